@@ -3,7 +3,6 @@
 """A process that is stopped in the middle of a batch discards the rest of it."""
 
 import math
-from types import SimpleNamespace
 
 from optitrack_vrpn.bodies.disposition import Disposition
 from optitrack_vrpn.bodies.validity import ValidityGate
@@ -11,15 +10,17 @@ from optitrack_vrpn.motion.estimator import EstimateConfig, Estimator
 from optitrack_vrpn.motion.lowpass import LowpassConfig
 from optitrack_vrpn.names import BodyNames
 from optitrack_vrpn.node.hot_path import publish_samples, publish_server_motion
+from optitrack_vrpn.node.topic_kinds import KINDS
 from optitrack_vrpn.pipeline.channel import Channel, Sample, ServerMotion
-from optitrack_vrpn.ros.cdr import stamp_bytes
+from output_kit import every_output, poses_alone
 import pytest
 
 SECOND = 1_000_000_000
 STAMP = 1_700_000_000 * SECOND
 MAX_AGE = SECOND // 2
 OFF = LowpassConfig()
-NAMES = BodyNames('wand', 'wand', {}, {}, None)
+NAMES = BodyNames('wand', 'wand', {name: name for name in KINDS}, {
+    'body': 'wand', 'body_ned': 'wand_ned'}, None)
 
 
 class Stopped:
@@ -39,34 +40,25 @@ class Stopped:
         return STAMP + 1000 + (round(self.seconds * SECOND) if self.looks < 0 else 0)
 
 
-class Output:
-    """What a body sends out, all of it noted."""
-
-    tf, tf_ned, heard = True, False, set()
-
-    def __init__(self, name, out):
-        self.name = name
-        self.send_pose = out.append
-        self.write_tf = SimpleNamespace(first=self.write_pose, other=self.write_pose)
-
-    def write_pose(self, *_):
-        return self.name
-
-
-def channel_of(output, lowpass=OFF):
-    """Make a body's channel, its rate known."""
+def channel_of(name, out, lowpass=OFF):
+    """Make a body's channel, its rate known; what it sends out is noted."""
     estimator = Estimator(EstimateConfig(learn_noise=False, lowpass=lowpass))
     if estimator.lowpass is not None:
         estimator.update(STAMP, (0.0,) * 3, (0.0, 0.0, 0.0, 1.0), 240.0, 0)
-    output.channel = Channel(NAMES, ValidityGate('wand'), estimator)
-    output.channel.user = output
-    return output.channel
+    channel = Channel(NAMES, ValidityGate('wand'), estimator)
+    poses_alone(channel, out.append, name, tf=True)
+    return channel
+
+
+def stamp_of(message):
+    """Return the stamp of a message (ns)."""
+    return message.header.stamp.sec * SECOND + message.header.stamp.nanosec
 
 
 def publish(clock, stamps, allowance_ns=MAX_AGE, lowpass=OFF):
     """Publish a pose for each stamp, of a body each; gives poses, transforms and bodies."""
     poses, transforms = [], []
-    channels = [channel_of(Output(number, poses), lowpass) for number in range(len(stamps))]
+    channels = [channel_of(number, poses, lowpass) for number in range(len(stamps))]
     publish_samples(
         [Sample(channel, stamp_ns, (0.0,) * 3, (0.0, 0.0, 0.0, 1.0), None)
          for channel, stamp_ns in zip(channels, stamps)], transforms.append, clock, allowance_ns)
@@ -98,7 +90,7 @@ def test_a_stop_shorter_than_the_greatest_age_costs_nothing():
 def test_what_a_low_pass_takes_off_a_stamp_is_no_waiting():
     """Its delay of 0.57 s is more than the greatest age."""
     slow = LowpassConfig(0.9, 5, True)
-    older = STAMP - channel_of(Output('', []), slow).estimator.taken_off_ns
+    older = STAMP - channel_of('', [], slow).estimator.taken_off_ns
     assert older < STAMP - MAX_AGE - 50_000_000
     stamps = [older, older, older + 4_000_000]
     assert publish(Stopped(99, 0), stamps, lowpass=slow) == ([0, 1, 2], [[0, 1], [2]], [0] * 3)
@@ -109,8 +101,7 @@ def test_what_a_low_pass_takes_off_a_stamp_is_no_waiting():
 
 
 def test_what_does_not_leave_is_counted():
-    output = Output('wand', [])
-    channel = channel_of(output)
+    channel = channel_of('wand', [])
     samples = [Sample(channel, STAMP - SECOND * late, (0.0,) * 3, (0.0, 0.0, 0.0, 1.0), None)
                for late in (1, 0, 1, 0, 0)]
     publish_samples(samples, lambda _: None, Stopped(99, 0), MAX_AGE)
@@ -124,10 +115,8 @@ def test_what_does_not_leave_is_counted():
 def test_the_motion_goes_out_with_the_stamp_and_the_pose_that_it_was_estimated_at():
     """A low-pass smooths the pose, and may take its delay off that stamp."""
     sent = {}
-    output = Output('wand', [])
-    output.heard, output.tf, output.send_pose = {'pose_cov', 'odom', 'twist', 'accel'}, False, None
-    output.send = lambda kind, stamp, *numbers: sent.update({kind: (stamp, numbers)})
-    channel = channel_of(output)
+    channel = channel_of('wand', [])
+    every_output(channel, ['pose_cov', 'odom', 'twist', 'accel'], sent)
     channel.estimator = estimator = Estimator(EstimateConfig(estimate_motion=True))
     smooth, measured, upright = (9.0, 9.0, 9.0), (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0)
     for number in range(100):
@@ -136,22 +125,25 @@ def test_the_motion_goes_out_with_the_stamp_and_the_pose_that_it_was_estimated_a
     earlier = motion.stamp_ns - 100_000_000
     publish_samples(
         [Sample(channel, earlier, smooth, upright, motion)], None, lambda: STAMP, SECOND)
-    assert sent['pose_cov'][0] == stamp_bytes(earlier) and sent['pose_cov'][1][0] == smooth
-    assert {sent[kind][0] for kind in ('odom', 'twist', 'accel')} == {stamp_bytes(motion.stamp_ns)}
-    assert sent['odom'][1][0] == measured
+    assert stamp_of(sent['pose_cov']) == earlier
+    assert sent['pose_cov'].pose.pose.position.x == smooth[0]
+    assert {stamp_of(sent[kind]) for kind in ('odom', 'twist', 'accel')} == {motion.stamp_ns}
+    assert sent['odom'].pose.pose.position.x == measured[0]
 
 
 def test_a_server_motion_goes_out_with_the_pose_that_it_came_with():
-    output, sent = Output('wand', []), {}
-    output.heard = {'odom'}
-    output.send = lambda kind, stamp, *numbers: sent.update({kind: (stamp, numbers)})
-    channel_of(output)
+    sent = {}
+    channel = channel_of('wand', [])
+    output = every_output(channel, ['odom'], sent)
     half = math.sqrt(0.5)
     place, turned = (1.0, 2.0, 3.0), (0.0, 0.0, half, half)
     publish_server_motion(output, ServerMotion(
-        output.channel, STAMP, place, turned, True, (1.0, 0.0, 0.0), (0.0, 3.0, 0.0)))
-    stamp, (position, quat, _, linear, angular, covariance) = sent['odom']
-    assert (stamp, position, quat) == (stamp_bytes(STAMP), place, turned)
-    assert linear == pytest.approx((0.0, -1.0, 0.0))
-    assert angular == pytest.approx((3.0, 0.0, 0.0))
-    assert set(covariance) == {0.0}, 'unknown'
+        channel, STAMP, place, turned, True, (1.0, 0.0, 0.0), (0.0, 3.0, 0.0)))
+    odom = sent['odom']
+    at, quat = odom.pose.pose.position, odom.pose.pose.orientation
+    assert stamp_of(odom) == STAMP
+    assert ((at.x, at.y, at.z), (quat.x, quat.y, quat.z, quat.w)) == (place, turned)
+    linear, angular = odom.twist.twist.linear, odom.twist.twist.angular
+    assert (linear.x, linear.y, linear.z) == pytest.approx((0.0, -1.0, 0.0))
+    assert (angular.x, angular.y, angular.z) == pytest.approx((3.0, 0.0, 0.0))
+    assert set(odom.twist.covariance) == {0.0}, 'unknown'

@@ -109,13 +109,18 @@ def test_simulated_time_is_refused(user, console):
 
 
 def test_a_frame_lost_to_a_bug_costs_no_other(user, motive, monkeypatch, console):
-    publish, calls = Publishers.publish, itertools.count(1)
+    adopt, calls = Publishers.adopt, itertools.count(1)
 
-    def failing(self, *arguments):
-        if next(calls) == 20:
-            bug()
-        return publish(self, *arguments)
-    monkeypatch.setattr(Publishers, 'publish', failing)
+    def failing(self, output):
+        adopt(self, output)
+        send = output.send_pose
+
+        def send_pose(message):
+            if next(calls) == 20:
+                bug()
+            send(message)
+        output.send_pose = send_pose
+    monkeypatch.setattr(Publishers, 'adopt', failing)
     with NodeHere(parameters(motive('wand'), autostart=True)):
         topic = user.poses('/wand/pose')
         topic.wait(100)

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 import logging
 import select
 import threading
-from typing import Generic, Optional, Protocol, Sequence, TypeVar
+from typing import Generic, Optional, Protocol, TypeVar
 
 from optitrack_vrpn.client.addresses_io import local_address, Lookup
 from optitrack_vrpn.client.backend_io import LinkStatus, report_change, Sink
@@ -41,7 +41,7 @@ class Listening(Protocol):
     def next_check_s(self) -> float:
         """Return the longest wait before the next call of ``handle`` (s)."""
 
-    def handle(self, ready: Sequence[tuple[int, int]]) -> Optional[str]:
+    def handle(self, ready: list[tuple[int, int]]) -> Optional[str]:
         """Read the sockets that are ready; return the reason if the conversation has ended."""
 
     def counters(self) -> dict[str, int]:

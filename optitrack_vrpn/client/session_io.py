@@ -1,12 +1,18 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""One conversation with a server over its sockets: read, answer, check for silence."""
+"""
+One conversation with a server over its sockets: read, answer, check for silence.
+
+``handle`` is the loop of a connection that streams. With one body the caches are cold after each
+wait, so that each Python function of the path costs several microseconds: this file is compiled,
+and per datagram it calls nothing that is not.
+"""
 
 import dataclasses
 import select
 import socket
 from types import TracebackType
-from typing import Callable, Optional, Sequence
+from typing import Any, Callable, Final, Optional, Sequence
 
 from optitrack_vrpn.client.backend_io import Sink
 from optitrack_vrpn.client.config import ClientConfig
@@ -23,21 +29,19 @@ from optitrack_vrpn.vrpn.constants import CONTROL_SENDER, MAX_DATAGRAM_SIZE, POS
 from optitrack_vrpn.vrpn.messages import (
     Event, PeerHello, PongReport, PoseReport, SenderDescribed)
 
-#: The largest UDP datagram has 65507 bytes of payload; rounded up to a power of two.
-_LARGEST_DATAGRAM = 65536
-#: Chosen: bytes per read of the stream. Halved, a backlog needs twice as many system calls;
-#: doubled, memory only.
-_STREAM_PIECE = 65536
+#: Bytes per read: the largest UDP datagram has 65507 bytes of payload, rounded up to a power of
+#: two. Halved, larger datagrams are cut off; doubled, memory only.
+_LARGEST_READ = 65536
 #: Chosen: datagrams read before TCP and the watchdog are served again. Halved, a backlog needs
 #: more polls; doubled, TCP waits longer during a backlog.
-_MOST_DATAGRAMS = 64
+_MOST_DATAGRAMS: Final = 64
 #: Servers fill a datagram before they begin another one of the same frame: a datagram with room
 #: for another pose is the last one of its frame.
-_LAST_OF_A_FRAME = MAX_DATAGRAM_SIZE - POSE_MESSAGE.size
+_LAST_OF_A_FRAME: Final = MAX_DATAGRAM_SIZE - POSE_MESSAGE.size
 #: Chosen: a datagram read within this time of its arrival (ns) has rarely another one behind it,
 #: which saves one system call per frame. Motive's frames are at least 1 ms apart. Halved, the call
 #: is saved less often; doubled, the next frame may wait for one more poll.
-_FRESH_NS = 500_000
+_FRESH_NS: Final = 500_000
 #: Chosen: pings per tracker, one a second. Doubled or halved, a tracker that is created later than
 #: its name is found more or less often.
 _MOST_PINGS = 5
@@ -72,8 +76,10 @@ class Conversation:
         self._tcp = sock
         self._server_ip = server_ip
         self._link = link
-        self._clock = clock
-        self._sink = sink
+        # Bound once: each is called several times per datagram.
+        self._now_ns: Callable[[], int] = clock.now_ns
+        self._host_minus_arrival_ns: Callable[[], int] = clock.host_minus_arrival_ns
+        self._receive: Callable[[Sequence[Event], int, int], None] = sink.receive
         self._report = report
         self._unexpected_peer = unexpected_peer
         self.most_waiting = 0
@@ -91,13 +97,19 @@ class Conversation:
         self._local = local
         self._tcp_fd = sock.fileno()
         self._udp_fd = self._udp.fileno() if self._udp else -1
+        self._receive_into: Callable[..., Any] = (self._udp or sock).recvmsg_into
         self.connection = Connection(udp_address=udp_address, time_ns=self._host_ns())
         self._out = bytearray(self.connection.data_to_send())
-        self._buffer = memoryview(bytearray(_LARGEST_DATAGRAM))
+        self._buffer = memoryview(bytearray(_LARGEST_READ))
+        self._buffers = [self._buffer]
+        self._wait: Optional[Callable[[float], list[tuple[int, int]]]] = None
         # Common to both sockets: the first poses arrive by TCP, and datagrams that waited in the
         # kernel must not get earlier arrival times.
         self._last_arrival_ns = 0
-        self._started_ns = clock.now_ns()
+        self._started_ns = self._now_ns()
+        # Time of the last pose (ns) while poses arrive, which the link gets at the next check
+        # only; None if it must get the next pose at once.
+        self._pose_ns: Optional[int] = None
         self._mute_s = (config.link.attempt_s, max(0.0, min(
             config.link.blocked_s, link.time_left_s(self._started_ns))))
         self._asked: set[str] = set()
@@ -140,22 +152,24 @@ class Conversation:
 
     def register(self, poll: 'select.poll') -> None:
         """Register the sockets for reading, and send this side's cookie."""
+        self._wait = poll.poll
         poll.register(self._tcp_fd, select.POLLIN)
         if self._udp is not None:
             poll.register(self._udp_fd, select.POLLIN)
         if self._tap is not None:
-            self._tap('begin', b'', self._clock.now_ns(), self._clock.host_minus_arrival_ns(),
+            self._tap('begin', b'', self._now_ns(), self._host_minus_arrival_ns(),
                       self._server_ip, self._local)
         self._flush()
 
     def next_check_s(self) -> float:
         """Return the longest wait before the next call of ``handle`` (s)."""
-        return max((self._next_check_ns - self._clock.now_ns()) / NS_PER_S, 0.001)
+        return max((self._next_check_ns - self._now_ns()) / NS_PER_S, 0.001)
 
-    def handle(self, ready: Sequence[tuple[int, int]]) -> Optional[str]:
+    def handle(self, ready: list[tuple[int, int]]) -> Optional[str]:
         """
-        Read the sockets that are ready, then check pings and silence.
+        Read the sockets that are ready, and wait for more; then check pings and silence.
 
+        It returns after a check, or, without reading, when a descriptor of the caller is ready.
         TCP is read first, because it carries the names that datagrams refer to.
 
         :param ready: result of ``poll``.
@@ -163,22 +177,36 @@ class Conversation:
         :raises RemoteProtocolError: if the peer does not speak VRPN.
         :raises OSError: if the connection breaks.
         """
-        udp = False
-        for fd, _ in ready:
-            if fd == self._tcp_fd:
-                self._next_check_ns = 0
+        wait = self._wait
+        assert wait is not None, 'register was not called'
+        while True:
+            tcp = udp = False
+            for fd, _ in ready:
+                if fd == self._udp_fd:
+                    udp = True
+                elif fd == self._tcp_fd:
+                    tcp = True
+                else:
+                    return None
+            if tcp:
                 reason = self._read_stream()
                 if reason is not None:
                     return reason
-            elif fd == self._udp_fd:
-                udp = True
-        if udp:
-            self._read_datagrams()
-        now_ns = self._clock.now_ns()
-        if now_ns < self._next_check_ns and not self._out:
-            return None  # poses only postpone deadlines: none can have passed
+            if udp:
+                self._read_datagrams()
+            now_ns = self._now_ns()
+            if now_ns >= self._next_check_ns or self._out:
+                return self._check(now_ns)
+            # Poses only postpone deadlines: none can have passed.
+            ready = wait(max((self._next_check_ns - now_ns) / 1e6, 1.0))
+
+    def _check(self, now_ns: int) -> Optional[str]:
+        """Check pings and silence; return the reason if the conversation has ended."""
         if not self.connection.established:
             return self._check_handshake(now_ns)
+        if self._pose_ns is not None:
+            self._link.pose_received(self._pose_ns)
+            self._pose_ns = None
         if not self._link.due(now_ns, self._unread):
             self._next_check_ns = 0
             return None
@@ -217,15 +245,16 @@ class Conversation:
 
     def _read_stream(self) -> Optional[str]:
         try:
-            data, ancillary, _, _ = self._tcp.recvmsg(_STREAM_PIECE, ANCILLARY_SIZE)
+            size, ancillary, _, _ = self._tcp.recvmsg_into(self._buffers, ANCILLARY_SIZE)
         except (BlockingIOError, InterruptedError):
             return None
         except ConnectionResetError:
-            data, ancillary = b'', []
-        if not data:
+            size, ancillary = 0, []
+        if not size:
             reset_on_close(self._tcp)
             return ('the server closed the connection' if self.connection.established else
                     'the server closed the connection before the VRPN handshake')
+        data = self._buffer[:size]
         try:
             events = self.connection.receive_stream(data)
         except RemoteProtocolError:
@@ -237,19 +266,20 @@ class Conversation:
         return None
 
     def _take_stream(
-        self, events: Sequence[Event], ancillary: list[tuple[int, int, bytes]], data: bytes,
+        self, events: Sequence[Event], ancillary: list[tuple[int, int, bytes]],
+        data: memoryview,
     ) -> None:
         if not events and self._tap is None:
             return
-        now_ns = self._clock.now_ns()
-        host_minus_arrival_ns = self._clock.host_minus_arrival_ns()
+        now_ns = self._now_ns()
+        host_minus_arrival_ns = self._host_minus_arrival_ns()
         arrival_ns = now_ns
         if self._tcp_stamped:
             arrival_ns = max(self._last_arrival_ns, arrival_time_ns(
                 kernel_time_ns(ancillary), host_minus_arrival_ns, now_ns))
         self._last_arrival_ns = arrival_ns
         if self._tap is not None:
-            self._tap('tcp', data, arrival_ns, host_minus_arrival_ns, self._server_ip,
+            self._tap('tcp', bytes(data), arrival_ns, host_minus_arrival_ns, self._server_ip,
                       self._local)
             if not events:
                 return
@@ -257,15 +287,18 @@ class Conversation:
         self._deliver(events, arrival_ns, host_minus_arrival_ns, now_ns)
 
     def _read_datagrams(self) -> None:
-        receive = self._udp.recvmsg_into  # type: ignore[union-attr]
-        buffers = [self._buffer]
-        clock = self._clock
-        host_minus_arrival_ns = clock.host_minus_arrival_ns()
+        receive = self._receive_into
+        buffers = self._buffers
+        # Declared for mypyc, which then unpacks without an iterator.
+        received: tuple[Any, ...]
+        size: int
+        host_minus_arrival_ns = self._host_minus_arrival_ns()
         for number in range(_MOST_DATAGRAMS):
             try:
-                size, ancillary, _, address = receive(buffers, ANCILLARY_SIZE)
+                received = receive(buffers, ANCILLARY_SIZE)
             except (BlockingIOError, InterruptedError):
                 return
+            size, ancillary, _, address = received
             if number >= self.most_waiting:
                 self.most_waiting = number + 1
             if address[0] != self._server_ip:
@@ -274,7 +307,7 @@ class Conversation:
             events = self.connection.receive_datagram(self._buffer[:size])
             if not events:
                 continue
-            now_ns = clock.now_ns()
+            now_ns = self._now_ns()
             arrival_ns = now_ns
             if self._udp_stamped:
                 arrival_ns = max(self._last_arrival_ns, arrival_time_ns(
@@ -290,13 +323,15 @@ class Conversation:
     def _deliver(
         self, events: Sequence[Event], arrival_ns: int, host_minus_arrival_ns: int, now_ns: int,
     ) -> None:
-        self._sink.receive(events, arrival_ns, host_minus_arrival_ns)
-        if events[-1].__class__ is PoseReport or any(
-                event.__class__ is PoseReport for event in events):
-            change = self._link.pose_received(now_ns)
-            if change is not None:
-                self._next_check_ns = 0
-                self._report(change)
+        self._receive(events, arrival_ns, host_minus_arrival_ns)
+        if type(events[-1]) is PoseReport or any(
+                type(event) is PoseReport for event in events):
+            if self._pose_ns is None:
+                change = self._link.pose_received(now_ns)
+                if change is not None:
+                    self._next_check_ns = 0
+                    self._report(change)
+            self._pose_ns = now_ns
 
     def _note(self, events: Sequence[Event], now_ns: int) -> None:
         """Process the events that concern the conversation itself."""
@@ -304,6 +339,7 @@ class Conversation:
             kind = event.__class__
             if kind is PoseReport:
                 continue
+            self._next_check_ns = 0
             if isinstance(event, PeerHello):
                 self._link.established(now_ns)
                 transport = 'poses by UDP' if self._udp else 'poses by TCP'
@@ -356,4 +392,4 @@ class Conversation:
         del self._out[:sent]
 
     def _host_ns(self) -> int:
-        return self._clock.now_ns() + self._clock.host_minus_arrival_ns()
+        return self._now_ns() + self._host_minus_arrival_ns()

@@ -9,15 +9,17 @@ import socket
 import struct
 import sys
 import termios
-from typing import Optional
+from typing import Final, Optional
 
 from optitrack_vrpn.errors import TransportError
 from optitrack_vrpn.units import NS_PER_S
 
 #: Linux: nanosecond receive time stamps of datagrams and streams. Number of the option and of its
 #: control message (asm-generic/socket.h), for Python versions whose socket module lacks it.
-SO_TIMESTAMPNS = getattr(socket, 'SO_TIMESTAMPNS', 35)
+SO_TIMESTAMPNS: Final[int] = getattr(socket, 'SO_TIMESTAMPNS', 35)
+_SOL_SOCKET: Final[int] = socket.SOL_SOCKET
 _TIMESPEC = struct.Struct('@qq')
+_UNPACK_TIMESPEC: Final = _TIMESPEC.unpack_from
 #: Linux: memory use of a socket's queues (asm-generic/socket.h, linux/sock_diag.h).
 _SO_MEMINFO = 55
 _MEMINFO = struct.Struct('@9I')
@@ -31,9 +33,9 @@ RECEIVE_BUFFER = 4 << 20
 _KEEPALIVE = {'TCP_KEEPIDLE': 10, 'TCP_KEEPINTVL': 3, 'TCP_KEEPCNT': 4}
 #: Chosen: a kernel stamp older than this belongs to a clock that stepped (ns). Halved, a process
 #: that was suspended for so long loses the arrival times; doubled, smaller steps pass as age.
-_LONGEST_QUEUE_NS = 60 * NS_PER_S
+_LONGEST_QUEUE_NS: Final = 60 * NS_PER_S
 #: Size of the ancillary data of a read: one time stamp.
-ANCILLARY_SIZE = socket.CMSG_SPACE(_TIMESPEC.size)
+ANCILLARY_SIZE: Final = socket.CMSG_SPACE(_TIMESPEC.size)
 
 
 def ask_for_stamps(sock: socket.socket) -> bool:
@@ -101,10 +103,12 @@ def kernel_time_ns(ancillary: list[tuple[int, int, bytes]]) -> Optional[int]:
     :param ancillary: ancillary data of ``recvmsg``.
     :returns: system time (ns), or None without a time stamp.
     """
+    seconds: int    # declared for mypyc, like the next one
+    nanoseconds: int
     for level, kind, data in ancillary:
-        if level == socket.SOL_SOCKET and kind == SO_TIMESTAMPNS and len(data) >= 16:
-            seconds, nanoseconds = _TIMESPEC.unpack_from(data)
-            return int(seconds) * NS_PER_S + int(nanoseconds)
+        if level == _SOL_SOCKET and kind == SO_TIMESTAMPNS and len(data) >= 16:
+            seconds, nanoseconds = _UNPACK_TIMESPEC(data)
+            return seconds * NS_PER_S + nanoseconds
     return None
 
 

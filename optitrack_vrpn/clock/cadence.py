@@ -26,6 +26,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 import math
+from typing import Final
 
 MEMORY = 2400
 """
@@ -38,7 +39,7 @@ Times that scatter by less (standard deviation, ns) are left as they are. Chosen
 9 us that steps of NatNet's exposure times scatter by; below it
 there is little to gain. Half of it replaces such times, twice as much leaves 60 us in.
 """
-_COLLECTED = 128
+_COLLECTED: Final = 128
 """Frames from which a line is begun. Chosen: 0.5 s at 240 Hz; half of it takes chance for a rate,
 twice as many leave ticks in the stamps for 1 s."""
 _LEAST_TICK_NS, _LONGEST_TICK_NS = 50e3, 100e6
@@ -61,17 +62,17 @@ hides losses."""
 _OUTSIDE = 6.0
 """Standard deviations off the line at which a time is not followed, and left unchanged. Chosen:
 one in 10^9; half of it leaves one frame in 400 out, twice as much follows stalls of the sender."""
-_QUIET_GAIN = 1.0 / 64
+_QUIET_GAIN: Final = 1.0 / 64
 """Gain with which the line follows a sender without jitter. Chosen: it is only watched; half of it
 or twice as much changes how soon a change is seen."""
 _BAD, _BAD_MOST = 3, 60
 """Weight of a frame off the line against one on it, and the sum that ends the line. Chosen: 20
 frames in a row, or one of four; half of the sum ends lines in a stall, twice as much keeps a wrong
 rate for 40 frames."""
-_LONGEST_GAP_NS = 30_000_000_000
+_LONGEST_GAP_NS: Final = 30_000_000_000
 """Gap after which the line begins again. Chosen: 10 ppm are a tenth of a frame then; half of it
 begins again too often, twice as much may count frames wrongly."""
-_HISTORY = 512
+_HISTORY: Final = 512
 """Sender times whose place is remembered at least (as in ``history.py``)."""
 
 

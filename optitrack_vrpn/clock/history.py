@@ -6,11 +6,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 import math
+from typing import Final
 
-HISTORY = 512
+HISTORY: Final = 512
 """Distinct sender times whose stamps are remembered at least. Chosen: 2 s at 240 Hz, longer than
 a network reorders; half of it refuses frames that are 1 s late, twice as much costs 30 kB."""
-NEVER = -(1 << 70)
+NEVER: Final = -(1 << 70)
 """Before any time."""
 
 

@@ -4,10 +4,12 @@
 
 from __future__ import annotations
 
-QUIET_NS = 1_000
+from typing import Final
+
+QUIET_NS: Final = 1_000
 """Readings differ by this much from noise alone. Measured: 100 ns, and 1 us under load; half of it
 passes load into the stamps, twice as much lags 2 us behind a slew."""
-_SETTLED_NS = 8
+_SETTLED_NS: Final = 8
 """Difference from which a reading changes the offset. Chosen: an eighth of it is one nanosecond;
 half of it or twice as much changes how often readings are skipped."""
 _OUTLIER_NS = 20_000

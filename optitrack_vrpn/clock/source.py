@@ -20,13 +20,14 @@ reading's arrival by up to ``READING_NOISE_NS``.
 from __future__ import annotations
 
 import math
+from typing import Final
 
 from optitrack_vrpn.clock.cadence import Cadence
 from optitrack_vrpn.clock.epochs import Epochs
 from optitrack_vrpn.clock.history import FrameHistory, NEVER
 from optitrack_vrpn.clock.host import HostOffset, QUIET_NS
 from optitrack_vrpn.clock.rollback import RollbackCandidate
-from optitrack_vrpn.clock.rules import ArrivalRule, MinOffsetRule, Rule, SenderRule
+from optitrack_vrpn.clock.rules import ArrivalRule, MinOffsetRule, SenderRule
 from optitrack_vrpn.clock.tracking import TrackingRule
 from optitrack_vrpn.clock.two_way import TwoWay
 from optitrack_vrpn.clock.types import (
@@ -34,13 +35,13 @@ from optitrack_vrpn.clock.types import (
 )
 from optitrack_vrpn.events import Event
 
-LIMIT_NS = 1 << 62
+LIMIT_NS: Final = 1 << 62
 """Times from 0 to this are stamped; u32 seconds of the wire (until 2106) are below it."""
-READING_NOISE_NS = 10_000
+READING_NOISE_NS: Final = 10_000
 """Noise of a reading of the host's clock at most. Measured: 1 us, 10 us where a reading is
 interrupted and repeated (``hostclock_io``); half of it takes such a reading for a step, twice as
 much lets stamps exceed the arrival by that."""
-REORDERING_NS = 1_000_000_000
+REORDERING_NS: Final = 1_000_000_000
 """A frame that is older than the newest by more was not overtaken. Chosen: no network reorders for
 so long; half of it takes WiFi stalls for restarts, twice as much finds a restart by this rule only
 if it sets the clock back by 2 s."""
@@ -67,7 +68,7 @@ class StampSource:
     def __init__(self, config: StampConfig) -> None:
         self._config = config
         self._arrivals = ArrivalRule() if config.mode == 'arrival' else None
-        self._rule = self._arrivals or _make_rule(config)
+        self._rule: TrackingRule | ArrivalRule = self._arrivals or _make_rule(config)
         self._sender_mode = config.mode == 'sender'
         # Whether arrivals stand in for the sender's times, which do not rise (mode arrival).
         self._unusable = False
@@ -497,7 +498,7 @@ class StampSource:
                 HOST_STEPPED, f'the host clock stepped by {(reading_ns - before) / 1e6:+.3f} ms')
 
 
-def _make_rule(config: StampConfig) -> Rule:
+def _make_rule(config: StampConfig) -> TrackingRule | ArrivalRule:
     if config.mode == 'tracking':
         return TrackingRule(config.max_gap_s)
     if config.mode == 'min_offset':

@@ -14,6 +14,7 @@ nanosecond; all else is integer nanoseconds.
 from __future__ import annotations
 
 import math
+from typing import Final
 
 from optitrack_vrpn.clock.path import ClockPath
 from optitrack_vrpn.clock.rules import Rule
@@ -28,7 +29,7 @@ _BELOW_AT_START_NS = 250e6
 """In the first seconds, up to the second, it shows that the line began under load. Chosen: longer
 than WiFi delays the first frames; half of either ends epochs under load at the start, twice as
 much hides a step of the clock there."""
-_LATE_NS = 10e6
+_LATE_NS: Final = 10e6
 """If every frame is later than this, a clock may have stepped. Chosen: load on a wire delays less;
 half of it recognises smaller steps in 1.5 s and takes WiFi load for them, twice as much leaves
 steps of 20 ms to the path, for 90 s."""

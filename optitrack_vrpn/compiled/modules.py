@@ -15,21 +15,24 @@ import hashlib
 MODULES = tuple(f'optitrack_vrpn.{package}.{name}' for package, names in {
     'vrpn': ('codec', 'connection', 'messages', 'names'),
     'natnet': ('codec', 'connection', 'frames', 'messages', 'model_list', 'reader', 'reports'),
-    # The rest of the clock is asked once a frame, not with every pose.
-    'clock': ('history', 'source'),
+    'client': ('session_io', 'sockets_io'),
+    # The rest of the clock works once a second, not with every frame.
+    'clock': ('cadence', 'difference', 'epochs', 'history', 'host', 'path', 'rules', 'source',
+              'tracking', 'two_way'),
     'motion': ('estimator', 'frames', 'gains', 'kalman', 'lever_arm', 'quaternion',
                'transform'),
     'bodies': ('jumps', 'limits', 'statistics', 'track', 'validity'),
-    'pipeline': ('channel', 'coarse_clock', 'freshness', 'load_shedding', 'pipeline'),
+    'pipeline': ('channel', 'coarse_clock', 'freshness', 'load_shedding', 'pipeline',
+                 'roster'),
     'ros': ('cdr',),
-    'node': ('hot_path',),
+    'node': ('body_output', 'hot_path', 'publishers', 'receiver', 'shared_output'),
 }.items() for name in names)
 #: Files and folders whose contents decide whether compiled modules may be used. More than the
 #: modules themselves: mypyc relies on the types and constants of all that they import.
 SOURCES = (
-    'bodies', 'client', 'clock', 'compiled/modules.py', 'errors.py', 'events.py', 'motion',
-    'names.py', 'natnet', 'node/body_output.py', 'node/hot_path.py', 'node/settings.py',
-    'pipeline', 'ros/cdr.py', 'settings', 'stats.py', 'throttle.py', 'units.py', 'vrpn')
+    'bodies', 'client', 'clock', 'compiled/modules.py', 'errors.py', 'events.py',
+    'mocap_control', 'motion', 'names.py', 'natnet', 'node', 'pipeline', 'ros', 'settings',
+    'stats.py', 'throttle.py', 'units.py', 'vrpn')
 #: The environment variable that switches compiled modules off, when they are made and used.
 SWITCH = 'OPTITRACK_VRPN_COMPILE'
 #: Its values for off; any other, and none, is on.

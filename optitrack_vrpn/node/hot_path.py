@@ -17,17 +17,15 @@ both. ``body_output.py`` and ``publishers.py`` prepare the publishers. docs/perf
 the cost of each step.
 """
 
-from typing import Any, Callable, Optional, Sequence, TYPE_CHECKING
+from typing import Any, Callable, Optional, Sequence
 
 from optitrack_vrpn.bodies.disposition import Disposition
 from optitrack_vrpn.motion.estimator import MotionEstimate
 from optitrack_vrpn.motion.frames import enu_to_ned, Pose
 from optitrack_vrpn.motion.quaternion import conjugate, Quat, rotate, Vector
+from optitrack_vrpn.node.body_output import BodyOutput
 from optitrack_vrpn.pipeline.channel import Channel, Sample, ServerMotion
 from optitrack_vrpn.ros.cdr import stamp_bytes
-
-if TYPE_CHECKING:
-    from optitrack_vrpn.node.body_output import BodyOutput
 
 #: An unknown covariance: all zeros, by the convention of sensor_msgs.
 _UNKNOWN = (0.0,) * 36
@@ -54,9 +52,10 @@ def publish_samples(
     transforms: list[Any] = []
     bodies: set[Any] = set()
     # Declared for mypyc; position and attitude are passed on unchanged.
-    sample: Any
+    sample: tuple[Any, ...]
     channel: Channel
     stamp_ns: int
+    output: Optional[BodyOutput]
     for sample in samples:
         channel, stamp_ns, position, quat, motion = sample
         output = channel.user
@@ -81,8 +80,8 @@ def publish_samples(
         if output.send_pose is not None:
             output.send_pose(output.write_pose(stamp, position, quat))
         if output.tf:
-            write = output.write_tf.other if transforms else output.write_tf.first
-            transforms.append(write(stamp, position, quat))
+            first, other = output.write_tf
+            transforms.append((other if transforms else first)(stamp, position, quat))
         if output.heard or output.tf_ned:
             _publish_more(output, stamp, position, quat, motion, transforms)
     if transforms and (clock() <= frame_ns + allowance_ns or not _too_old(
@@ -96,7 +95,7 @@ def _too_old(channels: Sequence[Channel], clock: Callable[[], int], latest_ns: i
 
 
 def _publish_more(
-    output: 'BodyOutput', stamp: bytes, position: Vector, quat: Quat,
+    output: BodyOutput, stamp: bytes, position: Vector, quat: Quat,
     motion: Optional[MotionEstimate], transforms: list[Any],
 ) -> None:
     """Publish the outputs on demand: NED, covariance and motion."""
@@ -126,7 +125,7 @@ def _publish_more(
         output.send('accel', stamp, motion.acceleration, motion.angular_acceleration)
 
 
-def publish_server_motion(output: 'BodyOutput', moved: ServerMotion) -> None:
+def publish_server_motion(output: BodyOutput, moved: ServerMotion) -> None:
     """Publish a velocity or acceleration that the server itself sent."""
     heard = output.heard
     stamp = stamp_bytes(moved.stamp_ns)

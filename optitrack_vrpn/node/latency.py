@@ -1,20 +1,16 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Measure the latency of some poses in the node: waiting, work, from stamp to publication."""
+"""Statistics of the latency of poses in the node: waiting, work, from stamp to publication."""
 
 from typing import Sequence
 
 from optitrack_vrpn.pipeline.channel import Sample
 from optitrack_vrpn.stats import Window
 
-#: One batch of this number is measured. Chosen: 15 measurements a second at 240 Hz, enough for
-#: percentiles. Halved or doubled, the cost (some microseconds each) doubles or halves.
-_ONE_OF = 16
-
 
 class LatencyStatistics:
     """
-    Measure some batches of samples.
+    Collect the latencies of some batches of samples.
 
     :ivar wait: time of datagrams in the kernel, before they are read (s).
     :ivar work: time from reading a datagram to publishing its poses (s).
@@ -25,12 +21,6 @@ class LatencyStatistics:
         self.wait = Window()
         self.work = Window()
         self.latency = Window()
-        self._batches = 0
-
-    def due(self) -> bool:
-        """Count a batch, and return whether to measure it."""
-        self._batches += 1
-        return not self._batches % _ONE_OF
 
     def add(
         self, samples: Sequence[Sample], arrival_ns: int, host_minus_arrival_ns: int,

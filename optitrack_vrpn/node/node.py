@@ -4,18 +4,16 @@
 The lifecycle node: wiring between parameters, the VRPN client, the pipeline and the publishers.
 
 Three threads: the executor thread makes transitions, handles parameters and publishes diagnostics;
-the client thread receives poses and publishes them itself, so that no pose waits for an executor;
-the ticker thread creates topics and detects silence (``supervision.py``). ``_lock`` guards
-pipeline and publishers. Publishers are destroyed on the executor thread, whichever thread retires
-them.
+the client thread receives poses and publishes them itself, so that no pose waits for an executor
+(``receiver.py``); the ticker thread creates topics and detects silence (``supervision.py``).
+``_lock`` guards pipeline and publishers. Publishers are destroyed on the executor thread,
+whichever thread retires them.
 """
 
 import contextlib
 import threading
-import traceback
-from typing import Any, Optional, Sequence
+from typing import Any, Optional
 
-from optitrack_vrpn.bodies.disposition import Disposition
 from optitrack_vrpn.client.backend_io import Backend
 from optitrack_vrpn.client.link import LinkState
 from optitrack_vrpn.client.link_log import LinkLog
@@ -29,12 +27,12 @@ from optitrack_vrpn.natnet.recording import Recorder
 from optitrack_vrpn.node.configuration import Configuration
 from optitrack_vrpn.node.parameters import NodeParameters
 from optitrack_vrpn.node.publishers import Publishers
+from optitrack_vrpn.node.receiver import Receiver
 from optitrack_vrpn.node.status import StatusReporter
 from optitrack_vrpn.node.supervision import Supervision
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.ros.deferred_destruction import DeferredDestruction
 from optitrack_vrpn.ros.qos_advice import what_helps
-from optitrack_vrpn.vrpn.messages import Event
 
 
 class OptitrackVrpnNode(ManagedNode):
@@ -51,9 +49,6 @@ class OptitrackVrpnNode(ManagedNode):
     def __init__(self, node_name: str = 'optitrack_vrpn', **kwargs: Any) -> None:
         super().__init__(node_name, allow_undeclared_parameters=True, **kwargs)
         self._lock = threading.Lock()
-        self._active = False
-        self._pipeline: Optional[Pipeline] = None
-        self._output: Optional[Publishers] = None
         self._configuration: Optional[Configuration] = None
         self._backend: Optional[Backend] = None
         self._supervision: Optional[Supervision] = None
@@ -61,8 +56,13 @@ class OptitrackVrpnNode(ManagedNode):
         self._link_log = LinkLog()
         self._retired = DeferredDestruction(self)
         self._status = StatusReporter(self, self._lock, self._log)
+        self._path = Receiver(
+            self._lock, self._clock_reader.now_ns, self._status.measure,
+            lambda error: self._log('error', f'bug: a frame was lost:\n{error}', 'frame'))
+        #: Processes events and publishes the resulting poses, on the client thread.
+        self.receive = self._path.receive
         self._node_parameters = NodeParameters(
-            self, lambda: self._pipeline is not None, self._reconfigure)
+            self, lambda: self._path.pipeline is not None, self._reconfigure)
         if self.get_parameter('autostart').value is not True:
             self._node_parameters.log_errors()
         self.start_by_parameters()
@@ -84,14 +84,14 @@ class OptitrackVrpnNode(ManagedNode):
         supervision = self._supervision = Supervision(
             self, self._lock, self._status, self.set_info_topics, self._log)
         with self._lock:
-            pipeline = self._pipeline = Pipeline(
+            pipeline = self._path.pipeline = Pipeline(
                 configuration.pipeline, supervision.discovered)
             self._configuration = configuration
         # The client connects while the publishers are created; poses are published when the node
         # is active.
         backend.start()
         with self._lock:
-            output = self._output = Publishers(
+            output = self._path.publishers = Publishers(
                 self, settings, lambda topic, policy: self._log(
                     'warn', what_helps(topic, policy), ('qos', topic, policy)), self._retired.add)
             self._status.configure(configuration, backend, pipeline, output)
@@ -102,15 +102,15 @@ class OptitrackVrpnNode(ManagedNode):
     def begin(self) -> None:
         """Publish from now on."""
         with self._lock:
-            assert self._output is not None
-            self._output.listen()
-            self._output.send_static()
-            self._active = True
+            assert self._path.publishers is not None
+            self._path.publishers.listen()
+            self._path.publishers.send_static()
+            self._path.active = True
 
     def end(self) -> None:
         """Publish nothing more; keep listening."""
         with self._lock:
-            self._active = False
+            self._path.active = False
 
     def release(self) -> None:
         """Release sockets, threads and publishers."""
@@ -122,51 +122,23 @@ class OptitrackVrpnNode(ManagedNode):
             self._supervision = None
         self._status.stop()
         with self._lock:
-            if self._pipeline is not None and self._output is not None:
+            pipeline, output = self._path.pipeline, self._path.publishers
+            if pipeline is not None and output is not None:
                 with contextlib.suppress(RuntimeError):    # ROS has shut down
-                    self._status.retire(self._pipeline.bodies, 'the node does not receive')
-                self._output.close()
+                    self._status.retire(pipeline.bodies, 'the node does not receive')
+                output.close()
             self._status.close()
-            self._output = self._pipeline = self._configuration = None
+            self._path.publishers = self._path.pipeline = self._configuration = None
         self._retired.run()
 
     # -- the client thread ---------------------------------------------------------------------
-
-    def receive(
-        self, events: Sequence[Event], arrival_ns: int, host_minus_arrival_ns: int,
-    ) -> None:
-        """Process events and publish the resulting poses, on the client thread."""
-        try:
-            with self._lock:
-                if self._pipeline is None:
-                    return
-                now_ns = self._clock_reader.now_ns()
-                samples = self._pipeline.process(
-                    events, arrival_ns, host_minus_arrival_ns, now_ns)
-                if not self._active or self._output is None:
-                    for sample in samples:
-                        sample.channel.dropped[Disposition.INACTIVE] += 1
-                    return
-                if self._pipeline.markers is not None:
-                    self._output.publish_markers(self._pipeline.markers)
-                if samples or self._pipeline.server_motions:
-                    self._output.publish(
-                        samples, self._pipeline.server_motions, self._clock_reader.now_ns,
-                        self._pipeline.max_age_ns - host_minus_arrival_ns)
-                    if self._status.latency.due():
-                        self._status.measure(
-                            samples, arrival_ns, host_minus_arrival_ns, now_ns,
-                            self._clock_reader.now_ns())
-        except Exception:
-            # The thread must continue: the next frame may be valid.
-            self._log('error', f'bug: a frame was lost:\n{traceback.format_exc()}', 'frame')
 
     def link_changed(self, change: UserEvent) -> None:
         """Log a change of the connection, on the client thread."""
         if change.data is LinkState.CONNECTED:
             with self._lock:
-                if self._pipeline is not None:
-                    self._pipeline.reconnected()
+                if self._path.pipeline is not None:
+                    self._path.pipeline.reconnected()
         now_ns = self._clock_reader.now_ns()
         if self._link_log.allow(change, now_ns):
             state = change.data.value
@@ -205,10 +177,11 @@ class OptitrackVrpnNode(ManagedNode):
             present = self._configuration
             if present is None:
                 return
-            if self._pipeline is None or self._output is None or self._backend is None:
+            backend, pipeline, output = self._backend, self._path.pipeline, self._path.publishers
+            if backend is None or pipeline is None or output is None:
                 # Set by another thread than the executor's.
                 raise ConfigurationError('the node is changing its state; set the parameter again')
-            parts = self._backend, self._pipeline, self._output
+            parts = backend, pipeline, output
             try:
                 self._apply(configuration, *parts)
             except Exception:
@@ -228,7 +201,7 @@ class OptitrackVrpnNode(ManagedNode):
         output.retain(after)
         if configuration.settings.outputs != output.settings.outputs:
             output.reconfigure(configuration.settings)
-            if self._active:
+            if self._path.active:
                 output.send_static()
         self.set_info_topics(output.topics())    # bodies or topics may have changed
         self._status.configure(configuration, backend, pipeline, output)

@@ -57,6 +57,8 @@ class Publishers:
         self._as_bytes = supports_raw_cdr() if as_bytes is None else as_bytes
         self._tf = tf_publisher(node)
         self._publish_tf = sender(self._tf, self._as_bytes)
+        self._send_tf: Callable[[list[Any]], None] = (
+            self._send_tf_bytes if self._as_bytes else self._send_tf_message)
         self._tf_heard = False
         self._static = StaticTransformBroadcaster(node)
         self._static_sent = False
@@ -149,9 +151,11 @@ class Publishers:
         """Publish the markers of a frame if outputs contain markers."""
         self._shared.publish_markers(cloud)
 
-    def _send_tf(self, pieces: list[Any]) -> None:
-        self._publish_tf(
-            tf_message(pieces) if self._as_bytes else TFMessage(transforms=pieces))
+    def _send_tf_bytes(self, pieces: list[Any]) -> None:
+        self._publish_tf(tf_message(pieces))
+
+    def _send_tf_message(self, pieces: list[Any]) -> None:
+        self._publish_tf(TFMessage(transforms=pieces))
 
     def status_wanted(self, channel: Channel) -> bool:
         """Return whether the state of a body is published."""

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections import deque
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from optitrack_vrpn.bodies.track import pose_distance
 from optitrack_vrpn.clock import StampSource
@@ -49,7 +49,7 @@ Halved, the size is less certain; doubled, the report comes later.
 """
 STEP_NS = 1
 """Least distance (ns) between the stamps of two poses; 1 ns is the resolution of ROS time."""
-COARSE_NS = 1 << 62
+COARSE_NS: Final = 1 << 62
 """Later than every sender time: all poses of a channel with this ``newest_ns`` are placed here."""
 
 APART_M = 0.02

@@ -39,7 +39,7 @@ from optitrack_vrpn.units import NS_PER_S
 from optitrack_vrpn.vrpn.messages import (
     AccelerationReport, Event, PoseReport, Quaternion, TextReport, Vector, VelocityReport)
 
-_new = tuple.__new__
+_new: Final = tuple.__new__
 #: After this time (ns) without VRPN events no event is waiting to be read. Chosen: 2.5 periods of
 #: the ticker. Halved, silence of a body may be reported while its poses wait; doubled, it is
 #: reported later.
@@ -47,7 +47,7 @@ _CATCHING_UP_NS: Final = 250_000_000
 #: Limit of builtin_interfaces/Time (ns): seconds are signed 32-bit integers.
 _LATEST_STAMP_NS: Final = (1 << 31) * NS_PER_S
 #: A limit (ns) that no age reaches.
-_ANY_AGE_NS = 1 << 63
+_ANY_AGE_NS: Final = 1 << 63
 
 
 class Pipeline:
@@ -124,7 +124,6 @@ class Pipeline:
         arrival_mode = self._arrival_mode
         channels = self.roster.channels
         stamps = self.stamps
-        stamp_of = stamps.stamp
         if self._freshness is not None:
             events = self._admitted(self._freshness, events, arrival_ns)
         if arrival_mode and len(events) > 1:
@@ -141,13 +140,18 @@ class Pipeline:
         oldest_ns = now_ns + host_minus_arrival_ns - self.max_age_ns
         processing_ns = ptp_ns = 0
         refused = None
+        # Declared for mypyc, which then unpacks without an iterator.
+        fields: tuple[Any, ...]
         for event in events:
             # Report: of VRPN or NatNet.
-            kind = event.__class__
+            kind = type(event)
             if kind is PoseReport:
-                sender, sensor, sender_time_ns, position, quat_xyzw = event
+                fields = event
+                sender, sensor, sender_time_ns, position, quat_xyzw = fields
             elif kind is RigidBodyReport:
-                sender, sensor, sender_time_ns, position, quat_xyzw, valid, mean_error = event
+                fields = event
+                (sender, sensor, sender_time_ns, position, quat_xyzw, valid,
+                 mean_error) = fields
                 refused = None if valid else Disposition.NOT_TRACKED
             elif kind is FrameReport:
                 processing_ns, ptp_ns = event.processing_ns, event.ptp_ns
@@ -155,7 +159,7 @@ class Pipeline:
                     self.ptp_minus_stamp_ns = None
                 continue
             elif kind is MarkersReport:
-                self._take_markers(event, stamp_of(
+                self._take_markers(event, stamps.stamp(
                     event.sender_time_ns, arrival_ns, host_minus_arrival_ns, processing_ns),
                     oldest_ns)
                 continue
@@ -170,7 +174,7 @@ class Pipeline:
             if channel is None:
                 continue
             # Stamp: on the host's clock.
-            stamp_ns = stamp_of(
+            stamp_ns = stamps.stamp(
                 sender_time_ns, arrival_ns, host_minus_arrival_ns, processing_ns)
             if stamps.pending_events:
                 self._follow_clock()

@@ -16,7 +16,7 @@ or byte order), ``UnsupportedCdr`` is raised, and messages are published as obje
 
 from itertools import chain
 import struct
-from typing import Any, Callable, NamedTuple, Sequence
+from typing import Any, Callable, Final, NamedTuple, Sequence
 
 from builtin_interfaces.msg import Time
 from geometry_msgs.msg import TransformStamped
@@ -25,10 +25,11 @@ from rclpy.serialization import serialize_message
 from tf2_msgs.msg import TFMessage
 
 #: Encapsulation header of little-endian CDR without options.
-ENCAPSULATION = b'\0\1\0\0'
+ENCAPSULATION: Final = b'\0\1\0\0'
 #: Stamp: seconds and nanoseconds.
 _STAMP = struct.Struct('<iI')
-_COUNT = struct.Struct('<I')
+_PACK_STAMP: Final = _STAMP.pack
+_PACK_COUNT: Final = struct.Struct('<I').pack
 _PROBE_TIME = Time(sec=1_234_567_890, nanosec=987_654_321)
 _PADDINGS = (b'\0', b'\xff')
 _PROBE_STAMP = _STAMP.pack(_PROBE_TIME.sec, _PROBE_TIME.nanosec)
@@ -45,7 +46,7 @@ class UnsupportedCdr(Exception):
 
 def stamp_bytes(stamp_ns: int) -> bytes:
     """Convert nanoseconds since the Unix epoch to a ROS time in CDR."""
-    return _STAMP.pack(stamp_ns // NS_PER_S, stamp_ns % NS_PER_S)
+    return _PACK_STAMP(stamp_ns // NS_PER_S, stamp_ns % NS_PER_S)
 
 
 def time_of(stamp: bytes) -> Time:
@@ -113,7 +114,7 @@ def transform_template(transform: TransformStamped, fill: Fill) -> TransformWrit
 
 def tf_message(pieces: Sequence[bytes]) -> bytes:
     """Join serialised transforms to a TFMessage; ``first`` must have written the first one."""
-    return b''.join((ENCAPSULATION, _COUNT.pack(len(pieces)), *pieces))
+    return b''.join((ENCAPSULATION, _PACK_COUNT(len(pieces)), *pieces))
 
 
 # -- layout of a message -------------------------------------------------------------------------
@@ -137,7 +138,7 @@ def _names(strings: Sequence[str], offset: int, padding: bytes = b'\0') -> bytes
     for string in strings:
         text = string.encode() + b'\0'
         data += padding * (-(offset + len(data)) % 4)
-        data += _COUNT.pack(len(text)) + text
+        data += _PACK_COUNT(len(text)) + text
     return data + padding * (-(offset + len(data)) % 8)
 
 

@@ -25,13 +25,14 @@ from optitrack_vrpn.vrpn.messages import (
 from optitrack_vrpn.vrpn.names import LocalNames, RemoteNames
 
 _POSE_SIZE: Final = POSE_MESSAGE.size
+_UNPACK_POSES: Final = POSE_MESSAGE.iter_unpack
 _MOTION_SIZE = HEADER_SIZE + MOTION_PAYLOAD.size
 _SEQUENCE_MODULUS: Final = 1 << 32
 #: Chosen: gaps in the sequence numbers that are kept to recognise late datagrams. At 240 Hz this
 #: covers one second of alternately lost frames or more. Halved, late datagrams of longer losses
 #: count as repeated; doubled, twice the memory.
 _MOST_HOLES = 256
-_new = tuple.__new__
+_new: Final = tuple.__new__
 
 
 @dataclass
@@ -226,7 +227,7 @@ class Connection:
         type_id: int
         sequence: int
         for (size, seconds, microseconds, sender_id, type_id, sequence, sensor,
-             x, y, z, qx, qy, qz, qw) in POSE_MESSAGE.iter_unpack(data[:-odd] if odd else data):
+             x, y, z, qx, qy, qz, qw) in _UNPACK_POSES(data[:-odd] if odd else data):
             if type_id != pose_type or size != _POSE_SIZE:
                 break
             if not count:

@@ -8,6 +8,7 @@ of the VRPN library's tables.
 """
 
 import struct
+from typing import Final
 
 #: The port that VRPN servers, Motive among them, listen on for UDP requests and for TCP.
 DEFAULT_PORT = 3883
@@ -73,4 +74,4 @@ MAX_DATAGRAM_SIZE = 1472
 
 #: Seconds are 32 bits unsigned on the wire. Larger values (after the year 2096) are negative
 #: numbers or invalid data.
-MAX_SENDER_SECONDS = 4_000_000_000
+MAX_SENDER_SECONDS: Final = 4_000_000_000

@@ -1,0 +1,43 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The publishers of one body without ROS: what would be published is noted."""
+
+import copy
+from types import SimpleNamespace
+
+from optitrack_vrpn.node.body_output import BodyOutput
+from optitrack_vrpn.node.configuration import make_configuration
+from optitrack_vrpn.ros.cdr import TransformWriter
+
+
+def poses_alone(channel, send_pose, piece=b'', tf=False):
+    """
+    Connect a channel with publishers of its pose.
+
+    :param send_pose: called with ``piece`` for each pose.
+    :param tf: whether there are transforms, ``piece`` each.
+    """
+    output = BodyOutput(channel, None, None, True)
+    output.send_pose = send_pose
+    output.write_pose = lambda *_: piece
+    output.tf = tf
+    output.write_tf = TransformWriter(output.write_pose, output.write_pose)
+    channel.user = output
+    return output
+
+
+def every_output(channel, outputs, sent):
+    """
+    Connect a channel with publishers that all have subscribers.
+
+    :param outputs: the parameter ``outputs``.
+    :param sent: gets the last message of each kind.
+    """
+    def create(message_type, topic, kind):
+        return SimpleNamespace(
+            publish=lambda message: sent.update({kind: copy.deepcopy(message)}),
+            get_subscription_count=lambda: 1)
+    output = BodyOutput(channel, create, lambda _: None, False, lambda: False)
+    output.equip(make_configuration({'server': '127.0.0.1', 'outputs': outputs}).publish)
+    channel.user = output
+    return output
