@@ -38,6 +38,6 @@ def every_output(channel, outputs, sent):
             publish=lambda message: sent.update({kind: copy.deepcopy(message)}),
             get_subscription_count=lambda: 1)
     output = BodyOutput(channel, create, lambda _: None, False, lambda: False)
-    output.equip(make_configuration({'server': '127.0.0.1', 'outputs': outputs}).publish)
+    output.equip(make_configuration({'server': '127.0.0.1', 'outputs': outputs}).settings)
     channel.user = output
     return output
