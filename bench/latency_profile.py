@@ -8,7 +8,8 @@ Measure the processor time of each step of a pose in the node.
 
 The node runs in this process, with a sender and a subscriber in other processes at the real rate
 (so that caches are as cold as in use). Each step is wrapped in a timer of the thread's processor
-time; the cost of the timer is subtracted.
+time; the cost of the timer is subtracted. The node runs as plain Python, because compiled code
+calls no timer that is put around its functions.
 """
 
 import argparse
@@ -19,9 +20,11 @@ import sys
 import threading
 import time
 
-from latency import Child, DOCS, environment, ROOT
-from latency_tables import write_block
-from matplotlib import pyplot as plt
+os.environ['OPTITRACK_VRPN_COMPILE'] = '0'    # read when the package is imported
+
+from latency import Child, DOCS, environment, ROOT    # noqa: E402
+from latency_tables import write_block    # noqa: E402
+from matplotlib import pyplot as plt    # noqa: E402
 
 plt.switch_backend('Agg')
 POINTS = ((1, 240), (20, 240))
@@ -76,23 +79,27 @@ class Watch:
             return result
         return timed
 
+    def waiting(self, wait):
+        """Wrap the function in which the thread waits: a turn is from one wait to the next."""
+        clock, now = time.thread_time_ns, self.now
+        begun = None
 
-class Socket:
-    """The client's socket with a watch on reading."""
-
-    def __init__(self, sock, watch):
-        self._sock = sock
-        self.recvmsg_into = watch.around(STEPS[0], sock.recvmsg_into)
-
-    def __getattr__(self, name):
-        return getattr(self._sock, name)
-
-    def close(self):
-        self._sock.close()
+        def timed(timeout_ms):
+            nonlocal begun
+            if begun is not None:
+                whole = clock() - begun - self.calls * (self.inside + self.outside)
+                now[STEPS[-1]] = whole - sum(now[step] for step in STEPS[:-1])
+                self.turns.append(dict(now))
+            self.calls = 0
+            for step in STEPS:
+                now[step] = 0
+            begun = clock()
+            return wait(timeout_ms)
+        return timed
 
 
 class Watched:
-    """An object with a watch on one method; its class may be compiled and take no attribute."""
+    """An object with a watch on one method."""
 
     def __init__(self, watched, name, function):
         self._watched = watched
@@ -104,20 +111,21 @@ class Watched:
 
 def install(node, conversation, watch):
     """Put the watch around every step of a node that streams."""
-    conversation._udp = Socket(conversation._udp, watch)
+    conversation._receive_into = watch.around(STEPS[0], conversation._receive_into)
     connection = conversation.connection
     conversation.connection = Watched(connection, 'receive_datagram', watch.around(
         STEPS[1], connection.receive_datagram))
-    pipeline = node._pipeline
-    node._pipeline = Watched(pipeline, 'process', watch.around(STEPS[2], pipeline.process))
-    for channel in node._pipeline.bodies:
+    path = node._path
+    path.pipeline = Watched(path.pipeline, 'process', watch.around(
+        STEPS[2], path.pipeline.process))
+    for channel in path.pipeline.bodies:
         output = channel.user
         output.write_pose = watch.around(STEPS[3], output.write_pose)
         first, other = (watch.around(STEPS[3], write) for write in output.write_tf)
         output.write_tf = type(output.write_tf)(first, other)
         output.send_pose = watch.around(STEPS[4], output.send_pose)
-    node._output._publish_tf = watch.around(STEPS[5], node._output._publish_tf)
-    conversation.handle = watch.turn(conversation.handle)
+    path.publishers._publish_tf = watch.around(STEPS[5], path.publishers._publish_tf)
+    conversation._wait = watch.waiting(conversation._wait)
 
 
 def measure(bodies, rate, seconds):
@@ -148,6 +156,8 @@ def measure(bodies, rate, seconds):
         time.sleep(1.5)
         watch = Watch()
         install(node, node._backend._account[1], watch)
+        time.sleep(1.2)    # the client uses the wrapped wait from its next check on, within 1 s
+        watch.turns.clear()
         task = f'/proc/self/task/{spinning.native_id}/schedstat'
         begun = int(Path(task).read_text().split()[0])
         time.sleep(seconds)
