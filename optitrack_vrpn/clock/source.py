@@ -27,7 +27,7 @@ from optitrack_vrpn.clock.epochs import Epochs
 from optitrack_vrpn.clock.history import FrameHistory, NEVER
 from optitrack_vrpn.clock.host import HostOffset, QUIET_NS
 from optitrack_vrpn.clock.rollback import RollbackCandidate
-from optitrack_vrpn.clock.rules import ArrivalRule, MinOffsetRule, SenderRule
+from optitrack_vrpn.clock.rules import ArrivalRule, MinOffsetRule, Rule, SenderRule
 from optitrack_vrpn.clock.tracking import TrackingRule
 from optitrack_vrpn.clock.two_way import TwoWay
 from optitrack_vrpn.clock.types import (
@@ -68,7 +68,7 @@ class StampSource:
     def __init__(self, config: StampConfig) -> None:
         self._config = config
         self._arrivals = ArrivalRule() if config.mode == 'arrival' else None
-        self._rule: TrackingRule | ArrivalRule = self._arrivals or _make_rule(config)
+        self._rule: Rule = self._arrivals or _make_rule(config)
         self._sender_mode = config.mode == 'sender'
         # Whether arrivals stand in for the sender's times, which do not rise (mode arrival).
         self._unusable = False
@@ -498,7 +498,7 @@ class StampSource:
                 HOST_STEPPED, f'the host clock stepped by {(reading_ns - before) / 1e6:+.3f} ms')
 
 
-def _make_rule(config: StampConfig) -> TrackingRule | ArrivalRule:
+def _make_rule(config: StampConfig) -> Rule:
     if config.mode == 'tracking':
         return TrackingRule(config.max_gap_s)
     if config.mode == 'min_offset':
