@@ -22,9 +22,9 @@ import time
 
 os.environ['OPTITRACK_VRPN_COMPILE'] = '0'    # read when the package is imported
 
-from latency import Child, DOCS, environment, ROOT    # noqa: E402
-from latency_tables import write_block    # noqa: E402
-from matplotlib import pyplot as plt    # noqa: E402
+from latency import Child, DOCS, environment, ROOT
+from latency_tables import write_block
+from matplotlib import pyplot as plt
 
 plt.switch_backend('Agg')
 POINTS = ((1, 240), (20, 240))
