@@ -20,11 +20,13 @@ import sys
 import threading
 import time
 
-os.environ['OPTITRACK_VRPN_COMPILE'] = '0'    # read when the package is imported
+#: Read when the package is imported.
+PLAIN = {'OPTITRACK_VRPN_COMPILE': '0'}
+os.environ.update(PLAIN)
 
-from latency import Child, DOCS, environment, ROOT
-from latency_tables import write_block
-from matplotlib import pyplot as plt
+from latency import Child, DOCS, environment, ROOT    # noqa: E402
+from latency_tables import write_block    # noqa: E402
+from matplotlib import pyplot as plt    # noqa: E402
 
 plt.switch_backend('Agg')
 POINTS = ((1, 240), (20, 240))
