@@ -26,8 +26,9 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
-# Methods are replaced below, which compiled code would not call.
-os.environ['OPTITRACK_VRPN_COMPILE'] = '0'
+if __name__ == '__main__':
+    # Methods are replaced below, which compiled code would not call.
+    os.environ['OPTITRACK_VRPN_COMPILE'] = '0'
 
 from clock_scenarios import hard_scenarios, main_scenarios, more_scenarios  # noqa: E402
 from clock_sim import Scenario, simulate  # noqa: E402

@@ -22,7 +22,8 @@ import time
 
 #: Read when the package is imported.
 PLAIN = {'OPTITRACK_VRPN_COMPILE': '0'}
-os.environ.update(PLAIN)
+if __name__ == '__main__':
+    os.environ.update(PLAIN)
 
 from latency import Child, DOCS, environment, ROOT    # noqa: E402
 from latency_tables import write_block    # noqa: E402

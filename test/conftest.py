@@ -341,9 +341,8 @@ class Console:
         self._at = 0
 
     def unread(self):
-        """Give the lines that have been written since the last call."""
+        """Give what has been written since the last call."""
         read = os.pread(2, 1 << 24, self._at)
-        read = read[:read.rfind(b'\n') + 1]
         self._at += len(read)
         return read.decode(errors='replace')
 

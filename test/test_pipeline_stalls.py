@@ -74,7 +74,7 @@ def test_no_pose_that_a_network_held_is_published_as_current(clock, seed):
     rng = random.Random(f'{clock} {seed}')
     period_ns = rng.choice([4e6, 8.333e6])
     load_ns = rng.choice([0.2e6, 2e6, 10e6])
-    held, hold_ns = round(rng.choice([1.2e9, 2e9]) / period_ns), rng.choice([1.0, 3.0, 5.0]) * 1e9
+    held, hold_ns = round(rng.choice([1.2e9, 2e9]) / period_ns), rng.choice([1, 3, 5]) * 10**9
     sent = sent_frames(rng, period_ns, held + round((hold_ns + 2e9) / period_ns), load_ns)
     out = published(rng, sent, clock, period_ns, held, hold_ns, load_ns)
     assert len(out) > 0.5 * held

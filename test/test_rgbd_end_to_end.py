@@ -51,7 +51,7 @@ def test_the_chain_finds_where_the_camera_is_on_the_body(tmp_path):
         assert (tmp_path / f'map{seconds}' / '0003_depth.png').exists()
         return page.read_text()
 
-    page = at_last(run, 18, 36)
+    page = at_last(run, 28, 40)
     assert '<svg' in page
     # the mount of rgbd_sim: 60, 20 and 40 mm
     place = re.search(r'on the body: \[([-\d.]+), ([-\d.]+), ([-\d.]+)\] m', page)

@@ -40,9 +40,12 @@ def flipped(console):
 def test_the_status_says_what_to_do_about_a_flip_and_the_service_accepts_it(flipped, console):
     _, observer, status, poses = flipped
     assert 'JUMPED' in status.message and 'wrong marker solution' in status.message
-    name = re.search(r'ros2 service call (\S+) std_srvs/srv/Trigger', wait_until(
-        lambda: (match := re.search(r'stays so.*', console.unread())) and match.group(), 20.0,
-        'a warning in the log')).group(1)
+    log = []
+
+    def advice():
+        log.append(console.unread())
+        return re.search(r'stays so.*ros2 service call (\S+) std_srvs/srv/Trigger', ''.join(log))
+    name = wait_until(advice, 20.0, 'a warning in the log').group(1)
     assert name == '/wand/accept_pose'
     services = dict(observer.node.get_service_names_and_types())
     assert name in services and '/rover/accept_pose' not in services
