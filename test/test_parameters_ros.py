@@ -107,7 +107,7 @@ def test_all_wrong_values_of_a_file_are_told_at_start_and_again_by_configure(
         assert observer.state() == 'unconfigured'
         for name in wrong:
             node.wait_for(rf'ERROR.*cannot configure: .*{re.escape(name)}(?!\w)')
-        # Nobody needs a restart for what ROS can set, but a wrong name stays one.
+        # What ROS can set needs no restart, but a wrong name stays wrong.
         assert node.end()[0] == 0
 
 
