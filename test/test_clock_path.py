@@ -182,7 +182,7 @@ def test_bounds_that_contradict_each_other_are_forgotten():
         bounds.update(float(k), 9000.0 * (k > 50), 4166.7)
     assert 9000.0 - 4166.7 <= bounds.height + bounds.off <= 9001.0 + bounds.slope_off
     bounds.update(100.0, 9000.0, 0.0)
-    assert np.isnan(bounds.off)
+    assert not bounds.bounded
 
 
 def test_nodes_are_bounded_however_long_it_runs():

@@ -48,12 +48,12 @@ RESOLUTION_US = 0.7
 _UNKNOWN_RATE, _KNOWN_RATE = 100.0, 1.0
 """Standard deviation of the first slope: of two unknown clocks, and after a restart of a sender
 whose rate is known (ppm). Measured: skews of up to 75 ppm; temperature changes a rate by 1 ppm.
-Half of
-the second trusts the old rate more than temperature allows, twice as much less than needed."""
+Half of the second trusts the old rate more than temperature allows, twice as much less than
+needed."""
 _GATE, _GATE_US = 6.0, 10.0
 """A minimum is below the path by at least so many deviations and microseconds for a fall, by half
-of it soon after another one. Chosen:
-one in 10^9 normal deviates; half of it falls with noise, twice as much follows slews later."""
+of it soon after another one. Chosen: one in 10^9 normal deviates; half of it falls with noise,
+twice as much follows slews later."""
 _RECENT_S = 12.0
 """Falls are remembered for so long. Chosen: a slew shows in 3 s; half of it or twice as much
 changes nothing that was measured."""
@@ -124,14 +124,14 @@ class ClockPath:
     def line(self, t_ns: float) -> float:
         """Return the floor's residual at a time (ns)."""
         waits = self._waits
-        if waits.off == waits.off:
+        if waits.bounded:
             return (waits.height + waits.slope * (t_ns * 1e-9 - self._end_t + 1.0)) * 1e3
         return (self._end + self._slope * (t_ns * 1e-9 - self._end_t) - self._depth) * 1e3
 
     def rate_deviation(self) -> float:
         """Return the standard deviation of the rate (s/s)."""
         waits = self._waits
-        return (waits.slope_off if waits.off == waits.off else math.sqrt(self._slope_var)) * 1e-6
+        return (waits.slope_off if waits.bounded else math.sqrt(self._slope_var)) * 1e-6
 
     def uncertainty(self) -> float:
         """
@@ -145,7 +145,7 @@ class ClockPath:
         """
         if self.blocks < 4:
             return math.nan
-        if self._waits.off == self._waits.off:
+        if self._waits.bounded:
             return 1e3 * (RESOLUTION_US + self._waits.off + 1.5 * self._scatter.scale)
         fit = math.sqrt(self._ratio)
         path = 3.0 * math.sqrt(self._var) * fit
@@ -202,7 +202,7 @@ class ClockPath:
             self._replace(other)
         self._count_lifted(t)
         self._waits.update(t, y, self.wait_ns * 1e-3)
-        if self._waits.off == self._waits.off:
+        if self._waits.bounded:
             self.rate = self._waits.slope * 1e-6
         self._rate_known = self._rate_known or self.blocks > 20
 

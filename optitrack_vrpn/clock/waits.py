@@ -16,7 +16,6 @@ Times are seconds, heights microseconds, slopes ppm.
 from __future__ import annotations
 
 from collections import deque
-import math
 
 from optitrack_vrpn.clock.cost import FASTEST
 
@@ -33,17 +32,17 @@ class Waits:
     """
     Bounds of floor and rate.
 
+    :ivar bounded: whether frames wait; otherwise the other attributes have no meaning.
     :ivar height: middle of the floor's bounds at the newest minimum.
     :ivar slope: middle of the rate's bounds.
     :ivar slope_off: half-width of the rate's bounds.
-    :ivar off: half-width of the floor's bounds, from now until a second later; NaN where frames
-        do not wait.
+    :ivar off: half-width of the floor's bounds, from now until a second later.
     """
 
     def __init__(self) -> None:
         self._points: deque[tuple[float, float]] = deque(maxlen=_POINTS)
-        self.off = math.nan
-        self.height = self.slope = 0.0
+        self.bounded = False
+        self.height = self.slope = self.slope_off = self.off = 0.0
         self._begin()
 
     def _begin(self) -> None:
@@ -59,8 +58,8 @@ class Waits:
         points = self._points
         if not points or t - points[-1][0] >= _APART_S:
             points.append((t, y))
-        if not longest:
-            self.off = math.nan
+        self.bounded = longest > 0.0
+        if not self.bounded:
             return
         lowest, highest = self._lowest - _RELAX, self._highest + _RELAX
         # Comparisons in place of min and max, which would take three times as long.
