@@ -39,9 +39,9 @@ def sent_frames(rng, period_ns, count, load_ns):
     return sent
 
 
-def published(rng, sent, clock, period_ns, held, hold_ns, load_ns):
+def published(rng, sent, clock, period_ns, held, hold_ns, load_ns, mode='tracking'):
     """Run the frames through a pipeline; give (age in s, stamp) of what it publishes."""
-    pipeline = Pipeline(PipelineConfig(stamps=StampConfig(mode='tracking'), max_age_s=MAX_AGE_S))
+    pipeline = Pipeline(PipelineConfig(stamps=StampConfig(mode=mode), max_age_s=MAX_AGE_S))
     start_ns = 10**15
     held_ns = sent[held]
     number, now, out = 0, 0, []
@@ -77,7 +77,27 @@ def test_no_pose_that_a_network_held_is_published_as_current(clock, seed):
     held, hold_ns = round(rng.choice([1.2e9, 2e9]) / period_ns), rng.choice([1, 3, 5]) * 10**9
     sent = sent_frames(rng, period_ns, held + round((hold_ns + 2e9) / period_ns), load_ns)
     out = published(rng, sent, clock, period_ns, held, hold_ns, load_ns)
+    check(out, held)
+
+
+def check(out, held):
+    """Expect the poses before the stall, none that the network held, and stamps that rise."""
     assert len(out) > 0.5 * held
     assert max(age for age, _ in out) < MAX_AGE_S + SLACK_S
     stamps = [stamp for _, stamp in out]
     assert stamps == sorted(stamps)
+
+
+@pytest.mark.parametrize('seed', range(6))
+@pytest.mark.parametrize('held_s', [0.1, 1.2])
+@pytest.mark.parametrize('mode', ['min_offset', 'arrival'])
+def test_stamps_by_arrival_do_not_make_old_poses_current(mode, held_s, seed):
+    """The mode arrival, and min_offset while it learns, stamp what was held as it arrives."""
+    rng = random.Random(f'{mode} {held_s} {seed}')
+    period_ns, load_ns = rng.choice([4e6, 8.333e6]), rng.choice([0.2e6, 2e6])
+    held, hold_ns = round(held_s * 1e9 / period_ns), rng.choice([1, 3, 12]) * 10**9
+    sent = sent_frames(rng, period_ns, held + round((hold_ns + 4e9) / period_ns), load_ns)
+    out = published(
+        rng, sent, rng.choice(list(CLOCKS)), period_ns, held, hold_ns, load_ns, mode)
+    check(out, held)
+    assert sum(age < 0.1 for age, _ in out) > 0.5e9 / period_ns + held

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Distinguish a backlog from live frames at the beginning of a connection; find superseded poses.
+Recognise old frames where stamps cannot: at the beginning of a connection, and by arrivals.
 
 After a server was blocked or a TCP connection stalled, old frames arrive first, much faster than
 their sender times advance. The offset of the sender's clock is unknown at that time, so the age of
@@ -49,6 +49,47 @@ RESTART_NS = 1_000_000_000
 #: servers arrive within 2 s. Halved, slow ones are reported; doubled, the user waits longer for
 #: the reason.
 REPORT_NS = 5_000_000_000
+
+
+#: Time (ns) after which the least delay may be one of frames after it; within twice this time it
+#: is. Chosen: as long as mode ``tracking`` takes to attribute a delay of all frames to the clock.
+#: Halved, the last poses of a backlog that is delivered in 10 s are published; doubled, poses of a
+#: sender whose clock has stood still for a while are withheld for up to 40 s.
+MEMORY_NS = 10_000_000_000
+
+
+class LeastDelay:
+    """
+    Compute the age of frames from the least (arrival - sender time) so far.
+
+    Stamps that are arrivals do not show how long the network held a frame.
+
+    :param max_age_ns: age (ns) beyond which a frame is too old.
+    """
+
+    def __init__(self, max_age_ns: int) -> None:
+        self._max_age_ns = max_age_ns
+        self._before_ns = self._least_ns = 1 << 62
+        self._began_ns: Optional[int] = None
+
+    def is_too_old(self, sender_time_ns: int, arrival_ns: int, now_ns: int) -> bool:
+        """
+        Process a frame, and return whether it is too old.
+
+        :param sender_time_ns: sender time (ns, arbitrary zero).
+        :param arrival_ns: arrival (ns) on a monotonic clock.
+        :param now_ns: the present (ns) on that clock.
+        """
+        offset_ns = arrival_ns - sender_time_ns
+        if self._began_ns is None:
+            self._began_ns = arrival_ns
+        if arrival_ns - self._began_ns >= MEMORY_NS:
+            self._began_ns = arrival_ns
+            self._before_ns, self._least_ns = self._least_ns, offset_ns
+        elif offset_ns < self._least_ns:
+            self._least_ns = offset_ns
+        least_ns = min(self._before_ns, self._least_ns)
+        return now_ns - sender_time_ns - least_ns > self._max_age_ns
 
 
 class FreshnessGate:

@@ -18,7 +18,7 @@ from typing import Any, Final, Optional, Union
 from optitrack_vrpn.bodies.disposition import Disposition
 from optitrack_vrpn.bodies.states import StateChange
 from optitrack_vrpn.clock import StampSource
-from optitrack_vrpn.clock.types import HOST_STEPPED
+from optitrack_vrpn.clock.types import HOST_STEPPED, UNUSABLE
 from optitrack_vrpn.events import Event as UserEvent
 from optitrack_vrpn.motion.frames import (
     frame_maps, position_to_enu_north, quat_to_enu_north)
@@ -28,7 +28,7 @@ from optitrack_vrpn.natnet.reports import (
 from optitrack_vrpn.pipeline.channel import Channel, Sample, ServerMotion
 from optitrack_vrpn.pipeline.coarse_clock import COARSE_NS, CoarseClock, Placed
 from optitrack_vrpn.pipeline.config import PipelineConfig
-from optitrack_vrpn.pipeline.freshness import divide_newest, FreshnessGate
+from optitrack_vrpn.pipeline.freshness import divide_newest, FreshnessGate, LeastDelay
 from optitrack_vrpn.pipeline.load_shedding import LoadShedder
 from optitrack_vrpn.pipeline.markers import marker_cloud, MarkerCloud
 from optitrack_vrpn.pipeline.reports import Reports
@@ -93,6 +93,7 @@ class Pipeline:
         # The sender's clock cannot be compared with the host's clock.
         self.max_age_ns = _ANY_AGE_NS if self._sender_mode or not config.max_age_s else round(
             config.max_age_s * NS_PER_S + config.stamps.latency_ms * 1e6)
+        self._delay = self._new_delay()
         self.markers: Optional[MarkerCloud] = None
         self.ptp_minus_stamp_ns: Optional[int] = None
         # Time of the last call of process, and its delay after the arrival of the events.
@@ -159,9 +160,11 @@ class Pipeline:
                     self.ptp_minus_stamp_ns = None
                 continue
             elif kind is MarkersReport:
-                self._take_markers(event, stamps.stamp(
-                    event.sender_time_ns, arrival_ns, host_minus_arrival_ns, processing_ns),
-                    oldest_ns)
+                stamp_ns = stamps.stamp(
+                    event.sender_time_ns, arrival_ns, host_minus_arrival_ns, processing_ns)
+                if self._delay is None or not self._delay.is_too_old(
+                        event.sender_time_ns, arrival_ns, now_ns):
+                    self._take_markers(event, stamp_ns, oldest_ns)
                 continue
             else:
                 self._take_other(event)
@@ -183,8 +186,9 @@ class Pipeline:
                 continue
             if ptp_ns:
                 self.ptp_minus_stamp_ns = ptp_ns - stamp_ns
-            # Age: from the stamp.
-            if stamp_ns < oldest_ns:
+            # Age: from the stamp, and from the delay if stamps can be arrivals.
+            if stamp_ns < oldest_ns or (self._delay is not None and self._delay.is_too_old(
+                    sender_time_ns, arrival_ns, now_ns)):
                 channel.dropped[Disposition.TOO_OLD] += 1
                 continue
             # Time: the gate computes motion from it. If the stamps are arrival times, no sender
@@ -328,6 +332,12 @@ class Pipeline:
             channel.estimator.update(
                 stamp_ns, position, quat, gate.rate_hz, gate.resets + gate.steps_back)
 
+    def _new_delay(self) -> Optional[LeastDelay]:
+        """Begin to measure the age of frames that are stamped by arrival, if any can be."""
+        by_arrival = self.config.stamps.mode in ('arrival', 'min_offset')
+        limit_ns = round(self.config.max_age_s * NS_PER_S)
+        return LeastDelay(limit_ns) if by_arrival and limit_ns else None
+
     def _follow_clock(self) -> None:
         """Report the events of the clocks, and reset state that is invalid after them."""
         for event in self.stamps.events():
@@ -336,6 +346,7 @@ class Pipeline:
             self.reports.add(event.severity, event.key, f'clock: {event.text}', change)
             if ended:
                 self._coarse.reset()
+                self._delay = None if change.reason == UNUSABLE else self._new_delay()
             stepped = change.reason == HOST_STEPPED
             for channel in self.bodies:
                 if ended:
@@ -409,6 +420,7 @@ class Pipeline:
         frames may be a backlog: the clock model does not use them, and they are not published.
         """
         self.stamps.reconnected()
+        self._delay = self._new_delay()
         if not self._sender_mode:
             self._freshness = FreshnessGate()
 

@@ -97,7 +97,7 @@ class Reports:
                 f'no pose of {", ".join(map(repr, map(printable, names[:3])))}'
                 f'{more} is published: each is more than {max_age_s:g} s old '
                 '(stamps.max_age_s) before it can be published; check whether this computer or '
-                'the network is overloaded'))
+                "the network is overloaded, or the sender's clock too slow"))
 
     def held_jumps(self, bodies: Sequence[Channel]) -> None:
         """Report bodies with a jump that only the user can end."""
