@@ -311,6 +311,13 @@ def motive():
 
 
 @pytest.fixture
+def load_launch(monkeypatch):
+    """Load launch files without ROS 2's launch; see ``launch_kit.loader``."""
+    from launch_kit import loader
+    return loader(monkeypatch)
+
+
+@pytest.fixture
 def pipelines(monkeypatch):
     """Collect the pipelines that the nodes of this process make."""
     from optitrack_vrpn.node import node

@@ -1,12 +1,29 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The fake autopilot behind a pseudo terminal, which can be unplugged."""
+"""A link to an autopilot, and the fake one behind a pseudo terminal, which can be unplugged."""
 
+from contextlib import contextmanager
 import os
 import time
 import tty
 
+from optitrack_vrpn.autopilot.connection import parse
 from optitrack_vrpn.autopilot.fake_autopilot_io import FakeServer
+from optitrack_vrpn.autopilot.link_io import LinkThread
+from optitrack_vrpn.autopilot.settings import BridgeSettings, plan
+from optitrack_vrpn.autopilot.vehicle import Vehicle
+
+
+@contextmanager
+def running_link(connection, report=lambda event: None, **more):
+    """Run the link of a bridge; it hands its events to ``report``."""
+    settings = BridgeSettings(body='cf1', connection=connection, **more)
+    link = LinkThread(settings, parse(connection), Vehicle(settings, plan(settings)), report)
+    link.start()
+    try:
+        yield link
+    finally:
+        link.stop()
 
 
 class SerialFakeServer(FakeServer):

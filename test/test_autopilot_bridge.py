@@ -1,8 +1,9 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The bridge as a node: transitions, both transports, the check, the doctor, the launch file."""
+"""The bridge as a node: transitions, both transports, the check, and the doctor."""
 
 import ast
+import contextlib
 import math
 from pathlib import Path
 import re
@@ -10,7 +11,6 @@ import subprocess
 import sys
 import threading
 import time
-import types
 
 from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 from nav_msgs.msg import Odometry
@@ -82,31 +82,39 @@ def body(observer):
         yield found
 
 
-def fake_server(kind='px4', parameters=None, **config):
+def fake_server(parameters=None, **config):
     return FakeServer(FakeAutopilot(
-        FakeConfig(kind, epoch_ns=time.time_ns(), timesync_hz=50.0, convergence=20, **config),
+        FakeConfig(epoch_ns=time.time_ns(), timesync_hz=50.0, convergence=20, **config),
         parameters))
 
 
-def bridge(**parameters):
-    return NodeHere({'body': 'cf1', **parameters}, cls=MavlinkBridge)
+@contextlib.contextmanager
+def bridge(active=True, **parameters):
+    """Run a bridge that is configured, and activated unless stated otherwise."""
+    with NodeHere({'body': 'cf1', **parameters}, cls=MavlinkBridge) as here:
+        here.run(here.node.trigger_configure)
+        if active:
+            here.run(here.node.trigger_activate)
+        yield here
 
 
 def finding(node, check):
     return next(one for one in node.findings() if one.check == check)
 
 
-@pytest.mark.usefixtures('observer')
-def test_a_body_that_is_no_name_in_ros_makes_configure_fail_and_not_the_node():
-    with fake_server() as server, bridge(connection=server.connection, body='a b') as here:
-        assert here.run(here.node.trigger_configure).name == 'FAILURE'
-        assert here.node.lifecycle_label == 'unconfigured'
-
-
 def test_poses_go_out_only_while_active_and_tracked(body):
-    with fake_server() as server, bridge(connection=server.connection) as here:
+    with fake_server() as server, bridge(False, connection=server.connection) as here:
         node = here.node
-        here.run(node.trigger_configure)
+
+        def expect_silence(reason):
+            count = len(server.heard)
+            here.run(lambda: time.sleep(0.3))
+            assert len(server.heard) <= count + 1, reason
+
+        def wait_resets(count):
+            wait_until(lambda: server.heard[-1].message.fields['reset_counter'] == count,
+                       what=f'{count} resets')
+
         wait_until(lambda: server.fake.companion, what='heartbeat')
         wait_until(lambda: node.firmware, what='the autopilot')
         assert not server.heard, 'inactive'
@@ -120,25 +128,19 @@ def test_poses_go_out_only_while_active_and_tracked(body):
 
         body.state('STALE')
         wait_until(lambda: finding(node, 'input').values['state'] == 'STALE', what='the state')
-        count = len(server.heard)
-        here.run(lambda: time.sleep(0.3))
-        assert len(server.heard) <= count + 1
+        expect_silence('the body is not tracked')
         body.state('TRACKED', resets=1)
-        wait_until(lambda: server.heard[-1].message.fields['reset_counter'] == 1, what='reset')
+        wait_resets(1)
         body.state('TRACKED', resets=1, publish_untracked='true')
         wait_until(lambda: finding(node, 'sending').values['withheld_debug'], what='the state')
-        count = len(server.heard)
-        here.run(lambda: time.sleep(0.3))
-        assert len(server.heard) <= count + 1, 'the node publishes what is not validated'
+        expect_silence('the node publishes what is not validated')
         body.state('TRACKED', resets=1)
-        wait_until(lambda: server.heard[-1].message.fields['reset_counter'] == 2, what='gap')
+        wait_resets(2)
 
         here.run(node.trigger_deactivate)
-        count = len(server.heard)
-        time.sleep(0.2)
-        assert len(server.heard) <= count + 1
+        expect_silence('inactive')
         here.run(node.trigger_activate)
-        wait_until(lambda: server.heard[-1].message.fields['reset_counter'] == 3, what='poses')
+        wait_resets(3)
         here.run(node.trigger_deactivate)
         here.run(node.trigger_cleanup)
         assert node.findings() == []
@@ -152,9 +154,8 @@ def test_mocap_control_starts_and_stops_the_poses(observer, body):
         lambda message: heard.append((message.control_type, message.mocap4r2_source)), 100)
     commands = observer.node.create_publisher(control.Control, '/mocap4r2_control', 100)
     kinds = control.Control
-    with fake_server() as server, bridge(connection=server.connection) as here:
+    with fake_server() as server, bridge(False, connection=server.connection) as here:
         node = here.node
-        here.run(node.trigger_configure)
         wait_until(lambda: node.firmware, what='the autopilot')
         wait_until(lambda: commands.get_subscription_count() >= 2, what='the bridge')
 
@@ -188,8 +189,6 @@ def test_mocap_control_starts_and_stops_the_poses(observer, body):
 def test_findings_are_read_by_the_check_and_by_the_doctor(observer, body):
     with fake_server(parameters={'EKF2_HGT_REF': 1}) as server, bridge(
             connection=server.connection) as here:
-        here.run(here.node.trigger_configure)
-        here.run(here.node.trigger_activate)
         wait_until(lambda: finding(here.node, 'parameters').values, what='parameters')
         found = running([], 10.0, 'mavlink_bridge')['mavlink_bridge']
         levels = {one.check: one.level for one in found}
@@ -212,7 +211,7 @@ def test_the_check_tells_of_a_body_that_does_not_look_out_of_the_nose(body):
     with fake_server(parameters={'EKF2_EV_CTRL': 1}, yaw_error=math.pi / 2) as server:
         result = subprocess.run(
             [sys.executable, '-m', 'optitrack_vrpn', 'mavlink_bridge', '--check', '--send',
-             '--seconds', '6', '--ros-args', '-p', 'body:=cf1', '-p',
+             '--seconds', '3', '--ros-args', '-p', 'body:=cf1', '-p',
              f'connection:={server.connection}'], cwd=ROOT, capture_output=True, text=True,
             timeout=60)
     assert result.returncode == 2, result.stderr
@@ -229,8 +228,6 @@ def test_px4_over_dds(observer, body):
         px4_msgs.VehicleOdometry, '/fmu/in/vehicle_visual_odometry',
         QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT))
     with bridge(transport='dds') as here:
-        here.run(here.node.trigger_configure)
-        here.run(here.node.trigger_activate)
         topic.wait(10)
         message = topic.messages()[-1]
         assert list(message.position) == [2.0, 1.0, -3.0]
@@ -246,11 +243,9 @@ def test_px4_over_dds(observer, body):
         assert levels['autopilot'] is Level.SKIP
 
 
-def test_px4_over_dds_on_a_versioned_topic_and_ardupilot_on_its_own(observer, body):
+def test_ardupilot_over_dds_gets_transforms(observer, body):
     with bridge(transport='dds', autopilot='ardupilot') as here:
-        here.run(here.node.trigger_configure)
-        here.run(here.node.trigger_activate)
-        (link,) = [one for one in here.node.findings() if one.check == 'link']
+        link = finding(here.node, 'link')
         assert link.level is Level.WARN and 'start the agent' in link.advice
         # As AP_DDS subscribes: a reliable subscription would get nothing.
         topic = observer.listen(TFMessage, '/ap/tf', QoSProfile(
@@ -262,16 +257,20 @@ def test_px4_over_dds_on_a_versioned_topic_and_ardupilot_on_its_own(observer, bo
         # North, west, up; the nose east is a quarter turn clockwise from north.
         assert (translation.x, translation.y, translation.z) == (2.0, -1.0, 3.0)
         assert (rotation.x, rotation.y, rotation.z, rotation.w) == pytest.approx((0, 0, -S, S))
+
+
+def test_px4_over_dds_uses_the_topic_that_is_set():
     pytest.importorskip('px4_msgs.msg')
-    with bridge(transport='dds', **{'dds.topic': '/fmu/in/vehicle_visual_odometry_v1'}) as here:
-        here.run(here.node.trigger_configure)
-        assert here.node.count_publishers('/fmu/in/vehicle_visual_odometry_v1') == 1
+    topic = '/fmu/in/vehicle_visual_odometry_v1'
+    with bridge(False, transport='dds', **{'dds.topic': topic}) as here:
+        assert here.node.count_publishers(topic) == 1
 
 
 @pytest.mark.parametrize(('parameters', 'hidden', 'words'), [
     ({'transport': 'dds'}, 'px4_msgs', 'px4_msgs, which is not installed'),
     ({}, 'pymavlink', 'python3-pymavlink-pip'),
     ({'body': ''}, '', 'name the body'),
+    ({'body': 'a b'}, '', 'a b'),
     ({'connection': 'udpout:nowhere'}, '', 'udpin:HOST:PORT'),
     ({'rate_hz': 99.0}, '', 'at most 95 Hz'),
     ({'autopilot': 'px5'}, '', 'px4, ardupilot')])
@@ -281,66 +280,9 @@ def test_what_cannot_work_is_refused_with_what_to_do(parameters, hidden, words, 
         for name in [name for name in sys.modules if name.split('.')[0] == hidden]:
             monkeypatch.delitem(sys.modules, name)
         monkeypatch.setitem(sys.modules, hidden, None)
-    with bridge(**parameters) as here:
-        here.run(here.node.trigger_configure)
+    with bridge(False, **parameters) as here:
         assert here.node.lifecycle_label == 'unconfigured'
         wait_until(lambda: words in console.unread(), 5.0, words)
-
-
-# -- files ----------------------------------------------------------------------------------------
-
-def launch_file(monkeypatch):
-    """Run the launch file's functions where ROS 2's launch is not installed: it is stood in."""
-    class Anything:
-
-        def __init__(self, *args, **kwargs):
-            self.args, self.kwargs = args, kwargs
-
-    names = {'launch': ['LaunchDescription'], 'launch.actions': [
-        'DeclareLaunchArgument', 'OpaqueFunction'], 'launch.substitutions': [
-        'LaunchConfiguration', 'PathJoinSubstitution'], 'launch_ros.actions': ['Node'],
-        'launch_ros': [], 'launch_ros.substitutions': ['FindPackageShare']}
-    for name, members in names.items():
-        module = types.ModuleType(name)
-        for member in members:
-            setattr(module, member, Anything)
-        monkeypatch.setitem(sys.modules, name, module)
-    path = ROOT / 'launch' / 'mavlink_bridge.launch.py'
-    scope = {}
-    exec(compile(path.read_text(), str(path), 'exec'), scope)
-    return scope
-
-
-def test_the_launch_file_starts_a_bridge_for_each_vehicle(monkeypatch, tmp_path):
-    scope = launch_file(monkeypatch)
-    given = {'vehicles': str(ROOT / 'config' / 'vehicles.yaml'), 'params_file': str(
-        ROOT / 'config' / 'mavlink_bridge.yaml'), 'activate': 'false', 'respawn': 'true',
-        'log_level': 'info', 'namespace': 'lab', 'body': '', 'autopilot': '', 'connection': ''}
-
-    class Configuration:
-
-        def __init__(self, name):
-            self.name = name
-
-        def perform(self, context):
-            return given[self.name]
-
-    scope['LaunchConfiguration'] = Configuration
-    monkeypatch.setattr(sys, 'argv', ['ros2'])
-    first, second = scope['make_bridges'](None)
-    assert first.kwargs['name'] == 'mavlink_bridge_cf1'
-    assert first.kwargs['parameters'][1:] == [
-        {'autostart': True, 'activate': False},
-        {'body': 'cf1', 'autopilot': 'px4', 'connection': 'udpin:0.0.0.0:14540'}]
-    assert second.kwargs['parameters'][2]['autopilot'] == 'ardupilot'
-    for vehicle in (first, second):
-        BridgeSettings(**vehicle.kwargs['parameters'][2])
-    same = tmp_path / 'same.yaml'
-    same.write_text('vehicles: [{body: a, connection: "udpin:0.0.0.0:1"}, {body: b, '
-                    'connection: "udpin:0.0.0.0:1"}]')
-    given['vehicles'] = str(same)
-    with pytest.raises(ValueError, match='two vehicles'):
-        scope['make_bridges'](None)
 
 
 def test_the_page_names_every_parameter_that_the_check_reads():

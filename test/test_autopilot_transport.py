@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The links alone: no message is sent late, and a full file table does not stop them."""
 
-from contextlib import closing, ExitStack
+from contextlib import closing, contextmanager, ExitStack
 import fcntl
 import math
 import os
@@ -20,14 +20,12 @@ from optitrack_vrpn.autopilot import transport_io
 from optitrack_vrpn.autopilot.connection import parse
 from optitrack_vrpn.autopilot.fake_autopilot import FakeAutopilot, FakeConfig
 from optitrack_vrpn.autopilot.fake_autopilot_io import FakeServer
-from optitrack_vrpn.autopilot.link_io import Batch, LinkThread
+from optitrack_vrpn.autopilot.link_io import Batch
 from optitrack_vrpn.autopilot.messages import Outgoing
-from optitrack_vrpn.autopilot.settings import BridgeSettings, plan
 from optitrack_vrpn.autopilot.transport_io import open_transport
-from optitrack_vrpn.autopilot.vehicle import Vehicle
 import pytest
 from rosgraph import wait_until
-from serial_autopilot import SerialFakeServer
+from serial_autopilot import running_link, SerialFakeServer
 
 pytestmark = [pytest.mark.network]
 SIZE = 245
@@ -92,40 +90,26 @@ class Uart:
         os.close(self._write)
 
 
-@pytest.fixture
-def serial_on(monkeypatch):
-    """Give a function that opens a serial transport on a line of the test's own."""
-    with ExitStack() as stack:
-        def start(baud):
-            uart = Uart(baud)
-            module = types.ModuleType('serial')
-            module.Serial = lambda *args, **kwargs: uart
-            module.SerialException = OSError
-            clock = types.SimpleNamespace(monotonic=lambda: uart.now_ms / 1000)
-            with monkeypatch.context() as patch:
-                patch.setitem(sys.modules, 'serial', module)
-                transport = open_transport(parse(f'serial:/dev/ttyX:{baud}'))
-            stack.callback(transport.close)
-            return uart, transport, clock
-        yield start
+@contextmanager
+def serial_line(baud):
+    """Open a serial transport on a line of the test's own; gives the line and the transport."""
+    uart = Uart(baud)
+    module = types.ModuleType('serial')
+    module.Serial = lambda *args, **kwargs: uart
+    module.SerialException = OSError
+    clock = types.SimpleNamespace(monotonic=lambda: uart.now_ms / 1000)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, 'serial', module)
+        patch.setattr(transport_io, 'time', clock)
+        with closing(open_transport(parse(f'serial:/dev/ttyX:{baud}'))) as transport:
+            yield uart, transport
 
 
 @given(stalls=st.lists(st.tuples(st.integers(1, 400), st.integers(1, 400)), max_size=4),
        baud=st.sampled_from([230400, 460800, 921600]))
 @settings(max_examples=40, deadline=None)
 def test_no_pose_leaves_a_serial_port_late_however_the_line_stalls(stalls, baud):
-    patch = pytest.MonkeyPatch()
-    with ExitStack() as stack:
-        stack.callback(patch.undo)
-        uart = Uart(baud)
-        module = types.ModuleType('serial')
-        module.Serial = lambda *args, **kwargs: uart
-        module.SerialException = OSError
-        patch.setitem(sys.modules, 'serial', module)
-        patch.setattr(transport_io, 'time', types.SimpleNamespace(
-            monotonic=lambda: uart.now_ms / 1000))
-        transport = open_transport(parse(f'serial:/dev/ttyX:{baud}'))
-        stack.callback(transport.close)
+    with serial_line(baud) as (uart, transport):
         ends, at = [], 0
         for run_ms, stall_ms in stalls:
             at += run_ms
@@ -155,29 +139,22 @@ def test_no_pose_leaves_a_serial_port_late_however_the_line_stalls(stalls, baud)
             assert len(uart.left) == len(begun)
 
 
-def test_poses_that_wait_in_a_line_that_stands_still_are_thrown_away(serial_on, monkeypatch):
-    uart, transport, clock = serial_on(115200)
-    monkeypatch.setattr(transport_io, 'time', clock)
-    assert transport.write(b'a' * SIZE, 0.09)
-    uart.stalled = True
-    assert transport.write(b'b' * SIZE, 0.09)
-    assert transport.next_limit_s() == 0.09
-    uart.now_ms = 89
-    transport.expire()
-    assert (uart.out_waiting, transport.flushed) == (2 * SIZE, 0)
-    uart.now_ms = 90
-    transport.expire()
-    assert (uart.out_waiting, transport.flushed) == (0, 1)
-    assert transport.next_limit_s() == math.inf
-    # A pose that could not leave in time does not even wait: 21 ms at this rate.
-    assert not transport.write(b'c' * SIZE, 0.110)
-    assert transport.write(b'd' * SIZE, 0.112)
-
-
-def vehicle_link(connection, **more):
-    config = BridgeSettings(body='cf1', connection=connection, **more)
-    return LinkThread(
-        config, parse(connection), Vehicle(config, plan(config)), lambda event: None)
+def test_poses_that_wait_in_a_line_that_stands_still_are_thrown_away():
+    with serial_line(115200) as (uart, transport):
+        assert transport.write(b'a' * SIZE, 0.09)
+        uart.stalled = True
+        assert transport.write(b'b' * SIZE, 0.09)
+        assert transport.next_limit_s() == 0.09
+        uart.now_ms = 89
+        transport.expire()
+        assert (uart.out_waiting, transport.flushed) == (2 * SIZE, 0)
+        uart.now_ms = 90
+        transport.expire()
+        assert (uart.out_waiting, transport.flushed) == (0, 1)
+        assert transport.next_limit_s() == math.inf
+        # A pose that could not leave in time does not even wait: 21 ms at this rate.
+        assert not transport.write(b'c' * SIZE, 0.110)
+        assert transport.write(b'd' * SIZE, 0.112)
 
 
 def odometry(stamp_ns):
@@ -186,20 +163,13 @@ def odometry(stamp_ns):
         'covariance': [math.nan] + [0.0] * 20})
 
 
-def fake():
-    return FakeAutopilot(FakeConfig(
-        'px4', epoch_ns=time.time_ns(), timesync_hz=50.0, convergence=20))
-
-
 def test_a_pseudo_terminal_that_nobody_reads_is_flushed_and_counted(tmp_path):
     pytest.importorskip('pymavlink')
     pytest.importorskip('serial')
     master, slave = os.openpty()
     os.set_blocking(master, False)
     # Old enough for a machine that takes its time to encode.
-    link = vehicle_link(f'serial:{os.ttyname(slave)}:921600', max_age_ms=1000.0)
-    link.start()
-    try:
+    with running_link(f'serial:{os.ttyname(slave)}:921600', max_age_ms=1000.0) as link:
         wait_until(lambda: link.report().up)
         for _ in range(3):
             # Fresh, and more than the terminal holds.
@@ -213,10 +183,8 @@ def test_a_pseudo_terminal_that_nobody_reads_is_flushed_and_counted(tmp_path):
             pass
         # The reader's own 4 kB are out of reach; more than that and what came since is not there.
         assert len(received) < 16384
-    finally:
-        link.stop()
-        os.close(slave)
-        os.close(master)
+    os.close(slave)
+    os.close(master)
 
 
 def test_tcp_takes_nothing_while_the_system_has_not_sent_what_it_has():
@@ -235,11 +203,9 @@ def test_tcp_takes_nothing_while_the_system_has_not_sent_what_it_has():
             assert transport.unsent == 1
 
 
-@pytest.mark.parametrize('kind', ['udp', 'serial', 'tcp'])
-def test_a_link_works_in_a_process_with_more_files_than_select_can_take(tmp_path, kind):
-    pytest.importorskip('pymavlink')
-    if kind == 'serial':
-        pytest.importorskip('serial')
+@pytest.fixture
+def many_files():
+    """Open more files than select can take."""
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limits[1] < 2000:
         pytest.skip('this process may not open 2000 files')
@@ -252,24 +218,31 @@ def test_a_link_works_in_a_process_with_more_files_than_select_can_take(tmp_path
                 break
         with pytest.raises(ValueError):
             select.select([file.fileno()], [], [], 0)
-        if kind == 'tcp':
-            server = stack.enter_context(socket.create_server(('127.0.0.1', 0)))
-            link = vehicle_link('tcp:127.0.0.1:{}'.format(server.getsockname()[1]))
-            link.start()
-            stack.callback(link.stop)
-            peer, _ = server.accept()
-            assert peer.recv(1) == b'\xfd'
-            peer.close()
-            again, _ = server.accept()    # it noticed
-            again.close()
-            return
-        served = stack.enter_context(
-            SerialFakeServer(fake(), f'{tmp_path}/tty') if kind == 'serial'
-            else FakeServer(fake()))
-        link = vehicle_link(served.connection)
-        link.start()
-        stack.callback(link.stop)
+        yield
+
+
+@pytest.mark.parametrize('kind', ['udp', 'serial'])
+def test_a_link_works_in_a_process_with_many_files(tmp_path, kind, many_files):
+    pytest.importorskip('pymavlink')
+    if kind == 'serial':
+        pytest.importorskip('serial')
+    fake = FakeAutopilot(FakeConfig(epoch_ns=time.time_ns(), timesync_hz=50.0, convergence=20))
+    with (SerialFakeServer(fake, f'{tmp_path}/tty') if kind == 'serial'
+          else FakeServer(fake)) as served, running_link(served.connection) as link:
         wait_until(lambda: served.fake.companion and link.report().values['received'] > 3)
         link.send(Batch(time.time_ns(), [odometry(time.time_ns())]))
         wait_until(lambda: served.heard)
         assert link.report().values['opened'] == 1
+
+
+def test_a_tcp_link_connects_again_when_the_other_end_closes(many_files):
+    pytest.importorskip('pymavlink')
+    events = []
+    with socket.create_server(('127.0.0.1', 0)) as server, running_link(
+            'tcp:127.0.0.1:{}'.format(server.getsockname()[1]), events.append):
+        for _ in range(2):
+            peer, _ = server.accept()
+            assert peer.recv(1) == b'\xfd', 'a heartbeat of MAVLink 2'
+            peer.close()
+    assert any(event.severity == 'error' and event.text.endswith('trying again')
+               for event in events), events

@@ -97,13 +97,14 @@ def test_the_clock_of_the_autopilot_is_found():
     assert both.vehicle.timesync.answered >= 90, 'the fake asks ten times a second'
 
 
-@pytest.mark.parametrize('autopilot', ['px4', 'ardupilot'])
-def test_wrong_parameters_are_named_with_the_right_values(autopilot):
-    wrong, right = {
-        'px4': ({'EKF2_EV_CTRL': 1, 'EKF2_HGT_REF': 1, 'EKF2_EV_DELAY': 175.0},
-                {'EKF2_EV_CTRL': 15, 'EKF2_HGT_REF': 3, 'EKF2_EV_DELAY': 0}),
-        'ardupilot': ({'VISO_TYPE': 0, 'EK3_SRC1_YAW': 1}, {'VISO_TYPE': 1, 'EK3_SRC1_YAW': 6}),
-    }[autopilot]
+PARAMETERS = pytest.mark.parametrize(('autopilot', 'wrong', 'right'), [
+    ('px4', {'EKF2_EV_CTRL': 1, 'EKF2_HGT_REF': 1, 'EKF2_EV_DELAY': 175.0},
+     {'EKF2_EV_CTRL': 15, 'EKF2_HGT_REF': 3, 'EKF2_EV_DELAY': 0}),
+    ('ardupilot', {'VISO_TYPE': 0, 'EK3_SRC1_YAW': 1}, {'VISO_TYPE': 1, 'EK3_SRC1_YAW': 6})])
+
+
+@PARAMETERS
+def test_wrong_parameters_are_named_with_the_right_values(autopilot, wrong, right):
     both = Together(autopilot=autopilot, parameters=wrong)
     both.run(5)
     bad = {verdict.rule.name: verdict.right for verdict in both.vehicle.parameters.verdicts
@@ -126,15 +127,13 @@ def test_a_parameter_without_a_finite_value_counts_as_unanswered(value):
     assert str(exchange.verdicts[0]).startswith('EKF2_EV_CTRL: no answer')
 
 
-@pytest.mark.parametrize('autopilot', ['px4', 'ardupilot'])
-def test_parameters_are_written_on_demand_and_read_back(autopilot):
-    wrong = {'px4': {'EKF2_EV_CTRL': 1, 'EKF2_HGT_REF': 1},
-             'ardupilot': {'VISO_TYPE': 0, 'EK3_SRC1_POSZ': 1}}[autopilot]
+@PARAMETERS
+def test_parameters_are_written_on_demand_and_read_back(autopilot, wrong, right):
     both = Together(autopilot=autopilot, parameters=wrong, set_parameters=True)
     both.run(5)
     assert sorted(both.vehicle.parameters.written) == sorted(wrong)
     assert all(verdict.good for verdict in both.vehicle.parameters.verdicts)
-    assert both.fake.values[next(iter(wrong))][0] == {'px4': 15, 'ardupilot': 1}[autopilot]
+    assert {name: both.fake.values[name][0] for name in wrong} == right
 
 
 def test_nothing_is_written_to_an_armed_vehicle():
@@ -246,15 +245,6 @@ def test_a_second_sender_of_poses_is_reported(sender):
     assert not both.vehicle.other_senders(both.now - START + 10**12), 'it has stopped'
 
 
-def test_the_sender_of_poses_for_another_vehicle_is_no_second_sender():
-    both = Together(target_system=1)
-    both.run(2)
-    both.take(FakeAutopilot(FakeConfig(system=9)).tick(START)[0], system=9)
-    both.take(vision()[0], 197, 9)
-    both.run(0.1)
-    assert not both.said('two senders')
-
-
 def test_samples_for_comparison_are_bounded_after_the_clock_was_set_back():
     agreement = Agreement()
 
@@ -267,10 +257,13 @@ def test_samples_for_comparison_are_bounded_after_the_clock_was_set_back():
     assert memory_growth(send, 1000) < 20_000
 
 
-def test_the_autopilots_own_odometry_is_no_second_sender():
-    both = Together()
+@pytest.mark.parametrize('sender', [(1, 1), (9, 197)], ids=['own autopilot', 'another vehicle'])
+def test_poses_of_autopilots_and_for_other_vehicles_are_no_second_sender(sender):
+    both = Together(target_system=1)
     both.run(2)
-    both.take(vision()[0], 1)
+    both.take(FakeAutopilot(FakeConfig(system=9)).tick(START)[0], system=9)
+    system, component = sender
+    both.take(vision()[0], component, system)
     both.run(0.1)
     assert not both.said('two senders')
 
@@ -299,38 +292,31 @@ def test_defaults_are_accepted_and_what_is_not_has_a_warning(autopilot, settings
 
 # -- agreement ------------------------------------------------------------------------------------
 
-def agreement(own_angles, sent_angles, own_position=(1.0, 2.0, -3.0)):
-    made = Agreement()
-    x, y, z, w = quat_from_angles(*map(math.radians, sent_angles))
-    for i in range(5):
-        made.sent(State(START // 1000 + i * 20_000, (1.0, 2.0, -3.0), (w, x, y, z),
-                        *[(math.nan,) * 3] * 3, None, None))
-        made.attitude(START + i * 20 * MS, tuple(map(math.radians, own_angles)))
-        made.position(START + i * 20 * MS, own_position)
-    return judge_attitude(made.attitudes) + judge_position(made.positions)
+LEVEL, SENT = (0, 0, 0), (1.0, 2.0, -3.0)
 
 
-@pytest.mark.parametrize(('own', 'sent', 'words'), [
-    ((1, 2, 10), (0, 0, 14), ''),
-    ((0, 0, 90), (0, 0, 0), "yaw differs by 90 degrees: the body's x axis in Motive does not"),
-    ((0, 0, -175), (0, 0, 100), 'yaw differs by 90 degrees'),
-    ((0, 0, 179), (0, 0, 0), 'yaw differs by 180 degrees'),
-    ((0, 0, 40), (0, 0, 0), 'yaw differs by 40 degrees: the body was created'),
-    ((0, 8, 0), (0, 0, 0), 'was not level'),
-    ((12, -9, 0), (-12, 9, 0), 'opposite sign'),
-    ((12, 0, 0), (0, 12, 0), 'exchanged'),
+@pytest.mark.parametrize(('own', 'sent', 'position', 'words'), [
+    ((1, 2, 10), (0, 0, 14), (1.1, 2.1, -3.1), ''),
+    ((0, 0, 90), LEVEL, SENT, "yaw differs by 90 degrees: the body's x axis in Motive does not"),
+    ((0, 0, -175), (0, 0, 100), SENT, 'yaw differs by 90 degrees'),
+    ((0, 0, 179), LEVEL, SENT, 'yaw differs by 180 degrees'),
+    ((0, 0, 40), LEVEL, SENT, 'yaw differs by 40 degrees: the body was created'),
+    ((0, 8, 0), LEVEL, SENT, 'was not level'),
+    ((12, -9, 0), (-12, 9, 0), SENT, 'opposite sign'),
+    ((12, 0, 0), (0, 12, 0), SENT, 'exchanged'),
+    (LEVEL, LEVEL, (2.0, 1.0, -3.0), 'north and east'),
+    (LEVEL, LEVEL, (1.0, 2.0, 3.0), 'up and down'),
+    (LEVEL, LEVEL, (0.0, 0.0, 0.0), 'differs by 3.7 m'),
 ])
-def test_verdicts_on_the_attitude(own, sent, words):
-    found = agreement(own, sent)
-    assert bool(found) == bool(words)
-    assert words in ' '.join(found)
-
-
-@pytest.mark.parametrize(('own', 'words'), [
-    ((1.1, 2.1, -3.1), ''), ((2.0, 1.0, -3.0), 'north and east'), ((1.0, 2.0, 3.0), 'up and down'),
-    ((0.0, 0.0, 0.0), 'differs by 3.7 m')])
-def test_verdicts_on_the_position(own, words):
-    found = agreement((0, 0, 0), (0, 0, 0), own)
+def test_verdicts_on_attitude_and_position(own, sent, position, words):
+    made = Agreement()
+    x, y, z, w = quat_from_angles(*map(math.radians, sent))
+    for i in range(5):
+        made.sent(State(START // 1000 + i * 20_000, SENT, (w, x, y, z),
+                        *[(math.nan,) * 3] * 3, None, None))
+        made.attitude(START + i * 20 * MS, tuple(map(math.radians, own)))
+        made.position(START + i * 20 * MS, position)
+    found = judge_attitude(made.attitudes) + judge_position(made.positions)
     assert bool(found) == bool(words)
     assert words in ' '.join(found)
 
@@ -374,14 +360,6 @@ def test_other_connections_are_refused_with_the_forms(text):
 def test_settings_that_cannot_work_are_refused(settings, words):
     with pytest.raises(ConfigurationError, match=words):
         plan(BridgeSettings(**{'body': 'cf1', **settings}))
-
-
-def test_defaults_follow_the_autopilot():
-    px4 = plan(BridgeSettings(body='cf1'))
-    assert (px4.messages, px4.period_ns, px4.frame_id) == (('odometry',), 20 * MS, 20)
-    ardupilot = plan(BridgeSettings(body='cf1', autopilot='ardupilot'))
-    assert (ardupilot.messages, ardupilot.period_ns, ardupilot.frame_id) == (
-        ('odometry',), 25 * MS, 20)
 
 
 def test_no_message_is_longer_on_the_wire_than_its_load_is_reckoned_with():
