@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Poses of a body are published only while they are plausible."""
 
-from dataclasses import fields, replace
 import math
 
 from body_kit import Feed, MS, STEP, times, tracked
@@ -12,7 +11,6 @@ from optitrack_vrpn.bodies.config import BodyConfig
 from optitrack_vrpn.bodies.disposition import BY_GATE, Disposition
 from optitrack_vrpn.bodies.states import State
 from optitrack_vrpn.bodies.validity import ValidityGate
-from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.motion.quaternion import angle_between
 import pytest
 
@@ -353,16 +351,6 @@ def test_status_tells_all():
     assert status.good == 38
     assert 'nan' in status.detail
     assert status.age_s == pytest.approx(2 * 0.005 - 0.001)
-
-
-@pytest.mark.parametrize('field', [field.name for field in fields(BodyConfig)])
-def test_settings_are_checked(field):
-    default = getattr(BodyConfig(), field)
-    if isinstance(default, bool):
-        return
-    for wrong in (-1.0, NAN, math.inf, 'fast'):
-        with pytest.raises(ConfigurationError, match=field):
-            replace(BodyConfig(), **{field: wrong})
 
 
 numbers = st.floats(-3, 3) | st.sampled_from([0.0, 1.0, NAN, math.inf, 1e308])

@@ -12,7 +12,7 @@ import sys
 from hypothesis import given, strategies as st
 from optitrack_vrpn.cli.tools import TOOLS
 from optitrack_vrpn.compiled import build_io, importer_io
-from optitrack_vrpn.compiled.modules import folder_name, MODULES, SOURCES, SWITCH
+from optitrack_vrpn.compiled.modules import folder_name, MODULES, SWITCH
 from optitrack_vrpn.errors import BackendUnavailableError
 import pytest
 
@@ -102,10 +102,6 @@ def test_no_compiled_module_calculates_with_two_sums():
     assert not [f'{path.name}:{node.lineno}' for path in paths
                 for node in ast.walk(ast.parse(path.read_text()))
                 if isinstance(node, ast.BinOp) and is_sum(node.left) and is_sum(node.right)]
-
-
-def test_each_source_exists():
-    assert all((PACKAGE / name).exists() for name in SOURCES)
 
 
 @needs_compiled

@@ -13,7 +13,6 @@ import numpy as np
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.motion.frames import (
     AxesConfig, enu_to_ned, frame_maps, Pose, QUAT_ENU_NED)
-from optitrack_vrpn.motion.quaternion import multiply, rotate
 import pytest
 from scipy.spatial.transform import Rotation
 import transforms3d
@@ -134,15 +133,6 @@ def test_conversions_keep_norm_and_handedness_and_ignore_the_sign(config, quat_x
 
 def test_static_attitude_of_ned_in_enu():
     np.testing.assert_allclose(matrix(QUAT_ENU_NED), NED_FROM_ENU.T, atol=1e-15)
-
-
-@given(quaternions, quaternions, st.tuples(*[coordinates] * 3))
-def test_products_and_rotations_against_scipy(a, b, vector):
-    product = multiply(a, b)
-    np.testing.assert_allclose(
-        matrix(product), (Rotation.from_quat(a) * Rotation.from_quat(b)).as_matrix(), atol=1e-14)
-    np.testing.assert_allclose(
-        rotate(a, vector), Rotation.from_quat(a).apply(vector), atol=1e-10)
 
 
 @pytest.mark.parametrize('field, value', [('up_axis', 'x'), ('motive_x', 'south')])

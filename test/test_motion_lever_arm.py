@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 from optitrack_vrpn.motion.estimator import EstimateConfig, Estimator
-from optitrack_vrpn.motion.lever_arm import acceleration_at, cross, velocity_at
+from optitrack_vrpn.motion.lever_arm import acceleration_at, velocity_at
 from optitrack_vrpn.motion.rest import RestDetector
 from optitrack_vrpn.motion.settings import MotionConfig
 from optitrack_vrpn.motion.transform import body_from_base, world_from_mocap
@@ -30,11 +30,6 @@ def pose_error(position, quat, base_position, base_attitude):
     return np.concatenate((
         position - base_position,
         (Rotation.from_quat(quat) * base_attitude.inv()).as_rotvec()))
-
-
-def test_the_cross_product_is_that_of_numpy():
-    a, b = (1.0, -2.0, 0.5), (0.3, 4.0, -1.5)
-    assert cross(a, b) == pytest.approx(tuple(np.cross(a, b)))
 
 
 def test_a_point_on_a_turning_body_moves_as_its_path_says():

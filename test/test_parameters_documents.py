@@ -10,7 +10,7 @@ from optitrack_vrpn.cli.nodes import NODES
 from optitrack_vrpn.node import documents as node_documents
 from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.node.topic_kinds import KINDS
-from optitrack_vrpn.settings import Change, from_parameters, parameters_of
+from optitrack_vrpn.settings import from_parameters, parameters_of
 from optitrack_vrpn.tools import parameters_command
 from optitrack_vrpn.tools.parameters_command import (
     BEGIN, END, generated, parameter_file, settings_class, with_table)
@@ -91,22 +91,6 @@ def test_the_page_lists_every_output():
     assert BY_NAME['outputs'].default == tuple(k.name for k in KINDS.values() if k.enabled)
 
 
-def test_the_file_explains_every_parameter_right_above_it():
-    above = {}
-    comment = []
-    for line in parameter_file(NODES[0]).splitlines():
-        if line.lstrip().startswith('#'):
-            comment.append(line.strip('# '))
-            continue
-        above.setdefault(line.strip().split(':')[0], []).append(' '.join(comment))
-        comment = []
-        assert len(line) <= 99 or 'outputs' in line
-    for row in TABLE:
-        texts = above[row.name.rpartition('.')[2]]
-        assert any(row.description in text and row.allowed in text and row.unit in text
-                   for text in texts), row.name
-
-
 def test_the_example_of_a_body_is_valid_once_it_is_uncommented():
     lines = parameter_file(NODES[0]).splitlines()
     at = next(i for i, line in enumerate(lines) if "# 'Rigid Body 1'" in line)
@@ -115,15 +99,6 @@ def test_the_example_of_a_body_is_valid_once_it_is_uncommented():
     tree = yaml.safe_load('\n'.join(lines))['/**']['ros__parameters']
     assert sift_body_settings(flat(tree))[0] == {'Rigid Body 1': {
         'name': 'cf1', 'max_speed': 30.0, 'lowpass.cutoff_hz': 5.0}}
-
-
-def test_the_table_marks_what_is_fixed_and_when():
-    rows = re.findall(r'^\| `([^`]+)`((?:\\\*)*) \|', parameters_command.page(), re.MULTILINE)
-    stars = {Change.ANY_TIME: 0, Change.CONFIGURE: 1, Change.START: 2}
-    assert [(name, marks.count('*')) for name, marks in rows][:len(TABLE)] == [
-        (row.name, stars[row.change]) for row in TABLE]
-    assert {row.name for row in TABLE if row.change is Change.START} == {
-        'autostart', 'activate', *(r.name for r in TABLE if r.name.startswith('control.'))}
 
 
 def test_documents_leave_out_a_readme_that_is_not_there(tmp_path):

@@ -7,7 +7,7 @@ import re
 
 from conftest import lacking
 from optitrack_vrpn.node.settings import NodeSettings
-from optitrack_vrpn.settings import Change, parameters_of
+from optitrack_vrpn.settings import parameters_of
 from optitrack_vrpn.vrpn.messages import PoseReport
 import pytest
 
@@ -169,19 +169,3 @@ def test_parameters_change_at_run_time_or_say_why_not(ros, observer):
         # Cleaned up, everything can be set again.
         assert observer.transition('cleanup')
         assert observer.set(port=20) == ''
-
-
-@pytest.mark.ros
-def test_descriptors_tell_tools_type_range_and_whether_it_can_change(ros):
-    from rcl_interfaces.msg import FloatingPointRange
-    with ros.NodeHere(spin=False) as here:
-        for row in TABLE:
-            described = here.node.describe_parameter(row.name)
-            assert row.description in described.description
-            assert row.type_name in described.additional_constraints
-            assert described.additional_constraints.endswith(row.change.value)
-            assert described.read_only is (row.change is Change.START)
-        described = here.node.describe_parameter('validation.max_speed')
-        assert described.floating_point_range == [
-            FloatingPointRange(from_value=0.0, to_value=1000.0)]
-        assert here.node.describe_parameter('port').integer_range[0].to_value == 65535

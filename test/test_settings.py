@@ -9,6 +9,7 @@ import re
 from conftest import lacking, lacking_in_lines
 from hypothesis import given, strategies as st
 from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.settings import (
     Change, checked, from_parameters, parameters_of, section, setting, sift)
 from optitrack_vrpn.settings.documents import markdown_table, yaml_text
@@ -118,6 +119,8 @@ def test_a_rule_between_fields_is_reported_with_the_full_name():
 def test_a_number_out_of_range_or_of_another_type_is_refused(value, said):
     (line,) = messages(Robot, {'length': value})
     assert line.endswith(said)
+    (length,) = [each for each in parameters_of(Robot) if each.name == 'length']
+    assert [length.check(limit) for limit in (0.1, 9)] == [0.1, 9.0]
 
 
 @given(value=st.one_of(
@@ -125,7 +128,7 @@ def test_a_number_out_of_range_or_of_another_type_is_refused(value, said):
     st.dictionaries(st.text(), st.integers(), max_size=2),
     st.lists(st.one_of(st.floats(), st.integers(), st.text(), st.none()), max_size=4)))
 def test_any_value_is_taken_in_the_type_of_the_field_or_refused_by_name(value):
-    for each in parameters_of(Robot):
+    for each in (*parameters_of(Robot), *parameters_of(NodeSettings)):
         try:
             found = each.check(value)
         except ConfigurationError as error:
@@ -133,6 +136,12 @@ def test_any_value_is_taken_in_the_type_of_the_field_or_refused_by_name(value):
             continue
         assert type(found) is type(each.default)
         assert each.check(found) == found
+        if each.metadata['choices']:
+            assert ({*found} if each.is_list else {found}) <= {*each.metadata['choices']}
+        if each.item_type in (int, float):
+            numbers = found if each.is_list else [found]
+            assert all(map(math.isfinite, numbers))
+            assert each.low is None or each.low <= min(numbers) <= max(numbers) <= each.high
 
 
 def test_a_constructor_checks_what_python_code_passes():

@@ -4,10 +4,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-import math
+from dataclasses import dataclass
 
-from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.settings import Change, checked, setting
 
 
@@ -92,21 +90,3 @@ class BodyConfig:
     switches the check off. Chosen: senders of 32-bit floats deviate by 1e-7, so that halved or
     doubled it rejects corrupt poses only.
     """
-
-    def check(self) -> None:
-        """
-        Check the constants.
-
-        :raises ConfigurationError: a value is not a number, negative, or out of its range.
-        """
-        for name in (each.name for each in fields(self) if not each.metadata):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not (
-                    0 <= value < math.inf):
-                raise ConfigurationError(f'{name} is {value!r}; give a finite number of 0 or more')
-        if self.memory_s <= 0:
-            raise ConfigurationError('memory_s is 0; give a time above 0 s')
-        if self.max_turn > math.pi:
-            raise ConfigurationError(f'max_turn is {self.max_turn!r}; at most pi')
-        if self.norm_tolerance >= 1:
-            raise ConfigurationError(f'norm_tolerance is {self.norm_tolerance!r}; below 1')

@@ -13,7 +13,6 @@ import enum
 import math
 from typing import Callable, Optional
 
-from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.events import Event
 from optitrack_vrpn.settings import checked, setting
 from optitrack_vrpn.units import NS_PER_S
@@ -82,16 +81,6 @@ class LinkConfig:
         10.0, unit='s', low=0.0, high=3600.0, name='watchdog.reconnect_after_s', doc=(
             'time without a pose after which the client connects again, doubling up to 60 s '
             'while that does not help; 0 for never'))
-
-    def check(self) -> None:
-        """
-        Check the fields that are not parameters.
-
-        :raises ConfigurationError: if a time is not positive.
-        """
-        for name in ('attempt_s', 'blocked_s', 'retry_min_s'):
-            if not 0 < getattr(self, name) < float('inf'):
-                raise ConfigurationError(f'{name} is {getattr(self, name)}; it must be positive')
 
 
 def link_event(state: LinkState, text: str, severity: str) -> Event:
