@@ -1,40 +1,26 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""A simulated Motive with NatNet, and a sink that stores the reports of a client."""
+"""A simulated Motive with NatNet, a client of it, and a sink that stores its reports."""
 
-import threading
+import contextlib
+from dataclasses import replace
 
 from optitrack_vrpn.client.config import ClientConfig
-from optitrack_vrpn.client.link import LinkConfig, LinkState
+from optitrack_vrpn.client.link import LinkConfig
+from optitrack_vrpn.natnet.factory_io import make_backend
 from optitrack_vrpn.natnet.reports import (
     EchoReport, FrameReport, MarkersReport, RigidBodyReport)
+from optitrack_vrpn.natnet.settings import NatNetConfig
 from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
 from optitrack_vrpn.sim.server_io import MotiveSimServer
+from transport_kit import Recorder
 
-TIMEOUT_S = 10.0
 
-
-class Sink:
-    """Keep reports and changes; wait for them."""
-
-    def __init__(self):
-        self.batches = []
-        self.changes = []
-        self.arrived = threading.Condition()
-
-    def receive(self, events, arrival_ns, host_minus_arrival_ns):
-        with self.arrived:
-            self.batches.append((list(events), arrival_ns, host_minus_arrival_ns))
-            self.arrived.notify_all()
-
-    def link_changed(self, change):
-        with self.arrived:
-            self.changes.append(change)
-            self.arrived.notify_all()
+class Sink(Recorder):
+    """Keep the reports of NatNet by kind."""
 
     def of(self, kind):
-        return [event for events, _, _ in list(self.batches) for event in events
-                if isinstance(event, kind)]
+        return [event for event in self.events if isinstance(event, kind)]
 
     @property
     def bodies(self):
@@ -55,17 +41,13 @@ class Sink:
     def said(self, text):
         return any(text in change.text for change in list(self.changes))
 
-    def wait(self, condition, what, timeout_s=TIMEOUT_S):
-        with self.arrived:
-            assert self.arrived.wait_for(condition, timeout_s), (
-                what, [(c.data.value, c.text) for c in self.changes[-10:]])
-
     def wait_for(self, text):
-        self.wait(lambda: self.said(text), text)
+        self.wait(lambda: self.said(text))
 
-    def wait_for_state(self, state, after=0):
-        self.wait(lambda: any(change.data is LinkState(state)
-                              for change in self.changes[after:]), state)
+    def wait_for_bodies(self, count=5):
+        """Wait for more bodies than there are."""
+        seen = len(self.bodies)
+        self.wait(lambda: len(self.bodies) > seen + count)
 
 
 def simulated(bodies=2, paced=True, rate=200, **rest):
@@ -81,3 +63,21 @@ def client_config(server='127.0.0.1', port=3883, **link):
     return ClientConfig(server=server, port=port, link=LinkConfig(
         **{'retry_min_s': 0.05, 'retry_max_s': 0.2, 'attempt_s': 1.0, 'silent_after_s': 0.3,
            'reconnect_after_s': 1.0, **link}))
+
+
+@contextlib.contextmanager
+def following(motive, natnet=None, protocol='natnet', sink=None, interface='', **config):
+    """
+    Run a client; give its sink and it.
+
+    :param motive: a simulated Motive, or the command port of a peer.
+    """
+    sink = Sink() if sink is None else sink
+    client = make_backend(
+        protocol, replace(client_config(**config), interface=interface), NatNetConfig(**{
+            'port': getattr(motive, 'natnet_port', motive), **(natnet or {})}), sink)
+    client.start()
+    try:
+        yield sink, client
+    finally:
+        client.stop()

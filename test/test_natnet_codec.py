@@ -26,7 +26,7 @@ VERSIONS = [(2, 7), (2, 9), (2, 10), (3, 0), (3, 1), (4, 0), (4, 1), (4, 2)]
 
 f32 = st.floats(width=32, allow_nan=False)
 bodies = st.builds(
-    Body, st.integers(1, 2**31 - 1), *[f32] * 8, st.integers(0, 2**15 - 1))
+    Body, st.integers(-2**31, 2**31 - 1), *[f32] * 8, st.integers(0, 2**15 - 1))
 markers = st.builds(
     Marker, st.integers(0, 2**31 - 1), *[f32] * 4, st.integers(0, 2**15 - 1), f32)
 u64 = st.integers(0, 2**63 - 1)
@@ -67,7 +67,8 @@ def test_another_decoder_reads_the_same_frame(frame, version):
     assert found.prefix.frame_number == frame.number
     assert [(b.id_num, *b.pos, *b.rot, b.marker_error, b.tracking_valid)
             for b in found.rigid_bodies] == [
-        (*body[:8], body.mean_error, bool(body.params & 1)) for body in frame.bodies]
+        (body.streaming_id % 2**32, *body[1:8], body.mean_error, bool(body.params & 1))
+        for body in frame.bodies]    # it reads an id without its sign
     assert [(m.id_num, *m.pos) for m in found.labeled_markers] == [
         marker[:4] for marker in frame.markers]
     suffix = found.suffix
@@ -147,7 +148,7 @@ def test_sections_that_are_not_wanted_are_skipped(version, wanted):
         assert (frame.exposure, frame.received, frame.transmit) == (10, 20, 30)
 
 
-def test_sections_and_fields_of_later_versions_are_skipped_by_their_byte_counts():
+def test_later_sections_and_fields_are_skipped():
     version = (4, 5)
     head = filled_sections((4, 2))
     unknown = i32(2, 10) + b'0123456789'
@@ -161,7 +162,7 @@ def test_sections_and_fields_of_later_versions_are_skipped_by_their_byte_counts(
 
 
 @pytest.mark.parametrize('with_markers', [False, True])
-def test_bones_with_and_without_markers_are_told_apart_by_the_length(with_markers):
+def test_bones_with_or_without_markers_are_told_apart(with_markers):
     def body(name, markers):
         return name + b'\0' + i32(1, -1) + bytes(12) + (
             i32(2) + bytes(32) if markers else b'')
@@ -179,11 +180,6 @@ def test_a_description_of_another_layout_does_not_hide_the_bodies():
     data = i32(3) + described(2, b'Skeleton\0' + i32(1, 10**6)) + described(1, wand) + described(
         9, b'unknown')
     assert [body.name for body in decode_definitions(data, (4, 1)).bodies] == ['Wand']
-
-
-def test_ids_keep_their_sign():
-    frame = Frame(1, [Body(-3, *[0.0] * 8, 1)], [], math.nan, 0, 0, 0.0, 1, 2, 3, 0, 0, 0)
-    assert decode_frame(payload(encode_frame(frame, (4, 1))), (4, 1)).bodies[0].streaming_id == -3
 
 
 @settings(deadline=None, max_examples=examples(80))
@@ -220,20 +216,38 @@ def test_a_count_that_cannot_fit_reserves_no_memory():
             decode_frame(i32(1) + i32(0) * 2 + i32(count) + suffix((3, 0)), (3, 0))
 
 
-def test_server_information_needs_its_clock_from_3_0_on():
-    info = ServerInfo('Motive', (3, 1, 0, 0), (4, 1), 10_000_000, 1511, True, '239.255.42.99')
+INFO = ServerInfo('Motive', (3, 1, 0, 0), (4, 1), 10_000_000, 1511, True, '239.255.42.99')
+
+
+@pytest.mark.parametrize('info', [
+    INFO, ServerInfo('NatNetLib', (2, 7, 0, 0), (2, 7), 0, 0, None, '')])
+def test_server_information_comes_back_as_it_was_sent(info):
     data = payload(codec.encode_server_info(info))
-    assert len(data) == 279    # as captured from Motive 2.1
     assert codec.decode_server_info(data) == info
-    with pytest.raises(RemoteProtocolError):
-        codec.decode_server_info(data[:264])
-    with pytest.raises(RemoteProtocolError):
-        codec.decode_server_info(data[:264] + bytes(15))
-    old = ServerInfo('NatNetLib', (2, 7, 0, 0), (2, 7), 0, 0, None, '')
-    assert codec.decode_server_info(payload(codec.encode_server_info(old))) == old
+    assert len(data) == 279 or info is not INFO    # as captured from Motive 2.1
 
 
-def test_what_does_not_fit_into_a_datagram_is_refused_before_it_is_sent():
+@pytest.mark.parametrize('damage', [
+    lambda data: data[:264], lambda data: data[:264] + bytes(15)])
+def test_server_information_needs_its_clock_from_3_0_on(damage):
+    with pytest.raises(RemoteProtocolError):
+        codec.decode_server_info(damage(payload(codec.encode_server_info(INFO))))
+
+
+@pytest.mark.parametrize('frequency', [0, 999, 10**12 + 1])
+def test_an_impossible_clock_frequency_is_refused(frequency):
+    with pytest.raises(RemoteProtocolError):
+        codec.decode_server_info(
+            payload(codec.encode_server_info(INFO._replace(frequency=frequency))))
+
+
+@pytest.mark.parametrize('group', ['0.0.0.0', '255.255.255.255', '10.0.0.5'])
+def test_a_group_that_is_no_multicast_address_is_ignored(group):
+    info = INFO._replace(group=group)
+    assert codec.decode_server_info(payload(codec.encode_server_info(info))).group == ''
+
+
+def test_an_impossible_message_is_refused_before_sending():
     with pytest.raises(LocalProtocolError):
         codec.encode_message(FRAME, bytes(MAX_PAYLOAD + 1))
     with pytest.raises(LocalProtocolError):
@@ -242,7 +256,7 @@ def test_what_does_not_fit_into_a_datagram_is_refused_before_it_is_sent():
 
 
 @pytest.mark.parametrize('data', [b'', b'\5\0\1', b'\5\0\3\0ab', b'\5\0\xff\xff' + bytes(100)])
-def test_a_datagram_that_is_shorter_than_its_header_states_is_refused(data):
+def test_a_truncated_datagram_is_refused(data):
     with pytest.raises(RemoteProtocolError):
         codec.decode_message(data)
     assert codec.decode_message(b'\5\0\2\0abc') == (5, b'ab')
@@ -253,14 +267,6 @@ def test_round_trips_of_the_clocks_keep_token_and_ticks():
     assert codec.decode_echo_response(payload) == (2**63 + 5, 987654321)
     with pytest.raises(RemoteProtocolError):
         codec.decode_echo_response(payload[:-1])
-
-
-@pytest.mark.parametrize('frequency', [0, 999, 10**12 + 1])
-def test_a_server_clock_that_cannot_be_is_refused(frequency):
-    info = ServerInfo('Motive', (3, 1, 0, 0), (4, 1), 10**7, 1511, True, '239.255.42.99')
-    assert codec.decode_server_info(codec.encode_server_info(info)[4:]) == info
-    with pytest.raises(RemoteProtocolError):
-        codec.decode_server_info(codec.encode_server_info(info._replace(frequency=frequency))[4:])
 
 
 def test_a_client_states_its_name_and_the_bitstream_that_it_wants():

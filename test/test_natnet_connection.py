@@ -28,7 +28,7 @@ def frame(number, version=(4, 1)):
         number, [], [], 0.0, 0, 0, 0.0, 1, 1, 1, 0, 0, 0), version)[4:])
 
 
-def test_a_server_that_answers_echoes_but_sends_no_frames_is_connected_to_again():
+def test_a_server_without_frames_is_asked_again():
     connection = connected()
     for quarter in range(1, 5):
         now = quarter * S // 4
@@ -37,14 +37,14 @@ def test_a_server_that_answers_echoes_but_sends_no_frames_is_connected_to_again(
         assert (CONNECT in sent(connection, now)) is (quarter == 4)
 
 
-def test_frames_keep_the_client_from_connecting_again():
+def test_frames_keep_a_connection():
     connection = connected()
     for number in range(40):
         connection.receive(frame(number), number * S // 10)
         assert CONNECT not in sent(connection, number * S // 10)
 
 
-def test_a_unicast_client_says_each_second_that_it_is_there_and_a_multicast_one_does_not():
+def test_only_unicast_clients_keep_themselves_alive():
     for keeps, expected in ((True, 5), (False, 0)):
         connection = connected()
         connection.keep_alive = keeps
@@ -53,7 +53,7 @@ def test_a_unicast_client_says_each_second_that_it_is_there_and_a_multicast_one_
         assert bool(connection.farewell()) is keeps
 
 
-def test_definitions_are_requested_in_both_ways_until_they_come():
+def test_definitions_are_requested_in_both_ways():
     connection = connected()
     masks = []
     for tenth in range(30):
@@ -64,7 +64,7 @@ def test_definitions_are_requested_in_both_ways_until_they_come():
     assert masks[:4] == [b'', b'\x03\0\0\0', b'', b'\x03\0\0\0']
 
 
-def test_a_command_is_repeated_and_then_reported_as_unanswered():
+def test_an_unanswered_command_is_repeated_and_reported():
     connection = connected(INFO._replace(version=(3, 0)))
     assert connection.request('StartRecording')
     found = [kind for tenth in range(40) for kind in sent(connection, tenth * S // 10)]
@@ -73,7 +73,7 @@ def test_a_command_is_repeated_and_then_reported_as_unanswered():
     assert not connection.unanswered()
 
 
-def test_the_late_answer_to_a_repeated_command_is_not_taken_for_the_answer_to_the_next():
+def test_a_late_answer_belongs_to_its_command():
     connection = connected(INFO._replace(version=(3, 0)))
     connection.request('FrameRate')
     connection.request('UnitsToMillimeters')
@@ -89,7 +89,7 @@ def test_the_late_answer_to_a_repeated_command_is_not_taken_for_the_answer_to_th
     assert found.command == 'UnitsToMillimeters'
 
 
-def test_a_recording_is_stopped_though_the_connection_ends_at_once():
+def test_a_recording_is_stopped_at_the_end():
     connection = connected(INFO._replace(version=(3, 0)))
     connection.request('FrameRate')
     connection.request('StopRecording')

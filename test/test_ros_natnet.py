@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The node with NatNet: poses at their exposures, lost bodies, markers, recording."""
 
+from contextlib import closing
 import time
 from types import SimpleNamespace
 
@@ -59,7 +60,7 @@ def test_a_pose_is_where_the_body_was_at_its_stamp(observer, protocol):
         assert abs(np.median(lag)) < 1e-3, np.median(lag)
 
 
-def test_a_body_out_of_view_goes_silent_and_its_state_says_why(observer, pipelines):
+def test_a_body_out_of_view_goes_silent(observer, pipelines):
     with simulated(['wand', 'box'], rate=100) as server, following(server):
         topic, other = observer.poses('/wand/pose'), observer.poses('/box/pose')
         topic.wait(10)
@@ -91,7 +92,7 @@ def test_markers_are_published_on_request(observer):
         assert [(point[3], point[4]) for point in points] == [(1, n) for n in (1, 2, 3, 4)]
 
 
-def test_markers_cannot_be_switched_on_where_the_client_does_not_read_them(observer):
+def test_markers_cannot_be_switched_on_while_running(observer):
     with simulated(['wand'], rate=50, natnet={'markers': 4}) as server:
         with following(server, outputs=['pose']) as here:
             observer.poses('/wand/pose').wait(3)
@@ -102,7 +103,7 @@ def test_markers_cannot_be_switched_on_where_the_client_does_not_read_them(obser
                 Parameter('outputs', value=['pose', 'status'])])[0].successful)
 
 
-def test_a_session_is_not_recorded_in_motive_unless_that_is_wanted(observer):
+def test_sessions_are_not_recorded_in_motive_by_default(observer):
     with simulated(['wand'], rate=100) as server, following(server) as here:
         poses = observer.poses('/wand/pose')
         poses.wait(3)
@@ -112,17 +113,9 @@ def test_a_session_is_not_recorded_in_motive_unless_that_is_wanted(observer):
         assert not [command for command in server.natnet.commands if 'Record' in command]
 
 
-@pytest.fixture
-def controller():
+def test_sessions_of_mocap_control_are_recorded_in_motive():
     pytest.importorskip('mocap4r2_control_msgs.msg')
-    from control_graph import Controller
-    found = Controller()
-    yield found
-    found.close()
-
-
-def test_the_controllers_start_and_stop_record_a_take_named_after_the_session(controller):
-    from control_graph import ACK_START, ACK_STOP, START, STOP
+    from control_graph import ACK_START, ACK_STOP, Controller, START, STOP
     name, refusal = 'optitrack_vrpn', []
 
     def refuse(data, answer):
@@ -132,7 +125,7 @@ def test_the_controllers_start_and_stop_record_a_take_named_after_the_session(co
             answer(refusal[0])
         return None
     with simulated(['wand'], rate=100) as server, Relay(
-            server.natnet_port, refuse) as relay, NodeProcess(
+            server.natnet_port, refuse) as relay, closing(Controller()) as controller, NodeProcess(
             '-p', 'server:=127.0.0.1', '-p', 'protocol:=natnet', '-p',
             f'natnet.port:={relay.port}', '-p', 'natnet.record:=true', '-p',
             'autostart:=true', '-p', 'activate:=false') as node:
