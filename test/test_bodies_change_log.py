@@ -123,6 +123,13 @@ def test_other_changes_are_reported_at_once_and_by_kind():
     assert len({event.key for event in events}) == 3
 
 
+def test_a_detail_that_differs_between_the_bodies_of_a_line_names_its_body():
+    jumps = [change('a', State.JUMPED)._replace(detail='0.5 m'),
+             change('b', State.JUMPED)._replace(detail='0.8 m')]
+    (event,) = ChangeLog().take(jumps, [State.JUMPED])
+    assert event.text == "2 bodies ('a', 'b'): TRACKED -> JUMPED: 'a' 0.5 m"
+
+
 @given(st.lists(st.lists(st.sampled_from('abc'), max_size=6), max_size=6))
 def test_the_lines_of_a_body_follow_its_changes_in_their_order(ticks):
     """Each name changes the state of its body; an empty tick follows, as time does."""

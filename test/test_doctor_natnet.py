@@ -22,7 +22,8 @@ def test_nothing_is_wrong_with_a_healthy_natnet_server(examine):
     with simulated(['Wand', 'bodys']) as server:
         result = examine(1, '--protocol', 'natnet', '--natnet-port', str(server.natnet_port))
     assert natnet_levels(result) == ['OK'] * 3, result.checks
-    assert result.level('tcp') == 'SKIP'
+    assert {result.found(check) for check in ('udp', 'tcp', 'handshake', 'clock')} == {
+        'VRPN is not checked (--protocol natnet)'}
     assert "'Wand', 'bodys'" in result.found('natnet-data')
     assert result.values('natnet-clock')['processing_ms'] > 4.0
     assert result.code == 0
@@ -86,6 +87,8 @@ GOOD = {'name': 'Motive', 'version': (4, 1), 'frames': 100, 'bodies': ('Wand',),
                      'other_source': '10.0.0.9'}, Level.FAIL, 'server: 10.0.0.9'),
     ('natnet_data', {**GOOD, 'bodies': ()}, Level.WARN, 'Rigid Bodies'),
     ('natnet_data', GOOD, Level.OK, ''),
+    ('natnet_data', {**GOOD, 'bodies': ('Wand', 'b'), 'untracked': ('b',)}, Level.WARN, 'cameras'),
+    ('natnet_data', {**GOOD, 'untracked': ('Wand',)}, Level.FAIL, 'cameras'),
     ('natnet_clock', {**GOOD, 'echoes': 0}, Level.WARN, 'latency_ms'),
     ('natnet_clock', {**GOOD, 'processing_ms': 0.0}, Level.WARN, 'transmission'),
     ('natnet_clock', GOOD, Level.OK, ''),

@@ -73,5 +73,9 @@ def _event(changes: list[StateChange]) -> Event:
         if len(names) > MOST_NAMES:
             shown += f' and {len(names) - MOST_NAMES} more'
         subject, key = f'{len(names)} bodies ({shown})', ''
+    # A value in a detail is that of one body.
+    whose = '' if all(change.detail == first.detail for change in changes) else (
+        f'{printable(first.body)!r} ')
     return Event(severity, ('body state', key, first.before, first.after), (
-        f'{subject}: {first.before.value} -> {first.after.value}: {first.detail}'), tuple(changes))
+        f'{subject}: {first.before.value} -> {first.after.value}: {whose}{first.detail}'),
+        tuple(changes))

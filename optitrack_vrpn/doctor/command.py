@@ -97,13 +97,19 @@ class Report:
         self._width = max(60, min(shutil.get_terminal_size().columns, 120))
         self.results: list[CheckResult] = []
         if not as_json:
-            print(f'doctor: {printable(probed.server)} port {probed.port}, connection '
-                  f'{probed.connection}', flush=True)
+            how = ('protocol natnet' if probed.protocol == 'natnet' else
+                   f'port {probed.port}, connection {probed.connection}')
+            print(f'doctor: {printable(probed.server)} {how}', flush=True)
 
-    def run_checks(self, stage: str) -> None:
-        """Run the checks of a stage and print their results."""
+    def run_checks(self, stage: str, skipped: str = '') -> None:
+        """
+        Run the checks of a stage and print their results.
+
+        :param skipped: the reason if the probes of the stage did not run.
+        """
         for check in STAGES[stage]:
-            self.add(check(self._probed))
+            result = check(self._probed)
+            self.add(skip(result.check, skipped) if skipped else result)
 
     def add(self, one: CheckResult) -> None:
         """Add a result and print it."""
@@ -194,14 +200,16 @@ def examine(
         report.run_checks('name')
         probe.find_route()
         report.run_checks('route')
-        if probed.protocol != 'natnet':
+        no_vrpn = (
+            'VRPN is not checked (--protocol natnet)' if probed.protocol == 'natnet' else '')
+        if not no_vrpn:
             probe.try_connections()
-        report.run_checks('connections')
-        if probed.protocol != 'natnet':
+        report.run_checks('connections', no_vrpn)
+        if not no_vrpn:
             probe.listen(
                 arguments.seconds, arguments.lift, lambda: _ask_for_lift(
                     arguments.lift, sys.stderr if arguments.json else sys.stdout))
-        report.run_checks('stream')
+        report.run_checks('stream', no_vrpn)
         if probed.local and (probed.protocol != 'vrpn' or probed.stream is None):
             wanted = probed.protocol != 'vrpn'
             found = probe_natnet(
@@ -209,7 +217,8 @@ def examine(
                 arguments.timeout if wanted else min(arguments.timeout, _IN_PASSING_S))
             # With protocol vrpn, a missing NatNet server is not reported.
             probed.natnet = found if found.version or wanted else None
-        report.run_checks('natnet')
+        report.run_checks('natnet', '' if probed.natnet else (
+            'NatNet is not checked (use --protocol natnet or auto)'))
         if view is not None:
             probed.graph = view.look(arguments.node, _DISCOVERY_S)
         report.run_checks('graph')

@@ -8,7 +8,7 @@ from optitrack_vrpn.doctor.probe_results import NatNetResults, Outcome, ProbeRes
 from optitrack_vrpn.doctor.result import CheckResult, counted, fail, listed, ok, skip, warn
 from optitrack_vrpn.natnet.constants import NEWEST
 
-_UNSEEN = 'NatNet was not checked (use --protocol natnet or auto)'
+_NOT_TRACKED = 'not tracked: do at least two cameras see three markers of each body?'
 
 
 def _found(probed: ProbeResults) -> NatNetResults | None:
@@ -19,7 +19,7 @@ def check_natnet(probed: ProbeResults) -> CheckResult:
     """Check whether the command port answers, and with which version."""
     natnet = probed.natnet
     if natnet is None:
-        return skip('natnet', _UNSEEN)
+        return skip('natnet', 'not checked')
     if not natnet.version:
         by_vrpn = probed.tcp is not None and probed.tcp.outcome is Outcome.OPEN
         found = f'no answer on UDP port {natnet.port} of {probed.address}'
@@ -51,7 +51,7 @@ def check_natnet_data(probed: ProbeResults) -> CheckResult:
     """Check whether frames and bodies arrive."""
     natnet = _found(probed)
     if natnet is None:
-        return skip('natnet-data', _UNSEEN if probed.natnet is None else 'no server answered')
+        return skip('natnet-data', 'no server answered')
     values = {'frames': natnet.frames, 'bodies': len(natnet.bodies),
               'malformed': natnet.malformed}
     if natnet.malformed and not natnet.frames:
@@ -83,8 +83,11 @@ def check_natnet_data(probed: ProbeResults) -> CheckResult:
              f'{counted(len(natnet.bodies), "body")}: {listed(natnet.bodies)}')
     if natnet.untracked:
         found += f'; not tracked: {listed(natnet.untracked)}'
-    if natnet.messages:
-        return warn('natnet-data', found, '; '.join(natnet.messages), **values)
+    advice = '; '.join((*natnet.messages, *([_NOT_TRACKED] if natnet.untracked else ())))
+    if natnet.untracked == natnet.bodies and not natnet.messages:
+        return fail('natnet-data', found, advice, **values)
+    if advice:
+        return warn('natnet-data', found, advice, **values)
     return ok('natnet-data', found, **values)
 
 

@@ -69,15 +69,19 @@ def check_senders(probed: ProbeResults) -> CheckResult:
         return warn(
             'senders', 'the server names no rigid body',
             'create a rigid body in Motive; only rigid bodies are streamed over VRPN', count=0)
-    echoes = [name for name in stream.senders
-              if name not in stream.answered
-              and not any(body.name == name for body in stream.bodies)]
+    without_pose = [name for name in stream.senders if not any(
+        body.name == name or body.name.startswith(f'{name}/sensor') for body in stream.bodies)]
+    hidden = [name for name in without_pose if name in stream.answered]
+    echoes = [name for name in without_pose if name not in stream.answered]
     found = f'{counted(len(stream.senders), "sender")}: {listed(stream.senders)}'
     values: dict[str, Value] = {
         'count': len(stream.senders), 'answer_pings': len(stream.answered),
         'send_poses': len(stream.bodies)}
     if echoes:
         found += f'; neither poses nor an answer from {listed(echoes)}'
+    if hidden and stream.bodies:
+        return warn('senders', f'{found}; no pose of {listed(hidden)}',
+                    'is it in view of the cameras, and ticked for streaming in Motive?', **values)
     return ok('senders', found, **values)
 
 
