@@ -18,6 +18,7 @@ import threading
 import time
 from typing import Callable, Optional
 
+import rawvrpn
 import sessions
 
 COOKIE = re.compile(rb'vrpn: ver\. \d\d\.\d\d  [0-3]\0{5}')
@@ -44,18 +45,16 @@ class FakeServer:
     def __init__(
         self, serve: Callable[[FakeServer, socket.socket], None], *,
         connect_back: bool = True, accept: bool = True, udp: bool = True,
-        back_from: str = '127.0.0.1', host: str = '127.0.0.1', port: int = 0,
+        back_from: str = '127.0.0.1', port: int = 0,
     ) -> None:
-        self.host = host
         self.connections: list[tuple[float, str, tuple[str, int]]] = []
         self.requests: list[bytes] = []
-        self.udp_targets: list[tuple[str, int]] = []
         self.stopping = threading.Event()
         self.errors: list[BaseException] = []
         self._serve = serve
         self._connect_back = connect_back
         self._back_from = back_from
-        self._listener, self.udp = pair_of_sockets(host, port, listening=accept)
+        self._listener, self.udp = pair_of_sockets(port, listening=accept)
         self.port = self.udp.getsockname()[1]
         self._readers = ([self._listener] if accept else []) + ([self.udp] if udp else [])
         if not udp:
@@ -134,7 +133,7 @@ class ReplayServer(FakeServer):
     Play recorded sessions, one after the other, each to the next client that connects.
 
         with ReplayServer(sessions.sessions('udp_lob')) as server:
-            ...                      # run a client against server.host, server.port
+            ...                      # run a client against server.port
             server.wait(10.0)        # everything was sent and read
 
     A client that described no UDP port gets the recorded datagrams' messages by TCP, as the real
@@ -221,8 +220,9 @@ class ReplayServer(FakeServer):
                 due_ns = begin_ns + action.time_ns - actions[0].time_ns
                 self._listen(tcp, heard, lambda due=due_ns: time.monotonic_ns() >= due, due_ns)
             if action.kind == 'udp' and udp_port is None:
-                self._listen(tcp, heard, lambda: (
-                    sessions.described_udp_port(heard) is not None or type_described(heard)))
+                # The client describes its UDP port, if it has one, and then its types.
+                self._listen(tcp, heard, lambda: any(
+                    message.type_id in (-3, -2) for message in rawvrpn.parse(heard[24:])))
                 udp_port = sessions.described_udp_port(heard) or 0
             kind = action.kind if udp_port else 'tcp'
             if not self._real_time:
@@ -301,34 +301,16 @@ class Flow:
 
 def unread(kind: str, port: int, peer: int = 0) -> int:
     """Look up the bytes that wait to be read, on the receiver's side; 0 for no such socket."""
-    if kind == 'tcp':
-        # What is still on its way counts too: the sender's side of the same connection. It comes
-        # first, since what arrives between the two looks must be seen by one of them.
-        with open('/proc/net/tcp') as table:
-            next(table)
-            for line in table:
-                fields = line.split()
-                if int(fields[1][-4:], 16) == peer and int(fields[2][-4:], 16) == port:
-                    if int(fields[4][:8], 16):
-                        return int(fields[4][:8], 16)
-    with open(f'/proc/net/{kind}') as table:
-        next(table)
-        for line in table:
-            fields = line.split()
-            if int(fields[1][-4:], 16) == port and (not peer or int(fields[2][-4:], 16) == peer):
-                if int(fields[4][-8:], 16):
-                    return int(fields[4][-8:], 16)
-    return 0
+    def waiting(local: int, remote: int, queue: slice) -> int:
+        with open(f'/proc/net/{kind}') as table:
+            rows = [line.split() for line in table][1:]
+        return sum(int(row[4][queue], 16) for row in rows if int(row[1][-4:], 16) == local
+                   and (not remote or int(row[2][-4:], 16) == remote))
 
-
-def type_described(stream: bytes | bytearray) -> bool:
-    """Return whether a client has begun to describe its types, the last thing it describes."""
-    position = 24
-    while len(stream) - position >= 24:
-        if stream[position + 16:position + 20] == b'\xff\xff\xff\xfe':
-            return True
-        position += (int.from_bytes(stream[position:position + 4], 'big') + 7) // 8 * 8
-    return False
+    # What is still on its way counts too: the sender's side of the same connection. It comes
+    # first, since what arrives between the two looks must be seen by one of them.
+    on_its_way = waiting(peer, port, slice(0, 8)) if kind == 'tcp' else 0
+    return on_its_way or waiting(port, peer, slice(9, 17))
 
 
 def drain(sock: socket.socket) -> None:
@@ -357,16 +339,16 @@ def free_port() -> int:
 
 
 def pair_of_sockets(
-    host: str = '127.0.0.1', port: int = 0, listening: bool = True,
+    port: int = 0, listening: bool = True,
 ) -> tuple[socket.socket, socket.socket]:
-    """Open a TCP and a UDP socket on the same port, which the system picks."""
+    """Open a TCP and a UDP socket on the same port, which the system picks if it is 0."""
     for _ in range(50):
         tcp = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:
             tcp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            tcp.bind((host, port))
-            udp.bind((host, tcp.getsockname()[1]))
+            tcp.bind(('127.0.0.1', port))
+            udp.bind(tcp.getsockname())
         except OSError:
             tcp.close()
             udp.close()

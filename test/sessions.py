@@ -7,6 +7,7 @@ import gzip
 from typing import NamedTuple, Optional
 
 import pcap
+import rawvrpn
 
 
 class Action(NamedTuple):
@@ -94,14 +95,9 @@ def sessions(name: str) -> list[Session]:
 
 
 def described_udp_port(stream: bytes) -> Optional[int]:
-    """Find the UDP port that a client's stream describes, by hand: no code of the package."""
-    position = 24
-    while len(stream) - position >= 24:
-        size = int.from_bytes(stream[position:position + 4], 'big')
-        if stream[position + 16:position + 20] == b'\xff\xff\xff\xfd':
-            return int.from_bytes(stream[position + 12:position + 16], 'big')
-        position += (size + 7) // 8 * 8
-    return None
+    """Find the UDP port that a client's stream describes."""
+    return next((message.sender for message in rawvrpn.parse(stream[24:])
+                 if message.type_id == -3), None)
 
 
 def sent(name: str, kind: Optional[str] = None) -> list[Sent]:

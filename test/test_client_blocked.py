@@ -3,44 +3,21 @@
 """
 An unanswered connect-back blocks a server for all clients; no client may cause that.
 
-The unanswered address is real: a listener whose accept queue is full, to which Linux drops every
-further connection request without an answer, as a firewall does.
+The unanswered address is real: see ``transport_kit.black_hole``.
 """
 
 import contextlib
-import errno
-import select
-import socket
 
 from optitrack_vrpn.client.link import LinkState
 from optitrack_vrpn.sim.scenario_io import named_bodies, Scenario, Server
 from optitrack_vrpn.sim.server_io import MotiveSimServer
-import pytest
 from server_kit import FakeServer
-from transport_kit import client, link, stream, wait_until
+from transport_kit import black_hole, client, link, stream, wait_until
 
 #: Another loopback address than the client's own, on which no client listens.
 FIREWALLED = '127.0.0.9'
 #: Far longer than any of these tests: they fail rather than wait for it.
 LONG_S = 60.0
-
-
-@contextlib.contextmanager
-def black_hole(host: str = FIREWALLED, port: int = 0):
-    """Occupy a port that drops connection requests silently; gives its number."""
-    with contextlib.ExitStack() as stack:
-        listener = stack.enter_context(socket.socket())
-        listener.bind((host, port))
-        listener.listen(0)
-        for _ in range(16):
-            sock = stack.enter_context(socket.socket())
-            sock.setblocking(False)
-            assert sock.connect_ex(listener.getsockname()) == errno.EINPROGRESS
-            if not select.select([], [sock], [], 0.1)[1]:
-                break
-        else:
-            pytest.skip('this system answers for a full accept queue')
-        yield listener.getsockname()[1]
 
 
 @contextlib.contextmanager
@@ -52,7 +29,7 @@ def blocking_server(block_s: float):
 
 
 def test_auto_streams_within_5_s_where_connect_backs_are_dropped_and_blocks_nobody():
-    with black_hole() as port, blocking_server(LONG_S) as sim:
+    with black_hole(FIREWALLED) as port, blocking_server(LONG_S) as sim:
         with client(sim.port, link=link(connection='tcp')) as (_, other):
             other.wait_state(LinkState.STREAMING)
             before = len(other.poses)
@@ -64,7 +41,7 @@ def test_auto_streams_within_5_s_where_connect_backs_are_dropped_and_blocks_nobo
 
 def test_udp_blocks_a_server_once_and_says_what_is_wrong():
     quick = link(connection='udp', attempt_s=0.1, blocked_s=LONG_S)
-    with black_hole() as port, blocking_server(0.3) as sim:
+    with black_hole(FIREWALLED) as port, blocking_server(0.3) as sim:
         with client(sim.port, link=quick, advertise=f'{FIREWALLED}:{port}') as (_, sink):
             sink.wait_reason('did not connect back')
             wait_until(lambda: sim.counters.blocked_connects)
@@ -82,7 +59,7 @@ def test_udp_blocks_a_server_once_and_says_what_is_wrong():
 def test_a_server_that_is_blocked_by_somebody_else_is_waited_for_on_one_connection():
     asking = link(connection='udp', blocked_s=LONG_S)
     patient = link(attempt_s=0.1, blocked_s=LONG_S)
-    with black_hole() as port, blocking_server(1.0) as sim:
+    with black_hole(FIREWALLED) as port, blocking_server(1.0) as sim:
         with client(sim.port, link=asking, advertise=f'{FIREWALLED}:{port}') as (_, _first):
             wait_until(lambda: sim.counters.requests)
             with client(sim.port, link=patient) as (running, sink):

@@ -19,7 +19,7 @@ from server_kit import FakeServer, unread
 import sessions
 from transport_kit import (
     client, COOKIE, link, message, name, pose, POSE_TYPE_ID, PREAMBLE, say_hello, stream,
-    wait_until)
+    udp_port, wait_until)
 
 MIB = 1 << 20
 
@@ -42,7 +42,7 @@ def once(evil):
     return serve
 
 
-@pytest.mark.parametrize('size', [0, 1, 23, 64001, 0x7fffffff, 0xffffffff])
+@pytest.mark.parametrize('size', [0, 64001, 0xffffffff])
 def test_a_length_that_cannot_be_ends_the_conversation_with_the_reason(size):
     def evil(server, sock):
         say_hello(sock)
@@ -151,7 +151,7 @@ def flood(make):
     """
     def serve(server, sock):
         heard = say_hello(sock)
-        target = ('127.0.0.1', int.from_bytes(heard[36:40], 'big'))
+        target = ('127.0.0.1', udp_port(heard))
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
             udp.bind(('127.0.0.1', 0))
             for number, datagram in enumerate(make()):

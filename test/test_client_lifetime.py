@@ -22,7 +22,8 @@ from optitrack_vrpn.natnet.factory_io import make_backend as make_any_backend
 from optitrack_vrpn.natnet.settings import NatNetConfig
 import pytest
 from server_kit import FakeServer
-from transport_kit import client, hold, link, mute, Recorder, say_hello, stream, wait_until
+from transport_kit import (
+    black_hole, client, hold, link, mute, Recorder, say_hello, stream, wait_until)
 
 BOTH = pytest.mark.parametrize('way', ['udp', 'tcp'])
 
@@ -98,35 +99,12 @@ def test_timeout_while_a_name_is_looked_up(hanging_resolver):
     assert "'motive.hangs'" in sink.reasons(LinkState.LOST)[0]
 
 
-class Clogged:
-    """A TCP port whose queue is full, so that connecting hangs as into a black hole."""
-
-    def __init__(self):
-        self.listener = socket.socket()
-        self.listener.bind(('127.0.0.1', 0))
-        self.listener.listen(0)
-        self.port = self.listener.getsockname()[1]
-        self.waiting = []
-        for _ in range(3):
-            sock = socket.socket()
-            sock.setblocking(False)
-            sock.connect_ex(('127.0.0.1', self.port))
-            self.waiting.append(sock)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        for sock in (self.listener, *self.waiting):
-            sock.close()
-
-
 def test_stopping_while_a_connection_hangs():
-    with Clogged() as clogged:
-        with client(clogged.port, link=link(connection='tcp', attempt_s=30.0)) as (_, sink):
+    with black_hole() as port:
+        with client(port, link=link(connection='tcp', attempt_s=30.0)) as (_, sink):
             sink.wait_state(LinkState.CONNECTING)
         assert sink.states[-1] is LinkState.STOPPED
-        with client(clogged.port, link=link(connection='tcp', attempt_s=0.2)) as (_, sink):
+        with client(port, link=link(connection='tcp', attempt_s=0.2)) as (_, sink):
             sink.wait_state(LinkState.LOST)
         assert 'TCP connection to 127.0.0.1' in sink.reasons(LinkState.LOST)[0]
         assert 'within 0.2 s' in sink.reasons(LinkState.LOST)[0]
@@ -310,15 +288,6 @@ def test_a_full_file_table_is_survived(way):
             sink.wait_state(LinkState.STREAMING)
         finally:
             running.stop()
-
-
-def test_two_clients_of_one_server_in_one_process():
-    with FakeServer(stream) as server:
-        with client(server.port, link=link(connection='udp')) as (_, one), \
-                client(server.port) as (_, other):
-            one.wait(lambda: len(one.poses) > 5)
-            other.wait(lambda: len(other.poses) > 5)
-            assert sorted(way for _, way, _ in server.connections) == ['tcp', 'udp']
 
 
 def test_the_backend_is_made_by_name():

@@ -5,7 +5,6 @@
 from datetime import datetime, timedelta
 import sys
 import threading
-import time
 import types
 
 from hypothesis import given, settings, strategies as st
@@ -16,7 +15,7 @@ from optitrack_vrpn.client.python_vrpn_io import sender_time_ns, tracker_address
 from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError, TransportError
 from optitrack_vrpn.vrpn.messages import AccelerationReport, PoseReport, VelocityReport
 import pytest
-from transport_kit import link, Recorder
+from transport_kit import link, Recorder, wait_until
 
 STAMP = datetime(2026, 3, 1, 12, 0, 0, 123456)
 STAMP_NS = 1772366400_123456000
@@ -96,11 +95,9 @@ def run(module):
         made.append(backend)
         backend.start()
         sink.wait_state(LinkState.CONNECTING)
-        end = time.monotonic() + 20.0
         count = len(config.get('trackers', settings_['trackers']))
-        while len(module.trackers) < count or len(module.trackers[-1].handlers) < 3:
-            assert time.monotonic() < end
-            time.sleep(0.001)
+        wait_until(lambda: len(module.trackers) >= count
+                   and len(module.trackers[-1].handlers) >= 3)
         return backend, sink
     yield start
     for backend in made:
@@ -179,10 +176,7 @@ def test_a_module_that_keeps_failing_is_logged_once(module, monkeypatch, caplog)
         link=link(retry_min_s=0.01, retry_max_s=0.01)), Recorder())
     backend.start()
     try:
-        end = time.monotonic() + 20.0
-        while backend.status().failures < 4:
-            assert time.monotonic() < end
-            time.sleep(0.001)
+        wait_until(lambda: backend.status().failures >= 4)
     finally:
         backend.stop()
     assert len([record for record in caplog.records if record.exc_info]) == 1
@@ -194,10 +188,7 @@ def test_a_fault_of_the_module_is_told_and_begun_anew(module, run):
     sink.wait_state(LinkState.LOST)
     assert 'is broken' in sink.reasons(LinkState.LOST)[0]
     sink.wait_state(LinkState.CONNECTING, 2)
-    end = time.monotonic() + 20.0
-    while len(module.trackers) < 2 or not module.trackers[1].handlers:
-        assert time.monotonic() < end
-        time.sleep(0.001)
+    wait_until(lambda: len(module.trackers) > 1 and module.trackers[1].handlers)
     module.tell(1, 'position', time=STAMP, sensor=0, position=(0.0, 0.0, 0.0),
                 quaternion=(0.0, 0.0, 0.0, 1.0))
     sink.wait_state(LinkState.STREAMING)

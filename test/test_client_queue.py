@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The status reports data that wait unread in the sockets, and none once they are read."""
 
+import contextlib
 import socket
 import sys
 import threading
@@ -11,101 +12,72 @@ from optitrack_vrpn.client import sockets_io as sockets
 from optitrack_vrpn.client.link import LinkState
 import pytest
 from server_kit import FakeServer
-from transport_kit import client, link, pose, Recorder, say_hello, wait_until
+from transport_kit import client, greeted, link, pose, SlowRecorder, wait_until
 
 linux = pytest.mark.skipif(
     not sys.platform.startswith('linux'), reason='only Linux tells what waits in sockets')
 
 
-class Slow(Recorder):
-    """A sink that can be made to stand still."""
-
-    def __init__(self):
-        super().__init__()
-        self.go_on = threading.Event()
-        self.go_on.set()
-
-    def receive(self, *arguments):
-        super().receive(*arguments)
-        self.go_on.wait(10.0)
+BOTH = pytest.mark.parametrize('way', ['udp', 'tcp'])
 
 
-@linux
-@pytest.mark.parametrize('way', ['udp', 'tcp'])
-def test_what_waits_unread_is_told_while_it_waits(way):
-    told = threading.Event()
+@contextlib.contextmanager
+def standing_client(way, count, **limits):
+    """
+    Run a client whose sink stands still after the first of two poses; more wait unread.
+
+    :param count: of all poses.
+    :returns: client and sink, which goes on when its event ``go_on`` is set.
+    """
+    resume, sink = threading.Event(), SlowRecorder()
+    sink.go_on.set()
 
     def serve(server, sock):
-        heard = say_hello(sock)
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
-            def send(frame):
-                data = pose(time_us=1_000_000 + frame * 4000, x=frame / 1000.0)
-                if way == 'udp':
-                    udp.sendto(data, ('127.0.0.1', int.from_bytes(heard[36:40], 'big')))
-                else:
-                    sock.sendall(data)
-            send(0)
-            told.wait(10.0)
-            send(1)
-            wait_until(lambda: len(sink.poses) == 2)
-            for frame in range(2, 51):
-                send(frame)
-            server.hold(sock)
-    sink = Slow()
-    with FakeServer(serve) as server:
-        with client(server.port, sink, link=link(connection=way)) as (running, _):
-            sink.wait(lambda: len(sink.poses) == 1)
-            queue = running.status().queue
-            assert queue['unread_tcp_bytes'] == queue.get('unread_udp_bytes', 0) == 0
-            sink.go_on.clear()
-            told.set()
-            try:
-                wait_until(lambda: running.status().queue[f'unread_{way}_bytes'] >= (
-                    49 * len(pose())))
-            finally:
-                sink.go_on.set()
-            sink.wait(lambda: len(sink.poses) == 51)
-            most = running.status().queue['most_datagrams_at_once']
-            assert most > 25 if way == 'udp' else most == 0
-            wait_until(lambda: not running.status().queue[f'unread_{way}_bytes'])
-            assert running.status().queue.get('dropped_unread', 0) == 0
-            assert running.status().queue['most_datagrams_at_once'] == 0
-        assert running.status().queue == {}
-
-
-@linux
-@pytest.mark.parametrize('way', ['udp', 'tcp'])
-def test_a_client_that_was_halted_reads_what_arrived_instead_of_reconnecting(way):
-    halted = threading.Event()
-
-    def serve(server, sock):
-        heard = say_hello(sock)
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
-            for frame in range(31):
-                data = pose(time_us=1_000_000 + frame * 4000, x=frame / 1000.0)
-                if way == 'udp':
-                    udp.sendto(data, ('127.0.0.1', int.from_bytes(heard[36:40], 'big')))
-                else:
-                    sock.sendall(data)
+        with greeted(sock, way) as send:
+            for frame in range(count):
+                send(pose(time_us=1_000_000 + frame * 4000, x=frame / 1000.0))
                 if frame == 0:
-                    halted.wait(10.0)
+                    resume.wait(10.0)
                 if frame == 1:
                     wait_until(lambda: len(sink.poses) == 2)
             server.hold(sock)
-    sink = Slow()
-    limits = {'silent_after_s': 0.5, 'reconnect_after_s': 0.5}
     with FakeServer(serve) as server, client(
             server.port, sink, link=link(connection=way, **limits)) as (running, _):
         sink.wait(lambda: len(sink.poses) == 1)
+        queue = running.status().queue
+        assert queue['unread_tcp_bytes'] == queue.get('unread_udp_bytes', 0) == 0
         sink.go_on.clear()
-        halted.set()
+        resume.set()
         try:
-            sink.wait(lambda: len(sink.poses) == 2)
-            over = time.monotonic() + 0.6
-            wait_until(lambda: time.monotonic() > over and running.status().queue[
-                f'unread_{way}_bytes'])
+            yield running, sink
         finally:
             sink.go_on.set()
+
+
+@linux
+@BOTH
+def test_what_waits_unread_is_told_while_it_waits(way):
+    with standing_client(way, 51) as (running, sink):
+        wait_until(lambda: running.status().queue[f'unread_{way}_bytes'] >= 49 * len(pose()))
+        sink.go_on.set()
+        sink.wait(lambda: len(sink.poses) == 51)
+        most = running.status().queue['most_datagrams_at_once']
+        assert most > 25 if way == 'udp' else most == 0
+        wait_until(lambda: not running.status().queue[f'unread_{way}_bytes'])
+        assert running.status().queue.get('dropped_unread', 0) == 0
+        assert running.status().queue['most_datagrams_at_once'] == 0
+    assert running.status().queue == {}
+
+
+@linux
+@BOTH
+def test_a_client_that_was_halted_reads_what_arrived_instead_of_reconnecting(way):
+    with standing_client(way, 31, silent_after_s=0.5, reconnect_after_s=0.5) as (running, sink):
+        sink.wait(lambda: len(sink.poses) == 2)
+        over = time.monotonic() + 0.6
+        wait_until(lambda: time.monotonic() > over and running.status().queue[
+            f'unread_{way}_bytes'])
+        sink.go_on.set()
         sink.wait(lambda: len(sink.poses) == 31)
         assert not {LinkState.SILENT, LinkState.LOST} & set(sink.states)
         sink.wait_state(LinkState.LOST)    # silence without unread data

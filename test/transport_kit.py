@@ -10,21 +10,23 @@ what the package makes of it.
 from __future__ import annotations
 
 import contextlib
+import errno
 import select
 import socket
 import struct
 import threading
 import time
 from typing import Callable, Optional
+from unittest import SkipTest
 
 from optitrack_vrpn.client.client_io import VrpnClient
 from optitrack_vrpn.client.config import ClientConfig
 from optitrack_vrpn.client.link import LinkConfig, LinkState
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.vrpn.messages import PoseReport
+from rawvrpn import COOKIE
 from server_kit import FakeServer, TIMEOUT_S
 
-COOKIE = b'vrpn: ver. 07.38  0\0\0\0\0\0'
 POSE_TYPE_ID = 4
 #: Less than any wait that stopping must cut short.
 _STOPS_WITHIN_S = 10.0
@@ -99,6 +101,19 @@ class Recorder:
         self.wait(lambda: any(text in change.text for change in self.changes))
 
 
+class SlowRecorder(Recorder):
+    """A recorder that stands still after each pose unless ``go_on`` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go_on = threading.Event()
+
+    def receive(self, events, arrival_ns, host_minus_arrival_ns) -> None:
+        super().receive(events, arrival_ns, host_minus_arrival_ns)
+        if self.poses:
+            self.go_on.wait(TIMEOUT_S)
+
+
 def wait_until(so: Callable[[], object], timeout_s: float = TIMEOUT_S) -> None:
     """Wait for what cannot be notified."""
     end = time.monotonic() + timeout_s
@@ -163,6 +178,41 @@ def say_hello(sock: socket.socket) -> bytearray:
     assert heard[:24] == COOKIE
     sock.sendall(PREAMBLE)
     return heard
+
+
+def udp_port(heard: bytes) -> int:
+    """Read the UDP port that a client describes first."""
+    return int.from_bytes(heard[36:40], 'big')
+
+
+@contextlib.contextmanager
+def greeted(sock: socket.socket, way: str):
+    """Shake hands; gives the function that sends data to the client by UDP or TCP."""
+    target = ('127.0.0.1', udp_port(say_hello(sock)))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+        yield sock.sendall if way == 'tcp' else lambda data: udp.sendto(data, target)
+
+
+@contextlib.contextmanager
+def black_hole(host: str = '127.0.0.1', port: int = 0):
+    """
+    Occupy a port that drops connection requests silently; gives its number.
+
+    Its accept queue is full: Linux drops every further request, as a firewall does.
+    """
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(socket.socket())
+        listener.bind((host, port))
+        listener.listen(0)
+        for _ in range(16):
+            sock = stack.enter_context(socket.socket())
+            sock.setblocking(False)
+            assert sock.connect_ex(listener.getsockname()) == errno.EINPROGRESS
+            if not select.select([], [sock], [], 0.1)[1]:
+                break
+        else:
+            raise SkipTest('this system answers for a full accept queue')
+        yield listener.getsockname()[1]
 
 
 def stream(
