@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Bags for tests, written byte by byte here, and independent readers of bags."""
 
+import functools
 import struct
 
 from optitrack_vrpn.recording.bag_io import BagWriter, NewTopic
@@ -47,12 +48,36 @@ def pose_cdr(stamp_ns, position, quat, frame='optitrack'):
     return b'\0\1\0\0' + head + b'\0' * (-len(head) % 8) + struct.pack('<7d', *position, *quat)
 
 
-def latched(name, type_name=POSE):
-    return TopicMetadata(name, type_name, (Qos(durability='transient_local'),), HASH)
+@functools.cache
+def typestore():
+    """Give the types of another program's serialiser."""
+    from rosbags.typesys import get_typestore, Stores
+    return get_typestore(Stores.ROS2_JAZZY)
 
 
-def topic(name, type_name=POSE):
-    return TopicMetadata(name, type_name, (Qos(),), HASH)
+def make(name, *values):
+    """Make a message, such as std_msgs/Header, of its values in their order."""
+    return typestore().types[name.replace('/', '/msg/')](*values)
+
+
+def header(stamp_ns, frame='optitrack'):
+    stamp = make('builtin_interfaces/Time', *divmod(stamp_ns, 10**9))
+    return make('std_msgs/Header', stamp, frame)
+
+
+def cdr(message):
+    """Serialise a message by another program."""
+    return bytes(typestore().serialize_cdr(message, message.__msgtype__))
+
+
+def topic(name, type_name=POSE, **qos):
+    return TopicMetadata(name, type_name, (Qos(**qos),), HASH)
+
+
+def message(number, channel=1):
+    """Make a message of a pose, at so many nanoseconds."""
+    return Message(channel, number, BEGIN_NS + number, BEGIN_NS + number,
+                   pose_cdr(BEGIN_NS, (number, 0, 0), (0, 0, 0, 1)))
 
 
 def add_topic(writer, metadata, channel=1):

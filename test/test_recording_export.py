@@ -18,7 +18,6 @@ from scipy.spatial.transform import Rotation
 import sessions
 
 PERIOD_NS = 4_166_667
-HALF = np.sqrt(0.5)
 
 
 def bag(folder, jump_at=None):
@@ -40,6 +39,10 @@ def export(capsys, *arguments):
     return code, capsys.readouterr()
 
 
+def seconds(stamp_ns):
+    return f'{stamp_ns // 10**9}.{stamp_ns % 10**9:09d}'
+
+
 def read_csv(path, delimiter=','):
     with open(path, newline='') as file:
         return list(csv.DictReader(file, delimiter=delimiter))
@@ -57,8 +60,7 @@ def test_csv_keeps_every_bit_and_nanosecond(tmp_path, capsys, kind, delimiter):
         found = [r for r in rows if r['body'] == name]
         assert len(found) == len(expected)
         for row, (_, log_ns, stamp_ns, position, quat) in zip(found, expected):
-            assert row['stamp'] == f'{stamp_ns // 10**9}.{stamp_ns % 10**9:09d}'
-            assert row['arrival'] == f'{log_ns // 10**9}.{log_ns % 10**9:09d}'
+            assert (row['stamp'], row['arrival']) == (seconds(stamp_ns), seconds(log_ns))
             assert tuple(float(row[k]) for k in 'xyz') == position
             np.testing.assert_allclose(
                 [float(row[f'q{k}']) for k in 'xyzw'], quat, rtol=0, atol=3e-16)
@@ -67,7 +69,7 @@ def test_csv_keeps_every_bit_and_nanosecond(tmp_path, capsys, kind, delimiter):
     assert segments == {'0', '1'}
 
 
-def test_resampled_rows_are_marked_and_never_bridge_gaps_or_jumps(tmp_path, capsys):
+def test_resampled_rows_bridge_no_gaps_or_jumps(tmp_path, capsys):
     folder, _ = bag(tmp_path, jump_at=360)
     assert export(capsys, folder, '-o', tmp_path / 'x.csv', '--resample', 100)[0] == 0
     wand = [r for r in read_csv(tmp_path / 'x.csv') if r['body'] == 'wand']
@@ -82,13 +84,13 @@ def test_resampled_rows_are_marked_and_never_bridge_gaps_or_jumps(tmp_path, caps
     assert all(r['arrival'] == '' for r in wand if r['resampled'] == '1')
 
 
-def test_ned_start_and_end(tmp_path, capsys):
+def test_a_part_in_ned(tmp_path, capsys):
     folder, poses = bag(tmp_path)
     assert export(capsys, folder, '-o', tmp_path / 'x.csv', '--frame', 'ned', '--body', 'wand',
                   '--start', 1.5, '--end', 1.75)[0] == 0
     rows = read_csv(tmp_path / 'x.csv')
     assert len(rows) == 60
-    by_stamp = {f'{p[2] // 10**9}.{p[2] % 10**9:09d}': p for p in poses if 'wand' in p[0]}
+    by_stamp = {seconds(p[2]): p for p in poses if 'wand' in p[0]}
     ned_enu = np.array([[0, 1, 0], [1, 0, 0], [0, 0, -1]])
     flu_frd = np.diag((1, -1, -1))
     for row in rows:
@@ -100,24 +102,33 @@ def test_ned_start_and_end(tmp_path, capsys):
             found, ned_enu @ Rotation.from_quat(quat).as_matrix() @ flu_frd, atol=1e-12)
 
 
-def test_parquet_is_read_by_pyarrow_with_equal_values(tmp_path, capsys):
+@pytest.fixture
+def read_parquet(tmp_path, capsys, monkeypatch):
+    """Export to Parquet in small groups of rows, and read it."""
     parquet = pytest.importorskip('pyarrow.parquet')
+    monkeypatch.setattr(export_command, 'ROW_GROUP', 100)
+
+    def read(folder, *arguments):
+        path = tmp_path / 'x.parquet'
+        assert export(capsys, folder, '--format', 'parquet', '-o', path, *arguments)[0] == 0
+        file = parquet.ParquetFile(path)
+        assert max(file.metadata.row_group(i).num_rows
+                   for i in range(file.num_row_groups)) <= 100
+        return file.read().to_pydict()
+    return read
+
+
+def test_parquet_is_read_by_pyarrow_with_equal_values(tmp_path, read_parquet):
     folder, poses = bag(tmp_path)
-    assert export(capsys, folder, '--format', 'parquet', '-o', tmp_path / 'x.parquet')[0] == 0
-    found = parquet.read_table(tmp_path / 'x.parquet').to_pydict()
+    found = read_parquet(folder)
     wand = [(s, x, y, z) for b, s, x, y, z in zip(
         found['body'], found['stamp_ns'], found['x'], found['y'], found['z']) if b == 'wand']
     assert wand == [(p[2], *p[3]) for p in poses if p[0] == '/wand/pose']
 
 
-def test_parquet_of_a_part_without_the_first_body_has_the_others(tmp_path, capsys):
-    parquet = pytest.importorskip('pyarrow.parquet')
+def test_parquet_of_a_part_without_the_first_body(tmp_path, read_parquet):
     folder, _ = bag(tmp_path)
-    assert export(capsys, folder, '--format', 'parquet', '-o', tmp_path / 'x.parquet',
-                  '--start', 0.6, '--end', 0.9)[0] == 0
-    found = parquet.read_table(tmp_path / 'x.parquet').to_pydict()
-    assert set(found['body']) == {'drone/left'}
-    assert len(found['body']) == 72
+    assert read_parquet(folder, '--start', 0.6, '--end', 0.9)['body'] == ['drone/left'] * 72
 
 
 def test_tum_holds_one_body(tmp_path, capsys):
@@ -142,127 +153,77 @@ def test_a_raw_capture_is_exported_as_the_library_sent_it(tmp_path, capsys):
     assert found <= expected
 
 
-MOTIVE = """\
-Format Version,1.23,Take Name,take 7,Capture Frame Rate,240.000000,Export Frame Rate,240.000000,\
-Rotation Type,Quaternion,Length Units,{units},Coordinate Space,Global
-
-,Type,Rigid Body,Rigid Body,Rigid Body,Rigid Body,Rigid Body,Rigid Body,Rigid Body,Rigid Body,\
-Rigid Body Marker,Rigid Body Marker,Rigid Body Marker
-,Name,"wand","wand","wand","wand","wand","wand","wand","wand",m:1,m:1,m:1
-,ID,1,1,1,1,1,1,1,1,2,2,2
-,,Rotation,Rotation,Rotation,Rotation,Position,Position,Position,Mean Marker Error,Position,\
-Position,Position
-Frame,Time (Seconds),X,Y,Z,W,X,Y,Z,,X,Y,Z
-0,0.000000,0,0,0,1,{x},{y},{z},0.1,9,9,9
-1,0.004167,,,,,,,,,9,9,9
-2,0.008333,0,0.6,0,0.8,{x},{y},{z},0.1,9,9,9
-"""
-
-
-@pytest.mark.parametrize('units, scale', [('Meters', 1), ('Millimeters', 1000)])
-def test_motives_own_csv_is_read_with_its_units_axes_and_blanks(tmp_path, units, scale):
-    (tmp_path / 'm.csv').write_text(MOTIVE.format(
-        units=units, x=1 * scale, y=2 * scale, z=3 * scale))
-    take = load_take(tmp_path / 'm.csv')
-    assert list(take.bodies) == ['wand']
-    trajectory = take.bodies['wand'].trajectory
-    assert trajectory.stamps_ns.tolist() == [0, 8_333_000]
-    np.testing.assert_allclose(trajectory.positions, [(3, 1, 2)] * 2)    # E = z, N = x, U = y
-    np.testing.assert_allclose(np.abs(trajectory.quats_xyzw[0]), (0, 0, HALF, HALF), atol=1e-12)
-
-
-#: Labels of one rigid body beside other things, as versions of Motive export them.
+POSE = [('Rotation', 'XYZW'), ('Position', 'XYZ')]
+LABELS = ['Type', 'Name', 'ID', '']
+#: How versions of Motive export a rigid body: labels of the rows, more cells of the first row,
+#: name of the body's error, and things beside it (type, name, quantities with their axes).
 VERSIONS = {
     # Motive 1.x: rows without labels, and the short name of the time.
-    '1.2': ('', """\
-,,Marker,Marker,Marker,Rigid Body,Rigid Body,Rigid Body,Rigid Body,Rigid Body,Rigid Body,\
-Rigid Body,Rigid Body
-,,wand_1,wand_1,wand_1,wand,wand,wand,wand,wand,wand,wand,wand
-,,"0C1D","0C1D","0C1D","0C1E","0C1E","0C1E","0C1E","0C1E","0C1E","0C1E","0C1E"
-,,Position,Position,Position,Rotation,Rotation,Rotation,Rotation,Position,Position,Position,\
-Error Per Marker
-Frame,Time,X,Y,Z,X,Y,Z,W,X,Y,Z,
-""", '9,9,9,{pose},0.0002'),
+    '1.2': (['', '', '', ''], '', 'Error Per Marker', [('Marker', 'wand_1', POSE[1:])]),
     # Motive 2.0.
-    '1.21': (',Capture Start Time,2018-10-05 12.05.03.445 P.M.', """\
-,Type,Rigid Body,Rigid Body,Rigid Body,Rigid Body,Rigid Body,Rigid Body,Rigid Body,Rigid Body,\
-Rigid Body Marker,Rigid Body Marker,Rigid Body Marker,Rigid Body Marker
-,Name,wand,wand,wand,wand,wand,wand,wand,wand,wand:Marker1,wand:Marker1,wand:Marker1,wand:Marker1
-,ID,"A1","A1","A1","A1","A1","A1","A1","A1","A2","A2","A2","A2"
-,,Rotation,Rotation,Rotation,Rotation,Position,Position,Position,Mean Marker Error,Position,\
-Position,Position,Marker Quality
-Frame,Time (Seconds),X,Y,Z,W,X,Y,Z,,X,Y,Z,
-""", '{pose},0.0002,9,9,9,1'),
+    '1.21': (LABELS, ',Capture Start Time,2018-10-05 12.05.03.445 P.M.', 'Mean Marker Error',
+             [('Rigid Body Marker', 'wand:Marker1', [*POSE[1:], ('Marker Quality', [''])])]),
     # Motive 2.2 and 3.0: a note, which holds commas here, and markers without a body.
-    '1.23': (',Take Notes,cameras 1, 2, 3 moved,Capture Start Frame,0', """\
-,Type,Marker,Marker,Marker,Rigid Body,Rigid Body,Rigid Body,Rigid Body,Rigid Body,Rigid Body,\
-Rigid Body,Rigid Body
-,Name,Unlabeled 1000,Unlabeled 1000,Unlabeled 1000,wand,wand,wand,wand,wand,wand,wand,wand
-,ID,"9F:1","9F:1","9F:1","B7:2","B7:2","B7:2","B7:2","B7:2","B7:2","B7:2","B7:2"
-,,Position,Position,Position,Rotation,Rotation,Rotation,Rotation,Position,Position,Position,\
-Mean Marker Error
-Frame,Time (Seconds),X,Y,Z,X,Y,Z,W,X,Y,Z,
-""", '9,9,9,{pose},0.0002'),
+    '1.23': (LABELS, ',Take Notes,cameras 1, 2, 3 moved,Capture Start Frame,0',
+             'Mean Marker Error', [('Marker', 'Unlabeled 1000', POSE[1:])]),
     # Motive 3.1: a row of parents, and bones of a skeleton, which are no rigid bodies.
-    '1.25': (',Take Notes,', """\
-,Type,Bone,Bone,Bone,Bone,Bone,Bone,Bone,Rigid Body,Rigid Body,Rigid Body,Rigid Body,Rigid Body,\
-Rigid Body,Rigid Body,Rigid Body
-,Name,900:Hip,900:Hip,900:Hip,900:Hip,900:Hip,900:Hip,900:Hip,wand,wand,wand,wand,wand,wand,wand,\
-wand
-,ID,"1","1","1","1","1","1","1","2","2","2","2","2","2","2","2"
-,Parent,Root,Root,Root,Root,Root,Root,Root,,,,,,,,
-,,Rotation,Rotation,Rotation,Rotation,Position,Position,Position,Rotation,Rotation,Rotation,\
-Rotation,Position,Position,Position,Mean Marker Error
-Frame,Time (Seconds),X,Y,Z,W,X,Y,Z,X,Y,Z,W,X,Y,Z,
-""", '0,0,0,1,8,8,8,{pose},0.0002'),
+    '1.25': ([*LABELS[:3], 'Parent', ''], ',Take Notes,', 'Mean Marker Error',
+             [('Bone', '900:Hip', POSE)]),
 }
 
 
-@pytest.mark.parametrize('byte_order_mark', [False, True])
-@pytest.mark.parametrize('version', VERSIONS)
-def test_exports_of_all_versions_of_motive_are_read(tmp_path, version, byte_order_mark):
-    more, labels, row = VERSIONS[version]
-    text = (f'Format Version,{version},Take Name,take 7,Capture Frame Rate,120.000000,'
-            f'Export Frame Rate,120.000000{more},Total Frames in Take,2,Total Exported Frames,2,'
-            'Rotation Type,Quaternion,Length Units,Centimeters,Coordinate Space,Global\r\n\r\n'
-            + labels.replace('\n', '\r\n'))
-    poses = ('0,0.6,0,0.8,100,200,300', ',,,,,,', '0,0.8,0,0.6,400,500,600')
+def motive_csv(version='1.23', units='Meters', metre=1):
+    """Export a wand as Motive does: a pose, a frame in which it is out of view, and a pose."""
+    begin, more, error, others = VERSIONS[version]
+    things = [('Rigid Body', 'wand', [*POSE, (error, [''])]), *others]
+    columns = [(kind, name, quantity, axis) for kind, name, quantities in things
+               for quantity, axes in quantities for axis in axes]
+    kinds, names, quantities, axes = zip(*columns)
+    rows = [kinds, names, *[['A1'] * len(columns)] * (len(begin) - 3), quantities]
+    lines = [
+        f'Format Version,{version},Take Name,take 7,Capture Frame Rate,120.000000{more},'
+        f'Rotation Type,Quaternion,Length Units,{units},Coordinate Space,Global', '',
+        *(','.join(('', label, *row)) for label, row in zip(begin, rows)),
+        ','.join(('Frame', 'Time' if version == '1.2' else 'Time (Seconds)', *axes))]
+    poses = ((0, 0.6, 0, 0.8, 1 * metre, 2 * metre, 3 * metre, 0.1), [''] * 8,
+             (0, 0.8, 0, 0.6, 4 * metre, 5 * metre, 6 * metre, 0.1))
     for number, pose in enumerate(poses):
-        cells = row.format(pose=pose)
-        text += f'{number},{number / 120:.6f},{cells}\r\n'
-    encoding = 'utf-8-sig' if byte_order_mark else 'utf-8'
-    (tmp_path / 'm.csv').write_bytes(text.encode(encoding))
+        cells = [*pose, *[9] * (len(columns) - len(pose))]
+        lines.append(','.join(map(str, (number, f'{number / 120:.6f}', *cells))))
+    return '\r\n'.join([*lines, ''])
+
+
+@pytest.mark.parametrize('encoding', ['utf-8', 'utf-8-sig'])
+@pytest.mark.parametrize('version, units, metre', [
+    ('1.2', 'Meters', 1), ('1.21', 'Centimeters', 100), ('1.23', 'Millimeters', 1000),
+    ('1.25', 'Meters', 1)])
+def test_exports_of_all_versions_of_motive_are_read(tmp_path, version, units, metre, encoding):
+    (tmp_path / 'm.csv').write_bytes(motive_csv(version, units, metre).encode(encoding))
     take = load_take(tmp_path / 'm.csv')
     assert list(take.bodies) == ['wand']
     assert take.name == 'take 7'
     trajectory = take.bodies['wand'].trajectory
     assert trajectory.stamps_ns.tolist() == [0, 16_667_000]
-    np.testing.assert_allclose(trajectory.positions, [(3, 1, 2), (6, 4, 5)])
+    np.testing.assert_allclose(trajectory.positions, [(3, 1, 2), (6, 4, 5)])    # z, x, y
     # Motive's y is up; its z and x are east and north here, and its nose along x is FLU's.
     turn = 2 * np.arctan2(0.6, 0.8)
     yaw = trajectory.rotations[0].as_euler('ZYX')[0]
     assert yaw == pytest.approx(np.pi / 2 + turn)
 
 
-def test_lengths_without_a_unit_are_refused(tmp_path):
-    text = MOTIVE.format(units='Meters', x=1, y=2, z=3).replace('Length Units,Meters,', '')
-    (tmp_path / 'm.csv').write_text(text)
-    with pytest.raises(ConfigurationError, match='Length Units'):
-        load_take(tmp_path / 'm.csv')
-
-
 @pytest.mark.parametrize('before, after, said', [
-    ('Quaternion', 'XYZ', 'rotation type'), ('Global', 'Local', 'coordinate space Global'),
-    ('Frame,Time', 'Row,Time', 'begins with Frame'), ('0.6,0,0.8', '0.6,abc,0.8', 'abc'),
+    ('Length Units,Meters,', '', 'Length Units'), ('Quaternion', 'XYZ', 'rotation type'),
+    ('Global', 'Local', 'coordinate space Global'),
+    ('Frame,Time', 'Row,Time', 'begins with Frame'),
+    ('0.6,0,0.8', '0.6,abc,0.8', 'abc'),
     ('take 7', '"take 7' + 200_000 * ' ', 'not valid CSV')])
 def test_what_is_wrong_with_a_motive_csv_is_said(tmp_path, before, after, said):
-    text = MOTIVE.format(units='Meters', x=1, y=2, z=3)
-    (tmp_path / 'm.csv').write_text(text.replace(before, after))
+    (tmp_path / 'm.csv').write_text(motive_csv().replace(before, after))
     with pytest.raises(ConfigurationError, match=said):
         load_take(tmp_path / 'm.csv')
 
 
-def test_poses_on_disk_are_those_that_were_added_of_each_topic():
+def test_stored_rows_are_those_added_of_each_topic():
     rng = np.random.default_rng(5)
     scratch = Scratch()
     topics = [(StoredRows(scratch), []) for _ in range(3)]
@@ -284,17 +245,6 @@ def test_one_body_of_a_bag_is_in_memory_at_a_time(tmp_path):
     assert kept() is take.bodies[first]
     assert take.bodies[second].name == second
     assert kept() is None
-
-
-def test_parquet_has_a_row_group_for_each_part_of_a_body(tmp_path, capsys, monkeypatch):
-    parquet = pytest.importorskip('pyarrow.parquet')
-    monkeypatch.setattr(export_command, 'ROW_GROUP', 100)
-    folder, _ = bag(tmp_path)
-    assert export(capsys, folder, '--format', 'parquet', '-o', tmp_path / 'x.parquet')[0] == 0
-    file = parquet.ParquetFile(tmp_path / 'x.parquet')
-    sizes = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
-    assert max(sizes) == 100
-    assert sum(sizes) == file.metadata.num_rows
 
 
 @pytest.mark.parametrize('arguments, said', [

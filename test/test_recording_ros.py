@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The recorder in the ROS graph: published messages are in the bag, whoever started it."""
 
+import contextlib
 import os
 import re
 import time
@@ -16,7 +17,7 @@ import pytest
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.serialization import deserialize_message
 from recording_kit import by_mcap, by_rosbags
-from rosgraph import NodeHere, NodeProcess, Observer, wait_until
+from rosgraph import NodeHere, NodeProcess, wait_until
 from sensor_msgs.msg import Imu
 from tf2_msgs.msg import TFMessage
 
@@ -35,31 +36,29 @@ def pose(number):
 
 
 @pytest.fixture
-def graph(tmp_path):
+def graph(tmp_path, observer):
     """Make recorders, and publishers beside them."""
-    made = []
-
     class Graph:
-        observer = Observer('publisher')
+        node = observer.node
         folder = tmp_path
+        bag = tmp_path / 'take' / 'take.mcap'
 
-        def recorder(self, config, control=None, **more):
-            here = NodeHere(cls=Recorder, config=config,
-                            control=control or ControlConfig(generations=('none',)), **more)
-            made.append(here)
-            return here.node
+        def recorder(self, control=None, folder='take', **config):
+            here = NodeHere(
+                cls=Recorder, system_ns=config.pop('system_ns', time.time_ns),
+                config=RecorderConfig(self.folder / folder, **config),
+                control=control or ControlConfig(generations=('none',)))
+            return made.enter_context(here).node
 
         def publisher(self, kind, topic, latched=False, reliable=True):
-            return self.observer.node.create_publisher(kind, topic, QoSProfile(
+            return self.node.create_publisher(kind, topic, QoSProfile(
                 depth=1000, reliability=ReliabilityPolicy.RELIABLE if reliable
                 else ReliabilityPolicy.BEST_EFFORT,
                 durability=DurabilityPolicy.TRANSIENT_LOCAL if latched
                 else DurabilityPolicy.VOLATILE))
 
-    yield Graph()
-    for here in made:
-        here.close()
-    Graph.observer.close()
+    with contextlib.ExitStack() as made:
+        yield Graph()
 
 
 def messages(rows, topic, kind=PoseStamped):
@@ -83,7 +82,7 @@ def test_every_message_is_recorded_bit_for_bit_with_its_qos(graph):
     ignored = graph.publisher(Imu, '/imu')
     fixed = TFMessage(transforms=[TransformStamped(child_frame_id='optitrack_ned')])
     static.publish(fixed)
-    node = graph.recorder(RecorderConfig(graph.folder / 'take'))
+    node = graph.recorder()
     assert node.trigger_configure().name == 'SUCCESS'
     for publisher in (wand, drone, static):
         matched(publisher)
@@ -99,7 +98,7 @@ def test_every_message_is_recorded_bit_for_bit_with_its_qos(graph):
     assert ignored.get_subscription_count() == 0
     assert node.trigger_deactivate().name == 'SUCCESS'
     assert node.finished == (graph.folder / 'take', '')
-    found = by_mcap(graph.folder / 'take' / 'take.mcap')
+    found = by_mcap(graph.bag)
     assert messages(found, '/wand/pose') == [pose(n) for n in range(300)]
     assert messages(found, '/drone/left/pose') == [pose(1000 + n) for n in range(300)]
     assert messages(found, '/late/pose') == [pose(7)]
@@ -125,8 +124,7 @@ def test_a_clock_set_while_recording_is_logged_kept_and_reported(graph, console)
         looks.append(step_ns[0])
         return time.time_ns() + step_ns[0]
     wand = graph.publisher(PoseStamped, '/wand/pose')
-    node = graph.recorder(RecorderConfig(graph.folder / 'take'),
-                          system_ns=system_ns)
+    node = graph.recorder(system_ns=system_ns)
     node.trigger_configure()
     matched(wand)
     node.trigger_activate()
@@ -147,9 +145,8 @@ def test_a_clock_set_while_recording_is_logged_kept_and_reported(graph, console)
     wait_until(lambda: node.progress().status.messages >= 2, what='messages')
     node.trigger_deactivate()
     assert node.finished == (graph.folder / 'take', '')
-    path = graph.folder / 'take' / 'take.mcap'
-    assert messages(by_mcap(path), '/wand/pose') == [pose(1), pose(2)]
-    take = load_take(path)
+    assert messages(by_mcap(graph.bag), '/wand/pose') == [pose(1), pose(2)]
+    take = load_take(graph.bag)
     (step,) = take.notes['clock_steps'].split(', ')
     assert int(step.split(': ')[1]) == pytest.approx(-3e9, abs=5e6)
     assert any('clock' in finding.text and finding.severity is Severity.ERROR
@@ -159,8 +156,7 @@ def test_a_clock_set_while_recording_is_logged_kept_and_reported(graph, console)
 def test_only_the_wanted_bodies_are_subscribed_to(graph):
     wand = graph.publisher(PoseStamped, '/wand/pose')
     drone = graph.publisher(PoseStamped, '/drone_1/pose')
-    node = graph.recorder(RecorderConfig(
-        graph.folder / 'take', choice=TopicChoice(bodies=('drone*',))))
+    node = graph.recorder(choice=TopicChoice(bodies=('drone*',)))
     node.trigger_configure()
     node.trigger_activate()
     matched(drone)
@@ -169,22 +165,21 @@ def test_only_the_wanted_bodies_are_subscribed_to(graph):
 
 def test_an_existing_folder_fails_the_activation_with_a_reason(graph):
     (graph.folder / 'take').mkdir()
-    node = graph.recorder(RecorderConfig(graph.folder / 'take'))
+    node = graph.recorder()
     node.trigger_configure()
     assert node.trigger_activate().name == 'FAILURE'
     assert 'exists already' in node.fault
 
 
-def test_mocap_control_starts_and_stops_sessions_with_files_of_their_own(graph):
+def test_each_session_of_mocap_control_has_its_file(graph):
     control = pytest.importorskip('mocap4r2_control_msgs.msg', reason='control messages')
     node = graph.recorder(
-        RecorderConfig(graph.folder / 'takes', sessions=True),
-        ControlConfig(configure_on_start=True))
+        ControlConfig(configure_on_start=True), folder='takes', sessions=True)
     heard = []
-    graph.observer.node.create_subscription(
+    graph.node.create_subscription(
         control.Control, '/mocap4r2_control',
         lambda message: heard.append((message.control_type, message.session_id)), 100)
-    commands = graph.observer.node.create_publisher(control.Control, '/mocap4r2_control', 100)
+    commands = graph.node.create_publisher(control.Control, '/mocap4r2_control', 100)
     wait_until(lambda: commands.get_subscription_count() >= 2, what='the recorder')
     wand = graph.publisher(PoseStamped, '/wand/pose')
 
@@ -209,7 +204,7 @@ def test_mocap_control_starts_and_stops_sessions_with_files_of_their_own(graph):
         assert messages(by_mcap(path), '/wand/pose') == [pose(7)]
 
 
-def test_the_command_records_until_it_is_interrupted_and_tells_how_it_stands(graph):
+def test_the_command_records_until_it_is_interrupted(graph):
     wand = graph.publisher(PoseStamped, '/wand/pose')
     with NodeProcess('-o', graph.folder / 'take', tool='record', ros=False) as process:
         process.wait_for('recording')
@@ -219,12 +214,12 @@ def test_the_command_records_until_it_is_interrupted_and_tells_how_it_stands(gra
         process.wait_for(r'\d+ messages from 1 topics', 10.0)
         code, _ = process.end()
     assert code == 0, process.log
-    assert len(by_mcap(graph.folder / 'take' / 'take.mcap')) == 50
+    assert len(by_mcap(graph.bag)) == 50
     assert 'recorded 50 messages' in process.log
     assert 'Failed to publish' not in process.log
 
 
-def test_without_bodies_the_command_ends_after_its_time_with_an_empty_bag(graph):
+def test_the_command_ends_after_its_time(graph):
     with NodeProcess('-o', graph.folder / 'take', '--seconds', 1, tool='record',
                      ros=False) as process:
         assert process.process.wait(30.0) == 0

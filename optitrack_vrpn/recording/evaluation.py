@@ -145,16 +145,13 @@ def umeyama(reference: Floats, estimate: Floats) -> tuple[Rotation, Floats]:
             f'an alignment needs three or more pairs of points, and there are {len(reference)}')
     mean_reference, mean_estimate = reference.mean(axis=0), estimate.mean(axis=0)
     covariance = (reference - mean_reference).T @ (estimate - mean_estimate) / len(reference)
-    left, singular, right = np.linalg.svd(covariance)
+    singular = np.linalg.svd(covariance, compute_uv=False)
     if singular[1] <= 1e-9 * max(singular[0], 1e-300) or singular[0] < 1e-300:
         raise ConfigurationError(
             'the positions are on one line or in one point, so that the alignment about it is '
             'unknown: use a recording in which the body moves in two or more directions')
-    signs = np.ones(3)
-    if np.linalg.det(left) * np.linalg.det(right) < 0.0:
-        signs[2] = -1.0
-    matrix = left @ np.diag(signs) @ right
-    return Rotation.from_matrix(matrix), mean_reference - matrix @ mean_estimate
+    rotation, _ = Rotation.align_vectors(reference - mean_reference, estimate - mean_estimate)
+    return rotation, mean_reference - rotation.apply(mean_estimate)
 
 
 def absolute_error(reference: Trajectory, estimate: Trajectory) -> Absolute:
