@@ -120,6 +120,38 @@ def test_position_velocity_and_acceleration_are_consistent(rate):
         assert in_bounds(value, runs * 9)
 
 
+def test_attitude_and_rate_are_consistent():
+    """The same for attitude error, rate and angular acceleration in world axes."""
+    rate, fine = 240.0, 3
+    draw = np.random.default_rng(11)
+    dt = 1 / rate / fine
+    total = 0.0
+    runs = 60
+    for _ in range(runs):
+        motion = Motion(FIXED)
+        attitude = Rotation.from_rotvec(draw.normal(0, 1, 3))
+        omega = draw.normal(0, 2.0, 3)
+        alpha = draw.normal(0, 10.0, 3)
+        for k in range(60):
+            noise = Rotation.from_rotvec(draw.normal(0, FIXED.attitude_noise, 3))
+            motion.update(round(k * 1e9 / rate), (0.0, 0.0, 0.0),
+                          tuple((noise * attitude).as_quat().tolist()))
+            if k == 59:
+                break
+            for _ in range(fine):
+                step = draw.normal(0, FIXED.angular_process_noise * math.sqrt(dt), 3)
+                middle = omega + 0.5 * alpha * dt
+                attitude = Rotation.from_rotvec(middle * dt) * attitude
+                omega = omega + (alpha + 0.5 * step) * dt
+                alpha = alpha + step
+        error = np.array([
+            (Rotation.from_quat(motion.quat) * attitude.inv()).as_rotvec(),
+            np.subtract(motion.angular_velocity, omega),
+            np.subtract(motion.angular_acceleration, alpha)])
+        total += np.sum(error * np.linalg.solve(covariance(motion.angular), error))
+    assert in_bounds(total, runs * 9)
+
+
 @pytest.mark.parametrize('rate', [100.0, 240.0])
 @pytest.mark.parametrize('noise', [1e-4, 1e-3])
 @pytest.mark.parametrize('speed', [0.5, 1.8, 5.0])
