@@ -1,12 +1,47 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What gantry_controller publishes of its axes, as any user sees it."""
+"""gantry_controller in this process, and what any user commands and sees of its axes."""
+
+from contextlib import contextmanager
 
 from diagnostic_msgs.msg import DiagnosticArray
-from rosgraph import wait_until
+from optitrack_vrpn.gantry.controller_ros import GantryController
+from rcl_interfaces.srv import SetParameters
+import rclpy.parameter
+from rosgraph import NodeHere, wait_until
 from sensor_msgs.msg import JointState
+from std_srvs.srv import Trigger
 
 NODE = '/gantry_controller'
+
+
+@contextmanager
+def controller(active=True, **parameters):
+    """Run a controller without mocap control, configured and, unless stated otherwise, active."""
+    with NodeHere({'control.generations': ['none'], **parameters}, cls=GantryController) as here:
+        assert here.run(here.node.trigger_configure).name == 'SUCCESS'
+        if active:
+            assert here.run(here.node.trigger_activate).name == 'SUCCESS'
+        yield here
+
+
+class User:
+    """Command a controller with nothing but the messages."""
+
+    def __init__(self, observer):
+        self.observer = observer
+
+    def set(self, service, **values):
+        """Call a service with values; gives the reasons of what was refused."""
+        request = SetParameters.Request(parameters=[
+            rclpy.parameter.Parameter(name, value=value).to_parameter_msg()
+            for name, value in values.items()])
+        results = self.observer.call(SetParameters, f'{NODE}/{service}', request).results
+        return [result.reason for result in results if not result.successful]
+
+    def trigger(self, service):
+        """Call a service without values; True if it succeeded."""
+        return self.observer.call(Trigger, f'{NODE}/{service}', Trigger.Request()).success
 
 
 class Axes:

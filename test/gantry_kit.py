@@ -60,6 +60,11 @@ class Rig:
         self.plant.run(cubics, self.machine.dt)
         self.now += periods * self.machine.dt
 
+    def close_loop(self, seconds):
+        """Close the loop of the first axis, and run."""
+        self.axis.track(True)
+        self.run(seconds)
+
     def run(self, seconds):
         """Run; gives the true positions of the first axis."""
         found = []

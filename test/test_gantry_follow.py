@@ -9,19 +9,15 @@ import time
 
 from action_msgs.msg import GoalStatus
 from conftest import lacking
-from gantry_graph import Axes, NODE
+from gantry_graph import Axes, controller, NODE, User
 from gantry_kit import ORION, Rig, settings_of
 from optitrack_vrpn.gantry import calibration
-from optitrack_vrpn.gantry.controller_ros import GantryController
 from optitrack_vrpn.gantry.goal import Code, Goal, GOAL_TIME_S, Tolerances
 from optitrack_vrpn.gantry.trajectory import make
 import pytest
-from rcl_interfaces.srv import SetParameters
 from rclpy.action import ActionClient, ActionServer
-import rclpy.parameter
-from rosgraph import NodeHere, wait_until
+from rosgraph import wait_until
 from sensor_msgs.msg import JointState
-from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 
@@ -64,17 +60,11 @@ class Client:
         return future.result()
 
 
-def active(here):
-    assert here.run(here.node.trigger_configure).name == 'SUCCESS'
-    assert here.run(here.node.trigger_activate).name == 'SUCCESS'
-
-
 @pytest.mark.ros
 @pytest.mark.network
 def test_goals_of_the_action_succeed_and_are_canceled_rejected_and_aborted(observer, console):
-    with NodeHere({'control.generations': ['none']}, cls=GantryController) as here:
-        assert here.run(here.node.trigger_configure).name == 'SUCCESS'
-        client = Client(observer)
+    with controller(active=False) as here:
+        client, user = Client(observer), User(observer)
         assert not client.send([(1, 1.0)]).accepted
         assert 'not active' in console.unread()
         assert here.run(here.node.trigger_activate).name == 'SUCCESS'
@@ -119,14 +109,14 @@ def test_goals_of_the_action_succeed_and_are_canceled_rejected_and_aborted(obser
         # aborted: emergency stop
         handle = client.send([(20, 20.0)])
         wait_until(lambda: axes.value('target_yaw', 'velocity') > 0.3)
-        assert observer.call(Trigger, f'{NODE}/emergency_stop', Trigger.Request()).success
+        assert user.trigger('emergency_stop')
         status, result = client.result(handle)
         assert status == GoalStatus.STATUS_ABORTED
         assert result.error_code == client.kind.Result.PATH_TOLERANCE_VIOLATED
         assert not lacking(result.error_string, 'target_yaw: ', 'ended by emergency')
         assert not client.send([(1, 3.0)]).accepted      # not before a reset
         assert not lacking(console.unread(), 'target_yaw', 'mode emergency')
-        assert observer.call(Trigger, f'{NODE}/reset', Trigger.Request()).success
+        assert user.trigger('reset')
 
         # aborted: the node is deactivated; a shutdown with a goal under way ends cleanly
         handle = client.send([(20, 20.0)])
@@ -141,13 +131,10 @@ def test_goals_of_the_action_succeed_and_are_canceled_rejected_and_aborted(obser
 @pytest.mark.ros
 @pytest.mark.network
 def test_a_lost_measurement_in_closed_loop_aborts_a_goal(observer):
-    with NodeHere({'control.generations': ['none']}, cls=GantryController) as here:
-        active(here)
+    with controller():
         axes = Axes(observer)
         client = Client(observer)
-        request = SetParameters.Request(parameters=[
-            rclpy.parameter.Parameter('target_yaw', value=True).to_parameter_msg()])
-        assert observer.call(SetParameters, f'{NODE}/tracking', request).results[0].successful
+        assert User(observer).set('tracking', target_yaw=True) == []
         handle = client.send([(20, 20.0)])      # axis_bridge does not run
         status, result = client.result(handle)
         assert status == GoalStatus.STATUS_ABORTED and 'mocap_lost' in result.error_string
@@ -159,8 +146,7 @@ def test_a_lost_measurement_in_closed_loop_aborts_a_goal(observer):
 @pytest.mark.network
 def test_without_control_msgs_there_is_one_line_and_no_action(observer, monkeypatch, console):
     monkeypatch.setitem(sys.modules, 'control_msgs.action', None)
-    with NodeHere({'control.generations': ['none']}, cls=GantryController) as here:
-        active(here)
+    with controller() as here:
         assert console.unread().count('control_msgs is not installed') == 1
         # Its own entities: the graph may still have the action of an earlier node of this name.
         assert not any(isinstance(one, ActionServer) for one in here.node.waitables)
@@ -184,20 +170,18 @@ def ended(rig, goal, seconds):
 
 
 def test_a_deviation_on_the_path_or_at_the_end_aborts_and_stops():
-    rig = Rig(settings_of('chaser_x', {'max_step': 0.0}), noise=False)
-    rig.axis.track(True)
-    rig.run(1.0)
-    outcome = ended(rig, goal_of(rig, path=1e-6), 3.0)
-    assert outcome.code is Code.PATH_TOLERANCE_VIOLATED and 'from the path' in outcome.text
-    rig.run(2.0)
-    assert not rig.axis.moving and rig.axis.mode.value == 'stopping'
-    rig = Rig(settings_of('chaser_x', {'max_step': 0.0}), noise=False)
-    rig.axis.track(True)
-    rig.run(1.0)
-    began = rig.now
-    outcome = ended(rig, goal_of(rig, end=1e-9, time_s=1.0), 5.0)
-    assert outcome.code is Code.GOAL_TOLERANCE_VIOLATED and 'the last point' in outcome.text
-    assert 2.9 < rig.now - began < 3.2
+    for tolerances, code, text, lasts in (
+            ({'path': 1e-6}, Code.PATH_TOLERANCE_VIOLATED, 'from the path', (0.0, 2.0)),
+            ({'end': 1e-9, 'time_s': 1.0}, Code.GOAL_TOLERANCE_VIOLATED, 'the last point',
+             (2.9, 3.2))):
+        rig = Rig(settings_of('chaser_x', {'max_step': 0.0}), noise=False)
+        rig.close_loop(1.0)
+        began = rig.now
+        outcome = ended(rig, goal_of(rig, **tolerances), 5.0)
+        assert outcome.code is code and text in outcome.text
+        assert lasts[0] < rig.now - began < lasts[1]
+        rig.run(2.0)
+        assert not rig.axis.moving and rig.axis.mode.value == 'stopping'
 
 
 @pytest.mark.parametrize('interruption, text', [
@@ -207,8 +191,7 @@ def test_a_deviation_on_the_path_or_at_the_end_aborts_and_stops():
     (lambda axis: axis.track(False), 'the closed loop was opened')])
 def test_a_command_to_an_axis_aborts_its_goal(interruption, text):
     rig = Rig(settings_of('chaser_x'), noise=False)
-    rig.axis.track(True)
-    rig.run(1.0)
+    rig.close_loop(1.0)
     goal = goal_of(rig)
     assert ended(rig, goal, 1.0) is None
     interruption(rig.axis)
@@ -223,17 +206,14 @@ def test_calibrate_measures_what_the_mocap_saw_of_the_way(
     monkeypatch.setattr(calibration, 'READINGS', 10)        # noise has its own test
     monkeypatch.setattr(calibration, 'SETTLE_S', 0.2)
     log = []
-    with NodeHere({'control.generations': ['none']}, cls=GantryController) as here:
-        active(here)
+    with controller():
         axes, ratio = Axes(observer), 0.98
         number, axis = next((number, axis) for number, axis in enumerate(ORION.axes)
                             if axis.name == 'target_yaw')
         wait_until(lambda: len(axes.commanded))
         publisher = observer.node.create_publisher(JointState, 'axis_states', 10)
         wait_until(lambda: publisher.get_subscription_count())
-        request = SetParameters.Request(parameters=[
-            rclpy.parameter.Parameter('target_yaw', value=0.2).to_parameter_msg()])
-        assert observer.call(SetParameters, f'{NODE}/calibrate', request).results[0].successful
+        assert User(observer).set('calibrate', target_yaw=0.2) == []
 
         def measured():
             commanded, = axes.commanded.messages(-1)

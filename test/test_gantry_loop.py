@@ -105,8 +105,7 @@ def test_the_better_rules_correct_nothing_without_a_measurement(name):
 @pytest.mark.parametrize('name', list(BETTER))
 def test_a_body_pushed_at_rest_is_brought_back_without_overshoot(name):
     rig = Rig(settings_of('chaser_y', BETTER[name]), noise=False)
-    rig.axis.track(True)
-    rig.run(2.0)
+    rig.close_loop(2.0)
     rig.plant.axes['chaser_y'].position += 3e-3
     found = rig.run(40.0 if name == 'kalman' else 8.0)
     # A push is no slip: the estimator blames slip and backlash first, and forgets that again.
@@ -118,8 +117,7 @@ def test_latency_compensation_keeps_the_delay_of_mocap_from_counting_as_an_error
     ends = {}
     for name, rule in (('thesis', {}), ('compensated', BETTER['compensated'])):
         rig = Rig(settings_of('chaser_y', rule), noise=False)
-        rig.axis.track(True)
-        rig.run(1.0)
+        rig.close_loop(1.0)
         rig.axis.sine(0.4, 0.05)
         ends[name] = max(rig.run(10.0)) - 0.4
     assert ends['thesis'] > 2e-3
@@ -128,8 +126,7 @@ def test_latency_compensation_keeps_the_delay_of_mocap_from_counting_as_an_error
 
 def test_the_dead_band_follows_the_noise_at_rest():
     rig = Rig(settings_of('chaser_y', BETTER['noise']), seed=3)
-    rig.axis.track(True)
-    rig.run(4.0)
+    rig.close_loop(4.0)
     assert 5e-5 < rig.axis.correction.dead_band < 6e-4
     rig.plant.axes['chaser_y'].position += 0.8e-3     # inside the fixed dead band
     found = rig.run(6.0)
@@ -152,8 +149,7 @@ def test_the_estimator_finds_slip_and_backlash():
 
 def test_with_learnt_slip_the_axis_stays_right_while_mocap_is_hidden():
     rig = Rig(settings_of('chaser_pitch', BETTER['kalman']), seed=1)
-    rig.axis.track(True)
-    rig.run(1.0)
+    rig.close_loop(1.0)
     rig.axis.sine(12.0, 0.32)
     rig.run(60.0)
     rig.mocap[rig.name].visible = False
@@ -194,22 +190,14 @@ def test_calibration_finds_the_steps_per_unit():
     drive = plant.axes['chaser_x'].drive
     plant.axes['chaser_x'].drive = lambda motor: drive(motor * 1.02)
     rig.plant = plant
-    run = Calibration(rig.axis, 0.5)
-    measure = rig.mocap[rig.name].measure
-    box = []
-    rig.mocap[rig.name].measure = lambda now, p: box.append(measure(now, p)) or box[-1]
-    for _ in range(9000):
-        rig.cycle()
-        run.step(box[-1], 0.01)
-        if run.done:
-            break
+    run = calibrate(rig, 0.5)
     assert run.reason == ''
     assert run.result.steps_per_unit == pytest.approx(170358, rel=3e-4)
     assert run.result.uncertainty < 3e-4 and abs(run.result.difference) < 1e-3
 
 
 def calibrate(rig, distance, during=lambda rig, k: None):
-    """Run a calibration with noiseless mocap."""
+    """Run a calibration to its end."""
     run = Calibration(rig.axis, distance)
     measure = rig.mocap[rig.name].measure
     box = []
@@ -241,14 +229,15 @@ def test_another_command_ends_a_calibration(command):
     assert run.result is None and 'another command' in run.reason
 
 
-@pytest.mark.parametrize('spoil, words', [
-    (lambda rig: rig.axis.track(True), 'open loop'), (lambda rig: rig.axis.go_to(1.0), ''),
-])
-def test_calibration_is_refused_where_it_cannot_measure(spoil, words):
+@pytest.mark.parametrize('spoil, distance, words', [
+    (lambda axis: axis.track(True), 0.5, 'open loop'),
+    (lambda axis: axis.go_to(1.0), 0.5, 'at rest'),
+    (lambda axis: None, 0.0, 'distance')])
+def test_calibration_is_refused_where_it_cannot_measure(spoil, distance, words):
     rig = Rig(settings_of('chaser_x'))
-    spoil(rig)
-    assert words in Calibration(rig.axis, 0.5).reason
-    assert 'distance' in Calibration(Rig(settings_of('chaser_x')).axis, 0.0).reason
+    spoil(rig.axis)
+    rig.run(0.1)
+    assert words in Calibration(rig.axis, distance).reason
 
 
 def test_calibration_gives_up_without_mocap_and_stops():

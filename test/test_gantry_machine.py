@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The drivers and their datagrams: what is sent to a machine, and what it answers."""
 
+from contextlib import closing
 import socket
 import struct
-import time
 
 from gantry_kit import ORION, settings_of
 from hypothesis import given, strategies as st
@@ -21,6 +21,7 @@ from optitrack_vrpn.gantry.view import cells, table
 from optitrack_vrpn.gantry.wire import (
     Answer, decode_answer, decode_set_points, encode_answer, encode_set_points, SetPoints)
 import pytest
+from transport_kit import wait_until
 
 cubic = st.builds(Cubic, *[st.floats(-1e9, 1e9)] * 4)
 
@@ -55,6 +56,7 @@ def test_set_points_lie_where_the_page_says():
 
 
 SETTINGS = settings_of('chaser_x')
+REST = {'chaser_x': Cubic(0.0, 0.0, 0.0, 0.0)}
 
 
 @pytest.fixture
@@ -64,38 +66,32 @@ def machine():
     found.close()
 
 
-def settle(driver, machine, cubics=None, count=1):
-    """Send set points until the machine has taken them all; gives the last feedback."""
-    feedback = None
-    for _ in range(count):
-        before = machine.received
-        driver.run(cubics or {'chaser_x': Cubic(0.0, 0.0, 0.0, 0.0)}, 0.01)
-        deadline = time.monotonic() + 10.0
-        while machine.received == before and time.monotonic() < deadline:
-            time.sleep(0.001)
-        while time.monotonic() < deadline:
-            found = driver.feedback()
-            if found is not None:
-                feedback = found
-                break
-            time.sleep(0.001)
-    return feedback
+@pytest.fixture
+def driver(machine):
+    with closing(UdpDriver(SETTINGS, '127.0.0.1', machine.port)) as found:
+        yield found
+
+
+def settle(driver, machine, cubics=None):
+    """Send set points; gives the feedback of the machine that has taken them."""
+    before, found = machine.received, []
+    driver.run(REST if cubics is None else cubics, 0.01)
+    wait_until(lambda: machine.received != before)
+    wait_until(lambda: found.append(driver.feedback()) or found[-1] is not None)
+    return found[-1]
 
 
 @pytest.mark.network
-def test_the_udp_driver_moves_the_machine_and_reads_its_switches(machine):
-    driver = UdpDriver(SETTINGS, '127.0.0.1', machine.port)
+def test_the_udp_driver_moves_the_machine_and_reads_its_switches(machine, driver):
     feedback = settle(driver, machine, {'chaser_x': Cubic(0.0, 1.0, 0.0, 0.0)})
     assert feedback.power and feedback.switches['chaser_x'] == Switches()
     assert machine.machine.axes['chaser_x'].steps == round(0.01 * 170358)
     machine.machine.axes['chaser_x'].position = 3.2
     assert settle(driver, machine).switches['chaser_x'].high
-    driver.close()
 
 
 @pytest.mark.network
-def test_the_emergency_button_of_the_machine_is_latched_by_the_controller(machine):
-    driver = UdpDriver(SETTINGS, '127.0.0.1', machine.port)
+def test_the_emergency_button_of_the_machine_is_latched_by_the_controller(machine, driver):
     control = Machine(SETTINGS)
     control.axes['chaser_x'].go_to(1.0)
     control.step(0.0, {}, settle(driver, machine))
@@ -109,22 +105,17 @@ def test_the_emergency_button_of_the_machine_is_latched_by_the_controller(machin
     control.reset()
     control.step(0.02, {}, settle(driver, machine))
     assert control.axes['chaser_x'].mode is Mode.STOPPING and machine.machine.power
-    driver.close()
 
 
 @pytest.mark.network
-def test_a_second_controller_is_refused_while_the_first_is_there(machine):
-    first = UdpDriver(SETTINGS, '127.0.0.1', machine.port)
-    settle(first, machine)
+def test_a_second_controller_is_refused_while_the_first_is_there(machine, driver):
+    settle(driver, machine)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
         for data in (encode_set_points(SetPoints(9, 0.01, True, (Cubic(9e9, 0, 0, 0),))),
                      b'', b'OVGC', b'x' * 1500):
             other.sendto(data, ('127.0.0.1', machine.port))
-        deadline = time.monotonic() + 10.0
-        while machine.refused < 4 and time.monotonic() < deadline:
-            time.sleep(0.001)
-    assert machine.refused == 4 and machine.machine.axes['chaser_x'].steps == 0
-    first.close()
+        wait_until(lambda: machine.refused == 4)
+    assert machine.machine.axes['chaser_x'].steps == 0
 
 
 @pytest.mark.parametrize('step', [1e308, float('nan'), -1e16])
@@ -135,24 +126,22 @@ def test_set_points_that_no_machine_can_reach_are_refused(step):
 
 
 @pytest.mark.network
-def test_a_restarted_controller_does_not_move_the_motors_to_its_own_zero(machine):
-    first = UdpDriver(SETTINGS, '127.0.0.1', machine.port)
-    settle(first, machine, {'chaser_x': Cubic(0.0, 30.0, 0.0, 0.0)})
-    first.close()
+def test_a_restarted_controller_does_not_move_the_motors_to_its_own_zero(machine, driver):
+    settle(driver, machine, {'chaser_x': Cubic(0.0, 30.0, 0.0, 0.0)})
+    driver.close()
     axis = machine.machine.axes['chaser_x']
     stood = axis.steps
     assert stood == round(0.3 * 170358)
     machine._last_s -= 2.0      # the silence of the restart
-    second = UdpDriver(SETTINGS, '127.0.0.1', machine.port)
-    settle(second, machine)
-    assert axis.steps == stood
-    settle(second, machine, {'chaser_x': Cubic(0.0, 1.0, 0.0, 0.0)})
-    assert axis.steps == stood + round(0.01 * 170358)
-    second.close()
+    with closing(UdpDriver(SETTINGS, '127.0.0.1', machine.port)) as second:
+        settle(second, machine)
+        assert axis.steps == stood
+        settle(second, machine, {'chaser_x': Cubic(0.0, 1.0, 0.0, 0.0)})
+        assert axis.steps == stood + round(0.01 * 170358)
 
 
 def test_a_reset_does_not_move_the_motors_to_set_points_of_the_time_without_power():
-    plant = SimulatedMachine(settings_of('chaser_x'))
+    plant = SimulatedMachine(SETTINGS)
     axis = plant.axes['chaser_x']
     plant.run({'chaser_x': Cubic(0.0, 1.0, 0.0, 0.0)}, 0.01)
     plant.power = False
@@ -164,51 +153,41 @@ def test_a_reset_does_not_move_the_motors_to_set_points_of_the_time_without_powe
 
 
 @pytest.mark.network
-def test_cutting_the_power_does_not_wait_for_a_cycle(machine):
-    driver = UdpDriver(SETTINGS, '127.0.0.1', machine.port)
+def test_cutting_the_power_does_not_wait_for_a_cycle(machine, driver):
     settle(driver, machine, {'chaser_x': Cubic(0.0, 1.0, 0.0, 0.0)})
     assert machine.machine.power
     driver.cut_power()
-    deadline = time.monotonic() + 10.0
-    while machine.machine.power and time.monotonic() < deadline:
-        time.sleep(0.001)
-    assert not machine.machine.power
-    driver.close()
+    wait_until(lambda: not machine.machine.power)
 
 
 @pytest.mark.network
 def test_a_machine_that_floods_the_controller_does_not_hold_a_cycle():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as flood:
         flood.bind(('127.0.0.1', 0))
-        driver = UdpDriver(settings_of('chaser_x'), *flood.getsockname())
-        driver.run({'chaser_x': Cubic(0.0, 0.0, 0.0, 0.0)}, 0.01)
-        _, address = flood.recvfrom(2048)
-        for _ in range(150):
-            flood.sendto(b'x', address)
-        driver.feedback()
-        assert 0 < driver.refused < 150
-        driver.feedback()
-        driver.feedback()
-        assert driver.refused == 150
-        driver.close()
+        with closing(UdpDriver(SETTINGS, *flood.getsockname())) as driver:
+            driver.run(REST, 0.01)
+            _, address = flood.recvfrom(2048)
+            for _ in range(150):
+                flood.sendto(b'x', address)
+            driver.feedback()
+            assert 0 < driver.refused < 150
+            driver.feedback()
+            driver.feedback()
+            assert driver.refused == 150
 
 
 @pytest.mark.network
-def test_a_machine_that_is_not_there_gives_no_feedback_and_no_error():
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as gone:
-        gone.bind(('127.0.0.1', 0))
-        port = gone.getsockname()[1]
-    driver = UdpDriver(settings_of('chaser_x'), '127.0.0.1', port)
-    for _ in range(3):
-        driver.run({'chaser_x': Cubic(0.0, 0.0, 0.0, 0.0)}, 0.01)
-        assert driver.feedback() is None
-    driver.close()
+def test_a_machine_that_is_not_there_gives_no_feedback_and_no_error(unused_port):
+    with closing(UdpDriver(SETTINGS, '127.0.0.1', unused_port)) as driver:
+        for _ in range(3):
+            driver.run(REST, 0.01)
+            assert driver.feedback() is None
 
 
 @pytest.mark.parametrize('host', ['999.1.1.1', 'é..'])
 def test_a_machine_without_an_address_is_an_error_that_names_it(host):
     with pytest.raises(TransportError, match='machine_host'):
-        UdpDriver(settings_of('chaser_x'), host, 1)
+        UdpDriver(SETTINGS, host, 1)
 
 
 def test_the_driver_udp_needs_the_address_of_the_machine():

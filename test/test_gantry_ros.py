@@ -13,7 +13,7 @@ import termios
 import threading
 
 from conftest import lacking
-from gantry_graph import Axes, NODE
+from gantry_graph import Axes, controller, NODE, User
 from gantry_kit import ORION
 from optitrack_vrpn.axes.bridge_ros import AxisBridge
 from optitrack_vrpn.errors import ConfigurationError
@@ -27,44 +27,22 @@ from optitrack_vrpn.gantry.trajectories_ros import load_file, paths_of
 import pytest
 from rcl_interfaces.msg import Parameter, ParameterValue
 from rcl_interfaces.srv import SetParameters
-import rclpy.parameter
 from rosgraph import NodeHere, NodeProcess, ROOT, wait_until
 from sensor_msgs.msg import JointState
 from server_kit import free_port
-from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from transport_kit import client
 
 pytestmark = [pytest.mark.ros, pytest.mark.network]
 
 
-class User:
-    """Command a controller with nothing but the messages."""
-
-    def __init__(self, observer):
-        self.observer = observer
-
-    def set(self, service, **values):
-        """Call a service with values; gives the reasons of what was refused."""
-        request = SetParameters.Request(parameters=[
-            rclpy.parameter.Parameter(name, value=value).to_parameter_msg()
-            for name, value in values.items()])
-        results = self.observer.call(SetParameters, f'{NODE}/{service}', request).results
-        return [result.reason for result in results if not result.successful]
-
-    def trigger(self, service):
-        return self.observer.call(Trigger, f'{NODE}/{service}', Trigger.Request()).success
-
-
 def test_a_user_moves_stops_and_records_the_simulated_machine(observer, tmp_path):
     user = User(observer)
-    with NodeHere({'record_folder': str(tmp_path), 'control.generations': ['none']},
-                  cls=GantryController) as here:
+    with controller(active=False, record_folder=str(tmp_path)) as here:
         axes = Axes(observer)
         trajectory = observer.node.create_publisher(
             JointTrajectory, f'{NODE}/joint_trajectory', 10)
         stream = observer.node.create_publisher(JointState, f'{NODE}/stream', 10)
-        assert here.run(here.node.trigger_configure).name == 'SUCCESS'
         assert 'not active' in user.set('jog', chaser_x=0.01)[0]
         assert here.run(here.node.trigger_activate).name == 'SUCCESS'
         assert user.set('jog', chaser_x=0.02, target_yaw=2.0) == []
@@ -116,7 +94,6 @@ def test_a_user_moves_stops_and_records_the_simulated_machine(observer, tmp_path
         user.set('jog', chaser_x=0.3)
         assert user.trigger('stop')
         axes.wait_mode('chaser_x', 'stopping')
-        user.set('jog', chaser_x=0.3)
         assert user.trigger('emergency_stop')
         axes.wait_mode('chaser_x', 'emergency')
         assert 'reset' in user.set('jog', chaser_x=-0.1)[0]
@@ -170,8 +147,7 @@ def test_a_joint_trajectory_ends_at_its_absolute_position(times):
 def test_commands_wait_neither_for_a_file_nor_for_an_activation(observer, monkeypatch):
     """The cycles go on while a long file is read; an inactive node can cut the power."""
     user = User(observer)
-    with NodeHere({'control.generations': ['none']}, cls=GantryController) as here:
-        assert here.run(here.node.trigger_configure).name == 'SUCCESS'
+    with controller(active=False) as here:
         axes = Axes(observer)
         assert user.trigger('emergency_stop')
         axes.wait_mode('chaser_x', 'emergency')
@@ -191,9 +167,7 @@ def test_commands_wait_neither_for_a_file_nor_for_an_activation(observer, monkey
 
 
 def test_a_second_publisher_of_measurements_or_targets_is_reported(observer):
-    with NodeHere({'control.generations': ['none']}, cls=GantryController) as here:
-        assert here.run(here.node.trigger_configure).name == 'SUCCESS'
-        assert here.run(here.node.trigger_activate).name == 'SUCCESS'
+    with controller() as here:
         topics = ('/axis_states', f'{NODE}/stream')
         for number in (1, 2):
             for topic in topics:
@@ -206,9 +180,7 @@ def test_a_second_publisher_of_measurements_or_targets_is_reported(observer):
 
 def test_deactivating_stops_a_moving_axis_under_control(observer):
     user = User(observer)
-    with NodeHere({'control.generations': ['none']}, cls=GantryController) as here:
-        assert here.run(here.node.trigger_configure).name == 'SUCCESS'
-        assert here.run(here.node.trigger_activate).name == 'SUCCESS'
+    with controller() as here:
         axes = Axes(observer)
         assert user.set('jog', chaser_x=1.0) == []
         wait_until(lambda: axes.value('chaser_x', 'velocity') > 0.05)
@@ -222,12 +194,12 @@ def test_deactivating_stops_a_moving_axis_under_control(observer):
 def test_an_interrupt_stops_a_moving_axis_under_control(tmp_path):
     """ROS shuts down before the node; publishing fails meanwhile and must not stop the axis."""
     with NodeProcess('-p', 'autostart:=true', '-p', f'record_folder:={tmp_path}',
-                     tool='gantry_controller') as controller:
-        controller.wait_for('recording to')
+                     tool='gantry_controller') as gantry:
+        gantry.wait_for('recording to')
         wait_until(lambda: command.main(['jog', 'chaser_x', '1']) == 0)
         recording, = tmp_path.glob('*.csv')
         wait_until(lambda: re.search(r'\n[\d.]+;0\.2', recording.read_text()), what='0.2 m')
-        assert controller.end()[0] == 0
+        assert gantry.end()[0] == 0
     rows = [line.split(';') for line in recording.read_text().splitlines()]
     column = rows[0].index('chaser_x_velocity')
     speeds = [float(cells[column]) for cells in rows[1:]]
@@ -262,7 +234,7 @@ def test_the_whole_loop_with_gantry_sim_node_bridge_and_controller(observer):
                 NodeProcess('-p', 'table:=axes_orion', '-p', 'autostart:=true',
                             tool='axis_bridge') as bridge, \
                 NodeProcess('-p', 'driver:=udp', '-p', f'machine_port:={machine}', '-p',
-                            'autostart:=true', tool='gantry_controller') as controller, \
+                            'autostart:=true', tool='gantry_controller') as gantry, \
                 GantryClient(NODE) as client:
             def cells(name='chaser_x'):
                 return next((dict(c, mode=mode) for n, mode, c in client.axes()[0] if n == name),
@@ -286,28 +258,29 @@ def test_the_whole_loop_with_gantry_sim_node_bridge_and_controller(observer):
             bridge.end()
             wait_until(lambda: 'mocap_lost' in cells()['warnings'], 10.0)
             assert cells()['mode'] == 'stopping' and cells()['tracking'] == 'open'
-            assert controller.process.poll() is None
+            assert gantry.process.poll() is None
 
 
 def test_the_terminal_commands_the_controller_and_reports_what_is_refused(observer, capsys):
     port = free_port()
-    with NodeHere({'control.generations': ['none'], 'motive_port': port},
-                  cls=GantryController) as here:
-        assert here.run(here.node.trigger_configure).name == 'SUCCESS'
+    with controller(active=False, motive_port=port) as here:
         with client(port) as (_, sink):
             wait_until(lambda: {pose.sender for pose in sink.poses} == {'chaser', 'target'})
         assert here.run(here.node.trigger_activate).name == 'SUCCESS'
         axes = Axes(observer)
-        assert command.main(['jog', 'target_yaw', '0.5']) == 0
+
+        def run(line):
+            return command.main(line.split())
+        assert run('jog target_yaw 0.5') == 0
         axes.wait_position('target_yaw', 0.5)
-        assert command.main(['go_to', 'chaser_x', '99']) == 1
+        assert run('go_to chaser_x 99') == 1
         assert not lacking(capsys.readouterr().err, 'chaser_x', '99 m', 'soft limits')
-        assert command.main(['sine', 'chaser_yaw', '1', '0.5']) == 0
+        assert run('sine chaser_yaw 1 0.5') == 0
         axes.wait_mode('chaser_yaw', 'sine')
-        assert command.main(['calibrate', 'chaser_yaw', '1']) == 1
-        assert command.main(['stop']) == 0
+        assert run('calibrate chaser_yaw 1') == 1
+        assert run('stop') == 0
         axes.wait_mode('chaser_yaw', 'stopping')
-        assert command.main(['view', '--once']) == 0
+        assert run('view --once') == 0
         assert 'chaser_pitch  stopping' in capsys.readouterr().out
 
 
@@ -327,9 +300,7 @@ def test_bridge_and_controller_follow_mocap_control(observer):
 
 def test_the_terminal_view_shows_all_axes_and_its_key_stops_them(observer):
     user, axes = User(observer), Axes(observer)
-    with NodeHere({'control.generations': ['none']}, cls=GantryController) as here:
-        assert here.run(here.node.trigger_configure).name == 'SUCCESS'
-        assert here.run(here.node.trigger_activate).name == 'SUCCESS'
+    with controller():
         assert user.set('jog', chaser_x=2.0) == []
         view = subprocess.Popen(
             [sys.executable, '-m', 'optitrack_vrpn', 'gantry', 'view'], cwd=ROOT, text=True,

@@ -90,6 +90,13 @@ class Operator:
         self.rig.cycle()
 
 
+def closed_loop():
+    """Give a machine whose axis is in closed loop, and the axis."""
+    rig = Rig(settings_of('chaser_x'), noise=False)
+    rig.close_loop(0.5)
+    return rig, rig.axis
+
+
 @settings(max_examples=30)
 @given(st.floats(-0.5, 3.0), st.lists(beginning, min_size=1, max_size=3),
        st.lists(action, max_size=10))
@@ -189,16 +196,11 @@ def test_soft_limits_stop_a_sine_and_a_trajectory_that_leave_them(side, margin, 
 @settings(max_examples=20)
 @given(st.integers(0, 400), st.booleans())
 def test_loss_of_mocap_stops_an_axis_in_closed_loop_within_one_second(lead, returns):
-    operator = Operator()
-    axis, rig = operator.axis, operator.rig
-    axis.track(True)
-    rig.run(0.5)
+    rig, axis = closed_loop()
     axis.sine(0.3, 0.1)
-    for _ in range(lead):
-        rig.cycle()
+    rig.run(0.01 * lead)
     rig.mocap[rig.name].visible = False
-    for _ in range(106):
-        rig.cycle()
+    rig.run(1.06)
     assert axis.mode is Mode.STOPPING and axis.warnings.mocap_lost and not axis.tracking
     rig.run(2.5)
     assert not axis.moving
@@ -209,10 +211,7 @@ def test_loss_of_mocap_stops_an_axis_in_closed_loop_within_one_second(lead, retu
 
 
 def test_a_single_lost_packet_changes_nothing():
-    operator = Operator()
-    axis, rig = operator.axis, operator.rig
-    axis.track(True)
-    rig.run(0.5)
+    rig, axis = closed_loop()
     axis.go_to(0.5)
     rig.run(0.5)
     rig.mocap[rig.name].visible = False
@@ -223,14 +222,10 @@ def test_a_single_lost_packet_changes_nothing():
 
 
 def test_late_cycles_count_towards_the_loss():
-    operator = Operator()
-    axis, rig = operator.axis, operator.rig
-    axis.track(True)
-    rig.run(0.5)
+    rig, axis = closed_loop()
     axis.go_to(0.5)
     rig.mocap[rig.name].visible = False
-    for _ in range(6):
-        rig.cycle()
+    rig.run(0.06)
     rig.cycle(periods=100)
     assert axis.mode is Mode.STOPPING
 
@@ -239,17 +234,17 @@ def test_a_stream_that_falls_silent_stops_the_axis_and_stays_stopped():
     operator = Operator()
     axis = operator.axis
     axis.stream()
-    operator.target, operator.feeding = 1.0, True
-    for _ in range(100):
-        operator.cycle()
+
+    def feed(feeding, cycles):
+        operator.feeding = feeding
+        for _ in range(cycles):
+            operator.cycle()
+    operator.target = 1.0
+    feed(True, 100)
     assert axis.moving
-    operator.feeding = False
-    for _ in range(101):
-        operator.cycle()
+    feed(False, 101)
     assert axis.mode is Mode.STOPPING and axis.warnings.stream_lost
-    operator.feeding = True
-    for _ in range(300):
-        operator.cycle()
+    feed(True, 300)
     assert axis.mode is Mode.STOPPING and not axis.moving
 
 
@@ -260,8 +255,7 @@ def test_a_wrong_sign_is_caught_at_the_limit_of_the_correction(action_name):
     channel = rig.mocap[rig.name]
     measure = channel.measure
     channel.measure = lambda now, position: measure(now, -position)
-    rig.axis.track(True)
-    rig.run(0.5)
+    rig.close_loop(0.5)
     rig.axis.go_to(0.5)
     rig.run(20.0)
     assert rig.axis.mode is Mode.STOPPING and not rig.axis.tracking
@@ -272,10 +266,7 @@ def test_a_wrong_sign_is_caught_at_the_limit_of_the_correction(action_name):
 @settings(max_examples=20)
 @given(st.lists(st.booleans(), max_size=60))
 def test_no_correction_is_made_in_a_lock(visible):
-    operator = Operator()
-    axis, rig = operator.axis, operator.rig
-    axis.track(True)
-    rig.run(0.5)
+    rig, axis = closed_loop()
     axis.lock()
     offset = axis.correction.offset
     for seen in visible:
