@@ -122,6 +122,12 @@ class Tool:
         self.node.destroy_node()
         self.context.try_shutdown()
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
     def spin(self, duration):
         self.spin_until(lambda: False, duration)
 
@@ -213,3 +219,12 @@ class Controller(Tool):
     def none(self, duration=0.3):
         """Tell that nobody answers for a while."""
         return self.answers(1, duration) == []
+
+
+def latched(name):
+    """Wait for what a late joiner receives of a system; gives the topics of each message."""
+    with Tool('late') as late:
+        infos = []
+        late.node.create_subscription(MocapInfo, INFO, infos.append, LATCHED)
+        assert late.spin_until(lambda: name in [info.mocap4r2_source for info in infos])
+        return [list(info.topics) for info in infos if info.mocap4r2_source == name]

@@ -182,16 +182,7 @@ def test_two_nodes_on_one_topic_are_found_whatever_they_are_called(view, server)
     assert '/ot_a and /ot_b publish on /wand/pose and 1 more' in found.found
 
 
-def test_two_nodes_of_one_name_are_counted(view, server):
-    with here(server), here(server):
-        facts = wait_for(view, server, lambda facts: any(
-            one.count == 2 for one in facts.graph.nodes))
-    found = check_lifecycle(facts)
-    assert found.level is Level.WARN
-    assert '2 nodes are called /optitrack_vrpn' in found.found
-
-
-def test_each_of_two_nodes_of_one_name_is_judged_by_its_own_quality_of_service(view, server):
+def test_two_nodes_of_one_name_are_counted_and_judged_each(view, server):
     """That one publisher suits a subscriber says nothing of the other."""
     with here(server, autostart=True), \
             here(server, autostart=True, **{'qos.reliability': 'best_effort'}), \
@@ -203,6 +194,7 @@ def test_each_of_two_nodes_of_one_name_is_judged_by_its_own_quality_of_service(v
     found = check_qos(facts)
     assert found.level is Level.FAIL
     assert not lacking(found.found, '/picky', '1 of 2', '/wand/pose')
+    assert '2 nodes are called /optitrack_vrpn' in check_lifecycle(facts).found
 
 
 def test_a_node_that_is_not_there_is_missed_only_where_it_was_asked_for(view, server):

@@ -162,6 +162,13 @@ def test_times_that_repeat_call_for_stamps_by_arrival():
     assert 'stamps.mode: arrival' in found.advice
 
 
+def test_times_that_stand_still_call_for_stamps_by_arrival():
+    found = bodies.check_bodies(listened(
+        [(t, [pose('A', t)._replace(sender_time_ns=10**9)]) for t in frames(seconds=1.0)]))
+    assert found.level is Level.FAIL
+    assert 'stamps.mode: arrival' in found.advice
+
+
 def test_two_bodies_of_one_name_are_recognised():
     found = stream.check_stamps(listened(
         [(t, [pose('A', t), pose('A', t)._replace(position=(9.0, 1.0, 0.0))])

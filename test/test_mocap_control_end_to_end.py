@@ -3,40 +3,24 @@
 """The node itself under mocap control: simulated Motive, node and controllers as processes."""
 
 import re
-import socket
 import subprocess
 import sys
 import time
 
 from conftest import at_last
 from control_graph import (
-    ACK_START, ACK_STOP, Controller, INFO, LATCHED, MocapInfo, START, STOP, Tool)
+    ACK_START, ACK_STOP, Controller, latched, START, STOP)
 import pytest
-from rosgraph import NodeProcess, Observer, ROOT, silence
+from rosgraph import NodeProcess, ROOT, silence
 
 pytestmark = [pytest.mark.ros, pytest.mark.network, pytest.mark.timeout(300)]
 NAME, NODE = 'optitrack_vrpn', '/lab/optitrack_vrpn'
 
 
 @pytest.fixture
-def observer():
-    with Observer('pilot') as observer:
-        yield observer
-
-
-@pytest.fixture
 def controller():
-    found = Controller()
-    yield found
-    found.close()
-
-
-@pytest.fixture
-def port():
-    """Find a port on which no program listens yet."""
-    with socket.socket() as sock:
-        sock.bind(('127.0.0.1', 0))
-        return sock.getsockname()[1]
+    with Controller() as found:
+        yield found
 
 
 def motive(port, *names):
@@ -81,26 +65,14 @@ def controlled(pattern, *arguments):
     at_last(check, 5, 15, 30)
 
 
-def latched():
-    """Wait for what a late joiner receives; gives the topics, once and for all."""
-    late, infos = Tool('late'), []
-    try:
-        late.node.create_subscription(MocapInfo, INFO, infos.append, LATCHED)
-        assert late.spin_until(lambda: infos)
-        assert [info.mocap4r2_source for info in infos] == [NAME], 'one message with everything'
-        return set(infos[0].topics)
-    finally:
-        late.close()
-
-
-def test_the_node_starts_stops_and_tells_of_its_bodies(observer, controller, port):
-    with inactive_node(port) as node:
+def test_the_node_starts_stops_and_tells_of_its_bodies(observer, controller, unused_port):
+    with inactive_node(unused_port) as node:
         poses = [observer.poses(f'/lab/{name}/pose') for name in ('wand', 'drone')]
         # It listens, and has said so without a single body.
         announced(controller, controller.infos, '/tf')
         assert controller.state(NODE) == 'inactive'
         controller.wait_for(1)
-        with motive(port, 'wand') as sim:
+        with motive(unused_port, 'wand') as sim:
             announced(controller, controller.infos, '/lab/wand/pose', '/lab/wand/pose_ned')
             assert controller.spin_until(lambda: poses[0].matched)
             silence(poses)
@@ -111,11 +83,12 @@ def test_the_node_starts_stops_and_tells_of_its_bodies(observer, controller, por
             assert controller.state(NODE) == 'active'
             sim.process.kill()
             sim.process.wait()
-        with motive(port, 'wand', 'drone'):
+        with motive(unused_port, 'wand', 'drone'):
             announced(controller, controller.infos, '/lab/wand/pose', '/lab/drone/pose')
             poses[1].wait(50)
 
-            assert latched() >= {'/tf', '/lab/wand/pose', '/lab/drone/pose'}
+            topics, = latched(NAME)
+            assert set(topics) >= {'/tf', '/lab/wand/pose', '/lab/drone/pose'}
 
             controller.send(STOP)
             assert controller.answers(1) == [(ACK_STOP, NAME, 'take 1')]
@@ -135,8 +108,8 @@ def test_the_node_starts_stops_and_tells_of_its_bodies(observer, controller, por
 
 
 def test_topics_that_parameters_take_away_or_bring_are_announced_and_none_once_cleaned_up(
-        observer, controller, port):
-    with motive(port, 'wand', 'drone'), inactive_node(port):
+        observer, controller, unused_port):
+    with motive(unused_port, 'wand', 'drone'), inactive_node(unused_port):
         infos = controller.infos
         announced(controller, infos, '/lab/wand/pose', '/lab/drone/pose', '/lab/drone/pose_ned')
         assert observer.set(NODE, bodies__deny=['drone']) == ''
@@ -148,16 +121,16 @@ def test_topics_that_parameters_take_away_or_bring_are_announced_and_none_once_c
         announced(controller, infos, '/lab/drone/odom', absent=['/lab/drone/pose_ned'])
         assert observer.transition('cleanup', NODE)
         announced(controller, infos, absent=['/tf', '/lab/drone/pose'])
-        assert latched() == set()
+        assert latched(NAME) == [[]]
         assert observer.transition('configure', NODE)
         announced(controller, infos, '/tf', '/lab/drone/pose')
         assert observer.transition('inactive_shutdown', NODE)
         announced(controller, infos, absent=['/tf', '/lab/drone/pose'])
-        assert latched() == set()
+        assert latched(NAME) == [[]]
 
 
-def test_start_waits_for_the_bodies_of_a_server_that_comes_late(controller, port):
-    with inactive_node(port) as node:
+def test_start_waits_for_the_bodies_of_a_server_that_comes_late(controller, unused_port):
+    with inactive_node(unused_port) as node:
         announced(controller, controller.infos, '/tf')
         controlled(r'none within \d+ s \(no pose topic yet\)', 'start', NAME)
 
@@ -169,7 +142,7 @@ def test_start_waits_for_the_bodies_of_a_server_that_comes_late(controller, port
                          '--discovery', 30) as tool:
                 node.wait_for(f'START from .*take {attempt}', 60.0)
                 time.sleep(2.0)
-                with motive(port, 'wand'):
+                with motive(unused_port, 'wand'):
                     output, _ = tool.communicate(timeout=100)
             assert tool.returncode == 0, output
             found = re.search(r'ACK_START .* ([0-9.]+) ms on /lab/wand/pose', output)

@@ -6,8 +6,8 @@ import dataclasses
 import threading
 
 from control_graph import (
-    ACK_START, ACK_STOP, Controller, hide, INFO, LATCHED, old_messages, START, STOP, Tool)
-from mocap4r2_control_msgs.msg import Control, MocapInfo
+    ACK_START, ACK_STOP, Controller, hide, latched, old_messages, START, STOP)
+from mocap4r2_control_msgs.msg import Control
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.mocap_control.messages_ros import find_dialects
 from optitrack_vrpn.mocap_control.participant_ros import ControlledLifecycleNode
@@ -43,9 +43,8 @@ class SlowSystem(ControlledLifecycleNode):
 
 @pytest.fixture(scope='module')
 def controller():
-    found = Controller('inside_controller')
-    yield found
-    found.close()
+    with Controller('inside_controller') as found:
+        yield found
 
 
 @pytest.fixture
@@ -185,17 +184,6 @@ class Breaking(ControlledLifecycleNode):
         if self.breaks.get('error') == 'raise':
             raise RuntimeError('made up')
         return self._break('error')
-
-
-def latched(name):
-    """Wait for what a late joiner receives of a system's topics."""
-    late, infos = Tool('late'), []
-    try:
-        late.node.create_subscription(MocapInfo, INFO, infos.append, LATCHED)
-        assert late.spin_until(lambda: name in [info.mocap4r2_source for info in infos])
-        return [list(info.topics) for info in infos if info.mocap4r2_source == name]
-    finally:
-        late.close()
 
 
 @pytest.mark.parametrize('moves, breaks, after, topics', [

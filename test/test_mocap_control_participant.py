@@ -42,22 +42,20 @@ def systems(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def controller(systems):
-    found = Controller()
-    found.wait_for(IN_ROOT)
-    yield found
-    found.close()
+    with Controller() as found:
+        found.wait_for(IN_ROOT)
+        yield found
 
 
 @pytest.fixture(scope='module')
 def old_controller(systems):
-    found = Controller(
-        'old_controller', control=old_messages.Control, info=old_messages.MocapInfo,
-        topics=('/mocap_control', '/mocap_environment'), source='mocap_source',
-        targets='mocap_systems')
-    found.wait_for(IN_ROOT)
-    assert found.state(CAM_1) and found.state(CAM_2)     # they have found it too
-    yield found
-    found.close()
+    with Controller(
+            'old_controller', control=old_messages.Control, info=old_messages.MocapInfo,
+            topics=('/mocap_control', '/mocap_environment'), source='mocap_source',
+            targets='mocap_systems') as found:
+        found.wait_for(IN_ROOT)
+        assert found.state(CAM_1) and found.state(CAM_2)     # they have found it too
+        yield found
 
 
 @pytest.fixture(autouse=True)
@@ -82,11 +80,6 @@ def test_rqt_starts_and_stops_what_is_ticked(controller):
     assert (controller.state(CAM_1), controller.state(CAM_2)) == ('inactive', 'inactive')
 
 
-def test_rqt_starts_nobody_without_a_tick(controller):
-    controller.send(START, ['', 'System'])
-    assert controller.none()
-
-
 def test_everyone_starts_on_an_empty_list_and_a_namespace_is_no_part_of_a_name(controller):
     controller.send(START, [], 's')
     assert sorted(controller.answers(2)) == [
@@ -108,8 +101,7 @@ def test_mocap4r2cli_hears_the_answer_though_it_listens_late(systems, controller
 
 def hear_late(controller, kind, answer):
     controller.bring(CAM_1, 'inactive' if kind == START else 'active')
-    tool = Tool('mocap4r2cli')
-    try:
+    with Tool('mocap4r2cli') as tool:
         found, heard = [], []
         tool.node.create_subscription(
             MocapInfo, INFO, lambda message: found.append(message.mocap4r2_source), LATCHED)
@@ -129,8 +121,6 @@ def hear_late(controller, kind, answer):
         assert tool.state('/cam_1') == ('active' if kind == START else 'inactive')
         # It shows each announcement as its own system, so there must be one alone.
         assert found.count('cam_1') == 1
-    finally:
-        tool.close()
 
 
 def test_both_generations_side_by_side(controller, old_controller):
@@ -148,15 +138,6 @@ def test_both_generations_side_by_side(controller, old_controller):
 
 # -- acknowledgements -----------------------------------------------------------------------------
 
-def test_acknowledgements_have_a_stamp_between_command_and_arrival(controller):
-    before = controller.node.get_clock().now().nanoseconds
-    controller.send(START, ['cam_1'])
-    assert controller.spin_until(lambda: controller.acks)
-    message, arrived = controller.acks[0]
-    assert before < message.stamp.sec * 10**9 + message.stamp.nanosec < arrived
-    assert message.mocap4r2_systems == []
-
-
 def test_a_hundred_alternations_at_speed_lose_no_acknowledgement(controller):
     sent = []
     for number in range(100):
@@ -170,25 +151,19 @@ def test_a_hundred_alternations_at_speed_lose_no_acknowledgement(controller):
 
 
 @pytest.mark.parametrize('kind', [START, STOP])
-@pytest.mark.parametrize('before', ['unconfigured', 'inactive', 'active', 'finalized'])
-def test_commands_in_every_state(systems, controller, kind, before):
-    name = 'gone' if before == 'finalized' else 'cam_1'
+@pytest.mark.parametrize('name, before', [('cam_1', 'unconfigured'), ('gone', 'finalized')])
+def test_commands_that_do_not_fit_the_state_are_not_acknowledged(
+        systems, controller, kind, name, before):
     controller.bring('/' + name, before)
     controller.send(kind, [name])
-    if before in ('unconfigured', 'finalized'):
-        refusal = 'is not acknowledged: the node is ' + before
-        wait_until(lambda: refusal in systems.log(name), what=refusal)
-        assert controller.none()
-        assert controller.state('/' + name) == before
-    else:
-        answer = ACK_START if kind == START else ACK_STOP
-        assert [found[:2] for found in controller.answers(1)] == [(answer, name)]
-        assert controller.state('/' + name) == ('active' if kind == START else 'inactive')
+    refusal = 'is not acknowledged: the node is ' + before
+    wait_until(lambda: refusal in systems.log(name), what=refusal)
+    assert controller.none()
+    assert controller.state('/' + name) == before
 
 
 def test_start_configures_where_it_may_in_the_namespace_of_relative_topics(systems, controller):
-    near = Controller('near_controller', prefix='/lab/b')
-    try:
+    with Controller('near_controller', prefix='/lab/b') as near:
         near.wait_for(1)
         # rqt can tick only whom it has heard of.
         assert near.spin_until(lambda: near.infos)
@@ -201,8 +176,7 @@ def test_start_configures_where_it_may_in_the_namespace_of_relative_topics(syste
         assert near.state(EAGER) == 'active'
         assert near.spin_until(lambda: len(near.infos) > 1)
         assert near.infos[-1].topics == ['/lab/b/eager/pose']
-    finally:
-        near.close()
+        assert near.infos[-1].ros_version_source == MocapInfo.ROS2
 
 
 def test_the_example_is_told_of_sessions(systems, controller):
@@ -213,24 +187,6 @@ def test_the_example_is_told_of_sessions(systems, controller):
     assert controller.spin_until(lambda: 'recording ends' in systems.log('cam_2'))
     assert "recording session 'take 7'" in systems.log('cam_2')
 
-
-# -- info -----------------------------------------------------------------------------------------
-
-def test_late_joiners_get_resolved_topics(systems, controller):
-    late = Tool('late')
-    try:
-        infos = []
-        late.node.create_subscription(MocapInfo, INFO, infos.append, LATCHED)
-        assert late.spin_until(lambda: {'cam_1', 'cam_2'} <= {i.mocap4r2_source for i in infos})
-        topics = {info.mocap4r2_source: list(info.topics) for info in infos}
-        assert topics['cam_1'] == ['/cam_1/pose']
-        assert topics['cam_2'] == ['/lab/a/cam_2/pose']
-        assert {info.ros_version_source for info in infos} == {MocapInfo.ROS2}
-    finally:
-        late.close()
-
-
-# -- what goes wrong ------------------------------------------------------------------------------
 
 @pytest.mark.parametrize('how, reason, after', [
     ('failure', ['no camera answers'], 'inactive'),
