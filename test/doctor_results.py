@@ -4,6 +4,7 @@
 
 from dataclasses import replace
 
+from conftest import lacking
 from optitrack_vrpn.bodies.states import BodyStatus, State
 from optitrack_vrpn.clock import ClockStatus
 from optitrack_vrpn.doctor.checks import STAGES
@@ -31,6 +32,21 @@ def heard(**changes):
         bodies=(body('drone'), body('wand')), rates={'drone': 120.0, 'wand': 120.0},
         clock=CLOCK, newest_sender_ns=10**12), **changes)
     return facts
+
+
+def judged(result, level, *found, advice=(), without=()):
+    """
+    Assert the level of a result, and parts of what it says; gives the result.
+
+    :param found: parts of the finding.
+    :param advice: parts of the advice.
+    :param without: parts of neither.
+    """
+    assert result.level is level, result
+    assert not lacking(result.found, *found)
+    assert not lacking(result.advice, *advice)
+    assert not [part for part in without if part in f'{result.found}\n{result.advice}']
+    return result
 
 
 def check_all(facts):

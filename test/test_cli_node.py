@@ -20,12 +20,6 @@ def run(*arguments):
         capture_output=True, text=True, timeout=60, env=dict(os.environ, PYTHONPATH=str(ROOT)))
 
 
-def test_help_is_given_and_no_node_started():
-    done = run('--help')
-    assert done.returncode == 0 and not done.stderr
-    assert '--ros-args -p server:=10.0.0.1' in ' '.join(done.stdout.split())
-
-
 def test_an_argument_that_the_node_would_not_notice_is_refused():
     done = run('--server', '10.0.0.1')
     assert done.returncode == 64

@@ -7,7 +7,7 @@ import json
 import math
 
 from conftest import examples
-from doctor_results import body, check_all, CLOCK, heard
+from doctor_results import body, check_all, CLOCK, heard, judged
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.bodies.states import State
 from optitrack_vrpn.doctor import bodies, network, stream
@@ -17,6 +17,8 @@ from optitrack_vrpn.doctor.result import exit_code, fail, Level, ok, skip, warn
 from optitrack_vrpn.doctor.watch import Watch
 from optitrack_vrpn.vrpn.messages import PongReport, PoseReport, SenderDescribed, TextReport
 import pytest
+
+SILENT = Attempt(Outcome.SILENT, took_s=3.0)
 
 
 def test_healthy_facts_find_nothing_wrong():
@@ -43,9 +45,7 @@ def test_the_worst_level_is_the_exit_code():
 ])
 def test_rates(rates, expected, level, said):
     facts = replace(heard(rates=rates), expected_rate_hz=expected)
-    found = stream.check_rate(facts)
-    assert found.level is level
-    assert said in found.found
+    judged(stream.check_rate(facts), level, said)
 
 
 @pytest.mark.parametrize(('displacement', 'level', 'said'), [
@@ -59,39 +59,33 @@ def test_rates(rates, expected, level, said):
 def test_up_is_where_the_body_went_that_went_furthest(displacement, level, said):
     lifts = (Lift('table', (0.0, 0.0, 0.0)), Lift('wand', displacement),
              Lift('mat', (0.01, 0.0, 0.02)))
-    found = stream.check_axes(heard(lifts=lifts))
-    assert found.level is level
-    assert said in found.found
-    assert "'wand'" in found.found
+    judged(stream.check_axes(heard(lifts=lifts)), level, said, "'wand'")
 
 
 def test_without_a_lift_axes_are_left_out_and_without_bodies_asked_for_again():
-    assert stream.check_axes(heard()).level is Level.SKIP
-    assert stream.check_axes(heard(lifts=())).level is Level.WARN
+    judged(stream.check_axes(heard()), Level.SKIP)
+    judged(stream.check_axes(heard(lifts=())), Level.WARN)
 
 
-@pytest.mark.parametrize(('lost', 'level'), [(0, Level.OK), (5, Level.OK), (50, Level.WARN)])
-def test_loss_matters_from_one_in_a_hundred_on(lost, level):
-    found = stream.check_data(heard(counters={'udp_lost': lost}))
-    assert found.level is level
-    assert ('in the network' in found.found) == (level is Level.WARN)
-
-
-def test_messages_that_are_no_messages_are_counted():
-    found = stream.check_data(heard(counters={'malformed': 3}))
-    assert found.level is Level.WARN
-    assert '3 malformed' in found.found
+@pytest.mark.parametrize(('counters', 'level', 'said', 'advice', 'without'), [
+    ({'udp_lost': 5}, Level.OK, [], [], ['in the network']),
+    ({'udp_lost': 50}, Level.WARN, ['in the network'], [], []),
+    ({'malformed': 3}, Level.WARN, ['3 malformed'], [], []),
+    ({'udp_lost': 300, 'dropped_unread': 200}, Level.WARN, ['machine was full'], [], ['cable']),
+    ({'udp_lost': 300, 'udp_reordered': 100, 'datagrams': 960, 'malformed': 3}, Level.WARN,
+     ['3 malformed', 'lost in the network', 'out of order'], ['. Use a cable'], [])])
+def test_counted_faults_of_the_data_are_all_said(counters, level, said, advice, without):
+    judged(stream.check_data(heard(counters=counters)), level, *said, advice=advice,
+           without=without)
 
 
 def test_jitter_and_restarts_are_warnings():
-    assert stream.check_clock(heard()).level is Level.OK
-    late = stream.check_clock(heard(clock=CLOCK._replace(jitter_p99_s=0.02)))
-    assert (late.level, late.values['jitter_p99_s']) == (Level.WARN, 0.02)
-    again = stream.check_clock(heard(clock=CLOCK._replace(restarts={'sender_restarted': 2})))
-    assert again.level is Level.WARN
-    assert '2 sender_restarted' in again.found
-    unknown = stream.check_clock(heard(clock=CLOCK._replace(uncertainty_s=math.nan)))
-    assert unknown.values['uncertainty_s'] is None
+    def check(**changes):
+        return stream.check_clock(heard(clock=CLOCK._replace(**changes)))
+    judged(check(), Level.OK)
+    assert judged(check(jitter_p99_s=0.02), Level.WARN).values['jitter_p99_s'] == 0.02
+    judged(check(restarts={'sender_restarted': 2}), Level.WARN, '2 sender_restarted')
+    assert check(uncertainty_s=math.nan).values['uncertainty_s'] is None
 
 
 def test_a_body_that_the_server_streams_but_that_sends_no_pose_is_named():
@@ -107,32 +101,27 @@ def test_a_body_that_the_server_streams_but_that_sends_no_pose_is_named():
     ((body('a', State.INVALID, 'nan'),), Level.FAIL),
 ])
 def test_bodies_that_are_not_tracked_are_a_failure_where_none_is(seen, level):
-    found = bodies.check_bodies(heard(bodies=seen))
-    assert found.level is level
-    for one in seen:
-        if one.state is not State.TRACKED:
-            assert f"'{one.name}' is {one.state.value}" in found.found
-            assert one.state.value in found.advice
+    sick = [one for one in seen if one.state is not State.TRACKED]
+    judged(bodies.check_bodies(heard(bodies=seen)), level,
+           *(f"'{one.name}' is {one.state.value}" for one in sick),
+           advice=[one.state.value for one in sick])
 
 
 def test_one_way_in_is_enough_under_auto_and_not_where_the_other_was_asked_for():
-    facts = heard()
-    facts.udp = Attempt(Outcome.SILENT, took_s=3.0)
-    assert network.check_connect_back(facts).level is Level.WARN
-    assert network.check_connect_back(replace(facts, connection='udp')).level is Level.FAIL
-    facts = heard()
-    facts.tcp = Attempt(Outcome.SILENT, took_s=3.0)
-    assert network.check_tcp(facts).level is Level.WARN
-    assert network.check_tcp(replace(facts, udp=None, connection='tcp')).level is Level.FAIL
+    facts = replace(heard(), udp=SILENT)
+    judged(network.check_connect_back(facts), Level.WARN)
+    judged(network.check_connect_back(replace(facts, connection='udp')), Level.FAIL)
+    facts = replace(heard(), tcp=SILENT)
+    judged(network.check_tcp(facts), Level.WARN)
+    judged(network.check_tcp(replace(facts, udp=None, connection='tcp')), Level.FAIL)
 
 
 def test_what_stands_between_goes_into_the_advice():
-    facts = heard()
-    facts.udp = Attempt(Outcome.SILENT, took_s=3.0)
-    assert 'container' not in network.check_connect_back(facts).advice
+    facts = replace(heard(), udp=SILENT)
+    judged(network.check_connect_back(facts), Level.WARN, without=['container'])
     facts.environment = ('container', 'ufw')
-    advice = network.check_connect_back(facts).advice
-    assert '--network host' in advice and 'ufw is enabled' in advice
+    judged(network.check_connect_back(facts), Level.WARN,
+           advice=['--network host', 'ufw is enabled'])
 
 
 @pytest.mark.parametrize('address', ['127.0.0.1', '127.0.1.1', '::1'])
@@ -141,7 +130,7 @@ def test_in_this_machine_itself_the_server_hangs_and_no_firewall_is_blamed(addre
     def advice(address, tcp):
         facts = replace(
             heard(poses=0, first_pose_s=None), addresses=(address,), tcp=Attempt(tcp),
-            udp=Attempt(Outcome.SILENT, took_s=3.0), tcp_poses=7,
+            udp=SILENT, tcp_poses=7,
             environment=('container', 'wsl', 'ufw'))
         said = [network.check_connect_back(facts), stream.check_data(facts)]
         if tcp is Outcome.SILENT:
@@ -159,13 +148,9 @@ def test_in_this_machine_itself_the_server_hangs_and_no_firewall_is_blamed(addre
 
 
 def test_where_nobody_has_the_address_no_firewall_is_blamed():
-    facts = heard()
-    facts.stream = None
-    facts.udp, facts.tcp = Attempt(Outcome.SILENT), Attempt(Outcome.SILENT)
-    facts.address_unused = True
-    assert network.check_udp(facts).level is Level.FAIL
-    assert 'network of eth0' in network.check_udp(facts).found
-    assert network.check_connect_back(facts).level is Level.SKIP
+    facts = replace(heard(), stream=None, udp=SILENT, tcp=SILENT, address_unused=True)
+    judged(network.check_udp(facts), Level.FAIL, 'network of eth0')
+    judged(network.check_connect_back(facts), Level.SKIP)
 
 
 # -- whatever is said -----------------------------------------------------------------------------

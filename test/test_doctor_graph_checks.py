@@ -4,20 +4,32 @@
 
 from dataclasses import replace
 
-from conftest import lacking
-from doctor_results import body, heard
-from optitrack_vrpn.doctor import graph
+from doctor_results import body, heard, judged
+from optitrack_vrpn.doctor.graph import (
+    check_lifecycle, check_publishers, check_qos, check_settings)
 from optitrack_vrpn.doctor.probe_results import (
     DISCOVERY_VARIABLES, Graph, Lift, LocalProcess, Mismatch, RunningNode)
 from optitrack_vrpn.doctor.result import Level
 import pytest
 
+SETTINGS = {'server': 'motive', 'port': 3883, 'up_axis': 'y'}
+
+
+def looked(*nodes, **changes):
+    """Make facts with a graph of these nodes."""
+    facts = heard()
+    facts.graph = Graph(nodes=nodes, **changes)
+    return facts
+
 
 def running(state='active', **changes):
-    facts = heard()
-    stated = {'server': 'motive', 'port': 3883, 'up_axis': 'y'}
-    node = RunningNode('/mocap', 1, state, stated, 8, 2)
-    facts.graph = Graph(nodes=(replace(node, **changes),))
+    """Make facts with a graph of one node."""
+    return looked(replace(RunningNode('/mocap', 1, state, SETTINGS, 8, 2), **changes))
+
+
+def streamed(facts, **changes):
+    """Change what was heard of the stream."""
+    facts.stream = replace(facts.stream, **changes)
     return facts
 
 
@@ -26,69 +38,56 @@ def running(state='active', **changes):
     ('unconfigured', Level.WARN, 'ros2 lifecycle set /mocap configure'),
     ('finalized', Level.WARN, 'start the node again'), ('', Level.FAIL, 'hangs')])
 def test_each_lifecycle_state_says_what_to_do(state, level, said):
-    found = graph.check_lifecycle(running(state))
-    assert found.level is level
-    assert said in found.advice
+    judged(check_lifecycle(running(state)), level, advice=[said])
 
 
 def test_two_nodes_of_one_name_are_a_warning():
-    found = graph.check_lifecycle(running(count=2))
-    assert found.level is Level.WARN
-    assert '2 nodes are called /mocap' in found.found
     # Topics depend on the namespace: a name alone would leave them published twice.
-    assert '__ns:=/NAME' in found.advice and '__node' not in found.advice
+    judged(check_lifecycle(running(count=2)), Level.WARN, '2 nodes are called /mocap',
+           advice=['__ns:=/NAME'], without=['__node'])
 
 
 def test_nodes_that_publish_on_one_topic_are_a_warning():
-    assert graph.check_publishers(running()).level is Level.SKIP
-    found = graph.check_publishers(running(pose_topics=2))
-    assert (found.level, found.values['shared']) == (Level.OK, 0)
-    facts = running(pose_topics=2, conflicting={'/wand/pose': ('/b',), '/drone/pose': ('/b',)})
-    mine = facts.graph.nodes[0]
-    theirs = replace(mine, name='/b', conflicting={
-        '/wand/pose': (mine.name,), '/drone/pose': (mine.name,)})
-    facts.graph = replace(facts.graph, nodes=(mine, theirs))
-    found = graph.check_publishers(facts)
-    assert found.level is Level.WARN
-    assert not lacking(found.found, '/b and /mocap', '/wand/pose', '1 more')
-    assert 'bodies.allow' in found.advice and '__ns:=/NAME' in found.advice
+    judged(check_publishers(running()), Level.SKIP)
+    assert judged(check_publishers(running(pose_topics=2)), Level.OK).values['shared'] == 0
+    one, other = (RunningNode(name, 1, 'active', SETTINGS, 8, 2, pose_topics=2, conflicting=dict.fromkeys(
+        ('/wand/pose', '/drone/pose'), (peer,)))
+        for name, peer in (('/mocap', '/b'), ('/b', '/mocap')))
+    found = judged(check_publishers(looked(one, other)), Level.WARN, '/b and /mocap',
+                   '/wand/pose', '1 more', advice=['bodies.allow', '__ns:=/NAME'])
     assert found.values['shared'] == 2
 
 
 def test_a_subscriber_that_gets_nothing_is_a_failure():
-    found = graph.check_qos(running(mismatches=(Mismatch('/wand/pose', '/mavros', 'RELIABLE'),)))
-    assert found.level is Level.FAIL
-    assert not lacking(found.found, '/mavros', '/wand/pose (RELIABLE)')
-    assert graph.check_qos(running()).level is Level.OK
+    judged(check_qos(running()), Level.OK)
+    judged(check_qos(running(topics=0)), Level.SKIP)
+    judged(check_qos(running(mismatches=(Mismatch('/wand/pose', '/mavros', 'RELIABLE'),))),
+           Level.FAIL, '/mavros', '/wand/pose (RELIABLE)')
     twins = running(count=2, mismatches=(Mismatch('/wand/pose', '/mavros', 'RELIABLE', 1, 2),))
-    assert not lacking(
-        graph.check_qos(twins).found, '/mavros', '1 of 2', '/wand/pose (RELIABLE)')
-    twins.graph = replace(twins.graph, nodes=(*twins.graph.nodes, RunningNode('/b')))
-    assert 'of /wand/pose of /mocap (RELIABLE)' in graph.check_qos(twins).found
-    assert graph.check_qos(running(topics=0)).level is Level.SKIP
+    judged(check_qos(twins), Level.FAIL, '/mavros', '1 of 2', '/wand/pose (RELIABLE)')
+    both = looked(*twins.graph.nodes, RunningNode('/b'))
+    judged(check_qos(both), Level.FAIL, 'of /wand/pose of /mocap (RELIABLE)')
 
 
-def test_a_node_that_follows_another_server_or_axis_is_a_warning():
-    assert graph.check_settings(running()).level is Level.OK
-    by_address = {'server': '192.168.1.20', 'port': 3883, 'up_axis': 'y'}
-    assert graph.check_settings(running(settings=by_address)).level is Level.OK
-    other = graph.check_settings(running(settings={**by_address, 'server': '10.0.0.9'}))
-    assert other.level is Level.WARN
-    assert 'uses 10.0.0.9 port 3883, not motive' in other.found
-    facts = running()
-    facts.stream = replace(facts.stream, lifts=(Lift('wand', (0.0, 0.0, 0.5)),))
-    found = graph.check_settings(facts)
-    assert found.level is Level.WARN
-    assert 'up_axis: y' in found.found
+@pytest.mark.parametrize(('changes', 'level', 'said'), [
+    ({}, Level.OK, ''),
+    ({'server': '192.168.1.20'}, Level.OK, ''),
+    ({'server': '10.0.0.9'}, Level.WARN, 'uses 10.0.0.9 port 3883, not motive'),
+    ({'server': 'auto', 'protocol': 'natnet'}, Level.OK, ''),
+    ({'port': 1, 'protocol': 'natnet'}, Level.OK, ''),
+    ({'port': 1, 'protocol': 'vrpn'}, Level.WARN, ''),
+    ({'server': 'other', 'protocol': 'natnet'}, Level.WARN, '')])
+def test_a_node_that_follows_another_server_is_a_warning(changes, level, said):
+    judged(check_settings(running(settings={**SETTINGS, **changes})), level, said)
 
 
-def test_up_axis_is_only_said_to_fit_where_somebody_has_seen_which_axis_is_up():
-    facts = running()
-    assert 'up_axis' not in graph.check_settings(facts).found
-    facts.stream = replace(facts.stream, lifts=(Lift('wand', (0.0, 0.5, 0.0)),))
-    found = graph.check_settings(facts)
-    assert found.level is Level.OK
-    assert 'server, port and up_axis' in found.found
+def test_up_axis_is_compared_where_somebody_has_seen_which_axis_is_up():
+    judged(check_settings(running()), Level.OK, without=['up_axis'])
+    for displacement, level, said in (
+            ((0.0, 0.5, 0.0), Level.OK, 'server, port and up_axis'),
+            ((0.0, 0.0, 0.5), Level.WARN, 'up_axis: y')):
+        facts = streamed(running(), lifts=(Lift('wand', displacement),))
+        judged(check_settings(facts), level, said)
 
 
 @pytest.mark.parametrize(('lists', 'said'), [
@@ -101,94 +100,60 @@ def test_up_axis_is_only_said_to_fit_where_somebody_has_seen_which_axis_is_up():
     ({'bodies.deny': [''], 'bodies.allow': ['*']}, ''),
     ({'bodies.deny': [3], 'bodies.allow': 'text'}, '')])
 def test_bodies_that_the_nodes_lists_hide_are_a_warning(lists, said):
-    facts = running(settings={'server': 'motive', 'port': 3883, **lists})
-    facts.stream = replace(facts.stream, bodies=(body('wand'), body('drone')))
-    found = graph.check_settings(facts)
-    assert found.level is (Level.WARN if said else Level.OK)
-    assert said in found.found
-    elsewhere = replace(facts.graph.nodes[0], settings={'server': 'b', 'port': 1, **lists})
-    facts.graph = Graph(nodes=(elsewhere,))
-    assert 'bodies.' not in graph.check_settings(facts).found
-
-
-@pytest.mark.parametrize(('settings', 'level'), [
-    ({'server': 'auto', 'port': 3883, 'protocol': 'natnet'}, Level.OK),
-    ({'server': 'motive', 'port': 1, 'protocol': 'natnet'}, Level.OK),
-    ({'server': 'motive', 'port': 1, 'protocol': 'vrpn'}, Level.WARN),
-    ({'server': 'other', 'port': 3883, 'protocol': 'natnet'}, Level.WARN)])
-def test_a_node_that_searches_for_its_server_or_uses_natnet_is_no_mismatch(settings, level):
-    assert graph.check_settings(running(settings=settings)).level is level
+    bodies = (body('wand'), body('drone'))
+    facts = streamed(running(settings={**SETTINGS, **lists}), bodies=bodies)
+    judged(check_settings(facts), Level.WARN if said else Level.OK, said)
+    elsewhere = streamed(running(settings={'server': 'b', 'port': 1, **lists}), bodies=bodies)
+    judged(check_settings(elsewhere), Level.WARN, without=['bodies.'])
 
 
 def test_settings_of_bodies_that_were_not_heard_are_a_warning():
-    facts = running(bodies=('Wand',))
-    facts.stream = replace(facts.stream, bodies=(body('wand'),))
-    found = graph.check_settings(facts)
-    assert found.level is Level.WARN
-    assert not lacking(found.found, "'Wand'", "mean 'wand'?")
+    facts = streamed(running(bodies=('Wand',)), bodies=(body('wand'),))
+    judged(check_settings(facts), Level.WARN, "'Wand'", "mean 'wand'?")
 
 
-def test_a_node_that_was_asked_for_must_be_there():
-    facts = heard()
-    facts.graph = Graph(waited_s=3.0)
-    for judged in (graph.check_qos, graph.check_publishers, graph.check_settings):
-        assert judged(facts).level is Level.SKIP
-    facts.graph = Graph(wanted='/mocap', waited_s=3.0)
-    assert graph.check_lifecycle(facts).level is Level.FAIL
-    facts.graph = Graph(wanted='/mocap', absent='ROS 2 is not available')
-    assert graph.check_lifecycle(facts).level is Level.SKIP
+ABSENT = 'ROS 2 is not available'
+
+
+@pytest.mark.parametrize(('check', 'graph', 'level', 'advice'), [
+    *((check, {'waited_s': 3.0}, Level.SKIP, '')
+      for check in (check_qos, check_publishers, check_settings)),
+    (check_lifecycle, {'wanted': '/mocap', 'waited_s': 3.0}, Level.FAIL, ''),
+    (check_lifecycle, {'wanted': '/mocap', 'absent': ABSENT}, Level.SKIP, ''),
+    (check_lifecycle, {'absent': ABSENT}, Level.SKIP, ''),
+    # ROS 2 that does not start, as with a wrong ROS_DOMAIN_ID.
+    (check_lifecycle, {'absent': ABSENT, 'broken': True}, Level.FAIL, 'unset the variable')])
+def test_a_node_that_was_asked_for_and_a_broken_ros_are_failures(check, graph, level, advice):
+    judged(check(looked(**graph)), level, advice=[advice])
 
 
 def variables(domain, **others):
     return {**DISCOVERY_VARIABLES, 'ROS_DOMAIN_ID': domain, **others}
 
 
-def test_a_ros_that_does_not_start_is_a_failure_and_an_absent_one_is_not():
-    facts = heard()
-    facts.graph = Graph(absent='ROS 2 is not available: source its setup.bash')
-    assert graph.check_lifecycle(facts).level is Level.SKIP
-    facts.graph = Graph(
-        absent='ROS 2 does not start here (ROS_DOMAIN_ID is not a number)', broken=True)
-    found = graph.check_lifecycle(facts)
-    assert found.level is Level.FAIL and 'unset the variable' in found.advice
-
-
 def test_without_any_node_nothing_reaches_ros_which_is_a_warning():
-    facts = heard()
-    facts.graph = Graph(waited_s=3.0, variables=variables('7'))
-    found = graph.check_lifecycle(facts)
-    assert found.level is Level.WARN
-    assert 'ROS_DOMAIN_ID=7' in found.found
-    for remedy in ('ros2 launch optitrack_vrpn', 'ROS_DOMAIN_ID', '--node /NAME'):
-        assert remedy in found.advice
+    judged(check_lifecycle(looked(waited_s=3.0, variables=variables('7'))), Level.WARN,
+           'ROS_DOMAIN_ID=7',
+           advice=['ros2 launch optitrack_vrpn', 'ROS_DOMAIN_ID', '--node /NAME'])
 
 
-@pytest.mark.parametrize(('process', 'said', 'remedy'), [
-    (LocalProcess(41, True, variables('7')), 'process 41 runs the node and is stopped',
-     'kill -CONT 41'),
-    (LocalProcess(42, False, variables('9')), 'process 42 runs the node with ROS_DOMAIN_ID=9',
-     'export ROS_DOMAIN_ID=9'),
-    (LocalProcess(45, False, variables('7', ROS_AUTOMATIC_DISCOVERY_RANGE='LOCALHOST')),
-     'process 45 runs the node with ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST',
-     'export ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST'),
-    (LocalProcess(43, False, variables('7')), 'process 43 runs the node but does not answer',
-     'its log'),
-    (LocalProcess(44, False, None), 'process 44 runs the node but does not answer', 'its log')])
-def test_a_node_process_that_is_not_on_the_graph_is_a_failure(process, said, remedy):
-    facts = heard()
-    facts.graph = Graph(waited_s=3.0, variables=variables('7'), processes=(process,))
-    found = graph.check_lifecycle(facts)
-    assert found.level is Level.FAIL
-    assert said in found.found and remedy in found.advice
-
-
-def test_nodes_of_several_users_are_all_named():
-    facts = heard()
-    facts.graph = Graph(waited_s=3.0, variables=variables('7'), processes=(
-        LocalProcess(42, False, variables('9')), LocalProcess(46, False, variables('8'))))
-    found = graph.check_lifecycle(facts)
-    assert not lacking(found.found, 'process 42', 'process 46')
-    assert not lacking(found.advice, 'ROS_DOMAIN_ID=9', 'ROS_DOMAIN_ID=8')
+@pytest.mark.parametrize(('processes', 'said', 'remedies'), [
+    ([LocalProcess(41, True, variables('7'))], ['process 41 runs the node and is stopped'],
+     ['kill -CONT 41']),
+    ([LocalProcess(42, False, variables('9'))],
+     ['process 42 runs the node with ROS_DOMAIN_ID=9'], ['export ROS_DOMAIN_ID=9']),
+    ([LocalProcess(45, False, variables('7', ROS_AUTOMATIC_DISCOVERY_RANGE='LOCALHOST'))],
+     ['process 45 runs the node with ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST'],
+     ['export ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST']),
+    ([LocalProcess(43, False, variables('7'))],
+     ['process 43 runs the node but does not answer'], ['its log']),
+    ([LocalProcess(44, False, None)], ['process 44 runs the node but does not answer'],
+     ['its log']),
+    ([LocalProcess(42, False, variables('9')), LocalProcess(46, False, variables('8'))],
+     ['process 42', 'process 46'], ['ROS_DOMAIN_ID=9', 'ROS_DOMAIN_ID=8'])])
+def test_a_node_process_that_is_not_on_the_graph_is_a_failure(processes, said, remedies):
+    facts = looked(waited_s=3.0, variables=variables('7'), processes=tuple(processes))
+    judged(check_lifecycle(facts), Level.FAIL, *said, advice=remedies)
 
 
 @pytest.mark.parametrize(('reason', 'remedies'), [
@@ -200,6 +165,6 @@ def test_nodes_of_several_users_are_all_named():
     ('ERROR: Subscription has a liveliness lease duration, but publisher does not', ['lease']),
     ('something new', ['default quality of service'])])
 def test_each_policy_that_does_not_match_has_its_own_remedy(reason, remedies):
-    found = graph.check_qos(running(mismatches=(Mismatch('/wand/pose', '/mavros', reason),)))
-    assert all(remedy in found.advice for remedy in remedies)
+    found = judged(check_qos(running(mismatches=(Mismatch('/wand/pose', '/mavros', reason),))),
+                   Level.FAIL, advice=remedies)
     assert ('qos.reliability' in found.advice) == ('reliable sub' in reason)

@@ -263,15 +263,6 @@ def test_uv_installs_and_pip_where_uv_cannot(parts, monkeypatch, uv_works):
     assert not made.done('installing', 'b')
 
 
-def test_steps_are_numbered(parts, capsys):
-    steps = parts.environment.Steps(['one thing', 'another'])
-    steps.next()
-    steps.next()
-    first, second = capsys.readouterr().err.splitlines()
-    assert first == '[env] step 1 of 2 (0 s): one thing'
-    assert second == '[env] step 2 of 2 (0 s): another'
-
-
 def test_a_run_that_failed_goes_on_where_it_stopped(parts, monkeypatch, checkout):
     env_ = parts.environment.Environment('.venv', sys.executable)
     assert 'exit code 3' in parts.fail(lambda: env_.run(

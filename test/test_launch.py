@@ -195,23 +195,6 @@ def test_yaml_launch_file_takes_the_same_arguments_and_passes_every_one_on():
         == {name: f'$(var {name})' for name in arguments_in(NODE)}
 
 
-def test_node_that_is_interrupted_while_it_loads_ends_quietly():
-    """Ctrl-C right after `ros2 launch` must not show the inside of somebody's import."""
-    script = (
-        'import os, signal, sys\n'
-        'class Interrupt:\n'
-        '    def find_spec(self, name, path=None, target=None):\n'
-        "        if name == 'optitrack_vrpn.node.node':\n"
-        '            os.kill(os.getpid(), signal.SIGINT)\n'
-        'sys.meta_path.insert(0, Interrupt())\n'
-        'signal.signal(signal.SIGINT, signal.default_int_handler)\n'
-        'from optitrack_vrpn.node.command import main\n'
-        'sys.exit(main() or 3)\n')
-    result = subprocess.run(
-        [sys.executable, '-c', script], cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert (result.returncode, result.stdout, result.stderr) == (0, '', '')
-
-
 # -- with ROS 2's launch -----------------------------------------------------------------------
 
 @with_launch

@@ -42,7 +42,7 @@ PRIVATE = {
 SENTENCE = re.compile(r"(?:\b[A-Za-z']+ ){3}[A-Za-z']+\b")
 #: Functions, fixtures and methods of the kits that search a text for their argument.
 SEARCHES = {
-    'count', 'diagnosis', 'endswith', 'findall', 'fullmatch', 'index', 'lacking',
+    'count', 'diagnosis', 'endswith', 'findall', 'fullmatch', 'index', 'judged', 'lacking',
     'lacking_in_lines', 'logged', 'match', 'said', 'search', 'startswith', 'wait_for'}
 #: Texts that are compared in full since other programs read them.
 VERBATIM = {

@@ -14,18 +14,12 @@ from optitrack_vrpn.vrpn.messages import PoseReport
 import pytest
 from rawvrpn import COOKIE, RawClient
 import sessions
+from transport_kit import wait_until
 
 
 def server(paced=False, limits=None, **scenario):
     scenario = {'bodies': 2, 'server': limits or {}, **scenario}
     return MotiveSimServer(scenario_from_mapping(scenario), port=0, paced=paced)
-
-
-def wait(condition, timeout=20.0):
-    end = time.monotonic() + timeout
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.002)
-    return condition()
 
 
 def message(sender, type_id, payload=b'', size=None):
@@ -117,7 +111,7 @@ def test_arbitrary_bytes_by_tcp_change_nothing_for_others(target, cookie_first, 
         except ConnectionError:
             pass
         assert witness.still_served()
-    assert wait(lambda: sim.clients == 1)
+    wait_until(lambda: sim.clients == 1)
 
 
 @FUZZ
@@ -181,7 +175,7 @@ def test_an_unreachable_connect_back_is_given_up():
     with server() as sim, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         for port in range(2000, 2100):
             sock.sendto(b'127.0.0.1 %d\0' % port, ('127.0.0.1', sim.port))
-        assert wait(lambda: sim.counters.requests + sim.counters.refused_requests > 50)
+        wait_until(lambda: sim.counters.requests + sim.counters.refused_requests > 50)
         RawClient(sim.port, 'udp').hello().close()
 
 
@@ -193,7 +187,7 @@ def test_it_connects_back_to_where_the_request_came_from_and_nowhere_else():
         sock.bind(('127.0.0.1', 0))
         for host in ('127.0.0.2', 'localhost', '127.0.0.1.nip.io'):
             sock.sendto(f'{host} {other.getsockname()[1]}\0'.encode(), ('127.0.0.1', sim.port))
-        assert wait(lambda: sim.counters.refused_requests == 3)
+        wait_until(lambda: sim.counters.refused_requests == 3)
         assert sim.counters.requests == 0
         other.settimeout(0.2)
         with pytest.raises(TimeoutError):
@@ -245,7 +239,7 @@ def test_more_clients_than_allowed_are_refused_and_places_become_free_again():
             assert extra.read_until(lambda: extra.closed)
         assert sim.counters.refused_clients == 1
         clients.pop().close()
-        assert wait(lambda: sim.clients == 2)
+        wait_until(lambda: sim.clients == 2)
         clients.append(RawClient(sim.port).hello())
         for client in clients:
             client.close()
@@ -259,7 +253,7 @@ def test_a_million_names_fill_no_memory_and_no_table():
                 client.send(b''.join(
                     description(k % 2000, -1, b'name %d' % k) for k in range(i, i + 100)))
                 client.pump()
-            assert wait(lambda: sim.counters.refused_names >= 4900)
+            wait_until(lambda: sim.counters.refused_names >= 4900)
         # The library echoes names that it does not know; here only so many.
         assert witness.client.read_until(lambda: len(witness.client.senders) == 3 + 100)
         assert witness.still_served()
@@ -270,7 +264,7 @@ def test_echoes_leave_room_for_the_servers_own_bodies():
     with server() as sim, RawClient(sim.port) as client:
         client.hello()
         client.send(b''.join(description(k, -1, b'%d' % k) for k in range(1, 2000)))
-        assert wait(lambda: sim.counters.refused_names >= 1800)
+        wait_until(lambda: sim.counters.refused_names >= 1800)
         sim.send_poses([PoseReport(f'late {i}', 0, 0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0))
                         for i in range(500)])
         assert client.read_until(lambda: len(client.senders) == 3 + 100 + 500)
@@ -286,7 +280,7 @@ def test_pings_are_answered_together_so_that_they_cost_the_pinger_most():
             client.send(message(5, 6) * 20_000)
             assert client.read_until(lambda: any(m.type_id == 17 for m in client.messages))
             assert witness.still_served()
-            assert wait(lambda: sim.clients == 2)
+            wait_until(lambda: sim.clients == 2)
             took = time.monotonic() - before
         pongs = sum(m.type_id == 17 for m in witness.client.messages)
         assert 1 <= pongs <= took / 0.02 + 2
@@ -301,7 +295,7 @@ def test_a_client_that_floods_is_dropped():
                     client.send(message(0, 0, b'x' * 16000))
             except ConnectionError:
                 pass
-            assert wait(lambda: sim.counters.dropped['flood'] == 1)
+            wait_until(lambda: sim.counters.dropped['flood'] == 1)
 
 
 def test_no_file_is_written_at_a_clients_wish(tmp_path):
@@ -321,7 +315,7 @@ def test_the_log_stays_readable(caplog):
             socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         for k in range(500):
             sock.sendto(b'\x1b[2J\nfake line\r\x07 %d' % k, ('127.0.0.1', sim.port))
-        assert wait(lambda: sim.counters.malformed_requests > 100)
+        wait_until(lambda: sim.counters.malformed_requests > 100)
         for _ in range(50):
             with RawClient(sim.port) as client:
                 client.send(b'\x1b[2J\n')

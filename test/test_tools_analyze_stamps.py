@@ -108,59 +108,56 @@ def test_times_are_above_0(option, capsys):
     assert ended.value.code == 64 and 'above 0' in capsys.readouterr().err
 
 
+def start(*arguments):
+    """Start the tool in a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, '-m', 'optitrack_vrpn', 'analyze_stamps', *arguments], cwd=ROOT,
+        env=dict(os.environ, PYTHONUNBUFFERED='1'), stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True)
+
+
+@pytest.fixture
+def publish(observer):
+    """Give a function that makes a publisher."""
+    return lambda kind, topic: observer.node.create_publisher(kind, topic, 10)
+
+
 @pytest.mark.ros
-def test_a_live_topic_is_judged_and_an_empty_one_explained():
-    pytest.importorskip('rclpy', reason='needs ROS 2')
+def test_a_live_topic_is_judged(publish):
     from geometry_msgs.msg import PoseStamped
-    import rclpy
-    tool = [sys.executable, '-m', 'optitrack_vrpn', 'analyze_stamps']
-    env = dict(os.environ, PYTHONPATH=os.pathsep.join(
-        [str(ROOT), *filter(None, [os.environ.get('PYTHONPATH')])]))
-    context = rclpy.Context()
-    rclpy.init(args=[], context=context)
-    node = rclpy.create_node('stamper', context=context)
-    try:
-        publisher = node.create_publisher(PoseStamped, '/wand/pose', 10)
-        child = subprocess.Popen([*tool, '/wand/pose', '--seconds', '2', '--wait', '40'], env=env,
-                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        message = PoseStamped()
-        message.header.frame_id = 'optitrack'
-        begin, i = time.time_ns() - 5 * MS, 0
-        end = time.monotonic() + 60
-        while child.poll() is None and time.monotonic() < end:
-            # exact stamps of 100 Hz, 5 ms old when they leave, however late this wakes
-            time.sleep(max(0.0, (begin + i * 10 * MS + 5 * MS - time.time_ns()) * 1e-9))
-            stamp = begin + i * 10 * MS
-            message.header.stamp.sec, message.header.stamp.nanosec = divmod(stamp, 10**9)
-            publisher.publish(message)
-            i += 1
-        out, err = child.communicate(timeout=10)
-        assert child.returncode == 0, err
-        assert ', 100.000 Hz (median)' in out and 'frame optitrack' in out
-        table = (line.split() for line in out.splitlines())
-        rows = {cells[0]: cells[1:] for cells in table if len(cells) == 7}
-        assert float(rows['intervals'][3]) == pytest.approx(10.0, abs=1e-3)
-        assert 4.9 < float(rows['age'][3]) < 3000
-        done = subprocess.run([*tool, '/nobody/pose', '--wait', '1'], capture_output=True,
-                              text=True, timeout=60, env=env)
-        assert done.returncode == 1 and '0 publishers' in done.stderr
-    finally:
-        node.destroy_node()
-        context.try_shutdown()
+    publisher = publish(PoseStamped, '/wand/pose')
+    child = start('/wand/pose', '--seconds', '2', '--wait', '40')
+    message = PoseStamped()
+    message.header.frame_id = 'optitrack'
+    begin, i = time.time_ns() - 5 * MS, 0
+    end = time.monotonic() + 60
+    while child.poll() is None and time.monotonic() < end:
+        # exact stamps of 100 Hz, 5 ms old when they leave, however late this wakes
+        time.sleep(max(0.0, (begin + i * 10 * MS + 5 * MS - time.time_ns()) * 1e-9))
+        stamp = begin + i * 10 * MS
+        message.header.stamp.sec, message.header.stamp.nanosec = divmod(stamp, 10**9)
+        publisher.publish(message)
+        i += 1
+    out, err = child.communicate(timeout=10)
+    assert child.returncode == 0, err
+    assert ', 100.000 Hz (median)' in out and 'frame optitrack' in out
+    table = (line.split() for line in out.splitlines())
+    rows = {cells[0]: cells[1:] for cells in table if len(cells) == 7}
+    assert float(rows['intervals'][3]) == pytest.approx(10.0, abs=1e-3)
+    assert 4.9 < float(rows['age'][3]) < 3000
 
 
-def tool_environment():
-    return dict(os.environ, PYTHONUNBUFFERED='1', PYTHONPATH=os.pathsep.join(
-        [str(ROOT), *filter(None, [os.environ.get('PYTHONPATH')])]))
+@pytest.mark.ros
+def test_an_empty_topic_is_explained(capsys):
+    pytest.importorskip('rclpy', reason='needs ROS 2')
+    assert analyze_stamps.main(['/nobody/pose', '--wait', '1']) == 1
+    assert '0 publishers' in capsys.readouterr().err
 
 
 @pytest.mark.ros
 def test_an_interrupt_ends_the_wait_for_the_first_message():
     pytest.importorskip('rclpy', reason='needs ROS 2')
-    child = subprocess.Popen(
-        [sys.executable, '-m', 'optitrack_vrpn', 'analyze_stamps', '/nobody/pose', '--wait',
-         '600'], env=tool_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        text=True)
+    child = start('/nobody/pose', '--wait', '600')
     try:
         assert 'listening to /nobody/pose' in child.stdout.readline()
         time.sleep(1.0)    # in the midst of waiting; right before is as good
@@ -172,22 +169,13 @@ def test_an_interrupt_ends_the_wait_for_the_first_message():
 
 
 @pytest.mark.ros
-def test_a_topic_of_another_type_is_told_with_those_that_will_do(capsys):
-    pytest.importorskip('rclpy', reason='needs ROS 2')
+def test_a_topic_of_another_type_is_told_with_those_that_will_do(publish, capsys):
     from geometry_msgs.msg import PoseStamped
     from nav_msgs.msg import Odometry
-    import rclpy
-    context = rclpy.Context()
-    rclpy.init(args=[], context=context)
-    node = rclpy.create_node('odometry', context=context)
-    try:
-        node.create_publisher(Odometry, '/cf1/odom', 10)
-        node.create_publisher(PoseStamped, '/cf1/pose', 10)
-        node.create_publisher(PoseStamped, '/a/pose', 10)
-        assert analyze_stamps.main(['/cf1/odom', '--wait', '60']) == 64
-    finally:
-        node.destroy_node()
-        context.try_shutdown()
+    publish(Odometry, '/cf1/odom')
+    publish(PoseStamped, '/cf1/pose')
+    publish(PoseStamped, '/a/pose')
+    assert analyze_stamps.main(['/cf1/odom', '--wait', '60']) == 64
     line, = capsys.readouterr().err.splitlines()
     assert 'type nav_msgs/msg/Odometry' in line
     assert 'try /cf1/pose, /a/pose' in line
