@@ -50,10 +50,11 @@ def test_two_nodes_of_one_name_are_a_warning():
 def test_nodes_that_publish_on_one_topic_are_a_warning():
     judged(check_publishers(running()), Level.SKIP)
     assert judged(check_publishers(running(pose_topics=2)), Level.OK).values['shared'] == 0
-    one, other = (RunningNode(name, 1, 'active', SETTINGS, 8, 2, pose_topics=2, conflicting=dict.fromkeys(
-        ('/wand/pose', '/drone/pose'), (peer,)))
+    mine, theirs = (
+        RunningNode(name, 1, 'active', SETTINGS, 8, 2, pose_topics=2,
+                    conflicting=dict.fromkeys(('/wand/pose', '/drone/pose'), (peer,)))
         for name, peer in (('/mocap', '/b'), ('/b', '/mocap')))
-    found = judged(check_publishers(looked(one, other)), Level.WARN, '/b and /mocap',
+    found = judged(check_publishers(looked(mine, theirs)), Level.WARN, '/b and /mocap',
                    '/wand/pose', '1 more', advice=['bodies.allow', '__ns:=/NAME'])
     assert found.values['shared'] == 2
 
