@@ -444,3 +444,11 @@ def test_each_line_of_a_recording_has_its_own_rate():
     lines.end()
     rates = [line.split(', ')[1] for line in stream.getvalue().splitlines()]
     assert rates[0] == '250/s' and rates[1] == '0/s'
+
+
+def test_the_updated_line_of_a_recording_is_shorter_than_the_terminal(monkeypatch):
+    monkeypatch.setenv('COLUMNS', '60')
+    stream = io.StringIO()
+    monkeypatch.setattr(stream, 'isatty', lambda: True)
+    Lines(stream).show(36000.0, 10**9, 10**12, 10**12, 1000, 1000, 'poses are arriving')
+    assert len(stream.getvalue().strip('\r').partition('\x1b')[0]) == 59

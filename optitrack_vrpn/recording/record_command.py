@@ -5,6 +5,7 @@
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+import shutil
 import sys
 from typing import Any, Optional
 
@@ -95,9 +96,12 @@ class Lines:
         self._printed_s = elapsed_s
         trouble = ''.join(f', {count} {word}' for count, word in (
             (dropped, 'dropped'), (lost, 'lost on the way')) if count)
-        line = (f'{_clock(elapsed_s)}  {messages} messages from {what}, {rate:.0f}/s, '
-                f'{size / _MEGABYTE:.1f} MB, {free / 1e9:.1f} GB free{trouble}')
-        self._stream.write(f'\r{line}\x1b[K' if self._terminal else f'{line}\n')
+        line = (f'{_clock(elapsed_s)}  {messages} messages, {rate:.0f}/s, '
+                f'{size / _MEGABYTE:.1f} MB, {free / 1e9:.1f} GB free{trouble}, {what}')
+        # A line that the terminal wraps cannot be replaced.
+        self._stream.write(
+            f'\r{line[:shutil.get_terminal_size().columns - 1]}\x1b[K' if self._terminal else
+            f'{line}\n')
         self._stream.flush()
 
     def end(self) -> None:
