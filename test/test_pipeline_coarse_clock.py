@@ -113,7 +113,7 @@ def test_the_known_rate_determines_the_stamps_also_after_a_restart():
 
 def test_a_fast_body_is_not_taken_for_two_of_one_name():
     session = Session(radius=12.0).run(1200)    # 5 cm from frame to frame
-    check(session, 1200)
+    assert len(session.out) >= 1200 - 2 - 3     # those of the first tick
 
 
 def test_the_warning_names_the_tick_once():

@@ -113,3 +113,14 @@ def test_a_second_body_that_is_often_out_of_view_is_found():
 def test_repeated_datagrams_are_not_a_second_body():
     motive = Motive(second=((0.0, 0.0, 0.0), 0.0))
     assert len(motive.send(480, twice=True)[0]) == 480 - 2
+
+
+@pytest.mark.parametrize('apart, most, tick', [
+    (0.01, 8, 1), (0.03, 0, 1), (0.045, 0, 1), (0.07, 0, 1), (0.03, 0, COARSE), (0.07, 0, COARSE)])
+def test_two_bodies_near_each_other_are_not_published_in_turns(apart, most, tick):
+    """The second is where the first could have moved to: 36 poses once alternated, or all."""
+    motive = Motive(tick=tick, second=((0.0, apart, 0.0), 0.0))
+    motive.send(480, twice=False)
+    heights = [sample.position[2] for sample in motive.send(480, twice=True)[0]]
+    assert sum(a != b for a, b in zip(heights, heights[1:])) <= most
+    assert motive.wand.state is State.INVALID

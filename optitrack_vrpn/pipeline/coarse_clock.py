@@ -19,8 +19,8 @@ A pose that is equal bit for bit to an earlier pose of the same tick is a repeat
 
 Two bodies of one name also give one name several poses for a sender time. There the second pose of
 a sender time is far from the first, and the first is near the first of the sender time before;
-frames of a moving body are the other way round. Such poses do not count as frames, and after some
-of them the validity gate withholds all poses of the name.
+frames of a moving body are the other way round. Such second poses are not placed and do not count
+as frames, and after some of them the validity gate withholds all poses of the name.
 """
 
 from __future__ import annotations
@@ -54,15 +54,27 @@ COARSE_NS: Final = 1 << 62
 
 APART_M = 0.02
 """
-Least distance (m, with 0.1 m per radian) of two bodies of one name. Chosen: ten times the noise of
-a poor calibration, as ``position_margin``. Halved, noise may look like two bodies; doubled, two
-definitions of one object with origins 4 cm apart are published in turns.
+Distance (m, with 0.1 m per radian) of two poses of a sender time that noise cannot have. Chosen:
+ten times the noise of a poor calibration, as ``position_margin``. Halved, poses of a poor
+calibration may be lost; doubled, two bodies 4 cm apart are published in turns for a few frames.
 """
-TICKS_TO_SHARED = 20
+SHARED_EVIDENCE = 20
 """
-Sender times with poses of two bodies, in excess of those without, after which the poses of the
-name are withheld; they are released when the excess is used up. Chosen: 0.1 s at 200 Hz. Halved, a
-body whose marker solution alternates may count as two; doubled, two bodies near each other are
+Evidence that two bodies have the name, from which its poses are withheld until none is left. A
+sender time with poses of two bodies adds one, or ``EVIDENCE_APART``; any other removes one.
+Chosen: noise has one with a probability of 0.14. Halved, the noise of a body at rest may count as
+two; doubled, two bodies less than 2 cm apart are found after 40 frames.
+"""
+EVIDENCE_APART = 10
+"""
+Evidence of two poses more than ``APART_M`` apart. Chosen: two sender times, as fast as a body is
+acquired. Halved, the first of two bodies is published for two more frames; doubled, one collision
+of a body may count as two bodies.
+"""
+LITTLE_EVIDENCE = 4
+"""
+Evidence from which a second pose is not placed. Chosen: noise has four in one of 1000 sender
+times. Halved, frames of a coarse clock are lost; doubled, two bodies less than 2 cm apart are
 published in turns for twice as long.
 """
 
@@ -94,13 +106,13 @@ class _Tick:
     :ivar closed: whether an earlier sender time has arrived since. Then this sender time is a
         repetition after the sender's clock was set back.
     :ivar before: first pose of the tick before, if any.
-    :ivar shared: whether the second pose is that of another body.
-    :ivar excess: number of ticks before with ``shared`` less those without, from 0 to
-        ``TICKS_TO_SHARED``.
+    :ivar shared: whether the second pose is probably that of another body.
+    :ivar evidence: evidence that the ticks before give for two bodies, from 0 to
+        ``SHARED_EVIDENCE``.
     """
 
     __slots__ = ('sender_ns', 'arrival_ns', 'stamp_ns', 'last', 'poses', 'closed', 'before',
-                 'shared', 'excess')
+                 'shared', 'evidence', '_gain')
 
     def __init__(
         self, sender_ns: int, arrival_ns: int, plain: Placed, placed: Placed, pose: Pose,
@@ -114,11 +126,11 @@ class _Tick:
         self.closed = False
         self.shared = False
         self.before: Pose | None = None
-        self.excess = 0
+        self.evidence = 0
+        self._gain = -1
         if previous is not None:
             self.before = previous.first
-            self.excess = min(max(previous.excess + (1 if previous.shared else -1), 0),
-                              TICKS_TO_SHARED)
+            self.evidence = min(max(previous.evidence + previous._gain, 0), SHARED_EVIDENCE)
 
     @property
     def first(self) -> Pose:
@@ -127,10 +139,12 @@ class _Tick:
 
     def add(self, pose: Pose) -> None:
         """Add a further pose."""
-        if len(self.poses) == 1 and self.before is not None:
+        if len(self.poses) == 1:
             apart = pose_distance(*self.first, *pose)
-            moved = pose_distance(*self.before, *self.first)
-            self.shared = apart > APART_M and 2.0 * moved < apart
+            moved = 0.0 if self.before is None else pose_distance(*self.before, *self.first)
+            if 2.0 * moved < apart:
+                self._gain = EVIDENCE_APART if apart > APART_M else 1
+                self.shared = self.evidence + self._gain >= LITTLE_EVIDENCE
         self.poses[pose] = None
 
 
@@ -188,7 +202,8 @@ class CoarseClock:
         :param report: the pose as sent.
         :param arrival_ns: its arrival on the arrival clock (ns).
         :param host_arrival_ns: its arrival on the host's clock (ns).
-        :returns: ``plain`` for a repeat and for a late frame, which the validity gate withholds.
+        :returns: an earlier place for a repeat, a late frame and a pose of another body; the
+            validity gate then withholds it.
         """
         sender_ns, pose = plain.time_ns, (report.position, report.quat_xyzw)
         tick = self._ticks.get(channel)
@@ -207,8 +222,8 @@ class CoarseClock:
             wanted = self._by_number(channel, report, arrival_ns, host_arrival_ns) or plain
             placed = self._after(tick, wanted, host_arrival_ns)
             self._ticks[channel] = tick = _Tick(sender_ns, arrival_ns, plain, placed, pose, tick)
-            if tick.excess in (0, TICKS_TO_SHARED):
-                channel.gate.share_name(tick.excess > 0)
+            if tick.evidence in (0, SHARED_EVIDENCE):
+                channel.gate.share_name(tick.evidence > 0)
             return placed
         elif sender_ns < tick.sender_ns:
             tick.closed = True
@@ -217,10 +232,10 @@ class CoarseClock:
                 or pose in tick.poses):
             return tick.last
         tick.add(pose)
-        numbered = None
-        if tick.before is not None and not tick.shared:
-            self._note_tick(report.sender_time_ns)
-            numbered = self._by_number(channel, report, arrival_ns, host_arrival_ns)
+        if tick.shared:
+            return tick.last
+        self._note_tick(report.sender_time_ns)
+        numbered = self._by_number(channel, report, arrival_ns, host_arrival_ns)
         tick.last = self._after(
             tick, numbered or self._within(tick, arrival_ns), host_arrival_ns)
         return tick.last
