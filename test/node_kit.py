@@ -7,6 +7,7 @@ import gc
 import os
 import threading
 
+from optitrack_vrpn.node.node import OptitrackVrpnNode
 from optitrack_vrpn.sim.scenario_io import named_bodies, NatNet, Scenario
 from optitrack_vrpn.sim.server_io import MotiveSimServer
 from rosgraph import port_parameters, wait_until
@@ -44,6 +45,17 @@ def logged(console, text):
         return text in ''.join(parts)
     wait_until(found, 20.0, f'{text!r} in the log')
     return ''.join(parts)
+
+
+def refuse_topic(monkeypatch, refused):
+    """Let the middleware refuse a publisher on a topic, as where it has another type."""
+    create = OptitrackVrpnNode.create_publisher
+
+    def refusing(self, message_type, topic, *arguments, **options):
+        if topic == refused:
+            raise RuntimeError('another type')
+        return create(self, message_type, topic, *arguments, **options)
+    monkeypatch.setattr(OptitrackVrpnNode, 'create_publisher', refusing)
 
 
 def bug(*_):

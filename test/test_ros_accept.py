@@ -50,18 +50,13 @@ def test_the_status_says_what_to_do_about_a_flip_and_the_service_accepts_it(flip
     services = dict(observer.node.get_service_names_and_types())
     assert name in services and '/rover/accept_pose' not in services
     before = len(poses)
-    client = observer.node.create_client(Trigger, name)
-    assert client.wait_for_service(20.0)
-    future = client.call_async(Trigger.Request())
-    answer = wait_until(future.result, 20.0)
+    answer = observer.call(Trigger, name, Trigger.Request())
     assert answer.success, answer.message
     poses.wait(before + 50)
-    future = client.call_async(Trigger.Request())
-    again = wait_until(future.result, 20.0)
+    again = observer.call(Trigger, name, Trigger.Request())
     assert not again.success and 'TRACKED' in again.message
     assert observer.set(bodies__deny=['wand']) == ''
-    future = client.call_async(Trigger.Request())
-    deselected = wait_until(future.result, 20.0)
+    deselected = observer.call(Trigger, name, Trigger.Request())
     assert not deselected.success and 'no longer selected' in deselected.message
 
 

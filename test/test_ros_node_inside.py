@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from conftest import lacking
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from lifecycle_msgs.srv import ChangeState
-from node_kit import bug, held, logged, parameters, released
+from node_kit import bug, held, logged, parameters, refuse_topic, released
 from optitrack_vrpn.axes.bridge_ros import AxisBridge
 from optitrack_vrpn.client.link import link_event, LinkState
 from optitrack_vrpn.errors import OptitrackVrpnError
@@ -27,6 +27,7 @@ from rclpy.qos import DurabilityPolicy, QoSPolicyKind, QoSProfile
 from rosgraph import NodeHere, Observer, silence, stamp_ns, wait_until
 
 pytestmark = [pytest.mark.ros, pytest.mark.network]
+LATCHED = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 
 def test_a_bug_in_configure_is_an_error_with_its_reason_and_the_node_lives_on(
@@ -99,15 +100,6 @@ def test_diagnostics_report_that_no_body_is_selected(motive):
         assert 'bodies.allow' in wait_until(frames, 20.0, 'a warning')[-1]
 
 
-def test_simulated_time_is_refused(user, console):
-    with NodeHere(parameters(3883, use_sim_time=True)):
-        assert not user.transition('configure')
-        logged(console, 'cannot configure: use_sim_time is true')
-        assert user.set(use_sim_time=False) == ''
-        assert user.transition('configure')
-        assert 'real time' in user.set(use_sim_time=True)
-
-
 def test_a_frame_lost_to_a_bug_costs_no_other(user, motive, monkeypatch, console):
     adopt, calls = Publishers.adopt, itertools.count(1)
 
@@ -150,18 +142,12 @@ def test_a_bug_in_the_watchdog_ends_neither_it_nor_the_node(
 def test_a_body_whose_topic_is_refused_costs_the_others_nothing(
         user, motive, monkeypatch, console, names):
     """Its plain topic would be that of the transforms, which has another type."""
-    create, reported = OptitrackVrpnNode.create_publisher, []
-    set_info_topics = OptitrackVrpnNode.set_info_topics
-
-    def refusing(self, message_type, topic, *arguments, **options):
-        if topic == 'tf':
-            raise RuntimeError('another type')
-        return create(self, message_type, topic, *arguments, **options)
+    reported, set_info_topics = [], OptitrackVrpnNode.set_info_topics
+    refuse_topic(monkeypatch, 'tf')
 
     def noting(self, topics):
         reported.extend(topics)
         set_info_topics(self, topics)
-    monkeypatch.setattr(OptitrackVrpnNode, 'create_publisher', refusing)
     monkeypatch.setattr(OptitrackVrpnNode, 'set_info_topics', noting)
     with NodeHere(parameters(
             motive(*names), autostart=True, topics__pose='{body}')):
@@ -208,7 +194,6 @@ def test_settings_of_publishing_take_effect_at_once(user, motive):
 
 
 def test_what_is_latched_ends_with_what_it_tells_of(user, motive, monkeypatch):
-    latched = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
     publish, sent = Publishers.publish_status, []
 
     def noting(self, channel, status):
@@ -216,7 +201,7 @@ def test_what_is_latched_ends_with_what_it_tells_of(user, motive, monkeypatch):
         publish(self, channel, status)
     monkeypatch.setattr(Publishers, 'publish_status', noting)
     with NodeHere(parameters(motive('wand', 'ghost'), autostart=True)):
-        states = user.listen(DiagnosticStatus, '/ghost/status', latched)
+        states = user.listen(DiagnosticStatus, '/ghost/status', LATCHED)
         states.wait(1)
         assert user.set(bodies__deny=['ghost']) == ''
         # Its last word; its topic goes right after, and may overtake that on a busy machine.
@@ -224,7 +209,7 @@ def test_what_is_latched_ends_with_what_it_tells_of(user, motive, monkeypatch):
         assert (last.level, last.message) == (DiagnosticStatus.STALE, 'no longer selected')
         assert last.name == states.messages()[0].name
         wait_until(lambda: not user.node.count_publishers('/ghost/status'))
-        late = user.listen(DiagnosticStatus, '/ghost/status', latched)
+        late = user.listen(DiagnosticStatus, '/ghost/status', LATCHED)
         silence([late])
         assert len(late) == 0
 
@@ -240,9 +225,8 @@ def test_what_is_latched_ends_with_what_it_tells_of(user, motive, monkeypatch):
 
 
 def test_the_last_status_of_a_body_at_cleanup_is_not_tracked(user, motive):
-    latched = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
     with NodeHere(parameters(motive('wand'), autostart=True)):
-        states = user.listen(DiagnosticStatus, '/wand/status', latched)
+        states = user.listen(DiagnosticStatus, '/wand/status', LATCHED)
         wait_until(lambda: any('TRACKED' in each.message for each in states.messages()))
         assert user.transition('deactivate') and user.transition('cleanup')
         wait_until(lambda: states.messages(-1)[0].level == DiagnosticStatus.STALE)
@@ -277,13 +261,7 @@ def test_a_mismatch_that_is_reported_before_a_publisher_is_ready_is_logged(
 
 def test_a_change_of_outputs_that_the_middleware_refuses_changes_nothing(
         user, motive, monkeypatch):
-    create = OptitrackVrpnNode.create_publisher
-
-    def refusing(self, message_type, topic, *arguments, **options):
-        if topic == 'wand/odom':
-            raise RuntimeError('another type')
-        return create(self, message_type, topic, *arguments, **options)
-    monkeypatch.setattr(OptitrackVrpnNode, 'create_publisher', refusing)
+    refuse_topic(monkeypatch, 'wand/odom')
     with NodeHere(parameters(motive('wand'), autostart=True)):
         user.poses('/wand/pose').wait(10)
         assert 'another type' in user.set(outputs=['odom'])
@@ -293,16 +271,10 @@ def test_a_change_of_outputs_that_the_middleware_refuses_changes_nothing(
 
 def test_a_shared_topic_that_the_middleware_refuses_leaves_nothing_behind(
         user, monkeypatch, console):
-    create = OptitrackVrpnNode.create_publisher
-
-    def refusing(self, message_type, topic, *arguments, **options):
-        if topic == 'pose_array':
-            raise RuntimeError('another type')
-        return create(self, message_type, topic, *arguments, **options)
     with NodeHere(parameters(3883, outputs=['tf', 'pose_array'])) as here:
         before = held(here.node)
         with monkeypatch.context() as patch:
-            patch.setattr(OptitrackVrpnNode, 'create_publisher', refusing)
+            refuse_topic(patch, 'pose_array')
             assert not user.transition('configure')
         logged(console, 'another type')
         wait_until(lambda: released(here.node, before), what='release')

@@ -7,8 +7,7 @@ import threading
 import time
 
 from conftest import BOTH_PROTOCOLS
-from node_kit import bug, held, logged, parameters, released
-from optitrack_vrpn.node.node import OptitrackVrpnNode
+from node_kit import bug, held, logged, parameters, refuse_topic, released
 from optitrack_vrpn.node.publishers import Publishers
 import pytest
 from rosgraph import NodeHere, wait_until
@@ -92,7 +91,7 @@ def test_a_server_name_that_cannot_be_is_a_failure_without_a_trace(user, console
 def test_publishers_are_destroyed_by_the_executor_whoever_is_done_with_them(
         user, motive, pipelines, monkeypatch):
     """It may be looking at their events, and another thread would pull them out from under it."""
-    prepare, create = Publishers.prepare, OptitrackVrpnNode.create_publisher
+    prepare = Publishers.prepare
     denied, switched = threading.Event(), threading.Event()
     switching = threading.Event()
 
@@ -104,13 +103,8 @@ def test_publishers_are_destroyed_by_the_executor_whoever_is_done_with_them(
             switching.set()
             assert switched.wait(30.0)
         return output
-
-    def refusing(self, message_type, topic, *arguments, **options):
-        if topic == 'half/pose_ned':
-            raise RuntimeError('another type')
-        return create(self, message_type, topic, *arguments, **options)
     monkeypatch.setattr(Publishers, 'prepare', slow)
-    monkeypatch.setattr(OptitrackVrpnNode, 'create_publisher', refusing)
+    refuse_topic(monkeypatch, 'half/pose_ned')
     with NodeHere(parameters(motive('wand', 'half', 'denied', 'switched'))) as here:
         destroy, found = here.node.destroy_publisher, []
 

@@ -235,33 +235,6 @@ def test_at_recorded_times_a_body_out_of_view_is_silent_and_frames_stay_whole(wa
         check_static(static.messages())
 
 
-@pytest.mark.parametrize('name, way', [('udp_lob', 'udp'), ('tcp_only', 'tcp')])
-def test_a_whole_session_at_recorded_times_keeps_its_rhythm(name, way):
-    """
-    Replay 10 Hz for 2.5 s, from the first description to the end.
-
-    That is too short to learn the clock, so that frames which a busy machine sends at once would
-    be withheld: the stamps are the sender's.
-    """
-    (session,) = sessions.sessions(name)
-    bodies = by_body(sessions.sent(name, 'pose'))
-    with Setup([session, session], way, True, '-p', 'stamps.mode:=sender',
-               '-p', 'stamps.max_age_s:=0.0') as setup:
-        topics = setup.subscribe(bodies)
-        setup.play()
-        setup.activate(topics.values())
-        setup.play()
-        for (body, _), topic in topics.items():
-            topic.wait(len(bodies[body]))
-        assert setup.server.ways == [way] * 2 and not setup.server.interrupted
-        stamps = {}
-        for (body, world), topic in topics.items():
-            check_poses(topic.messages(), world, bodies[body])
-            for row, message in zip(bodies[body], topic.messages()):
-                stamps.setdefault(row.sender_time_ns, set()).add(stamp_ns(message))
-        check_rhythm(stamps)
-
-
 def check_rhythm(stamps):
     """One frame, one stamp, in order; the distances are the sender's."""
     assert all(len(stamp) == 1 for stamp in stamps.values())

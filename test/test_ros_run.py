@@ -64,36 +64,33 @@ except ConfigurationError as error:
 """
 
 
+def run_program(text, *arguments):
+    """Run a Python program with the package."""
+    return subprocess.run([sys.executable, '-c', text, *map(str, arguments)], cwd=ROOT,
+                          capture_output=True, text=True, timeout=100)
+
+
 def test_a_list_that_is_refused_when_the_node_is_made_is_explained_too():
-    done = subprocess.run(
-        [sys.executable, '-c', MIXED], cwd=ROOT, capture_output=True, text=True, timeout=50)
+    done = run_program(MIXED)
     assert 'write 0.0 for 0' in done.stdout, done.stderr
 
 
 def test_a_middleware_that_does_not_let_go_is_left_behind():
     begin = time.monotonic()
-    done = subprocess.run(
-        [sys.executable, '-c', STUCK], cwd=ROOT, capture_output=True, text=True, timeout=50)
+    done = run_program(STUCK)
     assert done.returncode == 0, done.stderr
     assert 'within 0.5 s' in done.stderr
     assert time.monotonic() - begin < 40
 
 
-def stumble(times):
-    """Run a node whose executor meets something destroyed so many times in a row."""
-    return subprocess.run(
-        [sys.executable, '-c', STUMBLING, str(times)], cwd=ROOT, capture_output=True, text=True,
-        timeout=100)
-
-
 def test_something_destroyed_under_the_executor_does_not_end_the_node():
-    done = stumble(3)
+    done = run_program(STUMBLING, 3)
     assert (done.returncode, done.stdout) == (0, 'went on\n'), done.stderr
     assert done.stderr.count('executor continues after') == 1
 
 
 def test_an_executor_that_never_works_again_is_given_up():
-    done = stumble(10**9)
+    done = run_program(STUMBLING, 10**9)
     assert done.returncode != 0 and 'InvalidHandle' in done.stderr
 
 
@@ -121,8 +118,6 @@ raise SystemExit(run(make, ['node']))
 
 def test_an_error_that_a_signal_causes_is_a_normal_end_and_another_is_not():
     for by_signal in (True, False):
-        done = subprocess.run(
-            [sys.executable, '-c', CONVERTING.format(signal=by_signal)], cwd=ROOT,
-            capture_output=True, text=True, timeout=50)
+        done = run_program(CONVERTING.format(signal=by_signal))
         assert (done.returncode == 0) == by_signal, done.stderr
         assert ('unable to convert' in done.stderr) != by_signal

@@ -131,10 +131,9 @@ def test_crazyswarm2_and_viewers_get_the_bodies_of_each_frame(tmp_path):
         arrays = observer.listen(PoseArray, '/pose_array', 10)
         port = int(sim.wait_for(r'listening on .*:(\d+)')[1])
         with NodeHere({'server': '127.0.0.1', 'port': port, 'outputs': [
-                'pose', 'poses', 'pose_array', 'status']}) as here:
+                'pose', 'poses', 'pose_array', 'status']}):
             single = observer.poses('/cf1/pose')
-            here.run(here.node.trigger_configure)
-            here.run(here.node.trigger_activate)
+            assert observer.transition('configure') and observer.transition('activate')
             wait_until(lambda: poses.matched, what='the deadline fits')
 
             def named(message):
@@ -161,28 +160,20 @@ def test_crazyswarm2_and_viewers_get_the_bodies_of_each_frame(tmp_path):
             wait_until(lambda: len(arrays) > 10, what='poses for viewers')
             assert observer.node.count_publishers('/poses') == 1
             # Switched off while it runs.
-            assert not here.run(lambda: here.node.set_parameters([
-                parameter('outputs', ['pose'])])[0].reason)
+            assert observer.set(outputs=['pose']) == ''
             wait_until(lambda: not observer.node.count_publishers('/poses'), what='the end')
 
 
-def parameter(name, value):
-    from rclpy.parameter import Parameter
-    return Parameter(name, value=value)
-
-
 @pytest.mark.ros
-def test_without_the_interfaces_the_output_is_refused_with_what_to_install(monkeypatch, console):
+def test_without_the_interfaces_the_output_is_refused_with_what_to_install(
+        user, monkeypatch, console):
     for name in [name for name in sys.modules
                  if name.startswith('motion_capture_tracking_interfaces')]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, 'motion_capture_tracking_interfaces', None)
-    with NodeHere({'server': '127.0.0.1', 'outputs': ['pose', 'poses']}) as here:
-        here.run(here.node.trigger_configure)
-        assert here.node.lifecycle_label == 'unconfigured'
+    with NodeHere({'server': '127.0.0.1', 'outputs': ['pose', 'poses']}):
+        assert not user.transition('configure')
         wait_until(lambda: 'motion-capture-tracking-interfaces' in console.unread(), 5.0)
-    with NodeHere({'server': '127.0.0.1', 'outputs': ['pose']}) as here:
-        here.run(here.node.trigger_configure)
-        result = here.run(lambda: here.node.set_parameters([
-            parameter('outputs', ['pose', 'poses'])])[0])
-        assert not result.successful and 'not installed' in result.reason
+        assert user.set(outputs=['pose']) == ''
+        assert user.transition('configure')
+        assert 'not installed' in user.set(outputs=['pose', 'poses'])
