@@ -8,6 +8,8 @@ from optitrack_vrpn.bodies.validity import ValidityGate
 
 MS = 1_000_000
 STEP = 5 * MS
+#: Turned over, about the body's x.
+OVER = (1.0, 0.0, 0.0, 0.0)
 
 
 class Feed:
@@ -41,6 +43,15 @@ class Feed:
 
     def good(self, count):
         return [self.send() is not None for _ in range(count)]
+
+    def elsewhere(self, count, shift=(0.0, 0.0, 0.0), turn=(0.0, 0.0, 0.0, 1.0)):
+        """Send poses that are shifted, and turned about the body's axes; gives which go out."""
+        out = []
+        for _ in range(count):
+            p, q = self.pose()
+            out.append(self.send(
+                tuple(a + b for a, b in zip(p, shift)), times(q, turn)) is not None)
+        return out
 
     def skip(self, count, tick=True):
         for _ in range(count):

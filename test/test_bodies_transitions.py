@@ -5,7 +5,7 @@
 import math
 from pathlib import Path
 
-from body_kit import Feed, times
+from body_kit import Feed, OVER
 from conftest import examples
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.bodies.states import State
@@ -38,17 +38,6 @@ def test_only_recovery_leads_to_tracked():
             assert (after is State.TRACKED) == (observed in RECOVERY)
 
 
-def test_a_body_that_has_jumped_is_not_tracked_by_acquisition_alone():
-    """Its track began far away: it must return, settle or be accepted."""
-    feed = Feed()
-    feed.good(40)
-    feed.send((9.0, 9.0, 9.0))
-    assert feed.body.state is State.JUMPED
-    for _ in range(50):
-        p, q = feed.pose()
-        assert feed.send((p[0] + 9.0, p[1], p[2]), q) is None
-
-
 COMMANDS = {
     'good': lambda feed: feed.good(4),
     'one good': lambda feed: feed.good(1),
@@ -59,11 +48,9 @@ COMMANDS = {
     'nan': lambda feed: feed.send((NAN, 0.0, 0.0)),
     'repeat': lambda feed: [feed.send(*feed.pose(-1 - k)) for k in range(60)],
     'frozen': lambda feed: [feed.send((7.0, 7.0, 7.0), (0.0, 0.0, 0.0, 1.0)) for _ in range(60)],
-    'far': lambda feed: [feed.send(tuple(v + 5.0 for v in feed.pose()[0])) for _ in range(10)],
-    'carried': lambda feed: [
-        feed.send(tuple(v + 5.0 for v in feed.pose()[0])) for _ in range(450)],
-    'flip': lambda feed: [
-        feed.send(None, times(feed.pose()[1], (1.0, 0.0, 0.0, 0.0))) for _ in range(10)],
+    'far': lambda feed: feed.elsewhere(10, (5.0, 5.0, 5.0)),
+    'carried': lambda feed: feed.elsewhere(450, (5.0, 5.0, 5.0)),
+    'flip': lambda feed: feed.elsewhere(10, turn=OVER),
     'accept': lambda feed: feed.body.accept_jump(),
     'restart': lambda feed: feed.body.restart(),
 }
