@@ -250,16 +250,3 @@ def test_a_small_fall_of_the_senders_clock_is_no_velocity(mode, fall_ms):
     fastest = max(math.hypot(*s.motion.velocity) for t, s in scene.out if t > 3.0 and s.motion)
     assert fastest < 1.8
     assert sum(s.motion is not None for t, s in scene.out if t > 6.5) > 500
-
-
-def test_poses_that_come_with_a_newer_one_are_counted_once():
-    pipeline = Pipeline(PipelineConfig(stamps=StampConfig(mode='arrival')))
-    out = 0
-    for k in range(0, 600, 2):
-        out += len(pipeline.process([PoseReport(
-            'a', 0, 1000 * S + (k + i) * S // 100, *hover()((k + i) / 100.0)) for i in (0, 1)],
-            S + k * S // 100, HOST))
-    (channel,) = pipeline.bodies
-    assert out > 290
-    assert out + sum(channel.dropped.values()) == 600
-    assert pipeline.dropped['superseded'] == 300
