@@ -275,6 +275,19 @@ def test_offset_and_hand_eye_are_not_affected_by_drift(made, within):
     check_calibration(evaluate_odometry(*recording(**made)).hand_eye, *within)
 
 
+@pytest.mark.parametrize('degrees, metres', [(20.0, 0.3), (90.0, 1.0)])
+def test_an_interruption_of_the_odometry_changes_no_transform(degrees, metres):
+    """After it the odometry goes on from another pose, as after a bump of the camera."""
+    reference, estimate = recording(2, duration_s=28.0)
+    turn = Rotation.from_euler('z', degrees, degrees=True)
+    later = estimate.stamps_ns > estimate.stamps_ns[len(estimate) // 3]
+    positions, rotations = estimate.positions.copy(), estimate.rotations
+    positions[later] = turn.apply(positions[later]) + (metres, 0.0, 0.5 * metres)
+    quats = np.where(later[:, None], (turn * rotations).as_quat(), rotations.as_quat())
+    found = evaluate_odometry(reference, Trajectory(estimate.stamps_ns, positions, quats))
+    check_calibration(found.hand_eye, 1e6, 0.1, 0.001)
+
+
 def test_motion_in_a_plane_leaves_the_height_open():
     reference, estimate = recording(7, axes=(1, 1, 0, 0, 0, 1))
     found = evaluate_odometry(reference, estimate)

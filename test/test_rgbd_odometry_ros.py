@@ -2,64 +2,42 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The node rgbd_odometry with real topics: outputs, and what it reports about faults."""
 
-from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import TransformStamped
 from nav_msgs.msg import Odometry, Path
 import numpy as np
 from optitrack_vrpn.rgbd.camera import Intrinsics
-from optitrack_vrpn.rgbd.images import from_depth, from_rgb
-from optitrack_vrpn.rgbd.messages_ros import (
-    image_message, info_message, make_header, pose_matrix, stamp_ns)
+from optitrack_vrpn.rgbd.messages_ros import pose_matrix, stamp_ns
 from optitrack_vrpn.rgbd.odometry_ros import RgbdOdometry
 import pytest
 from rclpy.qos import DurabilityPolicy, QoSProfile
+from rgbd_graph import active, Driver, LATCHED, OPTICAL
 from rgbd_kit import CAMERA, FORWARD, path, PERIOD, pose, view, white_wall
-from rosgraph import NodeHere, NodeProcess, silence, wait_until
+from rosgraph import NodeProcess, silence, wait_until
 from scipy.spatial.transform import Rotation
-from sensor_msgs.msg import CameraInfo, Image, PointCloud2
+from sensor_msgs.msg import PointCloud2
 from std_msgs.msg import UInt32
 from tf2_msgs.msg import TFMessage
 
 pytestmark = [pytest.mark.ros, pytest.mark.network]
 
-NODE = '/rgbd_odometry'
-LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-OPTICAL = 'camera_color_optical_frame'
 
+class Camera(Driver):
+    """Show the corner of a room, and hear the odometry."""
 
-class Camera:
-    """Publish images as a driver does, and hear what comes of them."""
-
-    def __init__(self, observer, colour='rgbd/rgb', depth='rgbd/depth', info='rgbd/info'):
-        create = observer.node.create_publisher
-        # reliable, so that the tests lose nothing; the node's best effort matches
-        self.publishers = [create(Image, colour, 10), create(Image, depth, 10),
-                           create(CameraInfo, info, 10)]
+    def __init__(self, observer, *topics):
+        super().__init__(observer, *topics)
         self.odometry = observer.listen(Odometry, 'vo', 100)
         self.resets = observer.listen(UInt32, 'reset_count', LATCHED)
-        self.diagnostics = observer.listen(DiagnosticArray, '/diagnostics', 100)
         self.noise = np.random.default_rng(2)
-        self.stamp_ns = 1_700_000_000_000_000_000
-
-    def connected(self):
-        return all(publisher.get_subscription_count() for publisher in self.publishers)
 
     def say(self, camera=CAMERA, **changes):
-        """Publish a camera_info."""
-        message = info_message(make_header(self.stamp_ns, OPTICAL), camera)
-        for name, value in changes.items():
-            setattr(message, name, value)
-        self.publishers[2].publish(message)
+        self.describe(camera, **changes)
 
     def show(self, base=None, images=None, encoding='16UC1', periods=1, lag_ns=0):
         """Publish a pair of images."""
         grey, depth = images or view(pose() if base is None else base, self.noise)
         self.stamp_ns += periods * PERIOD
-        header = make_header(self.stamp_ns, OPTICAL)
-        rgb = np.repeat(grey[..., None], 3, axis=2)
-        self.publishers[0].publish(image_message(header, from_rgb(rgb)))
-        self.publishers[1].publish(image_message(
-            make_header(self.stamp_ns + lag_ns, OPTICAL), from_depth(depth, encoding)))
+        self.pair(np.repeat(grey[..., None], 3, axis=2), depth, encoding, lag_ns)
 
     def track(self, base=None, **kwargs):
         """Publish a pair and give the odometry of it."""
@@ -68,31 +46,10 @@ class Camera:
         self.odometry.wait(count + 1)
         return self.odometry.messages()[-1]
 
-    def diagnosis(self, text, **wanted):
-        """Wait for diagnostics whose message holds a text, and values by name; gives it."""
-        wanted = {name.replace('_', ' '): value for name, value in wanted.items()}
 
-        def found():
-            for array in self.diagnostics.messages()[-3:]:
-                for status in array.status:
-                    values = {each.key.replace('_', ' '): each.value for each in status.values}
-                    if (status.name == 'rgbd_odometry: tracking' and text in status.message
-                            and wanted.items() <= values.items()):
-                        return status
-            return None
-        try:
-            return wait_until(found, 8.0, text)
-        except AssertionError:
-            last = [s.message for a in self.diagnostics.messages()[-3:] for s in a.status]
-            raise AssertionError(f'no {text!r} in {last}') from None
-
-
-def active(camera=None, **parameters):
-    """Start an active node in this process."""
-    here = NodeHere({'control.generations': ['none'], **{
-        name.replace('__', '.'): value for name, value in parameters.items()}}, cls=RgbdOdometry)
-    assert here.run(here.node.trigger_configure).name == 'SUCCESS'
-    assert here.run(here.node.trigger_activate).name == 'SUCCESS'
+def tracking(camera=None, **parameters):
+    """Start an active odometry in this process."""
+    here = active(RgbdOdometry, **parameters)
     if camera is not None:
         wait_until(camera.connected)
         describe(here, camera)
@@ -127,7 +84,7 @@ def test_images_become_odometry_tf_path_and_clouds(observer):
     features = observer.listen(PointCloud2, 'feature/cloud', 10)
     model = observer.listen(PointCloud2, 'model/cloud', 10)
     paths = observer.listen(Path, 'path', 10)
-    with active(camera, input__timeout_s=30.0):
+    with tracking(camera, input__timeout_s=30.0):
         wait_until(lambda: all(each.matched for each in (transforms, features, model, paths)))
         for number, base in enumerate(path(15)):
             message = camera.track(base, encoding='32FC1' if number % 2 else '16UC1',
@@ -162,7 +119,7 @@ def test_images_become_odometry_tf_path_and_clouds(observer):
 def test_a_failed_frame_publishes_nothing_and_says_why(observer):
     camera = Camera(observer)
     transforms = observer.transforms()
-    with active(camera, input__timeout_s=30.0):
+    with tracking(camera, input__timeout_s=30.0):
         wait_until(lambda: transforms.matched)
         for _ in range(3):
             camera.track()
@@ -189,8 +146,8 @@ def test_a_failed_frame_publishes_nothing_and_says_why(observer):
 
 
 def test_swapped_topics_are_named(observer):
-    camera = Camera(observer, colour='rgbd/depth', depth='rgbd/rgb')
-    with active(camera, input__timeout_s=30.0):
+    camera = Camera(observer, 'rgbd/depth', 'rgbd/rgb')
+    with tracking(camera, input__timeout_s=30.0):
         camera.show()
         status = camera.diagnosis('depth swapped')
         assert status.level == status.ERROR
@@ -199,7 +156,7 @@ def test_swapped_topics_are_named(observer):
 
 def test_wrong_and_missing_camera_info_are_named(observer):
     camera = Camera(observer)
-    with active(output__tf=False, input__timeout_s=30.0) as here:
+    with tracking(output__tf=False, input__timeout_s=30.0) as here:
         wait_until(camera.connected)
         wait_until(lambda: camera.show() or int(status_of(here)[1]['pairs']))
         camera.diagnosis('no camera_info on rgbd/info')
@@ -218,10 +175,9 @@ def test_wrong_and_missing_camera_info_are_named(observer):
 
 def test_missing_images_are_named(observer):
     camera = Camera(observer)
-    with active(camera, input__timeout_s=0.2, input__tolerance_s=0.005):
+    with tracking(camera, input__timeout_s=0.2, input__tolerance_s=0.005):
         camera.diagnosis('images on rgbd/rgb and rgbd/depth')
-        camera.publishers[0].publish(image_message(
-            make_header(camera.stamp_ns, OPTICAL), from_rgb(np.zeros((240, 320), np.uint8))))
+        camera.pair(np.zeros((240, 320), np.uint8), None)
         camera.diagnosis('images on rgbd/depth')
         for _ in range(4):
             camera.show(lag_ns=10_000_000)
@@ -232,7 +188,7 @@ def test_missing_images_are_named(observer):
 
 def test_a_new_activation_begins_at_the_origin_and_counts_as_reset(observer):
     camera = Camera(observer)
-    with active(camera) as here:
+    with tracking(camera) as here:
         camera.track(pose())
         message = camera.track(pose(0.03))
         assert message.pose.pose.position.x == pytest.approx(0.03, abs=0.01)
@@ -252,7 +208,7 @@ def test_images_of_half_the_size_and_the_mount_from_tf(observer):
         depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL))
     quat = Rotation.from_matrix(FORWARD[:3, :3]).as_quat().tolist()
     transforms = observer.transforms()
-    with active(camera, mount__source='tf', input__scale=0.5, input__timeout_s=30.0,
+    with tracking(camera, mount__source='tf', input__scale=0.5, input__timeout_s=30.0,
                 output__base_frame='base_link') as here:
         camera.show()
         camera.diagnosis(f'no transform from base_link to {OPTICAL}')

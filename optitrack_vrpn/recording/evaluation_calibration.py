@@ -11,7 +11,8 @@ offset from the estimate's stamps to the reference's clock, and ``body_from_sens
    vectors (Park and Martin, IEEE Trans. Robotics and Automation 10(5), 1994), translation from
    ``(R_A - I) t_X = R_X t_B - t_A``.
 3. All seven unknowns together by least squares with Huber weights. Motions are compared instead of
-   poses, so that the drift of an odometry does not cause a wrong transform.
+   poses, so that the drift of an odometry does not cause a wrong transform. Motions across an
+   interruption of the odometry, where it jumps, are left out and the rest is solved again.
 
 The result states whether the recorded motion determines it: each unknown has a standard deviation.
 A weak prior keeps unknowns that the motion does not determine at their initial value (zero).
@@ -52,6 +53,10 @@ _SECOND_AXIS = 0.1
 #: Chosen: motions of each length that are used; more cost time without a better result. Halved,
 #: the result scatters more.
 _MOST_PAIRS = 1500
+#: A motion whose residual is so many times the median is no motion but a jump of the odometry.
+#: Chosen: 9 standard deviations of Gaussian noise in three axes. Halved, noise is left out;
+#: doubled, jumps of twice the size bias the transform.
+_JUMP = 6.0
 #: Standard deviation of the prior: body and sensor are within a metre of each other, and any
 #: rotation is possible. Chosen. Halved or doubled, only results that the motion hardly determines
 #: change.
@@ -142,6 +147,8 @@ def estimate_time_offset(
             f'offset needs {_LEAST_OVERLAP_S:g} s. Are both on the same clock?')
     speed_r, known_r = angular_speed(reference, first, count)
     speed_e, known_e = angular_speed(estimate, first - lags * step, count + 2 * lags)
+    # The body does not turn faster than by mocap: what is faster is a jump of the odometry.
+    speed_e = np.minimum(speed_e, speed_r.max(where=known_r, initial=0.0))
     scores = np.full(2 * lags + 1, -1.0)
     for number in range(2 * lags + 1):
         # Index `lags` is offset zero; a positive offset uses earlier values of the estimate.
@@ -195,10 +202,9 @@ def estimate_hand_eye(
     """
     estimate = estimate.shifted(offset_ns)
     problem = _Problem(reference, estimate, refine_offset)
-    found = least_squares(
-        problem.residuals, problem.start(), loss='huber', f_scale=1.5,
-        x_scale=(1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.01), max_nfev=40)
-    vector = found.x
+    vector = problem.solve()
+    if problem.leave_jumps_out(vector):
+        vector = problem.solve()
     rotation_std, translation_stds, directions = problem.deviations(vector)
     # Undetermined directions would contain noise: set them to zero, which is recognisable.
     known = directions[:, translation_stds <= UNDETERMINED_M]
@@ -249,7 +255,23 @@ class _Problem:
         self._sigma_t = self._sigma_r = 1.0
         self._a_t, self._a_r = self._reference_motions(0.0)
 
-    def start(self) -> Floats:
+    def solve(self) -> Floats:
+        """Solve step 3 from the result of step 2."""
+        found: Floats = least_squares(
+            self.residuals, self._start(), loss='huber', f_scale=1.5,
+            x_scale=(1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.01), max_nfev=40).x
+        return found
+
+    def leave_jumps_out(self, vector: Floats) -> bool:
+        """Leave out motions that contradict a solution; return whether there were any."""
+        size = np.linalg.norm(self.residuals(vector)[:-7].reshape(2, -1, 3), axis=2)
+        kept = (size <= _JUMP * np.median(size, axis=1, keepdims=True)).all(axis=0)
+        self._first, self._second = self._first[kept], self._second[kept]
+        self._b_t, self._b_r = self._b_t[kept], self._b_r[kept]
+        self._a_t, self._a_r = self._reference_motions(0.0)
+        return not kept.all()
+
+    def _start(self) -> Floats:
         """Solve step 2, and scale the residuals by its scatter."""
         solved = []
         for rotation in self._initial_rotations():
