@@ -91,3 +91,12 @@ def path(count, speed=1.0):
     return [pose(0.01 * speed * k, 0.2 * np.sin(0.05 * speed * k), 0.05 * np.sin(0.08 * speed * k),
                  8 * np.sin(0.06 * speed * k), 3 * np.sin(0.05 * speed * k),
                  3 * np.sin(0.07 * speed * k)) for k in range(count)]
+
+
+def written(path, **values):
+    """Write a calibration file by OpenCV; give its path."""
+    storage = cv2.FileStorage(str(path), cv2.FILE_STORAGE_WRITE)
+    for name, value in values.items():
+        storage.write(name, value)
+    storage.release()
+    return str(path)

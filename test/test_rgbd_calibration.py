@@ -11,6 +11,7 @@ from optitrack_vrpn.rgbd.camera import Intrinsics
 from optitrack_vrpn.rgbd.images import ImageError
 from optitrack_vrpn.rgbd.registration import ImageProcessor, Rectifier, Registration
 import pytest
+from rgbd_kit import written
 from scipy.spatial.transform import Rotation
 
 cv2 = pytest.importorskip('cv2')
@@ -31,14 +32,10 @@ projection_matrix: {rows: 3, cols: 4, data: [525, 0, 319.5, 0, 0, 526, 239.5, 0,
 """
 
 
-def written(tmp_path, **values):
-    """Write a file by OpenCV, and read it."""
-    path = str(tmp_path / 'file.yml')
-    storage = cv2.FileStorage(path, cv2.FILE_STORAGE_WRITE)
-    for name, value in values.items():
-        storage.write(name, value)
-    storage.release()
-    return load_storage(path)
+@pytest.fixture
+def load(tmp_path):
+    """Give a function that writes values by OpenCV, and reads the file."""
+    return lambda **values: load_storage(written(tmp_path / 'file.yml', **values))
 
 
 def extrinsics(degrees=2.0, shift=(25.0, 1.0, -2.0)):
@@ -53,9 +50,9 @@ def test_intrinsics_as_ros_writes_them():
         640, 480, 525.0, 526.0, 319.5, 239.5, (0.1, -0.2, 0.001, 0.002, 0.05))
 
 
-def test_intrinsics_as_opencv_writes_them(tmp_path):
-    values = written(tmp_path, image_width=160, image_height=120, camera_matrix=COLOUR.matrix,
-                     distortion_coefficients=np.array([COLOUR.distortion]))
+def test_intrinsics_as_opencv_writes_them(load):
+    values = load(image_width=160, image_height=120, camera_matrix=COLOUR.matrix,
+                  distortion_coefficients=np.array([COLOUR.distortion]))
     assert parse_intrinsics(values, 'rgb.yml') == COLOUR
 
 
@@ -83,8 +80,8 @@ def test_coefficients_that_are_no_numbers_are_refused(coefficients):
         parse_intrinsics(read_storage(text, 'rgb.yml'), 'rgb.yml')
 
 
-def test_extrinsics_are_in_millimetres(tmp_path):
-    transform = parse_extrinsics(written(tmp_path, ir2rgb=extrinsics()), 'extr.yml')
+def test_extrinsics_are_in_millimetres(load):
+    transform = parse_extrinsics(load(ir2rgb=extrinsics()), 'extr.yml')
     np.testing.assert_allclose(transform[:3, 3], [0.025, 0.001, -0.002])
     np.testing.assert_allclose(transform[:3, :3], extrinsics()[:, :3], atol=1e-9)
 
@@ -92,17 +89,17 @@ def test_extrinsics_are_in_millimetres(tmp_path):
 @pytest.mark.parametrize('mode, expected', [
     (0, [0, 10 + 1.02 * 1000]), (1, [0, 1.02 * 1000]),
     (2, [0, 10 + 1.02 * 1000 + 1e-5 * 1000 ** 2]), (3, [0, 1.02 * 1000 + 1e-5 * 1000 ** 2])])
-def test_each_mode_of_the_warp(tmp_path, mode, expected):
+def test_each_mode_of_the_warp(load, mode, expected):
     ones = np.ones((1, 2))
-    warp = parse_warp(written(tmp_path, fit_mode=mode, c0=10 * ones, c1=1.02 * ones,
-                              c2=1e-5 * ones), 'warp.yml')
+    warp = parse_warp(
+        load(fit_mode=mode, c0=10 * ones, c1=1.02 * ones, c2=1e-5 * ones), 'warp.yml')
     np.testing.assert_allclose(
         warp.unwarp(np.array([[0, 1.0]], np.float32)), [np.array(expected) / 1000], rtol=1e-6)
 
 
-def test_a_warp_that_makes_depth_negative_gives_none(tmp_path):
+def test_a_warp_that_makes_depth_negative_gives_none(load):
     ones = np.ones((1, 2))
-    warp = parse_warp(written(tmp_path, fit_mode=0, c0=-2000 * ones, c1=ones), 'warp.yml')
+    warp = parse_warp(load(fit_mode=0, c0=-2000 * ones, c1=ones), 'warp.yml')
     assert warp.unwarp(np.array([[1.0, 3.0]], np.float32)) == pytest.approx(np.array([[0, 1.0]]))
     with pytest.raises(ConfigurationError, match='3 x 1 pixels, the warp calibration 2 x 1'):
         warp.unwarp(np.ones((1, 3), np.float32))

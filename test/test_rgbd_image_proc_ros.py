@@ -3,15 +3,16 @@
 """The node rgbd_image_proc with real topics."""
 
 import cv2
-from diagnostic_msgs.msg import DiagnosticArray
 import numpy as np
 from optitrack_vrpn.rgbd.camera import Intrinsics
 from optitrack_vrpn.rgbd.image_proc_ros import RgbdImageProc
-from optitrack_vrpn.rgbd.images import from_depth, from_rgb, to_depth, to_rgb
-from optitrack_vrpn.rgbd.messages_ros import image_message, info_message, make_header, stamp_ns
+from optitrack_vrpn.rgbd.images import to_depth, to_rgb
+from optitrack_vrpn.rgbd.messages_ros import stamp_ns
 from optitrack_vrpn.rgbd.registration import Registration
 import pytest
-from rosgraph import NodeHere, NodeProcess, wait_until
+from rgbd_graph import active, Driver, OPTICAL
+from rgbd_kit import written
+from rosgraph import NodeProcess, wait_until
 from sensor_msgs.msg import CameraInfo, Image, PointCloud2
 
 pytestmark = [pytest.mark.ros, pytest.mark.network]
@@ -21,20 +22,15 @@ DEPTH = Intrinsics(160, 120, 142.0, 142.5, 78.0, 58.5)
 SHIFT = np.array([[1.0, 0, 0, 25], [0, 1, 0, 0], [0, 0, 1, 0]])
 
 
-class Camera:
+class Camera(Driver):
     """Publish raw images, and hear the processed ones."""
 
     def __init__(self, observer):
-        create = observer.node.create_publisher
-        self.publishers = [
-            create(Image, 'camera/rgb/image_color', 10),
-            create(Image, 'camera/depth/image_raw', 10),
-            create(CameraInfo, 'camera/rgb/camera_info', 10),
-            create(CameraInfo, 'camera/depth/camera_info', 10)]
+        super().__init__(observer, 'camera/rgb/image_color', 'camera/depth/image_raw',
+                         'camera/rgb/camera_info')
+        self.publishers.append(self.publisher(CameraInfo, 'camera/depth/camera_info'))
         self.outputs = [observer.listen(kind, f'rgbd/{name}', 10) for kind, name in (
             (Image, 'rgb'), (Image, 'depth'), (CameraInfo, 'info'), (PointCloud2, 'cloud'))]
-        self.diagnostics = observer.listen(DiagnosticArray, '/diagnostics', 10)
-        self.stamp_ns = 1_700_000_000_000_000_000
         self.rgb = np.random.default_rng(1).integers(0, 255, (120, 160, 3), dtype=np.uint8)
         self.depth = np.full((120, 160), 2.0, np.float32)
         self.depth[:, :40] = 0
@@ -42,46 +38,26 @@ class Camera:
     def show(self):
         """Publish everything once."""
         self.stamp_ns += 33_000_000
-        colour = make_header(self.stamp_ns, 'rgb_optical')
-        depth = make_header(self.stamp_ns + 2_000_000, 'ir_optical')
-        self.publishers[2].publish(info_message(colour, COLOUR))
-        self.publishers[3].publish(info_message(depth, DEPTH))
-        self.publishers[0].publish(image_message(colour, from_rgb(self.rgb)))
-        self.publishers[1].publish(image_message(depth, from_depth(self.depth)))
+        self.describe(COLOUR)
+        self.describe(DEPTH, 3)
+        self.pair(self.rgb, self.depth, lag_ns=2_000_000)
 
     def said(self, text):
         """Wait for diagnostics with a text, while images come."""
-        def found():
-            self.show()
-            return any(text in status.message for array in self.diagnostics.messages()[-2:]
-                       for status in array.status)
-        wait_until(found, 10.0, text)
-
-
-def started(files, **parameters):
-    here = NodeHere({'control.generations': ['none'], **files, **parameters}, cls=RgbdImageProc)
-    assert here.run(here.node.trigger_configure).name == 'SUCCESS'
-    assert here.run(here.node.trigger_activate).name == 'SUCCESS'
-    return here
+        self.diagnosis(text, self.show)
 
 
 @pytest.fixture
 def files(tmp_path):
-    storage = cv2.FileStorage(str(tmp_path / 'extr.yml'), cv2.FILE_STORAGE_WRITE)
-    storage.write('ir2rgb', SHIFT)
-    storage.release()
-    storage = cv2.FileStorage(str(tmp_path / 'warp.yml'), cv2.FILE_STORAGE_WRITE)
-    for name, value in (('c0', 0), ('c1', 1.05), ('c2', 0)):
-        storage.write(name, np.full((120, 160), float(value)))
-    storage.write('fit_mode', 0)
-    storage.release()
-    return {'extrinsics_file': str(tmp_path / 'extr.yml'),
-            'warp_file': str(tmp_path / 'warp.yml')}
+    ones = np.ones((120, 160))
+    return {f'{name}_file': written(tmp_path / f'{name}.yml', **values) for name, values in (
+        ('extrinsics', {'ir2rgb': SHIFT}),
+        ('warp', {'c0': 0 * ones, 'c1': 1.05 * ones, 'c2': 0 * ones, 'fit_mode': 0}))}
 
 
 def test_raw_images_become_registered_ones(observer, files):
     camera = Camera(observer)
-    with started(files, scale=0.5):
+    with active(RgbdImageProc, scale=0.5, **files):
         wait_until(lambda: camera.show() or all(len(each) for each in camera.outputs))
         rgb, depth, info, cloud = (each.messages()[-1] for each in camera.outputs)
         size = COLOUR.scaled(0.5)
@@ -96,7 +72,7 @@ def test_raw_images_become_registered_ones(observer, files):
         # each keeps its stamp, all have the frame of the colour camera
         assert (stamp_ns(depth.header) - 2_000_000) % 33_000_000 == stamp_ns(
             rgb.header) % 33_000_000
-        assert {each.header.frame_id for each in (rgb, depth, info, cloud)} == {'rgb_optical'}
+        assert {each.header.frame_id for each in (rgb, depth, info, cloud)} == {OPTICAL}
         points = np.frombuffer(cloud.data, '<f4').reshape(-1, 4)
         assert len(points) == np.count_nonzero(expected)
         np.testing.assert_allclose(points[:, 2], 2.1, atol=1e-3)
@@ -106,9 +82,9 @@ def test_raw_images_become_registered_ones(observer, files):
         camera.said('processing')
 
 
-def test_faults_are_named(observer, files):
+def test_faults_are_named(observer):
     camera = Camera(observer)
-    with started({}, aligned=True):
+    with active(RgbdImageProc, aligned=True):
         camera.depth = camera.depth[:60]
         camera.said('depth image has 160 x 60 pixels, its calibration 160 x 120')
         camera.publishers[0], camera.publishers[1] = camera.publishers[1], camera.publishers[0]

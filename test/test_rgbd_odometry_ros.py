@@ -209,7 +209,7 @@ def test_images_of_half_the_size_and_the_mount_from_tf(observer):
     quat = Rotation.from_matrix(FORWARD[:3, :3]).as_quat().tolist()
     transforms = observer.transforms()
     with tracking(camera, mount__source='tf', input__scale=0.5, input__timeout_s=30.0,
-                output__base_frame='base_link') as here:
+                  output__base_frame='base_link') as here:
         camera.show()
         camera.diagnosis(f'no transform from base_link to {OPTICAL}')
         chain = [TransformStamped(child_frame_id='camera_link'),

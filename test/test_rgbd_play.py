@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Sequences in the format of the TUM RGB-D benchmark: written by hand, read, and published."""
 
-from pathlib import Path
 import subprocess
 import sys
 import time
@@ -15,14 +14,11 @@ from optitrack_vrpn.rgbd.images import to_depth, to_rgb
 from optitrack_vrpn.rgbd.tum_sequence import camera_of, Entry, pair, parse_list
 from optitrack_vrpn.rgbd.tum_sequence_io import Sequence
 import pytest
-import rclpy
-from rclpy.executors import SingleThreadedExecutor
 from rclpy.qos import qos_profile_sensor_data
-from rosgraph import stamp_ns, wait_until
+from rosgraph import ROOT, stamp_ns
 from sensor_msgs.msg import CameraInfo, Image
 
 cv2 = pytest.importorskip('cv2')
-ROOT = Path(__file__).resolve().parent.parent
 #: The beginning of a real sequence of the benchmark; its stamps have six digits.
 BEGIN_NS = 1_305_031_102_175_304_000
 INTERVAL_NS = 33_000_000
@@ -112,33 +108,24 @@ def test_the_camera_is_named_by_the_folder_or_an_option():
 
 
 @pytest.mark.ros
-def test_a_sequence_is_published_with_its_ground_truth(tmp_path):
+def test_a_sequence_is_published_with_its_ground_truth(tmp_path, observer):
     images = by_hand(tmp_path / 'freiburg1_mine')
-    rclpy.init()
-    node = rclpy.create_node('listener')
-    colour, depth, info, truth = [], [], [], []
-    for cls, topic, received, qos in (
-            (Image, 'color/image_raw', colour, qos_profile_sensor_data),
-            (Image, 'aligned_depth_to_color/image_raw', depth, qos_profile_sensor_data),
-            (CameraInfo, 'color/camera_info', info, qos_profile_sensor_data),
-            (PoseStamped, 'ground_truth/pose', truth, 100)):
-        node.create_subscription(cls, topic, received.append, qos)
-    executor = SingleThreadedExecutor()
-    executor.add_node(node)
+    topics = [observer.listen(cls, topic, qos) for cls, topic, qos in (
+        (Image, 'color/image_raw', qos_profile_sensor_data),
+        (Image, 'aligned_depth_to_color/image_raw', qos_profile_sensor_data),
+        (CameraInfo, 'color/camera_info', qos_profile_sensor_data),
+        (PoseStamped, 'ground_truth/pose', 100))]
     before_ns = time.time_ns()
     player = subprocess.Popen(
         [sys.executable, '-m', 'optitrack_vrpn', 'rgbd_play', str(tmp_path / 'freiburg1_mine'),
          '--wait', '1', '--rate', '0.1'], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
-        def all_there():
-            executor.spin_once(timeout_sec=0.05)
-            return len(colour) == len(depth) == len(info) == 4 and len(truth) >= 10
-        wait_until(all_there, 40.0, 'the sequence')
+        for topic, count in zip(topics, (4, 4, 4, 10)):
+            topic.wait(count, 40.0)
         said, _ = player.communicate(timeout=20)
     finally:
         player.kill()
-        node.destroy_node()
-        rclpy.shutdown()
+    colour, depth, info, truth = (topic.messages() for topic in topics)
     assert player.returncode == 0
     assert '4 of 4' in said
     assert (np.diff([stamp_ns(message) for message in colour]) == INTERVAL_NS).all()

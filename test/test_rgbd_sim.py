@@ -18,19 +18,16 @@ from optitrack_vrpn.rgbd.transforms import pose_of
 from optitrack_vrpn.sim.acceptor_io import raw_clock_ns
 from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
 import pytest
-import rclpy
-from rclpy.executors import SingleThreadedExecutor
-from rclpy.parameter import Parameter
-from rclpy.qos import qos_profile_sensor_data, QoSProfile
-from rosgraph import stamp_ns, wait_until
+from rclpy.qos import qos_profile_sensor_data as SENSOR
+from rosgraph import NodeHere, stamp_ns, wait_until
 from scipy.spatial.transform import Rotation
 from sensor_msgs.msg import CameraInfo, Image
-from tf2_msgs.msg import TFMessage
 
 pytest.importorskip('cv2')
 
 pytestmark = [pytest.mark.ros, pytest.mark.network]
 TIMES = np.linspace(0.0, 20.0, 60)
+SCENARIO = scenario_from_mapping({'bodies': [{'name': 'Rig 1'}], 'server': {'port': 0}})
 
 
 @pytest.mark.parametrize('name', sorted(TRAJECTORIES))
@@ -55,56 +52,45 @@ def test_rates_of_the_body_are_the_derivatives_of_its_poses():
     np.testing.assert_allclose(turn.as_rotvec() / (2 * step), now.angular_velocity, atol=1e-5)
 
 
-@pytest.fixture
-def simulated():
-    """Run the camera; give the node and what an observer receives."""
-    rclpy.init()
-    scenario = scenario_from_mapping({
-        'bodies': [{'name': 'Rig 1'}], 'server': {'port': 0}})
-    observer = rclpy.create_node('observer')
-    received = {'colour': [], 'depth': [], 'info': [], 'static': []}
-    for kind, topic, cls in (
-            ('colour', 'color/image_raw', Image), ('info', 'color/camera_info', CameraInfo),
-            ('depth', 'aligned_depth_to_color/image_raw', Image)):
-        observer.create_subscription(cls, topic, received[kind].append, qos_profile_sensor_data)
-    observer.create_subscription(
-        TFMessage, '/tf_static', received['static'].append, QoSProfile(
-            depth=10, durability=rclpy.qos.DurabilityPolicy.TRANSIENT_LOCAL))
-    node = RgbdSim(scenario, parameter_overrides=[
-        Parameter('trajectory', value='rotation'), Parameter('camera.rate_hz', value=10.0),
-        Parameter('camera.width', value=160), Parameter('camera.height', value=120),
-        Parameter('camera.fx', value=131.25), Parameter('camera.fy', value=131.25),
-        Parameter('camera.cx', value=79.5), Parameter('camera.cy', value=59.5)])
-    executor = SingleThreadedExecutor()
-    executor.add_node(observer)
+class Seen:
+    """What an observer receives of a camera."""
 
-    def spin_until(condition):
-        def spun():
-            executor.spin_once(timeout_sec=0.05)
-            return condition()
-        return wait_until(spun, what='an image')
-    try:
-        yield node, received, spin_until
-    finally:
-        node.destroy_node()
-        observer.destroy_node()
-        rclpy.shutdown()
+    def __init__(self, observer):
+        self.colour = observer.listen(Image, 'color/image_raw', SENSOR)
+        self.depth = observer.listen(Image, 'aligned_depth_to_color/image_raw', SENSOR)
+        self.info = observer.listen(CameraInfo, 'color/camera_info', SENSOR)
+        self.static = observer.transforms(static=True)
+
+    @property
+    def images(self):
+        return self.colour, self.depth, self.info
+
+
+@pytest.fixture
+def simulated(observer):
+    """Run the camera; give what runs it and what an observer receives."""
+    with NodeHere({
+            'trajectory': 'rotation', 'camera.rate_hz': 10.0, 'camera.width': 160,
+            'camera.height': 120, 'camera.fx': 131.25, 'camera.fy': 131.25, 'camera.cx': 79.5,
+            'camera.cy': 59.5}, cls=RgbdSim, scenario=SCENARIO) as here:
+        yield here, Seen(observer)
 
 
 def test_images_show_the_body_at_their_stamp(simulated):
-    node, received, spin_until = simulated
-    spin_until(lambda: len(received['depth']) >= 3 and len(received['colour']) >= 3
-               and received['info'] and received['static'])
-    depth_message = received['depth'][-1]
-    colour_message = next(message for message in received['colour']
-                          if stamp_ns(message) == stamp_ns(depth_message))
+    here, seen_by = simulated
+    for topic in (*seen_by.images, seen_by.static):
+        topic.wait(3 if topic is seen_by.depth else 1)
+    depth_message = seen_by.depth.messages()[-1]
+    colour_message = wait_until(lambda: next((
+        message for message in seen_by.colour.messages()
+        if stamp_ns(message) == stamp_ns(depth_message)), None))
     age_s = (time.time_ns() - stamp_ns(depth_message)) / 1e9
-    exposed_s = node.server.time_at(raw_clock_ns()) - age_s
-    info = Intrinsics.from_camera_info(received['info'][-1])
+    exposed_s = here.node.server.time_at(raw_clock_ns()) - age_s
+    info = Intrinsics.from_camera_info(seen_by.info.messages()[-1])
     assert info == Intrinsics(160, 120, 131.25, 131.25, 79.5, 59.5)
     depth, colour = to_depth(depth_message), to_rgb(colour_message)
     assert depth_message.encoding == '16UC1'
-    transforms = {each.child_frame_id: each for message in received['static']
+    transforms = {each.child_frame_id: each for message in seen_by.static.messages()
                   for each in message.transforms}
     matrices = {}
     for child, each in transforms.items():
@@ -128,7 +114,7 @@ def test_images_show_the_body_at_their_stamp(simulated):
     assert min(error(exposed_s - 0.05), error(exposed_s + 0.05)) > 1.5 * error(exposed_s)
 
 
-def test_a_reading_of_the_clocks_that_was_interrupted_is_taken_again(monkeypatch):
+def test_an_interrupted_reading_of_the_clocks_is_repeated(monkeypatch):
     """Two interruptions of 5 ms; the clocks differ by 7 s."""
     raw_ns = [1_000_000]
 
@@ -148,29 +134,25 @@ def test_a_reading_of_the_clocks_that_was_interrupted_is_taken_again(monkeypatch
     assert abs(system - raw - 7_000_000_000) <= 500
 
 
-def test_the_camera_ends_without_an_error_when_ros_shuts_down_first(simulated, monkeypatch):
+def test_the_camera_ends_without_an_error_after_ros(simulated, monkeypatch):
     """Ctrl-C shuts ROS down before the node is destroyed; publishing fails meanwhile."""
-    node, received, spin_until = simulated
+    here, seen_by = simulated
     errors = []
     monkeypatch.setattr(threading, 'excepthook', errors.append)
-    spin_until(lambda: received['colour'])
-    rclpy.shutdown()
-    wait_until(lambda: not node._thread.is_alive(), what='the end of the camera')
+    seen_by.colour.wait(1)
+    here.context.shutdown()
+    wait_until(lambda: not here.node._thread.is_alive(), what='the end of the camera')
     assert not errors
-    rclpy.init()
 
 
 def test_every_image_is_marked_as_simulated(simulated):
-    _, received, spin_until = simulated
-    spin_until(lambda: all(received[kind] for kind in ('colour', 'depth', 'info')))
-    for kind in ('colour', 'depth', 'info'):
-        assert received[kind][0].header.frame_id.startswith('simulated_')
+    _, seen_by = simulated
+    for topic in seen_by.images:
+        topic.wait(1)
+        assert topic.messages()[0].header.frame_id.startswith('simulated_')
 
 
 def test_a_camera_without_a_body_is_refused():
-    rclpy.init()
-    try:
-        with pytest.raises(ConfigurationError, match='no body'):
-            RgbdSim(scenario_from_mapping({'bodies': [], 'server': {'port': 0}}))
-    finally:
-        rclpy.shutdown()
+    with pytest.raises(ConfigurationError, match='no body'):
+        NodeHere(cls=RgbdSim, scenario=scenario_from_mapping(
+            {'bodies': [], 'server': {'port': 0}}))
