@@ -14,7 +14,7 @@ import time
 
 from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 from nav_msgs.msg import Odometry
-from optitrack_vrpn.autopilot import link_io
+from optitrack_vrpn.autopilot import bridge_ros, link_io
 from optitrack_vrpn.autopilot.bridge_ros import MavlinkBridge
 from optitrack_vrpn.autopilot.check_ros import running
 from optitrack_vrpn.autopilot.fake_autopilot import FakeAutopilot, FakeConfig
@@ -144,6 +144,14 @@ def test_poses_go_out_only_while_active_and_tracked(body):
         here.run(node.trigger_deactivate)
         here.run(node.trigger_cleanup)
         assert node.findings() == []
+
+
+def test_the_log_states_why_nothing_is_sent(unused_port, monkeypatch, console):
+    monkeypatch.setattr(bridge_ros, '_IDLE_S', 0.1)
+    with bridge(connection=f'udpin:127.0.0.1:{unused_port}'):
+        wait_until(lambda: re.search(
+            r'nothing was sent for 0\.1 s: no publisher of /cf1/odom .*no heartbeat',
+            console.unread()))
 
 
 def test_mocap_control_starts_and_stops_the_poses(observer, body):

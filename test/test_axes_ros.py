@@ -106,6 +106,20 @@ def test_the_bridge_streams_and_clears_what_is_not_tracked(bodies, tmp_path):
             assert here.run(here.node.trigger_cleanup).name == 'SUCCESS'
 
 
+def test_the_log_names_the_topics_without_a_pose_and_the_axes_that_are_not_valid(
+        bodies, tmp_path, console):
+    (tmp_path / 'axes.yaml').write_text(TABLE)
+    bodies.visible = set()
+    with NodeHere({
+            'table': str(tmp_path / 'axes.yaml'), 'mapper.connect_timeout_s': 0.1,
+            'control.generations': ['none']}, cls=AxisBridge) as here:
+        here.run(here.node.trigger_configure)
+        here.run(here.node.trigger_activate)
+        wait_until(lambda: 'no pose for 0.1 s on /Chaser_1/pose, /target/pose' in console.unread())
+        bodies.visible = {'Chaser_1'}
+        wait_until(lambda: 'not valid: yaw; yaw: no pose yet' in console.unread())
+
+
 def test_a_wrong_table_makes_configure_fail_and_names_the_row(tmp_path, console):
     (tmp_path / 'axes.yaml').write_text('axes: [{name: x, body: b, quantity: up}]')
     with NodeHere({'table': str(tmp_path / 'axes.yaml'), 'control.generations': ['none']},

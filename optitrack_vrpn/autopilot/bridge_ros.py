@@ -39,6 +39,11 @@ ADVICE = 'advice'
 #: Hz, the lowest camera rate in use. Halved, gaps switch the input; doubled, the autopilot waits
 #: longer.
 _NO_ODOMETRY_S = 0.5
+#: Time (s) without a sample after which the log states why. Chosen: heartbeats and the discovery
+#: of topics take up to 3 s. Halved, a normal start is reported; doubled, the reason comes later.
+_IDLE_S = 5.0
+#: Findings without which nothing is sent.
+_NEEDED = ('input', 'link', 'autopilot', 'sending')
 _LEVELS = {Level.OK: 'ok', Level.SKIP: 'ok', Level.WARN: 'warn', Level.FAIL: 'error'}
 
 
@@ -68,6 +73,7 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
         self._flushed = 0
         self._rate_hz = 0.0
         self._sent_before = (time.monotonic(), 0)
+        self._sent_at = math.inf
         super().__init__(node_name, BridgeSettings, **kwargs)
         # The bridge publishes no topic that a recorder of the session needs.
         self.set_info_topics([])
@@ -100,7 +106,8 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
     def begin(self) -> None:
         """Start sending poses."""
         self._active = True
-        self._sent_before = (time.monotonic(), self._gate.sent if self._gate else 0)
+        self._sent_at = time.monotonic()
+        self._sent_before = (self._sent_at, self._gate.sent if self._gate else 0)
 
     def end(self) -> None:
         """Stop sending poses; the link stays open."""
@@ -236,11 +243,19 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
             self._log('error', f'{self._publisher_count} publishers of {self._sources[0]} or '
                       f'{self._sources[-1]}: their poses alternate; stop one of them',
                       'publishers')
+        found = self.findings()
+        if self._rate_hz:
+            self._sent_at = now
+        elif self._active and now - self._sent_at > _IDLE_S:
+            self._sent_at = math.inf        # one line for each such time
+            self._log('error', f'nothing was sent for {_IDLE_S:g} s: ' + '; '.join(
+                f'{one.found} ({one.advice})' for one in found
+                if one.advice and one.check in _NEEDED), 'idle')
         return [entry(
             f'{self.get_fully_qualified_name()[1:]}: {DIAGNOSTIC} {one.check}',
             _LEVELS[one.level], f'{one.found}; {one.advice}' if one.advice else one.found,
             {**one.values, ADVICE: one.advice}, self._settings.connection)
-            for one in self.findings()]
+            for one in found]
 
     def findings(self) -> list[CheckResult]:
         """Return all findings; empty while unconfigured."""

@@ -48,6 +48,7 @@ class AxisBridge(SettingsNode[BridgeSettings]):
         self._thread: Optional[CycleThread] = None
         self._sequence = 0
         self._last: Optional[Sample] = None
+        self._invalid: tuple[str, ...] = ()
         super().__init__(node_name, BridgeSettings, **kwargs)
 
     def prepare(self, settings: BridgeSettings) -> None:
@@ -72,7 +73,7 @@ class AxisBridge(SettingsNode[BridgeSettings]):
     def begin(self) -> None:
         """Start the cycles."""
         assert self._settings is not None and self._mapper is not None
-        self._last = None
+        self._last, self._invalid = None, ()
         with self._lock:
             self._mapper.end()
             self._mapper.start(time.monotonic_ns())
@@ -126,10 +127,34 @@ class AxisBridge(SettingsNode[BridgeSettings]):
             self._publish(sample)
             if self._last is None or sample.status is not self._last.status:
                 self._log('info' if sample.status is Status.RECEIVING else 'warn',
-                          f'status {int(sample.status)} ({sample.status.name.lower()})', 'status')
+                          self._status_text(sample.status), ('status', sample.status))
             self._last = sample
         except Exception:
             self._log('error', f'bug: a cycle was lost:\n{traceback.format_exc()}', 'cycle')
+
+    def _status_text(self, status: Status) -> str:
+        """Describe a status for the log."""
+        assert self._settings is not None
+        topics = ', '.join(subscription.topic_name for subscription in self._inputs)
+        return f'status {int(status)}: ' + {
+            Status.NOT_CONNECTED: f'waiting for the first pose on {topics}',
+            Status.RECEIVING: 'receiving poses',
+            Status.UNABLE: (
+                f'no pose for {self._settings.mapper.connect_timeout_s:g} s on {topics}: is the '
+                'main node active, and has each body of the table its name in Motive?'),
+            Status.ENDED: 'ended on request'}[status]
+
+    def _log_invalid(self, sample: Sample, names: Sequence[str]) -> None:
+        """Log which axes are not valid when that changes; the status stands for all of them."""
+        bad = [(name, axis.reason) for name, axis in zip(names, sample.axes) if not axis.valid]
+        invalid = tuple(name for name, _ in bad)
+        if sample.status is Status.RECEIVING and invalid != self._invalid:
+            self._invalid = invalid
+            if bad:
+                self._log('warn', f'not valid: {", ".join(invalid)}; {bad[0][0]}: {bad[0][1]}',
+                          ('axes', bool(bad)))
+            else:
+                self._log('info', 'all axes are valid', ('axes', bool(bad)))
 
     def _send(self, sample: Sample) -> None:
         assert self._mapper is not None and self._settings is not None
@@ -159,6 +184,7 @@ class AxisBridge(SettingsNode[BridgeSettings]):
             values.update(datagrams=self._sender.sent, datagrams_failed=self._sender.failed)
         for body in mapper.table.bodies:
             values[f'rate_hz {body}'] = f'{mapper.rate_hz(body):.1f}'
+        self._log_invalid(sample, mapper.table.names)
         good = sample.status is Status.RECEIVING
         found = [entry(f'{self.get_name()}: stream', 'ok' if good else 'error',
                        sample.status.name.lower().replace('_', ' '), values)]
