@@ -26,6 +26,14 @@ def test_first_poses_are_withheld_until_m_agree(m):
     assert feed.body.resets == 0
 
 
+def test_a_stream_is_passed_on_bit_by_bit():
+    feed = tracked()
+    for _ in range(100):
+        _, quat = feed.pose()
+        assert feed.send() == quat
+    assert feed.withheld == {'acquiring': 2}
+
+
 def test_silence_makes_stale_by_the_bodys_own_rate():
     feed = tracked(BodyConfig(stale_min_s=0.0, stale_frames=10))
     last = feed.body.status(0)

@@ -159,26 +159,6 @@ def test_a_late_server_that_restarts_is_followed(way):
     assert (status.sessions, status.counters['poses']) == (2, len(found))
 
 
-def test_two_recorded_clients_at_once_in_one_process():
-    first, second = sessions.sessions('two_clients')
-    gate = threading.Event()
-    with ReplayServer([first], gate=gate) as one, ReplayServer([second], gate=gate) as other:
-        with client(one.port) as (_, sink), \
-                client(other.port, link=link(connection='tcp')) as (_, other_sink):
-            assert one.held.wait(30.0)
-            assert other.held.wait(30.0)
-            assert not sink.poses
-            assert not other_sink.poses
-            gate.set()
-            one.wait(10.0)
-            other.wait(10.0)
-    for session, got in ((first, sink), (second, other_sink)):
-        found = [(p.sender, p.sender_time_ns // 1000, p.position, p.quat_xyzw)
-                 for p in got.poses]
-        assert found == poses_by_hand(session)
-        assert found
-
-
 @pytest.mark.skipif(not sys.platform.startswith('linux'), reason='kernel stamps are Linux')
 @BOTH
 def test_arrivals_are_the_kernels_however_busy_the_process_is(way):

@@ -79,18 +79,6 @@ def test_a_saw_tooth_of_polling_is_recognised_by_its_cost():
     assert path.rate == pytest.approx(27e-6, abs=0.5e-6)
 
 
-def test_load_is_seen_through_and_a_rise_that_stays_is_followed():
-    clock = 50.0 * np.arange(500)
-    load = 1500.0 * ((np.arange(500) > 200) & (np.arange(500) < 275))
-    error, _ = floor_error(minima(500) + load, clock)
-    assert np.abs(error[20:]).max() < 35.0
-    stays = 1500.0 * (np.arange(500) > 200)
-    error, path = floor_error(minima(500) + stays, clock)
-    assert np.abs(error[20:280]).max() < 35.0
-    assert np.abs(error[310:] - 1500.0).max() < 35.0
-    assert path.uncertainty() < 40e3
-
-
 @pytest.mark.parametrize('ppm', [-400.0, -60.0, 20.0, 60.0, 400.0])
 def test_a_bend_is_followed_within_ten_seconds_where_clocks_are_slewed_only(ppm):
     k = np.arange(300)
@@ -101,19 +89,6 @@ def test_a_bend_is_followed_within_ten_seconds_where_clocks_are_slewed_only(ppm)
     error, path = floor_error(minima(300), clock, slewable=False)
     if ppm > 0.0:
         assert error[200] < -40.0 * ppm
-
-
-def test_uncertainty_contains_the_error_while_load_is_taken_for_a_slew():
-    """The other hypothesis stays in the uncertainty as long as load may last."""
-    k = np.arange(300)
-    swell = 1500.0 * np.clip(1.0 - np.abs((k - 180.0) / 60.0), 0.0, None)
-    path = ClockPath()
-    inside = []
-    for at in k:
-        if at > 20:
-            inside.append(abs(path.line(at * S) / 1e3 - 50.0 * at) < path.uncertainty() / 1e3)
-        path.add(at * S, (50.0 * at + minima(300)[at] + swell[at]) * 1e3)
-    assert np.mean(inside) > 0.98
 
 
 def test_uncertainty_of_a_constant_delay_is_that_of_the_times_resolution():

@@ -5,6 +5,7 @@
 from bisect import bisect_left
 from collections import deque
 import gc
+from itertools import cycle
 import math
 import random
 import sys
@@ -75,13 +76,20 @@ class Judge:
 
 
 @pytest.mark.parametrize('mode', PROMISING)
-@given(moves=frames, latency=st.sampled_from((0.0, 3.5)))
+@given(moves=frames, latency=st.sampled_from((0.0, 3.5)), readings=st.one_of(
+    st.just([(0, 0)]), st.lists(st.tuples(
+        st.integers(-400, 400), st.integers(-20_000, 20_000)), min_size=1, max_size=20)))
 @settings(max_examples=examples(150), deadline=None)
-def test_no_stamp_is_late_or_runs_backwards_and_equal_times_share_one(mode, moves, latency):
-    judge = Judge(StampSource(
-        StampConfig(mode=mode, offset_samples=7, latency_ms=latency)))
-    for sent, arrival in journey(moves):
-        judge.stamp(sent, arrival)
+def test_no_stamp_is_late_or_runs_backwards_and_equal_times_share_one(
+        mode, moves, latency, readings):
+    """On a host's clock that is slewed and read with noise, or read exactly."""
+    exact = readings == [(0, 0)]
+    judge = Judge(StampSource(StampConfig(mode=mode, offset_samples=7, latency_ms=latency)),
+                  0 if exact else READING_NOISE_NS)
+    host = 0 if exact else 1_700_000_000 * S
+    for (sent, arrival), (noise, slew) in zip(journey(moves), cycle(readings)):
+        host += slew
+        judge.stamp(sent, arrival, host + noise)
 
 
 @pytest.mark.parametrize('mode', PROMISING)
@@ -107,18 +115,6 @@ def test_promises_hold_in_a_real_stream_with_everything_going_wrong(mode, seed):
             pairs.append((sent + offset + delay + rnd.randrange(20 * MS), sent))
     for arrival, sent in pairs:
         judge.stamp(sent, arrival)
-
-
-@pytest.mark.parametrize('mode', PROMISING)
-@given(moves=frames, readings=st.lists(
-    st.tuples(st.integers(-400, 400), st.integers(-20_000, 20_000)), min_size=120, max_size=120))
-@settings(max_examples=examples(100), deadline=None)
-def test_promises_hold_on_a_host_clock_that_is_slewed_and_read_with_noise(mode, moves, readings):
-    judge = Judge(StampSource(StampConfig(mode=mode, offset_samples=7)), READING_NOISE_NS)
-    host = 1_700_000_000 * S
-    for (sent, arrival), (noise, slew) in zip(journey(moves), readings, strict=False):
-        host += slew
-        judge.stamp(sent, arrival, host + noise)
 
 
 @example(calls=[(0, 0, 0), (0, -1, 1)], mode='min_offset')
@@ -197,13 +193,13 @@ def test_memory_is_constant(mode):
     rnd = random.Random(3)
     source = StampSource(StampConfig(mode=mode))
     sizes = []
-    for part in range(6):
+    for part in range(3):
         for i in range(part * 40_000, part * 40_000 + 40_000):
             # 60 Hz: long enough for all windows of minutes to be full from the second part on.
             lift = 2 * MS if i % 30_000 > 20_000 else 0
             source.stamp(i * 16_666_667, 5 * S + i * 16_666_000 + rnd.randrange(MS) + lift)
         sizes.append(_footprint(source))
-    # The stamps alone of a quarter of a million frames would take 8 MB.
+    # The stamps alone of all frames would take 4 MB.
     assert max(sizes) < 250_000, sizes
 
 

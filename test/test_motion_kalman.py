@@ -11,7 +11,7 @@ from optitrack_vrpn.motion.gains import Gains
 from optitrack_vrpn.motion.kalman import diagonal, Motion
 from optitrack_vrpn.motion.settings import MotionConfig
 import pytest
-from scipy import linalg, signal, stats
+from scipy import linalg, stats
 from scipy.spatial.transform import Rotation
 
 FIXED = MotionConfig(adaptive=False)
@@ -64,30 +64,6 @@ def test_settled_gains_solve_the_riccati_equation(rate):
     k = (p @ h / (p[0, 0] + 0.0003**2)).ravel()
     assert (gains.k1, gains.k2, gains.k3) == pytest.approx(tuple(k), rel=5e-3)
     assert 0.999 * gains.vv < gains.steady_rate_variance(1 / rate) < 2.5 * gains.vv
-
-
-def test_settled_filter_is_the_linear_system_that_scipy_runs():
-    rate = 240.0
-    motion = Motion(FIXED)
-    draw = np.random.default_rng(3)
-    times = np.arange(2000) / rate
-    samples = np.sin(2 * times)[:, None] * [1.0, -0.5, 0.2] + draw.normal(0, 3e-4, (2000, 3))
-    ours = []
-    states = []
-    for t, p in zip(times, samples.tolist()):
-        motion.update(round(t * 1e9), tuple(p), UPRIGHT)
-        ours.append(motion.velocity)
-        states.append((motion.position, motion.velocity, motion.acceleration))
-    start = 500
-    f, _ = model(1 / rate, 1.0)
-    k = np.array([motion.linear.k1, motion.linear.k2, motion.linear.k3])
-    a = (np.eye(3) - np.outer(k, [1.0, 0.0, 0.0])) @ f
-    for axis in range(3):
-        x0 = np.array([state[axis] for state in states[start]])
-        # dlsim's state at n + 1 takes in input n: feed samples from start + 1 on.
-        system = signal.dlti(a, k[:, None], np.eye(3), np.zeros((3, 1)), dt=1 / rate)
-        _, _, x = signal.dlsim(system, samples[start + 1:, axis], x0=x0)
-        assert np.allclose(np.array(ours)[start:-1, axis], x[:, 1], atol=2e-5)
 
 
 def in_bounds(total, freedom):
