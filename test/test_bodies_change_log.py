@@ -5,15 +5,9 @@
 from hypothesis import given, strategies as st
 from optitrack_vrpn.bodies.change_log import ChangeLog
 from optitrack_vrpn.bodies.states import State, StateChange
-from optitrack_vrpn.clock import StampConfig
-from optitrack_vrpn.pipeline.config import PipelineConfig
-from optitrack_vrpn.pipeline.pipeline import Pipeline
-from optitrack_vrpn.vrpn.messages import PoseReport
+from pipeline_kit import HOST, make_pipeline, MS, pose_report, S
 import pytest
 
-MS = 10**6
-S = 10**9
-HOST = 1_700_000_000 * S
 NAMES = [f'drone {n}' for n in range(20)]
 
 
@@ -25,7 +19,7 @@ class Session:
     """Twenty bodies at 100 Hz, each in its own datagram, 0.2 ms apart."""
 
     def __init__(self, mode='tracking'):
-        self.pipeline = Pipeline(PipelineConfig(stamps=StampConfig(mode=mode)))
+        self.pipeline = make_pipeline(mode)
         self.now = 0
         self.lines = []
         self.out = 0
@@ -36,9 +30,9 @@ class Session:
             for k, name in enumerate(names):
                 arrival = self.now + k * MS // 5
                 t = (self.now - begin) / S
-                self.out += len(self.pipeline.process([PoseReport(
-                    name, 0, sender_start + self.now - begin, (k + 0.01 * t, 1.0, 0.0),
-                    (0.0, 0.0, 0.0, 1.0))], arrival, HOST))
+                self.out += len(self.pipeline.process([pose_report(
+                    name, sender_start + self.now - begin,
+                    (k + 0.01 * t, 1.0, 0.0))], arrival, HOST))
                 # The tick comes at any moment.
                 if arrival % (100 * MS) == 3 * MS // 5:
                     self.tick(arrival)

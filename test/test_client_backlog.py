@@ -9,11 +9,9 @@ import time
 
 from optitrack_vrpn.bodies.disposition import Disposition
 from optitrack_vrpn.client.link import LinkState
-from optitrack_vrpn.clock import StampConfig
 from optitrack_vrpn.clock.hostclock_io import HostClock
-from optitrack_vrpn.pipeline.config import PipelineConfig
-from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.vrpn.messages import PoseReport
+from pipeline_kit import make_pipeline
 import pytest
 from server_kit import FakeServer
 from transport_kit import client, greeted, link, pose, Recorder, wait_until
@@ -71,8 +69,7 @@ class Published:
     """
 
     def __init__(self, mode):
-        self.pipeline = Pipeline(PipelineConfig(
-            stamps=StampConfig(mode=mode), max_age_s=MAX_AGE_S))
+        self.pipeline = make_pipeline(mode, max_age_s=MAX_AGE_S)
         self.out = []
         self.taken = []
         self.stamps = []

@@ -15,14 +15,9 @@ from hypothesis import example, given, settings, strategies as st
 from optitrack_vrpn.clock import StampConfig, StampSource
 from optitrack_vrpn.clock.host import HostOffset
 from optitrack_vrpn.clock.rollback import RollbackCandidate
-from optitrack_vrpn.pipeline.config import PipelineConfig
-from optitrack_vrpn.pipeline.pipeline import Pipeline
-from optitrack_vrpn.vrpn.messages import PoseReport
+from pipeline_kit import HOST, make_pipeline, MS, pose_report, S
 import pytest
 
-MS = 10**6
-S = 10**9
-HOST = 1_700_000_000 * S
 MAX_AGE_S = 0.5
 #: Delay and jitter of the test's network (s), which are in every age.
 NETWORK_S = 0.002
@@ -42,7 +37,7 @@ class Room:
 
     def __init__(self, rate=100, **config):
         self.rate = rate
-        self.pipeline = Pipeline(PipelineConfig(**config))
+        self.pipeline = make_pipeline(**config)
         self.out = []
         self.random = random.Random(1)
 
@@ -55,9 +50,7 @@ class Room:
     def feed(self, frames, sender_shift=0.0, host_shift=0.0, noise=False):
         """Let frames arrive."""
         for true, arrival in frames:
-            report = PoseReport(
-                'A', 0, 5 * S + round((true + sender_shift) * 1e9), moving(true),
-                (0.0, 0.0, 0.0, 1.0))
+            report = pose_report('A', 5 * S + round((true + sender_shift) * 1e9), moving(true))
             host = HOST + round(host_shift * 1e9) + (self.random.randrange(200) if noise else 0)
             for sample in self.pipeline.process([report], S + round(arrival * 1e9), host):
                 self.out.append((arrival, true, (sample.stamp_ns - host - S) / 1e9))
@@ -99,7 +92,7 @@ def swapped(frames, number, by=1):
        pace=st.floats(0.001, 0.6), mode=st.sampled_from(('tracking', 'min_offset')))
 def test_of_a_backlog_only_the_fresh_goes_out_in_whatever_order_it_comes(
         hold, at, by, pace, mode):
-    room = Room(stamps=StampConfig(mode=mode))
+    room = Room(mode=mode)
     frames = held(room.frames(12.0 + 2.0 * hold), 10.0, 10.0 + hold, pace)
     room.feed(swapped(frames, 1000 + at, by))
     assert room.oldest() < MAX_AGE_S + NETWORK_S
@@ -111,7 +104,7 @@ def test_of_a_backlog_only_the_fresh_goes_out_in_whatever_order_it_comes(
 
 @pytest.mark.parametrize('mode', ['tracking', 'min_offset'])
 def test_a_gap_that_the_sender_shows_too_is_one(mode):
-    room = Room(stamps=StampConfig(mode=mode))
+    room = Room(mode=mode)
     room.feed(room.frames(10.0))
     room.feed(room.frames(5.0, begin=55.0))
     assert room.pipeline.stamps.status().restarts == ({'gap': 1} if mode == 'tracking' else {})
@@ -163,7 +156,7 @@ def test_a_new_conversation_has_no_backlog():
 @pytest.mark.parametrize('mode', ['tracking', 'min_offset', 'sender'])
 @pytest.mark.parametrize('step', [0.03, 0.05, 0.1, 0.19, 0.3, 0.5, 0.9, 1.5])
 def test_a_sender_that_is_set_back_costs_a_quarter_of_a_second(step, mode):
-    room = Room(rate=240, stamps=StampConfig(mode=mode))
+    room = Room(rate=240, mode=mode)
     room.feed(room.frames(6.0), noise=True)
     room.feed(room.frames(6.0, begin=6.0), sender_shift=-step, noise=True)
     assert room.pipeline.stamps.status().restarts == {'sender_restarted': 1}
@@ -251,11 +244,11 @@ def unusable_time(kind, number, rnd):
 
 @pytest.mark.parametrize('kind', ['constant', 'falling', 'whole seconds', 'random', 'jittery'])
 def test_mode_arrival_does_without_the_times_of_the_sender(kind):
-    pipeline, rnd = Pipeline(PipelineConfig(stamps=StampConfig(mode='arrival'))), random.Random(5)
+    pipeline, rnd = make_pipeline('arrival'), random.Random(5)
     late = []
     for i in range(2000):
         sent, arrival = unusable_time(kind, i, rnd), S + i * 10 * MS
-        frame = [PoseReport(body, 0, sent, moving(i / 100), (0.0, 0.0, 0.0, 1.0))
+        frame = [pose_report(body, sent, moving(i / 100))
                  for body in ('A', 'B')]
         samples = pipeline.process(frame, arrival, HOST)
         assert len({sample.stamp_ns for sample in samples}) <= 1
@@ -266,18 +259,19 @@ def test_mode_arrival_does_without_the_times_of_the_sender(kind):
     pipeline.reconnected()
     sent = []
     for i in range(2000, 2100):
-        report = PoseReport('A', 0, i * 10 * MS, moving(i / 100), (0.0, 0.0, 0.0, 1.0))
+        report = pose_report('A', i * 10 * MS, moving(i / 100))
         sent.append(len(pipeline.process([report], S + i * 10 * MS, HOST)))
     # The first tenth of a second of a conversation may be a backlog.
     assert sent[15:] == [1] * 85
 
 
 def test_mode_arrival_publishes_the_newest_of_what_comes_as_one():
-    pipeline = Pipeline(PipelineConfig(stamps=StampConfig(mode='arrival')))
+    pipeline = make_pipeline('arrival')
     out = []
     for batch in range(50):
-        frame = [PoseReport(body, 0, (5 * batch + i) * 10 * MS, moving((5 * batch + i) / 100),
-                            (0.0, 0.0, 0.0, 1.0)) for i in range(5) for body in ('A', 'B')]
+        frame = [pose_report(
+            body, (5 * batch + i) * 10 * MS,
+            moving((5 * batch + i) / 100)) for i in range(5) for body in ('A', 'B')]
         out.append(pipeline.process(frame, S + batch * 50 * MS, HOST))
     assert [len(samples) for samples in out] == [0, 0] + [2] * 48
     for batch, samples in enumerate(out[2:], start=2):

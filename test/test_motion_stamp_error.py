@@ -10,9 +10,7 @@ from optitrack_vrpn.motion.estimator import EstimateConfig, MotionEstimate
 from optitrack_vrpn.motion.stamp_error import with_stamp_error
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.pipeline import Pipeline
-from optitrack_vrpn.vrpn.messages import PoseReport
-
-S = 10**9
+from pipeline_kit import pose_report, S
 
 
 def test_covariance_grows_by_what_wrong_stamps_do_to_a_moving_body():
@@ -38,8 +36,8 @@ def motion_of(in_covariance):
     found = []
     for i in range(1500):
         t = i / 100.0
-        report = PoseReport('A', 0, 9 * S + i * S // 100, (
-            2.0 * math.cos(t), 1.0, 2.0 * math.sin(t)), (0.0, 0.0, 0.0, 1.0))
+        report = pose_report(
+            'A', 9 * S + i * S // 100, (2.0 * math.cos(t), 1.0, 2.0 * math.sin(t)))
         for sample in pipeline.process([report], 50 * S + i * S // 100 + int(
                 rng.uniform(0, 5e6)), 0):
             found.append(sample.motion)

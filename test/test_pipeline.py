@@ -18,22 +18,19 @@ from optitrack_vrpn.node.report import body_entry, Level
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.vrpn.connection import Connection
-from optitrack_vrpn.vrpn.messages import PoseReport, TextReport
+from optitrack_vrpn.vrpn.messages import TextReport
+from pipeline_kit import HOST, make_pipeline, MS, pose_report, S
 import pytest
 import sessions
 
-MS = 10**6
-S = 10**9
-#: Host clock less arrival clock: the host has an epoch, the arrival clock began a moment ago.
-HOST = 1_700_000_000 * S
 FIRST = BodyConfig(acquire_frames=1)
 TOPIC = re.compile(r'[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*')
 
 
 def pose(body, number, x=0.0, sensor=0, rate=100, start_ns=5 * S):
     """Make the pose of a body that moves a little with every frame."""
-    return PoseReport(body, sensor, start_ns + number * S // rate,
-                      (x + 0.001 * number, 1.0, 0.0), (0.0, 0.0, 0.0, 1.0))
+    return pose_report(
+        body, start_ns + number * S // rate, (x + 0.001 * number, 1.0, 0.0), sensor=sensor)
 
 
 def feed(pipeline, frames, rate=100, begin=0):
@@ -66,7 +63,7 @@ def recorded(name):
 @pytest.mark.parametrize('name', ['motive_like_5x240', 'udp_lob', 'tcp_only'])
 @pytest.mark.parametrize('mode', ['tracking', 'min_offset', 'arrival', 'sender'])
 def test_every_recorded_pose_comes_out_in_order_on_its_clock(name, mode):
-    pipeline = Pipeline(PipelineConfig(stamps=StampConfig(mode=mode), body=FIRST))
+    pipeline = make_pipeline(mode, body=FIRST)
     rows = iter(sessions.sent(name, 'pose'))
     last = {}
     count = 0
@@ -91,7 +88,7 @@ def names_of(pipeline):
 
 
 def test_the_recorded_body_out_of_view_is_stale_then_believed_again_after_three_frames():
-    pipeline = Pipeline(PipelineConfig())
+    pipeline = make_pipeline()
     changes, out = [], []
     for arrival_ns, events in recorded('motive_like_5x240'):
         out += pipeline.process(events, arrival_ns, 0)
@@ -121,7 +118,7 @@ def test_the_latency_that_is_configured_makes_no_pose_too_old():
 
 
 def test_a_body_of_which_all_is_too_old_says_so():
-    pipeline = Pipeline(PipelineConfig(max_age_s=0.5))
+    pipeline = make_pipeline(max_age_s=0.5)
 
     def wait(begin, count, waited_ns):
         for i in range(begin, begin + count):
@@ -148,7 +145,7 @@ def test_a_body_of_which_all_is_too_old_says_so():
 
 def test_a_pose_that_comes_too_late_is_no_news_and_no_witness():
     """A backlog after an outage: stamped by the clock learnt before, judged by its age."""
-    pipeline = Pipeline(PipelineConfig(max_age_s=0.5))
+    pipeline = make_pipeline(max_age_s=0.5)
     assert len(stream(pipeline, ['wand'], 300)) == 298
     # Two seconds of frames in one burst, at frame 500; of them those of the last 0.5 s are fresh.
     burst = [pose('wand', 300 + i) for i in range(200)]
@@ -160,15 +157,15 @@ def test_a_pose_that_comes_too_late_is_no_news_and_no_witness():
 
 
 def test_stamps_that_ros_cannot_hold_are_withheld_and_cost_no_other():
-    pipeline = Pipeline(PipelineConfig(stamps=StampConfig(mode='sender'), body=FIRST))
-    late = PoseReport('far', 0, (1 << 31) * S, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0))
+    pipeline = make_pipeline('sender', body=FIRST)
+    late = pose_report('far', (1 << 31) * S, (1.0, 2.0, 3.0))
     samples = pipeline.process([pose('a', 0), late, pose('b', 1)], S, HOST)
     assert 'far' not in names(samples) and 'a' in names(samples)
     assert all(sample.stamp_ns < (1 << 31) * S for sample in samples)
 
 
 def test_a_restarted_sender_teaches_a_new_clock_and_its_stamps_go_on():
-    pipeline = Pipeline(PipelineConfig())
+    pipeline = make_pipeline()
     before = stream(pipeline, ['wand'], 300)
     again = [[pose('wand', i, start_ns=S)] for i in range(100)]
     after = [s for samples in feed(pipeline, again, begin=400) for s in samples]
@@ -180,8 +177,7 @@ def test_a_restarted_sender_teaches_a_new_clock_and_its_stamps_go_on():
 
 @pytest.mark.parametrize('untracked', [False, True])
 def test_untracked_poses_go_out_only_where_that_is_asked_for_and_never_nonsense(untracked):
-    pipeline = Pipeline(PipelineConfig(
-        overrides={'ghost*': {'publish_untracked': untracked}}))
+    pipeline = make_pipeline(overrides={'ghost*': {'publish_untracked': untracked}})
     stream(pipeline, ['ghost 1', 'wand'], 50)
     frames = [[pose('ghost 1', 50 + i)._replace(position=(9.0, 9.0, 9.0)),
                pose('wand', 50 + i)._replace(position=(9.0, 9.0, 9.0))] for i in range(10)]
@@ -198,8 +194,8 @@ def test_untracked_poses_go_out_only_where_that_is_asked_for_and_never_nonsense(
 # -- which bodies ---------------------------------------------------------------------------------
 
 def test_bodies_are_allowed_and_denied_by_name_or_pattern():
-    pipeline = Pipeline(PipelineConfig(
-        body=FIRST, selection=Selection(allow=('drone*', 'wand [1]'), deny=('drone 9',))))
+    pipeline = make_pipeline(
+        body=FIRST, selection=Selection(allow=('drone*', 'wand [1]'), deny=('drone 9',)))
     out = stream(pipeline, ['drone 1', 'drone 9', 'wand [1]', 'wand', 'VRPN Control'], 3)
     assert set(names(out)) == {'drone 1', 'wand [1]'}
     ignored = [n.text for n in pipeline.take_events() if 'ignored' in n.text]
@@ -215,7 +211,7 @@ def test_bodies_are_allowed_and_denied_by_name_or_pattern():
 
 
 def test_a_body_keeps_what_is_known_of_it_when_thresholds_change():
-    pipeline = Pipeline(PipelineConfig())
+    pipeline = make_pipeline()
     stream(pipeline, ['wand'], 50)
     pipeline.reconfigure(PipelineConfig(
         body=BodyConfig(max_speed=5.0), overrides={'wand': {'max_speed': 1.0}}))
@@ -227,7 +223,7 @@ def test_a_body_keeps_what_is_known_of_it_when_thresholds_change():
 
 
 def test_a_wrong_override_changes_nothing():
-    pipeline = Pipeline(PipelineConfig())
+    pipeline = make_pipeline()
     stream(pipeline, ['wand'], 5)
     with pytest.raises(ValueError, match='wand'):
         pipeline.reconfigure(PipelineConfig(
@@ -240,7 +236,7 @@ def test_a_wrong_override_changes_nothing():
 @pytest.mark.parametrize('behind_ms', [0, 300])
 def test_a_process_that_is_behind_takes_nobody_for_silent(behind_ms):
     """What was sent meanwhile waits in the kernel; who has gone silent is noticed after it."""
-    pipeline = Pipeline(PipelineConfig())
+    pipeline = make_pipeline()
     bodies = ['wand', 'drone']
     for number in range(100):
         at = number * 10 * MS
@@ -256,7 +252,7 @@ def test_a_process_that_is_behind_takes_nobody_for_silent(behind_ms):
 
 
 def test_more_bodies_than_allowed_are_ignored_and_told_of_once():
-    pipeline = Pipeline(PipelineConfig(body=FIRST, max_bodies=3))
+    pipeline = make_pipeline(body=FIRST, max_bodies=3)
     many = [f'body {i}' for i in range(1000)]
     out = stream(pipeline, many, 2)
     assert set(names(out)) == {'body 0', 'body 1', 'body 2'}
@@ -266,7 +262,7 @@ def test_more_bodies_than_allowed_are_ignored_and_told_of_once():
 
 @pytest.mark.parametrize('selection', [Selection(allow=('wand*',)), Selection(deny=('[!w]*',))])
 def test_bodies_that_are_ignored_take_no_room_from_those_that_are_wanted(selection):
-    pipeline = Pipeline(PipelineConfig(body=FIRST, max_bodies=2, selection=selection))
+    pipeline = make_pipeline(body=FIRST, max_bodies=2, selection=selection)
     ignored = ['a', 'b', 'c']
     assert set(names(stream(pipeline, [*ignored, 'wand', 'wand 2', 'wand 3'], 2))) == {
         'wand', 'wand 2'}
@@ -315,8 +311,8 @@ def test_what_the_settings_name_is_looked_for_once_when_bodies_have_had_time_to_
 
 
 def test_a_pattern_names_a_body_unless_its_own_name_does():
-    pipeline = Pipeline(PipelineConfig(titles={
-        'wand': ('stick', None), 'w*': ('other', 'otherframe'), 'drone?1': ('d1', None)}))
+    pipeline = make_pipeline(
+        titles={'wand': ('stick', None), 'w*': ('other', 'otherframe'), 'drone?1': ('d1', None)})
     stream(pipeline, ['drone.1', 'wand', 'drone 1', 'bird'], 3)
     assert [(names.ros, names.frames['body']) for names in names_of_all(pipeline)] == [
         ('d1', 'd1'), ('stick', 'otherframe'), ('d1_2', 'd1_2'), ('bird', 'bird')]
@@ -328,15 +324,14 @@ def names_of_all(pipeline):
 
 
 def test_where_not_all_names_are_known_nobody_says_that_one_is_missing():
-    pipeline = Pipeline(PipelineConfig(max_bodies=1, overrides={'A': {'max_speed': 3.0}}))
+    pipeline = make_pipeline(max_bodies=1, overrides={'A': {'max_speed': 3.0}})
     stream(pipeline, ['a', 'b'], 3)
     assert pipeline.roster.to_match(0) is None
     assert pipeline.roster.to_match(60 * S) is None
 
 
 def test_names_that_are_ignored_are_bounded_in_memory_and_in_the_log():
-    pipeline = Pipeline(PipelineConfig(
-        body=FIRST, max_bodies=2, selection=Selection(allow=('wand',))))
+    pipeline = make_pipeline(body=FIRST, max_bodies=2, selection=Selection(allow=('wand',)))
     stream(pipeline, ['wand'], 1)
     pipeline.take_events()
     texts = []
@@ -350,7 +345,7 @@ def test_names_that_are_ignored_are_bounded_in_memory_and_in_the_log():
 
 
 def test_sensors_of_one_sender_are_bodies_of_their_own():
-    pipeline = Pipeline(PipelineConfig(body=FIRST))
+    pipeline = make_pipeline(body=FIRST)
     frame = [pose('wand', 0), pose('wand', 0, sensor=1), pose('wand/sensor1', 0),
              pose('wand', 0, sensor=-1)]
     out = pipeline.process(frame, S, HOST)
@@ -383,7 +378,7 @@ def test_whatever_bodies_are_called_no_name_is_shared_or_invalid_and_logs_stay_c
 
 
 def test_hostile_texts_are_one_bounded_clean_line_each_and_bounded_in_number():
-    pipeline = Pipeline(PipelineConfig())
+    pipeline = make_pipeline()
     text = '\x1b[2Jgone\r\nFATAL: \u202e' + 'x' * 5000
     events = [TextReport('wand\n', 0, severity % 4, 0, text) for severity in range(20_000)]
     pipeline.process(events, S, HOST)
@@ -397,7 +392,7 @@ def test_hostile_texts_are_one_bounded_clean_line_each_and_bounded_in_number():
 
 
 def test_a_server_that_sends_ever_new_texts_does_not_fill_the_disk():
-    pipeline = Pipeline(PipelineConfig())
+    pipeline = make_pipeline()
     events = []
     for tick in range(600):
         pipeline.process([TextReport('wand', 0, 1, 0, f'text {tick} {i}') for i in range(50)],
@@ -415,8 +410,8 @@ def test_a_server_that_sends_ever_new_texts_does_not_fill_the_disk():
 @given(numbers=st.lists(st.floats(), min_size=7, max_size=7), time_ns=st.integers(0, 1 << 63),
        sensor=st.integers(-2**31, 2**31 - 1))
 def test_whatever_numbers_a_pose_has_what_comes_out_is_a_pose(numbers, time_ns, sensor):
-    pipeline = Pipeline(PipelineConfig(body=FIRST))
-    report = PoseReport('wand', sensor, time_ns, tuple(numbers[:3]), tuple(numbers[3:]))
+    pipeline = make_pipeline(body=FIRST)
+    report = pose_report('wand', time_ns, tuple(numbers[:3]), tuple(numbers[3:]), sensor=sensor)
     for sample in pipeline.process([report], S, HOST):
         assert all(map(math.isfinite, sample.position))
         assert np.linalg.norm(sample.quat_xyzw) == pytest.approx(1.0, abs=1e-9)

@@ -7,16 +7,10 @@ import random
 
 from conftest import examples
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.clock import StampConfig
 from optitrack_vrpn.motion.estimator import EstimateConfig
-from optitrack_vrpn.pipeline.config import PipelineConfig
-from optitrack_vrpn.pipeline.pipeline import Pipeline
-from optitrack_vrpn.vrpn.messages import PoseReport
+from pipeline_kit import HOST, make_pipeline, MS, pose_report, S
 import pytest
 
-MS = 10**6
-S = 10**9
-HOST = 1_700_000_000 * S
 TICK = 15_625_000
 
 
@@ -24,8 +18,9 @@ def report(name, k, rate, tick=TICK, start=1000 * S, radius=0.5):
     """Give frame k as a sender with a coarse clock sends it, of a body that moves in a circle."""
     t = k / rate
     sent = start + k * S // rate
-    return PoseReport(name, 0, sent - sent % tick if tick else sent,
-                      (radius * math.cos(t), 1.0, radius * math.sin(t)), (0.0, 0.0, 0.0, 1.0))
+    return pose_report(
+        name, sent - sent % tick if tick else sent,
+        (radius * math.cos(t), 1.0, radius * math.sin(t)))
 
 
 class Session:
@@ -34,7 +29,7 @@ class Session:
     def __init__(self, rate=240, tick=TICK, jitter_ms=0.3, seed=1, bodies=('wand',), apart=0,
                  start=1000 * S, radius=0.5, hidden=(), **config):
         self.start, self.radius, self.hidden = start, radius, hidden
-        self.pipeline = Pipeline(PipelineConfig(**config))
+        self.pipeline = make_pipeline(**config)
         self.rate, self.tick, self.jitter = rate, tick, jitter_ms * MS
         self.bodies, self.apart = bodies, apart
         self.random = random.Random(seed)
@@ -78,8 +73,7 @@ def check(session, frames):
 @pytest.mark.parametrize('mode', ['tracking', 'min_offset', 'sender'])
 @pytest.mark.parametrize('rate', [100, 240])
 def test_all_frames_of_a_tick_are_published(mode, rate):
-    host = PipelineConfig(stamps=StampConfig(mode=mode))
-    session = Session(rate, stamps=host.stamps).run(2400)
+    session = Session(rate, mode=mode).run(2400)
     out = session.of('wand')
     assert len(out) == 2400 - 2
     stamps = [sample.stamp_ns for _, _, sample in out]
@@ -124,8 +118,7 @@ def test_no_warning_where_each_frame_has_a_time_of_its_own(tick):
        mode=st.sampled_from(['tracking', 'min_offset']))
 def test_whatever_the_tick_poses_are_in_order_and_no_stamp_is_later_than_its_arrival(
         rate, tick_ms, jitter_ms, seed, mode):
-    session = Session(rate, round(tick_ms * MS), jitter_ms, seed,
-                      stamps=StampConfig(mode=mode)).run(600)
+    session = Session(rate, round(tick_ms * MS), jitter_ms, seed, mode=mode).run(600)
     check(session, 600)
 
 
@@ -145,7 +138,7 @@ def test_bodies_of_one_frame_share_their_stamp(hidden):
 
 
 def test_poses_that_arrive_at_once_are_published_in_order():
-    pipeline = Pipeline(PipelineConfig())
+    pipeline = make_pipeline()
     for k in range(100):
         pipeline.process([report('wand', k, 100, 0)], k * S // 100, HOST)
     same_time = [report('wand', k, 1000, 0)._replace(sender_time_ns=1001 * S)
@@ -180,7 +173,7 @@ def test_poses_of_a_clock_that_has_stopped_are_not_published():
 
 def test_the_tick_of_a_restarted_sender_is_measured_again():
     """With the old tick, stamps within the longer new one would be up to 23 ms too early."""
-    session = Session(100, 20 * MS, stamps=StampConfig(mode='min_offset')).run(480)
+    session = Session(100, 20 * MS, mode='min_offset').run(480)
     before = len(session.out)
     for k in range(480, 1440):
         session.out += [(k, k * S // 100 + MS, s) for s in session.pipeline.process(
@@ -197,8 +190,8 @@ def test_the_tick_of_a_restarted_sender_is_measured_again():
 @pytest.mark.parametrize('mode', ['tracking', 'min_offset'])
 def test_velocities_survive_frames_that_arrive_in_bursts(mode, burst):
     """Stamps 1 ns apart once ended the filter's arithmetic, and the frame was lost."""
-    pipeline = Pipeline(PipelineConfig(stamps=StampConfig(mode=mode), estimate=EstimateConfig(
-        estimate_motion=True, learn_noise=False)))
+    pipeline = make_pipeline(
+        mode, estimate=EstimateConfig(estimate_motion=True, learn_noise=False))
     published, speeds = 0, []
     for k in range(2400):
         for sample in pipeline.process([report('wand', k, 240, radius=2.0)],

@@ -16,13 +16,10 @@ from optitrack_vrpn.node.hot_path import publish_samples
 from optitrack_vrpn.node.report import body_entry
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.pipeline import Pipeline
-from optitrack_vrpn.vrpn.messages import PoseReport
 from output_kit import poses_alone
+from pipeline_kit import HOST, MS, pose_report, S
 import pytest
 
-MS = 10**6
-S = 10**9
-HOST = 1_700_000_000 * S
 #: What a server may do to a pose.
 SPOIL = {
     'good': lambda r: r,
@@ -84,8 +81,7 @@ class Node:
 
 
 def report(name, frame):
-    return PoseReport(name, 0, 1000 * S + frame * 10 * MS,
-                      (0.01 * frame, 1.0, 0.001 * frame), (0.0, 0.0, 0.0, 1.0))
+    return pose_report(name, 1000 * S + frame * 10 * MS, (0.01 * frame, 1.0, 0.001 * frame))
 
 
 steps = st.lists(st.tuples(

@@ -10,18 +10,12 @@ with the closed form that they were made of.
 import math
 import random
 
-from optitrack_vrpn.clock import StampConfig
 from optitrack_vrpn.motion.estimator import EstimateConfig
 from optitrack_vrpn.motion.frames import AxesConfig, frame_maps
 from optitrack_vrpn.motion.quaternion import angle_between, from_rotation_vector, multiply
-from optitrack_vrpn.pipeline.config import PipelineConfig
-from optitrack_vrpn.pipeline.pipeline import Pipeline
-from optitrack_vrpn.vrpn.messages import PoseReport
+from pipeline_kit import HOST, make_pipeline, MS, pose_report, S
 import pytest
 
-S = 10**9
-MS = 10**6
-HOST = 1_700_000_000 * S
 MAPS = frame_maps(AxesConfig())
 
 
@@ -59,9 +53,8 @@ class Scene:
 
     def __init__(self, truth, rate, motion=False, mode='tracking'):
         self.truth, self.rate = truth, rate
-        self.pipeline = Pipeline(PipelineConfig(
-            stamps=StampConfig(mode=mode),
-            estimate=EstimateConfig(estimate_motion=motion, learn_noise=motion)))
+        self.pipeline = make_pipeline(
+            mode, estimate=EstimateConfig(estimate_motion=motion, learn_noise=motion))
         self.out = []
         self._motion = motion
         self._random = random.Random(1)
@@ -86,8 +79,8 @@ class Scene:
             for name in poses:
                 for pose in spoil(k, t, name, poses) if spoil else [poses[name]]:
                     position, quat, *late = pose
-                    events.append(PoseReport(
-                        name, 0, 1000 * S + round(t * S) + sum(late), position, quat))
+                    events.append(pose_report(
+                        name, 1000 * S + round(t * S) + sum(late), position, quat))
             arrival = S + round(t * S) + MS
             for channel in self.pipeline.bodies:
                 channel.wants_motion = self._motion

@@ -10,18 +10,12 @@ them, faster than they were made. The true time of a frame is known.
 from conftest import examples, lacking
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.bodies.config import BodyConfig
-from optitrack_vrpn.clock import StampConfig
 from optitrack_vrpn.node.report import clock_entry, Level
-from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.freshness import (
     FreshnessGate, GIVE_UP_NS, RECURRENCES, SPACING_NS, TOLERANCE_NS)
-from optitrack_vrpn.pipeline.pipeline import Pipeline
-from optitrack_vrpn.vrpn.messages import PoseReport
+from pipeline_kit import HOST, make_pipeline, MS, pose_report, S
 import pytest
 
-MS = 10**6
-S = 10**9
-HOST = 1_700_000_000 * S
 #: Sender time of the present on the arrival clock 0.
 BASE = 77 * S
 #: What a published stamp may differ from the true time: the gate's tolerance on either side, and
@@ -55,13 +49,12 @@ def arrivals(rate, backlog, pauses, drained_at, live, jitter):
 
 def published(frames, mode='tracking', connect=True):
     """Run frames through a pipeline; gives (true time, stamp) of what it publishes."""
-    pipeline = Pipeline(PipelineConfig(
-        body=BodyConfig(acquire_frames=1), stamps=StampConfig(mode=mode), max_age_s=0.0))
+    pipeline = make_pipeline(mode, body=BodyConfig(acquire_frames=1), max_age_s=0.0)
     if connect:
         pipeline.reconnected()
     out = []
     for number, (sender, arrival) in enumerate(frames):
-        report = PoseReport('wand', 0, sender, (1e-4 * number, 1.0, 0.0), (0.0, 0.0, 0.0, 1.0))
+        report = pose_report('wand', sender, (1e-4 * number, 1.0, 0.0))
         out += [(sender - BASE + HOST, sample.stamp_ns)
                 for sample in pipeline.process([report], arrival, HOST)]
     return out, pipeline
@@ -135,14 +128,13 @@ def test_sender_times_that_stand_still_are_admitted_after_a_second():
 @pytest.mark.parametrize('speed', [1.2, 2.0, 1000.0])
 def test_a_recording_played_faster_than_real_time_is_reported_with_a_remedy(speed, mode):
     """It looks like an endless backlog; nothing was published, without any reason."""
-    pipeline = Pipeline(PipelineConfig(stamps=StampConfig(mode=mode)))
+    pipeline = make_pipeline(mode)
     for connection in range(2):
         pipeline.reconnected()
         events, when = [], []
         for i in range(1000):
             now = (20 * connection + 1) * S + i * 10 * MS
-            report = PoseReport('wand', 0, round(BASE + i * speed * 10 * MS),
-                                (0.001 * i, 1.0, 0.0), (0.0, 0.0, 0.0, 1.0))
+            report = pose_report('wand', round(BASE + i * speed * 10 * MS), (0.001 * i, 1.0, 0.0))
             assert not pipeline.process([report], now, HOST)
             pipeline.tick(now)
             new = [event for event in pipeline.take_events() if event.key == 'withheld']

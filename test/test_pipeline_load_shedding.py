@@ -22,12 +22,9 @@ from optitrack_vrpn.pipeline.load_shedding import (
     CALM_NS, FRESH_NS, MOST_IN_A_ROW, PATIENCE_NS, STANDING_NS)
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.stats import Percentiles
-from optitrack_vrpn.vrpn.messages import PoseReport
+from pipeline_kit import HOST, MS, pose_report, S
 import pytest
 
-MS = 10**6
-S = 10**9
-HOST = 1_700_000_000 * S
 RATE = 200
 BODIES = 20
 IN_A_DATAGRAM = 8
@@ -38,8 +35,8 @@ CONFIG = PipelineConfig(body=BodyConfig(acquire_frames=1), stamps=StampConfig(mo
 def frame_of(number, bodies=BODIES):
     """Make the datagrams of a frame: bodies that move a little."""
     reports = [
-        PoseReport(f'body {i}', 0, 5 * S + number * S // RATE,
-                   (i + 1e-4 * number, 1.0, 1e-6 * number), (0.0, 0.0, 0.0, 1.0))
+        pose_report(
+            f'body {i}', 5 * S + number * S // RATE, (i + 1e-4 * number, 1.0, 1e-6 * number))
         for i in range(bodies)]
     return [reports[i:i + IN_A_DATAGRAM] for i in range(0, bodies, IN_A_DATAGRAM)]
 
@@ -231,9 +228,8 @@ def test_bodies_with_times_and_rates_of_their_own_share_evenly_too():
                 continue
             arrival = number * S // RATE + i * 100_000
             now = max(now, arrival)
-            samples = pipeline.process([PoseReport(
-                f'body {i}', 0, 5 * S + arrival, (i + 1e-4 * number, 1.0, 0.0),
-                (0.0, 0.0, 0.0, 1.0))], arrival, HOST, now)
+            samples = pipeline.process([pose_report(
+                f'body {i}', 5 * S + arrival, (i + 1e-4 * number, 1.0, 0.0))], arrival, HOST, now)
             now += MS if samples else LITTLE_NS
             if number > 4 * RATE:
                 out[i] += len(samples)

@@ -19,7 +19,8 @@ from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
 from optitrack_vrpn.sim.world import World
-from optitrack_vrpn.vrpn.messages import AccelerationReport, PoseReport, VelocityReport
+from optitrack_vrpn.vrpn.messages import AccelerationReport, VelocityReport
+from pipeline_kit import make_pipeline, pose_report
 import pytest
 from scipy.spatial.transform import Rotation
 
@@ -97,10 +98,10 @@ def test_server_velocities_come_out_in_enu():
 
 def spinning(offset=(0.0, 0.0, 0.0), **estimate):
     """Make a pipeline, and the reports of a body that spins in its place at 2 rad/s, by frame."""
-    pipeline = Pipeline(PipelineConfig(
-        stamps=StampConfig(mode='sender'), server_motion=True, body=BodyConfig(acquire_frames=1),
+    pipeline = make_pipeline(
+        'sender', server_motion=True, body=BodyConfig(acquire_frames=1),
         estimate=EstimateConfig(learn_noise=False, **estimate),
-        estimates={'wand': {'offset': body_from_base(offset)}}))
+        estimates={'wand': {'offset': body_from_base(offset)}})
     over = 0.01
     turn = (0.0, math.sin(over), 0.0, math.cos(over))
 
@@ -108,7 +109,7 @@ def spinning(offset=(0.0, 0.0, 0.0), **estimate):
         sent_ns, angle = 10**10 + round(number * 1e9 / RATE), 2.0 * number / RATE
         attitude = (0.0, math.sin(angle / 2), 0.0, math.cos(angle / 2))
         return sent_ns, [
-            PoseReport('wand', 0, sent_ns, (1.0 + 1e-7 * number, 1.0, 0.0), attitude),
+            pose_report('wand', sent_ns, (1.0 + 1e-7 * number, 1.0, 0.0), attitude),
             VelocityReport('wand', 0, sent_ns, (0.0, 0.0, 0.0), quat, dt),
             AccelerationReport('wand', 0, sent_ns, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0), dt)]
     return pipeline, frame
@@ -235,9 +236,9 @@ def test_low_pass_smooths_and_stamps_never_run_backwards(compensate):
 @pytest.mark.parametrize('compensate', [False, True])
 def test_a_low_pass_changes_neither_the_motion_nor_its_stamp(compensate):
     """Half a metre to and fro at 0.5 Hz: the low-pass of 5 Hz would be 0.1 s late."""
-    pipeline = Pipeline(PipelineConfig(
-        stamps=StampConfig(mode='sender'), estimate=EstimateConfig(
-            estimate_motion=True, lowpass=LowpassConfig(5.0, 5, compensate))))
+    pipeline = make_pipeline(
+        'sender',
+        estimate=EstimateConfig(estimate_motion=True, lowpass=LowpassConfig(5.0, 5, compensate)))
     draw = np.random.default_rng(1)
     speed = math.pi
     for number in range(8 * RATE):
@@ -247,7 +248,7 @@ def test_a_low_pass_changes_neither_the_motion_nor_its_stamp(compensate):
             channel.wants_motion = True
         place = (0.5 * math.sin(speed * t), 1.0, draw.normal(0, 1e-5))
         for sample in pipeline.process(
-                [PoseReport('wand', 0, sent_ns, place, (0.0, 0.0, 0.0, 1.0))], sent_ns, 0):
+                [pose_report('wand', sent_ns, place)], sent_ns, 0):
             if t < 4:
                 continue
             motion = sample.motion
@@ -308,14 +309,14 @@ def circle(pipeline, seconds, step_ns, step_s):
         host_ns = 1_700_000_000 * 10**9 + draw.integers(200).item() + step_ns * (t >= step_s)
         place = (2 * math.sin(t), 1.0 + draw.normal(0, 1e-4), 2 * math.cos(t))
         for sample in pipeline.process(
-                [PoseReport('wand', 0, 10**9 + round(t * 1e9), place, (0.0, 0.0, 0.0, 1.0))],
+                [pose_report('wand', 10**9 + round(t * 1e9), place)],
                 round(t * 1e9) + draw.integers(300_000, 500_000).item(), host_ns):
             yield t, sample
 
 
 @pytest.mark.parametrize('step_ms', [20, 200, -20, -200])
 def test_no_velocity_comes_of_a_step_of_the_hosts_clock(step_ms):
-    pipeline = Pipeline(PipelineConfig(estimate=EstimateConfig(estimate_motion=True)))
+    pipeline = make_pipeline(estimate=EstimateConfig(estimate_motion=True))
     errors = [
         (t, math.dist(sample.motion.velocity, (-2 * math.sin(t), 2 * math.cos(t), 0.0)))
         for t, sample in circle(pipeline, 8.0, step_ms * 10**6, 5.0)
@@ -326,24 +327,24 @@ def test_no_velocity_comes_of_a_step_of_the_hosts_clock(step_ms):
 
 
 def test_a_low_pass_starts_anew_where_the_stamps_step():
-    pipeline = Pipeline(PipelineConfig(estimate=EstimateConfig(lowpass=LowpassConfig(5.0))))
+    pipeline = make_pipeline(estimate=EstimateConfig(lowpass=LowpassConfig(5.0)))
     list(circle(pipeline, 2.0, 20_000_000, 1.0))
     assert pipeline.bodies[0].estimator.lowpass.starts == 2
 
 
 def test_stamps_rise_and_signs_go_on_through_untracked_poses():
     """The body turns round while it is not believed, and a low-pass takes its delay off."""
-    pipeline = Pipeline(PipelineConfig(
-        stamps=StampConfig(mode='sender'), body=BodyConfig(publish_untracked=True),
-        estimate=EstimateConfig(lowpass=LowpassConfig(5.0, 5, True))))
+    pipeline = make_pipeline(
+        'sender', body=BodyConfig(publish_untracked=True),
+        estimate=EstimateConfig(lowpass=LowpassConfig(5.0, 5, True)))
     draw = np.random.default_rng(1)
     samples, states = [], set()
     for number in range(6 * RATE):
         sent_ns, t = 10**10 + round(number * 1e9 / RATE), number / RATE
         away = 3.0 if 2.0 <= t < 2.6 or 4.0 <= t < 4.1 else 0.0
         attitude = Rotation.from_euler('y', 8.0 * t).as_quat() * draw.choice((-1, 1))
-        samples += pipeline.process([PoseReport(
-            'wand', 0, sent_ns, (math.sin(t) + away, 1.0, 0.0), tuple(attitude.tolist()))],
+        samples += pipeline.process([pose_report(
+            'wand', sent_ns, (math.sin(t) + away, 1.0, 0.0), tuple(attitude.tolist()))],
             sent_ns, 0)
         states.add(pipeline.bodies[0].gate.state.value)
     assert states == {'NEW', 'TRACKED', 'JUMPED'}

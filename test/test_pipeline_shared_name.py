@@ -5,15 +5,9 @@
 import math
 
 from optitrack_vrpn.bodies.states import State
-from optitrack_vrpn.clock import StampConfig
-from optitrack_vrpn.pipeline.config import PipelineConfig
-from optitrack_vrpn.pipeline.pipeline import Pipeline
-from optitrack_vrpn.vrpn.messages import PoseReport
+from pipeline_kit import HOST, make_pipeline, MS, pose_report, S
 import pytest
 
-MS = 10**6
-S = 10**9
-HOST = 1_700_000_000 * S
 RATE = 240
 COARSE = 15_625_000
 NAN = math.nan
@@ -23,7 +17,7 @@ class Motive:
     """Sends bodies at 240 Hz: 'other', and 'wand' once or, from one place to another, twice."""
 
     def __init__(self, mode='tracking', tick=1, start=1000 * S, second=((1.0, 0.0, 0.0), 0.0)):
-        self.pipeline = Pipeline(PipelineConfig(stamps=StampConfig(mode=mode)))
+        self.pipeline = make_pipeline(mode)
         self.tick, self.start, self.second = tick, start, second
         self.frame = 0
         self.events = []
@@ -32,8 +26,9 @@ class Motive:
         t = self.frame / RATE
         sent = self.start + self.frame * S // RATE
         position = (0.5 * math.cos(t) + offset[0], 1.0 + offset[1], 0.5 * math.sin(t) + offset[2])
-        return PoseReport(name, 0, sent - sent % self.tick, position,
-                          (0.0, math.sin(turn / 2), 0.0, math.cos(turn / 2)))
+        return pose_report(
+            name, sent - sent % self.tick, position,
+            (0.0, math.sin(turn / 2), 0.0, math.cos(turn / 2)))
 
     def send(self, frames, twice):
         """Send frames; return the samples of 'wand' and of 'other'."""

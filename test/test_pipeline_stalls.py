@@ -9,10 +9,7 @@ a frame was sent is known.
 
 import random
 
-from optitrack_vrpn.clock import StampConfig
-from optitrack_vrpn.pipeline.config import PipelineConfig
-from optitrack_vrpn.pipeline.pipeline import Pipeline
-from optitrack_vrpn.vrpn.messages import PoseReport
+from pipeline_kit import make_pipeline, pose_report
 import pytest
 
 MAX_AGE_S = 0.5
@@ -41,7 +38,7 @@ def sent_frames(rng, period_ns, count, load_ns):
 
 def published(rng, sent, clock, period_ns, held, hold_ns, load_ns, mode='tracking'):
     """Run the frames through a pipeline; give (age in s, stamp) of what it publishes."""
-    pipeline = Pipeline(PipelineConfig(stamps=StampConfig(mode=mode), max_age_s=MAX_AGE_S))
+    pipeline = make_pipeline(mode, max_age_s=MAX_AGE_S)
     start_ns = 10**15
     held_ns = sent[held]
     number, now, out = 0, 0, []
@@ -56,8 +53,9 @@ def published(rng, sent, clock, period_ns, held, hold_ns, load_ns, mode='trackin
             continue
         size = min(waiting - number, rng.choice([1, 3, 60, 600]))
         batch = [
-            PoseReport('drone', 0, start_ns + CLOCKS[clock](round(n * period_ns), sent[n]),
-                       (n / 1000.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0))
+            pose_report(
+                'drone', start_ns + CLOCKS[clock](round(n * period_ns), sent[n]),
+                (n / 1000.0, 2.0, 3.0))
             for n in range(number, number + size)]
         arrival = now
         now += int(rng.expovariate(10.0 / load_ns)) + 20_000 * size

@@ -8,14 +8,11 @@ from types import SimpleNamespace
 from geometry_msgs.msg import PoseArray
 from hypothesis import given, strategies as st
 from optitrack_vrpn.bodies.states import State
-from optitrack_vrpn.clock import StampConfig
 from optitrack_vrpn.node.frame_collector import FrameCollector, NamedPose
 from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.node.shared_output import SharedOutput
 from optitrack_vrpn.pipeline.channel import Sample
-from optitrack_vrpn.pipeline.config import PipelineConfig
-from optitrack_vrpn.pipeline.pipeline import Pipeline
-from optitrack_vrpn.vrpn.messages import PoseReport
+from pipeline_kit import make_pipeline, pose_report
 import pytest
 from rclpy.duration import Duration
 from rclpy.qos import QoSProfile, ReliabilityPolicy
@@ -92,8 +89,8 @@ def test_poses_that_failed_validation_are_not_for_flight(state, bodies):
     publisher = SimpleNamespace(get_subscription_count=lambda: 1, publish=sent.append)
     output = SharedOutput(lambda *_: publisher, None)
     output.equip(NodeSettings(outputs=('pose_array',)))
-    pipeline = Pipeline(PipelineConfig(stamps=StampConfig(mode='arrival')))
-    pipeline.process([PoseReport('a', 0, 0, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0))], 0, START, 0)
+    pipeline = make_pipeline('arrival')
+    pipeline.process([pose_report('a', 0, (1.0, 2.0, 3.0))], 0, START, 0)
     (channel,) = pipeline.bodies
     channel.gate.state = state
     for stamp in stamps(100, 3):    # as publish_untracked hands them on, whatever the state
