@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Run the doctor in this process and parse its report."""
 
+import contextlib
 import functools
 import json
 import time
 
-from conftest import at_last
+from conftest import at_last, lacking
 from optitrack_vrpn.doctor import command as doctor
 import pytest
 
@@ -50,16 +51,28 @@ class Result:
     def values(self, check):
         return self.checks[check]['values']
 
+    def judged(self, check, level, *found, advice=()):
+        """Assert the level of a check, and parts of its finding and of its advice."""
+        assert self.level(check) == level, self.checks[check]
+        assert not lacking(self.found(check), *found)
+        assert not lacking(self.advice(check), *advice)
+
 
 @pytest.fixture
 def examine(capsys):
-    """Run the doctor in this process, against the loopback interface unless stated otherwise."""
-    def run(port, *arguments, server='127.0.0.1', timeout=3.0, seconds=0.3):
+    """
+    Run the doctor in this process, against the loopback interface unless stated otherwise.
+
+    It is given a port, or a server that runs meanwhile.
+    """
+    def run(target, *arguments, server='127.0.0.1', timeout=3.0, seconds=0.3):
         capsys.readouterr()
         began = time.monotonic()
-        code = doctor.main([
-            '--server', server, '--port', str(port), '--json', '--no-ros',
-            '--timeout', str(timeout), '--seconds', str(seconds), *arguments])
+        with contextlib.nullcontext(target) if isinstance(target, int) else target:
+            port = target if isinstance(target, int) else target.port
+            code = doctor.main([
+                '--server', server, '--port', str(port), '--json', '--no-ros',
+                '--timeout', str(timeout), '--seconds', str(seconds), *arguments])
         assert time.monotonic() - began < 40.0
         out, err = capsys.readouterr()
         result = Result(code, out, err)

@@ -19,7 +19,7 @@ from optitrack_vrpn.demo.params_file_io import renamed
 from optitrack_vrpn.demo.view import BodyRow, missing, table
 import pytest
 from server_kit import FakeServer
-from transport_kit import hold
+from transport_kit import hold, wait_until
 
 pytestmark = pytest.mark.timeout(300)
 ROOT = Path(__file__).resolve().parent.parent
@@ -33,38 +33,10 @@ def demo(*arguments):
         env=dict(os.environ))
 
 
-class Demo:
-    """A demo that runs, with what it says."""
-
-    def __init__(self, *arguments, **options):
-        self.process = subprocess.Popen(
-            [*DEMO, *arguments], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            text=True, env=dict(os.environ, PYTHONUNBUFFERED='1'), **options)
-        self.lines = []
-
-    def wait_for(self, pattern):
-        """Read until a line matches."""
-        for line in self.process.stdout:
-            self.lines.append(line)
-            if found := re.search(pattern, line):
-                return found
-        raise AssertionError(f'the demo ended with {self.process.wait()}: {"".join(self.lines)}')
-
-    def end(self, number):
-        """Send a signal; gives the processes it had, its exit code and what it said then."""
-        children = children_of(self.process.pid)
-        self.process.send_signal(number)
-        rest, _ = self.process.communicate(timeout=60)
-        return children, self.process.returncode, rest
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        if self.process.poll() is None:
-            self.process.terminate()
-            self.process.communicate(timeout=60)
-        self.process.stdout.close()
+def running(*arguments):
+    """Start a demo that runs until it is ended."""
+    from rosgraph import NodeProcess
+    return NodeProcess('--seconds', '60', *arguments, tool='demo', ros=False)
 
 
 def gone(pids):
@@ -322,8 +294,8 @@ def test_the_hint_is_a_command_that_shows_a_pose_without_ros2(ros2, monkeypatch)
     """Also the proof that the demo is where it says and nowhere else."""
     monkeypatch.setenv('PATH', str(ros2.parent))
     ros2.unlink()
-    with Demo('--seconds', '60') as running:
-        hint = running.wait_for(r'try: ROS_DOMAIN_ID=(\d+) (.*)')
+    with running() as process:
+        hint = process.wait_for(r'try: ROS_DOMAIN_ID=(\d+) (.*)')
         domain, command = hint[1], hint[2]
         assert domain != os.environ['ROS_DOMAIN_ID']
         shown = subprocess.run(
@@ -344,21 +316,15 @@ def test_a_node_that_does_not_appear_is_told_with_what_hides_it():
 
 
 @pytest.mark.parametrize('number', [
-    signal.SIGINT, signal.SIGTERM, signal.SIGQUIT], ids=lambda n: n.name)
+    signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGKILL], ids=lambda n: n.name)
 def test_a_signal_ends_the_demo_and_its_processes(number):
-    with Demo('--seconds', '60') as running:
-        running.wait_for('node is active')
-        children, code, rest = running.end(number)
+    with running() as process:
+        process.wait_for('node is active')
+        children = children_of(process.process.pid)
+        code, _ = process.end(number)
         assert len(children) == 2 and gone(children)
-        assert code == 128 + number and 'Traceback' not in rest
-
-
-def test_a_demo_that_is_killed_leaves_nothing_running():
-    with Demo('--seconds', '60') as running:
-        running.wait_for('node is active')
-        children, code, _ = running.end(signal.SIGKILL)
-        assert code == -signal.SIGKILL and len(children) == 2
-        assert gone(children)
+        assert code == (-number if number == signal.SIGKILL else 128 + number)
+        assert 'Traceback' not in process.log
 
 
 def test_a_closed_terminal_ends_the_demo_and_its_processes():
@@ -390,19 +356,11 @@ def test_a_reader_that_leaves_ends_the_demo_without_a_traceback():
 
 
 def test_an_interrupt_while_the_simulator_starts_leaves_nothing_running():
-    process = subprocess.Popen(
-        [*DEMO, '--seconds', '60'], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        text=True)
-    end = time.monotonic() + 30
-    while not (children := children_of(process.pid)) and time.monotonic() < end:
-        time.sleep(0.001)
-    process.send_signal(signal.SIGINT)
-    said, _ = process.communicate(timeout=60)
-    orphans = [pid for pid in children if Path(f'/proc/{pid}').exists()]
-    for pid in orphans:
-        os.kill(pid, signal.SIGKILL)
-    assert children and not orphans
-    assert process.returncode == 130 and 'demo: stopped' in said and 'Traceback' not in said
+    with running() as process:
+        children = wait_until(lambda: children_of(process.process.pid))
+        code, _ = process.end(signal.SIGINT)
+        assert gone(children)
+        assert code == 130 and 'demo: stopped' in process.log and 'Traceback' not in process.log
 
 
 def test_a_child_has_longer_to_end_than_it_waits_itself_for_its_middleware():
