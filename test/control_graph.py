@@ -216,6 +216,13 @@ class Controller(Tool):
         self.acks.clear()
         return found
 
+    def obeyed(self, kind, name, session=''):
+        """Send a command to one system, and expect its acknowledgement alone."""
+        self.send(kind, [name], session)
+        (answer, source, said), = self.answers(1)
+        assert (answer, source) == (kind + 1, name)
+        assert said == session or not session
+
     def none(self, duration=0.3):
         """Tell that nobody answers for a while."""
         return self.answers(1, duration) == []

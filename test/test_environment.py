@@ -65,26 +65,19 @@ def program(path, text):
 # -- what is missing ---------------------------------------------------------------------------
 
 @on_x86
-@pytest.mark.parametrize('missing', [('cmake',), ('make',), ('g++',), ('cmake', 'make', 'g++')],
-                         ids=' '.join)
-def test_every_missing_tool_is_named_with_how_to_get_it(checkout, tmp_path, missing):
-    for tool in ('cmake', 'make', 'g++'):
-        if tool not in missing:
-            program(tmp_path / 'bin' / tool, 'echo cmake version 3.22.1')
-    done = env(checkout, 'make', PATH=str(tmp_path / 'bin'))
-    assert done.returncode == 2 and 'Traceback' not in done.stderr
-    assert f'missing: {", ".join(missing)}' in done.stderr
-    assert f'sudo apt install {" ".join(missing)}' in done.stderr
-    assert not list(checkout.glob('.venv*')), 'something was made all the same'
-
-
-@on_x86
-def test_a_cmake_that_is_too_old_is_told(checkout, tmp_path):
-    for tool in ('cmake', 'make', 'g++'):
-        program(tmp_path / 'bin' / tool, 'echo cmake version 3.16.3')
+@pytest.mark.parametrize('tools, cmake, said', [
+    (['make', 'g++'], '', ['missing: cmake', 'sudo apt install cmake']),
+    (['cmake', 'make'], '3.22.1', ['missing: g++', 'sudo apt install g++']),
+    ([], '', ['missing: cmake, make, g++', 'sudo apt install cmake make g++']),
+    (['cmake', 'make', 'g++'], '3.16.3', ['CMake 3.22 or newer', '3.16.3'])])
+def test_missing_and_old_tools_are_named_with_how_to_get_them(
+        checkout, tmp_path, tools, cmake, said):
+    for tool in tools:
+        program(tmp_path / 'bin' / tool, f'echo cmake version {cmake}')
     done = env(checkout, 'run', '-c', 'print(1)', PATH=str(tmp_path / 'bin'))
-    assert (done.returncode, done.stdout) == (2, '')
-    assert not lacking(done.stderr, 'CMake 3.22 or newer', '3.16.3')
+    assert (done.returncode, done.stdout) == (2, '') and 'Traceback' not in done.stderr
+    assert not lacking(done.stderr, *said)
+    assert not list(checkout.glob('.venv*')), 'something was made all the same'
 
 
 def test_a_folder_that_cannot_be_written_to_is_told_in_one_line(parts, monkeypatch):

@@ -84,8 +84,7 @@ def test_everyone_starts_on_an_empty_list_and_a_namespace_is_no_part_of_a_name(c
     controller.send(START, [], 's')
     assert sorted(controller.answers(2)) == [
         (ACK_START, 'cam_1', 's'), (ACK_START, 'cam_2', 's')]
-    controller.send(STOP, ['cam_2'])
-    assert [answer[:2] for answer in controller.answers(1)] == [(ACK_STOP, 'cam_2')]
+    controller.obeyed(STOP, 'cam_2')
     assert (controller.state(CAM_1), controller.state(CAM_2)) == ('active', 'inactive')
 
 
@@ -124,11 +123,9 @@ def hear_late(controller, kind, answer):
 
 
 def test_both_generations_side_by_side(controller, old_controller):
-    old_controller.send(START, ['cam_1'], 'old')
-    assert old_controller.answers(1) == [(ACK_START, 'cam_1', 'old')]
+    old_controller.obeyed(START, 'cam_1', 'old')
     assert controller.none()
-    controller.send(START, ['cam_1'], 'new')
-    assert controller.answers(1) == [(ACK_START, 'cam_1', 'new')]
+    controller.obeyed(START, 'cam_1', 'new')
     controller.send(STOP, ['cam_1'])
     assert controller.answers(1) == [(ACK_STOP, 'cam_1', 'new')]
     assert old_controller.none()
@@ -171,8 +168,7 @@ def test_start_configures_where_it_may_in_the_namespace_of_relative_topics(syste
         controller.send(START, ['eager'])   # in the root, where it does not listen
         assert controller.none()
         assert near.state(EAGER) == 'unconfigured'
-        near.send(START, ['eager'], 's')
-        assert near.answers(1) == [(ACK_START, 'eager', 's')]
+        near.obeyed(START, 'eager', 's')
         assert near.state(EAGER) == 'active'
         assert near.spin_until(lambda: len(near.infos) > 1)
         assert near.infos[-1].topics == ['/lab/b/eager/pose']
@@ -180,10 +176,8 @@ def test_start_configures_where_it_may_in_the_namespace_of_relative_topics(syste
 
 
 def test_the_example_is_told_of_sessions(systems, controller):
-    controller.send(START, ['cam_2'], 'take 7')
-    controller.answers(1)
-    controller.send(STOP, ['cam_2'])
-    controller.answers(1)
+    controller.obeyed(START, 'cam_2', 'take 7')
+    controller.obeyed(STOP, 'cam_2')
     assert controller.spin_until(lambda: 'recording ends' in systems.log('cam_2'))
     assert "recording session 'take 7'" in systems.log('cam_2')
 
@@ -195,20 +189,19 @@ def test_the_example_is_told_of_sessions(systems, controller):
 ])
 def test_a_failed_activation_is_not_acknowledged_and_its_reason_logged(
         systems, controller, how, reason, after):
-    controller.call(SetParameters, '/bad/set_parameters', SetParameters.Request(
-        parameters=[Parameter('how', value=how).to_parameter_msg()]))
-    controller.bring('/bad', 'inactive')
+    def fail(how):
+        controller.call(SetParameters, '/bad/set_parameters', SetParameters.Request(
+            parameters=[Parameter('how', value=how).to_parameter_msg()]))
+        controller.bring('/bad', 'inactive')
+    fail(how)
     controller.send(START, ['bad'])
     for said in (*reason, f'the node is {after}'):
         assert controller.spin_until(lambda said=said: said in systems.log('bad')), said
     assert controller.none()
     assert controller.state('/bad') == after
     # It is none the worse for it; and an error in what a subclass makes of a START is its own.
-    controller.call(SetParameters, '/bad/set_parameters', SetParameters.Request(
-        parameters=[Parameter('how', value='').to_parameter_msg()]))
-    controller.bring('/bad', 'inactive')
-    controller.send(START, ['bad'])
-    assert [answer[:2] for answer in controller.answers(1)] == [(ACK_START, 'bad')]
+    fail('')
+    controller.obeyed(START, 'bad')
     assert controller.spin_until(lambda: 'no disk' in systems.log('bad'))
     controller.bring('/bad', 'unconfigured')
 
@@ -230,6 +223,5 @@ def test_messages_that_mean_nothing_are_ignored(systems, controller):
     controller.publisher.publish(b'\x00\x01\x00\x00\x02')      # no Control message at all
     assert controller.spin_until(lambda: controller.acks)       # its own
     controller.acks.clear()
-    controller.send(START, ['cam_1'])
-    assert [answer[:2] for answer in controller.answers(1)] == [(ACK_START, 'cam_1')]
+    controller.obeyed(START, 'cam_1')
     assert 'unknown type 7' in systems.log('cam_1')
