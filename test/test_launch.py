@@ -126,6 +126,12 @@ class Prefix:
             kill_group(process)
         return process.returncode, output
 
+    def run(self, file, *arguments):
+        """Launch with success; gives the calls."""
+        code, output = self.launch(file, *arguments)
+        assert code == 0, output
+        return self.calls()
+
     def calls(self):
         """Give (program, arguments, contents of parameter files and displays) of each call."""
         if not self.calls_path.exists():
@@ -213,9 +219,7 @@ def test_launch_itself_finds_the_arguments(path, prefix, monkeypatch):
 @with_launch
 @pytest.mark.parametrize('path', [NODE, NODE_YAML], ids=lambda path: path.name)
 def test_defaults_start_one_node_on_the_package_s_parameters_and_make_it_active(path, prefix):
-    code, output = prefix.launch(path)
-    assert code == 0, output
-    call, = prefix.calls()
+    call, = prefix.run(path)
     assert call[0] == 'optitrack_vrpn_node'
     assert '__node:=optitrack_vrpn' in call[1] and '__ns:=/' in call[1]
     packaged, = yaml.safe_load((ROOT / 'config/optitrack_vrpn.yaml').read_text()).values()
@@ -228,12 +232,10 @@ def test_defaults_start_one_node_on_the_package_s_parameters_and_make_it_active(
 def test_every_argument_arrives(path, prefix, tmp_path):
     mine = tmp_path / 'mine.yaml'
     mine.write_text('/**: {ros__parameters: {server: elsewhere, port: 1, up_axis: z}}\n')
-    code, output = prefix.launch(
+    call, = prefix.run(
         path, 'server:=10.1', 'port:=3900', 'protocol:=natnet', f'params_file:={mine}',
         'namespace:=lab/east', 'name:=mocap', 'autostart:=False', 'activate:=false',
         'log_level:=warn')
-    assert code == 0, output
-    call, = prefix.calls()
     arguments = ' '.join(call[1])
     assert '__node:=mocap' in arguments and '__ns:=/lab/east' in arguments
     assert '--log-level warn' in arguments
@@ -249,31 +251,26 @@ def test_xml_launch_files_can_include_the_yaml_one(prefix, tmp_path):
         '<launch><include file="$(find-pkg-share optitrack_vrpn)/launch/'
         'optitrack_vrpn.launch.yaml"><arg name="server" value="192.0.2.1"/>'
         '<arg name="namespace" value="lab"/></include></launch>')
-    code, output = prefix.launch(outer)
-    assert code == 0, output
-    call, = prefix.calls()
+    call, = prefix.run(outer)
     assert parameters_of(call)['server'] == '192.0.2.1' and '__ns:=/lab' in call[1]
 
 
+TRUE_OR_FALSE = 'is not allowed; allowed: true, false'
+
+
 @with_launch
-@pytest.mark.parametrize('path', [NODE, DEMO], ids=lambda path: path.name)
-@pytest.mark.parametrize('argument, complaint', [
-    ('port:=abc', 'port:=abc is not a number'),
-    ('activate:=perhaps', 'activate:=perhaps is not allowed; allowed: true, false'),
-    ('rviz:=perhaps', 'rviz:=perhaps is not allowed; allowed: true, false'),
-])
-def test_wrong_argument_is_named_and_nothing_runs(path, argument, complaint, prefix):
+@pytest.mark.parametrize('file, argument, complaint', [
+    *((file, *row) for file in (NODE, DEMO) for row in (
+        ('port:=abc', 'port:=abc is not a number'),
+        ('activate:=perhaps', f'activate:=perhaps {TRUE_OR_FALSE}'),
+        ('rviz:=perhaps', f'rviz:=perhaps {TRUE_OR_FALSE}'))),
+    (NODE, 'params_file:=absent.yaml', 'params_file:=absent.yaml does not')],
+    ids=lambda value: getattr(value, 'name', None))
+def test_a_wrong_argument_is_named_and_nothing_runs(file, argument, complaint, prefix):
     """Launch does not end what ran already when a later action cannot be made."""
-    code, output = prefix.launch(path, argument)
+    code, output = prefix.launch(file, argument)
     assert code != 0 and complaint in output
     assert 'Traceback' not in output
-    assert prefix.calls() == []
-
-
-@with_launch
-def test_absent_parameter_file_is_named_and_nothing_runs(prefix):
-    code, output = prefix.launch(NODE, 'params_file:=absent.yaml')
-    assert code != 0 and 'params_file:=absent.yaml does not' in output
     assert prefix.calls() == []
 
 
@@ -281,9 +278,7 @@ def test_absent_parameter_file_is_named_and_nothing_runs(prefix):
 @pytest.mark.parametrize('arguments, namespace', [((), 'demo'), (('namespace:=lab',), 'lab')])
 def test_demo_starts_everything_apart_from_a_real_system(prefix, arguments, namespace):
     prefix.add_package('rviz2', ['rviz2'])
-    code, output = prefix.launch(DEMO, 'rviz:=true', 'bodies:=2', *arguments)
-    assert code == 0, output
-    calls = {call[0]: call for call in prefix.calls()}
+    calls = {call[0]: call for call in prefix.run(DEMO, 'rviz:=true', 'bodies:=2', *arguments)}
     assert set(calls) == {'optitrack_vrpn_node', 'motive_sim', 'rviz2'}
     node = calls['optitrack_vrpn_node']
     assert f'__ns:=/{namespace}' in node[1]
@@ -317,9 +312,7 @@ def test_demo_refuses_a_namespace_that_is_in_use(prefix):
 @with_launch
 def test_rviz_shows_the_package_s_display(prefix):
     prefix.add_package('rviz2', ['rviz2'])
-    code, output = prefix.launch(NODE, 'rviz:=true')
-    assert code == 0, output
-    calls = {call[0]: call[1] for call in prefix.calls()}
+    calls = {call[0]: call[1] for call in prefix.run(NODE, 'rviz:=true')}
     assert set(calls) == {'optitrack_vrpn_node', 'rviz2'}
     assert calls['rviz2'][0] == '-d'
     assert Path(calls['rviz2'][1]).samefile(ROOT / 'config/optitrack_vrpn.rviz')
@@ -436,6 +429,4 @@ def test_an_including_launch_file_keeps_its_own_arguments(prefix, tmp_path):
     outer.write_text(
         'launch:\n- arg: {name: ports, default: none}\n- arg: {name: robot, default: r1}\n'
         "- include: {file: '$(find-pkg-share optitrack_vrpn)/launch/optitrack_vrpn.launch.py'}\n")
-    code, output = prefix.launch(outer, 'ports:=both')
-    assert code == 0, output
-    assert [call[0] for call in prefix.calls()] == ['optitrack_vrpn_node']
+    assert [call[0] for call in prefix.run(outer, 'ports:=both')] == ['optitrack_vrpn_node']
