@@ -22,6 +22,7 @@ try:
     from rclpy.context import Context
     from rclpy.executors import SingleThreadedExecutor
     from rclpy.qos import DurabilityPolicy, QoSProfile
+    from rosgraph import TRANSITIONS
 except ImportError as error:
     # Whatever imports this file needs both generations of the messages.
     pytest.skip(str(error), allow_module_level=True)
@@ -38,11 +39,6 @@ _WAYS = {
     ('inactive', 'unconfigured'): ['cleanup'],
     ('active', 'unconfigured'): ['deactivate', 'cleanup'],
     ('unconfigured', 'finalized'): ['unconfigured_shutdown'],
-}
-_TRANSITIONS = {
-    'configure': Transition.TRANSITION_CONFIGURE, 'activate': Transition.TRANSITION_ACTIVATE,
-    'deactivate': Transition.TRANSITION_DEACTIVATE, 'cleanup': Transition.TRANSITION_CLEANUP,
-    'unconfigured_shutdown': Transition.TRANSITION_UNCONFIGURED_SHUTDOWN,
 }
 
 
@@ -164,7 +160,7 @@ class Tool:
         return self.call(GetState, f'{path}/get_state', GetState.Request()).current_state.label
 
     def change(self, path, transition):
-        request = ChangeState.Request(transition=Transition(id=_TRANSITIONS[transition]))
+        request = ChangeState.Request(transition=Transition(id=TRANSITIONS[transition]))
         return self.call(ChangeState, f'{path}/change_state', request).success
 
     def bring(self, path, state):

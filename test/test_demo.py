@@ -357,7 +357,8 @@ def test_a_reader_that_leaves_ends_the_demo_without_a_traceback():
 
 def test_an_interrupt_while_the_simulator_starts_leaves_nothing_running():
     with running() as process:
-        children = wait_until(lambda: children_of(process.process.pid))
+        wait_until(lambda: children_of(process.process.pid))
+        children = children_of(process.process.pid)
         code, _ = process.end(signal.SIGINT)
         assert gone(children)
         assert code == 130 and 'demo: stopped' in process.log and 'Traceback' not in process.log

@@ -49,15 +49,18 @@ def corrected(settings, readings, position=0.0, dt=0.01):
 
 # -- the rule of the thesis ---------------------------------------------------------------------
 
-def test_the_first_valid_value_is_the_zero_of_mocap():
-    rule = CorrectionSettings(dead_band=1e-3, max_step=1e-4)
-    assert corrected(rule, [None, None, 7.3, 7.3005, 7.3]) == [0.0] * 5
-
-
-def test_an_error_below_the_dead_band_counts_as_nothing_and_above_it_as_a_whole():
-    rule = CorrectionSettings(dead_band=1e-3, max_step=1.0, limit=2.0)
-    assert corrected(rule, [0.0, 9e-4])[-1] == 0.0
-    assert corrected(rule, [0.0, 1.1e-3])[-1] == pytest.approx(-1.1e-3)
+@pytest.mark.parametrize('max_step, readings, offsets', [
+    # The first valid value is the zero of mocap.
+    (1e-4, [None, None, 7.3, 7.3005, 7.3], [0.0] * 5),
+    # An error below the dead band counts as nothing, and above it as a whole.
+    (1.0, [0.0, 9e-4, 1.1e-3], [0.0, 0.0, -1.1e-3]),
+    # A correction is limited in each cycle.
+    (1e-4, [0.0, 0.01, 0.01, -0.01], [0, -1e-4, -2e-4, -1e-4]),
+    # The last value holds for a lost packet.
+    (1e-4, [0.0, 0.01, None], [0.0, -1e-4, -2e-4])])
+def test_the_rule_of_the_thesis(max_step, readings, offsets):
+    rule = CorrectionSettings(dead_band=1e-3, max_step=max_step, limit=2.0)
+    assert corrected(rule, readings) == pytest.approx(offsets, abs=1e-15)
 
 
 @pytest.mark.parametrize('name', ['thesis', 'kalman'])
@@ -81,16 +84,6 @@ def test_a_repeated_measurement_is_integrated_once():
         correction.commanded(0.01 * k, 0.0, False, 0.01)
         correction.correct(Measurement(0.0 if k == 0 else 1.0, 0.0 if k == 0 else 0.01))
     assert correction.offset == pytest.approx(-0.1)
-
-
-def test_a_correction_is_cut_to_the_greatest_of_a_cycle():
-    rule = CorrectionSettings(dead_band=1e-3, max_step=1e-4)
-    assert corrected(rule, [0.0, 0.01, 0.01, -0.01]) == pytest.approx([0, -1e-4, -2e-4, -1e-4])
-
-
-def test_the_last_value_holds_for_a_lost_packet():
-    rule = CorrectionSettings(dead_band=1e-3, max_step=1e-4)
-    assert corrected(rule, [0.0, 0.01, None]) == pytest.approx([0.0, -1e-4, -2e-4])
 
 
 @pytest.mark.parametrize('name', list(BETTER))
