@@ -39,9 +39,13 @@ def enu_from_motive(pose, motive_x):
     return Pose(maps.position_to_enu(pose.position), maps.quat_to_enu(pose.quat_xyzw))
 
 
-def mapper(rows=None, **settings):
-    rows = rows or [{'name': 'x', 'body': 'b', 'quantity': 'z'}]
-    return AxisMapper(table_from_mapping({'axes': rows}), MapperSettings(**settings))
+ROW = {'name': 'x', 'body': 'b', 'quantity': 'z'}
+
+
+def mapper(*rows, **settings):
+    """Make a mapper of rows, each with what it changes, or of one."""
+    return AxisMapper(table_from_mapping({'axes': [{**ROW, **row} for row in rows or [{}]]}),
+                      MapperSettings(**settings))
 
 
 def show(axes, body, t_ms, position=(0.0, 0.0, 0.0), quat=IDENTITY, age_ms=0):
@@ -79,27 +83,17 @@ def test_pose_from_quantities_has_these_quantities(position, roll, pitch, yaw, f
     assert found.values == pytest.approx((*position, roll, pitch, yaw), abs=1e-5)
 
 
-def test_yaw_in_motive_turns_about_the_vertical():
-    up = Rotation.from_rotvec((0.0, 0.5, 0.0)).as_quat()
-    values = quantities(enu_from_motive(Pose((0, 0, 0), tuple(up)), 'north'), 'motive').values
-    assert values[3:] == pytest.approx((0.0, 0.0, 0.5), abs=1e-9)
-
-
-def test_motive_xyz_applies_the_equations_to_the_numbers_as_they_are():
-    up = tuple(Rotation.from_rotvec((0.0, 0.5, 0.0)).as_quat())
-    values = quantities(enu_from_motive(Pose((0, 0, 0), up), 'north'), 'motive_xyz').values
-    assert values[3:] == pytest.approx((0.0, 0.5, 0.0), abs=1e-9)
-
-
-def test_enu_yaw_is_the_heading_of_rep_103():
-    """Motive's x points north: a body as created looks north, 90 degrees from east."""
-    values = quantities(enu_from_motive(Pose((1, 2, 3), IDENTITY), 'north'), 'enu').values
-    assert values == pytest.approx((3, 1, 2, 0, 0, math.pi / 2))
-
-
-def test_ned_heading_of_a_body_as_created_is_north():
-    values = quantities(enu_from_motive(Pose((1, 2, 3), IDENTITY), 'north'), 'ned').values
-    assert values == pytest.approx((1, 3, -2, 0, 0, 0))
+@pytest.mark.parametrize('frame, turn, expected', [
+    ('motive', 0.5, (1, 2, 3, 0, 0, 0.5)),
+    # The equations applied to the numbers as they are: y, Motive's vertical, is the pitch.
+    ('motive_xyz', 0.5, (1, 2, 3, 0, 0.5, 0)),
+    # Motive's x points north: a body as created looks north, 90 degrees from east.
+    ('enu', 0.0, (3, 1, 2, 0, 0, math.pi / 2)),
+    ('ned', 0.0, (1, 3, -2, 0, 0, 0))])
+def test_quantities_of_a_body_turned_about_the_vertical(frame, turn, expected):
+    quat = tuple(Rotation.from_rotvec((0.0, turn, 0.0)).as_quat())
+    values = quantities(enu_from_motive(Pose((1, 2, 3), quat), 'north'), frame).values
+    assert values == pytest.approx(expected, abs=1e-9)
 
 
 # -- tables -------------------------------------------------------------------------------------
@@ -111,15 +105,13 @@ def test_ned_heading_of_a_body_as_created_is_north():
     ({'body': ' '}, 'body'),
 ])
 def test_a_wrong_row_is_refused_by_name(change, words):
-    row = {'name': 'x', 'body': 'b', 'quantity': 'z', **change}
     with pytest.raises(ConfigurationError, match=words):
-        table_from_mapping({'axes': [row]}, 'axes.yaml: ')
+        mapper(change)
 
 
 def test_two_axes_of_one_name_are_refused():
-    row = {'name': 'x', 'body': 'b', 'quantity': 'z'}
     with pytest.raises(ConfigurationError, match='two rows'):
-        table_from_mapping({'axes': [row, row]})
+        mapper({}, {})
 
 
 def test_the_tables_of_the_package_have_6_and_12_axes():
@@ -156,10 +148,8 @@ def test_carried_poses_show_the_values_of_their_axes(name, data):
 
 
 def test_units_sign_scale_and_zero():
-    rows = [{'name': 'a', 'body': 'b', 'quantity': 'x', 'unit': 'mm', 'sign': -1, 'scale': 2.0,
-             'zero': 100.0},
-            {'name': 'c', 'body': 'b', 'quantity': 'yaw', 'unit': 'rad'}]
-    axes = mapper(rows)
+    axes = mapper({'quantity': 'x', 'unit': 'mm', 'sign': -1, 'scale': 2.0, 'zero': 100.0},
+                  {'name': 'c', 'quantity': 'yaw', 'unit': 'rad'})
     show(axes, 'b', 0, (0.3, 0, 0), tuple(Rotation.from_rotvec((0, 0.4, 0)).as_quat()))
     assert [a.value for a in axes.sample(0).axes] == pytest.approx([-400.0, 0.4])
 
@@ -185,8 +175,7 @@ def test_an_untracked_body_clears_the_flag(invalid):
 
 
 def test_one_body_out_of_view_leaves_the_axes_of_the_other():
-    rows = [{'name': n, 'body': n, 'quantity': 'z'} for n in 'ab']
-    axes = mapper(rows)
+    axes = mapper(*({'name': n, 'body': n} for n in 'ab'))
     show(axes, 'a', 0, (0, 0, 1.0))
     show(axes, 'b', 0, (0, 0, 2.0))
     show(axes, 'b', 150, (0, 0, 2.5))
@@ -212,8 +201,7 @@ def test_an_old_pose_is_not_fresh():
 
 
 def test_stamps_never_run_backwards():
-    rows = [{'name': n, 'body': n, 'quantity': 'z'} for n in 'ab']
-    axes = mapper(rows)
+    axes = mapper(*({'name': n, 'body': n} for n in 'ab'))
     rng = random.Random(3)
     last = 0
     for t in range(1000, 4000, 7):
@@ -227,8 +215,7 @@ def test_stamps_never_run_backwards():
 
 
 def test_gimbal_lock_invalidates_roll_and_yaw_but_not_pitch():
-    rows = [{'name': q, 'body': 'b', 'quantity': q} for q in ('roll', 'pitch', 'yaw')]
-    axes = mapper(rows)
+    axes = mapper(*({'name': q, 'quantity': q} for q in ('roll', 'pitch', 'yaw')))
     show(axes, 'b', 0, (0, 0, 0), pose_from_quantities((0, 0, 0), 0.1, math.radians(89.6), 0.2,
                                                        'motive').quat_xyzw)
     roll, pitch, yaw = axes.sample(0).axes
@@ -237,14 +224,14 @@ def test_gimbal_lock_invalidates_roll_and_yaw_but_not_pitch():
 
 
 def test_a_value_outside_its_range_is_invalid():
-    axes = mapper([{'name': 'x', 'body': 'b', 'quantity': 'z', 'range': [-1, 1]}])
+    axes = mapper({'range': [-1, 1]})
     show(axes, 'b', 0, (0, 0, 1.2))
     axis = axes.sample(0).axes[0]
     assert not axis.valid and 'outside the range' in axis.reason
 
 
 def test_an_endless_yaw_goes_on_across_turns():
-    axes = mapper([{'name': 'yaw', 'body': 'b', 'quantity': 'yaw', 'unwrap': True}])
+    axes = mapper({'quantity': 'yaw', 'unwrap': True})
     for t in range(0, 1000, 10):
         turned = tuple(Rotation.from_rotvec((0, t * 0.02, 0)).as_quat())
         show(axes, 'b', t, (0, 0, 0), turned)
@@ -343,11 +330,15 @@ def recording(start, end, rng, sigma_m=3e-4, sigma_rad=6e-4, steps=60):
 STILL = ((1.0, 1.0, 1.0), (0.0, 0.0, 0.0))
 
 
-def test_teaching_finds_axis_sign_scale_and_zero():
+def taught(name, distance=None, steps=60, **ends):
+    """Teach an axis with bodies that move from rest to a pose."""
     rng = random.Random(0)
-    lesson = learn('chaser_y', {
-        'chaser': recording(STILL, ((0.5, 1.0, 1.0), (0, 0, 0)), rng),
-        'target': recording(STILL, STILL, rng)}, distance=0.51)
+    return learn(name, {body: recording(STILL, end, rng, steps=steps)
+                        for body, end in ends.items()}, distance=distance)
+
+
+def test_teaching_finds_axis_sign_scale_and_zero():
+    lesson = taught('chaser_y', 0.51, chaser=((0.5, 1.0, 1.0), (0, 0, 0)), target=STILL)
     row = lesson.row
     assert (row.body, row.quantity, row.sign, row.unit) == ('chaser', 'x', -1, 'm')
     assert row.scale == pytest.approx(1.02, abs=0.002) and row.zero == pytest.approx(1.0, abs=1e-3)
@@ -355,24 +346,20 @@ def test_teaching_finds_axis_sign_scale_and_zero():
     assert 'sign -1' in report(lesson)
 
 
-def test_teaching_takes_a_rotation_for_one_though_the_body_travels():
-    rng = random.Random(0)
-    lesson = learn('yaw', {
-        'chaser': recording(STILL, ((1.2, 1.0, 0.8), (0, -0.6, 0)), rng)}, distance=34.3775)
-    assert (lesson.row.quantity, lesson.row.sign, lesson.row.unwrap) == ('yaw', -1, True)
-    assert lesson.row.scale == pytest.approx(1.0, abs=0.005)
+def test_teaching_recognises_a_rotation_of_a_travelling_body():
+    row = taught('yaw', 34.3775, chaser=((1.2, 1.0, 0.8), (0, -0.6, 0))).row
+    assert (row.quantity, row.sign, row.unwrap) == ('yaw', -1, True)
+    assert row.scale == pytest.approx(1.0, abs=0.005)
 
 
 def test_teaching_follows_more_than_a_turn():
-    lesson = learn('yaw', {
-        'b': recording(STILL, ((1, 1, 1), (0, 7.0, 0)), random.Random(0), steps=300)})
+    lesson = taught('yaw', steps=300, b=((1, 1, 1), (0, 7.0, 0)))
     assert lesson.change == pytest.approx(7.0, abs=0.01)
 
 
 def test_teaching_names_others_that_moved():
-    rng = random.Random(0)
     moved = ((1.0, 1.0, 1.5), (0, 0, 0))
-    lesson = learn('x', {'a': recording(STILL, moved, rng), 'b': recording(STILL, moved, rng)})
+    lesson = taught('x', a=moved, b=moved)
     assert len(lesson.also_moved) == 1 and 'also moved' in report(lesson)
 
 
@@ -381,7 +368,7 @@ def test_teaching_names_others_that_moved():
 ])
 def test_teaching_refuses_what_shows_nothing(end, words):
     with pytest.raises(ConfigurationError, match=words):
-        learn('x', {'a': recording(STILL, end, random.Random(0))})
+        taught('x', a=end)
 
 
 def test_teaching_needs_both_phases():
@@ -391,15 +378,12 @@ def test_teaching_needs_both_phases():
 
 def test_a_taught_row_replaces_the_one_of_its_name(tmp_path):
     path = tmp_path / 'mine.yaml'
-    lesson = learn('x', {'a': recording(STILL, ((1, 1, 1.5), (0, 0, 0)), random.Random(0))})
-    write_row(path, lesson.row)
-    other = learn('y', {'a': recording(STILL, ((1.5, 1, 1), (0, 0, 0)), random.Random(0))}).row
-    write_row(path, other)
-    again = learn('x', {'a': recording(STILL, ((1, 1, 0.5), (0, 0, 0)), random.Random(0))},
-                  distance=0.5).row
-    write_row(path, again)
+    rows = [taught(name, distance, a=(place, (0, 0, 0))).row for name, distance, place in (
+        ('x', None, (1, 1, 1.5)), ('y', None, (1.5, 1, 1)), ('x', 0.5, (1, 1, 0.5)))]
+    for row in rows:
+        write_row(path, row)
     table = load_table(path)
-    assert table.names == ('x', 'y') and table.axes[0] == again and table.axes[0].sign == -1
+    assert table.axes == (rows[2], rows[1]) and table.axes[0].sign == -1
 
 
 def test_a_file_that_is_no_table_is_refused(tmp_path):

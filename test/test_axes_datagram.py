@@ -97,15 +97,6 @@ def test_a_c_program_reads_the_stream(reader, order, kind, header):
     assert lines[:2] == ['1.5', '-0.25'] and lines[2] in ('nan', '-nan')
 
 
-@pytest.mark.parametrize('order, sign', [('little', '<'), ('big', '>')])
-@pytest.mark.parametrize('kind, code', [('float32', 'f'), ('float64', 'd')])
-def test_struct_reads_the_stream(order, sign, kind, code):
-    data = encode(PACKET, NAMES, DatagramSettings(format=kind, byte_order=order, header=True))
-    fields = struct.unpack(f'{sign}IidII3{code}', data)
-    assert fields[:7] == (4_000_000_001, 1, 1_700_000_000.25, 3, 3, 1.5, -0.25)
-    assert math.isnan(fields[7])
-
-
 def test_the_plain_stream_is_one_float_per_axis_as_in_the_thesis():
     data = encode(PACKET, NAMES, DatagramSettings())
     assert len(data) == 12 and struct.unpack('<2f', data[:8]) == (1.5, -0.25)

@@ -16,7 +16,7 @@ from optitrack_vrpn.axes.bridge_ros import AxisBridge
 from optitrack_vrpn.axes.teach_ros import TeachRecorder
 from optitrack_vrpn.errors import TransportError
 import pytest
-from rosgraph import NodeHere, Observer, ROOT, wait_until
+from rosgraph import NodeHere, ROOT, wait_until
 from sensor_msgs.msg import JointState
 
 pytestmark = [pytest.mark.ros, pytest.mark.network]
@@ -29,42 +29,34 @@ axes:
 
 
 class Bodies:
-    """Publish poses of two bodies at 100 Hz, as the main node would."""
+    """Publish poses of two bodies, as the main node would."""
 
     def __init__(self, observer):
         self.observer = observer
         self.publishers = {body: observer.node.create_publisher(PoseStamped, f'{body}/pose', 10)
                            for body in ('Chaser_1', 'target')}
-        self.visible = {'Chaser_1', 'target'}
         self.x = 0.25
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
 
-    def _run(self):
-        while not self._ended.wait(0.01):
-            for body in tuple(self.visible):
+    def publish(self, count=1, step=0.0, bodies=('Chaser_1', 'target')):
+        """Publish poses at 200 Hz; each has moved by a step (m) along x."""
+        for _ in range(count):
+            self.x += step
+            for body in bodies:
                 message = PoseStamped()
                 message.header.stamp = self.observer.node.get_clock().now().to_msg()
                 message.pose.position.x = self.x
                 message.pose.orientation.z = math.sin(0.25)
                 message.pose.orientation.w = math.cos(0.25)
                 self.publishers[body].publish(message)
-
-    def close(self):
-        self._ended.set()
-        self._thread.join()
+            time.sleep(0.005)
 
 
 @pytest.fixture
-def bodies():
-    with Observer() as observer:
-        found = Bodies(observer)
-        yield found
-        found.close()
+def bodies(observer):
+    return Bodies(observer)
 
 
-def test_the_bridge_streams_and_clears_what_is_not_tracked(bodies, tmp_path):
+def test_the_bridge_streams_tracked_bodies(bodies, tmp_path):
     (tmp_path / 'axes.yaml').write_text(TABLE)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as controller:
         controller.bind(('127.0.0.1', 0))
@@ -73,13 +65,12 @@ def test_the_bridge_streams_and_clears_what_is_not_tracked(bodies, tmp_path):
                 'table': str(tmp_path / 'axes.yaml'), 'udp_host': '127.0.0.1',
                 'udp_port': controller.getsockname()[1], 'datagram.header': True,
                 'datagram.format': 'float64', 'datagram.byte_order': 'big',
-                'control.generations': ['none']}, cls=AxisBridge) as here:
+                'control.generations': ['none']}, cls=AxisBridge).activate() as here:
             topic = bodies.observer.listen(JointState, 'axis_states', 10)
-            assert here.run(here.node.trigger_configure).name == 'SUCCESS'
-            assert here.run(here.node.trigger_activate).name == 'SUCCESS'
 
-            def receive(wanted):
+            def receive(wanted, shown=('Chaser_1', 'target')):
                 for _ in range(3000):
+                    bodies.publish(bodies=shown)
                     fields = struct.unpack('>IidII2d', controller.recv(100))
                     if wanted(*fields):
                         return fields
@@ -88,12 +79,11 @@ def test_the_bridge_streams_and_clears_what_is_not_tracked(bodies, tmp_path):
             first = receive(lambda n, status, t, valid, *_: status == 1 and valid == 3)
             assert first[5:] == pytest.approx((250.0, math.degrees(0.5)))
             assert abs(time.time() - first[2]) < 5.0
-            message = wait_until(lambda: next(
+            message = wait_until(lambda: bodies.publish() or next(
                 (m for m in topic.messages() if not math.isnan(sum(m.position))), None))
             assert message.name == ['x', 'yaw']
             assert list(message.position) == pytest.approx([0.25, 0.5])
-            bodies.visible = {'Chaser_1'}
-            gone = receive(lambda n, status, t, valid, *_: valid == 1)
+            gone = receive(lambda n, status, t, valid, *_: valid == 1, ('Chaser_1',))
             assert gone[5] == pytest.approx(250.0) and math.isnan(gone[6])
             assert here.node.diagnostics()[0].message == 'receiving'
             assert here.run(here.node.trigger_deactivate).name == 'SUCCESS'
@@ -106,21 +96,17 @@ def test_the_bridge_streams_and_clears_what_is_not_tracked(bodies, tmp_path):
             assert here.run(here.node.trigger_cleanup).name == 'SUCCESS'
 
 
-def test_the_log_names_the_topics_without_a_pose_and_the_axes_that_are_not_valid(
-        bodies, tmp_path, console):
+def test_the_log_names_topics_without_a_pose_and_invalid_axes(bodies, tmp_path, console):
     (tmp_path / 'axes.yaml').write_text(TABLE)
-    bodies.visible = set()
     with NodeHere({
             'table': str(tmp_path / 'axes.yaml'), 'mapper.connect_timeout_s': 0.1,
-            'control.generations': ['none']}, cls=AxisBridge) as here:
-        here.run(here.node.trigger_configure)
-        here.run(here.node.trigger_activate)
+            'control.generations': ['none']}, cls=AxisBridge).activate():
         wait_until(lambda: 'no pose for 0.1 s on /Chaser_1/pose, /target/pose' in console.unread())
-        bodies.visible = {'Chaser_1'}
-        wait_until(lambda: 'not valid: yaw; yaw: no pose yet' in console.unread())
+        wait_until(lambda: bodies.publish(bodies=('Chaser_1',)) or (
+            'not valid: yaw; yaw: no pose yet' in console.unread()))
 
 
-def test_a_wrong_table_makes_configure_fail_and_names_the_row(tmp_path, console):
+def test_a_wrong_table_fails_the_configuration(tmp_path, console):
     (tmp_path / 'axes.yaml').write_text('axes: [{name: x, body: b, quantity: up}]')
     with NodeHere({'table': str(tmp_path / 'axes.yaml'), 'control.generations': ['none']},
                   cls=AxisBridge) as here:
@@ -149,18 +135,19 @@ def test_teaching_from_the_command_line_writes_the_row(bodies, tmp_path):
     out = []
     reader = threading.Thread(target=lambda: out.extend(iter(lambda: program.stdout.read(1), '')))
     reader.start()
+
+    def answer(question, *movements):
+        """Press Enter after a question and some poses."""
+        wait_until(lambda: question in ''.join(out), 30.0, question)
+        wait_until(bodies.publishers['Chaser_1'].get_subscription_count)
+        for count, step in movements:
+            bodies.publish(count, step)
+        program.stdin.write('\n')
+        program.stdin.flush()
+
     try:
-        wait_until(lambda: 'stand still' in ''.join(out), 30.0, 'the first question')
-        time.sleep(0.4)
-        program.stdin.write('\n')
-        program.stdin.flush()
-        wait_until(lambda: 'move axis x' in ''.join(out), 30.0, 'the second question')
-        for _ in range(25):
-            bodies.x += 0.02
-            time.sleep(0.01)
-        time.sleep(0.4)
-        program.stdin.write('\n')
-        program.stdin.flush()
+        answer('stand still', (60, 0.0))
+        answer('move axis x', (50, 0.01), (60, 0.0))
         assert program.wait(30) == 0, ''.join(out)
     finally:
         program.kill()
