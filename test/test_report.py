@@ -2,9 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The content of /diagnostics about connection, frames and bodies, from hand-made statuses."""
 
-import ast
 import math
-from pathlib import Path
 
 from conftest import lacking_in_lines
 from optitrack_vrpn.bodies.states import BodyStatus, State
@@ -12,8 +10,6 @@ from optitrack_vrpn.client.link import LinkState
 from optitrack_vrpn.node.report import body_entry, frames_entry, Level, link_entry, MAX_REASON
 from optitrack_vrpn.stats import Percentiles
 import pytest
-
-PACKAGE = Path(__file__).resolve().parent.parent / 'optitrack_vrpn'
 
 
 def entry(rate_hz, state=State.TRACKED, **rates):
@@ -78,44 +74,17 @@ def test_a_connection_has_no_failure_any_more():
         LinkState.STREAMING, 'poses are arriving', {}, {}, last_failure='old').level is Level.OK
 
 
-def longest_texts(path):
-    """
-    Give the texts of a module with the length that they may have.
-
-    What is filled in counts as an address or a sentence of the system's; what is added to a text
-    in the same function is added here.
-    """
-    def size(node):
-        if isinstance(node, ast.JoinedStr):
-            return sum(size(part) for part in node.values)
-        if isinstance(node, ast.BinOp):
-            return size(node.left) + size(node.right)
-        if isinstance(node, ast.Constant):
-            return len(node.value) if isinstance(node.value, str) else 0
-        return 40 if isinstance(node, ast.FormattedValue) else 0
-    for function in ast.walk(ast.parse(path.read_text())):
-        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            body = function.body[1 if ast.get_docstring(function) else 0:]
-            nodes = [node for part in body for node in ast.walk(part)]
-            added = sum(size(node.value) for node in nodes if isinstance(node, ast.AugAssign))
-            longest = max((size(node) for node in nodes if isinstance(
-                node, (ast.JoinedStr, ast.BinOp, ast.Constant))), default=0)
-            yield f'{path.name}: {function.name}', longest + added
-
-
-def test_no_reason_is_cut_off():
-    """What helps stands at the end of each."""
-    paths = [*PACKAGE.glob('client/*.py'), *PACKAGE.glob('vrpn/*.py')]
-    texts = dict(text for path in paths for text in longest_texts(path))
-    assert max(texts.values()) > 300
-    assert {where: size for where, size in texts.items() if size > MAX_REASON} == {}
+def test_the_remedy_at_the_end_of_a_reason_is_not_cut_off():
     reason = 'x' * (MAX_REASON - 20) + 'set connection: tcp'
     assert link_entry(LinkState.LOST, reason, {}, {}).message == f'lost: {reason}'
 
 
+def percentiles(first, step):
+    return Percentiles(*(first + step * i for i in range(len(Percentiles._fields))))
+
+
 def test_the_figures_of_frames_and_bodies_are_in_microseconds_by_name():
-    work, latency, wait = (Percentiles(*(k * 1e-6 + i * 1e-3 for i in range(len(
-        Percentiles._fields)))) for k in (1, 2, 3))
+    work, latency, wait = (percentiles(k * 1e-6, 1e-3) for k in (1, 2, 3))
     values = frames_entry(work, latency, wait, {'too_old': 3, 'duplicate': 4}).values
     for name, k in (('work', 1), ('latency', 2), ('wait', 3)):
         for i, field in enumerate(Percentiles._fields):
@@ -129,14 +98,13 @@ def test_the_figures_of_frames_and_bodies_are_in_microseconds_by_name():
 
 
 def test_bodies_of_which_none_is_selected_are_a_warning_with_the_parameter():
-    none = Percentiles(*[float('nan')] * len(Percentiles._fields))
-    assert frames_entry(none, none, none, {}).level == Level.OK
-    entry = frames_entry(none, none, none, {}, only_ignored=3)
+    figures = [percentiles(math.nan, 0.0)] * 3
+    assert frames_entry(*figures, {}).level == Level.OK
+    entry = frames_entry(*figures, {}, only_ignored=3)
     assert entry.level == Level.WARN and 'bodies.allow' in entry.message
 
 
 def test_stamps_of_another_clock_give_no_latency():
-    unknown = Percentiles(*[float('nan')] * len(Percentiles._fields))
-    entry = frames_entry(unknown, unknown, unknown, {})
+    entry = frames_entry(*[percentiles(math.nan, 0.0)] * 3, {})
     assert 'unknown' in entry.message
     assert entry.values['latency_p50_us'] == 'unknown'

@@ -25,9 +25,9 @@ _LATER_STAGES = (
     Disposition.BACKLOG, Disposition.UNSTAMPED, Disposition.TOO_OLD, Disposition.SUPERSEDED,
     Disposition.STAMP_NOT_RISING, Disposition.SHED, Disposition.INACTIVE, Disposition.NO_TOPICS)
 
-#: Longest reason (characters). Chosen: the longest one of this package fits with its remedy, which
-#: is at the end. Halved, remedies are cut off; doubled, nothing changes.
-MAX_REASON = 400
+#: Longest reason (characters). Chosen: twice the longest one of this package, which has its remedy
+#: at the end. Halved, long ones can lose it; doubled, a server's text takes twice the space.
+MAX_REASON = 800
 
 
 class Level(enum.IntEnum):
