@@ -141,6 +141,23 @@ def test_a_body_of_which_all_is_too_old_says_so():
     assert entry.level is Level.WARN and 'max_age_s' in entry.message
     assert not wait(790, 50, 0)
     assert not channel.all_too_old
+    assert not wait(840, 11, S)
+    pipeline.tick(12 * S)
+    assert not channel.all_too_old, 'silence is no pose that is too old'
+    assert wait(1100, 300, S) and channel.all_too_old
+    pipeline.tick(20 * S)
+    assert not channel.all_too_old
+
+
+@pytest.mark.parametrize('bodies, more', [('abc', ''), ('abcde', 'and 2 more')])
+def test_of_many_bodies_that_are_too_old_three_are_named(bodies, more):
+    pipeline = Pipeline(PipelineConfig(max_age_s=0.5))
+    for i in range(300):
+        pipeline.process([pose(name, i) for name in bodies], i * S // 100, HOST, i * S // 100 + S)
+        pipeline.tick(i * S // 100 + S)
+    (event,) = [n for n in pipeline.take_events() if n.key == 'all too old']
+    assert more in event.text and ('more' in event.text.split('published')[0]) is bool(more)
+    assert all((repr(name) in event.text) is (name in 'abc') for name in bodies)
 
 
 def test_a_pose_that_comes_too_late_is_no_news_and_no_witness():

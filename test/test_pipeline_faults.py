@@ -7,9 +7,12 @@ Poses go through the whole pipeline, with the noise of cameras, and what comes o
 with the closed form that they were made of.
 """
 
+from dataclasses import replace
 import math
 import random
 
+from optitrack_vrpn.bodies.selection import Selection
+from optitrack_vrpn.bodies.states import State
 from optitrack_vrpn.motion.estimator import EstimateConfig
 from optitrack_vrpn.motion.frames import AxesConfig, frame_maps
 from optitrack_vrpn.motion.quaternion import angle_between, from_rotation_vector, multiply
@@ -243,3 +246,39 @@ def test_a_small_fall_of_the_senders_clock_is_no_velocity(mode, fall_ms):
     fastest = max(math.hypot(*s.motion.velocity) for t, s in scene.out if t > 3.0 and s.motion)
     assert fastest < 1.8
     assert sum(s.motion is not None for t, s in scene.out if t > 6.5) > 500
+
+
+def spoiled(wrong, since, until=math.inf):
+    """Send what ``wrong`` makes of the poses of body a for some time."""
+    return lambda k, t, name, poses: [
+        wrong(poses) if name == 'a' and since <= t < until else poses[name]]
+
+
+def test_exchanged_names_are_found_with_the_jump_and_released_with_the_other_body():
+    scene = Scene({'a': hover(), 'b': hover(0.4)}, 100)
+    times = [k / 100 for k in range(800)]
+    exchange = spoiled(lambda poses: poses['b'], 2.0)
+    gate = scene.run(0.0, exchange, times[:200]).pipeline.bodies[0].gate
+    for t in (2.0, 2.01):    # without a tick
+        scene.pipeline.process([
+            pose_report(name, 1000 * S + round(t * S), *scene.truth['b'](t - early))
+            for name, early in (('a', 0.01), ('b', 0.0))], S + round(t * S) + MS, HOST)
+    assert gate.state is State.JUMPED and gate.swapped_with == 'b'
+    scene.run(0.0, exchange, times[202:500])
+    published = scene.count('a')
+    assert gate.held and published == 198
+    scene.pipeline.reconfigure(replace(scene.pipeline.config, selection=Selection(deny=('b',))))
+    scene.run(0.0, exchange, times[500:])
+    assert not gate.held and scene.count('a') > published + 50
+
+
+def test_a_flip_that_lasts_is_reported_once_with_its_remedy():
+    scene = Scene({'a': hover()}, 100)
+    when = []
+    for t in (k / 100 for k in range(1500)):
+        flip = spoiled(lambda poses: flipped(poses['a']), *((2.0, 8.0) if t < 9.0 else (9.0,)))
+        scene.run(0.0, flip, [t])
+        when += [t for event in scene.pipeline.take_events() if event.key == ('held', 'a')]
+    assert when == pytest.approx([4.0, 11.0], abs=0.02)
+    changes = [change.after for change in scene.pipeline.take_state_changes()]
+    assert changes == [State.TRACKED, State.JUMPED] * 2

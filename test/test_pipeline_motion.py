@@ -368,3 +368,17 @@ def test_untracked_poses_teach_the_estimate_nothing():
     assert np.ptp(places, axis=0).max() > 0.9    # they are handed through
     speeds = [np.abs(s.motion.velocity).max() for s in samples[RATE // 2:] if s.motion]
     assert len(speeds) > RATE and max(speeds) < 0.1
+
+
+def test_a_server_motion_of_a_pose_that_is_withheld_is_left_out():
+    pipeline = make_pipeline('sender', server_motion=True)
+
+    def motions(number, x, moves=True):
+        time_ns = 10**9 + number * 10**7
+        events = [pose_report('wand', time_ns, (x, 1.0, 0.0)),
+                  VelocityReport('wand', 0, time_ns, (0.1, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0), 0.01)]
+        pipeline.process(events[:1 + moves], time_ns, 0)
+        return len(pipeline.server_motions)
+    assert [motions(number, 0.001 * number) for number in range(5)] == [0, 0, 1, 1, 1]
+    assert motions(5, 0.005, moves=False) == 0
+    assert motions(5, 5.0) == 0    # of a clock with ticks: the same time, another frame

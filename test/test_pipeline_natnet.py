@@ -118,8 +118,9 @@ def test_markers_are_points_of_their_frame_in_the_users_world():
     seen = Marker(1 << 16 | 2, 1.0, 2.0, 3.0, 0.014, 4 | 8, 0.0003)
     hidden = Marker(1 << 16 | 3, 1.0, 2.0, 3.0, 0.014, 1, 0.0)
     broken = Marker(1 << 16 | 4, math.nan, 2.0, 3.0, 0.014, 0, 0.0)
+    far = Marker(1 << 16 | 5, 3.4e38, 2.0, 3.0, 0.014, 0, 0.0)    # its place may be no float
     for _ in range(5):
-        samples = session.frame(('Wand', True, 0.0), markers=[seen, hidden, broken])
+        samples = session.frame(('Wand', True, 0.0), markers=[seen, hidden, broken, far])
     cloud = session.pipeline.markers
     assert cloud.stamp_ns == samples[0].stamp_ns
     assert cloud.points == 1

@@ -8,7 +8,9 @@ from hypothesis import given, strategies as st
 from optitrack_vrpn.errors import (
     LocalProtocolError, RemoteProtocolError, VersionRefusedError)
 from optitrack_vrpn.vrpn import codec
-from optitrack_vrpn.vrpn.constants import POSE_PAYLOAD
+from optitrack_vrpn.vrpn.constants import (
+    MAX_IDS, MAX_NAME_SIZE, MAX_SENDER_SECONDS, POSE_PAYLOAD, TEXT_HEAD)
+from optitrack_vrpn.vrpn.names import LocalNames
 import pytest
 
 #: The first bytes that either side of the real library (07.38) sends.
@@ -156,3 +158,16 @@ def test_times_that_cannot_be_meant_are_none():
     assert codec.sender_time_ns(1234, 567000) == 1234_567_000_000
     assert codec.sender_time_ns(1234, 1_000_000) is None
     assert codec.sender_time_ns(0xffff_ffff, 0) is None
+
+
+def test_the_limits_of_the_wire_are_reached_exactly():
+    longest = 'n' * (MAX_NAME_SIZE - 1)
+    assert codec.decode_name(codec.encode_name(longest)) == longest
+    assert codec.encode_message(1, 2, b'', MAX_SENDER_SECONDS * 10**9, 0)
+    assert codec.decode_text(TEXT_HEAD.pack(1, 2)) == (1, 2, '')
+    names = LocalNames()
+    for number in range(1, MAX_IDS):
+        assert names.sender_id(str(number)) == number
+    for table in (names.sender_id, LocalNames().type_id):
+        with pytest.raises(LocalProtocolError):
+            table('one too many' if table == names.sender_id else '')

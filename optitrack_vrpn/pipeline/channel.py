@@ -109,7 +109,7 @@ class Channel:
         if out != self._out or now_ns - self._old_to_ns >= _NO_LONGER_NS:
             self._old_from_ns = None
             self.all_too_old = False
-        if old != self._old and out == self._out:
+        if old != self._old:
             self._old_to_ns = now_ns
             if self._old_from_ns is None:
                 self._old_from_ns = now_ns

@@ -47,12 +47,10 @@ def marker_cloud(
     """
     points = []
     for marker_id, x, y, z, _, params, residual in report.markers:
-        if params & MARKER_OCCLUDED or not math.isfinite(x + y + z):
-            continue
         place = compose(world_from_mocap, Transform(to_enu((x, y, z)))).position
+        if params & MARKER_OCCLUDED or not math.hypot(*place) < 1e30:
+            continue    # the second also for NaN, and for what exceeds a 4-byte float
         body = marker_id >> 16 & 0xffff
-        if max(map(abs, place)) > 1e30:
-            continue    # exceeds a 4-byte float
         points.append(POINT.pack(
             *place, body, marker_id & 0xffff,
             residual if abs(residual) < 1e30 else math.nan))

@@ -307,6 +307,7 @@ class Pipeline:
         must rise too: stamps of valid poses from which a low-pass subtracts its delay are older,
         so such poses are dropped until their stamp is later.
         """
+        channel.last_sender_ns = -1
         gate = channel.gate
         quat = None
         if gate.config.publish_untracked and not shed:
@@ -317,7 +318,6 @@ class Pipeline:
             channel.dropped[Disposition.STAMP_NOT_RISING] += 1
         else:
             channel.last_stamp_ns = stamp_ns
-            channel.last_sender_ns = -1
             samples.append(Sample(channel, stamp_ns, *channel.estimator.place(
                 self._maps.position_to_enu(position), self._maps.quat_to_enu(quat)), None))
 

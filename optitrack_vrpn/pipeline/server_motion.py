@@ -5,7 +5,6 @@
 import math
 from typing import Optional, Union
 
-from optitrack_vrpn.bodies.states import State
 from optitrack_vrpn.motion.frames import FrameMaps
 from optitrack_vrpn.motion.lever_arm import acceleration_at, velocity_at
 from optitrack_vrpn.motion.quaternion import Quat, rotate
@@ -40,8 +39,7 @@ def server_motion(
     :returns: the motion; or a text for the user if one half of it is missing; or None if the
         preceding pose did not become a sample.
     """
-    if (channel.last_sender_ns != event.sender_time_ns
-            or channel.gate.state is not State.TRACKED):
+    if channel.last_sender_ns != event.sender_time_ns:
         return None
     estimator = channel.estimator
     placed = (channel.last_stamp_ns, channel.last_position, channel.last_quat)
