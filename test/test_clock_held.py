@@ -13,8 +13,9 @@ import random
 from conftest import examples
 from hypothesis import example, given, settings, strategies as st
 from optitrack_vrpn.clock import StampConfig, StampSource
+from optitrack_vrpn.clock.history import FrameHistory
 from optitrack_vrpn.clock.host import HostOffset
-from optitrack_vrpn.clock.rollback import RollbackCandidate
+from optitrack_vrpn.clock.rollback import Rollback
 from pipeline_kit import HOST, make_pipeline, MS, pose_report, S
 import pytest
 
@@ -183,14 +184,20 @@ def test_frames_that_overtake_others_are_no_restart(by, every, rate):
 @given(fall=st.integers(20 * MS, S), rate=st.integers(30, 500), late=st.integers(S, 40 * S))
 def test_a_run_takes_no_frames_for_a_clock_that_fell_where_waiting_explains_them(
         fall, rate, late):
-    run = RollbackCandidate(100 * S, 100 * S - fall, 500 * S, late + fall)
+    frames = FrameHistory()
+    for sent in (98 * S, 100 * S):
+        frames.append(sent, 500 * S - late - fall, 500 * S - late - fall)
+    run = Rollback(frames, True)
+    assert not run.older(100 * S - fall, 500 * S, 500 * S, False)
     for i in range(1, rate):
         sent = 100 * S - fall + i * S // rate
         if sent > 100 * S:
-            assert run.newer(sent, 500 * S + i * S // rate) is None
+            assert not run.newer(sent, 500 * S + i * S // rate)
+            assert not run.begun
             return
         # A burst comes faster than it was sent.
-        assert run.older(100 * S, sent, 500 * S + i * S // rate // 10) is not True
+        arrival = 500 * S + i * S // rate // 10
+        assert not run.older(sent, arrival, arrival, False)
 
 
 # -- the host's clock -----------------------------------------------------------------------------

@@ -132,6 +132,14 @@ class Cadence:
             return 3.0 * self.jitter_ns
         return self.tick_ns
 
+    def describe(self) -> tuple[str, str]:
+        """Return what is removed from the times: a word for programs, and a text."""
+        what, size = 'jitter', f'jitter of {self.jitter_ns / 1e3:.0f} us'
+        if self.tick_ns:
+            what, size = 'ticks', f'ticks of {self.tick_ns / 1e6:.3g} ms'
+        return what, (f"the sender's times have {size} about a steady rate of "
+                      f'{1e9 / self.interval_ns:.2f} Hz; stamps follow that rate')
+
     def place(self, sender_ns: int) -> int:
         """Return a frame's time; equal times give equal ones, later times later ones."""
         if self._quiet:

@@ -26,7 +26,7 @@ from optitrack_vrpn.clock.cadence import Cadence
 from optitrack_vrpn.clock.epochs import Epochs
 from optitrack_vrpn.clock.history import FrameHistory, NEVER
 from optitrack_vrpn.clock.host import HostOffset, QUIET_NS
-from optitrack_vrpn.clock.rollback import RollbackCandidate
+from optitrack_vrpn.clock.rollback import REORDERING_NS, Rollback
 from optitrack_vrpn.clock.rules import ArrivalRule, MinOffsetRule, Rule, SenderRule
 from optitrack_vrpn.clock.tracking import TrackingRule
 from optitrack_vrpn.clock.two_way import TwoWay
@@ -41,14 +41,6 @@ READING_NOISE_NS: Final = 10_000
 """Noise of a reading of the host's clock at most. Measured: 1 us, 10 us where a reading is
 interrupted and repeated (``hostclock_io``); half of it takes such a reading for a step, twice as
 much lets stamps exceed the arrival by that."""
-REORDERING_NS: Final = 1_000_000_000
-"""A frame that is older than the newest by more was not overtaken. Chosen: no network reorders for
-so long; half of it takes WiFi stalls for restarts, twice as much finds a restart by this rule only
-if it sets the clock back by 2 s."""
-HELD_UP_NS = 250_000_000
-"""A frame that arrives later after its stamp was delayed, so its arrival does not date its sender
-time. Chosen: above the delays of WiFi; half of it or twice as much matters for the first frame of
-a backlog alone."""
 _ODD_RESTART = 25
 """Frames out of order for which a restart of the sender counts: 20 restarts in a row are none."""
 _ODD_ENOUGH = 500
@@ -74,7 +66,8 @@ class StampSource:
         self._unusable = False
         self._latency = round(config.latency_ms * 1e6)
         # Ticks and jitter of the sender's clock, which the other modes do not remove.
-        self._cadence = Cadence() if config.mode == 'tracking' else None
+        self._cadence = Cadence()
+        self._smooths = config.mode == 'tracking'
         self._cadence_reported = False
         # Sender time of the present frame as received, -1 if the cadence does not see it; newest
         # sender time as received, and its stamp.
@@ -96,7 +89,7 @@ class StampSource:
         self._frames = FrameHistory()
         # Whether nothing newer than the newest has arrived since the connection began.
         self._reconnected = False
-        self._rollback: RollbackCandidate | None = None
+        self._rollback = Rollback(self._frames, not self._sender_mode)
 
     def stamp(
         self, sender_time_ns: int, arrival_ns: int, host_minus_arrival_clock_ns: int = 0,
@@ -113,7 +106,8 @@ class StampSource:
         :returns: ns, or None if the frame cannot be stamped and must be dropped.
         """
         host_arrival = arrival_ns + host_minus_arrival_clock_ns
-        self._processing = processing_ns
+        # Arrivals stand for themselves, without a model of delays.
+        self._processing = processing_ns if self._arrivals is None else 0
         if (sender_time_ns == self._newest_sent and self._newest_stamp <= host_arrival < LIMIT_NS
                 and 0 <= arrival_ns < LIMIT_NS
                 and self._rule.repeat(sender_time_ns, arrival_ns)):
@@ -123,18 +117,17 @@ class StampSource:
                 and 0 <= host_arrival < LIMIT_NS):
             self._refused += 1
             return None
-        cadence = self._cadence
-        if cadence is None or processing_ns or self._two_way.known:
-            # Times of exposure are exact, and round trips need the times as sent.
-            self._sent = -1
-            time_ns = sender_time_ns
-        else:
+        self._sent = -1
+        time_ns = sender_time_ns
+        # Times of exposure are exact, and round trips need the times as sent.
+        if self._smooths and not processing_ns and not self._two_way.known:
             self._sent = sender_time_ns
-            time_ns = cadence.place(sender_time_ns)
-            if cadence.smoothing and not self._cadence_reported:
+            time_ns = self._cadence.place(sender_time_ns)
+            if self._cadence.smoothing and not self._cadence_reported:
                 # The minima so far are those of times with ticks and jitter.
+                self._cadence_reported = True
                 self._rule.relearn()
-                self._report_cadence(cadence)
+                self._epochs.report('coarse_sender', *self._cadence.describe())
         stamp = self._stamp(time_ns, arrival_ns, host_minus_arrival_clock_ns)
         if time_ns == self._frames.newest_ns and stamp is not None and not self._unusable:
             self._newest_sent, self._newest_stamp = sender_time_ns, stamp
@@ -154,8 +147,7 @@ class StampSource:
         :returns: the frame's time by the sender's clock without its ticks, and the stamp (ns);
             None while the frames' rate is not known, and in modes that do not measure it.
         """
-        if (self._cadence is None or self._cadence.newest_ns != sender_time_ns
-                or self._two_way.known):
+        if self._cadence.newest_ns != sender_time_ns or self._two_way.known:
             return None
         time_ns = self._cadence.place_further(nth)
         if time_ns is None:
@@ -168,7 +160,7 @@ class StampSource:
     @property
     def frame_interval_ns(self) -> float:
         """Time from frame to frame by the sender's clock (ns); 0 while it is not known."""
-        return self._cadence.interval_ns if self._cadence is not None else 0.0
+        return self._cadence.interval_ns
 
     def echo(self, sent_ns: int, server_ns: int, received_ns: int) -> None:
         """
@@ -195,9 +187,7 @@ class StampSource:
 
     def uncertainty_s(self) -> float:
         """Return the half-width that nearly always contains a stamp's error; NaN if unknown."""
-        uncertainty_s = self._rule.uncertainty_s()
-        if self._cadence is not None:
-            uncertainty_s += self._cadence.uncertainty_ns() * 1e-9
+        uncertainty_s = self._rule.uncertainty_s() + self._cadence.uncertainty_ns() * 1e-9
         if self._two_way.known:
             uncertainty_s += self._two_way.half_width_ns * 1e-9
         return uncertainty_s
@@ -214,9 +204,8 @@ class StampSource:
             jitter_std_s=deviation, jitter_p99_s=p99, refused=self._refused,
             network_delay_s=two_way.delay_ns * 1e-9 if two_way.known else math.nan,
             round_trip_s=two_way.round_trip_ns * 1e-9 if two_way.known else math.nan,
-            sender_tick_s=cadence.tick_ns * 1e-9 if cadence is not None else 0.0,
-            sender_jitter_s=cadence.jitter_ns * 1e-9 if cadence is not None else math.nan,
-            smoothed=cadence is not None and cadence.smoothing,
+            sender_tick_s=cadence.tick_ns * 1e-9, sender_jitter_s=cadence.jitter_ns * 1e-9,
+            smoothed=cadence.smoothing,
         )
 
     def reconnected(self) -> None:
@@ -229,34 +218,31 @@ class StampSource:
         self._latency = latency
         self._rule.revalidate()
         if self._unusable:
-            self._unusable = False
-            self._learnt_to = -1
             self._end_epoch(RECONNECTED, "the new connection's sender times may be usable")
+            self._unusable = False
 
     # -- one frame -----------------------------------------------------------------------------
 
     def _stamp(self, sender_time_ns: int, arrival_ns: int, reading_ns: int) -> int | None:
         """Return the stamp of a frame whose times can be stamped."""
-        frames = self._frames
+        frames, rule, rollback = self._frames, self._rule, self._rollback
         host_arrival = arrival_ns + reading_ns
         if self._sender_mode:
             return self._pass_on(sender_time_ns, arrival_ns, host_arrival)
         if self._unusable:
-            if frames.last_ns - host_arrival > READING_NOISE_NS:
-                self._end_epoch(
-                    HOST_STEPPED, 'a frame arrived before the stamp of the one before it')
             sender_time_ns = max(arrival_ns, frames.newest_ns)
         if reading_ns != self._settled:
             self._read_host(arrival_ns, reading_ns)
         if sender_time_ns <= frames.newest_ns:
             return self._stamp_old(sender_time_ns, arrival_ns, host_arrival)
-        if self._rollback is not None and self._passed_newest(sender_time_ns, arrival_ns):
-            return self._restart(self._rollback.fell_ns, sender_time_ns, arrival_ns)
+        if rollback.begun and rollback.newer(sender_time_ns, arrival_ns):
+            return self._restart(rollback.fell_ns, sender_time_ns, arrival_ns)
         if sender_time_ns > self._learnt_to:
-            placed = self._place(sender_time_ns, arrival_ns)
+            placed = rule.place(sender_time_ns, arrival_ns - self._processing)
             self._learnt_to = sender_time_ns
-            if self._rule.restarted or self._rule.learnt is not self._epochs.learnt:
+            if rule.restarted or rule.learnt is not self._epochs.learnt:
                 self._follow_rule(sender_time_ns, host_arrival)
+            placed -= self._two_way.follow(sender_time_ns, placed)
         elif self._learnt_to - sender_time_ns > REORDERING_NS:
             # The sender's time fell together with a step of the host's clock, after which the
             # frames before it are no longer remembered.
@@ -272,19 +258,8 @@ class StampSource:
         frames.append(sender_time_ns, stamp, host_arrival)
         return stamp
 
-    def _place(self, sender_time_ns: int, arrival_ns: int) -> int:
-        """Learn from a frame; return its place on the arrival clock without the known delays."""
-        if self._arrivals is not None:
-            return self._rule.place(sender_time_ns, arrival_ns)
-        placed = self._rule.place(sender_time_ns, arrival_ns - self._processing)
-        if self._rule.restarted == SENDER_RESTARTED:
-            self._two_way.restart()
-        return placed - self._two_way.follow(sender_time_ns, placed)
-
     def _read(self, sender_time_ns: int, arrival_ns: int) -> int:
         """Return a frame's place without learning."""
-        if self._arrivals is not None:
-            return self._rule.read(sender_time_ns, arrival_ns)
         return (self._rule.read(sender_time_ns, arrival_ns - self._processing)
                 - self._two_way.delay_ns)
 
@@ -292,34 +267,35 @@ class StampSource:
         """Return a stamp that does not go backwards, or end the epoch if none can be found."""
         frames = self._frames
         if host_arrival < frames.last_ns:
-            if self._reading and frames.last_ns - host_arrival <= READING_NOISE_NS:
-                return frames.last_ns
-            self._end_epoch(
-                HOST_STEPPED, f'a frame arrived {(frames.last_ns - host_arrival) / 1e6:.3f} ms '
-                'before the stamp of the one before it')
-            return stamp
+            last = frames.last_ns
+            return stamp if self._arrived_early(last - host_arrival) else last
         # The line has been lowered. Stamps advance at an eighth of the rate until they meet it,
         # so that no two frames share one.
         slow = frames.last_ns + (sender_time_ns - frames.newest_ns >> 3)
         return min(host_arrival, max(stamp, slow))
 
+    def _arrived_early(self, early_ns: int) -> bool:
+        """End the epoch if a frame arrived before an older one's stamp by more than noise."""
+        if self._reading and early_ns <= READING_NOISE_NS:
+            return False
+        self._end_epoch(HOST_STEPPED, (
+            f'a frame arrived {early_ns / 1e6:.3f} ms before the stamp of an older one'))
+        return True
+
     def _stamp_old(self, sender_time_ns: int, arrival_ns: int, host_arrival: int) -> int | None:
         """Stamp a frame that is not newer than the newest, or recognise a restart."""
-        frames = self._frames
+        frames, rollback = self._frames, self._rollback
         stamps = frames.stamps
         at, known = frames.find(sender_time_ns)
         least = stamps[at] if known else (stamps[at - 1] if at else NEVER)
         if host_arrival < least:
-            if not self._reading or least - host_arrival > READING_NOISE_NS:
-                self._end_epoch(
-                    HOST_STEPPED, f'a frame arrived {(least - host_arrival) / 1e6:.3f} ms before '
-                    'the stamp of an older one')
+            if self._arrived_early(least - host_arrival):
                 return self._stamp(sender_time_ns, arrival_ns, self._reading)
             host_arrival = least
-        if self._went_back(sender_time_ns, arrival_ns, host_arrival):
-            return self._restart(self._fell_by(sender_time_ns), sender_time_ns, arrival_ns)
-        if ((sender_time_ns == frames.newest_ns or not known) and self._rollback is not None
-                and not self._rollback.steady and self._is_unusable(1)):
+        if rollback.older(sender_time_ns, arrival_ns, host_arrival, self._reconnected):
+            return self._restart(rollback.fell_ns, sender_time_ns, arrival_ns)
+        if ((sender_time_ns == frames.newest_ns or not known) and not rollback.steady
+                and self._is_unusable(1)):
             return self._stamp(sender_time_ns, arrival_ns, self._reading)
         if known:
             return stamps[at]
@@ -333,12 +309,11 @@ class StampSource:
 
     def _pass_on(self, sender_time_ns: int, arrival_ns: int, host_arrival: int) -> int:
         """Return the sender's time (mode sender), and count its restarts."""
-        frames = self._frames
-        if sender_time_ns < frames.newest_ns:
-            if self._went_back(sender_time_ns, arrival_ns, host_arrival):
-                self._end_sender(self._fell_by(sender_time_ns))
-        elif self._rollback is not None and self._passed_newest(sender_time_ns, arrival_ns):
-            self._end_sender(self._rollback.fell_ns)
+        frames, rollback = self._frames, self._rollback
+        if (rollback.older(sender_time_ns, arrival_ns, host_arrival, self._reconnected)
+                if sender_time_ns < frames.newest_ns
+                else rollback.newer(sender_time_ns, arrival_ns)):
+            self._end_sender(rollback.fell_ns)
         if sender_time_ns > frames.newest_ns:
             self._rule.place(sender_time_ns, host_arrival)
             self._reconnected = False
@@ -347,51 +322,12 @@ class StampSource:
                 self._follow_rule(sender_time_ns, host_arrival)
         return sender_time_ns
 
-    # -- restarts ------------------------------------------------------------------------------
-
-    def _went_back(self, sender_time_ns: int, arrival_ns: int, host_arrival: int) -> bool:
-        """Return whether a frame that is not newer than the newest shows a restart."""
-        frames = self._frames
-        at, known = frames.find(sender_time_ns)
-        delay = frames.delays[at]
-        # Arrival of the frame that was sent at the same time or next; long ago if the frame is
-        # older than all that are remembered and that one was not delayed.
-        arrived = NEVER
-        if at or known or (delay > HELD_UP_NS and not self._sender_mode):
-            arrived = frames.stamps[at] + delay
-        # A late old frame proves nothing while the newest is as late: both were delayed. Neither
-        # does it if frames of the same time arrived just now: it was repeated or overtaken.
-        if (frames.newest_ns - sender_time_ns > REORDERING_NS
-                and (self._reconnected or host_arrival - arrived > REORDERING_NS)
-                and (self._sender_mode or frames.delays[-1] < REORDERING_NS)):
-            return True
-        fell = None
-        if self._rollback is not None:
-            fell = self._rollback.older(frames.newest_ns, sender_time_ns, arrival_ns)
-        if fell is None:
-            waited = host_arrival - frames.last_ns - frames.delays[-1]
-            self._rollback = RollbackCandidate(
-                frames.newest_ns, sender_time_ns, arrival_ns, waited)
-        return fell is True
-
-    def _passed_newest(self, sender_time_ns: int, arrival_ns: int) -> bool:
-        """Return whether frames that continued from below the newest have passed it."""
-        if self._rollback is None:
-            return False
-        fell = self._rollback.newer(sender_time_ns, arrival_ns)
-        if fell is None:
-            self._rollback = None
-        return fell is True
-
-    def _fell_by(self, sender_time_ns: int) -> int:
-        """Return how far the sender's time fell (ns)."""
-        begun = 0 if self._rollback is None else self._rollback.fell_ns
-        return max(self._frames.newest_ns - sender_time_ns, begun)
+    # -- ends of epochs ------------------------------------------------------------------------
 
     def _restart(self, fell_ns: int, sender_time_ns: int, arrival_ns: int) -> int | None:
         """Start again with a frame of a sender whose time fell."""
         self._end_sender(fell_ns)
-        if self._cadence is not None and self._sent >= 0:
+        if self._sent >= 0:
             sender_time_ns = self._cadence.place(self._sent)
         self._is_unusable(_ODD_RESTART)
         return self._stamp(sender_time_ns, arrival_ns, self._reading)
@@ -400,8 +336,7 @@ class StampSource:
         """End the epoch of a sender whose time fell."""
         self._rule.start()
         self._two_way.restart()
-        if self._cadence is not None:
-            self._cadence.reset(True)
+        self._cadence.reset(True)
         self._learnt_to = -1
         self._end_epoch(
             SENDER_RESTARTED, f'sender time went back by {fell_ns / 1e9:.3f} s', True)
@@ -419,7 +354,7 @@ class StampSource:
         if self._arrivals.odd < _ODD_ENOUGH:
             return False
         self._unusable = True
-        self._learnt_to = self._newest_sent = -1
+        self._newest_sent = -1
         self._end_epoch(
             UNUSABLE, "the sender's times do not rise; from here on stamps are arrivals alone")
         return True
@@ -428,7 +363,10 @@ class StampSource:
         self._epochs.end(reason, detail, fell)
         self._frames.clear()
         self._reconnected = False
-        self._rollback = None
+        self._rollback.clear()
+        if self._unusable:
+            # Arrivals take the place of sender times, or no longer do.
+            self._learnt_to = -1
 
     # -- rule and clocks -----------------------------------------------------------------------
 
@@ -437,8 +375,9 @@ class StampSource:
         rule, epochs = self._rule, self._epochs
         if rule.restarted:
             reason, rule.restarted = rule.restarted, ''
-            if self._cadence is not None and reason == SENDER_RESTARTED:
+            if reason == SENDER_RESTARTED:
                 self._cadence.reset(False)
+                self._two_way.restart()
             if reason == HOST_STEPPED and self._reading:
                 # The clock of the arrivals is never set.
                 reason = SENDER_RESTARTED
@@ -460,15 +399,6 @@ class StampSource:
             return f'{text}, constant, the least of {self._config.offset_samples} messages'
         return (f'{text}, updated continuously; uncertainty '
                 f'{self._rule.uncertainty_s() * 1e6:.0f} us')
-
-    def _report_cadence(self, cadence: Cadence) -> None:
-        """Report once that the sender's clock is coarse."""
-        self._cadence_reported = True
-        what = f'ticks of {cadence.tick_ns / 1e6:.3g} ms' if cadence.tick_ns else (
-            f'jitter of {cadence.jitter_ns / 1e3:.0f} us')
-        self._epochs.report('coarse_sender', 'ticks' if cadence.tick_ns else 'jitter', (
-            f"the sender's times have {what} about a steady rate of "
-            f'{1e9 / cadence.interval_ns:.2f} Hz; stamps follow that rate'))
 
     def _set_slewable(self) -> None:
         """

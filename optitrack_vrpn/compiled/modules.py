@@ -17,8 +17,8 @@ MODULES = tuple(f'optitrack_vrpn.{package}.{name}' for package, names in {
     'natnet': ('codec', 'connection', 'frames', 'messages', 'model_list', 'reader', 'reports'),
     'client': ('session_io', 'sockets_io'),
     # The rest of the clock works once a second, not with every frame.
-    'clock': ('cadence', 'difference', 'epochs', 'history', 'host', 'path', 'rules', 'source',
-              'tracking', 'two_way'),
+    'clock': ('cadence', 'difference', 'epochs', 'history', 'host', 'path', 'rollback', 'rules',
+              'source', 'tracking', 'two_way'),
     'motion': ('estimator', 'frames', 'gains', 'kalman', 'lever_arm', 'quaternion',
                'transform'),
     'bodies': ('jumps', 'limits', 'statistics', 'track', 'validity'),
