@@ -128,6 +128,19 @@ class ClockPath:
             return (waits.height + waits.slope * (t_ns * 1e-9 - self._end_t + 1.0)) * 1e3
         return (self._end + self._slope * (t_ns * 1e-9 - self._end_t) - self._depth) * 1e3
 
+    def course(self) -> float:
+        """
+        Return the slope along which the least of the next block is to be sought (ns/ns).
+
+        It is that of the last two minima if they left the path: along any other slope, the least
+        of a block of a slewed clock would be one of its first frames or of its last.
+        """
+        if self._lifted < 2:
+            return self.rate
+        t, y = self._nodes.t, self._nodes.y
+        slope = (y[-1] - y[-2]) / (t[-1] - t[-2])
+        return min(max(slope, -FASTEST), FASTEST) * 1e-6
+
     def rate_deviation(self) -> float:
         """Return the standard deviation of the rate (s/s)."""
         waits = self._waits
@@ -277,7 +290,10 @@ class ClockPath:
             if len(falls) >= 3 and falls[-1][0] == t and falls[-3][0] > t - 4.5:
                 found = hypotheses.bend(best, falls[0][0], falls, self._prior)
             elif 3 <= lifted and (lifted <= 12 or lifted % 4 == 0):
-                found = hypotheses.bend(best, self._lifted_from, falls, self._prior)
+                found = (hypotheses.bend(best, self._lifted_from, falls, self._prior)
+                         # The rate may have changed within the first block.
+                         or hypotheses.bend(
+                             best, self._lifted_from + SAME_TIME_S, falls, self._prior))
         if found is None and lifted > JUMP_BLOCKS and lifted % 2 == 0:
             found = hypotheses.jump(best, self._lifted_from, self._prior)
         if found is None and lifted >= 4 and lifted % 3 == 1:

@@ -134,6 +134,7 @@ class TrackingRule(Rule):
     def _open_block(self, t: int, length_ns: int) -> None:
         self._least = math.inf
         self._least_t = self._least_r = 0
+        self._course = self._path.course()
         self._lags = 0.0
         self._near = self._block_frames = self._block_late = self._block_whole = 0
         self._block_from = t
@@ -203,9 +204,6 @@ class TrackingRule(Rule):
             if lag < 0.0:
                 self._height = residual - self._slope * t
                 line = float(residual)
-                # Lower than all before it in this block, whatever the line was then.
-                lag = 0.0
-                self._least = math.inf
             elif lag > _LATE_NS + self._wait:
                 self._late = 0
                 self._is_step(t, arrival_ns, lag)
@@ -217,8 +215,9 @@ class TrackingRule(Rule):
             self._lags += lag
             self._near += 1
             self._late = 0
-        if lag < self._least:
-            self._least = lag
+        off = residual - self._course * t
+        if off < self._least:
+            self._least = off
             self._least_t = t
             self._least_r = residual
         late = residual - self._lowest - self._path.rate * t
@@ -324,7 +323,7 @@ class TrackingRule(Rule):
 
     def _close_block(self, t: int) -> None:
         length = _BLOCK_NS if t >= _FIRST_BLOCKS_NS else _FIRST_BLOCK_NS
-        if self._least < _FAR_NS:
+        if self._least_r - self._height - self._slope * self._least_t < _FAR_NS:
             in_step = self._in_step > (_SUSPECTED if self._wait else _CERTAIN)
             self._wait = self._path.wait_ns = self._period if in_step else 0.0
             self._path.add(float(self._least_t), float(self._least_r))
