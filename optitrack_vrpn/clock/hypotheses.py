@@ -6,6 +6,8 @@ Other explanations of minima that leave the path, compared by the cost of ``cost
 Each has a price in blocks of load and is accepted if its cost is less by that price:
 
 - *bend*: another slope since a moment ago (a clock is slewed);
+- *other rate*: another slope since the first minimum (another sender took the place of the one
+  whose rate was known);
 - *jump*: the floor rose permanently (a clock was set, or the route changed);
 - *pattern*: the minima scatter by more than neighbours show, as with polling; the path is the
   longest edge of the lower convex hull (Zhang, Liu, Xia 2002).
@@ -40,19 +42,16 @@ def bend(
     :param best: the path without a bend.
     :param since: time of that minimum.
     :param falls: (time, change) of the earlier minima when later ones were below the path. They
-        are undone: the slope explains them, and saves the price of a jump for each.
+        are undone: the slope explains them, and saves the price of a bend for each.
     """
     t, y, counts, dips, x = _with_data(best)
     begin = bisect_left(t, since)
     last = begin - 1
     if len(t) - begin < 3 or last < 2 or not counts[last]:
         return None
-    undone = [(at, by) for at, by in falls if at >= since]
-    for at, by in undone:
-        for i in range(bisect_left(t, at)):
-            y[i] -= by
-            if i < begin:
-                x[i] -= by
+    undone = [fall for fall in falls if fall[0] >= since]
+    _undo(undone, t, y, len(t))
+    _undo(undone, t, x, begin)
     slope, newest = _line(t, y, begin)
     before = (x[last - 1] - x[last - 2]) / (t[last - 1] - t[last - 2])
     level = x[last - 1] + before * (t[last] - t[last - 1])
@@ -82,7 +81,23 @@ def bend(
                                   (x, later(at))):
                 values.insert(k, value)
     found = fit(Nodes(t, y, counts, dips, [*best.nodes.bends, t[k]]), x, best.scale, prior, 2)
-    price = BEND_BLOCKS - len(undone) * JUMP_BLOCKS
+    price = BEND_BLOCKS * (1 - len(undone))
+    return found if cost(best) - cost(found) > (LOAD - 1.0) * price else None
+
+
+def other_rate(best: Fit, falls: list[tuple[float, float]], prior: Prior) -> Fit | None:
+    """
+    Suppose another slope since the first minimum: the known rate was that of another clock.
+
+    :param falls: as for ``bend``.
+    :param prior: one that does not constrain the slope.
+    """
+    t, y, counts, dips, _ = _with_data(best)
+    _undo(falls, t, y, len(t))
+    slope, newest = _line(t, y, 0)
+    found = fit(Nodes(t, y, counts, dips, best.nodes.bends),
+                [newest + slope * (at - t[-1]) for at in t], best.scale, prior, 2)
+    price = BEND_BLOCKS * (1 - len(falls))
     return found if cost(best) - cost(found) > (LOAD - 1.0) * price else None
 
 
@@ -159,6 +174,15 @@ def lower_hull(t: list[float], y: list[float]) -> list[int]:
             hull.pop()
         hull.append(i)
     return hull
+
+
+def _undo(
+    falls: list[tuple[float, float]], t: list[float], heights: list[float], end: int,
+) -> None:
+    """Raise heights before the node ``end`` by the falls after them."""
+    for at, by in falls:
+        for i in range(min(bisect_left(t, at), end)):
+            heights[i] -= by
 
 
 def _line(t: list[float], y: list[float], first: int) -> tuple[float, float]:

@@ -50,6 +50,7 @@ _UNKNOWN_RATE, _KNOWN_RATE = 100.0, 1.0
 whose rate is known (ppm). Measured: skews of up to 75 ppm; temperature changes a rate by 1 ppm.
 Half of the second trusts the old rate more than temperature allows, twice as much less than
 needed."""
+_UNKNOWN = Prior(0.0, _UNKNOWN_RATE ** -2.0)
 _GATE, _GATE_US = 6.0, 10.0
 """A minimum is below the path by at least so many deviations and microseconds for a fall, by half
 of it soon after another one. Chosen: one in 10^9 normal deviates; half of it falls with noise,
@@ -102,8 +103,7 @@ class ClockPath:
         if not self._rate_known:
             self.rate = 0.0
         self._slope = self.rate * 1e6
-        self._prior = Prior(
-            self._slope, (_KNOWN_RATE if self._rate_known else _UNKNOWN_RATE) ** -2.0)
+        self._prior = Prior(self._slope, _KNOWN_RATE ** -2.0) if self._rate_known else _UNKNOWN
         self._end = self._end_t = 0.0
         self._var = self._scatter.scale * self._scatter.scale
         self._slope_var = 1.0 / self._prior.weight
@@ -228,7 +228,7 @@ class ClockPath:
         while t[0] < now - SPAN_S:
             del t[0], y[0], counts[0], dips[0], x[0]
             # The slope at the start of the path is not the first slope of the window.
-            self._prior = Prior(self._prior.slope, _UNKNOWN_RATE ** -2.0)
+            self._prior = _UNKNOWN
         while bends and bends[0] <= t[0]:
             del bends[0]
         k = 0
@@ -285,11 +285,17 @@ class ClockPath:
         """Return a path of less cost than the best one, if another hypothesis gives it."""
         lifted, falls = self._lifted, self._falls
         found = None
-        if self.slewable and t - self._nodes.t[0] > _YOUNG_S:
-            # Three falls in less than five seconds, or three minima above the path.
-            if len(falls) >= 3 and falls[-1][0] == t and falls[-3][0] > t - 4.5:
+        # Three falls in less than five seconds, or three minima above the path.
+        falling = len(falls) >= 3 and falls[-1][0] == t and falls[-3][0] > t - 4.5
+        rising = 3 <= lifted and (lifted <= 12 or lifted % 4 == 0)
+        if (falling or rising) and self._prior.weight > _UNKNOWN.weight:
+            found = hypotheses.other_rate(best, falls, _UNKNOWN)
+            if found is not None:
+                self._prior = _UNKNOWN
+        if found is None and self.slewable and t - self._nodes.t[0] > _YOUNG_S:
+            if falling:
                 found = hypotheses.bend(best, falls[0][0], falls, self._prior)
-            elif 3 <= lifted and (lifted <= 12 or lifted % 4 == 0):
+            elif rising:
                 found = (hypotheses.bend(best, self._lifted_from, falls, self._prior)
                          # The rate may have changed within the first block.
                          or hypotheses.bend(
