@@ -48,10 +48,12 @@ RAW = ('load swells for 60 s to 1.5 ms', 'polled at 240 Hz')
 """Sessions on a host with a raw clock."""
 # Mechanism: file, text, text without the mechanism.
 MECHANISMS = {
-    'bend': ('path.py', 'if self.slewable and t - self._nodes.t[0] > _YOUNG_S:', 'if False:'),
+    'bend': ('path.py', 'found is None and self.slewable and t', 'False and t'),
     'bends only where a clock is slewed': (
-        'path.py', 'if self.slewable and t - self._nodes.t[0] > _YOUNG_S:',
-        'if t - self._nodes.t[0] > _YOUNG_S:'),
+        'path.py', 'found is None and self.slewable and t', 'found is None and t'),
+    'bend within a block': ('path.py', '(since + SAME_TIME_S, 0), ', ''),
+    'bend during load': ('path.py', ', (since, _LATER)', ''),
+    'other rate after a restart': ('path.py', 'if (falling or rising) and', 'if False and'),
     'fall': ('path.py', 'if off < (-0.5 if again else -1.0) * least and', 'if False and'),
     'smaller falls after a fall': ('path.py', '(-0.5 if again else -1.0)', '-1.0'),
     'jump': ('path.py', 'if found is None and lifted > JUMP_BLOCKS and lifted % 2 == 0:',

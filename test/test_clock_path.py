@@ -184,3 +184,27 @@ def test_bends_that_leave_the_memory_leave_no_trace():
             error.append(path.line(at * S) / 1e3 - clock[at])
         path.add(at * S, (clock[at] + heights[at]) * 1e3)
     assert np.abs(error[300:]).max() < 30.0
+
+
+@pytest.mark.parametrize('slewable', [False, True])
+@pytest.mark.parametrize('ppm', [-80.0, 20.0, 60.0, 300.0])
+def test_another_rate_after_a_restart_is_followed_in_some_seconds(ppm, slewable):
+    """Another computer sends now, and its clock has another rate than the one that is known."""
+    path = ClockPath()
+    path.slewable = slewable
+    for k, height in enumerate(minima(100)):
+        path.add(k * S, (30.0 * k + height) * 1e3)
+    path.restart()
+    for k, height in enumerate(minima(40, seed=2)):
+        if k > 12:
+            assert abs(path.line(k * S) / 1e3 - (30.0 + ppm) * k) < 30.0
+        path.add(k * S, ((30.0 + ppm) * k + height) * 1e3)
+
+
+def test_a_rate_that_changes_during_load_is_followed_soon_after_it():
+    k = np.arange(300)
+    clock = 30.0 * k + 4.0 * np.clip(k - 170.0, 0.0, None)
+    load = 1500.0 * ((k > 150) & (k < 190))
+    error, _ = floor_error(minima(300) + load, clock)
+    assert np.abs(error[20:150]).max() < 30.0
+    assert np.abs(error[212:]).max() < 40.0

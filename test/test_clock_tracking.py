@@ -109,6 +109,17 @@ def test_recovery(kind, size, within_s, limit_us):
     assert source.status().epoch == (0 if lasting else 1)
 
 
+@pytest.mark.parametrize('seed', [7, 10, 14])
+def test_the_fastest_slew_of_ntp_is_followed_whatever_the_noise(seed):
+    """The least of a block of a clock in a slew is one of its first frames: it scatters more."""
+    scenario = replace(WIRED, skew_ppm=31.0, events=((100.0, 'host_slew', 25.0),))
+    source, frames, error = run(scenario, 180.0, seed)
+    t = (frames.arrival - frames.arrival[0]) / 1e9
+    assert np.abs(error[(t > 115.0) & (t < 148.0)]).max() < 60
+    assert np.abs(error[t > 165.0]).max() < 60
+    assert source.status().epoch == 0
+
+
 def test_two_datagrams_of_many_bodies_are_one_sample_and_one_stamp():
     frames = simulate(WIRED, 120.0, 4)
     one, many = StampSource(StampConfig()), StampSource(StampConfig())

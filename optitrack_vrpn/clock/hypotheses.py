@@ -17,7 +17,7 @@ Times are seconds, heights microseconds, slopes ppm.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 import math
 
 from optitrack_vrpn.clock.cost import cost, FASTEST, Fit, fit, LOAD, Nodes, Prior, SAME_TIME_S
@@ -34,7 +34,7 @@ as much changes the price of a pattern by a fifth."""
 
 
 def bend(
-    best: Fit, since: float, falls: list[tuple[float, float]], prior: Prior,
+    best: Fit, since: float, falls: list[tuple[float, float]], prior: Prior, newest: int = 0,
 ) -> Fit | None:
     """
     Suppose another slope since about the first minimum that leaves the path.
@@ -43,16 +43,20 @@ def bend(
     :param since: time of that minimum.
     :param falls: (time, change) of the earlier minima when later ones were below the path. They
         are undone: the slope explains them, and saves the price of a bend for each.
+    :param newest: number of the newest minima that are on the new slope, those before them being
+        load; 0 for all.
     """
     t, y, counts, dips, x = _with_data(best)
     begin = bisect_left(t, since)
     last = begin - 1
+    if newest:
+        begin = max(begin, len(t) - newest)
     if len(t) - begin < 3 or last < 2 or not counts[last]:
         return None
     undone = [fall for fall in falls if fall[0] >= since]
     _undo(undone, t, y, len(t))
-    _undo(undone, t, x, begin)
-    slope, newest = _line(t, y, begin)
+    _undo(undone, t, x, last + 1)
+    slope, end = _line(t, y, begin)
     before = (x[last - 1] - x[last - 2]) / (t[last - 1] - t[last - 2])
     level = x[last - 1] + before * (t[last] - t[last - 1])
     change = slope - before
@@ -60,7 +64,7 @@ def bend(
         return None
 
     def later(time: float) -> float:
-        return newest + slope * (time - t[-1])
+        return end + slope * (time - t[-1])
 
     # A slewed clock leaves its line where the new line meets it; load jumps.
     at = t[last] + (level - later(t[last])) / change
@@ -68,10 +72,9 @@ def bend(
     if not t[last - 1] - 1.0 - slack < at < t[begin] + 0.5 + slack:
         return None
     at = min(max(at, t[last - 2]), t[begin])
-    x[last] = level
-    k = last
-    while t[k] > at:
-        k -= 1
+    for i in range(last, begin):
+        x[i] = level + before * (t[i] - t[last])
+    k = bisect_right(t, at) - 1
     for i in range(k + 1, len(t)):
         x[i] = later(t[i])
     if at - t[k] > SAME_TIME_S:

@@ -61,6 +61,9 @@ changes nothing that was measured."""
 _YOUNG_S = 10.0
 """Age of the path from which bends are tried. Chosen: the first slope is free until then; half of
 it or twice as much changes nothing that was measured."""
+_LATER = 20
+"""Minima on one line that show a bend during load. Chosen: twelve may be on any line on WiFi; half
+of it takes load on WiFi for bends, twice as many follow the temperature during load 20 s later."""
 _GAP_BLOCKS = 16
 """Minima of which the lowest bounds the floor from above. Chosen: WiFi has a good one in 10; half
 of it enlarges the uncertainty of WiFi, twice as much notices less noise 16 s later."""
@@ -296,10 +299,7 @@ class ClockPath:
             if falling:
                 found = hypotheses.bend(best, falls[0][0], falls, self._prior)
             elif rising:
-                found = (hypotheses.bend(best, self._lifted_from, falls, self._prior)
-                         # The rate may have changed within the first block.
-                         or hypotheses.bend(
-                             best, self._lifted_from + SAME_TIME_S, falls, self._prior))
+                found = self._bend(best)
         if found is None and lifted > JUMP_BLOCKS and lifted % 2 == 0:
             found = hypotheses.jump(best, self._lifted_from, self._prior)
         if found is None and lifted >= 4 and lifted % 3 == 1:
@@ -307,6 +307,16 @@ class ClockPath:
             if found is not None:
                 self._scatter.set_pattern(found.scale)
         return found
+
+    def _bend(self, best: Fit) -> Fit | None:
+        """Return a path with a bend before or within the first lifted block, or during load."""
+        since = self._lifted_from
+        for begin, newest in ((since, 0), (since + SAME_TIME_S, 0), (since, _LATER)):
+            if newest < self._lifted:
+                found = hypotheses.bend(best, begin, self._falls, self._prior, newest)
+                if found is not None:
+                    return found
+        return None
 
     # -- result --------------------------------------------------------------------------------
 
