@@ -48,9 +48,9 @@ RAW = ('load swells for 60 s to 1.5 ms', 'polled at 240 Hz')
 """Sessions on a host with a raw clock."""
 # Mechanism: file, text, text without the mechanism.
 MECHANISMS = {
-    'bend': ('path.py', 'found is None and self.slewable and t', 'False and t'),
+    'bend': ('path.py', 'if found is None and self.slewable:', 'if False:'),
     'bends only where a clock is slewed': (
-        'path.py', 'found is None and self.slewable and t', 'found is None and t'),
+        'path.py', 'if found is None and self.slewable:', 'if found is None:'),
     'bend within a block': ('path.py', '(since + SAME_TIME_S, 0), ', ''),
     'bend during load': ('path.py', ', (since, _LATER)', ''),
     'other rate after a restart': ('path.py', 'if (falling or rising) and', 'if False and'),

@@ -58,9 +58,6 @@ twice as much follows slews later."""
 _RECENT_S = 12.0
 """Falls are remembered for so long. Chosen: a slew shows in 3 s; half of it or twice as much
 changes nothing that was measured."""
-_YOUNG_S = 10.0
-"""Age of the path from which bends are tried. Chosen: the first slope is free until then; half of
-it or twice as much changes nothing that was measured."""
 _LATER = 20
 """Minima on one line that show a bend during load. Chosen: twelve may be on any line on WiFi; half
 of it takes load on WiFi for bends, twice as many follow the temperature during load 20 s later."""
@@ -295,7 +292,7 @@ class ClockPath:
             found = hypotheses.other_rate(best, falls, _UNKNOWN)
             if found is not None:
                 self._prior = _UNKNOWN
-        if found is None and self.slewable and t - self._nodes.t[0] > _YOUNG_S:
+        if found is None and self.slewable:
             if falling:
                 found = hypotheses.bend(best, falls[0][0], falls, self._prior)
             elif rising:
