@@ -70,9 +70,9 @@ class StampSource:
         self._smooths = config.mode == 'tracking'
         self._cadence_reported = False
         # Sender time of the present frame as received, -1 if the cadence does not see it; newest
-        # sender time as received, and its stamp.
+        # sender time as received, and its stamp, after any arrival before there is one.
         self._sent = self._newest_sent = -1
-        self._newest_stamp = NEVER
+        self._newest_stamp = LIMIT_NS
         # The network's least delay, where the sender answers round trips.
         self._two_way = TwoWay()
         self._processing = 0
@@ -354,7 +354,7 @@ class StampSource:
         if self._arrivals.odd < _ODD_ENOUGH:
             return False
         self._unusable = True
-        self._newest_sent = -1
+        self._newest_stamp = LIMIT_NS
         self._end_epoch(
             UNUSABLE, "the sender's times do not rise; from here on stamps are arrivals alone")
         return True
