@@ -109,6 +109,15 @@ class JumpRules(MotionLimits):
         self._accepted = self.state is State.JUMPED
         return self._accepted
 
+    def take_changes(self) -> list[StateChange]:
+        """
+        Fetch the changes of state since the last call.
+
+        :returns: the changes, oldest first.
+        """
+        changes, self.changes = self.changes, []
+        return changes
+
     @property
     def held(self) -> str:
         """Explain why time alone does not end the jump of this body; '' if it does, or if none."""

@@ -10,8 +10,8 @@ log: changes of state are collected in ``changes``.
 Two times are needed. The *sender time* orders frames and limits the motion between them; it does
 not depend on the network. The *receive time* measures how long a body has been silent.
 
-States and transitions are in ``transitions.py``. This file makes the observations from the numbers
-of a pose, ``jumps.py`` those from the motion that leads to it.
+States and transitions are in ``transitions.py``. This file makes the observations from the times
+of poses, ``numbers.py`` those from their numbers, ``jumps.py`` those from the motion.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from optitrack_vrpn.bodies.config import BodyConfig
 from optitrack_vrpn.bodies.disposition import Disposition
 from optitrack_vrpn.bodies.jumps import JumpRules
 from optitrack_vrpn.bodies.limits import NO_REACH_LIMIT
-from optitrack_vrpn.bodies.states import BodyStatus, State, StateChange
+from optitrack_vrpn.bodies.numbers import (
+    continued, describe, fault_of, negated, NORM_RANGE, unit, UNIT_ERROR)
+from optitrack_vrpn.bodies.states import BodyStatus, State
 from optitrack_vrpn.bodies.statistics import GAP_INTERVALS, NEVER_NS
 from optitrack_vrpn.bodies.track import Origin, TimedPose, Track
 from optitrack_vrpn.bodies.transitions import Observed
@@ -40,11 +42,6 @@ ROLLBACK_FRAMES = 3
 Late frames in a row, in order among themselves, that mean a step back of the sender's clock.
 Chosen. Halved, reordered datagrams count as one; doubled, it is reported later.
 """
-UNIT_ERROR: Final = 4e-15
-"""
-Deviation of a squared norm from 1 by rounding of doubles; such a quaternion is passed unchanged.
-Doubled or halved, only the last bit of a quaternion changes.
-"""
 FAST_NORM_ERROR: Final = 1e-6
 """
 Deviation of a squared norm from 1 that is corrected to first order: the error is below 4e-13.
@@ -54,11 +51,6 @@ FAST_RATE_GAIN: Final = 0.01
 """
 Weight of a new interval in the mean, for frames that take the fast path. Chosen: a mean over 100
 frames. Halved, the rate follows more slowly; doubled, it has more noise.
-"""
-NORM_RANGE = (1e-3, 1e9)
-"""
-Norms of a quaternion that are normalised without loss of digits. Chosen, far from any use. Halved
-or doubled, no quaternion in use is affected.
 """
 
 
@@ -194,7 +186,7 @@ class ValidityGate(JumpRules):
                 NORM_RANGE[0] < math.hypot(*quat_xyzw) < NORM_RANGE[1]
                 and math.hypot(*position) < NO_REACH_LIMIT):
             return None
-        self._shown = _continued(self._shown or self._quat, normalised(quat_xyzw))
+        self._shown = continued(self._shown or self._quat, normalised(quat_xyzw))
         return self._shown
 
     def tick(self, now_ns: int) -> None:
@@ -229,15 +221,6 @@ class ValidityGate(JumpRules):
         self._shared = shared
 
     # -- status of the body --------------------------------------------------------------------
-
-    def take_changes(self) -> list[StateChange]:
-        """
-        Fetch the changes of state since the last call.
-
-        :returns: the changes, oldest first.
-        """
-        changes, self.changes = self.changes, []
-        return changes
 
     def status(self, now_ns: int) -> BodyStatus:
         """
@@ -306,11 +289,12 @@ class ValidityGate(JumpRules):
         self._late_run = 0
         unseen = self._follow_time(now, receive_ns)
 
-        fault = refused or self._fault(position, raw)
+        fault = refused or (Disposition.SHARED_NAME if self._shared
+                            else fault_of(position, raw, self.config))
         if fault is not None:
             self._interrupt(unseen)
             observed, detail = _FAULTS.get(fault, (Observed.NOT_A_POSE, ''))
-            self._observe(observed, receive_ns, detail or _describe(position, raw))
+            self._observe(observed, receive_ns, detail or describe(position, raw))
             return fault
         if not self._is_repeat(position, raw):
             self._seen, self._seen_since = (position, raw), now
@@ -324,8 +308,7 @@ class ValidityGate(JumpRules):
                               'the sender repeats one pose bit for bit')
             return Disposition.REPEAT
 
-        quat = normalised(raw) if abs(_excess(raw)) >= UNIT_ERROR else raw
-        seen = TimedPose(now, position, quat)
+        seen = TimedPose(now, position, unit(raw))
         outcome = (self._check_tracked(seen, receive_ns) if self.state is State.TRACKED
                    else self._check_untracked(seen, receive_ns))
         if isinstance(outcome, Disposition):
@@ -357,22 +340,6 @@ class ValidityGate(JumpRules):
             self._since = receive_ns
         return since
 
-    def _fault(self, position: Vector, raw: Quat) -> Disposition | None:
-        """Return why these numbers are not a pose of the body; None if they are."""
-        if self._shared:
-            return Disposition.SHARED_NAME
-        # Filters of numbers near the largest double would give infinity.
-        if not (math.hypot(*position) < NO_REACH_LIMIT and math.isfinite(sum(raw))):
-            return Disposition.NOT_FINITE
-        if (self.config.detect_zeroed and not any(position) and not any(raw[:3])
-                and raw[3] in (0.0, 1.0, -1.0)):
-            return Disposition.ZEROED
-        norm = math.hypot(*raw)
-        if (not NORM_RANGE[0] < norm < NORM_RANGE[1]
-                or abs(norm - 1.0) > (self.config.norm_tolerance or NORM_RANGE[1])):
-            return Disposition.NORM
-        return None
-
     def _is_repeat(self, position: Vector, raw: Quat) -> bool:
         """
         Return whether the pose equals the last one, or the last valid one, bit for bit.
@@ -381,7 +348,7 @@ class ValidityGate(JumpRules):
         can repeat them.
         """
         if self._seen is not None and position == self._seen[0]:
-            return raw in (self._seen[1], _negated(self._seen[1]))
+            return raw in (self._seen[1], negated(self._seen[1]))
         return self.good > 0 and position == self._position and raw == self._raw
 
     def _interrupt(self, unseen: int) -> None:
@@ -450,7 +417,7 @@ class ValidityGate(JumpRules):
 
         :param observed: the observation that makes the body TRACKED, None if it already is.
         """
-        quat = _continued(self._shown or self._quat, seen.quat)
+        quat = continued(self._shown or self._quat, seen.quat)
         self._shown = None
         if observed is not None:
             assert self._track is not None
@@ -480,26 +447,3 @@ _FAULTS = {
         Observed.NOT_A_POSE, 'each frame has two poses of this name, in different places: two '
         'rigid bodies have it. Rename one of them in Motive'),
 }
-
-
-def _negated(q: Quat) -> Quat:
-    """Return the same attitude with the other sign."""
-    return -q[0], -q[1], -q[2], -q[3]
-
-
-def _excess(q: Quat) -> float:
-    """Return the squared norm less 1."""
-    return q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3] - 1.0
-
-
-def _continued(before: Quat, quat: Quat) -> Quat:
-    """Return an attitude with the sign that continues the one before."""
-    a, b, c, d = before
-    x, y, z, w = quat
-    return quat if a * x + b * y + c * z + d * w >= 0.0 else (-x, -y, -z, -w)
-
-
-def _describe(position: Vector, raw: Quat) -> str:
-    """Describe numbers that are not a pose."""
-    numbers = ', '.join(f'{value:.6g}' for value in position + raw)
-    return f'not a pose: x, y, z, qx, qy, qz, qw = {numbers}'

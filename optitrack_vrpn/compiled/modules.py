@@ -21,7 +21,7 @@ MODULES = tuple(f'optitrack_vrpn.{package}.{name}' for package, names in {
               'source', 'tracking', 'two_way'),
     'motion': ('estimator', 'frames', 'gains', 'kalman', 'lever_arm', 'quaternion',
                'transform'),
-    'bodies': ('jumps', 'limits', 'statistics', 'track', 'validity'),
+    'bodies': ('jumps', 'limits', 'numbers', 'statistics', 'track', 'validity'),
     'pipeline': ('channel', 'coarse_clock', 'freshness', 'load_shedding', 'pipeline',
                  'roster'),
     'ros': ('cdr',),
