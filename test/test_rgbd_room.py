@@ -5,7 +5,7 @@
 import numpy as np
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.rgbd.camera import Intrinsics
-from optitrack_vrpn.rgbd.room import Box, Layout, Room, TEXEL_M
+from optitrack_vrpn.rgbd.room import Box, Layout, Room
 from optitrack_vrpn.rgbd.sensor import Sensor, SensorConfig
 from optitrack_vrpn.rgbd.trajectories import (
     camera_on_body, FLU_FROM_OPTICAL, TRAJECTORIES, Trajectory)
@@ -110,10 +110,6 @@ def test_an_empty_box_is_refused():
         Room(Layout(boxes=(Box((0, 0, 0), (1, 0, 1)),)))
 
 
-def test_texels_are_five_millimetres():
-    assert TEXEL_M == 0.005
-
-
 def test_the_depth_error_is_that_of_the_literature():
     """sigma_z = 0.001425 z^2 m (Khoshelham and Elberink 2012), beside rounding."""
     sensor = Sensor(SensorConfig(disparity_step=0.0))
@@ -162,14 +158,6 @@ def test_rates_are_the_derivatives_of_the_poses(name):
         * Rotation.from_matrix(trajectory.rotations(before)).inv()
     np.testing.assert_allclose(
         turn.as_rotvec() / (2 * step), trajectory.angular_velocities(times), atol=1e-5)
-
-
-def test_the_attitude_is_that_of_scipy():
-    trajectory = TRAJECTORIES['hand_held']
-    times = np.linspace(0, 10, 50)
-    wanted = Rotation.from_euler('ZYX', np.stack(
-        [each.at(times) for each in (trajectory.yaw, trajectory.pitch, trajectory.roll)], axis=1))
-    np.testing.assert_allclose(trajectory.rotations(times), wanted.as_matrix(), atol=1e-12)
 
 
 def test_a_camera_that_looks_forward_has_z_along_the_bodys_x():
