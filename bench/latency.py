@@ -148,6 +148,8 @@ def environment():
     What a missed announcement of DDS takes is no bridge's doing: all of them find each other soon.
     """
     variables = dict(os.environ)
+    # Installed packages have byte code; with this variable each start would compile this one.
+    variables.pop('PYTHONDONTWRITEBYTECODE', None)
     profile = str(ROOT / 'config' / 'fast_discovery.xml')
     variables.update(
         FASTRTPS_DEFAULT_PROFILES_FILE=profile, FASTDDS_DEFAULT_PROFILES_FILE=profile,

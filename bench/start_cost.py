@@ -1,75 +1,61 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Measure what the start of the node takes: processor time and memory until it connects.
+Measure the start of the node: time until its first pose, processor time and memory by then.
 
-    python bench/start_cost.py                      compiled, if it is, and plain, in turns
-    python bench/start_cost.py --against OTHER      and another checkout, plain
+    python bench/start_cost.py                      the node, as plain Python too, and the floor
+    python bench/start_cost.py --against OTHER      and another checkout, compiled if it is
     python bench/start_cost.py --write-docs         and put the table into docs/performance.md
 
-Each start is a process of its own with default settings. It is measured when it logs that it
-connects, to a port without a server: all modules are loaded then, and the publishers are created
-next. On a busy machine processor time changes less than the time until the first pose.
+Sender and subscriber (those of ``latency.py``) run already; each start is a process with
+default settings. The bridges take turns, forwards and backwards.
 """
 
 import argparse
+import contextlib
 import os
 from pathlib import Path
-import select
-import socket
 import statistics
-import subprocess
 import sys
-import time
+from types import SimpleNamespace
 
-from latency import DOCS, environment
+from latency import Child, DOCS, environment
+from latency_bridges import command_of
 from latency_tables import write_block
-from optitrack_vrpn.cli.signals_io import with_parent
 
-ROOT = Path(__file__).resolve().parent.parent
-#: Text of the log line at which a start is measured.
-_CONNECTS = 'connecting to 127.0.0.1'
-
-
-def closed_port():
-    """Return a TCP port on which nothing listens."""
-    with socket.create_server(('127.0.0.1', 0)) as server:
-        return server.getsockname()[1]
+_HEAD = ('| start until the first pose | connected s, median (least) | first pose s, median '
+         '(least) | first pose s, 9 of 10 | processor time s, median (least) | MB |\n'
+         '|---|---|---|---|---|---|')
 
 
-def start(checkout, plain, variables, timeout_s):
+def start(bridge, bodies, rate, variables):
     """
-    Start the node once.
+    Start a bridge once.
 
-    :returns: processor time of all threads (s), time (s) and resident memory (MB) until it
-        connects.
+    :returns: seconds until the server streams to it and until its first pose has reached the
+        subscriber, and until then processor time of all threads (s) and resident memory (MB).
     """
-    own = dict(variables, PYTHONPATH=os.pathsep.join([str(checkout), variables['PYTHONPATH']]))
-    if plain:
-        own['OPTITRACK_VRPN_COMPILE'] = '0'
-    begun = time.monotonic()
-    node = subprocess.Popen(
-        [sys.executable, '-m', 'optitrack_vrpn', 'optitrack_vrpn_node', '--ros-args',
-         '-p', 'server:=127.0.0.1', '-p', f'port:={closed_port()}', '-p', 'autostart:=true'],
-        env=with_parent(own), cwd=checkout, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    try:
-        text = b''
-        while _CONNECTS.encode() not in text:
-            left_s = begun + timeout_s - time.monotonic()
-            ready = select.select([node.stderr], [], [], max(0.0, left_s))[0]
-            piece = os.read(node.stderr.fileno(), 65536) if ready else b''
-            if not piece:
-                raise SystemExit(f'{checkout}: no connection:\n{text.decode()}')
-            text += piece
-        lasted_s = time.monotonic() - begun
-        tasks = Path(f'/proc/{node.pid}/task')
-        cpu_s = sum(int((task / 'schedstat').read_text().split()[0])
-                    for task in tasks.iterdir()) / 1e9
-        pages = int(Path(f'/proc/{node.pid}/statm').read_text().split()[1])
-        return cpu_s, lasted_s, pages * os.sysconf('SC_PAGE_SIZE') / 2**20
-    finally:
-        node.terminate()
-        node.communicate()
+    with contextlib.ExitStack() as stack:
+        def child(*command, variables=variables):
+            started = Child(command, variables)
+            stack.callback(started.stop)
+            return started
+
+        plain = {**variables, 'OPTITRACK_VRPN_COMPILE': '0'} if bridge == 'plain' else variables
+        counts = '--bodies', str(bodies)
+        sender = child('latency_sender.py', *counts, '--rate', str(rate))
+        receiver = child('latency_receiver.py', *counts)
+        port = int(sender.line())
+        receiver.line()
+        command, _ = command_of(
+            bridge, port, bodies, False, SimpleNamespace(peer=None, vrpn_mocap=None))
+        started = child(*command, variables=plain)
+        first = receiver.ask('wait 30')
+        if first['first_ns'] is None:
+            raise SystemExit(f'{bridge}: no poses ({first}):\n{started.said()}')
+        return ((int(sender.line()) - started.started_ns) / 1e9,
+                (first['first_ns'] - started.started_ns) / 1e9,
+                started.cpu_ns() / 1e9, started.resident_mb())
 
 
 def main():
@@ -78,25 +64,30 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--against', type=Path, help='another checkout of this package')
     parser.add_argument('--write-docs', action='store_true', help='renew docs/performance.md')
-    parser.add_argument('--repetitions', type=int, default=5)
-    parser.add_argument('--timeout', type=float, default=60.0, help='of one start (s)')
+    parser.add_argument('--repetitions', type=int, default=10)
+    parser.add_argument('--bodies', type=int, default=1)
+    parser.add_argument('--rate', type=int, default=240, help='(Hz)')
+    parser.add_argument('--bridges', nargs='+', default=('floor', 'node', 'plain'),
+                        help='of those of latency.py')
     arguments = parser.parse_args()
-    variants = {'as installed': (ROOT, False), 'plain': (ROOT, True)}
-    if arguments.against:
-        variants['other'] = (arguments.against.resolve(), True)
     variables = environment()
+    variants = {name: (name, variables) for name in arguments.bridges}
+    if arguments.against:
+        variants['other'] = 'node', {**variables, 'PYTHONPATH': os.pathsep.join(
+            [str(arguments.against.resolve()), variables['PYTHONPATH']])}
     figures = {name: [] for name in variants}
     for turn in range(arguments.repetitions):
         for name in list(variants)[::1 if turn % 2 else -1]:
-            figures[name].append(start(*variants[name], variables, arguments.timeout))
-    lines = ['| start until it connects | processor time s, median (least) | s, median (least) '
-             '| MB |', '|---|---|---|---|']
+            bridge, own = variants[name]
+            figures[name].append(start(bridge, arguments.bodies, arguments.rate, own))
+    lines = [_HEAD]
     for name, several in figures.items():
-        cpu, lasted, memory = zip(*several)
+        connected, first, cpu, memory = (sorted(column) for column in zip(*several))
+        median = statistics.median
         lines.append(
-            f'| {name} | {statistics.median(cpu):.2f} ({min(cpu):.2f}) | '
-            f'{statistics.median(lasted):.2f} ({min(lasted):.2f}) | '
-            f'{statistics.median(memory):.1f} |')
+            f'| {name} | {median(connected):.2f} ({connected[0]:.2f}) | '
+            f'{median(first):.2f} ({first[0]:.2f}) | {first[len(first) * 9 // 10 - 1]:.2f} | '
+            f'{median(cpu):.2f} ({cpu[0]:.2f}) | {median(memory):.0f} |')
     print('\n'.join(lines))
     if arguments.write_docs:
         write_block(DOCS, 'start', '\n'.join(lines))

@@ -38,6 +38,32 @@ def test_a_configured_node_has_loaded_nothing_heavy_that_it_does_not_use():
     assert json.loads(_output(leave_out + _START.format(heavy=_HEAVY))) == []
 
 
+def test_the_client_connects_before_the_messages_of_the_outputs_are_imported():
+    assert _output("""
+import sys
+import optitrack_vrpn.node.node as module
+import rclpy
+
+
+class Backend:
+    def __init__(self, *arguments):
+        self.stop = lambda: None
+
+    def start(self):
+        loaded.append('tf2_msgs' in sys.modules)
+
+
+loaded = []
+module.make_backend = Backend
+rclpy.init(args=['node', '--ros-args', '-p', 'server:=127.0.0.1'])
+node = module.OptitrackVrpnNode()
+node.trigger_configure()
+print(loaded, 'tf2_msgs' in sys.modules)
+node.destroy_node()
+rclpy.shutdown()
+""") == '[False] True'
+
+
 def test_messages_work_without_their_generator_and_the_generator_on_request():
     assert _output("""
 import sys

@@ -46,17 +46,9 @@ class Diagnostics:
         self._collect = collect
         self._hardware_id = ''
         self._latest: dict[str, Entry] = {}
-        period_s = PERIOD_S
         self._updater: Any = None
-        if Updater is None:
-            self._publisher = node.create_publisher(DiagnosticArray, '/diagnostics', 10)
-        else:
-            self._updater = Updater(node, PERIOD_S)
-            self._updater.timer.cancel()    # it follows the system clock
-            period_s = self._updater.period
-        # A timer of the system clock stops for an hour when that clock is set back by an hour.
-        self._timer = idle_timer(
-            node, period_s, self._publish, Clock(clock_type=ClockType.STEADY_TIME))
+        self._publisher: Any = None
+        self._timer: Any = None
 
     def open(self, hardware_id: str) -> None:
         """
@@ -64,14 +56,29 @@ class Diagnostics:
 
         :param hardware_id: the server.
         """
+        if self._timer is None:    # not in the constructor: the client connects first
+            self._create()
         self._hardware_id = hardware_id
         if self._updater is not None:
             self._updater.setHardwareID(hardware_id)
         self._timer.reset()
 
+    def _create(self) -> None:
+        period_s = PERIOD_S
+        if Updater is None:
+            self._publisher = self._node.create_publisher(DiagnosticArray, '/diagnostics', 10)
+        else:
+            self._updater = Updater(self._node, PERIOD_S)
+            self._updater.timer.cancel()    # it follows the system clock
+            period_s = self._updater.period
+        # A timer of the system clock stops for an hour when that clock is set back by an hour.
+        self._timer = idle_timer(
+            self._node, period_s, self._publish, Clock(clock_type=ClockType.STEADY_TIME))
+
     def close(self) -> None:
         """Stop publishing."""
-        self._timer.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         self._update([])
 
     def status(self, entry: Entry) -> DiagnosticStatus:

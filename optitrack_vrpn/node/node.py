@@ -12,7 +12,7 @@ whichever thread retires them.
 
 import contextlib
 import threading
-from typing import Any, Optional
+from typing import Any, Optional, TYPE_CHECKING
 
 from optitrack_vrpn.client.backend_io import Backend
 from optitrack_vrpn.client.link import LinkState
@@ -26,13 +26,15 @@ from optitrack_vrpn.natnet.factory_io import make_backend
 from optitrack_vrpn.natnet.recording import Recorder
 from optitrack_vrpn.node.configuration import Configuration
 from optitrack_vrpn.node.parameters import NodeParameters
-from optitrack_vrpn.node.publishers import Publishers
 from optitrack_vrpn.node.receiver import Receiver
 from optitrack_vrpn.node.status import StatusReporter
 from optitrack_vrpn.node.supervision import Supervision
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.ros.deferred_destruction import DeferredDestruction
 from optitrack_vrpn.ros.qos_advice import what_helps
+
+if TYPE_CHECKING:    # see acquire
+    from optitrack_vrpn.node.publishers import Publishers
 
 
 class OptitrackVrpnNode(ManagedNode):
@@ -87,9 +89,10 @@ class OptitrackVrpnNode(ManagedNode):
             pipeline = self._path.pipeline = Pipeline(
                 configuration.pipeline, supervision.discovered)
             self._configuration = configuration
-        # The client connects while the publishers are created; poses are published when the node
-        # is active.
+        # The client connects and observes the first frames while the messages with numpy are
+        # imported and the publishers are created; poses are published when the node is active.
         backend.start()
+        from optitrack_vrpn.node.publishers import Publishers
         with self._lock:
             output = self._path.publishers = Publishers(
                 self, settings, lambda topic, policy: self._log(
@@ -190,7 +193,7 @@ class OptitrackVrpnNode(ManagedNode):
 
     def _apply(
         self, configuration: Configuration, backend: Backend, pipeline: Pipeline,
-        output: Publishers,
+        output: 'Publishers',
     ) -> None:
         """Apply a configuration to pipeline and publishers, with the lock held."""
         before = pipeline.bodies

@@ -2,14 +2,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The node's parameters: declare, read, and check each change."""
 
+import importlib.util
 import traceback
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Iterable, Mapping
 
 from optitrack_vrpn.bodies import body_settings
-from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError
 from optitrack_vrpn.node.configuration import Configuration, make_configuration
 from optitrack_vrpn.node.settings import NodeSettings
-from optitrack_vrpn.node.shared_output import check_installed
+from optitrack_vrpn.node.topic_kinds import KINDS
 from optitrack_vrpn.settings import parameters_of
 from optitrack_vrpn.settings.parameters import unknown
 from optitrack_vrpn.settings_ros import (
@@ -20,6 +21,20 @@ from rclpy.parameter import Parameter
 
 PARAMETERS = parameters_of(NodeSettings)
 NAMES = frozenset(parameter.name for parameter in PARAMETERS)
+
+
+def check_installed(outputs: Iterable[str]) -> None:
+    """
+    Check that the messages of all outputs are installed, without importing them.
+
+    :raises BackendUnavailableError: if not.
+    """
+    for output in outputs:
+        package = KINDS[output].message.partition('/')[0]
+        if importlib.util.find_spec(package) is None:
+            raise BackendUnavailableError(
+                f'the output {output} needs {package}, which is not installed: apt install '
+                f'ros-$ROS_DISTRO-{package.replace("_", "-")}, or remove it from outputs')
 
 
 class NodeParameters:

@@ -9,13 +9,15 @@ cannot derive from rclpy's node.
 
 import threading
 import traceback
-from typing import Callable, Final, Optional, Sequence
+from typing import Callable, Final, Optional, Sequence, TYPE_CHECKING
 
 from optitrack_vrpn.bodies.disposition import Disposition
-from optitrack_vrpn.node.publishers import Publishers
 from optitrack_vrpn.pipeline.channel import Sample
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.vrpn.messages import Event
+
+if TYPE_CHECKING:    # imports messages and numpy, while the client connects
+    from optitrack_vrpn.node.publishers import Publishers
 
 #: One batch of this number is measured. Chosen: 15 measurements a second at 240 Hz, enough for
 #: percentiles. Halved or doubled, the cost (some microseconds each) doubles or halves.

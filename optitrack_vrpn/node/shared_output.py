@@ -10,13 +10,12 @@ one is not published.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 import importlib
 from typing import Any
 
 from geometry_msgs.msg import Pose, PoseArray
 from optitrack_vrpn.bodies.states import State
-from optitrack_vrpn.errors import BackendUnavailableError
 from optitrack_vrpn.node.body_output import message_type
 from optitrack_vrpn.node.frame_collector import Frame, FrameCollector, NamedPose
 from optitrack_vrpn.node.messages import set_pose
@@ -42,23 +41,6 @@ POSES_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT,
 #: frames; doubled, older frames are published.
 _MAX_WAIT_NS = 100_000_000
 SHARED = ('markers', 'poses', 'pose_array')
-
-
-def check_installed(outputs: Iterable[str]) -> None:
-    """
-    Check that the messages of all outputs are installed.
-
-    :raises BackendUnavailableError: if not.
-    """
-    if 'poses' not in outputs:
-        return
-    try:
-        importlib.import_module(f'{_PACKAGE}.msg')
-    except ImportError as error:
-        raise BackendUnavailableError(
-            f'the output poses needs {_PACKAGE}, which is not installed ({error}): apt install '
-            'ros-$ROS_DISTRO-motion-capture-tracking-interfaces, or remove it from outputs'
-        ) from None
 
 
 class SharedOutput:

@@ -4,7 +4,7 @@
 
 import threading
 import traceback
-from typing import Callable, NamedTuple, Optional, Sequence
+from typing import Callable, NamedTuple, Optional, Sequence, TYPE_CHECKING
 
 from optitrack_vrpn import RUNS
 from optitrack_vrpn.client.backend_io import Backend
@@ -13,12 +13,14 @@ from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.node.configuration import Configuration
 from optitrack_vrpn.node.diagnostics import Diagnostics
 from optitrack_vrpn.node.latency import LatencyStatistics
-from optitrack_vrpn.node.publishers import Publishers
 from optitrack_vrpn.node.report import (
     body_entry, clock_entry, Entry, frames_entry, Level, link_entry)
 from optitrack_vrpn.pipeline.channel import Channel, how_to_accept, Sample
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from rclpy.node import Node
+
+if TYPE_CHECKING:    # imports messages and numpy, while the client connects
+    from optitrack_vrpn.node.publishers import Publishers
 
 
 class _Sources(NamedTuple):
@@ -27,7 +29,7 @@ class _Sources(NamedTuple):
     configuration: Configuration
     backend: Backend
     pipeline: Pipeline
-    publishers: Publishers
+    publishers: 'Publishers'
 
 
 class StatusReporter:
@@ -64,7 +66,7 @@ class StatusReporter:
 
     def configure(
         self, configuration: Configuration, backend: Backend, pipeline: Pipeline,
-        publishers: Publishers,
+        publishers: 'Publishers',
     ) -> None:
         """Set the sources of the reports, with the lock held."""
         self._sources = _Sources(configuration, backend, pipeline, publishers)

@@ -5,19 +5,21 @@
 from collections import deque
 import threading
 import traceback
-from typing import Callable, Optional, Sequence
+from typing import Callable, Optional, Sequence, TYPE_CHECKING
 
 from optitrack_vrpn.bodies.selection import unmatched
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.graph.conflicts_ros import ConflictingPublishers, DuplicateNames
 from optitrack_vrpn.names import printable
 from optitrack_vrpn.node.accept import AcceptServices
-from optitrack_vrpn.node.publishers import Publishers
 from optitrack_vrpn.node.status import StatusReporter
 from optitrack_vrpn.pipeline.channel import Channel
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.ros.ticker_io import Ticker
 from rclpy.node import Node
+
+if TYPE_CHECKING:    # imports messages and numpy, while the client connects
+    from optitrack_vrpn.node.publishers import Publishers
 
 #: Chosen: period (s). New bodies wake the thread, so it only delays the detection of silence.
 #: Halved, the load of an idle node doubles; doubled, silence is detected 0.1 s later.
@@ -35,7 +37,7 @@ class Supervision:
     """
 
     _pipeline: Pipeline
-    _publishers: Publishers
+    _publishers: 'Publishers'
     _accept_services: AcceptServices
 
     def __init__(
@@ -60,7 +62,7 @@ class Supervision:
         if self._ticker is not None:
             self._ticker.wake()
 
-    def start(self, pipeline: Pipeline, publishers: Publishers) -> None:
+    def start(self, pipeline: Pipeline, publishers: 'Publishers') -> None:
         """Start the ticker thread."""
         self._pipeline = pipeline
         self._publishers = publishers

@@ -28,10 +28,11 @@ from optitrack_vrpn.vrpn.messages import Event, PoseReport
 TOLERANCE_NS = 3_000_000
 #: Required recurrences, and the shortest time (ns) between two that count. Chosen: together they
 #: cost about 0.1 s of poses after each connection. Two recurrences can be the two ends of one
-#: stall within a backlog; four cannot. Halved, a backlog with a stall can be admitted; doubled,
-#: either costs 0.2 s of poses.
+#: stall within a backlog; four cannot. 24 ms are slightly less than whole frames at 120, 240 and
+#: 360 Hz; with 25 ms every second recurrence waited for one frame more. Halved, a backlog with a
+#: stall can be admitted; doubled, either costs 0.2 s of poses.
 RECURRENCES = 4
-SPACING_NS = 25_000_000
+SPACING_NS = 24_000_000
 #: If no decision is possible (constant sender times, jitter beyond the tolerance), frames are
 #: admitted after this time (ns) without a lower minimum. A pause counts as ``PAUSE_NS`` at most.
 #: Frames do not count if they arrive in less than ``PACE`` of the interval between their sender
