@@ -123,7 +123,7 @@ def test_whatever_the_tick_poses_are_in_order_and_no_stamp_is_later_than_its_arr
 
 
 # Frames without body a; b and c are missing in the frames before them.
-@pytest.mark.parametrize('hidden', [(), range(1200, 2400, 100)])
+@pytest.mark.parametrize('hidden', [(), range(1200, 2400, 100), range(100, 2400, 10)])
 def test_bodies_of_one_frame_share_their_stamp(hidden):
     session = Session(bodies=('a', 'b', 'c'), apart=50_000, jitter_ms=0.3, hidden=hidden).run(2400)
     if not hidden:

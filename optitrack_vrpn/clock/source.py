@@ -157,11 +157,6 @@ class StampSource:
         stamp = self._stamp(time_ns, arrival_ns, host_minus_arrival_clock_ns)
         return None if stamp is None else (time_ns, stamp)
 
-    @property
-    def frame_interval_ns(self) -> float:
-        """Time from frame to frame by the sender's clock (ns); 0 while it is not known."""
-        return self._cadence.interval_ns
-
     def echo(self, sent_ns: int, server_ns: int, received_ns: int) -> None:
         """
         Add a round trip to the sender's clock; the least delay of the network follows from it.

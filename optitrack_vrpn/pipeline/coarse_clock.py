@@ -34,6 +34,7 @@ from optitrack_vrpn.clock import StampSource
 from optitrack_vrpn.events import Event
 from optitrack_vrpn.motion.quaternion import Quat, Vector
 from optitrack_vrpn.pipeline.channel import Channel
+from optitrack_vrpn.units import NS_PER_S
 from optitrack_vrpn.vrpn.messages import PoseReport
 
 LONGEST_TICK_NS = 100_000_000
@@ -246,8 +247,7 @@ class CoarseClock:
             self._frames_of_ns, self._frame, self._frame_ns = sender_ns, 0, arrival_ns
             self._numbers.clear()
         elif (self._numbers.get(channel, -1) >= self._frame
-                or 2.0 * (arrival_ns - self._frame_ns) > (
-                    self._stamps.frame_interval_ns or 2.0 * LONGEST_TICK_NS)):
+                or 2.0 * (arrival_ns - self._frame_ns) * channel.gate.rate_hz > NS_PER_S):
             self._frame += 1
             self._frame_ns = arrival_ns
         self._numbers[channel] = self._frame
