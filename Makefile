@@ -18,29 +18,29 @@ help:  ## list these targets
 demo:  ## run a simulated Motive and the node, with a live table
 	$(RUN) --runtime -m optitrack_vrpn demo $(ARGS)
 
-demo-rgbd:  ## score visual odometry of a simulated depth camera against mocap
+demo-rgbd:  ## score a simulated depth camera against mocap
 	$(RUN) -m optitrack_vrpn rgbd_demo $(ARGS)
 
 check:  ## lint, types and fast pure tests, in under a minute
 	$(RUN) tools/check.py $(ARGS)
 
-test: lint compile  ## lint, types and all tests, with the path of a pose compiled
+test: lint compile  ## lint, types and all tests, compiled
 	$(RUN) tools/run_tests.py $(ARGS)
 
-compile:  ## compile the path of a pose for these sources, if mypy and a compiler are there
+compile:  ## compile the path of a pose, if that is possible
 	$(RUN) -m optitrack_vrpn compile --if-possible
 
 lint:  ## style (ruff, flake8 as ROS has it) and types (mypy)
 	$(RUN) tools/check.py --lint
 
-docs:  ## regenerate the generated parts of config/ and docs/
+docs:  ## regenerate generated parts of config and docs
 	$(RUN) -m optitrack_vrpn parameters --write
 	$(RUN) tools/module_index.py --write
 
 env:  ## create the environment of the other targets
 	@$(PYTHON) tools/env.py make
 
-bench: compile  ## measure latency and processor time of the node and of other bridges, and what recording takes
+bench: compile  ## measure latency, processor time and recording
 	$(RUN) bench/latency.py $(ARGS)
 	$(if $(ARGS),@:,$(RUN) bench/recorder.py --seconds 20)
 
@@ -48,32 +48,32 @@ bench-parts: compile  ## measure the processor time of each step of a pose
 	$(RUN) bench/latency_profile.py $(ARGS)
 	$(RUN) bench/latency_parts.py $(ARGS)
 
-bench-bodies:  ## measure validity, velocities and smoothing against closed forms
+bench-bodies:  ## measure validity, velocities and smoothing
 	$(RUN) -m bench.bodies $(ARGS)
 	$(RUN) -m bench.velocity $(ARGS)
 
 bench-clock:  ## measure the stamp estimators
 	$(RUN) bench/clock.py $(ARGS)
 
-bench-recorder:  ## measure what recording 50 bodies takes: processor, memory, losses, disk
+bench-recorder:  ## measure the recording of 50 bodies
 	$(RUN) bench/recorder.py $(ARGS)
 
-bench-faults:  ## run the node through all faults and check its poses
+bench-faults:  ## run the node through all faults
 	$(RUN) bench/faults.py $(ARGS)
 
-bench-gantry:  ## reproduce the thesis's table on the simulated gantry, and better rules
+bench-gantry:  ## compare control rules on the simulated gantry
 	$(RUN) -m bench.gantry $(ARGS)
 
-bench-rgbd:  ## measure the RGB-D odometry on simulated sequences; --topics: the node at 30 Hz
+bench-rgbd:  ## measure the RGB-D odometry; --topics: as a node
 	$(RUN) -m bench.rgbd $(ARGS)
 
-bench-rgbd-map:  ## measure what loop closure adds to the RGB-D odometry
+bench-rgbd-map:  ## measure the loop closure of the RGB-D mapper
 	$(RUN) -m bench.rgbd_mapping $(ARGS)
 
 rgbd-pictures:  ## make the pictures of docs/rgbd.md
 	$(RUN) -m bench.rgbd_pictures $(ARGS)
 
-soak:  ## run the node for an hour with faults every minute; memory, threads, files
+soak:  ## run the node for an hour with faults every minute
 	$(RUN) bench/soak.py $(ARGS)
 
 clean:  ## remove temporary files of tests and tools

@@ -159,7 +159,7 @@ class Flight:
         heard = [one for one in self.heard(autopilot) if one.arrival_ns >= begin_ns]
         stamps = [one.message.fields['time_usec'] * 1000 for one in heard]
         spaces = np.diff(stamps) / 1e9
-        frames = [self._frame(one, body) for one in heard]
+        frames = [self.frame_of(one, body) for one in heard]
         known = [(one, frame) for one, frame in zip(heard, frames) if frame is not None]
         counters = [one.message.fields['reset_counter'] for one in heard]
         steady = spaces[spaces < GAP_S]
@@ -172,17 +172,17 @@ class Flight:
             sum(space > GAP_S and a == b
                 for space, a, b in zip(spaces, counters, counters[1:])))
 
-    def _frame(self, heard, body):
+    def frame_of(self, heard, body):
         """Find the frame that a message shows near its stamp: when it was due, or None."""
         fields = heard.message.fields
         for server in self.servers:
             seconds = (fields['time_usec'] * 1000 - server.origin_ns) / 1e9
-            nearest = round(seconds * server.world._rate)
+            nearest = round(seconds * server.scenario.rate)
             if nearest < 0:
                 continue
             # The stamp is some milliseconds late until the node has learnt the clocks.
             numbers = np.arange(max(0, nearest - 12), nearest + 3)
-            truth = server.world.truth(body, numbers / server.world._rate)
+            truth = server.world.truth(body, numbers / server.scenario.rate)
             places = NED_FROM_MOTIVE.apply(truth.position)
             distance = np.linalg.norm(
                 places - [fields['x'], fields['y'], fields['z']], axis=1)
@@ -192,5 +192,5 @@ class Flight:
                 truth.quat_xyzw[row]) * NED_FROM_MOTIVE.inv()
             if distance[row] < SAME_M and (
                     Rotation.from_quat((x, y, z, w)) * attitude.inv()).magnitude() < 1e-5:
-                return server.origin_ns + numbers[row] * 1e9 / server.world._rate
+                return server.origin_ns + numbers[row] * 1e9 / server.scenario.rate
         return None

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from clock_scenarios import WIFI, WIRED
-from clock_sim import _clock_offset, _delays, Floats, Scenario
+from clock_sim import clock_offset, delays_of, Floats, Scenario
 import numpy as np
 from optitrack_vrpn.clock import StampConfig, StampSource
 
@@ -71,19 +71,19 @@ def run(session: Session, seconds: float, seed: int) -> dict[str, Any]:
     echoes = np.concatenate([
         FIRST_ECHO_S * np.arange(FIRST_ECHOES),
         np.arange(FIRST_ECHOES * FIRST_ECHO_S, seconds - 1.0, ECHO_S)]) + 0.01
-    there = echoes + LEAST_S + _delays(s, echoes, np.random.default_rng(seed + 1))
+    there = echoes + LEAST_S + delays_of(s, echoes, np.random.default_rng(seed + 1))
     # Answers and frames share the way to this host.
     back = np.concatenate([sent, there])
     order = np.argsort(back)
     delays = np.empty_like(back)
-    delays[order] = _delays(s, back[order], rng)
+    delays[order] = delays_of(s, back[order], rng)
     arrived = back + LEAST_S + delays
     arrived[:len(sent)] = np.maximum.accumulate(arrived[:len(sent)])
     arrived += session.asymmetry_us * 1e-6
     clock = replace(s, events=())
     times = np.concatenate([exposed, sent, arrived, echoes, there])
     grid = np.linspace(0.0, seconds + 5.0, int(seconds) * 4)
-    offset = np.interp(times, grid, _clock_offset(
+    offset = np.interp(times, grid, clock_offset(
         clock, grid, seconds + 6.0, np.random.default_rng(seed + 2)))
     host = times + offset
     n, m = len(frames), len(echoes)

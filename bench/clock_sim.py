@@ -107,7 +107,7 @@ def simulate(scenario: Scenario, seconds: float, seed: int) -> Frames:
     rng = np.random.default_rng(seed)
     s = scenario
     t = _frame_times(s, seconds, rng)
-    host = t + _clock_offset(s, t, seconds, rng)
+    host = t + clock_offset(s, t, seconds, rng)
     least = np.zeros_like(t)
     late = np.abs(rng.normal(0.0, s.late_us * 1e-6, len(t))) if s.late_us else np.zeros_like(t)
     sender = np.floor((t + late) * 1e6 / s.quantum_us) * (s.quantum_us * 1e3)
@@ -140,7 +140,7 @@ def simulate(scenario: Scenario, seconds: float, seed: int) -> Frames:
         length += abs(size) * 2.0 if kind == 'host_slew' else 0.0
         settled &= ~(after & (t < at + length + RECOVERY_S[kind]))
     host = host + least + 0.3e-3
-    delay = late + noise * _delays(s, t, rng)
+    delay = late + noise * delays_of(s, t, rng)
     if s.loss:
         keep &= rng.random(len(t)) >= s.loss
     arrival = host + delay
@@ -199,7 +199,7 @@ def _frame_times(s: Scenario, seconds: float, rng: np.random.Generator) -> Float
     return np.maximum(t, 0)
 
 
-def _clock_offset(s: Scenario, t: Floats, seconds: float, rng: np.random.Generator) -> Floats:
+def clock_offset(s: Scenario, t: Floats, seconds: float, rng: np.random.Generator) -> Floats:
     """Integrate the rate of the host's clock against the sender's on a grid of seconds."""
     n = int(seconds) + 2
     grid = np.arange(n + 1.0)
@@ -217,7 +217,7 @@ def _clock_offset(s: Scenario, t: Floats, seconds: float, rng: np.random.Generat
     return np.interp(t, grid, offset)
 
 
-def _delays(s: Scenario, t: Floats, rng: np.random.Generator) -> Floats:
+def delays_of(s: Scenario, t: Floats, rng: np.random.Generator) -> Floats:
     n, unit = len(t), s.delay_us * 1e-6
     draw: dict[str, Callable[[], Floats]] = {
         'gamma': lambda: rng.gamma(3, unit, n),

@@ -79,7 +79,7 @@ def row(found, name, begin_ns, end_ns, autopilots=tuple(RATES), *, outage=True, 
         counts['repeated'] += sum(b == a for a, b in zip(stamps, stamps[1:]))
         counts['backwards'] += sum(b < a for a, b in zip(stamps, stamps[1:]))
         for one, stamp in zip(heard, stamps):
-            due = found._frame(one, 'cf1')
+            due = found.frame_of(one, 'cf1')
             if due is None:
                 counts['wrong'] += 1
                 continue

@@ -74,7 +74,8 @@ class Server:
     """
 
     def __init__(self, mapping, port=0, host='127.0.0.1', prefix=()):
-        self.world = World(scenario_from_mapping(mapping))
+        self.scenario = scenario_from_mapping(mapping)
+        self.world = World(self.scenario)
         self.process = subprocess.Popen(
             [*prefix, sys.executable, str(HERE / 'fault_server.py'), json.dumps(mapping), host,
              str(port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

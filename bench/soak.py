@@ -119,9 +119,7 @@ def soak(total_s, bodies, rate, period_s, interval_s):
             heard = 0
             while time.monotonic() - begin < total_s:
                 time.sleep(interval_s)
-                for topic in topics:
-                    heard += len(topic)
-                    topic._box.clear()
+                heard += sum(topic.discard() for topic in topics)
                 readings.append(read(node.process.pid, time.monotonic() - begin, heard))
                 if not len(readings) % max(1, round(60 / interval_s)):
                     print(line(readings[-1]), flush=True)

@@ -223,6 +223,12 @@ class Topic:
     def __len__(self):
         return len(self._box)
 
+    def discard(self):
+        """Forget the messages so far; gives their number."""
+        count = len(self._box)
+        del self._box[:count]
+        return count
+
     def messages(self, begin=0):
         """Give the messages, oldest first."""
         return [deserialize_message(bytes(data), self._kind) for data in self._box[begin:]]
