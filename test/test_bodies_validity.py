@@ -396,3 +396,22 @@ def test_the_bound_is_what_speed_rate_and_margins_allow(
     turn = min(20.0 * dt * 1e-9 + 0.15, 1.4)
     if min(abs(distance - reach), abs(angle - turn)) > 1e-7:
         assert (out is not None) == (distance < reach and angle < turn)
+
+
+def test_a_body_without_a_pose_is_new_for_any_time():
+    body = ValidityGate('body')
+    body.tick(1000 * S)
+    assert body.state is State.NEW and math.isnan(body.status(1000 * S).age_s)
+    body.update(1, 1, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0))
+    assert body.state is State.ZEROED and math.isnan(body.status(S).age_s)
+
+
+@settings(max_examples=examples(100), deadline=None)
+@given(st.lists(st.floats(-1.0, 1.0), min_size=4, max_size=4))
+def test_an_attitude_of_unit_norm_is_passed_on_bit_by_bit_from_the_first_pose_on(numbers):
+    norm = math.hypot(*numbers)
+    if norm > 0.1:
+        quat = tuple(number / norm for number in numbers)
+        sent = quat if quat[3] >= 0.0 else tuple(-number for number in quat)
+        feed = Feed(BodyConfig(acquire_frames=1))
+        assert feed.send(quat=sent) == sent

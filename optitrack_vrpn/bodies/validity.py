@@ -211,7 +211,6 @@ class ValidityGate(JumpRules):
         self._last_ns = self._good_ns = -NEVER_NS
         self._seen_since = NEVER_NS
         self._track = self._other = None
-        self.swapped_with, self.unconfirmed = '', False
         self._observe(Observed.RESTARTED, self._last_receive, "the sender's clock restarted")
 
     def share_name(self, shared: bool) -> None:
