@@ -73,10 +73,10 @@ def test_settings_of_a_body_may_stand_in_the_sections_of_the_table():
 
 def test_every_wrong_setting_of_a_body_is_named_in_full():
     _, wrong = sift_body_settings({
-        'bodies.a.b c.max_spede': 3.0, 'bodies.b c.max_speed': -3.0, 'bodies.c.name': '',
+        'bodies.a.b c.max_spede': 3.0, 'bodies.b.b c.max_speed': -3.0, 'bodies.c.name': '',
         'bodies.d.offset': array('q', [1, 2]), 'bodies.e.offset': 'abc'})
     assert not lacking_in_lines(
-        wrong, ['bodies.a.b c.max_spede', "mean 'max_speed'?"], ['bodies.b c.max_speed is -3'],
+        wrong, ['bodies.a.b c.max_spede', "mean 'max_speed'?"], ['bodies.b.b c.max_speed is -3'],
         ['bodies.c.name'], ['bodies.d.offset is [1, 2]: give x'], ["offset is 'abc': give x"])
 
 
