@@ -107,7 +107,9 @@ def test_a_flagged_change_withholds_names_until_newer_definitions(motive):
     motive.models = {'Intruder': 1, 'Box': 2}
     assert motive.step(FRAME_MODELS_CHANGED) == []
     assert motive.silent(2) == [[], []]
-    assert motive.settle() == ['Box', 'Intruder']
+    seen = [motive.step() for _ in range(40)]
+    # The id with another name is withheld for longer than the other.
+    assert ['Box'] in seen and seen[-1] == ['Box', 'Intruder']
 
 
 def test_an_answer_under_way_at_the_change_confirms_nothing(motive):
