@@ -160,21 +160,6 @@ def test_poses_before_the_topics_are_made_are_counted():
     assert run(node, (0, 100))[Disposition.NO_TOPICS] == 98
 
 
-def test_untracked_poses_are_published_and_nothing_else():
-    node = Node(PipelineConfig(body=BodyConfig(publish_untracked=True)))
-    run(node, (0, 100))
-    assert run(node, (100, 120), 'away')[Disposition.PUBLISHED] == 120
-
-
-def test_poses_that_arrive_with_a_newer_one_are_superseded_where_arrivals_are_the_stamps():
-    node = Node(PipelineConfig(stamps=StampConfig(mode='arrival')))
-    for frame in range(0, 100, 2):
-        node.now += 10 * MS
-        node.receive([report('a', frame), report('a', frame + 1)])
-    node.check()
-    assert node.pipeline.bodies[0].dropped[Disposition.SUPERSEDED] == 50
-
-
 def test_randomly_shed_frames_are_counted():
     node = Node(PipelineConfig())
     draw = random.Random(1)

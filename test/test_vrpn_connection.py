@@ -13,6 +13,9 @@ from optitrack_vrpn.vrpn.names import LocalNames
 import pytest
 import sessions
 
+POSE = codec.encode_pose(0, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0))
+MOTION = codec.encode_motion(0, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0), 0.1)
+PAYLOADS = {constants.POSE_TYPE: POSE, constants.VELOCITY_TYPE: MOTION}
 KINDS = {'pose': messages.PoseReport, 'vel': messages.VelocityReport,
          'acc': messages.AccelerationReport}
 
@@ -232,51 +235,38 @@ def test_a_ping_reaches_the_server_by_name():
     assert messages.PingReport('wand', 5_000_000_000) in events
 
 
-def numbered(count):
-    """Make a client that knows a sender, and datagrams of one pose each for it."""
+def numbered(count, kind=constants.POSE_TYPE, first=0):
+    """Make a client that knows a sender, and its datagrams of one message, numbered from first."""
     client, server, _ = connected_pair()
-    payload = codec.encode_pose(0, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0))
-    server.send('wand', constants.POSE_TYPE, payload, 0)
+    payload = PAYLOADS[kind]
+    server.send('wand', kind, payload, 0)
     client.receive_stream(server.data_to_send())
-    return client, [server.datagram_message('wand', constants.POSE_TYPE, payload, n * 1000)
-                    for n in range(count)]
+    datagrams = [server.datagram_message('wand', kind, payload, n * 1000) for n in range(count)]
+    return client, [datagram[:20] + ((first + n) % 2**32).to_bytes(4, 'big') + datagram[24:]
+                    for n, datagram in enumerate(datagrams)]
 
 
-@pytest.mark.parametrize(('order', 'lost', 'reordered', 'repeated'), [
+@pytest.mark.parametrize('kind', PAYLOADS)
+@pytest.mark.parametrize('first', [0, 2**32 - 3])
+@pytest.mark.parametrize(('parts', 'lost', 'reordered', 'repeated'), [
     ((0, 1, 4, 3, 5, 9), 4, 1, 0),          # 2, 6, 7 and 8 never came
     ((0, 2, 1, 3, 5, 4), 0, 2, 0),
     ((0, 2, 1, 1, 1, 3), 0, 1, 2),          # what comes twice is taken back once
     ((0, 0, 1, 1, 2), 0, 0, 2),
     ((0, 9, 5, 4, 6, 1, 8, 2, 3, 7), 0, 8, 0),
     ((0, 9, 5, 5, 4, 9), 6, 2, 2),
+    # datagrams of several messages
+    (((0, 1), (8, 9, 10, 11), (5, 6, 7), (2, 3), (5, 6, 7)), 1, 2, 1),
 ])
-def test_what_comes_late_is_not_lost(order, lost, reordered, repeated):
-    client, datagrams = numbered(10)
-    for index in order:
-        client.receive_datagram(datagrams[index])
+def test_what_comes_late_is_not_lost(parts, lost, reordered, repeated, first, kind):
+    client, datagrams = numbered(12, kind, first)
+    for part in parts:
+        part = part if isinstance(part, tuple) else (part,)
+        events = client.receive_datagram(b''.join(datagrams[index] for index in part))
+        assert len(events) == len(part)
     counters = client.counters
     assert (counters.udp_lost, counters.udp_reordered, counters.udp_repeated) == (
         lost, reordered, repeated)
-    assert counters.poses == len(order) + 1
-
-
-def test_numbers_begin_anew_after_the_last():
-    client, datagrams = numbered(8)
-    numbers = [(2**32 - 3 + n) % 2**32 for n in range(8)]
-    datagrams = [datagram[:20] + number.to_bytes(4, 'big') + datagram[24:]
-                 for datagram, number in zip(datagrams, numbers)]
-    for index in (0, 1, 3, 6, 4, 2, 2, 7):
-        client.receive_datagram(datagrams[index])
-    counters = client.counters
-    assert (counters.udp_lost, counters.udp_reordered, counters.udp_repeated) == (1, 2, 1)
-
-
-def test_a_whole_datagram_of_messages_that_comes_late_is_taken_back():
-    client, datagrams = numbered(12)
-    for part in (slice(0, 2), slice(8, 12), slice(5, 8), slice(2, 4), slice(5, 8)):
-        client.receive_datagram(b''.join(datagrams[part]))
-    counters = client.counters
-    assert (counters.udp_lost, counters.udp_reordered, counters.udp_repeated) == (1, 2, 1)
 
 
 @given(st.lists(st.integers(0, 60), max_size=80))
@@ -334,21 +324,6 @@ def test_a_datagram_is_read_up_to_its_first_impossible_length(size):
     assert client.counters.malformed == 1
 
 
-def test_datagrams_without_poses_have_numbers_too():
-    """A lost datagram is counted whatever the datagrams around it contain."""
-    client, server, _ = connected_pair()
-    payload = codec.encode_motion(0, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0), 0.1)
-    server.send('wand', constants.VELOCITY_TYPE, payload, 0)
-    client.receive_stream(server.data_to_send())
-    datagrams = [server.datagram_message('wand', constants.VELOCITY_TYPE, payload, n)
-                 for n in range(6)]
-    for index in (0, 1, 3, 5, 4):
-        assert len(client.receive_datagram(datagrams[index])) == 1
-    assert (client.counters.udp_lost, client.counters.udp_reordered) == (1, 1)
-
-
-POSE = codec.encode_pose(0, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0))
-MOTION = codec.encode_motion(0, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0), 0.1)
 SENDER, POSES, VELOCITIES, OTHERS = 7, 40, 41, 42
 UNKNOWN = 99
 COUNTED = [
