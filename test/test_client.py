@@ -288,20 +288,15 @@ def test_an_interface_that_is_not_there_is_named(interface, said):
 
 
 def test_a_network_that_is_down_is_said_to_be(monkeypatch):
-    real = socket.socket
-
     class Down(socket.socket):
         """A socket in a machine without a route."""
 
         def connect(self, address):
             raise OSError(101, 'Network is unreachable')
-
-    monkeypatch.setattr(socket, 'socket', Down)
-    try:
+    with monkeypatch.context() as patch:
+        patch.setattr(socket, 'socket', Down)
         with client(3883, server='192.0.2.1') as (_, sink):
             sink.wait_state(LinkState.LOST, 2)
-    finally:
-        monkeypatch.setattr(socket, 'socket', real)
     assert 'no route to 192.0.2.1 (Network is unreachable)' in sink.reasons(LinkState.LOST)[0]
 
 

@@ -128,12 +128,10 @@ def test_parameters_change_at_run_time_or_say_why_not(ros, observer):
         # Unconfigured, everything can be set, but to nothing wrong.
         assert observer.set(server='127.0.0.2', port=19) == ''
         assert 'Min: 1, Max: 65535, value: 0' in observer.set(port=0)    # by rclpy
-        assert 'did you mean' in observer.set(validation__max_sped=3.0)
         assert not lacking(observer.set(bodies__allow=[1, 2]), 'bodies.allow is [1, 2]',
                            "list of strings, such as ['a', 'b']")
         # What is read at start alone would be set to no purpose.
         assert 'read-only' in observer.set(autostart=True)
-        assert 'read-only' in observer.set(activate=False)
         assert observer.set(control__configure_on_start=True) != ''
         assert observer.get('port') == 19
         assert observer.transition('configure')
@@ -155,9 +153,7 @@ def test_parameters_change_at_run_time_or_say_why_not(ros, observer):
         # What is not, or is wrong, is refused with the reason and changes nothing.
         assert 'fixed while' in observer.set(port=20)
         assert 'fixed' in observer.set_all({'bodies.Rigid Body 1.name': 'cf1'})
-        assert 'be a number' in observer.set(validation__max_speed='fast')
         assert observer.set(validation__jump_accept_s=-1.0) != ''
-        assert observer.set(validation__acquire_frames=0) != ''    # has limits too
         assert "'max_speed'" in observer.set_all({'bodies.drone.max_sped': 1.0})
         assert 'cannot be deleted' in observer.set_all({'validation.max_speed': None})
         assert 'real time' in observer.set(use_sim_time=True)
