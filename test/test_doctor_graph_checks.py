@@ -91,19 +91,21 @@ def test_up_axis_is_compared_where_somebody_has_seen_which_axis_is_up():
         judged(check_settings(facts), level, said)
 
 
-@pytest.mark.parametrize(('lists', 'said'), [
-    ({'bodies.deny': ['wand']}, "'wand' is excluded by bodies.deny"),
-    ({'bodies.deny': ['*'], 'bodies.allow': ['none']},
+@pytest.mark.parametrize(('lists', 'level', 'said'), [
+    # On purpose: the result names the bodies, and the exit code stays 0.
+    ({'bodies.deny': ['wand']}, Level.OK, "'wand' is excluded by bodies.deny"),
+    ({'bodies.allow': ['wand', '']}, Level.OK, "'drone' is excluded by bodies.allow"),
+    ({'bodies.deny': [''], 'bodies.allow': ['*']}, Level.OK, ''),
+    ({'bodies.deny': [3], 'bodies.allow': 'text'}, Level.OK, ''),
+    # No body is left, or a name is wrong.
+    ({'bodies.deny': ['*'], 'bodies.allow': ['none']}, Level.WARN,
      "'wand', 'drone' are excluded by bodies.deny of /mocap"),
-    ({'bodies.allow': ['wand', '']}, "'drone' is excluded by bodies.allow"),
-    ({'bodies.deny': ['Wnad*', 'wand']},
-     "'Wnad*' in bodies.deny matches no body seen so far; did you mean 'wand'?"),
-    ({'bodies.deny': [''], 'bodies.allow': ['*']}, ''),
-    ({'bodies.deny': [3], 'bodies.allow': 'text'}, '')])
-def test_bodies_that_the_nodes_lists_hide_are_a_warning(lists, said):
+    ({'bodies.deny': ['Wnad*', 'wand']}, Level.WARN,
+     "'Wnad*' in bodies.deny matches no body seen so far; did you mean 'wand'?")])
+def test_excluded_bodies_are_named_and_lists_that_leave_none_are_a_warning(lists, level, said):
     bodies = (body('wand'), body('drone'))
     facts = streamed(running(settings={**SETTINGS, **lists}), bodies=bodies)
-    judged(check_settings(facts), Level.WARN if said else Level.OK, said)
+    judged(check_settings(facts), level, said)
     elsewhere = streamed(running(settings={'server': 'b', 'port': 1, **lists}), bodies=bodies)
     judged(check_settings(elsewhere), Level.WARN, without=['bodies.'])
 

@@ -219,3 +219,9 @@ def test_on_a_terminal_of_80_columns_the_table_shows_every_axis_and_its_warnings
     lines = table(shown, 80)
     assert len(lines) == 14 and max(map(len, lines)) <= 80
     assert all('mocap_lost, correction_limit' in line for line in lines[2:])
+
+
+def test_an_unknown_machine_lists_machines_and_no_parameter_files():
+    with pytest.raises(ConfigurationError) as caught:
+        load_machine('orion')
+    assert str(caught.value).endswith(': gantry_orion, gantry_racoon')

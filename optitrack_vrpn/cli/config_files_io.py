@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any, Union
 
+from optitrack_vrpn.cli.nodes import NODES
 from optitrack_vrpn.errors import ConfigurationError
 import yaml
 
@@ -23,6 +24,8 @@ def find_config(given: str, pattern: str) -> str:
     """
     Find a YAML file by its path, or a file of the package by its name.
 
+    The parameter files of nodes are no such files: ``gantry_controller`` is not a machine.
+
     :param given: a path, or a name with or without suffix, as in ``hard_day``.
     :param pattern: the allowed files of the package, as in ``scenarios/*.yaml``.
     :returns: its path; it may not exist if it has a folder.
@@ -30,8 +33,9 @@ def find_config(given: str, pattern: str) -> str:
     """
     if os.path.dirname(given) or os.path.isfile(given):
         return given
+    nodes = {node.name for node in NODES}
     own = {path.stem: path for folder in reversed(config_folders())
-           for path in folder.glob(pattern)}
+           for path in folder.glob(pattern) if path.stem not in nodes}
     name = given.removesuffix('.yaml')
     if name not in own:
         raise ConfigurationError(

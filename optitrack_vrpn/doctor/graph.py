@@ -177,6 +177,7 @@ def check_settings(probed: ProbeResults) -> CheckResult:
         return skip('settings', 'the node does not report its parameters')
     wrong: list[str] = []
     advice: list[str] = []
+    excluded: list[str] = []
     lifted = _lifted(probed)
     for node in reporting:
         server, port = node.settings.get('server'), node.settings.get('port')
@@ -187,7 +188,7 @@ def check_settings(probed: ProbeResults) -> CheckResult:
                          f'{probed.port}')
             advice.append('set server and port of the node, or check that server.')
         else:
-            _check_selection(probed, node, wrong, advice)
+            _check_selection(probed, node, wrong, advice, excluded)
         up_axis = node.settings.get('up_axis')
         if lifted is not None and up_axis is not None and up_axis != lifted:
             wrong.append(f'{node.name} has up_axis: {up_axis}, but {lifted} is up')
@@ -196,13 +197,19 @@ def check_settings(probed: ProbeResults) -> CheckResult:
         return warn('settings', joined(wrong), ' '.join(dict.fromkeys(advice)))
     # Only a lift shows which axis is up.
     compared = 'server and port' if lifted is None else 'server, port and up_axis'
-    return ok('settings', f'{compared} of {listed([node.name for node in reporting])} agree')
+    agree = f'{compared} of {listed([node.name for node in reporting])} agree'
+    return ok('settings', joined([agree, *excluded]))
 
 
 def _check_selection(
     probed: ProbeResults, node: RunningNode, wrong: list[str], advice: list[str],
+    excluded: list[str],
 ) -> None:
-    """Find received bodies that the node ignores, and settings that match no body."""
+    """
+    Find received bodies that the node ignores, and settings that match no body.
+
+    :param excluded: receives the ignored bodies; that is wrong only if no other body is received.
+    """
     stream = established(probed)
     received = [body.name for body in stream.bodies] if stream is not None else []
     if not received:
@@ -211,14 +218,17 @@ def _check_selection(
     selection = Selection(() if '*' in allow else allow, deny)
     unwanted = [name for name in received if not selection.wanted(name)]
     denied = [name for name in unwanted if not Selection(deny=deny).wanted(name)]
+    none_left = len(unwanted) == len(received)
     for where, names, cure in (
             ('deny', denied, 'remove wanted bodies from bodies.deny.'),
             ('allow', [name for name in unwanted if name not in denied],
              'add wanted bodies to bodies.allow.')):
         if names:
-            wrong.append(f'{listed(names)} {"is" if len(names) == 1 else "are"} excluded by '
-                         f'bodies.{where} of {node.name}')
-            advice.append(cure)
+            (wrong if none_left else excluded).append(
+                f'{listed(names)} {"is" if len(names) == 1 else "are"} excluded by '
+                f'bodies.{where} of {node.name}')
+            if none_left:
+                advice.append(cure)
     lines = unmatched(selection, node.bodies, received)
     if lines:
         wrong += lines
