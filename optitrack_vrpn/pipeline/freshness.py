@@ -71,7 +71,7 @@ class LeastDelay:
     def __init__(self, max_age_ns: int) -> None:
         self._max_age_ns = max_age_ns
         self._before_ns = self._least_ns = 1 << 62
-        self._began_ns: Optional[int] = None
+        self._began_ns = -MEMORY_NS
 
     def is_too_old(self, sender_time_ns: int, arrival_ns: int, now_ns: int) -> bool:
         """
@@ -82,8 +82,6 @@ class LeastDelay:
         :param now_ns: the present (ns) on that clock.
         """
         offset_ns = arrival_ns - sender_time_ns
-        if self._began_ns is None:
-            self._began_ns = arrival_ns
         if arrival_ns - self._began_ns >= MEMORY_NS:
             self._began_ns = arrival_ns
             self._before_ns, self._least_ns = self._least_ns, offset_ns
