@@ -195,11 +195,10 @@ class ValidityGate(JumpRules):
 
         :param now_ns: the present on the clock of ``receive_ns``.
         """
-        if self._last_receive > -NEVER_NS and self.state is not State.STALE:
-            silent = now_ns - self._last_receive
-            if silent >= self._silence_ns:
-                self._leave_fast_path()
-                self._observe(Observed.SILENT, now_ns, f'silent for {silent * 1e-9:.2f} s')
+        silent = now_ns - self._last_receive
+        if silent >= self._silence_ns and self._last_receive > -NEVER_NS:
+            self._leave_fast_path()
+            self._observe(Observed.SILENT, now_ns, f'silent for {silent * 1e-9:.2f} s')
 
     def restart(self) -> None:
         """
