@@ -17,6 +17,7 @@ from pathlib import Path
 import re
 import signal
 import sys
+import time
 import tracemalloc
 
 from optitrack_vrpn.cli.scratch_io import scratch_folder
@@ -90,6 +91,24 @@ def children_of(parent):
         if int(fields[1]) == parent:
             found.append(int(stat.parent.name))
     return found
+
+
+def gone(pids):
+    """Wait until no process of these is left; what is left is killed and makes this False."""
+    end = time.monotonic() + 20.0
+    while (left := [pid for pid in pids if alive(pid)]) and time.monotonic() < end:
+        time.sleep(0.02)
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    return not left
+
+
+def alive(pid):
+    """Return whether a process runs; one that has ended may wait for its new parent."""
+    try:
+        return Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[0] != 'Z'
+    except OSError:
+        return False
 
 
 def lacking(text, *parts):

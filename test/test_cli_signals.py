@@ -7,8 +7,8 @@ from pathlib import Path
 import signal
 import subprocess
 import sys
-import time
 
+from conftest import gone
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -54,19 +54,6 @@ def test_the_simulator_ends_when_signals_come_at_any_moment():
     assert done.stdout == 'done\n', done.stderr
 
 
-def test_the_simulator_ends_on_two_signals_at_once():
-    sims = [subprocess.Popen(
-        [sys.executable, '-m', 'optitrack_vrpn', 'motive_sim', '--port', '0'], cwd=ROOT,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(4)]
-    for sim in sims:
-        assert sim.stdout.readline().startswith('listening')
-        sim.send_signal(signal.SIGINT)
-        sim.send_signal(signal.SIGTERM)
-    for sim in sims:
-        _, error = sim.communicate(timeout=30)
-        assert sim.returncode == 0 and 'Traceback' not in error
-
-
 def run_with_ignored(numbers, script):
     """Run a script in a process that inherits ignored signals, as `nohup` and `&` make one."""
     def ignore():
@@ -107,13 +94,7 @@ def test_a_child_ends_when_its_parent_is_killed():
     parent.wait()
     parent.stdout.read()    # ends when the last process that holds the pipe has ended
     parent.stdout.close()
-    end = time.monotonic() + 10.0
-    while Path(f'/proc/{pid}').exists() and time.monotonic() < end:
-        if Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[0] == 'Z':
-            break
-        time.sleep(0.01)
-    else:
-        assert not Path(f'/proc/{pid}').exists()
+    assert gone([pid])
 
 
 def test_a_child_whose_parent_is_gone_already_ends_at_once():

@@ -11,9 +11,8 @@ import signal
 import subprocess
 import sys
 import termios
-import time
 
-from conftest import at_last, children_of, lacking, lacking_in_lines
+from conftest import at_last, children_of, gone, lacking, lacking_in_lines
 from optitrack_vrpn.demo import child_io, command as demo_tool
 from optitrack_vrpn.demo.params_file_io import renamed
 from optitrack_vrpn.demo.view import BodyRow, missing, table
@@ -37,24 +36,6 @@ def running(*arguments):
     """Start a demo that runs until it is ended."""
     from rosgraph import NodeProcess
     return NodeProcess('--seconds', '60', *arguments, tool='demo', ros=False)
-
-
-def gone(pids):
-    """Wait until no process of these is left; what is left is killed and given."""
-    end = time.monotonic() + 20.0
-    while (left := [pid for pid in pids if alive(pid)]) and time.monotonic() < end:
-        time.sleep(0.02)
-    for pid in left:
-        os.kill(pid, signal.SIGKILL)
-    return not left
-
-
-def alive(pid):
-    """Return whether a process runs; one that has ended may wait for its new parent."""
-    try:
-        return Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[0] != 'Z'
-    except OSError:
-        return False
 
 
 @pytest.fixture(autouse=True)
