@@ -135,25 +135,6 @@ def test_a_section_is_renamed_and_the_rest_of_a_file_left_alone(text, expected):
         text if expected is None else expected)
 
 
-@pytest.mark.parametrize('arguments, said', [
-    (['--server', 'host:abc'], "'abc' is not a port; allowed is 1 to 65535"),
-    (['--server', 'host:'], "'' is not a port"),
-    (['--server', 'host:65536'], "'65536' is not a port"),
-    (['--server', '::1'], 'IPv6'), (['--server', ''], 'HOST:PORT'),
-    (['--seconds', '-3'], "'-3' is not a number of seconds above 0"),
-    (['--seconds', 'nan'], "'nan' is not"),
-    (['--bodies', '0'], "'0' is not allowed; allowed is 1 to 500"),
-    (['--bodies', 'x'], "'x' is not allowed"),
-    (['--params-file', 'no/such.yaml'], 'no/such.yaml: No such file'),
-])
-def test_a_wrong_command_line_is_told_before_anything_starts(arguments, said, capsys):
-    with pytest.raises(SystemExit) as ended:
-        demo_tool.main(arguments)
-    assert ended.value.code == 64
-    output, error = capsys.readouterr()
-    assert said in error and output == ''
-
-
 @pytest.mark.parametrize('ned', [False, True])
 def test_a_row_is_what_a_subscriber_has_seen(ned, monkeypatch):
     """Stamps of 100 Hz, arrivals 2 ms later and 0.5 ms more every other time; nose south-east."""
@@ -260,15 +241,6 @@ def check_demo_without_bodies(seconds):
     line, = done.stderr.splitlines()
     assert not lacking(line, 'demo: no body appeared', 'silent', 'Motive',
                        f'the doctor with --server 127.0.0.1 --port {server.port}')
-
-
-@pytest.mark.parametrize('option', ['--bodies', '--rate'])
-def test_what_is_for_the_simulator_is_refused_beside_a_real_server(option, capsys):
-    with pytest.raises(SystemExit) as ended:
-        demo_tool.main(['--server', '10.0.0.1', option, '2'])
-    assert ended.value.code == 64
-    line = capsys.readouterr().err.splitlines()[-1]
-    assert not lacking(line, 'demo: ', option, 'omit it or --server')
 
 
 def test_the_hint_is_a_command_that_shows_a_pose_without_ros2(ros2, monkeypatch):

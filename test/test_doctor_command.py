@@ -18,7 +18,6 @@ from optitrack_vrpn.doctor import extensions_ros
 from optitrack_vrpn.doctor import probe_io as probe
 from optitrack_vrpn.doctor.probe_results import ProbeResults
 from optitrack_vrpn.doctor.result import CheckResult, Level
-import pytest
 from server_kit import FakeServer
 from transport_kit import COOKIE, message, name, pose, POSE_TYPE_ID, say_hello, stream
 
@@ -161,20 +160,6 @@ def test_the_report_of_an_absent_server_fits_a_small_terminal(capsys, monkeypatc
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) < 24
     assert max(map(len, lines)) <= 80
-
-
-@pytest.mark.parametrize('arguments', [
-    [], ['--server', 'x', '--port', '0'], ['--server', 'x', '--connection', 'smoke'],
-    ['--server', 'a b'], ['--server', 'x', '--seconds', '-1'], ['--server', 'x', '--lift', 'up'],
-    ['--server', 'x', '--advertise', 'bad host!']])
-def test_a_wrong_command_line_has_an_exit_code_of_its_own(arguments, capsys):
-    try:
-        code = doctor.main(arguments)
-    except SystemExit as end:
-        code = end.code
-    assert code == 64
-    out, err = capsys.readouterr()
-    assert 'doctor: ' in err and not out
 
 
 def test_without_rclpy_the_graph_alone_is_left_out(examine, capsys, monkeypatch, unused_port):

@@ -182,20 +182,6 @@ def test_the_generation_of_2021_is_spoken_too(seed_environment, tmp_path):
         systems.end()
 
 
-@pytest.mark.parametrize('arguments, said', [
-    ([], 'required'), (['pause'], 'invalid choice'), (['start', '--timeout', '0'], 'above 0'),
-    (['start', '--timeout', 'x'], "'x' is not a number of seconds above 0"),
-    (['status', '--generation', 'mocap5'], 'mocap5'),
-    (['start', 'moc', '--namespace', '/a b'], "'/a b' is not a namespace"),
-    (['status', '--namespace', '1'], "'1' is not a namespace"),
-    (['status', '--namespace', 'a__b'], "'a__b' is not a namespace")])
-def test_a_wrong_command_is_explained(arguments, said, capsys):
-    with pytest.raises(SystemExit) as ended:
-        mocap_control.main(arguments)
-    assert ended.value.code == 64
-    assert said in capsys.readouterr().err
-
-
 def test_a_namespace_may_be_written_with_slashes_or_without():
     parse = mocap_control.make_parser().parse_args
     for text, name in (('lab', '/lab'), ('/lab/east/', '/lab/east'), ('/', ''), ('', '')):

@@ -9,11 +9,13 @@ import json
 import os
 from pathlib import Path
 import re
+import shlex
 import signal
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 
+from conftest import lacking
 from optitrack_vrpn import __version__, RUNS
 from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.loading import loading
@@ -254,14 +256,40 @@ def test_an_error_of_a_command_is_one_line_and_an_exit_code(raised, code, capsys
     assert capsys.readouterr().err == f'tool: {raised}\n'
 
 
-@pytest.mark.parametrize('tool, arguments', [
-    ('gantry_sim', ['--machine-port', '65536']), ('demo', ['--rate', 'nan']),
-    ('doctor', ['--server', 'x', '--natnet-port', '65536'])])
-def test_a_value_that_is_not_possible_is_refused_at_once(tool, arguments, monkeypatch, capsys):
-    monkeypatch.setattr(sys, 'argv', [tool, *arguments])
+@pytest.mark.parametrize('line, said', [
+    ('analyze_stamps /x --seconds -1', 'above 0'), ('analyze_stamps /x --wait -1', 'above 0'),
+    ('gantry_sim --machine-port 65536', '65536'),
+    ('demo --server host:abc', "'abc' is not a port; allowed is 1 to 65535"),
+    ('demo --server host:', "'' is not a port"),
+    ('demo --server host:65536', "'65536' is not a port"),
+    ('demo --server ::1', 'IPv6'), ('demo --server ""', 'HOST:PORT'),
+    ('demo --seconds -3', "'-3' is not a number of seconds above 0"),
+    ('demo --seconds nan', "'nan' is not"), ('demo --rate nan', 'nan'),
+    ('demo --bodies 0', "'0' is not allowed; allowed is 1 to 500"),
+    ('demo --bodies x', "'x' is not allowed"),
+    ('demo --params-file no/such.yaml', 'no/such.yaml: No such file'),
+    ('demo --server 10.0.0.1 --bodies 2', 'omit it or --server'),
+    ('demo --server 10.0.0.1 --rate 2', 'omit it or --server'),
+    ('doctor', '--server'), ('doctor --server x --port 0', 'port'),
+    ('doctor --server x --connection smoke', 'smoke'), ('doctor --server "a b"', 'a b'),
+    ('doctor --server x --seconds -1', '--seconds'), ('doctor --server x --lift up', '--lift'),
+    ('doctor --server x --advertise "bad host!"', 'bad host!'),
+    ('doctor --server x --natnet-port 65536', '65536'),
+    ('mocap_control', 'required'), ('mocap_control pause', 'invalid choice'),
+    ('mocap_control start --timeout 0', 'above 0'),
+    ('mocap_control start --timeout x', "'x' is not a number of seconds above 0"),
+    ('mocap_control status --generation mocap5', 'mocap5'),
+    ('mocap_control start moc --namespace "/a b"', "'/a b' is not a namespace"),
+    ('mocap_control status --namespace 1', "'1' is not a namespace"),
+    ('mocap_control status --namespace a__b', "'a__b' is not a namespace")])
+def test_a_wrong_command_line_is_explained_before_anything_starts(
+        line, said, monkeypatch, capsys):
+    monkeypatch.setattr(sys, 'argv', shlex.split(line))
     with pytest.raises(SystemExit) as end:
-        main_of(tool)()
-    assert end.value.code == 64 and arguments[-1] in capsys.readouterr().err
+        sys.exit(main_of(sys.argv[0])())
+    assert end.value.code == 64
+    out, err = capsys.readouterr()
+    assert not lacking(err, sys.argv[0], said) and not out
 
 
 @pytest.mark.ros

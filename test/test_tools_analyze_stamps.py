@@ -101,13 +101,6 @@ def test_what_ros_does_not_take_is_told_in_a_line_and_is_code_64(arguments, said
     assert line.startswith('analyze_stamps: ') and said in line
 
 
-@pytest.mark.parametrize('option', ['--seconds', '--wait'])
-def test_times_are_above_0(option, capsys):
-    with pytest.raises(SystemExit) as ended:
-        analyze_stamps.main(['/x', option, '-1'])
-    assert ended.value.code == 64 and 'above 0' in capsys.readouterr().err
-
-
 def start(*arguments):
     """Start the tool in a process of its own."""
     return subprocess.Popen(
