@@ -41,7 +41,7 @@ ADVICE = 'advice'
 _NO_ODOMETRY_S = 0.5
 #: Time (s) without a sample after which the log states why. Chosen: heartbeats and the discovery
 #: of topics take up to 3 s. Halved, a normal start is reported; doubled, the reason comes later.
-_IDLE_S = 5.0
+IDLE_S = 5.0
 #: Findings without which nothing is sent.
 _NEEDED = ('input', 'link', 'autopilot', 'sending')
 _LEVELS = {Level.OK: 'ok', Level.SKIP: 'ok', Level.WARN: 'warn', Level.FAIL: 'error'}
@@ -246,9 +246,9 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
         found = self.findings()
         if self._rate_hz:
             self._sent_at = now
-        elif self._active and now - self._sent_at > _IDLE_S:
+        elif self._active and now - self._sent_at > IDLE_S:
             self._sent_at = math.inf        # one line for each such time
-            self._log('error', f'nothing was sent for {_IDLE_S:g} s: ' + '; '.join(
+            self._log('error', f'nothing was sent for {IDLE_S:g} s: ' + '; '.join(
                 f'{one.found} ({one.advice})' for one in found
                 if one.advice and one.check in _NEEDED), 'idle')
         return [entry(
