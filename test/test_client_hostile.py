@@ -19,7 +19,7 @@ from server_kit import FakeServer, unread
 import sessions
 from transport_kit import (
     client, COOKIE, link, message, name, pose, POSE_TYPE_ID, PREAMBLE, say_hello, stream,
-    udp_port, wait_until)
+    stream_on, udp_port, wait_until)
 
 MIB = 1 << 20
 
@@ -87,14 +87,6 @@ def test_a_hundred_thousand_names_are_refused_beyond_the_table_and_the_body_stre
     assert sum(isinstance(e, SenderDescribed) for e in sink.events) == 2000
     assert grown < 20 * MIB
     assert LinkState.LOST not in sink.states
-
-
-def stream_on(server, sock):
-    """Stream poses to a client that has shaken hands."""
-    for frame in itertools.count(1):
-        sock.sendall(pose(time_us=2_000_000 + frame * 10_000))
-        if server.stopping.wait(0.01):
-            return
 
 
 def test_a_name_that_changes_for_ever_is_asked_after_within_bounds():

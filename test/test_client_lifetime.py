@@ -272,11 +272,9 @@ def test_a_full_file_table_is_survived(way):
         hoard = []
         resource.setrlimit(resource.RLIMIT_NOFILE, (open_files() + 16, hard))
         try:
-            try:
+            with contextlib.suppress(OSError):
                 while True:
                     hoard.append(os.dup(0))
-            except OSError:
-                pass
             running.start()
             sink.wait_state(LinkState.LOST, 2)
         finally:

@@ -80,11 +80,7 @@ def test_every_recorded_pose_comes_out_in_order_on_its_clock(name, mode):
             last[row.body] = stamp_ns
             count += 1
     assert next(rows, None) is None and count > 70
-    assert 'VRPN Control' not in names_of(pipeline)
-
-
-def names_of(pipeline):
-    return {channel.names.motive for channel in pipeline.bodies}
+    assert 'VRPN Control' not in {channel.names.motive for channel in pipeline.bodies}
 
 
 def test_the_recorded_body_out_of_view_is_stale_then_believed_again_after_three_frames():
@@ -331,13 +327,9 @@ def test_a_pattern_names_a_body_unless_its_own_name_does():
     pipeline = make_pipeline(
         titles={'wand': ('stick', None), 'w*': ('other', 'otherframe'), 'drone?1': ('d1', None)})
     stream(pipeline, ['drone.1', 'wand', 'drone 1', 'bird'], 3)
-    assert [(names.ros, names.frames['body']) for names in names_of_all(pipeline)] == [
+    assert [(each.names.ros, each.names.frames['body']) for each in pipeline.bodies] == [
         ('d1', 'd1'), ('stick', 'otherframe'), ('d1_2', 'd1_2'), ('bird', 'bird')]
     assert ('name taken', 'drone 1') in [notice.key for notice in pipeline.reports.events]
-
-
-def names_of_all(pipeline):
-    return [channel.names for channel in pipeline.bodies]
 
 
 def test_where_not_all_names_are_known_nobody_says_that_one_is_missing():

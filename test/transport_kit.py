@@ -221,6 +221,14 @@ def stream(
 ) -> None:
     """Shake hands, then stream poses by TCP until the client goes or time is up; one at least."""
     say_hello(sock)
+    stream_on(server, sock, period_s, seconds)
+
+
+def stream_on(
+    server: FakeServer, sock: socket.socket, period_s: float = 0.01,
+    seconds: Optional[float] = None,
+) -> None:
+    """Stream poses as ``stream`` does, to a client that has shaken hands."""
     began = time.monotonic()
     frame = 0
     while not server.stopping.is_set():
