@@ -50,7 +50,7 @@ class Session:
 
 
 @pytest.mark.parametrize('stopped_after', [0.95, 1.0, 1.03, 1.06])
-def test_a_lost_server_is_one_warning_whatever_the_tick(stopped_after):
+def test_a_lost_server_is_one_warning(stopped_after):
     session = Session()
     session.run(stopped_after)
     session.unread()
@@ -61,7 +61,7 @@ def test_a_lost_server_is_one_warning_whatever_the_tick(stopped_after):
 
 
 @pytest.mark.parametrize('mode', ['tracking', 'min_offset', 'sender', 'arrival'])
-def test_after_a_restart_of_the_server_bodies_are_reported_as_seen_again(mode):
+def test_bodies_are_reported_as_seen_again_after_a_restart(mode):
     session = Session(mode)
     session.run(2.0)
     session.run(3.0, names=[])
@@ -75,7 +75,7 @@ def test_after_a_restart_of_the_server_bodies_are_reported_as_seen_again(mode):
     assert all('STALE -> TRACKED' in text for _, text in lines)
 
 
-def test_a_body_whose_clock_restarts_without_silence_is_new_and_not_stale():
+def test_a_restarted_clock_makes_a_body_new_not_stale():
     session = Session()
     session.run(2.0)
     session.unread()
@@ -83,7 +83,7 @@ def test_a_body_whose_clock_restarts_without_silence_is_new_and_not_stale():
     assert not [text for _, text in session.unread() if 'STALE' in text]
 
 
-def test_one_silent_body_is_a_line_of_its_own_one_tick_later():
+def test_one_silent_body_has_its_own_line():
     log = ChangeLog()
     stale = change('wand', State.STALE)
     assert log.take([stale], [State.STALE, State.TRACKED]) == []
@@ -113,7 +113,7 @@ def test_a_detail_that_differs_between_the_bodies_of_a_line_names_its_body():
 
 
 @given(st.lists(st.lists(st.sampled_from('abc'), max_size=6), max_size=6))
-def test_the_lines_of_a_body_follow_its_changes_in_their_order(ticks):
+def test_the_lines_of_a_body_keep_their_order(ticks):
     """Each name changes the state of its body; an empty tick follows, as time does."""
     log, states, made, reported = ChangeLog(), dict.fromkeys('abc', State.TRACKED), [], []
     for tick in [*ticks, [], []]:

@@ -41,7 +41,7 @@ def test_wrong_lists_are_refused(wrong):
         Selection(**wrong)
 
 
-def test_settings_lists_and_patterns_that_match_nothing_are_named_with_what_was_meant():
+def test_settings_that_match_no_body_are_named():
     seen = ['Rigid Body 1', 'wand', 'drone1']
     lines = unmatched(
         Selection(allow=('Rigid*', 'dorne1'), deny=('Wnad*', 'wand')),
@@ -113,7 +113,7 @@ def test_wrong_offsets_are_refused(wrong):
         body_from_base(wrong, 'bodies.drone.offset')
 
 
-def test_a_body_on_the_new_origin_comes_out_at_zero_heading_along_x():
+def test_a_body_on_the_new_origin_is_at_zero():
     there = Transform((4.0, -2.0, 0.5), quat_from_angles(0.0, 0.0, 2.0))
     moved = compose(world_from_mocap((4.0, -2.0, 0.5), 2.0), there)
     assert moved.position == pytest.approx((0.0, 0.0, 0.0))

@@ -28,7 +28,7 @@ def exchange_names(a, b, frames):
     return out
 
 
-def test_bodies_that_exchange_names_are_never_believed():
+def test_exchanged_names_are_never_accepted():
     a, b = two_bodies()
     assert not any(exchange_names(a, b, 2000))
     assert a.body.swapped_with == 'b'
@@ -49,7 +49,7 @@ def test_a_body_whose_partner_is_no_longer_selected_is_not_held():
     assert out[-1] is not None and a.body.resets == 1
 
 
-def test_a_body_carried_to_where_another_was_is_released_when_that_is_elsewhere():
+def test_a_body_in_anothers_old_place_is_released():
     a, b = two_bodies()
     for i in range(1000):
         p, q = b.pose()
@@ -84,7 +84,7 @@ def test_one_outlier_ends_no_hold_however_long_it_has_lasted(glitch):
     assert not any(exchange_names(a, b, 800))
 
 
-def test_turned_over_for_long_where_another_body_is_no_body_is_back():
+def test_a_flip_in_anothers_place_does_not_end_a_hold():
     a, b = two_bodies()
     assert not any(exchange_names(a, b, 400))
     for _ in range(800):
@@ -111,7 +111,7 @@ def unseen_bodies(frames, apart=2.0, *others):
 
 @pytest.mark.parametrize('unseen', [1, 5, 20, 60, 100])    # frames of 5 ms
 @pytest.mark.parametrize('apart', [0.4, 1.0, 3.0])
-def test_names_that_are_exchanged_out_of_sight_are_never_believed(unseen, apart):
+def test_names_exchanged_out_of_sight_are_never_accepted(unseen, apart):
     a, b = unseen_bodies(unseen, apart)
     assert not any(exchange_names(a, b, 1000))
     assert a.body.swapped_with == 'b' and b.body.swapped_with == 'a'
@@ -122,14 +122,14 @@ def test_names_that_are_exchanged_out_of_sight_are_never_believed(unseen, apart)
 
 
 @pytest.mark.parametrize('frames', [1, 2])
-def test_names_that_are_exchanged_while_a_body_is_acquired_are_not_believed(frames):
+def test_names_exchanged_during_acquisition_are_not_accepted(frames):
     a, b = unseen_bodies(40)
     a.good(frames)
     b.good(frames)
     assert not any(exchange_names(a, b, 1000))
 
 
-def test_a_name_that_comes_back_on_a_hidden_body_is_a_jump_until_that_has_lasted():
+def test_a_name_that_returns_on_another_body_is_a_jump():
     a, b = unseen_bodies(0)
     a.skip(60)
     b.good(60)
@@ -144,7 +144,7 @@ def test_a_name_that_comes_back_on_a_hidden_body_is_a_jump_until_that_has_lasted
 
 
 @pytest.mark.parametrize('both_seen, held', [(1, False), (50, True)])
-def test_an_exchange_that_was_seen_is_held_although_the_other_body_is_lost(both_seen, held):
+def test_a_seen_exchange_is_held_when_one_body_is_lost(both_seen, held):
     """One pose of the other body in the place of this one is no evidence: it may be an outlier."""
     a, b = unseen_bodies(60)
     exchange_names(a, b, both_seen)
@@ -212,7 +212,7 @@ def wander(draw, size):
 
 
 @pytest.mark.parametrize('seed', range(4))
-def test_bodies_that_pass_each_other_out_of_sight_are_believed(seed):
+def test_bodies_that_pass_out_of_sight_are_not_suspected(seed):
     """Eight bodies cross a hall; all, or two of them, are unseen for up to 0.9 s, often."""
     draw = random.Random(seed)
     paths = [wander(draw, 4.0) for _ in range(8)]

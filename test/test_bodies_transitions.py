@@ -58,7 +58,7 @@ COMMANDS = {
 
 @settings(max_examples=examples(200), deadline=None)
 @given(st.lists(st.sampled_from(sorted(COMMANDS)), min_size=1, max_size=30))
-def test_whatever_happens_the_gate_stays_on_its_table_and_publishes_in_tracked_only(commands):
+def test_the_gate_follows_its_table_and_publishes_in_tracked_only(commands):
     feed = Feed()
     state = State.NEW
     for command in commands:

@@ -21,7 +21,7 @@ BOTH = pytest.mark.parametrize('way', ['udp', 'tcp'])
 # -- absent ---------------------------------------------------------------------------------------
 
 @BOTH
-def test_an_absent_server_is_said_to_be_absent_and_what_to_do(unused_port, way):
+def test_an_absent_server_is_reported_with_a_remedy(unused_port, way):
     with client(unused_port, link=link(connection=way)) as (running, sink):
         sink.wait_state(LinkState.LOST, 2)
         # An attempt is counted after it was reported.
@@ -133,7 +133,7 @@ def test_another_minor_version_is_noted():
 @pytest.mark.parametrize('answer', [
     b'HTTP/1.1 400 Bad Request\r\n\r\n', b'\x15\x03\x01\x00\x02\x02\x46', b'SSH-2.0-OpenSSH_9',
     COOKIE.replace(b'  0', b'  7'), bytes(24)])
-def test_other_programs_on_the_port_are_told_from_vrpn(answer):
+def test_other_programs_on_the_port_are_recognised(answer):
     def foreign(server, sock):
         sock.sendall(answer)
         server.hold(sock)
@@ -154,7 +154,7 @@ def dribble(server, sock):
 
 
 @pytest.mark.parametrize(('serve', 'way'), [(mute, 'udp'), (mute, 'tcp'), (dribble, 'tcp')])
-def test_a_server_without_a_greeting_is_reported_and_left_when_it_cannot_be_blocked(serve, way):
+def test_a_server_without_a_greeting_is_reported_and_left(serve, way):
     quick = link(connection=way, attempt_s=0.1, blocked_s=0.3)
     with FakeServer(serve) as server, client(server.port, link=quick) as (running, sink):
         sink.wait_state(LinkState.LOST, 2)
@@ -193,7 +193,7 @@ def test_a_server_that_hangs_up_at_once_is_called_ever_more_rarely(after):
 # -- silence --------------------------------------------------------------------------------------
 
 @BOTH
-def test_silence_is_said_then_ends_in_a_new_conversation(way):
+def test_silence_is_reported_and_then_ends_the_connection(way):
     def half_open(server, sock):
         """
         Send poses, then hold the connection and send nothing, as a black hole does.
@@ -226,7 +226,7 @@ def test_silence_is_said_then_ends_in_a_new_conversation(way):
 
 # -- strangers ------------------------------------------------------------------------------------
 
-def test_connect_backs_of_others_are_refused_counted_and_said_once():
+def test_unexpected_connect_backs_are_refused_counted_and_reported_once():
     with FakeServer(stream, back_from='127.0.0.2', accept=False) as server:
         with client(server.port, link=link(connection='udp', blocked_s=0.3)) as (running, sink):
             wait_until(lambda: running.status().unexpected_peers >= 3)
@@ -238,7 +238,7 @@ def test_connect_backs_of_others_are_refused_counted_and_said_once():
     assert not sink.events
 
 
-def test_datagrams_of_others_are_refused_counted_and_leave_the_state_alone():
+def test_unexpected_datagrams_are_refused_and_counted():
     def serve(server, sock):
         heard = say_hello(sock)
         port = udp_port(heard)
@@ -287,7 +287,7 @@ def test_an_interface_that_is_not_there_is_named(interface, said):
         assert ' lo' in sink.reasons(LinkState.LOST)[0]
 
 
-def test_a_network_that_is_down_is_said_to_be(monkeypatch):
+def test_a_network_that_is_down_is_reported(monkeypatch):
     class Down(socket.socket):
         """A socket in a machine without a route."""
 

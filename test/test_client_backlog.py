@@ -125,7 +125,7 @@ class Publishing(Recorder):
         return all(published.out[-1][0] > frame for published in self.published)
 
 
-def test_no_pose_of_the_burst_after_a_black_hole_goes_out_as_fresh():
+def test_no_stale_pose_is_published_after_a_network_outage():
     clocked, sink = Clocked('tcp'), Publishing('tracking', 'min_offset')
     with FakeServer(clocked) as server:
         with client(server.port, sink, link=link(connection='tcp', silent_after_s=2.0)):
@@ -150,7 +150,7 @@ def test_no_pose_of_the_burst_after_a_black_hole_goes_out_as_fresh():
     ('udp', ['tracking', 'min_offset', 'arrival']),
     # One read of a stream has one arrival, that of its last byte, which says nothing of the rest.
     ('tcp', ['tracking', 'min_offset'])])
-def test_no_pose_that_waited_while_the_process_stood_still_goes_out_as_fresh(way, modes):
+def test_no_stale_pose_is_published_after_a_halted_process(way, modes):
     """The kernel knows when a datagram came, so that even stamps by arrival tell its age."""
     clocked, sink = Clocked(way), Publishing(*modes)
     standing, go_on = threading.Event(), threading.Event()

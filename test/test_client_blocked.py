@@ -28,7 +28,7 @@ def blocking_server(block_s: float):
         yield sim
 
 
-def test_auto_streams_within_5_s_where_connect_backs_are_dropped_and_blocks_nobody():
+def test_auto_streams_behind_a_firewall_and_blocks_no_client():
     with black_hole(FIREWALLED) as port, blocking_server(LONG_S) as sim:
         with client(sim.port, link=link(connection='tcp')) as (_, other):
             other.wait_state(LinkState.STREAMING)
@@ -39,7 +39,7 @@ def test_auto_streams_within_5_s_where_connect_backs_are_dropped_and_blocks_nobo
         assert sim.counters.requests == 0
 
 
-def test_udp_blocks_a_server_once_and_says_what_is_wrong():
+def test_udp_blocks_a_server_once_and_reports_why():
     quick = link(connection='udp', attempt_s=0.1, blocked_s=LONG_S)
     with black_hole(FIREWALLED) as port, blocking_server(0.3) as sim:
         with client(sim.port, link=quick, advertise=f'{FIREWALLED}:{port}') as (_, sink):
@@ -56,7 +56,7 @@ def test_udp_blocks_a_server_once_and_says_what_is_wrong():
     assert 'next request after 60 s' in late.text
 
 
-def test_a_server_that_is_blocked_by_somebody_else_is_waited_for_on_one_connection():
+def test_a_server_blocked_by_another_client_is_awaited():
     asking = link(connection='udp', blocked_s=LONG_S)
     patient = link(attempt_s=0.1, blocked_s=LONG_S)
     with black_hole(FIREWALLED) as port, blocking_server(1.0) as sim:
@@ -77,7 +77,7 @@ def test_a_server_without_a_tcp_port_is_asked_by_udp():
     assert len(server.requests) == 1
 
 
-def test_a_server_without_a_tcp_port_that_does_not_answer_is_asked_once():
+def test_a_silent_server_without_tcp_gets_one_request():
     quick = link(attempt_s=0.1, blocked_s=LONG_S)
     with FakeServer(stream, accept=False, connect_back=False) as server:
         with client(server.port, link=quick) as (_, sink):
@@ -89,7 +89,7 @@ def test_a_server_without_a_tcp_port_that_does_not_answer_is_asked_once():
     assert 'listens on TCP' in sink.reasons(LinkState.LOST)[1]
 
 
-def test_a_client_that_replaces_another_one_does_not_ask_a_blocked_server_again():
+def test_a_new_client_sends_no_request_to_a_blocked_server():
     """Cleaning a node up and configuring it again makes a new client."""
     with FakeServer(stream, accept=False, connect_back=False) as server:
         for connection in 'udp', 'udp', 'auto':
@@ -102,7 +102,7 @@ def test_a_client_that_replaces_another_one_does_not_ask_a_blocked_server_again(
             wait_until(lambda: len(server.requests) == 2)
 
 
-def test_a_request_of_one_client_is_forgotten_when_another_one_is_greeted():
+def test_an_answer_to_any_client_ends_the_wait():
     asking = link(connection='udp', attempt_s=0.05, blocked_s=LONG_S)
     with FakeServer(stream, connect_back=False) as server:
         with client(server.port, link=asking):

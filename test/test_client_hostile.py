@@ -43,7 +43,7 @@ def once(evil):
 
 
 @pytest.mark.parametrize('size', [0, 64001, 0xffffffff])
-def test_a_length_that_cannot_be_ends_the_conversation_with_the_reason(size):
+def test_an_impossible_length_ends_the_connection_with_a_reason(size):
     def evil(server, sock):
         say_hello(sock)
         sock.sendall(pose() + struct.pack('>IIIiiI', size, 0, 0, 1, POSE_TYPE_ID, 0) + bytes(64))
@@ -58,7 +58,7 @@ def test_a_length_that_cannot_be_ends_the_conversation_with_the_reason(size):
 @pytest.mark.parametrize('beginning', [
     pose()[:23], struct.pack('>IIIiiI', 64000, 0, 0, 1, POSE_TYPE_ID, 0)],
     ids=['header', 'payload'])
-def test_a_message_that_never_ends_is_left_for_its_silence(beginning):
+def test_an_endless_message_ends_as_silence(beginning):
     def evil(server, sock):
         say_hello(sock)
         sock.sendall(beginning)
@@ -70,7 +70,7 @@ def test_a_message_that_never_ends_is_left_for_its_silence(beginning):
     assert 'no pose within 0.4 s' in sink.reasons(LinkState.LOST)[0]
 
 
-def test_a_hundred_thousand_names_are_refused_beyond_the_table_and_the_body_streams_on():
+def test_names_beyond_the_table_are_refused():
     def evil(server, sock):
         say_hello(sock)
         blocks = (b''.join(name(number, f'body {number}') for number in range(first, first + 5000))
@@ -89,7 +89,7 @@ def test_a_hundred_thousand_names_are_refused_beyond_the_table_and_the_body_stre
     assert LinkState.LOST not in sink.states
 
 
-def test_a_name_that_changes_for_ever_is_asked_after_within_bounds():
+def test_pings_for_changing_names_are_bounded():
     """A client that asked after each new name at once would say more than it hears."""
     heard = bytearray()
 
@@ -198,7 +198,7 @@ def test_the_largest_datagrams_are_read_whole():
     assert LinkState.LOST not in sink.states
 
 
-def test_a_flood_by_tcp_neither_fills_the_memory_nor_starves_another_client():
+def test_a_tcp_flood_is_bounded_and_starves_no_client():
     # Types that were not described, so that the flood is work and no events.
     block = message(1, 77, bytes(1000)) * 400
 

@@ -25,7 +25,7 @@ def streaming(config, now_ns=0):
     return link
 
 
-def test_a_change_is_told_once_and_since_follows_the_state_alone():
+def test_a_change_is_reported_once():
     link = Link(LinkConfig(), 5)
     assert link.to(LinkState.LOST, 'cable', 10, 'warn') == (
         'warn', 'link', 'cable', LinkState.LOST)
@@ -76,7 +76,7 @@ def test_conversations_that_end_without_a_pose_at_once_are_failed_attempts():
     assert link.failures == 3
 
 
-def test_no_request_follows_an_unanswered_one_while_the_server_may_be_blocked_by_it():
+def test_an_unanswered_request_is_not_repeated_too_soon():
     requests = UnansweredRequests()
     assert not requests.left_s(SERVER, 130.0, 0)
     requests.sent(SERVER, 10 * S)
@@ -87,13 +87,13 @@ def test_no_request_follows_an_unanswered_one_while_the_server_may_be_blocked_by
     assert not requests.left_s(SERVER, 130.0, 100 * S)
 
 
-def test_a_server_is_taken_for_blocked_longer_than_any_system_lets_connect_wait():
+def test_a_server_counts_as_blocked_beyond_every_connect_timeout():
     linux_s = sum(2**n for n in range(7))    # tcp_syn_retries 6: 1 + 2 + 4 ... + 64 s
     windows_s = 3 + 6 + 12                   # two retransmissions
     assert LinkConfig().blocked_s > max(linux_s, windows_s)
 
 
-def test_the_search_is_over_after_timeout_and_a_conversation_begins_it_anew():
+def test_the_search_ends_after_the_timeout():
     link = Link(LinkConfig(give_up_after_s=10.0), 0)
     link.begin(100 * S)
     assert link.time_left_s(104 * S) == 6.0
@@ -153,7 +153,7 @@ def test_the_last_failure_is_kept_until_the_next_conversation():
     assert link.last_failure == ''
 
 
-def test_patience_doubles_while_reconnecting_does_not_help_and_returns_with_the_poses():
+def test_the_wait_doubles_while_reconnecting_does_not_help():
     link = Link(LinkConfig(reconnect_after_s=10.0), 0)
     patience, now = [], 0
     for _ in range(5):
@@ -178,7 +178,7 @@ def test_zero_switches_the_watchdog_off():
 
 @settings(deadline=None, derandomize=True)
 @given(st.floats(0.01, 20.0), st.floats(0.01, 40.0), st.integers(0, 10 * S))
-def test_looking_when_told_to_finds_silence_in_time(silent_s, reconnect_s, began_ns):
+def test_silence_is_found_in_time(silent_s, reconnect_s, began_ns):
     link = streaming(LinkConfig(silent_after_s=silent_s, reconnect_after_s=reconnect_s), began_ns)
     now, silent_at = began_ns, None
     while True:
@@ -201,7 +201,7 @@ def test_looking_when_told_to_finds_silence_in_time(silent_s, reconnect_s, began
 @settings(deadline=None, derandomize=True)
 @given(st.sampled_from(['auto', 'udp', 'tcp']), st.floats(0.001, 5.0), st.floats(0.01, 50.0),
        st.lists(st.tuples(st.sampled_from('fFepgcm'), st.integers(0, 100 * S)), max_size=60))
-def test_whatever_happens_pauses_and_states_are_in_bounds(connection, least, most, story):
+def test_pauses_and_states_stay_in_bounds(connection, least, most, story):
     config = LinkConfig(connection=connection, retry_min_s=least, retry_max_s=most)
     link, now = Link(config, 0), 0
     for what, passed in story:
@@ -231,7 +231,7 @@ def test_whatever_happens_pauses_and_states_are_in_bounds(connection, least, mos
 @pytest.mark.parametrize(('connection', 'way', 'datagrams', 'takes'), [
     ('auto', 'udp', 0, False), ('auto', 'udp', 5, True), ('udp', 'udp', 0, True),
     ('auto', 'tcp', 0, True)])
-def test_a_connect_back_without_a_datagram_is_followed_by_one_with_poses_by_tcp(
+def test_a_connect_back_without_datagrams_falls_back_to_tcp(
         connection, way, datagrams, takes):
     link = Link(LinkConfig(connection=connection, reconnect_after_s=10.0), 0)
     link.transport = way
@@ -256,18 +256,18 @@ def reported(changes, step_ms, log=None):
                          number * step_ms * MS)]
 
 
-def test_every_state_of_an_outage_is_told_of_once():
+def test_every_state_of_an_outage_is_logged_once():
     changes = [*RETURN, *OUTAGE * 10, *RETURN]
     assert [state for _, state in reported(changes, 2500)] == [
         s for s, _ in (*RETURN, *OUTAGE, *RETURN)]
 
 
-def test_an_outage_that_lasts_is_told_of_again_once_a_minute():
+def test_a_lasting_outage_is_logged_once_a_minute():
     lost = [at for at, state in reported(OUTAGE * 100, 1000) if state is LinkState.LOST]
     assert lost == [0, 60_000, 120_000, 180_000]
 
 
-def test_the_end_of_an_outage_is_told_of_however_soon_it_comes():
+def test_the_end_of_an_outage_is_always_logged():
     changes = [*RETURN, *OUTAGE, *RETURN]
     assert len(reported(changes, 100)) == len(changes)
 
@@ -277,7 +277,7 @@ def test_poses_after_a_silence_are_logged_also_in_the_first_minute():
     assert [state for _, state in reported(changes, 10_000)] == [state for state, _ in changes]
 
 
-def test_a_connection_that_flaps_neither_fills_the_log_nor_leaves_it_at_lost():
+def test_a_flapping_connection_does_not_fill_the_log():
     seconds, step_ms = 60, 50
     changes = [*RETURN, *OUTAGE] * (seconds * 1000 // step_ms // 4) + [*RETURN]
     lines = reported(changes, step_ms)

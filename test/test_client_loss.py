@@ -33,7 +33,7 @@ class Connection:
         return self.watch
 
 
-def test_loss_is_said_once_when_it_begins_and_once_when_it_is_over():
+def test_begin_and_end_of_loss_are_reported_once():
     connection = Connection()
     assert not connection.run(10).trouble
     assert connection.watch.share == 0.0
@@ -53,7 +53,7 @@ def test_loss_is_noticed_within_two_seconds():
     assert connection.run(2, 0.3).trouble
 
 
-def test_little_loss_is_no_trouble_but_what_began_lasts_until_there_is_hardly_any():
+def test_the_warning_of_loss_has_hysteresis():
     connection = Connection(1000)
     assert not connection.run(20, 0.02).trouble
     assert connection.run(10, 0.05).trouble
@@ -62,7 +62,7 @@ def test_little_loss_is_no_trouble_but_what_began_lasts_until_there_is_hardly_an
     assert len(connection.said) == 2
 
 
-def test_loss_that_comes_and_goes_is_said_once_a_minute():
+def test_intermittent_loss_is_reported_once_a_minute():
     connection = Connection()
     for _ in range(6):
         connection.run(10, 0.3)
@@ -88,7 +88,7 @@ def test_what_comes_late_is_not_lost():
     assert not connection.said and connection.watch.share == 0.0
 
 
-def test_silence_is_no_loss_and_its_end_ends_what_was_said():
+def test_silence_is_no_loss():
     connection = Connection()
     connection.run(10, 0.3)
     connection.rate = 0
@@ -98,7 +98,7 @@ def test_silence_is_no_loss_and_its_end_ends_what_was_said():
     assert [remark.severity for remark in connection.said] == ['warn', 'info']
 
 
-def test_datagrams_that_this_machine_had_no_room_for_are_not_blamed_on_the_network():
+def test_full_receive_buffers_are_not_loss_of_the_network():
     connection = Connection()
     connection.run(10)
     connection.unread = 100
@@ -106,7 +106,7 @@ def test_datagrams_that_this_machine_had_no_room_for_are_not_blamed_on_the_netwo
     assert 'receive buffer' not in connection.run(10, 0.3).trouble
 
 
-def test_a_backend_that_counts_nothing_has_no_share_to_tell():
+def test_a_backend_without_counters_reports_no_loss():
     watch = LossWatch()
     for second in range(20):
         assert watch.update({}, 0, second * 10**9) is None
@@ -116,7 +116,7 @@ def test_a_backend_that_counts_nothing_has_no_share_to_tell():
 @pytest.mark.parametrize('state, level', [
     (LinkState.STREAMING, Level.WARN), (LinkState.SILENT, Level.WARN),
     (LinkState.LOST, Level.ERROR)])
-def test_the_connection_warns_of_loss_where_nothing_worse_is_to_be_said(state, level):
+def test_loss_is_a_warning_of_the_connection(state, level):
     watch = Connection().run(10, 0.3)
     entry = link_entry(state, 'the reason', {}, {'udp_lost': 1}, watch)
     assert entry.level is level

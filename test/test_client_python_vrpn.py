@@ -149,7 +149,7 @@ def test_reports_come_out_as_the_built_in_clients_do(module, run):
     assert module.threads == {'python_vrpn'}
 
 
-def test_silence_and_the_end_are_told(module, run):
+def test_silence_and_the_end_are_reported(module, run):
     backend, sink = run(link=link(silent_after_s=0.1))
     module.tell(0, 'position', time=STAMP, sensor=0, position=(0.0, 0.0, 0.0),
                 quaternion=(0.0, 0.0, 0.0, 1.0))
@@ -161,7 +161,7 @@ def test_silence_and_the_end_are_told(module, run):
         backend.start()
 
 
-def test_trackers_that_never_report_are_worried_about(run):
+def test_trackers_that_never_report_are_reported(run):
     _, sink = run(link=link(reconnect_after_s=0.1))
     sink.wait_state(LinkState.LOST)
     assert 'trackers' in sink.changes[-1].text
@@ -182,7 +182,7 @@ def test_a_module_that_keeps_failing_is_logged_once(module, monkeypatch, caplog)
     assert len([record for record in caplog.records if record.exc_info]) == 1
 
 
-def test_a_fault_of_the_module_is_told_and_begun_anew(module, run):
+def test_a_fault_of_the_module_is_reported_and_retried(module, run):
     _, sink = run(trackers=('wand',))
     module.fault = module.error('the connection is broken')
     sink.wait_state(LinkState.LOST)

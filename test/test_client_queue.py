@@ -56,7 +56,7 @@ def standing_client(way, count, **limits):
 
 @linux
 @BOTH
-def test_what_waits_unread_is_told_while_it_waits(way):
+def test_unread_data_is_reported_while_it_waits(way):
     with standing_client(way, 51) as (running, sink):
         wait_until(lambda: running.status().queue[f'unread_{way}_bytes'] >= 49 * len(pose()))
         sink.go_on.set()
@@ -71,7 +71,7 @@ def test_what_waits_unread_is_told_while_it_waits(way):
 
 @linux
 @BOTH
-def test_a_client_that_was_halted_reads_what_arrived_instead_of_reconnecting(way):
+def test_a_halted_client_reads_what_arrived_before_it_reconnects(way):
     with standing_client(way, 31, silent_after_s=0.5, reconnect_after_s=0.5) as (running, sink):
         sink.wait(lambda: len(sink.poses) == 2)
         over = time.monotonic() + 0.6

@@ -161,7 +161,7 @@ def test_a_late_server_that_restarts_is_followed(way):
 
 @pytest.mark.skipif(not sys.platform.startswith('linux'), reason='kernel stamps are Linux')
 @BOTH
-def test_arrivals_are_the_kernels_however_busy_the_process_is(way):
+def test_arrivals_are_those_of_the_kernel(way):
     """What arrives while the sink is busy has arrived then, and not when it was read."""
     # The server goes on meanwhile, every 0.1 s, until its action at 0.9 s waits for the gate,
     # which opens when what waited was read: nothing fresh comes with it.

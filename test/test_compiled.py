@@ -134,7 +134,7 @@ def test_the_switch_turns_compiled_modules_off():
 
 @needs_compiled
 @pytest.mark.parametrize(('permissions', 'trusted'), [(0o755, True), (0o777, False)])
-def test_broken_compiled_modules_are_reported_and_those_that_others_can_write_are_not_loaded(
+def test_broken_and_world_writable_modules_are_not_loaded(
         tmp_path, permissions, trusted):
     package = copied(tmp_path)
     folder = package / PACKAGE.name / importer_io.INSTALLED / importer_io.name_for(

@@ -94,7 +94,7 @@ def test_pose_and_twist_of_the_base_are_consistent():
     assert in_bounds(totals[1], runs * 6), 'twist'
 
 
-def test_learned_noise_is_that_of_the_body_and_is_carried_to_the_base():
+def test_learned_noise_is_carried_to_the_base():
     draw = np.random.default_rng(3)
     deviation = np.array([2e-4, 3e-4, 5e-4]), np.array([1e-3, 2e-3, 4e-3])
     world = world_from_mocap((1.0, 2.0, 0.0), 0.0)

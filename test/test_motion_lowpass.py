@@ -81,7 +81,7 @@ def test_the_sign_goes_with_the_pose_given():
         assert quat[3] == pytest.approx(sign)
 
 
-def test_the_delay_is_that_of_scipy_and_can_be_taken_off_the_stamp():
+def test_the_delay_equals_that_of_scipy():
     config = LowpassConfig(5.0, 5, compensate_delay=True)
     lowpass = Lowpass(config)
     assert lowpass.delay_s == 0.0

@@ -53,7 +53,7 @@ def test_deviations_are_those_of_numpy_over_the_same_window():
 @pytest.mark.parametrize('motion', [
     lambda k: np.array([1e-5 * k, 0, 0]), lambda k: np.array([0, 1.5e-3 * math.sin(0.07 * k), 0]),
     lambda k: np.array([0, 0, 0.02 * k])], ids=['creeps', 'sways', 'moves'])
-def test_a_body_that_moves_teaches_nothing(motion):
+def test_no_noise_is_learned_in_motion(motion):
     detector = RestDetector()
     assert feed(detector, 1000, motion) == 0
     assert not detector.at_rest

@@ -88,14 +88,14 @@ def test_parameters_of_other_nodes_in_a_shared_file_are_no_typing_errors(name, f
     assert is_foreign(name, NAMES_OF_NODE) is foreign
 
 
-def test_a_setting_of_a_body_that_resembles_none_is_told_all_that_are_allowed():
+def test_an_unknown_setting_of_a_body_lists_the_allowed_ones():
     _, (line,) = sift_body_settings({'bodies.a.enabled': True})
     assert 'did you mean' not in line
     assert 'allowed: name, topic, frame, offset, validation.*, lowpass.*, motion.*' in line
 
 
 @pytest.mark.parametrize('server', ['192.168.1.999', '1.2.3.4.5', '256.0.0.1'])
-def test_an_address_that_cannot_be_is_not_taken_for_a_name(server):
+def test_an_impossible_address_is_not_taken_for_a_name(server):
     with pytest.raises(ConfigurationError, match='server is .* IPv4 address'):
         ClientConfig(server=server)
 

@@ -50,7 +50,7 @@ def test_every_document_is_what_the_settings_say():
 
 
 @NODE_IDS
-def test_a_file_gives_every_parameter_of_its_node_its_default_and_nothing_else(node):
+def test_a_file_contains_every_default_of_its_node(node):
     """Read by another YAML reader than ROS's; ROS's own reads it below."""
     given_ = flat(yaml.safe_load(parameter_file(node))['/**']['ros__parameters'])
     cls = settings_class(node)

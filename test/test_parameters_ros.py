@@ -88,7 +88,7 @@ def test_the_shipped_file_changes_nothing(ros):
 
 
 @pytest.mark.ros
-def test_all_wrong_values_of_a_file_are_told_at_start_and_again_by_configure(
+def test_all_wrong_values_of_a_file_are_reported(
         ros, observer, tmp_path):
     path = tmp_path / 'wrong.yaml'
     path.write_text(
@@ -114,7 +114,7 @@ def test_all_wrong_values_of_a_file_are_told_at_start_and_again_by_configure(
 @pytest.mark.ros
 @pytest.mark.parametrize('arguments', [
     ['--params-file', 'no/such/file.yaml'], ['-p', 'port'], ['-p', 'port:=[1,']])
-def test_a_command_line_that_ros_cannot_read_ends_in_a_message_and_code_64(ros, arguments):
+def test_an_unreadable_command_line_ends_with_code_64(ros, arguments):
     with ros.NodeProcess(*arguments) as node:
         assert node.process.wait(15.0) == 64
         node.wait_for('optitrack_vrpn_node: ')

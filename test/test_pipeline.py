@@ -83,7 +83,7 @@ def test_every_recorded_pose_comes_out_in_order_on_its_clock(name, mode):
     assert 'VRPN Control' not in {channel.names.motive for channel in pipeline.bodies}
 
 
-def test_the_recorded_body_out_of_view_is_stale_then_believed_again_after_three_frames():
+def test_a_recorded_body_out_of_view_is_stale_and_returns():
     pipeline = make_pipeline()
     changes, out = [], []
     for arrival_ns, events in recorded('motive_like_5x240'):
@@ -156,7 +156,7 @@ def test_of_many_bodies_that_are_too_old_three_are_named(bodies, more):
     assert all((repr(name) in event.text) is (name in 'abc') for name in bodies)
 
 
-def test_a_pose_that_comes_too_late_is_no_news_and_no_witness():
+def test_of_a_burst_only_fresh_poses_are_published():
     """A backlog after an outage: stamped by the clock learnt before, judged by its age."""
     pipeline = make_pipeline(max_age_s=0.5)
     assert len(stream(pipeline, ['wand'], 300)) == 298
@@ -247,7 +247,7 @@ def test_a_wrong_override_changes_nothing():
 
 
 @pytest.mark.parametrize('behind_ms', [0, 300])
-def test_a_process_that_is_behind_takes_nobody_for_silent(behind_ms):
+def test_a_process_that_is_behind_reports_no_silence(behind_ms):
     """What was sent meanwhile waits in the kernel; who has gone silent is noticed after it."""
     pipeline = make_pipeline()
     bodies = ['wand', 'drone']
@@ -274,7 +274,7 @@ def test_more_bodies_than_allowed_are_ignored_and_told_of_once():
 
 
 @pytest.mark.parametrize('selection', [Selection(allow=('wand*',)), Selection(deny=('[!w]*',))])
-def test_bodies_that_are_ignored_take_no_room_from_those_that_are_wanted(selection):
+def test_ignored_bodies_take_no_room(selection):
     pipeline = make_pipeline(body=FIRST, max_bodies=2, selection=selection)
     ignored = ['a', 'b', 'c']
     assert set(names(stream(pipeline, [*ignored, 'wand', 'wand 2', 'wand 3'], 2))) == {
@@ -301,7 +301,7 @@ def test_a_body_that_is_denied_while_it_runs_makes_room_for_another():
     assert set(names(stream(pipeline, bodies, 2, begin=6))) == {'a', 'c'}
 
 
-def test_what_the_settings_name_is_looked_for_once_when_bodies_have_had_time_to_appear():
+def test_settings_are_matched_once_after_bodies_appeared():
     config = PipelineConfig(
         selection=Selection(deny=('wand',)), overrides={'A': {'max_speed': 3.0}},
         titles={'B': ('b', None)}, estimates={'C': {'offset': Transform()}})
@@ -332,7 +332,7 @@ def test_a_pattern_names_a_body_unless_its_own_name_does():
     assert ('name taken', 'drone 1') in [notice.key for notice in pipeline.reports.events]
 
 
-def test_where_not_all_names_are_known_nobody_says_that_one_is_missing():
+def test_no_name_is_missing_while_names_are_unknown():
     pipeline = make_pipeline(max_bodies=1, overrides={'A': {'max_speed': 3.0}})
     stream(pipeline, ['a', 'b'], 3)
     assert pipeline.roster.to_match(0) is None
@@ -367,7 +367,7 @@ def test_sensors_of_one_sender_are_bodies_of_their_own():
 @settings(max_examples=60, deadline=None)
 @given(bodies=st.lists(st.text(max_size=99), min_size=1, max_size=12, unique=True),
        short=st.booleans())
-def test_whatever_bodies_are_called_no_name_is_shared_or_invalid_and_logs_stay_clean(
+def test_names_of_bodies_are_valid_and_unique(
         bodies, short):
     """With the templates of the original package, whose names are easily taken twice."""
     templates = NameTemplates({'pose': '{body}', 'pose_ned': '{body}_ned'},
@@ -400,7 +400,7 @@ def test_hostile_texts_are_one_bounded_clean_line_each_and_bounded_in_number():
     assert pipeline.take_events() == []
 
 
-def test_a_server_that_sends_ever_new_texts_does_not_fill_the_disk():
+def test_texts_of_the_server_are_limited_in_the_log():
     pipeline = make_pipeline()
     events = []
     for tick in range(600):
@@ -418,7 +418,7 @@ def test_a_server_that_sends_ever_new_texts_does_not_fill_the_disk():
 @settings(max_examples=30, deadline=None)
 @given(numbers=st.lists(st.floats(), min_size=7, max_size=7), time_ns=st.integers(0, 1 << 63),
        sensor=st.integers(-2**31, 2**31 - 1))
-def test_whatever_numbers_a_pose_has_what_comes_out_is_a_pose(numbers, time_ns, sensor):
+def test_published_poses_are_finite_and_normalised(numbers, time_ns, sensor):
     pipeline = make_pipeline(body=FIRST)
     report = pose_report('wand', time_ns, tuple(numbers[:3]), tuple(numbers[3:]), sensor=sensor)
     for sample in pipeline.process([report], S, HOST):

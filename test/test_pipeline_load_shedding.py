@@ -81,7 +81,7 @@ def shed(pipeline):
 
 
 @pytest.mark.parametrize('load', [1.2, 2.0, 6.0])
-def test_what_goes_out_of_an_overloaded_computer_is_fresh_and_shared_evenly(load):
+def test_an_overloaded_computer_publishes_fresh_poses_evenly(load):
     pipeline = Pipeline(CONFIG)
     out = run(pipeline, 12.0, load)
     settled = [(sample, age) for sample, age in out if sample.stamp_ns > HOST + 4 * S]
@@ -114,7 +114,7 @@ def test_a_tenth_of_the_frames_is_published_under_any_load():
     assert set(apart) == {1, 10} and apart[-50:] == [10] * 50
 
 
-def test_without_it_everything_goes_out_until_it_is_too_old():
+def test_without_shedding_poses_are_published_until_too_old():
     pipeline = Pipeline(replace(CONFIG, keep_up=False))
     out = run(pipeline, 12.0, 2.0)
     ages = [age for sample, age in out if sample.stamp_ns > HOST + 4 * S]
@@ -128,7 +128,7 @@ def test_without_it_everything_goes_out_until_it_is_too_old():
 
 
 @pytest.mark.parametrize('stand_s', [0.2, 0.45])
-def test_what_piled_up_while_the_computer_stood_still_all_goes_out(stand_s):
+def test_a_queue_after_a_halt_is_published_whole(stand_s):
     pipeline = Pipeline(CONFIG)
     run(pipeline, 3.0, 0.5)
     out = run(pipeline, 3.0, 0.5, begin=3 * RATE, stand_s=stand_s)
@@ -156,7 +156,7 @@ def test_late_poses_that_are_few_and_far_between_are_no_queue():
     assert shed(pipeline) == 0
 
 
-def test_it_is_over_some_time_after_the_load_and_says_so():
+def test_shedding_ends_after_the_load_with_a_report():
     pipeline = Pipeline(CONFIG)
     run(pipeline, 8.0 + CALM_NS / S, 2.0, until_s=6.0)
     assert not pipeline.shedder.shedding
@@ -180,7 +180,7 @@ def test_hiccups_cost_nothing_and_let_it_end():
     assert not pipeline.shedder.shedding
 
 
-def test_load_that_comes_back_while_shedding_is_answered_although_the_timer_runs():
+def test_load_that_returns_during_shedding_is_shed():
     pipeline = Pipeline(CONFIG)
     run(pipeline, 4.0, 2.0, ticks=True)
     run(pipeline, 3.0, 0.3, begin=4 * RATE, ticks=True)
@@ -191,7 +191,7 @@ def test_load_that_comes_back_while_shedding_is_answered_although_the_timer_runs
     assert pipeline.dropped['too_old'] == too_old
 
 
-def test_something_goes_out_of_a_computer_that_cannot_even_leave_out_in_time():
+def test_some_poses_are_published_under_any_overload():
     pipeline = Pipeline(CONFIG)
     now = 0
     out = Counter()
@@ -208,7 +208,7 @@ def test_something_goes_out_of_a_computer_that_cannot_even_leave_out_in_time():
     assert max(out.values()) - min(out.values()) <= 1
 
 
-def test_it_is_over_too_when_nothing_comes_any_more():
+def test_shedding_ends_when_nothing_arrives():
     pipeline = Pipeline(CONFIG)
     run(pipeline, 4.0, 2.0)
     assert pipeline.shedder.shedding

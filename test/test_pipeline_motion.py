@@ -74,7 +74,7 @@ def test_velocities_of_the_estimate_are_those_of_the_motion():
     assert np.sqrt((error ** 2).mean()) < 0.04 * np.abs(truth.velocity).max()
 
 
-def test_nothing_is_said_of_motion_before_it_is_known_and_none_that_nobody_wants():
+def test_no_motion_before_it_is_known_or_wanted():
     samples, _, _ = run(0.5)
     assert samples[0].motion is None
     quiet = PipelineConfig(stamps=StampConfig(mode='sender'))
@@ -280,7 +280,7 @@ def test_one_body_is_smoothed_and_another_not():
     assert configs['drone'] == EstimateConfig(learn_noise=False)
 
 
-def test_what_single_bodies_need_is_loaded_with_the_settings_and_not_at_their_first_pose():
+def test_libraries_are_loaded_with_the_settings():
     program = (
         'import sys\n'
         'from optitrack_vrpn.pipeline.config import PipelineConfig\n'
@@ -291,7 +291,7 @@ def test_what_single_bodies_need_is_loaded_with_the_settings_and_not_at_their_fi
     subprocess.run([sys.executable, '-c', program], check=True, timeout=60)
 
 
-def test_wrong_settings_of_single_bodies_are_told_with_the_settings():
+def test_wrong_settings_of_single_bodies_are_refused():
     with pytest.raises(ConfigurationError, match='max_speed'):
         PipelineConfig(overrides={'wand': {'max_speed': -1.0}})
     with pytest.raises(ConfigurationError, match='cutoff_hz'):

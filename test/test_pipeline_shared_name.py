@@ -76,7 +76,7 @@ def test_the_stamps_of_other_bodies_do_not_change(mode, tick):
 
 
 @pytest.mark.parametrize('tick', [1, COARSE])
-def test_cause_and_remedy_are_reported_once_and_the_body_returns_when_it_is_alone(tick):
+def test_the_cause_is_reported_once_and_the_body_returns(tick):
     motive = Motive(tick=tick)
     assert len(motive.send(480, twice=False)[0]) == 480 - 2
     assert not motive.send(480, twice=True)[0][20:]
@@ -90,7 +90,7 @@ def test_cause_and_remedy_are_reported_once_and_the_body_returns_when_it_is_alon
 
 
 @pytest.mark.parametrize('start', [S, 10_000 * S])
-def test_after_a_restart_of_the_sender_a_body_that_is_alone_is_published(start):
+def test_a_single_body_is_published_after_a_restart(start):
     motive = Motive()
     motive.send(480, twice=True)
     motive.start = start

@@ -37,7 +37,7 @@ def flipped(console):
         yield here, observer, status, poses
 
 
-def test_the_status_says_what_to_do_about_a_flip_and_the_service_accepts_it(flipped, console):
+def test_a_flip_can_be_accepted_by_the_service(flipped, console):
     _, observer, status, poses = flipped
     assert 'JUMPED' in status.message and 'wrong marker solution' in status.message
     log = []

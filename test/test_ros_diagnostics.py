@@ -37,7 +37,7 @@ def latest(topic):
             for message in topic.messages(-1) for status in message.status}
 
 
-def test_loss_on_the_way_is_a_warning_with_advice_and_a_line_of_the_log(console):
+def test_loss_is_a_warning_with_a_remedy(console):
     scenario = scenario_from_mapping({
         'bodies': ['wand'], 'rate': 60, 'seed': 3, 'network': {'loss': 0.3}})
     with MotiveSimServer(scenario, port=0) as sim, node_of(sim.port), Observer() as observer:
@@ -190,7 +190,7 @@ def test_what_went_wrong_with_a_body_is_counted_by_kind(troubled):
     assert jitter == pytest.approx(p99 - p50, abs=0.2)
 
 
-def test_what_became_of_frames_and_of_the_clock_is_told(troubled):
+def test_frames_and_clock_are_reported(troubled):
     _, statuses, _ = troubled
     frames = statuses['frames']
     assert {key: frames[key] for key in (

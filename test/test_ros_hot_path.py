@@ -69,7 +69,7 @@ def test_nothing_is_left_out_while_the_process_runs():
     assert publish(Stopped(99, 5), [STAMP] * 4) == ([0, 1, 2, 3], [[0, 1, 2, 3]], [0] * 4)
 
 
-def test_what_grew_old_while_the_process_was_stopped_stays_here():
+def test_old_poses_of_a_stopped_process_are_not_published():
     poses, transforms, too_old = publish(Stopped(2, 5), [STAMP] * 4)
     assert poses == [0, 1]
     assert transforms == [], 'those of the first two are as old by now'
@@ -112,7 +112,7 @@ def test_what_does_not_leave_is_counted():
         3, {Disposition.TOO_OLD: 2, Disposition.NO_TOPICS: 5})
 
 
-def test_the_motion_goes_out_with_the_stamp_and_the_pose_that_it_was_estimated_at():
+def test_a_motion_has_the_stamp_of_its_estimate():
     """A low-pass smooths the pose, and may take its delay off that stamp."""
     sent = {}
     channel = channel_of('wand', [])
@@ -131,7 +131,7 @@ def test_the_motion_goes_out_with_the_stamp_and_the_pose_that_it_was_estimated_a
     assert sent['odom'].pose.pose.position.x == measured[0]
 
 
-def test_a_server_motion_goes_out_with_the_pose_that_it_came_with():
+def test_a_server_motion_has_the_pose_it_came_with():
     sent = {}
     channel = channel_of('wand', [])
     output = every_output(channel, ['odom'], sent)

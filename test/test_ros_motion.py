@@ -110,7 +110,7 @@ def test_covariance_of_a_resting_body_is_learned():
     np.testing.assert_allclose(deviations[3:], np.radians(0.1), rtol=0.3)
 
 
-def test_nothing_is_computed_for_nobody(motive, pipelines):
+def test_motion_without_subscribers_is_not_computed(motive, pipelines):
     with node_of(motive, outputs=['pose', 'odom']), Observer() as observer:
         wait_until(lambda: pipelines and pipelines[0].bodies, what='a body')
         channel = pipelines[0].bodies[0]
@@ -123,7 +123,7 @@ def test_nothing_is_computed_for_nobody(motive, pipelines):
         wait_until(lambda: not channel.wants_motion, what='the end of the odometry')
 
 
-def test_status_is_latched_and_tells_why_a_body_is_gone(motive):
+def test_the_latched_status_reports_why_a_body_is_gone(motive):
     # Not sooner, for a busy machine may keep the simulated Motive from sending for a while.
     with node_of(motive, validation__stale_after_s=1.0), Observer() as observer:
         states = observer.listen(DiagnosticStatus, '/wand/status', LATCHED)
@@ -185,7 +185,7 @@ def test_diagnostics_of_natnet_name_connection_clock_and_bodies(motive):
                 'arrival_jitter_std_us'} <= set(clock)
 
 
-def test_the_rate_of_a_display_is_a_warning_until_it_is_said_to_be_meant():
+def test_the_rate_of_a_display_is_a_warning():
     with MotiveSimServer(scenario_from_mapping({'bodies': ['wand', 'hoop'], 'rate': 60}),
                          port=0) as sim, node_of(sim), Observer() as observer:
         topic = observer.listen(DiagnosticArray, '/diagnostics', 10)

@@ -55,7 +55,7 @@ def test_two_nodes_in_one_process_each_follow_their_own_server(user, motive, pro
         wait_until(lambda: all('/right' in topic for topic in user.topics()))
 
 
-def test_a_second_node_of_the_same_name_is_told_of(motive, console):
+def test_a_second_node_of_the_same_name_is_reported(motive, console):
     port = motive('wand')
     with NodeHere(parameters(port)), Observer('counter') as onlooker:
         twins = ('optitrack_vrpn', '/')
@@ -67,7 +67,7 @@ def test_a_second_node_of_the_same_name_is_told_of(motive, console):
             assert '__ns:=/NAME' in said and '__node' not in said
 
 
-def test_another_node_on_a_pose_topic_is_told_of_once(motive, console, looks):
+def test_another_node_on_a_pose_topic_is_reported_once(motive, console, looks):
     port = motive('wand')
     with NodeHere(parameters(port, autostart=True), node_name='ot_a'), \
             NodeHere(parameters(port, autostart=True), node_name='ot_b'), \
@@ -97,7 +97,7 @@ def test_nodes_in_namespaces_of_their_own_have_nothing_in_common(motive, console
         assert 'publishes on' not in said and 'called' not in said
 
 
-def test_topics_are_looked_at_now_and_then_and_each_rival_is_told_of_once():
+def test_each_conflicting_publisher_is_reported_once():
     class Topics:
         looked = []
 
@@ -149,7 +149,7 @@ def test_a_node_that_is_alone_says_nothing_of_others():
         'more RELIABILITY', 'qos.reliability: reliable']),
     ({}, True, ['more DURABILITY', 'request volatile']),
 ])
-def test_a_subscriber_that_asks_for_more_than_is_offered_is_told_of(
+def test_an_incompatible_subscriber_is_reported(
         user, motive, console, offered, latched, said):
     with NodeHere(parameters(motive('wand'), autostart=True, **offered), namespace='/lab'):
         wait_until(lambda: '/lab/wand/pose' in user.topics())

@@ -168,7 +168,7 @@ def test_signals_end_the_process_cleanly_and_quickly_in_every_state(user):
                 node.__exit__()
 
 
-def test_a_parameter_file_for_other_nodes_is_told_of(tmp_path):
+def test_a_parameter_file_for_other_nodes_is_reported(tmp_path):
     def write(name, text):
         (tmp_path / name).write_text(text)
         return tmp_path / name
@@ -206,7 +206,7 @@ def test_a_body_with_a_dot_in_its_name_in_a_parameter_file(user, tmp_path, how):
                 node.wait_for(r"'drone\.a' .*mean 'a'\?", 30.0)
 
 
-def test_autostart_waits_in_inactive_where_it_is_told_to(user):
+def test_autostart_can_stop_in_inactive(user):
     with at(free_port(), '-p', 'autostart:=true', '-p', 'activate:=false') as node:
         node.wait_for('requesting: ')
         assert user.state() == 'inactive'
@@ -214,7 +214,7 @@ def test_autostart_waits_in_inactive_where_it_is_told_to(user):
         assert user.state() == 'active'
 
 
-def test_autostart_with_a_wrong_parameter_says_so_and_stays_unconfigured(user):
+def test_autostart_with_a_wrong_parameter_stays_unconfigured(user):
     with at(0, '-p', 'autostart:=true') as node:
         node.wait_for(r'cannot configure: port is 0; allowed: 1 to 65535')
         node.wait_for('autostart stops: configure failed')

@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.ros, pytest.mark.network]
 LATCHED = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 
-def test_a_bug_in_configure_is_an_error_with_its_reason_and_the_node_lives_on(
+def test_a_bug_in_configure_does_not_end_the_node(
         user, motive, monkeypatch, console):
     port = motive('wand')
     with NodeHere(parameters(port)) as here:
@@ -56,7 +56,7 @@ def test_autostart_tells_of_an_activation_that_fails(user, monkeypatch, console,
         assert user.state() == after
 
 
-def test_the_way_up_is_told_with_the_full_name_of_the_node(console):
+def test_hints_contain_the_full_name_of_the_node(console):
     with NodeHere(parameters(3883), namespace='/lab'):
         logged(console, 'ros2 lifecycle set /lab/optitrack_vrpn configure, then activate')
     with NodeHere(parameters(3883, server='motive pc', autostart=True), namespace='/lab'):
@@ -74,7 +74,7 @@ def test_a_transition_out_of_turn_is_refused_in_plain_words(user, console):
         assert user.transition('configure')
 
 
-def test_an_end_of_the_connection_that_was_asked_for_is_said_in_one_word(user, console):
+def test_a_requested_end_is_logged_in_one_word(user, console):
     with NodeHere(parameters(3883)) as here:
         assert user.transition('configure')
         assert user.transition('cleanup')
@@ -159,7 +159,7 @@ def test_a_body_whose_topic_is_refused_costs_the_others_nothing(
         assert log.count('cannot be published') == 1
 
 
-def test_a_new_body_whose_topics_take_long_holds_nobody_up(user, motive, monkeypatch):
+def test_a_slow_new_body_delays_no_other(user, motive, monkeypatch):
     prepare, released = Publishers.prepare, threading.Event()
 
     def slow(self, channel):
@@ -243,7 +243,7 @@ def test_an_outage_is_logged_again_after_the_node_is_configured_again(
             logged(console, 'stopped')
 
 
-def test_a_mismatch_that_is_reported_before_a_publisher_is_ready_is_logged(
+def test_an_early_report_of_a_mismatch_is_logged(
         motive, monkeypatch, console):
     """The executor may take the event while another thread still creates the publisher."""
     create = OptitrackVrpnNode.create_publisher
@@ -298,7 +298,7 @@ def test_a_signal_during_configure_is_no_error(monkeypatch, console):
     assert 'Traceback' not in console.unread()
 
 
-def test_cleanup_does_not_wait_for_the_publishers_of_bodies_in_the_queue(
+def test_cleanup_does_not_wait_for_new_publishers(
         user, motive, pipelines, monkeypatch):
     """Hundreds of bodies take seconds, in which no service would answer."""
     prepare, stop = Publishers.prepare, Ticker.stop

@@ -77,7 +77,7 @@ def test_a_bug_in_activate_releases_everything(user, motive, monkeypatch, consol
         wait_until(lambda: released(here.node, before), what='release')
 
 
-def test_a_server_name_that_cannot_be_is_a_failure_without_a_trace(user, console):
+def test_an_impossible_server_name_releases_everything(user, console):
     with NodeHere(parameters(3883, server='motive pc')) as here:
         before = held(here.node)
         assert not user.transition('configure')
@@ -88,7 +88,7 @@ def test_a_server_name_that_cannot_be_is_a_failure_without_a_trace(user, console
         assert user.transition('configure')
 
 
-def test_publishers_are_destroyed_by_the_executor_whoever_is_done_with_them(
+def test_publishers_are_destroyed_by_the_executor(
         user, motive, pipelines, monkeypatch):
     """It may be looking at their events, and another thread would pull them out from under it."""
     prepare = Publishers.prepare

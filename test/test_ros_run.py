@@ -70,7 +70,7 @@ def run_program(text, *arguments):
                           capture_output=True, text=True, timeout=100)
 
 
-def test_a_list_that_is_refused_when_the_node_is_made_is_explained_too():
+def test_a_list_of_mixed_types_is_explained():
     done = run_program(MIXED)
     assert 'write 0.0 for 0' in done.stdout, done.stderr
 
@@ -116,7 +116,7 @@ raise SystemExit(run(make, ['node']))
 """
 
 
-def test_an_error_that_a_signal_causes_is_a_normal_end_and_another_is_not():
+def test_an_error_caused_by_a_signal_is_a_normal_end():
     for by_signal in (True, False):
         done = run_program(CONVERTING.format(signal=by_signal))
         assert (done.returncode == 0) == by_signal, done.stderr

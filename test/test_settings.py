@@ -85,11 +85,11 @@ def test_values_reach_the_field_that_their_name_says():
 
 
 @pytest.mark.parametrize('empty', [[], [''], None, ()])
-def test_an_empty_list_of_strings_can_be_written_in_every_way_that_yaml_and_ros_leave(empty):
+def test_an_empty_list_can_be_written_in_several_ways(empty):
     assert from_parameters(Robot, {'wheels': empty}).wheels == ()
 
 
-def test_everything_wrong_is_named_at_once_and_the_rest_still_holds():
+def test_all_wrong_values_are_reported_at_once():
     values = {'arm.length': 99, 'arm.grip': 'frim', 'name': 3, 'origin': [1.0, math.nan, 2.0],
               'wheels': 'left', 'joints': 9, 'length': 2.0, 'logs.no': True, 'arms.length': 1.0}
     lines = messages(Robot, values)
@@ -127,7 +127,7 @@ def test_a_number_out_of_range_or_of_another_type_is_refused(value, said):
     st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.binary(),
     st.dictionaries(st.text(), st.integers(), max_size=2),
     st.lists(st.one_of(st.floats(), st.integers(), st.text(), st.none()), max_size=4)))
-def test_any_value_is_taken_in_the_type_of_the_field_or_refused_by_name(value):
+def test_any_value_is_converted_or_refused_by_name(value):
     for each in (*parameters_of(Robot), *parameters_of(NodeSettings)):
         try:
             found = each.check(value)
@@ -220,7 +220,7 @@ def test_a_node_reads_its_settings_with_whole_numbers_and_empty_lists(make_node)
 
 @pytest.mark.ros
 @pytest.mark.parametrize('undeclared', [False, True])
-def test_a_node_is_told_everything_that_is_wrong(make_node, undeclared):
+def test_a_node_reports_all_wrong_parameters(make_node, undeclared):
     from optitrack_vrpn.settings_ros import declare_settings, read_settings
     node = make_node(
         'arm.length:=50.0', 'arm.jonts:=3', 'grip:=frim', 'wheels:=[1, 2]', 'xyzzy:=1',

@@ -166,7 +166,7 @@ def test_an_endless_partial_message_is_bounded():
     assert connection.counters.unknown_type == 4
 
 
-def test_a_million_names_do_not_fill_the_memory():
+def test_the_number_of_names_is_bounded():
     connection = Connection()
     connection.receive_stream(codec.encode_cookie())
     for number in range(-5, 5000):
@@ -258,7 +258,7 @@ def numbered(count, kind=constants.POSE_TYPE, first=0):
     # datagrams of several messages
     (((0, 1), (8, 9, 10, 11), (5, 6, 7), (2, 3), (5, 6, 7)), 1, 2, 1),
 ])
-def test_what_comes_late_is_not_lost(parts, lost, reordered, repeated, first, kind):
+def test_late_datagrams_are_not_lost(parts, lost, reordered, repeated, first, kind):
     client, datagrams = numbered(12, kind, first)
     for part in parts:
         part = part if isinstance(part, tuple) else (part,)
@@ -270,7 +270,7 @@ def test_what_comes_late_is_not_lost(parts, lost, reordered, repeated, first, ki
 
 
 @given(st.lists(st.integers(0, 60), max_size=80))
-def test_whatever_the_order_what_never_came_is_what_is_lost(order):
+def test_only_datagrams_that_never_arrive_are_lost(order):
     client, datagrams = numbered(61)
     for index in order:
         client.receive_datagram(datagrams[index])
@@ -289,7 +289,7 @@ def test_holes_without_end_fill_no_memory():
     assert client.counters.udp_reordered == 256
 
 
-def test_datagrams_with_names_of_the_senders_own_are_not_believed():
+def test_names_in_datagrams_are_ignored():
     client, _, _ = connected_pair()
     before = Counter(client.remote.senders.values())
     client.receive_datagram(codec.encode_message(
@@ -305,7 +305,7 @@ def test_the_first_event_is_the_peers_version():
         assert note in hello.note and bool(hello.note) == bool(note)
 
 
-def test_datagrams_before_the_greeting_and_of_undescribed_senders_are_counted_and_give_nothing():
+def test_datagrams_of_unknown_senders_are_counted():
     client, (datagram, *_) = numbered(2)
     fresh = Connection()
     assert fresh.receive_datagram(datagram) == []
