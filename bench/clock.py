@@ -7,6 +7,9 @@ Measure the stamps over simulated hours, beside other rules.
     python bench/clock.py --hours 0.2      a quick look
     python bench/clock.py --write-docs     also put the tables and the picture into docs/
 
+The tables of docs/stamps_measured.md are those of ``--hours 1``, of ``--hours 5`` (the long
+sessions alone), of ``clock_hard.py --all`` and of ``clock_ablation.py``; each has --write-docs.
+
 The error is the stamp minus the frame's true time on the arrival clock with the smallest delay of
 the network; it counts after 10 s and outside the recovery time of an event.
 """
@@ -237,6 +240,7 @@ def main() -> None:
     parser.add_argument('--hours', type=float, default=5.0, help='length of the long sessions')
     parser.add_argument('--seed', type=int, default=1)
     parser.add_argument('--only', default='', help='scenarios whose name contains this')
+    parser.add_argument('--long', action='store_true', help='the long sessions alone')
     parser.add_argument('--jobs', type=int, default=os.cpu_count())
     parser.add_argument('--json', type=Path, help='write all figures there')
     parser.add_argument('--plot', type=Path, help='write the picture there (SVG)')
@@ -255,34 +259,38 @@ def main() -> None:
             (s, seconds, args.seed) for s in main_scenarios(seconds) if args.only in s.name],
             chunksize=1)
         more = pool.map(run_more, [
-            (s, MORE_S, args.seed) for s in more_scenarios(MORE_S) if args.only in s.name],
+            (s, MORE_S, args.seed) for s in more_scenarios(MORE_S)
+            if args.only in s.name and not args.long],
             chunksize=1)
         natnet = pool.map(clock_natnet.run_task, [
             (s, min(seconds, NATNET_S), args.seed)
-            for s in clock_natnet.sessions(min(seconds, NATNET_S)) if args.only in s.name],
+            for s in clock_natnet.sessions(min(seconds, NATNET_S))
+            if args.only in s.name and not args.long],
             chunksize=1)
     natnet_heading = (
         f'{min(seconds, NATNET_S) / 3600:g} h each, seed {args.seed}, `make bench-clock`.')
-    how = '' if args.hours == 5.0 else f' ARGS="--hours {args.hours:g}"'
-    heading = f'{args.hours:g} h each, seed {args.seed}, `make bench-clock{how}`.'
-    print(heading, main_table(rows, cost), side_table(rows), more_table(more),
-          natnet_heading, clock_natnet.table(natnet), sep='\n\n')
+    how = f'--hours {args.hours:g}' + ' --long' * args.long
+    heading = f'{args.hours:g} h each, seed {args.seed}, `make bench-clock ARGS="{how}"`.'
+    first = 'bench-long' if args.long else 'bench-main'
+    tables = {first: f'{heading}\n\n{main_table(rows, cost)}'}
+    if not args.long:
+        tables['bench-side'] = side_table(rows)
+        tables['bench-more'] = more_table(more)
+        tables['bench-natnet'] = f'{natnet_heading}\n\n{clock_natnet.table(natnet)}'
+    print(*tables.values(), sep='\n\n')
     if args.json:
         args.json.write_text(json.dumps(
             {'hours': args.hours, 'seed': args.seed, 'cost_us': cost, 'main': rows, 'more': more,
              'natnet': natnet},
             indent=1), encoding='utf-8')
-    plot = ROOT / 'docs' / 'img' / 'stamp_error.svg' if args.write_docs else args.plot
+    long_docs = args.write_docs and args.long
+    plot = ROOT / 'docs' / 'img' / 'stamp_error.svg' if long_docs else args.plot
     if plot and len(rows) > PLOTTED:
         plot.parent.mkdir(parents=True, exist_ok=True)
         plot.write_text(error_svg(rows[PLOTTED]['name'], rows[PLOTTED]['lines']), encoding='utf-8')
     if args.write_docs:
-        page = ROOT / 'docs' / 'stamps_measured.md'
-        write_block(page, 'bench-main', f'{heading}\n\n{main_table(rows, cost)}')
-        write_block(page, 'bench-side', side_table(rows))
-        write_block(page, 'bench-more', more_table(more))
-        write_block(
-            page, 'bench-natnet', f'{natnet_heading}\n\n{clock_natnet.table(natnet)}')
+        for name, text in tables.items():
+            write_block(ROOT / 'docs' / 'stamps_measured.md', name, text)
 
 
 if __name__ == '__main__':

@@ -8,7 +8,8 @@ Measure what each mechanism of the path of the clock is for: sessions with and w
 
 The block minima of each session are recorded once, from the whole estimator. Each mechanism is
 switched off in a copy of the source, by replacing a piece of its text, and the path is computed
-again from the same minima. The table lists what changes by more than 20 %.
+again from the same minima. The table lists what changes by more than 20 %, of each mechanism
+in the three sessions that change most.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import argparse
 from collections.abc import Iterator
 from dataclasses import replace
 import importlib
+import math
 import os
 from pathlib import Path
 import shutil
@@ -30,6 +32,7 @@ if __name__ == '__main__':
     # Methods are replaced below, which compiled code would not call.
     os.environ['OPTITRACK_VRPN_COMPILE'] = '0'
 
+from clock import write_block  # noqa: E402
 from clock_scenarios import hard_scenarios, main_scenarios, more_scenarios  # noqa: E402
 from clock_sim import Scenario, simulate  # noqa: E402
 import numpy as np  # noqa: E402
@@ -218,16 +221,18 @@ def play(module: Any, steps: list[tuple[Any, ...]]) -> Found:
                  float(np.median(known)))
 
 
-def changes(before: Found, after: Found) -> str:
-    """Describe what changed, or return nothing."""
+def changes(before: Found, after: Found) -> tuple[float, str]:
+    """Describe what changed; return the logarithm of the largest ratio, and a text or nothing."""
     parts = []
+    most = 0.0
     for name, a, b in (('p99', before.p99, after.p99), ('worst', before.worst, after.worst),
                        ('uncertainty', before.uncertainty, after.uncertainty)):
         if not 1.0 / LIMIT < b / a < LIMIT and abs(b - a) > 3.0:
             parts.append(f'{name} {a:.0f} → {b:.0f}')
+            most = max(most, abs(math.log(b / a)))
     if abs(after.covered - before.covered) > 0.01:
         parts.append(f'covered {100.0 * before.covered:.0f} → {100.0 * after.covered:.0f} %')
-    return ', '.join(parts)
+    return most, ', '.join(parts)
 
 
 def main() -> None:
@@ -235,18 +240,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[1])
     parser.add_argument('--seconds', type=float, default=900.0)
     parser.add_argument('--without', choices=MECHANISMS, help='this mechanism alone')
+    parser.add_argument('--write-docs', action='store_true', help='renew the table of docs/')
     args = parser.parse_args()
     os.nice(5)
     recorded = {s.name: record(s, args.seconds, raw) for s, raw in sessions(args.seconds)}
     whole = path_module(None)
     before = {name: play(whole, steps) for name, steps in recorded.items()}
-    print('| without | session | change, us |\n|---|---|---|')
+    lines = ['| without | session | change, us |', '|---|---|---|']
     for name in [args.without] if args.without else MECHANISMS:
         module = path_module(MECHANISMS[name])
-        found = [(session, changes(before[session], play(module, steps)))
+        found = [(*changes(before[session], play(module, steps)), session)
                  for session, steps in recorded.items()]
-        for session, text in [each for each in found if each[1]] or [('none', '-')]:
-            print(f'| {name} | {session} | {text} |', flush=True)
+        changed = sorted((each for each in found if each[1]), reverse=True)[:3]
+        for k, (_, text, session) in enumerate(changed or [(0.0, '-', 'none')]):
+            lines.append(f'| {"" if k else name} | {session} | {text} |')
+    print(*lines, sep='\n')
+    if args.write_docs:
+        write_block(ROOT / 'docs' / 'stamps_measured.md', 'bench-ablation', '\n'.join(lines))
 
 
 if __name__ == '__main__':

@@ -25,6 +25,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
 
+from clock import write_block  # noqa: E402
 from clock_scenarios import hard_scenarios, main_scenarios, more_scenarios  # noqa: E402
 from clock_sim import Floats, Frames, Scenario, simulate  # noqa: E402
 import numpy as np  # noqa: E402
@@ -120,6 +121,7 @@ def main() -> None:
     parser.add_argument('--only', default='', help='sessions whose name contains this')
     parser.add_argument('--all', action='store_true', help='the sessions of clock.py as well')
     parser.add_argument('--jobs', type=int, default=os.cpu_count())
+    parser.add_argument('--write-docs', action='store_true', help='renew the table of docs/')
     args = parser.parse_args()
     os.nice(5)
     hard = hard_scenarios(args.seconds)
@@ -132,7 +134,10 @@ def main() -> None:
     with Pool(args.jobs) as pool:
         rows = pool.map(run, [(s, args.seconds, args.seed, raw) for s, raw in scenarios
                               if args.only in s.name + ', raw clock' * raw], chunksize=1)
-    print(f'{args.seconds:g} s each, seed {args.seed}.', table(rows), sep='\n\n')
+    text = f'{args.seconds:g} s each, seed {args.seed}.\n\n{table(rows)}'
+    print(text)
+    if args.write_docs:
+        write_block(ROOT / 'docs' / 'stamps_measured.md', 'bench-hard', text)
 
 
 if __name__ == '__main__':
