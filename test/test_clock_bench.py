@@ -113,3 +113,11 @@ def test_the_oracle_of_polled_frames_is_wrong_by_half_an_interval_at_most():
     assert sizes[0] == pytest.approx(1875.0)
     assert sizes[1600:].max() == 0.0 < sizes[1480]
     assert clock_bound.oracle_errors(2000.0, 4000.0, 0.0, 20.0).max() == 0.0
+
+
+@pytest.mark.parametrize('lag', [None, 4.0, 10.0, 1000.0])
+def test_what_the_oracle_of_swells_gains_under_load_it_loses_under_a_slew(lag):
+    load, slew = clock_bound.swell_errors(1500.0, 60.0, 300.0, lag)
+    assert (load + slew).max() == pytest.approx(1500.0)
+    assert (load + slew)[:11900].max() == 0.0
+    assert slew.max() == pytest.approx({None: 750.0, 4.0: 200.0, 10.0: 500.0}.get(lag, 1500.0))
