@@ -107,7 +107,7 @@ def test_without_its_bounded_cost_the_path_follows_load():
     assert 'p99' in changes
 
 
-def test_the_oracle_of_polled_frames_is_wrong_by_half_an_interval_at_most():
+def test_the_oracle_of_polled_frames_has_bounded_errors():
     sizes = clock_bound.oracle_errors(4000.0, 4000.0, 25.0, 900.0)
     # At 10 s the wait is 3750 of 0 to 3750 us; the step is at 160 s, and nothing is unknown then.
     assert sizes[0] == pytest.approx(1875.0)

@@ -73,7 +73,7 @@ def test_software_jitter_is_taken_out(loss, drop):
     assert wander(found, t, 10.0) < 30
 
 
-def test_a_loss_within_a_long_tick_is_made_good_in_the_next_one():
+def test_a_loss_within_a_tick_is_corrected_in_the_next():
     t = exposures(120.0, 240, 0.001)
     _, found = placed(ticking(t, 1 / 64))
     off = np.abs(found - START - t * 1e9)[t > 20.0]
@@ -85,7 +85,7 @@ def test_a_loss_within_a_long_tick_is_made_good_in_the_next_one():
 
 @pytest.mark.parametrize('rate', [30, 60, 100, 120, 240, 360, 1000])
 @pytest.mark.parametrize('loss', [0.0, 0.005, 0.3])
-def test_times_of_a_clean_sender_are_left_as_they_are(rate, loss):
+def test_times_of_a_clean_sender_stay_unchanged(rate, loss):
     t = exposures(20.0, rate, loss)
     jitter = np.random.default_rng(3).normal(0.0, 6.4e-6, len(t))
     for times in (START + (t * 1e6).astype(int) * 1000,
@@ -96,7 +96,7 @@ def test_times_of_a_clean_sender_are_left_as_they_are(rate, loss):
 
 
 @pytest.mark.parametrize('kind', ['random', 'poisson', 'wandering'])
-def test_irregular_triggers_are_left_alone(kind):
+def test_times_of_irregular_triggers_stay_unchanged(kind):
     rng = np.random.default_rng(4)
     steps = {
         'random': lambda: rng.uniform(0.004, 0.012, 5000),
@@ -168,7 +168,7 @@ def test_common_step_is_found_to_a_microsecond():
     assert common_step(rng.uniform(4e6, 5e6, 100).tolist()) == 0.0
 
 
-def test_stamps_of_a_coarse_sender_are_right_and_it_is_said_once():
+def test_a_coarse_sender_is_corrected_and_reported_once():
     t = exposures(40.0, 240, 0.005)
     rng = np.random.default_rng(6)
     arrivals = np.maximum.accumulate(t + rng.gamma(3.0, 40e-6, len(t)))

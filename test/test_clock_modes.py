@@ -67,7 +67,7 @@ def test_arrival_stamps_are_arrivals():
     assert feed(StampSource(StampConfig(mode='arrival')), pairs) == [a for _, a in pairs]
 
 
-def test_sender_stamps_are_the_senders_whatever_else():
+def test_mode_sender_returns_the_senders_times():
     source = StampSource(StampConfig(mode='sender', latency_ms=5.0))
     pairs = [(5 * S, S), (3 * S, 4 * S), (5 * S, 6 * S), (UNIX, 9 * S), (0, 12 * S)]
     assert [source.stamp(s, a, 10**15) for s, a in pairs] == [s for s, _ in pairs]
@@ -101,7 +101,7 @@ def test_restart_of_the_sender_begins_an_epoch_with_the_first_frame(mode, back_t
 @pytest.mark.parametrize(('first', 'base'), [
     (UNIX, 'unix_epoch'), (2_445_995 * S, 'sender_start'), (0, 'sender_start')])
 @pytest.mark.parametrize('mode', MODES)
-def test_what_the_senders_time_counts_from_is_recognised_and_reported_once(mode, first, base):
+def test_the_base_of_sender_times_is_reported_once(mode, first, base):
     source = StampSource(StampConfig(mode=mode))
     for i in range(300):
         source.stamp(first + i * MS, UNIX + 3 * S + i * MS)

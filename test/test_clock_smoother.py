@@ -61,7 +61,7 @@ def test_a_straight_line_is_found_to_a_fraction_of_its_noise():
 
 @pytest.mark.parametrize('height_us', [300.0, 1500.0, 9000.0])
 @pytest.mark.parametrize('length', [40, 120])
-def test_a_swell_that_returns_to_the_line_is_load_and_leaves_no_trace(height_us, length):
+def test_a_swell_of_load_is_ignored(height_us, length):
     rng = np.random.default_rng(2)
     t = np.arange(500.0)
     swell = height_us * np.clip(1.0 - np.abs(t - 250.0) / (length / 2), 0.0, None)
@@ -174,7 +174,7 @@ def test_promises_hold_for_any_network(seed):
             assert stamp == after if sender == later else stamp <= after
 
 
-def test_a_step_is_placed_where_it_was_and_not_where_it_was_recognised():
+def test_a_step_is_placed_where_it_happened():
     frames = simulate(replace(WIRED, rate_hz=100.0, events=((100.0, 'host_step', 50.0),)),
                       200.0, 1)
     causal, smoothed, recording = both(zip(
@@ -233,7 +233,7 @@ def test_restamp_takes_ticks_out_of_the_sender_times(tmp_path, how):
     (['in.csv', 'out.csv', '--smooth', '--mode', 'arrival'], 'mode tracking'),
     (['-', 'out.csv', '--smooth'], 'reads the input twice'),
 ])
-def test_what_cannot_be_smoothed_is_a_wrong_command_line(given_, complaint, capsys):
+def test_input_that_cannot_be_smoothed_is_a_usage_error(given_, complaint, capsys):
     assert main(given_) == 64
     error = capsys.readouterr().err
     assert complaint in error and error.count('\n') == 1
