@@ -259,3 +259,11 @@ def test_names_that_were_exchanged_on_purpose_are_accepted():
     assert feed.body.accept_jump()
     assert flipped(feed, turn(0.0), (3.0, 0.0, 0.0)) is not None
     assert feed.body.held == ''
+
+
+def test_after_an_interruption_a_new_place_needs_consistent_frames_again():
+    feed = tracked(BodyConfig(jump_accept_s=0.5))
+    assert not any(feed.elsewhere(100, AWAY))
+    for _ in range(5):
+        feed.send((0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0))
+    assert feed.elsewhere(4, AWAY) == [False, False, True, True]
