@@ -99,3 +99,34 @@ def test_stamps_by_arrival_do_not_make_old_poses_current(mode, held_s, seed):
         rng, sent, rng.choice(list(CLOCKS)), period_ns, held, hold_ns, load_ns, mode)
     check(out, held)
     assert sum(age < 0.1 for age, _ in out) > 0.5e9 / period_ns + held
+
+
+def live(sender_ms, frames, late_ms=(), waited_ms=0):
+    """Give the published ones of frames at 100 Hz in mode arrival; the last are late and wait."""
+    pipeline = make_pipeline('arrival', max_age_s=MAX_AGE_S)
+    out = []
+    for number in range(frames):
+        late = number >= frames - len(late_ms)
+        arrival = 10**12 + 10**7 * number + (10**6 * late_ms[number - frames] if late else 0)
+        report = pose_report(
+            'drone', 10**15 + 10**6 * sender_ms(number), (1e-4 * number, 2.0, 3.0))
+        if pipeline.process([report], arrival, 0, arrival + 10**6 * waited_ms * late):
+            out.append(number)
+    return out
+
+
+@pytest.mark.parametrize('sender_ms, again', [
+    (lambda n: 0, 800),                                     # none: stamps are arrivals alone
+    (lambda n: 10 * n - 800 * (n >= 300), 350),             # set back
+    (lambda n: 10 * n - min(max(10 * n - 3000, 0), 3000), 2010)],
+    ids=['constant', 'set back by 0.8 s', 'stopped for 3 s'])
+def test_a_senders_clock_that_fails_does_not_make_all_poses_too_old(sender_ms, again):
+    out = live(sender_ms, again + 100)
+    assert [n for n in out if n >= again] == list(range(again, again + 100))
+
+
+@pytest.mark.parametrize('late_ms, waited_ms', [(450, 0), (300, 150), (0, 450)])
+def test_the_age_is_the_delay_and_the_time_since_the_arrival(late_ms, waited_ms):
+    late_ms = [late_ms] * 5    # after a silence, three make the body TRACKED
+    assert 204 in live(lambda n: 10 * n, 205, late_ms, waited_ms)
+    assert 204 not in live(lambda n: 10 * n, 205, late_ms, waited_ms + 100)
