@@ -5,6 +5,9 @@
 import re
 
 from diagnostic_msgs.msg import DiagnosticStatus
+import numpy as np
+from optitrack_vrpn.sim.faults import Flip
+from optitrack_vrpn.sim.motion import arranged
 from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
 from optitrack_vrpn.sim.server_io import MotiveSimServer
 import pytest
@@ -20,15 +23,31 @@ def values(status):
     return {pair.key: pair.value for pair in status.values}
 
 
+class FlippedOnRequest:
+    """A motion that is flipped when the node publishes the body, however late that is."""
+
+    def __init__(self):
+        self.flipped = False
+        self._motion = arranged('figure_eight', 0, 1)
+
+    def at(self, time):
+        state = self._motion.at(time)
+        Flip().apply(state.position, state.quat_xyzw, np.full(len(state.position), self.flipped))
+        return state
+
+
 @pytest.fixture
 def flipped(console):
-    """Give a node of two bodies, one of which is flipped from 1.5 s on; both are watched."""
-    scenario = scenario_from_mapping({'rate': 100, 'bodies': [
-        {'name': 'wand', 'faults': [{'type': 'flip', 'start': 1.5}]}, {'name': 'rover'}]})
-    with MotiveSimServer(scenario, port=0) as sim, Observer() as observer, NodeHere(
-            {'server': '127.0.0.1', 'port': sim.port, 'autostart': True}) as here:
+    """Give a node of two bodies, one of which is flipped when it is tracked; watch both."""
+    scenario = scenario_from_mapping(
+        {'rate': 100, 'bodies': [{'name': 'wand'}, {'name': 'rover'}]})
+    wand = FlippedOnRequest()
+    with MotiveSimServer(scenario, port=0, live={'wand': wand}) as sim, Observer() as observer, \
+            NodeHere({'server': '127.0.0.1', 'port': sim.port, 'autostart': True}) as here:
         topic = observer.listen(DiagnosticStatus, '/wand/status', LATCHED)
         poses = observer.poses('/wand/pose')
+        poses.wait(50)
+        wand.flipped = True
 
         def held():
             messages = topic.messages(-1)
