@@ -3,7 +3,6 @@
 """The axis bridge without IO: angles, table, validity, status, teaching."""
 
 import math
-from pathlib import Path
 import random
 
 from hypothesis import example, given, strategies as st
@@ -24,7 +23,6 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 MS = 1_000_000
-CONFIG = Path(__file__).resolve().parents[1] / 'config'
 
 angle = st.floats(-3.1, 3.1)
 tilt = st.floats(-1.5, 1.5)
@@ -112,14 +110,6 @@ def test_a_wrong_row_is_refused_by_name(change, words):
 def test_two_axes_of_one_name_are_refused():
     with pytest.raises(ConfigurationError, match='two rows'):
         mapper({}, {})
-
-
-def test_the_tables_of_the_package_have_6_and_12_axes():
-    assert len(load_table('axes_orion').axes) == 6
-    racoon = load_table(CONFIG / 'axes_racoon.yaml')
-    target = [row for row in racoon.axes if row.body.startswith('target')]
-    assert len(racoon.axes) == 12
-    assert [row.quantity in 'xyz' for row in target].count(True) == 1
 
 
 def test_orion_maps_as_the_thesis_says():

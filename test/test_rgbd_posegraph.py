@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The pose graph against closed forms, finite differences and scipy's and gtsam's solvers."""
+"""The pose graph against closed forms, finite differences and the solver of scipy."""
 
 import numpy as np
 from optitrack_vrpn.errors import ConfigurationError
@@ -98,27 +98,29 @@ def test_the_right_jacobian_is_the_derivative_of_the_logarithm():
                 (ahead - behind) / (2 * step), jacobian[:, axis], atol=1e-5)
 
 
-def test_the_minimum_is_that_of_scipy():
-    rng = np.random.default_rng(3)
-    _, guess, edges = noisy_graph(rng, count=12, loops=4)
-    edges = [Edge(e.start, e.end, e.measured, e.information) for e in edges]
+@pytest.mark.parametrize('wrong', [0, 2])
+def test_the_minimum_is_that_of_scipy(wrong):
+    """With wrong loops too, which Huber's loss weighs less."""
+    _, guess, edges = noisy_graph(np.random.default_rng(3), count=12, loops=4, wrong=wrong)
     ours = optimise(guess, edges, tolerance=1e-14)
 
     def residuals(values):
-        values = values.reshape(-1, 6)
-        poses = [guess[0]] + [pose(v[3:], v[:3]) for v in values]
-        whole = []
+        poses = [guess[0]] + [pose(v[3:], v[:3]) for v in values.reshape(-1, 6)]
         for edge in edges:
             relative = between(poses[edge.start], poses[edge.end])
-            whole.extend((relative[:3, 3] - edge.measured[:3, 3]) / 0.02)
-            whole.extend(Rotation.from_matrix(
-                edge.measured[:3, :3].T @ relative[:3, :3]).as_rotvec() / 0.01)
-        return np.array(whole)
+            turn = Rotation.from_matrix(edge.measured[:3, :3].T @ relative[:3, :3]).as_rotvec()
+            block = np.concatenate(
+                [(relative[:3, 3] - edge.measured[:3, 3]) / 0.02, turn / 0.01])
+            size = np.linalg.norm(block)
+            if edge.robust and size > KNEE:
+                block *= np.sqrt(2 * KNEE * size - KNEE ** 2) / size
+            yield block
 
     start = np.array([[*p[:3, 3], *Rotation.from_matrix(p[:3, :3]).as_rotvec()]
                       for p in ours.poses[1:]]).ravel()
-    theirs = least_squares(residuals, start, xtol=1e-12, ftol=1e-14, gtol=1e-12)
-    assert ours.cost == pytest.approx(theirs.cost, rel=1e-7)
+    theirs = least_squares(lambda values: np.concatenate([*residuals(values)]), start,
+                           xtol=1e-12, ftol=1e-14, gtol=1e-12)
+    np.testing.assert_allclose(start, theirs.x, atol=1e-5)
 
 
 @pytest.mark.parametrize('seed', range(5))
@@ -131,33 +133,6 @@ def test_loops_that_are_wrong_are_found_and_left_out(seed):
     assert rms(solution.poses, truth) < 0.6 * rms(guess, truth)
     plain = optimise(guess, [Edge(e.start, e.end, e.measured, e.information) for e in edges])
     assert rms(plain.poses, truth) > 3 * rms(solution.poses, truth)
-
-
-def test_wrong_loops_weigh_less_than_right_ones():
-    _, guess, edges = noisy_graph(np.random.default_rng(4), wrong=3)
-    weights = optimise(guess, edges).weights
-    assert max(weights[-3:]) < 0.1 * np.median(weights[:-3])
-
-
-def test_the_result_is_that_of_gtsam():
-    gtsam = pytest.importorskip('gtsam')
-    rng = np.random.default_rng(5)
-    _, guess, edges = noisy_graph(rng)
-    ours = optimise(guess, edges, tolerance=1e-12)
-    graph, values = gtsam.NonlinearFactorGraph(), gtsam.Values()
-    graph.add(gtsam.NonlinearEqualityPose3(0, gtsam.Pose3(guess[0])))
-    # gtsam orders rotation before translation
-    plain = gtsam.noiseModel.Diagonal.Sigmas(np.array([0.01] * 3 + [0.02] * 3))
-    huber = gtsam.noiseModel.Robust.Create(gtsam.noiseModel.mEstimator.Huber.Create(KNEE), plain)
-    for index, each in enumerate(guess):
-        values.insert(index, gtsam.Pose3(each))
-    for edge in edges:
-        graph.add(gtsam.BetweenFactorPose3(
-            edge.start, edge.end, gtsam.Pose3(edge.measured), huber if edge.robust else plain))
-    result = gtsam.LevenbergMarquardtOptimizer(graph, values).optimize()
-    theirs = np.array([result.atPose3(index).matrix() for index in range(len(guess))])
-    # gtsam's error is the logarithm of SE(3), ours that of SO(3) and the translation
-    assert np.abs(ours.poses[:, :3, 3] - theirs[:, :3, 3]).max() < 0.002
 
 
 @pytest.mark.parametrize('edges, complaint', [
