@@ -13,6 +13,7 @@ from optitrack_vrpn.recording.bag_io import BagWriter, recover
 from optitrack_vrpn.recording.figures import body_figures, running_deviation
 from optitrack_vrpn.recording.findings import findings, Severity
 from optitrack_vrpn.recording.mcap_format import Message
+from optitrack_vrpn.recording.report_plots_io import rates
 from optitrack_vrpn.recording.take import Body, ClockRow, StateRow, Take
 from optitrack_vrpn.recording.take_io import load_take
 from optitrack_vrpn.recording.trajectory import Trajectory
@@ -344,3 +345,9 @@ def test_a_raw_recording_is_read_with_its_bodies_and_clock():
     assert set(take.bodies) == {'rigid_body_1', 'rigid_body_2', 'rigid_body_3'}
     assert take.kind == 'raw'
     assert take.clock[-1].epoch == 0
+
+
+def test_the_rate_of_equal_intervals_is_the_same_in_the_first_bin():
+    seconds = np.arange(0.0, 10.0, 1 / 120)
+    seconds[1:] -= 1e-6
+    assert rates(seconds)[1] == pytest.approx(120.0)

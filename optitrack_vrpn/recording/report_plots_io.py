@@ -209,6 +209,19 @@ def _legend_above(axes: Any, top: float) -> None:
     axes.legend(fontsize=8, ncols=3, loc='upper center', bbox_to_anchor=(0.5, top))
 
 
+def rates(seconds: Floats) -> tuple[Floats, Floats]:
+    """
+    Return middles (s) and rates (Hz) of up to 200 bins of at least 0.25 s.
+
+    :param seconds: stamps (s), rising. The first one ends no interval, so that a bin excludes its
+        lower edge.
+    """
+    width = max((seconds[-1] - seconds[0]) / 200, 0.25)
+    edges = np.arange(seconds[0], seconds[-1], width)
+    counts = np.diff(np.searchsorted(seconds, edges, side='right'))
+    return edges[:-1] + width / 2, counts / width
+
+
 def rate_plot(body: Body, begin_ns: int) -> str:
     """Plot the rate over time and the histogram of intervals."""
     stamps = body.trajectory.stamps_ns
@@ -216,11 +229,7 @@ def rate_plot(body: Body, begin_ns: int) -> str:
     seconds = (stamps - begin_ns) / NS_PER_S
 
     def draw(axes: Any) -> None:
-        width = max((seconds[-1] - seconds[0]) / 200, 0.25) if len(seconds) > 1 else 1.0
-        edges = np.arange(seconds[0], seconds[-1] + width, width)
-        if len(edges) > 2:
-            counts, _ = np.histogram(seconds, edges)
-            axes[0].plot(edges[:-1][:-1] + width / 2, counts[:-1] / width, color=_COLOURS[0])
+        axes[0].plot(*rates(seconds), color=_COLOURS[0])
         axes[0].set_ylim(bottom=0)
         axes[0].set_ylabel('rate (Hz)')
         axes[0].set_xlabel('time (s)')
