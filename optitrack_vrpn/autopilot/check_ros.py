@@ -127,8 +127,10 @@ class _Checked(MavlinkBridge):
 
     def __init__(self) -> None:
         super().__init__(parameter_overrides=[
-            rclpy.parameter.Parameter('autostart', value=False),
             rclpy.parameter.Parameter('control.generations', value=['none'])])
+
+    def start_by_parameters(self) -> None:
+        """Leave the transitions to the check."""
 
 
 def _watch(node: MavlinkBridge, seconds: float, send: bool) -> list[CheckResult]:

@@ -211,10 +211,11 @@ def _legend_above(axes: Any, top: float) -> None:
 
 def rates(seconds: Floats) -> tuple[Floats, Floats]:
     """
-    Return middles (s) and rates (Hz) of up to 200 bins of at least 0.25 s.
+    Count poses over time: the middles (s) of up to 200 bins of at least 0.25 s, and their rates.
 
     :param seconds: stamps (s), rising. The first one ends no interval, so that a bin excludes its
         lower edge.
+    :returns: middles and rates (Hz).
     """
     width = max((seconds[-1] - seconds[0]) / 200, 0.25)
     edges = np.arange(seconds[0], seconds[-1], width)
