@@ -7,7 +7,6 @@ import contextlib
 import math
 from pathlib import Path
 import re
-import subprocess
 import sys
 import threading
 import time
@@ -26,6 +25,7 @@ import pytest
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rosgraph import NodeHere, Observer, ROOT, wait_until
 from tf2_msgs.msg import TFMessage
+from tool_kit import run_tool
 
 pytest.importorskip('pymavlink')
 
@@ -217,11 +217,9 @@ def test_findings_are_read_by_the_check_and_by_the_doctor(observer, body):
 
 def test_the_check_tells_of_a_body_that_does_not_look_out_of_the_nose(body):
     with fake_server(parameters={'EKF2_EV_CTRL': 1}, yaw_error=math.pi / 2) as server:
-        result = subprocess.run(
-            [sys.executable, '-m', 'optitrack_vrpn', 'mavlink_bridge', '--check', '--send',
-             '--seconds', '3', '--ros-args', '-p', 'body:=cf1', '-p',
-             f'connection:={server.connection}'], cwd=ROOT, capture_output=True, text=True,
-            timeout=60)
+        result = run_tool(
+            'mavlink_bridge', '--check', '--send', '--seconds', '3', '--ros-args', '-p',
+            'body:=cf1', '-p', f'connection:={server.connection}')
     assert result.returncode == 2, result.stderr
     assert re.search('FAIL +agreement +yaw differs by 90 degrees', result.stdout), result.stdout
     assert re.search('FAIL +parameters +EKF2_EV_CTRL is 1; set it to 15', result.stdout)

@@ -2,26 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The command line of the node: help, and arguments that are not for ROS."""
 
-import os
-from pathlib import Path
-import subprocess
-import sys
 
 from optitrack_vrpn.node.command import check
 import pytest
-
-ROOT = Path(__file__).resolve().parent.parent
-
-
-def run(*arguments):
-    """Run the node's tool; it must end by itself."""
-    return subprocess.run(
-        [sys.executable, '-m', 'optitrack_vrpn', 'optitrack_vrpn_node', *arguments],
-        capture_output=True, text=True, timeout=60, env=dict(os.environ, PYTHONPATH=str(ROOT)))
+from tool_kit import run_tool
 
 
 def test_an_argument_that_the_node_would_not_notice_is_refused():
-    done = run('--server', '10.0.0.1')
+    done = run_tool('optitrack_vrpn_node', '--server', '10.0.0.1')
     assert done.returncode == 64
     assert 'unrecognized arguments: --server 10.0.0.1' in done.stderr
     assert 'optitrack_vrpn_node --ros-args -p server:=10.0.0.1' in done.stderr
@@ -37,7 +25,7 @@ def test_an_argument_that_the_node_would_not_notice_is_refused():
 def test_a_parameter_file_that_ros_cannot_read_is_explained(tmp_path, text, remedy):
     file = tmp_path / 'mine.yaml'
     file.write_text(text)
-    done = run('--ros-args', '--params-file', str(file))
+    done = run_tool('optitrack_vrpn_node', '--ros-args', '--params-file', str(file))
     assert done.returncode == 64, done.stderr
     assert str(file) in done.stderr
     assert done.stderr.rstrip().splitlines()[-1].startswith(remedy)

@@ -5,11 +5,9 @@
 import fcntl
 import math
 import os
-from pathlib import Path
 import re
 import signal
 import subprocess
-import sys
 import termios
 
 from conftest import at_last, children_of, gone, lacking, lacking_in_lines
@@ -18,18 +16,14 @@ from optitrack_vrpn.demo.params_file_io import renamed
 from optitrack_vrpn.demo.view import BodyRow, missing, table
 import pytest
 from server_kit import FakeServer
+from tool_kit import ROOT, run_tool, start_tool
 from transport_kit import hold, wait_until
 
 pytestmark = pytest.mark.timeout(300)
-ROOT = Path(__file__).resolve().parent.parent
-DEMO = [sys.executable, '-m', 'optitrack_vrpn', 'demo']
-TOPICS = [sys.executable, '-m', 'optitrack_vrpn', 'topics']
 
 
 def demo(*arguments):
-    return subprocess.run(
-        [*DEMO, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=90,
-        env=dict(os.environ))
+    return run_tool('demo', *arguments)
 
 
 def running(*arguments):
@@ -256,9 +250,8 @@ def test_the_hint_is_a_command_that_shows_a_pose_without_ros2(ros2, monkeypatch)
             env=dict(os.environ, ROS_DOMAIN_ID=domain))
         assert shown.returncode == 0, shown.stderr
         assert "frame_id: 'optitrack'" in shown.stdout and 'orientation:' in shown.stdout
-        topics = subprocess.run(
-            [*TOPICS], cwd=ROOT, capture_output=True, text=True, timeout=60)
-        assert 'demo' not in topics.stdout.lower(), 'the demo shows in the domain of its user'
+        # It does not show in the domain of its user.
+        assert 'demo' not in run_tool('topics').stdout.lower()
 
 
 def test_a_node_that_does_not_appear_is_told_with_what_hides_it():
@@ -282,8 +275,8 @@ def test_a_signal_ends_the_demo_and_its_processes(number):
 
 def test_a_closed_terminal_ends_the_demo_and_its_processes():
     leader, follower = os.openpty()
-    process = subprocess.Popen(
-        [*DEMO, '--seconds', '60'], cwd=ROOT, stdin=follower, stdout=follower, stderr=follower,
+    process = start_tool(
+        'demo', '--seconds', '60', stdin=follower, stdout=follower, stderr=follower,
         start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
     os.close(follower)
     said = b''
@@ -297,8 +290,7 @@ def test_a_closed_terminal_ends_the_demo_and_its_processes():
 
 
 def test_a_reader_that_leaves_ends_the_demo_without_a_traceback():
-    process = subprocess.Popen([*DEMO, '--seconds', '60'], cwd=ROOT, stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True)
+    process = start_tool('demo', '--seconds', '60')
     assert process.stdout.readline().startswith('demo: a simulated Motive')
     children = children_of(process.pid)
     process.stdout.close()

@@ -3,12 +3,10 @@
 """The demo with a fake autopilot, as a new user runs it."""
 
 import re
-import subprocess
-import sys
 
 from conftest import at_last
 import pytest
-from rosgraph import ROOT
+from tool_kit import run_tool
 
 pytestmark = [pytest.mark.ros, pytest.mark.network, pytest.mark.timeout(120)]
 
@@ -17,9 +15,7 @@ def test_a_fake_autopilot_fuses_the_first_body():
     pytest.importorskip('pymavlink')
 
     def check(seconds):
-        result = subprocess.run(
-            [sys.executable, '-m', 'optitrack_vrpn', 'demo', '--autopilot', 'px4', '--seconds',
-             str(seconds)], cwd=ROOT, capture_output=True, text=True, timeout=100)
+        result = run_tool('demo', '--autopilot', 'px4', '--seconds', seconds)
         assert result.returncode == 0, result.stdout + result.stderr
         found = re.search(
             r'Demo_Body_1: ODOMETRY at (\d+) Hz, ([\d.]+) ms old, reset counter (\d+); '

@@ -3,7 +3,6 @@
 """A demo is isolated from the user's ROS domain, from other demos and from a running system."""
 
 import os
-from pathlib import Path
 import re
 import socket
 import subprocess
@@ -20,16 +19,10 @@ from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.settings import parameters_of
 import pytest
 from rosgraph import Observer
+from tool_kit import ROOT, start_tool
 import yaml
 
-ROOT = Path(__file__).resolve().parent.parent
-DEMO = [sys.executable, '-m', 'optitrack_vrpn', 'demo']
 pytestmark = pytest.mark.timeout(120)
-
-
-def start(*arguments):
-    return subprocess.Popen([*DEMO, *arguments], cwd=ROOT, stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, text=True)
 
 
 # -- domains -----------------------------------------------------------------------------------
@@ -92,7 +85,7 @@ def domain():
 @pytest.mark.ros
 @pytest.mark.network
 def test_two_demos_at_once_are_each_correct():
-    demos = [start('--seconds', '3') for _ in range(2)]
+    demos = [start_tool('demo', '--seconds', '3') for _ in range(2)]
     domains = set()
     for demo in demos:
         output, error = demo.communicate(timeout=90)
@@ -109,7 +102,7 @@ def test_two_demos_at_once_are_each_correct():
 def test_a_demo_refuses_a_domain_where_its_topics_are_taken(domain):
     with Observer('robot', domain) as robot:
         robot.node.create_publisher(PoseStamped, f'/{ros_name(NAMES[0])}/pose', 10)
-        demo = start('--seconds', '30', '--domain', str(domain))
+        demo = start_tool('demo', '--seconds', '30', '--domain', str(domain))
         output, error = demo.communicate(timeout=90)
     assert demo.returncode == 1 and 'Traceback' not in error
     assert '/robot publishes on /Demo_Body_1/pose' in error
@@ -121,7 +114,7 @@ def test_a_demo_refuses_a_domain_where_its_topics_are_taken(domain):
 @pytest.mark.ros
 @pytest.mark.network
 def test_a_demo_stops_when_another_publisher_comes_to_its_topics(domain):
-    demo = start('--seconds', '60', '--domain', str(domain))
+    demo = start_tool('demo', '--seconds', '60', '--domain', str(domain))
     said = ''
     while 'node is active' not in said:
         line = demo.stdout.readline()

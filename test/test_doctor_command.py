@@ -4,10 +4,8 @@
 
 import json
 import os
-from pathlib import Path
 import re
 import signal
-import subprocess
 import sys
 import time
 
@@ -19,9 +17,9 @@ from optitrack_vrpn.doctor import probe_io as probe
 from optitrack_vrpn.doctor.probe_results import ProbeResults
 from optitrack_vrpn.doctor.result import CheckResult, Level
 from server_kit import FakeServer
+from tool_kit import start_tool
 from transport_kit import COOKIE, message, name, pose, POSE_TYPE_ID, say_hello, stream
 
-ROOT = Path(__file__).resolve().parent.parent
 examine = doctor_kit.examine
 
 
@@ -178,10 +176,8 @@ def test_without_rclpy_the_graph_alone_is_left_out(examine, capsys, monkeypatch,
 
 def test_ctrl_c_ends_it_at_once_and_without_a_trace():
     with FakeServer(lambda server, sock: server.hold(sock)) as server:
-        process = subprocess.Popen(
-            [sys.executable, '-m', 'optitrack_vrpn', 'doctor', '--server', '127.0.0.1', '--port',
-             str(server.port), '--timeout', '60', '--no-ros'], cwd=ROOT, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, text=True)
+        process = start_tool('doctor', '--server', '127.0.0.1', '--port', server.port,
+                             '--timeout', '60', '--no-ros')
         try:
             while 'route' not in process.stdout.readline():
                 assert process.poll() is None

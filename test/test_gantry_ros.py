@@ -8,7 +8,6 @@ import pty
 import re
 import signal
 import subprocess
-import sys
 import termios
 import threading
 
@@ -27,9 +26,10 @@ from optitrack_vrpn.gantry.trajectories_ros import load_file, paths_of
 import pytest
 from rcl_interfaces.msg import Parameter, ParameterValue
 from rcl_interfaces.srv import SetParameters
-from rosgraph import NodeHere, NodeProcess, ROOT, wait_until
+from rosgraph import NodeHere, NodeProcess, wait_until
 from sensor_msgs.msg import JointState
 from server_kit import free_port
+from tool_kit import run_tool, start_tool
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from transport_kit import client
 
@@ -302,10 +302,8 @@ def test_the_terminal_view_shows_all_axes_and_its_key_stops_them(observer):
     user, axes = User(observer), Axes(observer)
     with controller():
         assert user.set('jog', chaser_x=2.0) == []
-        view = subprocess.Popen(
-            [sys.executable, '-m', 'optitrack_vrpn', 'gantry', 'view'], cwd=ROOT, text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            env=dict(os.environ, PYTHONUNBUFFERED='1'))
+        view = start_tool('gantry', 'view', stdin=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          env=dict(os.environ, PYTHONUNBUFFERED='1'))
         out = []
         reader = threading.Thread(
             target=lambda: out.extend(iter(lambda: view.stdout.read(1), '')))
@@ -329,11 +327,9 @@ def test_the_terminal_view_shows_all_axes_and_its_key_stops_them(observer):
 def test_a_terminated_view_leaves_the_terminal_as_it_was():
     controller, terminal = pty.openpty()
     before = termios.tcgetattr(terminal)
-    view = subprocess.Popen(
-        [sys.executable, '-m', 'optitrack_vrpn', 'gantry', 'view'], cwd=ROOT, stdin=terminal,
-        stdout=subprocess.PIPE)
+    view = start_tool('gantry', 'view', stdin=terminal)
     try:
-        assert view.stdout.readline() == b'no axes yet\n'
+        assert view.stdout.readline() == 'no axes yet\n'
         assert termios.tcgetattr(terminal) != before
         view.terminate()
         assert view.wait(20) == 128 + signal.SIGTERM
@@ -348,9 +344,7 @@ def test_a_terminated_view_leaves_the_terminal_as_it_was():
 @pytest.mark.parametrize('closed, arguments', [
     (True, ['view']), (False, ['stop', '--ros-args', '-p', 'x'])])
 def test_what_the_user_of_the_command_got_wrong_gives_no_traceback(closed, arguments):
-    done = subprocess.run(
-        [sys.executable, '-m', 'optitrack_vrpn', 'gantry', *arguments], cwd=ROOT, timeout=60,
-        stdin=subprocess.DEVNULL, capture_output=True, text=True,
-        preexec_fn=(lambda: os.close(0)) if closed else None)
+    done = run_tool('gantry', *arguments, stdin=subprocess.DEVNULL,
+                    preexec_fn=(lambda: os.close(0)) if closed else None)
     assert done.returncode == 64 and 'Traceback' not in done.stderr
     assert 'gantry: ' in done.stderr

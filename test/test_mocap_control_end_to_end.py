@@ -4,14 +4,14 @@
 
 import re
 import subprocess
-import sys
 import time
 
 from conftest import at_last
 from control_graph import (
     ACK_START, ACK_STOP, Controller, latched, START, STOP)
 import pytest
-from rosgraph import NodeProcess, ROOT, silence
+from rosgraph import NodeProcess, silence
+from tool_kit import start_tool
 
 pytestmark = [pytest.mark.ros, pytest.mark.network, pytest.mark.timeout(300)]
 NAME, NODE = 'optitrack_vrpn', '/lab/optitrack_vrpn'
@@ -47,9 +47,7 @@ def announced(tool, infos, *topics, absent=()):
 
 def control(*arguments):
     """Run the command line's controller in its own process."""
-    return subprocess.Popen(
-        [sys.executable, '-m', 'optitrack_vrpn', 'mocap_control', *map(str, arguments)], cwd=ROOT,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return start_tool('mocap_control', *arguments, stderr=subprocess.STDOUT)
 
 
 def controlled(pattern, *arguments):

@@ -4,10 +4,8 @@
 
 import math
 import os
-from pathlib import Path
 import random
 import signal
-import subprocess
 import sys
 import time
 
@@ -16,8 +14,8 @@ from optitrack_vrpn.errors import BackendUnavailableError
 from optitrack_vrpn.tools import analyze_stamps_command as analyze_stamps
 from optitrack_vrpn.tools.intervals import histogram, summarise
 import pytest
+from tool_kit import start_tool
 
-ROOT = Path(__file__).resolve().parent.parent
 UNIX = 1_700_000_000 * 10**9
 MS = 1_000_000
 
@@ -103,10 +101,8 @@ def test_what_ros_does_not_take_is_told_in_a_line_and_is_code_64(arguments, said
 
 def start(*arguments):
     """Start the tool in a process of its own."""
-    return subprocess.Popen(
-        [sys.executable, '-m', 'optitrack_vrpn', 'analyze_stamps', *arguments], cwd=ROOT,
-        env=dict(os.environ, PYTHONUNBUFFERED='1'), stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True)
+    return start_tool(
+        'analyze_stamps', *arguments, env=dict(os.environ, PYTHONUNBUFFERED='1'))
 
 
 @pytest.fixture

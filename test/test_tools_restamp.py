@@ -3,18 +3,14 @@
 """The stamps of the node for recorded pairs of times."""
 
 import csv
-import os
-from pathlib import Path
 import random
-import subprocess
-import sys
 
 from hypothesis import given, strategies as st
 from optitrack_vrpn.clock import StampConfig, StampSource
 from optitrack_vrpn.tools.restamp_command import format_seconds, main, parse_seconds
 import pytest
+from tool_kit import run_tool
 
-ROOT = Path(__file__).resolve().parent.parent
 UNIX = 1_700_000_000
 
 
@@ -111,11 +107,8 @@ def test_a_missing_file_and_the_input_as_output_are_refused(tmp_path, capsys):
 
 def test_it_runs_as_a_module_in_a_pipe(tmp_path):
     recording(tmp_path / 'in.csv', rows=50)
-    done = subprocess.run(
-        [sys.executable, '-m', 'optitrack_vrpn', 'restamp', '-', '-', '--mode', 'min_offset',
-         '--offset-samples', '10'],
-        input=(tmp_path / 'in.csv').read_text(), capture_output=True, text=True, timeout=60,
-        env=dict(os.environ, PYTHONPATH=str(ROOT)))
+    done = run_tool('restamp', '-', '-', '--mode', 'min_offset', '--offset-samples', '10',
+                    input=(tmp_path / 'in.csv').read_text())
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 51
     assert 'constant, the least of 10 messages' in done.stderr
