@@ -143,8 +143,8 @@ def _of_the_clock(take: Take) -> list[Finding]:
     worst = max(statistics.median(known), known[-1]) if known else 0.0
     if worst > UNCERTAIN_US:
         found.append(Finding(
-            Severity.WARNING, f'Stamps are uncertain by {worst / 1000:.1f} ms: the network '
-            'delays frames unevenly.', worst))
+            Severity.WARNING, f'Stamps are uncertain by {worst / 1000:.1f} ms: the network or a '
+            'busy computer delays frames unevenly.', worst))
     return found
 
 
