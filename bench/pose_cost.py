@@ -92,6 +92,8 @@ class OwnShare:
         self.connection.receive_stream(peer.data_to_send())
         self._ids = ids, kind, POSE_MESSAGE
         configuration = make_configuration({'server': '127.0.0.1', 'outputs': outputs})
+        # Checkouts to compare with, as 558f473, have another name for them.
+        settings = getattr(configuration, 'settings', None) or configuration.publish
 
         class Silent:
             handle = type('Handle', (), {'publish_raw': staticmethod(len)})
@@ -101,7 +103,7 @@ class OwnShare:
 
         def discovered(channel):
             output = BodyOutput(channel, lambda *_: Silent(), lambda _: None, True)
-            output.equip(configuration.settings)
+            output.equip(settings)
             channel.user = output
 
         self.pipeline = Pipeline(configuration.pipeline, discovered)
