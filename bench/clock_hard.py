@@ -127,7 +127,9 @@ def main() -> None:
     hard = hard_scenarios(args.seconds)
     scenarios = [(s, raw) for s in hard for raw in (
         (False, True) if 'swell' in s.name else (False,))]
-    others = main_scenarios(args.seconds) + more_scenarios(args.seconds)
+    # A repeat would have another pose here, as a frame of the same tick has.
+    others = [s for s in main_scenarios(args.seconds) + more_scenarios(args.seconds)
+              if not s.duplicates]
     names = {s.name for s in hard}
     scenarios += [(s, False) for s in others
                   if (args.all and s.name not in names) or s.name in CALM]
