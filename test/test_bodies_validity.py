@@ -415,3 +415,23 @@ def test_an_attitude_of_unit_norm_is_passed_on_bit_by_bit_from_the_first_pose_on
         sent = quat if quat[3] >= 0.0 else tuple(-number for number in quat)
         feed = Feed(BodyConfig(acquire_frames=1))
         assert feed.send(quat=sent) == sent
+
+
+def test_a_pose_that_is_repeated_from_the_first_frame_on_is_not_published():
+    feed = Feed()
+    assert not any(feed.send((1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0)) for _ in range(100))
+    assert feed.body.state is State.FROZEN
+
+
+def test_zeros_between_first_poses_are_an_interruption():
+    feed = Feed()
+    feed.good(2)
+    feed.send((0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0))
+    assert feed.good(4) == [False, False, True, True]
+
+
+def test_one_fall_of_the_senders_clock_is_one_step_back():
+    feed = tracked()
+    feed.frame -= 10
+    feed.good(50)
+    assert feed.body.steps_back == 1
