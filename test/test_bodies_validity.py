@@ -434,4 +434,5 @@ def test_one_fall_of_the_senders_clock_is_one_step_back():
     feed = tracked()
     feed.frame -= 10
     feed.good(50)
+    feed.elsewhere(1, (0.0, 3.0, 0.0))
     assert feed.body.steps_back == 1
