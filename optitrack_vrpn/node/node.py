@@ -64,7 +64,8 @@ class OptitrackVrpnNode(ManagedNode):
         #: Processes events and publishes the resulting poses, on the client thread.
         self.receive = self._path.receive
         self._node_parameters = NodeParameters(
-            self, lambda: self._path.pipeline is not None, self._reconfigure)
+            self, lambda: self.lifecycle_label not in ('unconfigured', 'finalized'),
+            self._reconfigure)
         if self.get_parameter('autostart').value is not True:
             self._node_parameters.log_errors()
         self.start_by_parameters()
@@ -178,11 +179,9 @@ class OptitrackVrpnNode(ManagedNode):
         """
         with self._lock:
             present = self._configuration
-            if present is None:
-                return
             backend, pipeline, output = self._backend, self._path.pipeline, self._path.publishers
-            if backend is None or pipeline is None or output is None:
-                # Set by another thread than the executor's.
+            if present is None or backend is None or pipeline is None or output is None:
+                # Set by another thread than the executor's, or by a callback of a transition.
                 raise ConfigurationError('the node is changing its state; set the parameter again')
             parts = backend, pipeline, output
             try:

@@ -119,6 +119,8 @@ class NodeParameters:
 
         :raises ConfigurationError: if one is unknown, wrong or fixed; then none is applied.
         """
+        if all(is_of_library(name) and name != 'use_sim_time' for name in changed):
+            return
         configured = self._configured()
         check_changes(PARAMETERS, changed, configured)
         for name, value in changed.items():
