@@ -154,7 +154,7 @@ def test_the_report_of_an_absent_server_fits_a_small_terminal(capsys, monkeypatc
     monkeypatch.setenv('COLUMNS', '80')
     monkeypatch.setenv('LINES', '24')
     doctor.main(['--server', '127.0.0.1', '--port', str(unused_port), '--timeout', '0.2',
-                 '--ros-args', '--log-level', 'error'])
+                 '--ros-args', '--log-level', 'info'])
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) < 24
     assert max(map(len, lines)) <= 80

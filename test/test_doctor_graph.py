@@ -227,7 +227,7 @@ def test_the_whole_command_beside_an_active_node(server, capsys):
     with here(server), Observer() as observer:
         assert observer.transition('configure') and observer.transition('activate')
         arguments = ['--server', 'localhost', '--port', str(server.port), '--json', '--seconds',
-                     '0.3', '--node', '/optitrack_vrpn', '--ros-args', '--log-level', 'error']
+                     '0.3', '--node', '/optitrack_vrpn', '--ros-args', '--log-level', 'info']
 
         def check(_):
             capsys.readouterr()

@@ -32,10 +32,13 @@ def listened(batches, **changes):
             watch.tick(min(now_ns, arrival_ns))
         watch.receive(batch, arrival_ns, 10**18)
     watch.tick(arrival_ns)
-    return heard(
-        poses=watch.poses, bodies=watch.bodies(arrival_ns), rates=watch.rates(),
-        intervals=watch.intervals(), all_intervals=watch.all_intervals(), returns=watch.returns,
-        exchanged=watch.exchanged, clock=watch.clock(), **changes)
+    seen = watch.bodies(arrival_ns)
+    names = tuple(body.name for body in seen)
+    return heard(**{
+        'senders': names, 'answered': names, 'poses': watch.poses, 'bodies': seen,
+        'rates': watch.rates(), 'intervals': watch.intervals(),
+        'all_intervals': watch.all_intervals(), 'returns': watch.returns,
+        'exchanged': watch.exchanged, 'clock': watch.clock(), **changes})
 
 
 def frames(rate=120.0, seconds=4.0):
