@@ -25,7 +25,8 @@ from typing import NamedTuple
 import numpy as np
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording.evaluation import Indices, motions, pairs_apart
-from optitrack_vrpn.recording.trajectory import Floats, interpolate, Mask, Trajectory
+from optitrack_vrpn.recording.trajectory import (
+    covered, Floats, interpolate, Mask, Trajectory)
 from optitrack_vrpn.units import NS_PER_S
 from scipy.optimize import least_squares
 from scipy.spatial.transform import Rotation
@@ -238,11 +239,9 @@ class _Problem:
     """
 
     def __init__(self, reference: Trajectory, estimate: Trajectory, with_offset: bool) -> None:
-        margin = round(_REFINE_S * NS_PER_S)
-        _, _, inside = interpolate(reference, estimate.stamps_ns)
-        _, _, early = interpolate(reference, estimate.stamps_ns - margin)
-        _, _, late = interpolate(reference, estimate.stamps_ns + margin)
-        usable = estimate.at(inside & early & late) if with_offset else estimate.at(inside)
+        margin = round(_REFINE_S * NS_PER_S) if with_offset else 0
+        usable = estimate.at(covered(
+            reference, estimate.stamps_ns - margin, estimate.stamps_ns + margin))
         first, second = _pairs(usable)
         if len(first) < 20:
             raise ConfigurationError(

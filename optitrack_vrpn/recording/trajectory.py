@@ -199,6 +199,24 @@ def interpolate(
     return positions, quats, valid
 
 
+def covered(trajectory: Trajectory, from_ns: Stamps, to_ns: Stamps) -> Mask:
+    """
+    Return whether a trajectory can be interpolated at all times of each interval.
+
+    :param from_ns: (m,) times at which the intervals begin.
+    :param to_ns: (m,) times at which they end.
+    """
+    _, _, begun = interpolate(trajectory, from_ns)
+    _, _, ended = interpolate(trajectory, to_ns)
+    stamps = trajectory.stamps_ns
+    # Number of the gaps before each stamp.
+    gaps = np.append(0, np.cumsum(np.diff(stamps) > gap_limit_ns(trajectory)))
+    begin, end = np.searchsorted(stamps, from_ns), np.searchsorted(stamps, to_ns)
+    inside: Mask = begun & ended
+    inside[inside] = gaps[begin[inside]] == gaps[end[inside]]
+    return inside
+
+
 def slerp(first: Rotation, second: Rotation, share: Floats) -> Rotation:
     """
     Interpolate between pairs of attitudes along the shorter arc.
