@@ -150,7 +150,7 @@ def test_the_log_states_why_nothing_is_sent(unused_port, monkeypatch, console):
     monkeypatch.setattr(bridge_ros, 'IDLE_S', 0.1)
     with bridge(connection=f'udpin:127.0.0.1:{unused_port}'):
         wait_until(lambda: re.search(
-            r'sent for 0\.1 s: .* /cf1/odom .*no heartbeat',
+            r'sent for 0\.1 s: .* /cf1/odom .*no heartbeat.*before a heartbeat',
             console.unread()))
 
 

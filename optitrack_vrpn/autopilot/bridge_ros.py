@@ -249,8 +249,8 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
         elif self._active and now - self._sent_at > IDLE_S:
             self._sent_at = math.inf        # one line for each such time
             self._log('error', f'nothing was sent for {IDLE_S:g} s: ' + '; '.join(
-                f'{one.found} ({one.advice})' for one in found
-                if one.advice and one.check in _NEEDED), 'idle')
+                f'{one.found} ({one.advice})' if one.advice else one.found for one in found
+                if one.check in _NEEDED and one.level in (Level.WARN, Level.FAIL)), 'idle')
         return [entry(
             f'{self.get_fully_qualified_name()[1:]}: {DIAGNOSTIC} {one.check}',
             _LEVELS[one.level], f'{one.found}; {one.advice}' if one.advice else one.found,
