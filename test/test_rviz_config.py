@@ -63,7 +63,7 @@ def test_display_fits_what_the_node_publishes_for_motive_s_first_bodies(manager)
                 liveliness=LivelinessPolicy.AUTOMATIC)
             verdict, reason = qos_check_compatible(offer.qos_profile, request)
             assert verdict == QoSCompatibility.OK, reason
-            # A slow screen delays nobody.
+            # A slow screen does not delay the publishers.
             assert request.reliability is ReliabilityPolicy.BEST_EFFORT
 
         # rviz draws what has a way to its fixed frame

@@ -139,16 +139,16 @@ def test_a_live_topic_is_judged(publish):
 @pytest.mark.ros
 def test_an_empty_topic_is_explained(capsys):
     pytest.importorskip('rclpy', reason='needs ROS 2')
-    assert analyze_stamps.main(['/nobody/pose', '--wait', '1']) == 1
+    assert analyze_stamps.main(['/absent/pose', '--wait', '1']) == 1
     assert '0 publishers' in capsys.readouterr().err
 
 
 @pytest.mark.ros
 def test_an_interrupt_ends_the_wait_for_the_first_message():
     pytest.importorskip('rclpy', reason='needs ROS 2')
-    child = start('/nobody/pose', '--wait', '600')
+    child = start('/absent/pose', '--wait', '600')
     try:
-        assert 'listening to /nobody/pose' in child.stdout.readline()
+        assert 'listening to /absent/pose' in child.stdout.readline()
         time.sleep(1.0)    # in the midst of waiting; right before is as good
         child.send_signal(signal.SIGINT)
         _, err = child.communicate(timeout=60)
