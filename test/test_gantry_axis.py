@@ -294,6 +294,18 @@ def test_a_search_for_a_defective_switch_ends_after_a_turn():
     assert rig.axis.warnings.not_found and not rig.axis.referenced
 
 
+@pytest.mark.parametrize('begin', [0.0, -0.351, -0.375, -0.399])
+def test_a_search_finds_the_same_zero_from_everywhere_on_the_switch_and_again(begin):
+    """The switch of ORION's axis is on from -0.4 to -0.35 m and is approached from above."""
+    rig = perfect()
+    rig.plant.axes[rig.name].position = begin
+    for _ in range(2):
+        assert rig.axis.home() == ''
+        rig.run(40.0)
+        assert rig.axis.referenced and rig.axis.mode is Mode.STOPPING
+        assert rig.position - rig.axis.state.position == pytest.approx(-0.35, abs=3e-4)
+
+
 def test_power_that_is_cut_is_noticed_and_latched():
     rig = perfect()
     rig.axis.go_to(1.0)

@@ -110,6 +110,7 @@ class Axis:
         self._motor_zero = 0.0
         self._origin = 0.0
         self._cycles = 0
+        self._leaving = False
         self._sine = self._next_sine = Sine(0.0, 0.0)
         self.run: Optional[Run] = None
         self._stream: Optional[float] = None
@@ -178,7 +179,11 @@ class Axis:
         return reason
 
     def home(self) -> str:
-        """Search the reference switch slowly; its position becomes zero."""
+        """
+        Search the reference switch slowly; its position becomes zero.
+
+        The search always meets the same edge: an axis on the switch first leaves it backwards.
+        """
         if self.settings.reference_velocity == 0.0:
             return 'the axis has no reference switch (reference_velocity is 0)'
         return self._begin(Event.REFERENCE)
@@ -360,7 +365,11 @@ class Axis:
         return at._replace(position=self._origin + at.position)
 
     def _search(self, state: State) -> State:
-        if self.switches.reference:
+        velocity = self.settings.reference_velocity
+        self._leaving = self.switches.reference and (self._leaving or self._cycles == 1)
+        if self._leaving:
+            velocity = -velocity
+        elif self.switches.reference:
             self._apply(Event.END)
             self._motor_zero += state.position
             self.correction.shift()
@@ -370,7 +379,7 @@ class Axis:
         if abs(state.position - self._origin) > self.settings.search_range:
             self.fail(Event.LIMIT, 'not_found')
             return self._halt(state)
-        return self._planner.to_velocity(state, self.settings.reference_velocity)
+        return self._planner.to_velocity(state, velocity)
 
     def _correct(self, measurement: Optional[Measurement], switches: Switches) -> None:
         """Apply the closed loop, but not in a lock or search, and not into a limit switch."""
