@@ -181,6 +181,16 @@ def test_a_silent_server_is_reported_and_tried_again():
         sink.wait(lambda: client.status().failures >= 2)
 
 
+def test_a_server_that_is_too_old_is_reported_as_such():
+    too_old = codec.encode_server_info(ServerInfo('Motive', (1, 5, 0, 0), (2, 5), 0, 0, None, ''))
+
+    def refuse(data, answer):
+        answer(too_old)
+    with Relay(free_port(), refuse) as relay, following(relay.port, attempt_s=0.2) as (sink, _):
+        sink.wait_for('speaks NatNet 2.5')
+        assert not sink.said('did not answer')
+
+
 @pytest.mark.parametrize('addresses, chosen', [
     (['10.0.0.5'], '10.0.0.5'), (['127.0.0.1'], '127.0.0.1'),
     (['127.0.0.1', '10.0.0.5'], '10.0.0.5'), ([], 'no Motive answered'),

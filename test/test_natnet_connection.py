@@ -2,12 +2,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The client's side of a NatNet conversation, without sockets."""
 
+from optitrack_vrpn.errors import LocalProtocolError
 from optitrack_vrpn.natnet import codec
 from optitrack_vrpn.natnet.connection import ClientConnection
 from optitrack_vrpn.natnet.constants import (
-    CONNECT, KEEP_ALIVE, REQUEST, REQUEST_MODEL_DEFINITIONS)
+    CONNECT, FRAME_BITSTREAM_CHANGED, KEEP_ALIVE, REQUEST, REQUEST_MODEL_DEFINITIONS)
 from optitrack_vrpn.natnet.encoding import encode_frame
-from optitrack_vrpn.natnet.messages import Frame, Response, ServerInfo, Unanswered
+from optitrack_vrpn.natnet.messages import (
+    Disconnected, Frame, Response, ServerInfo, Unanswered)
+import pytest
 
 S = 1_000_000_000
 INFO = ServerInfo('Motive', (3, 1, 0, 0), (4, 1), 10**7, 1511, False, '')
@@ -23,9 +26,14 @@ def sent(connection, now_ns):
     return [codec.decode_message(datagram)[0] for datagram in connection.due(now_ns)]
 
 
-def frame(number, version=(4, 1)):
-    return codec.encode_message(7, encode_frame(Frame(
-        number, [], [], 0.0, 0, 0, 0.0, 1, 1, 1, 0, 0, 0), version)[4:])
+def frame(number, version=(4, 1), params=0):
+    return encode_frame(Frame(
+        number, [], [], 0.0, 0, 0, 0.0, 1, 1, 1, 0, 0, params), version)
+
+
+def commands(datagrams):
+    return [codec.decode_request(payload) for kind, payload in map(
+        codec.decode_message, datagrams) if kind == REQUEST]
 
 
 def test_a_server_without_frames_is_asked_again():
@@ -42,6 +50,46 @@ def test_frames_keep_a_connection():
     for number in range(40):
         connection.receive(frame(number), number * S // 10)
         assert CONNECT not in sent(connection, number * S // 10)
+
+
+def test_frames_of_another_version_do_not_keep_a_connection():
+    connection = connected()
+    connection.receive(codec.encode_response('Bitstream,4.1.0.0'), 0)
+    asked = [kind for number in range(11) for kind in (
+        connection.receive(frame(number, (3, 0)), number * S // 10) or
+        sent(connection, number * S // 10))]
+    assert connection.failing == 11
+    assert asked.count(CONNECT) == 1
+    connection.receive(codec.encode_response('Bitstream,3.0.0.0'), S)
+    assert connection.receive(frame(11, (3, 0)), S)
+
+
+def test_a_change_of_the_bitstream_is_asked_for_once():
+    connection = connected()
+    asked = []
+    for number in range(100):
+        asked += commands(connection.due(number * S // 100))
+        if asked:
+            connection.receive(codec.encode_response('Bitstream,4.1.0.0'), number * S // 100)
+        connection.receive(
+            frame(number, params=FRAME_BITSTREAM_CHANGED * (number > 50)), number * S // 100)
+    assert asked == ['Bitstream', 'Bitstream']
+
+
+@pytest.mark.parametrize('change', [
+    {'version': (3, 0)}, {'group': '239.255.42.98'}, {'frequency': 10**6}])
+def test_a_server_with_other_settings_ends_the_conversation(change):
+    connection = connected()
+    assert connection.receive(codec.encode_server_info(INFO), S) == []
+    (event,) = connection.receive(codec.encode_server_info(INFO._replace(**change)), S)
+    assert isinstance(event, Disconnected) and event.reason
+
+
+def test_commands_beyond_the_limit_are_refused():
+    connection = connected()
+    with pytest.raises(LocalProtocolError, match='was not sent'):
+        for _ in range(1_000):
+            connection.request('StartRecording')
 
 
 def test_only_unicast_clients_keep_themselves_alive():
@@ -66,7 +114,7 @@ def test_definitions_are_requested_in_both_ways():
 
 def test_an_unanswered_command_is_repeated_and_reported():
     connection = connected(INFO._replace(version=(3, 0)))
-    assert connection.request('StartRecording')
+    connection.request('StartRecording')
     found = [kind for tenth in range(40) for kind in sent(connection, tenth * S // 10)]
     assert found.count(REQUEST) == 3
     assert connection.unanswered() == [Unanswered('StartRecording')]
@@ -93,7 +141,5 @@ def test_a_recording_is_stopped_at_the_end():
     connection = connected(INFO._replace(version=(3, 0)))
     connection.request('FrameRate')
     connection.request('StopRecording')
-    texts = [codec.decode_request(payload) for kind, payload in map(
-        codec.decode_message, connection.farewell()) if kind == REQUEST]
-    assert texts == ['StopRecording', 'Disconnect']
+    assert commands(connection.farewell()) == ['StopRecording', 'Disconnect']
     assert Unanswered('StopRecording') in connection.unanswered()

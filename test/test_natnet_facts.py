@@ -7,8 +7,9 @@ import struct
 from conftest import lacking_in_lines
 from optitrack_vrpn.natnet.facts import ServerWatch
 from optitrack_vrpn.natnet.messages import (
-    BodyDefinition, Definitions, Frame, Response, Unanswered, Unrecognized)
+    BodyDefinition, Definitions, Frame, Response, ServerInfo, Unanswered, Unrecognized)
 from optitrack_vrpn.natnet.reports import name_table, Translator
+from optitrack_vrpn.natnet.settings import NatNetConfig
 import pytest
 
 S = 1_000_000_000
@@ -84,12 +85,28 @@ def test_the_stated_up_axis_is_compared_with_the_parameter(taken, said):
         *[[words] for words in said])
 
 
-def test_a_take_that_is_played_is_reported_at_its_beginning_and_end():
-    watch = ServerWatch()
+@pytest.mark.parametrize('playback', [False, True])
+def test_a_take_that_is_played_is_reported_at_its_beginning_and_end(playback):
+    watch = ServerWatch(playback=playback)
     texts = [remark.text for params in (0, 0, 4, 4, 0) for remark in watch.frame(
         frame(params=params), 0)]
     assert ['plays a take' in text for text in texts] == [True, False]
+    assert ('withheld' in texts[0]) is not playback
     assert 'live poses again' in texts[1]
+
+
+@pytest.mark.parametrize('config, multicast, said', [
+    ({'transport': 'unicast'}, True, ['natnet.transport']),
+    ({'transport': 'multicast', 'group': '239.1.1.1'}, False, ['natnet.transport']),
+    ({'group': '239.1.1.1', 'data_port': 9}, True, ['natnet.group', 'natnet.data_port']),
+    ({'transport': 'multicast', 'group': '239.255.42.99', 'data_port': 1511}, True, []),
+    ({'transport': 'unicast', 'group': '239.1.1.1'}, False, []),
+    ({'transport': 'unicast', 'group': '239.1.1.1'}, None, []),    # before 3.0
+])
+def test_settings_that_contradict_the_server_are_reported(config, multicast, said):
+    info = ServerInfo('Motive', (3, 1, 0, 0), (4, 1), 10**7, 1511, multicast, '239.255.42.99')
+    remarks = ServerWatch().overridden(NatNetConfig(**config), info)
+    assert not lacking_in_lines([remark.text for remark in remarks], *[[name] for name in said])
 
 
 def test_a_server_without_bodies_and_ids_without_a_name_are_reported_once():

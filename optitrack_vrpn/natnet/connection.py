@@ -13,7 +13,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Optional
 
-from optitrack_vrpn.errors import RemoteProtocolError
+from optitrack_vrpn.errors import LocalProtocolError, RemoteProtocolError
 from optitrack_vrpn.natnet import codec
 from optitrack_vrpn.natnet.constants import (
     DISCONNECT, DISCONNECT_BY_TIMEOUT, ECHO_RESPONSE, FRAME, FRAME_BITSTREAM_CHANGED, KEEP_ALIVE,
@@ -50,9 +50,9 @@ _MOST_ECHOES = 16
 _REQUEST_NS = 500 * NS_PER_MS
 _REQUEST_TRIES = 3
 _MOST_REQUESTS = 32
-#: After this time (ns) without a frame the client connects again: the server may have restarted
-#: and lost this client and its models. Other answers are no evidence: a server answers echo
-#: requests of unknown clients too.
+#: After this time (ns) without a readable frame the client connects again: the server may have
+#: restarted, and lost this client and its models or changed the version. Other answers are no
+#: evidence: a server answers echo requests of unknown clients too.
 _SILENT_NS = NS_PER_S
 #: The command that returns the version of the bitstream, from NatNet 4.0 on.
 _BITSTREAM = 'Bitstream'
@@ -136,6 +136,7 @@ class ClientConnection:
         self._quiet_ns = 0
         self._unanswered: list[Event] = []
         self._numbering = Numbering(self.counters)
+        self._params = 0
 
     @property
     def established(self) -> bool:
@@ -166,6 +167,7 @@ class ClientConnection:
             self._connect_ns = now_ns
             out.append(codec.encode_hello(self._name, NEWEST, bitstream=self._bitstream))
             self.models.ask(now_ns)
+            self._ask_bitstream()
         if self.keep_alive and now_ns >= self._keep_alive_ns:
             self._keep_alive_ns = now_ns + _KEEP_ALIVE_NS
             out.append(codec.encode_message(KEEP_ALIVE))
@@ -236,20 +238,24 @@ class ClientConnection:
             moments.append(self._quiet_ns)
         return min(moments)
 
-    def request(self, command: str) -> bool:
+    def request(self, command: str) -> None:
         """
         Queue a command.
 
         ``receive`` returns its ``Response`` or ``Unrecognized``, or ``unanswered`` returns it.
 
-        :returns: False if too many commands are waiting.
-        :raises LocalProtocolError: if the text is not a valid command.
+        :raises LocalProtocolError: if the text is not a valid command, or too many commands wait.
         """
         codec.encode_request(command)
         if len(self._requests) >= _MOST_REQUESTS:
-            return False
+            raise LocalProtocolError(
+                f'{command!r} was not sent: {_MOST_REQUESTS} commands wait for an answer')
         self._requests.append(command)
-        return True
+
+    def _ask_bitstream(self) -> None:
+        if self.info is not None and self.info.version >= V4_0 and (
+                _BITSTREAM not in self._requests):
+            self._requests.append(_BITSTREAM)
 
     def farewell(self) -> list[bytes]:
         """
@@ -312,12 +318,15 @@ class ClientConnection:
         elif message_id in (RESPONSE, UNRECOGNIZED_REQUEST):
             self._take_response(message_id, payload, arrival_ns, events)
         elif message_id in (DISCONNECT, DISCONNECT_BY_TIMEOUT):
-            events.append(Disconnected())
+            events.append(Disconnected('Motive ended the connection'))
         else:
             self.counters.other_type += 1
 
     def _take_info(self, info: ServerInfo, now_ns: int, events: list[Event]) -> None:
         if info == self.info:
+            return
+        if self.info is not None:
+            events.append(Disconnected('Motive has started again with other settings'))
             return
         if info.version < OLDEST:
             raise RemoteProtocolError(
@@ -326,20 +335,17 @@ class ClientConnection:
         self.info = info
         self.version = info.version
         self._echo_ns = self._keep_alive_ns = now_ns
-        self._echoes_sent = 0
-        self.definitions = None
         self.models = ModelList(now_ns)
         self.models.ask(now_ns)
-        if info.version >= V4_0 and _BITSTREAM not in self._requests:
-            self._requests.append(_BITSTREAM)
+        self._ask_bitstream()
         events.append(info)
 
     def _take_frame(self, payload: bytes, now_ns: int, events: list[Event]) -> None:
         if self.info is None:
             self.counters.early += 1
             return
-        self._frame_ns = now_ns
         frame = decode_frame(payload, self.version, self.markers)
+        self._frame_ns = now_ns
         self.failing = 0
         self.counters.messages += 1
         self.counters.poses += len(frame.bodies)
@@ -350,9 +356,9 @@ class ClientConnection:
         if not self.models.follow(frame, now_ns):
             self.counters.overtaken += 1
             return
-        if frame.params & FRAME_BITSTREAM_CHANGED and (
-                self.version >= V4_0 and _BITSTREAM not in self._requests):
-            self.request(_BITSTREAM)
+        if frame.params & ~self._params & FRAME_BITSTREAM_CHANGED:
+            self._ask_bitstream()
+        self._params = frame.params
         events.append(frame)
 
     def _take_definitions(self, payload: bytes, now_ns: int, events: list[Event]) -> None:

@@ -14,9 +14,10 @@ from optitrack_vrpn.events import Event
 from optitrack_vrpn.natnet import codec
 from optitrack_vrpn.natnet.constants import FRAME_EDIT_MODE
 from optitrack_vrpn.natnet.messages import (
-    Definitions, Frame, Response, Unanswered, Unrecognized)
+    Definitions, Frame, Response, ServerInfo, Unanswered, Unrecognized)
 from optitrack_vrpn.natnet.recording import COMMANDS, START, STOP
 from optitrack_vrpn.natnet.reports import NameTable
+from optitrack_vrpn.natnet.settings import NatNetConfig
 from optitrack_vrpn.units import NS_PER_S
 
 #: Chosen: the rate is averaged over this time (ns) and may differ by this fraction from the stated
@@ -37,14 +38,16 @@ class ServerWatch:
     Compare one server's statements with its data and with the settings.
 
     :param up_axis: up axis in the settings; '' for none.
+    :param playback: whether poses of a played take are published.
     :ivar frame_rate: stated rate (Hz), NaN while unknown.
     :ivar up_axis: stated up axis, '' while unknown.
     """
 
     QUESTIONS = ('FrameRate', 'UnitsToMillimeters', 'UpAxis')
 
-    def __init__(self, up_axis: str = '') -> None:
+    def __init__(self, up_axis: str = '', playback: bool = False) -> None:
         self._expected_axis = up_axis
+        self._playback = playback
         self.frame_rate = math.nan
         self.up_axis = ''
         self._first: Optional[tuple[int, int]] = None
@@ -79,9 +82,22 @@ class ServerWatch:
         self._first = None
         if edit_mode:
             return [_event('warn', (
-                'Motive plays a take (edit mode): its poses are not live and are withheld; '
-                'natnet.playback: true publishes them'))]
+                'Motive plays a take (edit mode): its poses are not live and are ' + (
+                    'published as if they were (natnet.playback)' if self._playback else
+                    'withheld; natnet.playback: true publishes them')))]
         return [] if before is None else [_event('info', 'Motive sends live poses again')]
+
+    @staticmethod
+    def overridden(config: NatNetConfig, info: ServerInfo) -> list[Event]:
+        """Compare settings of the transport with those that the server states, from 3.0 on."""
+        pairs = [('transport', config.transport, 'multicast' if info.multicast else 'unicast')]
+        if info.multicast:
+            pairs += [('group', config.group, info.group),
+                      ('data_port', str(config.data_port or ''), str(info.data_port))]
+        return [] if info.multicast is None else [_event('warn', (
+            f'natnet.{name} is {wanted}, but Motive states {stated}: if no frame arrives, remove '
+            'this setting')) for name, wanted, stated in pairs if wanted not in (
+                '', 'auto', stated)]
 
     def definitions(self, definitions: Definitions, table: NameTable) -> list[Event]:
         """Process a list of models."""

@@ -176,7 +176,9 @@ class Unanswered(NamedTuple):
 
 
 class Disconnected(NamedTuple):
-    """The server has ended the connection."""
+    """The conversation has ended, for this reason."""
+
+    reason: str
 
 
 Event = Union[

@@ -84,7 +84,7 @@ class Session:
         self._last_arrival_ns = 0
         self._translator = Translator(0)
         self._models_revision = -1
-        self._watch = ServerWatch(up_axis)
+        self._watch = ServerWatch(up_axis, config.playback)
         self._started_ns = now_ns
         self._ready_ns = now_ns
         self._asked_ns = now_ns - _ASK_AGAIN_NS
@@ -139,10 +139,14 @@ class Session:
         """Return the longest time (s) to wait before the next call of ``handle``."""
         return max((self._next_check_ns - self._clock.now_ns()) / NS_PER_S, 0.001)
 
-    def request(self, command: str) -> bool:
-        """Queue a command; on the client's thread."""
+    def request(self, command: str) -> None:
+        """
+        Queue a command; on the client's thread.
+
+        :raises LocalProtocolError: if the text is not a valid command, or too many commands wait.
+        """
         self._next_check_ns = 0
-        return self.connection.request(command)
+        self.connection.request(command)
 
     def handle(self, ready: Sequence[tuple[int, int]]) -> Optional[str]:
         """
@@ -168,8 +172,12 @@ class Session:
             connection.next_due_ns(), now_ns + int(self._link.next_check_s(now_ns) * NS_PER_S))
         if not connection.established:
             if now_ns - self._started_ns > self._attempt_s * NS_PER_S:
+                where = f'NatNet command port {self._server[1]}'
+                if connection.last_error:
+                    return (f'{self._server[0]} answered on {where}, but not usably: '
+                            f'{connection.last_error}')
                 return (
-                    f'{self._server[0]} did not answer on NatNet command port {self._server[1]} '
+                    f'{self._server[0]} did not answer on {where} '
                     f'within {self._attempt_s:g} s: is NatNet streaming on in Motive, is its '
                     'Local Interface in this network, or does a firewall block UDP?')
             return None
@@ -283,7 +291,7 @@ class Session:
             for found in self._watch.answer(event):
                 self._message(found.severity, found.text)
         elif isinstance(event, Disconnected):
-            return 'Motive ended the connection'
+            return event.reason
         return None
 
     def _greet(self, info: ServerInfo, now_ns: int) -> None:
@@ -294,12 +302,11 @@ class Session:
         self.connection.keep_alive = not multicast or info.version < V3_0
         group = config.group or info.group or MULTICAST_GROUP
         port = config.data_port or info.data_port or DATA_PORT
-        if multicast and self._data is None:
+        if multicast:
             self._data = multicast_socket(group, port, self._local)
             if self._poll is not None:
                 self._poll.register(self._data.fileno(), select.POLLIN)
         self._translator = Translator(info.frequency)
-        self._models_revision = -1
         self._ready_ns = now_ns + (_CLOCK_WAIT_NS if info.frequency else 0)
         for command in ServerWatch.QUESTIONS:
             self.connection.request(command)
@@ -311,6 +318,8 @@ class Session:
             LinkState.CONNECTED,
             f'connected to {info.name!r} {".".join(map(str, info.app_version[:2]))} at '
             f'{self._server[0]}, NatNet {major}.{minor}, frames by {how}; no bodies yet', now_ns))
+        for found in self._watch.overridden(config, info):
+            self._message(found.severity, found.text)
         if info.version > NEWEST:
             self._message('info', (
                 f'NatNet {major}.{minor} is newer than {NEWEST[0]}.{NEWEST[1]}: what it adds is '
