@@ -197,3 +197,9 @@ class NameTable:
     @staticmethod
     def _fill(templates: dict[str, str], name: str) -> dict[str, str]:
         return {kind: template.replace('{body}', name) for kind, template in templates.items()}
+
+
+def counted(number: int, noun: str) -> str:
+    """Write a count with its noun, as in ``1 body`` and ``2 bodies``."""
+    plural = f'{noun[:-1]}ies' if noun.endswith('y') else f'{noun}s'
+    return f'{number} {noun if number == 1 else plural}'

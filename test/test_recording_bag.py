@@ -242,6 +242,9 @@ def test_a_folder_without_the_one_file_is_refused(tmp_path, names, endings, said
         (tmp_path / name).touch()
     with pytest.raises(ConfigurationError, match=said):
         find_file(tmp_path, *endings)
+    if len(names) == 1 and 'no' not in said:
+        with pytest.raises(ConfigurationError, match=said):
+            find_file(tmp_path / names[0], *endings)
 
 
 # -- clocks, losses, names ------------------------------------------------------------------------

@@ -421,7 +421,8 @@ def test_a_silent_conversation_ends_the_replay():
 
 @pytest.mark.parametrize('arguments, said', [
     (['--rate', '0'], '0.01 to 100'), (['--start', '5', '--end', '3'], 'after the start'),
-    (['--port', '-1'], '--port'), (['--port', '65536'], '--port')])
+    (['--start', '1000'], 'nothing is after'), (['--port', '-1'], '--port'),
+    (['--port', '65536'], '--port')])
 def test_the_command_refuses_impossible_arguments(capsys, arguments, said):
     try:
         code = replay_command.main([str(capture('udp_lob')), *arguments])

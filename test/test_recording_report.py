@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 from conftest import lacking_in_lines
 import numpy as np
 from optitrack_vrpn.cli.arguments import USAGE
-from optitrack_vrpn.recording import report_command
+from optitrack_vrpn.recording import export_command, report_command
 from optitrack_vrpn.recording.bag_io import BagWriter, recover
 from optitrack_vrpn.recording.figures import body_figures, running_deviation
 from optitrack_vrpn.recording.findings import findings, Severity
@@ -109,7 +109,7 @@ def test_gaps_jumps_freezes_and_resets_are_found():
 
 @pytest.mark.parametrize('change, severity, said', [
     ({'cut': 'it was not closed'}, Severity.ERROR, 'not closed'),
-    ({'notes': {'dropped': '12'}}, Severity.ERROR, '12 messages were dropped'),
+    ({'notes': {'dropped': '12'}}, Severity.ERROR, 'dropped messages: 12'),
     ({'notes': {'clock_steps': '1: 2, 3: 4'}}, Severity.ERROR, 'set 2 times'),
     ({'notes': {'lost': '/wand/pose: 3'}}, Severity.ERROR, '/wand/pose: 3'),
     ({'clock': [ClockRow(0, 0, 1, 1, 10), ClockRow(1, 1, 1, 1, 10)]}, Severity.WARNING,
@@ -201,6 +201,19 @@ def test_messages_that_cannot_be_decoded_are_counted(tmp_path):
     severity, text = texts(take)[0]
     assert severity is Severity.WARNING
     assert text.startswith('400 of 400 messages on /other/pose')
+
+
+def test_poses_after_a_restart_of_the_stamps_are_reported_as_left_out(tmp_path, capsys):
+    """As of a bag that was recorded while another one was played in a loop."""
+    again = poses_of(1.0)
+    take = written(tmp_path / 'take', {
+        '/pose': (POSE, again + [(4.0 + at, data) for at, data in again])})
+    severity, text = texts(take)[0]
+    assert severity is Severity.WARNING
+    assert text.startswith('400 poses of 800 on /pose are left out')
+    assert list(take.bodies) == ['pose'] and len(take.bodies['pose'].trajectory) == 400
+    assert export_command.main([str(tmp_path / 'take'), '-o', str(tmp_path / 'x.csv')]) == 0
+    assert 'x.csv: 400 poses of 1 body; left out: 400 poses ' in capsys.readouterr().out
 
 
 def test_a_repaired_recording_is_no_recording_without_loss(tmp_path):

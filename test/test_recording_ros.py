@@ -211,7 +211,7 @@ def test_the_command_records_until_it_is_interrupted(graph):
         matched(wand)
         for number in range(50):
             wand.publish(pose(number))
-        process.wait_for(r'50 messages, .* 1 topics', 10.0)
+        process.wait_for(r'50 messages, .* 1 topic\b', 10.0)
         code, _ = process.end()
     assert code == 0, process.log
     assert len(by_mcap(graph.bag)) == 50

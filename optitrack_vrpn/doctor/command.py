@@ -27,8 +27,8 @@ from optitrack_vrpn.doctor.checks import STAGES
 from optitrack_vrpn.doctor.natnet_io import probe_natnet
 from optitrack_vrpn.doctor.probe_io import Probe
 from optitrack_vrpn.doctor.probe_results import Graph, ProbeResults
-from optitrack_vrpn.doctor.result import CheckResult, counted, exit_code, Level, skip
-from optitrack_vrpn.names import printable
+from optitrack_vrpn.doctor.result import CheckResult, exit_code, Level, skip
+from optitrack_vrpn.names import counted, printable
 from optitrack_vrpn.natnet.constants import COMMAND_PORT
 from optitrack_vrpn.natnet.settings import PROTOCOLS
 from optitrack_vrpn.vrpn.constants import DEFAULT_PORT

@@ -9,11 +9,11 @@ from typing import Optional
 from optitrack_vrpn.bodies.selection import Selection, unmatched
 from optitrack_vrpn.doctor.probe_results import Graph, Mismatch, ProbeResults, RunningNode
 from optitrack_vrpn.doctor.result import (
-    CheckResult, counted, fail, finding, joined, Level, listed, ok, skip, warn)
+    CheckResult, fail, finding, joined, Level, listed, ok, skip, warn)
 from optitrack_vrpn.doctor.shares import established
 from optitrack_vrpn.doctor.stream import check_axes
 from optitrack_vrpn.graph.conflicts import LINGERS, ONE_NAME, ONE_TOPIC
-from optitrack_vrpn.names import printable
+from optitrack_vrpn.names import counted, printable
 from optitrack_vrpn.natnet.settings import AUTO
 
 #: Chosen: names in one line. Halved or doubled, the line is as much shorter or longer.

@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 from optitrack_vrpn.doctor.probe_results import NatNetResults, Outcome, ProbeResults
-from optitrack_vrpn.doctor.result import CheckResult, counted, fail, listed, ok, skip, warn
+from optitrack_vrpn.doctor.result import CheckResult, fail, listed, ok, skip, warn
+from optitrack_vrpn.names import counted
 from optitrack_vrpn.natnet.constants import NEWEST
 
 _NOT_TRACKED = 'not tracked: do at least two cameras see three markers of each body?'

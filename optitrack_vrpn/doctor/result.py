@@ -94,12 +94,6 @@ def joined(lines: Sequence[str], most: int = 4) -> str:
     return '; '.join([*lines[:most], *([f'and {rest} more'] if rest > 0 else [])])
 
 
-def counted(number: int, what: str) -> str:
-    """Write a count with its noun."""
-    plural = 'bodies' if what == 'body' else f'{what}s'
-    return f'{number} {what if number == 1 else plural}'
-
-
 def exit_code(results: Iterable[CheckResult]) -> int:
     """
     Return the exit code for all results.

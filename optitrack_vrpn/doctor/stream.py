@@ -10,11 +10,11 @@ from typing import Optional
 from optitrack_vrpn.bodies.rates import display_rate, TOO_SLOW, WHERE_TO_LOOK
 from optitrack_vrpn.clock.types import UNIX_EPOCH
 from optitrack_vrpn.doctor.probe_results import Attempt, ProbeResults, Stream
-from optitrack_vrpn.doctor.result import CheckResult, counted, fail, listed, ok, skip, Value, warn
+from optitrack_vrpn.doctor.result import CheckResult, fail, listed, ok, skip, Value, warn
 from optitrack_vrpn.doctor.shares import (
     BY_ARRIVAL, ENOUGH_FRAMES, established, lost_share, MUCH, NEARLY_ALL, percent, QUIET_S,
     sentences, silence, unsent_share)
-from optitrack_vrpn.names import printable
+from optitrack_vrpn.names import counted, printable
 
 #: Longest time from the handshake to the first pose (s). Chosen: two frames of the slowest
 #: supported sender (1 Hz). Halved, such a sender fails; doubled, a silent one is reported later.

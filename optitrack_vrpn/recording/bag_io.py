@@ -318,7 +318,7 @@ def _truncate(file: IO[bytes], size: int) -> None:
         file.seek(size)
 
 
-#: What to do with a folder that has only other files than those that are needed.
+#: What to do with files of other formats than those that are needed.
 _OTHERS = {
     '.db3': 'is a bag in sqlite3; convert it to mcap with ros2 bag convert',
     '.zstd': 'is a bag with compressed files; decompress them with zstd -d --rm',
@@ -335,6 +335,9 @@ def find_file(path: Path, *endings: str) -> Path:
     :raises ConfigurationError: if there is none, or more than one.
     """
     if path.is_file():
+        remedy = '' if path.suffix in endings else _OTHERS.get(path.suffix, '')
+        if remedy:
+            raise ConfigurationError(f'{path}: {remedy}')
         return path
     if not path.is_dir():
         raise ConfigurationError(f'{path}: no such file or folder')

@@ -13,6 +13,7 @@ from optitrack_vrpn.cli.arguments import duration, Parser, without_ros_arguments
 from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.whole_file_io import whole_file
 from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError
+from optitrack_vrpn.names import counted
 from optitrack_vrpn.recording.export_table import (
     check_span, choose_bodies, COLUMNS, columns, rows, Table, table)
 from optitrack_vrpn.recording.take_io import load_take
@@ -105,7 +106,9 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         count = _write(path, arguments.format, (
             table(take, take.bodies[name], frame=arguments.frame, start_s=arguments.start,
                   end_s=arguments.end, resample_hz=arguments.resample) for name in bodies))
-    print(f'{arguments.output}: {count} poses of {len(bodies)} '
-          f'bod{"ies" if len(bodies) != 1 else "y"}'
+    left_out = sum(take.left_out.values())
+    print(f'{arguments.output}: {counted(count, "pose")} of {counted(len(bodies), "body")}'
+          + (f'; left out: {counted(left_out, "pose")} of the recording that is not finite or '
+             'whose stamp is not later than one before' if left_out else '')
           + (f'; the recording is incomplete: {take.cut}' if take.cut else ''))
     return 0

@@ -63,7 +63,6 @@ class Figures(NamedTuple):
     frozen: int
     jumps: int
     resets: int
-    left_out: int
     latency_ms: float
     latency_p99_ms: float
     jitter_ms: float
@@ -150,5 +149,5 @@ def body_figures(take: Take, body: Body) -> Figures:
         NS_PER_S / float(np.median(intervals)) if len(intervals) else float('nan'),
         min(max(trajectory.duration_s - sum(waited), 0.0) / span, 1.0) if span else 1.0,
         len(gaps), max(waited, default=0.0), sum(waited), len(body.frozen()),
-        len(body.jumps()), resets, body.duplicates, median, p99, p99 - median,
+        len(body.jumps()), resets, median, p99, p99 - median,
         float(np.percentile(normal, 99)) if len(normal) else float('nan'), find_rest(body))

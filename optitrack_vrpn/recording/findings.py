@@ -10,6 +10,7 @@ import math
 import statistics
 from typing import NamedTuple
 
+from optitrack_vrpn.names import counted
 from optitrack_vrpn.recording.figures import Figures
 from optitrack_vrpn.recording.take import Take
 
@@ -44,9 +45,8 @@ class Severity(enum.IntEnum):
     """Importance of a finding."""
 
     GOOD = 0
-    NOTE = 1
-    WARNING = 2
-    ERROR = 3
+    WARNING = 1
+    ERROR = 2
 
 
 class Finding(NamedTuple):
@@ -75,10 +75,10 @@ def findings(take: Take, bodies: Sequence[Figures]) -> list[Finding]:
     for figures in bodies:
         found += _of_a_body(figures, fastest)
     found.sort(key=lambda finding: (-finding.severity, -finding.weight))
-    if all(finding.severity <= Severity.NOTE for finding in found):
-        found.insert(0, Finding(
-            Severity.GOOD, f'No fault was found: {len(bodies)} '
-            f'bod{"y" if len(bodies) == 1 else "ies"}, no gaps, no jumps, no reported loss.'))
+    if not found:
+        found.append(Finding(
+            Severity.GOOD, f'No fault was found: {counted(len(bodies), "body")}, no gaps, no '
+            'jumps, no reported loss.'))
     return found
 
 
@@ -93,13 +93,18 @@ def _of_the_file(take: Take) -> list[Finding]:
             Severity.WARNING, f'{count} of {take.topics[topic]} messages on {topic} could not be '
             'decoded and are missing here: they are damaged, or compressed message by message '
             '(ros2 bag convert writes them without).', 1e6 + count))
+    for topic, count in take.left_out.items():
+        found.append(Finding(
+            Severity.WARNING, f'{counted(count, "pose")} of {take.topics[topic]} on {topic} '
+            'are left out here: not finite, or their stamp is not later than one before (a '
+            'recording in a loop, a clock that was set, two publishers).', 1e6 + count))
     if take.notes.get('recovered'):
         found.append(Finding(
             Severity.WARNING, 'The recording was repaired after an interruption '
             f'({take.notes["recovered"]}); the recorder\'s counts of lost messages are missing.',
             1e7))
     for note, text in (
-            ('dropped', '{} messages were dropped because the disk was too slow.'),
+            ('dropped', 'The disk was too slow; dropped messages: {}.'),
             ('lost', 'Some messages were lost between publisher and recorder ({}).'),
             ('stopped', 'The recording ended early: {}.')):
         if take.notes.get(note):
@@ -110,11 +115,11 @@ def _of_the_file(take: Take) -> list[Finding]:
                 Severity.WARNING, f'No pose arrived in the {part} {silent_s:.0f} s of the '
                 'recording.', silent_s))
     if take.notes.get('clock_steps'):
-        count = take.notes['clock_steps'].count(',') + 1
+        times = counted(take.notes['clock_steps'].count(',') + 1, 'time')
         found.append(Finding(
-            Severity.ERROR, f'The clock of the recording computer was set {count} '
-            f'time{"s" if count > 1 else ""} during the take: times before and after do not '
-            'belong together. Synchronise it with chrony before a take.', 1e7))
+            Severity.ERROR, f'The clock of the recording computer was set {times} during the '
+            'take: times before and after do not belong together. Synchronise it with chrony '
+            'before a take.', 1e7))
     try:
         percent = float(take.connection.get('udp_lost_percent', 'nan'))
         lost = int(take.connection.get('udp_lost', '0'))
@@ -124,8 +129,8 @@ def _of_the_file(take: Take) -> list[Finding]:
     share = 100.0 * lost / (lost + total)
     if share > LOST_PERCENT or percent > LOST_PERCENT:
         found.append(Finding(
-            Severity.WARNING, f'The network lost {lost} messages ({share:.2f} %) between Motive '
-            'and the node.', share))
+            Severity.WARNING, f'The network lost {counted(lost, "message")} ({share:.2f} %) '
+            'between Motive and the node.', share))
     return found
 
 
@@ -136,9 +141,9 @@ def _of_the_clock(take: Take) -> list[Finding]:
     found = []
     if epochs > 0:
         found.append(Finding(
-            Severity.WARNING, f'The clock model of the sender restarted {epochs} '
-            f'time{"s" if epochs > 1 else ""} (a restart of Motive, or a set clock): stamps step '
-            'there by up to the uncertainty.', 1e3))
+            Severity.WARNING, f'The clock model of the sender restarted {counted(epochs, "time")} '
+            '(a restart of Motive, or a set clock): stamps step there by up to the uncertainty.',
+            1e3))
     known = [row.uncertainty_us for row in take.clock if not math.isnan(row.uncertainty_us)]
     worst = max(statistics.median(known), known[-1]) if known else 0.0
     if worst > UNCERTAIN_US:
@@ -152,21 +157,21 @@ def _of_a_body(f: Figures, fastest_hz: float) -> list[Finding]:
     found = []
     if f.jumps or f.resets:
         found.append(Finding(
-            Severity.ERROR, f'{f.name}: {max(f.jumps, f.resets)} discontinuit'
-            f'{"ies" if max(f.jumps, f.resets) != 1 else "y"} (jumps in the poses: {f.jumps}, '
-            f'resets reported by the node: {f.resets}).', 1e5 + f.jumps + f.resets))
+            Severity.ERROR, f'{f.name}: {counted(max(f.jumps, f.resets), "discontinuity")} '
+            f'(jumps in the poses: {f.jumps}, resets reported by the node: {f.resets}).',
+            1e5 + f.jumps + f.resets))
     if f.longest_gap_s >= LONG_GAP_S:
         found.append(Finding(
             Severity.ERROR, f'{f.name}: no pose for up to {f.longest_gap_s:.2f} s; '
-            f'{f.gaps} gap{"s" if f.gaps != 1 else ""}, {f.gap_s:.2f} s in total.', f.gap_s))
+            f'{counted(f.gaps, "gap")}, {f.gap_s:.2f} s in total.', f.gap_s))
     elif f.gaps:
         found.append(Finding(
-            Severity.WARNING, f'{f.name}: {f.gaps} short gap{"s" if f.gaps != 1 else ""}, up to '
+            Severity.WARNING, f'{f.name}: {counted(f.gaps, "short gap")}, up to '
             f'{1000 * f.longest_gap_s:.0f} ms.', f.gap_s))
     if f.frozen:
         found.append(Finding(
-            Severity.ERROR, f'{f.name}: the same pose was repeated in {f.frozen} '
-            f'span{"s" if f.frozen != 1 else ""}: frozen data, not a body at rest.', f.frozen))
+            Severity.ERROR, f'{f.name}: the same pose was repeated in '
+            f'{counted(f.frozen, "span")}: frozen data, not a body at rest.', f.frozen))
     if f.coverage < LEAST_COVERAGE and f.longest_gap_s < LONG_GAP_S:
         found.append(Finding(
             Severity.WARNING, f'{f.name}: visible in {100 * f.coverage:.1f} % of the take.',
@@ -183,10 +188,6 @@ def _of_a_body(f: Figures, fastest_hz: float) -> list[Finding]:
         found.append(Finding(
             Severity.WARNING, f'{f.name}: one pose in a hundred arrives at least '
             f'{f.jitter_ms:.0f} ms later than the median.', f.jitter_ms))
-    if f.left_out:
-        found.append(Finding(
-            Severity.NOTE, f'{f.name}: {f.left_out} rows are left out here, because their stamp '
-            'does not rise.', f.left_out))
     if f.rest is not None and f.rest.sigma3_mm > NOISE_MM:
         found.append(Finding(
             Severity.WARNING, f'{f.name}: noise at rest is {f.rest.sigma3_mm:.2f} mm (3 sigma): '

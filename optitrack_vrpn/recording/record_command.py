@@ -12,6 +12,7 @@ from typing import Any, Optional
 from optitrack_vrpn.cli.arguments import duration, Parser, server_address, split_ros_args
 from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.loading import loading
+from optitrack_vrpn.names import counted
 from optitrack_vrpn.recording.bag_io import recover
 from optitrack_vrpn.recording.topics import merged, TopicChoice
 
@@ -96,7 +97,7 @@ class Lines:
         self._printed_s = elapsed_s
         trouble = ''.join(f', {count} {word}' for count, word in (
             (dropped, 'dropped'), (lost, 'lost on the way')) if count)
-        line = (f'{_clock(elapsed_s)}  {messages} messages, {rate:.0f}/s, '
+        line = (f'{_clock(elapsed_s)}  {counted(messages, "message")}, {rate:.0f}/s, '
                 f'{size / _MEGABYTE:.1f} MB, {free / 1e9:.1f} GB free{trouble}, {what}')
         # A line that the terminal wraps cannot be replaced.
         self._stream.write(
@@ -124,7 +125,7 @@ def _record(arguments: argparse.Namespace, ros_arguments: Sequence[str]) -> int:
         if progress is not None:
             status = progress.status
             lines.show(progress.elapsed_s, status.messages, status.size, status.free,
-                       status.dropped, progress.lost, f'{progress.topics} topics')
+                       status.dropped, progress.lost, counted(progress.topics, 'topic'))
 
     config = RecorderConfig(
         arguments.output, arguments.control,
@@ -164,7 +165,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     arguments = _checked(own)
     if arguments.recover is not None:
         path, messages, reason = recover(arguments.recover)
-        print(f'{path}: {messages} messages saved ({reason}); the damaged file is kept as '
-              f'{path.name}.broken' if reason else f'{path}: is complete; no repair needed')
+        print(f'{path}: {counted(messages, "message")} saved ({reason}); the damaged file is '
+              f'kept as {path.name}.broken' if reason else
+              f'{path}: is complete; no repair needed')
         return 0
     return _record_raw(arguments) if arguments.raw else _record(arguments, ros_arguments)

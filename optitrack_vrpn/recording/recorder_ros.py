@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Optional, Union
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.mocap_control.participant_ros import ControlledLifecycleNode
 from optitrack_vrpn.mocap_control.protocol import ControlConfig
-from optitrack_vrpn.names import printable
+from optitrack_vrpn.names import counted, printable
 from optitrack_vrpn.recording.bag_io import BagWriter, NewTopic
 from optitrack_vrpn.recording.intake_ros import Intake, Reader
 from optitrack_vrpn.recording.losses import ClockSteps
@@ -149,7 +149,8 @@ class Recorder(ControlledLifecycleNode):
         spool.put([message for kept in list(self._latched.values()) for message in list(kept)])
         spool.start()
         self._began = time.monotonic()
-        self.get_logger().info(f'recording {len(readers)} topics to {self._folder}')
+        self.get_logger().info(
+            f'recording {counted(len(readers), "topic")} to {self._folder}')
         return super().on_activate(state)
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -264,12 +265,13 @@ class Recorder(ControlledLifecycleNode):
         self.finished = (self._folder, problem)
         # After Ctrl-C the log topic is closed; a logger without a node does not use it.
         log = self.get_logger() if self.context.ok() else rclpy.logging.get_logger('record')
-        summary = f'{status.messages} messages, {status.size / 1e6:.1f} MB in {self._folder}'
+        summary = (f'{counted(status.messages, "message")}, {status.size / 1e6:.1f} MB in '
+                   f'{self._folder}')
         if lost:
             log.warning(
-                f'{lost} messages were lost on the way: their publishers had dropped them before '
-                'they were received; record with config/fast_recording.xml and qos.depth of the '
-                'node at 200, see "Losses" in docs/recording.md')
+                f'lost on the way: {counted(lost, "message")} that publishers had dropped before '
+                'the recorder received them; record with config/fast_recording.xml and qos.depth '
+                'of the node at 200, see "Losses" in docs/recording.md')
         if problem:
             log.error(f'recorded {summary}; {problem}')
         else:

@@ -11,6 +11,8 @@ from typing import Optional
 
 from optitrack_vrpn.cli.arguments import duration, Parser, whole, without_ros_arguments
 from optitrack_vrpn.cli.command_io import command
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.names import counted
 from optitrack_vrpn.recording.bag_io import find_file
 from optitrack_vrpn.recording.capture_io import load_sessions
 from optitrack_vrpn.recording.replay_io import ReplayConfig, ReplayServer
@@ -56,10 +58,15 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     config = ReplayConfig(
         arguments.rate, arguments.start, arguments.end, arguments.loop, arguments.host,
         arguments.port)
+    longest_s = max(session.end_ns - session.begin_ns for session in sessions) / 1e9
+    if arguments.start > longest_s:
+        raise ConfigurationError(
+            f'{arguments.recording}: nothing is after --start {arguments.start:g}; the longest '
+            f'conversation has {longest_s:.1f} s')
     with ReplayServer(sessions, config) as server:
         total_s = sum(s.end_ns - s.begin_ns for s in sessions) / 1e9
-        print(f'{len(sessions)} conversation{"s" if len(sessions) > 1 else ""}, '
-              f'{total_s:.1f} s; serving on {config.host} port {server.port}', flush=True)
+        print(f'{counted(len(sessions), "conversation")}, {total_s:.1f} s; serving on '
+              f'{config.host} port {server.port}', flush=True)
         while not server.finished.wait(0.2):
             pass
         print(f'played; latest action {server.late_ns / 1e6:.1f} ms late', flush=True)

@@ -16,7 +16,7 @@ from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording import report_plots_io as plots
 from optitrack_vrpn.recording.evaluation_odometry import evaluate_odometry
 from optitrack_vrpn.recording.figures import body_figures
-from optitrack_vrpn.recording.findings import Finding, findings, Severity
+from optitrack_vrpn.recording.findings import Finding, findings
 from optitrack_vrpn.recording.report_page import (
     compare_table, evaluation_section, page, Picture, Section)
 from optitrack_vrpn.recording.take import Body, Take
@@ -132,7 +132,8 @@ def make_report(arguments: argparse.Namespace) -> tuple[str, list[Finding]]:
     sections += [Section(name, _pictures(take, take.bodies[name], take.kind)) for name in chosen]
     left = len(figures) - len(chosen)
     if left:
-        sections.append(Section(f'{left} more bodies', [], '<p>Plot them with --body NAME.</p>'))
+        sections.append(Section(
+            f'{left} more', [], '<p>Plot other bodies with --body NAME.</p>'))
     number = 0
     for section in sections:
         for picture in section.pictures:
@@ -163,6 +164,6 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     with whole_file(arguments.output) as path:
         path.write_text(text, encoding='utf-8')
     for finding in found[:5]:
-        print(f'{Severity(finding.severity).name.lower()}: {finding.text}')
+        print(f'{finding.severity.name.lower()}: {finding.text}')
     print(f'{arguments.output}: {len(text) // 1000} kB')
     return 0

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from html import escape
 import math
 
+from optitrack_vrpn.names import counted
 from optitrack_vrpn.recording.evaluation import Statistics
 from optitrack_vrpn.recording.evaluation_odometry import OdometryEvaluation
 from optitrack_vrpn.recording.figures import Figures
@@ -29,7 +30,6 @@ ul.verdict{list-style:none;padding:0;margin:1em 0}
 ul.verdict li{border-left:5px solid;padding:.3em .8em;margin:.4em 0;background:var(--soft)}
 ul.verdict b{text-transform:uppercase;font-size:.75em;letter-spacing:.05em;margin-right:.6em}
 .good{border-color:var(--good)!important}.good b{color:var(--good)}
-.note{border-color:var(--note)!important}.note b{color:var(--note)}
 .warning{border-color:var(--warning)!important}.warning b{color:var(--warning)}
 .error{border-color:var(--error)!important}.error b{color:var(--error)}
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.9em;
@@ -46,8 +46,6 @@ footer{margin-top:2em;color:var(--note);font-size:.85em}
 @media print{:root{color-scheme:light}body{font-size:10pt;max-width:none}
 details{display:block}.scroll{overflow:visible}table{font-size:7pt}}
 """
-_WORDS = {Severity.GOOD: 'good', Severity.NOTE: 'note', Severity.WARNING: 'warning',
-          Severity.ERROR: 'error'}
 #: Chosen: number of findings that are shown directly; they fit on one screen. Halved, more are
 #: folded; doubled, the reader scrolls.
 _FIRST_FINDINGS = 8
@@ -79,8 +77,8 @@ def verdict(found: Sequence[Finding]) -> str:
     """Format findings as a list; all but the first ones folded."""
     def items(part: Sequence[Finding]) -> str:
         return '<ul class="verdict">' + ''.join(
-            f'<li class="{_WORDS[f.severity]}"><b>{_WORDS[f.severity]}</b>{escape(f.text)}</li>'
-            for f in part) + '</ul>'
+            f'<li class="{word}"><b>{word}</b>{escape(f.text)}</li>'
+            for f in part for word in [f.severity.name.lower()]) + '</ul>'
 
     rest = found[_FIRST_FINDINGS:]
     return items(found[:_FIRST_FINDINGS]) + (
@@ -177,8 +175,9 @@ def page(
     :param made: how and when it was created, for the footer.
     """
     span = (take.end_ns - take.begin_ns) / NS_PER_S
-    facts = (f'{take.kind}, {span:.1f} s, {len(bodies)} bod{"y" if len(bodies) == 1 else "ies"}, '
-             f'{sum(take.topics.values())} messages on {len(take.topics)} topics')
+    facts = (f'{take.kind}, {span:.1f} s, {counted(len(bodies), "body")}, '
+             f'{counted(sum(take.topics.values()), "message")} on '
+             f'{counted(len(take.topics), "topic")}')
     session = take.notes.get('session')
     if session:
         facts += f', session {session}'

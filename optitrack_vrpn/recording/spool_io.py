@@ -17,6 +17,8 @@ import threading
 import time
 from typing import Generic, NamedTuple, Optional, Protocol, TypeVar
 
+from optitrack_vrpn.names import counted
+
 T_contra = TypeVar('T_contra', contravariant=True)
 T = TypeVar('T')
 
@@ -156,7 +158,7 @@ class Spool(Generic[T]):
         if self._thread.is_alive():
             return (f'the disk did not accept the rest within {patience_s:g} s; the file is not '
                     f'closed: {self._writer.remedy}')
-        lost = (f'{self._dropped} messages were dropped because the disk was too slow'
+        lost = (f'{counted(self._dropped, "message")} dropped because the disk was too slow'
                 if self._dropped and not self._stopped else '')
         return self._stopped or lost
 

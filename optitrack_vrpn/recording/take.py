@@ -41,14 +41,12 @@ class Body:
     :ivar trajectory: its poses in ENU.
     :ivar arrivals_ns: arrivals of the poses at the recorder, on the host's clock (ns).
     :ivar states: its published states.
-    :ivar duplicates: number of poses left out because their stamp did not rise.
     """
 
     name: str
     trajectory: Trajectory
     arrivals_ns: Stamps
     states: list[StateRow] = field(default_factory=list)
-    duplicates: int = 0
 
     @property
     def gaps(self) -> list[tuple[int, int]]:
@@ -130,6 +128,7 @@ class Take:
     :ivar silent_s: time without poses at the begin and at the end of the recording (s).
     :ivar topics: messages by topic.
     :ivar unread: messages that could not be decoded, by topic.
+    :ivar left_out: poses that ``rising`` left out, by topic.
     :ivar begin_ns: first stamp of all bodies; 0 without any.
     :ivar end_ns: last stamp of all bodies; likewise.
     """
@@ -144,6 +143,7 @@ class Take:
     cut: str = ''
     topics: dict[str, int] = field(default_factory=dict)
     unread: dict[str, int] = field(default_factory=dict)
+    left_out: dict[str, int] = field(default_factory=dict)
     begin_ns: int = 0
     end_ns: int = 0
     unseen: list[str] = field(default_factory=list)

@@ -184,7 +184,9 @@ def _keep(
     """
     makers, trajectories, spans = {}, {}, []
     for topic, rows in poses.items():
-        trajectory, arrivals, _ = rising(rows.columns())
+        trajectory, arrivals, left_out = rising(rows.columns())
+        if left_out:
+            take.left_out[topic] = left_out
         if not len(trajectory):
             continue
         trajectories[topic] = partial(_trajectory, rows)
@@ -211,8 +213,8 @@ def _trajectory(rows: StoredRows) -> Trajectory:
 
 
 def _body(name: str, rows: StoredRows, states: dict[str, list[StateRow]]) -> Body:
-    trajectory, arrivals, left_out = rising(rows.columns())
-    return Body(name, trajectory, arrivals, states.get(name, []), left_out)
+    trajectory, arrivals, _ = rising(rows.columns())
+    return Body(name, trajectory, arrivals, states.get(name, []))
 
 
 def _state(status: Status, time_ns: int) -> StateRow:

@@ -65,8 +65,8 @@ def absolute(name: str) -> str:
 
 
 def body_of(topic: str) -> str:
-    """Return the body of a topic: ``drone/left`` for ``/drone/left/pose``."""
-    return topic.rpartition('/')[0].strip('/')
+    """Return the body of a topic: ``drone/left`` for ``/drone/left/pose``, ``a`` for ``/a``."""
+    return topic.rpartition('/')[0].strip('/') or topic.strip('/')
 
 
 def safe_name(text: str) -> str:

@@ -106,6 +106,7 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
         self._settings = settings
         self._mapper = Mapper(settings.method)
         self._solved, self._error, self._taken, self._dropped = None, '', 0, 0
+        self._last_ns = None
         self._map_output = MapOutput(self, settings.output)
         self._outputs = self._map_output.publishers
         self.set_info_topics([self._outputs['path'].topic_name])
@@ -123,7 +124,7 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
         """Subscribe; the map of an earlier activation stays and grows."""
         given = self._settings.input
         self._poses = Pairer(round(given.tolerance_s * NS_PER_S), _WAITING)
-        self._last_ns, self._last_s = None, time.monotonic()
+        self._last_s = time.monotonic()
         with self._ready:
             self._mapper.start_run()
         self._subscribe_camera(given, self._settings.mount)
@@ -226,7 +227,8 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
     def _map(self, frame: _Frame) -> None:
         mapper, last = self._mapper, self._last_ns
         if last is not None and frame.stamp_ns < last - NS_PER_S:
-            self._log('warn', 'time went back: the map is cleared', 'time')
+            self._log('warn', f'the stamps went back by {(last - frame.stamp_ns) / NS_PER_S:.1f} '
+                      's: the map is cleared', 'time')
             mapper.clear()
             self._solved = None
         elif last is not None and frame.stamp_ns - last > _PAUSE_S * NS_PER_S:
@@ -307,7 +309,7 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
         folder = FilePath(self._file('folder')).expanduser()
         keyframes, path = load_keyframes(folder)
         self._mapper.restore(keyframes, path)
-        self._last_ns = None
+        self._last_ns = keyframes[-1].stamp_ns
         loops = self._mapper.generate_graph()
         self._publish_graph(keyframes[-1].stamp_ns)
         return f'{len(keyframes)} keyframes loaded from {folder}, {loops} loops found'
