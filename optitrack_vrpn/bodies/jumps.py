@@ -49,18 +49,6 @@ at 3.5 m/s^2 is no further from its course after 0.9 s. Halved or doubled: as ab
 """
 
 
-class SwapCandidate(NamedTuple):
-    """
-    The body that a pose probably belongs to, instead of the one it is sent for.
-
-    :ivar name: the other body.
-    :ivar confirmed: whether the other body is seen in the place of this one.
-    """
-
-    name: str
-    confirmed: bool
-
-
 class JumpRules(MotionLimits):
     """
     Evaluate the track of a body that is not TRACKED.
@@ -69,14 +57,14 @@ class JumpRules(MotionLimits):
     :param config: thresholds.
     :ivar state: the present state.
     :ivar changes: changes of state not fetched by ``take_changes`` yet.
-    :ivar swapped_with: name of the body this one has probably exchanged places with (also set by
+    :ivar swapped: the body this one has probably exchanged names with (also set by
         ``swap.review``); while it is set, a jump does not settle.
     :ivar unconfirmed: whether only this body shows the swap, because the other is not seen.
     :ivar find_swap: returns the body that a pose probably belongs to instead of this one, or None.
     """
 
     __slots__ = (
-        'name', 'state', 'changes', 'swapped_with', 'unconfirmed', 'find_swap', '_since',
+        'name', 'state', 'changes', 'swapped', 'unconfirmed', 'find_swap', '_since',
         '_detail', '_settle_ns', '_track', '_other', '_other_left', '_other_reason', '_accepted')
 
     def __init__(self, name: str, config: BodyConfig) -> None:
@@ -84,7 +72,7 @@ class JumpRules(MotionLimits):
         self.name = name
         self.state = State.NEW
         self.changes: list[StateChange] = []
-        self.swapped_with = ''
+        self.swapped: JumpRules | None = None
         self.unconfirmed = False
         self.find_swap: Callable[[Any, TimedPose], SwapCandidate | None] = _no_swap
         self._since = -NEVER_NS
@@ -119,6 +107,11 @@ class JumpRules(MotionLimits):
         return changes
 
     @property
+    def swapped_with(self) -> str:
+        """Return the name of the body in ``swapped``; '' for none."""
+        return '' if self.swapped is None else self.swapped.name
+
+    @property
     def held(self) -> str:
         """Explain why time alone does not end the jump of this body; '' if it does, or if none."""
         if self.state is not State.JUMPED:
@@ -127,7 +120,7 @@ class JumpRules(MotionLimits):
             angle = math.degrees(angle_between(IDENTITY, self._track.flip.turn))
             return (f'it turned in place by {angle:.0f} degrees, faster than it can: a wrong '
                     'marker solution')
-        if self.swapped_with:
+        if self.swapped is not None:
             return f'it seems to have exchanged names with {self.swapped_with!r}'
         return ''
 
@@ -169,11 +162,11 @@ class JumpRules(MotionLimits):
         if track.count >= self.config.acquire_frames:
             if self._accepted:
                 return Observed.ACCEPTED
-            if self.unconfirmed and not self.swapped_with:
+            if self.unconfirmed and self.swapped is None:
                 track.origin = Origin.NEAR    # no swap: the body was here all the time
                 return Observed.RETURNED
             if (seen.now - track.began_ns >= self._settle_ns and track.flip is None
-                    and not self.swapped_with):
+                    and self.swapped is None):
                 return Observed.SETTLED
         self._observe(Observed.JUMP, receive_ns, 'still in the place of the jump')
         return Disposition.JUMPED
@@ -191,7 +184,7 @@ class JumpRules(MotionLimits):
         After a short jump, or a long silence, a pose can be within reach of both places: it
         belongs to the closer one.
         """
-        if not self._follows(track, seen):
+        if not self._follows(track, seen) or self._is_home(track, seen):
             return False
         _, position, quat = seen
         last = track.last
@@ -202,7 +195,7 @@ class JumpRules(MotionLimits):
         if track.flip is not None:
             return away <= pose_distance(position, quat, last.position, track.true_quat)
         expected = self.expected(seen.now)
-        if expected is not None and not self.swapped_with and pose_distance(
+        if expected is not None and self.swapped is None and pose_distance(
                 position, quat, expected, self._quat) < away:
             return False
         return (self._too_far(position, quat, seen.now - self._good_ns) is not None
@@ -223,24 +216,34 @@ class JumpRules(MotionLimits):
         else:
             # The flip is determined by the first pose: the body turns while frames are counted.
             self._other = Track(Origin.FAR, seen, self._flip_of(seen))
-            self._other_left = math.dist(seen.position, track.last.position) > self._reach(
-                seen.now - track.last.now)
+            self._other_left = self._is_home(track, seen) or math.dist(
+                seen.position, track.last.position) > self._reach(seen.now - track.last.now)
             self._other_reason = self._not_back(track, seen)
         track.began_ns = min(seen.now, track.began_ns + round(OUTLIER_FRAMES * self._interval))
         reason = (self._other_reason if track.flip is not None
                   else self._too_far(seen.position, seen.quat, seen.now - self._good_ns))
         if self._other.count >= self.config.acquire_frames:
-            swap = self.swapped_with, self.unconfirmed
-            left = self._other_left or not self.swapped_with
+            swap = self.swapped, self.unconfirmed
+            left = self._other_left or self.swapped is None
             if reason is None and left and not self._is_swapped(seen):
                 track.origin = Origin.NEAR
                 return Observed.RETURNED
             self._jump(seen, receive_ns, reason or Disposition.SWAPPED, self._other.flip)
             if not left:
-                self.swapped_with = swap[0] or self.swapped_with
-                self.unconfirmed = swap[1] and self.unconfirmed
+                self.swapped, self.unconfirmed = swap
         self._observe(Observed.JUMP, receive_ns, 'still in the place of the jump')
         return reason or Disposition.ACQUIRING
+
+    def _is_home(self, track: Track, seen: TimedPose) -> bool:
+        """
+        Return whether a body with the name of another is seen where its own name was.
+
+        After a gap it can have come to there from the place of its jump.
+        """
+        home = None if self.swapped is None else self.swapped.candidate
+        return home is not None and (
+            2 * math.dist(seen.position, home.position)
+            < math.dist(seen.position, track.last.position))
 
     def _not_back(self, track: Track, seen: TimedPose) -> Disposition | None:
         """
@@ -286,7 +289,7 @@ class JumpRules(MotionLimits):
         swap = self.find_swap(self, seen)
         if swap is None:
             return False
-        self.swapped_with, self.unconfirmed = swap.name, not swap.confirmed
+        self.swapped, self.unconfirmed = swap.body, not swap.confirmed
         return True
 
     def _jump(self, seen: TimedPose, receive_ns: int, reason: Disposition,
@@ -297,7 +300,7 @@ class JumpRules(MotionLimits):
         self._other = None
         self._accepted = False
         if not swapped:
-            self.swapped_with, self.unconfirmed = '', False
+            self.swapped, self.unconfirmed = None, False
         distance = math.dist(seen.position, self._position)
         angle = math.degrees(angle_between(self._quat, seen.quat))
         dt = (seen.now - self._good_ns) * 1e-6
@@ -305,6 +308,18 @@ class JumpRules(MotionLimits):
             Observed.SWAPPED if swapped else Observed.JUMP, receive_ns,
             f'{distance:.3f} m and {angle:.0f} degrees in {dt:.1f} ms: {reason.value}')
         return reason
+
+
+class SwapCandidate(NamedTuple):
+    """
+    The body that a pose probably belongs to, instead of the one it is sent for.
+
+    :ivar body: the other body.
+    :ivar confirmed: whether the other body is seen in the place of this one.
+    """
+
+    body: JumpRules
+    confirmed: bool
 
 
 def _no_swap(gate: JumpRules, seen: TimedPose) -> SwapCandidate | None:

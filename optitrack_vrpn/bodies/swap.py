@@ -62,7 +62,7 @@ def find_swap(
         if from_other is not None and 2 * from_other < away:
             confirmed = _in_place_of(gate, other, seen.now)
             if confirmed is not False:
-                return SwapCandidate(other.name, bool(confirmed))
+                return SwapCandidate(other, bool(confirmed))
     return None
 
 
@@ -116,26 +116,27 @@ def _review(gate: ValidityGate, gates: Collection[ValidityGate]) -> None:
     candidate, own = gate.candidate, gate.last_good
     if candidate is None or own is None:
         return
-    if gate.swapped_with and all(other.name != gate.swapped_with for other in gates):
-        gate.swapped_with, gate.unconfirmed = '', False    # the other body is no longer selected
+    if gate.swapped is not None and gate.swapped not in gates:
+        gate.swapped, gate.unconfirmed = None, False    # the other body is no longer selected
     now, place, _ = candidate
     for other in gates:
         good = other.last_good
         if other is gate or good is None:
             continue
         distance = math.dist(place, good[1])
-        if gate.swapped_with == other.name:
-            # If both are tracked at once and apart, the place is the body's own.
-            if other.state is State.TRACKED and distance > 2 * CLEARANCE:
-                gate.swapped_with = ''
+        # If both are seen at once and apart, the place is the body's own.
+        apart = other.state is State.TRACKED and distance > 2 * CLEARANCE
+        if gate.swapped is other:
+            if apart:
+                gate.swapped = None
             elif gate.unconfirmed:
                 _confirm(gate, other, now)
-        elif not gate.swapped_with:
+        elif gate.swapped is None and not apart:
             dt = abs(now - good[0]) * 1e-9
             reach = CLEARANCE + gate.config.max_speed * dt
             if (dt < gate.config.memory_s and distance <= reach
                     and math.dist(place, own[1]) > 2 * distance):
-                gate.swapped_with = other.name
+                gate.swapped = other
 
 
 def _confirm(gate: ValidityGate, other: ValidityGate, now: int) -> None:
@@ -144,7 +145,7 @@ def _confirm(gate: ValidityGate, other: ValidityGate, now: int) -> None:
     if confirmed:
         gate.unconfirmed = False
     elif confirmed is False:
-        gate.swapped_with = ''
+        gate.swapped = None
     elif now - other.last_seen_ns > gate.config.memory_s * 1e9:
         # The other body does not return to confirm it: treat this as an ordinary jump.
-        gate.swapped_with, gate.unconfirmed = '', False
+        gate.swapped, gate.unconfirmed = None, False

@@ -358,7 +358,7 @@ class ValidityGate(JumpRules):
         track, self._other = self._track, None
         if track is None:
             return
-        outlier = track.began_ns == track.last.now and not self.swapped_with
+        outlier = track.began_ns == track.last.now and self.swapped is None
         track.count = 0
         track.began_ns += unseen
         if track.origin is not Origin.FAR or outlier:
@@ -426,7 +426,7 @@ class ValidityGate(JumpRules):
             self._observe(observed, receive_ns, 'the user accepted the pose that it jumped to'
                           if observed is Observed.ACCEPTED else self._track.origin.value)
             self._track = self._other = None
-            self.swapped_with, self.unconfirmed = '', False
+            self.swapped, self.unconfirmed = None, False
         self._good_ns, self._position, self._quat, self._raw = seen.now, seen.position, quat, raw
         self._fast_ns = self._silence_ns
         self.good += 1
