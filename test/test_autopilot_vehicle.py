@@ -131,7 +131,7 @@ def test_a_parameter_without_a_finite_value_counts_as_unanswered(value):
 def test_parameters_are_written_on_demand_and_read_back(autopilot, wrong, right):
     both = Together(autopilot=autopilot, parameters=wrong, set_parameters=True)
     both.run(5)
-    assert sorted(both.vehicle.parameters.written) == sorted(wrong)
+    assert sorted(rule.name for rule in both.vehicle.parameters.written) == sorted(wrong)
     assert all(verdict.good for verdict in both.vehicle.parameters.verdicts)
     assert {name: both.fake.values[name][0] for name in wrong} == right
 
@@ -192,6 +192,68 @@ def test_a_lost_heartbeat_is_a_state_and_its_return_begins_anew():
     assert [one for one in both.outgoing if one.name == 'PARAM_REQUEST_READ'], 'asked again'
 
 
+@pytest.mark.parametrize('seconds', [0.2, 1.5])
+def test_an_autopilot_that_restarts_within_the_heartbeat_timeout_gets_everything_again(seconds):
+    both = Together(origin=(47.3977419, 8.5455938, 488.0), set_parameters=True)
+    both.run(8)
+    both.alive = False
+    both.run(seconds)
+    both.fake = FakeAutopilot(
+        FakeConfig(epoch_ns=both.now, boot_ns=0, convergence=50), {'EKF2_HGT_REF': 1})
+    both.alive = True
+    both.run(8)
+    assert both.vehicle.link is Link.ALIVE and both.said('has restarted')
+    assert both.fake.origin == (473977419, 85455938, 488000)
+    assert both.fake.values['EKF2_HGT_REF'][0] == 3
+
+
+def test_what_was_written_or_refused_is_reported_once():
+    both = Together(parameters={'EKF2_HGT_REF': 1}, set_parameters=True)
+    for _ in range(2):
+        both.run(6)
+        both.alive = False
+        both.run(4)
+        both.alive = True
+    assert len(both.said('written')) == 1
+
+
+def test_a_written_parameter_that_needs_a_reboot_is_a_warning_until_the_reboot():
+    both = Together(autopilot='ardupilot', parameters={'VISO_TYPE': 0}, set_parameters=True)
+    both.run(6)
+    assert 'VISO_TYPE' in both.vehicle.parameters.reboot
+    assert both.said('reboot')[0].severity == 'warn'
+    both.alive = False
+    both.run(4)
+    both.alive = True
+    both.run(6)
+    assert not both.vehicle.parameters.reboot
+
+
+def test_a_vehicle_that_is_armed_before_all_is_written_says_so():
+    both = Together(parameters={'EKF2_HGT_REF': 1, 'EKF2_GPS_CTRL': 7}, set_parameters=True)
+    while not both.vehicle.parameters.written:
+        both.run(0.01)
+    both.fake.config = both.fake.config._replace(armed=True)
+    both.vehicle.armed = True
+    both.run(2)
+    assert len(both.vehicle.parameters.written) == 1
+    assert both.said('armed')
+
+
+@pytest.mark.parametrize('signs', [False, True])
+def test_an_autopilot_that_signs_is_reported(signs):
+    dialect = pytest.importorskip('pymavlink.dialects.v20.ardupilotmega')
+    from optitrack_vrpn.autopilot.codec_io import Codec
+    sender = dialect.MAVLink(None, srcSystem=1, srcComponent=1)
+    sender.signing.secret_key, sender.signing.sign_outgoing = b'k' * 32, signs
+    heartbeat, = Codec(1, 197).decode(bytes(
+        dialect.MAVLink_heartbeat_message(2, 12, 0, 0, 3, 3).pack(sender)))
+    both = Together()
+    both.vehicle.receive(heartbeat, START, 10**12)
+    both.run(0.1)
+    assert [event.severity for event in both.said('signs')] == ['warn'] * signs
+
+
 def test_another_firmware_than_the_one_that_is_set_gets_nothing():
     both = Together(FakeConfig('ardupilot', epoch_ns=START))
     both.run(2)
@@ -207,13 +269,22 @@ def test_the_autopilot_of_another_vehicle_is_not_taken_and_is_reported():
     both.take(heartbeat, system=9)
     both.run(0.1)
     assert both.vehicle.system == 1
-    assert both.said('two autopilots')
+    assert both.vehicle.other_vehicles(both.now - START + 10**12) == [9]
+    assert both.said('system id 9')
     named = Together(FakeConfig(system=9, epoch_ns=START), target_system=9)
     named.take(FakeAutopilot(FakeConfig(system=1)).tick(START)[0], system=1)
     assert named.vehicle.system == 0
     named.run(2)
     assert named.vehicle.system == 9
-    assert not named.said('two autopilots')
+    assert named.said('system id 1'), 'heard before the right one'
+
+
+def test_a_wrong_autopilot_does_not_exclude_the_right_one():
+    both = Together()
+    both.take(FakeAutopilot(FakeConfig('ardupilot', system=9)).tick(START)[0], system=9)
+    assert both.vehicle.link is Link.WRONG
+    both.run(2)
+    assert (both.vehicle.link, both.vehicle.system) == (Link.ALIVE, 1)
 
 
 def test_heartbeats_of_gimbals_and_ground_stations_are_no_autopilot():

@@ -18,6 +18,8 @@ from optitrack_vrpn.errors import BackendUnavailableError
 #: ArduPilot's dialect contains all common messages and EKF_STATUS_REPORT.
 _DIALECT = 'pymavlink.dialects.v20.ardupilotmega'
 _TEXTS = ('param_id',)
+#: MAVLINK_IFLAG_SIGNED: the message has a signature, which is not checked.
+_SIGNED = 1
 
 
 def load_dialect() -> Any:
@@ -90,8 +92,9 @@ class Codec:
             if kind == 'BAD_DATA' or kind.startswith('UNKNOWN'):
                 self.bad += kind == 'BAD_DATA'
                 continue
-            found.append(Incoming(kind, message.get_srcSystem(), message.get_srcComponent(),
-                                  message.to_dict()))
+            found.append(Incoming(
+                kind, message.get_srcSystem(), message.get_srcComponent(), message.to_dict(),
+                bool(message.get_header().incompat_flags & _SIGNED)))
         return found
 
     def _parse(self, data: bytes) -> Optional[list[Any]]:

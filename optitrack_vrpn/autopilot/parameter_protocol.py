@@ -13,7 +13,7 @@ import math
 from typing import Optional
 
 from optitrack_vrpn.autopilot.messages import Outgoing
-from optitrack_vrpn.autopilot.parameters_check import check, decode, encode, REAL32, Rule, Verdict
+from optitrack_vrpn.autopilot.parameters_check import check, decode, encode, Rule, Verdict
 
 #: Timeout of an answer (ns), and number of attempts. Chosen: a telemetry radio needs up to 200 ms
 #: for both directions. Halved, slow radios cause repetitions; doubled, a lost answer takes longer.
@@ -31,7 +31,7 @@ class ParameterProtocol:
     :param bytewise: see ``decode``.
     :param write: whether wrong parameters are written.
     :ivar done: whether all have been read, and written if requested.
-    :ivar written: names of the parameters that were written and confirmed.
+    :ivar written: rules of the parameters that were written and confirmed.
     :ivar refused: reason why parameters were not written, or ''.
     """
 
@@ -39,16 +39,16 @@ class ParameterProtocol:
         self._wanted = wanted
         self._bytewise = bytewise
         self._write = write
-        self.refused = ''
-        self.written: list[str] = []
         self.restart()
 
     def restart(self) -> None:
         """Read all parameters again."""
         self._values: dict[str, Optional[float]] = {}
         self._types: dict[str, int] = {}
+        self.refused = ''
+        self.written: list[Rule] = []
         self._to_read = [rule.name for rule in self._wanted]
-        self._to_write: list[tuple[str, float]] = []
+        self._to_write: list[tuple[Rule, float]] = []
         self._attempts = 0
         self._next_ns = 0
         self._compared = False
@@ -58,6 +58,12 @@ class ParameterProtocol:
     def read(self) -> bool:
         """Return whether every parameter has been answered or given up."""
         return not self._to_read
+
+    @property
+    def reboot(self) -> str:
+        """Return what to do after parameters were written that need a reboot; '' if none was."""
+        names = ', '.join(rule.name for rule in self.written if rule.reboot)
+        return names and f'reboot the autopilot: {names} takes effect only then'
 
     @property
     def verdicts(self) -> list[Verdict]:
@@ -76,18 +82,20 @@ class ParameterProtocol:
         if self._attempts >= ATTEMPTS:
             self._give_up()
         if not self._to_read and not self._compared:
-            self._compare(armed)
+            self._compare()
         target = {'target_system': system, 'target_component': AUTOPILOT_COMPONENT}
         if self._to_read:
             self._wait(monotonic_ns)
             return Outgoing('PARAM_REQUEST_READ', {
                 **target, 'param_id': self._to_read[0], 'param_index': -1})
-        if self._to_write and not armed:
+        if self._to_write and armed:
+            self.refused = 'parameters are not written while the vehicle is armed'
+        elif self._to_write:
             self._wait(monotonic_ns)
-            name, value = self._to_write[0]
-            mav_type = self._types.get(name, REAL32)
+            rule, value = self._to_write[0]
+            mav_type = self._types[rule.name]
             return Outgoing('PARAM_SET', {
-                **target, 'param_id': name, 'param_type': mav_type,
+                **target, 'param_id': rule.name, 'param_type': mav_type,
                 'param_value': encode(value, mav_type, self._bytewise)})
         self.done = True
         return None
@@ -104,10 +112,9 @@ class ParameterProtocol:
         if self._to_read and self._to_read[0] == name:
             self._to_read.pop(0)
             self._go_on()
-        elif self._to_write and self._to_write[0][0] == name and (
-                self._values[name] == self._to_write[0][1]):
-            self.written.append(name)
-            self._to_write.pop(0)
+        elif self._to_write and self._to_write[0][0].name == name and (
+                present == self._to_write[0][1]):
+            self.written.append(self._to_write.pop(0)[0])
             self._go_on()
 
     def _go_on(self) -> None:
@@ -123,16 +130,11 @@ class ParameterProtocol:
         if self._to_read:
             self._values[self._to_read.pop(0)] = None
         elif self._to_write:
-            name, _ = self._to_write.pop(0)
-            self.refused = f'the autopilot does not accept {name}'
+            rule, _ = self._to_write.pop(0)
+            self.refused = f'the autopilot does not accept {rule.name}'
 
-    def _compare(self, armed: bool) -> None:
+    def _compare(self) -> None:
         self._compared = True
-        if not self._write:
-            return
-        wrong = [(verdict.rule.name, verdict.right) for verdict in self.verdicts
-                 if not verdict.good and verdict.right is not None]
-        if wrong and armed:
-            self.refused = 'parameters are not written while the vehicle is armed'
-            return
-        self._to_write = wrong
+        if self._write:
+            self._to_write = [(verdict.rule, verdict.right) for verdict in self.verdicts
+                              if not verdict.good and verdict.right is not None]

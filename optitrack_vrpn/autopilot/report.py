@@ -12,7 +12,7 @@ from optitrack_vrpn.autopilot.agreement import judge_attitude, judge_position
 from optitrack_vrpn.autopilot.gate import Gate, Withheld
 from optitrack_vrpn.autopilot.settings import BridgeSettings, Plan
 from optitrack_vrpn.autopilot.timesync import PX4_ANSWERS, PX4_MAX_ROUND_TRIP_NS
-from optitrack_vrpn.autopilot.vehicle import Link, Vehicle
+from optitrack_vrpn.autopilot.vehicle import Link, SIGNS, Vehicle
 from optitrack_vrpn.doctor.result import CheckResult, fail, ok, skip, warn
 from optitrack_vrpn.names import printable
 
@@ -83,7 +83,7 @@ def findings(
         found.append(skip('autopilot', 'transport dds: the autopilot is not queried'))
     else:
         found += [
-            _autopilot(vehicle, monotonic_ns), _timesync(settings, vehicle),
+            _autopilot(settings, vehicle, monotonic_ns), _timesync(settings, vehicle),
             _parameters(settings, vehicle), *_origin(plan, vehicle),
             _senders(vehicle, monotonic_ns), _estimator(vehicle, monotonic_ns),
             _agreement(vehicle)]
@@ -128,24 +128,30 @@ def _link(settings: BridgeSettings, link: LinkReport) -> CheckResult:
     return ok('link', f'{name}: {link.peer}', **values)
 
 
-def _autopilot(vehicle: Vehicle, monotonic_ns: int) -> CheckResult:
+def _autopilot(settings: BridgeSettings, vehicle: Vehicle, monotonic_ns: int) -> CheckResult:
     age_s = vehicle.heartbeat_age_s(monotonic_ns)
+    others = ', '.join(map(str, vehicle.other_vehicles(monotonic_ns)))
+    also = others and f'; the link has an autopilot with the system id {others}'
     values: dict[str, Any] = {
         'system': vehicle.system, 'firmware': vehicle.firmware, 'version': vehicle.version,
         'armed': vehicle.armed,
         'heartbeat_age_s': None if age_s is None else round(age_s, 2)}
     if vehicle.link is Link.WAITING:
-        return fail('autopilot', 'no heartbeat of an autopilot',
+        wanted = settings.target_system and f'system {settings.target_system}'
+        return fail('autopilot', f'no heartbeat of {wanted or "an autopilot"}' + also,
+                    'set target_system' if others else
                     'power it, and check that MAVLink runs on this port', **values)
     if vehicle.link is Link.LOST:
-        return fail('autopilot', f'heartbeat lost {age_s or math.nan:.1f} s ago',
-                    'check the link; poses are still sent', **values)
+        return fail('autopilot', f'heartbeat lost {age_s or math.nan:.1f} s ago' + also,
+                    'check the link; poses are still sent' + (
+                        others and '; configure the bridge again if the vehicle has a new id'),
+                    **values)
     if vehicle.link is Link.WRONG:
         return fail('autopilot', f'the vehicle runs {vehicle.firmware}: nothing is sent',
                     'set the parameter autopilot', **values)
-    if vehicle.second_vehicle:
-        return warn('autopilot', f'two autopilots on the link: {vehicle.system} and '
-                    f'{vehicle.second_vehicle}', 'set target_system', **values)
+    if others and not settings.target_system:
+        return warn('autopilot', f'the poses are for system {vehicle.system}' + also,
+                    'set target_system', **values)
     return ok('autopilot', f'{vehicle.firmware} {vehicle.version}'.rstrip()
               + f', system {vehicle.system}, {"armed" if vehicle.armed else "disarmed"}',
               **values)
@@ -158,7 +164,7 @@ def _timesync(settings: BridgeSettings, vehicle: Vehicle) -> CheckResult:
         'answered': timesync.answered, 'counted': timesync.counted,
         'round_trips': timesync.rounds}
     if best is None or median_ns is None:
-        return warn('timesync', 'no answer to TIMESYNC yet',
+        return warn('timesync', 'no answer to TIMESYNC yet', SIGNS if vehicle.signs else
                     'wait, or check that the link works in both directions', **values)
     values |= {'offset_s': round(best.offset_ns / 1e9, 6),
                'round_trip_ms': round(median_ns / 1e6, 3)}
@@ -183,6 +189,8 @@ def _parameters(settings: BridgeSettings, vehicle: Vehicle) -> CheckResult:
     if not protocol.read:
         return skip('parameters', 'not all read yet')
     bad = [verdict for verdict in verdicts if not verdict.good]
+    if not bad and protocol.reboot:
+        return warn('parameters', f'all {len(verdicts)} are right', protocol.reboot, **values)
     if not bad:
         return ok('parameters', f'all {len(verdicts)} are right', **values)
     found = '; '.join(map(str, bad))

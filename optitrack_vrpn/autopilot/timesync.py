@@ -58,6 +58,7 @@ class Timesync:
     :ivar counted: number of these while the round trip was below PX4's limit.
     :ivar rounds: number of measured round trips.
     :ivar foreign: number of answers to requests of other senders.
+    :ivar reboots: number of times that the autopilot's clock began again.
     """
 
     def __init__(self) -> None:
@@ -65,7 +66,7 @@ class Timesync:
         self._window: deque[RoundTrip] = deque(maxlen=WINDOW)
         self._next_ns = 0
         self._remote_ns = 0
-        self.answered = self.counted = self.rounds = self.foreign = 0
+        self.answered = self.counted = self.rounds = self.foreign = self.reboots = 0
 
     def reset(self) -> None:
         """Restart: the autopilot has rebooted, or this host's clock was set."""
@@ -122,9 +123,10 @@ class Timesync:
             self.reset()
             return None
         best = self.best
-        if tc1 < self._remote_ns - _REBOOT_NS or (best is not None and abs(
-                round_trip.offset_ns - best.offset_ns)
-                > PX4_MAX_DEVIATION_NS + round_trip.round_trip_ns):
+        rebooted = tc1 < self._remote_ns - _REBOOT_NS
+        self.reboots += rebooted
+        if rebooted or (best is not None and abs(round_trip.offset_ns - best.offset_ns)
+                        > PX4_MAX_DEVIATION_NS + round_trip.round_trip_ns):
             self.reset()
         self._remote_ns = tc1
         self.rounds += 1

@@ -44,7 +44,6 @@ _ASK_NS = 250_000_000
 _OTHER_NS = 5_000_000_000
 _VISION = frozenset((
     'ODOMETRY', 'VISION_POSITION_ESTIMATE', 'VISION_SPEED_ESTIMATE', 'ATT_POS_MOCAP'))
-_NAMES = {'px4': 'PX4', 'ardupilot': 'ArduPilot'}
 #: MAV_AUTOPILOT of heartbeats (MAVLink's minimal.xml).
 _FIRMWARES = {3: 'ArduPilot', 12: 'PX4'}
 #: Messages that the diagnostics use, with their ids, by autopilot.
@@ -52,6 +51,8 @@ _WANTED: dict[str, dict[str, int]] = {
     'px4': {'ESTIMATOR_STATUS': 230, 'ATTITUDE': 30, 'LOCAL_POSITION_NED': 32},
     'ardupilot': {'EKF_STATUS_REPORT': 193, 'ATTITUDE': 30, 'LOCAL_POSITION_NED': 32},
 }
+SIGNS = ('the autopilot signs its messages and may drop those of the bridge, which have no '
+         'signature: remove its signing key')
 #: Message id of AUTOPILOT_VERSION (MAVLink's common.xml).
 _VERSION_ID = 148
 
@@ -86,12 +87,13 @@ TRANSITIONS: dict[Link, dict[Happening, Link]] = {
 
 
 class Incoming(NamedTuple):
-    """A decoded message: its name, the ids of its sender, its fields by MAVLink's names."""
+    """A decoded message: name, ids of its sender, fields by MAVLink's names, signed or not."""
 
     name: str
     system: int
     component: int
     fields: Mapping[str, Any]
+    signed: bool = False
 
 
 class Vehicle:
@@ -108,6 +110,7 @@ class Vehicle:
     :ivar agreement: comparison of attitudes and positions.
     :ivar estimator: fields of the last ESTIMATOR_STATUS or EKF_STATUS_REPORT.
     :ivar version: firmware version, as in ``1.15.4``, '' while unknown.
+    :ivar signs: whether it signs its messages; it may then drop those of the bridge.
     """
 
     def __init__(self, settings: BridgeSettings, plan: Plan) -> None:
@@ -119,6 +122,7 @@ class Vehicle:
         self.armed = False
         self.firmware = ''
         self.version = ''
+        self.signs = False
         self.timesync = Timesync()
         wanted = rules(settings.autopilot, plan) if settings.check_parameters else ()
         self.parameters = ParameterProtocol(
@@ -133,8 +137,7 @@ class Vehicle:
         self._next_ask_ns = 0
         self._seen: dict[str, int] = {}
         self._others: dict[tuple[int, int], tuple[str, int]] = {}
-        self._other_vehicles: set[int] = set()
-        self._second_vehicle = 0
+        self._other_vehicles: dict[int, int] = {}
         self._converged = self._reported_parameters = False
 
     # -- queries -----------------------------------------------------------------------------
@@ -164,10 +167,10 @@ class Vehicle:
                 for (system, component), (name, at_ns) in self._others.items()
                 if monotonic_ns - at_ns <= _OTHER_NS]
 
-    @property
-    def second_vehicle(self) -> int:
-        """Return the system id of a second autopilot on the link, 0 if there is none."""
-        return self._second_vehicle
+    def other_vehicles(self, monotonic_ns: int) -> list[int]:
+        """List the system ids of other autopilots on the link."""
+        return [system for system, at_ns in self._other_vehicles.items()
+                if monotonic_ns - at_ns <= self._timeout_ns]
 
     def take_events(self) -> list[Event]:
         """Return the events since the last call."""
@@ -227,8 +230,10 @@ class Vehicle:
                 if not verdict.good:
                     self._event('warn', f'parameter {verdict}', verdict.rule.name)
             if self.parameters.written:
-                self._event('info', f'parameters written: {", ".join(self.parameters.written)}',
-                            'written')
+                names = ', '.join(rule.name for rule in self.parameters.written)
+                self._event('info', f'parameters written: {names}', 'written')
+                if self.parameters.reboot:
+                    self._event('warn', self.parameters.reboot, 'reboot')
             if self.parameters.refused:
                 self._event('warn', self.parameters.refused, 'refused')
 
@@ -250,8 +255,11 @@ class Vehicle:
                 self._other(message, monotonic_ns)
             return []
         if message.name == 'TIMESYNC':
+            reboots = self.timesync.reboots
             answer = self.timesync.receive(
                 message.fields['tc1'], message.fields['ts1'], now_ns)
+            if self.timesync.reboots != reboots:
+                self._begin('has restarted')
             return [] if answer is None else [answer]
         handle = getattr(self, f'_take_{message.name.lower()}', None)
         if handle is not None:
@@ -263,17 +271,17 @@ class Vehicle:
         fields = message.fields
         if message.component != AUTOPILOT_COMPONENT or fields['autopilot'] == _NO_AUTOPILOT:
             return
-        target = self._settings.target_system or self.system
+        target = self._settings.target_system or (self.system if self.may_send else 0)
         if target and message.system != target:
-            self._other_vehicles.add(message.system)
-            if not self._settings.target_system and message.system != self._second_vehicle:
-                self._second_vehicle = message.system
+            known = message.system in self._other_vehicles
+            self._other_vehicles[message.system] = monotonic_ns
+            if not known and not (self._settings.target_system and self.may_send):
                 self._event(
-                    'warn', f'two autopilots on one link, systems {target} and '
-                    f'{message.system}: poses of the body are sent to {target}; select one '
-                    'with target_system', 'second vehicle')
+                    'warn', f'the link has an autopilot with the system id {message.system}; the '
+                    f'poses are for {target}: set target_system, or configure the bridge again '
+                    'if the vehicle has a new id', ('other vehicle', message.system))
             return
-        self.system = message.system
+        self.system, self.signs = message.system, message.signed
         self.armed = bool(fields['base_mode'] & _ARMED)
         self._heartbeat_ns = monotonic_ns
         self.firmware = _FIRMWARES.get(fields['autopilot'], f'autopilot {fields["autopilot"]}')
@@ -285,15 +293,7 @@ class Vehicle:
         if self.link is before:
             return
         if self.link is Link.ALIVE:
-            # It may have been restarted: request everything again.
-            self.timesync.reset()
-            self.parameters.restart()
-            self.origin.restart()
-            self.agreement.clear()
-            self.estimator = None
-            self._seen.clear()
-            self._converged = self._reported_parameters = False
-            self._event('info', f'{self.firmware} is there, system {self.system}', 'link')
+            self._begin('is there')    # it may have been restarted
         elif self.link is Link.LOST:
             self._event(
                 'error', 'the heartbeat of the autopilot is lost: check the link; poses are still '
@@ -302,6 +302,19 @@ class Vehicle:
             self._event(
                 'error', f'the vehicle runs {self.firmware} and autopilot is '
                 f'{self._settings.autopilot}: no pose is sent; set autopilot', 'link')
+
+    def _begin(self, what: str) -> None:
+        """Request everything again: the autopilot is new or has been restarted."""
+        self.timesync.reset()
+        self.parameters.restart()
+        self.origin.restart()
+        self.agreement.clear()
+        self.estimator = None
+        self._seen.clear()
+        self._converged = self._reported_parameters = False
+        self._event('info', f'{self.firmware} {what}, system {self.system}', 'link')
+        if self.signs:
+            self._event('warn', SIGNS, 'signs')
 
     def _other(self, message: Incoming, monotonic_ns: int) -> None:
         sender = (message.system, message.component)
