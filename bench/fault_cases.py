@@ -397,7 +397,7 @@ BODY_FAULTS = (
     ('flipped by 180 degrees for 1 s', 1.0, {'type': 'flip', 'axis': 'y'}),
     ('teleported by 1 m for 1 s', 1.0, {'type': 'teleport', 'offset': [0.0, 1.0, 0.0]}),
     ('a single outlier of 0.5 m', 0.0, {'type': 'outlier', 'offset': [0.0, 0.5, 0.0]}),
-    ('NaN for 0.2 s', 0.2, {'type': 'not_finite', 'field': 'both'}),
+    ('NaN for 0.2 s', 0.2, {'type': 'not_finite'}),
 )
 _BODY_FAULT_S = 12.0
 #: What hits every body or two of them: what, from, to (s), bodies (None: all), in the scenario.

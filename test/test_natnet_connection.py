@@ -2,14 +2,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The client's side of a NatNet conversation, without sockets."""
 
+import collections
+
 from optitrack_vrpn.errors import LocalProtocolError
 from optitrack_vrpn.natnet import codec
-from optitrack_vrpn.natnet.connection import ClientConnection
+from optitrack_vrpn.natnet.connection import bitstream_version, ClientConnection
 from optitrack_vrpn.natnet.constants import (
     CONNECT, FRAME_BITSTREAM_CHANGED, KEEP_ALIVE, REQUEST, REQUEST_MODEL_DEFINITIONS)
+from optitrack_vrpn.natnet.definitions import encode_definitions
 from optitrack_vrpn.natnet.encoding import encode_frame
 from optitrack_vrpn.natnet.messages import (
-    Disconnected, Frame, Response, ServerInfo, Unanswered)
+    Definitions, Disconnected, Frame, Response, ServerInfo, Unanswered)
 import pytest
 
 S = 1_000_000_000
@@ -90,6 +93,56 @@ def test_commands_beyond_the_limit_are_refused():
     with pytest.raises(LocalProtocolError, match='was not sent'):
         for _ in range(1_000):
             connection.request('StartRecording')
+
+
+@pytest.mark.parametrize('keep_alive', [False, True])
+@pytest.mark.parametrize('info', [INFO, INFO._replace(version=(2, 9), frequency=0)])
+def test_something_is_due_at_the_next_deadline_and_not_before(info, keep_alive):
+    connection = connected(info)
+    connection.keep_alive = keep_alive
+    connection.request('FrameRate')    # never answered
+    counts = collections.Counter()
+    for number in range(5_000):
+        now = number * S // 1_000
+        if number > 2_000 and number % 10 == 0:
+            connection.receive(frame(number // 10, info.version), now)
+        deadline = connection.next_due_ns()
+        datagrams = connection.due(now)
+        echo = connection.echo_due(now)
+        if echo:
+            connection.echo_request(now)
+        assert bool(datagrams or connection.unanswered() or echo) == (now >= deadline), number
+        counts.update(codec.decode_message(datagram)[0] for datagram in datagrams)
+        for _ in range(counts[REQUEST_MODEL_DEFINITIONS]):
+            connection.receive(encode_definitions(Definitions(()), info.version), now)
+        if 'Bitstream' in commands(datagrams):
+            connection.receive(codec.encode_response('Bitstream,4.1'), now)
+    # Without frames the client connects again each second.
+    assert counts[CONNECT] == 2 and counts[KEEP_ALIVE] == 5 * keep_alive
+    assert connection.counters.messages == 299 and connection.definitions == Definitions(())
+
+
+def test_round_trips_are_frequent_first_and_unanswered_ones_are_forgotten():
+    connection = connected()
+    sent_ns = []
+    for number in range(2_000):
+        if connection.echo_due(now := number * S // 1_000):
+            sent_ns.append(now)
+            connection.echo_request(now)
+    steps = [after - before for before, after in zip(sent_ns, sent_ns[1:])]
+    assert steps[:15] == [S // 50] * 15 and set(steps[15:]) == {S // 4}
+    found = [bool(connection.receive(codec.encode_echo_response(token, 1), 2 * S))
+             for token in sent_ns]
+    assert found == [False] * (len(sent_ns) - 16) + [True] * 16
+    assert (connection.counters.echoes, connection.counters.unexpected) == (
+        16, len(sent_ns) - 16)
+
+
+@pytest.mark.parametrize('text, version', [
+    ('Bitstream,4.1.0.0', (4, 1)), ('3.0', (3, 0)), ('Bitstream', None), ('4', None),
+    ('4.x', None), ('4.1000', None)])
+def test_the_version_of_the_bitstream_is_read(text, version):
+    assert bitstream_version(text) == version
 
 
 def test_only_unicast_clients_keep_themselves_alive():

@@ -132,7 +132,7 @@ def test_a_flip_is_half_a_turn_about_the_bodys_own_axis(axis):
 
 def test_outliers_are_single_frames_and_teleports_last():
     some_world = world([
-        {'type': 'outlier', 'at': 0.1, 'offset': [0, 0, 2], 'turn_deg': 90, 'every': 0.5},
+        {'type': 'outlier', 'at': 0.1, 'offset': [0, 0, 2], 'every': 0.5},
         {'type': 'teleport', 'start': 0.8, 'offset': [1, 2, 3]}], noise={})
     poses = of_body(stream(some_world, 100))
     state = truth(some_world, poses)
@@ -141,24 +141,13 @@ def test_outliers_are_single_frames_and_teleports_last():
     wanted[[10, 60]] = (0, 0, 2)
     wanted[80:] = (1, 2, 3)
     np.testing.assert_allclose(offset, wanted, atol=1e-12)
-    turn = Rotation.from_quat(state.quat_xyzw).inv() * Rotation.from_quat(
-        [p.quat_xyzw for p in poses.values()])
-    assert set(np.flatnonzero(turn.magnitude() > 0.1)) == {10, 60}
-    assert turn.magnitude()[10] == pytest.approx(np.pi / 2)
+    np.testing.assert_array_equal([p.quat_xyzw for p in poses.values()], state.quat_xyzw)
 
 
-@pytest.mark.parametrize('field', ['position', 'attitude', 'both'])
-@pytest.mark.parametrize('value', ['nan', 'inf'])
-def test_numbers_that_are_none_come_where_asked(field, value):
-    poses = of_body(stream(world([{
-        'type': 'not_finite', 'field': field, 'value': value, 'start': 0.1, 'end': 0.12}]), 20))
-    test = np.isnan if value == 'nan' else np.isposinf
+def test_numbers_that_are_none_come_for_exactly_their_time():
+    poses = of_body(stream(world([{'type': 'not_finite', 'start': 0.1, 'end': 0.12}]), 20))
     for k, pose in poses.items():
-        hit = k in (10, 11)
-        assert test(pose.position).all() == (hit and field != 'attitude')
-        assert test(pose.quat_xyzw).all() == (hit and field != 'position')
-        if not hit:
-            assert np.isfinite(pose.position + pose.quat_xyzw).all()
+        assert (np.isnan if k in (10, 11) else np.isfinite)(pose.position + pose.quat_xyzw).all()
 
 
 # -- faults of frames --------------------------------------------------------------------------
@@ -214,12 +203,12 @@ def test_a_stretch_is_a_run_of_whole_frames(start, length, gap, rate):
 
 def arrivals(network, count=20000, seed=1, step_ns=4_000_000):
     link = Link(network, seed, 1)
-    return [link.datagram(k * step_ns, k * step_ns / 1e9) for k in range(count)]
+    return [link.datagram(k * step_ns) for k in range(count)]
 
 
 @pytest.mark.parametrize('jitter, distribution', [
     ('gamma', stats.gamma(3, scale=0.5 / 3)), ('exponential', stats.expon(scale=0.5)),
-    ('uniform', stats.uniform(0, 1.0)), ('lognormal', stats.lognorm(0.6, scale=0.5))])
+    ('lognormal', stats.lognorm(0.6, scale=0.5))])
 def test_jitter_has_the_distribution_named(jitter, distribution):
     # Frames far apart: no queueing behind one another.
     step_ns = 100_000_000
@@ -242,16 +231,11 @@ def test_datagrams_are_lost_doubled_and_overtaken_as_often_as_asked():
     assert stats.binomtest(overtaken, len(firsts), 0.05 * 0.95).pvalue > 1e-4
 
 
-def test_an_outage_loses_datagrams_and_holds_a_stream_until_it_ends():
-    network = Network(outages=((1.0, 2.0),))
-    found = arrivals(network, 1000)
-    lost = [k for k, a in enumerate(found) if not a]
-    assert lost == [k for k in range(1000) if 1.0 <= k * 0.004 < 2.0]
-    link = Link(network, 1, 1)
-    due = [link.stream(k * 4_000_000, k * 0.004) for k in range(1000)]
+def test_a_stream_is_delayed_in_order_and_loses_nothing():
+    link = Link(Network(delay_ms=1.0, jitter_ms=20.0, loss=0.5, reorder=0.5), 1, 1)
+    due = [link.stream(k * 4_000_000) for k in range(1000)]
     assert due == sorted(due)
-    assert set(due[250:500]) == {2_000_000_000}
-    assert due[500:] == [k * 4_000_000 for k in range(500, 1000)]
+    assert all(at >= k * 4_000_000 + 1_000_000 for k, at in enumerate(due))
 
 
 def test_clients_have_networks_of_their_own_and_seeds_repeat_them():
@@ -259,4 +243,4 @@ def test_clients_have_networks_of_their_own_and_seeds_repeat_them():
     assert arrivals(network, 100) == arrivals(network, 100)
     assert arrivals(network, 100) != arrivals(network, 100, seed=2)
     one, other = Link(network, 1, 1), Link(network, 1, 2)
-    assert [one.datagram(0, 0) for _ in range(9)] != [other.datagram(0, 0) for _ in range(9)]
+    assert [one.datagram(0) for _ in range(9)] != [other.datagram(0) for _ in range(9)]

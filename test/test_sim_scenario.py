@@ -40,20 +40,18 @@ def test_a_file_says_what_python_says(tmp_path):
 bodies:
   - plain
   - name: drone/left
-    motion: {type: circle, radius: 2, clockwise: true}
+    motion: {type: circle, radius: 2}
     faults: [{type: occlusion, mode: frozen, start: 1, end: 2}]
 rate: 100
 faults: [{type: swap_labels, bodies: [plain, drone/left], start: 3, end: 4}]
 clock: {start: 5, skew_ppm: -3.5}
-network: {outages: [[1, 2.5]]}
 """) == s.Scenario(
         bodies=(s.Body(name='plain'), s.Body(
-            name='drone/left', motion=motion.Circle(radius=2.0, clockwise=True),
+            name='drone/left', motion=motion.Circle(radius=2.0),
             faults=(faults.Occlusion(mode='frozen', start=1.0, end=2.0),))),
         rate=100.0,
         faults=(faults.SwapLabels(bodies=('plain', 'drone/left'), start=3.0, end=4.0),),
-        clock=s.Clock(start=5.0, skew_ppm=-3.5),
-        network=s.Network(outages=((1.0, 2.5),)))
+        clock=s.Clock(start=5.0, skew_ppm=-3.5))
 
 
 @pytest.mark.parametrize('text, wanted', [
@@ -86,7 +84,6 @@ network: {outages: [[1, 2.5]]}
     ('clock: {base: gps}', ["clock.base is 'gps'; allowed: motive, epoch"]),
     ('clock: 3', ['clock is 3; it must be a mapping of settings; allowed keys: base']),
     ('network: {loss: 2}', ['network.loss is 2.0; allowed: 0 to 1']),
-    ('network: {outages: [[2, 1]]}', ['network.outages is [2, 1]; allowed: ']),
     ('server: {port: 70000}', ['server.port is 70000; allowed: 0 to 65535']),
     ('- 1', ['some.yaml: a scenario is a mapping']),
     ('{{', ['some.yaml: is not YAML']),
@@ -132,15 +129,14 @@ stamp_in_pose: true
 noise: {position_mm: 0.1, attitude_deg: 0.02}
 clock: {base: epoch, skew_ppm: 30, start: 3}
 network: {delay_ms: 1, jitter_ms: 2, loss: 0.25}
-server: {host: 0.0.0.0, port: 0, connect_back_anywhere: true}
+server: {host: 0.0.0.0, port: 0}
 """)
     assert wanted == from_flags(
         '--names', 'a b', 'c:d', '--rate', '240', '--motion', 'hover', '--seed', '7',
         '--duration', '12.5', '--velocities', '--stamp-in-pose', '--noise-mm', '0.1',
         '--noise-deg', '0.02', '--stamps', 'epoch', '--skew-ppm', '30', '--stamp-start', '3',
         '--delay-ms', '1', '--jitter-ms', '2', '--loss', '0.25', '--host', '0.0.0.0',
-        '--port', '0', '--connect-back-anywhere',
-        '--occlude', 'c:d:zeroed:1.5-2/10', 'c:d:silent:20-')
+        '--port', '0', '--occlude', 'c:d:zeroed:1.5-2/10', 'c:d:silent:20-')
 
 
 def test_flags_go_before_the_file(tmp_path):

@@ -10,7 +10,6 @@ only to the address that a request came from, to few addresses at a time, and on
 from collections.abc import Callable
 import ipaddress
 import logging
-import select
 import selectors
 import socket
 import time
@@ -31,9 +30,6 @@ _DATAGRAMS_AT_ONCE = 32
 #: Chosen: attempts to find a port that is free for TCP and UDP; one nearly always suffices.
 #: Halved, the start fails earlier where few ports are free; doubled, later.
 _PORT_ATTEMPTS = 20
-#: Chosen: period at which a blocked server checks whether it must stop (ms). Halved or doubled, it
-#: stops by so much earlier or later.
-_BLOCK_STEP_MS = 50
 
 Address = tuple[str, int]
 
@@ -62,13 +58,12 @@ class Acceptor:
     :param add_client: called with each new connection and whether it was connected back.
     :param clients: returns the number of clients.
     :param connected: returns whether a client with this address was connected back to recently.
-    :param stopping: returns whether a blocking connect-back must end.
     """
 
     def __init__(
         self, limits: Server, selector: selectors.BaseSelector, counters: Counters,
         add_client: Callable[[socket.socket, bool], None], clients: Callable[[], int],
-        connected: Callable[[Address, int], bool], stopping: Callable[[], bool] = lambda: False,
+        connected: Callable[[Address, int], bool],
     ) -> None:
         self._limits = limits
         self._selector = selector
@@ -76,7 +71,6 @@ class Acceptor:
         self._add_client = add_client
         self._clients = clients
         self._is_connected = connected
-        self._stopping = stopping
         self._sockets: list[socket.socket] = []
         self._connecting: dict[socket.socket, tuple[Address, int]] = {}
         self._refusals = Throttle(_LOG)
@@ -184,8 +178,8 @@ class Acceptor:
         reason = ''
         if not _is_address(host):
             reason = 'names are not resolved'
-        elif host != source and not limits.connect_back_anywhere:
-            reason = 'the request came from another address (--connect-back-anywhere allows it)'
+        elif host != source:
+            reason = 'the request came from another address'
         elif len(self._connecting) >= _MAX_CONNECTING:
             reason = 'too many requests at a time'
         elif self._clients() + len(self._connecting) >= limits.max_clients:
@@ -216,42 +210,9 @@ class Acceptor:
             sock.close()
             self._log_failure(address, error.strerror, now_ns)
             return
-        if self._limits.connect_block:
-            self._block(sock, address)
-            return
         self._connecting[sock] = address, now_ns
         self._selector.register(
             sock, selectors.EVENT_WRITE, lambda mask: self._connected(sock))
-
-    def _block(self, sock: socket.socket, address: Address) -> None:
-        """
-        Wait for a connect-back in the thread that serves all clients, as the VRPN library does.
-
-        Like the library, this server then discards the requests that arrived in the meantime.
-        """
-        began_ns = raw_clock_ns()
-        deadline_ns = began_ns + round(self._limits.connect_block * NS_PER_S)
-        poll = select.poll()
-        poll.register(sock, select.POLLOUT)
-        answered = False
-        while not answered and not self._stopping() and raw_clock_ns() < deadline_ns:
-            answered = bool(poll.poll(_BLOCK_STEP_MS))
-        code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        if answered and not code:
-            self._add_client(sock, True)
-        else:
-            sock.close()
-            self._counters.blocked_connects += not answered
-            self._log_failure(
-                address, f'error {code}' if answered else 'no answer', raw_clock_ns())
-        self._drain_requests()
-
-    def _drain_requests(self) -> None:
-        for _ in range(_DATAGRAMS_AT_ONCE):
-            try:
-                self._sockets[1].recv(2048)
-            except OSError:
-                return
 
     def _connected(self, sock: socket.socket) -> None:
         code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)

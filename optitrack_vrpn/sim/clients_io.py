@@ -208,12 +208,11 @@ class Clients:
 
     # -- sending -------------------------------------------------------------------------------
 
-    def deliver(self, reports: list[Report], now_ns: int, scenario_time: float) -> None:
+    def deliver(self, reports: list[Report], now_ns: int) -> None:
         """Send the reports of one frame to all."""
         time_ns = time.time_ns()
         for peer in list(self._peers):
-            datagrams = self._guard(
-                peer, peer.deliver, reports, now_ns, scenario_time, time_ns)
+            datagrams = self._guard(peer, peer.deliver, reports, now_ns, time_ns)
             self._counters.datagrams += datagrams or 0
 
     def send_message(self, sender: str, type_name: str, payload: bytes, time_ns: int) -> None:

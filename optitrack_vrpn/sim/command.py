@@ -66,7 +66,6 @@ _SETTINGS = {
     '--jitter-ms': 'network.jitter_ms', '--loss': 'network.loss', '--skew-ppm': 'clock.skew_ppm',
     '--stamps': 'clock.base', '--stamp-start': 'clock.start', '--velocities': 'velocities',
     '--stamp-in-pose': 'stamp_in_pose', '--seed': 'seed', '--duration': 'duration',
-    '--connect-back-anywhere': 'server.connect_back_anywhere',
 }
 
 

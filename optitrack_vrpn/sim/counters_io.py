@@ -19,7 +19,6 @@ class Counters:
     :ivar datagrams: datagrams of poses created.
     :ivar accepted: clients whose cookie was accepted.
     :ivar requests: valid requests to connect back.
-    :ivar blocked_connects: connect-backs that blocked the server up to its timeout.
     :ivar malformed_requests: datagrams on the request port that are not requests.
     :ivar refused_requests: requests for another address, and requests beyond the limit.
     :ivar refused_clients: connections beyond the number allowed.
@@ -34,7 +33,6 @@ class Counters:
     datagrams: int = 0
     accepted: int = 0
     requests: int = 0
-    blocked_connects: int = 0
     malformed_requests: int = 0
     refused_requests: int = 0
     refused_clients: int = 0

@@ -153,18 +153,11 @@ class Teleport(Interval):
 @checked
 @dataclass(frozen=True)
 class NotFinite(Interval):
-    """Reports contain NaN or infinity."""
-
-    field: str = setting(
-        'position', choices=('position', 'attitude', 'both'), doc='the affected numbers')
-    value: str = setting('nan', choices=('nan', 'inf'), doc='the value that is sent')
+    """Reports contain NaN only."""
 
     def apply(self, position: Array, quat_xyzw: Array, active: Mask) -> None:
         """Modify the affected poses in place."""
-        if self.field != 'attitude':
-            position[active] = float(self.value)
-        if self.field != 'position':
-            quat_xyzw[active] = float(self.value)
+        position[active] = quat_xyzw[active] = math.nan
 
 
 @checked
@@ -174,8 +167,6 @@ class Outlier(_Repeated):
 
     at: float = _time('time of the frame', MISSING)
     offset: tuple[float, float, float] = _offset(0.5)
-    turn_deg: float = setting(0.0, unit='deg', low=-180.0, high=180.0,
-                              doc='added to the attitude, about the body axis y')
 
     def hits(self, frames: Frames, rate: float) -> Activity:
         """Find the affected frames: one, or one per period."""
@@ -185,9 +176,6 @@ class Outlier(_Repeated):
     def apply(self, position: Array, quat_xyzw: Array, active: Mask) -> None:
         """Modify the affected poses in place."""
         position[active] += self.offset
-        half = math.radians(self.turn_deg) / 2
-        quat_xyzw[active] = quat_multiply(
-            quat_xyzw[active], np.array((0.0, math.sin(half), 0.0, math.cos(half))))
 
 
 @dataclass(frozen=True, kw_only=True)

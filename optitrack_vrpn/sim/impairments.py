@@ -4,14 +4,13 @@
 
 import math
 import random
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 import numpy as np
 
 from optitrack_vrpn.sim.faults import BodyFault, Frames, Mask, Occlusion
 from optitrack_vrpn.sim.motion import Array, quat_from_rotation_vector, quat_multiply
 from optitrack_vrpn.sim.scenario_io import Network, Noise
-from optitrack_vrpn.units import NS_PER_S
 
 #: Chosen: frames per block of random numbers. Halved or doubled, the same seed gives other poses.
 _BLOCK = 256
@@ -155,18 +154,17 @@ class Link:
         self._network = network
         self.ideal = network == Network()
 
-    def datagram(self, now_ns: int, time: float) -> list[int]:
+    def datagram(self, now_ns: int) -> list[int]:
         """
         Send one datagram.
 
         Jitter keeps the order, as in one queue; only ``reorder`` changes the order.
 
         :param now_ns: time of transmission (ns), on any clock.
-        :param time: the same in seconds of the scenario, for the outages.
         :returns: arrival times on the clock of ``now_ns``: none, one or two.
         """
         network, draw = self._network, self._random.random
-        if self._outage_end(time) is not None or (network.loss and draw() < network.loss):
+        if network.loss and draw() < network.loss:
             return []
         due = self._last = max(self._last, now_ns + self._delay())
         if network.reorder and draw() < network.reorder:
@@ -175,19 +173,14 @@ class Link:
             return [due, due]
         return [due]
 
-    def stream(self, now_ns: int, time: float) -> int:
+    def stream(self, now_ns: int) -> int:
         """
         Send a piece of a TCP stream, without loss and reordering.
 
-        :returns: its arrival time; arguments as in ``datagram``.
+        :returns: its arrival time on the clock of ``now_ns``.
         """
-        end = self._outage_end(time)
-        held = 0 if end is None else round((end - time) * NS_PER_S)
-        self._last = max(self._last, now_ns + held + self._delay())
+        self._last = max(self._last, now_ns + self._delay())
         return self._last
-
-    def _outage_end(self, time: float) -> Optional[float]:
-        return next((end for start, end in self._network.outages if start <= time < end), None)
 
     def _delay(self) -> int:
         """Draw a delay in nanoseconds."""
@@ -199,8 +192,6 @@ class Link:
             extra = self._random.gammavariate(_GAMMA_SHAPE, mean / _GAMMA_SHAPE)
         elif network.jitter == 'exponential':
             extra = self._random.expovariate(1 / mean)
-        elif network.jitter == 'uniform':
-            extra = self._random.uniform(0.0, 2 * mean)
         else:
             extra = self._random.lognormvariate(math.log(mean), _LOGNORMAL_SIGMA)
         return round((network.delay_ms + extra) * 1e6)

@@ -28,6 +28,10 @@ Array = NDArray[np.float64]
 #: Standard acceleration of gravity (m/s2; 3rd CGPM, 1901).
 GRAVITY = 9.80665
 _TURN = 2 * np.pi
+#: Chosen: amplitudes (rad) of the tilt of a hovering body, 1.5 degrees, and of the roll on a
+#: figure eight, 10 degrees, both as of a small drone. Halved or doubled, so are these angles.
+_HOVER_TILT = np.radians(1.5)
+_EIGHT_ROLL = np.radians(10.0)
 
 
 class MotionState(NamedTuple):
@@ -163,42 +167,38 @@ class Hover(_Phased):
     """Move slightly around one place, like a drone that holds its position."""
 
     amplitude: float = setting(0.03, unit='m', low=0.0, high=10.0, doc='amplitude of the motion')
-    tilt_deg: float = setting(1.5, unit='deg', low=0.0, high=45.0, doc='amplitude of the tilt')
     period: float = _period(5.0)
-    yaw_deg: float = _yaw()
 
     def _around(self, time: Array) -> MotionState:
         # Chosen: frequencies without a common multiple, so that the motion does not repeat.
         rate = _TURN / self.period * np.array((1.0, 0.7236, 1.3819))
         angle = self._angle(rate, time[:, None]) + np.array((0.0, 1.1, 2.3))
         sine, cosine = np.sin(angle), np.cos(angle)
-        size, tilt = self.amplitude, np.radians(self.tilt_deg)
+        size = self.amplitude
         return _oriented(
             size * sine, size * rate * cosine, -size * rate**2 * sine,
-            np.radians(self.yaw_deg) + tilt * cosine[:, 1], tilt * cosine[:, 0],
-            tilt * cosine[:, 2], -tilt * rate[1] * sine[:, 1], -tilt * rate[0] * sine[:, 0],
-            -tilt * rate[2] * sine[:, 2])
+            *(_HOVER_TILT * cosine[:, i] for i in (1, 0, 2)),
+            *(-_HOVER_TILT * rate[i] * sine[:, i] for i in (1, 0, 2)))
 
 
 @checked
 @dataclass(frozen=True)
 class Circle(_Phased):
-    """Fly a level circle, nose ahead, with the bank angle of a coordinated turn."""
+    """Fly a level circle to the left, nose ahead, with the bank angle of a coordinated turn."""
 
     radius: float = setting(1.0, unit='m', low=0.0, high=1000.0, doc='radius')
     period: float = _period(8.0)
-    clockwise: bool = setting(False, doc='turn right, seen from above')
 
     def _around(self, time: Array) -> MotionState:
-        rate = _TURN / self.period * (-1 if self.clockwise else 1)
+        rate = _TURN / self.period
         angle = self._angle(rate, time)
         # z points right, so that a left turn moves towards negative z.
         outward = np.stack((np.cos(angle), np.zeros_like(angle), -np.sin(angle)), axis=-1)
         ahead = np.stack((-np.sin(angle), np.zeros_like(angle), -np.cos(angle)), axis=-1)
-        bank = -np.arctan(self.radius * rate * abs(rate) / GRAVITY)
+        bank = -np.arctan(self.radius * rate**2 / GRAVITY)
         return _oriented(
             self.radius * outward, self.radius * rate * ahead, -self.radius * rate**2 * outward,
-            angle + np.copysign(np.pi / 2, rate), 0, bank, rate, 0, 0)
+            angle + np.pi / 2, 0, bank, rate, 0, 0)
 
 
 @checked
@@ -209,8 +209,6 @@ class FigureEight(_Phased):
     length: float = setting(1.5, unit='m', low=0.01, high=1000.0, doc='half length along x')
     width: float = setting(0.75, unit='m', low=0.01, high=1000.0, doc='half width along z')
     climb: float = setting(0.2, unit='m', low=0.0, high=1000.0, doc='half height along y')
-    roll_deg: float = setting(
-        10.0, unit='deg', low=0.0, high=89.0, doc='amplitude of the roll angle')
     period: float = _period(10.0)
 
     def _around(self, time: Array) -> MotionState:
@@ -229,13 +227,12 @@ class FigureEight(_Phased):
         level_squared = vx**2 + vz**2
         level = np.sqrt(level_squared)
         level_rate = (vx * ax + vz * az) / level
-        roll = np.radians(self.roll_deg)
         return _oriented(
             size * sine, velocity, acceleration,
-            np.arctan2(-vz, vx), np.arctan2(vy, level), roll * np.sin(angle),
+            np.arctan2(-vz, vx), np.arctan2(vy, level), _EIGHT_ROLL * np.sin(angle),
             (vz * ax - vx * az) / level_squared,
             (level * ay - vy * level_rate) / (level_squared + vy**2),
-            roll * rate * np.cos(angle))
+            _EIGHT_ROLL * rate * np.cos(angle))
 
 
 @checked

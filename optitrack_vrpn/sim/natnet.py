@@ -29,6 +29,18 @@ _MARKER_RADIUS_M = 0.05
 #: Time from exposure to the arrival of the cameras' data, as a fraction of the time to
 #: transmission (captured: 4.6 of 5.4 ms). Only ``received`` in the frames depends on it.
 _RECEIVED_SHARE = 4.6 / 5.4
+#: Captured: time (ns) from exposure to transmission with its standard deviation, and standard
+#: deviation of the intervals between exposures. Halved or doubled, stamps that do not refer to the
+#: exposure are off by as much, and the others scatter by as much.
+_PROCESSING_NS = 5.4e6
+_PROCESSING_DEVIATION_NS = 200e3
+_EXPOSURE_DEVIATION_NS = 9e3
+#: Frequency (Hz) of the counter, as usual on Windows 10 and 11. Halved or doubled, so are the
+#: ticks; stamps do not depend on it.
+FREQUENCY = 10_000_000
+#: Chosen: mean marker error (m) of tracked bodies; usual ones are below 1 mm. Halved or doubled,
+#: so is the figure that clients get.
+_MEAN_ERROR_M = 0.3e-3
 
 
 class NatNetWorld:
@@ -68,18 +80,15 @@ class NatNetWorld:
     def exposure_jitter_ns(self) -> int:
         """Draw the deviation (ns) of an exposure from its place in an even sequence."""
         # The difference of two independent draws has the measured deviation.
-        return round(self._random.gauss(0.0, self.settings.exposure_jitter_us * 1e3)
-                     / math.sqrt(2.0))
+        return round(self._random.gauss(0.0, _EXPOSURE_DEVIATION_NS) / math.sqrt(2.0))
 
     def processing_ns(self) -> int:
         """Draw the time from exposure to transmission."""
-        settings = self.settings
-        return max(0, round(self._random.gauss(
-            settings.processing_ms * 1e6, settings.processing_jitter_us * 1e3)))
+        return max(0, round(self._random.gauss(_PROCESSING_NS, _PROCESSING_DEVIATION_NS)))
 
     def ticks(self, server_ns: int) -> int:
         """Convert the server's time (ns since its boot) to ticks."""
-        return server_ns * self.settings.frequency // NS_PER_S
+        return server_ns * FREQUENCY // NS_PER_S
 
     def frame(
         self, frame: WorldFrame, exposure_ns: int, transmit_ns: int,
@@ -100,20 +109,19 @@ class NatNetWorld:
                 self._last[name] = pose
             # A body out of view stays in the list with its last pose.
             position, quat = pose or self._last.get(name, ((0.0,) * 3, (0.0, 0.0, 0.0, 1.0)))
-            error = self.settings.mean_error_mm * 1e-3 if tracked else 0.0
+            error = _MEAN_ERROR_M if tracked else 0.0
             bodies.append(Body(streaming_id, *position, *quat, error,
                                BODY_TRACKING_VALID if tracked else 0))
             markers += self._markers(streaming_id, position, tracked)
-        settings = self.settings
         params = (FRAME_RECORDING * self.recording | FRAME_MODELS_CHANGED * self._changed
-                  | FRAME_EDIT_MODE * settings.edit_mode)
+                  | FRAME_EDIT_MODE * self.settings.edit_mode)
         self._changed = False
         received_ns = exposure_ns + round((transmit_ns - exposure_ns) * _RECEIVED_SHARE)
         return Frame(
-            frame.number, bodies, markers, settings.processing_ms * 1e-3, 0, 0,
+            frame.number, bodies, markers, _PROCESSING_NS * 1e-9, 0, 0,
             frame.number / self._rate,
-            self.ticks(exposure_ns) if settings.exposure_times else 0,
-            self.ticks(received_ns), self.ticks(transmit_ns), 0, 0, params)
+            self.ticks(exposure_ns), self.ticks(received_ns), self.ticks(transmit_ns), 0, 0,
+            params)
 
     def _markers(self, streaming_id: int, position: Vector, tracked: bool) -> list[Marker]:
         x, y, z = position

@@ -29,7 +29,7 @@ from optitrack_vrpn.natnet.messages import ServerInfo, Version
 from optitrack_vrpn.sim.acceptor_io import forget, raw_clock_ns
 from optitrack_vrpn.sim.counters_io import Counters, Throttle
 from optitrack_vrpn.sim.impairments import Link
-from optitrack_vrpn.sim.natnet import NatNetWorld
+from optitrack_vrpn.sim.natnet import FREQUENCY, NatNetWorld
 from optitrack_vrpn.sim.scenario_io import NATNET_VERSIONS, Scenario
 from optitrack_vrpn.sim.stream import Stream
 from optitrack_vrpn.sim.world import Frame as WorldFrame, World
@@ -258,7 +258,7 @@ class NatNetServer:
             self._send(datagram, address)
             return
         now_ns = raw_clock_ns()
-        for due_ns in link.datagram(now_ns, self._stream.time(now_ns)):
+        for due_ns in link.datagram(now_ns):
             self._later(due_ns, lambda: self._send(datagram, address))
 
     def _send(self, datagram: bytes, address: Address) -> None:
@@ -286,7 +286,7 @@ class NatNetServer:
             if link.ideal:
                 self._process(datagram, address)
                 continue
-            for due_ns in link.datagram(now_ns, self._stream.time(now_ns)):
+            for due_ns in link.datagram(now_ns):
                 self._later(due_ns, lambda data=datagram, where=address: (  # type: ignore[misc]
                     self._process(data, where)))
 
@@ -338,7 +338,7 @@ class NatNetServer:
     def _info(self) -> ServerInfo:
         settings = self._settings
         return ServerInfo(
-            'Motive', (3, 1, 0, 0), self.world.version, settings.frequency, settings.data_port,
+            'Motive', (3, 1, 0, 0), self.world.version, FREQUENCY, settings.data_port,
             settings.multicast, settings.group)
 
     def _bitstream(self, address: Address) -> Version:

@@ -147,12 +147,11 @@ class Peer:
             self._udp.close()
         self._udp = udp
 
-    def deliver(self, reports: list[Report], now_ns: int, time: float, time_ns: int) -> int:
+    def deliver(self, reports: list[Report], now_ns: int, time_ns: int) -> int:
         """
         Send the reports of a frame, by UDP if the client receives it, else by TCP.
 
         :param now_ns: the server's clock.
-        :param time: seconds of the scenario.
         :param time_ns: stamp of the descriptions of new names.
         :returns: number of datagrams; 0 by TCP.
         :raises PeerGone: if too much waits for the client already.
@@ -163,7 +162,7 @@ class Peer:
             if self.link.ideal:
                 self._send_stream(reports, now_ns)
             else:
-                self._delay(self.link.stream(now_ns, time), list(reports))
+                self._delay(self.link.stream(now_ns), list(reports))
             return 0
         self.connection.describe(time_ns)
         self.flush(now_ns)
@@ -173,7 +172,7 @@ class Peer:
             if self.link.ideal:
                 self._send_datagram(datagram)
             else:
-                for due_ns in self.link.datagram(now_ns, time):
+                for due_ns in self.link.datagram(now_ns):
                     self._delay(due_ns, datagram)
         return datagrams
 

@@ -94,28 +94,14 @@ class Network:
         0.0, unit='ms', low=0.0, high=10000.0, doc='constant delay of every frame')
     jitter_ms: float = setting(0.0, unit='ms', low=0.0, high=10000.0,
                                doc='mean of the additional random delay; median for lognormal')
-    jitter: str = setting('gamma', choices=('gamma', 'exponential', 'uniform', 'lognormal'),
-                          doc='its distribution: wired, loaded, polled, wireless')
+    jitter: str = setting('gamma', choices=('gamma', 'exponential', 'lognormal'),
+                          doc='its distribution: wired, loaded, wireless')
     loss: float = setting(0.0, low=0.0, high=1.0, doc='probability of the loss of a datagram')
     duplicate: float = setting(0.0, low=0.0, high=1.0, doc='probability of its duplication')
     reorder: float = setting(
         0.0, low=0.0, high=1.0, doc='probability that it is delayed past later datagrams')
     reorder_ms: float = setting(10.0, unit='ms', low=0.0, high=10000.0,
                                 doc='delay of a reordered datagram')
-    outages: tuple[tuple[float, float], ...] = setting(
-        (), unit='s', doc='intervals [start, end] of an interrupted network: datagrams are lost, '
-        'TCP data arrives in one burst afterwards')
-
-    def check(self) -> None:
-        """
-        Check the outages.
-
-        :raises ConfigurationError: if one ends before it begins.
-        """
-        for start, end in self.outages:
-            if not 0 <= start < end:
-                raise ConfigurationError(
-                    f'outages is [{start:g}, {end:g}]; allowed: 0 <= start < end')
 
 
 @checked
@@ -130,15 +116,6 @@ class Server:
                                  doc='queue of a client (bytes); a client with more is dropped')
     client_timeout: float = setting(5.0, unit='s', low=0.1, high=3600.0,
                                     doc='timeout of a handshake, and of a silent reader')
-    connect_back_anywhere: bool = setting(
-        False, doc='connect to the address in a request even if it came from another one '
-        '(unsafe)')
-    connect_block: float = setting(
-        0.0, unit='s', low=0.0, high=3600.0, doc='longest time for which an unanswered '
-        'connect-back blocks the server for all clients, as in the VRPN library: 127 on Linux, 21 '
-        'on Windows; 0: not at all')
-    catch_up: bool = setting(
-        False, doc='after a suspension send all frames that were due, with their own times')
 
 
 @checked
@@ -154,19 +131,7 @@ class NatNet:
     multicast: bool = setting(False, doc='send frames to the group, not to each client')
     group: str = setting(MULTICAST_GROUP, doc='multicast address')
     data_port: int = setting(DATA_PORT, low=1, high=65535, doc='port of multicast data')
-    frequency: int = setting(10_000_000, unit='Hz', low=1000, high=10**10,
-                             doc="frequency of the Motive PC's counter")
-    processing_ms: float = setting(5.4, unit='ms', low=0.0, high=1000.0,
-                                   doc='time from exposure to transmission (captured: 5.4)')
-    processing_jitter_us: float = setting(
-        200.0, unit='us', low=0.0, high=1e6, doc='its standard deviation (captured: 201)')
-    exposure_jitter_us: float = setting(
-        9.0, unit='us', low=0.0, high=1e6,
-        doc='standard deviation of the intervals between exposures (captured: 9)')
-    exposure_times: bool = setting(True, doc='send exposure times; some cameras have none')
     markers: int = setting(4, low=0, high=20, doc='labelled markers of each body')
-    mean_error_mm: float = setting(0.3, unit='mm', low=0.0, high=1000.0,
-                                   doc='mean marker error of tracked bodies')
     edit_mode: bool = setting(False, doc='play a take instead of live poses')
     client_timeout: float = setting(5.0, unit='s', low=0.2, high=3600.0,
                                     doc='silence after which a unicast client is removed')

@@ -156,7 +156,7 @@ class MotiveSimServer:
         self._clients = Clients(self.scenario, self._selector, self.counters, self._changed)
         self._acceptor = Acceptor(
             self.scenario.server, self._selector, self.counters, self._add_client,
-            lambda: len(self._clients), self._clients.is_connected, lambda: not self._running)
+            lambda: len(self._clients), self._clients.is_connected)
         self._back_at_ns = None
         try:
             if self.scenario.protocol != 'vrpn':
@@ -221,7 +221,7 @@ class MotiveSimServer:
         def act() -> None:
             for report in reports:
                 self._clients.register(report.sender)
-            self._deliver(reports, self.stream.time(raw_clock_ns()))
+            self._deliver(reports)
         self.call(act)
 
     def send_poses(self, poses: list[PoseReport]) -> None:
@@ -250,10 +250,6 @@ class MotiveSimServer:
     def resume(self) -> None:
         """Send frames again after ``pause``."""
         self._paused = False
-
-    def drop_clients(self) -> None:
-        """Close every connection; clients may connect again."""
-        self.call(lambda: self._clients.drop_all('on request'))
 
     def restart(self, downtime: float = 0.0) -> None:
         """
@@ -376,8 +372,6 @@ class MotiveSimServer:
     def _send_due_frames(self) -> None:
         while self._streaming and self.stream.due_ns <= raw_clock_ns():
             self._send_next_frame()
-            if self.scenario.server.catch_up:
-                break    # one per iteration, as in the main loop of the VRPN library
         if self.stream.over and not self.finished.is_set():
             self.finished.set()
 
@@ -397,19 +391,19 @@ class MotiveSimServer:
         frame = self.world.frame(number, stream.base_ns)
         self.counters.frames += 1
         for _ in range(frame.copies):
-            self._deliver(frame.reports, stream.time_ns(number) / NS_PER_S)
+            self._deliver(frame.reports)
             if natnet is not None:
                 natnet.deliver(frame, stream.exposure_ns(number) if self._paced else None)
         return frame
 
-    def _deliver(self, reports: list[Report], scenario_time: float) -> None:
+    def _deliver(self, reports: list[Report]) -> None:
         if self.scenario.stamp_in_pose:
             now = time.monotonic_ns()
             place = float(now // NS_PER_S), float(now % NS_PER_S)
             reports = [
                 report._replace(position=(*place, report.position[2]))
                 if isinstance(report, PoseReport) else report for report in reports]
-        self._clients.deliver(reports, raw_clock_ns(), scenario_time)
+        self._clients.deliver(reports, raw_clock_ns())
 
     # -- opening, closing, restarting ----------------------------------------------------------
 

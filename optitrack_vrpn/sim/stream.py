@@ -27,7 +27,6 @@ class Stream:
     def __init__(self, scenario: Scenario) -> None:
         self._rate = scenario.rate
         self._clock = scenario.clock
-        self._catches_up = scenario.server.catch_up
         self._speed = 1 + scenario.clock.skew_ppm * 1e-6
         self._restarts = [fault for fault in scenario.faults if isinstance(fault, Restart)]
         self._end: Optional[int] = None
@@ -77,13 +76,13 @@ class Stream:
 
     def take(self, now_ns: int) -> tuple[int, int]:
         """
-        Advance to the next frame, or after a suspension to the present one without ``catch_up``.
+        Advance to the next frame, or after a suspension to the present one.
 
         :returns: its number, and the number of frames skipped before it.
         """
         missed = 0
         late_ns = now_ns - self.due_ns
-        if late_ns > _MAX_LATE_NS and not self._catches_up:
+        if late_ns > _MAX_LATE_NS:
             missed = int(late_ns * self._speed * self._rate / NS_PER_S)
         number = self.number + missed
         self.number = number + 1
