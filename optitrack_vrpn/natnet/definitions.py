@@ -3,9 +3,10 @@
 """
 Decode and encode MODELDEF: names of rigid bodies and marker sets.
 
-From NatNet 4.1 on each description states its size, by which all other types are skipped. Before
-that, a description of an unknown type makes the list unreadable. Two layouts exist for the bones
-of skeletons of 3.0 and 3.1: the decoder uses the one that accounts for every byte.
+From NatNet 4.1 on each description states its size: the name and the id are read, the rest and
+other types are skipped. Before that, a description of an unknown type makes the list unreadable.
+Two layouts exist for the bones of skeletons of 3.0 and 3.1: the decoder uses the one that accounts
+for every byte.
 """
 
 import struct
@@ -37,13 +38,18 @@ class _List:
     def read(self, reader: Reader) -> None:
         for _ in range(reader.count(4)):
             kind = reader.i32()
-            block = reader.block() if self.version >= V4_1 else reader
-            if kind == MARKER_SET:
-                self.marker_sets.append(block.text())
-                _skip_texts(block)
+            if self.version >= V4_1:
+                block = reader.block()
+                if kind == MARKER_SET:
+                    self.marker_sets.append(block.text())
+                elif kind == RIGID_BODY:
+                    self.bodies.append(BodyDefinition(block.text(), block.i32()))
+            elif kind == MARKER_SET:
+                self.marker_sets.append(reader.text())
+                _skip_texts(reader)
             elif kind == RIGID_BODY:
-                self.bodies.append(self.body(block, self.version >= V3_0))
-            elif self.version < V4_1:
+                self.bodies.append(self.body(reader, self.version >= V3_0))
+            else:
                 self.skip(kind, reader)
         if reader.left:
             raise RemoteProtocolError(f'{reader.left} bytes follow the last description')
@@ -51,8 +57,6 @@ class _List:
     def body(self, reader: Reader, markers: bool) -> BodyDefinition:
         name = reader.text()
         streaming_id, *_ = reader.unpack(_BODY)
-        if self.version >= V4_2:
-            reader.skip(16)    # rotation relative to the parent
         if markers:
             count = reader.count(16)
             reader.skip(16 * count)

@@ -223,11 +223,12 @@ class Session:
                     return reason
             if self.connection.failing >= _FAILING and not self._failing_reported:
                 self._failing_reported = True
-                major, minor = self.connection.version
+                major, minor = version = self.connection.version
                 self._message('error', (
                     f'frames cannot be decoded as NatNet {major}.{minor}: '
-                    f'{self.connection.last_error}; set natnet.bitstream to '
-                    f'{NEWEST[0]}.{NEWEST[1]} or less'))
+                    f'{self.connection.last_error}; ' + (
+                        f'with unicast, set natnet.bitstream to {NEWEST[0]}.{NEWEST[1]}'
+                        if version > NEWEST else 'Motive is asked for its version again')))
             if last:
                 return None  # another datagram rarely waits; if so, the next poll reports it
         return None

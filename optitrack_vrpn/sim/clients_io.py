@@ -16,6 +16,7 @@ from optitrack_vrpn.sim.counters_io import Counters, Throttle
 from optitrack_vrpn.sim.impairments import Link
 from optitrack_vrpn.sim.peer_io import Peer, PeerGone, tune
 from optitrack_vrpn.sim.scenario_io import Scenario
+from optitrack_vrpn.sim.timers import Timers
 from optitrack_vrpn.sim.world import Report
 from optitrack_vrpn.vrpn.connection import Connection
 from optitrack_vrpn.vrpn.constants import PONG_TYPE
@@ -55,13 +56,15 @@ class Clients:
     :param selector: registers every socket, with a callable of the event mask as its data.
     :param counters: updated with each event.
     :param changed: notified when a client connects or disconnects.
+    :param timers: the server's timers.
     :ivar established: number of clients that finished their handshake.
     """
 
     def __init__(
         self, scenario: Scenario, selector: selectors.BaseSelector, counters: Counters,
-        changed: threading.Condition,
+        changed: threading.Condition, timers: Timers,
     ) -> None:
+        self._timers = timers
         self._scenario = scenario
         self._limits = scenario.server
         self._selector = selector
@@ -145,7 +148,10 @@ class Clients:
             connection = Connection(self._names, udp_address, time.time_ns())
             self._number += 1
             link = Link(self._scenario.network, self._scenario.seed, self._number)
-            peer = Peer(sock, connection, link, self._limits, now_ns)
+            peer = Peer(
+                sock, connection, link, self._limits, now_ns,
+                lambda due_ns, action: self._timers.at(due_ns, lambda: (
+                    peer in self._peers and self._guard(peer, action))))
         except OSError:
             sock.close()  # the client has disconnected
             return
@@ -200,6 +206,8 @@ class Clients:
             peer.use_udp(event.port)
         elif isinstance(event, PingReport):
             if event.sender in self._own:
+                if not self._pongs:
+                    self._timers.at(self._pongs_sent_ns + _PONG_INTERVAL_NS, self._send_pongs)
                 self._pongs[event.sender] = None
         elif isinstance(event, SenderDescribed):
             self._echo(event.sender)
@@ -221,25 +229,11 @@ class Clients:
             peer.connection.send(sender, type_name, payload, time_ns)
             self._guard(peer, peer.flush, raw_clock_ns())
 
-    @property
-    def next_due_ns(self) -> Optional[int]:
-        """Return when ``turn`` is due; None if nothing is due."""
-        due = [peer.next_due_ns for peer in self._peers if peer.next_due_ns is not None]
-        if self._pongs:
-            due.append(self._pongs_sent_ns + _PONG_INTERVAL_NS)
-        return min(due, default=None)
-
-    def turn(self, now_ns: int) -> None:
-        """Send the delayed transmissions that are due."""
-        for peer in list(self._peers):
-            due_ns = peer.next_due_ns
-            if due_ns is not None and due_ns <= now_ns:
-                self._guard(peer, peer.send_due, now_ns)
-        if self._pongs and now_ns - self._pongs_sent_ns >= _PONG_INTERVAL_NS:
-            names, self._pongs = self._pongs, {}
-            self._pongs_sent_ns = now_ns
-            for name in names:
-                self.send_message(name, PONG_TYPE, b'', time.time_ns())
+    def _send_pongs(self) -> None:
+        names, self._pongs = self._pongs, {}
+        self._pongs_sent_ns = raw_clock_ns()
+        for name in names:
+            self.send_message(name, PONG_TYPE, b'', time.time_ns())
 
     def check(self, now_ns: int) -> None:
         """Drop clients that take too long."""

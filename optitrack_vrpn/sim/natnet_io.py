@@ -9,7 +9,6 @@ client is removed, as in Motive.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-import heapq
 import logging
 import selectors
 import socket
@@ -32,6 +31,7 @@ from optitrack_vrpn.sim.impairments import Link
 from optitrack_vrpn.sim.natnet import FREQUENCY, NatNetWorld
 from optitrack_vrpn.sim.scenario_io import NATNET_VERSIONS, Scenario
 from optitrack_vrpn.sim.stream import Stream
+from optitrack_vrpn.sim.timers import Timers
 from optitrack_vrpn.sim.world import Frame as WorldFrame, World
 from optitrack_vrpn.units import NS_PER_S
 
@@ -73,6 +73,7 @@ class NatNetServer:
     :param selector: registers the command socket, with a callable of the event mask as its data.
     :param counters: updated with each event.
     :param changed: notified when a client connects or disconnects.
+    :param timers: the server's timers.
     :ivar port: port of commands, once open.
     :ivar commands: the last requests of clients, oldest first.
     :ivar takes: names of the last recorded takes, oldest first.
@@ -82,7 +83,9 @@ class NatNetServer:
     def __init__(
         self, scenario: Scenario, world: World, stream: Stream,
         selector: selectors.BaseSelector, counters: Counters, changed: threading.Condition,
+        timers: Timers,
     ) -> None:
+        self._timers = timers
         self._scenario = scenario
         self._settings = scenario.natnet
         self._stream = stream
@@ -98,8 +101,6 @@ class NatNetServer:
         self._number = 0
         self._group_link = Link(scenario.network, scenario.seed, -1)
         self._command: Optional[socket.socket] = None
-        self._waiting: list[tuple[int, int, Callable[[], None]]] = []
-        self._order = 0
         self._log = Throttle(_LOG)
         self._check_sizes()
 
@@ -175,7 +176,6 @@ class NatNetServer:
             forget(self._selector, self._command)
             self._command = None
         self._clients.clear()
-        self._waiting.clear()
 
     # -- time ----------------------------------------------------------------------------------
 
@@ -183,20 +183,11 @@ class NatNetServer:
         """Return the server's time (ns since its boot) at a time of this machine's raw clock."""
         return _BOOT_NS + self._stream.server_ns(raw_ns)
 
-    @property
-    def next_due_ns(self) -> Optional[int]:
-        """Return when ``turn`` is due; None if nothing is due."""
-        return self._waiting[0][0] if self._waiting else None
-
-    def turn(self, now_ns: int) -> None:
-        """Send the transmissions that are due."""
-        while self._waiting and self._waiting[0][0] <= now_ns:
-            heapq.heappop(self._waiting)[2]()
-
-    def _later(self, due_ns: int, action: Callable[[], None]) -> None:
-        if len(self._waiting) < _MOST_WAITING:
-            self._order += 1
-            heapq.heappush(self._waiting, (due_ns, self._order, action))
+    def _later(self, due_ns: int, action: Callable[[], object]) -> None:
+        """Call an action later, unless the socket has been closed then."""
+        command = self._command
+        if len(self._timers) < _MOST_WAITING:
+            self._timers.at(due_ns, lambda: command is self._command and action())
 
     def check(self, now_ns: int) -> None:
         """Remove silent unicast clients."""

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One client of the simulated Motive: its sockets, its queue and its timeouts."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 import contextlib
-import heapq
+import functools
 import socket
-from typing import Optional, Union
+from typing import Optional
 
 from optitrack_vrpn.errors import RemoteProtocolError, TransportError
 from optitrack_vrpn.sim.impairments import Link
@@ -65,11 +65,13 @@ class Peer:
     :param link: its simulated network.
     :param limits: its limits.
     :param now_ns: the server's clock.
+    :param later: calls an action at a time of that clock, and ends the client if it raises
+        PeerGone.
     """
 
     def __init__(
         self, sock: socket.socket, connection: Connection, link: Link, limits: Server,
-        now_ns: int,
+        now_ns: int, later: Callable[[int, Callable[[], None]], None],
     ) -> None:
         self.sock = sock
         self.connection = connection
@@ -83,8 +85,7 @@ class Peer:
         self._blocked_since_ns: Optional[int] = None
         self._window_ns = now_ns
         self._window_bytes = 0
-        self._delayed: list[tuple[int, int, Union[bytes, list[Report]]]] = []
-        self._order = 0
+        self._later = later
 
     def __str__(self) -> str:
         return f'{self.address[0]}:{self.address[1]}'
@@ -93,11 +94,6 @@ class Peer:
     def wants_write(self) -> bool:
         """Return whether unsent bytes are queued."""
         return bool(self._out)
-
-    @property
-    def next_due_ns(self) -> Optional[int]:
-        """Return when the next delayed transmission is due; None without one."""
-        return self._delayed[0][0] if self._delayed else None
 
     def receive(self, now_ns: int) -> list[Event]:
         """
@@ -162,7 +158,8 @@ class Peer:
             if self.link.ideal:
                 self._send_stream(reports, now_ns)
             else:
-                self._delay(self.link.stream(now_ns), list(reports))
+                due_ns = self.link.stream(now_ns)
+                self._later(due_ns, lambda: self._send_stream(reports, due_ns))
             return 0
         self.connection.describe(time_ns)
         self.flush(now_ns)
@@ -173,21 +170,8 @@ class Peer:
                 self._send_datagram(datagram)
             else:
                 for due_ns in self.link.datagram(now_ns):
-                    self._delay(due_ns, datagram)
+                    self._later(due_ns, functools.partial(self._send_datagram, datagram))
         return datagrams
-
-    def send_due(self, now_ns: int) -> None:
-        """
-        Send the transmissions that the simulated network has delayed until now.
-
-        :raises PeerGone: if too much waits for the client already.
-        """
-        while self._delayed and self._delayed[0][0] <= now_ns:
-            item = heapq.heappop(self._delayed)[2]
-            if isinstance(item, bytes):
-                self._send_datagram(item)
-            else:
-                self._send_stream(item, now_ns)
 
     def flush(self, now_ns: int) -> None:
         """
@@ -231,11 +215,6 @@ class Peer:
         if self._udp is not None:
             self._udp.close()
             self._udp = None
-        self._delayed.clear()
-
-    def _delay(self, due_ns: int, item: Union[bytes, list[Report]]) -> None:
-        self._order += 1
-        heapq.heappush(self._delayed, (due_ns, self._order, item))
 
     def _send_stream(self, reports: Iterable[Report], now_ns: int) -> None:
         for report in reports:

@@ -29,6 +29,7 @@ from optitrack_vrpn.sim.natnet_io import NatNetServer
 from optitrack_vrpn.sim.peer_io import encode_report
 from optitrack_vrpn.sim.scenario_io import named_bodies, Network, Scenario
 from optitrack_vrpn.sim.stream import Stream
+from optitrack_vrpn.sim.timers import Timers
 from optitrack_vrpn.sim.world import Frame, LiveMotion, Report, World
 from optitrack_vrpn.units import NS_PER_MS, NS_PER_S
 from optitrack_vrpn.vrpn.codec import encode_message, encode_text
@@ -89,8 +90,7 @@ class MotiveSimServer:
         self._clients: Clients
         self._natnet: Optional[NatNetServer] = None
         self._uses_vrpn = scenario.protocol != 'natnet'
-        self._back_at_ns: Optional[int] = None
-        self._checked_ns = 0
+        self._timers = Timers()
 
     # -- from any thread -----------------------------------------------------------------------
 
@@ -153,21 +153,23 @@ class MotiveSimServer:
         for end in self._wake:
             end.setblocking(False)
         self._selector.register(self._wake[0], selectors.EVENT_READ, self._read_wake)
-        self._clients = Clients(self.scenario, self._selector, self.counters, self._changed)
+        self._timers = Timers()
+        self._clients = Clients(
+            self.scenario, self._selector, self.counters, self._changed, self._timers)
         self._acceptor = Acceptor(
             self.scenario.server, self._selector, self.counters, self._add_client,
             lambda: len(self._clients), self._clients.is_connected)
-        self._back_at_ns = None
         try:
             if self.scenario.protocol != 'vrpn':
                 self._natnet = NatNetServer(
                     self.scenario, self.world, self.stream, self._selector, self.counters,
-                    self._changed)
+                    self._changed, self._timers)
             self._open()
         except BaseException:
             self._close()
             raise
         self.stream.start(raw_clock_ns(), time.time_ns())
+        self._check()
         self._running = True
         self.finished.clear()
         self._thread = threading.Thread(target=self._run, name='motive_sim', daemon=True)
@@ -325,29 +327,19 @@ class MotiveSimServer:
         if not events and 0 < rest_ns < NS_PER_MS:
             time.sleep(rest_ns * 1e-9)
         self._send_due_frames()
+        self._timers.run(raw_clock_ns())
+
+    def _check(self) -> None:
         now_ns = raw_clock_ns()
-        self._clients.turn(now_ns)
-        if self._natnet is not None:
-            self._natnet.turn(now_ns)
-        if now_ns - self._checked_ns >= _HOUSEKEEPING_NS:
-            self._checked_ns = now_ns
-            self._clients.check(now_ns)
-            if self._acceptor is not None:
-                self._acceptor.check(now_ns)
-            if self._natnet is not None:
-                self._natnet.check(now_ns)
-        if self._back_at_ns is not None and now_ns >= self._back_at_ns:
-            self._come_back(now_ns)
+        for part in (self._clients, self._acceptor, self._natnet):
+            if part is not None:
+                part.check(now_ns)
+        self._timers.at(now_ns + _HOUSEKEEPING_NS, self._check)
 
     def _next_due_ns(self) -> int:
-        due = [self._checked_ns + _HOUSEKEEPING_NS]
-        if self._streaming:
-            due.append(self.stream.due_ns)
-        natnet_ns = self._natnet.next_due_ns if self._natnet is not None else None
-        for moment_ns in (self._back_at_ns, self._clients.next_due_ns, natnet_ns):
-            if moment_ns is not None:
-                due.append(moment_ns)
-        return min(due)
+        due_ns = self._timers.next_ns
+        assert due_ns is not None    # that of the next check
+        return min(due_ns, self.stream.due_ns) if self._streaming else due_ns
 
     def _run_commands(self) -> None:
         with contextlib.suppress(queue.Empty):
@@ -442,18 +434,17 @@ class MotiveSimServer:
         self._acceptor.close()
         if self._natnet is not None:
             self._natnet.close()
-        self._back_at_ns = raw_clock_ns() + round(downtime * NS_PER_S)
+        self._timers.at(raw_clock_ns() + round(downtime * NS_PER_S), self._come_back)
 
-    def _come_back(self, now_ns: int) -> None:
+    def _come_back(self) -> None:
         self.counters.restarts += 1
         try:
             self._open()
         except TransportError as error:
             self.counters.restarts -= 1
             _LOG.error('%s', error)
-            self._back_at_ns = now_ns + NS_PER_S
+            self._timers.at(raw_clock_ns() + NS_PER_S, self._come_back)
             return
-        self._back_at_ns = None
         self.stream.restart()
         with self._changed:
             self._changed.notify_all()
