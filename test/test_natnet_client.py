@@ -70,7 +70,7 @@ def test_the_simulator_changes_the_network_of_a_connected_client(protocol):
     with simulated(1, protocol=protocol) as server, following(
             server.natnet_port or 1, protocol=protocol, port=server.port or 3883) as (sink, _):
         sink.wait(lambda: sink.batches and server.clients)
-        server.set_network(Network(loss=1.0))
+        server.set_network(Network(delay_ms=10_000.0))
         sink.wait(lambda: sink.changes[-1].data is LinkState.SILENT)
 
 

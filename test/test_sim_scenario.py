@@ -82,6 +82,7 @@ clock: {start: 5, skew_ppm: -3.5}
     ('faults: [{type: swap_labels, bodies: [a, b]}]\nbodies: [a]',
      ["faults[0].bodies: no body has the name 'b'; allowed: 'a'"]),
     ('clock: {base: gps}', ["clock.base is 'gps'; allowed: motive, epoch"]),
+    ('natnet: {version: 4.1}', ['natnet.version is 4.1; it must be a string in quotes (2.7, ']),
     ('clock: 3', ['clock is 3; it must be a mapping of settings; allowed keys: base']),
     ('network: {loss: 2}', ['network.loss is 2.0; allowed: 0 to 1']),
     ('server: {port: 70000}', ['server.port is 70000; allowed: 0 to 65535']),

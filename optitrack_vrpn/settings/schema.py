@@ -23,7 +23,8 @@ from optitrack_vrpn.errors import ConfigurationError
 
 T = TypeVar('T')
 
-_WORDS = {float: 'a number', int: 'a whole number', str: 'a string', bool: 'true or false'}
+_WORDS = {
+    float: 'a number', int: 'a whole number', str: 'a string in quotes', bool: 'true or false'}
 _PLURALS = {float: 'numbers', int: 'whole numbers', str: 'strings', bool: 'true or false'}
 
 

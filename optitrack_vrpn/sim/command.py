@@ -39,7 +39,7 @@ def make_parser() -> argparse.ArgumentParser:
         prog='motive_sim',
         description='Stream rigid bodies like Motive, by VRPN, NatNet or both: metres, y up, '
         'x forward.',
-        epilog='Prints "listening on HOST:PORT" first. Ends on Ctrl-C or after --duration.')
+        epilog='Prints its addresses first. Ends on Ctrl-C or after --duration.')
     add = parser.add_argument
     add('--scenario', metavar='FILE',
         help='YAML file with these and further settings, or the name of a scenario of the package')

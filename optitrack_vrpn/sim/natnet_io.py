@@ -18,7 +18,6 @@ from typing import Optional
 from optitrack_vrpn.errors import (
     ConfigurationError, LocalProtocolError, RemoteProtocolError, TransportError)
 from optitrack_vrpn.natnet import codec
-from optitrack_vrpn.natnet.connection import bitstream_version
 from optitrack_vrpn.natnet.constants import (
     CONNECT, DISCONNECT, DISCONNECT_BY_TIMEOUT, DISCOVERY, ECHO_REQUEST, KEEP_ALIVE, REQUEST,
     REQUEST_FRAME, REQUEST_MODEL_DEFINITIONS, UNRECOGNIZED_REQUEST, V4_0)
@@ -366,8 +365,7 @@ class NatNetServer:
         world = self.world
         settings: dict[str, float | int] = {
             'FrameRate': float(self._scenario.rate), 'UnitsToMillimeters': 1000.0, 'UpAxis': 1,
-            'AnalogSamplesPerMocapFrame': 0,
-            'CurrentMode': 2 if self._settings.edit_mode else int(world.recording)}
+            'AnalogSamplesPerMocapFrame': 0}
         if name in settings:
             return codec.encode_response(settings[name])
         if name == 'SetRecordTakeName' and value:
@@ -378,14 +376,7 @@ class NatNetServer:
                 self.takes = [*self.takes[1 - _MOST_STORED:], self._take]
             world.recording = name == 'StartRecording'
             return codec.encode_response(0)
-        if name == 'Bitstream' and world.version >= V4_0:
-            if value:
-                wanted = self._granted(bitstream_version(value))
-                client = self._clients.get(address)
-                if wanted is None or client is None:
-                    return codec.encode_response(1)
-                client.bitstream = wanted
-                return codec.encode_response(0)
+        if command == 'Bitstream' and world.version >= V4_0:
             major, minor = self._bitstream(address)
             return codec.encode_response(f'Bitstream,{major}.{minor}.0.0')
         if name == 'Disconnect':
