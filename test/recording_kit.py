@@ -6,7 +6,7 @@ import functools
 import struct
 
 from optitrack_vrpn.recording.bag_io import BagWriter, NewTopic
-from optitrack_vrpn.recording.bag_metadata import Qos, TopicMetadata
+from optitrack_vrpn.recording.bag_metadata import make_qos, TopicMetadata
 from optitrack_vrpn.recording.mcap_format import Message
 
 POSE = 'geometry_msgs/msg/PoseStamped'
@@ -71,7 +71,7 @@ def cdr(message):
 
 
 def topic(name, type_name=POSE, **qos):
-    return TopicMetadata(name, type_name, (Qos(**qos),), HASH)
+    return TopicMetadata(name, type_name, (make_qos(**qos),), HASH)
 
 
 def message(number, channel=1):

@@ -53,7 +53,7 @@ BELOW = {
                'settings_ros', 'sim', 'units'},
     'tools': {'errors', 'cli', 'clock', 'ros', 'settings', 'units'},
     'recording': {'errors', 'bodies', 'cli', 'client', 'clock', 'events', 'mocap_control',
-                  'motion', 'names', 'pipeline', 'ros', 'units', 'vrpn'},
+                  'motion', 'names', 'pipeline', 'ros', 'sim', 'units', 'vrpn'},
     'rgbd': {'errors', 'cli', 'mocap_control', 'names', 'recording', 'ros', 'settings',
              'settings_ros', 'sim', 'units'},
     'demo': {'errors', 'autopilot', 'bodies', 'cli', 'client', 'graph', 'motion', 'names',

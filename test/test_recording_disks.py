@@ -151,13 +151,13 @@ def test_a_slow_disk_holds_nothing_up_and_drops_are_counted(tmp_path):
     spool.start()
     began = time.monotonic()
     for number in range(0, 5000, 8):
-        spool.put([message(number + k) for k in range(8)])    # one of them does not fit as a whole
+        spool.put([message(number + k) for k in range(8)])
     assert time.monotonic() - began < 5.0    # it would be 30 s otherwise
     status = spool.status()
     assert status.waiting <= 1001 * size
     assert status.dropped >= 5000 - 1000 - 2000    # what a batch takes is on its way
     writer.go_on.set()
-    assert 'messages were dropped' in spool.stop()
+    assert 'messages dropped' in spool.stop()
     assert writer.messages + spool.status().dropped == 5000
     assert writer.notes['dropped'] == str(spool.status().dropped)
 

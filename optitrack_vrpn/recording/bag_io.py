@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 import contextlib
 import fcntl
+import itertools
 import os
 from pathlib import Path
 import tempfile
@@ -269,31 +270,16 @@ class BagWriter:
 
     def _write_summary(self, places: list[tuple[mcap.Metadata, int, int]]) -> None:
         begin, crc = self.size, 0
-        groups: list[tuple[int, int, int]] = []
-
-        def put(opcode: int, pieces: Iterator[bytes]) -> None:
-            nonlocal crc
-            start = self.size
-            for piece in pieces:
-                crc = zlib.crc32(piece, crc)
-                self._write(piece)
-            if self.size > start:
-                groups.append((opcode, start, self.size - start))
-
-        put(mcap.SCHEMA, (mcap.schema(row) for row in self._schemas.values()))
-        put(mcap.CHANNEL, (mcap.channel(row) for row in self._channels))
-        put(mcap.STATISTICS, iter([mcap.statistics(
-            len(self._schemas), self._counts, len(places), self._chunks, self._start_ns,
-            self._end_ns)]))
         self._index.seek(0)
-        put(mcap.CHUNK_INDEX, iter(lambda: self._index.read(_COPY), b''))
-        put(mcap.METADATA_INDEX, (mcap.metadata_index(*place) for place in places))
-        offsets = self.size
-        for group in groups:
-            piece = mcap.summary_offset(*group)
+        for piece in itertools.chain(
+                map(mcap.schema, self._schemas.values()), map(mcap.channel, self._channels),
+                [mcap.statistics(len(self._schemas), self._counts, len(places), self._chunks,
+                                 self._start_ns, self._end_ns)],
+                iter(lambda: self._index.read(_COPY), b''),
+                itertools.starmap(mcap.metadata_index, places)):
             crc = zlib.crc32(piece, crc)
             self._write(piece)
-        self._write(mcap.footer(begin, offsets, crc))
+        self._write(mcap.footer(begin, crc))
 
     def _write(self, data: bytes) -> None:
         """Write all data or none."""

@@ -14,25 +14,21 @@ from typing import Any, NamedTuple, Optional
 import yaml
 
 VERSION = 9
-#: RMW_DURATION_INFINITE.
-INFINITE_S = (9223372036, 854775807)
 #: Chosen: depth offered to players, because the graph does not contain a publisher's depth.
 #: Halved, a burst of a played bag can overwrite messages before they are sent; doubled, twice the
 #: memory of the player.
 _DEPTH = 10
 
 
-class Qos(NamedTuple):
-    """QoS that a publisher offers; durations as (s, ns)."""
+#: A QoS profile in the layout of rosbag2.
+Qos = Mapping[str, Any]
 
-    reliability: str = 'reliable'
-    durability: str = 'volatile'
-    history: str = 'keep_last'
-    depth: int = _DEPTH
-    deadline: tuple[int, int] = INFINITE_S
-    lifespan: tuple[int, int] = INFINITE_S
-    liveliness: str = 'automatic'
-    liveliness_lease: tuple[int, int] = INFINITE_S
+
+class _Dumper(yaml.SafeDumper):
+    """Write equal parts in full: readers need no aliases."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
 
 
 class TopicMetadata(NamedTuple):
@@ -46,26 +42,23 @@ class TopicMetadata(NamedTuple):
 
     name: str
     type_name: str
-    qos: tuple[Qos, ...] = (Qos(),)
+    qos: Sequence[Qos]
     type_hash: str = ''
 
 
-def qos_rows(profiles: Sequence[Qos]) -> list[dict[str, Any]]:
-    """Return profiles in the layout of rosbag2."""
-    def duration(pair: tuple[int, int]) -> dict[str, int]:
-        return {'sec': pair[0], 'nsec': pair[1]}
-
-    return [{
-        'history': qos.history, 'depth': qos.depth, 'reliability': qos.reliability,
-        'durability': qos.durability, 'deadline': duration(qos.deadline),
-        'lifespan': duration(qos.lifespan), 'liveliness': qos.liveliness,
-        'liveliness_lease_duration': duration(qos.liveliness_lease),
-        'avoid_ros_namespace_conventions': False} for qos in profiles]
+def make_qos(reliability: str = 'reliable', durability: str = 'volatile') -> Qos:
+    """Make the QoS that a publisher offers."""
+    infinite = {'sec': 9223372036, 'nsec': 854775807}    # RMW_DURATION_INFINITE
+    return {
+        'history': 'keep_last', 'depth': _DEPTH, 'reliability': reliability,
+        'durability': durability, 'deadline': infinite, 'lifespan': infinite,
+        'liveliness': 'automatic', 'liveliness_lease_duration': infinite,
+        'avoid_ros_namespace_conventions': False}
 
 
 def channel_metadata(topic: TopicMetadata) -> dict[str, str]:
     """Return the metadata that rosbag2 stores with a channel of an MCAP file."""
-    return {'offered_qos_profiles': dump(qos_rows(topic.qos)),
+    return {'offered_qos_profiles': dump(list(topic.qos)),
             'topic_type_hash': topic.type_hash}
 
 
@@ -92,12 +85,12 @@ def bag_metadata(
         'topics_with_message_count': [{
             'topic_metadata': {
                 'name': topic.name, 'type': topic.type_name, 'serialization_format': 'cdr',
-                'offered_qos_profiles': qos_rows(topic.qos),
+                'offered_qos_profiles': list(topic.qos),
                 'type_description_hash': topic.type_hash},
             'message_count': number} for topic, number in topics],
         'compression_format': '', 'compression_mode': '',
         'relative_file_paths': [file_name],
-        'files': [{'path': file_name, 'starting_time': dict(start), 'duration': dict(duration),
+        'files': [{'path': file_name, 'starting_time': start, 'duration': duration,
                    'message_count': count}],
         'custom_data': dict(custom) if custom else None,
         'ros_distro': distribution}}
@@ -105,7 +98,7 @@ def bag_metadata(
 
 def dump(data: Any) -> str:
     """Return plain data as YAML, in the given order."""
-    text: str = yaml.safe_dump(data, sort_keys=False)
+    text: str = yaml.dump(data, Dumper=_Dumper, sort_keys=False)
     return text
 
 
@@ -113,21 +106,12 @@ def topic_of_channel(name: str, type_name: str, metadata: Mapping[str, str]) -> 
     """
     Restore a topic from its channel, to repair a file.
 
-    Profiles that are not valid YAML are replaced by the default.
+    Profiles are kept as they are; those that are not valid YAML are replaced by the default.
     """
-    profiles: tuple[Qos, ...] = (Qos(),)
     try:
-        rows = yaml.safe_load(metadata.get('offered_qos_profiles', '')) or []
-        profiles = tuple(_qos(row) for row in rows) or profiles
-    except (yaml.YAMLError, TypeError, KeyError, AttributeError):
-        pass
+        profiles = yaml.safe_load(metadata.get('offered_qos_profiles', ''))
+    except yaml.YAMLError:
+        profiles = None
+    if not (isinstance(profiles, list) and all(isinstance(row, dict) for row in profiles)):
+        profiles = [make_qos()]
     return TopicMetadata(name, type_name, profiles, metadata.get('topic_type_hash', ''))
-
-
-def _qos(row: Mapping[str, Any]) -> Qos:
-    def duration(name: str) -> tuple[int, int]:
-        return int(row[name]['sec']), int(row[name]['nsec'])
-
-    return Qos(str(row['reliability']), str(row['durability']), str(row['history']),
-               int(row['depth']), duration('deadline'), duration('lifespan'),
-               str(row['liveliness']), duration('liveliness_lease_duration'))

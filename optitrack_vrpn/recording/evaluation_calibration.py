@@ -341,21 +341,14 @@ class _Problem:
         for part in (slice(0, half), slice(half, 2 * half)):
             sigma = max(1.4826 * float(np.median(np.abs(rest[part]))), 1e-9)
             scale[part] = 1.0 / (sigma * np.sqrt(overlap))
-        weighted = self._numeric_jacobian(vector) * scale[:, None]
+        # Without Huber weights, and with one evaluation: the Jacobian at the result.
+        jacobian = least_squares(self.residuals, vector, jac='3-point', max_nfev=1).jac
+        weighted = jacobian * scale[:, None]
         covariance = np.linalg.pinv(weighted.T @ weighted, hermitian=True)
         values, vectors = np.linalg.eigh(covariance[3:6, 3:6])
         turning = np.linalg.eigvalsh(covariance[:3, :3])
         return (float(np.degrees(np.sqrt(max(turning[-1], 0.0)))),
                 np.sqrt(np.maximum(values, 0.0)), vectors)
-
-    def _numeric_jacobian(self, vector: Floats) -> Floats:
-        """Differentiate without Huber weights, which scale the solver's own Jacobian."""
-        columns = []
-        for index in range(7):
-            step = np.zeros(7)
-            step[index] = 1e-5
-            columns.append((self.residuals(vector + step) - self.residuals(vector - step)) / 2e-5)
-        return np.stack(columns, axis=1)
 
     def _reference_motions(self, offset_s: float) -> tuple[Floats, Rotation]:
         offset_s = float(np.clip(offset_s, -_REFINE_S, _REFINE_S))

@@ -10,6 +10,7 @@ import numpy as np
 from optitrack_vrpn.recording.take import Body, Take
 from optitrack_vrpn.recording.trajectory import Floats, gap_limit_ns
 from optitrack_vrpn.units import NS_PER_S
+from scipy.ndimage import uniform_filter1d
 
 #: Number of samples of the running standard deviation, as in the OptiTrack interface thesis.
 #: Halved, it scatters by 10 % instead of 7 %; doubled, a rest must last longer.
@@ -79,11 +80,10 @@ def running_deviation(values: Floats, window: int = WINDOW) -> Floats:
     """
     if len(values) < window:
         return np.zeros((0, values.shape[1]))
-    centred = values - values.mean(axis=0)
-    ones = np.concatenate((np.zeros((1, values.shape[1])), np.cumsum(centred, axis=0)))
-    squares = np.concatenate((np.zeros((1, values.shape[1])), np.cumsum(centred ** 2, axis=0)))
-    mean = (ones[window:] - ones[:-window]) / window
-    square = (squares[window:] - squares[:-window]) / window
+    centred, count = values - values.mean(axis=0), len(values) - window + 1
+    mean, square = (
+        uniform_filter1d(part, window, axis=0, origin=-(window // 2))[:count]
+        for part in (centred, centred ** 2))
     result: Floats = np.sqrt(np.maximum(square - mean ** 2, 0.0) * window / (window - 1))
     return result
 

@@ -9,13 +9,13 @@ topics fifty times per second; the receive times are the middleware's and do not
 period.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 import importlib
 import threading
 import time
 from typing import Any, Optional
 
-from optitrack_vrpn.recording.bag_metadata import Qos, TopicMetadata
+from optitrack_vrpn.recording.bag_metadata import make_qos, Qos, TopicMetadata
 from optitrack_vrpn.recording.definitions import definition
 from optitrack_vrpn.recording.losses import LossTimes, SequenceWatch
 from optitrack_vrpn.recording.mcap_format import Message
@@ -119,13 +119,13 @@ class Intake:
             return None
         publishers = self._node.get_publishers_info_by_topic(topic)
         offered = [_offered(entry) for entry in publishers]
+        profiles = [qos for at, qos in enumerate(offered) if qos not in offered[:at]]
         hashes = [str(getattr(entry, 'topic_type_hash', None) or '') for entry in publishers]
-        profiles = tuple(dict.fromkeys(offered)) or (Qos(),)
         subscription = self._node.create_subscription(
             message_type, topic, lambda message: None, _matching(profiles), raw=True,
             callback_group=self._group)
         metadata = TopicMetadata(
-            topic, type_name, profiles, next(filter(None, hashes), ''))
+            topic, type_name, profiles or [make_qos()], next(filter(None, hashes), ''))
         reader = Reader(len(self._readers) + 1, metadata, self._definitions[type_name],
                         subscription, message_type)
         if len(offered) > 1:
@@ -222,16 +222,17 @@ def fields_of(type_name: str) -> dict[str, str]:
 
 def _offered(entry: Any) -> Qos:
     profile = entry.qos_profile
-    return Qos(
+    return make_qos(
         'best_effort' if profile.reliability is ReliabilityPolicy.BEST_EFFORT else 'reliable',
         'transient_local' if profile.durability is DurabilityPolicy.TRANSIENT_LOCAL
         else 'volatile')
 
 
-def _matching(profiles: tuple[Qos, ...]) -> QoSProfile:
+def _matching(profiles: Sequence[Qos]) -> QoSProfile:
     """Return the strictest profile that matches all of these profiles."""
-    reliable = all(profile.reliability == 'reliable' for profile in profiles)
-    latched = all(profile.durability == 'transient_local' for profile in profiles)
+    reliable = all(profile['reliability'] == 'reliable' for profile in profiles)
+    latched = bool(profiles) and all(
+        profile['durability'] == 'transient_local' for profile in profiles)
     return QoSProfile(
         history=HistoryPolicy.KEEP_LAST, depth=_DEPTH,
         reliability=ReliabilityPolicy.RELIABLE if reliable else ReliabilityPolicy.BEST_EFFORT,

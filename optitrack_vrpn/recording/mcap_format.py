@@ -17,7 +17,7 @@ import zlib
 
 MAGIC = b'\x89MCAP0\r\n'
 HEADER, FOOTER, SCHEMA, CHANNEL, MESSAGE, CHUNK, MESSAGE_INDEX, CHUNK_INDEX = range(1, 9)
-STATISTICS, METADATA, METADATA_INDEX, SUMMARY_OFFSET, DATA_END = 0x0B, 0x0C, 0x0D, 0x0E, 0x0F
+STATISTICS, METADATA, METADATA_INDEX, DATA_END = 0x0B, 0x0C, 0x0D, 0x0F
 
 _RECORD = struct.Struct('<BQ')
 _MESSAGE = struct.Struct('<BQHIQQ')
@@ -229,24 +229,19 @@ def metadata_index(row: Metadata, offset: int, length: int) -> bytes:
     return record(METADATA_INDEX, struct.pack('<QQ', offset, length) + _text(row.name))
 
 
-def summary_offset(opcode: int, start: int, length: int) -> bytes:
-    """Encode the offset of the records of one kind in the summary."""
-    return record(SUMMARY_OFFSET, struct.pack('<BQQ', opcode, start, length))
-
-
 def data_end() -> bytes:
     """Encode the end of the data section; 0 stands for a checksum that was not computed."""
     return record(DATA_END, struct.pack('<I', 0))
 
 
-def footer(summary_start: int, summary_offset_start: int, crc: int) -> bytes:
+def footer(summary_start: int, crc: int) -> bytes:
     """
-    Encode the footer of a file.
+    Encode the footer of a file without a summary offset section, which is optional.
 
     :param crc: checksum of the summary section; this function continues it over the footer.
     """
     begin = _RECORD.pack(FOOTER, _FOOTER.size) + struct.pack(
-        '<QQ', summary_start, summary_offset_start)
+        '<QQ', summary_start, 0)
     return begin + struct.pack('<I', zlib.crc32(begin, crc)) + MAGIC
 
 

@@ -193,7 +193,7 @@ class Recorder(ControlledLifecycleNode):
 
     def _announce(self, reader: Reader) -> None:
         """Process a new topic, called by the intake."""
-        if all(qos.durability == 'transient_local' for qos in reader.metadata.qos):
+        if all(qos['durability'] == 'transient_local' for qos in reader.metadata.qos):
             # Several publishers have a last message each, and the messages do not identify them.
             self._latched[reader.key] = deque(
                 maxlen=1 if len(reader.metadata.qos) == 1 and reader.watch else _MOST_LATCHED)

@@ -12,26 +12,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-import errno
 import logging
 import select
+import selectors
 import socket
 import threading
 import time
 from typing import Optional
 
-from optitrack_vrpn.errors import ConfigurationError, RemoteProtocolError, TransportError
+from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording.raw_session import (
     Action, clip, described_all, described_udp_port, first_sender_time_ns, scale_times, Session)
+from optitrack_vrpn.sim.acceptor_io import Acceptor, Address, raw_clock_ns
+from optitrack_vrpn.sim.counters_io import Counters
+from optitrack_vrpn.sim.scenario_io import Server
 from optitrack_vrpn.units import NS_PER_S
-from optitrack_vrpn.vrpn.codec import decode_request
 
 _LOG = logging.getLogger(__name__)
-#: Chosen: maximum number of clients, and timeouts (s) for a handshake and for a connection. They
-#: limit the resources of idle or hostile peers; half rejects slower clients.
+#: Chosen: maximum number of clients, and timeout (s) for a handshake. They limit the resources of
+#: idle or hostile peers; half rejects slower clients.
 _MOST_CLIENTS = 8
 _HANDSHAKE_S = 10.0
-_CONNECT_S = 2.0
 #: Chosen: maximum stored bytes of a client's stream, in which its UDP port is found. Halved or
 #: doubled, so is the memory that a client can take.
 _MOST_HEARD = 1 << 20
@@ -93,15 +94,22 @@ class ReplayServer:
         #: Sender times that are not scaled, by session; used for rates other than 1.
         self._origins = [0 if config.rate == 1.0 else first_sender_time_ns(clip(s, *self._span))
                          for s in self._sessions]
-        self._listener, self._udp = _sockets(config.host, config.port)
-        self.port: int = self._listener.getsockname()[1]
+        self._selector = selectors.DefaultSelector()
+        self._players: dict[Address, threading.Thread] = {}
+        self._acceptor = Acceptor(
+            Server(host=config.host, port=config.port, max_clients=_MOST_CLIENTS),
+            self._selector, Counters(), self._begin, self._clients,
+            self._is_connected)
+        self._acceptor.open()
+        self._udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._udp.bind((config.host, 0))
+        self.port = self._acceptor.port
         self.finished = threading.Event()
         self.late_ns = 0
         self.clients = 0
         self._stopping = False
         self._lock = threading.Lock()
         self._next: dict[str, int] = {}
-        self._players: list[threading.Thread] = []
         self._thread = threading.Thread(target=self._accept, name='replay', daemon=True)
 
     def start(self) -> ReplayServer:
@@ -112,10 +120,11 @@ class ReplayServer:
     def stop(self) -> None:
         """Close every connection and socket and stop the threads."""
         self._stopping = True
-        for thread in (self._thread, *self._players):
+        for thread in (self._thread, *self._players.values()):
             if thread.ident is not None:
                 thread.join(5.0)
-        self._listener.close()
+        self._acceptor.close()
+        self._selector.close()
         self._udp.close()
 
     def __enter__(self) -> ReplayServer:
@@ -142,36 +151,20 @@ class ReplayServer:
 
     def _accept(self) -> None:
         while not self._stopping:
-            ready, _, _ = select.select([self._listener, self._udp], [], [], 0.1)
-            try:
-                if self._listener in ready:
-                    sock, _ = self._listener.accept()
-                    self._begin(sock)
-                if self._udp in ready:
-                    self._connect_back()
-            except OSError as error:
-                _LOG.info('a client could not be reached: %s', error)
+            for key, mask in self._selector.select(0.1):
+                key.data(mask)
+            self._acceptor.check(raw_clock_ns())
 
-    def _connect_back(self) -> None:
-        request, address = self._udp.recvfrom(2048)
-        try:
-            _, port = decode_request(request)
-        except RemoteProtocolError:
-            return
-        # Connect only to the origin of the request, since the request may name any address.
-        sock = socket.create_connection(
-            (address[0], port), _CONNECT_S, (self._config.host, 0))
-        self._udp.setblocking(False)
-        try:
-            while True:    # discard requests repeated meanwhile
-                self._udp.recv(2048)
-        except BlockingIOError:
-            pass
-        self._begin(sock)
+    def _clients(self) -> int:
+        self._players = {peer: thread for peer, thread in self._players.items()
+                         if thread.is_alive()}
+        return len(self._players)
 
-    def _begin(self, sock: socket.socket) -> None:
-        self._players = [thread for thread in self._players if thread.is_alive()]
-        if len(self._players) >= _MOST_CLIENTS:
+    def _is_connected(self, address: Address, now_ns: int) -> bool:
+        return self._clients() > 0 and address in self._players
+
+    def _begin(self, sock: socket.socket, connected_back: bool) -> None:
+        if self._clients() >= _MOST_CLIENTS:
             sock.close()
             return
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -179,7 +172,7 @@ class ReplayServer:
         self.clients += 1
         thread = threading.Thread(target=self._serve, args=(sock,), name='replay client',
                                   daemon=True)
-        self._players.append(thread)
+        self._players[sock.getpeername()] = thread
         thread.start()
 
     # -- playing -------------------------------------------------------------------------------
@@ -268,23 +261,3 @@ class ReplayServer:
                 self._listen(sock, bytearray(_MOST_HEARD), 0.1)
         except (_Gone, OSError):
             pass
-
-
-def _sockets(host: str, port: int) -> tuple[socket.socket, socket.socket]:
-    """Open TCP and UDP sockets on one port."""
-    for _ in range(50):
-        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((host, port))
-            udp.bind((host, listener.getsockname()[1]))
-            listener.listen(8)
-            return listener, udp
-        except OSError as error:
-            listener.close()
-            udp.close()
-            if port or error.errno != errno.EADDRINUSE:
-                raise TransportError(
-                    f'cannot listen on {host} port {port}: {error.strerror}') from None
-    raise TransportError('no port is free for both TCP and UDP')

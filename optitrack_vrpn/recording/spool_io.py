@@ -3,8 +3,8 @@
 """
 A thread that writes data of other threads to a file, with a bounded queue.
 
-``put`` never waits for the disk: items that do not fit in the queue are counted and dropped. The
-thread stops if the disk is nearly full or fails.
+``put`` never waits for the disk: items that do not fit in the queue together are counted and
+dropped. The thread stops if the disk is nearly full or fails.
 """
 
 from __future__ import annotations
@@ -114,30 +114,15 @@ class Spool(Generic[T]):
         self._thread.start()
 
     def put(self, items: list[T]) -> None:
-        """Queue items, from any thread; items without space are counted and dropped."""
-        if not items:
-            return
-        if self._stopped or self._ending.is_set():
-            with self._lock:
-                self._dropped += len(items)
-            return
-        total, dropped = sum(map(self._size_of, items)), 0
+        """Queue items, from any thread; if they have no space, count and drop all of them."""
+        total = sum(map(self._size_of, items))
         with self._lock:
-            if self._waiting + total > self._max_waiting:
-                items, total, dropped = self._fitting(items)
-            self._queue.append((items, total))
-            self._waiting += total
-            self._dropped += dropped
-
-    def _fitting(self, items: list[T]) -> tuple[list[T], int, int]:
-        """Return the items that have room, their size, and how many have none."""
-        kept, total = [], 0
-        for item in items:
-            size = self._size_of(item)
-            if self._waiting + total + size <= self._max_waiting:
-                kept.append(item)
-                total += size
-        return kept, total, len(items) - len(kept)
+            if (self._waiting + total > self._max_waiting or self._stopped
+                    or self._ending.is_set()):
+                self._dropped += len(items)
+            elif items:
+                self._queue.append((items, total))
+                self._waiting += total
 
     def status(self) -> SpoolStatus:
         """Return the state of the recording, from any thread."""

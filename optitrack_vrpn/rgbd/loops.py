@@ -238,8 +238,9 @@ def ransac(source: Floats, target: Floats, settings: LoopSettings) -> NDArray[np
     random = np.random.default_rng(_SEED)
     done, needed = 0, float(settings.rounds)
     while done < min(needed, settings.rounds):
-        samples = _samples(random, count, min(_BATCH, settings.rounds - done))
-        done += len(samples)
+        samples = random.integers(0, count, (_BATCH, 3))
+        samples = samples[(samples != np.roll(samples, 1, axis=1)).all(axis=1)]
+        done += _BATCH
         moved = transformed(rigid_transform(source[samples], target[samples]), source)
         close = np.sum((moved - target) ** 2, axis=2) <= settings.inlier_m ** 2
         sums = close.sum(axis=1)
@@ -250,18 +251,6 @@ def ransac(source: Floats, target: Floats, settings: LoopSettings) -> NDArray[np
             miss = 1.0 - share ** 3
             needed = 0.0 if miss <= 0 else math.log(1 - settings.confidence) / math.log(miss)
     return best
-
-
-def _samples(random: Any, count: int, number: int) -> NDArray[np.intp]:
-    """Draw triples of different indices below ``count``, (number, 3)."""
-    first = random.integers(0, count, number)
-    second = random.integers(0, count - 1, number)
-    second += second >= first
-    third = random.integers(0, count - 2, number)
-    low, high = np.minimum(first, second), np.maximum(first, second)
-    third += third >= low
-    third += third >= high
-    return np.stack([first, second, third], axis=1)
 
 
 def edge_information(
