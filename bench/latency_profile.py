@@ -15,6 +15,7 @@ calls no timer that is put around its functions.
 import argparse
 import os
 from pathlib import Path
+import socket
 import statistics
 import sys
 import threading
@@ -37,105 +38,87 @@ COLOURS = ('#57606a', '#0969da', '#1a7f37', '#bf8700', '#d1242f', '#8250df', '#d
 
 
 class Watch:
-    """Add up the time spent in functions, step by step, within one turn of the thread."""
+    """Add up the processor time of functions, step by step."""
 
     def __init__(self):
-        self.now = dict.fromkeys(STEPS, 0)
-        self.turns = []
-        self.inside = self.outside = self.calls = 0
-        # What a look at the clock adds to the step itself, and to what is around it.
-        probe = self.around(STEPS[0], lambda: None)
-        trial = self.turn(lambda: [probe() for _ in range(100)])
+        self.spent = dict.fromkeys(STEPS, 0)
+        self.calls = 0
+        #: Of the thread that takes messages apart: the one that does all steps.
+        self.thread = None
+        # What a look at the clock adds to the step itself, and to what is around it (ns).
+        self.inside = self.outside = 0
+        probe, rounds = self.around(STEPS[0], lambda: None), []
         for _ in range(50):
-            trial()
-        inside = statistics.median(turn[STEPS[0]] for turn in self.turns) / 100
-        self.outside = statistics.median(turn[STEPS[-1]] for turn in self.turns) / 100
-        self.inside = inside
-        self.turns.clear()
+            self.reset()
+            begun = time.thread_time_ns()
+            for _ in range(100):
+                probe()
+            rounds.append((self.spent[STEPS[0]], time.thread_time_ns() - begun))
+        self.inside = statistics.median(inside for inside, _ in rounds) / 100
+        self.outside = statistics.median(whole for _, whole in rounds) / 100 - self.inside
+
+    def reset(self):
+        """Begin to count."""
+        self.calls = 0
+        for step in STEPS:
+            self.spent[step] = 0
 
     def around(self, step, function):
         """Wrap a function whose time counts for a step."""
-        clock, now = time.thread_time_ns, self.now
+        clock, spent = time.thread_time_ns, self.spent
 
         def timed(*arguments):
             begun = clock()
             try:
                 return function(*arguments)
             finally:
-                now[step] += clock() - begun - self.inside
+                spent[step] += clock() - begun - self.inside
                 self.calls += 1
         return timed
 
-    def turn(self, function):
-        """Wrap what the thread does from one wake to the next; the rest is what no step took."""
-        clock, now = time.thread_time_ns, self.now
 
-        def timed(*arguments):
-            self.calls = 0
-            for step in STEPS:
-                now[step] = 0
-            begun = clock()
-            result = function(*arguments)
-            whole = clock() - begun - self.calls * (self.inside + self.outside)
-            now[STEPS[-1]] = whole - sum(now[step] for step in STEPS[:-1])
-            self.turns.append(dict(now))
-            return result
-        return timed
+def install(watch):
+    """Put the watch around every step, before the node is created."""
+    from optitrack_vrpn.client import session_io
+    from optitrack_vrpn.node import publishers
+    from optitrack_vrpn.node.body_output import BodyOutput
+    from optitrack_vrpn.pipeline.pipeline import Pipeline
+    from optitrack_vrpn.vrpn.connection import Connection
+    watched_socket = type('WatchedSocket', (socket.socket,), {
+        'recvmsg_into': watch.around(STEPS[0], socket.socket.recvmsg_into)})
+    open_socket = session_io.datagram_socket
+    session_io.datagram_socket = lambda *arguments: watched_socket(
+        fileno=open_socket(*arguments).detach())
+    take_apart = watch.around(STEPS[1], Connection.receive_datagram)
 
-    def waiting(self, wait):
-        """Wrap the function in which the thread waits: a turn is from one wait to the next."""
-        clock, now = time.thread_time_ns, self.now
-        begun = None
+    def receive_datagram(connection, data):
+        watch.thread = threading.get_native_id()
+        return take_apart(connection, data)
+    Connection.receive_datagram = receive_datagram
+    Pipeline.process = watch.around(STEPS[2], Pipeline.process)
+    sender, equip = publishers.sender, BodyOutput.equip
 
-        def timed(timeout_ms):
-            nonlocal begun
-            if begun is not None:
-                whole = clock() - begun - self.calls * (self.inside + self.outside)
-                now[STEPS[-1]] = whole - sum(now[step] for step in STEPS[:-1])
-                self.turns.append(dict(now))
-            self.calls = 0
-            for step in STEPS:
-                now[step] = 0
-            begun = clock()
-            return wait(timeout_ms)
-        return timed
-
-
-class Watched:
-    """An object with a watch on one method."""
-
-    def __init__(self, watched, name, function):
-        self._watched = watched
-        setattr(self, name, function)
-
-    def __getattr__(self, name):
-        return getattr(self._watched, name)
-
-
-def install(node, conversation, watch):
-    """Put the watch around every step of a node that streams."""
-    conversation._receive_into = watch.around(STEPS[0], conversation._receive_into)
-    connection = conversation.connection
-    conversation.connection = Watched(connection, 'receive_datagram', watch.around(
-        STEPS[1], connection.receive_datagram))
-    path = node._path
-    path.pipeline = Watched(path.pipeline, 'process', watch.around(
-        STEPS[2], path.pipeline.process))
-    for channel in path.pipeline.bodies:
-        output = channel.user
+    def watched_equip(output, settings):
+        equip(output, settings)
         output.write_pose = watch.around(STEPS[3], output.write_pose)
-        first, other = (watch.around(STEPS[3], write) for write in output.write_tf)
-        output.write_tf = type(output.write_tf)(first, other)
+        output.write_tf = type(output.write_tf)(*(
+            watch.around(STEPS[3], write) for write in output.write_tf))
         output.send_pose = watch.around(STEPS[4], output.send_pose)
-    path.publishers._publish_tf = watch.around(STEPS[5], path.publishers._publish_tf)
-    conversation._wait = watch.waiting(conversation._wait)
+    BodyOutput.equip = watched_equip
+    publishers.sender = lambda *arguments: watch.around(STEPS[5], sender(*arguments))
 
 
-def measure(bodies, rate, seconds):
+def processor_ns(thread):
+    """Return the processor time of a thread of this process."""
+    return int(Path(f'/proc/self/task/{thread}/schedstat').read_text().split()[0])
+
+
+def measure(bodies, rate, seconds, watch):
     """
     Stream so many bodies through a node in this process.
 
-    :returns: median microseconds per pose of each step, and those of the executor's thread.
+    :param watch: installed around the steps.
+    :returns: microseconds per pose of each step, and those of the executor's thread.
     """
     variables = environment()
     os.environ.update(variables)
@@ -157,28 +140,22 @@ def measure(bodies, rate, seconds):
         spinning.start()
         receiver.ask('wait 30')
         time.sleep(1.5)
-        watch = Watch()
-        install(node, node._backend._account[1], watch)
-        time.sleep(1.2)    # the client uses the wrapped wait from its next check on, within 1 s
-        watch.turns.clear()
-        task = f'/proc/self/task/{spinning.native_id}/schedstat'
-        begun = int(Path(task).read_text().split()[0])
+        threads = spinning.native_id, watch.thread
+        begun = [processor_ns(thread) for thread in threads]
+        watch.reset()
         time.sleep(seconds)
-        executor_ns = int(Path(task).read_text().split()[0]) - begun
-        turns = [turn for turn in watch.turns if turn[STEPS[1]]]
+        calls, steps = watch.calls, dict(watch.spent)
+        executor_ns, client_ns = (
+            processor_ns(thread) - before for thread, before in zip(threads, begun))
         node.destroy_node()
         rclpy.shutdown()
         spinning.join()
     finally:
         for child in (receiver, sender):
             child.stop()
-    # A turn holds one frame or part of it; sums over turns, less the slowest hundredth.
-    turns.sort(key=lambda turn: sum(turn.values()))
-    kept = turns[:len(turns) * 99 // 100]
-    poses = bodies * rate * seconds * len(kept) / len(turns)
-    result = {step: sum(turn[step] for turn in kept) / 1e3 / poses for step in STEPS}
-    result['ticks, diagnostics (another thread)'] = executor_ns / 1e3 / (bodies * rate * seconds)
-    return result
+    steps[STEPS[-1]] = client_ns - calls * (watch.inside + watch.outside) - sum(steps.values())
+    steps['ticks, diagnostics (another thread)'] = executor_ns
+    return {step: spent / 1e3 / (bodies * rate * seconds) for step, spent in steps.items()}
 
 
 def table(results):
@@ -225,7 +202,9 @@ def main():
     parser.add_argument('--seconds', type=float, default=8.0)
     parser.add_argument('--write-docs', action='store_true')
     arguments = parser.parse_args()
-    results = {point: measure(*point, arguments.seconds) for point in POINTS}
+    watch = Watch()
+    install(watch)
+    results = {point: measure(*point, arguments.seconds, watch) for point in POINTS}
     text = table(results)
     print(text)
     if arguments.write_docs:
