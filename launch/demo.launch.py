@@ -10,42 +10,28 @@ import atexit
 import contextlib
 import os
 import socket
-import sys
 
 from ament_index_python.packages import get_package_share_directory, PackageNotFoundError
-from launch import LaunchDescription
-from launch.actions import DeclareLaunchArgument, LogInfo, OpaqueFunction
-from launch.substitutions import LaunchConfiguration
+from launch.actions import LogInfo
 from launch_ros.actions import Node
-from optitrack_vrpn.cli.arguments import namespace as valid_namespace
-from optitrack_vrpn.cli.launch_arguments import check_launch_arguments
+from optitrack_vrpn.cli.arguments import hertz, namespace as valid_namespace, whole
+from optitrack_vrpn.cli.launch_arguments import flag
+from optitrack_vrpn.cli.launch_file_ros import describe
 from optitrack_vrpn.cli.signals_io import with_parent
 from optitrack_vrpn.demo.display_io import display_file
 from optitrack_vrpn.demo.foreign_ros import publishers_below
 from optitrack_vrpn.demo.isolation import body_names, node_parameters
 
 ARGUMENTS = (
-    ('bodies', '3', 'how many bodies, named "Demo Body 1" and so on'),
-    ('rate', '240', 'frames a second'),
-    ('namespace', 'demo', 'namespace of the node and its topics, and prefix of all frames'),
-    ('port', '0', 'VRPN port of the simulated Motive; 0: one that nothing uses'),
-    ('activate', 'true', 'false: leave the node inactive, for mocap control'),
-    ('rviz', 'false', 'start rviz2 with the display of this package'),
+    ('bodies', '3', 'how many bodies, named "Demo Body 1" and so on', whole(1)),
+    ('rate', '240', 'frames a second', hertz),
+    ('namespace', 'demo', 'namespace of the node and its topics, and prefix of all frames',
+     valid_namespace),
+    ('port', '0', 'VRPN port of the simulated Motive; 0: one that nothing uses',
+     whole(0, 65535)),
+    ('activate', 'true', 'false: leave the node inactive, for mocap control', flag),
+    ('rviz', 'false', 'start rviz2 with the display of this package', flag),
 )
-
-
-def read(context, name, kind, allowed):
-    """Read an argument, and refuse a wrong one by name."""
-    text = LaunchConfiguration(name).perform(context).strip()
-    try:
-        return kind(text)
-    except (ValueError, KeyError):
-        raise ValueError(f'{name}:={text} is {allowed}') from None
-
-
-def as_bool(text):
-    """Read true or false."""
-    return {'true': True, '1': True, 'false': False, '0': False}[text.lower()]
 
 
 def free_port():
@@ -73,17 +59,9 @@ def make_rviz(namespace, names):
                 output='screen')
 
 
-def make_all(context):
-    """Check all arguments and the graph, then create all actions."""
-    check_launch_arguments(
-        sys.argv, ('demo.launch.py',), [name for name, *_ in ARGUMENTS])
-    count = read(context, 'bodies', int, 'not a number')
-    rate = read(context, 'rate', float, 'not a number')
-    port = read(context, 'port', int, 'not a number') or free_port()
-    activate = read(context, 'activate', as_bool, 'not allowed; allowed: true, false')
-    rviz = read(context, 'rviz', as_bool, 'not allowed; allowed: true, false')
-    text = LaunchConfiguration('namespace').perform(context)
-    namespace = valid_namespace(text).strip('/')
+def make_all(given):
+    """Check the graph, then make all actions."""
+    namespace, port = given['namespace'].strip('/'), given['port'] or free_port()
     if not namespace:
         raise ValueError('namespace:= is empty: the demo needs a namespace of its own')
     others = publishers_below(f'/{namespace}')
@@ -91,10 +69,10 @@ def make_all(context):
         raise RuntimeError(
             f'/{namespace} is in use: {"; ".join(others)}. Nothing was started; end that, or '
             'give this demo a name of its own, as in namespace:=demo2')
-    names = body_names(count)
+    names = body_names(given['bodies'])
     parameters = {
         **node_parameters(namespace), 'server': '127.0.0.1', 'port': port, 'autostart': True,
-        'activate': activate}
+        'activate': given['activate']}
     # Both end with launch, even if launch is killed.
     common = {'package': 'optitrack_vrpn', 'output': 'screen', 'emulate_tty': True,
               'additional_env': with_parent({})}
@@ -103,9 +81,9 @@ def make_all(context):
              parameters=[parameters],
              remappings=[('/diagnostics', f'/{namespace}/diagnostics')], **common),
         Node(executable='motive_sim', name='motive_sim', namespace=namespace, arguments=[
-            '--names', *names, '--rate', str(rate), '--port', str(port), '--noise-mm', '0.1',
-            '--noise-deg', '0.05'], **common),
-        *([make_rviz(namespace, names)] if rviz else []),
+            '--names', *names, '--rate', str(given['rate']), '--port', str(port),
+            '--noise-mm', '0.1', '--noise-deg', '0.05'], **common),
+        *([make_rviz(namespace, names)] if given['rviz'] else []),
         LogInfo(msg=f'the demo publishes below /{namespace} in ROS domain '
                     f'{os.environ.get("ROS_DOMAIN_ID", "0")}; its frames begin with {namespace}/'),
     ]
@@ -113,8 +91,4 @@ def make_all(context):
 
 def generate_launch_description():
     """Describe both processes."""
-    return LaunchDescription([
-        *(DeclareLaunchArgument(name, default_value=default, description=what)
-          for name, default, what in ARGUMENTS),
-        OpaqueFunction(function=make_all),
-    ])
+    return describe(__file__, ARGUMENTS, make_all)

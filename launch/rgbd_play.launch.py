@@ -3,19 +3,17 @@
 """Play a recording of a depth camera, with odometry on its images in the recording's time."""
 
 import os
-import sys
 
-from launch import LaunchDescription
-from launch.actions import (
-    DeclareLaunchArgument, ExecuteProcess, IncludeLaunchDescription, OpaqueFunction)
+from launch.actions import ExecuteProcess, IncludeLaunchDescription
 from launch.launch_description_sources import PythonLaunchDescriptionSource
-from launch.substitutions import LaunchConfiguration, PathJoinSubstitution
+from launch.substitutions import PathJoinSubstitution
 from launch_ros.substitutions import FindPackageShare
-from optitrack_vrpn.cli.launch_arguments import check_launch_arguments
+from optitrack_vrpn.cli.launch_arguments import number
+from optitrack_vrpn.cli.launch_file_ros import describe
 
 ARGUMENTS = (
     ('folder', 'rgbd_recording', 'the recording'),
-    ('rate', '1.0', 'speed'),
+    ('rate', '1.0', 'speed', number),
     ('colour', '/camera/camera/color/image_raw', 'topic of the colour images'),
     ('depth', '/camera/camera/aligned_depth_to_color/image_raw', 'topic of the depth images'),
     ('info', '/camera/camera/color/camera_info', 'topic of the CameraInfo'),
@@ -25,14 +23,12 @@ ARGUMENTS = (
 FOR_ODOMETRY = ('colour', 'depth', 'info', 'scale', 'base_frame')
 
 
-def make_all(context):
+def make_all(given):
     """Make the player and the odometry; the recorded odometry is played under another name."""
-    check_launch_arguments(
-        sys.argv, ('rgbd_play.launch.py',), [name for name, *_ in ARGUMENTS])
-    folder = os.path.expanduser(LaunchConfiguration('folder').perform(context))
+    folder = os.path.expanduser(given['folder'])
     if not os.path.exists(folder):
-        raise FileNotFoundError(f'folder:={folder} does not exist')
-    odometry = {name: LaunchConfiguration(name) for name in FOR_ODOMETRY}
+        raise ValueError(f'folder:={folder} does not exist')
+    odometry = {name: given[name] for name in FOR_ODOMETRY}
     return [
         IncludeLaunchDescription(
             PythonLaunchDescriptionSource(PathJoinSubstitution(
@@ -41,15 +37,11 @@ def make_all(context):
         # two seconds, in which the odometry subscribes
         ExecuteProcess(
             cmd=['ros2', 'bag', 'play', folder, '--clock', '--rate',
-                 LaunchConfiguration('rate'), '--delay', '2.0', '--remap', '/vo:=/vo_recorded'],
+                 str(given['rate']), '--delay', '2.0', '--remap', '/vo:=/vo_recorded'],
             output='screen'),
     ]
 
 
 def generate_launch_description():
     """Describe the arguments, and what they start."""
-    return LaunchDescription([
-        *(DeclareLaunchArgument(name, default_value=default, description=what)
-          for name, default, what in ARGUMENTS),
-        OpaqueFunction(function=make_all),
-    ])
+    return describe(__file__, ARGUMENTS, make_all)

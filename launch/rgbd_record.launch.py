@@ -2,13 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Record the images of a depth camera with all bodies of mocap."""
 
-import sys
-
-from launch import LaunchDescription
-from launch.actions import DeclareLaunchArgument
-from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
-from optitrack_vrpn.cli.launch_arguments import check_launch_arguments
+from optitrack_vrpn.cli.launch_file_ros import describe
 
 ARGUMENTS = (
     ('folder', 'rgbd_recording', 'new folder of the recording'),
@@ -18,17 +13,14 @@ ARGUMENTS = (
 )
 
 
+def make_all(given):
+    """Make the recorder, which takes poses, odometry and TF without being asked."""
+    topics = [word for name in ('colour', 'depth', 'info') for word in ('--topic', given[name])]
+    return [Node(
+        package='optitrack_vrpn', executable='record',
+        arguments=['-o', given['folder'], *topics], output='screen', emulate_tty=True)]
+
+
 def generate_launch_description():
-    """Describe the recorder, which takes poses, odometry and TF without being asked."""
-    check_launch_arguments(
-        sys.argv, ('rgbd_record.launch.py',), [name for name, *_ in ARGUMENTS])
-    topics = [word for name in ('colour', 'depth', 'info')
-              for word in ('--topic', LaunchConfiguration(name))]
-    return LaunchDescription([
-        *(DeclareLaunchArgument(name, default_value=default, description=what)
-          for name, default, what in ARGUMENTS),
-        Node(
-            package='optitrack_vrpn', executable='record',
-            arguments=['-o', LaunchConfiguration('folder'), *topics],
-            output='screen', emulate_tty=True),
-    ])
+    """Describe the recorder."""
+    return describe(__file__, ARGUMENTS, make_all)

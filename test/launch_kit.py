@@ -16,26 +16,16 @@ MODULES = {
     'launch': ('LaunchDescription',), 'launch_ros': (), 'launch_ros.actions': ('Node',),
     'launch.actions': ('DeclareLaunchArgument', 'ExecuteProcess', 'IncludeLaunchDescription',
                        'OpaqueFunction'),
-    'launch.conditions': ('IfCondition',),
     'launch.launch_description_sources': ('PythonLaunchDescriptionSource',),
-    'launch.substitutions': ('LaunchConfiguration', 'PathJoinSubstitution', 'PythonExpression'),
-    'launch_ros.substitutions': ('FindPackageShare',),
-    'launch_ros.parameter_descriptions': ('ParameterValue',)}
+    'launch.substitutions': ('PathJoinSubstitution',),
+    'launch_ros.substitutions': ('FindPackageShare',)}
 
 
 class Noted:
-    """Stand in for a class of launch; a LaunchConfiguration is looked up in a dictionary."""
+    """Stand in for a class of launch."""
 
     def __init__(self, *given, **named):
         self.given, self.named = given, named
-
-    def perform(self, context):
-        return context[self.given[0]]
-
-
-def is_a(value, name):
-    """Return whether a value is an instance of the stand-in for a class of launch."""
-    return type(value).__name__ == name
 
 
 def loader(monkeypatch):
@@ -50,21 +40,10 @@ def loader(monkeypatch):
         """Load a launch file with values of arguments; gives its defaults and its actions."""
         monkeypatch.setattr(sys, 'argv', ['ros2', 'launch', 'optitrack_vrpn', name, *(
             f'{key}:={value}' for key, value in values.items())])
-        entities = runpy.run_path(str(LAUNCH / name))['generate_launch_description']().given[0]
-        defaults, actions = {}, []
-        for each in entities:
-            if is_a(each, 'DeclareLaunchArgument'):
-                assert each.named['description']
-                defaults[each.given[0]] = each.named['default_value']
-            elif is_a(each, 'OpaqueFunction'):
-                actions += each.named['function']({**defaults, **values})
-            else:
-                actions.append(each)
-        return defaults, actions
+        *declared, action = runpy.run_path(
+            str(LAUNCH / name))['generate_launch_description']().given[0]
+        assert all(each.named['description'] for each in declared)
+        defaults = {each.given[0]: each.named['default_value'] for each in declared}
+        context = types.SimpleNamespace(launch_configurations={**defaults, **values})
+        return defaults, action.named['function'](context)
     return load
-
-
-def words(given, defaults):
-    """Give the words of a command line, with the defaults of the arguments in them."""
-    return [defaults[word.given[0]] if is_a(word, 'LaunchConfiguration') else word
-            for word in given]

@@ -261,9 +261,9 @@ TRUE_OR_FALSE = 'is not allowed; allowed: true, false'
 @with_launch
 @pytest.mark.parametrize('file, argument, complaint', [
     *((file, *row) for file in (NODE, DEMO) for row in (
-        ('port:=abc', 'port:=abc is not a number'),
-        ('activate:=perhaps', f'activate:=perhaps {TRUE_OR_FALSE}'),
-        ('rviz:=perhaps', f'rviz:=perhaps {TRUE_OR_FALSE}'))),
+        ('port:=abc', "port:='abc' is not allowed"),
+        ('activate:=perhaps', f"activate:='perhaps' {TRUE_OR_FALSE}"),
+        ('rviz:=perhaps', f"rviz:='perhaps' {TRUE_OR_FALSE}"))),
     (NODE, 'params_file:=absent.yaml', 'params_file:=absent.yaml does not')],
     ids=lambda value: getattr(value, 'name', None))
 def test_a_wrong_argument_is_named_and_nothing_runs(file, argument, complaint, prefix):
@@ -398,7 +398,7 @@ def test_demo_streams_every_body_and_ends_on_ctrl_c(tmp_path):
 
 def checked(*arguments):
     check_launch_arguments(
-        ['ros2', 'launch', 'optitrack_vrpn', *arguments], ['a.launch.py'],
+        ['ros2', 'launch', 'optitrack_vrpn', *arguments], '/share/a.launch.py',
         ('server', 'port', 'activate'))
 
 

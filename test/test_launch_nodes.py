@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the launch files of autopilots, axis_bridge, the gantry and the RGB-D nodes start."""
 
-from launch_kit import is_a, LAUNCH, words
+from launch_kit import LAUNCH
 from optitrack_vrpn.autopilot.settings import BridgeSettings as AutopilotSettings
 from optitrack_vrpn.axes.settings import BridgeSettings
 from optitrack_vrpn.cli.tools import TOOLS
@@ -16,7 +16,7 @@ from optitrack_vrpn.settings import parameters_of
 from optitrack_vrpn.sim.command import scenario_from_arguments
 import pytest
 
-KNOWN = {tool: {'use_sim_time', *(each.name for each in parameters_of(settings))}
+KNOWN = {tool: {each.name: each for each in parameters_of(settings)}
          for tool, settings in {
              'axis_bridge': BridgeSettings, 'gantry_controller': ControllerSettings,
              'optitrack_vrpn_node': NodeSettings, 'rgbd_image_proc': ImageProcSettings,
@@ -25,40 +25,61 @@ VEHICLES = str(LAUNCH.parent / 'config' / 'vehicles.yaml')
 BRIDGE_FILE = str(LAUNCH.parent / 'config' / 'mavlink_bridge.yaml')
 
 
-@pytest.mark.parametrize('name, values', [
-    ('axis_bridge', {}), ('gantry', {'simulate': 'false'}), ('rgbd_odometry', {}),
-    ('rgbd_image_proc', {}), ('rgbd_mapping', {})])
-def test_launch_files_start_tools_with_parameters_that_exist(load_launch, name, values):
-    defaults, actions = load_launch(f'{name}.launch.py', **values)
-    for node in [each.named for each in actions if is_a(each, 'Node')]:
+@pytest.fixture
+def quiet_graph(monkeypatch):
+    """Let no other node publish, so that a simulation may start."""
+    monkeypatch.setattr('optitrack_vrpn.demo.foreign_ros.publishers_below', lambda _: [])
+
+
+@pytest.mark.parametrize('name', [
+    'axis_bridge', 'gantry', 'rgbd_odometry', 'rgbd_image_proc', 'rgbd_mapping'])
+def test_launch_files_start_tools_with_parameters_that_exist(load_launch, quiet_graph, name):
+    for node in [each.named for each in load_launch(f'{name}.launch.py')[1]]:
         assert node['executable'] in {tool.name for tool in TOOLS}
         for parameters in node.get('parameters', ()):
-            assert {name for name in parameters if not name.startswith('control.')} <= (
-                KNOWN[node['executable']])
-            for value in parameters.values():
-                if is_a(value, 'ParameterValue') and is_a(value.given[0], 'LaunchConfiguration'):
-                    default = defaults[value.given[0].given[0]]
-                    kind = value.named['value_type']
-                    assert default in ('true', 'false') if kind is bool else [kind(default)]
+            rows = KNOWN[node['executable']]
+            for parameter, value in parameters.items():
+                if parameter != 'use_sim_time' and not parameter.startswith('control.'):
+                    rows[parameter].check(value)
 
 
-def test_the_simulation_is_started_with_flags_that_it_takes(load_launch):
-    defaults, nodes = load_launch('gantry.launch.py', simulate='false')
-    parsed = make_parser().parse_args(words(nodes[0].named['arguments'], defaults))
+def test_the_simulation_is_started_with_flags_that_it_takes(load_launch, quiet_graph):
+    _, nodes = load_launch('gantry.launch.py')
+    parsed = make_parser().parse_args(nodes[0].named['arguments'])
     assert (parsed.machine, parsed.machine_port) == ('gantry_orion', 9200)
     assert scenario_from_arguments(parsed).server.port == 3883
 
 
-def test_a_simulation_keeps_apart_from_real_systems(load_launch):
+@pytest.mark.parametrize('text', ['true', 'True', '1'])
+def test_a_simulation_keeps_apart_from_real_systems(load_launch, quiet_graph, text):
     """Every node but the simulator, which has no topics, is in its own namespace."""
+    simulator, *nodes = (
+        node.named for node in load_launch('gantry.launch.py', simulate=text)[1])
+    assert simulator['executable'] == 'gantry_sim'
+    for node in nodes:
+        assert node['namespace'] == 'gantry_sim'
+        assert not node['parameters'][0]['control.absolute_topics']
+    assert nodes[0]['parameters'][0]['frames.body'] == 'gantry_sim/{body}'
+
+
+def test_a_real_machine_has_the_usual_names(load_launch):
     nodes = [node.named for node in load_launch('gantry.launch.py', simulate='false')[1]]
-    assert [node['executable'] for node in nodes if 'namespace' not in node] == ['gantry_sim']
-    for node in nodes[1:]:
-        for simulate, namespace in (('true', 'gantry_sim'), ('false', '')):
-            parts = words(node['namespace'].given[0], {'simulate': simulate})
-            assert eval(''.join(parts)) == namespace
-    frames = nodes[1]['parameters'][0]['frames.body'].given[0].given[0]
-    assert "'gantry_sim/{body}'" in frames[0]
+    assert {node['executable'] for node in nodes} == {
+        'optitrack_vrpn_node', 'axis_bridge', 'gantry_controller'}
+    assert not any('namespace' in node or 'remappings' in node for node in nodes)
+    assert nodes[0]['parameters'][0]['frames.body'] == '{body}'
+
+
+@pytest.mark.parametrize('name, values, complaint', [
+    ('gantry', {'simulate': 'perhaps'}, "simulate:='perhaps' is not allowed"),
+    ('gantry', {'port': '38830x'}, "port:='38830x' is not allowed"),
+    ('gantry', {'cutoff_hz': 'low'}, "cutoff_hz:='low' is not"),
+    ('axis_bridge', {'rate_hz': '0'}, "rate_hz:='0' is not"),
+    ('rgbd_odometry', {'tf': 'no'}, "tf:='no' is not allowed"),
+    ('mavlink_bridge', {'vehicles': 'absent.yaml'}, 'absent.yaml does not exist')])
+def test_a_wrong_value_is_refused_before_a_process_starts(load_launch, name, values, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        load_launch(f'{name}.launch.py', **values)
 
 
 def test_a_misspelt_argument_is_refused(load_launch):
@@ -83,4 +104,4 @@ def test_two_vehicles_on_one_connection_are_refused(load_launch, tmp_path):
     same.write_text('vehicles: [{body: a, connection: "udpin:0.0.0.0:1"}, {body: b, '
                     'connection: "udpin:0.0.0.0:1"}]')
     with pytest.raises(ValueError, match='two vehicles'):
-        load_launch('mavlink_bridge.launch.py', vehicles=str(same))
+        load_launch('mavlink_bridge.launch.py', vehicles=str(same), params_file=BRIDGE_FILE)

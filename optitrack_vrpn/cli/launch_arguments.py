@@ -1,15 +1,96 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Find misspelt arguments of a launch file, which launch itself ignores."""
+"""Arguments of launch files: their types, and misspelt ones, which launch itself ignores."""
 
-from collections.abc import Sequence
+import argparse
+from collections.abc import Callable, Mapping, Sequence
 import difflib
+from pathlib import PurePath
+from typing import Any, NamedTuple
+
+from optitrack_vrpn.cli.arguments import whole
 
 _ASSIGN = ':='
 
 
+def flag(text: str) -> bool:
+    """
+    Parse true or false.
+
+    :raises argparse.ArgumentTypeError: for other text.
+    """
+    try:
+        return {'true': True, '1': True, 'false': False, '0': False}[text.lower()]
+    except KeyError:
+        raise argparse.ArgumentTypeError(
+            f'{text!r} is not allowed; allowed: true, false') from None
+
+
+def number(text: str) -> float:
+    """
+    Parse a number.
+
+    :raises argparse.ArgumentTypeError: for other text.
+    """
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f'{text!r} is not a number') from None
+
+
+def one_of(*allowed: str) -> Callable[[str], str]:
+    """
+    Make a parser of words.
+
+    :returns: a function that raises argparse.ArgumentTypeError for other text.
+    """
+    def parse(text: str) -> str:
+        if text not in allowed:
+            raise argparse.ArgumentTypeError(
+                f'{text!r} is not allowed; allowed: {", ".join(allowed)}')
+        return text
+    return parse
+
+
+port = whole(1, 65535)
+
+
+class LaunchArgument(NamedTuple):
+    """
+    An argument of a launch file.
+
+    :param default: a text, or a substitution of launch.
+    :param kind: converts the text, or raises argparse.ArgumentTypeError. Where the default is
+        empty, an empty text of another type than ``str`` becomes None.
+    """
+
+    name: str
+    default: Any
+    meaning: str
+    kind: Callable[[str], Any] = str
+
+
+def read_launch_arguments(
+    arguments: Sequence[LaunchArgument], texts: Mapping[str, str],
+) -> dict[str, Any]:
+    """
+    Convert all arguments of a launch file.
+
+    :param texts: their texts by name.
+    :raises ValueError: naming the first wrong argument and what is allowed.
+    """
+    values: dict[str, Any] = {}
+    for name, default, _, kind in arguments:
+        text = texts[name].strip()
+        try:
+            values[name] = kind(text) if text or default or kind is str else None
+        except argparse.ArgumentTypeError as error:
+            raise ValueError(f'{name}{_ASSIGN}{error}') from None
+    return values
+
+
 def check_launch_arguments(
-    command_line: Sequence[str], files: Sequence[str], declared: Sequence[str],
+    command_line: Sequence[str], file: str, declared: Sequence[str],
 ) -> None:
     """
     Refuse arguments of the command line that a launch file does not declare.
@@ -18,11 +99,12 @@ def check_launch_arguments(
     arguments of the other file.
 
     :param command_line: as of ``sys.argv``: ``... FILE name:=value ...``.
-    :param files: names of the launch file; it is checked if the command line names one of them.
+    :param file: path of the launch file; it is checked if the command line names it, or the YAML
+        or XML file of the same name.
     :param declared: names of the arguments that it declares.
     :raises ValueError: naming each unknown argument and the closest valid name.
     """
-    if not any(word.rsplit('/', 1)[-1] in files for word in command_line):
+    if not any(PurePath(word).stem == PurePath(file).stem for word in command_line):
         return
     given = [word.split(_ASSIGN, 1)[0] for word in command_line if _ASSIGN in word]
     unknown = [name for name in dict.fromkeys(given) if name not in declared]
