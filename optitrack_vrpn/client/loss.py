@@ -94,7 +94,7 @@ class LossWatch:
         self.trouble = (
             f'{lost} because the receive buffer of this computer was full: reduce the load of '
             'this computer' if unread else
-            f'{lost} in the network: use a cable instead of WLAN and a separate switch; or set '
+            f'{lost} in the network: use a cable instead of WiFi, and a separate switch; or set '
             'connection: tcp, which loses no messages but delays them')
         if begins and self._throttle.allow('lost', self._samples[-1].now_ns) is not None:
             self._reported = True

@@ -19,7 +19,7 @@ from optitrack_vrpn.names import counted, printable
 #: Longest time from the handshake to the first pose (s). Chosen: two frames of the slowest
 #: supported sender (1 Hz). Halved, such a sender fails; doubled, a silent one is reported later.
 DATA_WITHIN_S = 2.0
-#: Jitter of arrivals (99 %, s) that is reported. Chosen: one frame at 100 Hz. Halved, usual WLAN
+#: Jitter of arrivals (99 %, s) that is reported. Chosen: one frame at 100 Hz. Halved, usual WiFi
 #: is reported; doubled, only congested networks are.
 _MUCH_JITTER_S = 0.010
 #: Smallest displacement of a lift (m). Chosen: above noise and accidental motion. Halved, these
@@ -136,7 +136,7 @@ def _troubles_on_the_way(stream: Stream) -> list[tuple[str, str]]:
     elif lost > MUCH:
         result.append((
             f'{percent(lost)} were lost in the network',
-            'use a cable instead of WLAN and a separate switch; or connection: tcp, which loses '
+            'use a cable instead of WiFi, and a separate switch; or connection: tcp, which loses '
             'nothing but adds delay'))
     datagrams = max(counters.get('datagrams', 0), 1)
     late = counters.get('udp_reordered', 0)
@@ -144,7 +144,7 @@ def _troubles_on_the_way(stream: Stream) -> list[tuple[str, str]]:
         result.append((
             f'{percent(late / datagrams)} of the datagrams arrived out of order; the node drops '
             'poses that are older than the last',
-            'use a cable instead of WLAN, and only one network path; or connection: tcp, which '
+            'use a cable instead of WiFi, and only one network path; or connection: tcp, which '
             'keeps the order but adds delay'))
     twice = counters.get('udp_repeated', 0)
     if twice > MUCH * datagrams:
@@ -322,7 +322,7 @@ def check_clock(probed: ProbeResults) -> CheckResult:
                     **values)
     if clock.jitter_p99_s > _MUCH_JITTER_S:
         return warn(
-            'clock', found, 'the network or this machine is busy: use a cable instead of WLAN, '
+            'clock', found, 'the network or this machine is busy: use a cable instead of WiFi, '
             'and switch power saving off; stamps.mode: tracking removes most of the jitter from '
             'the stamps, but poses arrive late', **values)
     return ok('clock', found, **values)
