@@ -45,7 +45,6 @@ class FeatureSettings:
         4.0, low=0.0, high=100.0,
         doc='least gradient along the weaker direction of a corner (grey levels per pixel); it '
         'rejects corners that noise makes on a white wall')
-    smooth: int = setting(0, low=0, high=10, doc='half width of a Gaussian blur; 0: none')
     max_range_m: float = setting(
         7.0, unit='m', low=0.1, high=100.0, doc='keypoints farther away are not used')
     max_stdev_m: float = setting(
@@ -133,9 +132,6 @@ def detect(
     """
     cv2 = opencv()
     grey = np.ascontiguousarray(grey)
-    if settings.smooth:
-        size = 2 * settings.smooth + 1
-        grey = cv2.GaussianBlur(grey, (size, size), 0)
     # 255, because ORB of OpenCV 4 treats smaller values as 0 when it resizes the mask
     mask = (depth > 0) * np.uint8(255)
     if settings.detector == 'gftt':

@@ -73,9 +73,8 @@ class RgbdImageProc(CameraNode[ImageProcSettings]):
         create = self.create_publisher
         self._outputs = {
             'rgb': create(Image, 'rgbd/rgb', 5), 'depth': create(Image, 'rgbd/depth', 5),
-            'info': create(CameraInfo, 'rgbd/info', 5)}
-        if settings.cloud:
-            self._outputs['cloud'] = create(PointCloud2, 'rgbd/cloud', 1)
+            'info': create(CameraInfo, 'rgbd/info', 5),
+            'cloud': create(PointCloud2, 'rgbd/cloud', 1)}
         self.set_info_topics([each.topic_name for each in self._outputs.values()])
 
     def begin(self) -> None:
@@ -138,7 +137,7 @@ class RgbdImageProc(CameraNode[ImageProcSettings]):
             Header(stamp=depth_header.stamp, frame_id=header.frame_id),
             from_depth(metres, self._settings.depth_encoding)))
         self._published += 1
-        if 'cloud' in outputs and outputs['cloud'].get_subscription_count():
+        if outputs['cloud'].get_subscription_count():
             seen = metres.ravel() > 0
             points = camera.backproject(camera.pixel_grid()[seen], metres.ravel()[seen])
             outputs['cloud'].publish(cloud_message(header, points, rgb.reshape(-1, 3)[seen]))

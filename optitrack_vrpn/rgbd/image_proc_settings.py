@@ -33,7 +33,6 @@ class ImageProcSettings(PairSettings, LifecycleSettings):
         False, doc='the depth is aligned to the raw colour image: no registration')
     scale: float = setting(
         1.0, low=0.05, high=1.0, doc='scale of the results; 0.5 makes QVGA from VGA')
-    cloud: bool = setting(True, doc='publish rgbd/cloud while it has subscribers')
     depth_encoding: str = setting(
         '16UC1', choices=('16UC1', '32FC1'),
         doc='encoding of rgbd/depth: 16UC1 in millimetres, 32FC1 in metres')

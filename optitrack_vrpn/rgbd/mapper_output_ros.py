@@ -23,9 +23,10 @@ from visualization_msgs.msg import Marker, MarkerArray
 
 Floats = NDArray[np.float64]
 
-#: Chosen: greatest share of the thread's time for the cloud of the map, whose cost grows with the
-#: map. Halved, large maps are published half as often; doubled, mapping has less time.
-_CLOUD_SHARE = 0.1
+#: Chosen: least time between two clouds of the map (s), and greatest share of the thread's time for
+#: them, because their cost grows with the map. Time doubled or share halved, large maps are
+#: published half as often; the other way, mapping has less time.
+_CLOUD_PERIOD_S, _CLOUD_SHARE = 2.0, 0.1
 #: Chosen: width of the lines in rviz (m), and their colours. Halved or doubled, only the picture
 #: changes.
 _LINE_M = 0.005
@@ -96,8 +97,7 @@ class MapOutput:
         if self.publishers['map'].get_subscription_count() and began >= self._cloud_due_s:
             self.publishers['map'].publish(cloud_message(header, *mapper.map_cloud()))
             took = time.monotonic() - began
-            self._cloud_due_s = began + max(
-                self._settings.cloud_period_s, took / _CLOUD_SHARE)
+            self._cloud_due_s = began + max(_CLOUD_PERIOD_S, took / _CLOUD_SHARE)
 
 
 def _markers(mapper: Mapper, header: Header) -> list[Marker]:

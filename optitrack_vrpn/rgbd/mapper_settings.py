@@ -19,9 +19,6 @@ class MapOutputSettings:
                                         'the first keyframe')
     tf: bool = setting(True, doc='publish the transform from map_frame to the frame of the '
                                  'odometry, with the stamp of each pose')
-    cloud_period_s: float = setting(
-        2.0, unit='s', low=0.1, high=3600.0,
-        doc='least time between two messages of map/cloud; longer for a large map')
 
 
 @checked

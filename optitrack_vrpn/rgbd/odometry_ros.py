@@ -36,6 +36,9 @@ _UNKNOWN = 1e6
 #: Chosen: least periods of the large messages (s). Halved, twice the traffic; doubled, rviz
 #: updates half as often.
 _PATH_PERIOD_S, _MODEL_PERIOD_S = 1.0, 0.5
+#: Chosen: most poses of the path, and least distance between two (m): 40 m at least, a message of
+#: 200 kB. Halved or doubled, so is its length.
+_PATH_LENGTH, _PATH_STEP_M = 2000, 0.02
 
 
 class RgbdOdometry(CameraNode[OdometryNodeSettings]):
@@ -48,7 +51,7 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
     def __init__(self, node_name: str = 'rgbd_odometry', **kwargs: Any) -> None:
         self._settings = OdometryNodeSettings()
         self._odometry: Optional[Odometry] = None
-        self._path: deque[PoseStamped] = deque()
+        self._path: deque[PoseStamped] = deque(maxlen=_PATH_LENGTH)
         self._last: Optional[Frame] = None
         self._last_s = 0.0
         self._frame_ms = 0.0
@@ -74,11 +77,9 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
         self._outputs['resets'] = self.create_publisher(UInt32, 'reset_count', LATCHED)
         if out.tf:
             self._outputs['tf'] = tf_publisher(self)
-        if out.path_length:
-            self._outputs['path'] = self.create_publisher(Path, 'path', 1)
-        if out.clouds:
-            self._outputs['features'] = self.create_publisher(PointCloud2, 'feature/cloud', 2)
-            self._outputs['model'] = self.create_publisher(PointCloud2, 'model/cloud', 1)
+        self._outputs['path'] = self.create_publisher(Path, 'path', 1)
+        self._outputs['features'] = self.create_publisher(PointCloud2, 'feature/cloud', 2)
+        self._outputs['model'] = self.create_publisher(PointCloud2, 'model/cloud', 1)
         self.set_info_topics([self._outputs['odometry'].topic_name])
 
     def begin(self) -> None:
@@ -172,20 +173,16 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
                 self._log('error', f'no transform is published: {out.base_frame} is a child of '
                           f'{parent} in /tf_static; set output.tf to false, or output.base_frame '
                           f'to {parent}', 'parent')
-        if out.path_length:
-            self._publish_path(PoseStamped(header=header, pose=pose))
-        if out.clouds:
-            self._publish_clouds(frame, odometry)
+        self._publish_path(PoseStamped(header=header, pose=pose))
+        self._publish_clouds(frame, odometry)
 
     def _publish_path(self, pose: PoseStamped) -> None:
-        out, publisher = self._settings.output, self._outputs['path']
+        publisher = self._outputs['path']
         if self._path:
             a, b = self._path[-1].pose.position, pose.pose.position
-            if (a.x - b.x) ** 2 + (a.y - b.y) ** 2 + (a.z - b.z) ** 2 < out.path_step_m ** 2:
+            if (a.x - b.x) ** 2 + (a.y - b.y) ** 2 + (a.z - b.z) ** 2 < _PATH_STEP_M ** 2:
                 return
         self._path.append(pose)
-        while len(self._path) > out.path_length:
-            self._path.popleft()
         if self._is_due('path', _PATH_PERIOD_S, publisher):
             publisher.publish(Path(header=pose.header, poses=list(self._path)))
 

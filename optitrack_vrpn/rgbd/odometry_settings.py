@@ -39,12 +39,6 @@ class OutputSettings:
         'odom', doc='frame of the odometry: the frame of the base at the first image')
     base_frame: str = setting('camera_link', doc='child frame of the odometry: the base')
     tf: bool = setting(True, doc='publish the transform from fixed_frame to base_frame')
-    clouds: bool = setting(
-        True, doc='publish feature/cloud and model/cloud while they have subscribers')
-    path_length: int = setting(
-        2000, low=0, high=100000, doc='most poses of the topic path; 0: no path')
-    path_step_m: float = setting(
-        0.02, unit='m', low=0.0, high=10.0, doc='least distance between two poses of the path')
 
 
 @checked

@@ -39,7 +39,6 @@ class SensorConfig:
     far: float = setting(5.0, unit='m', low=0.0, high=100.0, doc='greatest measured depth')
     image_noise: float = setting(
         2.0, unit='grey levels', low=0.0, high=255.0, doc='standard deviation of each colour')
-    edges: bool = setting(True, doc='pixels beside a step of the depth have no measurement')
 
 
 class Sensor:
@@ -62,15 +61,12 @@ class Sensor:
         :returns: (height, width), metres, 0 where there is no measurement.
         """
         config = self.config
-        valid = (exact >= config.near) & (exact <= config.far) & (exact > 0)
-        if config.edges:
-            valid &= ~_edges(exact)
+        valid = (exact >= config.near) & (exact <= config.far) & (exact > 0) & ~_edges(exact)
         scale = np.float32(config.focal * config.baseline)
         with np.errstate(divide='ignore'):
             disparity = scale / exact
-        if config.disparity_noise:
-            disparity += np.float32(config.disparity_noise) * self._random.standard_normal(
-                exact.shape, np.float32)
+        disparity += np.float32(config.disparity_noise) * self._random.standard_normal(
+            exact.shape, np.float32)
         if config.disparity_step:
             step = np.float32(config.disparity_step)
             disparity = np.rint(disparity / step) * step
@@ -85,14 +81,9 @@ class Sensor:
 
         :param exact: (height, width, 3).
         """
-        if not self.config.image_noise:
-            return np.array(exact)
-        noise = self._random.standard_normal(exact.shape, np.float32)
-        noise *= np.float32(self.config.image_noise)
-        noise += exact
-        np.rint(noise, out=noise)
-        np.clip(noise, 0, 255, out=noise)
-        measured: NDArray[np.uint8] = noise.astype(np.uint8)
+        noise = np.float32(self.config.image_noise) * self._random.standard_normal(
+            exact.shape, np.float32)
+        measured: NDArray[np.uint8] = np.clip(np.rint(exact + noise), 0, 255).astype(np.uint8)
         return measured
 
 
