@@ -93,6 +93,12 @@ def path(count, speed=1.0):
                  3 * np.sin(0.07 * speed * k)) for k in range(count)]
 
 
+def projected(camera, points):
+    """Give the pixels of points in the optical frame, by OpenCV."""
+    return cv2.projectPoints(np.asarray(points, float), np.zeros(3), np.zeros(3), camera.matrix,
+                             np.array(camera.distortion or [0.0] * 5))[0].reshape(-1, 2)
+
+
 def written(path, **values):
     """Write a calibration file by OpenCV; give its path."""
     storage = cv2.FileStorage(str(path), cv2.FILE_STORAGE_WRITE)

@@ -8,6 +8,7 @@ import numpy as np
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.rgbd.camera import Intrinsics
 import pytest
+from rgbd_kit import projected
 
 cv2 = pytest.importorskip('cv2')
 
@@ -26,20 +27,9 @@ def points(count=200):
 
 
 @pytest.mark.parametrize('camera', [FR1, RATIONAL, PLAIN])
-def test_projection_agrees_with_opencv(camera):
-    theirs, _ = cv2.projectPoints(points(), np.zeros(3), np.zeros(3), camera.matrix,
-                                  np.array(camera.distortion or [0.0] * 5))
-    np.testing.assert_allclose(camera.project(points()), theirs.reshape(-1, 2), atol=1e-6)
-
-
-@pytest.mark.parametrize('camera', [FR1, RATIONAL, PLAIN])
-def test_back_projection_inverts_projection(camera):
-    there = camera.project(points())
-    np.testing.assert_allclose(camera.backproject(there, points()[:, 2]), points(), atol=1e-6)
-
-
-def test_points_behind_the_camera_have_no_pixel():
-    assert np.isnan(PLAIN.project([[0.1, 0.1, -1.0], [0.0, 0.0, 0.0]])).all()
+def test_rays_lead_to_the_points_that_opencv_projected(camera):
+    rays = camera.rays(projected(camera, points()))
+    np.testing.assert_allclose(rays * points()[:, 2:], points(), atol=1e-6)
 
 
 def test_a_scaled_camera_sees_a_point_where_the_resized_image_shows_it():
@@ -47,8 +37,7 @@ def test_a_scaled_camera_sees_a_point_where_the_resized_image_shows_it():
     image[200:204, 300:304] = 1.0    # its centre is at (301.5, 201.5)
     small = cv2.resize(image, (320, 240), interpolation=cv2.INTER_AREA)
     v, u = np.nonzero(small)
-    [point] = PLAIN.backproject([[301.5, 201.5]], [2.0])
-    [pixel] = PLAIN.scaled(0.5).project([point])
+    [pixel] = projected(PLAIN.scaled(0.5), PLAIN.rays([[301.5, 201.5]]))
     np.testing.assert_allclose(pixel, [u.mean(), v.mean()])
     assert PLAIN.scaled(0.5).width == 320
 
@@ -94,7 +83,7 @@ def test_region_of_interest_and_binning_are_applied_to_the_matrix():
     camera = Intrinsics.from_camera_info(info)
     assert (camera.width, camera.height) == (160, 120)
     point = [[0.2, 0.1, 2.0]]
-    [full], [cut] = PLAIN.project(point), camera.project(point)
+    [full], [cut] = projected(PLAIN, point), projected(camera, point)
     # the centre of the first binned pixel is between the first two
     assert cut == pytest.approx((full - (100, 40) - 0.5) / 2)
     whole = SimpleNamespace(x_offset=0, y_offset=0, width=0, height=0)

@@ -9,6 +9,7 @@ from optitrack_vrpn.rgbd.features import (
     corner_contrast, covariances_of, depth_mixture, FeatureSettings, find_features)
 from optitrack_vrpn.rgbd.images import ImageError
 import pytest
+from rgbd_kit import projected
 
 cv2 = pytest.importorskip('cv2')
 CAMERA = Intrinsics(320, 240, 262.5, 262.5, 159.5, 119.5)
@@ -30,7 +31,7 @@ def test_features_of_a_wall_lie_on_the_wall_at_the_corners(detector):
     features = find_features(chequers(), flat(), CAMERA, FeatureSettings(detector=detector))
     assert len(features) > 60
     np.testing.assert_allclose(features.means[:, 2], 2.0, rtol=1e-6)
-    np.testing.assert_allclose(CAMERA.project(features.means), features.pixels, atol=1e-6)
+    np.testing.assert_allclose(projected(CAMERA, features.means), features.pixels, atol=1e-6)
     if detector == 'gftt':
         # a corner lies between two squares, at a multiple of 20 less a half
         off = (features.pixels + 0.5 + 10) % 20 - 10
@@ -112,7 +113,7 @@ def test_covariance_is_that_of_sampled_pixels_and_depths():
     random = np.random.default_rng(5)
     pixel, z, stdev, noise = np.array([60.0, 200.0]), 3.0, 0.05, 1.5
     pixels = random.normal(pixel, noise, (400_000, 2))
-    samples = CAMERA.backproject(pixels, random.normal(z, stdev, len(pixels)))
+    samples = CAMERA.rays(pixels) * random.normal(z, stdev, (len(pixels), 1))
     [expected] = covariances_of(CAMERA.rays(pixel[None]), np.array([z]), np.array([stdev ** 2]),
                                 CAMERA, noise)
     np.testing.assert_allclose(expected, np.cov(samples.T), atol=0.01 * expected.max())

@@ -11,7 +11,7 @@ from optitrack_vrpn.rgbd.messages_ros import stamp_ns
 from optitrack_vrpn.rgbd.registration import Registration
 import pytest
 from rgbd_graph import active, Driver, OPTICAL
-from rgbd_kit import written
+from rgbd_kit import projected, written
 from rosgraph import NodeProcess, wait_until
 from sensor_msgs.msg import CameraInfo, Image, PointCloud2
 
@@ -77,7 +77,7 @@ def test_raw_images_become_registered_ones(observer, files):
         assert len(points) == np.count_nonzero(expected)
         np.testing.assert_allclose(points[:, 2], 2.1, atol=1e-3)
         colours = np.frombuffer(cloud.data, 'u1').reshape(-1, 16)[:, 14:11:-1]
-        seen = np.rint(size.project(points[:, :3])).astype(int)
+        seen = np.rint(projected(size, points[:, :3])).astype(int)
         np.testing.assert_array_equal(colours, to_rgb(rgb)[seen[:, 1], seen[:, 0]])
         camera.said('processing')
 

@@ -10,6 +10,7 @@ from optitrack_vrpn.rgbd.sensor import Sensor, SensorConfig
 from optitrack_vrpn.rgbd.trajectories import (
     camera_on_body, FLU_FROM_OPTICAL, TRAJECTORIES, Trajectory)
 import pytest
+from rgbd_kit import projected
 from scipy.spatial.transform import Rotation
 
 pytest.importorskip('cv2')
@@ -64,7 +65,7 @@ def test_a_point_of_a_wall_keeps_its_colour_from_any_view():
     points = camera.rays(np.stack((u, v), axis=1)) * depth[v, u][:, None]
     world = points @ first[:3, :3].T + first[:3, 3]
     there = (world - second[:3, 3]) @ second[:3, :3]
-    pixel = np.rint(camera.project(there)).astype(int)
+    pixel = np.rint(projected(camera, there)).astype(int)
     seen = ((pixel >= 0) & (pixel < (400, 300))).all(axis=1) & (world[:, 0] > 2.999)
     assert seen.sum() > 2000
     difference = one[v[seen], u[seen]].astype(int) - two[pixel[seen, 1], pixel[seen, 0]]

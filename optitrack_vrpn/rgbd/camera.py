@@ -155,18 +155,6 @@ class Intrinsics:
         return replace(self, width=width, height=height, fx=self.fx * in_x, fy=self.fy * in_y,
                        cx=(self.cx + 0.5) * in_x - 0.5, cy=(self.cy + 0.5) * in_y - 0.5)
 
-    def project(self, points: ArrayLike) -> Floats:
-        """
-        Return the pixels (N, 2) of points (N, 3) in the optical frame; NaN for z <= 0.
-
-        The pixels may be outside the image.
-        """
-        points = np.asarray(points, float)
-        depth = np.where(points[:, 2] > 0, points[:, 2], np.nan)
-        rays = self._distort(points[:, :2] / depth[:, None])
-        pixels: Floats = rays * (self.fx, self.fy) + (self.cx, self.cy)
-        return pixels
-
     def rays(self, pixels: ArrayLike) -> Floats:
         """Return the rays, (N, 3) with z = 1, of pixels (N, 2); distortion is removed."""
         pixels = np.asarray(pixels, float)
@@ -174,11 +162,6 @@ class Intrinsics:
         out = np.ones((len(pixels), 3))
         out[:, :2] = self._undistort(distorted)
         return out
-
-    def backproject(self, pixels: ArrayLike, depth: ArrayLike) -> Floats:
-        """Return the points, (N, 3), of pixels (N, 2) at depths z (N,) in metres."""
-        points: Floats = self.rays(pixels) * np.asarray(depth, float)[:, None]
-        return points
 
     def pixel_grid(self) -> Floats:
         """Return all pixels of the image, row by row, as (height * width, 2)."""

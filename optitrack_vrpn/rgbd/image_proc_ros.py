@@ -139,7 +139,7 @@ class RgbdImageProc(CameraNode[ImageProcSettings]):
         self._published += 1
         if outputs['cloud'].get_subscription_count():
             seen = metres.ravel() > 0
-            points = camera.backproject(camera.pixel_grid()[seen], metres.ravel()[seen])
+            points = camera.rays(camera.pixel_grid()[seen]) * metres.ravel()[seen, None]
             outputs['cloud'].publish(cloud_message(header, points, rgb.reshape(-1, 3)[seen]))
 
     # -- diagnostics ---------------------------------------------------------------------------

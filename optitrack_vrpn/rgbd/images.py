@@ -62,8 +62,6 @@ DEPTH = {
     '16UC1': Encoding('u2', 1, None), 'mono16': Encoding('u2', 1, None),
     '32FC1': Encoding('f4', 1, None),
 }
-#: Weights of red, green and blue in 1/256: Rec. 601 as in cv2.cvtColor (0.299, 0.587, 0.114).
-GREY_WEIGHTS = (77, 150, 29)
 
 
 def to_rgb(image: Image) -> Bytes:
@@ -89,22 +87,17 @@ def to_grey(image: Image) -> Bytes:
     assert encoding.order is not None
     if encoding.channels == 1:
         return pixels[..., 0]
-    red, green, blue = encoding.order
-    return _weighted(pixels, red, green, blue)
+    name = ('RGB' if encoding.order[0] == 0 else 'BGR') + 'A' * (encoding.channels == 4)
+    cv2 = opencv()
+    grey: Bytes = cv2.cvtColor(
+        np.ascontiguousarray(pixels), getattr(cv2, f'COLOR_{name}2GRAY'))
+    return grey
 
 
 def grey_of(rgb: Bytes) -> Bytes:
-    """Return the brightness (height, width) of RGB (height, width, 3), or of a grey image."""
-    return rgb if rgb.ndim == 2 else _weighted(rgb, 0, 1, 2)
-
-
-def _weighted(pixels: Bytes, red: int, green: int, blue: int) -> Bytes:
-    total = pixels[..., green] * np.uint16(GREY_WEIGHTS[1])
-    total += pixels[..., red] * np.uint16(GREY_WEIGHTS[0])
-    total += pixels[..., blue] * np.uint16(GREY_WEIGHTS[2])
-    total += np.uint16(128)
-    total >>= np.uint16(8)
-    grey: Bytes = total.astype(np.uint8)
+    """Return the brightness (height, width) of RGB (height, width, 3)."""
+    cv2 = opencv()
+    grey: Bytes = cv2.cvtColor(np.ascontiguousarray(rgb), cv2.COLOR_RGB2GRAY)
     return grey
 
 

@@ -23,8 +23,8 @@ from visualization_msgs.msg import Marker, MarkerArray
 
 Floats = NDArray[np.float64]
 
-#: Chosen: least time between two clouds of the map (s), and greatest share of the thread's time for
-#: them, because their cost grows with the map. Time doubled or share halved, large maps are
+#: Chosen: least time between two clouds of the map (s), and greatest share of the thread's time
+#: for them, because their cost grows with the map. Time doubled or share halved, large maps are
 #: published half as often; the other way, mapping has less time.
 _CLOUD_PERIOD_S, _CLOUD_SHARE = 2.0, 0.1
 #: Chosen: width of the lines in rviz (m), and their colours. Halved or doubled, only the picture
