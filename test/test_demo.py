@@ -90,7 +90,8 @@ def check_row(cells):
      '/BODY/pose_ned'),
     ("topics: {pose: '/lab/{body}/pose'}, outputs: [pose], bodies: {allow: ['Demo*', 1demo]}",
      [], '/lab/BODY/pose'),
-], ids=['enu', 'ned', 'allow'])
+    ('protocol: natnet, natnet: {port: 9}', ['demo_wand'], '/BODY/pose'),
+], ids=['enu', 'ned', 'allow', 'natnet'])
 def test_demo_follows_the_parameters_of_the_node(parameters, bodies, echo, tmp_path):
     path = tmp_path / 'mine.yaml'
     path.write_text(f'/**: {{ros__parameters: {{{parameters}}}}}\n')

@@ -88,9 +88,11 @@ def test_rows_that_cannot_be_stamped_are_kept_and_the_first_ones_named(tmp_path,
     ('sender_time,b\n1,2\n', 'no column receive_time'),
     ('', 'no column sender_time'),
     ('sender_time,receive_time,stamp\n1,2,3\n', 'has a column stamp already'),
+    ('sender_time,receive_time,sender_time\n1,2,3\n', 'in.csv: two columns'),
+    ('sender_time,\udcff\n1,2\n', 'in.csv: is not UTF-8'),
 ])
 def test_a_wrong_file_gets_one_clear_line(tmp_path, capsys, text, complaint):
-    (tmp_path / 'in.csv').write_text(text)
+    (tmp_path / 'in.csv').write_text(text, encoding='utf-8', errors='surrogateescape')
     assert main([str(tmp_path / 'in.csv'), str(tmp_path / 'out.csv')]) == 1
     error = capsys.readouterr().err
     assert complaint in error and error.count('\n') == 1
@@ -101,7 +103,9 @@ def test_a_missing_file_and_the_input_as_output_are_refused(tmp_path, capsys):
     assert 'No such file' in capsys.readouterr().err
     recording(tmp_path / 'in.csv', rows=3)
     before = (tmp_path / 'in.csv').read_text()
-    assert main([str(tmp_path / 'in.csv')] * 2) == 1
+    (tmp_path / 'link.csv').symlink_to(tmp_path / 'in.csv')
+    for name in ('in.csv', 'link.csv'):
+        assert main([str(tmp_path / 'in.csv'), str(tmp_path / name)]) == 1
     assert (tmp_path / 'in.csv').read_text() == before
 
 

@@ -21,7 +21,7 @@ PATIENCE_S = 8.0
 #: Timeout of the simulator's start (s). Chosen: 0.3 s are measured on an idle machine with two
 #: cores. Halved, a very busy machine fails; doubled, a failure is reported later.
 _START_S = 15.0
-_LISTENING = re.compile(r'^listening on (.*?):(\d+)\b.*\n', re.MULTILINE)
+_LISTENING = re.compile(r'^(?:listening|NatNet \S+) on (.*?):(\d+)\b.*\n', re.MULTILINE)
 #: Replaces the process by another program; the request to end with the parent stays (prctl(2)).
 _EXEC = ('import os, sys; from optitrack_vrpn.cli.signals_io import end_with_parent; '
          'end_with_parent(); os.execvp(sys.argv[1], sys.argv[1:])')
@@ -92,20 +92,25 @@ def start_program(command: Sequence[str], children: list[Child]) -> Child:
     return Child(['-c', _EXEC, *command], children)
 
 
-def start_sim(names: Sequence[str], rate: float, children: list[Child]) -> tuple[str, int]:
+def start_sim(
+    names: Sequence[str], rate: float, children: list[Child],
+) -> tuple[str, int, int]:
     """
-    Start the simulated Motive on a port that the system chooses.
+    Start the simulated Motive, with both protocols, on ports that the system chooses.
 
     :param names: its bodies.
     :param rate: frames per second.
     :param children: list to which the process is added.
-    :returns: its address and port.
+    :returns: its address, and its ports of VRPN and NatNet.
     :raises TransportError: if it does not start.
     """
     sim = start_tool('motive_sim', [
-        '--names', *names, '--rate', str(rate), '--port', '0', '--noise-mm', '0.1',
-        '--noise-deg', '0.05', '--jitter-ms', '0.3', '--skew-ppm', '40'], children)
-    return address_of(sim, 'the simulated Motive', _START_S)
+        '--names', *names, '--rate', str(rate), '--port', '0', '--protocol', 'both',
+        '--natnet-port', '0', '--noise-mm', '0.1', '--noise-deg', '0.05', '--jitter-ms', '0.3',
+        '--skew-ppm', '40'], children)
+    host, port = address_of(sim, 'the simulated Motive', _START_S)
+    *_, natnet = _LISTENING.finditer(sim.text())    # both lines are written at once
+    return host, port, int(natnet[2])
 
 
 def address_of(server: Child, what: str, timeout_s: float) -> tuple[str, int]:

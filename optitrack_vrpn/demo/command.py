@@ -152,10 +152,12 @@ def watch(
     names: Sequence[str] = ()
     if arguments.server:
         host, port = arguments.server
+        ports = [f'port:={port}']
         print(f'demo: connecting to {host} port {port}')
     else:
         names = body_names(arguments.bodies) if arguments.bodies else NAMES
-        host, port = start_sim(names, arguments.rate, children)
+        host, port, natnet_port = start_sim(names, arguments.rate, children)
+        ports = [f'port:={port}', f'natnet.port:={natnet_port}']
         print(f'demo: a simulated Motive streams {len(names)} bodies at {arguments.rate:g} Hz '
               f'on {host} port {port}')
     print(f'demo: ROS domain {domain}: other systems do not see the demo', flush=True)
@@ -164,7 +166,8 @@ def watch(
         ros_arguments += ['--params-file', files.enter_context(
             for_demo(arguments.params_file, REAL_NODE, NODE))]
     # For this node by name, which beats a section of that name in the file.
-    ros_arguments += ['-p', f'{NODE}:server:={host}', '-p', f'{NODE}:port:={port}']
+    for setting in (f'server:={host}', *ports):
+        ros_arguments += ['-p', f'{NODE}:{setting}']
     if arguments.autopilot and not arguments.params_file:
         ros_arguments += ['-p', f'{NODE}:outputs:={[*DEFAULT_OUTPUTS, "odom"]}']
     node = start_tool('optitrack_vrpn_node', ros_arguments, children)

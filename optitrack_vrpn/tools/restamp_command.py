@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import contextlib
 import csv
 from decimal import Decimal, InvalidOperation
+import os
 from pathlib import Path
 import sys
 from typing import IO, Optional
@@ -160,6 +161,9 @@ def _run(arguments: argparse.Namespace, source: StampSource) -> None:
         if taken:
             raise ConfigurationError(
                 f'{arguments.input}: has a column {taken[0]} already; rename or remove it')
+        if len(set(names)) < len(names):
+            raise ConfigurationError(
+                f'{arguments.input}: two columns have the same name; rename or remove one')
         reader.fieldnames = names
         writer = csv.DictWriter(
             write, [*names, 'stamp', 'epoch'], lineterminator='\n', extrasaction='ignore')
@@ -209,9 +213,10 @@ def _output(name: str, read: IO[str]) -> Iterator[IO[str]]:
     if name == '-':
         yield sys.stdout
         return
-    if getattr(read, 'name', None) == name:
+    path = Path(name)
+    if path.exists() and read is not sys.stdin and os.path.samefile(path, read.fileno()):
         raise ConfigurationError(f'{name}: give the output another name than the input')
-    with whole_file(Path(name)) as path, open(path, 'w', newline='', encoding='utf-8') as write:
+    with whole_file(path) as part, open(part, 'w', newline='', encoding='utf-8') as write:
         yield write
 
 
@@ -236,7 +241,11 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         latency_ms=arguments.latency_ms, max_gap_s=arguments.max_gap_s)
     try:
         _run(arguments, StampSource(config))
-    except (OptitrackVrpnError, csv.Error, UnicodeDecodeError) as error:
+    except UnicodeDecodeError:
+        print(f'restamp: {arguments.input}: is not UTF-8 text; save it as CSV in UTF-8',
+              file=sys.stderr)
+        return 1
+    except (OptitrackVrpnError, csv.Error) as error:
         print(f'restamp: {error}', file=sys.stderr)
         return 1
     return 0
