@@ -78,6 +78,7 @@ GOOD = {'name': 'Motive', 'version': (4, 1), 'frames': 100, 'bodies': ('Wand',),
 
 @pytest.mark.parametrize('check, found, level, words', [
     ('natnet', {}, Level.FAIL, '1510 and 1511'),
+    ('natnet', {'malformed': 3}, Level.FAIL, 'Motive 1.7'),
     ('natnet', {**GOOD, 'version': (4, 5)}, Level.WARN, 'natnet.bitstream'),
     ('natnet', GOOD, Level.OK, ''),
     ('natnet_data', {**GOOD, 'frames': 0, 'malformed': 9}, Level.FAIL, 'natnet.bitstream'),

@@ -7,7 +7,7 @@ from __future__ import annotations
 from optitrack_vrpn.doctor.probe_results import NatNetResults, Outcome, ProbeResults
 from optitrack_vrpn.doctor.result import CheckResult, fail, listed, ok, skip, warn
 from optitrack_vrpn.names import counted
-from optitrack_vrpn.natnet.constants import NEWEST
+from optitrack_vrpn.natnet.constants import NEWEST, OLDEST
 
 _NOT_TRACKED = 'not tracked: do at least two cameras see three markers of each body?'
 
@@ -23,6 +23,11 @@ def check_natnet(probed: ProbeResults) -> CheckResult:
         return skip('natnet', 'not checked')
     if not natnet.version:
         by_vrpn = probed.tcp is not None and probed.tcp.outcome is Outcome.OPEN
+        if natnet.malformed:
+            return fail(
+                'natnet', natnet.messages[0] if natnet.messages else
+                f'{counted(natnet.malformed, "answer")} on UDP port {natnet.port} cannot be read',
+                f'NatNet {OLDEST[0]}.{OLDEST[1]} (Motive 1.7) or later is needed', answered=True)
         found = f'no answer on UDP port {natnet.port} of {probed.address}'
         if by_vrpn:
             return warn(

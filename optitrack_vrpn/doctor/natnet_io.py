@@ -27,6 +27,9 @@ from optitrack_vrpn.natnet.sockets_io import multicast_socket, receive_into
 
 #: Chosen: limit of the stored messages; halved or doubled, fewer or more are reported.
 _MOST_MESSAGES = 5
+#: Chosen: time (s) for the client to report a failed attempt after its timeout. Halved, a loaded
+#: computer misses the reason; doubled, a server that does not answer is reported later.
+_REPORT_S = 0.5
 #: Wait for frames on each other network card (s). Chosen: many frames even at 30 Hz. Halved, still
 #: 6 frames; doubled, a failing run takes longer.
 _OTHER_CARD_S = 0.4
@@ -90,7 +93,8 @@ def probe_natnet(
     try:
         with listener.changed:
             listener.changed.wait_for(
-                lambda: client.server_info is not None or bool(listener.messages), timeout_s)
+                lambda: client.server_info is not None or bool(listener.messages),
+                timeout_s + _REPORT_S)
             info = client.server_info
             if info is not None:
                 listener.messages.clear()
@@ -101,19 +105,19 @@ def probe_natnet(
         local = client.status().local
     finally:
         client.stop()
+    probed.malformed = counters.get('malformed', 0)
+    probed.messages = tuple(listener.messages)
     if info is None:
         return probed
     probed.name, probed.version = info.name, info.version
     probed.multicast, probed.group = bool(info.multicast), info.group
     probed.listened_s = seconds if listener.frames else timeout_s
     probed.frames, probed.echoes = listener.frames, listener.echoes
-    probed.malformed = counters.get('malformed', 0)
     probed.bodies = tuple(listener.bodies)
     probed.untracked = tuple(name for name, valid in listener.bodies.items() if not valid)
     probed.round_trip_ms = listener.round_trip_ns / 1e6
     times = sorted(listener.processing_ns)
     probed.processing_ms = times[len(times) // 2] / 1e6 if times else 0.0
-    probed.messages = tuple(listener.messages)
     if info.multicast is not False and not listener.frames and not probed.malformed:
         probed.other_card, probed.other_source = _other_card(info, address, local)
     return probed
