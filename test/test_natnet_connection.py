@@ -57,14 +57,19 @@ def test_frames_keep_a_connection():
 
 def test_frames_of_another_version_do_not_keep_a_connection():
     connection = connected()
+    assert commands(connection.due(0)) == ['Bitstream']
     connection.receive(codec.encode_response('Bitstream,4.1.0.0'), 0)
-    asked = [kind for number in range(11) for kind in (
-        connection.receive(frame(number, (3, 0)), number * S // 10) or
-        sent(connection, number * S // 10))]
-    assert connection.failing == 11
-    assert asked.count(CONNECT) == 1
+    connection.receive(encode_definitions(Definitions(()), (4, 1)), 0)
+    for number in range(10):
+        connection.receive(frame(number, (3, 0)), number * S // 10)
+        assert set(sent(connection, number * S // 10)) <= {KEEP_ALIVE}
+    assert connection.failing == 10
+    asked = connection.due(S)
+    assert commands(asked) == ['Bitstream']
+    assert {CONNECT, REQUEST_MODEL_DEFINITIONS} < {
+        codec.decode_message(datagram)[0] for datagram in asked}
     connection.receive(codec.encode_response('Bitstream,3.0.0.0'), S)
-    assert connection.receive(frame(11, (3, 0)), S)
+    assert connection.receive(frame(11, (3, 0)), S) and not connection.failing
 
 
 def test_a_change_of_the_bitstream_is_asked_for_once():
@@ -167,10 +172,13 @@ def test_definitions_are_requested_in_both_ways():
 
 def test_an_unanswered_command_is_repeated_and_reported():
     connection = connected(INFO._replace(version=(3, 0)))
-    connection.request('StartRecording')
-    found = [kind for tenth in range(40) for kind in sent(connection, tenth * S // 10)]
-    assert found.count(REQUEST) == 3
-    assert connection.unanswered() == [Unanswered('StartRecording')]
+    names = ['StartRecording', 'StopRecording']
+    for name in names:
+        connection.request(name)
+    found = [name for tenth in range(80) for name in commands(
+        connection.due(tenth * S // 10))]
+    assert found == [names[0]] * 3 + [names[1]] * 3
+    assert connection.unanswered() == [Unanswered(name) for name in names]
     assert not connection.unanswered()
 
 
