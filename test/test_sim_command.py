@@ -2,14 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The tool motive_sim as a process: its first line, its exit and its errors."""
 
+import contextlib
 import os
 from pathlib import Path
 import re
 import resource
 import select
 import signal
-import subprocess
-import sys
 import time
 
 from optitrack_vrpn.cli import config_files_io
@@ -18,54 +17,46 @@ from optitrack_vrpn.errors import ConfigurationError
 import pytest
 import rawvrpn
 from rawvrpn import RawClient
+from tool_kit import ROOT, start_tool
 
-ROOT = Path(__file__).parents[1]
 SCENARIOS = 'scenarios/*.yaml'
 
 
-class Tool:
-    """The tool, running."""
+@contextlib.contextmanager
+def running(*argv, **popen):
+    """Run the tool."""
+    with start_tool('motive_sim', *argv, **popen) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
-    def __init__(self, *argv, **popen):
-        environment = dict(os.environ)
-        environment['PYTHONPATH'] = os.pathsep.join(
-            [str(ROOT), *filter(None, [environment.get('PYTHONPATH')])])
-        self.process = subprocess.Popen(
-            [sys.executable, '-m', 'optitrack_vrpn', 'motive_sim', *argv],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, **popen)
 
-    def __enter__(self):
-        return self
+def port_of(process):
+    assert select.select([process.stdout], [], [], 20)[0]
+    line = process.stdout.readline()
+    match = re.fullmatch(r'listening on 127\.0\.0\.1:(\d+)\n', line)
+    assert match, (line, process.stderr.read())
+    return int(match[1])
 
-    def __exit__(self, *_):
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.communicate()
 
-    def port(self):
-        assert select.select([self.process.stdout], [], [], 20)[0]
-        line = self.process.stdout.readline()
-        match = re.fullmatch(r'listening on 127\.0\.0\.1:(\d+)\n', line)
-        assert match, (line, self.process.stderr.read())
-        return int(match[1])
-
-    def end(self):
-        out, err = self.process.communicate(timeout=20)
-        return self.process.returncode, out, err
+def end(process):
+    out, err = process.communicate(timeout=20)
+    return process.returncode, out, err
 
 
 @pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
 def test_it_says_its_port_streams_and_ends_on_a_signal_with_0(number):
-    with Tool('--port', '0', '--names', 'a b', 'c', '--rate', '200',
+    with running('--port', '0', '--names', 'a b', 'c', '--rate', '200',
               '--ros-args', '-r', '__node:=sim') as tool:
-        with RawClient(tool.port(), 'udp') as client:
+        with RawClient(port_of(tool), 'udp') as client:
             client.hello(udp=True)
             assert client.read_until(lambda: len(client.udp_messages) > 20)
             found = rawvrpn.poses(client.udp_messages, client.senders)
             assert {name for name, *_ in found} == {'a b', 'c'}
-            out = tool.process.stdout.readline()
-            tool.process.send_signal(number)
-            code, _, err = tool.end()
+            out = tool.stdout.readline()
+            tool.send_signal(number)
+            code, _, err = end(tool)
     assert code == 0
     assert 'Traceback' not in err
     # That only this machine can connect is said, since a laboratory has two.
@@ -75,17 +66,17 @@ def test_it_says_its_port_streams_and_ends_on_a_signal_with_0(number):
 @pytest.mark.parametrize('arguments, said', [
     (['--names', 'a'], '\n1 body at '), (['--bodies', '0'], '\n0 bodies at 120 Hz; ')])
 def test_it_ends_by_itself_when_the_duration_is_over(arguments, said):
-    with Tool('--port', '0', '--duration', '0.3', *arguments) as tool:
-        code, out, err = tool.end()
+    with running('--port', '0', '--duration', '0.3', *arguments) as tool:
+        code, out, err = end(tool)
     assert (code, err) == (0, '')
     assert out.startswith('listening on 127.0.0.1:') and said in out
 
 
 def test_a_port_in_use_is_one_clear_line_and_1():
-    with Tool('--port', '0') as first:
-        port = first.port()
-        with Tool('--port', str(port)) as second:
-            code, out, err = second.end()
+    with running('--port', '0') as first:
+        port = port_of(first)
+        with running('--port', str(port)) as second:
+            code, out, err = end(second)
     assert (code, out) == (1, '')
     assert err.startswith(f'motive_sim: cannot listen on 127.0.0.1:{port}: Address already in')
     assert err.count('\n') == 1
@@ -98,15 +89,15 @@ def test_a_port_in_use_is_one_clear_line_and_1():
      "NAME one of 'a' and MODE one of silent, frozen, zeroed"),
 ])
 def test_a_wrong_setting_is_one_line_and_64(argv, wanted):
-    with Tool('--port', '0', *argv) as tool:
-        code, out, err = tool.end()
+    with running('--port', '0', *argv) as tool:
+        code, out, err = end(tool)
     assert (code, out) == (64, '')
     assert wanted in err and err.startswith('motive_sim: ') and err.count('\n') == 1
 
 
 def test_a_sample_scenario_streams():
     path = ROOT / 'config' / 'scenarios' / 'hard_day.yaml'
-    with Tool('--port', '0', '--scenario', str(path)) as tool, RawClient(tool.port()) as client:
+    with running('--port', '0', '--scenario', str(path)) as tool, RawClient(port_of(tool)) as client:
         client.hello(udp=True)
         assert client.read_until(lambda: len(client.udp_messages) > 100)
         assert 'Umbrella-2' in client.senders.values()
@@ -140,19 +131,19 @@ def test_without_descriptors_left_it_waits_for_some_and_does_not_spin():
     def few():
         resource.setrlimit(resource.RLIMIT_NOFILE, (14, 14))
 
-    with Tool('--port', '0', '--rate', '1', preexec_fn=few) as tool:
-        port = tool.port()
+    with running('--port', '0', '--rate', '1', preexec_fn=few) as tool:
+        port = port_of(tool)
         clients = [RawClient(port) for _ in range(12)]
         time.sleep(0.5)
-        before = resource_use(tool.process.pid)
+        before = resource_use(tool.pid)
         time.sleep(1.0)
-        assert resource_use(tool.process.pid) - before < 0.5
+        assert resource_use(tool.pid) - before < 0.5
         for client in clients:
             client.close()
         with RawClient(port) as client:
             client.hello()
-        tool.process.send_signal(signal.SIGINT)
-        code, _, err = tool.end()
+        tool.send_signal(signal.SIGINT)
+        code, _, err = end(tool)
     assert code == 0
     assert 'accept a client' in err
 

@@ -11,7 +11,7 @@ import time
 from typing import Any, Optional, TypeVar
 
 from optitrack_vrpn.errors import LocalProtocolError
-from optitrack_vrpn.sim.acceptor_io import forget, raw_clock_ns
+from optitrack_vrpn.sim.acceptor_io import Acceptor, forget, raw_clock_ns
 from optitrack_vrpn.sim.counters_io import Counters, Throttle
 from optitrack_vrpn.sim.impairments import Link
 from optitrack_vrpn.sim.peer_io import Peer, PeerGone, tune
@@ -78,10 +78,38 @@ class Clients:
         self._pongs: dict[str, None] = {}
         self._pongs_sent_ns = 0
         self._log = Throttle(_LOG)
+        self._acceptor = Acceptor(
+            scenario.server, selector, counters, self._add, self.__len__, self._is_connected)
         self.established = 0
 
     def __len__(self) -> int:
         return len(self._peers)
+
+    # -- sockets -------------------------------------------------------------------------------
+
+    @property
+    def port(self) -> int:
+        """Return the port, TCP and UDP; the one chosen by the system once open."""
+        return self._acceptor.port
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether clients can connect."""
+        return self._acceptor.is_open
+
+    def open(self) -> None:
+        """
+        Listen for clients.
+
+        :raises TransportError: if the address or port is not available.
+        """
+        self._acceptor.open()
+
+    def close(self, reason: str) -> None:
+        """Close every connection, and stop listening."""
+        for peer in list(self._peers):
+            self._drop(peer, reason)
+        self._acceptor.close()
 
     # -- names ---------------------------------------------------------------------------------
 
@@ -127,13 +155,7 @@ class Clients:
 
     # -- connections ---------------------------------------------------------------------------
 
-    def add(self, sock: socket.socket, udp_port: Optional[int]) -> None:
-        """
-        Add a new connection.
-
-        :param udp_port: the server's own port for datagrams, to be described; None for
-            clients that connected by TCP.
-        """
+    def _add(self, sock: socket.socket, connected_back: bool) -> None:
         now_ns = raw_clock_ns()
         if len(self._peers) >= self._limits.max_clients:
             self._counters.refused_clients += 1
@@ -144,7 +166,9 @@ class Clients:
             return
         try:
             tune(sock)
-            udp_address = None if udp_port is None else (sock.getsockname()[0], udp_port)
+            # Clients that connected by TCP get no description of the port for datagrams.
+            udp_address = (
+                sock.getsockname()[0], self._acceptor.udp_port) if connected_back else None
             connection = Connection(self._names, udp_address, time.time_ns())
             self._number += 1
             link = Link(self._scenario.network, self._scenario.seed, self._number)
@@ -160,15 +184,9 @@ class Clients:
             sock, selectors.EVENT_READ, lambda mask: self._serve(peer, mask))
         self._guard(peer, peer.flush, now_ns)
 
-    def is_connected(self, address: tuple[str, int], now_ns: int) -> bool:
-        """Return whether a client with this address connected recently."""
+    def _is_connected(self, address: tuple[str, int], now_ns: int) -> bool:
         return any(peer.address == address and now_ns - peer.since_ns < _REPEATED_REQUEST_NS
                    for peer in self._peers)
-
-    def drop_all(self, reason: str) -> None:
-        """Close every connection."""
-        for peer in list(self._peers):
-            self._drop(peer, reason)
 
     def _drop(self, peer: Peer, reason: str) -> None:
         if peer not in self._peers:
@@ -237,6 +255,7 @@ class Clients:
 
     def check(self, now_ns: int) -> None:
         """Drop clients that take too long."""
+        self._acceptor.check(now_ns)
         for peer in list(self._peers):
             self._guard(peer, peer.check, now_ns)
 

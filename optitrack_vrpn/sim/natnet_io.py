@@ -169,7 +169,7 @@ class NatNetServer:
         self.port = sock.getsockname()[1]
         self._selector.register(sock, selectors.EVENT_READ, self._read)
 
-    def close(self) -> None:
+    def close(self, reason: str) -> None:
         """Stop listening and remove all clients, which detect it by their timeouts."""
         if self._command is not None:
             forget(self._selector, self._command)

@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Optional, TypeVar
 
 from optitrack_vrpn.errors import TransportError
-from optitrack_vrpn.sim.acceptor_io import Acceptor, forget, raw_clock_ns
+from optitrack_vrpn.sim.acceptor_io import forget, raw_clock_ns
 from optitrack_vrpn.sim.clients_io import Clients
 from optitrack_vrpn.sim.counters_io import Counters
 from optitrack_vrpn.sim.natnet_io import NatNetServer
@@ -86,10 +86,10 @@ class MotiveSimServer:
         self._changed = threading.Condition()
         self._selector: selectors.BaseSelector
         self._wake: tuple[socket.socket, socket.socket]
-        self._acceptor: Optional[Acceptor] = None
         self._clients: Clients
         self._natnet: Optional[NatNetServer] = None
-        self._uses_vrpn = scenario.protocol != 'natnet'
+        #: The servers of the scenario's protocols.
+        self._servers: list[Clients | NatNetServer] = []
         self._timers = Timers()
 
     # -- from any thread -----------------------------------------------------------------------
@@ -102,7 +102,7 @@ class MotiveSimServer:
     @property
     def port(self) -> int:
         """Return the port, TCP and UDP; the one chosen by the system once started."""
-        return self._acceptor.port if self._acceptor is not None else self.scenario.server.port
+        return self._clients.port if self._servers else self.scenario.server.port
 
     @property
     def natnet_port(self) -> int:
@@ -136,8 +136,7 @@ class MotiveSimServer:
     @property
     def clients(self) -> int:
         """Return the number of clients that finished their handshake."""
-        count = self._clients.established if self._acceptor is not None else 0
-        return count + (self._natnet.established if self._natnet is not None else 0)
+        return sum(server.established for server in self._servers)
 
     def start(self) -> 'MotiveSimServer':
         """
@@ -156,14 +155,13 @@ class MotiveSimServer:
         self._timers = Timers()
         self._clients = Clients(
             self.scenario, self._selector, self.counters, self._changed, self._timers)
-        self._acceptor = Acceptor(
-            self.scenario.server, self._selector, self.counters, self._add_client,
-            lambda: len(self._clients), self._clients.is_connected)
+        self._servers = [self._clients] if self.scenario.protocol != 'natnet' else []
         try:
             if self.scenario.protocol != 'vrpn':
                 self._natnet = NatNetServer(
                     self.scenario, self.world, self.stream, self._selector, self.counters,
                     self._changed, self._timers)
+                self._servers.append(self._natnet)
             self._open()
         except BaseException:
             self._close()
@@ -294,8 +292,9 @@ class MotiveSimServer:
     def set_network(self, network: Network) -> None:
         """Change the simulated network of the clients that are connected."""
         def change() -> None:
-            for link in [*self._clients.links, *(self._natnet.links if self._natnet else ())]:
-                link.set_network(network)
+            for server in self._servers:
+                for link in server.links:
+                    link.set_network(network)
         self.call(change)
 
     # -- the thread ----------------------------------------------------------------------------
@@ -331,9 +330,8 @@ class MotiveSimServer:
 
     def _check(self) -> None:
         now_ns = raw_clock_ns()
-        for part in (self._clients, self._acceptor, self._natnet):
-            if part is not None:
-                part.check(now_ns)
+        for server in self._servers:
+            server.check(now_ns)
         self._timers.at(now_ns + _HOUSEKEEPING_NS, self._check)
 
     def _next_due_ns(self) -> int:
@@ -403,37 +401,24 @@ class MotiveSimServer:
         # After a restart the same bodies have different numbers.
         names = self.world.names
         self._clients.begin(names[::-1] if self.counters.restarts % 2 else names)
-        if self._acceptor is not None and self._uses_vrpn:
-            self._acceptor.open()
-        if self._natnet is not None:
-            self._natnet.open()
+        for server in self._servers:
+            server.open()
 
     def _close(self) -> None:
-        self._clients.drop_all('the server stops')
-        if self._acceptor is not None:
-            self._acceptor.close()
-        if self._natnet is not None:
-            self._natnet.close()
+        for server in self._servers:
+            server.close('the server stops')
         for end in self._wake:
             forget(self._selector, end)
         self._selector.close()
         with self._changed:
             self._changed.notify_all()
 
-    def _add_client(self, sock: socket.socket, connected_back: bool) -> None:
-        acceptor = self._acceptor if connected_back else None
-        udp_port = acceptor.udp_port if acceptor is not None else None
-        self._clients.add(sock, udp_port)
-
     def _go_down(self, downtime: float) -> None:
-        is_open = self._natnet is not None and self._natnet.is_open
-        if self._acceptor is None or not (self._acceptor.is_open or is_open):
+        if not any(server.is_open for server in self._servers):
             return
         _LOG.info('restart: no server for %.1f s', downtime)
-        self._clients.drop_all('the server restarts')
-        self._acceptor.close()
-        if self._natnet is not None:
-            self._natnet.close()
+        for server in self._servers:
+            server.close('the server restarts')
         self._timers.at(raw_clock_ns() + round(downtime * NS_PER_S), self._come_back)
 
     def _come_back(self) -> None:
