@@ -97,7 +97,8 @@ def test_a_wrong_setting_is_one_line_and_64(argv, wanted):
 
 def test_a_sample_scenario_streams():
     path = ROOT / 'config' / 'scenarios' / 'hard_day.yaml'
-    with running('--port', '0', '--scenario', str(path)) as tool, RawClient(port_of(tool)) as client:
+    with running('--port', '0', '--scenario', str(path)) as tool, \
+            RawClient(port_of(tool)) as client:
         client.hello(udp=True)
         assert client.read_until(lambda: len(client.udp_messages) > 100)
         assert 'Umbrella-2' in client.senders.values()
