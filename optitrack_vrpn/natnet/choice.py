@@ -53,7 +53,6 @@ class Decision:
 
 @dataclass
 class _Seen:
-    state: LinkState = LinkState.STOPPED
     reason: str = 'not started'
     poses_ns: Optional[int] = None
 
@@ -87,7 +86,7 @@ class Choice:
     def changed(self, protocol: Protocol, state: LinkState, reason: str, now_ns: int) -> None:
         """Process a change of one protocol's connection."""
         seen = self._seen[protocol]
-        seen.state, seen.reason = state, reason
+        seen.reason = reason
         if state is LinkState.STREAMING and seen.poses_ns is None:
             seen.poses_ns = now_ns
         elif state is not LinkState.STREAMING:
