@@ -9,15 +9,12 @@ from typing import NamedTuple
 
 from optitrack_vrpn.client.addresses_io import broadcast_addresses
 from optitrack_vrpn.client.sockets_io import (
-    ANCILLARY_SIZE, ask_for_stamps, datagram_socket, kernel_time_ns)
+    ANCILLARY_SIZE, ask_for_stamps, datagram_socket, kernel_time_ns, RECEIVE_BUFFER)
 from optitrack_vrpn.errors import RemoteProtocolError, TransportError
 from optitrack_vrpn.natnet import codec
 from optitrack_vrpn.natnet.constants import NEWEST, SERVER_INFO
 from optitrack_vrpn.natnet.messages import ServerInfo
 
-#: Chosen: receive buffer (bytes), which Linux limits to net.core.rmem_max. It holds some seconds
-#: of frames of some kB; half loses frames after half as long a pause of the process.
-RECEIVE_BUFFER = 4 << 20
 #: Linux option: whether a socket receives data of groups that only other sockets joined.
 _IP_MULTICAST_ALL = 49
 #: Chosen: maximum number of servers in one search, as a limit for floods of forged answers. Halved
