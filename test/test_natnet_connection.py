@@ -8,11 +8,12 @@ from optitrack_vrpn.errors import LocalProtocolError
 from optitrack_vrpn.natnet import codec
 from optitrack_vrpn.natnet.connection import bitstream_version, ClientConnection
 from optitrack_vrpn.natnet.constants import (
-    CONNECT, FRAME_BITSTREAM_CHANGED, KEEP_ALIVE, REQUEST, REQUEST_MODEL_DEFINITIONS)
+    CONNECT, FRAME_BITSTREAM_CHANGED, KEEP_ALIVE, REQUEST, REQUEST_MODEL_DEFINITIONS,
+    UNRECOGNIZED_REQUEST)
 from optitrack_vrpn.natnet.definitions import encode_definitions
 from optitrack_vrpn.natnet.encoding import encode_frame
 from optitrack_vrpn.natnet.messages import (
-    Definitions, Disconnected, Frame, Response, ServerInfo, Unanswered)
+    Definitions, Disconnected, Frame, Response, ServerInfo, Unanswered, Unrecognized)
 import pytest
 
 S = 1_000_000_000
@@ -91,6 +92,23 @@ def test_a_server_with_other_settings_ends_the_conversation(change):
     assert connection.receive(codec.encode_server_info(INFO), S) == []
     (event,) = connection.receive(codec.encode_server_info(INFO._replace(**change)), S)
     assert isinstance(event, Disconnected) and event.reason
+
+
+def test_answers_before_the_greeting_or_without_a_request_are_counted_only():
+    connection = ClientConnection(0)
+    for datagram in (frame(1), encode_definitions(Definitions(()), (4, 1)),
+                     codec.encode_response(1), codec.encode_echo_response(0, 1)):
+        assert connection.receive(datagram, 0) == []
+    counters = connection.counters
+    assert (counters.datagrams, counters.early, counters.unexpected) == (4, 1, 3)
+
+
+def test_a_command_that_the_server_does_not_know_is_reported():
+    connection = connected(INFO._replace(version=(2, 7)))
+    connection.request('UpAxis')
+    assert commands(connection.due(0)) == ['UpAxis']
+    assert connection.receive(codec.encode_message(UNRECOGNIZED_REQUEST), 0) == [
+        Unrecognized('UpAxis')]
 
 
 def test_commands_beyond_the_limit_are_refused():
