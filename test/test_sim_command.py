@@ -48,7 +48,7 @@ def end(process):
 @pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
 def test_it_says_its_port_streams_and_ends_on_a_signal_with_0(number):
     with running('--port', '0', '--names', 'a b', 'c', '--rate', '200',
-              '--ros-args', '-r', '__node:=sim') as tool:
+                 '--ros-args', '-r', '__node:=sim') as tool:
         with RawClient(port_of(tool), 'udp') as client:
             client.hello(udp=True)
             assert client.read_until(lambda: len(client.udp_messages) > 20)
