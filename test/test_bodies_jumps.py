@@ -48,9 +48,14 @@ def test_a_carried_body_is_accepted_after_some_time():
     assert feed.body.resets == 1
 
 
+@pytest.mark.parametrize('apart_ns', [STEP, 2000, 1])    # between frames of a sender that was late
 @pytest.mark.parametrize('gap', [2, 10, 60, 150])
-def test_a_flip_out_of_sight_is_never_valid_by_time(gap):
+def test_a_flip_out_of_sight_is_never_valid_by_time(gap, apart_ns):
     feed = tracked()
+    for ahead in range(40):
+        t = feed.frame * STEP + ahead * apart_ns
+        assert feed.update(t, t, *feed.pose(ahead)) is not None
+    feed.frame += 40
     feed.skip(gap)
     assert not any(flipped(feed, turn(180, (1, 0, 0))) for _ in range(3000))
     feed.skip(gap)

@@ -25,8 +25,14 @@ Time (ns) between the two poses from which velocity and turn rate are measured. 
 """
 MAX_STRIDE = 64
 """
-Most frames between these two poses; a limit for senders above 1.6 kHz. Chosen. Halved or doubled,
-the limit is 0.8 or 3.2 kHz; faster senders are measured over a shorter time than SAMPLE_NS.
+Most frames between two measurements, for a sender whose frame interval seems short. Chosen.
+Halved, they cost more; doubled, the first one after such a time comes later.
+"""
+SHORTEST_SAMPLE_NS = 20_000_000
+"""
+Shortest time (ns) between these two poses. A sender that was late sends frames almost at once, and
+noise over their intervals would count as a fast turn. Chosen: half of SAMPLE_NS. Halved, noise
+doubles after a delay; doubled, frames that are slightly early delay a measurement.
 """
 EXPECTED_NS = 500_000_000
 """
@@ -130,15 +136,17 @@ class MotionLimits(FrameStatistics):
     def _measure_motion(self) -> None:
         """Measure velocity and turn rate since the last sample, about every ``SAMPLE_NS``."""
         dt = self._good_ns - self._sample_ns
-        if self._sample_quat is not None and dt > 0:
-            rate = angle_between(self._sample_quat, self._quat) / dt
+        before = self._sample_quat
+        if before is not None and dt >= SHORTEST_SAMPLE_NS:
+            rate = angle_between(before, self._quat) / dt
             # Decay with a time constant of 1 s (chosen: time between the swings of a hand).
             self._turn_seen = max(rate, self._turn_seen * math.exp(-1e-9 * dt))
             x, y, z = self._position
             lx, ly, lz = self._sample_position
             self._velocity = (x - lx) / dt, (y - ly) / dt, (z - lz) / dt
-        self._sample_ns, self._sample_quat = self._good_ns, self._quat
-        self._sample_position = self._position
+        if before is None or dt >= SHORTEST_SAMPLE_NS:
+            self._sample_ns, self._sample_quat = self._good_ns, self._quat
+            self._sample_position = self._position
         mask = 1
         while 0.0 < mask * self._interval < SAMPLE_NS and mask < MAX_STRIDE:
             mask *= 2
