@@ -47,6 +47,15 @@ def test_natnet_on_and_vrpn_off_is_told_to_a_user_of_vrpn(examine, unused_port):
 
 
 @network
+def test_vrpn_that_a_user_of_auto_does_not_need_is_no_failure(examine, unused_port):
+    with simulated(['Wand']) as server:
+        result = examine(unused_port, '--protocol', 'auto', '--natnet-port',
+                         str(server.natnet_port), timeout=0.5)
+    assert natnet_levels(result) == ['OK'] * 3 and result.level('tcp') == 'WARN'
+    assert result.code == 1
+
+
+@network
 def test_natnet_off_and_vrpn_on_is_told_to_a_user_of_auto(examine):
     with simulated(['Wand'], protocol='vrpn') as server:
         result = examine(server.port, '--protocol', 'auto', '--natnet-port', '9', timeout=0.5)

@@ -3,22 +3,21 @@
 """The content of /diagnostics about faults, as a monitor receives it."""
 
 from fnmatch import fnmatch
-import importlib
 from pathlib import Path
 import re
 import socket
 import statistics
 import sys
 import time
-import types
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from node_kit import logged
 from optitrack_vrpn.node import diagnostics
 from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
 from optitrack_vrpn.sim.server_io import MotiveSimServer
 import pytest
 from rclpy.clock import Clock
-from rosgraph import NodeHere, Observer, stamp_ns, wait_until
+from rosgraph import NodeHere, Observer, silence, stamp_ns, wait_until
 from server_kit import FakeServer
 from transport_kit import message, name, pose, say_hello
 
@@ -251,51 +250,33 @@ def test_every_key_is_on_the_page_and_the_page_has_no_other(troubled):
 class Updater:
     """What the node uses of diagnostic_updater, made like the real one."""
 
-    made = []
-
     def __init__(self, node, period=1.0):
         self.node = node
-        self.tasks = {}
-        self.hwid = ''
         self.publisher = node.create_publisher(DiagnosticArray, '/diagnostics', 1)
         self.period = node.declare_parameter('diagnostic_updater.period', period).value
         self.timer = node.create_timer(self.period, self.update)
-        self.made.append(self)
-
-    def setHardwareID(self, hwid):
-        self.hwid = hwid
-
-    def add(self, name, task):
-        assert name not in self.tasks
-        self.tasks[name] = task
-
-    def removeByName(self, name):
-        return self.tasks.pop(name, None) is not None
 
     def update(self):
-        array = DiagnosticArray()
+        self.publish([])
+
+    def publish(self, statuses):
+        array = DiagnosticArray(status=statuses)
         array.header.stamp = Clock().now().to_msg()
-        for what, task in self.tasks.items():
-            status = task(DiagnosticStatus(
-                name=f'{self.node.get_name()}: {what}', hardware_id=self.hwid))
-            array.status.append(status)
+        for status in statuses:
+            status.name = f'{self.node.get_name()}: {status.name}'
         self.publisher.publish(array)
 
 
 @pytest.fixture
-def updaters(monkeypatch):
-    """Have diagnostic_updater installed; gives the updaters that are made."""
-    module = types.ModuleType('diagnostic_updater')
-    module.Updater = Updater
-    monkeypatch.setattr(Updater, 'made', [])
+def updater(monkeypatch):
+    """Have diagnostic_updater installed: the real one, or what is like it."""
     with monkeypatch.context() as patch:
-        patch.setitem(sys.modules, 'diagnostic_updater', module)
-        importlib.reload(diagnostics)    # it looks once, when it is imported
-        yield Updater.made
-    importlib.reload(diagnostics)
+        if diagnostics.Updater is None:
+            patch.setattr(diagnostics, 'Updater', Updater)
+        yield
 
 
-def test_diagnostic_updater_publishes_where_it_is_installed(updaters):
+def test_diagnostic_updater_publishes_where_it_is_installed(updater):
     scenario = scenario_from_mapping({'bodies': ['wand'], 'rate': 100})
     with MotiveSimServer(scenario, port=0) as sim, Observer() as observer, node_of(
             sim.port, **{'diagnostic_updater.period': 0.2}) as here:
@@ -307,20 +288,33 @@ def test_diagnostic_updater_publishes_where_it_is_installed(updaters):
             return topic
         for _ in range(2):
             topic = all_four()
-            updater, = updaters
-            assert set(updater.tasks) == names
-            assert all(len(message.status) == len({status.name for status in message.status})
-                       for message in topic.messages())
+            assert {status.name for message in topic.messages() for status in message.status} <= {
+                f'optitrack_vrpn: {name}' for name in names}
             status = latest(topic)['connection']
-            assert status.hardware_id == updater.hwid == f'127.0.0.1:{sim.port}'
+            assert status.hardware_id == f'127.0.0.1:{sim.port}'
             assert {pair.key for pair in status.values} >= {'udp_lost', 'sessions'}
             assert observer.node.count_publishers('/diagnostics') == 1
             assert observer.transition('deactivate') and observer.transition('cleanup')
-            assert not updater.tasks and updater.timer.is_canceled()
+            silence([topic], 0.5)
             assert observer.transition('configure') and observer.transition('activate')
         topic = all_four()
         topic.wait(len(topic) + 10)
-        times = [stamp_ns(message) * 1e-9 for message in topic.messages()]
+        messages = topic.messages()
+        assert all(message.status and not any(
+            'starting up' in status.message for status in message.status) for message in messages)
+        times = [stamp_ns(message) * 1e-9 for message in messages]
         intervals = [after - before for before, after in zip(times, times[1:])]
         assert statistics.median(intervals) == pytest.approx(0.2, abs=0.1)
         assert here.failure is None
+
+
+@pytest.mark.parametrize('period', [2, 0.0, 'often'])
+def test_a_wrong_period_is_one_clear_error(updater, console, unused_port, period):
+    with node_of(unused_port, **{'diagnostic_updater.period': period}) as here:
+        log = logged(console, 'autostart stops')
+        assert f'cannot configure: diagnostic_updater.period is {period!r}' in log
+        assert 'Traceback' not in log and here.node.lifecycle_label == 'unconfigured'
+    with node_of(unused_port, autostart=False), Observer() as observer:
+        assert observer.set(diagnostic_updater__period=0.5) == ''
+        assert observer.transition('configure')
+        assert observer.get('diagnostic_updater.period') == 0.5

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the node in this process holds: it releases all of it, on the right thread."""
 
+import gc
 import random
 import threading
 import time
@@ -9,6 +10,9 @@ import time
 from conftest import BOTH_PROTOCOLS
 from node_kit import bug, held, logged, parameters, refuse_topic, released
 from optitrack_vrpn.node.publishers import Publishers
+from optitrack_vrpn.node.status import StatusReporter
+from optitrack_vrpn.node.supervision import Supervision
+from optitrack_vrpn.ros.ticker_io import Ticker
 import pytest
 from rosgraph import NodeHere, wait_until
 
@@ -77,6 +81,28 @@ def test_a_bug_in_activate_releases_everything(user, motive, monkeypatch, consol
         wait_until(lambda: released(here.node, before), what='release')
 
 
+@pytest.mark.parametrize('place, name', [
+    (StatusReporter, 'configure'), (Supervision, 'stop'), (StatusReporter, 'retire')])
+def test_a_bug_in_one_step_leaves_the_others_to_release(
+        user, motive, monkeypatch, console, place, name):
+    with NodeHere(parameters(motive('wand'))) as here:
+        assert user.transition('configure') and user.transition('cleanup')
+        before = held(here.node)
+        stop = Ticker.stop
+        with monkeypatch.context() as patch:
+            patch.setattr(place, name, bug)
+            if user.transition('configure'):
+                wait_until(lambda: '/wand/pose' in user.topics())
+                ticker, = (one for one in gc.get_objects() if type(one) is Ticker)
+                assert not user.transition('cleanup')
+                stop(ticker)
+        logged(console, 'ArithmeticError: made up')
+        assert user.state() == 'unconfigured'
+        wait_until(lambda: here.run(lambda: released(here.node, before)), what='release')
+        assert user.transition('configure') and user.transition('activate')
+        user.poses('/wand/pose').wait(1)
+
+
 def test_an_impossible_server_name_releases_everything(user, console):
     with NodeHere(parameters(3883, server='motive pc')) as here:
         before = held(here.node)
@@ -88,9 +114,43 @@ def test_an_impossible_server_name_releases_everything(user, console):
         assert user.transition('configure')
 
 
+def test_events_of_destroyed_publishers_can_still_be_waited_for(user, motive):
+    """An executor with several threads reads them, and then another one destroys publishers."""
+    with NodeHere(parameters(motive('wand'), autostart=True)) as here:
+        user.poses('/wand/pose').wait(1)
+        before = list(here.node.waitables)
+        assert user.transition('deactivate') and user.transition('cleanup')
+        gone = [event for event in before if event not in list(here.node.waitables)]
+        assert gone
+        for event in gone:
+            with event:
+                pass
+
+
+def test_a_node_that_is_destroyed_during_a_transition_leaves_nothing(motive, monkeypatch):
+    listing, leaving = threading.Event(), threading.Event()
+    topics = Publishers.topics
+
+    def slow(self):
+        listing.set()
+        assert leaving.wait(30.0)
+        return topics(self)
+    monkeypatch.setattr(Publishers, 'topics', slow)
+    here = NodeHere(parameters(motive('wand'), autostart=True))
+    assert listing.wait(30.0)
+    destroying = threading.Thread(target=here.node.destroy_node)
+    destroying.start()
+    destroying.join(0.1)
+    leaving.set()
+    destroying.join(30.0)
+    here.close()
+    names = [thread.name for thread in threading.enumerate()]
+    assert not [name for name in names if name == 'ticker' or name.endswith(' client')]
+
+
 def test_publishers_are_destroyed_by_the_executor(
         user, motive, pipelines, monkeypatch):
-    """It may be looking at their events, and another thread would pull them out from under it."""
+    """It takes time, and other threads hold the lock for which poses wait."""
     prepare = Publishers.prepare
     denied, switched = threading.Event(), threading.Event()
     switching = threading.Event()

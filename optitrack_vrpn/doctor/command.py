@@ -45,6 +45,8 @@ _IN_PASSING_S = 0.4
 _COLOURS = {Level.OK: 32, Level.WARN: 33, Level.FAIL: 31, Level.SKIP: 90}
 _INDENT = 20
 _GRAPH_CHECKS = ('qos', 'publishers', 'lifecycle', 'settings')
+#: Stages whose failures do not keep poses from a node that receives them by NatNet.
+_OF_VRPN = ('connections', 'stream')
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -109,6 +111,8 @@ class Report:
         """
         for check in STAGES[stage]:
             result = check(self._probed)
+            if result.level is Level.FAIL and stage in _OF_VRPN and self._probed.by_natnet:
+                result = result._replace(level=Level.WARN)
             self.add(skip(result.check, skipped) if skipped else result)
 
     def add(self, one: CheckResult) -> None:
@@ -202,6 +206,10 @@ def examine(
         report.run_checks('route')
         no_vrpn = (
             'VRPN is not checked (--protocol natnet)' if probed.protocol == 'natnet' else '')
+        if probed.local and probed.protocol != 'vrpn':    # first, as the node does
+            probed.natnet = probe_natnet(
+                config, probed.address, arguments.natnet_port, arguments.seconds,
+                arguments.timeout)
         if not no_vrpn:
             probe.try_connections()
         report.run_checks('connections', no_vrpn)
@@ -210,13 +218,11 @@ def examine(
                 arguments.seconds, arguments.lift, lambda: _ask_for_lift(
                     arguments.lift, sys.stderr if arguments.json else sys.stdout))
         report.run_checks('stream', no_vrpn)
-        if probed.local and (probed.protocol != 'vrpn' or probed.stream is None):
-            wanted = probed.protocol != 'vrpn'
+        if probed.local and probed.protocol == 'vrpn' and probed.stream is None:
             found = probe_natnet(
                 config, probed.address, arguments.natnet_port, arguments.seconds,
-                arguments.timeout if wanted else min(arguments.timeout, _IN_PASSING_S))
-            # With protocol vrpn, a missing NatNet server is not reported.
-            probed.natnet = found if found.version or wanted else None
+                min(arguments.timeout, _IN_PASSING_S))
+            probed.natnet = found if found.version else None    # a missing one is no finding
         report.run_checks('natnet', '' if probed.natnet else (
             'NatNet is not checked (use --protocol natnet or auto)'))
         if view is not None:

@@ -105,9 +105,12 @@ def check_lifecycle(probed: ProbeResults) -> CheckResult:
                     'variable that the reason names. --no-ros skips these checks')
     if graph is None or graph.absent:
         return _no_node('lifecycle', probed)
-    if not graph.nodes:
-        return _check_absence(graph)
-    results = [_check_node(node) for node in graph.nodes]
+    results = [_check_node(node) for node in graph.nodes] or [_check_absence(graph)]
+    stopped = ' '.join(str(process.pid) for process in graph.processes if process.stopped)
+    if stopped:    # such a process disappears from the graph
+        results.insert(0, fail(
+            'lifecycle', f'process {stopped} runs the node and is stopped (SIGSTOP)',
+            f'let it continue: kill -CONT {stopped}; or end it and start the node again.'))
     worst = next(level for level in (Level.FAIL, Level.WARN, Level.OK)
                  if any(one.level is level for one in results))
     return finding(
@@ -120,12 +123,6 @@ def _check_absence(graph: Graph) -> CheckResult:
     """Check why no node was discovered."""
     reason = (f'no {printable(graph.wanted, 90) or "node of this package"} was discovered within '
               f'{graph.waited_s:.1f} s with ROS_DOMAIN_ID={graph.variables["ROS_DOMAIN_ID"]}')
-    stopped = [process for process in graph.processes if process.stopped]
-    if stopped:
-        pids = ' '.join(str(process.pid) for process in stopped)
-        return fail('lifecycle', f'{reason}; process {pids} runs the node and is stopped '
-                    '(SIGSTOP)', f'let it continue: kill -CONT {pids}; or end it and start the '
-                    'node again')
     others = {process.pid: ' '.join(
         f'{name}={printable(value, 90)}' for name, value in (process.variables or {}).items()
         if value != graph.variables[name]) for process in graph.processes}

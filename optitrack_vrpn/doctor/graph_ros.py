@@ -78,7 +78,7 @@ class GraphView(ToolNode):
         return Graph(wanted=wanted, waited_s=time.monotonic() - self._began, nodes=nodes,
                      variables={**discovery_variables(os.environ),
                                 'ROS_DOMAIN_ID': str(self.context.get_domain_id())},
-                     processes=() if nodes else local_nodes())
+                     processes=local_nodes())
 
     def extension_findings(self) -> list[CheckResult]:
         """Return the findings of the checks of other packages."""

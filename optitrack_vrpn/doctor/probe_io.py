@@ -29,7 +29,7 @@ from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.doctor.probe_results import Attempt, Outcome, ProbeResults, Stream
 from optitrack_vrpn.doctor.stream import DATA_WITHIN_S
 from optitrack_vrpn.doctor.watch import Watch
-from optitrack_vrpn.errors import RemoteProtocolError, TransportError, VersionRefusedError
+from optitrack_vrpn.errors import RemoteProtocolError, TransportError
 from optitrack_vrpn.units import NS_PER_S
 from optitrack_vrpn.vrpn.connection import Connection
 from optitrack_vrpn.vrpn.messages import PeerHello
@@ -184,7 +184,7 @@ class Probe:
                 _note_hello(attempt, connection, data)
         except RemoteProtocolError as error:
             attempt.fault = str(error)
-            attempt.version_refused = isinstance(error, VersionRefusedError)
+            attempt.other_program = True
         except OSError as error:
             attempt.fault = f'the connection failed ({error.strerror or error})'
 
@@ -300,7 +300,7 @@ class Probe:
                 stream.counters.update(conversation.queue())
         except RemoteProtocolError as error:
             stream.ended = str(error)
-            attempt.version_refused = isinstance(error, VersionRefusedError)
+            attempt.other_program = True
         except OSError as error:
             stream.ended = _text(error)
         _sum_up(stream, watch, greeted_ns, self._clock.now_ns())

@@ -44,7 +44,7 @@ class Attempt:
     :ivar version: the peer's version of VRPN, (major, minor), once its cookie arrived.
     :ivar note: peculiarity of the version, or ''.
     :ivar fault: description of a peer that is not a VRPN server.
-    :ivar version_refused: True if it uses another major version of VRPN.
+    :ivar other_program: True if it sent something else than this VRPN.
     """
 
     outcome: Outcome
@@ -53,7 +53,7 @@ class Attempt:
     version: Optional[tuple[int, int]] = None
     note: str = ''
     fault: str = ''
-    version_refused: bool = False
+    other_program: bool = False
 
 
 class Lift(NamedTuple):
@@ -312,6 +312,11 @@ class ProbeResults:
     def address(self) -> str:
         """Return the server's address in use, or '' while unknown."""
         return self.addresses[0] if self.addresses else ''
+
+    @property
+    def by_natnet(self) -> bool:
+        """Return whether poses reach a node with protocol auto without VRPN."""
+        return self.protocol == 'auto' and self.natnet is not None and bool(self.natnet.bodies)
 
     @property
     def loopback(self) -> bool:

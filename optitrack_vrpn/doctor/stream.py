@@ -29,6 +29,7 @@ _LEAST_LIFT = 0.1
 #: Halved, users must lift straighter; doubled, every direction passes.
 _STRAIGHT = 0.5
 _NO_DATA = 'no data was received'
+_CREATE = 'create a rigid body in Motive and tick it for streaming; VRPN sends nothing else'
 
 
 def check_handshake(probed: ProbeResults) -> CheckResult:
@@ -41,9 +42,10 @@ def check_handshake(probed: ProbeResults) -> CheckResult:
         note = f' ({attempt.note})' if attempt.note else ''
         return ok('handshake', f'VRPN {major:02d}.{minor:02d}{note}',
                   version=f'{major:02d}.{minor:02d}')
-    if attempt.version_refused:
+    if attempt.other_program:
         return fail('handshake', attempt.fault,
-                    'Motive does not use it: check which program listens on this port there')
+                    f'another program uses port {probed.port} there: give the port of VRPN in '
+                    "Motive's streaming settings")
     fault = attempt.fault or 'the connection ended before the VRPN greeting'
     return fail('handshake', fault,
                 f'another program uses port {probed.port} there, or Motive hangs: give the port '
@@ -68,7 +70,7 @@ def check_senders(probed: ProbeResults) -> CheckResult:
     if not stream.senders:
         return warn(
             'senders', 'the server names no rigid body',
-            'create a rigid body in Motive; only rigid bodies are streamed over VRPN', count=0)
+            _CREATE, count=0)
     without_pose = [name for name in stream.senders if not any(
         body.name == name or body.name.startswith(f'{name}/sensor') for body in stream.bodies)]
     hidden = [name for name in without_pose if name in stream.answered]
@@ -199,7 +201,7 @@ def _check_silence(probed: ProbeResults, stream: Stream, values: dict[str, Value
     return fail(
         'data', found,
         'is Motive live, not paused or in edit mode? Is a rigid body ticked for streaming and in '
-        'view?' if stream.senders else 'create a rigid body in Motive and tick it for streaming',
+        'view?' if stream.senders else _CREATE,
         **values)
 
 
@@ -322,9 +324,10 @@ def check_clock(probed: ProbeResults) -> CheckResult:
                     **values)
     if clock.jitter_p99_s > _MUCH_JITTER_S:
         return warn(
-            'clock', found, 'the network or this machine is busy: use a cable instead of WiFi, '
-            'and switch power saving off; stamps.mode: tracking removes most of the jitter from '
-            'the stamps, but poses arrive late', **values)
+            'clock', found, ('this machine is busy: reduce its load' if probed.loopback else
+                             'the network or this machine is busy: use a cable instead of WiFi, '
+                             'and switch power saving off') + '; stamps.mode: tracking removes '
+            'most of the jitter from the stamps, but poses arrive late', **values)
     return ok('clock', found, **values)
 
 

@@ -127,8 +127,9 @@ class ManagedNode(ControlledLifecycleNode):
 
     def destroy_node(self) -> None:
         """Release all resources in any state."""
-        self._release()
-        super().destroy_node()
+        with self._transition_lock:
+            self._release()
+            super().destroy_node()
 
     def _stop_work(self) -> None:
         if self._begun:
@@ -155,6 +156,7 @@ class ManagedNode(ControlledLifecycleNode):
                 log.error(
                     f'autostart stops: activate failed; the node is {self.lifecycle_label}')
         except Exception as error:
-            # Another client made a transition meanwhile, or a signal ended ROS.
-            if ros_is_up(self):
+            # Another client made a transition meanwhile, a signal ended ROS, or another thread
+            # destroyed the node.
+            if ros_is_up(self) and not self._destroyed:
                 log.warning(f'autostart stops: {error}')

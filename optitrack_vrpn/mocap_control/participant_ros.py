@@ -65,6 +65,8 @@ class ControlledLifecycleNode(LifecycleNode):
     def __init__(
         self, node_name: str, *, control: Optional[ControlConfig] = None, **kwargs: Any,
     ) -> None:
+        self._transition_lock = threading.RLock()
+        self._destroyed = False
         # rclpy stores the callbacks when it constructs the node.
         for name in _TRANSITIONS:
             setattr(self, f'on_{name}', self._watched(name, getattr(self, f'on_{name}')))
@@ -146,6 +148,35 @@ class ControlledLifecycleNode(LifecycleNode):
         """Name the lifecycle state; rclpy has no public name for it up to Kilted."""
         return str(self._state_machine.current_state[1])
 
+    # -- entities ------------------------------------------------------------------------------
+
+    def destroy_node(self) -> None:
+        """Wait for the end of a transition in another thread, prevent others, and destroy."""
+        with self._transition_lock:
+            self._destroyed = True
+            super().destroy_node()
+
+    def destroy_publisher(self, publisher: Any) -> bool:
+        """Destroy a publisher while any executor of the user waits for it."""
+        self._release_events(publisher)
+        return bool(super().destroy_publisher(publisher))
+
+    def destroy_subscription(self, subscription: Any) -> bool:
+        """Destroy a subscription while any executor of the user waits for it."""
+        self._release_events(subscription)
+        return bool(super().destroy_subscription(subscription))
+
+    def _release_events(self, entity: Any) -> None:
+        """
+        Leave the events of an entity to the executors that still use them.
+
+        rclpy (up to Kilted at least) destroys them at once, so that ``spin`` raises InvalidHandle
+        in an executor that waits in another thread, as a MultiThreadedExecutor does.
+        """
+        for handler in entity.event_handlers:
+            self.remove_waitable(handler)
+        entity.event_handlers.clear()
+
     # -- setting up ----------------------------------------------------------------------------
 
     def _set_up_control(self, config: Optional[ControlConfig]) -> None:
@@ -178,15 +209,18 @@ class ControlledLifecycleNode(LifecycleNode):
         """Wrap an ``on_...`` callback: log its errors and announce the resulting state."""
         @functools.wraps(callback)
         def watched(state: LifecycleState) -> TransitionCallbackReturn:
-            result = self._outcome(name, callback, state)
-            if name == 'configure':
-                if result is TransitionCallbackReturn.SUCCESS:
-                    self._publish_info(self._topics())
-            elif name in ('cleanup', 'shutdown', 'error') and self._announced and (
-                    (name, result) != ('cleanup', TransitionCallbackReturn.FAILURE)):
-                # The latched message would announce topics that no longer exist.
-                self._publish_info(())
-            return result
+            with self._transition_lock:
+                if self._destroyed:
+                    return TransitionCallbackReturn.FAILURE
+                result = self._outcome(name, callback, state)
+                if name == 'configure':
+                    if result is TransitionCallbackReturn.SUCCESS:
+                        self._publish_info(self._topics())
+                elif name in ('cleanup', 'shutdown', 'error') and self._announced and (
+                        (name, result) != ('cleanup', TransitionCallbackReturn.FAILURE)):
+                    # The latched message would announce topics that no longer exist.
+                    self._publish_info(())
+                return result
         return watched
 
     def _outcome(

@@ -10,8 +10,10 @@ If diagnostic_updater is installed, it publishes them and has its usual paramete
 from typing import Any, Callable, Sequence
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.mocap_control.endpoint_ros import idle_timer
 from optitrack_vrpn.node.report import Entry
+from optitrack_vrpn.settings_ros import given_at_start
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 
@@ -23,19 +25,12 @@ except ImportError:
 #: Period (s) by the convention of REP 107. Halved or doubled, the load of diagnostics doubles or
 #: halves.
 PERIOD_S = 1.0
-
-
-def fill(status: Any, entry: Entry) -> Any:
-    """Write an entry's level, message and values into a status."""
-    status.level = bytes([entry.level])
-    status.message = entry.message
-    status.values = [KeyValue(key=key, value=value) for key, value in entry.values.items()]
-    return status
+_PERIOD = 'diagnostic_updater.period'
 
 
 class Diagnostics:
     """
-    Publish entries on /diagnostics once a second.
+    Publish entries on /diagnostics once a second, or with the updater's period.
 
     :param node: creates publisher and timer; one instance per node, for its whole life.
     :param collect: returns the present entries; empty while there is nothing to report.
@@ -45,7 +40,6 @@ class Diagnostics:
         self._node = node
         self._collect = collect
         self._hardware_id = ''
-        self._latest: dict[str, Entry] = {}
         self._updater: Any = None
         self._publisher: Any = None
         self._timer: Any = None
@@ -55,51 +49,53 @@ class Diagnostics:
         Begin to publish.
 
         :param hardware_id: the server.
+        :raises ConfigurationError: for a period that is no positive decimal.
         """
-        if self._timer is None:    # not in the constructor: the client connects first
-            self._create()
         self._hardware_id = hardware_id
-        if self._updater is not None:
-            self._updater.setHardwareID(hardware_id)
+        if self._timer is None:    # not in the constructor: the client connects first
+            period_s = PERIOD_S
+            if Updater is None:
+                self._publisher = self._node.create_publisher(DiagnosticArray, '/diagnostics', 10)
+            else:
+                period_s = self._make_updater()
+            # A timer of the system clock stops for an hour when that clock is set back by an hour.
+            self._timer = idle_timer(
+                self._node, period_s, self._publish, Clock(clock_type=ClockType.STEADY_TIME))
         self._timer.reset()
 
-    def _create(self) -> None:
-        period_s = PERIOD_S
-        if Updater is None:
-            self._publisher = self._node.create_publisher(DiagnosticArray, '/diagnostics', 10)
-        else:
-            self._updater = Updater(self._node, PERIOD_S)
-            self._updater.timer.cancel()    # it follows the system clock
-            period_s = self._updater.period
-        # A timer of the system clock stops for an hour when that clock is set back by an hour.
-        self._timer = idle_timer(
-            self._node, period_s, self._publish, Clock(clock_type=ClockType.STEADY_TIME))
+    def _make_updater(self) -> float:
+        """Create the updater without its timer of the system clock; return its period (s)."""
+        given = given_at_start(self._node).get(_PERIOD, PERIOD_S)
+        if self._node.has_parameter(_PERIOD):    # set by a user before the updater declares it
+            given = self._node.get_parameter(_PERIOD).value
+            self._node.undeclare_parameter(_PERIOD)
+        if not isinstance(given, float) or not given > 0.0:
+            raise ConfigurationError(
+                f'{_PERIOD} is {given!r}; allowed: a decimal number above 0, as in 1.0 (s)')
+        self._updater = Updater(self._node, given)
+        self._updater.timer.cancel()
+        return given
 
     def close(self) -> None:
         """Stop publishing."""
         if self._timer is not None:
             self._timer.cancel()
-        self._update([])
 
     def status(self, entry: Entry) -> DiagnosticStatus:
         """Return the message of one entry."""
-        return fill(DiagnosticStatus(
-            name=f'{self._node.get_name()}: {entry.name}', hardware_id=self._hardware_id), entry)
+        return DiagnosticStatus(
+            level=bytes([entry.level]), name=f'{self._node.get_name()}: {entry.name}',
+            message=entry.message, hardware_id=self._hardware_id,
+            values=[KeyValue(key=key, value=value) for key, value in entry.values.items()])
 
     def _publish(self) -> None:
-        entries = self._collect()
+        statuses = [self.status(entry) for entry in self._collect()]
         if self._updater is not None:
-            self._update(entries)
-            self._updater.update()
-        elif entries and self._publisher.get_subscription_count():
-            message = DiagnosticArray(status=[self.status(entry) for entry in entries])
+            # Not as its tasks: it would announce each new one with level OK.
+            for status in statuses:
+                status.name = status.name.partition(': ')[2]    # it adds the node's name
+            self._updater.publish(statuses)
+        elif statuses and self._publisher.get_subscription_count():
+            message = DiagnosticArray(status=statuses)
             message.header.stamp = self._node.get_clock().now().to_msg()
             self._publisher.publish(message)
-
-    def _update(self, entries: Sequence[Entry]) -> None:
-        """Give the updater one task for each entry."""
-        before, self._latest = self._latest, {entry.name: entry for entry in entries}
-        for name in before.keys() - self._latest.keys():
-            self._updater.removeByName(name)
-        for name in [name for name in self._latest if name not in before]:
-            self._updater.add(name, lambda status, name=name: fill(status, self._latest[name]))

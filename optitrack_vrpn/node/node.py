@@ -117,23 +117,27 @@ class OptitrackVrpnNode(ManagedNode):
             self._path.active = False
 
     def release(self) -> None:
-        """Release sockets, threads and publishers."""
-        if self._backend is not None:
-            self._backend.stop()
-            self._backend = None
-        if self._supervision is not None:
-            self._supervision.stop()
-            self._supervision = None
-        self._status.stop()
-        with self._lock:
+        """Release sockets, threads and publishers; each of them also after a bug in another."""
+        with contextlib.ExitStack() as steps:    # the last one first
+            steps.callback(self._retired.run)
+            steps.callback(self._close_publishers)
+            steps.callback(self._status.stop)
+            if self._supervision is not None:
+                steps.callback(self._supervision.stop)
+            if self._backend is not None:
+                steps.callback(self._backend.stop)
+            self._supervision = self._backend = None
+
+    def _close_publishers(self) -> None:
+        with self._lock, contextlib.ExitStack() as steps:
             pipeline, output = self._path.pipeline, self._path.publishers
+            self._path.publishers = self._path.pipeline = self._configuration = None
+            steps.callback(self._status.close)
+            if output is not None:
+                steps.callback(output.close)
             if pipeline is not None and output is not None:
                 with contextlib.suppress(RuntimeError):    # ROS has shut down
                     self._status.retire(pipeline.bodies, 'the node does not receive')
-                output.close()
-            self._status.close()
-            self._path.publishers = self._path.pipeline = self._configuration = None
-        self._retired.run()
 
     # -- the client thread ---------------------------------------------------------------------
 

@@ -125,7 +125,8 @@ class StatusReporter:
 
     def retire(self, channels: Sequence[Channel], reason: str) -> None:
         """Publish the last status of bodies, with the lock held."""
-        assert self._sources is not None
+        if self._sources is None:    # configure has failed before
+            return
         publishers = self._sources.publishers
         for channel in channels:
             if publishers.status_wanted(channel):

@@ -14,8 +14,7 @@ class DeferredDestruction:
     """
     Destroy retired publishers on the thread of the node's executor.
 
-    Before each wait rclpy's executor reads the events of every publisher. If another thread
-    destroys one between two reads, ``spin_once`` raises (up to Kilted at least).
+    That takes milliseconds each, for which the thread that retires them holds the node's lock.
 
     :param node: the publishers' node.
     """
