@@ -252,6 +252,7 @@ def test_a_web_server_on_the_port_is_told_from_vrpn(examine):
     assert result.levels('udp', 'tcp', 'handshake') == ['SKIP', 'OK', 'FAIL']
     assert 'not speak VRPN' in result.found('handshake')
     assert 'uses port' in result.advice('handshake')
+    assert 'firewall' not in result.advice('handshake')
 
 
 # -- data -----------------------------------------------------------------------------------------
