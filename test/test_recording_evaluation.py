@@ -313,10 +313,19 @@ def test_motion_without_turns_determines_no_transform():
     assert 'does not determine' in hand_eye.warnings[0]
 
 
+def test_without_turns_synchronised_clocks_stay_synchronised():
+    """The offset that correlates best is that of noise, up to 2 s away."""
+    reference, estimate = recording(8, axes=(1, 1, 1, 0, 0, 0), duration_s=15.0)
+    found = evaluate_odometry(reference, estimate.shifted(round(OFFSET_S * NS_PER_S)))
+    assert found.hand_eye.offset_ns == 0
+    assert found.ate.translation.rmse == pytest.approx(0.003 * np.sqrt(3), rel=0.1)
+
+
 def test_other_motion_is_no_match():
     reference, _ = recording(9, duration_s=15.0)
     _, estimate = recording(10, duration_s=15.0)
-    assert 'uncertain' in estimate_time_offset(reference, estimate).warnings[0]
+    offset = estimate_time_offset(reference, estimate)
+    assert offset.offset_ns == 0 and 'uncertain' in offset.warnings[0]
 
 
 def test_gaps_of_the_reference_are_left_out_and_reported():

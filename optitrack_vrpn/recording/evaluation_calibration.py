@@ -78,8 +78,8 @@ class TimeOffset(NamedTuple):
     """
     Time to be added to the estimate's stamps.
 
-    :ivar offset_ns: reference's clock minus the estimate's (ns).
-    :ivar correlation: correlation of the angular speeds at this offset, at most 1.
+    :ivar offset_ns: reference's clock minus the estimate's (ns); 0 if it is uncertain.
+    :ivar correlation: best correlation of the angular speeds, at most 1.
     :ivar warnings: reasons why it may be wrong; empty if there are none.
     """
 
@@ -168,15 +168,18 @@ def estimate_time_offset(
         curve = left - 2.0 * top + right
         if curve < 0.0:
             place += 0.5 * (left - right) / curve
-    warnings = []
+    offset_ns = round((place - lags) * _GRID_S * NS_PER_S)
     if correlation < _LEAST_CORRELATION:
-        warnings.append(
-            f'the time offset is uncertain: angular speeds correlate at {correlation:.2f} only '
-            f'({_LEAST_CORRELATION:g} is needed). Turn the body more, in irregular motion')
-    elif best in (0, 2 * lags):
-        warnings.append(
-            f'the time offset is at the end of the search ({max_offset_s:g} s): extend the search')
-    return TimeOffset(round((place - lags) * _GRID_S * NS_PER_S), correlation, tuple(warnings))
+        # The best of uncorrelated offsets is arbitrary, and most clocks are synchronised.
+        return TimeOffset(0, correlation, (
+            f'the time offset is uncertain, and 0 is used: angular speeds correlate at '
+            f'{correlation:.2f} only ({_LEAST_CORRELATION:g} is needed). Turn the body more, in '
+            'irregular motion, or extend the search',))
+    if best in (0, 2 * lags):
+        return TimeOffset(offset_ns, correlation, (
+            f'the time offset is at the end of the search ({max_offset_s:g} s): extend the '
+            'search',))
+    return TimeOffset(offset_ns, correlation, ())
 
 
 def _correlation(first: Floats, second: Floats) -> float:
