@@ -7,6 +7,7 @@ import contextlib
 import math
 from pathlib import Path
 import re
+import signal
 import sys
 import threading
 import time
@@ -24,8 +25,9 @@ from optitrack_vrpn.doctor.result import Level
 import pytest
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rosgraph import NodeHere, Observer, ROOT, wait_until
+from server_kit import free_port
 from tf2_msgs.msg import TFMessage
-from tool_kit import run_tool
+from tool_kit import run_tool, start_tool
 
 pytest.importorskip('pymavlink')
 
@@ -225,6 +227,20 @@ def test_the_check_tells_of_a_body_that_does_not_look_out_of_the_nose(body):
     assert re.search('FAIL +parameters +EKF2_EV_CTRL is 1; set it to 15', result.stdout)
     assert re.search('OK +autopilot +PX4', result.stdout)
     assert re.search('OK +estimator', result.stdout)
+
+
+@pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
+def test_a_check_that_a_signal_ends_prints_no_traceback(number):
+    check = start_tool(
+        'mavlink_bridge', '--check', '--ros-args', '-p', 'body:=cf1', '-p',
+        f'connection:=udpin:127.0.0.1:{free_port()}')
+    with check:
+        while 'is open' not in check.stderr.readline():
+            assert check.poll() is None
+        check.send_signal(number)
+        _, rest = check.communicate(timeout=20)
+    assert 'Traceback' not in rest
+    assert check.returncode != 0
 
 
 def test_px4_over_dds(observer, body):

@@ -17,6 +17,7 @@ import rclpy
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.node import Node
+from rclpy.signals import SignalHandlerOptions
 
 #: Time of discovery (s). Chosen: ROS 2 nodes may take 3 s to discover each other, and a bridge
 #: reports once a second. Halved, bridges are missed; doubled, each check takes longer.
@@ -109,7 +110,8 @@ def examine(argv: Sequence[str], seconds: float, send: bool) -> list[CheckResult
     :param send: whether to send poses meanwhile if no bridge runs and the vehicle is disarmed.
     :raises ConfigurationError: if a parameter is wrong; the log contains the reasons.
     """
-    rclpy.init(args=list(argv))
+    # Without rclpy's handlers, whose shutdown raises another exception inside the executor.
+    rclpy.init(args=list(argv), signal_handler_options=SignalHandlerOptions.NO)
     try:
         node = _Checked()
         try:
