@@ -23,7 +23,7 @@ def main() -> int:
     parser.add_argument(
         '--if-possible', action='store_true',
         help='exit with 0 where it cannot be compiled: the same files run as Python')
-    parser.add_argument('--check', action='store_true', help='only say how it runs now')
+    parser.add_argument('--check', action='store_true', help='only report how it runs now')
     arguments = parser.parse_args()
     if arguments.check:
         print(MODE.text)

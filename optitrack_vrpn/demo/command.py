@@ -64,7 +64,7 @@ def make_parser() -> argparse.ArgumentParser:
         help='a real Motive in place of the simulated one')
     parser.add_argument(
         '--seconds', type=duration, default=10.0,
-        help='how long, from the time when all bodies stream (default 10)')
+        help='duration after the time when all bodies stream (default 10)')
     parser.add_argument(
         '--bodies', type=whole(1, MAX_BODIES), metavar='N',
         help='number of simulated bodies (default 3)')
@@ -189,7 +189,8 @@ def watch(
         if arguments.rviz:
             start_program(
                 ['rviz2', '-d', files.enter_context(display_file('', names))], children)
-        print(f'demo: the node is active; for {arguments.seconds:g} s\n', flush=True)
+        print(f'demo: the node is active; the demo ends {arguments.seconds:g} s after all bodies '
+              'stream\n', flush=True)
         screen = Screen()
         hint_shown = False
         begin = time.monotonic()

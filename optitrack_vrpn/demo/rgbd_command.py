@@ -57,7 +57,7 @@ def make_parser() -> argparse.ArgumentParser:
         prog='rgbd_demo', description='Watch visual odometry of a simulated depth camera beside '
         'mocap, and score it.', epilog='See docs/rgbd.md.')
     parser.add_argument('--seconds', type=duration, default=24.0, metavar='S',
-                        help='how long (default %(default)g)')
+                        help='duration (default %(default)g)')
     parser.add_argument('--trajectory', choices=tuple(TRAJECTORIES), default='calibration',
                         help='motion of the body (default %(default)s, the only one for which '
                         'the error of the transform decides on the exit code)')
