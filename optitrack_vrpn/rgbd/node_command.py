@@ -25,4 +25,5 @@ def mapper() -> int:
     """Run the node rgbd_mapper until it ends; return the exit code."""
     return run_node_by_parameters(
         'rgbd_mapper', 'optitrack_vrpn.rgbd.mapper_ros:RgbdMapper',
-        'Map a place with a colour and depth camera and odometry.', '-p odometry:=vo', 'rgbd_mapping.md')
+        'Map a place with a colour and depth camera and odometry.', '-p odometry:=vo',
+        'rgbd_mapping.md')
