@@ -210,7 +210,7 @@ def test_poses_after_a_restart_of_the_stamps_are_reported_as_left_out(tmp_path, 
         '/pose': (POSE, again + [(4.0 + at, data) for at, data in again])})
     severity, text = texts(take)[0]
     assert severity is Severity.WARNING
-    assert text.startswith('400 poses of 800 on /pose are left out')
+    assert text.startswith('400 poses of 800 on /pose')
     assert list(take.bodies) == ['pose'] and len(take.bodies['pose'].trajectory) == 400
     assert export_command.main([str(tmp_path / 'take'), '-o', str(tmp_path / 'x.csv')]) == 0
     assert 'x.csv: 400 poses of 1 body; left out: 400 poses ' in capsys.readouterr().out
