@@ -9,20 +9,20 @@ The cost is minus twice the logarithm of a likelihood:
   (Moon, Skelly, Towsley 1999). One above it costs at most ``LOAD``, however high it is (Geman,
   McClure 1987): load delayed it.
 - A change of the path's slope costs by its square, as for an oscillator whose frequency is a
-  random walk of ``WALK``. At a *bend* it costs nothing.
+  random walk of ``WALK`` (Whittaker 1923). At a *bend* it costs nothing.
 
-The path of least cost is found by reweighting and one banded solution a round (``banded.py``;
-Black, Rangarajan 1996).
+The path of least cost is found by reweighting (Black, Rangarajan 1996). In each round the normal
+equations have two diagonals beside the main one and are solved by LDL' factorisation, in one pass
+up and one down (Golub, Van Loan, Matrix Computations, 4.3).
 
 Times are seconds, heights microseconds, slopes ppm.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+import math
 from typing import NamedTuple
-
-from optitrack_vrpn.clock.banded import Path, smooth
 
 WALK = 0.03
 """
@@ -52,104 +52,125 @@ _FREE = 1e-6
 """Weight of the change of slope at a bend: none, but for rounding."""
 
 
-class Nodes(NamedTuple):
-    """Minima, and bends between them."""
+class Prior(NamedTuple):
+    """What is known of the first slope."""
 
-    t: list[float]
-    y: list[float]
-    counts: list[float]
-    """Number of minima that a node represents; 0 for a bend between two minima."""
-    dips: list[float]
-    """Depth of the deepest of these under the path at the time when they were averaged."""
-    bends: list[float]
-    """Times of nodes at which the slope changes freely."""
+    slope: float
+    deviation: float
 
 
-class Fit(NamedTuple):
-    """A path through nodes."""
+UNKNOWN = Prior(0.0, 100.0)
+"""Of two unknown clocks. Measured: skews of up to 75 ppm; half of it or twice as much changes the
+first three seconds alone."""
 
-    nodes: Nodes
-    x: list[float]
-    """Its height at each node."""
+
+class Node:
+    """
+    A minimum, several averaged ones, or a bend between two minima.
+
+    :ivar x: height of the path.
+    :ivar scale: standard deviation expected of each minimum; positive.
+    :ivar count: number of minima; 0 for a bend between them.
+    :ivar free: whether the slope changes freely.
+    :ivar dip: depth of the deepest minimum under the path at the time when they were averaged.
+    """
+
+    def __init__(self, t: float, y: float, x: float, scale: float, count: float = 1.0,
+                 free: bool = False, dip: float = -math.inf) -> None:
+        self.t, self.y, self.x, self.scale = t, y, x, scale
+        self.count, self.free, self.dip = count, free, dip
+
+    def copy(self) -> Node:
+        """Return a node with the same values."""
+        return Node(self.t, self.y, self.x, self.scale, self.count, self.free, self.dip)
+
+    def weight(self, below: float = BELOW) -> float:
+        """Return the weight of its minima, given the path and the factor for one below it."""
+        off = (self.y - self.x) / self.scale
+        share = 1.0 + off * off / LOAD
+        return (below if off < 0.0 else 1.0 / (share * share)) * self.count / self.scale ** 2
+
+
+class Path(NamedTuple):
+    """A path of least cost through its nodes."""
+
+    nodes: list[Node]
     end: float
     """Its height one second after the last node."""
     var: float
     """Variance of ``end``."""
     slope_var: float
     """Variance of the last slope."""
-    scale: float
-    """Standard deviation that was assumed for each minimum."""
+    prior: Prior
 
 
-class Prior(NamedTuple):
-    """What is known of the first slope."""
-
-    slope: float
-    weight: float
-    """1 / variance."""
-
-
-def trust(off: float, scale: float) -> float:
-    """Return the weight of a minimum so far above the path, against one on it."""
-    g = 1.0 + off * off / (LOAD * scale * scale)
-    return 1.0 / (g * g)
-
-
-def solve(
-    t: Sequence[float], y: Sequence[float], counts: Sequence[float], scale: Sequence[float],
-    bends: Collection[float], x: Sequence[float], prior: Prior, rounds: int,
-) -> Path:
+def solve(nodes: list[Node], rounds: int, prior: Prior = UNKNOWN) -> Path:
     """
-    Find the path of least cost.
+    Find the path of least cost, beginning with the height ``x`` of the nodes, which is replaced.
 
-    :param scale: standard deviation of each minimum; positive.
-    :param bends: times of nodes at which the slope changes freely.
-    :param x: first guess of the path at the nodes.
-    :param rounds: of reweighting; each needs one banded solution.
+    :param nodes: two or more, in order of time.
+    :param rounds: of reweighting.
     """
-    n = len(t)
-    walk = 2.0 / (WALK * WALK)
-    stiffest = _STIFFEST / max(scale) ** 2
-    end_t = t[n - 1] + 1.0
-    times = [*t, end_t]
-    changes = [_FREE, *(
-        _FREE if bends and times[i] in bends
-        else min(walk / (times[i + 1] - times[i - 1]), stiffest)
-        for i in range(1, n))]
+    n = len(nodes)
+    t = [node.t for node in nodes]
+    t.append(t[n - 1] + 1.0)
+    stiffest = _STIFFEST / max(node.scale for node in nodes) ** 2
+    # The diagonals without the minima: the change of slope at node i is the product of the
+    # heights around it with (before, -before - after, after).
+    a, b, c = [0.0] * (n + 1), [0.0] * (n + 1), [0.0] * (n + 1)
+    before = 1.0 / (t[1] - t[0])
+    a[0] = a[1] = (before / prior.deviation) ** 2
+    b[0] = -a[0]
+    pull = a[0] * prior.slope / before
+    for i in range(1, n):
+        after = 1.0 / (t[i + 1] - t[i])
+        middle = before + after
+        p = _FREE if nodes[i].free else min(2.0 / (WALK * WALK * (t[i + 1] - t[i - 1])), stiffest)
+        a[i - 1] += p * before * before
+        a[i] += p * middle * middle
+        a[i + 1] += p * after * after
+        b[i - 1] -= p * before * middle
+        b[i] -= p * middle * after
+        c[i - 1] += p * before * after
+        before = after
+    d, e, z = [0.0] * (n + 1), [0.0] * (n + 1), [0.0] * (n + 1)
+    x0 = 0.0
     for _ in range(rounds):
-        weights = []
-        for height, at, count, each in zip(y, x, counts, scale, strict=True):
-            # As ``trust``, which would cost a tenth of the whole solution here.
-            if height < at:
-                weights.append(BELOW * count / (each * each))
-            else:
-                g = 1.0 + ((height - at) / each) ** 2 / LOAD
-                weights.append(count / (g * g * each * each))
-        path = smooth(t, y, weights, changes, prior.slope, prior.weight, end_t)
-        x = path.x
-    return path
+        d1 = d2 = 1.0
+        e1 = c1 = c2 = z1 = z2 = 0.0
+        for i in range(n + 1):
+            weight = nodes[i].weight() if i < n else 0.0
+            pivot = a[i] + weight - e1 * e1 / d1 - c2 * c2 / d2
+            right = (weight * nodes[i].y if i < n else 0.0) - e1 * z1 / d1 - c2 * z2 / d2
+            if i < 2:
+                right += pull if i else -pull
+            e1 = b[i] - e1 * c1 / d1
+            c2, c1 = c1, c[i]
+            d2, d1 = d1, pivot
+            z2, z1 = z1, right
+            d[i], e[i], z[i] = pivot, e1, right
+        x0 = x1 = z[n] / d[n]
+        x2 = 0.0
+        for i in range(n - 1, -1, -1):
+            x2, x1 = x1, (z[i] - e[i] * x1 - c[i] * x2) / d[i]
+            nodes[i].x = x1
+    var = 1.0 / d[n]
+    gain = 1.0 + e[n - 1] / d[n - 1]
+    return Path(nodes, x0, var, gain * gain * var + 1.0 / d[n - 1], prior)
 
 
-def fit(nodes: Nodes, x: Sequence[float], scale: float, prior: Prior, rounds: int) -> Fit:
-    """Find the path of least cost through nodes whose minima have one scale."""
-    t, y, counts, _, bends = nodes
-    path = solve(t, y, counts, [scale] * len(t), bends, x, prior, rounds)
-    return Fit(nodes, path.x, path.end, path.var, path.slope_var, scale)
-
-
-def cost(fit: Fit, load: float = LOAD) -> float:
-    """Return the cost of a path if a minimum above it costs ``load`` at most."""
-    t, y, counts, _, bends = fit.nodes
-    x = fit.x
-    total = 0.0
-    for height, at, count in zip(y, x, counts, strict=True):
-        square = ((height - at) / fit.scale) ** 2
-        total += count * (BELOW * square if height < at else square / (1.0 + square / load))
-    walk = 2.0 / (WALK * WALK)
-    slope = (x[1] - x[0]) / (t[1] - t[0])
-    for i in range(1, len(t) - 1):
-        after = (x[i + 1] - x[i]) / (t[i + 1] - t[i])
-        if t[i] not in bends:
-            total += walk * (after - slope) ** 2 / (t[i + 1] - t[i - 1])
-        slope = after
+def cost(nodes: Sequence[Node], load: float = LOAD) -> float:
+    """Return the cost of the path if a minimum above it costs ``load`` at most."""
+    total = slope = 0.0
+    for i, node in enumerate(nodes):
+        square = ((node.y - node.x) / node.scale) ** 2
+        total += node.count * (
+            BELOW * square if node.y < node.x else square / (1.0 + square / load))
+        if i + 1 < len(nodes):
+            following = nodes[i + 1]
+            after = (following.x - node.x) / (following.t - node.t)
+            if i and not node.free:
+                total += (2.0 / (WALK * WALK) * (after - slope) ** 2
+                          / (following.t - nodes[i - 1].t))
+            slope = after
     return total

@@ -13,17 +13,17 @@ Times are seconds, heights microseconds.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Sequence
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from optitrack_vrpn.clock.cost import KNEE, SAME_TIME_S, solve
+import numpy as np
+from optitrack_vrpn.clock.cost import KNEE, Node, SAME_TIME_S, solve
 from optitrack_vrpn.clock.path import ABOVE_FLOOR, DEEPEST, SPAN_S
-from optitrack_vrpn.clock.scatter import (
-    deviation, LEAST_US, most_scatter, second_difference,
-)
-from optitrack_vrpn.clock.tracks import ENOUGH, find_chain, first_slope, Turn
+from optitrack_vrpn.clock.scatter import LEAST_US, second_differences
+from optitrack_vrpn.clock.tracks import ENOUGH, find_chain, Turn
+from scipy import ndimage
 
 _APART = 8
 """Minima over which lasting patterns are measured, as of polling near the rate of the frames.
@@ -52,160 +52,94 @@ class Floor(NamedTuple):
     t: list[float]
     z: list[float]
 
-    def at(self, t: float) -> float:
-        """Return the height at a time (us); the first and last line continue beyond the ends."""
-        k = min(max(bisect_left(self.t, t), 1), len(self.t) - 1)
-        begin, end = self.t[k - 1], self.t[k]
-        return self.z[k - 1] + (self.z[k] - self.z[k - 1]) * (t - begin) / (end - begin)
+    def at(self, t: Any) -> Any:
+        """Return the heights at times (us); the first and last line continue beyond the ends."""
+        before, after = ((self.z[i + 1] - self.z[i]) / (self.t[i + 1] - self.t[i])
+                         for i in (0, -2))
+        return (np.interp(t, self.t, self.z) + before * np.minimum(t - self.t[0], 0.0)
+                + after * np.maximum(t - self.t[-1], 0.0))
 
 
-def find_floor(t: Sequence[float], y: Sequence[float]) -> Floor | None:
+def find_floor(times: Sequence[float], heights: Sequence[float]) -> Floor | None:
     """
     Find the floor under the minima of one run of the clocks.
 
-    :param t: times of the minima (s), rising, about one a second.
-    :param y: their heights (us).
+    :param times: of the minima (s), rising, about one a second.
+    :param heights: of them (us).
     :returns: None where they are too few.
     """
-    t, y = _apart(t, y)
-    if len(t) < ENOUGH:
+    t, y = np.array(times), np.array(heights)
+    apart = np.diff(t, prepend=-math.inf) >= SAME_TIME_S
+    t, y = t[apart], y[apart]
+    if len(t) < 2 * _APART + 1:
         return None
     white = scatter(t, y)
     for factor in _WIDER:
-        floor, longest = _solve(t, y, [each * factor for each in white], white)
-        if floor is None or longest >= SPAN_S:
-            continue
-        closer = [min(pair) for pair in zip(white, _most(floor, t, y), strict=True)]
-        if factor == 1.0 and closer != white:
-            better, longest = _solve(t, y, closer, closer)
-            if longest < SPAN_S:
-                return better
-        return floor
+        floor = _solve(t, y, white * factor, white)
+        if floor is not None and factor == 1.0:
+            # The lowest minima met no load: they bound the scatter (``most_scatter``).
+            off = y - floor.at(t)
+            fifth, twentieth = (
+                ndimage.percentile_filter(off, share, size=3 * _BIN) for share in (5, 20))
+            white = np.clip(1.5 * (twentieth - fifth) / 0.80, LEAST_US, white)
+            return _solve(t, y, white, white) or floor
+        if floor is not None:
+            return floor
     return None
 
 
-def _apart(t: Sequence[float], y: Sequence[float]) -> tuple[list[float], list[float]]:
-    """Return the minima with the lower one of each two that have the same time."""
-    times: list[float] = []
-    heights: list[float] = []
-    for at, height in zip(t, y, strict=True):
-        if not times or at - times[-1] >= SAME_TIME_S:
-            times.append(at)
-            heights.append(height)
-        elif height < heights[-1]:
-            times[-1], heights[-1] = at, height
-    return times, heights
-
-
-def scatter(t: Sequence[float], y: Sequence[float]) -> list[float]:
+def scatter(t: Any, y: Any) -> Any:
     """Return the standard deviation expected of each minimum, from second differences (us)."""
-    n = len(t)
-    found: list[float] = []
-    for middle in range(_BIN // 2, n + _BIN // 2, _BIN):
-        begin, end = max(0, middle - _BIN), min(n, middle + _BIN)
-        near, apart = (
-            deviation([second_difference(t, y, k - d, k, k + d)
-                       for k in range(begin + d, end - d)], 0.0)
-            for d in (1, _APART))
-        found += [max(near, min(apart, _MOST_RATIO * near), LEAST_US)] * min(_BIN, n - len(found))
-    return found
+    # The 30th percentile of a normal deviate's size is 0.385.
+    near, far = (np.pad(ndimage.percentile_filter(
+        second_differences(t, y, apart), 30, size=2 * _BIN) / 0.385, apart, 'edge')
+        for apart in (1, _APART))
+    return np.maximum(np.maximum(near, np.minimum(far, _MOST_RATIO * near)), LEAST_US)
 
 
-def _most(floor: Floor, t: Sequence[float], y: Sequence[float]) -> list[float]:
-    """Return the most that minima scatter by, from the lowest of them (us)."""
-    found: list[float] = []
-    off = [height - floor.at(at) for at, height in zip(t, y, strict=True)]
-    for begin in range(0, len(t), _BIN):
-        most = max(most_scatter(off[max(0, begin - _BIN):begin + 2 * _BIN]), LEAST_US)
-        found += [most] * min(_BIN, len(t) - begin)
-    return found
-
-
-def _solve(
-    t: Sequence[float], y: Sequence[float], scale: list[float], white: list[float],
-) -> tuple[Floor | None, float]:
+def _solve(t: Any, y: Any, scale: Any, white: Any) -> Floor | None:
     """
     Find the floor for a given scatter.
 
     :param white: the part of the scatter that neighbours do not share.
-    :returns: the floor, and the longest time in which all minima are above the path (s).
+    :returns: None if for longer than ``SPAN_S`` all minima are above the path.
     """
     chain = find_chain(t, y, scale)
-    floor = Floor([], [])
-    begin, piece = 0, chain[:1]
-    on_path = [t[0]]
-    for turn in [*chain[1:], None] if chain else []:
-        if turn is None or turn.kind == 'jump':
-            end = len(t) if turn is None else bisect_left(t, turn.t)
-            if end - begin > 2:
-                next_floor = _solve_piece(
-                    piece, t[begin:end], y[begin:end], scale[begin:end], white[begin:end],
-                    on_path)
-                if floor.t:
-                    # The jump itself: half-way, within a microsecond.
-                    middle = (t[begin - 1] + t[begin]) / 2.0
-                    floor.z.extend((floor.at(middle), next_floor.at(middle)))
-                    floor.t.extend((middle - 5e-7, middle + 5e-7))
-                floor.t.extend(next_floor.t)
-                floor.z.extend(next_floor.z)
-                begin = end
-            piece = []
-        if turn is not None:
-            piece.append(turn)
-    if not floor.t:
-        return None, math.inf
-    on_path.append(t[-1])
-    return floor, max(b - a for a, b in zip(on_path, on_path[1:], strict=False))
-
-
-def _solve_piece(
-    chain: list[Turn], t: Sequence[float], y: Sequence[float], scale: Sequence[float],
-    white: Sequence[float], on_path: list[float],
-) -> Floor:
-    """Find the floor under minima without a jump; add the times of those on the path."""
-    times, heights, spread, counts = list(t), list(y), list(scale), [1.0] * len(t)
-    bends = []
+    if not chain:
+        return None
+    pieces = [chain[:1]]
     for turn in chain[1:]:
-        k = bisect_left(times, turn.t)
-        if turn.kind == 'run_on' or not 0 < k < len(times):
+        if turn.kind == 'jump':
+            pieces.append([])
+        pieces[-1].append(turn)
+    borders = [0, *(int(np.searchsorted(t, piece[0].t)) for piece in pieces[1:]), len(t)]
+    nodes: list[Node] = []
+    for piece, begin, end in zip(pieces, borders, borders[1:], strict=False):
+        nodes += _solve_piece(piece, t[begin:end], y[begin:end], scale[begin:end])
+    data = [node for node in nodes if node.count]
+    off, times, scale = np.array([(node.y - node.x, node.t, node.scale) for node in data]).T
+    on_path = times[abs(off) < KNEE * scale]
+    if np.diff(on_path, prepend=t[0], append=t[-1]).max() > SPAN_S:
+        return None
+    # The floor is below the path by the deepest dip of some minutes.
+    deepest = ndimage.maximum_filter1d(-off, int(SPAN_S))
+    depth = ndimage.uniform_filter1d(np.clip(deepest, 0.0, DEEPEST * scale), _BIN)
+    t, x = np.array([(node.t, node.x) for node in nodes]).T
+    z = x - ABOVE_FLOOR * (float(np.mean(white)) - LEAST_US) - np.interp(t, times, depth)
+    return Floor(t.tolist(), z.tolist())
+
+
+def _solve_piece(chain: list[Turn], t: Any, y: Any, scale: Any) -> list[Node]:
+    """Find the path under minima without a jump."""
+    line = np.searchsorted([turn.t for turn in chain[1:]], t, side='right')
+    x = np.select([line == k for k in range(len(chain))], [turn.line.at(t) for turn in chain])
+    nodes = [Node(*each) for each in zip(*map(np.ndarray.tolist, (t, y, x, scale)), strict=True)]
+    for turn in chain[1:]:
+        if turn.kind == 'run_on' or not t[0] < turn.t < t[-1]:
             continue
-        if min(turn.t - times[k - 1], times[k] - turn.t) > SAME_TIME_S:
-            for values, value in ((times, turn.t), (heights, 0.0), (spread, spread[k]),
-                                  (counts, 0.0)):
-                values.insert(k, value)
-        elif turn.t - times[k - 1] <= SAME_TIME_S:
-            k -= 1
-        bends.append(times[k])
-    path = []
-    now = 0
-    for when in times:
-        while now + 1 < len(chain) and when >= chain[now + 1].t:
-            now += 1
-        path.append(chain[now].line.at(when))
-    path = solve(times, heights, counts, spread, bends, path, first_slope(times, heights),
-                 _ROUNDS).x
-    on_path += [when for when, height, x, each, count in zip(
-        times, heights, path, spread, counts, strict=True)
-        if count and abs(height - x) < KNEE * each]
-    dips = [count and x - height
-            for height, x, count in zip(heights, path, counts, strict=True)]
-    depths = _depths(dips, spread, sum(white) / len(white))
-    return Floor(times, [x - depth for x, depth in zip(path, depths, strict=True)])
-
-
-def _depths(dips: list[float], scale: list[float], white: float) -> list[float]:
-    """Return how far the floor is below the path: by the deepest dip of some minutes (us)."""
-    deepest = [max(dips[k:k + _BIN]) for k in range(0, len(dips), _BIN)]
-    reach = round(SPAN_S / 2.0 / _BIN)
-    bins = []
-    for k in range(len(deepest)):
-        spread = scale[min(k * _BIN + _BIN // 2, len(scale) - 1)]
-        most = max(deepest[max(0, k - reach):k + reach + 1])
-        bins.append(min(max(most, 0.0), DEEPEST * spread) + ABOVE_FLOOR * (white - LEAST_US))
-    found = []
-    for i in range(len(dips)):
-        place = min(max(i / _BIN - 0.5, 0.0), len(bins) - 1.0)
-        k = min(int(place), max(len(bins) - 2, 0))
-        share = place - k
-        found.append(bins[k] if len(bins) == 1 else bins[k] + share * (bins[k + 1] - bins[k]))
-    return found
+        node = min(nodes, key=lambda node: abs(node.t - turn.t))
+        if abs(node.t - turn.t) > SAME_TIME_S:
+            node = Node(turn.t, 0.0, 0.0, node.scale, 0.0)
+            nodes.insert(bisect_right(nodes, turn.t, key=lambda node: node.t), node)
+        node.free = True
+    return solve(nodes, _ROUNDS).nodes if len(nodes) > 1 else nodes

@@ -1,13 +1,11 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Other explanations of minima that leave the path, compared by the cost of ``cost.py``.
+Other paths under minima that leave the path, to be compared by the cost of ``cost.py``.
 
 Each has a price in blocks of load and is accepted if its cost is less by that price:
 
 - *bend*: another slope since a moment ago (a clock is slewed);
-- *other rate*: another slope since the first minimum (another sender took the place of the one
-  whose rate was known);
 - *jump*: the floor rose permanently (a clock was set, or the route changed);
 - *pattern*: the minima scatter by more than neighbours show, as with polling; the path is the
   longest edge of the lower convex hull (Zhang, Liu, Xia 2002).
@@ -18,9 +16,10 @@ Times are seconds, heights microseconds, slopes ppm.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 import math
 
-from optitrack_vrpn.clock.cost import cost, FASTEST, Fit, fit, LOAD, Nodes, Prior, SAME_TIME_S
+from optitrack_vrpn.clock.cost import cost, FASTEST, LOAD, Node, Path, SAME_TIME_S, solve
 
 BEND_BLOCKS = 4.0
 """Price of a bend in blocks of load. Chosen: half of it bends with noise, twice as much lags
@@ -34,176 +33,144 @@ as much changes the price of a pattern by a fifth."""
 
 
 def bend(
-    best: Fit, since: float, falls: list[tuple[float, float]], prior: Prior, newest: int = 0,
-) -> Fit | None:
+    best: Path, since: float, falls: Sequence[tuple[float, float]], newest: int = 0,
+) -> Path | None:
     """
     Suppose another slope since about the first minimum that leaves the path.
 
-    :param best: the path without a bend.
     :param since: time of that minimum.
     :param falls: (time, change) of the earlier minima when later ones were below the path. They
         are undone: the slope explains them, and saves the price of a bend for each.
     :param newest: number of the newest minima that are on the new slope, those before them being
         load; 0 for all.
     """
-    t, y, counts, dips, x = _with_data(best)
-    begin = bisect_left(t, since)
+    nodes = [node.copy() for node in best.nodes]
+    begin = bisect_left(nodes, since, key=_time)
     last = begin - 1
     if newest:
-        begin = max(begin, len(t) - newest)
-    if len(t) - begin < 3 or last < 2 or not counts[last]:
+        begin = max(begin, len(nodes) - newest)
+    if len(nodes) - begin < 3 or last < 2 or not nodes[last].count:
         return None
     undone = [fall for fall in falls if fall[0] >= since]
-    _undo(undone, t, y, len(t))
-    _undo(undone, t, x, last + 1)
-    slope, end = _line(t, y, begin)
-    before = (x[last - 1] - x[last - 2]) / (t[last - 1] - t[last - 2])
-    level = x[last - 1] + before * (t[last] - t[last - 1])
+    for when, by in undone:
+        for node in nodes:
+            if node.t < when:
+                node.y -= by
+                node.x -= by
+    slope, level = fit_line(nodes[begin:])
+    first, second, third = nodes[last - 2:last + 1]
+    before = (second.x - first.x) / (second.t - first.t)
     change = slope - before
     if abs(slope) > FASTEST or not change:
         return None
-
-    def later(time: float) -> float:
-        return end + slope * (time - t[-1])
-
     # A slewed clock leaves its line where the new line meets it; load jumps.
-    at = t[last] + (level - later(t[last])) / change
-    slack = 2.0 * best.scale / abs(change)
-    if not t[last - 1] - 1.0 - slack < at < t[begin] + 0.5 + slack:
+    at = (second.x - before * second.t - level) / change
+    slack = 2.0 * third.scale / abs(change)
+    if not second.t - 1.0 - slack < at < nodes[begin].t + 0.5 + slack:
         return None
-    at = min(max(at, t[last - 2]), t[begin])
-    for i in range(last, begin):
-        x[i] = level + before * (t[i] - t[last])
-    k = bisect_right(t, at) - 1
-    for i in range(k + 1, len(t)):
-        x[i] = later(t[i])
-    if at - t[k] > SAME_TIME_S:
-        k += 1
-        if t[k] - at > SAME_TIME_S:
-            for values, value in ((t, at), (y, later(at)), (counts, 0.0), (dips, -math.inf),
-                                  (x, later(at))):
-                values.insert(k, value)
-    found = fit(Nodes(t, y, counts, dips, [*best.nodes.bends, t[k]]), x, best.scale, prior, 2)
-    price = BEND_BLOCKS * (1 - len(undone))
-    return found if cost(best) - cost(found) > (LOAD - 1.0) * price else None
+    at = min(max(at, first.t), nodes[begin].t)
+    for node in nodes[last - 2:]:
+        if node.t > at:
+            node.x = level + slope * node.t
+        elif node.t >= third.t:
+            node.x = second.x + before * (node.t - second.t)
+    node = min(nodes[last - 2:], key=lambda node: abs(node.t - at))
+    if abs(node.t - at) > SAME_TIME_S:
+        height = level + slope * at
+        node = Node(at, height, height, third.scale, 0.0)
+        nodes.insert(bisect_right(nodes, at, key=_time), node)
+    node.free = True
+    return _cheaper(best, nodes, BEND_BLOCKS * (1 - len(undone)))
 
 
-def other_rate(best: Fit, falls: list[tuple[float, float]], prior: Prior) -> Fit | None:
-    """
-    Suppose another slope since the first minimum: the known rate was that of another clock.
-
-    :param falls: as for ``bend``.
-    :param prior: one that does not constrain the slope.
-    """
-    t, y, counts, dips, _ = _with_data(best)
-    _undo(falls, t, y, len(t))
-    slope, newest = _line(t, y, 0)
-    found = fit(Nodes(t, y, counts, dips, best.nodes.bends),
-                [newest + slope * (at - t[-1]) for at in t], best.scale, prior, 2)
-    price = BEND_BLOCKS * (1 - len(falls))
-    return found if cost(best) - cost(found) > (LOAD - 1.0) * price else None
-
-
-def jump(best: Fit, since: float, prior: Prior) -> Fit | None:
+def jump(best: Path, since: float) -> Path | None:
     """
     Suppose that the floor rose permanently, perhaps to another slope.
 
-    :param best: the path without a jump.
     :param since: time of the first minimum after it.
     """
-    t, y, counts, dips, bends = best.nodes
-    first = bisect_left(t, since - 1e-6)
-    after = [i for i in range(first, len(t)) if counts[i]]
-    if len(after) < 8 or first < 1:
+    nodes = [node.copy() for node in best.nodes]
+    begin = bisect_left(nodes, since - 1e-6, key=_time)
+    after = [node for node in nodes[begin:] if node.count]
+    if len(after) < 8 or begin < 1:
         return None
-    x = best.x
     # The lower quarter of either half: load may be among them.
     half = len(after) // 2
-    low, i = sorted((y[i] - x[i], i) for i in after[:half])[half // 4]
-    high, k = sorted((y[i] - x[i], i) for i in after[half:])[half // 4]
-    slope = (high - low) / (t[k] - t[i])
+    low, high = (sorted(part, key=_height)[half // 4] for part in (after[:half], after[half:]))
+    slope = (_height(high) - _height(low)) / (high.t - low.t)
     if abs(slope) > FASTEST:
         return None
-    rise = low + slope * (t[first] - t[i])
-    nodes = Nodes(t, [height + rise for height in y[:first]] + y[first:], counts, dips,
-                  [*bends, t[first]])
-    guess = [height + rise + slope * max(at - t[first], 0.0)
-             for at, height in zip(t, x, strict=True)]
-    found = fit(nodes, guess, best.scale, prior, 2)
-    return found if cost(best) - cost(found) > (LOAD - 1.0) * JUMP_BLOCKS else None
+    start = nodes[begin].t
+    rise = _height(low) + slope * (start - low.t)
+    for node in nodes:
+        node.x += rise + slope * max(node.t - start, 0.0)
+        if node.t < start:
+            node.y += rise
+    nodes[begin].free = True
+    return _cheaper(best, nodes, JUMP_BLOCKS)
 
 
-def pattern(best: Fit, least_rise: float, prior: Prior) -> Fit | None:
+def pattern(best: Path, least_rise: float) -> Path | None:
     """
     Suppose that minima scatter by more: the path is the longest edge of the lower hull.
 
-    :param best: the path with the present scatter.
     :param least_rise: smallest rise of the newest height for which it is tried.
-    :returns: a fit of another ``scale``.
     """
-    t, y, counts, dips, x = _with_data(best._replace(nodes=best.nodes._replace(bends=[])))
-    n = len(t)
+    nodes = [node.copy() for node in best.nodes if node.count]
+    n, white = len(nodes), nodes[-1].scale
     if n < 8:
         return None
-    hull = lower_hull(t, y)
-    k = max(range(1, len(hull)), key=lambda i: t[hull[i]] - t[hull[i - 1]])
-    a, b = hull[k - 1], hull[k]
-    slope = (y[b] - y[a]) / (t[b] - t[a])
-    above = [height - y[a] - slope * (at - t[a]) for at, height in zip(t, y, strict=True)]
-    near = sorted(map(abs, above))[:max(3, n * 3 // 4)]
+    hull = lower_hull(nodes)
+    low, high = max(zip(hull, hull[1:], strict=False), key=lambda edge: edge[1].t - edge[0].t)
+    slope = (high.y - low.y) / (high.t - low.t)
+    level = low.y - slope * low.t
+    near = sorted(abs(node.y - level - slope * node.t) for node in nodes)[:max(3, n * 3 // 4)]
     mean = math.fsum(near) / len(near)
-    scale = math.sqrt(math.fsum((v - mean) ** 2 for v in near) / len(near))
+    scale = math.sqrt(math.fsum((each - mean) ** 2 for each in near) / len(near))
     # Less than 1.5 times the scatter is noise of its estimate, much more is load.
-    if (not 1.5 * best.scale <= scale <= 0.3 * FARTHEST_US or abs(slope) > FASTEST
-            or y[a] + slope * (t[-1] - t[a]) - x[-1] < least_rise):
+    if (not 1.5 * white <= scale <= 0.3 * FARTHEST_US or abs(slope) > FASTEST
+            or level + slope * nodes[-1].t - best.nodes[-1].x < least_rise):
         return None
-    found = fit(Nodes(t, y, counts, dips, []),
-                [y[a] + mean + slope * (at - t[a]) for at in t], scale, prior, 2)
+    for node in nodes:
+        node.x, node.scale, node.free = level + mean + slope * node.t, scale, False
+    found = solve(nodes, 2, best.prior)
     # A wider scatter has its own price, and load may delay by anything up to the farthest.
-    saved = (cost(best, 2.0 * math.log(FARTHEST_US / best.scale))
-             - cost(found, 2.0 * math.log(FARTHEST_US / scale))
-             - 2.0 * math.fsum(counts) * math.log(scale / best.scale))
+    saved = (cost(best.nodes, 2.0 * math.log(FARTHEST_US / white))
+             - cost(nodes, 2.0 * math.log(FARTHEST_US / scale))
+             - 2.0 * math.fsum(node.count for node in nodes) * math.log(scale / white))
     return found if saved > 0.0 else None
 
 
-def lower_hull(t: list[float], y: list[float]) -> list[int]:
-    """Return the indices of the lower convex hull of points in order of time (monotone chain)."""
-    hull: list[int] = []
-    for i in range(len(t)):
-        while len(hull) > 1:
-            a, b = hull[-2], hull[-1]
-            if (y[b] - y[a]) * (t[i] - t[a]) < (y[i] - y[a]) * (t[b] - t[a]):
-                break
+def lower_hull(nodes: Sequence[Node]) -> list[Node]:
+    """Return the nodes on the lower convex hull (monotone chain, Andrew 1979)."""
+    hull: list[Node] = []
+    for node in nodes:
+        while len(hull) > 1 and ((hull[-1].y - hull[-2].y) * (node.t - hull[-2].t)
+                                 >= (node.y - hull[-2].y) * (hull[-1].t - hull[-2].t)):
             hull.pop()
-        hull.append(i)
+        hull.append(node)
     return hull
 
 
-def _undo(
-    falls: list[tuple[float, float]], t: list[float], heights: list[float], end: int,
-) -> None:
-    """Raise heights before the node ``end`` by the falls after them."""
-    for at, by in falls:
-        for i in range(min(bisect_left(t, at), end)):
-            heights[i] -= by
+def fit_line(nodes: Sequence[Node]) -> tuple[float, float]:
+    """Return slope, and height at time 0, of the least-squares line through minima."""
+    n = len(nodes)
+    mean_t = math.fsum(node.t for node in nodes) / n
+    mean_y = math.fsum(node.y for node in nodes) / n
+    slope = (math.fsum((node.t - mean_t) * (node.y - mean_y) for node in nodes)
+             / math.fsum((node.t - mean_t) ** 2 for node in nodes))
+    return slope, mean_y - slope * mean_t
 
 
-def _line(t: list[float], y: list[float], first: int) -> tuple[float, float]:
-    """Return slope, and height at the last node, of the least-squares line from a node on."""
-    n = len(t) - first
-    mean_t = math.fsum(t[first:]) / n
-    mean_y = math.fsum(y[first:]) / n
-    slope = (math.fsum((t[i] - mean_t) * (y[i] - mean_y) for i in range(first, len(t)))
-             / math.fsum((at - mean_t) ** 2 for at in t[first:]))
-    return slope, mean_y + slope * (t[-1] - mean_t)
+def _cheaper(best: Path, nodes: list[Node], price: float) -> Path | None:
+    """Return the path through other nodes if it costs less by a price in blocks of load."""
+    found = solve(nodes, 2, best.prior)
+    return found if cost(best.nodes) - cost(nodes) > (LOAD - 1.0) * price else None
 
 
-def _with_data(
-    fit: Fit,
-) -> tuple[list[float], list[float], list[float], list[float], list[float]]:
-    """Copy times, heights, counts, dips and path of the nodes with data or a bend."""
-    nodes = fit.nodes
-    keep = [i for i in range(len(nodes.t)) if nodes.counts[i] or nodes.t[i] in nodes.bends]
-    return ([nodes.t[i] for i in keep], [nodes.y[i] for i in keep],
-            [nodes.counts[i] for i in keep], [nodes.dips[i] for i in keep],
-            [fit.x[i] for i in keep])
+def _time(node: Node) -> float:
+    return node.t
+
+
+def _height(node: Node) -> float:
+    return node.y - node.x

@@ -19,14 +19,12 @@ from __future__ import annotations
 
 from collections import deque
 import math
-from typing import NamedTuple
 
+import numpy as np
 from optitrack_vrpn.clock import hypotheses
-from optitrack_vrpn.clock.cost import (
-    FASTEST, Fit, fit, KNEE, Nodes, Prior, SAME_TIME_S, trust,
-)
+from optitrack_vrpn.clock.cost import FASTEST, KNEE, Node, Path, Prior, SAME_TIME_S, solve, UNKNOWN
 from optitrack_vrpn.clock.hypotheses import JUMP_BLOCKS
-from optitrack_vrpn.clock.scatter import LEAST_US, Scatter
+from optitrack_vrpn.clock.scatter import deviation, LEAST_US, most_scatter, second_differences
 from optitrack_vrpn.clock.waits import Waits
 
 SPAN_S = 300.0
@@ -45,12 +43,6 @@ DEEPEST = 4.0
 of it is above the floor of WiFi, twice as much keeps dips of a noisier time for minutes."""
 RESOLUTION_US = 0.7
 """Smallest uncertainty (us): sender times in whole microseconds, readings of the host's clock."""
-_UNKNOWN_RATE, _KNOWN_RATE = 100.0, 1.0
-"""Standard deviation of the first slope: of two unknown clocks, and after a restart of a sender
-whose rate is known (ppm). Measured: skews of up to 75 ppm; temperature changes a rate by 1 ppm.
-Half of the second trusts the old rate more than temperature allows, twice as much less than
-needed."""
-_UNKNOWN = Prior(0.0, _UNKNOWN_RATE ** -2.0)
 _GATE, _GATE_US = 6.0, 10.0
 """A minimum is below the path by at least so many deviations and microseconds for a fall, by half
 of it soon after another one. Chosen: one in 10^9 normal deviates; half of it falls with noise,
@@ -64,16 +56,12 @@ of it takes load on WiFi for bends, twice as many follow the temperature during 
 _GAP_BLOCKS = 16
 """Minima of which the lowest bounds the floor from above. Chosen: WiFi has a good one in 10; half
 of it enlarges the uncertainty of WiFi, twice as much notices less noise 16 s later."""
-
-
-class _Line(NamedTuple):
-    """A line that another hypothesis replaced."""
-
-    slope: float
-    level: float
-    """Height at time 0."""
-    since: float
-    slope_deviation: float
+_KNOWN_RATE = 3.0
+"""Standard deviation of the rate after a restart (ppm). Chosen: another computer may send; half of
+it follows its rate in 8 s, twice as much is 0.1 ms off in load soon after the restart."""
+_UNKNOWN_US = 30.0
+"""Scatter before any is known (us). Measured: that of WiFi in a few frames; half of it takes the
+first minima of WiFi for load, twice as much delays the first estimate of a wire."""
 
 
 class ClockPath:
@@ -81,6 +69,7 @@ class ClockPath:
     Track the floor under the minima; ``line`` is its estimate.
 
     :ivar blocks: minima since the start.
+    :ivar nodes: those of the path.
     :ivar rate: slope of the line (ns/ns); kept by a restart.
     :ivar slewable: whether one of the clocks may be slewed; else both are free-running.
     :ivar wait_ns: longest wait of the frames for polls that keep step with them; 0 without.
@@ -88,32 +77,36 @@ class ClockPath:
 
     def __init__(self) -> None:
         self.rate = 0.0
+        self.blocks = 0
         self.slewable = True
         self.wait_ns = 0.0
-        self._rate_known = False
-        self._scatter = Scatter()
+        self._prior = UNKNOWN
+        # Scatter that minima are expected to have, the part of it that neighbours show, and that
+        # of a pattern; the most that the lowest minima allow.
+        self._scale = self._white = _UNKNOWN_US
+        self._pattern, self._most = 0.0, math.inf
         self._depth = 0.0
         self.restart()
 
     def restart(self) -> None:
         """Start again with the next minimum; rate, scatter and depth are kept."""
+        if self.blocks > 20:
+            self._prior = Prior(self.rate * 1e6, _KNOWN_RATE)
         self.blocks = 0
-        self._nodes = Nodes([], [], [], [], [])
-        self._x: list[float] = []
-        if not self._rate_known:
-            self.rate = 0.0
-        self._slope = self.rate * 1e6
-        self._prior = Prior(self._slope, _KNOWN_RATE ** -2.0) if self._rate_known else _UNKNOWN
+        self.nodes: list[Node] = []
+        self._slope = self._prior.slope
+        self.rate = self._slope * 1e-6
         self._end = self._end_t = 0.0
-        self._var = self._scatter.scale * self._scatter.scale
-        self._slope_var = 1.0 / self._prior.weight
+        self._var = self._scale * self._scale
+        self._slope_var = self._prior.deviation ** 2
         # Minima in a row that are above the path, and the time of the first.
         self._lifted = 0
         self._lifted_from = 0.0
         # (time, change) of the last falls.
         self._falls: list[tuple[float, float]] = []
-        # The line that another hypothesis replaced, and the time until which it may be right.
-        self._replaced = _Line(0.0, 0.0, 0.0, 0.0)
+        # The line that another hypothesis replaced: slope, height at time 0, since when, deviation
+        # of the slope; and the time until which it may be right.
+        self._replaced = (0.0, 0.0, 0.0, 0.0)
         self._replaced_to = 0.0
         # Innovations: mean, and mean square against the expected one; latest heights on the path.
         self._lag = 0.0
@@ -137,8 +130,8 @@ class ClockPath:
         """
         if self._lifted < 2:
             return self.rate
-        t, y = self._nodes.t, self._nodes.y
-        slope = (y[-1] - y[-2]) / (t[-1] - t[-2])
+        before, last = self.nodes[-2:]
+        slope = (last.y - before.y) / (last.t - before.t)
         return min(max(slope, -FASTEST), FASTEST) * 1e-6
 
     def rate_deviation(self) -> float:
@@ -159,11 +152,10 @@ class ClockPath:
         if self.blocks < 4:
             return math.nan
         if self._waits.bounded:
-            return 1e3 * (RESOLUTION_US + self._waits.off + 1.5 * self._scatter.scale)
+            return 1e3 * (RESOLUTION_US + self._waits.off + 1.5 * self._scale)
         fit = math.sqrt(self._ratio)
         path = 3.0 * math.sqrt(self._var) * fit
-        total = (path + 1.5 * self._scatter.scale * fit + 2.0 * abs(self._lag)
-                 + self._off_replaced())
+        total = path + 1.5 * self._scale * fit + 2.0 * abs(self._lag) + self._off_replaced()
         above = self._depth + min(self._recent, default=0.0)
         return 1e3 * (RESOLUTION_US + max(total, path + above))
 
@@ -185,29 +177,26 @@ class ClockPath:
         :param y_ns: residual (ns).
         """
         t, y = t_ns * 1e-9, y_ns * 1e-3
-        nodes = self._nodes
-        if nodes.t and t < nodes.t[-1] + SAME_TIME_S:
+        nodes = self.nodes
+        if nodes and t < nodes[-1].t + SAME_TIME_S:
             return
-        expected = self._end + self._slope * (t - self._end_t) if nodes.t else y
-        for values, value in zip(nodes, (t, y, 1.0, -math.inf), strict=False):
-            values.append(value)
-        self._x.append(expected)
+        expected = self._end + self._slope * (t - self._end_t) if nodes else y
+        nodes.append(Node(t, y, expected, self._scale))
         self.blocks += 1
         self._forget(t)
-        if len(nodes.t) < 2:
+        if len(nodes) < 2:
             self._end, self._end_t = y, t
-            self._x[0] = y
             return
         off = y - expected
-        self._scatter.update(nodes, self._x, self.blocks)
-        sigma = math.sqrt(self._var + self._scatter.scale ** 2)
+        self._measure_scatter()
+        sigma = math.sqrt(self._var + self._scale ** 2)
         self._watch_innovation(off, sigma)
         least = _GATE * sigma + _GATE_US
         # The first minimum after a load need not be without it: smaller falls follow.
         again = self._falls and self._falls[-1][0] > t - _RECENT_S
         if off < (-0.5 if again else -1.0) * least and self.blocks > 4:
             self._fall(t, off)
-        best = fit(nodes, self._x, self._scatter.scale, self._prior, 1)
+        best = solve(nodes, 1, self._prior)
         other = self._hypothesis(best, t, least)
         if other is None:
             self._accept(best)
@@ -217,37 +206,46 @@ class ClockPath:
         self._waits.update(t, y, self.wait_ns * 1e-3)
         if self._waits.bounded:
             self.rate = self._waits.slope * 1e-6
-        self._rate_known = self._rate_known or self.blocks > 20
 
     # -- data ----------------------------------------------------------------------------------
 
     def _forget(self, now: float) -> None:
         """Remove nodes that are too old; average the oldest pair of single minima."""
-        nodes, x = self._nodes, self._x
-        t, y, counts, dips, bends = nodes
-        while t[0] < now - SPAN_S:
-            del t[0], y[0], counts[0], dips[0], x[0]
+        nodes = self.nodes
+        while nodes[0].t < now - SPAN_S:
+            del nodes[0]
             # The slope at the start of the path is not the first slope of the window.
-            self._prior = _UNKNOWN
-        while bends and bends[0] <= t[0]:
-            del bends[0]
-        k = 0
-        while k + 1 < len(t) and t[k + 1] <= now - FINE_S:
-            if (0.0 < counts[k] < COARSE_S and counts[k + 1] and t[k] not in bends
-                    and t[k + 1] not in bends):
+            self._prior = UNKNOWN
+        for k in range(len(nodes) - 1):
+            first, second = nodes[k], nodes[k + 1]
+            if second.t > now - FINE_S:
+                return
+            if 0.0 < first.count < COARSE_S and second.count and not (first.free or second.free):
                 break
-            k += 1
         else:
             return
-        dips[k] = max(dips[k], dips[k + 1], x[k] - y[k], x[k + 1] - y[k + 1])
+        first.dip = max(first.dip, second.dip, first.x - first.y, second.x - second.y)
         # Weighted as for the path: load has no information beside a minimum without it.
-        first, second = (counts[i] * trust(max(y[i] - x[i], 0.0), self._scatter.scale)
-                         for i in (k, k + 1))
-        share = second / (first + second)
-        for values in (t, y, x):
-            values[k] += share * (values[k + 1] - values[k])
-        counts[k] += counts[k + 1]
-        del t[k + 1], y[k + 1], counts[k + 1], dips[k + 1], x[k + 1]
+        share = second.weight(1.0) / (first.weight(1.0) + second.weight(1.0))
+        first.t += share * (second.t - first.t)
+        first.y += share * (second.y - first.y)
+        first.x += share * (second.x - first.x)
+        first.count += second.count
+        del nodes[k + 1]
+
+    def _measure_scatter(self) -> None:
+        """Determine the scatter of the minima."""
+        if self.blocks % 8 == 0 or self.blocks < 24:
+            single = [node for node in self.nodes if node.count == 1.0]
+            t, y = np.array([(node.t, node.y) for node in single]).T
+            self._white = max(
+                LEAST_US, deviation(second_differences(t, y).tolist(), self._white))
+            if len(single) > 16:
+                self._most = max(most_scatter([node.y - node.x for node in single]),
+                                 0.5 * self._white)
+        self._scale = max(min(max(self._white, self._pattern), self._most), LEAST_US)
+        for node in self.nodes:
+            node.scale = self._scale
 
     def _watch_innovation(self, off: float, sigma: float) -> None:
         """Learn how well the path predicts minima without load (``off`` in us)."""
@@ -260,17 +258,16 @@ class ClockPath:
 
     def _fall(self, t: float, by: float) -> None:
         """Lower all minima but the newest: nothing is early, so they were too high."""
-        y, x = self._nodes.y, self._x
-        for i in range(len(y) - 1):
-            y[i] += by
-            x[i] += by
+        for node in self.nodes[:-1]:
+            node.y += by
+            node.x += by
         self._falls = [each for each in self._falls if each[0] >= t - _RECENT_S]
         self._falls.append((t, by))
 
     def _count_lifted(self, t: float) -> None:
         """Count the last minima that are above the path."""
-        height = self._nodes.y[-1] - self._x[-1]
-        limit = 1.5 * KNEE * self._scatter.scale
+        height = self.nodes[-1].y - self.nodes[-1].x
+        limit = 1.5 * KNEE * self._scale
         if height < limit:
             self._recent.append(height)
             self._lifted = 0
@@ -281,65 +278,48 @@ class ClockPath:
 
     # -- hypotheses ----------------------------------------------------------------------------
 
-    def _hypothesis(self, best: Fit, t: float, least: float) -> Fit | None:
+    def _hypothesis(self, best: Path, t: float, least: float) -> Path | None:
         """Return a path of less cost than the best one, if another hypothesis gives it."""
-        lifted, falls = self._lifted, self._falls
+        lifted, falls, since = self._lifted, self._falls, self._lifted_from
         found = None
-        # Three falls in less than five seconds, or three minima above the path.
-        falling = len(falls) >= 3 and falls[-1][0] == t and falls[-3][0] > t - 4.5
-        rising = 3 <= lifted and (lifted <= 12 or lifted % 4 == 0)
-        if (falling or rising) and self._prior.weight > _UNKNOWN.weight:
-            found = hypotheses.other_rate(best, falls, _UNKNOWN)
-            if found is not None:
-                self._prior = _UNKNOWN
-        if found is None and self.slewable:
-            if falling:
-                found = hypotheses.bend(best, falls[0][0], falls, self._prior)
-            elif rising:
-                found = self._bend(best)
+        if self.slewable:
+            # Three falls in less than five seconds, or three minima above the path.
+            if len(falls) >= 3 and falls[-1][0] == t and falls[-3][0] > t - 4.5:
+                found = hypotheses.bend(best, falls[0][0], falls)
+            elif 3 <= lifted and (lifted <= 12 or lifted % 4 == 0):
+                # Before or within the first lifted block, or during load.
+                for begin, newest in ((since, 0), (since + SAME_TIME_S, 0), (since, _LATER)):
+                    if found is None and newest < lifted:
+                        found = hypotheses.bend(best, begin, falls, newest)
         if found is None and lifted > JUMP_BLOCKS and lifted % 2 == 0:
-            found = hypotheses.jump(best, self._lifted_from, self._prior)
+            found = hypotheses.jump(best, since)
         if found is None and lifted >= 4 and lifted % 3 == 1:
-            found = hypotheses.pattern(best, least, self._prior)
+            found = hypotheses.pattern(best, least)
             if found is not None:
-                self._scatter.set_pattern(found.scale)
+                self._scale = self._pattern = self._most = found.nodes[0].scale
         return found
-
-    def _bend(self, best: Fit) -> Fit | None:
-        """Return a path with a bend before or within the first lifted block, or during load."""
-        since = self._lifted_from
-        for begin, newest in ((since, 0), (since + SAME_TIME_S, 0), (since, _LATER)):
-            if newest < self._lifted:
-                found = hypotheses.bend(best, begin, self._falls, self._prior, newest)
-                if found is not None:
-                    return found
-        return None
 
     # -- result --------------------------------------------------------------------------------
 
-    def _accept(self, path: Fit) -> None:
+    def _accept(self, path: Path) -> None:
         """Continue with a path."""
-        self._nodes, self._x = path.nodes, path.x
-        t, y, counts, dips, _ = path.nodes
-        self._end, self._end_t = path.end, t[-1] + 1.0
-        self._slope = min(max(path.end - path.x[-1], -FASTEST), FASTEST)
+        nodes = self.nodes = path.nodes
+        self._end, self._end_t = path.end, nodes[-1].t + 1.0
+        self._slope = min(max(path.end - nodes[-1].x, -FASTEST), FASTEST)
         self.rate = self._slope * 1e-6
         self._var, self._slope_var = path.var, path.slope_var
-        deepest = max(0.0, max(dips), *(
-            at - height for at, height, count in zip(path.x, y, counts, strict=True) if count))
+        deepest = max(max(node.dip, node.x - node.y if node.count else 0.0) for node in nodes)
         # A dip counts as far as the path is known.
-        scale = self._scatter.scale
-        deepest -= 0.5 * min(math.sqrt(self._var), scale)
-        self._depth = (ABOVE_FLOOR * (self._scatter.white - LEAST_US)
-                       + min(max(deepest, 0.0), DEEPEST * scale))
+        deepest -= 0.5 * min(math.sqrt(self._var), self._scale)
+        self._depth = (ABOVE_FLOOR * (self._white - LEAST_US)
+                       + min(max(deepest, 0.0), DEEPEST * self._scale))
 
-    def _replace(self, other: Fit) -> None:
+    def _replace(self, other: Path) -> None:
         """Continue with another hypothesis' path; the present one may still be right."""
-        if self._end_t > self._replaced_to or self._end_t > self._replaced.since + SPAN_S:
+        if self._end_t > self._replaced_to or self._end_t > self._replaced[2] + SPAN_S:
             # A line is not extrapolated further.
-            self._replaced = _Line(
-                self._slope, self._end - self._slope * self._end_t, self._end_t,
-                math.sqrt(self._slope_var))
+            self._replaced = (self._slope, self._end - self._slope * self._end_t, self._end_t,
+                              math.sqrt(self._slope_var))
         self._accept(other)
         self._replaced_to = self._end_t + JUMP_BLOCKS
         self._falls = []

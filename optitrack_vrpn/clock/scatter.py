@@ -12,67 +12,26 @@ Times are seconds, heights microseconds.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
-import math
-
-from optitrack_vrpn.clock.cost import Nodes
+from typing import Any
 
 LEAST_US = 2.0
 """Smallest scatter (us). Measured: resolution of the times and of the host's readings; half of it
 gives single minima of a quiet network too much weight, twice as much lags behind its drift."""
-_UNKNOWN_US = 30.0
-"""Scatter before any is known (us). Measured: that of WiFi in a few frames; half of it takes the
-first minima of WiFi for load, twice as much delays the first estimate of a wire."""
-_NEAR_BLOCKS = 60
-"""Second differences that are kept. Chosen: the path's fine window; half of them make the scale
-1.4 times as noisy, twice as many follow a change half as fast."""
 
 
-class Scatter:
+def second_differences(t: Any, y: Any, apart: int = 1) -> Any:
     """
-    Running scale of the minima.
+    Return the distances of points from the lines through two others, in their deviations (us).
 
-    :ivar scale: standard deviation that a minimum is expected to have (us).
-    :ivar white: the part that neighbours show (us).
+    :param t: times, an array.
+    :param y: heights, an array.
+    :param apart: number of places to the other two.
     """
-
-    def __init__(self) -> None:
-        self.scale = self.white = _UNKNOWN_US
-        self._most = math.inf
-        self._pattern = 0.0
-        self._near: deque[float] = deque(maxlen=_NEAR_BLOCKS)
-
-    def update(self, nodes: Nodes, path: Sequence[float], blocks: int) -> None:
-        """
-        Learn from the newest minimum.
-
-        :param path: the path's height at each node (us).
-        :param blocks: minima so far.
-        """
-        t, y, counts = nodes.t, nodes.y, nodes.counts
-        i, k, j = len(t) - 3, len(t) - 2, len(t) - 1
-        if i >= 0 and counts[i] == counts[k] == counts[j] == 1.0:
-            self._near.append(second_difference(t, y, i, k, j))
-        if blocks % 8 == 0 or blocks < 24:
-            self.white = max(deviation(self._near, self.white), LEAST_US)
-            off = [y[i] - path[i] for i in range(len(path)) if counts[i] == 1.0]
-            if len(off) > 16:
-                self._most = max(most_scatter(off), 0.5 * self.white)
-        self.scale = max(min(max(self.white, self._pattern), self._most), LEAST_US)
-
-    def set_pattern(self, scale: float) -> None:
-        """Take the scatter about a path that was laid under a pattern (us)."""
-        self.scale = self._pattern = self._most = scale
-
-
-def second_difference(
-    t: Sequence[float], y: Sequence[float], i: int, k: int, j: int,
-) -> float:
-    """Return the distance of point k from the line through i and j, in its deviations (us)."""
-    share = (t[k] - t[i]) / (t[j] - t[i])
-    off = y[k] - y[i] - (y[j] - y[i]) * share
-    return abs(off) / math.sqrt(1.0 + share * share + (1.0 - share) * (1.0 - share))
+    first, middle, last = (slice(0, -2 * apart), slice(apart, -apart), slice(2 * apart, None))
+    share = (t[middle] - t[first]) / (t[last] - t[first])
+    off = y[middle] - y[first] - (y[last] - y[first]) * share
+    return abs(off) / (1.0 + share ** 2 + (1.0 - share) ** 2) ** 0.5
 
 
 def deviation(sizes: Sequence[float], unknown: float) -> float:

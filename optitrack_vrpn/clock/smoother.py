@@ -17,8 +17,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 from optitrack_vrpn.clock.cadence import Cadence
 from optitrack_vrpn.clock.floor import find_floor, Floor
 from optitrack_vrpn.clock.source import StampSource
@@ -49,11 +50,11 @@ class _Run(NamedTuple):
     """Zero of its heights."""
     floor: Floor | None
 
-    def place(self, placed_ns: int) -> int:
-        """Return a frame's place on the arrival clock (ns)."""
+    def place(self, placed_ns: Any) -> Any:
+        """Return the places of frames on the arrival clock (ns)."""
         assert self.floor is not None
         height = self.floor.at((placed_ns - self.sender_ns) * 1e-9)
-        return placed_ns + self.base_ns + int(height * 1e3)
+        return placed_ns + self.base_ns + (height * 1e3).astype(np.int64)
 
 
 class Recording:
@@ -112,6 +113,13 @@ class Recording:
                 self._stamp(run, latency_ns)
         return self.stamps
 
+    def _rows(self, begin: int, end: int) -> tuple[Any, Any, Any, Any]:
+        """Return numbers, sender times, their places, and arrivals of the rows with a stamp."""
+        sender, placed, arrival, stamps = (np.array(column[begin:end]) for column in (
+            self._sender, self._placed, self._arrival, self.stamps))
+        (rows,) = np.nonzero(stamps != REFUSED)
+        return rows + begin, sender[rows], placed[rows], arrival[rows]
+
     def _runs(self) -> Iterator[tuple[int, int]]:
         begins = [row for row, reason in self._begins if reason != GAP]
         for begin, end in zip(begins, [*begins[1:], len(self.stamps)], strict=True):
@@ -120,59 +128,39 @@ class Recording:
 
     def _run(self, begin: int, end: int) -> _Run:
         """Find the floor of a run under the least of each second of the sender's time."""
-        sender, base = 0, 0
-        least: dict[int, tuple[int, int]] = {}
-        for i in range(begin, end):
-            if self.stamps[i] == REFUSED:
-                continue
-            placed, arrival = self._placed[i], self._arrival[i]
-            if not least:
-                sender, base = placed, arrival - placed
-            block = (placed - sender) // _BLOCK_NS
-            height = arrival - placed - base
-            if block not in least or height < least[block][1]:
-                least[block] = (placed - sender, height)
-        minima = [least[block] for block in sorted(least)]
+        _, _, placed, arrival = self._rows(begin, end)
+        if not len(placed):
+            return _Run(begin, end, 0, 0, None)
+        sender, base = int(placed[0]), int(arrival[0] - placed[0])
+        height = arrival - placed - base
+        block = (placed - sender) // _BLOCK_NS
+        order = np.lexsort((height, block))
+        least = order[np.unique(block[order], return_index=True)[1]]
         return _Run(begin, end, sender, base, find_floor(
-            [at * 1e-9 for at, _ in minima], [height * 1e-3 for _, height in minima]))
+            ((placed[least] - sender) * 1e-9).tolist(), (height[least] * 1e-3).tolist()))
 
     def _move_border(self, before: _Run, after: _Run) -> tuple[_Run, _Run]:
         """Give the frames between a step and its recognition to the epoch that it began."""
-        at = before.end
         if before.floor is None or after.floor is None:
             return before, after
-        border = at
-        while at > max(before.begin, before.end - _STEP_FRAMES):
-            at -= 1
-            placed, arrival = self._placed[at], self._arrival[at]
-            if self.stamps[at] == REFUSED:
-                continue
-            if (arrival - before.place(placed) < _LATE_NS
-                    or arrival - after.place(placed) < -_EARLY_NS):
-                break
-            border = at
+        rows, _, placed, arrival = self._rows(
+            max(before.begin, before.end - _STEP_FRAMES), before.end)
+        old = rows[(arrival - before.place(placed) < _LATE_NS)
+                   | (arrival - after.place(placed) < -_EARLY_NS)]
+        border = int(old[-1]) + 1 if len(old) else before.begin
         for i in range(border, before.end):
             self.epochs[i] = self.epochs[before.end]
         return before._replace(end=border), after._replace(begin=border)
 
     def _stamp(self, run: _Run, latency_ns: int) -> None:
-        """Stamp the frames of a run, the newest sender time first."""
-        sender, stamps, arrival = self._sender, self.stamps, self._arrival
-        rows = [i for i in range(run.begin, run.end) if stamps[i] != REFUSED]
-        rows.sort(key=sender.__getitem__)
-        limit, newer = 1 << 70, 0
-        k = len(rows)
-        while k:
-            first = k - 1
-            while first and sender[rows[first - 1]] == sender[rows[k - 1]]:
-                first -= 1
-            frame = rows[first:k]
-            when = sender[frame[0]]
-            # Where a newer frame arrived before its place, earlier ones advance at an eighth of
-            # their rate, as in the node: none goes back, and none repeats.
-            limit = min(limit - (newer - when >> 3), min(arrival[i] for i in frame),
-                        run.place(self._placed[frame[0]]) - latency_ns)
-            newer = when
-            for i in frame:
-                stamps[i] = limit
-            k = first
+        """Stamp the frames of a run."""
+        rows, sender, placed, arrival = self._rows(run.begin, run.end)
+        times, frame = np.unique(sender, return_inverse=True)
+        limit = np.full(len(times), np.iinfo(np.int64).max)
+        np.minimum.at(limit, frame, np.minimum(arrival, run.place(placed) - latency_ns))
+        # Where a newer frame arrived before its place, earlier ones advance at an eighth of
+        # their rate, as in the node: none goes back, and none repeats.
+        least = np.cumsum(np.diff(times, prepend=times[:1]) >> 3)
+        limit = np.minimum.accumulate((limit - least)[::-1])[::-1] + least
+        for row, stamp in zip(rows.tolist(), limit[frame].tolist(), strict=True):
+            self.stamps[row] = stamp

@@ -17,11 +17,11 @@ Times are seconds, heights microseconds, slopes ppm.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from optitrack_vrpn.clock.cost import BELOW, FASTEST, LOAD, Prior, solve, WALK
+import numpy as np
+from optitrack_vrpn.clock.cost import BELOW, LOAD, Node, solve, WALK
 from optitrack_vrpn.clock.hypotheses import FARTHEST_US, JUMP_BLOCKS
 from optitrack_vrpn.clock.path import SPAN_S
 from optitrack_vrpn.clock.scatter import LEAST_US
@@ -99,26 +99,21 @@ class Track:
 class Line(NamedTuple):
     """A finished track: its path through its minima."""
 
-    t: list[float]
-    x: list[float]
+    t: Any
+    x: Any
     before: float
     """Slope at its start."""
     after: float
     """Slope at its end."""
     slope_var: float
     """Variance of these slopes."""
-    cost: list[float]
+    cost: Any
     """Cost of all minima before each one under this path, in blocks of load."""
 
-    def at(self, t: float) -> float:
-        """Return the height at a time."""
-        if t <= self.t[0]:
-            return self.x[0] + self.before * (t - self.t[0])
-        if t >= self.t[-1]:
-            return self.x[-1] + self.after * (t - self.t[-1])
-        k = bisect_left(self.t, t)
-        share = (t - self.t[k - 1]) / (self.t[k] - self.t[k - 1])
-        return self.x[k - 1] + share * (self.x[k] - self.x[k - 1])
+    def at(self, t: Any) -> Any:
+        """Return the heights at times."""
+        return (np.interp(t, self.t, self.x) + self.before * np.minimum(t - self.t[0], 0.0)
+                + self.after * np.maximum(t - self.t[-1], 0.0))
 
 
 class Turn(NamedTuple):
@@ -131,11 +126,11 @@ class Turn(NamedTuple):
     line: Line
 
 
-def find_chain(t: Sequence[float], y: Sequence[float], scale: Sequence[float]) -> list[Turn]:
+def find_chain(t: Any, y: Any, scale: Any) -> list[Turn]:
     """
     Find the sequence of tracks of least cost; empty without any track.
 
-    :param t: times of the minima (s), rising, about one a second.
+    :param t: times of the minima (s), rising, about one a second; an array.
     :param y: their heights (us).
     :param scale: standard deviation of each (us).
     """
@@ -159,13 +154,12 @@ def find_chain(t: Sequence[float], y: Sequence[float], scale: Sequence[float]) -
     return chains[min(range(len(lines)), key=lambda j: costs[j] + lines[j].cost[-1])]
 
 
-def find_tracks(t: Sequence[float], y: Sequence[float], scale: Sequence[float]) -> list[Track]:
+def find_tracks(t: Any, y: Any, scale: Any) -> list[Track]:
     """Collect the minima that are on one line each."""
     running: list[Track] = []
     done: list[Track] = []
     slope = (y[-1] - y[0]) / (t[-1] - t[0])
-    for i, (at, height) in enumerate(zip(t, y, strict=True)):
-        r = scale[i] * scale[i]
+    for i, (at, height, r) in enumerate(zip(*map(np.ndarray.tolist, (t, y, scale ** 2)), strict=True)):
         best, likely = None, math.inf
         for track in running:
             x, var = track.predict(at)
@@ -188,39 +182,26 @@ def find_tracks(t: Sequence[float], y: Sequence[float], scale: Sequence[float]) 
     return sorted(found, key=lambda track: track.hits[0])
 
 
-def first_slope(t: Sequence[float], y: Sequence[float]) -> Prior:
-    """Return a prior that does not constrain the first slope."""
-    return Prior(min(max((y[-1] - y[0]) / (t[-1] - t[0]), -FASTEST), FASTEST), FASTEST ** -2.0)
-
-
-def _finish(
-    track: Track, t: Sequence[float], y: Sequence[float], scale: Sequence[float],
-) -> Line:
+def _finish(track: Track, t: Any, y: Any, scale: Any) -> Line:
     """Smooth a track, and compute what the minima cost under it."""
-    at, height = [t[i] for i in track.hits], [y[i] for i in track.hits]
-    path = solve(at, height, [1.0] * len(at), [scale[i] for i in track.hits], (), height,
-                 first_slope(at, height), 1).x
-    before = (path[1] - path[0]) / (at[1] - at[0])
-    line = Line(at, path, before, track.v, track.vv, [0.0])
-    total = 0.0
-    for when, minimum, each in zip(t, y, scale, strict=True):
-        away = max(at[0] - when, when - at[-1], 0.0)
-        if away > SPAN_S:
-            total += 1.0
-        else:
-            var = each * each + away * away * (track.vv + WALK * WALK * away / 3.0)
-            off = minimum - line.at(when)
-            square = off * off / (var * LOAD)
-            # An uncertain prediction explains a minimum little better than load does.
-            vague = math.log(var / (each * each)) / LOAD
-            total += (BELOW * square + vague if off < 0.0 else
-                      _FARTHER if off > FARTHEST_US else
-                      min(square / (1.0 + square) + vague, 1.0))
-        line.cost.append(total)
-    return line
+    path = solve([Node(t[i], y[i], y[i], scale[i]) for i in track.hits], 1).nodes
+    slope = (path[1].x - path[0].x) / (path[1].t - path[0].t)
+    line = Line(np.array([node.t for node in path]), np.array([node.x for node in path]), slope,
+                track.v, track.vv, ())
+    away = np.maximum(np.maximum(line.t[0] - t, t - line.t[-1]), 0.0)
+    var = scale ** 2 + away ** 2 * (track.vv + WALK ** 2 * away / 3.0)
+    off = y - line.at(t)
+    square = off ** 2 / (var * LOAD)
+    # An uncertain prediction explains a minimum little better than load does.
+    vague = np.log(var / scale ** 2) / LOAD
+    cost = np.select(
+        [away > SPAN_S, off < 0.0, off > FARTHEST_US],
+        [1.0, BELOW * square + vague, _FARTHER],
+        np.minimum(square / (1.0 + square) + vague, 1.0))
+    return line._replace(cost=np.append(0.0, np.cumsum(cost)))
 
 
-def _meet(first: Line, second: Line, t: Sequence[float]) -> Turn:
+def _meet(first: Line, second: Line, t: Any) -> Turn:
     """Return where and how the chain goes from one track to another, at the least price."""
     begin = second.t[0]
     # If the tracks overlap, the later one begins.

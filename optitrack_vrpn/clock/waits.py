@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import deque
 
+import numpy as np
 from optitrack_vrpn.clock.cost import FASTEST
 
 _POINTS, _APART_S = 300, 3.0
@@ -61,24 +62,12 @@ class Waits:
         self.bounded = longest > 0.0
         if not self.bounded:
             return
-        lowest, highest = self._lowest - _RELAX, self._highest + _RELAX
-        # Comparisons in place of min and max, which would take three times as long.
-        for at, height in points:
-            passed = t - at
-            if passed > 0.0:
-                slope, either = (y - height) / passed, longest / passed
-                if slope - either > lowest:
-                    lowest = slope - either
-                if slope + either < highest:
-                    highest = slope + either
-        low, high = y - longest, y
-        for at, height in points:
-            least = height - longest + lowest * (t - at)
-            most = height + highest * (t - at)
-            if least > low:
-                low = least
-            if most < high:
-                high = most
+        passed, heights = (np.array(points) * (-1.0, 1.0) + (t + 1e-9, 0.0)).T
+        rate, either = (y - heights) / passed, longest / passed
+        lowest = max(self._lowest - _RELAX, float((rate - either).max()))
+        highest = min(self._highest + _RELAX, float((rate + either).min()))
+        low = max(y, float((heights + lowest * passed).max())) - longest
+        high = min(y, float((heights + highest * passed).min()))
         if lowest > highest or low > high:
             # Load, or a step of a clock.
             self._begin()
