@@ -51,12 +51,12 @@ RAW = ('load swells for 60 s to 1.5 ms', 'polled at 240 Hz')
 """Sessions on a host with a raw clock."""
 # Mechanism: file, text, text without the mechanism.
 MECHANISMS = {
-    'bend': ('path.py', 'if found is None and self.slewable:', 'if False:'),
+    'bend': ('path.py', 'slewable = self.slewable', 'slewable = False'),
     'bends only where a clock is slewed': (
-        'path.py', 'if found is None and self.slewable:', 'if found is None:'),
+        'path.py', 'slewable = self.slewable', 'slewable = True'),
+    'other rate after a restart': ('path.py', 'if self._prior is not UNKNOWN:', 'if False:'),
     'bend within a block': ('path.py', '(since + SAME_TIME_S, 0), ', ''),
     'bend during load': ('path.py', ', (since, _LATER)', ''),
-    'other rate after a restart': ('path.py', 'if (falling or rising) and', 'if False and'),
     'fall': ('path.py', 'if off < (-0.5 if again else -1.0) * least and', 'if False and'),
     'smaller falls after a fall': ('path.py', '(-0.5 if again else -1.0)', '-1.0'),
     'jump': ('path.py', 'if found is None and lifted > JUMP_BLOCKS and lifted % 2 == 0:',
@@ -65,23 +65,23 @@ MECHANISMS = {
     'bounds of polled frames': (
         'path.py', 'self._waits.update(t, y, self.wait_ns * 1e-3)',
         'self._waits.update(t, y, 0.0)'),
-    'bounded cost of load': ('cost.py', 'g = 1.0 + ((height - at) / each) ** 2 / LOAD', 'g = 1.0'),
+    'bounded cost of load': ('cost.py', 'share = 1.0 + off * off / LOAD', 'share = 1.0'),
     'double weight below': ('cost.py', 'BELOW = 2.0', 'BELOW = 1.0'),
     'depth of the floor': (
         'path.py', 'self._depth = (ABOVE_FLOOR', 'self._depth = 0.0 * (ABOVE_FLOOR'),
     'dips of averaged minima': (
-        'path.py', 'dips[k] = max(dips[k], dips[k + 1], x[k] - y[k], x[k + 1] - y[k + 1])',
-        'pass'),
+        'path.py', 'max(first.dip, second.dip, first.x - first.y, second.x - second.y)',
+        '-math.inf'),
     'scatter bounded by the lowest': (
-        'scatter.py', 'self._most = max(most_scatter(off), 0.5 * self.white)', 'pass'),
+        'path.py', 'if len(single) > 16:', 'if False:'),
     'rate kept by a restart': (
-        'path.py', '_KNOWN_RATE = 100.0, 1.0', '_KNOWN_RATE = 100.0, 100.0'),
+        'path.py', '_KNOWN_RATE = 1.0', '_KNOWN_RATE = 100.0'),
     'uncertainty: path': ('path.py', 'path = 3.0 * math.sqrt(self._var) * fit', 'path = 0.0'),
-    'uncertainty: scatter': ('path.py', '1.5 * self._scatter.scale * fit', '0.0'),
+    'uncertainty: scatter': ('path.py', '1.5 * self._scale * fit', '0.0'),
     'uncertainty: lag': ('path.py', '2.0 * abs(self._lag)', '0.0'),
     'uncertainty: fit of the minima': (
         'path.py', 'fit = math.sqrt(self._ratio)', 'fit = 1.0'),
-    'uncertainty: replaced line': ('path.py', '+ self._off_replaced())', ')'),
+    'uncertainty: replaced line': ('path.py', ' + self._off_replaced()', ''),
     'uncertainty: lowest recent minimum': ('path.py', 'max(total, path + above)', 'total'),
 }
 

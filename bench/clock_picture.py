@@ -40,10 +40,8 @@ def session() -> tuple[list[float], list[float], list[float], list[float]]:
     for at, height in zip(t.tolist(), minima.tolist(), strict=True):
         given.append(path.line(at * 1e9) / 1e3 if path.blocks else height)
         path.add(at * 1e9, height * 1e3)
-    nodes = [(a, x) for a, count, x in zip(
-        path._nodes.t, path._nodes.counts, path._x, strict=True) if count]
     return (t.tolist(), minima.tolist(), given, np.interp(
-        t, [a for a, _ in nodes], [x for _, x in nodes]).tolist())
+        t, [node.t for node in path.nodes], [node.x for node in path.nodes]).tolist())
 
 
 def picture() -> str:

@@ -119,7 +119,10 @@ def solve(nodes: list[Node], rounds: int, prior: Prior = UNKNOWN) -> Path:
     # heights around it with (before, -before - after, after).
     a, b, c = [0.0] * (n + 1), [0.0] * (n + 1), [0.0] * (n + 1)
     before = 1.0 / (t[1] - t[0])
-    a[0] = a[1] = (before / prior.deviation) ** 2
+    # Another clock may have any rate: far from the prior, its cost is bounded as that of load is.
+    off = ((nodes[1].x - nodes[0].x) * before - prior.slope) / prior.deviation
+    deviation = min(prior.deviation * (1.0 + off * off / LOAD), FASTEST)
+    a[0] = a[1] = (before / deviation) ** 2
     b[0] = -a[0]
     pull = a[0] * prior.slope / before
     for i in range(1, n):

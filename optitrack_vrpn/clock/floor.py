@@ -22,7 +22,7 @@ import numpy as np
 from optitrack_vrpn.clock.cost import KNEE, Node, SAME_TIME_S, solve
 from optitrack_vrpn.clock.path import ABOVE_FLOOR, DEEPEST, SPAN_S
 from optitrack_vrpn.clock.scatter import LEAST_US, second_differences
-from optitrack_vrpn.clock.tracks import ENOUGH, find_chain, Turn
+from optitrack_vrpn.clock.tracks import find_chain, Turn
 from scipy import ndimage
 
 _APART = 8

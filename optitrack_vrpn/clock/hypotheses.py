@@ -38,7 +38,8 @@ def bend(
     """
     Suppose another slope since about the first minimum that leaves the path.
 
-    :param since: time of that minimum.
+    :param since: time of that minimum; of the first one of all for another slope from there on
+        (another computer sends, whose clock has not the rate that was known).
     :param falls: (time, change) of the earlier minima when later ones were below the path. They
         are undone: the slope explains them, and saves the price of a bend for each.
     :param newest: number of the newest minima that are on the new slope, those before them being
@@ -49,7 +50,7 @@ def bend(
     last = begin - 1
     if newest:
         begin = max(begin, len(nodes) - newest)
-    if len(nodes) - begin < 3 or last < 2 or not nodes[last].count:
+    if len(nodes) - begin < 3 or (begin and (last < 2 or not nodes[last].count)):
         return None
     undone = [fall for fall in falls if fall[0] >= since]
     for when, by in undone:
@@ -58,6 +59,10 @@ def bend(
                 node.y -= by
                 node.x -= by
     slope, level = fit_line(nodes[begin:])
+    if not begin:
+        for node in nodes:
+            node.x = level + slope * node.t
+        return _cheaper(best, nodes, BEND_BLOCKS)
     first, second, third = nodes[last - 2:last + 1]
     before = (second.x - first.x) / (second.t - first.t)
     change = slope - before

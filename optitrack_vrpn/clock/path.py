@@ -56,9 +56,9 @@ of it takes load on WiFi for bends, twice as many follow the temperature during 
 _GAP_BLOCKS = 16
 """Minima of which the lowest bounds the floor from above. Chosen: WiFi has a good one in 10; half
 of it enlarges the uncertainty of WiFi, twice as much notices less noise 16 s later."""
-_KNOWN_RATE = 3.0
-"""Standard deviation of the rate after a restart (ppm). Chosen: another computer may send; half of
-it follows its rate in 8 s, twice as much is 0.1 ms off in load soon after the restart."""
+_KNOWN_RATE = 1.0
+"""Standard deviation of the first slope after a restart (ppm). Measured: temperature changes a
+rate by 1 ppm; half of it trusts the old rate more, twice as much less than needed."""
 _UNKNOWN_US = 30.0
 """Scatter before any is known (us). Measured: that of WiFi in a few frames; half of it takes the
 first minima of WiFi for load, twice as much delays the first estimate of a wire."""
@@ -281,16 +281,21 @@ class ClockPath:
     def _hypothesis(self, best: Path, t: float, least: float) -> Path | None:
         """Return a path of less cost than the best one, if another hypothesis gives it."""
         lifted, falls, since = self._lifted, self._falls, self._lifted_from
+        slewable = self.slewable
         found = None
-        if self.slewable:
-            # Three falls in less than five seconds, or three minima above the path.
-            if len(falls) >= 3 and falls[-1][0] == t and falls[-3][0] > t - 4.5:
-                found = hypotheses.bend(best, falls[0][0], falls)
-            elif 3 <= lifted and (lifted <= 12 or lifted % 4 == 0):
+        bends: list[tuple[float, int]] = []
+        # Three falls in less than five seconds, or three minima above the path.
+        if len(falls) >= 3 and falls[-1][0] == t and falls[-3][0] > t - 4.5:
+            bends = [(falls[0][0], 0)] if slewable else []
+        elif 3 <= lifted and (lifted <= 12 or lifted % 4 == 0):
+            if self._prior is not UNKNOWN:
+                bends.append((best.nodes[0].t, 0))
+            if slewable:
                 # Before or within the first lifted block, or during load.
-                for begin, newest in ((since, 0), (since + SAME_TIME_S, 0), (since, _LATER)):
-                    if found is None and newest < lifted:
-                        found = hypotheses.bend(best, begin, falls, newest)
+                bends += [(since, 0), (since + SAME_TIME_S, 0), (since, _LATER)]
+        for begin, newest in bends:
+            if found is None and (newest < lifted or not newest):
+                found = hypotheses.bend(best, begin, falls, newest)
         if found is None and lifted > JUMP_BLOCKS and lifted % 2 == 0:
             found = hypotheses.jump(best, since)
         if found is None and lifted >= 4 and lifted % 3 == 1:

@@ -159,7 +159,8 @@ def find_tracks(t: Any, y: Any, scale: Any) -> list[Track]:
     running: list[Track] = []
     done: list[Track] = []
     slope = (y[-1] - y[0]) / (t[-1] - t[0])
-    for i, (at, height, r) in enumerate(zip(*map(np.ndarray.tolist, (t, y, scale ** 2)), strict=True)):
+    rows = np.column_stack((t, y, scale ** 2)).tolist()
+    for i, (at, height, r) in enumerate(rows):
         best, likely = None, math.inf
         for track in running:
             x, var = track.predict(at)
