@@ -14,8 +14,8 @@ from optitrack_vrpn.bodies.validity import ValidityGate
 import pytest
 
 
-def two_bodies():
-    return tracked(name='a'), tracked(name='b', start=2.0)
+def two_bodies(config=None):
+    return tracked(config, name='a'), tracked(config, name='b', start=2.0)
 
 
 def exchange_names(a, b, frames):
@@ -28,16 +28,19 @@ def exchange_names(a, b, frames):
     return out
 
 
-@pytest.mark.parametrize('frames, unseen', [(2000, 0), (1, 40), (300, 40), (300, 100)])
-def test_exchanged_names_are_never_accepted(frames, unseen):
+@pytest.mark.parametrize('frames, unseen, later, max_speed', [
+    (2000, 0, 0, 15.0), (1, 40, 0, 15.0), (300, 40, 0, 15.0), (300, 100, 0, 15.0),
+    (300, 5, 3, 100.0)])
+def test_exchanged_names_are_never_accepted(frames, unseen, later, max_speed):
     """Where the names are right again, both return, however long they are out of sight before."""
-    a, b = two_bodies()
+    a, b = two_bodies(BodyConfig(max_speed=max_speed))
     assert not any(exchange_names(a, b, frames))
     assert a.body.swapped_with == 'b'
     assert b.body.swapped_with == 'a'
     assert "names with 'b'" in a.body.status(0).detail
     a.skip(unseen)
-    b.skip(unseen)
+    b.skip(unseen + later)
+    a.good(later)
     for _ in range(4):
         out = a.send(), b.send()
         swap.review((a.body, b.body))

@@ -52,6 +52,11 @@ def test_silence_may_be_given_in_seconds_or_switched_off():
     assert feed.body.state is State.TRACKED
     feed.skip(10)
     assert feed.body.state is State.STALE
+    # Less than an interval would make each frame the first one after a silence.
+    feed = tracked(BodyConfig(stale_after_s=0.001))
+    assert all(feed.good(10))
+    feed.skip(2)
+    assert feed.body.state is State.STALE
     feed = tracked(BodyConfig(stale_frames=0))
     feed.skip(100_000)
     assert feed.body.state is State.TRACKED

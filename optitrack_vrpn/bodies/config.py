@@ -25,8 +25,8 @@ class BodyConfig:
             'the last of them is published'))
     stale_after_s: float = setting(
         0.0, unit='s', low=0.0, high=60.0, change=Change.ANY_TIME, doc=(
-            "time without a pose after which a body is STALE; 0 takes ten frames of the body's "
-            'own rate, and at least 0.1 s'))
+            'time without a pose after which a body is STALE, at least 1.5 frame intervals; 0 '
+            'takes ten intervals, and at least 0.1 s'))
     frozen_after_s: float = setting(
         0.2, unit='s', low=0.0, high=60.0, change=Change.ANY_TIME, doc=(
             'time with one bit-identical pose after which a body is FROZEN; repeats before that '

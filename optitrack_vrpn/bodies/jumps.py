@@ -240,7 +240,13 @@ class JumpRules(MotionLimits):
 
         After a gap it can have come to there from the place of its jump.
         """
-        home = None if self.swapped is None else self.swapped.candidate
+        other = self.swapped
+        if other is None:
+            return False
+        if other.state is State.TRACKED and other._good_ns > track.last.now:
+            # The other one has its own name again: this is home if that one is elsewhere.
+            return math.dist(seen.position, other._position) > IN_PLACE_M
+        home = other.candidate
         return home is not None and (
             2 * math.dist(seen.position, home.position)
             < math.dist(seen.position, track.last.position))

@@ -64,7 +64,8 @@ class FrameStatistics:
         """Determine the silence (ns) that makes the body STALE."""
         config = self.config
         if config.stale_after_s > 0:
-            self._silence_ns = round(config.stale_after_s * 1e9)
+            self._silence_ns = round(
+                max(config.stale_after_s * 1e9, GAP_INTERVALS * self._interval))
         elif config.stale_frames <= 0:
             self._silence_ns = NEVER_NS
         elif self._interval > 0.0:
