@@ -8,7 +8,7 @@ from conftest import lacking_in_lines
 from optitrack_vrpn.natnet.facts import ServerWatch
 from optitrack_vrpn.natnet.messages import (
     BodyDefinition, Definitions, Frame, Response, ServerInfo, Unanswered, Unrecognized)
-from optitrack_vrpn.natnet.reports import name_table, Translator
+from optitrack_vrpn.natnet.reports import EchoReport, name_table, Translator
 from optitrack_vrpn.natnet.settings import NatNetConfig
 import pytest
 
@@ -42,6 +42,15 @@ def test_the_stated_frame_rate_is_compared_with_the_numbering(stated, sent, said
     assert len(remarks) == said, remarks
     assert all(f'states {stated:g} Hz' in remark.text and f'{sent:.1f} frames per second'
                in remark.text for remark in remarks)
+
+
+@pytest.mark.parametrize('rate, said', [
+    (1.0, []), (1.0005, []), (0.95, ['0.950 times']), (3.0, ['3.000 times']), (0.0, ['0.000'])])
+def test_a_clock_of_another_frequency_than_stated_is_reported_once(rate, said):
+    watch = ServerWatch()
+    remarks = [remark for quarter in range(40) for remark in watch.echo(EchoReport(
+        quarter * S // 4, 10**15 + round(rate * quarter * S / 4), quarter * S // 4 + 500_000))]
+    assert not lacking_in_lines([remark.text for remark in remarks], *[[words] for words in said])
 
 
 def test_a_server_that_sends_every_third_frame_keeps_its_rate():

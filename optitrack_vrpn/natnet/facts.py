@@ -16,7 +16,7 @@ from optitrack_vrpn.natnet.constants import FRAME_EDIT_MODE
 from optitrack_vrpn.natnet.messages import (
     Definitions, Frame, Response, ServerInfo, Unanswered, Unrecognized)
 from optitrack_vrpn.natnet.recording import COMMANDS, START, STOP
-from optitrack_vrpn.natnet.reports import NameTable
+from optitrack_vrpn.natnet.reports import EchoReport, NameTable
 from optitrack_vrpn.natnet.settings import NatNetConfig
 from optitrack_vrpn.units import NS_PER_S
 
@@ -25,6 +25,9 @@ from optitrack_vrpn.units import NS_PER_S
 #: reported.
 _RATE_OVER_NS = 3 * NS_PER_S
 _RATE_TOLERANCE = 0.05
+#: Chosen: largest difference of two clocks' rates. Oscillators differ by less than 0.0005, an
+#: adjusted clock of this host likewise. Halved or doubled, only clocks between both are affected.
+_CLOCK_TOLERANCE = 0.01
 _MILLIMETRES = 1000.0
 #: The answer to UpAxis, as an axis.
 _AXES = {0: 'x', 1: 'y', 2: 'z'}
@@ -52,6 +55,8 @@ class ServerWatch:
         self.up_axis = ''
         self._first: Optional[tuple[int, int]] = None
         self._rate_compared = False
+        self._first_echo: Optional[EchoReport] = None
+        self._clock_compared = False
         self._edit_mode: Optional[bool] = None
         self._names: Optional[frozenset[tuple[int, str]]] = None
         self._unknown: set[int] = set()
@@ -76,6 +81,18 @@ class ServerWatch:
         return [_event('warn', (
             f'Motive states {self.frame_rate:g} Hz, but numbers {rate:.1f} frames per second: is '
             'a take played, or do the cameras skip frames?'))]
+
+    def echo(self, echo: EchoReport) -> list[Event]:
+        """Compare the stated frequency of the server's clock with this host's clock."""
+        first = self._first_echo = self._first_echo or echo
+        passed_ns = echo.received_ns - first.received_ns
+        if self._clock_compared or passed_ns < _RATE_OVER_NS:
+            return []
+        self._clock_compared = True
+        rate = (echo.server_ns - first.server_ns) / passed_ns
+        return [] if abs(rate - 1.0) < _CLOCK_TOLERANCE else [_event('error', (
+            f"Motive's clock runs {rate:.3f} times as fast as the clock of this computer: its "
+            'stated frequency is wrong, and stamps are too; set stamps.mode to arrival'))]
 
     def _mode(self, edit_mode: bool) -> list[Event]:
         before, self._edit_mode = self._edit_mode, edit_mode

@@ -283,6 +283,8 @@ class Session:
         if isinstance(event, Echo):
             report = self._translator.echo(*event)
             self._sink.receive([report], arrived_ns, host_minus_arrival_ns)  # type: ignore
+            for found in self._watch.echo(report):
+                self._message(found.severity, found.text)
         elif isinstance(event, ServerInfo):
             self._greet(event, now_ns)
         elif isinstance(event, Definitions):

@@ -343,6 +343,8 @@ class NatNetServer:
             return
         if len(self._clients) >= self._scenario.server.max_clients:
             self._counters.refused_clients += 1
+            self._log.log(raw_clock_ns(), logging.WARNING, 'NatNet client %s:%d was refused: '
+                          'there are %d already', *address, len(self._clients))
             return
         self._number += 1
         link = Link(self._scenario.network, self._scenario.seed, -1 - self._number)
