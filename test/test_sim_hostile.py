@@ -247,7 +247,7 @@ def test_a_million_names_fill_no_memory_and_no_table():
         # The library echoes names that it does not know; here only so many.
         assert witness.client.read_until(lambda: len(witness.client.senders) == 3 + 100)
         assert witness.still_served()
-        sim.send_poses([])
+        sim.send([])
 
 
 def test_echoes_leave_room_for_the_servers_own_bodies():
@@ -255,8 +255,8 @@ def test_echoes_leave_room_for_the_servers_own_bodies():
         client.hello()
         client.send(b''.join(description(k, -1, b'%d' % k) for k in range(1, 2000)))
         wait_until(lambda: sim.counters.refused_names >= 1800)
-        sim.send_poses([PoseReport(f'late {i}', 0, 0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0))
-                        for i in range(500)])
+        sim.send([PoseReport(f'late {i}', 0, 0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0))
+                  for i in range(500)])
         assert client.read_until(lambda: len(client.senders) == 3 + 100 + 500)
 
 

@@ -196,7 +196,7 @@ def test_given_poses_may_be_anything_and_name_new_bodies():
     given = [PoseReport('new one', 3, 7_000_001_000, (nan, 0.0, -0.0), (0.0, 0.0, 0.0, 0.0))]
     with server(bodies=1) as sim, RawClient(sim.port) as client:
         client.hello(udp=True)
-        sim.send_poses(given)
+        sim.send(given)
         assert client.read_until(lambda: client.datagrams and 'new one' in client.senders.values())
         (message,) = client.udp_messages
         assert client.senders[message.sender] == 'new one'
@@ -206,7 +206,7 @@ def test_given_poses_may_be_anything_and_name_new_bodies():
                       PoseReport('a', 0, -1, (0, 0, 0), (0, 0, 0, 1)),
                       PoseReport('a' * 200, 0, 0, (0, 0, 0), (0, 0, 0, 1))):
             with pytest.raises(LocalProtocolError):
-                sim.send_poses([wrong])
+                sim.send([wrong])
         assert sim.failure is None
 
 

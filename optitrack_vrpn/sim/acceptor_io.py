@@ -240,7 +240,6 @@ class Acceptor:
                 self._sockets[2].recv(2048)
             except OSError:
                 return
-            self._counters.ignored_datagrams += 1
 
 
 def _is_address(host: str) -> bool:

@@ -22,7 +22,6 @@ class Counters:
     :ivar malformed_requests: datagrams on the request port that are not requests.
     :ivar refused_requests: requests for another address, and requests beyond the limit.
     :ivar refused_clients: connections beyond the number allowed.
-    :ivar ignored_datagrams: datagrams to the port that the server describes.
     :ivar refused_names: names of clients that were not echoed.
     :ivar restarts: restarts.
     :ivar dropped: clients dropped, by the part of the reason before its colon.
@@ -36,7 +35,6 @@ class Counters:
     malformed_requests: int = 0
     refused_requests: int = 0
     refused_clients: int = 0
-    ignored_datagrams: int = 0
     refused_names: int = 0
     restarts: int = 0
     dropped: 'Counter[str]' = field(default_factory=Counter)

@@ -50,7 +50,6 @@ class Body:
 
     name: str = setting(MISSING, doc='its name in Motive; spaces and case matter')
     motion: Optional[Motion] = setting(None, tags=MOTIONS, doc="none: the scenario's own")
-    noise: Optional[Noise] = setting(None, doc="none: the scenario's own")
     faults: tuple[BodyFault, ...] = setting((), tags=BODY_FAULTS, doc='faults of this body')
 
     def check(self) -> None:
@@ -163,7 +162,7 @@ class Scenario:
     seed: int = setting(0, low=0, high=2**63 - 1, doc='equal seeds give equal poses')
     motion: str = setting('circle', choices=tuple(MOTIONS),
                           doc='motion of bodies without one, each in its own place')
-    noise: Noise = setting(Noise(), doc='noise of bodies without their own')
+    noise: Noise = setting(Noise(), doc='noise of the poses')
     velocities: bool = setting(False, doc='send velocities and accelerations too, as other VRPN '
                                'servers do')
     stamp_in_pose: bool = setting(
@@ -199,11 +198,10 @@ class Scenario:
                             f'allowed: {", ".join(map(repr, names))}')
 
     def settled(self) -> tuple[Body, ...]:
-        """List the bodies; missing motion and noise are those of the scenario."""
+        """List the bodies; a missing motion is that of the scenario."""
         count = len(self.bodies)
         return tuple(
-            replace(body, motion=body.motion or arranged(self.motion, i, count),
-                    noise=body.noise or self.noise)
+            replace(body, motion=body.motion or arranged(self.motion, i, count))
             for i, body in enumerate(self.bodies))
 
 

@@ -8,7 +8,7 @@ client that stalls, floods or violates the protocol is dropped with the reason. 
 back and sends poses only to addresses that requested it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 import contextlib
 from dataclasses import replace
@@ -205,7 +205,7 @@ class MotiveSimServer:
         """Send the scenario's next frame now, independent of its time, and return it."""
         return self.call(self._send_next_frame)
 
-    def send(self, reports: list[Report]) -> None:
+    def send(self, reports: Sequence[Report]) -> None:
         """
         Send these reports to every client, as one frame.
 
@@ -221,12 +221,8 @@ class MotiveSimServer:
         def act() -> None:
             for report in reports:
                 self._clients.register(report.sender)
-            self._deliver(reports)
+            self._deliver(list(reports))
         self.call(act)
-
-    def send_poses(self, poses: list[PoseReport]) -> None:
-        """Send these poses to every client, as one frame; see ``send``."""
-        self.send(list(poses))
 
     def send_text(
         self, sender: str, text: str, severity: int = 0, level: int = 0,

@@ -10,7 +10,7 @@ import numpy as np
 from optitrack_vrpn.sim.faults import DropFrames, Frames, Restart, SwapLabels
 from optitrack_vrpn.sim.impairments import add_noise, apply_faults, Draws, occlusions
 from optitrack_vrpn.sim.motion import Array, Motion, MotionState, quat_from_rotation_vector
-from optitrack_vrpn.sim.scenario_io import Body, Noise, Scenario
+from optitrack_vrpn.sim.scenario_io import Body, Scenario
 from optitrack_vrpn.vrpn.messages import (
     AccelerationReport, PoseReport, Quaternion, Vector, VelocityReport)
 
@@ -146,7 +146,7 @@ class World:
         lost, silent, held = occlusions(body.faults, frames, self._rate)
         state = self._motions[index].at(held / self._rate)
         position, quat_xyzw = add_noise(
-            state.position, state.quat_xyzw, cast(Noise, body.noise),
+            state.position, state.quat_xyzw, self.scenario.noise,
             self._draws[index].at(held))
         # A frozen pose keeps its earlier faults.
         position, quat_xyzw = apply_faults(
