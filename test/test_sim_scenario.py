@@ -154,6 +154,7 @@ def test_flags_go_before_the_file(tmp_path):
 @pytest.mark.parametrize('argv, wanted', [
     (['--bodies', '-2'], '--bodies is -2; allowed: 0 to 500'),
     (['--rate', '0'], 'with the flags given: rate is 0.0; allowed: '),
+    (['--multicast'], '--multicast needs --protocol natnet'),
     (['--loss', '1.5'], 'network.loss is 1.5; allowed: 0 to 1'),
     (['--occlude', 'x:frozen:1-2'], "NAME one of 'Rigid Body 1', 'Rigid Body 2'"),
     (['--occlude', 'Rigid Body 1:frozen:1.2.3-2'], 'times are seconds'),

@@ -119,9 +119,14 @@ def scenario_from_arguments(arguments: argparse.Namespace) -> Scenario:
     if arguments.occlude:
         _occlude(data, arguments.occlude)
     try:
-        return scenario_from_mapping(data)
+        scenario = scenario_from_mapping(data)
     except ConfigurationError as error:
         raise ConfigurationError(f'{where}with the flags given: {error}') from None
+    # A port may be given for a protocol that is not used.
+    for flag in ('--natnet-version', '--multicast'):
+        if scenario.protocol == 'vrpn' and getattr(arguments, _SETTINGS[flag]) is not None:
+            raise ConfigurationError(f'{flag} needs --protocol natnet or --protocol both')
+    return scenario
 
 
 def _occlude(data: dict[str, Any], occlusions: Sequence[str]) -> None:
