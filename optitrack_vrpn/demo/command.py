@@ -216,8 +216,7 @@ def watch(
             if screen.live:
                 screen.draw(table(
                     rows, view.clock, status(view.connection, autopilot), *screen.size(),
-                    elapsed_s=now - begin)
-                    if rows else [view.connection[:screen.size()[0]]])
+                    elapsed_s=now - begin))
         rows = view.rows()
         if not screen.live and rows:
             screen.draw(table(rows, view.clock, status(view.connection, autopilot)))
