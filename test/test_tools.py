@@ -268,6 +268,8 @@ def test_an_error_of_a_command_is_one_line_and_an_exit_code(raised, code, capsys
     ('demo --bodies 0', "'0' is not allowed; allowed is 1 to 500"),
     ('demo --bodies x', "'x' is not allowed"),
     ('demo --params-file no/such.yaml', 'no/such.yaml: No such file'),
+    ('rgbd_demo -o no/such.html', 'there is no folder no'),
+    ('analyze_stamps /a --plot no/such.png', 'there is no folder no'),
     ('demo --server 10.0.0.1 --bodies 2', 'omit it or --server'),
     ('demo --server 10.0.0.1 --rate 2', 'omit it or --server'),
     ('doctor', '--server'), ('doctor --server x --port 0', 'port'),

@@ -4,6 +4,7 @@
 
 import argparse
 import math
+from pathlib import Path
 import re
 import sys
 from typing import Any, Callable, NoReturn, Optional, Sequence
@@ -141,6 +142,18 @@ def duration(text: str) -> float:
     :raises argparse.ArgumentTypeError: for other text.
     """
     return _number(text, math.inf, 'a number of seconds')
+
+
+def new_file(text: str) -> Path:
+    """
+    Parse the name of a file to write.
+
+    :raises argparse.ArgumentTypeError: if its folder does not exist.
+    """
+    path = Path(text)
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f'{text}: there is no folder {path.parent}')
+    return path
 
 
 def server_address(text: str) -> tuple[str, int]:

@@ -16,7 +16,7 @@ from typing import Optional, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from optitrack_vrpn.cli.arguments import duration, hertz, Parser
+from optitrack_vrpn.cli.arguments import duration, hertz, new_file, Parser
 from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.loading import loading
 from optitrack_vrpn.cli.scratch_io import scratch_folder
@@ -63,7 +63,7 @@ def make_parser() -> argparse.ArgumentParser:
                         'the error of the transform decides on the exit code)')
     parser.add_argument('--rate', type=hertz, default=15.0, metavar='HZ',
                         help='images per second (default %(default)g)')
-    parser.add_argument('-o', '--output', type=Path, default=Path('rgbd_report.html'),
+    parser.add_argument('-o', '--output', type=new_file, default=Path('rgbd_report.html'),
                         metavar='FILE', help='the report (default %(default)s)')
     parser.add_argument('--keep', type=Path, metavar='FOLDER', help='keep the recording there')
     parser.add_argument('--map', type=Path, metavar='FOLDER',

@@ -6,10 +6,11 @@ import argparse
 from collections.abc import Sequence
 import importlib
 import math
+from pathlib import Path
 import sys
 from typing import Any, Optional
 
-from optitrack_vrpn.cli.arguments import duration, Parser, split_ros_args
+from optitrack_vrpn.cli.arguments import duration, new_file, Parser, split_ros_args
 from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.loading import loading
 from optitrack_vrpn.errors import BackendUnavailableError, TransportError
@@ -34,7 +35,8 @@ def make_parser() -> argparse.ArgumentParser:
                         help='duration from the first message (default %(default)s)')
     parser.add_argument('--wait', type=duration, default=10.0, metavar='S',
                         help='longest wait for the first message (default %(default)s)')
-    parser.add_argument('--plot', metavar='FILE.png', help='plot to write (needs matplotlib)')
+    parser.add_argument('--plot', type=new_file, metavar='FILE.png',
+                        help='plot to write (needs matplotlib)')
     return parser
 
 
@@ -94,7 +96,7 @@ def load_pyplot() -> Any:
 
 
 def plot(
-    pyplot: Any, path: str, topic: str, stamps_ns: Sequence[int], arrivals_ns: Sequence[int],
+    pyplot: Any, path: Path, topic: str, stamps_ns: Sequence[int], arrivals_ns: Sequence[int],
 ) -> None:
     """
     Draw intervals and ages.
