@@ -7,7 +7,8 @@ Run the node with every fault, and compare the published poses with the truth.
     make bench-faults ARGS=--quick             a few cases, as a check of the benchmark
     make bench-faults ARGS='--only killed'     one case
     make bench-faults ARGS='--protocol natnet' the same over NatNet
-    make bench-faults ARGS=--write-docs        update docs/faults.md too; with --only, those rows
+    make bench-faults ARGS=--write-docs        update docs/faults.md too: all rows, or
+                                               those of --only and --quick
 
 The node runs in its own process against simulated servers in theirs, two cases at a time. The
 exit code is 1 if a stale, wrong or repeated pose was published.
@@ -129,15 +130,15 @@ def table(rows):
     return '\n'.join(lines)
 
 
-def write_docs(text, protocol, only):
-    """Put the table between its marks; or replace single rows in it."""
+def write_docs(text, protocol, partly):
+    """Put the table between its marks; if only some cases ran, replace their rows in it."""
     begin, end = MARKS[protocol].format('begin'), MARKS[protocol].format('end')
     before, _, rest = DOCS.read_text().partition(begin)
     _, _, after = rest.partition(end)
     if not after:
         raise SystemExit(f'{DOCS} has lost its marks {begin} and {end}')
     old = rest.partition(end)[0].strip().split('\n')
-    if only and len(old) > 2:
+    if partly and len(old) > 2:
         text = '\n'.join(merged(old, text.split('\n')))
     DOCS.write_text(f'{before}{begin}\n{text}\n{end}{after}')
 
@@ -179,7 +180,7 @@ def main():
     text = table(rows)
     print(text)
     if arguments.write_docs:
-        write_docs(text, arguments.protocol, bool(arguments.only))
+        write_docs(text, arguments.protocol, partly=len(set(names)) < len(cases.CASES))
     bad = [row for row in rows if 'failed' in row or any(
         row.get(key) for key in ('stale', 'wrong', 'repeated', 'backwards'))]
     return 1 if bad else 0
