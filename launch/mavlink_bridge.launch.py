@@ -7,7 +7,7 @@ import re
 from launch.substitutions import PathJoinSubstitution
 from launch_ros.actions import Node
 from launch_ros.substitutions import FindPackageShare
-from optitrack_vrpn.cli.launch_arguments import flag
+from optitrack_vrpn.cli.launch_arguments import flag, log_level, one_of
 from optitrack_vrpn.cli.launch_file_ros import describe, existing_file
 import yaml
 
@@ -15,7 +15,7 @@ CONFIG = PathJoinSubstitution([FindPackageShare('optitrack_vrpn'), 'config'])
 
 ARGUMENTS = (
     ('body', '', 'name of the body in ROS; empty: as in the file'),
-    ('autopilot', '', 'px4 or ardupilot; empty: as in the file'),
+    ('autopilot', '', 'px4 or ardupilot; empty: as in the file', one_of('px4', 'ardupilot')),
     ('connection', '', 'udpout:HOST:PORT, udpin:HOST:PORT, tcp:HOST:PORT or serial:DEVICE:BAUD; '
      'empty: as in the file'),
     ('vehicles', '', 'YAML file with a list of vehicles (config/vehicles.yaml); one bridge each',
@@ -25,7 +25,7 @@ ARGUMENTS = (
     ('namespace', '', "namespace of the bridges: the node's, whose topics they read"),
     ('activate', 'true', 'false: leave the bridges inactive, for mocap control', flag),
     ('respawn', 'false', 'start a bridge again if it dies', flag),
-    ('log_level', 'info', 'debug, info, warn, error or fatal'),
+    ('log_level', 'info', 'debug, info, warn, error or fatal', log_level),
 )
 
 

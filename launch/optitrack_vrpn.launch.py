@@ -7,7 +7,7 @@ from launch.actions import LogInfo
 from launch.substitutions import PathJoinSubstitution
 from launch_ros.actions import Node
 from launch_ros.substitutions import FindPackageShare
-from optitrack_vrpn.cli.launch_arguments import flag, port
+from optitrack_vrpn.cli.launch_arguments import flag, log_level, one_of, port
 from optitrack_vrpn.cli.launch_file_ros import describe, existing_file
 
 CONFIG = PathJoinSubstitution([FindPackageShare('optitrack_vrpn'), 'config'])
@@ -15,7 +15,8 @@ CONFIG = PathJoinSubstitution([FindPackageShare('optitrack_vrpn'), 'config'])
 ARGUMENTS = (
     ('server', '', 'host name or IPv4 address of the Motive PC; empty: as in the file'),
     ('port', '', 'its VRPN port; empty: as in the file', port),
-    ('protocol', '', 'vrpn, natnet or auto; empty: as in the file'),
+    ('protocol', '', 'vrpn, natnet or auto; empty: as in the file',
+     one_of('vrpn', 'natnet', 'auto')),
     ('params_file', PathJoinSubstitution([CONFIG, 'optitrack_vrpn.yaml']),
      'parameters of the node', existing_file),
     ('namespace', '', 'namespace of the node, its topics and services'),
@@ -23,7 +24,7 @@ ARGUMENTS = (
     ('autostart', 'true', 'configure (and activate) the node without a lifecycle manager', flag),
     ('activate', 'true', 'false: autostart leaves the node inactive, for mocap control', flag),
     ('respawn', 'false', 'start the node again if it dies', flag),
-    ('log_level', 'info', 'debug, info, warn, error or fatal'),
+    ('log_level', 'info', 'debug, info, warn, error or fatal', log_level),
     ('rviz', 'false', 'start rviz2 with the display of this package', flag),
 )
 

@@ -76,6 +76,8 @@ def test_a_real_machine_has_the_usual_names(load_launch):
     ('gantry', {'cutoff_hz': 'low'}, "cutoff_hz:='low' is not"),
     ('axis_bridge', {'rate_hz': '0'}, "rate_hz:='0' is not"),
     ('rgbd_odometry', {'tf': 'no'}, "tf:='no' is"),
+    ('mavlink_bridge', {'log_level': 'verbose', 'params_file': BRIDGE_FILE},
+     "log_level:='verbose' is"),
     ('mavlink_bridge', {'vehicles': 'absent.yaml'}, 'absent.yaml does not')])
 def test_a_wrong_value_is_refused_before_a_process_starts(load_launch, name, values, complaint):
     with pytest.raises(ValueError, match=complaint):

@@ -53,6 +53,7 @@ def one_of(*allowed: str) -> Callable[[str], str]:
 
 
 port = whole(1, 65535)
+log_level = one_of('debug', 'info', 'warn', 'error', 'fatal')
 
 
 class LaunchArgument(NamedTuple):

@@ -149,8 +149,8 @@ class ManagedNode(ControlledLifecycleNode):
             if self.trigger_configure() is not TransitionCallbackReturn.SUCCESS:
                 log.error(
                     'autostart stops: configure failed; correct the errors above and '
-                    'start the node again, or set it with ros2 param set and configure with ros2 '
-                    f'lifecycle set {self.get_fully_qualified_name()} configure')
+                    'start the node again, or correct the parameter with ros2 param set and then '
+                    f'run ros2 lifecycle set {self.get_fully_qualified_name()} configure')
             elif self.get_parameter('activate').value is True and (
                     self.trigger_activate() is not TransitionCallbackReturn.SUCCESS):
                 log.error(
