@@ -204,6 +204,15 @@ def test_stamps_never_run_backwards():
     assert axes.counters.out_of_order > 10
 
 
+def test_poses_are_used_again_after_the_clock_of_their_stamps_was_set_back():
+    axes = mapper()
+    for t in range(5000, 5100, 10):
+        assert show(axes, 'b', t)
+    assert show(axes, 'b', 2000) and show(axes, 'b', 2010)
+    assert axes.counters.clock_steps == 1 and axes.counters.out_of_order == 0
+    assert axes.sample(2010 * MS).axes[0].valid
+
+
 def test_gimbal_lock_invalidates_roll_and_yaw_but_not_pitch():
     axes = mapper(*({'name': q, 'quantity': q} for q in ('roll', 'pitch', 'yaw')))
     show(axes, 'b', 0, (0, 0, 0), pose_from_quantities((0, 0, 0), 0.1, math.radians(89.6), 0.2,

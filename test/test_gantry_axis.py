@@ -134,6 +134,18 @@ def test_a_stop_from_any_state_ends_at_rest(velocity, acceleration):
     assert state.velocity == 0.0 and state.acceleration == 0.0
 
 
+@pytest.mark.parametrize('velocity', [0.5, -0.5])
+def test_an_axis_brakes_from_a_state_for_which_ruckig_finds_no_profile(velocity):
+    planner = Planner(0.01, 1.0, 2.0, 20.0)
+    state = State(1e9, velocity)
+    velocities = []
+    for _ in range(30):
+        state = planner.to_position(state, 0.5)
+        velocities.append(abs(state.velocity))
+    assert velocities[0] == pytest.approx(0.5 - 2.0 * 0.01)
+    assert velocities == sorted(velocities, reverse=True) and velocities[-1] == 0.0
+
+
 def test_without_ruckig_the_error_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(__import__('sys').modules, 'ruckig', None)
     with pytest.raises(BackendUnavailableError, match='pip install ruckig'):
@@ -250,6 +262,17 @@ def test_a_lock_remembers_the_mode_and_unlock_goes_on():
     assert rig.axis.unlock() == '' and rig.axis.mode is Mode.MANUAL
     rig.run(8.0)
     assert rig.axis.state.position == 1.0
+
+
+def test_unlock_repeats_a_sine_from_the_beginning():
+    rig = perfect()
+    assert rig.axis.sine(0.2, 0.1) == ''
+    rig.run(3.0)
+    rig.axis.lock()
+    rig.run(3.0)
+    held = rig.axis.state.position
+    assert rig.axis.unlock() == '' and rig.axis.mode is Mode.SINE
+    assert max(rig.run(10.0)) == pytest.approx(held + 0.2, abs=1e-3)
 
 
 def test_what_goes_wrong_in_a_lock_is_not_started_again_by_unlock():

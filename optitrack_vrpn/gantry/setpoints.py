@@ -8,6 +8,7 @@ target states", RSS 2021) computes the time-optimal motion from any state; from 
 limit it brakes first.
 """
 
+import math
 from typing import Any, NamedTuple
 
 from optitrack_vrpn.errors import BackendUnavailableError
@@ -86,7 +87,12 @@ class Planner:
             inputs.current_position = [state.position]
             inputs.current_velocity = [state.velocity]
             inputs.current_acceleration = [state.acceleration]
-        result = self._generator.update(inputs, self._output)
+        try:
+            result = self._generator.update(inputs, self._output)
+        except self._ruckig.RuckigError:    # no profile is found, for numerical reasons
+            if not math.isfinite(state.position + state.velocity):
+                raise
+            result = None
         if result not in (self._ruckig.Result.Working, self._ruckig.Result.Finished):
             self._last = None
             return self._brake(state)
