@@ -94,6 +94,22 @@ def test_a_server_with_other_settings_ends_the_conversation(change):
     assert isinstance(event, Disconnected) and event.reason
 
 
+REGULAR = range(0, 300, 3)    # a server that sends every third frame
+
+
+@pytest.mark.parametrize('numbers, lost, reordered, repeated', [
+    (REGULAR, 0, 0, 0), ([*REGULAR, 303, 306], 1, 0, 0), ([*REGULAR, 306, 303, 309], 1, 1, 0),
+    ([*REGULAR, 300, 300], 0, 0, 1), ([*REGULAR, 5, 8, 11], 0, 0, 0), ([*REGULAR, 9_999], 0, 0, 0),
+    (range(100), 0, 0, 0), ([*range(100), 103], 3, 0, 0), ([*REGULAR, *range(300, 399)], 0, 0, 0)])
+def test_lost_frames_show_in_the_numbering(numbers, lost, reordered, repeated):
+    connection = connected()
+    for number in numbers:
+        connection.receive(frame(number), number)
+    counters = connection.counters
+    assert (counters.udp_lost, counters.udp_reordered, counters.udp_repeated) == (
+        lost, reordered, repeated)
+
+
 def test_answers_before_the_greeting_or_without_a_request_are_counted_only():
     connection = ClientConnection(0)
     for datagram in (frame(1), encode_definitions(Definitions(()), (4, 1)),

@@ -393,6 +393,7 @@ class Numbering:
     Count missing frames from the frame numbers.
 
     A server may send only every n-th frame; the smallest recent step is taken as the regular one.
+    Losses are counted from then on.
 
     :param counters: counters to update.
     """
@@ -404,7 +405,7 @@ class Numbering:
     def __init__(self, counters: Counters) -> None:
         self._counters = counters
         self._last: Optional[int] = None
-        self._stride = 1
+        self._stride = 0    # unknown
         self._least = 1 << 31
         self._seen = 0
 
@@ -418,7 +419,7 @@ class Numbering:
         if step == 0:
             self._counters.udp_repeated += 1
         elif step < 0:
-            if -step < self._LOOK * self._stride:
+            if -step < self._LOOK * max(1, self._stride):
                 self._counters.udp_reordered += 1
                 self._counters.udp_lost = max(0, self._counters.udp_lost - 1)
                 self._last = last
@@ -428,7 +429,7 @@ class Numbering:
             self._seen += 1
             if self._seen >= self._LOOK:
                 self._stride, self._least, self._seen = self._least, 1 << 31, 0
-            if step < 1_000 * self._stride:
+            if self._stride and step < 1_000 * self._stride:
                 self._counters.udp_lost += max(0, step // self._stride - 1)
 
 
