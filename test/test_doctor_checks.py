@@ -175,15 +175,8 @@ def test_whatever_a_server_says_gives_lines_for_a_terminal_and_json(batches, tex
         if lifting and number == len(batches) // 2:
             watch.begin_lift()
         watch.receive(batch, 10**15 + number * 10**7, 10**18)
-    watch.tick(10**15 + 10**9)
-    facts = heard(
-        senders=tuple(watch.senders), answered=tuple(watch.answered),
-        bodies=watch.bodies(10**15 + 10**9),
-        rates=watch.rates(), intervals=watch.intervals(),
-        all_intervals=watch.all_intervals(), returns=watch.returns,
-        exchanged=watch.exchanged, more_bodies=watch.more_bodies, clock=watch.clock(),
-        newest_sender_ns=watch.newest_sender_ns, ahead_s=watch.ahead_s, lifts=watch.lifts,
-        texts=tuple(watch.texts), poses=watch.poses, ended=text)
+    facts = heard(ended=text)
+    watch.fill(facts.stream, 10**15 + 10**9)
     facts.graph = Graph(wanted=text, nodes=(RunningNode(
         text, 1, text, {'server': text}, 1, 1, (Mismatch(text, text, text),), (text,), 1,
         {text: (text, 'b')}),))
@@ -201,7 +194,7 @@ def test_a_server_of_ever_new_names_fills_no_memory():
             SenderDescribed(f'name {number}', number % 2000),
             PoseReport(f'name {number}', 0, 10**9, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0))],
             10**15 + number, 0)
-    assert len(watch.senders) == 2000
-    assert len(watch.bodies(10**15)) == 500
-    assert watch.more_bodies == 19_500
-    assert watch.poses == 20_000
+    stream = heard().stream
+    watch.fill(stream, 10**15)
+    assert (len(stream.senders), len(stream.bodies)) == (2000, 500)
+    assert (stream.more_bodies, stream.poses) == (19_500, 20_000)

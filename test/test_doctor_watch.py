@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The checks of the doctor on a stream that it watched for a while."""
 
+from dataclasses import replace
 import math
 import random
 import re
@@ -31,14 +32,11 @@ def listened(batches, **changes):
             now_ns += 10**8
             watch.tick(min(now_ns, arrival_ns))
         watch.receive(batch, arrival_ns, 10**18)
-    watch.tick(arrival_ns)
-    seen = watch.bodies(arrival_ns)
-    names = tuple(body.name for body in seen)
-    return heard(**{
-        'senders': names, 'answered': names, 'poses': watch.poses, 'bodies': seen,
-        'rates': watch.rates(), 'intervals': watch.intervals(),
-        'all_intervals': watch.all_intervals(), 'returns': watch.returns,
-        'exchanged': watch.exchanged, 'clock': watch.clock(), **changes})
+    facts = heard()
+    watch.fill(facts.stream, arrival_ns)
+    names = tuple(body.name for body in facts.stream.bodies)
+    facts.stream = replace(facts.stream, **{'senders': names, 'answered': names, **changes})
+    return facts
 
 
 def frames(rate=120.0, seconds=4.0):

@@ -92,25 +92,6 @@ def test_acknowledgements_carry_the_session():
     assert follower.counters.acknowledged == 5
 
 
-def test_a_command_is_known_again_in_another_generation_alone():
-    follower = c.Follower('cam')
-
-    def given(generation, **others):
-        return command(START, **{
-            'session': 's', 'stamp_ns': 5, 'generation': generation, **others})
-    first = given('mocap4r2')
-    assert not follower.has_followed(first)
-    follower.acknowledge(first, follower.decide(first, 'inactive'))
-    assert follower.has_followed(given('mocap'))
-    assert not follower.has_followed(first), 'sent again in the same one'
-    for others in ({'stamp_ns': 6}, {'session': 't'}, {'source': 'x'}, {'systems': ['cam']}):
-        assert not follower.has_followed(given('mocap', **others))
-    assert not follower.has_followed(command(STOP, (), 's', stamp_ns=5, generation='mocap'))
-    unstamped = given('mocap4r2', stamp_ns=0)
-    follower.acknowledge(unstamped, follower.decide(unstamped, 'active'))
-    assert not follower.has_followed(given('mocap', stamp_ns=0))
-
-
 # -- generations ----------------------------------------------------------------------------------
 
 def test_two_generations_share_a_package_and_their_fields_tell_them_apart():

@@ -3,7 +3,6 @@
 """What each parameter of the node accepts, and the settings of single bodies."""
 
 from array import array
-import re
 
 from conftest import lacking_in_lines
 from hypothesis import given, strategies as st
@@ -11,7 +10,7 @@ from optitrack_vrpn.bodies.body_settings import is_fixed, sift_body_settings
 from optitrack_vrpn.client.config import ClientConfig
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.node.settings import NodeSettings
-from optitrack_vrpn.settings import from_parameters, parameters_of
+from optitrack_vrpn.settings import parameters_of, sift
 from optitrack_vrpn.settings.parameters import is_foreign
 import pytest
 
@@ -30,13 +29,12 @@ def body_settings(values):
     ('outputs', ['tf', 'pose_nde'], "outputs[1] is 'pose_nde'; allowed: "),
     ('outputs', ['tf', 'pose_nde'], "mean 'pose_ned'"),
     ('port', 3883.0, 'a whole number (1 to 65535)'), ('load_shedding', 1, 'true or false'),
-    ('xyzzy', 3.0, 'ros2 param list'),
     # ROS has lists of numbers as arrays of Python's.
     ('bodies.allow', array('q', [1, 2]), 'bodies.allow is [1, 2]; '),
     ('world_offset.origin', array('d', [1.0]), 'origin is [1.0]; ')])
 def test_wrong_values_are_named_with_what_is_allowed(name, value, said):
-    with pytest.raises(ConfigurationError, match=re.escape(said)):
-        from_parameters(NodeSettings, {name: value})
+    (line,) = sift(NodeSettings, {name: value})[1]
+    assert said in line
 
 
 NAMES = st.text(min_size=1).filter(lambda name: name not in ('allow', 'deny', 'max'))

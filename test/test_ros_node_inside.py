@@ -269,6 +269,31 @@ def test_a_change_of_outputs_that_the_middleware_refuses_changes_nothing(
         assert 'status' in user.get('outputs')
 
 
+def test_a_body_that_appears_during_a_refused_change_of_outputs_is_published(
+        user, motive, monkeypatch):
+    create, prepare = OptitrackVrpnNode.create_publisher, Publishers.prepare
+    changing, prepared = threading.Event(), threading.Event()
+
+    def refusing(self, message_type, topic, *arguments, **options):
+        if topic.endswith('/odom'):
+            changing.set()
+            assert prepared.wait(30.0)
+            raise RuntimeError('another type')
+        return create(self, message_type, topic, *arguments, **options)
+
+    def late(self, channel):
+        if channel.names.motive == 'late':
+            assert changing.wait(30.0)
+            prepared.set()
+        return prepare(self, channel)
+    monkeypatch.setattr(OptitrackVrpnNode, 'create_publisher', refusing)
+    monkeypatch.setattr(Publishers, 'prepare', late)
+    with NodeHere(parameters(motive('wand', 'late'), autostart=True)):
+        user.poses('/wand/pose').wait(10)
+        assert 'another type' in user.set(outputs=['odom'])
+        user.poses('/late/pose').wait(10)
+
+
 def test_a_shared_topic_that_the_middleware_refuses_leaves_nothing_behind(
         user, monkeypatch, console):
     with NodeHere(parameters(3883, outputs=['tf', 'pose_array'])) as here:

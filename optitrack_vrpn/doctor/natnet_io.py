@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 import contextlib
 import dataclasses
 import select
 import socket
+import statistics
 import threading
 import time
 from typing import Any
@@ -36,39 +38,45 @@ _OTHER_CARD_S = 0.4
 
 
 class _Listener:
-    """Count frames, bodies and echoes."""
+    """Write what arrives into the results."""
 
-    def __init__(self) -> None:
+    def __init__(self, results: NatNetResults) -> None:
         self.changed = threading.Condition()
-        self.frames = self.echoes = 0
-        self.round_trip_ns = 0
-        self.processing_ns: list[int] = []
-        self.bodies: dict[str, bool] = {}
-        self.messages: list[str] = []
+        self.results = results
+        self._processing_ns: deque[int] = deque(maxlen=1000)
+        self._tracked: dict[str, bool] = {}
 
     def receive(
         self, events: Sequence[Any], arrival_ns: int, host_minus_arrival_ns: int,
     ) -> None:
+        results = self.results
         with self.changed:
             for event in events:
                 if isinstance(event, FrameReport):
-                    self.frames += 1
-                    if len(self.processing_ns) < 1000:
-                        self.processing_ns.append(event.processing_ns)
+                    results.frames += 1
+                    self._processing_ns.append(event.processing_ns)
                 elif isinstance(event, RigidBodyReport):
-                    if event.sender in self.bodies or len(self.bodies) < 500:
-                        self.bodies[event.sender] = event.valid
+                    if event.sender in self._tracked or len(self._tracked) < 500:
+                        self._tracked[event.sender] = event.valid
                 elif isinstance(event, EchoReport):
-                    trip = event.received_ns - event.sent_ns
-                    self.round_trip_ns = min(self.round_trip_ns or trip, trip)
-                    self.echoes += 1
+                    trip_ms = (event.received_ns - event.sent_ns) / 1e6
+                    results.round_trip_ms = min(results.round_trip_ms or trip_ms, trip_ms)
+                    results.echoes += 1
             self.changed.notify_all()
 
     def link_changed(self, change: Event) -> None:
         with self.changed:
-            if change.severity != 'info' and len(self.messages) < _MOST_MESSAGES:
-                self.messages.append(change.text)
+            if change.severity != 'info' and len(self.results.messages) < _MOST_MESSAGES:
+                self.results.messages += (change.text,)
             self.changed.notify_all()
+
+    def end(self) -> None:
+        """Write the results of all frames together."""
+        results = self.results
+        results.bodies = tuple(self._tracked)
+        results.untracked = tuple(name for name, valid in self._tracked.items() if not valid)
+        if self._processing_ns:
+            results.processing_ms = statistics.median(self._processing_ns) / 1e6
 
 
 def probe_natnet(
@@ -83,43 +91,35 @@ def probe_natnet(
     :param seconds: time to receive after the first frame (s).
     :param timeout_s: timeout of the answer, and of the first frame (s).
     """
-    listener = _Listener()
+    probed = NatNetResults(port)
+    listener = _Listener(probed)
     client = NatNetClient(
         dataclasses.replace(config, server=address, link=dataclasses.replace(
             config.link, attempt_s=timeout_s, silent_after_s=0.0, reconnect_after_s=0.0)),
         NatNetConfig(port=port), listener)
-    probed = NatNetResults(port)
     client.start()
     try:
         with listener.changed:
             listener.changed.wait_for(
-                lambda: client.server_info is not None or bool(listener.messages),
-                timeout_s + _REPORT_S)
+                lambda: client.server_info is not None or bool(probed.messages), timeout_s)
             info = client.server_info
             if info is not None:
-                listener.messages.clear()
-                listener.changed.wait_for(lambda: listener.frames > 0, timeout_s)
-                if listener.frames:
+                probed.messages = ()
+                listener.changed.wait_for(lambda: probed.frames > 0, timeout_s)
+                if probed.frames:
                     listener.changed.wait_for(lambda: False, seconds)
-        counters = client.status().counters
-        local = client.status().local
+        status = client.status()
     finally:
         client.stop()
-    probed.malformed = counters.get('malformed', 0)
-    probed.messages = tuple(listener.messages)
     if info is None:
-        return probed
+        return NatNetResults(port)
+    listener.end()
     probed.name, probed.version = info.name, info.version
     probed.multicast, probed.group = bool(info.multicast), info.group
-    probed.listened_s = seconds if listener.frames else timeout_s
-    probed.frames, probed.echoes = listener.frames, listener.echoes
-    probed.bodies = tuple(listener.bodies)
-    probed.untracked = tuple(name for name, valid in listener.bodies.items() if not valid)
-    probed.round_trip_ms = listener.round_trip_ns / 1e6
-    times = sorted(listener.processing_ns)
-    probed.processing_ms = times[len(times) // 2] / 1e6 if times else 0.0
-    if info.multicast is not False and not listener.frames and not probed.malformed:
-        probed.other_card, probed.other_source = _other_card(info, address, local)
+    probed.listened_s = seconds if probed.frames else timeout_s
+    probed.malformed = status.counters.get('malformed', 0)
+    if info.multicast is not False and not probed.frames and not probed.malformed:
+        probed.other_card, probed.other_source = _other_card(info, address, status.local)
     return probed
 
 

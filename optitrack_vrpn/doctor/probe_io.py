@@ -340,15 +340,7 @@ def _sum_up(stream: Stream, watch: Watch, greeted_ns: Optional[int], now_ns: int
         if watch.first_pose_ns is not None:
             stream.first_pose_s = max(0.0, (watch.first_pose_ns - greeted_ns) / NS_PER_S)
             stream.quiet_s = (now_ns - watch.last_pose_ns) / NS_PER_S
-    watch.tick(now_ns)
-    stream.poses = watch.poses
-    stream.senders, stream.answered = tuple(watch.senders), tuple(watch.answered)
-    stream.bodies, stream.more_bodies = watch.bodies(now_ns), watch.more_bodies
-    stream.rates, stream.clock = watch.rates(), watch.clock()
-    stream.intervals, stream.all_intervals = watch.intervals(), watch.all_intervals()
-    stream.returns, stream.exchanged = watch.returns, watch.exchanged
-    stream.newest_sender_ns, stream.ahead_s = watch.newest_sender_ns, watch.ahead_s
-    stream.lifts, stream.texts = watch.lifts, tuple(watch.texts)
+    watch.fill(stream, now_ns)
 
 
 def _text(error: OSError) -> str:

@@ -9,10 +9,9 @@ import math
 from typing import Optional
 
 from optitrack_vrpn.bodies.config import BodyConfig
-from optitrack_vrpn.bodies.states import BodyStatus, State
-from optitrack_vrpn.clock import ClockStatus
-from optitrack_vrpn.doctor.probe_results import Lift
-from optitrack_vrpn.doctor.stream_statistics import Intervals, IntervalStatistics
+from optitrack_vrpn.bodies.states import State
+from optitrack_vrpn.doctor.probe_results import Lift, Stream
+from optitrack_vrpn.doctor.stream_statistics import IntervalStatistics
 from optitrack_vrpn.events import Event as UserEvent
 from optitrack_vrpn.pipeline.channel import body_name, Channel
 from optitrack_vrpn.pipeline.config import PipelineConfig
@@ -145,48 +144,25 @@ class Watch:
         if moved.length > largest.length:
             self._lifts[name] = moved
 
-    # -- results -------------------------------------------------------------------------------
-
-    @property
-    def lifts(self) -> Optional[tuple[Lift, ...]]:
-        """Largest displacements since ``begin_lift``; None before."""
-        return tuple(self._lifts.values()) if self._lifting else None
-
-    @property
-    def more_bodies(self) -> int:
-        """Count the poses of bodies beyond the limit."""
-        return self._pipeline.roster.refused
-
-    def intervals(self) -> dict[str, Intervals]:
-        """Return the interval statistics of each body."""
-        return {body_name(*key): statistics.intervals()
-                for key, statistics in self._of_bodies.items()}
-
-    def all_intervals(self) -> Intervals:
-        """Return the interval statistics of all bodies together."""
-        return self._all.intervals()
-
-    def rates(self) -> dict[str, float]:
-        """
-        Return the frame rate (Hz) of every body that sent two frames, by sender time.
-
-        Gaps do not affect it; they affect the node's own estimate for some seconds.
-        """
-        return {name: 1.0 / intervals.interval_s for name, intervals in self.intervals().items()
-                if intervals.interval_s > 0.0}
-
-    @property
-    def returns(self) -> dict[str, int]:
-        """How often each body became TRACKED again after it was lost."""
-        return {name: count - 1 for name, count in self._tracked.items() if count > 1}
-
-    def bodies(self, now_ns: int) -> tuple[BodyStatus, ...]:
-        """Return the state of every body that sent a pose."""
-        return tuple(channel.status(now_ns) for channel in self._pipeline.bodies)
-
-    def clock(self) -> ClockStatus:
-        """Return the estimate of the sender's clock."""
-        return self._pipeline.stamps.status()
+    def fill(self, stream: Stream, now_ns: int) -> None:
+        """Write the results into those of the stream."""
+        self.tick(now_ns)
+        stream.poses, stream.texts = self.poses, tuple(self.texts)
+        stream.senders, stream.answered = tuple(self.senders), tuple(self.answered)
+        stream.bodies = tuple(channel.status(now_ns) for channel in self._pipeline.bodies)
+        stream.more_bodies = self._pipeline.roster.refused
+        stream.intervals = {body_name(*key): statistics.intervals()
+                            for key, statistics in self._of_bodies.items()}
+        stream.all_intervals = self._all.intervals()
+        # Gaps do not affect these; they affect the node's own estimate for some seconds.
+        stream.rates = {
+            name: 1.0 / intervals.interval_s for name, intervals in stream.intervals.items()
+            if intervals.interval_s > 0.0}
+        stream.returns = {name: count - 1 for name, count in self._tracked.items() if count > 1}
+        stream.exchanged = self.exchanged
+        stream.clock = self._pipeline.stamps.status()
+        stream.newest_sender_ns, stream.ahead_s = self.newest_sender_ns, self.ahead_s
+        stream.lifts = tuple(self._lifts.values()) if self._lifting else None
 
 
 def _note(names: dict[str, None], name: str) -> None:

@@ -8,6 +8,7 @@ See docs/mocap_control.md.
 
 import argparse
 from collections.abc import Sequence
+import os
 import sys
 from typing import Optional, TYPE_CHECKING
 
@@ -75,8 +76,9 @@ def main(args: Optional[Sequence[str]] = None) -> int:
     arguments = make_parser().parse_args(without_ros_arguments(given))
     try:
         with loading('mocap_control'):
-            from optitrack_vrpn.mocap_control.controller_ros import open_controller
+            from optitrack_vrpn.mocap_control.controller_ros import MocapController
             from optitrack_vrpn.mocap_control.messages_ros import find_dialects, how_to_install
+            from optitrack_vrpn.ros.tool_node import ToolNode
     except BackendUnavailableError as error:
         print(f'mocap_control: {error}', file=sys.stderr)
         return CANNOT
@@ -88,8 +90,9 @@ def main(args: Optional[Sequence[str]] = None) -> int:
             print(f'mocap_control: {how_to_install()}', file=sys.stderr)
         return CANNOT
     run = _status if arguments.verb == 'status' else _command
-    with open_controller([sys.argv[0], *given], dialects, arguments.namespace) as controller:
-        return run(controller, arguments)
+    with ToolNode(f'mocap_control_{os.getpid()}', given) as tool:
+        return run(MocapController(
+            tool.node, tool.executor, dialects, arguments.namespace), arguments)
 
 
 def _status(controller: 'MocapController', arguments: argparse.Namespace) -> int:

@@ -3,23 +3,19 @@
 """A controller of capture systems: find systems, send commands, wait for the answers."""
 
 from collections import Counter
-import contextlib
 import functools
-import os
 import time
-from typing import Any, Callable, Iterator, Optional, Sequence
+from typing import Any, Callable, Optional, Sequence
 
 from geometry_msgs.msg import PoseStamped
 from lifecycle_msgs.srv import GetState
-from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.graph.node_names import base_name, full_name
 from optitrack_vrpn.mocap_control.messages_ros import CONTROL_QOS, Dialect, INFO_LISTENER_QOS
 from optitrack_vrpn.mocap_control.protocol import Kind
 from optitrack_vrpn.mocap_control.round import (
     Duplicates, DUPLICATES_S, KnownSystem, Listeners, Round)
 from optitrack_vrpn.ros.tool_node import ask_all
-import rclpy
-from rclpy.executors import Executor, ExternalShutdownException, SingleThreadedExecutor
+from rclpy.executors import Executor
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
@@ -286,29 +282,3 @@ class MocapController:
             self._look_for_poses()
         return not current.missing and (
             current.kind is not Kind.START or current.all_have_poses)
-
-
-@contextlib.contextmanager
-def open_controller(
-    argv: Sequence[str], dialects: Sequence[Dialect], namespace: str,
-) -> Iterator[MocapController]:
-    """
-    Initialise ROS, create a controller, and shut ROS down.
-
-    :param argv: the whole command line, program name first.
-    :raises ConfigurationError: if ROS cannot read the command line.
-    :raises KeyboardInterrupt: if a signal ends ROS.
-    """
-    try:
-        rclpy.init(args=list(argv))
-    except RuntimeError as error:    # RCLError
-        raise ConfigurationError(str(error)) from None
-    try:
-        node = rclpy.create_node(f'mocap_control_{os.getpid()}')
-        executor = SingleThreadedExecutor()
-        executor.add_node(node)
-        yield MocapController(node, executor, dialects, namespace)
-    except ExternalShutdownException:
-        raise KeyboardInterrupt from None
-    finally:
-        rclpy.try_shutdown()

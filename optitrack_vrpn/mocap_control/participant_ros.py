@@ -362,25 +362,19 @@ class ControlledLifecycleNode(LifecycleNode):
                   f'acknowledged: {reason}', (name, reason))
 
     def _acknowledge(self, endpoint: Endpoint, command: Command, verdict: Verdict) -> None:
-        known = self._follower.has_followed(command)
         answer, session = self._follower.acknowledge(command, verdict)
         try:
             endpoint.acknowledge(answer, session)
         except Exception as error:   # ROS is shutting down
             self._log('error', f'mocap control: no acknowledgement could be sent: {error}', 'ack')
-        known_as = f'{printable(command.source)!r}, session {printable(session)!r}'
+        sender = f'{printable(command.source)!r}, session {printable(session)!r}'
         name = Kind(command.control_type).name
-        if not verdict.transitions and known:
-            self.get_logger().debug(
-                f'mocap control: {name} from {known_as}: the same command in generation '
-                f'{command.generation}, acknowledged there too')
-            return
         if not verdict.transitions:
-            self._log('info', f'mocap control: {name} from {known_as}: {self.lifecycle_label} '
+            self._log('info', f'mocap control: {name} from {sender}: {self.lifecycle_label} '
                       'already, acknowledged again', (name, 'again'))
             return
         self.get_logger().info(
-            f'mocap control: {name} from {known_as}: now {self.lifecycle_label}')
+            f'mocap control: {name} from {sender}: now {self.lifecycle_label}')
         try:
             (self.control_start if command.kind is Kind.START else self.control_stop)(command)
         except Exception:

@@ -10,9 +10,8 @@ Pure: the node converts messages to commands, asks :class:`Follower` for the tra
 command requires in the current lifecycle state, makes them and reports the result.
 """
 
-from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Any, Optional
 
@@ -263,9 +262,6 @@ _VERDICTS: dict[tuple[Kind, str], Verdict] = {
     (Kind.STOP, 'unconfigured'): Verdict(Action.REFUSE, reason=_UNCONFIGURED),
     (Kind.STOP, 'finalized'): Verdict(Action.REFUSE, reason=_FINALIZED),
 }
-#: Chosen: number of stored commands, to recognise a command that repeats in another generation.
-#: Halved or doubled, such a repetition is recognised after fewer or more other commands.
-_MOST_REMEMBERED = 32
 _CONFIGURE_FIRST = Verdict(Action.FOLLOW, ('configure', 'activate'), Kind.ACK_START)
 
 
@@ -311,7 +307,6 @@ class Follower:
         self.counters = ControlCounters()
         self.session_id = ''
         self.configure_on_start = configure_on_start
-        self._followed: deque[Command] = deque(maxlen=_MOST_REMEMBERED)
 
     def concerns(self, command: Command) -> bool:
         """Count a message; return whether it is a command for this system."""
@@ -347,18 +342,6 @@ class Follower:
             return _VERDICTS.get((kind, state), Verdict(Action.WAIT))
         return Verdict(Action.IGNORE)
 
-    def has_followed(self, command: Command) -> bool:
-        """
-        Return whether the same command was already followed in another generation.
-
-        Controllers that support several generations send each command in all of them, with equal
-        stamps. Commands without a stamp are always different.
-        """
-        return command.stamp_ns != 0 and any(
-            command.generation != other.generation
-            and command == replace(other, generation=command.generation)
-            for other in self._followed)
-
     def acknowledge(self, command: Command, verdict: Verdict) -> tuple[Kind, str]:
         """
         Record that a command was followed.
@@ -368,7 +351,6 @@ class Follower:
         """
         assert verdict.answer is not None
         self.counters.acknowledged += 1
-        self._followed.append(command)
         if command.kind is Kind.START:
             self.session_id = command.session_id
         return verdict.answer, command.session_id or self.session_id

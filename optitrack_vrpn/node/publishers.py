@@ -63,8 +63,9 @@ class Publishers:
         self._static = StaticTransformBroadcaster(node)
         self._static_sent = False
         self._shared = SharedOutput(self._create, destroy)
+        self.settings = settings
         try:
-            self.reconfigure(settings)
+            self._equip(settings)
         except Exception:
             self.close()
             raise
@@ -93,16 +94,23 @@ class Publishers:
         self._channels.append(output.channel)
 
     def reconfigure(self, settings: NodeSettings) -> None:
-        """Switch topics and transforms on or off."""
-        self.settings = settings    # first: applying the present ones again undoes a failed change
-        self._shared.equip(settings)
-        for channel in self._channels:
-            channel.user.equip(settings)
+        """Switch topics and transforms on or off, or nothing of it."""
+        try:
+            self._equip(settings)
+        except Exception:
+            self._equip(self.settings)
+            raise
+        self.settings = settings    # last: ``prepare`` reads it meanwhile
         if self._static_sent and 'tf_ned' not in settings.outputs:
             # Replaces the latched message: subscribers that join later must not receive an
             # outdated frame.
             self._static.pub_tf.publish(TFMessage())
             self._static_sent = False
+
+    def _equip(self, settings: NodeSettings) -> None:
+        self._shared.equip(settings)
+        for channel in self._channels:
+            channel.user.equip(settings)
 
     def retain(self, channels: Sequence[Channel]) -> None:
         """Close the publishers of all bodies but these."""

@@ -7,11 +7,10 @@ One definition of each setting: a field of a frozen dataclass, declared with ``s
 writes YAML files and tables. ``optitrack_vrpn.settings_ros`` declares and reads them in a node.
 """
 
-from optitrack_vrpn.settings.parameters import (
-    from_parameters, Parameter, parameters_of, sift)
+from optitrack_vrpn.settings.parameters import Parameter, parameters_of, sift
 from optitrack_vrpn.settings.schema import allowed, build, Change, checked, section, setting
 
 __all__ = [
-    'Change', 'Parameter', 'allowed', 'build', 'checked', 'from_parameters', 'parameters_of',
+    'Change', 'Parameter', 'allowed', 'build', 'checked', 'parameters_of',
     'section', 'setting', 'sift',
 ]

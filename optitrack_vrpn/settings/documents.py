@@ -33,20 +33,24 @@ def _key(name: str) -> str:
     return f"'{name}'" if name.lower() in _NO_PLAIN_KEYS else name
 
 
-def yaml_text(
-    parameters: Sequence[Parameter], heading: Sequence[str], *, node: str = '/**',
-    notes: Mapping[str, Sequence[str]] | None = None,
+def parameter_file(
+    node: str, cls: type[Any], notes: Mapping[str, Sequence[str]] | None = None,
 ) -> str:
     """
-    Write a parameter file with every parameter at its default and its description above it.
+    Write the parameter file that ships with a node: every parameter at its default.
 
-    :param heading: lines of the comment at the top.
-    :param node: the node or pattern that the file is for.
+    Each has its description above it.
+
+    :param node: the node's default name.
+    :param cls: its settings dataclass.
     :param notes: lines of comment that follow a section, by its name.
     """
-    lines = [*(f'# {line}' for line in heading), f'{node}:', '  ros__parameters:']
+    lines = [
+        f'# All parameters of the node {node} at their defaults; delete those you do not change.',
+        f'# Generated from {cls.__module__} by: python -m optitrack_vrpn parameters --write',
+        '/**:', '  ros__parameters:']
     section: list[str] = []
-    for parameter in parameters:
+    for parameter in parameters_of(cls):
         *path, leaf = parameter.name.split('.')
         if path != section:
             lines += _notes(section, notes)
@@ -60,23 +64,6 @@ def yaml_text(
             parameter.description + (f' ({about})' if about else ''), f'{indent}# ')
         lines.append(f'{indent}{_key(leaf)}: {yaml_value(parameter.ros_default)}')
     return '\n'.join([*lines, *_notes(section, notes)]) + '\n'
-
-
-def parameter_file(
-    node: str, cls: type[Any], notes: Mapping[str, Sequence[str]] | None = None,
-) -> str:
-    """
-    Write the parameter file that ships with a node: every parameter at its default.
-
-    :param node: the node's default name.
-    :param cls: its settings dataclass.
-    :param notes: lines of comment that follow a section, by its name.
-    """
-    return yaml_text(
-        parameters_of(cls),
-        (f'All parameters of the node {node} at their defaults; delete those you do not change.',
-         f'Generated from {cls.__module__} by: python -m optitrack_vrpn parameters --write'),
-        notes=notes)
 
 
 def _notes(section: Sequence[str], notes: Mapping[str, Sequence[str]] | None) -> list[str]:

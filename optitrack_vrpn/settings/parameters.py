@@ -196,20 +196,6 @@ def _assemble(defaults: T, checked: Mapping[str, Any], prefix: str, wrong: list[
         return defaults
 
 
-def from_parameters(cls: type[T], values: Mapping[str, Any], prefix: str = '') -> T:
-    """
-    Create settings from parameter values.
-
-    :raises ConfigurationError: one line for each wrong value and each unknown name.
-    """
-    known = [parameter.name for parameter in parameters_of(cls, prefix)]
-    made, wrong = sift(cls, values, prefix)
-    wrong += [unknown(name, known) for name in values if name not in known]
-    if wrong:
-        raise ConfigurationError('\n'.join(wrong))
-    return made
-
-
 def unknown(name: str, known: Iterable[str]) -> str:
     """Describe a parameter that does not exist, with the most similar name."""
     near = did_you_mean(name, known, _MISSPELT)
