@@ -5,7 +5,7 @@
 import dataclasses
 from pathlib import Path
 
-from optitrack_vrpn.cli.arguments import without_ros_arguments
+from optitrack_vrpn.cli.arguments import split_ros_args, without_ros_arguments
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.sim import faults, motion, scenario_io as s
 from optitrack_vrpn.sim.command import make_parser, scenario_from_arguments
@@ -173,6 +173,8 @@ def test_what_ros_adds_to_a_command_line_is_left_out():
     assert without_ros_arguments(
         ['--ros-args', '-p', 'a:=1', '--', '--rate', '9', '--ros-args', '-r', 'x:=y']
     ) == ['--rate', '9']
+    assert split_ros_args(['--ros-args', '-r', 'x:=y', '--', '--rate', '9']) == (
+        ['--rate', '9'], ['--ros-args', '-r', 'x:=y', '--'])
 
 
 def settings_classes():

@@ -65,11 +65,20 @@ def exit_code(error: Exception) -> int:
 
 
 def split_ros_args(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Split a command line into a tool's own arguments and those of ROS."""
-    if '--ros-args' not in argv:
-        return list(argv), []
-    at = list(argv).index('--ros-args')
-    return list(argv[:at]), list(argv[at:])
+    """Split a command line into a tool's arguments and those of ROS (``--ros-args ... [--]``)."""
+    own: list[str] = []
+    for_ros: list[str] = []
+    inside = False
+    for argument in argv:
+        inside = inside or argument == '--ros-args'
+        (for_ros if inside else own).append(argument)
+        inside = inside and argument != '--'
+    return own, for_ros
+
+
+def without_ros_arguments(argv: Sequence[str]) -> list[str]:
+    """Remove the arguments that ``ros2 run`` and launch files add."""
+    return split_ros_args(argv)[0]
 
 
 def _number(text: str, most: float, what: str) -> float:
@@ -175,17 +184,3 @@ def server_address(text: str) -> tuple[str, int]:
         raise argparse.ArgumentTypeError(
             f'{text!r}: {port!r} is not a port; allowed is 1 to 65535')
     return host, int(port)
-
-
-def without_ros_arguments(argv: Sequence[str]) -> list[str]:
-    """Remove the arguments that ``ros2 run`` and launch files add: ``--ros-args ... [--]``."""
-    kept: list[str] = []
-    skipping = False
-    for argument in argv:
-        if argument == '--ros-args':
-            skipping = True
-        elif not skipping:
-            kept.append(argument)
-        elif argument == '--':
-            skipping = False
-    return kept

@@ -77,10 +77,7 @@ def check_udp(probed: ProbeResults) -> CheckResult:
         return result('udp', f'nothing listens on {where}: its machine refused the request',
                       _MOTIVE, outcome=attempt.outcome.value)
     if probed.address_unused:
-        return result(
-            'udp', f'no machine in the network of {probed.card or probed.local} has the address '
-            f'{probed.address}', 'is the Motive PC on, is its cable in, and is this its address?',
-            outcome='address unused')
+        return skip('udp', 'no machine has the address')
     if attempt.outcome is Outcome.SILENT:
         # UDP has no acknowledgement: only the connect-back shows whether the request arrived.
         return ok('udp', f'a request to {where} was sent and not refused; whether it arrived is '
@@ -144,6 +141,10 @@ def check_tcp(probed: ProbeResults) -> CheckResult:
     if attempt.outcome is Outcome.REFUSED:
         return result('tcp', f'nothing listens on {where}: its machine refused the connection',
                       _MOTIVE)
+    if probed.address_unused:
+        return result(
+            'tcp', f'no machine in the network of {probed.card or probed.local} has the address '
+            f'{probed.address}', 'is the Motive PC on, is its cable in, and is this its address?')
     if attempt.outcome is Outcome.SILENT:
         return result(
             'tcp', f'{where} does not answer within {attempt.took_s:.3g} s',
