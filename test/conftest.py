@@ -17,10 +17,10 @@ from pathlib import Path
 import re
 import signal
 import sys
+import tempfile
 import time
 import tracemalloc
 
-from optitrack_vrpn.cli.scratch_io import scratch_folder
 from optitrack_vrpn.graph.domain_io import claim_domain, isolate, own_domain
 import pytest
 from shared_memory import clear_ports
@@ -249,8 +249,8 @@ def pytest_configure(config):
     config.folders = contextlib.ExitStack()
     clear_ports(config.domain_claim.domain)
     isolate(os.environ, config.domain_claim.domain)
-    os.environ['ROS_LOG_DIR'] = str(
-        config.folders.enter_context(scratch_folder('optitrack_vrpn_log_')))
+    os.environ['ROS_LOG_DIR'] = config.folders.enter_context(
+        tempfile.TemporaryDirectory(prefix='optitrack_vrpn_log_'))
     # Fast DDS's default makes every second or third start wait 3 s for a missed announcement.
     profile = str(Path(__file__).resolve().parent.parent / 'config' / 'fast_discovery.xml')
     for name in ('FASTRTPS_DEFAULT_PROFILES_FILE', 'FASTDDS_DEFAULT_PROFILES_FILE'):

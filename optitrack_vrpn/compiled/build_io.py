@@ -16,7 +16,6 @@ import sys
 import sysconfig
 import tempfile
 
-from optitrack_vrpn.cli.scratch_io import scratch_folder
 from optitrack_vrpn.compiled.importer_io import name_for, PACKAGE, SUFFIX, wanted
 from optitrack_vrpn.compiled.modules import MODULES, SWITCH
 from optitrack_vrpn.errors import BackendUnavailableError
@@ -76,7 +75,8 @@ def build(place: Path, package: Path = PACKAGE) -> Path:
     missing = obstacle()
     if missing:
         raise BackendUnavailableError(f'not compiled: {missing}')
-    with scratch_folder('optitrack_vrpn_compile_') as work:
+    with tempfile.TemporaryDirectory(prefix='optitrack_vrpn_compile_') as folder:
+        work = Path(folder)
         copy = work / package.name
         shutil.copytree(package, copy, ignore=shutil.ignore_patterns('__pycache__', '_compiled'))
         name = name_for(copy)

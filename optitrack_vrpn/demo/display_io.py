@@ -4,10 +4,10 @@
 
 import contextlib
 from pathlib import Path
+import tempfile
 from typing import Iterator, Sequence
 
 from optitrack_vrpn.cli.config_files_io import config_folders
-from optitrack_vrpn.cli.scratch_io import scratch_folder
 from optitrack_vrpn.demo.isolation import display
 from optitrack_vrpn.errors import ConfigurationError
 
@@ -36,7 +36,7 @@ def display_file(namespace: str, names: Sequence[str]) -> Iterator[str]:
     :returns: its path.
     """
     text = display(package_display().read_text(encoding='utf-8'), namespace, names)
-    with scratch_folder('optitrack_vrpn_demo_') as folder:
-        path = folder / 'demo.rviz'
+    with tempfile.TemporaryDirectory(prefix='optitrack_vrpn_demo_') as folder:
+        path = Path(folder) / 'demo.rviz'
         path.write_text(text, encoding='utf-8')
         yield str(path)

@@ -4,9 +4,9 @@
 
 import contextlib
 import os
+import tempfile
 from typing import Iterator
 
-from optitrack_vrpn.cli.scratch_io import scratch_folder
 import yaml
 
 
@@ -44,7 +44,7 @@ def for_demo(path: str, name: str, new: str) -> Iterator[str]:
     if changed == text:
         yield path
         return
-    with scratch_folder('optitrack_vrpn_demo_') as folder:
+    with tempfile.TemporaryDirectory(prefix='optitrack_vrpn_demo_') as folder:
         copy = os.path.join(folder, os.path.basename(path))
         with open(copy, 'w', encoding='utf-8', errors='surrogateescape', newline='') as file:
             file.write(changed)

@@ -11,6 +11,7 @@ import argparse
 import contextlib
 from pathlib import Path
 import sys
+import tempfile
 import time
 from typing import Optional, Sequence
 
@@ -19,7 +20,6 @@ from numpy.typing import NDArray
 from optitrack_vrpn.cli.arguments import duration, hertz, new_file, Parser
 from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.loading import loading
-from optitrack_vrpn.cli.scratch_io import scratch_folder
 from optitrack_vrpn.cli.whole_file_io import whole_file
 from optitrack_vrpn.demo.child_io import address_of, Child, start_tool
 from optitrack_vrpn.demo.command import run
@@ -129,8 +129,8 @@ def watch(
     if arguments.map is not None and arguments.map.exists():
         raise ConfigurationError(f'{arguments.map} exists and is not overwritten')
     truth = SimMountSettings().body_from_link()
-    folder = arguments.keep or files.enter_context(
-        scratch_folder('optitrack_vrpn_demo_')) / 'recording'
+    folder = arguments.keep or Path(files.enter_context(
+        tempfile.TemporaryDirectory(prefix='optitrack_vrpn_demo_')), 'recording')
     host, port = start_camera(arguments, children)
     print(f'rgbd_demo: a simulated camera on body {BODY!r} of a simulated Motive on {host} port '
           f'{port}', flush=True)
