@@ -2,35 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A lifecycle node that holds resources while configured, and can start by itself."""
 
-import functools
-from typing import Any, Callable
+from typing import Any
 
-from optitrack_vrpn.errors import OptitrackVrpnError
 from optitrack_vrpn.mocap_control.participant_ros import ControlledLifecycleNode
 from optitrack_vrpn.ros.log import ros_is_up
-from rclpy.exceptions import NameValidationException
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
-
-Transition = Callable[[Any, LifecycleState], TransitionCallbackReturn]
-
-
-def failure_on_error(transition: Transition) -> Transition:
-    """
-    Log an error of this package, or of a topic's name, in a transition; return FAILURE.
-
-    The node keeps its state. Any other exception is a bug: the base class logs it and turns it
-    into an ERROR, after which the node cleans up in ``on_error``.
-    """
-    @functools.wraps(transition)
-    def wrapper(self: Any, state: LifecycleState) -> TransitionCallbackReturn:
-        name = transition.__name__[len('on_'):]
-        try:
-            return transition(self, state)
-        except (OptitrackVrpnError, NameValidationException) as error:
-            for line in str(error).splitlines():
-                self.get_logger().error(f'cannot {name}: {line}')
-            return TransitionCallbackReturn.FAILURE
-    return wrapper
 
 
 class ManagedNode(ControlledLifecycleNode):
@@ -79,7 +55,6 @@ class ManagedNode(ControlledLifecycleNode):
 
     # -- transitions ---------------------------------------------------------------------------
 
-    @failure_on_error
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Read and check the parameters, and acquire resources."""
         try:
@@ -90,7 +65,6 @@ class ManagedNode(ControlledLifecycleNode):
         self._acquired = True
         return super().on_configure(state)
 
-    @failure_on_error
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Start to work."""
         self._begun = True
@@ -101,25 +75,21 @@ class ManagedNode(ControlledLifecycleNode):
             raise
         return super().on_activate(state)
 
-    @failure_on_error
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Stop to work; keep the resources."""
         self._stop_work()
         return super().on_deactivate(state)
 
-    @failure_on_error
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Release all resources."""
         self._release()
         return super().on_cleanup(state)
 
-    @failure_on_error
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Release all resources permanently."""
         self._release()
         return super().on_shutdown(state)
 
-    @failure_on_error
     def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Return to unconfigured after a bug in a transition."""
         self._release()

@@ -16,7 +16,7 @@ from typing import Any, Callable, Optional, Sequence
 
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
-from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.mocap_control.endpoint_ros import Endpoint, idle_timer
 from optitrack_vrpn.mocap_control.messages_ros import find_dialects, how_to_install
 from optitrack_vrpn.mocap_control.protocol import (
@@ -25,7 +25,7 @@ from optitrack_vrpn.names import printable
 from optitrack_vrpn.ros.log import ros_is_up, ThrottledLog
 from optitrack_vrpn.settings_ros import declare_settings, read_settings
 from rclpy.clock import Clock, ClockType
-from rclpy.exceptions import InvalidHandle
+from rclpy.exceptions import InvalidHandle, NameValidationException
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 
 _TRANSITIONS = ('configure', 'activate', 'deactivate', 'cleanup', 'shutdown', 'error')
@@ -226,13 +226,22 @@ class ControlledLifecycleNode(LifecycleNode):
     def _outcome(
         self, name: str, callback: Callable[[LifecycleState], Any], state: LifecycleState,
     ) -> TransitionCallbackReturn:
-        """Call an ``on_...`` callback; log an exception or invalid result and return ERROR."""
-        if name == 'configure' and self._control_error:
-            self._fault = self._control_error
-            self.get_logger().error(f'cannot configure: {self._control_error}')
-            return TransitionCallbackReturn.FAILURE
+        """
+        Call an ``on_...`` callback, and log why it did not succeed.
+
+        An error of this package, or of a topic's name, is a FAILURE: the node keeps its state. Any
+        other exception or result is a bug, and an ERROR: the node cleans up in ``on_error``.
+        """
         try:
+            if name == 'configure' and self._control_error:
+                raise ConfigurationError(self._control_error)
             result = callback(state)
+        except (OptitrackVrpnError, NameValidationException) as error:
+            lines = str(error).splitlines()
+            self._fault = '; '.join(lines)
+            for line in lines:
+                self.get_logger().error(f'cannot {name}: {line}')
+            return TransitionCallbackReturn.FAILURE
         except Exception as error:
             self._fault = f'on_{name} raised {type(error).__name__}: {error}'
             if ros_is_up(self):    # a signal can end ROS during a transition
