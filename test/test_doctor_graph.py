@@ -215,7 +215,8 @@ def test_a_stopped_node_is_named_with_its_process(view, server):
             (one for one in local_nodes() if one.pid == process.pid and one.stopped), None), 10.0)
         assert found.variables['ROS_DOMAIN_ID'] == os.environ.get('ROS_DOMAIN_ID', '0')
         judged = check_lifecycle(
-            ProbeResults('127.0.0.1', server.port, graph=Graph(processes=(found,))))
+            ProbeResults('127.0.0.1', server.port, graph=Graph(
+                processes=(found,), variables=found.variables)))
         assert judged.level is Level.FAIL and f'kill -CONT {process.pid}' in judged.advice
     finally:
         process.kill()

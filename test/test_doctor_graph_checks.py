@@ -162,9 +162,10 @@ def test_a_node_process_that_is_not_on_the_graph_is_a_failure(processes, said, r
 def test_a_stopped_node_beside_a_running_one_is_a_failure():
     facts = running()
     facts.graph = replace(facts.graph, processes=(
-        LocalProcess(41, True, variables('0')), LocalProcess(42, False, variables('0'))))
+        LocalProcess(41, True, variables('0')), LocalProcess(42, False, variables('0')),
+        LocalProcess(43, True, variables('9')), LocalProcess(44, True, None)))
     judged(check_lifecycle(facts), Level.FAIL, 'process 41 runs', '/mocap is active',
-           advice=['kill -CONT 41'], without=['42'])
+           advice=['kill -CONT 41;'], without=['42', '43', '44'])
 
 
 @pytest.mark.parametrize(('reason', 'remedies'), [

@@ -106,7 +106,8 @@ def check_lifecycle(probed: ProbeResults) -> CheckResult:
     if graph is None or graph.absent:
         return _no_node('lifecycle', probed)
     results = [_check_node(node) for node in graph.nodes] or [_check_absence(graph)]
-    stopped = ' '.join(str(process.pid) for process in graph.processes if process.stopped)
+    stopped = ' '.join(str(process.pid) for process in graph.processes
+                       if process.stopped and process.variables == graph.variables)
     if stopped:    # such a process disappears from the graph
         results.insert(0, fail(
             'lifecycle', f'process {stopped} runs the node and is stopped (SIGSTOP)',
