@@ -20,7 +20,7 @@ from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.mocap_control.endpoint_ros import Endpoint, idle_timer
 from optitrack_vrpn.mocap_control.messages_ros import find_dialects, how_to_install
 from optitrack_vrpn.mocap_control.protocol import (
-    Action, Command, ControlConfig, ControlCounters, fits, Follower, Kind, refusal, Verdict)
+    Command, ControlConfig, ControlCounters, fits, Follower, Kind, refusal)
 from optitrack_vrpn.names import printable
 from optitrack_vrpn.ros.log import ros_is_up, ThrottledLog
 from optitrack_vrpn.settings_ros import declare_settings, read_settings
@@ -330,22 +330,22 @@ class ControlledLifecycleNode(LifecycleNode):
     def _follow(self, endpoint: Endpoint, command: Command) -> bool:
         """Execute a command; return False during a transition."""
         verdict = self._follower.decide(command, self.lifecycle_label)
-        if verdict.action is Action.WAIT:
+        if verdict is None:
             return False
-        if verdict.action is Action.REFUSE:
+        if verdict.reason:
             self._follower.counters.refused += 1
             self._refuse(command, verdict.reason.replace(
                 '<node>', self.get_fully_qualified_name()))
-        elif verdict.action is Action.FOLLOW:
-            for transition in verdict.transitions:
-                reason = self._make(transition)
-                if reason is None:
-                    return False
-                if reason:
-                    self._follower.counters.failed += 1
-                    self._refuse(command, reason)
-                    return True
-            self._acknowledge(endpoint, command, verdict)
+            return True
+        for transition in verdict.transitions:
+            reason = self._make(transition)
+            if reason is None:
+                return False
+            if reason:
+                self._follower.counters.failed += 1
+                self._refuse(command, reason)
+                return True
+        self._acknowledge(endpoint, command, bool(verdict.transitions))
         return True
 
     def _make(self, transition: str) -> Optional[str]:
@@ -370,15 +370,15 @@ class ControlledLifecycleNode(LifecycleNode):
         self._log('warn', f'mocap control: {name} from {printable(command.source)!r} is not '
                   f'acknowledged: {reason}', (name, reason))
 
-    def _acknowledge(self, endpoint: Endpoint, command: Command, verdict: Verdict) -> None:
-        answer, session = self._follower.acknowledge(command, verdict)
+    def _acknowledge(self, endpoint: Endpoint, command: Command, changed: bool) -> None:
+        answer, session = self._follower.acknowledge(command)
         try:
             endpoint.acknowledge(answer, session)
         except Exception as error:   # ROS is shutting down
             self._log('error', f'mocap control: no acknowledgement could be sent: {error}', 'ack')
         sender = f'{printable(command.source)!r}, session {printable(session)!r}'
         name = Kind(command.control_type).name
-        if not verdict.transitions:
+        if not changed:
             self._log('info', f'mocap control: {name} from {sender}: {self.lifecycle_label} '
                       'already, acknowledged again', (name, 'again'))
             return

@@ -12,8 +12,8 @@ command requires in the current lifecycle state, makes them and reports the resu
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum, IntEnum
-from typing import Any, Optional
+from enum import IntEnum
+from typing import Any, NamedTuple, Optional
 
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.settings import Change, checked, setting
@@ -27,6 +27,10 @@ class Kind(IntEnum):
     ACK_START = 1
     STOP = 2
     ACK_STOP = 3
+
+
+#: The acknowledgement of each command.
+ANSWERS = {Kind.START: Kind.ACK_START, Kind.STOP: Kind.ACK_STOP}
 
 
 @dataclass(frozen=True)
@@ -219,30 +223,15 @@ class Command:
             return None
 
 
-class Action(Enum):
-    """Actions of a system upon a command."""
-
-    IGNORE = 'ignore'
-    WAIT = 'wait'
-    REFUSE = 'refuse'
-    FOLLOW = 'follow'
-
-
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(NamedTuple):
     """
     Decision about a command.
 
-    :ivar action: IGNORE it, WAIT for the end of the current transition and decide again, REFUSE it
-        (log the reason, send no acknowledgement), or FOLLOW it.
-    :ivar transitions: transitions to make, in order; all must succeed.
-    :ivar answer: the acknowledgement to send afterwards.
-    :ivar reason: reason of a refusal, with the remedy.
+    :ivar transitions: transitions to make, in order; all must succeed before the acknowledgement.
+    :ivar reason: why the command is refused, with the remedy; then no acknowledgement is sent.
     """
 
-    action: Action
     transitions: tuple[str, ...] = ()
-    answer: Optional[Kind] = None
     reason: str = ''
 
 
@@ -252,17 +241,16 @@ _FINALIZED = 'the node is finalized: it was shut down, restart it'
 
 _VERDICTS: dict[tuple[Kind, str], Verdict] = {
     # A controller that restarts, or uses several generations, requests the present state.
-    (Kind.START, 'active'): Verdict(Action.FOLLOW, (), Kind.ACK_START),
-    (Kind.START, 'inactive'): Verdict(Action.FOLLOW, ('activate',), Kind.ACK_START),
+    (Kind.START, 'active'): Verdict(),
+    (Kind.START, 'inactive'): Verdict(('activate',)),
     (Kind.START, 'unconfigured'): Verdict(
-        Action.REFUSE, reason=_UNCONFIGURED + ', or set control.configure_on_start'),
-    (Kind.START, 'finalized'): Verdict(Action.REFUSE, reason=_FINALIZED),
-    (Kind.STOP, 'active'): Verdict(Action.FOLLOW, ('deactivate',), Kind.ACK_STOP),
-    (Kind.STOP, 'inactive'): Verdict(Action.FOLLOW, (), Kind.ACK_STOP),
-    (Kind.STOP, 'unconfigured'): Verdict(Action.REFUSE, reason=_UNCONFIGURED),
-    (Kind.STOP, 'finalized'): Verdict(Action.REFUSE, reason=_FINALIZED),
+        reason=_UNCONFIGURED + ', or set control.configure_on_start'),
+    (Kind.START, 'finalized'): Verdict(reason=_FINALIZED),
+    (Kind.STOP, 'active'): Verdict(('deactivate',)),
+    (Kind.STOP, 'inactive'): Verdict(),
+    (Kind.STOP, 'unconfigured'): Verdict(reason=_UNCONFIGURED),
+    (Kind.STOP, 'finalized'): Verdict(reason=_FINALIZED),
 }
-_CONFIGURE_FIRST = Verdict(Action.FOLLOW, ('configure', 'activate'), Kind.ACK_START)
 
 
 @dataclass
@@ -328,29 +316,26 @@ class Follower:
             counters.stops += 1
         return True
 
-    def decide(self, command: Command, state: str) -> Verdict:
+    def decide(self, command: Command, state: str) -> Optional[Verdict]:
         """
-        Decide how to execute a command for this system.
+        Decide how to execute a START or STOP for this system.
 
-        :param state: label of the lifecycle state; a label other than those of the four primary
-            states is a transition.
+        :param state: label of the lifecycle state.
+        :returns: the decision; None during a transition: decide again after its end.
         """
-        kind = command.kind
-        if kind is Kind.START and state == 'unconfigured' and self.configure_on_start:
-            return _CONFIGURE_FIRST
-        if kind is Kind.START or kind is Kind.STOP:
-            return _VERDICTS.get((kind, state), Verdict(Action.WAIT))
-        return Verdict(Action.IGNORE)
+        kind = Kind(command.control_type)
+        if (kind, state) == (Kind.START, 'unconfigured') and self.configure_on_start:
+            return Verdict(('configure', 'activate'))
+        return _VERDICTS.get((kind, state))
 
-    def acknowledge(self, command: Command, verdict: Verdict) -> tuple[Kind, str]:
+    def acknowledge(self, command: Command) -> tuple[Kind, str]:
         """
         Record that a command was followed.
 
         :returns: the kind of the acknowledgement and its session: that of the command, or, for a
             STOP without a session (rqt sends none), that of the START before it.
         """
-        assert verdict.answer is not None
         self.counters.acknowledged += 1
         if command.kind is Kind.START:
             self.session_id = command.session_id
-        return verdict.answer, command.session_id or self.session_id
+        return ANSWERS[Kind(command.control_type)], command.session_id or self.session_id

@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 from typing import Optional
 
 from optitrack_vrpn.graph.node_names import base_name, NAMELESS
-from optitrack_vrpn.mocap_control.protocol import Command, Kind
-
-ANSWERS = {Kind.START: Kind.ACK_START, Kind.STOP: Kind.ACK_STOP}
+from optitrack_vrpn.mocap_control.protocol import ANSWERS, Command, Kind
 
 #: Default time of the search for systems (s). Chosen: DDS repeats its announcements every 3 s by
 #: default, and the first ones can be lost. Halved, systems are missed; doubled, commands wait.
