@@ -9,6 +9,7 @@ from control_graph import (
     ACK_START, ACK_STOP, Controller, hide, latched, old_messages, START, STOP)
 from mocap4r2_control_msgs.msg import Control
 from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.errors import TransportError
 from optitrack_vrpn.mocap_control.messages_ros import find_dialects
 from optitrack_vrpn.mocap_control.participant_ros import ControlledLifecycleNode
 from optitrack_vrpn.mocap_control.protocol import ControlConfig, GENERATIONS
@@ -205,6 +206,23 @@ def test_late_joiners_are_told_of_no_topic_that_is_gone(
         getattr(node, f'trigger_{move}')()
     assert node.lifecycle_label == after
     assert latched('leaver') == [topics]
+
+
+def test_an_expected_error_keeps_the_state_and_is_the_reason_of_a_refusal(
+        controller, make, console):
+    class Unplugged(ControlledLifecycleNode):
+
+        def on_activate(self, state):
+            raise TransportError('no cable')
+    node = make('unplugged', kind=Unplugged, control=NEW_ONLY)
+    controller.wait_for(1)
+    node.trigger_configure()
+    controller.send(START, ['unplugged'], 's')
+    assert controller.spin_until(lambda: node.control_counters.failed == 1)
+    assert node.lifecycle_label == 'inactive'
+    log = console.unread()
+    assert 'cannot activate: no cable' in log and 'Traceback' not in log
+    assert 'not acknowledged: activate failed (no cable); the node is inactive' in log
 
 
 def test_a_command_in_two_generations_is_acknowledged_in_both(
