@@ -20,7 +20,7 @@ AGE = 2 * MS
 
 def gate(rate_hz=50.0, min_interval_ms=10.5, state='TRACKED', **status):
     made = Gate(GateConfig(
-        round(1e9 / rate_hz), round(min_interval_ms * MS), 100 * MS, 200 * MS))
+        round(1e9 / rate_hz), round(min_interval_ms * MS), 100 * MS))
     if state is not None:
         made.status(state, 0, **status)
     return made

@@ -28,10 +28,8 @@ from rcl_interfaces.msg import Parameter, ParameterValue
 from rcl_interfaces.srv import SetParameters
 from rosgraph import NodeHere, NodeProcess, wait_until
 from sensor_msgs.msg import JointState
-from server_kit import free_port
 from tool_kit import run_tool, start_tool
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
-from transport_kit import client
 
 pytestmark = [pytest.mark.ros, pytest.mark.network]
 
@@ -262,11 +260,7 @@ def test_the_whole_loop_with_gantry_sim_node_bridge_and_controller(observer):
 
 
 def test_the_terminal_commands_the_controller_and_reports_what_is_refused(observer, capsys):
-    port = free_port()
-    with controller(active=False, motive_port=port) as here:
-        with client(port) as (_, sink):
-            wait_until(lambda: {pose.sender for pose in sink.poses} == {'chaser', 'target'})
-        assert here.run(here.node.trigger_activate).name == 'SUCCESS'
+    with controller():
         axes = Axes(observer)
 
         def run(line):

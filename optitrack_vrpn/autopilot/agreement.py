@@ -171,10 +171,6 @@ def judge_position(positions: Sequence[tuple[Vector, Vector]]) -> list[str]:
         sent.append(sum(pair[1][axis] for pair in positions) / len(positions))
     if math.dist(own, sent) <= POSITION_M:
         return []
-    if math.dist(own, (sent[1], sent[0], sent[2])) <= POSITION_M:
-        return ['north and east are exchanged between the autopilot and the motion capture']
-    if math.dist(own, (sent[0], sent[1], -sent[2])) <= POSITION_M:
-        return ['up and down are exchanged between the autopilot and the motion capture']
     return [f'the position differs by {math.dist(own, sent):.1f} m (the autopilot: north '
             f'{own[0]:.2f}, east {own[1]:.2f}, down {own[2]:.2f}; sent: {sent[0]:.2f}, '
             f'{sent[1]:.2f}, {sent[2]:.2f}): it does not fuse the position, or has another origin']

@@ -91,8 +91,7 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
             self.get_logger().warning(warning)
         self._settings, self._plan = settings, chosen
         self._gate = Gate(GateConfig(
-            chosen.period_ns, chosen.min_interval_ns, round(settings.max_age_ms * 1e6),
-            round(settings.gap_s * 1e9)))
+            chosen.period_ns, chosen.min_interval_ns, round(settings.max_age_ms * 1e6)))
         if settings.transport == 'dds':
             self._dds = DdsOutput(self, settings, chosen)
             self.set_info_topics([self._dds.topic])
@@ -128,18 +127,15 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
             depth=1, reliability=ReliabilityPolicy.RELIABLE,
             durability=DurabilityPolicy.TRANSIENT_LOCAL)
         topics = []
-        for name, kind, callback, qos, wanted in (
-                (settings.topic_odom, Odometry, self._take_odometry, samples,
-                 settings.input != 'pose'),
-                (settings.topic_pose, PoseStamped, self._take_pose, samples,
-                 settings.input != 'odom'),
-                (settings.topic_status, DiagnosticStatus, self._take_status, latched, True)):
-            if wanted:
-                self._listeners.append(self.create_subscription(
-                    kind, name.replace('{body}', settings.body), callback, qos))
-                if qos is samples:
-                    topics.append(self._listeners[-1].topic_name)
-        self._sources = tuple(topics)
+        # The executor takes them in this order: the state before the samples that it permits.
+        for name, kind, callback, qos in (
+                (settings.topic_status, DiagnosticStatus, self._take_status, latched),
+                (settings.topic_odom, Odometry, self._take_odometry, samples),
+                (settings.topic_pose, PoseStamped, self._take_pose, samples)):
+            self._listeners.append(self.create_subscription(
+                kind, name.replace('{body}', settings.body), callback, qos))
+            topics.append(self._listeners[-1].topic_name)
+        self._sources = tuple(topics[1:])
 
     def release(self) -> None:
         """Close the link and unsubscribe."""
@@ -190,7 +186,7 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
 
     def _take_pose(self, message: PoseStamped) -> None:
         if time.monotonic() - self._odometry_at > _NO_ODOMETRY_S:
-            self._offer(_sample(message.header.stamp, message.pose), -1)
+            self._offer(_sample(message.header.stamp, message.pose), 1)
 
     def _offer(self, sample: Sample, topic: int) -> None:
         """Send a sample if the gate accepts it."""
@@ -241,7 +237,7 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
             (self.count_publishers(topic) for topic in self._sources), default=0)
         if self._publisher_count > 1:
             self._log('error', f'{self._publisher_count} publishers of {self._sources[0]} or '
-                      f'{self._sources[-1]}: their poses alternate; stop one of them',
+                      f'{self._sources[1]}: their poses alternate; stop one of them',
                       'publishers')
         found = self.findings()
         if self._rate_hz:

@@ -30,6 +30,10 @@ from optitrack_vrpn.autopilot.messages import Sample
 #: within a few milliseconds; more means unsynchronised clocks, and an estimator would fuse the
 #: pose at a wrong time. Halved, poor synchronisation is rejected; doubled, larger errors pass.
 MAX_AHEAD_NS = 20_000_000
+#: Time between two samples (ns) after which the reset counter is incremented. PX4 does not begin to
+#: fuse over longer gaps (EKF2), and ends at twice this. Halved, short occlusions reset estimators;
+#: doubled, an estimator that has drifted is not reset.
+GAP_NS = 200_000_000
 #: Deviation of a quaternion's norm from 1 beyond which the sample is not an attitude. It equals
 #: the node's tolerance; smaller deviations are normalised.
 NORM_TOLERANCE = 0.01
@@ -63,13 +67,11 @@ class GateConfig(NamedTuple):
     :ivar period_ns: time between two samples that are sent (ns).
     :ivar min_interval_ns: minimum time between two of them (ns).
     :ivar max_age_ns: maximum age of a sample when it is sent (ns).
-    :ivar gap_ns: time between two samples after which the reset counter is incremented (ns).
     """
 
     period_ns: int
     min_interval_ns: int
     max_age_ns: int
-    gap_ns: int
 
 
 class Gate:
@@ -132,7 +134,7 @@ class Gate:
         :param next_ns: stamp of the next sample offered (ns).
         """
         # A sample after the last written one may have a new count: one increment is enough.
-        if max(self._bumped_ns, 1) <= stamp_ns < next_ns - self._config.gap_ns:
+        if max(self._bumped_ns, 1) <= stamp_ns < next_ns - GAP_NS:
             self._bump = True
 
     def offer(self, sample: Sample, now_ns: int) -> Optional[Withheld]:
@@ -147,7 +149,7 @@ class Gate:
             self.withheld[reason] += 1
             return reason
         stamp_ns = sample.stamp_ns
-        if self._sent_ns >= 0 and stamp_ns - self._sent_ns > self._config.gap_ns:
+        if self._sent_ns >= 0 and stamp_ns - self._sent_ns > GAP_NS:
             self._bump = True
         if self._bump:
             self.reset_counter = (self.reset_counter + 1) % 256

@@ -25,7 +25,7 @@ from optitrack_vrpn.autopilot.parameter_protocol import AUTOPILOT_COMPONENT
 from optitrack_vrpn.autopilot.report import LinkReport
 from optitrack_vrpn.autopilot.settings import BridgeSettings
 from optitrack_vrpn.autopilot.transport_io import open_transport, Transport
-from optitrack_vrpn.autopilot.vehicle import Vehicle
+from optitrack_vrpn.autopilot.vehicle import COMPONENT, Vehicle
 from optitrack_vrpn.errors import OptitrackVrpnError, TransportError
 from optitrack_vrpn.events import Event
 
@@ -81,7 +81,7 @@ class LinkThread:
         self._connection = connection
         self._log = log
         self._max_age_ns = round(settings.max_age_ms * 1e6)
-        self._codec = Codec(vehicle.own_system, settings.component_id)
+        self._codec = Codec(vehicle.own_system, COMPONENT)
         self._transport: Optional[Transport] = None
         self._trouble = 'not opened yet'
         self._queue: deque[Batch] = deque()

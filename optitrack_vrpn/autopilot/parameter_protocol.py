@@ -52,7 +52,7 @@ class ParameterProtocol:
         self._attempts = 0
         self._next_ns = 0
         self._compared = False
-        self.done = not self._wanted
+        self.done = False
 
     @property
     def read(self) -> bool:

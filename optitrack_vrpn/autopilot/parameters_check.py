@@ -76,8 +76,9 @@ def _fixed(value: float) -> Callable[[float], float]:
     return lambda present: value
 
 
-def _bits(mask: int) -> Callable[[float], float]:
-    return lambda present: float(int(present) | mask)
+def _bits(needed: int, wanted: int) -> Callable[[float], float]:
+    return lambda present: (
+        present if int(present) & needed == needed else float(int(present) | wanted))
 
 
 def _one_of(first: float, *others: float) -> Callable[[float], float]:
@@ -96,11 +97,10 @@ def rules(autopilot: str, plan: Plan) -> tuple[Rule, ...]:
     :param plan: states whether velocities are sent.
     """
     if autopilot == 'px4':
-        mask = EV_POSITION_XY | EV_POSITION_Z | EV_YAW | (EV_VELOCITY if plan.velocity else 0)
-        fuses = ', velocity' if plan.velocity else ''
+        needed = EV_POSITION_XY | EV_POSITION_Z | EV_YAW
         return (
-            Rule('EKF2_EV_CTRL', _bits(mask),
-                 f'fuses position in three axes, yaw{fuses}: bits {mask}'),
+            Rule('EKF2_EV_CTRL', _bits(needed, needed | (EV_VELOCITY if plan.velocity else 0)),
+                 f'fuses position in three axes, yaw: bits {needed}; velocity: {EV_VELOCITY}'),
             Rule('EKF2_HGT_REF', _fixed(3), 'height from vision'),
             Rule('EKF2_EV_DELAY', _within(0.0, MAX_EV_DELAY_MS, 0.0),
                  'delay in ms; the stamps sent here are capture times already'),

@@ -184,8 +184,6 @@ def _parameters(settings: BridgeSettings, vehicle: Vehicle) -> CheckResult:
     protocol = vehicle.parameters
     verdicts = protocol.verdicts
     values = {verdict.rule.name: verdict.value for verdict in verdicts}
-    if not settings.check_parameters:
-        return skip('parameters', 'check_parameters is false')
     if not protocol.read:
         return skip('parameters', 'not all read yet')
     bad = [verdict for verdict in verdicts if not verdict.good]

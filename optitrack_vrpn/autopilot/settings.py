@@ -19,7 +19,6 @@ from optitrack_vrpn.settings import checked, setting
 
 AUTOPILOTS = ('px4', 'ardupilot')
 TRANSPORTS = ('mavlink', 'dds')
-INPUTS = ('auto', 'odom', 'pose')
 MESSAGES = ('odometry', 'vision_position_estimate', 'vision_speed_estimate', 'att_pos_mocap')
 _WITH_VELOCITY = frozenset(('odometry', 'vision_speed_estimate'))
 #: MAV_FRAME of the pose in ODOMETRY.
@@ -87,32 +86,19 @@ class BridgeSettings(LifecycleSettings):
     frame: str = setting(
         'local_frd', choices=tuple(FRAMES), doc='frame_id of ODOMETRY; local_ned states that '
         'the heading is relative to true north')
-    input: str = setting(
-        'auto', choices=INPUTS, doc='odom: with velocities and covariances (output odom of the '
-        'node); pose: without; auto: odom if it is published, else pose')
     topic_odom: str = setting(
-        '{body}/odom', name='topics.odom', doc='nav_msgs/Odometry in ENU')
+        '{body}/odom', name='topics.odom', doc='nav_msgs/Odometry in ENU, with velocities and '
+        'covariances')
     topic_pose: str = setting(
-        '{body}/pose', name='topics.pose', doc='geometry_msgs/PoseStamped in ENU')
+        '{body}/pose', name='topics.pose', doc='geometry_msgs/PoseStamped in ENU, used while '
+        'there is no odometry')
     topic_status: str = setting(
         '{body}/status', name='topics.status', doc='state of the body, from the node')
     max_age_ms: float = setting(
         90.0, unit='ms', low=1, high=1000, doc='a sample older than this is not sent; 90 leaves '
         '10 ms for the error of its stamp and the transmission, so that none is used after 100')
-    gap_s: float = setting(
-        0.2, unit='s', low=0.02, high=10, doc='time between two samples after which the reset '
-        'counter is incremented')
-    system_id: int = setting(
-        0, low=0, high=255, doc="MAVLink system id of the bridge; 0: the vehicle's")
-    component_id: int = setting(
-        197, low=1, high=255, doc='its component id; 197 is visual-inertial odometry')
     target_system: int = setting(
         0, low=0, high=255, doc='system id of the vehicle; 0: the first autopilot heard')
-    heartbeat_timeout_s: float = setting(
-        3.0, unit='s', low=1.5, high=60, doc="silence of the autopilot's heartbeat that counts "
-        'as its loss')
-    check_parameters: bool = setting(
-        True, doc='read the parameters of the autopilot that external vision needs')
     set_parameters: bool = setting(
         False, doc='write wrong parameters, while the vehicle is disarmed')
     origin: tuple[float, float, float] = setting(
@@ -194,7 +180,7 @@ def plan(settings: BridgeSettings) -> Plan:
             raise ConfigurationError(f'connection: {problem}')
     return Plan(
         messages, round(1e9 / rate_hz), profile.min_interval_ns, FRAMES[settings.frame],
-        settings.input != 'pose' and not _WITH_VELOCITY.isdisjoint(messages),
+        not _WITH_VELOCITY.isdisjoint(messages),
         settings.origin if any(settings.origin) else None,
         tuple(_warnings(settings, profile, messages)))
 
@@ -208,6 +194,4 @@ def _warnings(
     if {'odometry', 'vision_position_estimate'} <= set(messages):
         found.append('odometry and vision_position_estimate send the same pose twice; the '
                      'estimator drops one of the two')
-    if settings.input == 'pose' and 'vision_speed_estimate' in messages:
-        found.append('input pose has no velocity: vision_speed_estimate is never sent')
     return found

@@ -29,6 +29,11 @@ from optitrack_vrpn.events import Event
 
 #: MAV_TYPE_ONBOARD_CONTROLLER, MAV_AUTOPILOT_INVALID, MAV_STATE_ACTIVE.
 _ONBOARD_CONTROLLER, _NO_AUTOPILOT, _ACTIVE = 18, 8, 4
+#: Component id of the bridge: MAV_COMP_ID_VISUAL_INERTIAL_ODOMETRY.
+COMPONENT = 197
+#: Silence of the autopilot (ns) that counts as its loss. Chosen: three heartbeats at 1 Hz. Halved,
+#: one lost heartbeat counts; doubled, a dead link is reported later.
+_TIMEOUT_NS = 3_000_000_000
 #: MAV_MODE_FLAG_SAFETY_ARMED in base_mode.
 _ARMED = 128
 #: Period of heartbeats (ns): 1 Hz, as the MAVLink guide recommends. Halved, twice the load;
@@ -71,7 +76,7 @@ class Happening(enum.Enum):
 
     HEARTBEAT = 'heartbeat of the right autopilot'
     FOREIGN = 'heartbeat of another firmware'
-    SILENCE = 'no heartbeat for heartbeat_timeout_s'
+    SILENCE = 'no heartbeat for three seconds'
 
 
 TRANSITIONS: dict[Link, dict[Happening, Link]] = {
@@ -116,7 +121,6 @@ class Vehicle:
     def __init__(self, settings: BridgeSettings, plan: Plan) -> None:
         self._settings = settings
         self._wanted_autopilot = PROFILES[settings.autopilot].mav_autopilot
-        self._timeout_ns = round(settings.heartbeat_timeout_s * 1e9)
         self.link = Link.WAITING
         self.system = 0
         self.armed = False
@@ -124,9 +128,8 @@ class Vehicle:
         self.version = ''
         self.signs = False
         self.timesync = Timesync()
-        wanted = rules(settings.autopilot, plan) if settings.check_parameters else ()
         self.parameters = ParameterProtocol(
-            wanted, settings.autopilot == 'px4', settings.set_parameters)
+            rules(settings.autopilot, plan), settings.autopilot == 'px4', settings.set_parameters)
         self.origin = Origin(plan.origin)
         self.agreement = Agreement()
         self.estimator: Optional[Mapping[str, Any]] = None
@@ -149,8 +152,8 @@ class Vehicle:
 
     @property
     def own_system(self) -> int:
-        """Return the system id of this side: the vehicle's unless the settings name one."""
-        return self._settings.system_id or self.system or 1
+        """Return the system id of this side: the vehicle's."""
+        return self.system or 1
 
     @property
     def converged(self) -> bool:
@@ -170,7 +173,7 @@ class Vehicle:
     def other_vehicles(self, monotonic_ns: int) -> list[int]:
         """List the system ids of other autopilots on the link."""
         return [system for system, at_ns in self._other_vehicles.items()
-                if monotonic_ns - at_ns <= self._timeout_ns]
+                if monotonic_ns - at_ns <= _TIMEOUT_NS]
 
     def take_events(self) -> list[Event]:
         """Return the events since the last call."""
@@ -187,7 +190,7 @@ class Vehicle:
         :param monotonic_ns: a monotonic clock (ns).
         """
         made: list[Optional[Outgoing]] = []
-        if self._heartbeat_ns >= 0 and monotonic_ns - self._heartbeat_ns > self._timeout_ns:
+        if self._heartbeat_ns >= 0 and monotonic_ns - self._heartbeat_ns > _TIMEOUT_NS:
             self._happen(Happening.SILENCE)
         if monotonic_ns >= self._next_heartbeat_ns:
             self._next_heartbeat_ns = monotonic_ns + _HEARTBEAT_NS
@@ -323,7 +326,7 @@ class Vehicle:
         known = self._others.get(sender)
         self._others[sender] = (message.name, monotonic_ns)
         if known is None or monotonic_ns - known[1] > _OTHER_NS:
-            own = sender == (self.own_system, self._settings.component_id)
+            own = sender == (self.own_system, COMPONENT)
             self._event(
                 'error', f'{message.name} also comes from system {sender[0]} component '
                 f'{sender[1]}{", the ids of this bridge" if own else ""}: two senders of poses '

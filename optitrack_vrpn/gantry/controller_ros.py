@@ -11,10 +11,8 @@ from typing import Any, Mapping, Optional, Sequence
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from optitrack_vrpn.axes.cycle_io import CycleThread
-from optitrack_vrpn.axes.table_io import load_table
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.gantry.calibration import Calibration
-from optitrack_vrpn.gantry.carried_io import carried
 from optitrack_vrpn.gantry.control import AxisView, Machine
 from optitrack_vrpn.gantry.correction import Measurement
 from optitrack_vrpn.gantry.cubic import Cubic
@@ -29,8 +27,6 @@ from optitrack_vrpn.gantry.sim_model import SimulatedMachine
 from optitrack_vrpn.gantry.trajectories_ros import load_file, paths_of, start
 from optitrack_vrpn.gantry.view import cells
 from optitrack_vrpn.mocap_control.settings_node_ros import entry, SettingsNode
-from optitrack_vrpn.sim.scenario_io import Network, Noise, Scenario, Server
-from optitrack_vrpn.sim.server_io import MotiveSimServer
 from optitrack_vrpn.units import NS_PER_S
 from rcl_interfaces.srv import SetParameters
 from sensor_msgs.msg import JointState
@@ -44,8 +40,6 @@ _STOP_PATIENCE = 2.0
 #: Chosen: period (s) of the published state: smooth for the eye, a tenth of the cycles. Halved,
 #: twice the messages; doubled, the display moves in visible steps.
 _VIEW_S = 0.1
-#: Noise of the simulated Motive beside a simulated machine: 3 sigma of 1 mm and 0.11 degrees.
-_NOISE = Noise(position_mm=1.0 / 3.0, attitude_deg=0.11 / 3.0)
 
 
 class GantryController(SettingsNode[ControllerSettings]):
@@ -59,7 +53,6 @@ class GantryController(SettingsNode[ControllerSettings]):
         self._lock = threading.Lock()
         self._machine: Optional[Machine] = None
         self._driver: Optional[Driver] = None
-        self._motive: Optional[MotiveSimServer] = None
         self._recorder: Optional[Recorder] = None
         self._thread: Optional[CycleThread] = None
         self._calibration: Optional[Calibration] = None
@@ -92,14 +85,7 @@ class GantryController(SettingsNode[ControllerSettings]):
             self._driver = UdpDriver(
                 description, settings.machine_host, settings.machine_port)
         else:
-            driver = SimDriver(SimulatedMachine(description))
-            self._driver = driver
-            if settings.motive_port:
-                scenario, live = carried(
-                    Scenario(rate=100.0, noise=_NOISE, network=Network(),
-                             server=Server(port=settings.motive_port)),
-                    load_table(settings.axes), driver.machine, driver.lock)
-                self._motive = MotiveSimServer(scenario, live=live).start()
+            self._driver = SimDriver(SimulatedMachine(description))
         self._used = settings
         self._commanded = self._own(self.create_publisher(
             JointState, '~/commanded', 10), self.destroy_publisher)
@@ -188,9 +174,6 @@ class GantryController(SettingsNode[ControllerSettings]):
             destroy(entity)
         self._entities.clear()
         self._exclusive.clear()
-        if self._motive is not None:
-            self._motive.stop()
-            self._motive = None
         if self._driver is not None:
             self._driver.close()
             self._driver = None

@@ -22,10 +22,6 @@ class ControllerSettings(LifecycleSettings):
         doc='sim: a simulated machine in this process; udp: a machine that takes set points')
     machine_host: str = setting('127.0.0.1', doc='machine of the driver udp')
     machine_port: int = setting(9200, low=1, high=65535, doc='its UDP port')
-    axes: str = setting('axes_orion', doc='axis table of the bodies on the simulated machine')
-    motive_port: int = setting(
-        0, low=0, high=65535,
-        doc='port of a simulated Motive with these bodies (driver sim); 0: none')
     axes_topic: str = setting('axis_states', doc='topic of the measured axes, from axis_bridge')
     max_age_s: float = setting(
         0.5, unit='s', low=0.01, high=10.0,
