@@ -243,6 +243,23 @@ def test_a_check_that_a_signal_ends_prints_no_traceback(number):
     assert check.returncode != 0
 
 
+def test_the_check_sends_nothing_to_a_vehicle_that_was_armed_meanwhile(body):
+    with fake_server() as server:
+        check = start_tool(
+            'mavlink_bridge', '--check', '--send', '--seconds', '4', '--ros-args', '-p',
+            'body:=cf1', '-p', f'connection:={server.connection}')
+        try:
+            wait_until(lambda: len(server.heard) > 10, 30.0, 'poses')
+            server.fake.config = server.fake.config._replace(armed=True)
+            armed_ns = time.time_ns()
+            assert 'sends no pose' in ''.join(check.communicate(timeout=30))
+        finally:
+            check.kill()
+            check.wait()
+    # The heartbeat tells it once a second.
+    assert server.heard[-1].arrival_ns - armed_ns < 1_500_000_000
+
+
 def test_px4_over_dds(observer, body):
     px4_msgs = pytest.importorskip('px4_msgs.msg')
     # As PX4's agent subscribes: best effort, volatile.

@@ -101,8 +101,13 @@ def test_only_an_autopilot_becomes_the_peer_of_a_udp_port(monkeypatch, unused_po
         assert link.report().peer == place
         assert link.report().values['other_autopilot'] == '{}:{}'.format(*other.getsockname())
         assert len([event for event in events if 'another autopilot' in event.text]) == 1
-        # The autopilot comes back from another port, as after a restart of its computer.
+        # When this one falls silent, the other one still does not get its poses.
         monkeypatch.setattr(transport_io, 'PEER_S', 0.0)
+        received = link.report().values['received']
+        other.sendto(heartbeat(1), ('127.0.0.1', unused_port))
+        wait_until(lambda: link.report().values['received'] > received)
+        assert link.report().peer == place
+        # The autopilot comes back from another port, as after a restart of its computer.
         with udp() as again:
             again.sendto(heartbeat(1), ('127.0.0.1', unused_port))
             wait_until(lambda: link.report().peer == '{}:{}'.format(*again.getsockname()))

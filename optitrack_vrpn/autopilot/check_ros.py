@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 import time
-from typing import Optional
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from optitrack_vrpn.autopilot.bridge_ros import ADVICE, DIAGNOSTIC, MavlinkBridge, NODE
@@ -140,17 +139,16 @@ def _watch(node: MavlinkBridge, seconds: float, send: bool) -> list[CheckResult]
         raise ConfigurationError('the parameters do not allow a check: see the log above')
     executor = SingleThreadedExecutor(context=node.context)
     executor.add_node(node)
-    sending: Optional[bool] = None if send else False
+    sending = False
     try:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             executor.spin_once(timeout_sec=0.1)
-            if sending is None and node.firmware:
-                sending = not node.armed
-                if sending:
-                    node.trigger_activate()
-                else:
-                    node.get_logger().error('the vehicle is armed: the check sends no pose')
+            if send and node.firmware and sending == node.armed:
+                sending = not sending
+                (node.trigger_activate if sending else node.trigger_deactivate)()
+        if send and node.armed:
+            node.get_logger().error('the vehicle is armed: the check sends no pose')
         return node.findings()
     finally:
         executor.shutdown()

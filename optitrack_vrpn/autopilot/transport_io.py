@@ -11,6 +11,7 @@ tries again. Descriptors are polled, since select() fails for numbers above 1023
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import deque
 import errno
 import fcntl
 import math
@@ -35,6 +36,8 @@ _CONNECT_S = 2.0
 #: heartbeats at 1 Hz. Halved, one lost heartbeat lets another vehicle with the same system id
 #: become the peer; doubled, an autopilot that returns from another port waits longer.
 PEER_S = 3.0
+#: Chosen: remembered origins of other vehicles. Halved or doubled, so many can be told apart.
+_OTHERS = 16
 _READ = 65536
 #: Bytes of a TCP connection that the system has not sent yet (linux/sockios.h, SIOCOUTQNSD).
 _NOT_SENT = 0x894B
@@ -123,6 +126,9 @@ class Udp(Transport):
         self._source: Optional[tuple[str, int]] = None
         self._learn = remote is None
         self._confirmed_s = -math.inf
+        self._suspect: Optional[tuple[str, int]] = None
+        #: Origins that sent while the peer did: other vehicles, which never become the peer.
+        self._others: deque[Optional[tuple[str, int]]] = deque(maxlen=_OTHERS)
         self.unsent = 0
         self.datagrams = True
         try:
@@ -155,16 +161,21 @@ class Udp(Transport):
     def foreign(self) -> str:
         """Return the origin of the last datagram if it is not the autopilot's, else ''."""
         if not self._learn or self._source == self._remote or (
-                time.monotonic() - self._confirmed_s >= PEER_S):
+                self._source not in self._others
+                and time.monotonic() - self._confirmed_s >= PEER_S):
             return ''
+        self._suspect = self._source
         return _place(self._source)
 
     def confirm(self) -> None:
         """Send to the origin of the last datagram from now on."""
         self._confirmed_s = time.monotonic()
-        if self._learn and self._source is not None and self._source != self._remote:
+        if self._learn and self._source != self._remote:
             self._remote = self._source
-            self.peer = f'{self._source[0]}:{self._source[1]}'
+            self.peer = _place(self._source)
+        elif self._suspect is not None and self._suspect not in self._others:
+            self._others.append(self._suspect)
+        self._suspect = None
 
     def write(self, data: bytes, until_s: float = math.inf) -> bool:
         """Send one datagram; see ``Transport``."""
