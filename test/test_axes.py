@@ -12,13 +12,14 @@ from optitrack_vrpn.axes.quantities import (
     FRAMES, motive_from_enu, pose_from_quantities, quantities)
 from optitrack_vrpn.axes.settings import BridgeSettings, LowpassSettings, MapperSettings
 from optitrack_vrpn.axes.status import after, Event, Status
-from optitrack_vrpn.axes.table import table_from_mapping
+from optitrack_vrpn.axes.table import AxisTable
 from optitrack_vrpn.axes.table_io import load_table, write_row
 from optitrack_vrpn.axes.teach import learn, Recording, report
 from optitrack_vrpn.axes.unwrap import Unwrapper
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.motion.frames import AxesConfig, frame_maps, Pose
 from optitrack_vrpn.motion.quaternion import angle_between, IDENTITY, normalised
+from optitrack_vrpn.settings import build
 import pytest
 from scipy.spatial.transform import Rotation
 
@@ -42,7 +43,7 @@ ROW = {'name': 'x', 'body': 'b', 'quantity': 'z'}
 
 def mapper(*rows, **settings):
     """Make a mapper of rows, each with what it changes, or of one."""
-    return AxisMapper(table_from_mapping({'axes': [{**ROW, **row} for row in rows or [{}]]}),
+    return AxisMapper(build(AxisTable, {'axes': [{**ROW, **row} for row in rows or [{}]]}),
                       MapperSettings(**settings))
 
 

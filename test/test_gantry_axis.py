@@ -12,8 +12,9 @@ from optitrack_vrpn.gantry.axis import Axis, Switches
 from optitrack_vrpn.gantry.cubic import between
 from optitrack_vrpn.gantry.modes import after, Event, Mode, TRANSITIONS
 from optitrack_vrpn.gantry.setpoints import Planner, State
-from optitrack_vrpn.gantry.settings import AxisSettings, machine_from_mapping
+from optitrack_vrpn.gantry.settings import AxisSettings, MachineSettings
 from optitrack_vrpn.gantry.trajectory import make, parse
+from optitrack_vrpn.settings import build
 import pytest
 
 MODES = ('manual', 'stream', 'sine', 'trajectory', 'reference', 'stopping', 'lock')
@@ -414,4 +415,4 @@ def test_no_point_of_a_trajectory_is_faster_than_it_says(points):
 ])
 def test_a_wrong_machine_is_refused_by_name(change, words):
     with pytest.raises(ConfigurationError, match=words):
-        machine_from_mapping({'axes': [{'name': 'x', 'steps_per_unit': 1000, **change}]})
+        build(MachineSettings, {'axes': [{'name': 'x', 'steps_per_unit': 1000, **change}]})

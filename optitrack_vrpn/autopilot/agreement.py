@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 import math
+import statistics
 from typing import NamedTuple, Optional
 
 from optitrack_vrpn.autopilot.messages import euler_zyx, State
@@ -164,11 +165,7 @@ def judge_position(positions: Sequence[tuple[Vector, Vector]]) -> list[str]:
     """Describe how the autopilot's position differs from what was sent; see ``judge_attitude``."""
     if len(positions) < ENOUGH:
         return []
-    own: list[float] = []
-    sent: list[float] = []
-    for axis in range(3):
-        own.append(sum(pair[0][axis] for pair in positions) / len(positions))
-        sent.append(sum(pair[1][axis] for pair in positions) / len(positions))
+    own, sent = ([statistics.fmean(values) for values in zip(*side)] for side in zip(*positions))
     if math.dist(own, sent) <= POSITION_M:
         return []
     return [f'the position differs by {math.dist(own, sent):.1f} m (the autopilot: north '

@@ -30,9 +30,9 @@ from optitrack_vrpn.autopilot.messages import Sample
 #: within a few milliseconds; more means unsynchronised clocks, and an estimator would fuse the
 #: pose at a wrong time. Halved, poor synchronisation is rejected; doubled, larger errors pass.
 MAX_AHEAD_NS = 20_000_000
-#: Time between two samples (ns) after which the reset counter is incremented. PX4 does not begin to
-#: fuse over longer gaps (EKF2), and ends at twice this. Halved, short occlusions reset estimators;
-#: doubled, an estimator that has drifted is not reset.
+#: Time between two samples (ns) after which the reset counter is incremented. PX4's EKF2 does not
+#: begin to fuse over longer gaps, and ends at twice this. Halved, short occlusions reset
+#: estimators; doubled, an estimator that has drifted is not reset.
 GAP_NS = 200_000_000
 #: Deviation of a quaternion's norm from 1 beyond which the sample is not an attitude. It equals
 #: the node's tolerance; smaller deviations are normalised.

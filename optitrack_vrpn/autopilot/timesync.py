@@ -57,7 +57,6 @@ class Timesync:
     :ivar answered: number of the autopilot's requests that were answered.
     :ivar counted: number of these while the round trip was below PX4's limit.
     :ivar rounds: number of measured round trips.
-    :ivar foreign: number of answers to requests of other senders.
     :ivar reboots: number of times that the autopilot's clock began again.
     """
 
@@ -66,7 +65,7 @@ class Timesync:
         self._window: deque[RoundTrip] = deque(maxlen=WINDOW)
         self._next_ns = 0
         self._remote_ns = 0
-        self.answered = self.counted = self.rounds = self.foreign = self.reboots = 0
+        self.answered = self.counted = self.rounds = self.reboots = 0
 
     def reset(self) -> None:
         """Restart: the autopilot has rebooted, or this host's clock was set."""
@@ -115,7 +114,6 @@ class Timesync:
                 self.counted += 1
             return Outgoing('TIMESYNC', {'tc1': now_ns, 'ts1': ts1})
         if ts1 not in self._outstanding:
-            self.foreign += 1
             return None
         self._outstanding.remove(ts1)
         round_trip = RoundTrip(tc1 - (ts1 + now_ns) // 2, now_ns - ts1)

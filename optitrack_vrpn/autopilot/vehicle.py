@@ -257,17 +257,31 @@ class Vehicle:
             if message.name in _VISION and self.system:
                 self._other(message, monotonic_ns)
             return []
-        if message.name == 'TIMESYNC':
-            reboots = self.timesync.reboots
-            answer = self.timesync.receive(
-                message.fields['tc1'], message.fields['ts1'], now_ns)
-            if self.timesync.reboots != reboots:
-                self._begin('has restarted')
-            return [] if answer is None else [answer]
-        handle = getattr(self, f'_take_{message.name.lower()}', None)
-        if handle is not None:
-            self._seen[message.name] = monotonic_ns
-            handle(message.fields, now_ns, monotonic_ns)
+        fields = message.fields
+        self._seen[message.name] = monotonic_ns
+        match message.name:
+            case 'TIMESYNC':
+                reboots = self.timesync.reboots
+                answer = self.timesync.receive(fields['tc1'], fields['ts1'], now_ns)
+                if self.timesync.reboots != reboots:
+                    self._begin('has restarted')
+                return [] if answer is None else [answer]
+            case 'PARAM_VALUE':
+                self.parameters.receive(
+                    fields['param_id'], fields['param_value'], fields['param_type'])
+            case 'GPS_GLOBAL_ORIGIN':
+                self.origin.receive(fields['latitude'], fields['longitude'], fields['altitude'])
+            case 'AUTOPILOT_VERSION':
+                number = fields['flight_sw_version']
+                self.version = f'{number >> 24 & 255}.{number >> 16 & 255}.{number >> 8 & 255}'
+            case 'ESTIMATOR_STATUS' | 'EKF_STATUS_REPORT':
+                self.estimator, self.estimator_ns = fields, monotonic_ns
+            case 'ATTITUDE':
+                self.agreement.attitude(self._host_ns(fields['time_boot_ms'], now_ns), (
+                    fields['roll'], fields['pitch'], fields['yaw']))
+            case 'LOCAL_POSITION_NED':
+                self.agreement.position(self._host_ns(fields['time_boot_ms'], now_ns), (
+                    fields['x'], fields['y'], fields['z']))
         return []
 
     def _heartbeat(self, message: Incoming, monotonic_ns: int) -> None:
@@ -331,40 +345,6 @@ class Vehicle:
                 'error', f'{message.name} also comes from system {sender[0]} component '
                 f'{sender[1]}{", the ids of this bridge" if own else ""}: two senders of poses '
                 'for one vehicle; stop one of them', ('other', sender))
-
-    # -- one handler for each message of the autopilot ---------------------------------------
-
-    def _take_param_value(self, fields: Mapping[str, Any], now_ns: int, mono_ns: int) -> None:
-        self.parameters.receive(
-            fields['param_id'], fields['param_value'], fields['param_type'])
-
-    def _take_gps_global_origin(
-        self, fields: Mapping[str, Any], now_ns: int, mono_ns: int,
-    ) -> None:
-        self.origin.receive(fields['latitude'], fields['longitude'], fields['altitude'])
-
-    def _take_autopilot_version(
-        self, fields: Mapping[str, Any], now_ns: int, mono_ns: int,
-    ) -> None:
-        number = fields['flight_sw_version']
-        self.version = f'{number >> 24 & 255}.{number >> 16 & 255}.{number >> 8 & 255}'
-
-    def _take_estimator_status(
-        self, fields: Mapping[str, Any], now_ns: int, mono_ns: int,
-    ) -> None:
-        self.estimator, self.estimator_ns = fields, mono_ns
-
-    _take_ekf_status_report = _take_estimator_status
-
-    def _take_attitude(self, fields: Mapping[str, Any], now_ns: int, mono_ns: int) -> None:
-        self.agreement.attitude(self._host_ns(fields['time_boot_ms'], now_ns), (
-            fields['roll'], fields['pitch'], fields['yaw']))
-
-    def _take_local_position_ned(
-        self, fields: Mapping[str, Any], now_ns: int, mono_ns: int,
-    ) -> None:
-        self.agreement.position(self._host_ns(fields['time_boot_ms'], now_ns), (
-            fields['x'], fields['y'], fields['z']))
 
     def _host_ns(self, boot_ms: int, now_ns: int) -> int:
         """Convert an autopilot's time to the host's clock; without TIMESYNC, use the arrival."""

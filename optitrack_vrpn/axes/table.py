@@ -8,12 +8,12 @@ The value of an axis is ``sign * scale * (quantity - zero)``, with the quantity 
 
 from dataclasses import dataclass, MISSING
 import math
-from typing import Any, Mapping, Optional
+from typing import Mapping, Optional
 
 from optitrack_vrpn.axes.quantities import FRAMES, LENGTHS, pose_from_quantities, QUANTITIES
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.motion.frames import Pose
-from optitrack_vrpn.settings import build, checked, setting
+from optitrack_vrpn.settings import checked, setting
 
 #: Factors from units to SI, for lengths and angles.
 LENGTH_UNITS = {'m': 1.0, 'mm': 1e-3}
@@ -158,14 +158,3 @@ class AxisTable:
         return pose_from_quantities(
             (numbers[0], numbers[1], numbers[2]), numbers[3], numbers[4], numbers[5],
             frames.pop(), motive_x)
-
-
-def table_from_mapping(data: Any, where: str = '') -> AxisTable:
-    """
-    Create a table from plain data.
-
-    :param data: a mapping with the key ``axes``, as in a YAML file.
-    :param where: prefix of error messages, such as ``axes.yaml: ``.
-    :raises ConfigurationError: if a value is not allowed; names row, key and allowed values.
-    """
-    return build(AxisTable, data, where)

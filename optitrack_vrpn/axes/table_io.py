@@ -5,9 +5,10 @@
 from pathlib import Path
 from typing import Any, Union
 
-from optitrack_vrpn.axes.table import AxisRow, AxisTable, table_from_mapping
+from optitrack_vrpn.axes.table import AxisRow, AxisTable
 from optitrack_vrpn.cli.config_files_io import find_config, read_yaml
 from optitrack_vrpn.cli.whole_file_io import whole_file
+from optitrack_vrpn.settings import build
 import yaml
 
 
@@ -19,7 +20,7 @@ def load_table(path: Union[str, Path]) -> AxisTable:
     :raises ConfigurationError: if a value is not allowed; names file, row and key.
     """
     found = find_config(str(path), 'axes_*.yaml')
-    return table_from_mapping(read_yaml(found), f'{found}: ')
+    return build(AxisTable, read_yaml(found), f'{found}: ')
 
 
 def row_mapping(row: AxisRow) -> dict[str, Any]:
@@ -48,13 +49,13 @@ def write_row(path: Union[str, Path], row: AxisRow) -> None:
     rows: list[Any] = []
     if path.exists():
         rows = [row_mapping(each) for each in
-                table_from_mapping(read_yaml(path), f'{path}: ').axes]
+                build(AxisTable, read_yaml(path), f'{path}: ').axes]
     names = [each['name'] for each in rows]
     if row.name in names:
         rows[names.index(row.name)] = row_mapping(row)
     else:
         rows.append(row_mapping(row))
-    table_from_mapping({'axes': rows}, f'{path}: ')
+    build(AxisTable, {'axes': rows}, f'{path}: ')
     text = yaml.safe_dump({'axes': rows}, sort_keys=False, allow_unicode=True)
     with whole_file(path) as part:
         part.write_text(text, encoding='utf-8')

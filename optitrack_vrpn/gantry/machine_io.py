@@ -54,22 +54,19 @@ class SimDriver:
     """
     A simulated machine in this process.
 
-    :param machine: the simulation; its lock is taken for every access.
+    :param machine: the simulation.
     """
 
     def __init__(self, machine: SimulatedMachine) -> None:
         self.machine = machine
-        self.lock = threading.Lock()
 
     def feedback(self) -> Optional[Feedback]:
         """Return power and switches."""
-        with self.lock:
-            return Feedback(self.machine.power, self.machine.switches())
+        return Feedback(self.machine.power, self.machine.switches())
 
     def run(self, cubics: Mapping[str, Cubic], dt: float) -> None:
         """Drive every axis through a cycle."""
-        with self.lock:
-            self.machine.run(cubics, dt, time.monotonic())
+        self.machine.run(cubics, dt)
 
     def cut_power(self) -> None:
         """Cut the power."""

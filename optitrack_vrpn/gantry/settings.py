@@ -4,10 +4,10 @@
 
 from dataclasses import dataclass, MISSING
 import math
-from typing import Any, Optional
+from typing import Optional
 
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.settings import build, checked, section, setting
+from optitrack_vrpn.settings import checked, section, setting
 
 KINDS = ('linear', 'rotary')
 DEAD_BANDS = ('fixed', 'noise')
@@ -164,13 +164,3 @@ class MachineSettings:
             if not name.isidentifier() or name == 'all':
                 raise ConfigurationError(
                     f'axes: {name!r} is no name: letters, digits and underscores, and not "all"')
-
-
-def machine_from_mapping(data: Any, where: str = '') -> MachineSettings:
-    """
-    Make a machine from plain data.
-
-    :raises ConfigurationError: for a value that is not allowed; names axis, key and allowed
-        values.
-    """
-    return build(MachineSettings, data, where)

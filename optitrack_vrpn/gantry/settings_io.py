@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Union
 
 from optitrack_vrpn.cli.config_files_io import find_config, read_yaml
-from optitrack_vrpn.gantry.settings import machine_from_mapping, MachineSettings
+from optitrack_vrpn.gantry.settings import MachineSettings
+from optitrack_vrpn.settings import build
 
 
 def load_machine(path: Union[str, Path]) -> MachineSettings:
@@ -17,4 +18,4 @@ def load_machine(path: Union[str, Path]) -> MachineSettings:
     :raises ConfigurationError: if anything in it is not allowed; names file, axis and key.
     """
     found = find_config(str(path), 'gantry_*.yaml')
-    return machine_from_mapping(read_yaml(found), f'{found}: ')
+    return build(MachineSettings, read_yaml(found), f'{found}: ')
