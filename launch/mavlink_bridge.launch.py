@@ -38,7 +38,7 @@ def read_vehicles(path):
             isinstance(vehicle, dict) and vehicle.get('body') for vehicle in vehicles):
         raise ValueError(f'{path}: expected vehicles: a list of mappings with body and connection')
     for key in ('body', 'connection'):
-        values = [vehicle[key] for vehicle in vehicles if key in vehicle]
+        values = [vehicle.get(key, 'of params_file') for vehicle in vehicles]
         twice = {value for value in values if values.count(value) > 1}
         if twice:
             raise ValueError(f'{path}: {key} {sorted(twice)[0]} is given to two vehicles')

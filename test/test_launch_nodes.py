@@ -101,9 +101,9 @@ def test_each_vehicle_of_a_list_gets_a_bridge(load_launch):
         AutopilotSettings(**vehicle.named['parameters'][2])
 
 
-def test_two_vehicles_on_one_connection_are_refused(load_launch, tmp_path):
+@pytest.mark.parametrize('connection', [', connection: "udpin:0.0.0.0:1"', ''])
+def test_two_vehicles_on_one_connection_are_refused(load_launch, tmp_path, connection):
     same = tmp_path / 'same.yaml'
-    same.write_text('vehicles: [{body: a, connection: "udpin:0.0.0.0:1"}, {body: b, '
-                    'connection: "udpin:0.0.0.0:1"}]')
+    same.write_text(f'vehicles: [{{body: a{connection}}}, {{body: b{connection}}}]')
     with pytest.raises(ValueError, match='two vehicles'):
         load_launch('mavlink_bridge.launch.py', vehicles=str(same), params_file=BRIDGE_FILE)

@@ -264,7 +264,8 @@ class Vehicle:
                 reboots = self.timesync.reboots
                 answer = self.timesync.receive(fields['tc1'], fields['ts1'], now_ns)
                 if self.timesync.reboots != reboots:
-                    self._begin('has restarted')
+                    self._event('warn', f'{self.firmware} has restarted', 'link')
+                    self._begin()
                 return [] if answer is None else [answer]
             case 'PARAM_VALUE':
                 self.parameters.receive(
@@ -310,7 +311,8 @@ class Vehicle:
         if self.link is before:
             return
         if self.link is Link.ALIVE:
-            self._begin('is there')    # it may have been restarted
+            self._event('info', f'{self.firmware} is there, system {self.system}', 'link')
+            self._begin()    # it may have been restarted
         elif self.link is Link.LOST:
             self._event(
                 'error', 'the heartbeat of the autopilot is lost: check the link; poses are still '
@@ -320,7 +322,7 @@ class Vehicle:
                 'error', f'the vehicle runs {self.firmware} and autopilot is '
                 f'{self._settings.autopilot}: no pose is sent; set autopilot', 'link')
 
-    def _begin(self, what: str) -> None:
+    def _begin(self) -> None:
         """Request everything again: the autopilot is new or has been restarted."""
         self.timesync.reset()
         self.parameters.restart()
@@ -329,7 +331,6 @@ class Vehicle:
         self.estimator = None
         self._seen.clear()
         self._converged = self._reported_parameters = False
-        self._event('info', f'{self.firmware} {what}, system {self.system}', 'link')
         if self.signs:
             self._event('warn', SIGNS, 'signs')
 
