@@ -286,10 +286,13 @@ def test_ardupilot_over_dds_gets_transforms(observer, body):
     with bridge(transport='dds', autopilot='ardupilot') as here:
         link = finding(here.node, 'link')
         assert link.level is Level.WARN and 'start the agent' in link.advice
+        wait_until(lambda: finding(here.node, 'sending').values['samples'] > 10)
+        assert finding(here.node, 'sending').values['reset_counter'] == 0, 'nothing subscribes'
         # As AP_DDS subscribes: a reliable subscription would get nothing.
         topic = observer.listen(TFMessage, '/ap/tf', QoSProfile(
             depth=5, reliability=ReliabilityPolicy.BEST_EFFORT))
         topic.wait(5)
+        assert finding(here.node, 'sending').values['reset_counter'] == 1
         moved, = topic.messages()[-1].transforms
         assert (moved.header.frame_id, moved.child_frame_id) == ('odom', 'base_link')
         translation, rotation = moved.transform.translation, moved.transform.rotation

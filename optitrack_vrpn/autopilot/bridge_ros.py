@@ -70,7 +70,7 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
         self._publisher_count = 0
         self._odometry_at = -math.inf
         self._compared_ns = -1
-        self._flushed = 0
+        self._flushed = self._readers = 0
         self._rate_hz = 0.0
         self._sent_before = (time.monotonic(), 0)
         self._sent_at = math.inf
@@ -151,7 +151,7 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
         self._settings = self._plan = self._gate = self._vehicle = None
         self._status = self._topic = ''
         self._rate_hz = 0.0
-        self._flushed = 0
+        self._flushed = self._readers = 0
         self._odometry_at = -math.inf
 
     # -- samples -----------------------------------------------------------------------------
@@ -200,8 +200,10 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
                     not 0 <= sample.stamp_ns - self._compared_ns < chosen.period_ns):
                 self._compare(link, convert(sample))
             return
-        if self._dds is not None and not self._dds.readers:
-            gate.interrupt()
+        if self._dds is not None:
+            before, self._readers = self._readers, self._dds.readers
+            if self._readers and not before:
+                gate.interrupt()
         if link is not None:
             gate.written(link.written_ns, sample.stamp_ns)
             if link.flushed != self._flushed:
