@@ -43,7 +43,7 @@ ROW = {'name': 'x', 'body': 'b', 'quantity': 'z'}
 
 def mapper(*rows, **settings):
     """Make a mapper of rows, each with what it changes, or of one."""
-    return AxisMapper(build(AxisTable, {'axes': [{**ROW, **row} for row in rows or [{}]]}),
+    return AxisMapper(build(AxisTable, {'axes': [{**ROW, **row} for row in rows or [{}]]}, ''),
                       MapperSettings(**settings))
 
 

@@ -415,4 +415,4 @@ def test_no_point_of_a_trajectory_is_faster_than_it_says(points):
 ])
 def test_a_wrong_machine_is_refused_by_name(change, words):
     with pytest.raises(ConfigurationError, match=words):
-        build(MachineSettings, {'axes': [{'name': 'x', 'steps_per_unit': 1000, **change}]})
+        build(MachineSettings, {'axes': [{'name': 'x', 'steps_per_unit': 1000, **change}]}, '')
