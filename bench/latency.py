@@ -228,7 +228,7 @@ def run(points, bridges, repetitions, seconds, others):
     runs = {}
     for repetition in range(repetitions):
         for bodies, rate in points:
-            # Whoever comes first may find the machine in another mood.
+            # The load of the machine can change between the first and the last bridge.
             order = bridges if repetition % 2 == 0 else bridges[::-1]
             for bridge in order:
                 figures = measure(bridge, bodies, rate, seconds, variables, others)

@@ -65,7 +65,7 @@ def verdict(readings):
     if not quarter:
         return ['too few readings to judge']
     found = []
-    # Medians: while the server is away the node holds fewer, while it comes back perhaps more.
+    # Medians: the node holds fewer while the server is absent, and sometimes more when it returns.
     for name, noise, what in (('rss_mb', NOISE_MB, 'memory (MB)'), ('threads', 0, 'threads'),
                               ('files', 0, 'files')):
         before, after = (statistics.median(getattr(r, name) for r in part)

@@ -18,8 +18,8 @@ UNDERLAY = os.path.join(environment.ROOT, 'underlay')
 DISTROS = ('jazzy', 'kilted')
 OLDEST, NEWEST = (3, 10), (3, 14)
 # Interface packages that PyPI lacks: folder below underlay/ -> prefix below the environment. The
-# 2021 generation of the control messages has the name of the one after it, hence a prefix of its
-# own, which a test puts before the other.
+# 2021 generation of the control messages has the name of the one after it and therefore a
+# prefix of its own, which a test puts before the other.
 INTERFACES = {
     'tf2_msgs': '',
     'mocap_control_msgs': '',
