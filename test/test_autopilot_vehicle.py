@@ -136,6 +136,28 @@ def test_parameters_are_written_on_demand_and_read_back(autopilot, wrong, right)
     assert {name: both.fake.values[name][0] for name in wrong} == right
 
 
+def test_parameters_that_the_autopilot_does_not_take_are_reported_and_others_are_written():
+    wrong = {'EKF2_EV_CTRL': 1.0, 'EKF2_HGT_REF': 1.0}    # EKF2_MAG_TYPE is 0 and wrong too
+    exchange = ParameterProtocol(
+        rules('px4', plan(BridgeSettings(body='drone', autopilot='px4'))), bytewise=False,
+        write=True)
+    sent = []
+    for step in range(200):
+        out = exchange.tick(1, False, step * ANSWER_NS)
+        if out is None:
+            continue
+        name = out.fields['param_id']
+        if out.name == 'PARAM_SET':
+            sent.append(name)
+            if name == 'EKF2_HGT_REF':
+                exchange.receive(name, out.fields['param_value'], REAL32)
+        else:
+            exchange.receive(name, wrong.get(name, 0.0), REAL32)
+    assert exchange.done and exchange.refused.endswith(' EKF2_EV_CTRL, EKF2_MAG_TYPE')
+    assert 'EKF2_HGT_REF' in [rule.name for rule in exchange.written]
+    assert 1 < sent.count('EKF2_EV_CTRL') < 10
+
+
 def test_nothing_is_written_to_an_armed_vehicle():
     both = Together(FakeConfig(epoch_ns=START, armed=True), {'EKF2_HGT_REF': 1},
                     set_parameters=True)

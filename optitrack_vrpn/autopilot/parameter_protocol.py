@@ -46,6 +46,7 @@ class ParameterProtocol:
         self._values: dict[str, Optional[float]] = {}
         self._types: dict[str, int] = {}
         self.refused = ''
+        self._refused: list[str] = []
         self.written: list[Rule] = []
         self._to_read = [rule.name for rule in self._wanted]
         self._to_write: list[tuple[Rule, float]] = []
@@ -131,7 +132,8 @@ class ParameterProtocol:
             self._values[self._to_read.pop(0)] = None
         elif self._to_write:
             rule, _ = self._to_write.pop(0)
-            self.refused = f'the autopilot does not accept {rule.name}'
+            self._refused.append(rule.name)
+            self.refused = f'the autopilot does not accept {", ".join(self._refused)}'
 
     def _compare(self) -> None:
         self._compared = True
