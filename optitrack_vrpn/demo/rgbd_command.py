@@ -132,8 +132,8 @@ def watch(
     folder = arguments.keep or Path(files.enter_context(
         tempfile.TemporaryDirectory(prefix='optitrack_vrpn_demo_')), 'recording')
     host, port = start_camera(arguments, children)
-    print(f'rgbd_demo: a simulated camera on body {BODY!r} of a simulated Motive on {host} port '
-          f'{port}', flush=True)
+    print(f'rgbd_demo: simulated camera on body {BODY!r}, simulated Motive on {host}:{port}',
+          flush=True)
     view = files.enter_context(RgbdView(POSE_TOPIC, ODOMETRY_TOPIC, truth))
     recorder = start_tool('record', ['-o', str(folder)], children)
     if arguments.map is not None:
@@ -202,8 +202,8 @@ def evaluate(
     wrong = mount_error(found, truth)
     if arguments.trajectory == 'calibration' and (
             wrong.millimetres > MOST_MM or wrong.degrees > MOST_DEG):
-        print(f'rgbd_demo: the estimated transform is farther than {MOST_MM:g} mm or '
-              f'{MOST_DEG:g} deg from the truth', file=sys.stderr)
+        print(f'rgbd_demo: the transform is farther than {MOST_MM:g} mm or {MOST_DEG:g} deg '
+              'from the truth', file=sys.stderr)
         return 1
     return 0
 

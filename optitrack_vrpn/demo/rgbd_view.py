@@ -136,6 +136,6 @@ def summary(found: OdometryEvaluation, truth: Floats, resets: int) -> list[str]:
         f'RPE           {1e3 * found.rpe.translation.rmse:7.1f} mm and '
         f'{found.rpe.rotation_deg.rmse:.2f} deg RMSE over '
         f'{found.rpe.seconds:g} s',
-        f'resets        {resets:7d} interruptions of odometry'
+        f'interruptions {resets:7d} of odometry'
         + ('; images were lost, see --rate' if resets else ''),
         *(f'warning       {text}' for text in found.warnings)]

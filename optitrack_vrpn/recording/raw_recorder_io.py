@@ -20,6 +20,7 @@ from optitrack_vrpn.client.client_io import VrpnClient
 from optitrack_vrpn.client.config import ClientConfig
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.events import Event as UserEvent
+from optitrack_vrpn.names import counted
 from optitrack_vrpn.recording.pcap import ACK, file_header, Packet, packet_bytes, SYN, TCP, UDP
 from optitrack_vrpn.recording.spool_io import Spool
 from optitrack_vrpn.vrpn.messages import Event
@@ -209,7 +210,7 @@ def record_raw(
         lost.note(client.status().queue.get('dropped_unread'))
         client.stop()
         problem = spool.stop()
-    loss = (f'{lost.total} datagrams were lost before the recorder read them (receive buffer full)'
-            if lost.total else '')
+    loss = (f'{counted(lost.total, "datagram")} lost before the recorder read them (receive '
+            'buffer full)' if lost.total else '')
     nothing = '' if writer.messages else f'no server was recorded: {sink.state}'
     return '; '.join(filter(None, (problem, loss, nothing)))

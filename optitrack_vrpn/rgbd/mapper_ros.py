@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.mocap_control.settings_node_ros import entry
+from optitrack_vrpn.names import counted
 from optitrack_vrpn.rgbd.camera import Intrinsics
 from optitrack_vrpn.rgbd.camera_node_ros import CameraNode, SENSOR_QOS
 from optitrack_vrpn.rgbd.images import scaled_pair, to_depth, to_rgb
@@ -303,7 +304,7 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
         if not mapper.keyframes:
             raise ConfigurationError('there is no keyframe yet')
         save_keyframes(folder, mapper.keyframes, mapper.odometry_path(), mapper.path())
-        return f'{len(mapper.keyframes)} keyframes saved in {folder}'
+        return f'{counted(len(mapper.keyframes), "keyframe")} saved in {folder}'
 
     def _load(self) -> str:
         folder = FilePath(self._file('folder')).expanduser()
@@ -312,7 +313,8 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
         self._last_ns = keyframes[-1].stamp_ns
         loops = self._mapper.generate_graph()
         self._publish_graph(keyframes[-1].stamp_ns)
-        return f'{len(keyframes)} keyframes loaded from {folder}, {loops} loops found'
+        return (f'{counted(len(keyframes), "keyframe")} loaded from {folder}, '
+                f'{counted(loops, "loop")} found')
 
     def _save_pcd(self) -> str:
         file = FilePath(self._file('pcd')).expanduser()
@@ -320,7 +322,7 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
         if not len(points):
             raise ConfigurationError('the map has no points yet')
         save_pcd(file, points, colours)
-        return f'{len(points)} points saved in {file}'
+        return f'{counted(len(points), "point")} saved in {file}'
 
     def _add_manual(self) -> str:
         if not self._inputs:
@@ -331,14 +333,15 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
     def _generate(self) -> str:
         loops = self._mapper.generate_graph()
         self._publish_graph(self._last_ns)
-        return f'{len(self._mapper.keyframes)} keyframes, {loops} loops'
+        return (f'{counted(len(self._mapper.keyframes), "keyframe")}, '
+                f'{counted(loops, "loop")}')
 
     def _solve(self) -> str:
         self._solved = solved = self._mapper.solve()
         self._publish_graph(self._last_ns)
-        return (f'{solved.keyframes} keyframes, {solved.edges} edges, {solved.loops} of them '
-                f'loops, {solved.outliers} left out; a keyframe moved by up to '
-                f'{solved.moved_m:.3f} m')
+        return (f'{counted(solved.keyframes, "keyframe")}, {counted(solved.edges, "edge")}, '
+                f'{solved.loops} of them loops, {solved.outliers} left out; a keyframe moved by '
+                f'up to {solved.moved_m:.3f} m')
 
     def _publish_cloud(self, keyframe: Keyframe) -> None:
         if self._map_output is not None:

@@ -146,6 +146,7 @@ class RgbdSim(Node):
             if now - reported > _REPORT_S:
                 if self.left_out > left_out:
                     self.get_logger().warning(
-                        f'{self.left_out - left_out} images of the last {now - reported:.0f} s '
-                        'were left out: this computer is too slow for camera.rate_hz')
+                        f'images left out in the last {now - reported:.0f} s: '
+                        f'{self.left_out - left_out}; this computer is too slow for '
+                        'camera.rate_hz')
                 reported, left_out = now, self.left_out
