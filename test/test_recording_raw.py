@@ -18,7 +18,7 @@ from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.recording import replay_command
 from optitrack_vrpn.recording.capture_io import load_sessions
 from optitrack_vrpn.recording.pcap import (
-    file_header, Packet, packet_bytes, read_head, read_located, TCP, UDP)
+    file_header, Packet, packet_bytes, read_packets, TCP, UDP)
 from optitrack_vrpn.recording.raw_events import arrivals, stamped
 from optitrack_vrpn.recording.raw_recorder_io import (
     LostDatagrams, PcapWriter, RawSink, record_raw)
@@ -121,8 +121,7 @@ def test_truncated_packets_are_refused_with_what_to_do(tmp_path):
 
 def parsed(data):
     """Read the packets of a capture in memory."""
-    read = io.BytesIO(data).read
-    return [packet for _, packet in read_located(read, read_head(read))]
+    return list(read_packets(io.BytesIO(data).read))
 
 
 @given(st.data())

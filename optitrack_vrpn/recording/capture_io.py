@@ -1,29 +1,54 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Read the VRPN conversations of a capture from disk, one packet at a time."""
+"""Read the VRPN conversations of a capture; their packets are stored in a temporary file."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
+import pickle
 
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.recording.pcap import in_order, PcapFormat, read_head, read_located
-from optitrack_vrpn.recording.raw_capture import Conversation, find_conversations, read_actions
-from optitrack_vrpn.recording.raw_session import Action, Session
+from optitrack_vrpn.recording.pcap import in_order, Packet, read_packets
+from optitrack_vrpn.recording.raw_capture import find_sessions
+from optitrack_vrpn.recording.raw_session import Session
+from optitrack_vrpn.recording.rows_io import Scratch
+
+#: Chosen: packets of a conversation in memory before they are written, some 100 kB. Halved, twice
+#: as many writes; doubled, twice the memory.
+_BLOCK = 256
+
+
+class _Log:
+    """Packets of one conversation, in a file that all share."""
+
+    def __init__(self, scratch: Scratch) -> None:
+        self._scratch = scratch
+        self._blocks: list[tuple[int, int]] = []
+        self._waiting: list[Packet] = []
+
+    def add(self, packet: Packet) -> None:
+        self._waiting.append(packet)
+        if len(self._waiting) >= _BLOCK:
+            self._blocks.append(self._scratch.append(pickle.dumps(self._waiting)))
+            self._waiting = []
+
+    def __iter__(self) -> Iterator[Packet]:
+        for block in self._blocks:
+            yield from pickle.loads(self._scratch.read(*block))
+        yield from self._waiting
 
 
 def load_sessions(path: Path) -> list[Session]:
     """
-    Find the conversations of a capture; each one is read from the file when it is needed.
+    Find the conversations of a capture.
 
     :raises ConfigurationError: if the file cannot be read, or contains the beginning of none.
     """
+    scratch = Scratch()
     try:
         with open(path, 'rb') as file:
-            form = read_head(file.read)
-            found = find_conversations(in_order(read_located(file.read, form)))
+            found = find_sessions(in_order(read_packets(file.read)), lambda: _Log(scratch))
     except OSError as error:
         raise ConfigurationError(f'{path}: {error.strerror}') from None
     except ConfigurationError as error:
@@ -32,26 +57,4 @@ def load_sessions(path: Path) -> list[Session]:
         raise ConfigurationError(
             f'{path}: contains no VRPN conversation from its beginning; start the capture before '
             'the client connects (record --raw does), and capture both TCP and UDP')
-    return [_session(path, form, conversation, found) for conversation in found]
-
-
-def _session(
-    path: Path, form: PcapFormat, conversation: Conversation, found: list[Conversation],
-) -> Session:
-    server = conversation.server()
-    assert server is not None    # find_conversations leaves out the others
-    first, second = conversation.ends
-    return Session(
-        server[0], second if server == first else first, conversation.begin_ns,
-        conversation.end_ns, partial(_read, path, form, conversation, found),
-        'a part of its TCP stream was not captured: what follows by TCP is missing'
-        if conversation.holes.get(server) else '')
-
-
-def _read(
-    path: Path, form: PcapFormat, conversation: Conversation, found: list[Conversation],
-) -> Iterator[Action]:
-    with open(path, 'rb') as file:
-        file.seek(conversation.offset)
-        located = in_order(read_located(file.read, form, conversation.offset))
-        yield from read_actions(conversation, found, (packet for _, packet in located))
+    return found

@@ -45,20 +45,6 @@ _MOST_HELD = 20_000
 Flow = tuple[str, int, str, int]
 
 
-class PcapFormat(NamedTuple):
-    """
-    Format from the header of a file.
-
-    :ivar record: layout of the header of a packet.
-    :ivar unit_ns: unit of the fraction of a second (ns).
-    :ivar link: number of the link layer.
-    """
-
-    record: struct.Struct
-    unit_ns: int
-    link: int
-
-
 class Packet(NamedTuple):
     """
     One TCP segment or UDP datagram.
@@ -89,11 +75,11 @@ class Packet(NamedTuple):
 
 # -- reading --------------------------------------------------------------------------------------
 
-def read_head(read: Callable[[int], bytes]) -> PcapFormat:
+def read_packets(read: Callable[[int], bytes]) -> Iterator[Packet]:
     """
-    Read the header of a capture.
+    Read the TCP and UDP packets of a capture; a truncated packet at the end is left out.
 
-    :param read: returns the next bytes, at most the given number.
+    :param read: returns the next bytes of the file, at most the given number.
     :raises ConfigurationError: if it is not a classic pcap file or its link layer is unknown.
     """
     head = read(24)
@@ -105,76 +91,49 @@ def read_head(read: Callable[[int], bytes]) -> PcapFormat:
     link = struct.unpack_from(order + 'I', head, 20)[0] & 0x0FFFFFFF
     if link not in _LINK_HEADERS:
         raise ConfigurationError(f'link layer {link} is not supported')
-    return PcapFormat(struct.Struct(order + 'IIII'), unit_ns, link)
-
-
-def read_located(
-    read: Callable[[int], bytes], form: PcapFormat, offset: int = 24,
-) -> Iterator[tuple[int, Packet]]:
-    """
-    Read the TCP and UDP packets of a capture; a truncated packet at the end is left out.
-
-    :param read: returns the next bytes, from a packet's header on.
-    :param offset: offset of that header in the file.
-    :returns: packets with the offsets of their headers.
-    """
-    skip = _LINK_HEADERS[form.link]
+    record, skip = struct.Struct(order + 'IIII'), _LINK_HEADERS[link]
     while True:
         head = read(16)
         if len(head) < 16:
             return
-        sec, fraction, kept, size = form.record.unpack(head)
+        sec, fraction, kept, size = record.unpack(head)
         if kept > _LARGEST:
             return    # bytes after an invalid length are not packets
         frame = read(kept)
         if len(frame) < kept:
             return
-        begin, offset = offset, offset + 16 + kept
         offset_ns = 0
-        if form.link == _ETHERNET:
+        if link == _ETHERNET:
             if frame[12:14] == b'\x81\x00':    # VLAN tag
                 frame = frame[4:]
             if frame[:4] == _MARK:
                 if len(frame) < 12:
                     continue
                 (offset_ns,) = struct.unpack_from('>q', frame, 4)
-        packet = _parse_ip(
-            sec * 1_000_000_000 + fraction * form.unit_ns, frame[skip:], offset_ns)
+        packet = _parse_ip(sec * 1_000_000_000 + fraction * unit_ns, frame[skip:], offset_ns)
         if packet is not None:
-            yield begin, packet if size <= kept else packet._replace(missing=size - kept)
+            yield packet if size <= kept else packet._replace(missing=size - kept)
 
 
-def in_order(located: Iterable[tuple[int, Packet]]) -> Iterator[tuple[int, Packet]]:
+def in_order(packets: Iterable[Packet]) -> Iterator[Packet]:
     """
     Sort the packets of a capture by time, within a limited span.
 
     Recordings of this package are in the order of arrival and stay so: the times of two packets
     that arrived together can be swapped, and the clock may have been set.
-
-    :param located: packets with their offsets.
-    :returns: packets with the smallest offset from which this packet and all later ones are read.
     """
     held: list[tuple[int, int, Packet]] = []
     newest_ns = 0
-    for offset, packet in located:
+    for number, packet in enumerate(packets):
         if packet.host_minus_arrival_ns:
-            yield offset, packet
+            yield packet
             continue
-        heapq.heappush(held, (packet.time_ns, offset, packet))
+        heapq.heappush(held, (packet.time_ns, number, packet))
         newest_ns = max(newest_ns, packet.time_ns)
-        while held[0][0] < newest_ns - _DISORDER_NS or len(held) > _MOST_HELD:
-            yield _next(held)
-            if not held:
-                break
+        while held and (held[0][0] < newest_ns - _DISORDER_NS or len(held) > _MOST_HELD):
+            yield heapq.heappop(held)[2]
     while held:
-        yield _next(held)
-
-
-def _next(held: list[tuple[int, int, Packet]]) -> tuple[int, Packet]:
-    _, offset, packet = heapq.heappop(held)
-    if packet.proto == TCP and packet.flags & SYN:    # offsets of other packets are not used
-        offset = min(offset, min((other for _, other, _ in held), default=offset))
-    return offset, packet
+        yield heapq.heappop(held)[2]
 
 
 def _parse_ip(time_ns: int, ip: bytes, offset_ns: int) -> Packet | None:

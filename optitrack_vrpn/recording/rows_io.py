@@ -54,7 +54,7 @@ class Scratch:
                 rest = rest[done:]
         except OSError as error:
             raise ConfigurationError(
-                f'cannot store the poses in {tempfile.gettempdir()} ({error.strerror}): set '
+                f'cannot store the recording in {tempfile.gettempdir()} ({error.strerror}): set '
                 'TMPDIR to a folder with more space') from None
         return place, len(data)
 
