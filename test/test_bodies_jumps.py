@@ -143,22 +143,38 @@ def test_no_flipped_pose_is_published_in_flight(
 @pytest.mark.parametrize('offset', [(1.0, 0.0, 0.0), (0.0, -0.3, 0.0)])
 def test_an_outlier_is_withheld_and_the_body_is_back_after_m(offset):
     feed = tracked()
-    assert feed.elsewhere(1, offset) == [False]
+    p, q = feed.pose(-1)
+    assert feed.send(tuple(a + b for a, b in zip(p, offset)), q) is None    # with its attitude
     assert feed.body.reason is Disposition.MOVED_TOO_FAR
     assert feed.states() == [State.JUMPED]
     assert feed.good(4) == [False, False, True, True]
     assert feed.body.resets == 0
 
 
+def test_a_jump_of_one_frame_before_a_long_silence_is_an_outlier():
+    feed = tracked()
+    feed.elsewhere(1, AWAY)
+    feed.skip(300)
+    feed.start += 5.0
+    assert feed.good(4) == [False, False, True, True]
+
+
 def test_a_jump_is_never_accepted_if_so_configured():
     assert not any(tracked(BodyConfig(jump_accept_s=0)).elsewhere(5000, AWAY))
 
 
-def test_only_time_seen_counts_for_a_jump():
+@pytest.mark.parametrize('repeats', [0, 60])    # of the last pose: FROZEN
+def test_only_time_seen_counts_for_a_jump(repeats):
     feed = tracked(BodyConfig(jump_accept_s=0.5))
     feed.elsewhere(60, AWAY)
-    feed.send((NAN, 0.0, 0.0))
-    feed.skip(100)
+    if repeats:
+        p, q = feed.pose(-1)
+        last = tuple(a + b for a, b in zip(p, AWAY)), q
+        assert not any(feed.send(*last) for _ in range(repeats))
+        assert feed.body.state is State.FROZEN
+    else:
+        feed.send((NAN, 0.0, 0.0))
+        feed.skip(100)
     assert 35 < feed.elsewhere(60, AWAY).index(True) < 45
 
 

@@ -38,6 +38,7 @@ def test_exchanged_names_are_never_accepted(frames, unseen, later, max_speed):
     assert a.body.swapped_with == 'b'
     assert b.body.swapped_with == 'a'
     assert "names with 'b'" in a.body.status(0).detail
+    assert a.body.status(0).swapped_with == 'b'
     a.skip(unseen)
     b.skip(unseen + later)
     a.good(later)
@@ -45,6 +46,15 @@ def test_exchanged_names_are_never_accepted(frames, unseen, later, max_speed):
         out = a.send(), b.send()
         swap.review((a.body, b.body))
     assert None not in out
+    assert a.body.swapped_with == b.body.status(0).swapped_with == ''
+
+
+def test_names_exchanged_for_one_frame_before_a_long_silence_stay_held():
+    a, b = two_bodies()
+    exchange_names(a, b, 1)
+    a.skip(240)
+    b.skip(240)
+    assert not any(exchange_names(a, b, 1000))
 
 
 def test_a_body_whose_partner_is_no_longer_selected_is_not_held():
@@ -186,9 +196,10 @@ def test_a_body_near_its_expected_place_is_not_suspected(apart, accepted):
     assert any(out) is accepted
 
 
-def test_a_doubt_ends_when_the_other_body_is_seen_elsewhere():
+@pytest.mark.parametrize('frames', [60, 15])    # the second is too short to be STALE
+def test_a_doubt_ends_when_the_other_body_is_seen_elsewhere(frames):
     """One of two that fly in a row comes back first, where the other one was last seen."""
-    a, b = unseen_bodies(60, 0.3)
+    a, b = unseen_bodies(frames, 0.3)
 
     def along(feed):
         p, q = feed.pose()

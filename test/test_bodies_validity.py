@@ -44,6 +44,8 @@ def test_silence_makes_stale_by_the_bodys_own_rate():
     feed.body.tick(now + 10 * STEP + 2)
     assert feed.body.state is State.STALE
     assert feed.body.status(now + 10 * STEP + 2).age_s == pytest.approx(0.05)
+    # Poses that had arrived before the tick are those of a STALE body.
+    assert feed.good(4) == [False, False, True, True]
 
 
 def test_silence_may_be_given_in_seconds_or_switched_off():
@@ -75,13 +77,18 @@ def test_stale_is_noticed_without_a_tick(delayed):
     else:
         feed.skip(60, tick=False)
         assert feed.good(4) == [False, False, True, True]
-    assert feed.states() == [State.STALE, State.TRACKED]
-    assert feed.body.resets == 0
+    stale, again = feed.body.take_changes()
+    assert (stale.after, again.after) == (State.STALE, State.TRACKED)
+    assert stale.time_ns == 39 * STEP + MS + 100 * MS
+    assert feed.body.resets == feed.body.status(0).gaps == 0
 
 
-def test_a_long_absence_counts_a_reset():
+@pytest.mark.parametrize('seen', [0, 1])    # frames after 0.5 s, too few to be acquired
+def test_a_long_absence_counts_a_reset(seen):
     feed = tracked()
-    feed.skip(300)
+    feed.skip(100)
+    feed.good(seen)
+    feed.skip(200)
     assert feed.good(4) == [False, False, True, True]
     assert feed.body.resets == 1
 
@@ -244,12 +251,13 @@ def test_duplicates_and_late_frames_are_counted_and_disturb_nothing():
     assert feed.withheld == {'acquiring': 2, 'duplicate': 1, 'out_of_order': 1}
 
 
-def test_gaps_are_counted_and_the_pose_after_one_goes_out():
+@pytest.mark.parametrize('missing', [1, 3])
+def test_gaps_are_counted_and_the_pose_after_one_goes_out(missing):
     feed = tracked()
-    feed.skip(3)
+    feed.skip(missing)
     assert all(feed.good(3))
     status = feed.body.status(0)
-    assert (status.gaps, status.lost, status.state) == (1, 3, State.TRACKED)
+    assert (status.gaps, status.lost, status.state) == (1, missing, State.TRACKED)
     assert status.rate_hz == pytest.approx(200.0)
 
 
@@ -268,6 +276,14 @@ def test_a_sender_that_slows_down_has_a_new_rate():
         feed.send()
     assert feed.body.rate_hz == pytest.approx(50.0)
     assert feed.body.status(0).gaps < 12
+
+
+def test_a_rate_that_changes_without_a_gap_is_followed():
+    feed = tracked()
+    for i in range(1000):
+        t = feed.frame * STEP + i * 6 * MS
+        assert feed.update(t, t, *feed.pose(i)) is not None
+    assert feed.body.rate_hz == pytest.approx(1000 / 6, rel=1e-3)
 
 
 def test_a_restarted_sender_is_acquired_anew():
@@ -407,7 +423,9 @@ def test_a_body_without_a_pose_is_new_for_any_time():
     body = ValidityGate('body')
     body.tick(1000 * S)
     assert body.state is State.NEW and math.isnan(body.status(1000 * S).age_s)
-    body.update(1, 1, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0))
+    body.update(1, 5, (0.0, 0.0, 1.0), (0.0, 0.0, 0.0, 1.0))
+    assert body.state is State.NEW and body.status(S).since_ns == 5
+    body.update(2, 6, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0))
     assert body.state is State.ZEROED and math.isnan(body.status(S).age_s)
 
 
@@ -433,6 +451,16 @@ def test_zeros_between_first_poses_are_an_interruption():
     feed.good(2)
     feed.send((0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0))
     assert feed.good(4) == [False, False, True, True]
+
+
+@pytest.mark.parametrize('late, steps', [((-2, -1), 0), ((-3, -2, -1), 1), ((-1, -2, -3), 0)])
+def test_three_late_frames_in_order_are_a_step_back(late, steps):
+    feed = tracked()
+    for ahead in late:
+        t = (feed.frame - 1 + ahead) * STEP
+        assert feed.update(t, feed.frame * STEP, *feed.pose(ahead - 1)) is None
+    feed.good(3)
+    assert feed.body.steps_back == steps
 
 
 def test_one_fall_of_the_senders_clock_is_one_step_back():

@@ -321,8 +321,8 @@ class ValidityGate(JumpRules):
         """
         since = now - self._last_ns if self._last_ns > -NEVER_NS else 0
         silent = receive_ns - self._last_receive
-        if silent >= self._silence_ns and self._last_receive > -NEVER_NS:
-            # A NEW body is seen now; its silence before the restart of the clock does not matter.
+        if silent >= self._silence_ns:
+            # A NEW body is seen now: at first, or after a restart of the clock.
             if self.state is not State.NEW:
                 self._observe(Observed.SILENT, self._last_receive + self._silence_ns,
                               f'silent for {silent * 1e-9:.2f} s')
@@ -358,7 +358,8 @@ class ValidityGate(JumpRules):
         track, self._other = self._track, None
         if track is None:
             return
-        outlier = track.began_ns == track.last.now and self.swapped is None
+        outlier = (
+            track.count == 1 and track.began_ns == track.last.now and self.swapped is None)
         track.count = 0
         track.began_ns += unseen
         if track.origin is not Origin.FAR or outlier:
