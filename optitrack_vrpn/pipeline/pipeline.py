@@ -284,7 +284,7 @@ class Pipeline:
             if freshness.withheld:
                 self.reports.add('info', 'backlog at the beginning', (
                     f'the connection began with a backlog of {freshness.withheld} poses, up to '
-                    f'{freshness.fallen_ns / 1e9:.2f} s old: none of them is published'))
+                    f'{freshness.fallen_ns / 1e6:.0f} ms old: none of them is published'))
         return kept
 
     def _count(self, poses: Sequence[PoseReport], disposition: Disposition) -> None:
