@@ -26,7 +26,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 import math
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
 
 MEMORY = 2400
 """
@@ -267,42 +269,40 @@ class Cadence:
 
     def _lay(self) -> None:
         seen = self._seen
-        times = [float(time - seen[0]) for time in seen]
-        steps = [b - a for a, b in zip(times, times[1:], strict=False)]
-        rising = [step for step in steps if step > 0.0]
+        times = np.array([float(time - seen[0]) for time in seen])
+        steps = np.diff(times)
+        rising = steps[steps > 0.0]
         if len(rising) < 4:
             return
-        tick = common_step(rising)
-        several = len(rising) < len(steps)
-        if several or (tick and _beats(steps, tick)):
-            # Ticks from which single losses cannot be seen: frames are counted without gaps.
-            counted = list(range(len(times)))
-        else:
-            counted = _count(steps)
-        interval, phase, off = _fit(counted, times)
-        band = max(off) - min(off)
-        var = sum(each * each for each in off) / len(off)
-        steady = var < STEADY_NS * STEADY_NS
-        ticks = not steady and bool(tick)
+        tick = common_step(rising.tolist())
+        counted = np.arange(len(times))
+        # With ticks from which single losses cannot be seen, frames are counted without gaps.
+        if len(rising) == len(steps) and not (tick and _beats(steps, tick)):
+            single = steps[steps < 1.5 * np.median(steps)].mean()
+            counted[1:] = np.cumsum(np.maximum(np.rint(steps / single), 1.0))
+        line = np.polyfit(counted, times, 1)
+        off = times - np.polyval(line, counted)
+        interval, deviation = float(line[0]), float(off.std())
+        ticks = tick > 0.0 and deviation >= STEADY_NS
         self.tick_ns = tick if ticks else 0.0
         if ticks:
-            if band > 1.15 * tick + 0.1e6 or tick > _LONGEST_TICK_NS:
+            if np.ptp(off) > 1.15 * tick + 0.1e6 or tick > _LONGEST_TICK_NS:
                 return
-        elif math.sqrt(var) > _MOST_SCATTER * interval or 2.0 * max(map(abs, off)) > interval:
+        elif deviation > _MOST_SCATTER * interval or 2.0 * abs(off).max() > interval:
             return
-        elif not steady and _correlation(off) > _MOST_CORRELATED:
+        elif deviation >= STEADY_NS and off[1:] @ off[:-1] > _MOST_CORRELATED * (off @ off):
             return
         self._zero = seen[0]
-        self._phase, self.interval_ns = phase, interval
-        self._var, self.jitter_ns = var, math.sqrt(var)
-        self._frames = len(times)
-        self._up = tick / 2.0 if ticks else max(off)
+        self._phase, self.interval_ns = float(np.polyval(line, counted[-1])), interval
+        self._var, self.jitter_ns = deviation * deviation, deviation
+        self._frames = len(seen)
+        self._up = tick / 2.0 if ticks else float(off.max())
         self._half = max(interval / 2.0, tick / 2.0 + _TOLERANCE * interval if ticks else 0.0)
         # Times with ticks are within one tick of the line, for any deviation.
         self._outside = max(0.6 * tick + 0.1e6, self._half if tick > 0.4 * interval else 0.0) if (
             ticks) else 0.0
         self._bad = 0
-        self.smoothing = not steady
+        self.smoothing = deviation >= STEADY_NS
 
 
 def common_step(steps: Sequence[float]) -> float:
@@ -324,41 +324,11 @@ def common_step(steps: Sequence[float]) -> float:
     return math.fsum(steps) / math.fsum(round(each / step) for each in steps)
 
 
-def _beats(steps: Sequence[float], tick: float) -> bool:
+def _beats(steps: Any, tick: float) -> bool:
     """
     Return whether steps of one and of two ticks alternate with a regular period.
 
     Frames at 60 Hz of a clock with 64 ticks a second do, evenly. Losses do not.
     """
-    long = [k for k, step in enumerate(steps) if step > 1.5 * tick]
-    if len(long) < 4 or max(steps) > 2.5 * tick:
-        return False
-    apart = [b - a for a, b in zip(long, long[1:], strict=False)]
-    return max(apart) - min(apart) <= 1
-
-
-def _count(steps: Sequence[float]) -> list[int]:
-    """Return frame numbers: a step of about n usual ones is n frames."""
-    usual = sorted(steps)[len(steps) // 2]
-    single = [step for step in steps if step < 1.5 * usual]
-    usual = sum(single) / len(single)
-    counted = [0]
-    for step in steps:
-        counted.append(counted[-1] + max(1, round(step / usual)))
-    return counted
-
-
-def _fit(counted: Sequence[int], times: Sequence[float]) -> tuple[float, float, list[float]]:
-    """Return interval, last time and residuals of the least-squares line (ns)."""
-    n = len(times)
-    mean_k, mean_t = sum(counted) / n, sum(times) / n
-    spread = sum((k - mean_k) ** 2 for k in counted)
-    slope = sum((k - mean_k) * (t - mean_t) for k, t in zip(counted, times, strict=True)) / spread
-    off = [t - mean_t - slope * (k - mean_k) for k, t in zip(counted, times, strict=True)]
-    return slope, mean_t + slope * (counted[-1] - mean_k), off
-
-
-def _correlation(off: Sequence[float]) -> float:
-    """Return the correlation of successive residuals."""
-    return (math.fsum(a * b for a, b in zip(off, off[1:], strict=False))
-            / math.fsum(a * a for a in off))
+    (long,) = np.nonzero(steps > 1.5 * tick)
+    return bool(len(long) >= 4 and steps.max() <= 2.5 * tick and np.ptp(np.diff(long)) <= 1)

@@ -43,9 +43,6 @@ _MARGIN_NS = 50_000
 """Bounds that contradict each other by more belong to two different clocks. Chosen: above the
 error of the skew in the window; half of it forgets good round trips, twice as much keeps wrong
 ones after a step of 0.1 ms."""
-_KEPT = 4
-"""Round trips that are kept after a contradiction if they agree. Chosen: one second; half of it or
-twice as many changes the first second after a step."""
 _LONGEST_TRIP_NS = 1_000_000_000
 """A round trip that took longer bounds nothing. Chosen: longer than any that is useful; half of it
 or twice as much changes nothing."""
@@ -63,9 +60,10 @@ class TwoWay:
     def __init__(self) -> None:
         self.delay_ns = 0
         self._delay = 0.0    # the same with its fraction
-        self._forget()
+        self.restart()
 
-    def _forget(self) -> None:
+    def restart(self) -> None:
+        """Forget the sender's clock, but not the network: the same sender restarted."""
         self._trips: deque[tuple[int, int, int]] = deque(maxlen=_MOST)
         self.half_width_ns = math.nan
         self.round_trip_ns = 0
@@ -84,11 +82,7 @@ class TwoWay:
         """Forget the sender's clock; another one may follow."""
         self.delay_ns = 0
         self._delay = 0.0
-        self._forget()
-
-    def restart(self) -> None:
-        """Forget the sender's clock, but not the network: the same sender restarted."""
-        self._forget()
+        self.restart()
 
     def add(
         self, sent_ns: int, server_ns: int, received_ns: int, skew: float, skew_deviation: float,
@@ -106,7 +100,7 @@ class TwoWay:
             return
         trips = self._trips
         if trips and abs(server_ns - trips[-1][1]) > _WINDOW_NS:
-            self._forget()
+            self.restart()
             trips = self._trips
         trips.append((sent_ns, server_ns, received_ns))
         while trips[0][1] < server_ns - _WINDOW_NS:
@@ -114,22 +108,15 @@ class TwoWay:
         self._skew = 0.0 if math.isnan(skew) else skew
         lower, upper = self._bounds(server_ns, skew_deviation)
         if lower - upper > _MARGIN_NS:
-            # The newest are right: the sender's or this host's clock stepped.
-            newest = list(trips)[-_KEPT:]
+            # The newest is right: the sender's or this host's clock stepped.
             trips.clear()
-            trips.extend(newest if len(newest) > _KEPT - 1 and self._agree(newest) else
-                         newest[-1:])
+            trips.append((sent_ns, server_ns, received_ns))
             self._young_to = None
             lower, upper = self._bounds(server_ns, skew_deviation)
         self._offset_ns = (lower + upper) // 2
         self._at_ns = server_ns
         self.half_width_ns = max(0.0, (upper - lower) / 2)
         self.round_trip_ns = min(received - sent for sent, _, received in trips)
-
-    @staticmethod
-    def _agree(trips: list[tuple[int, int, int]]) -> bool:
-        return (max(sent - server for sent, server, _ in trips)
-                <= min(received - server for _, server, received in trips) + _MARGIN_NS)
 
     def _bounds(self, now_ns: int, skew_deviation: float) -> tuple[int, int]:
         """Give the least and the greatest offset now that the round trips allow."""
