@@ -62,11 +62,12 @@ much is one of these."""
 _IN_STEP_GAIN = 0.125
 """Gain of the share of such blocks among those with late frames. Chosen: half of it needs twice as
 many blocks, twice as much reaches the shares below by chance."""
-_SUSPECTED, _CERTAIN = 0.5, 0.95
-"""Shares from which frames may be in step, which enlarges the uncertainty, and from which they
-are, which lowers the line. Chosen: four such blocks from the start and 21; by chance one in five
-is. Half of the first is reached by chance, half of the second once a day on a wire; twice as much
-is never reached."""
+_UNSEEN, _SUSPECTED, _CERTAIN = 0.45, 0.5, 0.95
+"""The share before any frame is late, and those from which frames may be in step, which enlarges
+the uncertainty, and from which they are, which lowers the line. Chosen: the first such block and
+18 of them from the start; by chance one in five is. Half of the first leaves out a tenth of the
+seconds of polled frames, half of the second is reached by chance, half of the third once a day on
+a wire; twice as much is never reached, and of the first suspects every network."""
 _LOADED_BLOCKS = 90
 """Load may have lasted since the first frame for so many blocks. Chosen: as
 ``hypotheses.JUMP_BLOCKS``; half of it understates the error under load of a minute at the start,
@@ -107,10 +108,10 @@ class TrackingRule(Rule):
         self._past_load = False
         self._period = 0.0
         self._half_period = math.inf
-        # Share of the blocks whose late frames are late by whole intervals; at first, by chance.
+        # Share of the blocks whose late frames are late by whole intervals.
         # Then they wait for something that keeps step with the frames (polling, WiFi power save),
         # and those on time may wait too, by up to an interval.
-        self._in_step = 2.0 * _WHOLE
+        self._in_step = _UNSEEN
         self._wait = 0.0
         self._lay(0, 0)
 
