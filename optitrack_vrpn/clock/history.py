@@ -43,11 +43,7 @@ class FrameHistory:
         """Add the newest frame."""
         self.newest_ns = sender_time_ns
         self.last_ns = stamp_ns
-        self.times.append(sender_time_ns)
-        self.stamps.append(stamp_ns)
-        self.delays.append(host_arrival_ns - stamp_ns)
-        if len(self.times) >= 2 * HISTORY:
-            self._trim()
+        self.insert(len(self.times), sender_time_ns, stamp_ns, host_arrival_ns)
 
     def insert(
         self, at: int, sender_time_ns: int, stamp_ns: int, host_arrival_ns: int,
@@ -57,11 +53,8 @@ class FrameHistory:
         self.stamps.insert(at, stamp_ns)
         self.delays.insert(at, host_arrival_ns - stamp_ns)
         if len(self.times) >= 2 * HISTORY:
-            self._trim()
-
-    def _trim(self) -> None:
-        del self.times[:HISTORY], self.stamps[:HISTORY], self.delays[:HISTORY]
-        self.trimmed = True
+            del self.times[:HISTORY], self.stamps[:HISTORY], self.delays[:HISTORY]
+            self.trimmed = True
 
     def find(self, sender_time_ns: int) -> tuple[int, bool]:
         """Return the index of the first frame that is not older, and whether it is this frame."""

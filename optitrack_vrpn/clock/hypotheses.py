@@ -6,6 +6,7 @@ Other paths under minima that leave the path, to be compared by the cost of ``co
 Each has a price in blocks of load and is accepted if its cost is less by that price:
 
 - *bend*: another slope since a moment ago (a clock is slewed);
+- *no bend*: the last bends were load, which ends now;
 - *jump*: the floor rose permanently (a clock was set, or the route changed);
 - *pattern*: the minima scatter by more than neighbours show, as with polling; the path is the
   longest edge of the lower convex hull (Zhang, Liu, Xia 2002).
@@ -45,19 +46,14 @@ def bend(
     :param newest: number of the newest minima that are on the new slope, those before them being
         load; 0 for all.
     """
-    nodes = [node.copy() for node in best.nodes]
+    undone = [fall for fall in falls if fall[0] >= since]
+    nodes = _before_falls(best, undone)
     begin = bisect_left(nodes, since, key=_time)
     last = begin - 1
     if newest:
         begin = max(begin, len(nodes) - newest)
     if len(nodes) - begin < 3 or (begin and (last < 2 or not nodes[last].count)):
         return None
-    undone = [fall for fall in falls if fall[0] >= since]
-    for when, by in undone:
-        for node in nodes:
-            if node.t < when:
-                node.y -= by
-                node.x -= by
     slope, level = fit_line(nodes[begin:])
     if not begin:
         for node in nodes:
@@ -86,6 +82,24 @@ def bend(
         nodes.insert(bisect_right(nodes, at, key=_time), node)
     node.free = True
     return _cheaper(best, nodes, BEND_BLOCKS * (1 - len(undone)))
+
+
+def no_bend(
+    best: Path, since: float, slope: float, level: float, falls: Sequence[tuple[float, float]],
+) -> Path | None:
+    """
+    Suppose that the last bends were none: minima met load, which ends now.
+
+    :param since: time from which bends are removed.
+    :param slope: of the line before them.
+    :param level: its height at time 0.
+    :param falls: as for ``bend``.
+    """
+    nodes = [node for node in _before_falls(best, falls) if node.count or node.t < since]
+    for node in nodes:
+        if node.t >= since:
+            node.free, node.x = False, level + slope * node.t
+    return _cheaper(best, nodes, -BEND_BLOCKS * (1 + len(falls)))
 
 
 def jump(best: Path, since: float) -> Path | None:
@@ -165,6 +179,17 @@ def fit_line(nodes: Sequence[Node]) -> tuple[float, float]:
     slope = (math.fsum((node.t - mean_t) * (node.y - mean_y) for node in nodes)
              / math.fsum((node.t - mean_t) ** 2 for node in nodes))
     return slope, mean_y - slope * mean_t
+
+
+def _before_falls(best: Path, falls: Sequence[tuple[float, float]]) -> list[Node]:
+    """Return copies of the nodes, with falls undone."""
+    nodes = [node.copy() for node in best.nodes]
+    for when, by in falls:
+        for node in nodes:
+            if node.t < when:
+                node.y -= by
+                node.x -= by
+    return nodes
 
 
 def _cheaper(best: Path, nodes: list[Node], price: float) -> Path | None:

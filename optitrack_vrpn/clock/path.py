@@ -48,8 +48,8 @@ _GATE, _GATE_US = 6.0, 10.0
 of it soon after another one. Chosen: one in 10^9 normal deviates; half of it falls with noise,
 twice as much follows slews later."""
 _RECENT_S = 12.0
-"""Falls are remembered for so long. Chosen: a slew shows in 3 s; half of it or twice as much
-changes nothing that was measured."""
+"""Falls are remembered, and bends lie before they are found, for so long at most. Chosen: a slew
+shows in 3 s; half of it or twice as much changes nothing that was measured."""
 _LATER = 20
 """Minima on one line that show a bend during load. Chosen: twelve may be on any line on WiFi; half
 of it takes load on WiFi for bends, twice as many follow the temperature during load 20 s later."""
@@ -284,6 +284,9 @@ class ClockPath:
         slewable = self.slewable
         found = None
         bends: list[tuple[float, int]] = []
+        if falls and falls[-1][0] == t and self._end_t < self._replaced_to:
+            slope, level, until, _ = self._replaced
+            found = hypotheses.no_bend(best, until - _RECENT_S, slope, level, falls)
         # Three falls in less than five seconds, or three minima above the path.
         if len(falls) >= 3 and falls[-1][0] == t and falls[-3][0] > t - 4.5:
             bends = [(falls[0][0], 0)] if slewable else []
