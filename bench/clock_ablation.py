@@ -57,6 +57,7 @@ MECHANISMS = {
     'other rate after a restart': ('path.py', 'if self._prior is not UNKNOWN:', 'if False:'),
     'bend within a block': ('path.py', '(since + SAME_TIME_S, 0), ', ''),
     'bend during load': ('path.py', ', (since, _LATER)', ''),
+    'no bend': ('path.py', 'if falls and falls[-1][0] == t and self._end_t', 'if False and 0'),
     'fall': ('path.py', 'if off < (-0.5 if again else -1.0) * least and', 'if False and'),
     'smaller falls after a fall': ('path.py', '(-0.5 if again else -1.0)', '-1.0'),
     'jump': ('path.py', 'if found is None and lifted > JUMP_BLOCKS and lifted % 2 == 0:',

@@ -214,3 +214,14 @@ def test_a_rate_that_changes_during_load_is_followed_soon_after_it():
     error, _ = floor_error(minima(300) + load, clock)
     assert np.abs(error[20:150]).max() < 30.0
     assert np.abs(error[212:]).max() < 40.0
+
+
+@pytest.mark.parametrize('ends', [[0.55], [0.7, 0.4], [0.8, 0.5, 0.25]])
+def test_load_that_was_taken_for_a_slew_is_recognised_when_it_ends(ends):
+    """Load rises steadily by 300 ppm for some seconds, and ends in a few blocks."""
+    k = np.arange(300)
+    load = np.where((k > 150) & (k <= 157), 300.0 * (k - 150.0), 0.0)
+    for i, share in enumerate(ends):
+        load[158 + i] = 2100.0 * share
+    error, _ = floor_error(minima(300) + load, 30.0 * k)
+    assert np.abs(error[158 + len(ends) + 4:]).max() < 50.0
