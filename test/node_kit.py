@@ -73,6 +73,7 @@ def held(node):
         'clients': len(list(node.clients)), 'services': len(list(node.services)),
         'waitables': len(list(node.waitables)), 'guards': len(list(node.guards)),
         'parameters': len(node.get_parameters_by_prefix('')),
+        'references': len(node.default_callback_group.entities),
     }
 
 

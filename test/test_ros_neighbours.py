@@ -8,8 +8,8 @@ from conftest import BOTH_PROTOCOLS, lacking
 from geometry_msgs.msg import PoseStamped
 from node_kit import logged, parameters
 from optitrack_vrpn.graph import conflicts_ros
-from optitrack_vrpn.graph.conflicts_ros import ConflictingPublishers, DuplicateNames, TURN_NS
-from optitrack_vrpn.ros.qos_advice import what_helps
+from optitrack_vrpn.graph.conflicts_ros import (
+    ConflictingPublishers, describe_mismatch, DuplicateNames, TURN_NS)
 import pytest
 from rclpy.qos import DurabilityPolicy, QoSPolicyKind, QoSProfile
 from rosgraph import NodeHere, Observer, wait_until
@@ -147,7 +147,7 @@ def test_a_node_that_is_alone_says_nothing_of_others():
 @pytest.mark.parametrize('offered, latched, said', [
     ({'qos__reliability': 'best_effort'}, False, [
         'more RELIABILITY', 'qos.reliability: reliable']),
-    ({}, True, ['more DURABILITY', 'request volatile']),
+    ({}, True, ['more DURABILITY', 'durability volatile']),
 ])
 def test_an_incompatible_subscriber_is_reported(
         user, motive, console, offered, latched, said):
@@ -164,5 +164,5 @@ def test_an_incompatible_subscriber_is_reported(
 
 
 def test_a_policy_that_is_not_known_ends_nothing():
-    assert 'of policy 0 than' in what_helps('/wand/pose', 0)
-    assert 'more DEADLINE than' in what_helps('/wand/pose', QoSPolicyKind.DEADLINE)
+    assert 'of policy 0 than' in describe_mismatch('/wand/pose', 0)
+    assert 'no deadline' in describe_mismatch('/wand/pose', QoSPolicyKind.DEADLINE)

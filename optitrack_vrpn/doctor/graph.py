@@ -12,7 +12,7 @@ from optitrack_vrpn.doctor.result import (
     CheckResult, fail, finding, joined, Level, listed, ok, skip, warn)
 from optitrack_vrpn.doctor.shares import established
 from optitrack_vrpn.doctor.stream import check_axes
-from optitrack_vrpn.graph.conflicts import LINGERS, ONE_NAME, ONE_TOPIC
+from optitrack_vrpn.graph.conflicts import LINGERS, ONE_NAME, ONE_TOPIC, qos_remedies
 from optitrack_vrpn.names import counted, printable
 from optitrack_vrpn.natnet.settings import AUTO
 
@@ -37,30 +37,12 @@ def check_qos(probed: ProbeResults) -> CheckResult:
             f'{f" of {printable(node.name, 60)}" if len(nodes) > 1 else ""} '
             f'({printable(one.reason, 90)})' for node, one in mismatches]
         advice = dict.fromkeys(
-            remedy for _, one in mismatches for remedy in _remedies(one.reason))
+            remedy for _, one in mismatches for remedy in qos_remedies(one.reason))
         return fail('qos', joined(lines), '; '.join(advice), **values)
     matching = (
         f'{counted(subscribers, "subscription")} on {counted(topics, "topic")}, all matching')
     return ok('qos', matching if subscribers else
               f'no subscription to any of {counted(topics, "topic")}', **values)
-
-
-#: Words of the middleware's reason (rmw_dds_common, qos.cpp), and the remedy.
-_REMEDIES = {
-    'transient local': 'request durability volatile in the subscriber: poses are not kept for '
-                       'late subscribers',
-    'reliable': 'request best effort in the subscriber, or set qos.reliability: reliable for '
-                'the node',
-    'deadline': 'request no deadline in the subscriber: the node offers none',
-    'liveliness': 'request liveliness automatic without lease in the subscriber: the node offers '
-                  'no other',
-}
-
-
-def _remedies(reason: str) -> list[str]:
-    """Return the remedy for each policy that does not match."""
-    return [remedy for word, remedy in _REMEDIES.items() if word in reason.lower()] or [
-        'request the default quality of service in the subscriber']
 
 
 def _source(one: Mismatch) -> str:

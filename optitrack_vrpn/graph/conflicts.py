@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Remedies for two nodes that publish the same topics, for log and doctor."""
+"""Remedies for two publishers of one topic and for mismatched subscribers, for log and doctor."""
 
 #: Topics depend on the namespace, not on the node's name; transforms depend on neither.
 _APART = 'another namespace (-r __ns:=/NAME) and other frames (frames.body, frames.body_ned)'
@@ -11,3 +11,21 @@ ONE_TOPIC = (
     f'end one, select different bodies for each (bodies.allow), or give one {_APART}')
 #: A killed node stays in the graph until DDS's participant lease expires.
 LINGERS = 'a killed node stays visible for about 20 s'
+
+#: Words of a policy's name or of the middleware's reason (rmw_dds_common, qos.cpp); the remedy.
+_QOS_REMEDIES = {
+    ('reliab',): 'request best effort in the subscriber, or set qos.reliability: reliable for the '
+                 'node and configure it again',
+    ('durability', 'transient local'): 'request durability volatile in the subscriber: poses are '
+                                       'not kept for late subscribers',
+    ('deadline',): 'request no deadline in the subscriber: the node offers none',
+    ('liveliness',): 'request liveliness automatic without lease in the subscriber: the node '
+                     'offers no other',
+}
+
+
+def qos_remedies(reason: str) -> list[str]:
+    """Return the remedy for each policy that does not match."""
+    return [remedy for words, remedy in _QOS_REMEDIES.items()
+            if any(word in reason.lower() for word in words)] or [
+        'request the default quality of service in the subscriber']

@@ -1,13 +1,14 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Find other nodes of the same full name, and other publishers on the same topics."""
+"""Find nodes of the same full name and publishers on the same topics; mismatched subscribers."""
 
 from typing import Optional, Sequence
 
-from optitrack_vrpn.graph.conflicts import LINGERS, ONE_NAME, ONE_TOPIC
+from optitrack_vrpn.graph.conflicts import LINGERS, ONE_NAME, ONE_TOPIC, qos_remedies
 from optitrack_vrpn.graph.node_names import full_name, NAMELESS
 from optitrack_vrpn.names import printable
 from rclpy.node import Node
+from rclpy.qos import qos_policy_name_from_kind
 
 #: Times of the checks after the start (ns). Chosen: DDS discovery takes about 1 s, several seconds
 #: on a busy computer. Halved, slow discovery is missed; doubled, the warning comes later.
@@ -95,3 +96,18 @@ class ConflictingPublishers:
                     f'{printable(other)} publishes on {topic} too, so that subscribers receive '
                     f'both: {ONE_TOPIC}; {LINGERS}')
         return lines
+
+
+def describe_mismatch(topic: str, policy: int) -> str:
+    """
+    Describe why a subscriber receives nothing, with the remedy.
+
+    :param topic: the resolved topic.
+    :param policy: kind of the policy that does not match, from the middleware's event.
+    """
+    try:
+        name = qos_policy_name_from_kind(policy)
+    except ValueError:    # a policy that this rclpy does not know
+        name = f'of policy {policy}'
+    return (f'a subscriber of {topic} receives nothing: it requests more {name} than this node '
+            f'offers: {"; ".join(qos_remedies(name))}')

@@ -12,6 +12,7 @@ import contextlib
 import functools
 import threading
 import traceback
+import weakref
 from typing import Any, Callable, Optional, Sequence
 
 from lifecycle_msgs.msg import Transition
@@ -171,10 +172,12 @@ class ControlledLifecycleNode(LifecycleNode):
         Leave the events of an entity to the executors that still use them.
 
         rclpy (up to Kilted at least) destroys them at once, so that ``spin`` raises InvalidHandle
-        in an executor that waits in another thread, as a MultiThreadedExecutor does.
+        in an executor that waits in another thread, as a MultiThreadedExecutor does. Its callback
+        group would keep a dead reference to each for ever.
         """
         for handler in entity.event_handlers:
             self.remove_waitable(handler)
+            handler.callback_group.entities.discard(weakref.ref(handler))
         entity.event_handlers.clear()
 
     # -- setting up ----------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from optitrack_vrpn.client.link_log import LinkLog
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.events import Event as UserEvent
+from optitrack_vrpn.graph.conflicts_ros import describe_mismatch
 from optitrack_vrpn.mocap_control.managed_node_ros import ManagedNode
 from optitrack_vrpn.mocap_control.protocol import Command
 from optitrack_vrpn.natnet.factory_io import make_backend
@@ -31,7 +32,6 @@ from optitrack_vrpn.node.status import StatusReporter
 from optitrack_vrpn.node.supervision import Supervision
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.ros.deferred_destruction import DeferredDestruction
-from optitrack_vrpn.ros.qos_advice import what_helps
 
 if TYPE_CHECKING:    # see acquire
     from optitrack_vrpn.node.publishers import Publishers
@@ -97,7 +97,8 @@ class OptitrackVrpnNode(ManagedNode):
         with self._lock:
             output = self._path.publishers = Publishers(
                 self, settings, lambda topic, policy: self._log(
-                    'warn', what_helps(topic, policy), ('qos', topic, policy)), self._retired.add)
+                    'warn', describe_mismatch(topic, policy), ('qos', topic, policy)),
+                self._retired.add)
             self._status.configure(configuration, backend, pipeline, output)
         self._status.open()
         self.set_info_topics(output.topics())
