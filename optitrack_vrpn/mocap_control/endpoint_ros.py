@@ -12,15 +12,12 @@ from rclpy.node import Node
 
 #: Longest wait of an acknowledgement for a controller that has not subscribed yet (ns). Chosen:
 #: mocap4r2cli sends its command before it subscribes, and gives up 0.5 s after the command.
-#: Halved, slow discovery loses the answer; doubled, a controller that never subscribes delays it
-#: by 0.4 s.
+#: Halved, slow discovery loses the answer; doubled, a publisher that never subscribes delays each
+#: answer by 0.4 s.
 _LONGEST_WAIT_NS = 200_000_000
 #: Chosen: period of the checks during that wait (s). Halved, twice the graph queries; doubled, an
 #: acknowledgement is up to 10 ms later.
 _RETRY_S = 0.005
-#: Chosen: limit of the stored publishers without subscription. Halved or doubled, so is the memory
-#: that foreign publishers can take.
-_MOST_IGNORED = 1000
 
 
 def idle_timer(node: Node, period_s: float, callback: Callable[[], None], clock: Clock) -> Any:
@@ -50,8 +47,6 @@ class Endpoint:
         self._dialect = dialect
         self._clock = clock
         self._due: deque[tuple[Kind, str, int]] = deque()
-        self._ignored: set[bytes] = set()
-        self._unmatched = 0
         control_topic, info_topic = dialect.generation.topics(absolute)
         # Plain publishers: those of a lifecycle node are silent until it is active.
         self._control = node.create_publisher(dialect.control_type, control_topic, CONTROL_QOS)
@@ -74,32 +69,18 @@ class Endpoint:
         self._timer.cancel()
         while self._due:
             kind, session_id, deadline_ns = self._due[0]
-            if not self._all_listen(self._clock.now().nanoseconds >= deadline_ns):
+            if self._clock.now().nanoseconds < deadline_ns and not self._all_listen():
                 self._timer.reset()
                 return
             self._due.popleft()
             self._control.publish(self._dialect.write(
                 kind, self._node.get_clock().now().to_msg(), self._node.get_name(), session_id))
 
-    def _all_listen(self, give_up: bool) -> bool:
-        """
-        Return whether every node that publishes on the control topic also subscribes to it.
-
-        :param give_up: stop waiting for nodes that have not subscribed, and return True.
-        """
+    def _all_listen(self) -> bool:
+        """Return whether every node that publishes on the control topic also subscribes to it."""
         topic = self._control.topic_name
         listeners = self._node.get_subscriptions_info_by_topic(topic)
         nodes = {(entry.node_namespace, entry.node_name) for entry in listeners}
-        not_subscribed = {
-            bytes(entry.endpoint_gid)
-            for entry in self._node.get_publishers_info_by_topic(topic)
-            if (entry.node_namespace, entry.node_name) not in nodes} - self._ignored
-        unmatched = max(0, len(listeners) - self._control.get_subscription_count())
-        self._unmatched = min(self._unmatched, unmatched)
-        if give_up:
-            if len(self._ignored) >= _MOST_IGNORED:
-                self._ignored.clear()
-            self._ignored |= not_subscribed
-            self._unmatched = unmatched
-            return True
-        return not not_subscribed and unmatched <= self._unmatched
+        return self._control.get_subscription_count() >= len(listeners) and all(
+            (entry.node_namespace, entry.node_name) in nodes
+            for entry in self._node.get_publishers_info_by_topic(topic))
