@@ -60,7 +60,7 @@ def test_hints_contain_the_full_name_of_the_node(console):
     with NodeHere(parameters(3883), namespace='/lab'):
         logged(console, 'ros2 lifecycle set /lab/optitrack_vrpn configure, then activate')
     with NodeHere(parameters(3883, server='motive pc', autostart=True), namespace='/lab'):
-        logged(console, 'configure with ros2 lifecycle set /lab/optitrack_vrpn configure')
+        logged(console, 'then run ros2 lifecycle set /lab/optitrack_vrpn configure')
 
 
 def test_a_transition_out_of_turn_is_refused_in_plain_words(user, console):
