@@ -12,8 +12,8 @@ import contextlib
 import functools
 import threading
 import traceback
-import weakref
 from typing import Any, Callable, Optional, Sequence
+import weakref
 
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
