@@ -115,6 +115,11 @@ def test_a_take_that_is_played_is_reported_at_its_beginning_and_end(playback):
 def test_settings_that_contradict_the_server_are_reported(config, multicast, said):
     info = ServerInfo('Motive', (3, 1, 0, 0), (4, 1), 10**7, 1511, multicast, '239.255.42.99')
     remarks = ServerWatch().overridden(NatNetConfig(**config), info)
+    # A server that sends broadcasts states no group.
+    without = ServerWatch().overridden(NatNetConfig(**config), info._replace(
+        group='', data_port=0))
+    assert {remark.text for remark in without} <= {remark.text for remark in remarks}
+    assert not any('states :' in remark.text for remark in without)
     assert not lacking_in_lines([remark.text for remark in remarks], *[[name] for name in said])
 
 

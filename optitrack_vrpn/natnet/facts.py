@@ -110,10 +110,10 @@ class ServerWatch:
         pairs = [('transport', config.transport, 'multicast' if info.multicast else 'unicast')]
         if info.multicast:
             pairs += [('group', config.group, info.group),
-                      ('data_port', str(config.data_port or ''), str(info.data_port))]
+                      ('data_port', str(config.data_port or ''), str(info.data_port or ''))]
         return [] if info.multicast is None else [_event('warn', (
             f'natnet.{name} is {wanted}, but Motive states {stated}: if no frame arrives, remove '
-            'this setting')) for name, wanted, stated in pairs if wanted not in (
+            'this setting')) for name, wanted, stated in pairs if stated and wanted not in (
                 '', 'auto', stated)]
 
     def definitions(self, definitions: Definitions, table: NameTable) -> list[Event]:
