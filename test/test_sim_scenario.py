@@ -57,8 +57,6 @@ clock: {start: 5, skew_ppm: -3.5}
 @pytest.mark.parametrize('text, wanted', [
     ('speed: 3', ['some.yaml: speed: unknown key; ', 'allowed keys: bodies, rate,']),
     ('rate: fast', ["rate is 'fast'; it must be a number", '0.1 to 5000 Hz']),
-    ('rate: true', ['rate is True; it must be a number']),
-    ('rate: .nan', ['rate is nan; allowed: ']),
     ('rate: 0', ['rate is 0.0; allowed: 0.1 to 5000 Hz']),
     ('seed: 1.5', ['seed is 1.5; it must be a whole number']),
     ('bodies: -1', ['bodies is -1; allowed: 0 to 500']),
@@ -84,8 +82,6 @@ clock: {start: 5, skew_ppm: -3.5}
     ('clock: {base: gps}', ["clock.base is 'gps'; allowed: motive, epoch"]),
     ('natnet: {version: 4.1}', ['natnet.version is 4.1; it must be a string in quotes (2.7, ']),
     ('clock: 3', ['clock is 3; it must be a mapping of settings; allowed keys: base']),
-    ('network: {loss: 2}', ['network.loss is 2.0; allowed: 0 to 1']),
-    ('server: {port: 70000}', ['server.port is 70000; allowed: 0 to 65535']),
     ('- 1', ['some.yaml: a scenario is a mapping']),
     ('{{', ['some.yaml: is not YAML']),
     ('!!python/object/apply:os.system [echo]', ['some.yaml: is not YAML']),
