@@ -155,6 +155,15 @@ def test_a_body_out_of_view_keeps_its_last_pose_and_loses_its_flag():
         assert {body[1:8] for body in bodies[10:20]} == {bodies[9][1:8]}
 
 
+def test_a_doubled_frame_comes_twice_with_equal_times():
+    with natnet_kit.simulated(1, paced=False, faults=[
+            {'type': 'duplicate_frames', 'probability': 1.0}]) as server, Raw(server) as client:
+        client.ask(codec.encode_hello('client', (4, 1)), 1)
+        server.send_frame()
+        keep_alive = codec.encode_message(KEEP_ALIVE)
+        assert client.ask(keep_alive, 7) == client.ask(keep_alive, 7)
+
+
 def test_times_are_distributed_as_in_the_capture_of_motive_2_1():
     """9 us between exposures, 5.4 ms +- 0.2 ms to the transmission, 4.6 ms to the reception."""
     scenario = scenario_from_mapping({'bodies': 1, 'rate': 120, 'natnet': {}})

@@ -224,20 +224,17 @@ class NatNetServer:
     def _transmit(self, frame: WorldFrame, exposed_ns: int) -> None:
         now_ns = raw_clock_ns()
         data = self.world.frame(frame, self.server_ns(exposed_ns), self.server_ns(now_ns))
+        receivers = list(self._clients.values())
+        if self._settings.multicast:
+            receivers = [_Client((self._settings.group, self._settings.data_port), now_ns,
+                                 self.world.version, self._group_link)]
         packed: dict[Version, bytes] = {}
-
-        def encoded(version: Version) -> bytes:
-            if version not in packed:
-                packed[version] = encode_frame(data, version)
-            return packed[version]
-
         try:
-            if self._settings.multicast:
-                self._through(self._group_link, encoded(self.world.version),
-                              (self._settings.group, self._settings.data_port))
-                return
-            for client in list(self._clients.values()):
-                self._through(client.link, encoded(client.bitstream), client.address)
+            for receiver in receivers:
+                version = receiver.bitstream
+                packed[version] = packed.get(version) or encode_frame(data, version)
+                for _ in range(frame.copies):
+                    self._through(receiver.link, packed[version], receiver.address)
         except LocalProtocolError as error:
             self._log.log(now_ns, logging.ERROR, '%s', error)
 

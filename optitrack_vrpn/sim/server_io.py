@@ -378,8 +378,8 @@ class MotiveSimServer:
         self.counters.frames += 1
         for _ in range(frame.copies):
             self._deliver(frame.reports)
-            if natnet is not None:
-                natnet.deliver(frame, stream.exposure_ns(number) if self._paced else None)
+        if natnet is not None and frame.copies:
+            natnet.deliver(frame, stream.exposure_ns(number) if self._paced else None)
         return frame
 
     def _deliver(self, reports: list[Report]) -> None:
