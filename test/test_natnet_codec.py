@@ -173,6 +173,25 @@ def test_bones_with_or_without_markers_are_told_apart(with_markers):
     assert [one.name for one in found.bodies] == ['Wand']
 
 
+PLATE = (i32(3, 1) + b'FP-1\0' + bytes(4 * (2 + 3 + 144 + 12)) + i32(0, 0, 2) + b'Fx\0Fy\0')
+DEVICE_AND_CAMERA = (i32(4, 2) + b'NI\0sn\0' + i32(0, 0, 1) + b'in 1\0',
+                     i32(5) + b'Cam\0' + bytes(28))
+
+
+@pytest.mark.parametrize('version', [(3, 0), (3, 1), (4, 0)])
+@pytest.mark.parametrize('others', [[PLATE], DEVICE_AND_CAMERA], ids=['plate', 'device'])
+def test_bodies_are_found_after_plates_devices_and_cameras(version, others):
+    natnet = pytest.importorskip('natnet')
+    from natnet.data_descriptions import DataDescriptions
+    from natnet.packet_buffer import PacketBuffer
+    wand = i32(1) + b'Wand\0' + i32(7, -1) + bytes(12) + i32(0)
+    data = i32(len(others) + 1) + b''.join(others) + wand
+    assert decode_definitions(data, version).bodies == (BodyDefinition('Wand', 7),)
+    if PLATE not in others:    # of the four corners of a plate, that decoder reads three
+        found = DataDescriptions.read_from_buffer(PacketBuffer(data), natnet.Version(*version))
+        assert [(body.name, body.id_num) for body in found.rigid_bodies] == [('Wand', 7)]
+
+
 def test_a_description_of_another_layout_does_not_hide_the_bodies():
     def described(kind, data):
         return i32(kind, len(data)) + data
