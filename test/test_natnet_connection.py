@@ -3,13 +3,14 @@
 """The client's side of a NatNet conversation, without sockets."""
 
 import collections
+import struct
 
 from optitrack_vrpn.errors import LocalProtocolError
 from optitrack_vrpn.natnet import codec
 from optitrack_vrpn.natnet.connection import bitstream_version, ClientConnection
 from optitrack_vrpn.natnet.constants import (
-    CONNECT, FRAME_BITSTREAM_CHANGED, KEEP_ALIVE, REQUEST, REQUEST_MODEL_DEFINITIONS,
-    UNRECOGNIZED_REQUEST)
+    CONNECT, DISCONNECT, DISCONNECT_BY_TIMEOUT, FRAME_BITSTREAM_CHANGED, KEEP_ALIVE, REQUEST,
+    REQUEST_MODEL_DEFINITIONS, UNRECOGNIZED_REQUEST)
 from optitrack_vrpn.natnet.definitions import encode_definitions
 from optitrack_vrpn.natnet.encoding import encode_frame
 from optitrack_vrpn.natnet.messages import (
@@ -83,6 +84,18 @@ def test_a_change_of_the_bitstream_is_asked_for_once():
         connection.receive(
             frame(number, params=FRAME_BITSTREAM_CHANGED * (number > 50)), number * S // 100)
     assert asked == ['Bitstream', 'Bitstream']
+
+
+@pytest.mark.parametrize('kind', [DISCONNECT, DISCONNECT_BY_TIMEOUT])
+def test_a_server_that_says_goodbye_ends_the_conversation(kind):
+    event, = connected().receive(struct.pack('<HH', kind, 0), S)
+    assert isinstance(event, Disconnected) and event.reason
+
+
+def test_messages_of_unknown_kinds_are_counted():
+    connection = connected()
+    assert connection.receive(struct.pack('<HH', 4711, 0), S) == []
+    assert connection.counters.other_type == 1
 
 
 @pytest.mark.parametrize('change', [
