@@ -12,6 +12,7 @@ from optitrack_vrpn.bodies.config import BodyConfig
 from optitrack_vrpn.bodies.selection import Selection
 from optitrack_vrpn.bodies.states import State
 from optitrack_vrpn.clock import StampConfig
+from optitrack_vrpn.motion.frames import AxesConfig, frame_maps
 from optitrack_vrpn.motion.transform import Transform
 from optitrack_vrpn.names import NameTemplates
 from optitrack_vrpn.node.report import body_entry, Level
@@ -81,6 +82,26 @@ def test_every_recorded_pose_comes_out_in_order_on_its_clock(name, mode):
             count += 1
     assert next(rows, None) is None and count > 70
     assert 'VRPN Control' not in {channel.names.motive for channel in pipeline.bodies}
+
+
+@pytest.mark.parametrize('up_axis, motive_x, enu', [
+    ('y', 'north', lambda x, y, z: (z, x, y)), ('y', 'east', lambda x, y, z: (x, -z, y)),
+    ('z', 'north', lambda x, y, z: (-y, x, z)), ('z', 'east', lambda x, y, z: (x, y, z))])
+@pytest.mark.parametrize('untracked', [False, True])
+def test_recorded_poses_come_out_on_the_axes_of_the_settings(up_axis, motive_x, enu, untracked):
+    axes = AxesConfig(up_axis, motive_x)
+    pipeline = make_pipeline(
+        'sender', axes=axes, body=replace(FIRST, publish_untracked=untracked))
+    rows = iter(sessions.sent('motive_like_5x240', 'pose'))
+    count = 0
+    for arrival_ns, events in recorded('motive_like_5x240'):
+        for sample in pipeline.process(events, arrival_ns, 0):
+            row = next(rows)
+            assert sample.position == enu(*row.vector)
+            # These functions are compared with attitudes worked by hand in test_motion_frames.
+            assert sample.quat_xyzw == pytest.approx(frame_maps(axes).quat_to_enu(row.quat_xyzw))
+            count += 1
+    assert count > 70
 
 
 def test_a_recorded_body_out_of_view_is_stale_and_returns():
