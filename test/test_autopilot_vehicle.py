@@ -189,6 +189,16 @@ def test_the_origin_is_sent_where_the_autopilot_has_none():
     assert both.vehicle.origin.sent == 1
 
 
+def test_no_origin_is_set_while_the_vehicle_is_armed():
+    """It may have one already: the answer that says so can be lost."""
+    both = Together(FakeConfig(epoch_ns=START, armed=True), origin=(47.3977419, 8.5455938, 488.0))
+    both.run(8)
+    assert both.fake.origin is None
+    both.fake.config = both.fake.config._replace(armed=False)
+    both.run(4)
+    assert both.fake.origin == (473977419, 85455938, 488000)
+
+
 def test_an_origin_that_is_there_is_kept_and_its_distance_told():
     both = Together(origin=(47.3977419, 8.5455938, 488.0))
     both.fake.origin = (473987419, 85455938, 488000)    # 0.001 degrees north: 111 m

@@ -64,11 +64,18 @@ class Origin:
         if latitude or longitude:
             self.present = (latitude * 1e-7, longitude * 1e-7, altitude * 1e-3)
 
-    def tick(self, system: int, now_ns: int, monotonic_ns: int) -> Optional[Outgoing]:
-        """Return the next request or setting if one is due."""
+    def tick(
+        self, system: int, armed: bool, now_ns: int, monotonic_ns: int,
+    ) -> Optional[Outgoing]:
+        """
+        Return the next request or setting if one is due.
+
+        :param armed: whether the vehicle is armed; then no origin is set, because the answer can
+            be lost, and PX4 moves its position to a second origin.
+        """
         if self._wanted is None or self.present is not None or monotonic_ns < self._next_ns:
             return None
-        if self._asked < _ASKED:
+        if self._asked < _ASKED or armed:
             self._asked += 1
             self._next_ns = monotonic_ns + _PERIOD_NS
             return request_message(system, GPS_GLOBAL_ORIGIN)

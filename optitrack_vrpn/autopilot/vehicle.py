@@ -200,7 +200,7 @@ class Vehicle:
         if self.link is Link.ALIVE:
             made += [self.timesync.request(now_ns, monotonic_ns),
                      self.parameters.tick(self.system, self.armed, monotonic_ns),
-                     self.origin.tick(self.system, now_ns, monotonic_ns),
+                     self.origin.tick(self.system, self.armed, now_ns, monotonic_ns),
                      self._ask(monotonic_ns)]
             self._report()
         return [one for one in made if one is not None]
