@@ -13,6 +13,7 @@ from gantry_kit import NAMES, ORION, Rig, settings_of
 from optitrack_vrpn.axes.table_io import load_table
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.gantry import recorder_io
+from optitrack_vrpn.gantry.axis import Axis, Switches
 from optitrack_vrpn.gantry.calibration import Calibration
 from optitrack_vrpn.gantry.carried_io import carried
 from optitrack_vrpn.gantry.correction import Correction, Measurement
@@ -198,10 +199,24 @@ def calibrate(rig, distance, during=lambda rig, k: None):
     for k in range(20000):
         rig.cycle()
         during(rig, k)
-        run.step(box[-1], 0.01)
+        run.step(box[-1], rig.machine.dt)
         if run.done:
             break
     return run
+
+
+@pytest.mark.parametrize('rate_hz', [20.0, 1000.0])
+def test_calibration_and_latency_compensation_work_at_any_rate_of_cycles(rate_hz):
+    settings = replace(
+        settings_of('chaser_x', {'latency_compensation': True}), rate_hz=rate_hz)
+    run = calibrate(Rig(settings, noise=False), 0.02)
+    assert run.reason == '' and run.result.ratio == pytest.approx(1.0, abs=1e-3)
+    axis, now = Axis(settings.axes[0], 1.0 / rate_hz), 0.0
+    axis.track(True)
+    while now < 3.0:        # the measurements are half a second old; the axis is pushed at 1.5 s
+        axis.step(now, Measurement(0.0 if now < 1.5 else 0.01, now - 0.5), Switches())
+        now += 1.0 / rate_hz
+    assert axis.correction.offset < 0.0
 
 
 def test_play_does_not_change_the_calibrated_steps_per_unit():

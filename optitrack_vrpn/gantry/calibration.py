@@ -23,9 +23,9 @@ SETTLE_S = 0.6
 #: Readings averaged at each end, the window of the thesis. Halved, their noise grows by 1.4;
 #: doubled, each stroke takes 1 s longer.
 READINGS = 100
-#: Chosen: cycles at rest without enough readings after which the calibration fails (5 s). Halved,
-#: short occlusions end it; doubled, the failure is reported later.
-_PATIENCE = 500
+#: Chosen: time (s) without a reading at rest after which the calibration fails. Halved, short
+#: occlusions end it; doubled, the failure is reported later.
+_PATIENCE_S = 5.0
 #: Ends of the motions of one period, as shares of the distance: after each reversal a quarter,
 #: then the stroke that counts. Chosen. With half a quarter, less play is permitted; with twice,
 #: the strokes are shorter and noise has more effect.
@@ -69,7 +69,7 @@ class Calibration:
         self.axis = axis
         self.result: Optional[Result] = None
         self.reason = ''
-        self._rest_cycles = 0
+        self._rest_s = self._missing_s = 0.0
         self._readings: list[float] = []
         self._ends: list[float] = []
         self._distance = distance
@@ -105,20 +105,22 @@ class Calibration:
             self.reason = 'the axis received another command'
             return
         if self.axis.moving or self.axis.state.position != self.axis.target:
-            self._rest_cycles = 0
+            self._rest_s = self._missing_s = 0.0
             self._readings.clear()
             return
-        self._rest_cycles += 1
-        if self._rest_cycles * dt < SETTLE_S:
+        self._rest_s += dt
+        if self._rest_s < SETTLE_S:
             return
+        self._missing_s += dt
         if measurement is not None:
+            self._missing_s = 0.0
             self._readings.append(measurement.value)
         if len(self._readings) >= READINGS:
             self._ends.append(statistics.fmean(self._readings))
             self._readings.clear()
-            self._rest_cycles = 0
+            self._rest_s = 0.0
             self._next()
-        elif self._rest_cycles > _PATIENCE:
+        elif self._missing_s > _PATIENCE_S:
             self.axis.stop()
             self.reason = 'mocap gave too few valid values: check that the body is in view'
 

@@ -21,19 +21,22 @@ class Commanded(NamedTuple):
     offset: float
 
 
+#: Time (s) for which commands are stored. Chosen: above the age at which a measurement counts as
+#: none. Halved, measurements over slow networks correct nothing; doubled, memory only.
+KEPT_S = 2.0
+
+
 class History:
-    """
-    Store the commands of the last seconds.
+    """Store the commands of the last ``KEPT_S``."""
 
-    :param cycles: number of stored cycles.
-    """
-
-    def __init__(self, cycles: int = 200) -> None:
-        self._entries: deque[Commanded] = deque(maxlen=cycles)
+    def __init__(self) -> None:
+        self._entries: deque[Commanded] = deque()
 
     def add(self, entry: Commanded) -> None:
         """Add a command for a time later than the last."""
         self._entries.append(entry)
+        while entry.time - self._entries[0].time > KEPT_S:
+            self._entries.popleft()
 
     def clear(self) -> None:
         """Discard all commands, because the count of the position has changed."""

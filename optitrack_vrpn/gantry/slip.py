@@ -18,6 +18,7 @@ from bisect import bisect_right
 from collections import deque
 
 import numpy as np
+from optitrack_vrpn.gantry.history import KEPT_S
 
 #: Standard deviation of a measurement after the low-pass, as a fraction of the dead band. Chosen:
 #: 3 sigma of a filtered standing body (0.3 mm, 0.04 deg) compared with 1 mm and 0.1 to 0.3 deg.
@@ -64,7 +65,7 @@ class SlipEstimator:
         self._up = self._down = 0.0
         self._motor: float | None = None
         self._load = 0.0
-        self._regressors: deque[tuple[float, float, float, float]] = deque(maxlen=200)
+        self._regressors: deque[tuple[float, float, float, float]] = deque()
         self._cycles = 0
 
     @property
@@ -100,6 +101,8 @@ class SlipEstimator:
         self._load = min(max(self._load, motor - 0.5 * width), motor + 0.5 * width)
         share = (self._load - motor) / width
         self._regressors.append((time, self._up, self._down, share))
+        while time - self._regressors[0][0] > KEPT_S:
+            self._regressors.popleft()
         self._p[np.diag_indices(4)] += self._q
         self._cycles += 1
         if self._cycles % _REBASE == 0:
@@ -114,7 +117,7 @@ class SlipEstimator:
         self._p = change @ self._p @ change.T
         self._up = self._down = 0.0
         self._regressors = deque(
-            ((t, u - up, d - down, h) for t, u, d, h in self._regressors), maxlen=200)
+            (t, u - up, d - down, h) for t, u, d, h in self._regressors)
 
     def measure(self, time: float, distance: float) -> None:
         """
