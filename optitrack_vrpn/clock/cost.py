@@ -120,7 +120,8 @@ def solve(nodes: list[Node], rounds: int, prior: Prior = UNKNOWN) -> Path:
     a, b, c = [0.0] * (n + 1), [0.0] * (n + 1), [0.0] * (n + 1)
     before = 1.0 / (t[1] - t[0])
     # Another clock may have any rate: far from the prior, its cost is bounded as that of load is.
-    off = ((nodes[1].x - nodes[0].x) * before - prior.slope) / prior.deviation
+    off = ((nodes[1].x - nodes[0].x) * before - prior.slope) / math.hypot(
+        prior.deviation, nodes[0].scale * before)
     deviation = min(prior.deviation * (1.0 + off * off / LOAD), FASTEST)
     a[0] = a[1] = (before / deviation) ** 2
     b[0] = -a[0]
