@@ -43,7 +43,7 @@ def test_depth_is_that_of_the_slab_test(name):
     times = np.linspace(0.0, TRAJECTORIES[name].duration, 7)
     for pose in TRAJECTORIES[name].camera_poses(times, camera_on_body((0.1, 0, 0), (0, 0.4, 1))):
         _, depth = ROOM.render(CAMERA, pose)
-        wanted = slab_depth(ROOM.layout, CAMERA, pose)
+        wanted = slab_depth(Layout(), CAMERA, pose)
         # A ray through an edge may meet either side of it.
         assert np.mean(np.abs(depth - wanted) > 1e-4 * wanted) < 1e-3
         assert np.median(np.abs(depth - wanted)) < 1e-5
@@ -81,15 +81,6 @@ def test_the_texture_is_the_same_each_time_and_differs_by_seed():
     images = [Room(Layout(seed=seed, **small)).render(CAMERA, pose)[0] for seed in (1, 1, 2)]
     np.testing.assert_array_equal(images[0], images[1])
     assert np.abs(images[0].astype(int) - images[2]).mean() > 10
-
-
-def test_a_plain_wall_has_one_colour():
-    room = Room(Layout(boxes=(), plain=('east',)))
-    pose = np.eye(4)
-    pose[:3, :3], pose[:3, 3] = FLU_FROM_OPTICAL, (1.5, 0, 1.3)
-    image, depth = room.render(CAMERA, pose)
-    assert image.std(axis=(0, 1)).max() == 0
-    np.testing.assert_allclose(depth, 1.5, rtol=1e-5)
 
 
 def test_outside_the_room_nothing_is_seen():

@@ -244,9 +244,12 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
             if missing:
                 return 'error', f'no images on {" and ".join(missing)}'
             if self._pairer.pairs:
-                last = f'; before: {self._last.reason}' if (
-                    self._last is not None and self._last.reason) else ''
-                return 'stale', f'no images for {silent_s:.1f} s{last}'
+                text, late = f'no new pair of images for {silent_s:.1f} s', sum(self._pairer.late)
+                if late:    # of a driver that does not stamp, all
+                    text += f'; stamps that are not later than the one before: {late}'
+                if self._last is not None and self._last.reason:
+                    text += f'; before: {self._last.reason}'
+                return 'stale', text
             return 'error', (
                 f'no colour and depth image have stamps within {given.tolerance_s:g} s: '
                 f'{self._images[0]} colour and {self._images[1]} depth images were received')

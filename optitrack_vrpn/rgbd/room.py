@@ -13,7 +13,7 @@ the visible face, the one with the greatest 1/z, needs additions but no division
 that of a ray through the centre of each pixel (a test compares it with the slab test).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,6 @@ OCTAVES = ((4, 16.0), (10, 22.0), (24, 20.0), (64, 14.0))
 #: Chosen: near plane of the camera (m). Halved or doubled, the least distance of a wall changes
 #: with it.
 _NEAR_M = 0.02
-_WHITE = (238, 236, 232)
 
 
 @dataclass(frozen=True)
@@ -59,8 +58,6 @@ class Layout:
     :ivar room: the room, seen from inside.
     :ivar boxes: boxes in the room, seen from outside.
     :ivar seed: seed of the texture.
-    :ivar plain: names of the room's walls without texture: 'west', 'east', 'south', 'north',
-        'floor', 'ceiling'.
     """
 
     room: Box = Box((-3.0, -2.5, 0.0), (3.0, 2.5, 2.6))
@@ -74,14 +71,12 @@ class Layout:
         Box((-0.9, -2.4, 0.0), (0.3, -1.9, 0.9)),
         Box((-0.6, -2.3, 0.9), (-0.1, -1.95, 1.45)))
     seed: int = 7
-    plain: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class _Face:
     """A parallelogram, visible from the side of its normal, and its position in the atlas."""
 
-    name: str
     origin: Array
     along: Array
     up: Array
@@ -90,11 +85,7 @@ class _Face:
     top: int = 0
 
 
-#: Names of the faces of a box by axis and side.
-_NAMES = (('west', 'east'), ('south', 'north'), ('floor', 'ceiling'))
-
-
-def _faces(box: Box, inside: bool, prefix: str) -> list[_Face]:
+def _faces(box: Box, inside: bool) -> list[_Face]:
     """Return the six faces of a box."""
     low, high = np.array(box.low), np.array(box.high)
     if not np.all(high > low):
@@ -108,7 +99,7 @@ def _faces(box: Box, inside: bool, prefix: str) -> list[_Face]:
             along, up, normal = np.zeros(3), np.zeros(3), np.zeros(3)
             along[one], up[two] = high[one] - low[one], high[two] - low[two]
             normal[axis] = -1.0 if (side == 1) == inside else 1.0
-            faces.append(_Face(f'{prefix}{_NAMES[axis][side]}', origin, along, up, normal))
+            faces.append(_Face(origin, along, up, normal))
     return faces
 
 
@@ -143,18 +134,14 @@ class Room:
 
     :param layout: contents of the room.
     :raises BackendUnavailableError: without OpenCV.
-    :ivar faces: names of the faces.
     """
 
     def __init__(self, layout: Layout = Layout()) -> None:
         self._cv2 = opencv()
-        self.layout = layout
-        self._room = _faces(layout.room, True, '')
-        faces = list(self._room)
-        for number, box in enumerate(layout.boxes):
-            faces += _faces(box, False, f'box {number} ')
-        self._atlas, self._faces = _atlas(faces, layout)
-        self.faces = [face.name for face in faces]
+        faces = _faces(layout.room, True)
+        for box in layout.boxes:
+            faces += _faces(box, False)
+        self._atlas, self._faces = _atlas(faces, layout.seed)
         self._pixels: dict[Intrinsics, tuple[Any, Any]] = {}
 
     def trace(
@@ -257,40 +244,29 @@ def _bounds(matrix: Array, camera: Intrinsics) -> Any:
     return slice(top, bottom), slice(left, right)
 
 
-def _atlas(faces: list[_Face], layout: Layout) -> tuple[NDArray[np.uint8], list[_Face]]:
+def _atlas(faces: list[_Face], seed: int) -> tuple[NDArray[np.uint8], list[_Face]]:
     """
     Put the textures of all faces into one image, in rows, with a border of one texel.
 
     :returns: the image, and the faces with their positions; the first texel of a texture is at
         (left, top).
     """
-    random = np.random.default_rng(layout.seed)
+    random = np.random.default_rng(seed)
+    sizes = [[max(1, round(float(np.linalg.norm(edge)) / TEXEL_M))
+              for edge in (face.up, face.along)] for face in faces]
     # 2048 texels (10 m), or more for a longer face
-    width = max(2048, *(
-        round(float(np.linalg.norm(face.along)) / TEXEL_M) + 2 for face in faces))
-    rows: list[tuple[_Face, NDArray[np.uint8]]] = []
-    placed = {}
+    width = max(2048, *(columns + 2 for _, columns in sizes))
+    placed, textures = [], []
     left, top, tallest = 0, 0, 0
-    for face in faces:
-        columns = max(1, round(float(np.linalg.norm(face.along)) / TEXEL_M))
-        lines = max(1, round(float(np.linalg.norm(face.up)) / TEXEL_M))
-        if face.name in layout.plain:
-            texture = np.empty((lines, columns, 3), np.uint8)
-            texture[:] = _WHITE
-        else:
-            red, green, blue = random.uniform(80.0, 170.0, 3).tolist()
-            texture = value_noise(random, lines, columns, (red, green, blue))
-        texture = np.pad(texture, ((1, 1), (1, 1), (0, 0)), mode='edge')
+    for face, (lines, columns) in zip(faces, sizes):
+        red, green, blue = random.uniform(80.0, 170.0, 3).tolist()
+        textures.append(np.pad(value_noise(random, lines, columns, (red, green, blue)),
+                               ((1, 1), (1, 1), (0, 0)), mode='edge'))
         if left + columns + 2 > width:
             left, top, tallest = 0, top + tallest, 0
-        placed[face.name] = (left, top)
-        rows.append((face, texture))
+        placed.append(replace(face, left=left + 1, top=top + 1))
         left, tallest = left + columns + 2, max(tallest, lines + 2)
     atlas = np.zeros((top + tallest, width, 3), np.uint8)
-    result = []
-    for face, texture in rows:
-        left, top = placed[face.name]
-        atlas[top:top + texture.shape[0], left:left + texture.shape[1]] = texture
-        result.append(_Face(
-            face.name, face.origin, face.along, face.up, face.normal, left + 1, top + 1))
-    return atlas, result
+    for face, texture in zip(placed, textures):
+        atlas[face.top - 1:, face.left - 1:][:texture.shape[0], :texture.shape[1]] = texture
+    return atlas, placed
