@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A node's process ends when it should, and not earlier, whatever the middleware does."""
 
+import os
 from pathlib import Path
 import subprocess
 import sys
 import time
+
+import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -121,3 +124,16 @@ def test_an_error_caused_by_a_signal_is_a_normal_end():
         done = run_program(CONVERTING.format(signal=by_signal))
         assert (done.returncode == 0) == by_signal, done.stderr
         assert ('unable to convert' in done.stderr) != by_signal
+
+
+@pytest.mark.parametrize('tool, arguments, code, said', [
+    ('optitrack_vrpn_node', [], 64, 'optitrack_vrpn_node: ROS_DOMAIN_ID is 233; '),
+    ('mocap_control', ['status'], 64, 'mocap_control: ROS_DOMAIN_ID is 233; '),
+    ('doctor', ['--server', '127.0.0.1', '--port', '1', '--timeout', '0.1'], 2, 'ROS_DOMAIN_ID')])
+def test_a_domain_without_ports_is_one_clear_error(tool, arguments, code, said):
+    """Fast DDS would end the process in the middle of a report, with the exit code 1."""
+    done = subprocess.run(
+        [sys.executable, '-m', 'optitrack_vrpn', tool, *arguments], cwd=ROOT, timeout=60.0,
+        env={**os.environ, 'ROS_DOMAIN_ID': '233'}, capture_output=True, text=True)
+    assert done.returncode == code, done
+    assert said in done.stdout + done.stderr and 'Traceback' not in done.stderr

@@ -12,6 +12,7 @@ from typing import Callable, Sequence
 
 from optitrack_vrpn.client.scheduling_io import use_batch_scheduling
 from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.ros.domain import check_domain
 from optitrack_vrpn.ros.params_files import warn_of_files_of_others
 import rclpy
 from rclpy.exceptions import InvalidHandle
@@ -109,6 +110,7 @@ def run(make_node: Callable[[], Node], argv: Sequence[str]) -> int:
     :returns: exit code; an interrupt is a normal end.
     :raises ConfigurationError: if ROS cannot read the command line or a file that it names.
     """
+    check_domain()
     use_batch_scheduling()
     try:
         rclpy.init(args=list(argv))

@@ -8,6 +8,7 @@ import time
 from typing import Any, Sequence, TypeVar
 
 from optitrack_vrpn.errors import ConfigurationError, TransportError
+from optitrack_vrpn.ros.domain import check_domain
 import rclpy
 from rclpy.exceptions import NameValidationException
 from rclpy.executors import Executor, ExternalShutdownException, SingleThreadedExecutor
@@ -55,6 +56,7 @@ class ToolNode:
     """
 
     def __init__(self, name: str, ros_args: Sequence[str] = (), **options: Any) -> None:
+        check_domain()
         self.context = rclpy.Context()
         try:
             self.context.init(args=list(ros_args))
