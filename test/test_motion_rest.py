@@ -5,7 +5,7 @@
 import math
 
 import numpy as np
-from optitrack_vrpn.motion.rest import RestDetector, small_rotations
+from optitrack_vrpn.motion.rest import RestDetector, small_rotation
 import pytest
 from scipy.spatial.transform import Rotation
 
@@ -90,4 +90,26 @@ def test_small_rotations_are_scipys_whatever_the_signs():
     quats = (Rotation.from_rotvec(vectors) * base).as_quat() * draw.choice([-1, 1], (50, 1))
     middle = Rotation.from_quat(quats[25])
     expected = (Rotation.from_quat(quats) * middle.inv()).as_rotvec()
-    assert np.allclose(small_rotations(quats), expected, atol=1e-10)
+    turned = [small_rotation(tuple(quat), tuple(quats[25].tolist())) for quat in quats.tolist()]
+    assert np.allclose(turned, expected, atol=1e-10)
+
+
+def test_a_window_is_the_last_hundred_poses_and_moves_by_half():
+    draw = np.random.default_rng(4)
+    samples = draw.normal(1.0, 1e-3, (250, 3))
+    attitudes = (Rotation.from_rotvec(draw.normal(0, 2e-3, (250, 3)))
+                 * Rotation.from_rotvec([1.0, -2.0, 0.5]))
+    detector = RestDetector()
+    changes = []
+    for number, (p, q) in enumerate(zip(samples.tolist(), attitudes.as_quat().tolist()), 1):
+        if not detector.update(tuple(p), tuple(q)):
+            continue
+        changes.append(number)
+        window = slice(number - 100, number)
+        middle = attitudes[number - 50]
+        turned = (attitudes[window] * middle.inv()).as_rotvec()
+        assert detector.position_deviation == pytest.approx(
+            tuple(samples[window].std(axis=0, ddof=1)), rel=1e-9)
+        assert detector.attitude_deviation == pytest.approx(
+            tuple(turned.std(axis=0, ddof=1)), rel=1e-2)
+    assert changes == [100, 150, 200, 250]

@@ -20,7 +20,7 @@ MODULES = tuple(f'optitrack_vrpn.{package}.{name}' for package, names in {
     'clock': ('cadence', 'difference', 'epochs', 'history', 'host', 'path', 'rollback', 'rules',
               'source', 'tracking', 'two_way'),
     'motion': ('estimator', 'frames', 'gains', 'kalman', 'lever_arm', 'quaternion',
-               'transform'),
+               'rest', 'transform'),
     'bodies': ('jumps', 'limits', 'numbers', 'statistics', 'track', 'validity'),
     'pipeline': ('channel', 'coarse_clock', 'freshness', 'load_shedding', 'pipeline',
                  'roster'),

@@ -8,58 +8,117 @@ window of 100 samples. A window is used only when the body did not move in it: i
 small, the means of its halves agree within the scatter, and successive samples are not strongly
 correlated, as they are when a body sways (von Neumann, Distribution of the ratio of the mean
 square successive difference to the variance, Annals of Mathematical Statistics 12(4), 1941).
+
+Only sums are kept, so that each pose has the same small cost: all bodies of a server begin their
+windows with the same frame, and windows that are evaluated at their ends would delay that frame.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Final
 
-import numpy as np
-import numpy.typing as npt
+from optitrack_vrpn.motion.quaternion import IDENTITY, Quat, Vector
 
-from optitrack_vrpn.motion.quaternion import Quat, Vector
-
-FLOOR = 1e-5
+FLOOR: Final = 1e-5
 """
 Smallest learned noise (m, rad). Chosen: below that of any cameras; a simulated body without noise
 must not get covariance zero. Doubled or halved, only such bodies change.
 """
 
-SWAY = 0.5
+SWAY: Final = 0.5
 """
 Ratio of mean square successive difference to variance below which a body sways; white noise has 2.
 Chosen. Halved, slow sway is learned as noise; doubled, windows of coloured noise are rejected.
 """
 
 
-WINDOW = 100
+WINDOW: Final = 100
 """
 Samples of a window, from the thesis. Halved, the learned deviation scatters by 10 % instead of
 7 %; doubled, a rest must last twice as long.
 """
 
-MAX_POSITION, MAX_ATTITUDE = 0.003, 0.02
+MAX_POSITION: Final = 0.003
+MAX_ATTITUDE: Final = 0.02
 """
 Scatter (m and rad, one sigma of an axis) above which a body moves. Chosen: ten times usual noise.
 Halved, poorly calibrated rooms learn nothing; doubled, slow motion of an almost static body can be
 learned.
 """
 
-DRIFT = 5.0
+DRIFT: Final = 5.0
 """
 Difference of the means of the two halves that counts as motion, in standard deviations of that
 difference. Chosen: white noise exceeds it in one of 300 000 windows. Halved, in one of 14;
 doubled, drift of the size of the noise passes.
 """
 
-_LIMITS = np.repeat((MAX_POSITION, MAX_ATTITUDE), 3)
+_ZERO: Final = (0.0, 0.0, 0.0)
+
+
+class _Sums:
+    """
+    Sums over the samples of half a window, of three numbers that are zero at the first sample.
+
+    :ivar total, squares: sums of the numbers and of their squares.
+    :ivar steps: sum of the squares of the differences between successive samples.
+    :ivar last: the last sample.
+    """
+
+    __slots__ = ('total', 'squares', 'steps', 'last')
+
+    def __init__(self) -> None:
+        self.total: Vector = _ZERO
+        self.squares: Vector = _ZERO
+        self.steps: Vector = _ZERO
+        self.last: Vector = _ZERO
+
+    def add(self, sample: Vector) -> None:
+        """Add a sample."""
+        x, y, z = sample
+        a, b, c = self.total
+        self.total = (a + x, b + y, c + z)
+        a, b, c = self.squares
+        self.squares = (a + x * x, b + y * y, c + z * z)
+        p, q, r = self.last
+        self.last = sample
+        p -= x
+        q -= y
+        r -= z
+        a, b, c = self.steps
+        self.steps = (a + p * p, b + q * q, c + r * r)
+
+
+class _Half:
+    """
+    Half a window.
+
+    :ivar position, quat: its first pose, to which the others are related; that avoids rounding.
+    :ivar moved, turned: sums of the positions (m) and rotations (rad) from there.
+    """
+
+    __slots__ = ('position', 'quat', 'moved', 'turned')
+
+    def __init__(self, position: Vector, quat_xyzw: Quat) -> None:
+        self.position = position
+        self.quat = quat_xyzw
+        self.moved = _Sums()
+        self.turned = _Sums()
+
+    def add(self, position: Vector, quat_xyzw: Quat) -> None:
+        """Add a pose."""
+        a, b, c = self.position
+        x, y, z = position
+        self.moved.add((x - a, y - b, z - c))
+        self.turned.add(small_rotation(quat_xyzw, self.quat))
 
 
 class RestDetector:
     """
     Evaluate a sliding window of one body's poses.
 
-    The window moves with every pose and is evaluated each half length.
+    The window moves by half its length, and is evaluated then.
 
     :param window: samples (count, even).
     :ivar at_rest: whether the body was at rest at the last evaluation.
@@ -69,64 +128,55 @@ class RestDetector:
     """
 
     __slots__ = (
-        'window', 'at_rest', 'position_deviation', 'attitude_deviation', 'learned', '_ring',
-        '_at', '_countdown')
+        'at_rest', 'position_deviation', 'attitude_deviation', 'learned', '_half', '_count',
+        '_first', '_second')
 
     def __init__(self, window: int = WINDOW) -> None:
-        self.window = window
         self.at_rest = False
         self.position_deviation: Vector | None = None
         self.attitude_deviation: Vector | None = None
         self.learned = 0
-        self._ring: list[tuple[float, ...]] = [()] * window
+        self._half = window // 2
         self.reset()
 
     def reset(self) -> None:
         """Empty the window (a jump, a gap); the learned deviations stay."""
         self.at_rest = False
-        self._at = 0
-        self._countdown = self.window
+        self._count = 0
+        self._first: _Half | None = None
+        self._second = _Half(_ZERO, IDENTITY)
 
     def update(self, position: Vector, quat_xyzw: Quat) -> bool:
         """
         Process one valid pose, unfiltered.
 
         :param position: position (m).
-        :param quat_xyzw: attitude of unit norm, its sign continuous.
+        :param quat_xyzw: attitude of unit norm.
         :returns: whether the learned deviations have changed.
         """
-        at = self._at
-        self._ring[at] = position + quat_xyzw
-        at += 1
-        self._at = at if at < self.window else 0
-        self._countdown -= 1
-        if self._countdown:
+        if not self._count:
+            self._second = _Half(position, quat_xyzw)
+        self._second.add(position, quat_xyzw)
+        self._count += 1
+        if self._count < self._half:
             return False
-        self._countdown = self.window // 2
-        return self._evaluate()
+        self._count = 0
+        first, self._first = self._first, self._second
+        return first is not None and self._evaluate(first, self._second)
 
-    def _evaluate(self) -> bool:
+    def _evaluate(self, first: _Half, second: _Half) -> bool:
         """Evaluate the whole window."""
-        window = np.array(self._ring[self._at:] + self._ring[:self._at])
-        half = self.window // 2
-        values = np.hstack((window[:, :3], small_rotations(window[:, 3:])))
-        halves = values[-2 * half:].reshape(2, half, 6)
-        means = halves.mean(axis=1)
-        centred = halves - means[:, None, :]
-        squares = np.einsum('ijk,ijk->k', centred, centred)
-        moved = means[1] - means[0]
-        steps = np.diff(values, axis=0)
-        successive = np.einsum('jk,jk->k', steps, steps) / len(steps)
-        # Scatter about each half's own mean, so that drift does not raise its own limit.
-        inner = np.sqrt(squares / (2 * half - 2))
-        deviation = np.sqrt((squares + 0.5 * half * moved * moved) / (2 * half - 1))
-        allowed = DRIFT * math.sqrt(2.0 / half) * inner + 1e-9
-        self.at_rest = bool(((deviation < _LIMITS) & (np.abs(moved) <= allowed)
-                            & (successive + 1e-18 >= SWAY * deviation * deviation)).all())
+        a, b, c = first.position
+        x, y, z = second.position
+        position = _deviations(
+            first.moved, second.moved, (x - a, y - b, z - c), self._half, MAX_POSITION)
+        attitude = _deviations(
+            first.turned, second.turned, small_rotation(second.quat, first.quat), self._half,
+            MAX_ATTITUDE)
+        self.at_rest = position is not None and attitude is not None
         if not self.at_rest:
             return False
-        x, y, z, a, b, c = np.maximum(deviation, FLOOR).tolist()
-        self.position_deviation, self.attitude_deviation = (x, y, z), (a, b, c)
+        self.position_deviation, self.attitude_deviation = position, attitude
         self.learned += 1
         return True
 
@@ -151,24 +201,54 @@ class RestDetector:
         """
         if self.position_deviation is None or self.attitude_deviation is None:
             return None
-        variances = np.square(self.position_deviation + self.attitude_deviation)
-        matrix: list[float] = np.diag(variances).ravel().tolist()
+        matrix = [0.0] * 36
+        for number, deviation in enumerate(self.position_deviation + self.attitude_deviation):
+            matrix[7 * number] = deviation * deviation
         return matrix
 
 
-def small_rotations(quats: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _deviations(
+    first: _Sums, second: _Sums, between: Vector, half: int, limit: float,
+) -> Vector | None:
     """
-    Return each attitude as a small rotation, in world axes, from that in the middle of a window.
+    Return the standard deviation of each of three numbers over both halves, at least ``FLOOR``.
 
-    :param quats: unit quaternions x, y, z, w, shape (n, 4), close to each other.
-    :returns: rotation vectors (rad), shape (n, 3), exact to first order.
+    :param between: the first sample of the second half, as the first half relates its samples.
+    :param half: samples of a half.
+    :param limit: scatter above which the body moves.
+    :returns: None if it moved in the window.
     """
-    a, b, c, d = quats[len(quats) // 2]
-    x, y, z, w = quats.T
-    # Twice the vector part of q * conj(middle).
-    sign = np.where(x * a + y * b + z * c + w * d < 0.0, -2.0, 2.0)
-    turned: npt.NDArray[np.float64] = np.stack((
+    allowed = DRIFT * math.sqrt(2.0 / half)
+    found = []
+    for p, q, pp, qq, steps, apart, last in zip(
+            first.total, second.total, first.squares, second.squares,
+            [a + b for a, b in zip(first.steps, second.steps)], between, first.last):
+        # Scatter about each half's own mean, so that drift does not raise its own limit.
+        squares = max(0.0, pp - p * p / half) + max(0.0, qq - q * q / half)
+        inner = math.sqrt(squares / (2 * half - 2))
+        moved = apart + (q - p) / half
+        deviation = math.sqrt((squares + 0.5 * half * moved * moved) / (2 * half - 1))
+        successive = (steps + (apart - last) * (apart - last)) / (2 * half - 1)
+        if not (deviation < limit and abs(moved) <= allowed * inner + 1e-9
+                and successive + 1e-18 >= SWAY * deviation * deviation):
+            return None
+        found.append(max(deviation, FLOOR))
+    x, y, z = found
+    return (x, y, z)
+
+
+def small_rotation(quat_xyzw: Quat, reference: Quat) -> Vector:
+    """
+    Return an attitude as a small rotation, in world axes, from another one.
+
+    :param quat_xyzw, reference: unit quaternions close to each other, of any signs.
+    :returns: rotation vector (rad), exact to first order.
+    """
+    a, b, c, d = reference
+    x, y, z, w = quat_xyzw
+    # Twice the vector part of q * conj(reference).
+    sign = -2.0 if x * a + y * b + z * c + w * d < 0.0 else 2.0
+    return (
         sign * (x * d - w * a - y * c + z * b),
         sign * (y * d - w * b + x * c - z * a),
-        sign * (z * d - w * c - x * b + y * a)), axis=1)
-    return turned
+        sign * (z * d - w * c - x * b + y * a))
