@@ -269,7 +269,8 @@ def test_body_twist_covariance_counts_the_attitudes_error():
     count = 50_000
     turned = Rotation.from_rotvec(draw.normal(0, math.sqrt(motion.angular.pp), (count, 3)))
     seen = (turned * attitude).inv()
-    said = np.array(motion.body_twist_covariance()).reshape(6, 6)
+    said = np.array(motion.body_twist_covariance(
+        motion.body_velocity(), motion.body_angular_velocity())).reshape(6, 6)
     for block, vector, variance in (
             (slice(0, 3), [8.0, 4.0, 0.0], motion.linear.vv),
             (slice(3, 6), spin, motion.angular.vv)):

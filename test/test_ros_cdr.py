@@ -173,9 +173,10 @@ def test_one_kind_of_message_with_another_encoding_is_published_as_objects(monke
     output.equip(settings)
     stamps = [cdr.stamp_bytes(7_000_000_008), cdr.stamp_bytes(7_000_000_009)]
     position, quat, rate = (1.0, 2.0, 3.0), (0.0, 0.6, 0.0, 0.8), (4.0, 5.0, 6.0)
+    write, send = output.heard['twist']
     for stamp in stamps:
         output.send_pose(output.write_pose(stamp, position, quat))
-        output.send('twist', stamp, position, rate)
+        send(write(stamp, position, rate))
     first, second = publishers['pose'].objects
     assert not publishers['pose'].bytes
     expected = PoseStamped()

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from optitrack_vrpn.motion import lever_arm as lever
 from optitrack_vrpn.motion.kalman import diagonal, Motion
@@ -25,6 +25,8 @@ from optitrack_vrpn.motion.quaternion import (
 from optitrack_vrpn.motion.rest import RestDetector
 from optitrack_vrpn.motion.settings import MotionConfig
 from optitrack_vrpn.motion.transform import compose, Transform
+
+_new: Final = tuple.__new__
 
 
 class MotionEstimate(NamedTuple):
@@ -201,10 +203,12 @@ class Estimator:
         velocity, acceleration = motion.velocity, motion.acceleration
         rate, change = motion.angular_velocity, motion.angular_acceleration
         if self._base is None:
-            return MotionEstimate(
-                stamp_ns, position, quat, velocity, acceleration, rate, change,
-                motion.body_velocity(), motion.body_angular_velocity(),
-                motion.body_twist_covariance(), self.pose_covariance(quat))
+            body_velocity, body_rate = motion.body_velocity(), motion.body_angular_velocity()
+            # Equivalent to MotionEstimate(...), without its Python-level __new__.
+            return _new(MotionEstimate, (
+                stamp_ns, position, quat, velocity, acceleration, rate, change, body_velocity,
+                body_rate, motion.body_twist_covariance(body_velocity, body_rate),
+                self.pose_covariance(quat)))
         world_from_base = multiply(motion.quat, self._base.quat_xyzw)
         base_from_world = conjugate(world_from_base)
         arm = rotate(world_from_base, self.lever)

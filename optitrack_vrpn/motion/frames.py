@@ -133,7 +133,16 @@ def enu_to_ned(pose: Pose) -> Pose:
 
     :returns: ``R_ned_frd = R_ned_enu R_enu_flu R_flu_frd``; the outer two are half turns.
     """
-    (east, north, up), (x, y, z, w) = pose
-    return Pose(
-        (north, east, -up),
-        (_HALF * (x + y), _HALF * (x - y), _HALF * (w - z), _HALF * (w + z)))
+    return Pose(position_to_ned(pose.position), quat_to_ned(pose.quat_xyzw))
+
+
+def position_to_ned(position: Vector) -> Vector:
+    """Convert a position in ENU to NED."""
+    east, north, up = position
+    return (north, east, -up)
+
+
+def quat_to_ned(quat_xyzw: Quat) -> Quat:
+    """Convert an attitude of FLU in ENU to that of FRD in NED."""
+    x, y, z, w = quat_xyzw
+    return (_HALF * (x + y), _HALF * (x - y), _HALF * (w - z), _HALF * (w + z))

@@ -201,19 +201,29 @@ class Motion:
         """Return the angular rate in the body's axes (rad/s)."""
         return rotate(conjugate(self.quat), self.angular_velocity)
 
-    def body_twist_covariance(self) -> list[float]:
+    def body_twist_covariance(self, velocity: Vector, rate: Vector) -> list[float]:
         """
         Return the covariance of velocity and angular rate in the body's axes.
 
         An attitude error e rotates a velocity v by e x v, so that the variance of the body's
-        sideways velocity grows with its speed; the same holds for the rates.
+        sideways velocity grows with its speed: by the attitude's variance times |v|^2 I - v v'.
+        The same holds for the rates.
 
+        :param velocity, rate: those in the body's axes (m/s, rad/s).
         :returns: 36 numbers, row by row; order x, y, z, about x, y, z.
         """
-        matrix = diagonal(self.linear.vv, self.angular.vv)
-        _add_lever(matrix, 0, self.body_velocity(), self.angular.pp)
-        _add_lever(matrix, 21, self.body_angular_velocity(), self.angular.pp)
-        return matrix
+        x, y, z = velocity
+        p, q, r = rate
+        linear, angular, attitude = self.linear.vv, self.angular.vv, self.angular.pp
+        xy, xz, yz = -attitude * x * y, -attitude * x * z, -attitude * y * z
+        pq, pr, qr = -attitude * p * q, -attitude * p * r, -attitude * q * r
+        return [
+            linear + attitude * (y * y + z * z), xy, xz, 0.0, 0.0, 0.0,
+            xy, linear + attitude * (x * x + z * z), yz, 0.0, 0.0, 0.0,
+            xz, yz, linear + attitude * (x * x + y * y), 0.0, 0.0, 0.0,
+            0.0, 0.0, 0.0, angular + attitude * (q * q + r * r), pq, pr,
+            0.0, 0.0, 0.0, pq, angular + attitude * (p * p + r * r), qr,
+            0.0, 0.0, 0.0, pr, qr, angular + attitude * (p * p + q * q)]
 
 
 def diagonal(linear: float, angular: float) -> list[float]:
@@ -228,11 +238,3 @@ def diagonal(linear: float, angular: float) -> list[float]:
     matrix[0] = matrix[7] = matrix[14] = linear
     matrix[21] = matrix[28] = matrix[35] = angular
     return matrix
-
-
-def _add_lever(matrix: list[float], corner: int, v: Vector, variance: float) -> None:
-    """Add variance * (|v|^2 I - v v') to a 3 x 3 block of a 6 x 6 matrix."""
-    square = v[0] * v[0] + v[1] * v[1] + v[2] * v[2]
-    for i in range(3):
-        for j in range(3):
-            matrix[corner + 6 * i + j] += variance * ((square if i == j else 0.0) - v[i] * v[j])

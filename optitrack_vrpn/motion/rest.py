@@ -54,8 +54,6 @@ difference. Chosen: white noise exceeds it in one of 300 000 windows. Halved, in
 doubled, drift of the size of the noise passes.
 """
 
-_ZERO: Final = (0.0, 0.0, 0.0)
-
 
 class _Sums:
     """
@@ -69,10 +67,10 @@ class _Sums:
     __slots__ = ('total', 'squares', 'steps', 'last')
 
     def __init__(self) -> None:
-        self.total: Vector = _ZERO
-        self.squares: Vector = _ZERO
-        self.steps: Vector = _ZERO
-        self.last: Vector = _ZERO
+        self.total: Vector = (0.0, 0.0, 0.0)
+        self.squares: Vector = (0.0, 0.0, 0.0)
+        self.steps: Vector = (0.0, 0.0, 0.0)
+        self.last: Vector = (0.0, 0.0, 0.0)
 
     def add(self, sample: Vector) -> None:
         """Add a sample."""
@@ -144,7 +142,7 @@ class RestDetector:
         self.at_rest = False
         self._count = 0
         self._first: _Half | None = None
-        self._second = _Half(_ZERO, IDENTITY)
+        self._second = _Half((0.0, 0.0, 0.0), IDENTITY)
 
     def update(self, position: Vector, quat_xyzw: Quat) -> bool:
         """

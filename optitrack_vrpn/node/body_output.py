@@ -14,6 +14,9 @@ from optitrack_vrpn.pipeline.channel import Channel
 from optitrack_vrpn.ros.cdr import (
     Fill, serialisation_template, transform_template, TransformWriter, UnsupportedCdr, Write)
 
+#: Functions that write and publish the messages of one topic.
+Way = tuple[Write, Callable[[Any], None]]
+
 
 @functools.cache
 def message_type(kind: TopicKind) -> Any:
@@ -65,7 +68,8 @@ class BodyOutput:
     :param tf_heard: returns whether /tf has subscribers.
     :ivar settings: the settings of the publishers.
     :ivar publishers: publishers by kind.
-    :ivar heard: kinds computed on demand that have subscribers.
+    :ivar heard: of each kind computed on demand that has subscribers, the function that writes a
+        message from stamp and groups of numbers, and the one that publishes it.
     :ivar send_pose: publishes a pose in ENU; None if this output is off.
     :ivar write_pose: writes the message of this pose from stamp, position and attitude.
     :ivar tf: whether the transform in ENU is broadcast and heard.
@@ -76,8 +80,7 @@ class BodyOutput:
 
     __slots__ = (
         'channel', 'settings', 'publishers', 'heard', 'send_pose', 'write_pose', 'tf', 'tf_ned',
-        'write_tf', 'write_tf_ned', '_create', '_destroy', '_as_bytes', '_tf_heard', '_writers',
-        '_senders')
+        'write_tf', 'write_tf_ned', '_create', '_destroy', '_as_bytes', '_tf_heard', '_ways')
 
     write_pose: Write
     write_tf: TransformWriter
@@ -91,15 +94,14 @@ class BodyOutput:
         self.channel = channel
         self.settings: Optional[NodeSettings] = None
         self.publishers: dict[str, Any] = {}
-        self.heard: set[str] = set()
+        self.heard: dict[str, Way] = {}
         self.send_pose: Optional[Callable[[Any], None]] = None
         self.tf = self.tf_ned = False
         self._create = create
         self._destroy = destroy
         self._as_bytes = as_bytes
         self._tf_heard = tf_heard
-        self._writers: dict[str, Write] = {}
-        self._senders: dict[str, Callable[[Any], None]] = {}
+        self._ways: dict[str, Way] = {}
 
     def equip(self, settings: NodeSettings) -> None:
         """Create and destroy publishers for the settings."""
@@ -117,12 +119,11 @@ class BodyOutput:
                 self.publishers[name] = self._create(
                     message_type(kind), names.topics[name], name)
             if kind.fill:
-                self._writers[name], as_bytes = self._writer(kind, settings.frames)
-                self._senders[name] = sender(self.publishers[name], as_bytes)
-        pose = self.publishers.get('pose')
-        self.send_pose = None if pose is None else self._senders['pose']
-        if pose is not None:
-            self.write_pose = self._writers['pose']
+                write, as_bytes = self._writer(kind, settings.frames)
+                self._ways[name] = write, sender(self.publishers[name], as_bytes)
+        self.send_pose = None
+        if 'pose' in self.publishers:
+            self.write_pose, self.send_pose = self._ways['pose']
         self.write_tf = self._transform(settings.frames.world, names.frames['body'])
         self.write_tf_ned = self._transform(
             settings.frames.world_ned, names.frames['body_ned'])
@@ -153,21 +154,12 @@ class BodyOutput:
     def listen(self) -> None:
         """Find the topics with subscribers; other outputs on demand are not computed."""
         self.heard = {
-            kind for kind in ON_DEMAND
+            kind: self._ways[kind] for kind in ON_DEMAND
             if kind in self.publishers and self.publishers[kind].get_subscription_count()}
         self.channel.wants_motion = not MOTION_KINDS.isdisjoint(self.heard)
         outputs = self.settings.outputs if self.settings is not None and self._tf_heard() else ()
         self.tf = 'tf' in outputs
         self.tf_ned = 'tf_ned' in outputs
-
-    def send(self, kind: str, stamp: bytes, *numbers: Any) -> None:
-        """
-        Write one message and publish it.
-
-        :param kind: kind of output.
-        :param numbers: the groups of numbers of its message.
-        """
-        self._senders[kind](self._writers[kind](stamp, *numbers))
 
     def close(self) -> None:
         """Destroy all publishers."""
@@ -175,5 +167,5 @@ class BodyOutput:
         for publisher in self.publishers.values():
             self._destroy(publisher)
         self.publishers.clear()
-        self.heard = set()
+        self.heard = {}
         self.tf = self.tf_ned = False

@@ -21,8 +21,8 @@ from typing import Any, Callable, Optional, Sequence
 
 from optitrack_vrpn.bodies.disposition import Disposition
 from optitrack_vrpn.motion.estimator import MotionEstimate
-from optitrack_vrpn.motion.frames import enu_to_ned, Pose
-from optitrack_vrpn.motion.quaternion import conjugate, Quat, rotate, Vector
+from optitrack_vrpn.motion.frames import position_to_ned, quat_to_ned
+from optitrack_vrpn.motion.quaternion import conjugate, rotate
 from optitrack_vrpn.node.body_output import BodyOutput
 from optitrack_vrpn.pipeline.channel import Channel, Sample, ServerMotion
 from optitrack_vrpn.ros.cdr import stamp_bytes
@@ -95,34 +95,42 @@ def _too_old(channels: Sequence[Channel], clock: Callable[[], int], latest_ns: i
 
 
 def _publish_more(
-    output: BodyOutput, stamp: bytes, position: Vector, quat: Quat,
+    output: BodyOutput, stamp: bytes, position: Any, quat: Any,
     motion: Optional[MotionEstimate], transforms: list[Any],
 ) -> None:
     """Publish the outputs on demand: NED, covariance and motion."""
     heard = output.heard
     if output.tf_ned or 'pose_ned' in heard:
-        ned = enu_to_ned(Pose(position, quat))
+        # Declared for mypyc: numbers of another type are made objects with each call.
+        ned_position: Any = position_to_ned(position)
+        ned_quat: Any = quat_to_ned(quat)
         if 'pose_ned' in heard:
-            output.send('pose_ned', stamp, *ned)
+            write, send = heard['pose_ned']
+            send(write(stamp, ned_position, ned_quat))
         if output.tf_ned:
-            write = output.write_tf_ned.other if transforms else output.write_tf_ned.first
-            transforms.append(write(stamp, *ned))
+            first, other = output.write_tf_ned
+            transforms.append((other if transforms else first)(stamp, ned_position, ned_quat))
     if 'pose_cov' in heard:
-        output.send(
-            'pose_cov', stamp, position, quat, output.channel.estimator.pose_covariance(quat))
+        write, send = heard['pose_cov']
+        send(write(stamp, position, quat, output.channel.estimator.pose_covariance(quat)))
     if motion is None:
         return
+    fields: tuple[Any, ...] = motion
+    (stamp_ns, position, quat, velocity, acceleration, rate, change, body_velocity, body_rate,
+     twist_covariance, pose_covariance) = fields
     # The motion estimate is of the measured pose: a low-pass changes the pose above and can change
     # its stamp.
-    stamp = stamp_bytes(motion.stamp_ns)
+    stamp = stamp_bytes(stamp_ns)
     if 'odom' in heard:
-        output.send(
-            'odom', stamp, motion.position, motion.quat_xyzw, motion.pose_covariance,
-            motion.body_velocity, motion.body_angular_velocity, motion.body_twist_covariance)
+        write, send = heard['odom']
+        send(write(stamp, position, quat, pose_covariance, body_velocity, body_rate,
+                   twist_covariance))
     if 'twist' in heard:
-        output.send('twist', stamp, motion.velocity, motion.angular_velocity)
+        write, send = heard['twist']
+        send(write(stamp, velocity, rate))
     if 'accel' in heard:
-        output.send('accel', stamp, motion.acceleration, motion.angular_acceleration)
+        write, send = heard['accel']
+        send(write(stamp, acceleration, change))
 
 
 def publish_server_motion(output: BodyOutput, moved: ServerMotion) -> None:
@@ -131,14 +139,17 @@ def publish_server_motion(output: BodyOutput, moved: ServerMotion) -> None:
     stamp = stamp_bytes(moved.stamp_ns)
     if not moved.is_velocity:
         if 'accel' in heard:
-            output.send('accel', stamp, moved.linear, moved.angular)
+            write, send = heard['accel']
+            send(write(stamp, moved.linear, moved.angular))
         return
     if 'twist' in heard:
-        output.send('twist', stamp, moved.linear, moved.angular)
+        write, send = heard['twist']
+        send(write(stamp, moved.linear, moved.angular))
     if 'odom' in heard:
+        write, send = heard['odom']
         quat = moved.quat_xyzw
         body_from_world = conjugate(quat)
-        output.send(
-            'odom', stamp, moved.position, quat, output.channel.estimator.pose_covariance(quat),
+        send(write(
+            stamp, moved.position, quat, output.channel.estimator.pose_covariance(quat),
             rotate(body_from_world, moved.linear), rotate(body_from_world, moved.angular),
-            _UNKNOWN)
+            _UNKNOWN))

@@ -25,9 +25,10 @@ from rclpy.node import Node
 #: often; doubled, such a pose waits for up to 0.2 ms.
 _SWITCH_S = 1e-4
 
-#: Chosen: period at which an idle executor checks whether ROS has shut down (s). Halved, the idle
-#: load doubles; doubled, a shutdown that does not wake the executor takes up to 2 s.
-_LOOK_S = 1.0
+#: Chosen: period at which an idle executor checks whether ROS has shut down (s), longer than the
+#: period of the diagnostics, which wake it in any case. Halved, it wakes twice as often, and visits
+#: all entities of the node; doubled, a shutdown that does not wake the executor takes up to 3 s.
+_LOOK_S = 1.5
 #: Chosen: timeout for the shutdown of the middleware (s). Observed: Fast DDS 2.14 can spin for
 #: ever when its peers leave at the same time; a supervisor must not wait for that. Halved, a slow
 #: but regular shutdown is cut off; doubled, a supervisor waits longer.
