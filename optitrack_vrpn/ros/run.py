@@ -26,8 +26,8 @@ from rclpy.node import Node
 _SWITCH_S = 1e-4
 
 #: Chosen: period at which an idle executor checks whether ROS has shut down (s), longer than the
-#: period of the diagnostics, which wake it in any case. Halved, it wakes twice as often, and visits
-#: all entities of the node; doubled, a shutdown that does not wake the executor takes up to 3 s.
+#: period of the diagnostics, which wake it in any case. Halved, it wakes twice as often and visits
+#: all entities of the node; doubled, a shutdown that does not wake it takes up to 3 s.
 _LOOK_S = 1.5
 #: Chosen: timeout for the shutdown of the middleware (s). Observed: Fast DDS 2.14 can spin for
 #: ever when its peers leave at the same time; a supervisor must not wait for that. Halved, a slow
