@@ -68,10 +68,13 @@ def test_every_parameter_is_described_in_a_sentence_and_bounded(node):
             assert row.low is not None and row.high is not None, row.name
 
 
-def test_the_command_prints_the_file_of_a_node(capsys):
+def test_the_command_prints_the_file_of_a_node_or_its_table(capsys):
     for node in NODES:
         assert parameters_command.main(['--node', node.name]) == 0
         assert capsys.readouterr().out == parameter_file(node)
+        assert parameters_command.main(['--node', node.name, '--markdown']) == 0
+        shown = capsys.readouterr().out
+        assert all(f'`{row.name}`' in shown for row in parameters_of(settings_class(node)))
 
 
 def test_the_readme_lists_the_parameters_that_users_set_and_they_exist():

@@ -194,6 +194,16 @@ def test_it_connects_back_to_where_the_request_came_from_and_nowhere_else():
             other.accept()
 
 
+def test_it_connects_back_anywhere_where_that_is_asked_for():
+    with server(limits={'connect_back_anywhere': True}) as sim, \
+            socket.create_server(('127.0.0.2', 0)) as other, \
+            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.sendto(f'127.0.0.2 {other.getsockname()[1]}\0'.encode(), ('127.0.0.1', sim.port))
+        other.settimeout(20)
+        connection, _ = other.accept()
+        connection.close()
+
+
 def test_a_repeated_request_is_answered_once():
     with server() as sim, socket.create_server(('127.0.0.1', 0)) as listener, \
             socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:

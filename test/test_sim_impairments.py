@@ -201,14 +201,18 @@ def test_a_stretch_is_a_run_of_whole_frames(start, length, gap, rate):
 
 # -- the network -------------------------------------------------------------------------------
 
+def link_of(network, seed=1, number=1):
+    return Link(network, seed, number, lambda now_ns: now_ns / 1e9)
+
+
 def arrivals(network, count=20000, seed=1, step_ns=4_000_000):
-    link = Link(network, seed, 1)
+    link = link_of(network, seed)
     return [link.datagram(k * step_ns) for k in range(count)]
 
 
 @pytest.mark.parametrize('jitter, distribution', [
     ('gamma', stats.gamma(3, scale=0.5 / 3)), ('exponential', stats.expon(scale=0.5)),
-    ('lognormal', stats.lognorm(0.6, scale=0.5))])
+    ('uniform', stats.uniform(0, 1.0)), ('lognormal', stats.lognorm(0.6, scale=0.5))])
 def test_jitter_has_the_distribution_named(jitter, distribution):
     # Frames far apart: no queueing behind one another.
     step_ns = 100_000_000
@@ -232,15 +236,27 @@ def test_datagrams_are_lost_doubled_and_overtaken_as_often_as_asked():
 
 
 def test_a_stream_is_delayed_in_order_and_loses_nothing():
-    link = Link(Network(delay_ms=1.0, jitter_ms=20.0, loss=0.5, reorder=0.5), 1, 1)
+    link = link_of(Network(delay_ms=1.0, jitter_ms=20.0, loss=0.5, reorder=0.5))
     due = [link.stream(k * 4_000_000) for k in range(1000)]
     assert due == sorted(due)
     assert all(at >= k * 4_000_000 + 1_000_000 for k, at in enumerate(due))
+
+
+def test_an_outage_loses_datagrams_and_holds_a_stream_until_it_ends():
+    network = Network(outages=((1.0, 2.0),))
+    found = arrivals(network, 1000)
+    lost = [k for k, a in enumerate(found) if not a]
+    assert lost == [k for k in range(1000) if 1.0 <= k * 0.004 < 2.0]
+    link = link_of(network)
+    due = [link.stream(k * 4_000_000) for k in range(1000)]
+    assert due == sorted(due)
+    assert set(due[250:500]) == {2_000_000_000}
+    assert due[500:] == [k * 4_000_000 for k in range(500, 1000)]
 
 
 def test_clients_have_networks_of_their_own_and_seeds_repeat_them():
     network = Network(jitter_ms=1.0, loss=0.1)
     assert arrivals(network, 100) == arrivals(network, 100)
     assert arrivals(network, 100) != arrivals(network, 100, seed=2)
-    one, other = Link(network, 1, 1), Link(network, 1, 2)
+    one, other = link_of(network), link_of(network, number=2)
     assert [one.datagram(0) for _ in range(9)] != [other.datagram(0) for _ in range(9)]

@@ -166,6 +166,35 @@ def test_every_tool_has_a_version_and_one_exit_code_for_usage_errors(tool, monke
         assert (f'{tool.name}: ' in err) == (code != 0)
 
 
+#: The options of the commands of version 0.1.0.
+OPTIONS = {
+    'analyze_stamps': '--plot --seconds --wait',
+    'demo': '--bodies --params-file --rate --seconds --server',
+    'doctor': '--advertise --connection --expect-rate --interface --json --lift --no-ros --node '
+              '--port --seconds --server --timeout',
+    'mocap_control': '--discovery --generation --namespace --session --timeout',
+    'motive_sim': '--bodies --connect-back-anywhere --delay-ms --duration --host --jitter-ms '
+                  '--log-level --loss --motion --names --noise-deg --noise-mm --occlude --port '
+                  '--rate --scenario --seed --skew-ppm --stamp-in-pose --stamp-start --stamps '
+                  '--velocities',
+    'parameters': '--markdown --write',
+    'restamp': '--latency-ms --max-gap-s --mode --offset-samples',
+}
+
+
+@pytest.mark.parametrize('name', OPTIONS)
+def test_commands_keep_the_options_of_the_first_version(name, capsys):
+    """Scripts of users continue to run."""
+    main = main_of(name)
+    texts = []
+    for command_line in ([], ['start']) if name == 'mocap_control' else ([],):
+        with pytest.raises(SystemExit):
+            main([*command_line, '--help'])
+        texts.append(capsys.readouterr().out)
+    found = set(re.findall(r'--[a-z][a-z-]*', ' '.join(texts)))
+    assert found >= set(OPTIONS[name].split())
+
+
 def test_python_m_runs_a_tool_as_its_script_would(tmp_path):
     """From another folder, with the arguments and the exit code passed through."""
     helped = run('-m', 'optitrack_vrpn', 'motive_sim', '--help', cwd=tmp_path)

@@ -178,8 +178,8 @@ class Acceptor:
         reason = ''
         if not _is_address(host):
             reason = 'names are not resolved'
-        elif host != source:
-            reason = 'the request came from another address'
+        elif host != source and not limits.connect_back_anywhere:
+            reason = 'the request came from another address (--connect-back-anywhere allows it)'
         elif len(self._connecting) >= _MAX_CONNECTING:
             reason = 'too many requests at a time'
         elif self._clients() + len(self._connecting) >= limits.max_clients:

@@ -57,14 +57,16 @@ class Clients:
     :param counters: updated with each event.
     :param changed: notified when a client connects or disconnects.
     :param timers: the server's timers.
+    :param seconds: converts a time of the server's clock (ns) to seconds of the scenario.
     :ivar established: number of clients that finished their handshake.
     """
 
     def __init__(
         self, scenario: Scenario, selector: selectors.BaseSelector, counters: Counters,
-        changed: threading.Condition, timers: Timers,
+        changed: threading.Condition, timers: Timers, seconds: Callable[[int], float],
     ) -> None:
         self._timers = timers
+        self._seconds = seconds
         self._scenario = scenario
         self._limits = scenario.server
         self._selector = selector
@@ -171,7 +173,8 @@ class Clients:
                 sock.getsockname()[0], self._acceptor.udp_port) if connected_back else None
             connection = Connection(self._names, udp_address, time.time_ns())
             self._number += 1
-            link = Link(self._scenario.network, self._scenario.seed, self._number)
+            link = Link(
+                self._scenario.network, self._scenario.seed, self._number, self._seconds)
             peer = Peer(
                 sock, connection, link, self._limits, now_ns,
                 lambda due_ns, action: self._timers.at(due_ns, lambda: (

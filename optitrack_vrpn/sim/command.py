@@ -64,8 +64,9 @@ _SETTINGS = {
     '--multicast': 'natnet.multicast', '--noise-mm': 'noise.position_mm',
     '--noise-deg': 'noise.attitude_deg', '--delay-ms': 'network.delay_ms',
     '--jitter-ms': 'network.jitter_ms', '--loss': 'network.loss', '--skew-ppm': 'clock.skew_ppm',
-    '--stamps': 'clock.base', '--velocities': 'velocities', '--seed': 'seed',
-    '--duration': 'duration',
+    '--stamps': 'clock.base', '--stamp-start': 'clock.start', '--velocities': 'velocities',
+    '--stamp-in-pose': 'stamp_in_pose', '--seed': 'seed', '--duration': 'duration',
+    '--connect-back-anywhere': 'server.connect_back_anywhere',
 }
 
 

@@ -4,13 +4,14 @@
 
 import math
 import random
-from typing import NamedTuple
+from typing import Callable, NamedTuple
 
 import numpy as np
 
 from optitrack_vrpn.sim.faults import BodyFault, Frames, Mask, Occlusion
 from optitrack_vrpn.sim.motion import Array, quat_from_rotation_vector, quat_multiply
 from optitrack_vrpn.sim.scenario_io import Network, Noise
+from optitrack_vrpn.units import NS_PER_S
 
 #: Chosen: frames per block of random numbers. Halved or doubled, the same seed gives other poses.
 _BLOCK = 256
@@ -142,9 +143,13 @@ class Link:
     :param network: impairments of the network.
     :param seed: seed of the scenario.
     :param number: number of the client; different clients are independent.
+    :param seconds: converts a time of the server's clock (ns) to seconds of the scenario.
     """
 
-    def __init__(self, network: Network, seed: int, number: int) -> None:
+    def __init__(
+        self, network: Network, seed: int, number: int, seconds: Callable[[int], float],
+    ) -> None:
+        self._seconds = seconds
         self._random = random.Random(f'{seed}/{number}')
         self._last = 0
         self.set_network(network)
@@ -160,11 +165,11 @@ class Link:
 
         Jitter keeps the order, as in one queue; only ``reorder`` changes the order.
 
-        :param now_ns: time of transmission (ns), on any clock.
-        :returns: arrival times on the clock of ``now_ns``: none, one or two.
+        :param now_ns: time of transmission (ns), on the server's clock.
+        :returns: arrival times on the same clock: none, one or two.
         """
         network, draw = self._network, self._random.random
-        if network.loss and draw() < network.loss:
+        if self._outage_ns(now_ns) or (network.loss and draw() < network.loss):
             return []
         due = self._last = max(self._last, now_ns + self._delay())
         if network.reorder and draw() < network.reorder:
@@ -177,10 +182,19 @@ class Link:
         """
         Send a piece of a TCP stream, without loss and reordering.
 
-        :returns: its arrival time on the clock of ``now_ns``.
+        :returns: its arrival time on the server's clock.
         """
-        self._last = max(self._last, now_ns + self._delay())
+        held_ns = self._outage_ns(now_ns)
+        self._last = max(self._last, now_ns + held_ns + self._delay())
         return self._last
+
+    def _outage_ns(self, now_ns: int) -> int:
+        """Return how long the network remains interrupted (ns)."""
+        if not self._network.outages:
+            return 0
+        time = self._seconds(now_ns)
+        return max((round((end - time) * NS_PER_S) for start, end in self._network.outages
+                    if start <= time < end), default=0)
 
     def _delay(self) -> int:
         """Draw a delay in nanoseconds."""
@@ -192,6 +206,8 @@ class Link:
             extra = self._random.gammavariate(_GAMMA_SHAPE, mean / _GAMMA_SHAPE)
         elif network.jitter == 'exponential':
             extra = self._random.expovariate(1 / mean)
+        elif network.jitter == 'uniform':
+            extra = self._random.uniform(0.0, 2 * mean)
         else:
             extra = self._random.lognormvariate(math.log(mean), _LOGNORMAL_SIGMA)
         return round((network.delay_ms + extra) * 1e6)

@@ -98,7 +98,7 @@ class NatNetServer:
         self._take = 'Take'
         self._clients: dict[Address, _Client] = {}
         self._number = 0
-        self._group_link = Link(scenario.network, scenario.seed, -1)
+        self._group_link = Link(scenario.network, scenario.seed, -1, stream.time)
         self._command: Optional[socket.socket] = None
         self._log = Throttle(_LOG)
         self._check_sizes()
@@ -344,7 +344,8 @@ class NatNetServer:
                           'there are %d already', *address, len(self._clients))
             return
         self._number += 1
-        link = Link(self._scenario.network, self._scenario.seed, -1 - self._number)
+        link = Link(
+            self._scenario.network, self._scenario.seed, -1 - self._number, self._stream.time)
         self._clients[address] = _Client(address, raw_clock_ns(), bitstream, link)
         self._counters.accepted += 1
         self._log.log(raw_clock_ns(), logging.INFO, 'NatNet client %s:%d connected', *address)

@@ -93,14 +93,28 @@ class Network:
         0.0, unit='ms', low=0.0, high=10000.0, doc='constant delay of every frame')
     jitter_ms: float = setting(0.0, unit='ms', low=0.0, high=10000.0,
                                doc='mean of the additional random delay; median for lognormal')
-    jitter: str = setting('gamma', choices=('gamma', 'exponential', 'lognormal'),
-                          doc='its distribution: wired, loaded, wireless')
+    jitter: str = setting('gamma', choices=('gamma', 'exponential', 'uniform', 'lognormal'),
+                          doc='its distribution: wired, loaded, polled, wireless')
     loss: float = setting(0.0, low=0.0, high=1.0, doc='probability of the loss of a datagram')
     duplicate: float = setting(0.0, low=0.0, high=1.0, doc='probability of its duplication')
     reorder: float = setting(
         0.0, low=0.0, high=1.0, doc='probability that it is delayed past later datagrams')
     reorder_ms: float = setting(10.0, unit='ms', low=0.0, high=10000.0,
                                 doc='delay of a reordered datagram')
+    outages: tuple[tuple[float, float], ...] = setting(
+        (), unit='s', doc='intervals [start, end] of an interrupted network: datagrams are lost, '
+        'TCP data arrives in one burst afterwards')
+
+    def check(self) -> None:
+        """
+        Check the outages.
+
+        :raises ConfigurationError: if one ends before it begins.
+        """
+        for start, end in self.outages:
+            if not 0 <= start < end:
+                raise ConfigurationError(
+                    f'outages is [{start:g}, {end:g}]; allowed: 0 <= start < end')
 
 
 @checked
@@ -115,6 +129,9 @@ class Server:
                                  doc='queue of a client (bytes); a client with more is dropped')
     client_timeout: float = setting(5.0, unit='s', low=0.1, high=3600.0,
                                     doc='timeout of a handshake, and of a silent reader')
+    connect_back_anywhere: bool = setting(
+        False, doc='connect to the address in a request even if it came from another one '
+        '(unsafe)')
 
 
 @checked

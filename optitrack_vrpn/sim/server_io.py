@@ -154,7 +154,8 @@ class MotiveSimServer:
         self._selector.register(self._wake[0], selectors.EVENT_READ, self._read_wake)
         self._timers = Timers()
         self._clients = Clients(
-            self.scenario, self._selector, self.counters, self._changed, self._timers)
+            self.scenario, self._selector, self.counters, self._changed, self._timers,
+            self.stream.time)
         self._servers = [self._clients] if self.scenario.protocol != 'natnet' else []
         try:
             if self.scenario.protocol != 'vrpn':

@@ -103,14 +103,17 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     parser.add_argument(
         '--node', choices=list(_BY_NAME), default=NODES[0].name,
         help='the node (default: %(default)s)')
-    parser.add_argument(
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument('--markdown', action='store_true', help='print a table instead')
+    choice.add_argument(
         '--write', action='store_true',
         help='for developers, in a checkout: update config/*.yaml, docs/parameters.md and the '
         'table of README.md')
     arguments = parser.parse_args(
         without_ros_arguments(sys.argv[1:] if argv is None else argv))
     if not arguments.write:
-        print(parameter_file(_BY_NAME[arguments.node]), end='')
+        node = _BY_NAME[arguments.node]
+        print(section(node) if arguments.markdown else parameter_file(node), end='')
         return 0
     root = Path(optitrack_vrpn.__file__).resolve().parent.parent
     if not (root / 'setup.py').exists():

@@ -129,6 +129,8 @@ def make_parser() -> argparse.ArgumentParser:
                         metavar='N', help='messages for min_offset (default %(default)s)')
     parser.add_argument('--latency-ms', type=float, default=defaults.latency_ms, metavar='MS',
                         help='subtracted from every stamp (default %(default)s)')
+    parser.add_argument('--max-gap-s', type=float, default=defaults.max_gap_s, metavar='S',
+                        help='silence that ends an epoch (default %(default)s)')
     return parser
 
 
@@ -236,7 +238,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
             '--smooth reads the input twice: name a file, not the standard input')
     config = StampConfig(
         mode=arguments.mode, offset_samples=arguments.offset_samples,
-        latency_ms=arguments.latency_ms)
+        latency_ms=arguments.latency_ms, max_gap_s=arguments.max_gap_s)
     try:
         _run(arguments, StampSource(config))
     except UnicodeDecodeError:
