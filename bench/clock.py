@@ -36,6 +36,7 @@ from clock_plot import error_svg  # noqa: E402
 from clock_scenarios import main_scenarios, more_scenarios  # noqa: E402
 from clock_sim import Floats, Frames, Scenario, simulate  # noqa: E402
 import numpy as np  # noqa: E402
+from optitrack_vrpn import RUNS  # noqa: E402
 from optitrack_vrpn.clock import StampConfig, StampSource  # noqa: E402
 from optitrack_vrpn.clock.smoother import Recording, REFUSED  # noqa: E402
 
@@ -184,7 +185,7 @@ def main_table(rows: list[dict[str, Any]], cost: dict[str, float]) -> str:
         cells += [f'{number(row[n]["p99"])} / {number(row[n]["worst"])}' for n in names]
         lines.append(f'| {row["name"]} | ' + ' | '.join(cells) + ' |')
     cells = [f'{cost[n]:.1f}' for n in ('tracking', 'restamp --smooth', *names)]
-    lines.append('| us a message in Python | ' + ' | '.join(cells) + ' |')
+    lines.append(f'| us a message (this package: {RUNS}) | ' + ' | '.join(cells) + ' |')
     lines.append(f'| longest call, us | {cost["longest"]:.0f} |' + ' |' * (len(names) + 1))
     return '\n'.join(lines)
 

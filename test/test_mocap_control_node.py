@@ -222,7 +222,7 @@ def test_an_expected_error_keeps_the_state_and_is_the_reason_of_a_refusal(
     assert node.lifecycle_label == 'inactive'
     log = console.unread()
     assert 'cannot activate: no cable' in log and 'Traceback' not in log
-    assert 'not acknowledged: activate failed (no cable); the node is inactive' in log
+    assert log.count('no cable') == 2, 'the reason of the refusal too'
 
 
 def test_a_command_in_two_generations_is_acknowledged_in_both(
