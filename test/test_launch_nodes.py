@@ -5,6 +5,8 @@
 from launch_kit import LAUNCH
 from optitrack_vrpn.autopilot.settings import BridgeSettings as AutopilotSettings
 from optitrack_vrpn.axes.settings import BridgeSettings
+from optitrack_vrpn.cli.launch_arguments import (
+    LaunchArgument, log_level, read_launch_arguments)
 from optitrack_vrpn.cli.tools import TOOLS
 from optitrack_vrpn.gantry.node_settings import ControllerSettings
 from optitrack_vrpn.gantry.sim_command import make_parser
@@ -82,6 +84,11 @@ def test_a_real_machine_has_the_usual_names(load_launch):
 def test_a_wrong_value_is_refused_before_a_process_starts(load_launch, name, values, complaint):
     with pytest.raises(ValueError, match=complaint):
         load_launch(f'{name}.launch.py', **values)
+
+
+def test_log_levels_may_be_written_in_capitals_as_rcl_accepts_them():
+    row = LaunchArgument('log_level', 'info', '', log_level)
+    assert read_launch_arguments([row], {'log_level': 'DEBUG'}) == {'log_level': 'debug'}
 
 
 def test_a_misspelt_argument_is_refused(load_launch):

@@ -53,7 +53,15 @@ def one_of(*allowed: str) -> Callable[[str], str]:
 
 
 port = whole(1, 65535)
-log_level = one_of('debug', 'info', 'warn', 'error', 'fatal')
+
+
+def log_level(text: str) -> str:
+    """
+    Parse a log level, in capitals too, as rcl does.
+
+    :raises argparse.ArgumentTypeError: for other text.
+    """
+    return one_of('debug', 'info', 'warn', 'error', 'fatal')(text.lower())
 
 
 class LaunchArgument(NamedTuple):
