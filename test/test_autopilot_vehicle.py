@@ -222,6 +222,8 @@ def test_a_lost_heartbeat_is_a_state_and_its_return_begins_anew():
     both.run(3)
     assert both.vehicle.link is Link.ALIVE
     assert [one for one in both.outgoing if one.name == 'PARAM_REQUEST_READ'], 'asked again'
+    keys = {event.key for text in ('is there', 'still sent') for event in both.said(text)}
+    assert len(keys) == 2, 'logs limit the lines of one key'
 
 
 @pytest.mark.parametrize('seconds', [0.2, 1.5])

@@ -13,6 +13,7 @@ from optitrack_vrpn.errors import TransportError
 from optitrack_vrpn.mocap_control.messages_ros import find_dialects
 from optitrack_vrpn.mocap_control.participant_ros import ControlledLifecycleNode
 from optitrack_vrpn.mocap_control.protocol import ControlConfig, GENERATIONS
+from optitrack_vrpn.ros.log import ThrottledLog
 import pytest
 from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.parameter import Parameter
@@ -223,6 +224,14 @@ def test_an_expected_error_keeps_the_state_and_is_the_reason_of_a_refusal(
     log = console.unread()
     assert 'cannot activate: no cable' in log and 'Traceback' not in log
     assert log.count('no cable') == 2, 'the reason of the refusal too'
+
+
+def test_a_fault_is_logged_soon_after_an_information_of_the_same_key(make, console):
+    log = ThrottledLog(make('noisy'))
+    for severity, text in (('info', 'cable-in'), ('error', 'cable-out'), ('error', 'cable-out')):
+        log(severity, text, 'cable')
+    written = console.unread()
+    assert 'cable-in' in written and written.count('cable-out') == 1
 
 
 def test_a_command_in_two_generations_is_acknowledged_in_both(

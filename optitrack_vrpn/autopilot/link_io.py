@@ -206,7 +206,8 @@ class LinkThread:
         self._shut()
         text = str(error)
         if text != self._trouble:
-            self._log(Event('error', 'fail', f'{self._connection}: {text}; trying again'))
+            self._log(Event(
+                'error', ('fail', text), f'{self._connection}: {text}; trying again'))
         self._trouble = text
         self._next_open = time.monotonic() + RETRY_S
 

@@ -264,7 +264,7 @@ class Vehicle:
                 reboots = self.timesync.reboots
                 answer = self.timesync.receive(fields['tc1'], fields['ts1'], now_ns)
                 if self.timesync.reboots != reboots:
-                    self._event('warn', f'{self.firmware} has restarted', 'link')
+                    self._event('warn', f'{self.firmware} has restarted', ('link', 'restart'))
                     self._begin()
                 return [] if answer is None else [answer]
             case 'PARAM_VALUE':
@@ -311,16 +311,17 @@ class Vehicle:
         if self.link is before:
             return
         if self.link is Link.ALIVE:
-            self._event('info', f'{self.firmware} is there, system {self.system}', 'link')
+            self._event('info', f'{self.firmware} is there, system {self.system}',
+                        ('link', self.link))
             self._begin()    # it may have been restarted
         elif self.link is Link.LOST:
             self._event(
                 'error', 'the heartbeat of the autopilot is lost: check the link; poses are still '
-                'sent', 'link')
+                'sent', ('link', self.link))
         elif self.link is Link.WRONG:
             self._event(
                 'error', f'the vehicle runs {self.firmware} and autopilot is '
-                f'{self._settings.autopilot}: no pose is sent; set autopilot', 'link')
+                f'{self._settings.autopilot}: no pose is sent; set autopilot', ('link', self.link))
 
     def _begin(self) -> None:
         """Request everything again: the autopilot is new or has been restarted."""

@@ -55,12 +55,13 @@ class ThrottledLog:
         Log a line.
 
         :param severity: 'info', 'warn' or 'error'.
-        :param key: key of the line; after 5 s it is logged again, with the number suppressed.
+        :param key: key of the line among those of its severity; after 5 s it is logged again,
+            with the number suppressed.
         """
         if not ros_is_up(self._node):
             return
         with self._lock:
-            left_out = self._throttle.allow(key, HostClock.now_ns())
+            left_out = self._throttle.allow((severity, key), HostClock.now_ns())
         if left_out is None:
             return
         if left_out:
