@@ -36,7 +36,7 @@ _CONNECT_S = 2.0
 #: heartbeats at 1 Hz. Halved, one lost heartbeat lets another vehicle with the same system id
 #: become the peer; doubled, an autopilot that returns from another port waits longer.
 PEER_S = 3.0
-#: Chosen: remembered origins of other vehicles. Halved or doubled, so many can be told apart.
+#: Chosen: remembered origins of other vehicles. Halved or doubled, so many are distinguished.
 _OTHERS = 16
 _READ = 65536
 #: Bytes of a TCP connection that the system has not sent yet (linux/sockios.h, SIOCOUTQNSD).
