@@ -174,7 +174,7 @@ class Session:
             if now_ns - self._started_ns > self._attempt_s * NS_PER_S:
                 where = f'NatNet command port {self._server[1]}'
                 if connection.last_error:
-                    return (f'{self._server[0]} answered on {where}, but not usably: '
+                    return (f'{self._server[0]} answered on {where}, but it cannot be used: '
                             f'{connection.last_error}')
                 return (
                     f'{self._server[0]} did not answer on {where} '
