@@ -6,10 +6,12 @@ Run the node for a long time with faults every minute, and check its resources.
     make soak                             an hour: 20 bodies at 240 Hz
     make soak ARGS='--minutes 15'
     make soak ARGS='--protocol natnet'
+    make soak ARGS='--protocol natnet --multicast'
 
 Every minute Motive restarts with a new clock, bodies go out of view in three ways, datagrams are
-lost throughout. Memory, threads and file descriptors of the node's process are read every five
-seconds. The exit code is 1 if one of them grows, or if poses do not come back.
+lost throughout; with NatNet the bodies also exchange their streaming ids. Memory, threads and file
+descriptors of the node's process are read every five seconds. The exit code is 1 if one of them
+grows, or if poses do not come back.
 """
 
 import argparse
@@ -77,7 +79,7 @@ def verdict(readings):
     return found
 
 
-def scenario(bodies, rate, period):
+def scenario(bodies, rate, period, natnet):
     """Make what is streamed: something is wrong at every time, everything once a period."""
     listed = []
     for number in range(bodies):
@@ -89,24 +91,26 @@ def scenario(bodies, rate, period):
             'motion': {'type': 'figure_eight', 'centre': [0, 1, 3 * number]}})
     return {
         'bodies': listed, 'rate': rate, 'noise': {'position_mm': 0.1, 'attitude_deg': 0.03},
-        'network': {'loss': 0.02, 'jitter_ms': 0.2, 'reorder': 0.001},
+        'natnet': natnet, 'network': {'loss': 0.02, 'jitter_ms': 0.2, 'reorder': 0.001},
         'faults': [
             {'type': 'restart', 'at': 0.85 * period, 'downtime': 1.0, 'every': period},
             {'type': 'drop_frames', 'probability': 0.1, 'start': 0.7 * period,
              'end': 0.75 * period, 'every': period}]}
 
 
-def soak(total_s, bodies, rate, period_s, interval_s):
+def soak(total_s, bodies, rate, period_s, interval_s, natnet):
     """
     Run it.
 
+    :param natnet: settings of the simulated Motive for NatNet.
     :returns: the readings, the node's log, how often the server accepted it.
     """
     from fault_kit import Server
-    from fault_protocol import parameters, with_protocol
+    from fault_protocol import NATNET, parameters, with_protocol
     from rosgraph import NodeProcess, Observer, wait_until
     readings = []
-    server = Server(with_protocol(scenario(bodies, rate, period_s)))
+    edits = 0
+    server = Server(with_protocol(scenario(bodies, rate, period_s, natnet)))
     # By UDP, because the network's losses only delay TCP, which ``auto`` takes.
     way = [word for name, value in {'connection': 'udp', **parameters(server.port)}.items()
            for word in ('-p', f'{name}:={value}')]
@@ -121,6 +125,10 @@ def soak(total_s, bodies, rate, period_s, interval_s):
                 time.sleep(interval_s)
                 heard += sum(topic.discard() for topic in topics)
                 readings.append(read(node.process.pid, time.monotonic() - begin, heard))
+                if NATNET and readings[-1].at_s > period_s * (edits + 0.5):
+                    edits += 1
+                    names = [f'body{number}' for number in range(bodies)]
+                    server.ask(' '.join(['models', *names[::-1 if edits % 2 else 1]]))
                 if not len(readings) % max(1, round(60 / interval_s)):
                     print(line(readings[-1]), flush=True)
             log = list(node.lines)
@@ -149,6 +157,7 @@ def main():
     parser.add_argument('--bodies', type=int, default=20)
     parser.add_argument('--rate', type=float, default=240.0)
     parser.add_argument('--protocol', choices=('vrpn', 'natnet'), default='vrpn')
+    parser.add_argument('--multicast', action='store_true', help='of NatNet')
     parser.add_argument('--json', metavar='FILE', help='write the readings there')
     arguments = parser.parse_args()
     os.environ['FAULT_PROTOCOL'] = arguments.protocol    # read by fault_protocol
@@ -160,13 +169,15 @@ def main():
         isolate(os.environ, claim.domain)
         os.environ['ROS_LOG_DIR'] = logs
         readings, log, connections = soak(
-            total_s, arguments.bodies, arguments.rate, period_s, interval_s)
+            total_s, arguments.bodies, arguments.rate, period_s, interval_s,
+            {'multicast': arguments.multicast})
     if arguments.json:
         Path(arguments.json).write_text(json.dumps([r._asdict() for r in readings]))
     quarter = len(readings) // 4
     errors = [entry for entry in log if '[ERROR]' in entry]
     print(line(readings[-1]))
-    print(f'{arguments.bodies} bodies at {arguments.rate:g} Hz by {arguments.protocol} for '
+    print(f'{arguments.bodies} bodies at {arguments.rate:g} Hz by {arguments.protocol}'
+          f'{" multicast" * arguments.multicast} for '
           f'{total_s / 60:.1f} min, {connections} connections, {len(log)} lines of log, '
           f'{len(errors)} errors')
     for name in ('rss_mb', 'threads', 'files'):

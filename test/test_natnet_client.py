@@ -74,6 +74,19 @@ def test_the_simulator_changes_the_network_of_a_connected_client(protocol):
         sink.wait(lambda: sink.changes[-1].data is LinkState.SILENT)
 
 
+@pytest.mark.parametrize('rate', [0.5, 1.03])
+def test_stamps_do_not_rely_on_a_counter_of_a_wrong_frequency(rate):
+    with simulated() as server:
+        before = server.natnet.world.ticks
+        server.natnet.world.ticks = lambda ns: round(rate * before(ns))
+        with following(server) as (sink, _):
+            sink.wait_for('times as fast')
+            seen = len(sink.frames)
+            sink.wait_for_bodies(20)
+            assert not any(frame.timed for frame in sink.frames[seen:])
+            assert not seen or rate > 0.9
+
+
 def test_a_restarted_server_is_followed():
     with simulated() as server, following(server) as (sink, _):
         sink.wait_for_bodies()

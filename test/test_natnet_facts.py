@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The statements of a NatNet server against its data; times of frames become stamps."""
 
+import random
 import struct
 
 from conftest import lacking_in_lines
@@ -44,13 +45,34 @@ def test_the_stated_frame_rate_is_compared_with_the_numbering(stated, sent, said
                in remark.text for remark in remarks)
 
 
-@pytest.mark.parametrize('rate, said', [
-    (1.0, []), (1.0005, []), (0.95, ['0.950 times']), (3.0, ['3.000 times']), (0.0, ['0.000'])])
-def test_a_clock_of_another_frequency_than_stated_is_reported_once(rate, said):
+def echoes(server_ns, delays):
+    """Return what a watch says about round trips, with these delays (ns) there and back."""
     watch = ServerWatch()
-    remarks = [remark for quarter in range(40) for remark in watch.echo(EchoReport(
-        quarter * S // 4, 10**15 + round(rate * quarter * S / 4), quarter * S // 4 + 500_000))]
-    assert not lacking_in_lines([remark.text for remark in remarks], *[[words] for words in said])
+    said = []
+    for number in range(200):
+        sent = number * 20 * MS if number < 16 else (number - 14) * 250 * MS
+        there, back = delays(number)
+        said.append(watch.echo(EchoReport(
+            sent, 10**15 + round(server_ns(sent + there)), sent + there + back)))
+    return said
+
+
+@pytest.mark.parametrize('rate, words, by', [
+    (0.99, '0.9900 times', 24), (1.02, '1.0200 times', 16), (3.0, '3.0000 times', 3),
+    (0.0, '0.0000 times', 3), (1000.0, '1000.0000 times', 3), (1.002, '1.002', 60)])
+def test_a_counter_of_another_frequency_than_stated_is_detected(rate, words, by):
+    said = echoes(lambda t: rate * t, lambda _: (200_000, 200_000))
+    first = next(number for number, text in enumerate(said) if text)
+    assert first < by
+    assert words in said[first]
+
+
+@pytest.mark.parametrize('rate', [0.9992, 1.0, 1.0008])
+def test_neither_load_nor_a_step_of_the_counter_is_taken_for_its_frequency(rate):
+    draw = random.Random(3)
+    assert not any(echoes(
+        lambda t: rate * t + (t > S) * 500 * S,
+        lambda _: (draw.randrange(1, 100 * MS), draw.randrange(1, 100 * MS))))
 
 
 def test_a_server_that_sends_every_third_frame_keeps_its_rate():

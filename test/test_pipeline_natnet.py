@@ -28,9 +28,10 @@ STEP = 10 * MS
 class Session:
     """A NatNet session at 100 Hz with one body that moves along x."""
 
-    def __init__(self, **config):
+    def __init__(self, rate=1.0, **config):
         self.pipeline = Pipeline(PipelineConfig(**config))
         self.number = 0
+        self.rate = rate
 
     @property
     def exposure(self):
@@ -44,16 +45,19 @@ class Session:
         if self.number % 25 == 1:
             server = exposure + 1
             self.pipeline.process(
-                [EchoReport(server + OFFSET - NETWORK, server, server + OFFSET + NETWORK)],
-                server + OFFSET + NETWORK, 0)
-        events = [FrameReport(self.number, exposure, processing, True, True, ptp_ns)]
+                [EchoReport(server + OFFSET - NETWORK, round(self.rate * server),
+                            server + OFFSET + NETWORK)], server + OFFSET + NETWORK, 0)
+        arrival = exposure + processing + NETWORK + OFFSET
+        exposure = round(self.rate * exposure)
+        events = [FrameReport(
+            self.number, exposure, round(self.rate * processing), True, True, ptp_ns)]
         for name, valid, error in bodies:
             events.append(RigidBodyReport(
                 name, 0, exposure, (0.001 * self.number, 1.0, 2.0), (0.0, 0.0, 0.0, 1.0), valid,
                 error))
         if markers:
             events.append(MarkersReport(exposure, markers, {1: 'Wand'}))
-        return self.pipeline.process(events, exposure + processing + NETWORK + OFFSET, 0)
+        return self.pipeline.process(events, arrival, 0)
 
     def state(self, name='Wand'):
         return self.pipeline.roster.channels[name, 0].gate.state
@@ -72,6 +76,19 @@ def test_stamps_are_exposures_or_arrivals(stamps, later_ns, within_ns):
         exposure = session.exposure
         for sample in session.frame(('Wand', True, 0.0)):
             assert sample.stamp_ns - exposure - OFFSET == pytest.approx(later_ns, abs=within_ns)
+
+
+@pytest.mark.parametrize('rate', [0.9991, 1.0009])
+def test_stamps_follow_a_counter_that_the_client_does_not_refuse(rate):
+    session = Session(rate=rate)
+    errors, stamps = [], []
+    for _ in range(2000):
+        exposure = session.exposure
+        for sample in session.frame(('Wand', True, 0.0)):
+            stamps.append(sample.stamp_ns)
+            errors.append(abs(sample.stamp_ns - exposure - OFFSET))
+    assert stamps == sorted(set(stamps))
+    assert max(errors) < MS
 
 
 def published(session, frames, valid=True, error=0.0):

@@ -53,6 +53,7 @@ class NatNetClient(ReconnectingClient[Session]):
         self._natnet = natnet
         self._up_axis = up_axis
         self._commands: deque[str] = deque(maxlen=32)
+        self._miscounting: Optional[ServerInfo] = None
         self._link.transport = 'natnet'
 
     @property
@@ -93,7 +94,13 @@ class NatNetClient(ReconnectingClient[Session]):
             f'asking {server[0]} port {server[1]} by NatNet, from {self._local}')
         return Session(
             server, self._local, self._link, self._natnet, self._clock, self._sink, self._report,
-            self._unexpected_peer, self._seconds(self._config.link.attempt_s), self._up_axis)
+            self._unexpected_peer, self._seconds(self._config.link.attempt_s), self._up_axis,
+            self._miscounting)
+
+    def _listen(self, conversation: Session) -> str:
+        reason = super()._listen(conversation)
+        self._miscounting = conversation.miscounting
+        return reason
 
     def _search(self) -> str:
         """Return the address of the one server that answers a discovery."""

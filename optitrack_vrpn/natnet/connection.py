@@ -100,6 +100,7 @@ class ClientConnection:
     :param bitstream: requested version; None for the newest.
     :param keep_alive: whether the server sends unicast to this client and needs keep-alives.
     :param markers: whether labelled markers are decoded.
+    :param miscounting: a server whose counter is not used, because its frequency is wrong.
     :ivar info: what the server states about itself, after its answer.
     :ivar version: version of the bitstream; None while unknown.
     :ivar definitions: the latest model definitions; None before the first.
@@ -111,6 +112,7 @@ class ClientConnection:
     def __init__(
         self, now_ns: int, name: str = 'optitrack_vrpn', bitstream: Optional[Version] = None,
         keep_alive: bool = True, markers: bool = False,
+        miscounting: Optional[ServerInfo] = None,
     ) -> None:
         self.counters = Counters()
         self.info: Optional[ServerInfo] = None
@@ -123,6 +125,7 @@ class ClientConnection:
         self._bitstream = bitstream
         self.keep_alive = keep_alive
         self.markers = markers
+        self._miscounting = miscounting
         self._connect_ns = now_ns
         self._frame_ns = now_ns
         self._keep_alive_ns = now_ns
@@ -323,6 +326,8 @@ class ClientConnection:
             self.counters.other_type += 1
 
     def _take_info(self, info: ServerInfo, now_ns: int, events: list[Event]) -> None:
+        if info == self._miscounting:
+            info = info._replace(frequency=0)    # as before NatNet 3.0
         if info == self.info:
             return
         if self.info is not None:

@@ -59,12 +59,15 @@ class Session:
     :param unexpected_peer: called with the address and the kind of a message from another host.
     :param attempt_s: maximum time until the server's first answer (s).
     :param up_axis: up axis in the settings, compared with Motive's; '' for none.
+    :param miscounting: a server whose counter is not used, because its frequency is wrong.
+    :ivar miscounting: the same, and this session's server after that was found.
     """
 
     def __init__(
         self, server: tuple[str, int], local: str, link: Link, config: NatNetConfig,
         clock: HostClock, sink: Sink, report: Callable[[Optional[UserEvent]], None],
         unexpected_peer: Callable[[str, str], None], attempt_s: float, up_axis: str = '',
+        miscounting: Optional[ServerInfo] = None,
     ) -> None:
         self._server = server
         self._local = local
@@ -75,9 +78,10 @@ class Session:
         self._report = report
         self._unexpected_peer = unexpected_peer
         self._attempt_s = attempt_s
+        self.miscounting = miscounting
         now_ns = clock.now_ns()
         self.connection = ClientConnection(
-            now_ns, bitstream=config.version(), markers=config.markers)
+            now_ns, bitstream=config.version(), markers=config.markers, miscounting=miscounting)
         self._command = command_socket(local)
         self._data: Optional[socket.socket] = None
         self._buffer = memoryview(bytearray(_LARGEST_DATAGRAM))
@@ -282,9 +286,11 @@ class Session:
         self._next_check_ns = 0
         if isinstance(event, Echo):
             report = self._translator.echo(*event)
+            fault = self._watch.echo(report)
+            if fault is not None:
+                self.miscounting = self.connection.info
+                return fault
             self._sink.receive([report], arrived_ns, host_minus_arrival_ns)  # type: ignore
-            for found in self._watch.echo(report):
-                self._message(found.severity, found.text)
         elif isinstance(event, ServerInfo):
             self._greet(event, now_ns)
         elif isinstance(event, Definitions):
