@@ -262,9 +262,11 @@ def test_an_early_report_of_a_mismatch_is_logged(
 def test_a_change_of_outputs_that_the_middleware_refuses_changes_nothing(
         user, motive, monkeypatch):
     refuse_topic(monkeypatch, 'wand/odom')
-    with NodeHere(parameters(motive('wand'), autostart=True)):
+    with NodeHere(parameters(motive('wand'), autostart=True)) as here:
         user.poses('/wand/pose').wait(10)
-        assert 'another type' in user.set(outputs=['odom'])
+        changes = [Parameter('bodies.deny', value=['wand']), Parameter('outputs', value=['odom'])]
+        result = here.run(lambda: here.node.set_parameters_atomically(changes))
+        assert not result.successful and 'another type' in result.reason
         user.poses('/wand/pose').wait(10)
         assert 'status' in user.get('outputs')
 

@@ -183,33 +183,22 @@ class OptitrackVrpnNode(ManagedNode):
         :raises ConfigurationError: during a transition.
         """
         with self._lock:
-            present = self._configuration
             backend, pipeline, output = self._backend, self._path.pipeline, self._path.publishers
-            if present is None or backend is None or pipeline is None or output is None:
+            if self._configuration is None or backend is None or pipeline is None or (
+                    output is None):
                 # Set by another thread than the executor's, or by a callback of a transition.
                 raise ConfigurationError('the node is changing its state; set the parameter again')
-            parts = backend, pipeline, output
-            try:
-                self._apply(configuration, *parts)
-            except Exception:
-                self._apply(present, *parts)
-                raise
-
-    def _apply(
-        self, configuration: Configuration, backend: Backend, pipeline: Pipeline,
-        output: 'Publishers',
-    ) -> None:
-        """Apply a configuration to pipeline and publishers, with the lock held."""
-        before = pipeline.bodies
-        pipeline.reconfigure(configuration.pipeline)
-        after = pipeline.bodies
-        self._status.retire(
-            [channel for channel in before if channel not in after], 'no longer selected')
-        output.retain(after)
-        if configuration.settings.outputs != output.settings.outputs:
-            output.reconfigure(configuration.settings)
-            if self._path.active:
-                output.send_static()
-        self.set_info_topics(output.topics())    # bodies or topics may have changed
-        self._status.configure(configuration, backend, pipeline, output)
-        self._configuration = configuration
+            if configuration.settings.outputs != output.settings.outputs:
+                # First: the middleware can refuse a topic, and then nothing has changed.
+                output.reconfigure(configuration.settings)
+                if self._path.active:
+                    output.send_static()
+            before = pipeline.bodies
+            pipeline.reconfigure(configuration.pipeline)
+            after = pipeline.bodies
+            self._status.retire(
+                [channel for channel in before if channel not in after], 'no longer selected')
+            output.retain(after)
+            self.set_info_topics(output.topics())    # bodies or topics may have changed
+            self._status.configure(configuration, backend, pipeline, output)
+            self._configuration = configuration
