@@ -43,6 +43,8 @@ def make_rviz():
 
 def make_all(given):
     """Make the node, and rviz if requested."""
+    if given['port'] and given['protocol'] == 'natnet':
+        raise ValueError('port:= is the VRPN port; set natnet.port in a params_file')
     parameters = {name: given[name] for name in ('server', 'port', 'protocol') if given[name]}
     node = Node(
         package='optitrack_vrpn', executable='optitrack_vrpn_node',

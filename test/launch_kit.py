@@ -15,7 +15,7 @@ LAUNCH = Path(__file__).resolve().parents[1] / 'launch'
 MODULES = {
     'launch': ('LaunchDescription',), 'launch_ros': (), 'launch_ros.actions': ('Node',),
     'launch.actions': ('DeclareLaunchArgument', 'ExecuteProcess', 'IncludeLaunchDescription',
-                       'OpaqueFunction'),
+                       'LogInfo', 'OpaqueFunction'),
     'launch.launch_description_sources': ('PythonLaunchDescriptionSource',),
     'launch.substitutions': ('PathJoinSubstitution',),
     'launch_ros.substitutions': ('FindPackageShare',)}

@@ -215,14 +215,14 @@ def test_every_argument_arrives(path, prefix, tmp_path):
     mine = tmp_path / 'mine.yaml'
     mine.write_text('/**: {ros__parameters: {server: elsewhere, port: 1, up_axis: z}}\n')
     call, = prefix.run(
-        path, 'server:=10.1', 'port:=3900', 'protocol:=natnet', f'params_file:={mine}',
+        path, 'server:=10.1', 'port:=3900', 'protocol:=auto', f'params_file:={mine}',
         'namespace:=lab/east', 'name:=mocap', 'autostart:=False', 'activate:=false',
         'log_level:=warn')
     arguments = ' '.join(call[1])
     assert '__node:=mocap' in arguments and '__ns:=/lab/east' in arguments
     assert '--log-level warn' in arguments
     # a server that looks like a number is still a name
-    assert parameters_of(call) == {'server': '10.1', 'port': 3900, 'protocol': 'natnet',
+    assert parameters_of(call) == {'server': '10.1', 'port': 3900, 'protocol': 'auto',
                                    'up_axis': 'z', 'autostart': False, 'activate': False}
 
 

@@ -80,7 +80,9 @@ def test_a_real_machine_has_the_usual_names(load_launch):
     ('rgbd_odometry', {'tf': 'no'}, "tf:='no' is"),
     ('mavlink_bridge', {'log_level': 'verbose', 'params_file': BRIDGE_FILE},
      "log_level:='verbose' is"),
-    ('mavlink_bridge', {'vehicles': 'absent.yaml'}, 'absent.yaml does not')])
+    ('mavlink_bridge', {'vehicles': 'absent.yaml'}, 'absent.yaml does not'),
+    ('optitrack_vrpn', {'port': '1511', 'protocol': 'natnet', 'params_file': BRIDGE_FILE},
+     'natnet.port')])
 def test_a_wrong_value_is_refused_before_a_process_starts(load_launch, name, values, complaint):
     with pytest.raises(ValueError, match=complaint):
         load_launch(f'{name}.launch.py', **values)

@@ -12,7 +12,7 @@ whichever thread retires them.
 
 import contextlib
 import threading
-from typing import Any, Optional, TYPE_CHECKING
+from typing import Any, Optional
 
 from optitrack_vrpn.client.backend_io import Backend
 from optitrack_vrpn.client.link import LinkState
@@ -32,9 +32,6 @@ from optitrack_vrpn.node.status import StatusReporter
 from optitrack_vrpn.node.supervision import Supervision
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.ros.deferred_destruction import DeferredDestruction
-
-if TYPE_CHECKING:    # see acquire
-    from optitrack_vrpn.node.publishers import Publishers
 
 
 class OptitrackVrpnNode(ManagedNode):
