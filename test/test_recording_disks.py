@@ -4,12 +4,14 @@
 
 from contextlib import contextmanager
 import os
+import shutil
 import subprocess
 import threading
 import time
 
 from optitrack_vrpn.recording.bag_io import BagWriter, read_records, recover
 from optitrack_vrpn.recording.mcap_format import Message
+from optitrack_vrpn.recording.raw_recorder_io import PcapWriter
 from optitrack_vrpn.recording.spool_io import Spool
 import pytest
 from recording_kit import add_topic, by_mcap, by_rosbags, message, topic
@@ -51,12 +53,13 @@ def random_messages(count):
 
 
 def test_a_nearly_full_disk_ends_the_recording_cleanly(tmp_path):
-    with small_disk(tmp_path / 'disk') as disk:
-        writer, spool = recording(disk, min_free=1_000_000)
+    with small_disk(tmp_path / 'disk', '4m') as disk:
+        writer, spool = recording(disk, min_free=2_500_000)    # more than a chunk is open
         given = 0
         while not spool.status().stopped and given < 20_000:
-            spool.put(random_messages(10))
-            given += 10
+            spool.put(random_messages(50))
+            given += 50
+            wait_until(lambda: not spool.status().waiting)
             time.sleep(0.005)
         assert 'nearly full' in spool.stop()
         kept = by_mcap(writer.path)
@@ -120,6 +123,20 @@ def test_a_bug_in_the_notes_is_reported(tmp_path):
     assert 'no notes' in spool.stop()
 
 
+@pytest.mark.parametrize('made', [
+    lambda folder: BagWriter(folder / 'take', 'none'), lambda folder: PcapWriter(folder / 'take')])
+def test_a_removed_recording_ends_with_the_reason(tmp_path, made):
+    """Linux writes on to a file without a name, which nobody can read."""
+    spool = spooled(made(tmp_path), tmp_path)
+    spool.start()
+    if (tmp_path / 'take').is_dir():
+        shutil.rmtree(tmp_path / 'take')
+    else:
+        (tmp_path / 'take').unlink()
+    wait_until(lambda: spool.status().stopped)
+    assert 'was removed' in spool.stop()
+
+
 class SlowWriter:
     """A disk that hangs until it is let go."""
 
@@ -154,12 +171,23 @@ def test_a_slow_disk_holds_nothing_up_and_drops_are_counted(tmp_path):
         spool.put([message(number + k) for k in range(8)])
     assert time.monotonic() - began < 5.0    # it would be 30 s otherwise
     status = spool.status()
-    assert status.waiting <= 1001 * size
+    assert status.waiting <= 1008 * size    # the last batch fills the queue
     assert status.dropped >= 5000 - 1000 - 2000    # what a batch takes is on its way
     writer.go_on.set()
     assert 'messages dropped' in spool.stop()
     assert writer.messages + spool.status().dropped == 5000
     assert writer.notes['dropped'] == str(spool.status().dropped)
+
+
+def test_a_message_larger_than_the_queue_is_recorded(tmp_path):
+    writer = BagWriter(tmp_path / 'take', 'none')
+    add_topic(writer, topic('/a'))
+    spool = spooled(writer, tmp_path, max_waiting=1000)
+    spool.put([message(0)])
+    spool.put([message(1)._replace(data=bytes(5000))])
+    spool.start()
+    assert spool.stop() == ''
+    assert len(by_mcap(writer.path)) == 2
 
 
 def test_a_disk_that_hangs_at_the_end_is_given_up(tmp_path):

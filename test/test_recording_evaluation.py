@@ -313,6 +313,16 @@ def test_motion_without_turns_determines_no_transform():
     assert 'does not determine' in hand_eye.warnings[0]
 
 
+def test_a_straight_path_leaves_the_attitude_of_the_ate_open():
+    """Noise of both across the path would determine the rotation about it."""
+    reference, estimate = recording(8, axes=(1, 0, 0, 1, 1, 1), duration_s=15.0)
+    sensor_on_line = estimate.of_child(CAMERA.inv(), CAMERA.inv().apply(-CAMERA_M))
+    found = evaluate_odometry(reference, sensor_on_line)
+    (warning,) = found.warnings
+    assert 'too straight' in warning
+    assert found.ate.rotation_deg.rmse > 5.0 and found.rpe.rotation_deg.rmse < 0.6
+
+
 def test_without_turns_synchronised_clocks_stay_synchronised():
     """The offset that correlates best is that of noise, up to 2 s away."""
     reference, estimate = recording(8, axes=(1, 1, 1, 0, 0, 0), duration_s=15.0)

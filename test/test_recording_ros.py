@@ -17,7 +17,7 @@ import pytest
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.serialization import deserialize_message
 from recording_kit import by_mcap, by_rosbags
-from rosgraph import NodeHere, NodeProcess, wait_until
+from rosgraph import NodeHere, NodeProcess, Observer, wait_until
 from sensor_msgs.msg import Imu
 from tf2_msgs.msg import TFMessage
 
@@ -151,6 +151,41 @@ def test_a_clock_set_while_recording_is_logged_kept_and_reported(graph, console)
     assert int(step.split(': ')[1]) == pytest.approx(-3e9, abs=5e6)
     assert any('clock' in finding.text and finding.severity is Severity.ERROR
                for finding in findings(take, []))
+
+
+def test_a_publisher_that_returns_with_another_qos_is_recorded(graph, console):
+    """A subscription with the QoS of the first publisher receives nothing of the second."""
+    wand = graph.publisher(PoseStamped, '/wand/pose')
+    node = graph.recorder()
+    node.trigger_configure()
+    matched(wand)
+    node.trigger_activate()
+    wand.publish(pose(1))
+    wait_until(lambda: taken(node, '/wand/pose') == 1, what='the first pose')
+    graph.node.destroy_publisher(wand)
+    wand = graph.publisher(PoseStamped, '/wand/pose', reliable=False)
+    matched(wand)
+    wand.publish(pose(2))
+    wait_until(lambda: node.progress().status.messages >= 2, what='messages')
+    node.trigger_deactivate()
+    assert messages(by_mcap(graph.bag), '/wand/pose') == [pose(1), pose(2)]
+    assert re.search('WARN.*/wand/pose.* best_effort', console.unread())
+
+
+def test_a_publisher_of_another_type_is_reported(graph, console):
+    wand = graph.publisher(PoseStamped, '/wand/pose')
+    node = graph.recorder()
+    node.trigger_configure()
+    matched(wand)
+    node.trigger_activate()
+    with Observer('other') as other:
+        other.node.create_publisher(Imu, '/wand/pose', 10)
+        said = []
+
+        def warned():
+            said.append(console.unread())
+            return re.search(r'WARN.*/wand/pose.*sensor_msgs/msg/Imu', ''.join(said))
+        wait_until(warned, what='a warning')
 
 
 def test_only_the_wanted_bodies_are_subscribed_to(graph):

@@ -23,6 +23,7 @@ from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording import mcap_format as mcap
 from optitrack_vrpn.recording.bag_metadata import (
     bag_metadata, channel_metadata, dump, topic_of_channel, TopicMetadata)
+from optitrack_vrpn.recording.spool_io import check_exists
 
 try:
     import zstandard
@@ -115,7 +116,7 @@ class BagWriter:
     :raises ConfigurationError: if the folder exists or cannot be created.
     """
 
-    remedy = 'free some space and repair it with record --recover'
+    remedy = 'remove the cause, then repair it with record --recover'
 
     def __init__(self, folder: Path, compression: str = 'auto') -> None:
         self._compression, self._compress = _compressor(compression)
@@ -223,8 +224,9 @@ class BagWriter:
         """
         Flush the written data to the disk, against power failures; may take long.
 
-        :raises OSError: if the disk fails.
+        :raises OSError: if the disk fails or the file was removed.
         """
+        check_exists(self._file)
         os.fdatasync(self._file.fileno())
 
     def close(self, notes: Optional[Mapping[str, str]] = None) -> None:

@@ -6,15 +6,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 from optitrack_vrpn.recording.evaluation import (
     Absolute, absolute_error, associate, Relative, relative_error)
 from optitrack_vrpn.recording.evaluation_calibration import (
     estimate_hand_eye, estimate_time_offset, HandEye, TimeOffset)
-from optitrack_vrpn.recording.trajectory import Trajectory
+from optitrack_vrpn.recording.trajectory import Floats, Trajectory
 
 #: Fraction of the estimate's poses with a reference below which a warning is given. Chosen.
 #: Halved, large gaps pass; nearer to 1, usual occlusions are reported.
 _ENOUGH_MATCHED = 0.9
+#: Error of the aligned estimate, as a fraction of the width of the path, above which a warning is
+#: given: the alignment can turn about the path by that angle (rad). Chosen. Halved, drifting
+#: odometries in narrow rooms are reported; doubled, attitude errors of 60 degrees pass.
+_STRAIGHT = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +68,20 @@ def evaluate_odometry(
         warnings.append(
             f'{100 * matched:.0f} % of the poses of the estimate were compared; the reference '
             'has gaps or does not cover the rest')
+    ate = absolute_error(truth, compared)
+    width_m = _width(truth.positions)
+    if ate.translation.rmse > _STRAIGHT * width_m:
+        warnings.append(
+            f'the path is too straight for the alignment: it deviates from a line by '
+            f'{1000 * width_m:.1f} mm, and the estimate from the path by '
+            f'{1000 * ate.translation.rmse:.1f} mm, so that the rotation about this line, and '
+            'with it the attitude of the ATE, is arbitrary; the RPE is not affected')
     return OdometryEvaluation(
-        offset, hand_eye, absolute_error(truth, compared),
-        relative_error(truth, compared, rpe_seconds), matched, tuple(warnings))
+        offset, hand_eye, ate, relative_error(truth, compared, rpe_seconds), matched,
+        tuple(warnings))
+
+
+def _width(positions: Floats) -> float:
+    """Return the root mean square distance (m) of positions from the line that fits them best."""
+    singular = np.linalg.svd(positions - positions.mean(axis=0), compute_uv=False)
+    return float(np.linalg.norm(singular[1:]) / np.sqrt(len(positions)))

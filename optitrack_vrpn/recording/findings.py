@@ -65,11 +65,11 @@ def findings(take: Take, bodies: Sequence[Figures]) -> list[Finding]:
     """Assess a take, worst finding first; a take without faults has one finding that states it."""
     found = [*_of_the_file(take), *_of_the_clock(take)]
     seen = [figures.name for figures in bodies]
-    for name in dict.fromkeys([*take.unseen, *take.bodies]):
-        if name not in seen:
-            found.append(Finding(
-                Severity.ERROR, f'{name}: no pose was published during the whole take.', 1e6))
-    if not bodies:
+    found += [Finding(Severity.ERROR, f'{name}: no pose was published during the whole take.', 1e6)
+              for name in take.unseen]
+    found += [Finding(Severity.ERROR, f'{name}: only one pose was recorded.', 1e6)
+              for name in take.bodies if name not in seen]
+    if not take.bodies:
         found.append(Finding(Severity.ERROR, 'No pose of any body was recorded.', 1e9))
     fastest = max((f.rate_hz for f in bodies if not math.isnan(f.rate_hz)), default=0.0)
     for figures in bodies:

@@ -5,11 +5,11 @@ Read serialised messages of many topics, with the time at which the middleware r
 
 The executor reads one message per iteration and visits every entity in each, which is too slow for
 about ten thousand messages per second. A thread of this module reads all waiting messages of all
-topics fifty times per second; the receive times are the middleware's and do not depend on this
+topics twenty times per second; the receive times are the middleware's and do not depend on this
 period.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 import importlib
 import threading
 import time
@@ -57,6 +57,7 @@ class Reader:
     :ivar metadata: the topic's metadata in the bag.
     :ivar definition: definition of its message type.
     :ivar watch: counts lost messages; None with several publishers, whose numbers are mixed.
+    :ivar others: other types that publishers have on this topic.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class Reader:
         self.key, self.metadata, self.definition = key, metadata, text
         self.subscription, self.raw_type = subscription, raw_type
         self.watch: Optional[SequenceWatch] = SequenceWatch()
+        self.others: set[str] = set()
         self.sequence = 0
 
 
@@ -73,23 +75,24 @@ class Intake:
     Subscribe to topics and read their messages in a thread.
 
     :param node: owns the subscriptions.
+    :param wants: returns whether a topic of a type is recorded.
     :param announce: called with each new topic, before its first message.
     :param deliver: called in the thread with the messages of one iteration.
-    :ivar unknown: types that cannot be loaded, by topic.
     :ivar loss_times: when messages were lost.
     """
 
     def __init__(
-        self, node: Node, announce: Callable[[Reader], None],
+        self, node: Node, wants: Callable[[str, str], bool], announce: Callable[[Reader], None],
         deliver: Callable[[list[Message]], None],
     ) -> None:
         self._node = node
+        self._wants = wants
         self._announce = announce
         self._deliver = deliver
         self._group = _Polled()
         self._lock = threading.Lock()
         self._readers: dict[str, Reader] = {}
-        self.unknown: dict[str, str] = {}
+        self._unknown: set[str] = set()
         self.loss_times = LossTimes()
         self._definitions: dict[str, str] = {}
         self._running = True
@@ -102,49 +105,92 @@ class Intake:
         with self._lock:
             return list(self._readers.values())
 
-    def add(self, topic: str, type_name: str) -> Optional[Reader]:
+    def look(self) -> Iterator[str]:
         """
-        Subscribe to a topic, with the QoS that all its publishers match.
+        Subscribe to new topics of the graph, with the QoS that all publishers match.
 
-        :returns: its reader; None if the topic has a reader already, or its type is not installed.
+        :returns: warnings about topics that are not recorded.
         """
-        if topic in self._readers or topic in self.unknown:
-            return None
-        try:
-            message_type = load_type(type_name)
-            if type_name not in self._definitions:
-                self._definitions[type_name] = definition(type_name, fields_of)
-        except (ImportError, AttributeError):
-            self.unknown[topic] = type_name
-            return None
-        publishers = self._node.get_publishers_info_by_topic(topic)
-        offered = [_offered(entry) for entry in publishers]
-        profiles = [qos for at, qos in enumerate(offered) if qos not in offered[:at]]
-        hashes = [str(getattr(entry, 'topic_type_hash', None) or '') for entry in publishers]
-        subscription = self._node.create_subscription(
-            message_type, topic, lambda message: None, _matching(profiles), raw=True,
-            callback_group=self._group)
-        metadata = TopicMetadata(
-            topic, type_name, profiles or [make_qos()], next(filter(None, hashes), ''))
-        reader = Reader(len(self._readers) + 1, metadata, self._definitions[type_name],
-                        subscription, message_type)
-        if len(offered) > 1:
+        for topic, types in self._node.get_topic_names_and_types():
+            if topic in self._readers or topic in self._unknown or not any(
+                    self._wants(topic, type_name) for type_name in types):
+                continue
+            # A topic without publishers has no offered QoS yet.
+            publishers = self._node.get_publishers_info_by_topic(topic)
+            type_name = next((entry.topic_type for entry in publishers
+                              if self._wants(topic, entry.topic_type)), '')
+            if not type_name:
+                continue
+            try:
+                self._add(topic, type_name, publishers)
+            except (ImportError, AttributeError):
+                self._unknown.add(topic)
+                yield (f'{topic} is not recorded: its type {type_name} is not installed here, or '
+                       'not a message')
+
+    def follow(self) -> Iterator[str]:
+        """
+        Examine the publishers of all topics; an examination takes 30 us (measured).
+
+        With several publishers, losses cannot be counted. If the subscription does not match the
+        QoS of a new publisher, as of a node that was restarted with other settings, another one
+        replaces it.
+
+        :returns: warnings about messages that are not recorded, or may be missing.
+        """
+        for reader in self.readers:
+            topic, type_name = reader.metadata.name, reader.metadata.type_name
+            publishers = self._node.get_publishers_info_by_topic(topic)
+            if len(publishers) > 1:
+                reader.watch = None
+            elif not publishers and reader.watch is not None:
+                reader.watch.forget()
+            others = {entry.topic_type for entry in publishers} - {type_name} - reader.others
+            if others:
+                reader.others |= others
+                yield (f'{topic}: a publisher has the type {", ".join(sorted(others))}, whose '
+                       f'messages are not recorded, because this recording has {type_name} on '
+                       'this topic; start another recording')
+            offered = _distinct(publishers, type_name)
+            profile = _matching(offered)
+            if offered and not _receives(reader.subscription.qos_profile, profile):
+                waiting: list[Message] = []
+                with self._lock:
+                    self._take(reader, waiting)
+                    self._node.destroy_subscription(reader.subscription)
+                    reader.subscription = self._subscribe(topic, reader.raw_type, profile)
+                self._deliver(waiting)
+                yield (f'{topic}: a publisher offers another QoS than those before, so that its '
+                       'first messages are not recorded; from now on all are received as '
+                       f'{profile.reliability.name.lower()} and {profile.durability.name.lower()}')
+
+    def _add(self, topic: str, type_name: str, publishers: Sequence[Any]) -> None:
+        """
+        Subscribe to a topic.
+
+        :raises ImportError: if the type is not installed; likewise AttributeError.
+        """
+        message_type = load_type(type_name)
+        if type_name not in self._definitions:
+            self._definitions[type_name] = definition(type_name, fields_of)
+        profiles = _distinct(publishers, type_name)
+        hashes = [str(getattr(entry, 'topic_type_hash', None) or '') for entry in publishers
+                  if entry.topic_type == type_name]
+        reader = Reader(
+            len(self._readers) + 1, TopicMetadata(
+                topic, type_name, profiles, next(filter(None, hashes), '')),
+            self._definitions[type_name],
+            self._subscribe(topic, message_type, _matching(profiles)), message_type)
+        if len(publishers) > 1:
             reader.watch = None
         self._announce(reader)
         with self._lock:
             self._readers[topic] = reader
-        return reader
 
-    def note_publishers(self, topic: str, count: int) -> None:
-        """Set the number of a topic's publishers; with several, losses cannot be counted."""
-        with self._lock:
-            reader = self._readers.get(topic)
-            if reader is None or reader.watch is None:
-                return
-            if count > 1:
-                reader.watch = None
-            elif count == 0:
-                reader.watch.forget()
+    def _subscribe(self, topic: str, message_type: Any, profile: QoSProfile) -> Any:
+        return self._node.create_subscription(
+            message_type, topic, lambda message: None, profile, raw=True,
+            callback_group=self._group)
 
     def lost(self) -> dict[str, int]:
         """Return the number of messages that the middleware lost, by topic, without zeros."""
@@ -165,7 +211,8 @@ class Intake:
             began = time.monotonic()
             found: list[Message] = []
             for reader in self.readers:
-                self._take(reader, found)
+                with self._lock:    # ``follow`` replaces subscriptions
+                    self._take(reader, found)
             if found:
                 self._deliver(found)
             time.sleep(max(_TURN_S - (time.monotonic() - began), 0.0005))
@@ -220,12 +267,14 @@ def fields_of(type_name: str) -> dict[str, str]:
     return fields
 
 
-def _offered(entry: Any) -> Qos:
-    profile = entry.qos_profile
-    return make_qos(
-        'best_effort' if profile.reliability is ReliabilityPolicy.BEST_EFFORT else 'reliable',
-        'transient_local' if profile.durability is DurabilityPolicy.TRANSIENT_LOCAL
-        else 'volatile')
+def _distinct(publishers: Sequence[Any], type_name: str) -> list[Qos]:
+    """Return the distinct QoS profiles that the publishers of a type offer."""
+    offered = [make_qos(
+        'best_effort' if entry.qos_profile.reliability is ReliabilityPolicy.BEST_EFFORT
+        else 'reliable',
+        'transient_local' if entry.qos_profile.durability is DurabilityPolicy.TRANSIENT_LOCAL
+        else 'volatile') for entry in publishers if entry.topic_type == type_name]
+    return [qos for at, qos in enumerate(offered) if qos not in offered[:at]]
 
 
 def _matching(profiles: Sequence[Qos]) -> QoSProfile:
@@ -237,3 +286,9 @@ def _matching(profiles: Sequence[Qos]) -> QoSProfile:
         history=HistoryPolicy.KEEP_LAST, depth=_DEPTH,
         reliability=ReliabilityPolicy.RELIABLE if reliable else ReliabilityPolicy.BEST_EFFORT,
         durability=DurabilityPolicy.TRANSIENT_LOCAL if latched else DurabilityPolicy.VOLATILE)
+
+
+def _receives(own: QoSProfile, needed: QoSProfile) -> bool:
+    """Return whether a subscription receives the messages of publishers with a profile."""
+    return (own.reliability in (ReliabilityPolicy.BEST_EFFORT, needed.reliability)
+            and own.durability in (DurabilityPolicy.VOLATILE, needed.durability))

@@ -22,7 +22,7 @@ from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.events import Event as UserEvent
 from optitrack_vrpn.names import counted
 from optitrack_vrpn.recording.pcap import ACK, file_header, Packet, packet_bytes, SYN, TCP, UDP
-from optitrack_vrpn.recording.spool_io import Spool
+from optitrack_vrpn.recording.spool_io import check_exists, Spool
 from optitrack_vrpn.vrpn.messages import Event
 
 #: Port of the server in the capture: that of VRPN. The data do not depend on it.
@@ -78,7 +78,12 @@ class PcapWriter:
             self._file.flush()
 
     def sync(self) -> None:
-        """Do nothing: flushed data survive the end of this process."""
+        """
+        Check the file; flushed data survive the end of this process.
+
+        :raises OSError: if the file was removed.
+        """
+        check_exists(self._file)
 
     def close(self, notes: Optional[Mapping[str, str]] = None) -> None:
         """Close the file."""

@@ -113,14 +113,13 @@ class Recorder(ControlledLifecycleNode):
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._timers = [self.create_timer(_LOOK_S, self._look, clock=steady),
                         self.create_timer(_WATCH_S, self._watch, clock=steady)]
-        self._unknown_reported: set[str] = set()
         self._stop_reported = False
 
     # -- lifecycle -----------------------------------------------------------------------------
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Subscribe."""
-        self._intake = Intake(self, self._announce, self._deliver)
+        self._intake = Intake(self, self._config.choice.wants, self._announce, self._deliver)
         self._look()
         return TransitionCallbackReturn.SUCCESS
 
@@ -211,32 +210,23 @@ class Recorder(ControlledLifecycleNode):
 
     def _look(self) -> None:
         """Subscribe to new topics of the graph."""
-        intake = self._intake
-        if intake is None:
-            return
-        for topic, types in self.get_topic_names_and_types():
-            # A topic without publishers has no offered QoS yet.
-            if (len(types) == 1 and self._config.choice.wants(topic, types[0])
-                    and self.count_publishers(topic)):
-                intake.add(topic, types[0])
-        for topic, type_name in intake.unknown.items():
-            if topic not in self._unknown_reported:
-                self._unknown_reported.add(topic)
-                self.get_logger().warning(
-                    f'{topic} is not recorded: its type {type_name} is not installed here')
+        if self._intake is not None:
+            for text in self._intake.look():
+                self.get_logger().warning(text)
 
     def _watch(self) -> None:
         """Look after clocks, publishers and the file."""
-        before_ns, system_ns = time.monotonic_ns(), self._system_ns()
-        step_ns = self._steps.look(system_ns, before_ns, time.monotonic_ns())
+        # This clock continues while the computer sleeps, so that sleep is no step.
+        before_ns, system_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME), self._system_ns()
+        step_ns = self._steps.look(
+            system_ns, before_ns, time.clock_gettime_ns(time.CLOCK_BOOTTIME))
         if step_ns:
             self.get_logger().warning(
                 f'the system clock was set by {step_ns / 1e9:+.3f} s; further messages are '
                 'recorded with its new time')
         if self._intake is not None:
-            for reader in self._intake.readers:
-                name = reader.metadata.name
-                self._intake.note_publishers(name, self.count_publishers(name))
+            for text in self._intake.follow():
+                self.get_logger().warning(text)
         if self._spool is not None and not self._stop_reported:
             stopped = self._spool.status().stopped
             if stopped:

@@ -3,19 +3,20 @@
 """
 A thread that writes data of other threads to a file, with a bounded queue.
 
-``put`` never waits for the disk: items that do not fit in the queue together are counted and
-dropped. The thread stops if the disk is nearly full or fails.
+``put`` never waits for the disk: items for a full queue are counted and dropped. The thread stops
+if the disk is nearly full or fails.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
+import errno
 import os
 from pathlib import Path
 import threading
 import time
-from typing import Generic, NamedTuple, Optional, Protocol, TypeVar
+from typing import Generic, IO, NamedTuple, Optional, Protocol, TypeVar
 
 from optitrack_vrpn.names import counted
 
@@ -62,7 +63,7 @@ class SpoolStatus(NamedTuple):
 
     :ivar messages: number of written messages.
     :ivar size: bytes written.
-    :ivar dropped: number of messages for which the queue had no space.
+    :ivar dropped: number of messages that came while the queue was full.
     :ivar waiting: bytes in the queue.
     :ivar free: free bytes on the disk; -1 if unknown.
     :ivar stopped: reason why the thread has stopped without ``stop``; '' while it runs.
@@ -83,7 +84,7 @@ class Spool(Generic[T]):
     :param writer: the writer; only the thread uses it after ``start``.
     :param folder: folder on the disk whose space is checked.
     :param size_of: returns an item's size (bytes).
-    :param max_waiting: maximum amount of waiting data (bytes).
+    :param max_waiting: amount of waiting data at which the queue is full (bytes).
     :param min_free: space that stays free on the disk (bytes).
     :param free_bytes: measures the free space.
     :param notes: returns the notes that are stored in the file when it is closed.
@@ -114,11 +115,14 @@ class Spool(Generic[T]):
         self._thread.start()
 
     def put(self, items: list[T]) -> None:
-        """Queue items, from any thread; if they have no space, count and drop all of them."""
+        """
+        Queue items, from any thread; if the queue is full, count and drop all of them.
+
+        Items of any size fit into a queue that is not full: they are in memory anyway.
+        """
         total = sum(map(self._size_of, items))
         with self._lock:
-            if (self._waiting + total > self._max_waiting or self._stopped
-                    or self._ending.is_set()):
+            if self._waiting >= self._max_waiting or self._stopped or self._ending.is_set():
                 self._dropped += len(items)
             elif items:
                 self._queue.append((items, total))
@@ -154,7 +158,7 @@ class Spool(Generic[T]):
         try:
             self._write_all()
         except OSError as error:
-            problem = f'the disk failed: {error.strerror or error}'
+            problem = f'the file cannot be written: {error.strerror or error}'
         except Exception as error:    # a bug must not end the thread without a report
             problem = f'bug while writing: {error!r}'
         self._stopped = self._stopped or problem
@@ -208,6 +212,16 @@ class Spool(Generic[T]):
             batch, size = self._queue.popleft()
             self._waiting -= size
         return batch
+
+
+def check_exists(file: IO[bytes]) -> None:
+    """
+    Check that an open file still has a name.
+
+    :raises OSError: if it was removed; what is written to it is lost.
+    """
+    if not os.fstat(file.fileno()).st_nlink:
+        raise OSError(errno.ENOENT, 'it was removed')
 
 
 def _free(folder: Path) -> int:
