@@ -286,14 +286,51 @@ def test_a_rate_that_changes_without_a_gap_is_followed():
     assert feed.body.rate_hz == pytest.approx(1000 / 6, rel=1e-3)
 
 
-def test_a_restarted_sender_is_acquired_anew():
+@pytest.mark.parametrize('declared', [False, True])
+def test_a_restart_of_the_senders_clock_withholds_nothing_and_is_a_reset(declared):
     feed = tracked()
-    body = feed.body
+    if declared:    # by the clock model, at once for all bodies
+        feed.body.restart(-10**12, feed.frame * STEP)
     for i in range(5):
-        quat = body.update(i * STEP - 10**12, (feed.frame + i) * STEP, *feed.pose(i))
-        assert (quat is not None) == (i >= 2)
-    assert feed.states() == [State.NEW, State.TRACKED]
-    assert body.resets == 1
+        assert feed.update(i * STEP - 10**12, (feed.frame + i) * STEP, *feed.pose(i)) is not None
+    assert feed.states() == []
+    assert feed.body.resets == 1
+    assert feed.body.rate_hz == pytest.approx(200, rel=0.05)
+
+
+def test_a_body_that_returns_long_after_a_restart_counts_one_reset():
+    feed = tracked()
+    feed.body.restart(-10**12, feed.frame * STEP)
+    feed.skip(300)
+    for i in range(4):
+        t = feed.frame * STEP + i * STEP
+        assert (feed.update(t - 10**12, t, *feed.pose(i)) is not None) == (i >= 2)
+    assert feed.body.resets == 1
+
+
+@pytest.mark.parametrize('shift, turn', [
+    ((0.0, 0.0, 0.0), OVER), ((3.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0))])
+@pytest.mark.parametrize('before, later', [(0, -10**12), (10, -10**12), (10, 10**12)])
+def test_a_step_of_the_senders_clock_ends_no_jump(shift, turn, before, later):
+    """Nor does it hide one; after a step forward, as after a gap, a body can be anywhere."""
+    feed = tracked()
+    feed.elsewhere(before, shift, turn)
+
+    def send(count, shift, turn):
+        out = []
+        for _ in range(count):
+            (x, y, z), q = feed.pose()
+            t = feed.frame * STEP
+            feed.frame += 1
+            moved = x + shift[0], y + shift[1], z + shift[2]
+            out.append(feed.update(t + later, t, moved, times(q, turn)) is not None)
+        return out
+
+    assert not any(send(50, shift, turn))
+    assert feed.body.state is State.JUMPED
+    assert send(4, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0)) == [False, False, True, True]
+
+
 
 
 @pytest.mark.parametrize('m', [1, 3])
@@ -305,24 +342,13 @@ def test_a_body_frozen_over_a_restart_of_the_clock_is_not_published(m, later, be
     last = feed.pose(-1)
     if between is not None:    # the last valid pose is then not the last pose
         assert feed.send(*between) is None
-    feed.body.restart()
+    feed.body.restart(later, feed.frame * STEP)
     for i in range(100):
         assert feed.update(i * STEP + later, (feed.frame + i) * STEP, *last) is None
-        assert feed.body.state is (State.FROZEN if i * STEP >= 200 * MS else State.NEW)
+    assert feed.body.state is State.FROZEN
     feed.start += 0.5
     assert [feed.update(later + i * STEP, (feed.frame + i) * STEP, *feed.pose(i)) is not None
             for i in range(100, 104)] == [i > m - 2 for i in range(4)]
-
-
-@pytest.mark.parametrize('outliers', [0, 1, 20])
-def test_an_epoch_is_declared_by_the_caller(outliers):
-    feed = tracked()
-    for _ in range(outliers):
-        assert feed.send((9.0 + 0.001 * feed.frame, 0.5, 1.0)) is None
-    feed.body.restart()
-    assert feed.states()[-1] is State.NEW
-    assert feed.good(4) == [False, False, True, True]
-    assert feed.body.resets == 1
 
 
 def test_each_check_can_be_switched_off():

@@ -11,7 +11,7 @@ Rules:
 4. Silence, zeros and bad numbers do not end a jump. It ends when the body returns (RETURNED), when
    it was carried and has been seen in the new place for long enough (SETTLED), or when the user
    accepts it (ACCEPTED).
-5. A restart of the sender's clock makes every body NEW, except one that is silent.
+5. A restart of the sender's clock is no observation: the states continue.
 
 The gate (``validity.py``) makes the observations and applies the table. The diagram of
 docs/bodies.md is generated from it.
@@ -29,7 +29,6 @@ class Observed(Enum):
 
     SILENT = 'silent'
     UNSEEN = 'no valid pose for too long'
-    RESTARTED = "sender's clock restarted"
     ZEROS = 'zeros'
     NOT_A_POSE = 'not a pose'
     REFUSED = 'rejected by the sender (NatNet)'
@@ -50,7 +49,6 @@ _FAULTS = {
     Observed.REPEATED: State.FROZEN,
     Observed.JUMP: State.JUMPED,
     Observed.SWAPPED: State.JUMPED,
-    Observed.RESTARTED: State.NEW,
 }
 _RECOVERY = {
     Observed.ACQUIRED: State.TRACKED,
@@ -62,7 +60,7 @@ _RECOVERY = {
 TRANSITIONS: dict[State, dict[Observed, State]] = {
     State.NEW: {**_FAULTS, Observed.ACQUIRED: State.TRACKED},
     State.TRACKED: {**_FAULTS, Observed.UNSEEN: State.STALE},
-    State.STALE: {**_FAULTS, **_RECOVERY, Observed.RESTARTED: State.STALE},
+    State.STALE: {**_FAULTS, **_RECOVERY},
     State.FROZEN: {**_FAULTS, **_RECOVERY},
     State.ZEROED: {**_FAULTS, **_RECOVERY},
     State.INVALID: {**_FAULTS, **_RECOVERY},

@@ -67,7 +67,7 @@ class ValidityGate(JumpRules):
 
     __slots__ = (
         'reason', 'steps_back', '_late_ns', '_late_run', '_last_receive', '_good_receive',
-        '_last_ns', '_seen', '_seen_since', '_frozen_ns', '_shown', '_shared')
+        '_last_ns', '_seen', '_seen_since', '_frozen_ns', '_shown', '_shared', '_restarted')
 
     def __init__(self, name: str, config: BodyConfig | None = None) -> None:
         """
@@ -83,14 +83,15 @@ class ValidityGate(JumpRules):
         self._late_ns = -NEVER_NS
         self._late_run = 0
         self._last_receive = self._good_receive = -NEVER_NS
-        # Time of the last pose; the last finite pose, and since when it has been the same:
-        # NEVER_NS from a restart of the clock to its first repetition.
+        # Time of the last pose; the last finite pose, and since when it has been the same.
         self._last_ns = -NEVER_NS
         self._seen: tuple[Vector, Quat] | None = None
         self._seen_since = NEVER_NS
         # Last result of ``untracked``, if no valid pose has come since, for a continuous sign.
         self._shown: Quat | None = None
         self._shared = False
+        # The sender's clock has restarted since the last valid pose.
+        self._restarted = False
         self.reconfigure(self.config)
 
     def reconfigure(self, config: BodyConfig) -> None:
@@ -200,17 +201,16 @@ class ValidityGate(JumpRules):
             self._leave_fast_path()
             self._observe(Observed.SILENT, now_ns, f'silent for {silent * 1e-9:.2f} s')
 
-    def restart(self) -> None:
+    def restart(self, sender_time_ns: int, receive_ns: int) -> None:
         """
-        Discard the sender times: the sender's clock has restarted.
+        Continue on the sender's restarted clock; the next valid pose counts a reset.
 
-        Only for a restart of the *sender*; a step of the host's clock has no effect here.
+        :param sender_time_ns: a sender time (ns) of the new clock.
+        :param receive_ns: its arrival (ns).
         """
         self._leave_fast_path()
-        self._last_ns = self._good_ns = -NEVER_NS
-        self._seen_since = NEVER_NS
-        self._track = self._other = None
-        self._observe(Observed.RESTARTED, self._last_receive, "the sender's clock restarted")
+        self._restarted = True
+        self._follow_step(sender_time_ns, receive_ns)
 
     def share_name(self, shared: bool) -> None:
         """Set whether two bodies of the sender have this name; then no pose of it is valid."""
@@ -264,6 +264,19 @@ class ValidityGate(JumpRules):
             self._good_receive = self._last_receive
             self._seen = self._position, self._raw
 
+    def _follow_step(self, now: int, receive_ns: int) -> None:
+        """
+        Keep the history of the body over a step of the sender's clock.
+
+        Its times are shifted so that as much time has passed by the sender's clock as by the
+        clock of arrivals. So a flip or a swap outlasts a restart.
+        """
+        if self._last_ns > -NEVER_NS:
+            shift = now - self._last_ns - max(receive_ns - self._last_receive, 1)
+            self._last_ns += shift
+            self._seen_since += shift
+            self._shift_history(shift)
+
     def _examine(
         self, now: int, receive_ns: int, position: Vector, raw: Quat,
         refused: Disposition | None = None,
@@ -281,9 +294,10 @@ class ValidityGate(JumpRules):
                 self._late_ns = now
                 return (Disposition.DUPLICATE if now == self._last_ns
                         else Disposition.OUT_OF_ORDER)
-            self.restart()
+            self.restart(now, receive_ns)
         elif self._late_run >= ROLLBACK_FRAMES:
             self.steps_back += 1
+            self._follow_step(now, receive_ns)
         self._late_run = 0
         unseen = self._follow_time(now, receive_ns)
 
@@ -299,7 +313,6 @@ class ValidityGate(JumpRules):
         elif self._frozen_ns != NEVER_NS:
             if self._track is not None:
                 self._track.began_ns += unseen    # time out of sight does not count
-            self._seen_since = min(self._seen_since, now)
             if now - self._seen_since >= self._frozen_ns:
                 self._interrupt(0)
                 self._observe(Observed.REPEATED, receive_ns,
@@ -322,16 +335,16 @@ class ValidityGate(JumpRules):
         since = now - self._last_ns if self._last_ns > -NEVER_NS else 0
         silent = receive_ns - self._last_receive
         if silent >= self._silence_ns:
-            # A NEW body is seen now: at first, or after a restart of the clock.
-            if self.state is not State.NEW:
+            if self.state is not State.NEW:    # else it is seen for the first time
                 self._observe(Observed.SILENT, self._last_receive + self._silence_ns,
                               f'silent for {silent * 1e-9:.2f} s')
             if since:
                 self._measure_interval(since, silent=True)
-            self._interrupt(since)
-            since = 0
         elif since:
             self._measure_interval(since)
+        if max(silent, since) >= self._silence_ns:
+            self._interrupt(since)
+            since = 0
         self._last_ns = now
         self._last_receive = receive_ns
         if self._since == -NEVER_NS:
@@ -342,8 +355,7 @@ class ValidityGate(JumpRules):
         """
         Return whether the pose equals the last one, or the last valid one, bit for bit.
 
-        Those from before a restart of the sender's clock count too: a server that was restarted
-        can repeat them.
+        A server that was restarted can repeat the last valid one after another pose.
         """
         if self._seen is not None and position == self._seen[0]:
             return raw in (self._seen[1], negated(self._seen[1]))
@@ -418,16 +430,18 @@ class ValidityGate(JumpRules):
         """
         quat = continued(self._shown or self._quat, seen.quat)
         self._shown = None
+        reset, self._restarted = self._restarted, False
         if observed is not None:
             assert self._track is not None
             self._sample_quat = None
             if self._track.origin is not Origin.NEAR:
-                self.resets += self.good > 0
+                reset = True
                 self._velocity = None
             self._observe(observed, receive_ns, 'the user accepted the pose that it jumped to'
                           if observed is Observed.ACCEPTED else self._track.origin.value)
             self._track = self._other = None
             self.swapped, self.unconfirmed = None, False
+        self.resets += reset and self.good > 0
         self._good_ns, self._position, self._quat, self._raw = seen.now, seen.position, quat, raw
         self._fast_ns = self._silence_ns
         self.good += 1

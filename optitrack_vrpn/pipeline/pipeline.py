@@ -180,7 +180,7 @@ class Pipeline:
             stamp_ns = stamps.stamp(
                 sender_time_ns, arrival_ns, host_minus_arrival_ns, processing_ns)
             if stamps.pending_events:
-                self._follow_clock()
+                self._follow_clock(stamp_ns if arrival_mode else sender_time_ns, arrival_ns)
             if stamp_ns is None or stamp_ns >= _LATEST_STAMP_NS:
                 channel.dropped[Disposition.UNSTAMPED] += 1
                 continue
@@ -338,8 +338,13 @@ class Pipeline:
         limit_ns = round(self.config.max_age_s * NS_PER_S)
         return LeastDelay(limit_ns) if by_arrival and limit_ns else None
 
-    def _follow_clock(self) -> None:
-        """Report the events of the clocks, and reset state that is invalid after them."""
+    def _follow_clock(self, time_ns: Optional[int], arrival_ns: int) -> None:
+        """
+        Report the events of the clocks, and reset state that is invalid after them.
+
+        :param time_ns: time of the present pose for the gate (ns), None if it has no stamp.
+        :param arrival_ns: its arrival (ns).
+        """
         for event in self.stamps.events():
             change = event.data
             ended = change.kind == 'epoch_ended'
@@ -353,10 +358,10 @@ class Pipeline:
                     channel.newest_ns = -1
                     # The interval across the step gives no velocity.
                     channel.estimator.new_epoch()
-                if stepped if self._arrival_mode else change.fell:
+                if time_ns is not None and (stepped if self._arrival_mode else change.fell):
                     # The times that the gate compares have fallen. If they rise instead, the gate
                     # sees a gap and acquires the body again.
-                    channel.gate.restart()
+                    channel.gate.restart(time_ns, arrival_ns)
                 if stepped or (change.fell and self._sender_mode):
                     # Stamps before and after a step of their clock cannot be ordered.
                     channel.last_stamp_ns = 0
