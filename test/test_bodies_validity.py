@@ -331,8 +331,6 @@ def test_a_step_of_the_senders_clock_ends_no_jump(shift, turn, before, later):
     assert send(4, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0)) == [False, False, True, True]
 
 
-
-
 @pytest.mark.parametrize('m', [1, 3])
 @pytest.mark.parametrize('later', [-10**12, 10**12])
 @pytest.mark.parametrize('between', [None, ((9.0, 0.5, 1.0), (0.0, 0.0, 0.0, 1.0))])
