@@ -216,11 +216,24 @@ def test_exports_of_all_versions_of_motive_are_read(tmp_path, version, units, me
     ('Global', 'Local', 'coordinate space Global'),
     ('Frame,Time', 'Row,Time', 'begins with Frame'),
     ('0.6,0,0.8', '0.6,abc,0.8', 'abc'),
+    ('Meters', 'Inches', 'centimeters or millimeters'), (',', ';', 'spreadsheets'),
     ('take 7', '"take 7' + 200_000 * ' ', 'not valid CSV')])
 def test_what_is_wrong_with_a_motive_csv_is_said(tmp_path, before, after, said):
     (tmp_path / 'm.csv').write_text(motive_csv().replace(before, after))
     with pytest.raises(ConfigurationError, match=said):
         load_take(tmp_path / 'm.csv')
+
+
+def test_bodies_without_a_pose_are_named(tmp_path, capsys):
+    lines = motive_csv().splitlines()
+    (tmp_path / 'm.csv').write_text('\n'.join(
+        line[:line.index(',', 2)] if line[:1].isdigit() else line for line in lines))
+    code, out = export(capsys, tmp_path / 'm.csv', '-o', tmp_path / 'x.csv')
+    assert code == USAGE and 'contains no pose of wand' in out.err
+    write_poses(tmp_path / 'take', [
+        ('/a/pose', BEGIN_NS, BEGIN_NS, (np.nan, 0.0, 0.0), (0, 0, 0, 1))])
+    code, out = export(capsys, tmp_path / 'take', '-o', tmp_path / 'x.csv')
+    assert code == USAGE and 'no pose; 1 are not finite' in out.err
 
 
 def test_stored_rows_are_those_added_of_each_topic():

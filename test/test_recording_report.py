@@ -77,6 +77,11 @@ def test_noise_rate_latency_and_coverage_are_what_was_put_in():
     assert texts(take)[0][0] is Severity.GOOD
 
 
+def test_a_slow_body_is_seen_between_its_poses():
+    take = take_of(body(), body('slow', rate=1))
+    assert body_figures(take, take.bodies['slow']).coverage == pytest.approx(1.0, abs=0.001)
+
+
 def test_warm_up_drift_is_measured_at_rest():
     take = take_of(body(seconds=60.0, noise_m=0.0001, move=lambda t: 0.002 * t / 60))
     f = body_figures(take, take.bodies['wand'])

@@ -48,7 +48,11 @@ def choose_bodies(take: Take, names: tuple[str, ...]) -> list[str]:
     :raises ConfigurationError: if there is no such body, or none at all.
     """
     if not take.bodies:
-        raise ConfigurationError(f'{take.name}: contains no body')
+        missing = f' of {", ".join(take.unseen)}' if take.unseen else ''
+        left_out = sum(take.left_out.values())
+        raise ConfigurationError(
+            f'{take.name}: contains no pose{missing}'
+            + (f'; {left_out} are not finite' if left_out else ''))
     for name in names:
         if name not in take.bodies:
             raise ConfigurationError(

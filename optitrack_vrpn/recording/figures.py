@@ -142,12 +142,15 @@ def body_figures(take: Take, body: Body) -> Figures:
     median = float(np.median(latency)) if known else float('nan')
     p99 = float(np.percentile(latency, 99)) if known else float('nan')
     span = (take.end_ns - take.begin_ns) / NS_PER_S
+    # A pose counts until the next one: slow bodies are seen before their first and after their
+    # last pose too.
+    seen_s = trajectory.duration_s + trajectory.median_interval_ns / NS_PER_S
     resets = (max(row.resets for row in body.states) - body.states[0].resets
               if body.states else 0)
     return Figures(
         body.name, len(trajectory),
         NS_PER_S / float(np.median(intervals)) if len(intervals) else float('nan'),
-        min(max(trajectory.duration_s - sum(waited), 0.0) / span, 1.0) if span else 1.0,
+        min(max(seen_s - sum(waited), 0.0) / span, 1.0) if span else 1.0,
         len(gaps), max(waited, default=0.0), sum(waited), len(body.frozen()),
         len(body.jumps()), resets, median, p99, p99 - median,
         float(np.percentile(normal, 99)) if len(normal) else float('nan'), find_rest(body))

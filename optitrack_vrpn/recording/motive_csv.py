@@ -64,7 +64,8 @@ def parse_motive_csv(lines: Iterable[str], source: str) -> MotiveExport:
     if scale is None:
         # If metres were read as millimetres, poses would be wrong by a factor of a thousand.
         raise ConfigurationError(
-            f'{source}: unknown length units {units!r}' if units else
+            f'{source}: unknown length units {units!r}; export it in meters, centimeters or '
+            'millimeters' if units else
             f'{source}: its first line does not name the Length Units; export it with its header')
     labels: list[list[str]] = []
     for row in rows:

@@ -145,7 +145,10 @@ class Recorder(ControlledLifecycleNode):
         readers = self._intake.readers
         spool.put([NewTopic(r.key, r.metadata, r.definition) for r in readers])
         self._spool = spool
-        spool.put([message for kept in list(self._latched.values()) for message in list(kept)])
+        # With the time of the start: players and durations begin with the earliest message.
+        now_ns = time.time_ns()
+        spool.put([message._replace(log_time_ns=now_ns)
+                   for kept in list(self._latched.values()) for message in list(kept)])
         spool.start()
         self._began = time.monotonic()
         self.get_logger().info(

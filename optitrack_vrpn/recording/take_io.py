@@ -69,7 +69,9 @@ def _load_csv(path: Path) -> Take:
         first = file.readline()
         if not is_motive_csv(first):
             raise ConfigurationError(
-                f'{path}: is not a CSV export of Motive, which begins with "Format Version"')
+                f'{path}: is not a CSV export of Motive as Motive writes it, in UTF-8, separated '
+                'by commas, with "Format Version" at its begin; spreadsheets can change all of '
+                'this when they save it')
         file.seek(0)
         export = parse_motive_csv(file, str(path))
         take, scratch = Take(export.take or str(path), 'motive csv'), Scratch()
