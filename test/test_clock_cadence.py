@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Times of a steady camera are recovered from ticks and jitter; others stay unchanged."""
 
-from bisect import bisect_left
-
 from conftest import examples
 from hypothesis import given, settings, strategies as st
 import numpy as np
@@ -27,14 +25,12 @@ def ticking(t, tick_s):
 
 def placed(times):
     """Place every time as its own frame; -1 where that cannot be done yet."""
-    cadence, found, nth = Cadence(), [], 0
+    cadence, found = Cadence(), []
     for time in times.tolist():
         if time == cadence.newest_ns:
-            nth += 1
-            at = cadence.place_further(nth)
+            at = cadence.place_further()
             found.append(-1 if at is None else at)
         else:
-            nth = 0
             found.append(cadence.place(time))
     return cadence, np.array(found)
 
@@ -141,23 +137,18 @@ times_ns = st.lists(st.one_of(
 @given(steps=times_ns, tick=st.sampled_from([1000, 1_000_000, 15_625_000]),
        seed=st.integers(0, 100))
 @settings(max_examples=examples(60), deadline=None)
-def test_later_times_stay_later_and_equal_times_equal(steps, tick, seed):
+def test_times_of_frames_rise(steps, tick, seed):
     t = exposures(1.5, 240, 0.01, seed)
     late = np.abs(np.random.default_rng(seed).normal(0.0, 0.2e-3, len(t)))
     times = (START + ((t + late) * 1e9).astype(int)).tolist()
     for step in steps:
         times.append(max(START, times[-1] + step))
-    cadence, known, order, values = Cadence(), {}, [], []
+    cadence, last = Cadence(), -1
     for time in times:
         time -= time % tick
-        found = cadence.place(time)
-        if known.setdefault(time, found) != found:
-            raise AssertionError('equal times, other places')
-        at = bisect_left(order, time)
-        if at == len(order) or order[at] != time:
-            order.insert(at, time)
-            values.insert(at, found)
-    assert all(a <= b for a, b in zip(values, values[1:]))
+        if time > cadence.newest_ns:
+            last, before = cadence.place(time), last
+            assert last > before
 
 
 def test_common_step_is_found_to_a_microsecond():
@@ -207,3 +198,34 @@ def test_frames_of_one_tick_get_stamps_of_their_own():
     stamps = np.array(stamps)
     assert (np.diff(stamps[t > 2]) > 0).all()
     assert np.abs(stamps - S - t * 1e9)[t > 10].max() < 60e3
+
+
+def coarse_source():
+    """Give a source that has removed ticks of 1 ms for 4 s, and the sender time that is next."""
+    source = StampSource(StampConfig())
+    for sender in ticking(exposures(4.0, 240), 0.001).tolist():
+        source.stamp(sender, sender + 7 * S + 300_000)
+    assert source.status().smoothed
+    return source, START + 4 * S
+
+
+def test_a_restart_forgets_the_stamps_of_the_times_before_it():
+    source, sender = coarse_source()
+    source.stamp(sender, sender + 7 * S)
+    new = source.stamp(S, sender + 7 * S + 4_000_000)
+    assert source.status().restarts == {'sender_restarted': 1}
+    # A late repeat of the last frame before the restart: newer, by its time, than the new frame.
+    assert source.stamp(sender, sender + 7 * S + 5_000_000) >= new
+
+
+@pytest.mark.parametrize('ahead', [2.0013, 2.0021, 2.0037])
+def test_a_coarse_sender_that_jumps_ahead_is_stamped_by_its_new_times(ahead):
+    source, _ = coarse_source()
+    times = np.array([])
+    t = exposures(3.0, 240)
+    for sender, sent in zip(ticking(t + 4.0 + ahead, 0.001).tolist(), t.tolist()):
+        arrival = START + 11 * S + round(sent * 1e9) + 1_300_000
+        times = np.append(times, source.stamp(sender, arrival) - arrival)
+    assert source.status().restarts == {'sender_restarted': 1}
+    # No more than a tick before the arrival.
+    assert times.min() >= -1_100_000

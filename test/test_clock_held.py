@@ -186,7 +186,7 @@ def test_waiting_frames_are_no_rollback_of_the_clock(
         fall, rate, late):
     frames = FrameHistory()
     for sent in (98 * S, 100 * S):
-        frames.append(sent, 500 * S - late - fall, 500 * S - late - fall)
+        frames.append(sent, sent, 500 * S - late - fall, 500 * S - late - fall)
     run = Rollback(frames, True)
     assert not run.older(100 * S - fall, 500 * S, 500 * S, False)
     for i in range(1, rate):

@@ -23,7 +23,6 @@ Times are integer nanoseconds; those on the line are floats relative to a zero.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 import math
 from typing import Any, Final
@@ -64,9 +63,10 @@ hides losses."""
 _OUTSIDE = 6.0
 """Standard deviations off the line at which a time is not followed, and left unchanged. Chosen:
 one in 10^9; half of it leaves one frame in 400 out, twice as much follows stalls of the sender."""
-_QUIET_GAIN: Final = 1.0 / 64
-"""Gain with which the line follows a sender without jitter. Chosen: it is only watched; half of it
-or twice as much changes how soon a change is seen."""
+_CHANGED_NS: Final = 90e3
+"""A step that differs from the interval by more shows that a sender without ticks and jitter may
+have them now. Chosen: three times ``STEADY_NS``; half of it examines the times of NatNet all the
+time, twice as much misses jitter of 50 us that begins later."""
 _BAD, _BAD_MOST = 3, 60
 """Weight of a frame off the line against one on it, and the sum that ends the line. Chosen: 20
 frames in a row, or one of four; half of the sum ends lines in a stall, twice as much keeps a wrong
@@ -74,8 +74,6 @@ rate for 40 frames."""
 _LONGEST_GAP_NS: Final = 30_000_000_000
 """Gap after which the line begins again. Chosen: 10 ppm are a tenth of a frame then; half of it
 begins again too often, twice as much may count frames wrongly."""
-_HISTORY: Final = 512
-"""Sender times whose place is remembered at least (as in ``history.py``)."""
 
 
 class Cadence:
@@ -90,12 +88,7 @@ class Cadence:
     """
 
     def __init__(self) -> None:
-        self.newest_ns = -1
-        self._placed = -1
-        self._within: list[int] = []
-        # Sender times that were replaced, and by what; in order.
-        self._times: list[int] = []
-        self._replaced: list[int] = []
+        self.newest_ns = self._placed = -1
         self._begin()
 
     def _begin(self) -> None:
@@ -106,22 +99,12 @@ class Cadence:
         self._seen: list[int] = []
         self._zero = 0
         self._phase = self._up = self._half = self._outside = self._var = 0.0
-        self._gain_phase = self._gain_interval = 0.0
-        self._frames = self._bad = self._since = 0
-        self._quiet = False
+        self._frames = self._bad = 0
 
-    def reset(self, fell: bool) -> None:
-        """
-        Start again: the sender's clock is another one.
-
-        :param fell: whether the next time may be before the last one.
-        """
+    def reset(self) -> None:
+        """Start again: the sender's clock is another one."""
+        self.newest_ns = self._placed = -1
         self._begin()
-        if fell:
-            self.newest_ns = self._placed = -1
-            self._within.clear()
-            self._times.clear()
-            self._replaced.clear()
 
     def uncertainty_ns(self) -> float:
         """Return the half-width that nearly always contains the error of a time (ns)."""
@@ -130,9 +113,7 @@ class Cadence:
             # Ticks beat evenly where they are longer than an interval, and cancel sooner.
             wide = 2.0 if self.tick_ns > 0.5 * self.interval_ns else 6.0
             return wide * self.jitter_ns / math.sqrt(self._frames)
-        if self.interval_ns:
-            return 3.0 * self.jitter_ns
-        return self.tick_ns
+        return 3.0 * self.jitter_ns if self.interval_ns else self.tick_ns
 
     def describe(self) -> tuple[str, str]:
         """Return what is removed from the times: a word for programs, and a text."""
@@ -143,81 +124,46 @@ class Cadence:
                       f'{1e9 / self.interval_ns:.2f} Hz; stamps follow that rate')
 
     def place(self, sender_ns: int) -> int:
-        """Return a frame's time; equal times give equal ones, later times later ones."""
-        if self._quiet:
-            # A sender without ticks and jitter is followed only to detect when they begin.
-            expected = self._phase + self.interval_ns
-            off = sender_ns - self._zero - expected
-            if -10e3 < off < 10e3:
-                self._phase = expected + off * _QUIET_GAIN
-                self.newest_ns = self._placed = sender_ns
-                return sender_ns
-            self._quiet = False
+        """
+        Return a frame's time, later than that of the frame before.
+
+        :param sender_ns: the time as received, later than that of the frame before.
+        """
         passed = sender_ns - self.newest_ns
-        if passed <= 0:
-            return self._known(sender_ns) if self._times else sender_ns
         if passed > _LONGEST_GAP_NS and self.newest_ns >= 0:
             self._begin()
         self.newest_ns = sender_ns
-        if self._within:
-            self._within.clear()
         return self._next(sender_ns, passed)
 
-    def place_further(self, nth: int) -> int | None:
-        """
-        Return the time of a further frame that has the newest sender time.
-
-        :param nth: 1 for the second of them; 0 gives the first.
-        :returns: None while there is no line.
-        """
-        self._quiet = False
-        within = self._within
-        if not within:
-            within.append(self._placed)
-        if nth >= len(within):
-            within.append(self._next(self.newest_ns, 0))
-            nth = len(within) - 1
-        return within[nth] if self.smoothing and within[nth] >= 0 else None
+    def place_further(self) -> int | None:
+        """Return the time of a further frame of the newest sender time; None without a line."""
+        placed = self._next(self.newest_ns, 0)
+        return placed if self.smoothing else None
 
     def _next(self, sender_ns: int, passed: int) -> int:
         """Take the next frame."""
-        line = 0.0
-        if self.interval_ns:
-            line = self._follow(sender_ns)
-        else:
-            self._collect(sender_ns)
-            line = self._phase
-        if not self.smoothing and passed and sender_ns > self._placed:
-            self._placed = sender_ns
-            return sender_ns
         placed = sender_ns
         if self.smoothing:
-            placed = self._zero + round(line + self._up)
+            placed = self._follow(sender_ns)
+        elif self._seen or not -_CHANGED_NS < passed - self.interval_ns < _CHANGED_NS:
+            self._collect(sender_ns)
+            if self.smoothing:
+                placed = self._on_line()
         # Never back, and not faster than an eighth of the pace while a line is left.
-        placed = max(placed, self._placed + max(1, passed >> 3))
-        self._placed = placed
-        if passed:
-            self._times.append(sender_ns)
-            self._replaced.append(placed)
-            if len(self._times) >= 2 * _HISTORY:
-                del self._times[:_HISTORY], self._replaced[:_HISTORY]
+        least = self._placed + max(1, passed >> 3)
+        if placed < least:
+            placed = least
+        if passed or self.smoothing:
+            self._placed = placed
         return placed
 
-    def _known(self, sender_ns: int) -> int:
-        """Return the time of a frame that is not newer than the newest."""
-        times, replaced = self._times, self._replaced
-        at = bisect_left(times, sender_ns)
-        if at == len(times):
-            return sender_ns
-        if times[at] == sender_ns:
-            return replaced[at]
-        placed = sender_ns + replaced[at] - times[at]
-        return max(placed, replaced[at - 1]) if at else placed
+    def _on_line(self) -> int:
+        return self._zero + round(self._phase + self._up)
 
     # -- with a line ---------------------------------------------------------------------------
 
-    def _follow(self, sender_ns: int) -> float:
-        """Count a frame, let the line follow it, and return the frame's place on the line."""
+    def _follow(self, sender_ns: int) -> int:
+        """Count a frame, let the line follow it, and return the frame's time."""
         interval = self.interval_ns
         expected = self._phase + interval
         off = sender_ns - self._zero - expected
@@ -232,27 +178,18 @@ class Cadence:
             self._bad += _BAD
             if self._bad > _BAD_MOST:
                 self._begin()
-                return 0.0
+                return sender_ns
             if outside:
                 self._phase = expected
-                return float(sender_ns - self._zero)
+                return sender_ns + round(self._up)
         elif self._bad:
             self._bad -= 1
-        frames = self._frames
-        if frames < MEMORY:
-            self._frames = frames = frames + 1
-            self._gain_phase = 2.0 * (2 * frames - 1) / (frames * (frames + 1))
-            self._gain_interval = 6.0 / (frames * (frames + 1))
-        self._phase = expected + self._gain_phase * off
-        self.interval_ns = interval + self._gain_interval * off
+        self._frames = frames = min(self._frames + 1, MEMORY)
+        self._phase = expected + 2.0 * (2 * frames - 1) / (frames * (frames + 1)) * off
+        self.interval_ns = interval + 6.0 / (frames * (frames + 1)) * off
         self._var += (off * off - self._var) / 512.0
-        self._since += 1
-        if self._since >= 64:
-            self._since = 0
-            self.jitter_ns = math.sqrt(self._var)
-            self._quiet = (not self.smoothing and frames == MEMORY and not self._within
-                           and self.jitter_ns < 3e3)
-        return self._phase
+        self.jitter_ns = math.sqrt(self._var)
+        return self._on_line()
 
     # -- without -------------------------------------------------------------------------------
 
@@ -265,10 +202,11 @@ class Cadence:
         if len(seen) < _COLLECTED:
             return
         self._lay()
-        del seen[:_COLLECTED // 2]
+        del seen[:len(seen) if self.interval_ns else _COLLECTED // 2]
 
     def _lay(self) -> None:
         seen = self._seen
+        self.interval_ns = 0.0
         times = np.array([float(time - seen[0]) for time in seen])
         steps = np.diff(times)
         rising = steps[steps > 0.0]

@@ -8,6 +8,8 @@ from bisect import bisect_left
 import math
 from typing import Final
 
+import numpy as np
+
 HISTORY: Final = 512
 """Distinct sender times whose stamps are remembered at least. Chosen: 2 s at 240 Hz, longer than
 a network reorders; half of it refuses frames that are 1 s late, twice as much costs 30 kB."""
@@ -17,13 +19,18 @@ NEVER: Final = -(1 << 70)
 
 class FrameHistory:
     """
-    Frames in order of sender time.
+    Frames in order of sender time; a coarse clock gives several of them one time.
 
     :ivar newest_ns: newest sender time, -1 before the first.
-    :ivar last_ns: its stamp.
-    :ivar times: sender times (ns).
-    :ivar stamps: their stamps (ns).
-    :ivar delays: arrival on the host's clock minus stamp (ns).
+    :ivar stamp_ns: stamp of the first frame of this time; before there is one, later than any
+        arrival.
+    :ivar last_ns: stamp of the last frame of this time.
+    :ivar further: (time, stamp) of the other frames of this time, None without a stamp.
+    :ivar times: sender times as received (ns).
+    :ivar placed: the same without the ticks and the jitter of the sender's clock (ns).
+    :ivar stamps: stamps of the first frames of these times (ns).
+    :ivar lasts: stamps of the last frames of these times (ns).
+    :ivar delays: arrivals of the first frames on the host's clock minus their stamps (ns).
     :ivar trimmed: whether older frames have been removed.
     """
 
@@ -33,28 +40,49 @@ class FrameHistory:
     def clear(self) -> None:
         """Remove all frames."""
         self.newest_ns = -1
-        self.last_ns = NEVER
+        self.stamp_ns, self.last_ns = -NEVER, NEVER
+        self.further: list[tuple[int, int] | None] = []
         self.times: list[int] = []
+        self.placed: list[int] = []
         self.stamps: list[int] = []
+        self.lasts: list[int] = []
         self.delays: list[int] = []
         self.trimmed = False
 
-    def append(self, sender_time_ns: int, stamp_ns: int, host_arrival_ns: int) -> None:
+    def append(
+        self, sender_time_ns: int, placed_ns: int, stamp_ns: int, host_arrival_ns: int,
+    ) -> None:
         """Add the newest frame."""
-        self.newest_ns = sender_time_ns
         self.last_ns = stamp_ns
-        self.insert(len(self.times), sender_time_ns, stamp_ns, host_arrival_ns)
+        if sender_time_ns == self.newest_ns:
+            self.lasts[-1] = stamp_ns
+            return
+        self.newest_ns, self.stamp_ns = sender_time_ns, stamp_ns
+        if self.further:
+            self.further.clear()
+        self.insert(len(self.times), sender_time_ns, placed_ns, stamp_ns, host_arrival_ns)
 
     def insert(
-        self, at: int, sender_time_ns: int, stamp_ns: int, host_arrival_ns: int,
+        self, at: int, sender_time_ns: int, placed_ns: int, stamp_ns: int, host_arrival_ns: int,
     ) -> None:
         """Add a frame at an index."""
         self.times.insert(at, sender_time_ns)
+        self.placed.insert(at, placed_ns)
         self.stamps.insert(at, stamp_ns)
+        self.lasts.insert(at, stamp_ns)
         self.delays.insert(at, host_arrival_ns - stamp_ns)
         if len(self.times) >= 2 * HISTORY:
-            del self.times[:HISTORY], self.stamps[:HISTORY], self.delays[:HISTORY]
+            for column in (self.times, self.placed, self.stamps, self.lasts, self.delays):
+                del column[:HISTORY]
             self.trimmed = True
+
+    def shift(self, step_ns: int) -> None:
+        """Move all stamps: the clock on which they are has stepped."""
+        self.stamps = [stamp + step_ns for stamp in self.stamps]
+        self.lasts = [stamp + step_ns for stamp in self.lasts]
+        self.stamp_ns += step_ns
+        self.last_ns += step_ns
+        self.further.clear()
 
     def find(self, sender_time_ns: int) -> tuple[int, bool]:
         """Return the index of the first frame that is not older, and whether it is this frame."""
@@ -65,8 +93,5 @@ class FrameHistory:
         """Return standard deviation and 99th percentile of the delays (s); NaN without frames."""
         if not self.delays:
             return math.nan, math.nan
-        ordered = sorted(self.delays)
-        n = len(ordered)
-        mean = sum(ordered) / n
-        deviation = math.sqrt(sum((delay - mean) ** 2 for delay in ordered) / n)
-        return deviation / 1e9, ordered[min(n - 1, n * 99 // 100)] / 1e9
+        delays = np.sort(np.array(self.delays, dtype=float)) / 1e9
+        return float(delays.std()), float(delays[len(delays) * 99 // 100])

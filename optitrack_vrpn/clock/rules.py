@@ -22,9 +22,8 @@ class Rule:
     """
     Place frames of one sender on the arrival clock; here, where they arrived.
 
-    ``place`` is called once a frame, with rising sender times; ``read`` for frames from which the
-    rule must not learn. Both return nanoseconds on the arrival clock, never later than
-    ``arrival_ns`` (except ``SenderRule``).
+    ``place`` is called once a frame, with rising sender times. It returns nanoseconds on the
+    arrival clock, never later than ``arrival_ns`` (except ``SenderRule``).
 
     :ivar restarted: set by ``place``: why the rule has just started again, else empty. The caller
         clears it.
@@ -37,10 +36,6 @@ class Rule:
     def place(self, sender_time_ns: int, arrival_ns: int) -> int:
         """Learn from a frame and return its place."""
         self.samples += 1
-        return arrival_ns
-
-    def read(self, sender_time_ns: int, arrival_ns: int) -> int:
-        """Return a frame's place without learning."""
         return arrival_ns
 
     def repeat(self, sender_time_ns: int, arrival_ns: int) -> bool:
@@ -109,10 +104,6 @@ class SenderRule(Rule):
         self.samples += 1
         return sender_time_ns
 
-    def read(self, sender_time_ns: int, arrival_ns: int) -> int:
-        """Return the sender's time."""
-        return sender_time_ns
-
 
 class MinOffsetRule(Rule):
     """
@@ -121,6 +112,8 @@ class MinOffsetRule(Rule):
     Arrivals until ``samples`` messages arrived (each counts, also those of one frame), afterwards
     sender time plus the least (arrival - sender time) of these. The two clocks' drift is contained
     in the stamps, except that none is later than its arrival.
+
+    :ivar offset_ns: the least offset.
     """
 
     def __init__(self, offset_samples: int) -> None:
@@ -131,7 +124,7 @@ class MinOffsetRule(Rule):
     def start(self) -> None:
         """Determine the constant from the messages to come."""
         self._left = self._wanted
-        self._offset = 1 << 70
+        self.offset_ns = 1 << 70
         self._last = 1 << 70
         self._revalidate = False
         self.learnt = False
@@ -154,13 +147,7 @@ class MinOffsetRule(Rule):
         if self._left:
             self._count(offset)
             return arrival_ns
-        return arrival_ns if offset < self._offset else sender_time_ns + self._offset
-
-    def read(self, sender_time_ns: int, arrival_ns: int) -> int:
-        """Return the frame's place without learning."""
-        if self._left or arrival_ns - sender_time_ns < self._offset:
-            return arrival_ns
-        return sender_time_ns + self._offset
+        return arrival_ns if offset < self.offset_ns else sender_time_ns + self.offset_ns
 
     def repeat(self, sender_time_ns: int, arrival_ns: int) -> bool:
         """Count a message of another body: it arrived later, so it lowers nothing."""
@@ -173,6 +160,6 @@ class MinOffsetRule(Rule):
         return 0.0
 
     def _count(self, offset: int) -> None:
-        self._offset = min(self._offset, offset)
+        self.offset_ns = min(self.offset_ns, offset)
         self._left -= 1
         self.learnt = not self._left

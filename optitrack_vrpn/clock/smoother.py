@@ -20,7 +20,6 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from optitrack_vrpn.clock.cadence import Cadence
 from optitrack_vrpn.clock.floor import find_floor, Floor
 from optitrack_vrpn.clock.source import StampSource
 from optitrack_vrpn.clock.types import GAP
@@ -69,7 +68,6 @@ class Recording:
     def __init__(self, source: StampSource) -> None:
         self.epochs = array('l')
         self._source = source
-        self._cadence = Cadence()
         self._sender = array('q')
         self._placed = array('q')
         self._arrival = array('q')
@@ -88,13 +86,12 @@ class Recording:
         for event in events:
             if event.data.kind == 'epoch_ended':
                 self._begins.append((len(self.stamps), event.data.reason))
-                if event.data.reason != GAP:
-                    self._cadence = Cadence()
         self.epochs.append(len(self._begins) - 1)
         self._sender.append(sender_ns)
         self._arrival.append(arrival_ns)
         self.stamps.append(REFUSED if stamp is None else stamp)
-        self._placed.append(sender_ns if stamp is None else self._cadence.place(sender_ns))
+        self._placed.append(
+            sender_ns if stamp is None else self._source.placed_ns(sender_ns))
         return [event.text for event in events]
 
     def smooth(self, latency_ns: int = 0) -> array[int]:

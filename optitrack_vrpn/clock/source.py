@@ -26,7 +26,7 @@ from optitrack_vrpn.clock.cadence import Cadence
 from optitrack_vrpn.clock.epochs import Epochs
 from optitrack_vrpn.clock.history import FrameHistory, NEVER
 from optitrack_vrpn.clock.host import HostOffset, QUIET_NS
-from optitrack_vrpn.clock.rollback import REORDERING_NS, Rollback
+from optitrack_vrpn.clock.rollback import Rollback
 from optitrack_vrpn.clock.rules import ArrivalRule, MinOffsetRule, Rule, SenderRule
 from optitrack_vrpn.clock.tracking import TrackingRule
 from optitrack_vrpn.clock.two_way import TwoWay
@@ -69,10 +69,6 @@ class StampSource:
         self._cadence = Cadence()
         self._smooths = config.mode == 'tracking'
         self._cadence_reported = False
-        # Sender time of the present frame as received, -1 if the cadence does not see it; newest
-        # sender time as received, and its stamp, after any arrival before there is one.
-        self._sent = self._newest_sent = -1
-        self._newest_stamp = LIMIT_NS
         # The network's least delay, where the sender answers round trips.
         self._two_way = TwoWay()
         self._processing = 0
@@ -80,12 +76,12 @@ class StampSource:
         self._reading = 0
         # The reading that would change nothing; None while every reading is followed.
         self._settled: int | None = 0
-        self._shift = -self._latency
+        self._shift = 0 if self._sender_mode else -self._latency
         self._epochs = Epochs()
         self.pending_events = self._epochs.events
         self._refused = 0
-        # Newest sender time that the rule has learnt from.
-        self._learnt_to = -1
+        # Newest time that the rule has been given.
+        self._placed = -1
         self._frames = FrameHistory()
         # Whether nothing newer than the newest has arrived since the connection began.
         self._reconnected = False
@@ -108,30 +104,17 @@ class StampSource:
         host_arrival = arrival_ns + host_minus_arrival_clock_ns
         # Arrivals stand for themselves, without a model of delays.
         self._processing = processing_ns if self._arrivals is None else 0
-        if (sender_time_ns == self._newest_sent and self._newest_stamp <= host_arrival < LIMIT_NS
+        if (sender_time_ns == self._frames.newest_ns
+                and self._frames.stamp_ns <= host_arrival < LIMIT_NS
                 and 0 <= arrival_ns < LIMIT_NS
                 and self._rule.repeat(sender_time_ns, arrival_ns)):
             # Another body of the same frame, or a repeat.
-            return self._newest_stamp
+            return self._frames.stamp_ns
         if not (0 <= sender_time_ns < LIMIT_NS and 0 <= arrival_ns < LIMIT_NS
                 and 0 <= host_arrival < LIMIT_NS):
             self._refused += 1
             return None
-        self._sent = -1
-        time_ns = sender_time_ns
-        # Times of exposure are exact, and round trips need the times as sent.
-        if self._smooths and not processing_ns and not self._two_way.known:
-            self._sent = sender_time_ns
-            time_ns = self._cadence.place(sender_time_ns)
-            if self._cadence.smoothing and not self._cadence_reported:
-                # The minima so far are those of times with ticks and jitter.
-                self._cadence_reported = True
-                self._rule.relearn()
-                self._epochs.report('coarse_sender', *self._cadence.describe())
-        stamp = self._stamp(time_ns, arrival_ns, host_minus_arrival_clock_ns)
-        if time_ns == self._frames.newest_ns and stamp is not None and not self._unusable:
-            self._newest_sent, self._newest_stamp = sender_time_ns, stamp
-        return stamp
+        return self._stamp(sender_time_ns, arrival_ns, host_minus_arrival_clock_ns)
 
     def stamp_further(
         self, sender_time_ns: int, nth: int, arrival_ns: int,
@@ -147,15 +130,23 @@ class StampSource:
         :returns: the frame's time by the sender's clock without its ticks, and the stamp (ns);
             None while the frames' rate is not known, and in modes that do not measure it.
         """
-        if self._cadence.newest_ns != sender_time_ns or self._two_way.known:
+        frames, cadence = self._frames, self._cadence
+        if not cadence.newest_ns == frames.newest_ns == sender_time_ns or self._two_way.known:
             return None
-        time_ns = self._cadence.place_further(nth)
-        if time_ns is None:
-            return None
-        self._processing = 0
-        self._sent = sender_time_ns
-        stamp = self._stamp(time_ns, arrival_ns, host_minus_arrival_clock_ns)
-        return None if stamp is None else (time_ns, stamp)
+        if not nth:
+            return (frames.placed[-1], frames.stamp_ns) if cadence.smoothing else None
+        if nth > len(frames.further):
+            time_ns = cadence.place_further()
+            found = None
+            if time_ns is not None:
+                self._processing = 0
+                stamp = self._stamp_newer(
+                    sender_time_ns, time_ns, arrival_ns, host_minus_arrival_clock_ns)
+                found = None if stamp is None else (self._placed, stamp)
+            # An epoch that ended with this frame has forgotten the ones before.
+            frames.further += [None] * (nth - 1 - len(frames.further)) + [found]
+            return found
+        return frames.further[nth - 1]
 
     def echo(self, sent_ns: int, server_ns: int, received_ns: int) -> None:
         """
@@ -176,6 +167,11 @@ class StampSource:
             self._shift += self._latency
             self._latency = 0
 
+    def placed_ns(self, sender_time_ns: int) -> int:
+        """Return a stamped frame's time by the sender's clock without its ticks and jitter."""
+        at, known = self._frames.find(sender_time_ns)
+        return self._frames.placed[at] if known else sender_time_ns
+
     def events(self) -> list[Event]:
         """Return the events since the last call."""
         return self._epochs.take_events()
@@ -193,7 +189,7 @@ class StampSource:
         deviation, p99 = frames.jitter_s()
         return ClockStatus(
             mode=self._config.mode, epoch=epochs.number, learnt=self._rule.learnt,
-            offset_ns=frames.last_ns - frames.newest_ns if frames.times else 0,
+            offset_ns=frames.stamp_ns - frames.placed[-1] if frames.times else 0,
             skew_ppm=self._rule.skew() * 1e6, uncertainty_s=self.uncertainty_s(),
             restarts=dict(epochs.restarts), samples=self._rule.samples, sender_base=epochs.base,
             jitter_std_s=deviation, jitter_p99_s=p99, refused=self._refused,
@@ -220,71 +216,76 @@ class StampSource:
 
     def _stamp(self, sender_time_ns: int, arrival_ns: int, reading_ns: int) -> int | None:
         """Return the stamp of a frame whose times can be stamped."""
-        frames, rule, rollback = self._frames, self._rule, self._rollback
-        host_arrival = arrival_ns + reading_ns
-        if self._sender_mode:
-            return self._pass_on(sender_time_ns, arrival_ns, host_arrival)
+        frames, rollback = self._frames, self._rollback
         if self._unusable:
             sender_time_ns = max(arrival_ns, frames.newest_ns)
         if reading_ns != self._settled:
             self._read_host(arrival_ns, reading_ns)
         if sender_time_ns <= frames.newest_ns:
-            return self._stamp_old(sender_time_ns, arrival_ns, host_arrival)
+            return self._stamp_old(sender_time_ns, arrival_ns, arrival_ns + reading_ns)
         if rollback.begun and rollback.newer(sender_time_ns, arrival_ns):
             return self._restart(rollback.fell_ns, sender_time_ns, arrival_ns)
-        if sender_time_ns > self._learnt_to:
-            placed = rule.place(sender_time_ns, arrival_ns - self._processing)
-            self._learnt_to = sender_time_ns
-            if rule.restarted or rule.learnt is not self._epochs.learnt:
-                self._follow_rule(sender_time_ns, host_arrival)
-            placed -= self._two_way.follow(sender_time_ns, placed)
-        elif self._learnt_to - sender_time_ns > REORDERING_NS:
-            # The sender's time fell together with a step of the host's clock, after which the
-            # frames before it are no longer remembered.
-            return self._restart(self._learnt_to - sender_time_ns, sender_time_ns, arrival_ns)
-        else:
-            placed = self._read(sender_time_ns, arrival_ns)
-        stamp = placed + self._shift
-        if stamp > host_arrival:
-            stamp = host_arrival
-        if stamp <= frames.last_ns:
-            stamp = self._hold(stamp, sender_time_ns, host_arrival)
+        time_ns = sender_time_ns
+        # Times of exposure are exact, and round trips need the times as sent.
+        if self._smooths and not self._processing and not self._two_way.known:
+            cadence = self._cadence
+            time_ns = cadence.place(sender_time_ns)
+            if cadence.smoothing and not self._cadence_reported:
+                # The minima so far are those of times with ticks and jitter.
+                self._cadence_reported = True
+                self._rule.relearn()
+                self._epochs.report('coarse_sender', *cadence.describe())
+        return self._stamp_newer(sender_time_ns, time_ns, arrival_ns, reading_ns)
+
+    def _stamp_newer(
+        self, sender_time_ns: int, time_ns: int, arrival_ns: int, reading_ns: int,
+    ) -> int | None:
+        """Stamp a frame that is newer than the newest: place it, and learn from it."""
+        frames, rule = self._frames, self._rule
+        host_arrival = arrival_ns + reading_ns
+        before, self._placed = self._placed, max(time_ns, self._placed + 1)
+        time_ns = self._placed
+        placed = rule.place(time_ns, arrival_ns - self._processing)
+        if rule.restarted or rule.learnt is not self._epochs.learnt:
+            if self._follow_rule(time_ns, placed, host_arrival):
+                return self._stamp(sender_time_ns, arrival_ns, reading_ns)
+        stamp = placed - self._two_way.follow(time_ns, placed) + self._shift
+        if not self._sender_mode:
+            if stamp > host_arrival:
+                stamp = host_arrival
+            if stamp <= frames.last_ns:
+                stamp = self._hold(stamp, time_ns - before, host_arrival)
         self._reconnected = False
-        frames.append(sender_time_ns, stamp, host_arrival)
+        frames.append(sender_time_ns, time_ns, stamp, host_arrival)
         return stamp
 
-    def _read(self, sender_time_ns: int, arrival_ns: int) -> int:
-        """Return a frame's place without learning."""
-        return (self._rule.read(sender_time_ns, arrival_ns - self._processing)
-                - self._two_way.delay_ns)
-
-    def _hold(self, stamp: int, sender_time_ns: int, host_arrival: int) -> int:
+    def _hold(self, stamp: int, passed_ns: int, host_arrival: int) -> int:
         """Return a stamp that does not go backwards, or end the epoch if none can be found."""
-        frames = self._frames
-        if host_arrival < frames.last_ns:
-            last = frames.last_ns
-            return stamp if self._arrived_early(last - host_arrival) else last
+        last = self._frames.last_ns
+        if host_arrival < last:
+            # As far as a frame's time after the one before it tells.
+            step_ns = stamp - last - passed_ns
+            return stamp if self._arrived_early(last - host_arrival, step_ns) else last
         # The line has been lowered. Stamps advance at an eighth of the rate until they meet it,
         # so that no two frames share one.
-        slow = frames.last_ns + (sender_time_ns - frames.newest_ns >> 3)
-        return min(host_arrival, max(stamp, slow))
+        return min(host_arrival, max(stamp, last + (passed_ns >> 3)))
 
-    def _arrived_early(self, early_ns: int) -> bool:
+    def _arrived_early(self, early_ns: int, step_ns: int) -> bool:
         """End the epoch if a frame arrived before an older one's stamp by more than noise."""
         if self._reading and early_ns <= READING_NOISE_NS:
             return False
         self._end_epoch(HOST_STEPPED, (
-            f'a frame arrived {early_ns / 1e6:.3f} ms before the stamp of an older one'))
+            f'a frame arrived {early_ns / 1e6:.3f} ms before the stamp of an older one'),
+            step_ns=step_ns)
         return True
 
     def _stamp_old(self, sender_time_ns: int, arrival_ns: int, host_arrival: int) -> int | None:
         """Stamp a frame that is not newer than the newest, or recognise a restart."""
         frames, rollback = self._frames, self._rollback
-        stamps = frames.stamps
         at, known = frames.find(sender_time_ns)
-        least = stamps[at] if known else (stamps[at - 1] if at else NEVER)
-        if host_arrival < least:
-            if self._arrived_early(least - host_arrival):
+        least = frames.stamps[at] if known else (frames.lasts[at - 1] if at else NEVER)
+        if host_arrival < least and not self._sender_mode:
+            if self._arrived_early(least - host_arrival, host_arrival - least):
                 return self._stamp(sender_time_ns, arrival_ns, self._reading)
             host_arrival = least
         if rollback.older(sender_time_ns, arrival_ns, host_arrival, self._reconnected):
@@ -293,48 +294,33 @@ class StampSource:
                 and self._is_unusable(1)):
             return self._stamp(sender_time_ns, arrival_ns, self._reading)
         if known:
-            return stamps[at]
+            return frames.stamps[at]
         if at == 0 and frames.trimmed:
             self._refused += 1
             return None
-        placed = self._read(sender_time_ns, arrival_ns)
-        stamp = min(max(placed + self._shift, least), stamps[at], host_arrival)
-        frames.insert(at, sender_time_ns, stamp, host_arrival)
+        # As much before the next frame as it was sent before it.
+        before = frames.times[at] - sender_time_ns
+        stamp = max(frames.stamps[at] - before, least)
+        if not self._sender_mode:
+            stamp = min(stamp, host_arrival)
+        frames.insert(at, sender_time_ns, frames.placed[at] - before, stamp, host_arrival)
         return stamp
-
-    def _pass_on(self, sender_time_ns: int, arrival_ns: int, host_arrival: int) -> int:
-        """Return the sender's time (mode sender), and count its restarts."""
-        frames, rollback = self._frames, self._rollback
-        if (rollback.older(sender_time_ns, arrival_ns, host_arrival, self._reconnected)
-                if sender_time_ns < frames.newest_ns
-                else rollback.newer(sender_time_ns, arrival_ns)):
-            self._end_sender(rollback.fell_ns)
-        if sender_time_ns > frames.newest_ns:
-            self._rule.place(sender_time_ns, host_arrival)
-            self._reconnected = False
-            frames.append(sender_time_ns, sender_time_ns, host_arrival)
-            if self._epochs.learnt is None:
-                self._follow_rule(sender_time_ns, host_arrival)
-        return sender_time_ns
 
     # -- ends of epochs ------------------------------------------------------------------------
 
     def _restart(self, fell_ns: int, sender_time_ns: int, arrival_ns: int) -> int | None:
         """Start again with a frame of a sender whose time fell."""
-        self._end_sender(fell_ns)
-        if self._sent >= 0:
-            sender_time_ns = self._cadence.place(self._sent)
+        self._end_sender(f'sender time went back by {fell_ns / 1e9:.3f} s', True)
         self._is_unusable(_ODD_RESTART)
         return self._stamp(sender_time_ns, arrival_ns, self._reading)
 
-    def _end_sender(self, fell_ns: int) -> None:
-        """End the epoch of a sender whose time fell."""
+    def _end_sender(self, detail: str = '', fell: bool = False) -> None:
+        """End the epoch: the sender's clock is another one."""
         self._rule.start()
         self._two_way.restart()
-        self._cadence.reset(True)
-        self._learnt_to = -1
-        self._end_epoch(
-            SENDER_RESTARTED, f'sender time went back by {fell_ns / 1e9:.3f} s', True)
+        self._cadence.reset()
+        self._placed = -1
+        self._end_epoch(SENDER_RESTARTED, detail, fell)
 
     def _is_unusable(self, frames: int) -> bool:
         """
@@ -349,51 +335,62 @@ class StampSource:
         if self._arrivals.odd < _ODD_ENOUGH:
             return False
         self._unusable = True
-        self._newest_stamp = LIMIT_NS
         self._end_epoch(
             UNUSABLE, "the sender's times do not rise; from here on stamps are arrivals alone")
         return True
 
-    def _end_epoch(self, reason: str, detail: str = '', fell: bool = False) -> None:
+    def _end_epoch(
+        self, reason: str, detail: str = '', fell: bool = False, step_ns: int | None = None,
+    ) -> None:
+        """
+        Begin the next epoch.
+
+        :param step_ns: the step of the clock of the stamps (ns): frames stay known and move with
+            it. Without it, frames are forgotten.
+        """
         self._epochs.end(reason, detail, fell)
-        self._frames.clear()
+        if step_ns is None or self._unusable:
+            self._frames.clear()
+        else:
+            self._frames.shift(step_ns)
         self._reconnected = False
         self._rollback.clear()
         if self._unusable:
             # Arrivals take the place of sender times, or no longer do.
-            self._learnt_to = -1
+            self._placed = -1
 
     # -- rule and clocks -----------------------------------------------------------------------
 
-    def _follow_rule(self, sender_time_ns: int, host_arrival: int) -> None:
-        """Report that the rule started again or has learnt."""
+    def _follow_rule(self, time_ns: int, placed_ns: int, host_arrival: int) -> bool:
+        """Report that the rule started again or has learnt; return whether the sender did."""
         rule, epochs = self._rule, self._epochs
         if rule.restarted:
             reason, rule.restarted = rule.restarted, ''
-            if reason == SENDER_RESTARTED:
-                self._cadence.reset(False)
-                self._two_way.restart()
-            if reason == HOST_STEPPED and self._reading:
-                # The clock of the arrivals is never set.
-                reason = SENDER_RESTARTED
+            # The raw clock of the arrivals is never set.
+            if reason == SENDER_RESTARTED or (reason == HOST_STEPPED and self._reading):
+                self._end_sender()
+                return True
             self._end_epoch(reason)
-            self._learnt_to = sender_time_ns
         if epochs.learnt is None and not self._unusable and epochs.recognise_base(
-                sender_time_ns, host_arrival):
+                time_ns, host_arrival):
             self._set_slewable()
         if rule.learnt and not epochs.learnt:
-            epochs.report('learnt', self._config.mode, self._learnt_text(sender_time_ns))
+            epochs.report('learnt', self._config.mode, self._learnt_text(placed_ns - time_ns))
         epochs.learnt = rule.learnt
+        return False
 
-    def _learnt_text(self, sender_time_ns: int) -> str:
+    def _learnt_text(self, offset_ns: int) -> str:
         if self._sender_mode:
             return 'stamps are the times of the sender, unchanged'
-        offset = self._read(sender_time_ns, LIMIT_NS) + self._shift - sender_time_ns
-        text = f'stamps are sender time {offset / 1e9:+.6f} s'
-        if self._config.mode == 'min_offset':
+        rule = self._rule
+        if isinstance(rule, MinOffsetRule):
+            offset_ns = rule.offset_ns
+        offset_ns += self._shift - self._two_way.delay_ns
+        text = f'stamps are sender time {offset_ns / 1e9:+.6f} s'
+        if isinstance(rule, MinOffsetRule):
             return f'{text}, constant, the least of {self._config.offset_samples} messages'
         return (f'{text}, updated continuously; uncertainty '
-                f'{self._rule.uncertainty_s() * 1e6:.0f} us')
+                f'{rule.uncertainty_s() * 1e6:.0f} us')
 
     def _set_slewable(self) -> None:
         """
@@ -406,11 +403,13 @@ class StampSource:
 
     def _read_host(self, arrival_ns: int, reading_ns: int) -> None:
         """Follow the host's clock."""
+        if self._sender_mode:
+            return
         host, frames = self._host, self._frames
         before = host.offset_ns
         if not -QUIET_NS <= reading_ns - before <= QUIET_NS and frames.times:
             # Since the last frame, readings changed nothing and were not followed.
-            host.seen(frames.last_ns + frames.delays[-1] - self._reading)
+            host.seen(frames.stamp_ns + frames.delays[-1] - self._reading)
         stepped = host.follow(arrival_ns, reading_ns)
         first = not self._reading
         self._reading = reading_ns
@@ -420,7 +419,8 @@ class StampSource:
         self._shift = host.offset_ns - self._latency
         if stepped and frames.times:
             self._end_epoch(
-                HOST_STEPPED, f'the host clock stepped by {(reading_ns - before) / 1e6:+.3f} ms')
+                HOST_STEPPED, f'the host clock stepped by {(reading_ns - before) / 1e6:+.3f} ms',
+                step_ns=host.offset_ns - before)
 
 
 def _make_rule(config: StampConfig) -> Rule:

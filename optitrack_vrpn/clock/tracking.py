@@ -178,13 +178,6 @@ class TrackingRule(Rule):
             waited += self._period
         return (self._path.uncertainty() + waited) * 1e-9
 
-    def read(self, sender_time_ns: int, arrival_ns: int) -> int:
-        """Return the frame's place without learning."""
-        if not self.samples:
-            return arrival_ns
-        line = self._height + self._slope * (sender_time_ns - self._zero)
-        return min(sender_time_ns + self._base + int(line), arrival_ns)
-
     def place(self, sender_time_ns: int, arrival_ns: int) -> int:
         """Learn from a frame and return its place."""
         if not self.samples:
