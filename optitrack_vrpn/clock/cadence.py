@@ -145,10 +145,9 @@ class Cadence:
         placed = sender_ns
         if self.smoothing:
             placed = self._follow(sender_ns)
-        elif self._seen or not -_CHANGED_NS < passed - self.interval_ns < _CHANGED_NS:
-            self._collect(sender_ns)
-            if self.smoothing:
-                placed = self._on_line()
+        elif ((self._seen or not -_CHANGED_NS < passed - self.interval_ns < _CHANGED_NS)
+                and self._collect(sender_ns)):
+            placed = self._on_line()
         # Never back, and not faster than an eighth of the pace while a line is left.
         least = self._placed + max(1, passed >> 3)
         if placed < least:
@@ -193,16 +192,16 @@ class Cadence:
 
     # -- without -------------------------------------------------------------------------------
 
-    def _collect(self, sender_ns: int) -> None:
-        """Add a frame, and fit a line to the last ones if they are on one."""
+    def _collect(self, sender_ns: int) -> bool:
+        """Add a frame; fit a line to the last ones; return whether it takes their place."""
         seen = self._seen
         if seen and sender_ns - seen[-1] > 1_000_000_000:
             seen.clear()
         seen.append(sender_ns)
-        if len(seen) < _COLLECTED:
-            return
-        self._lay()
-        del seen[:len(seen) if self.interval_ns else _COLLECTED // 2]
+        if len(seen) == _COLLECTED:
+            self._lay()
+            del seen[:len(seen) if self.interval_ns else _COLLECTED // 2]
+        return self.smoothing
 
     def _lay(self) -> None:
         seen = self._seen
