@@ -100,7 +100,10 @@ def test_the_clock_of_the_autopilot_is_found():
 PARAMETERS = pytest.mark.parametrize(('autopilot', 'wrong', 'right'), [
     ('px4', {'EKF2_EV_CTRL': 1, 'EKF2_HGT_REF': 1, 'EKF2_EV_DELAY': 175.0},
      {'EKF2_EV_CTRL': 15, 'EKF2_HGT_REF': 3, 'EKF2_EV_DELAY': 0}),
-    ('ardupilot', {'VISO_TYPE': 0, 'EK3_SRC1_YAW': 1}, {'VISO_TYPE': 1, 'EK3_SRC1_YAW': 6})])
+    ('ardupilot', {'VISO_TYPE': 0, 'EK3_SRC1_YAW': 1}, {'VISO_TYPE': 1, 'EK3_SRC1_YAW': 6}),
+    # The backends for cameras turn the poses to the vehicle's yaw (2) or shift them (3).
+    ('ardupilot', {'VISO_TYPE': 2}, {'VISO_TYPE': 1}),
+    ('ardupilot', {'VISO_TYPE': 3}, {'VISO_TYPE': 1})])
 
 
 @PARAMETERS

@@ -110,7 +110,9 @@ def rules(autopilot: str, plan: Plan) -> tuple[Rule, ...]:
         )
     source = 6 if plan.velocity else 0
     return (
-        Rule('VISO_TYPE', _one_of(1, 2, 3), 'takes vision from MAVLink', reboot=True),
+        # 2 and 3 are backends for cameras: ArduPilot turns their poses to its own yaw, ignores
+        # them for 1 s after a reset (2), or shifts them so that the position does not jump (3).
+        Rule('VISO_TYPE', _fixed(1), 'takes poses from MAVLink as they are', reboot=True),
         Rule('AHRS_EKF_TYPE', _fixed(3), 'EKF3 is the estimator'),
         Rule('EK3_ENABLE', _fixed(1), 'EKF3 runs', reboot=True),
         Rule('EK3_SRC1_POSXY', _fixed(6), 'horizontal position from external navigation'),
