@@ -105,7 +105,8 @@ class OptitrackVrpnNode(ManagedNode):
         """Publish from now on."""
         with self._lock:
             assert self._path.publishers is not None
-            self._path.publishers.listen()
+            for listen in self._path.publishers.listeners():
+                listen()
             self._path.publishers.send_static()
             self._path.active = True
 

@@ -10,6 +10,7 @@ from optitrack_vrpn import RUNS
 from optitrack_vrpn.client.backend_io import Backend
 from optitrack_vrpn.client.loss import LossWatch
 from optitrack_vrpn.clock.hostclock_io import HostClock
+from optitrack_vrpn.node.brief_lock import brief
 from optitrack_vrpn.node.configuration import Configuration
 from optitrack_vrpn.node.diagnostics import Diagnostics
 from optitrack_vrpn.node.latency import LatencyStatistics
@@ -102,7 +103,7 @@ class StatusReporter:
         fastest_hz: Optional[float] = None
         host_minus_arrival_ns = self._clock.host_minus_arrival_ns()
         for channel in channels:
-            with self._lock:
+            with brief(self._lock):
                 if self._sources is None:
                     break
                 configuration, _, pipeline, publishers = self._sources
