@@ -72,6 +72,8 @@ def examine(capsys):
             port = target if isinstance(target, int) else target.port
             code = doctor.main([
                 '--server', server, '--port', str(port), '--json', '--no-ros',
+                # Another program of this machine may use the default port.
+                '--natnet-port', '9',
                 '--timeout', str(timeout), '--seconds', str(seconds), *arguments])
         assert time.monotonic() - began < 40.0
         out, err = capsys.readouterr()

@@ -2,11 +2,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The doctor and NatNet: on, off, silent, without bodies, on the wrong card, too new."""
 
+import contextlib
+import socket
+import threading
+
 import doctor_kit
 from natnet_kit import simulated
 from optitrack_vrpn.doctor import natnet
-from optitrack_vrpn.doctor.probe_results import Attempt, NatNetResults, Outcome, ProbeResults
+from optitrack_vrpn.doctor.probe_results import (
+    Attempt, NatNetResults, Outcome, ProbeResults, Stream)
 from optitrack_vrpn.doctor.result import Level
+from optitrack_vrpn.natnet import codec
+from optitrack_vrpn.natnet.messages import ServerInfo
 import pytest
 
 examine = doctor_kit.examine
@@ -87,6 +94,7 @@ GOOD = {'name': 'Motive', 'version': (4, 1), 'frames': 100, 'bodies': ('Wand',),
 
 @pytest.mark.parametrize('check, found, level, words', [
     ('natnet', {}, Level.FAIL, '1510 and 1511'),
+    ('natnet', {'refused': True}, Level.FAIL, 'Local Interface'),
     ('natnet', {'malformed': 3}, Level.FAIL, 'Motive 1.7'),
     ('natnet', {**GOOD, 'version': (4, 5)}, Level.WARN, 'natnet.bitstream'),
     ('natnet', GOOD, Level.OK, ''),
@@ -95,7 +103,12 @@ GOOD = {'name': 'Motive', 'version': (4, 1), 'frames': 100, 'bodies': ('Wand',),
      'interface: eth1'),
     ('natnet_data', {**GOOD, 'frames': 0, 'multicast': True, 'other_card': 'eth1',
                      'other_source': '10.0.0.9'}, Level.FAIL, 'server: 10.0.0.9'),
+    ('natnet_data', {**GOOD, 'frames': 0, 'multicast': False}, Level.FAIL, 'jumbo'),
     ('natnet_data', {**GOOD, 'bodies': ()}, Level.WARN, 'Rigid Bodies'),
+    ('natnet_data', {**GOOD, 'bodies': (), 'unnamed': 100}, Level.FAIL, 'jumbo'),
+    ('natnet_data', {**GOOD, 'lost': 10}, Level.WARN, 'cable'),
+    ('natnet_data', {**GOOD, 'lost': 10, 'unread': 10}, Level.WARN, 'reduce its load'),
+    ('natnet_data', {**GOOD, 'lost': 1}, Level.OK, ''),
     ('natnet_data', GOOD, Level.OK, ''),
     ('natnet_data', {**GOOD, 'bodies': ('Wand', 'b'), 'untracked': ('b',)}, Level.WARN, 'cameras'),
     ('natnet_data', {**GOOD, 'untracked': ('Wand',)}, Level.FAIL, 'cameras'),
@@ -109,7 +122,46 @@ def test_each_finding_says_what_to_do(check, found, level, words):
     assert words in one.advice
 
 
-def test_a_mute_command_port_beside_vrpn_is_no_failure():
+@pytest.mark.parametrize('version, level, words', [
+    ((7, 38), Level.WARN, 'protocol: vrpn'), (None, Level.FAIL, 'Motive running')])
+def test_a_mute_command_port_is_no_failure_beside_vrpn_that_speaks(version, level, words):
     seen = facts()
     seen.tcp = Attempt(Outcome.OPEN)
-    assert natnet.check_natnet(seen).level is Level.WARN
+    seen.stream = Stream('tcp', Attempt(Outcome.OPEN, version=version))
+    found = natnet.check_natnet(seen)
+    assert found.level is level and words in found.advice
+
+
+def test_an_address_without_a_machine_is_named():
+    seen = facts()
+    seen.address_unused = True
+    assert 'its cable' in natnet.check_natnet(seen).advice
+
+
+@network
+@pytest.mark.parametrize('kind, words', [
+    ('closed', 'nothing listens'), ('mute', 'no answer'), ('garbage', 'cannot be used'),
+    ('old', 'Motive 1.7')])
+def test_a_command_port_without_a_usable_server(examine, unused_port, kind, words):
+    old = codec.encode_server_info(ServerInfo('Motive', (1, 5, 0, 0), (2, 5), 0, 0, None, ''))
+
+    def answer(peer):
+        with contextlib.suppress(OSError):
+            while True:
+                data, address = peer.recvfrom(2048)
+                if not data:
+                    return
+                if kind != 'mute':
+                    peer.sendto(old if kind == 'old' else b'\1\2\3', address)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as peer:
+        peer.bind(('127.0.0.1', 0))
+        port = peer.getsockname()[1]
+        if kind == 'closed':
+            peer.close()
+        else:
+            threading.Thread(target=answer, args=(peer,), daemon=True).start()
+        result = examine(
+            unused_port, '--protocol', 'natnet', '--natnet-port', str(port), timeout=0.5)
+        with contextlib.suppress(OSError):
+            peer.shutdown(socket.SHUT_RDWR)    # ends the thread
+    result.judged('natnet', 'FAIL', words)

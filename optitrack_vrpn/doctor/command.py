@@ -210,6 +210,8 @@ def examine(
             probed.natnet = probe_natnet(
                 config, probed.address, arguments.natnet_port, arguments.seconds,
                 arguments.timeout)
+            if not probed.natnet.version:
+                probe.look_for_machine()
         if not no_vrpn:
             probe.try_connections()
         report.run_checks('connections', no_vrpn)

@@ -4,10 +4,12 @@
 
 from __future__ import annotations
 
-from optitrack_vrpn.doctor.probe_results import NatNetResults, Outcome, ProbeResults
+from optitrack_vrpn.doctor.network import unused_address
+from optitrack_vrpn.doctor.probe_results import NatNetResults, ProbeResults
 from optitrack_vrpn.doctor.result import CheckResult, fail, listed, ok, skip, warn
+from optitrack_vrpn.doctor.shares import established, losses, sentences
 from optitrack_vrpn.names import counted
-from optitrack_vrpn.natnet.constants import NEWEST, OLDEST
+from optitrack_vrpn.natnet.constants import DATA_PORT, NEWEST, OLDEST
 
 _NOT_TRACKED = 'not tracked: do at least two cameras see three markers of each body?'
 
@@ -22,22 +24,7 @@ def check_natnet(probed: ProbeResults) -> CheckResult:
     if natnet is None:
         return skip('natnet', 'not checked')
     if not natnet.version:
-        by_vrpn = probed.tcp is not None and probed.tcp.outcome is Outcome.OPEN
-        if natnet.malformed:
-            return fail(
-                'natnet', natnet.messages[0] if natnet.messages else
-                f'{counted(natnet.malformed, "answer")} on UDP port {natnet.port} cannot be read',
-                f'NatNet {OLDEST[0]}.{OLDEST[1]} (Motive 1.7) or later is needed', answered=True)
-        found = f'no answer on UDP port {natnet.port} of {probed.address}'
-        if by_vrpn:
-            return warn(
-                'natnet', f'{found}; VRPN answers',
-                'switch NatNet on in Motive for exposure times and tracking flags, or keep '
-                'protocol: vrpn', answered=False)
-        return fail(
-            'natnet', found,
-            'is Motive running, is NatNet on in its streaming settings, is its Local Interface '
-            'this network, and does no firewall drop UDP ports 1510 and 1511?', answered=False)
+        return _unanswered(probed, natnet)
     version = '.'.join(map(str, natnet.version))
     how = f'multicast to {natnet.group}' if natnet.multicast else 'unicast'
     found = f'{natnet.name} uses NatNet {version}, {how}'
@@ -53,13 +40,37 @@ def check_natnet(probed: ProbeResults) -> CheckResult:
     return ok('natnet', found, answered=True, version=version)
 
 
+def _unanswered(probed: ProbeResults, natnet: NatNetResults) -> CheckResult:
+    where = f'UDP port {natnet.port} of {probed.address}'
+    if natnet.malformed:
+        return fail(
+            'natnet', natnet.messages[0] if natnet.messages else
+            f'{counted(natnet.malformed, "answer")} of {where} cannot be read',
+            f'is that Motive? NatNet {OLDEST[0]}.{OLDEST[1]} (Motive 1.7) or later is needed',
+            answered=True)
+    found = (f'nothing listens on {where}: its machine refused the request'
+             if natnet.refused else f'no answer on {where}')
+    if established(probed):
+        return warn(
+            'natnet', f'{found}; VRPN answers',
+            'switch NatNet on in Motive for exposure times and tracking flags, or keep '
+            'protocol: vrpn', answered=False)
+    if probed.address_unused:
+        return fail('natnet', *unused_address(probed), answered=False)
+    advice = ('is Motive running, is NatNet on in its streaming settings, and is its Local '
+              'Interface this network?')
+    if not natnet.refused:
+        advice += f' Does a firewall drop UDP ports {natnet.port} and {DATA_PORT}?'
+    return fail('natnet', found, advice, answered=False)
+
+
 def check_natnet_data(probed: ProbeResults) -> CheckResult:
     """Check whether frames and bodies arrive."""
     natnet = _found(probed)
     if natnet is None:
         return skip('natnet-data', 'no server answered')
     values = {'frames': natnet.frames, 'bodies': len(natnet.bodies),
-              'malformed': natnet.malformed}
+              'malformed': natnet.malformed, 'lost': natnet.lost}
     if natnet.malformed and not natnet.frames:
         return fail(
             'natnet-data', f'{counted(natnet.malformed, "datagram")} cannot be read',
@@ -79,8 +90,16 @@ def check_natnet_data(probed: ProbeResults) -> CheckResult:
                 f'{natnet.other_card}', **values)
         return fail(
             'natnet-data', f'the server answers, but no frame in {natnet.listened_s:g} s',
-            'is streaming (Broadcast Frame Data) on in Motive, and is it not paused? By '
-            f'multicast, does a firewall or switch drop {natnet.group or "the group"}?', **values)
+            'is streaming (Broadcast Frame Data) on in Motive, and is it not paused? Are jumbo '
+            'frames off on the network card of the Motive PC (MTU as here)?' + (
+                '' if natnet.multicast is False else ' By multicast, does a firewall or switch '
+                f'drop {natnet.group or "the group"}?'), **values)
+    if natnet.unnamed and not natnet.bodies:
+        return fail(
+            'natnet-data', f'{counted(natnet.frames, "frame")}, but the names of their bodies do '
+            'not arrive',
+            'does the network drop large datagrams? Are jumbo frames off on the network card of '
+            'the Motive PC (MTU as here)?', **values)
     if not natnet.bodies:
         return warn(
             'natnet-data', f'{counted(natnet.frames, "frame")} without a rigid body',
@@ -89,7 +108,12 @@ def check_natnet_data(probed: ProbeResults) -> CheckResult:
              f'{counted(len(natnet.bodies), "body")}: {listed(natnet.bodies)}')
     if natnet.untracked:
         found += f'; not tracked: {listed(natnet.untracked)}'
-    advice = '; '.join((*natnet.messages, *([_NOT_TRACKED] if natnet.untracked else ())))
+    troubles = losses(natnet.lost / (natnet.lost + natnet.frames), natnet.unread,
+                      'or is the Motive PC too busy to send each frame?')
+    found = '; '.join([found, *(one for one, _ in troubles)])
+    remedies = [*natnet.messages, *([_NOT_TRACKED] if natnet.untracked else ()),
+                *(remedy for _, remedy in troubles)]
+    advice = sentences(remedies) if remedies else ''
     if natnet.untracked == natnet.bodies and not natnet.messages:
         return fail('natnet-data', found, advice, **values)
     if advice:

@@ -21,7 +21,8 @@ from optitrack_vrpn.doctor.probe_results import NatNetResults
 from optitrack_vrpn.errors import TransportError
 from optitrack_vrpn.events import Event
 from optitrack_vrpn.natnet.client_io import NatNetClient
-from optitrack_vrpn.natnet.constants import DATA_PORT, MULTICAST_GROUP
+from optitrack_vrpn.natnet.codec import encode_hello
+from optitrack_vrpn.natnet.constants import DATA_PORT, MULTICAST_GROUP, NEWEST
 from optitrack_vrpn.natnet.messages import ServerInfo
 from optitrack_vrpn.natnet.reports import EchoReport, FrameReport, RigidBodyReport
 from optitrack_vrpn.natnet.settings import NatNetConfig
@@ -32,6 +33,9 @@ _MOST_MESSAGES = 5
 #: Chosen: time (s) for the client to report a failed attempt after its timeout. Halved, a loaded
 #: computer misses the reason; doubled, a server that does not answer is reported later.
 _REPORT_S = 0.5
+#: Chosen: wait for an ICMP message (s). Halved, a slow network counts as no answer; doubled, the
+#: report of a server that does not answer takes 0.3 s longer.
+_REFUSAL_S = 0.3
 #: Wait for frames on each other network card (s). Chosen: many frames even at 30 Hz. Halved, still
 #: 6 frames; doubled, a failing run takes longer.
 _OTHER_CARD_S = 0.4
@@ -91,7 +95,9 @@ def probe_natnet(
     :param seconds: time to receive after the first frame (s).
     :param timeout_s: timeout of the answer, and of the first frame (s).
     """
-    probed = NatNetResults(port)
+    probed = NatNetResults(port, refused=_is_refused(address, port))
+    if probed.refused:
+        return probed
     listener = _Listener(probed)
     client = NatNetClient(
         dataclasses.replace(config, server=address, link=dataclasses.replace(
@@ -101,7 +107,8 @@ def probe_natnet(
     try:
         with listener.changed:
             listener.changed.wait_for(
-                lambda: client.server_info is not None or bool(probed.messages), timeout_s)
+                lambda: client.server_info is not None or bool(probed.messages),
+                timeout_s + _REPORT_S)
             info = client.server_info
             if info is not None:
                 probed.messages = ()
@@ -111,16 +118,34 @@ def probe_natnet(
         status = client.status()
     finally:
         client.stop()
+    probed.malformed = status.counters.get('malformed', 0)
     if info is None:
-        return NatNetResults(port)
+        return probed
     listener.end()
     probed.name, probed.version = info.name, info.version
-    probed.multicast, probed.group = bool(info.multicast), info.group
+    probed.multicast, probed.group = info.multicast, info.group
     probed.listened_s = seconds if probed.frames else timeout_s
-    probed.malformed = status.counters.get('malformed', 0)
+    probed.lost, probed.unnamed = (
+        status.counters.get(name, 0) for name in ('udp_lost', 'unnamed'))
+    probed.unread = status.queue.get('dropped_unread', 0)
     if info.multicast is not False and not probed.frames and not probed.malformed:
         probed.other_card, probed.other_source = _other_card(info, address, status.local)
     return probed
+
+
+def _is_refused(address: str, port: int) -> bool:
+    """Return whether the machine answers that nothing listens on its port."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.settimeout(_REFUSAL_S)
+        try:
+            sock.connect((address, port))
+            sock.send(encode_hello('optitrack_vrpn', NEWEST, discovery=True))
+            sock.recv(1)
+        except ConnectionRefusedError:
+            return True
+        except OSError:
+            pass    # no answer
+    return False
 
 
 def _other_card(info: ServerInfo, server: str, local: str) -> tuple[str, str]:

@@ -142,9 +142,7 @@ def check_tcp(probed: ProbeResults) -> CheckResult:
         return result('tcp', f'nothing listens on {where}: its machine refused the connection',
                       _MOTIVE)
     if probed.address_unused:
-        return result(
-            'tcp', f'no machine in the network of {probed.card or probed.local} has the address '
-            f'{probed.address}', 'is the Motive PC on, is its cable in, and is this its address?')
+        return result('tcp', *unused_address(probed))
     if attempt.outcome is Outcome.SILENT:
         return result(
             'tcp', f'{where} does not answer within {attempt.took_s:.3g} s',
@@ -152,6 +150,12 @@ def check_tcp(probed: ProbeResults) -> CheckResult:
             'is the Motive PC on, and is this its address? Does its firewall admit inbound TCP '
             f'{probed.port}, also for networks that Windows classifies as public?')
     return result('tcp', *_split(attempt.detail))
+
+
+def unused_address(probed: ProbeResults) -> tuple[str, str]:
+    """Describe an address for which no machine of the local network answers."""
+    return (f'no machine in the network of {probed.card or probed.local} has the address '
+            f'{probed.address}', 'is the Motive PC on, is its cable in, and is this its address?')
 
 
 def _split(error: str, remedy: str = 'check the address and the cable') -> tuple[str, str]:

@@ -132,7 +132,11 @@ class Probe:
                 and probed.tcp.outcome is Outcome.REFUSED):
             probed.udp = self._try_udp()
         if not any(one and one.outcome is Outcome.OPEN for one in (probed.tcp, probed.udp)):
-            probed.address_unused = is_unused(probed.address)
+            self.look_for_machine()
+
+    def look_for_machine(self) -> None:
+        """Note whether no machine has the address, after an attempt that had no answer."""
+        self._probed.address_unused = is_unused(self._probed.address)
 
     def _try_udp(self) -> Attempt:
         link, began_ns = self._config.link, self._clock.now_ns()

@@ -226,10 +226,14 @@ class NatNetResults:
     :ivar port: command port.
     :ivar name: name of the server's application.
     :ivar version: version of NatNet; None if no server answered.
-    :ivar multicast: whether it sends to a multicast group.
+    :ivar multicast: whether it sends to a multicast group; None if unknown.
     :ivar group: that group.
     :ivar listened_s: time of the reception (s).
+    :ivar refused: whether its machine answered that nothing listens on the port.
     :ivar frames: decoded frames.
+    :ivar lost: frames that are missing in the numbering.
+    :ivar unread: datagrams that the receive buffer of this machine could not hold.
+    :ivar unnamed: rigid bodies in frames, whose names did not arrive.
     :ivar malformed: datagrams that could not be decoded.
     :ivar bodies: names of rigid bodies.
     :ivar untracked: bodies that were not tracked at the end.
@@ -244,10 +248,14 @@ class NatNetResults:
     port: int
     name: str = ''
     version: Optional[tuple[int, int]] = None
-    multicast: bool = False
+    multicast: Optional[bool] = None
     group: str = ''
     listened_s: float = 0.0
+    refused: bool = False
     frames: int = 0
+    lost: int = 0
+    unread: int = 0
+    unnamed: int = 0
     malformed: int = 0
     bodies: tuple[str, ...] = ()
     untracked: tuple[str, ...] = ()

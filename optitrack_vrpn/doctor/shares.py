@@ -40,6 +40,22 @@ def lost_share(stream: Stream) -> float:
     return lost / (lost + max(stream.poses, 1))
 
 
+def losses(share: float, unread: int, otherwise: str) -> list[tuple[str, str]]:
+    """
+    Describe lost poses or frames, with the remedy.
+
+    :param unread: datagrams that the receive buffer could not hold.
+    :param otherwise: remedy besides a better network.
+    """
+    if share <= MUCH:
+        return []
+    if unread:
+        return [(f'{percent(share)} were lost because the receive buffer of this machine was full',
+                 'this machine is too busy to read: reduce its load')]
+    return [(f'{percent(share)} were lost in the network',
+             f'use a cable instead of WiFi, and a separate switch; {otherwise}')]
+
+
 def missing_share(intervals: Intervals) -> float:
     """Compute the share of a body's frames that are missing in short gaps."""
     if intervals.missing < ENOUGH_FRAMES:

@@ -12,7 +12,7 @@ from optitrack_vrpn.clock.types import UNIX_EPOCH
 from optitrack_vrpn.doctor.probe_results import Attempt, ProbeResults, Stream
 from optitrack_vrpn.doctor.result import CheckResult, fail, listed, ok, skip, Value, warn
 from optitrack_vrpn.doctor.shares import (
-    BY_ARRIVAL, ENOUGH_FRAMES, established, lost_share, MUCH, NEARLY_ALL, percent, QUIET_S,
+    BY_ARRIVAL, ENOUGH_FRAMES, established, losses, lost_share, MUCH, NEARLY_ALL, percent, QUIET_S,
     sentences, silence, unsent_share)
 from optitrack_vrpn.names import counted, printable
 
@@ -129,17 +129,9 @@ def check_data(probed: ProbeResults) -> CheckResult:
 
 def _troubles_on_the_way(stream: Stream) -> list[tuple[str, str]]:
     """Find faults of the frames between the server and this process, with remedies."""
-    counters, result = stream.counters, []
-    lost, unread = lost_share(stream), counters.get('dropped_unread', 0)
-    if lost > MUCH and unread:
-        result.append((
-            f'{percent(lost)} were lost because the receive buffer of this machine was full',
-            'this machine is too busy to read: reduce its load'))
-    elif lost > MUCH:
-        result.append((
-            f'{percent(lost)} were lost in the network',
-            'use a cable instead of WiFi, and a separate switch; or connection: tcp, which loses '
-            'nothing but adds delay'))
+    counters, lost = stream.counters, lost_share(stream)
+    result = losses(lost, counters.get('dropped_unread', 0),
+                    'or connection: tcp, which loses nothing but adds delay')
     datagrams = max(counters.get('datagrams', 0), 1)
     late = counters.get('udp_reordered', 0)
     if late > MUCH * datagrams:
