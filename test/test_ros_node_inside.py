@@ -22,8 +22,10 @@ from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.ros.ticker_io import Ticker
 import pytest
 from rclpy.clock import ClockType
+from rclpy.executors import SingleThreadedExecutor
 from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSPolicyKind, QoSProfile
+from rclpy.timer import Timer
 from rosgraph import NodeHere, Observer, silence, stamp_ns, wait_until
 
 pytestmark = [pytest.mark.ros, pytest.mark.network]
@@ -257,6 +259,22 @@ def test_an_early_report_of_a_mismatch_is_logged(
     monkeypatch.setattr(OptitrackVrpnNode, 'create_publisher', early)
     with NodeHere(parameters(motive('wand'), autostart=True)):
         assert 'cannot be published' not in logged(console, 'a subscriber of /wand/pose')
+
+
+def test_a_timer_that_an_executor_has_found_due_can_be_called_after_a_cleanup():
+    """An executor of several threads calls it then; an exception would end the executor."""
+    with NodeHere(parameters(3883), spin=False) as here:
+        executor = SingleThreadedExecutor(context=here.context)
+        executor.add_node(here.node)
+        here.node.trigger_configure()
+        while True:
+            due, entity, _ = executor.wait_for_ready_callbacks(timeout_sec=20.0)
+            if isinstance(entity, Timer):
+                break
+            due()
+        here.node.trigger_cleanup()
+        due()
+        assert due.exception() is None
 
 
 def test_a_change_of_outputs_that_the_middleware_refuses_changes_nothing(

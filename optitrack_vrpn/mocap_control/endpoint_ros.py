@@ -20,9 +20,17 @@ _LONGEST_WAIT_NS = 200_000_000
 _RETRY_S = 0.005
 
 
-def idle_timer(node: Node, period_s: float, callback: Callable[[], None], clock: Clock) -> Any:
-    """Make a timer that does not run before it is reset."""
-    timer = node.create_timer(period_s, callback, clock=clock)
+def delay_timer(node: Node, period_s: float, callback: Callable[[], None], clock: Clock) -> Any:
+    """
+    Make a timer that calls back once, a period after each reset.
+
+    Only its own callback cancels it: if another one cancels a timer that an executor of several
+    threads has found ready, rclpy's ``spin`` raises.
+    """
+    def once() -> None:
+        timer.cancel()
+        callback()
+    timer = node.create_timer(period_s, once, clock=clock)
     timer.cancel()
     return timer
 
@@ -51,7 +59,7 @@ class Endpoint:
         # Plain publishers: those of a lifecycle node are silent until it is active.
         self._control = node.create_publisher(dialect.control_type, control_topic, CONTROL_QOS)
         self._info = node.create_publisher(dialect.info_type, info_topic, INFO_QOS)
-        self._timer = idle_timer(node, _RETRY_S, self._send, clock)
+        self._timer = delay_timer(node, _RETRY_S, self._send, clock)
         self._subscription = node.create_subscription(
             dialect.control_type, control_topic,
             lambda message: on_command(self, dialect.read(message)), CONTROL_QOS)
@@ -66,7 +74,6 @@ class Endpoint:
         self._send()
 
     def _send(self) -> None:
-        self._timer.cancel()
         while self._due:
             kind, session_id, deadline_ns = self._due[0]
             if self._clock.now().nanoseconds < deadline_ns and not self._all_listen():

@@ -18,7 +18,7 @@ import weakref
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
-from optitrack_vrpn.mocap_control.endpoint_ros import Endpoint, idle_timer
+from optitrack_vrpn.mocap_control.endpoint_ros import delay_timer, Endpoint
 from optitrack_vrpn.mocap_control.messages_ros import find_dialects, how_to_install
 from optitrack_vrpn.mocap_control.protocol import (
     Command, ControlConfig, ControlCounters, fits, Follower, Kind, refusal)
@@ -87,8 +87,8 @@ class ControlledLifecycleNode(LifecycleNode):
         self._info_topics: Optional[tuple[str, ...]] = None
         self._announced: Optional[tuple[str, ...]] = None
         self._guard_change_state()
-        self._retry_timer = idle_timer(self, _RETRY_S, self._execute_waiting, self._steady)
-        self._info_timer = idle_timer(self, _INFO_DELAY_S, self._announce_later, self._steady)
+        self._retry_timer = delay_timer(self, _RETRY_S, self._execute_waiting, self._steady)
+        self._info_timer = delay_timer(self, _INFO_DELAY_S, self._announce_later, self._steady)
         self._info_changed = self.create_guard_condition(self._schedule_info)
         self._set_up_control(control)
         self._own_topics = {publisher.topic_name for publisher in self.publishers}
@@ -308,7 +308,6 @@ class ControlledLifecycleNode(LifecycleNode):
 
     def _execute_waiting(self) -> None:
         """Execute the waiting commands in order, as far as the lifecycle state allows."""
-        self._retry_timer.cancel()
         if self._working:   # a transition that spins: wait for its end
             return
         self._working = True
@@ -404,7 +403,6 @@ class ControlledLifecycleNode(LifecycleNode):
             if publisher.topic_name not in self._own_topics))
 
     def _publish_info(self, topics: tuple[str, ...]) -> None:
-        self._info_timer.cancel()
         self._announced = topics
         for endpoint in self._endpoints:
             try:
@@ -417,7 +415,6 @@ class ControlledLifecycleNode(LifecycleNode):
             self._info_timer.reset()
 
     def _announce_later(self) -> None:
-        self._info_timer.cancel()
         topics = self._topics()
         if self.lifecycle_label in ('inactive', 'active') and topics != self._announced:
             self._publish_info(topics)

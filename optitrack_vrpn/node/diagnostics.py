@@ -11,7 +11,6 @@ from typing import Any, Callable, Sequence
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.mocap_control.endpoint_ros import idle_timer
 from optitrack_vrpn.node.report import Entry
 from optitrack_vrpn.settings_ros import given_at_start
 from rclpy.clock import Clock, ClockType
@@ -59,8 +58,8 @@ class Diagnostics:
             else:
                 period_s = self._make_updater()
             # A timer of the system clock stops for an hour when that clock is set back by an hour.
-            self._timer = idle_timer(
-                self._node, period_s, self._publish, Clock(clock_type=ClockType.STEADY_TIME))
+            self._timer = self._node.create_timer(
+                period_s, self._publish, clock=Clock(clock_type=ClockType.STEADY_TIME))
         self._timer.reset()
 
     def _make_updater(self) -> float:
@@ -76,11 +75,6 @@ class Diagnostics:
         self._updater.timer.cancel()
         return given
 
-    def close(self) -> None:
-        """Stop publishing."""
-        if self._timer is not None:
-            self._timer.cancel()
-
     def status(self, entry: Entry) -> DiagnosticStatus:
         """Return the message of one entry."""
         return DiagnosticStatus(
@@ -90,12 +84,14 @@ class Diagnostics:
 
     def _publish(self) -> None:
         statuses = [self.status(entry) for entry in self._collect()]
+        if not statuses:
+            return
         if self._updater is not None:
             # Not as its tasks: it would announce each new one with level OK.
             for status in statuses:
                 status.name = status.name.partition(': ')[2]    # it adds the node's name
             self._updater.publish(statuses)
-        elif statuses and self._publisher.get_subscription_count():
+        elif self._publisher.get_subscription_count():
             message = DiagnosticArray(status=statuses)
             message.header.stamp = self._node.get_clock().now().to_msg()
             self._publisher.publish(message)

@@ -120,7 +120,6 @@ class OptitrackVrpnNode(ManagedNode):
         with contextlib.ExitStack() as steps:    # the last one first
             steps.callback(self._retired.run)
             steps.callback(self._close_publishers)
-            steps.callback(self._status.stop)
             if self._supervision is not None:
                 steps.callback(self._supervision.stop)
             if self._backend is not None:

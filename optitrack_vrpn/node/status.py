@@ -82,10 +82,6 @@ class StatusReporter:
             samples = ()    # their stamps are on the sender's clock
         self.latency.add(samples, arrival_ns, host_minus_arrival_ns, begun_ns, done_ns)
 
-    def stop(self) -> None:
-        """Stop publishing on /diagnostics."""
-        self._diagnostics.close()
-
     def close(self) -> None:
         """Release the sources, with the lock held."""
         self._sources = None
