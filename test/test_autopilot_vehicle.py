@@ -8,11 +8,14 @@ from conftest import memory_growth
 from optitrack_vrpn.autopilot.agreement import Agreement, judge_attitude, judge_position
 from optitrack_vrpn.autopilot.connection import parse
 from optitrack_vrpn.autopilot.fake_autopilot import FakeAutopilot, FakeConfig
-from optitrack_vrpn.autopilot.messages import convert, make, Sample, State
+from optitrack_vrpn.autopilot.gate import Gate, GateConfig
+from optitrack_vrpn.autopilot.messages import convert, make, Outgoing, Sample, State
 from optitrack_vrpn.autopilot.parameter_protocol import ANSWER_NS, ParameterProtocol
 from optitrack_vrpn.autopilot.parameters_check import decode, encode, REAL32, rules
+from optitrack_vrpn.autopilot.report import findings, LinkReport, Source
 from optitrack_vrpn.autopilot.settings import BridgeSettings, MESSAGES, plan, WIRE_BYTES
 from optitrack_vrpn.autopilot.vehicle import Happening, Incoming, Link, TRANSITIONS, Vehicle
+from optitrack_vrpn.doctor.result import Level
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.motion.euler import quat_from_angles
 import pytest
@@ -62,6 +65,15 @@ class Together:
 
     def said(self, text):
         return [event for event in self.events if text in event.text]
+
+    def finding(self, check):
+        """Return one finding of the check, whatever the source and the link."""
+        chosen = plan(self.settings)
+        return next(one for one in findings(
+            self.settings, chosen, Source('/cf1/odom', 1, 'TRACKED', '/cf1/odom', 50.0),
+            Gate(GateConfig(chosen.period_ns, chosen.min_interval_ns, 90 * MS)),
+            LinkReport(True, '', 'peer', 0, {}), self.vehicle, True, self.now - START + 10**12)
+            if one.check == check)
 
 
 def test_every_state_of_the_link_knows_every_happening():
@@ -185,29 +197,51 @@ def test_integers_go_through_the_bytes_of_a_float_as_px4_has_them(mav_type, valu
 
 
 def test_the_origin_is_sent_where_the_autopilot_has_none():
-    both = Together(origin=(47.3977419, 8.5455938, 488.0))
+    both = Together(origin=(47.3977419, 8.5455938, 0.0))
     both.run(6)
-    assert both.fake.origin == (473977419, 85455938, 488000)
+    assert both.fake.origin == (473977419, 85455938, 0)
     assert both.vehicle.origin.problem == ''
     assert both.vehicle.origin.sent == 1
 
 
 def test_no_origin_is_set_while_the_vehicle_is_armed():
     """It may have one already: the answer that says so can be lost."""
-    both = Together(FakeConfig(epoch_ns=START, armed=True), origin=(47.3977419, 8.5455938, 488.0))
+    both = Together(FakeConfig(epoch_ns=START, armed=True), origin=(47.3977419, 8.5455938, 0.0))
     both.run(8)
     assert both.fake.origin is None
     both.fake.config = both.fake.config._replace(armed=False)
     both.run(4)
-    assert both.fake.origin == (473977419, 85455938, 488000)
+    assert both.fake.origin == (473977419, 85455938, 0)
 
 
 def test_an_origin_that_is_there_is_kept_and_its_distance_told():
-    both = Together(origin=(47.3977419, 8.5455938, 488.0))
-    both.fake.origin = (473987419, 85455938, 488000)    # 0.001 degrees north: 111 m
+    both = Together(origin=(47.3977419, 8.5455938, 0.0))
+    both.fake.origin = (473987419, 85455938, 0)    # 0.001 degrees north: 111 m
     both.run(6)
-    assert both.fake.origin == (473987419, 85455938, 488000)
+    assert both.fake.origin == (473987419, 85455938, 0)
     assert '111 m from' in both.vehicle.origin.problem
+
+
+def test_an_origin_above_sea_level_is_reported_for_px4():
+    """PX4 1.17 in SITL shifts its height by 488 m at each reset of the poses."""
+    both = Together()
+    both.run(1)
+    both.take(Outgoing('GPS_GLOBAL_ORIGIN', {
+        'latitude': 473977419, 'longitude': 85455938, 'altitude': 488000}))
+    found = both.finding('origin')
+    assert found.level is Level.FAIL
+    assert 'reboot' in found.advice and '488.0 m' in found.found
+
+
+#: Flags of ESTIMATOR_STATUS of PX4 1.17 in SITL, and whether its estimator fused the poses:
+#: standing still, in flight, and without poses.
+@pytest.mark.parametrize(('flags', 'fused'), [(511, True), (383, True), (229, False)])
+def test_a_px4_that_stands_still_counts_as_fusing_the_poses(flags, fused):
+    both = Together()
+    both.run(1)
+    both.take(both.fake.estimator_status(both.now)._replace(
+        fields={**both.fake.estimator_status(both.now).fields, 'flags': flags}))
+    assert both.finding('estimator').level is (Level.OK if fused else Level.WARN)
 
 
 def test_a_lost_heartbeat_is_a_state_and_its_return_begins_anew():
@@ -231,7 +265,7 @@ def test_a_lost_heartbeat_is_a_state_and_its_return_begins_anew():
 
 @pytest.mark.parametrize('seconds', [0.2, 1.5])
 def test_an_autopilot_that_restarts_within_the_heartbeat_timeout_gets_everything_again(seconds):
-    both = Together(origin=(47.3977419, 8.5455938, 488.0), set_parameters=True)
+    both = Together(origin=(47.3977419, 8.5455938, 0.0), set_parameters=True)
     both.run(8)
     both.alive = False
     both.run(seconds)
@@ -240,7 +274,7 @@ def test_an_autopilot_that_restarts_within_the_heartbeat_timeout_gets_everything
     both.alive = True
     both.run(8)
     assert both.vehicle.link is Link.ALIVE and both.said('has restarted')
-    assert both.fake.origin == (473977419, 85455938, 488000)
+    assert both.fake.origin == (473977419, 85455938, 0)
     assert both.fake.values['EKF2_HGT_REF'][0] == 3
 
 
@@ -460,6 +494,7 @@ def test_other_connections_are_refused_with_the_forms(text):
     ({'message': ('auto', 'odometry')}, 'only entry'),
     ({'message': ('vision',)}, 'att_pos_mocap'),
     ({'origin': (91.0, 0.0, 0.0)}, 'latitude'),
+    ({'origin': (47.4, 8.5, 488.0), 'autopilot': 'px4'}, 'set it to 0'),
     ({'body': ''}, 'name the body'),
     ({'connection': 'serial:/dev/ttyUSB0:57600'}, '57600 baud carry'),
 ])

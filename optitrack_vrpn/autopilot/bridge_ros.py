@@ -35,6 +35,8 @@ NODE = 'mavlink_bridge'
 DIAGNOSTIC = 'mavlink_bridge'
 #: Key of the value with the advice, which also ends the message.
 ADVICE = 'advice'
+#: Key of the value with the level of the finding: diagnostics have none for a skipped check.
+LEVEL = 'level'
 #: Silence of odometry (s) after which poses are used instead. Chosen: more than ten frames at 30
 #: Hz, the lowest camera rate in use. Halved, gaps switch the input; doubled, the autopilot waits
 #: longer.
@@ -252,7 +254,8 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
         return [entry(
             f'{self.get_fully_qualified_name()[1:]}: {DIAGNOSTIC} {one.check}',
             _LEVELS[one.level], f'{one.found}; {one.advice}' if one.advice else one.found,
-            {**one.values, ADVICE: one.advice}, self._settings.connection)
+            {**one.values, ADVICE: one.advice, LEVEL: one.level.name},
+            self._settings.connection)
             for one in found]
 
     def findings(self) -> list[CheckResult]:

@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 import time
 
-from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
-from optitrack_vrpn.autopilot.bridge_ros import ADVICE, DIAGNOSTIC, MavlinkBridge, NODE
+from diagnostic_msgs.msg import DiagnosticArray
+from optitrack_vrpn.autopilot.bridge_ros import (
+    ADVICE, DIAGNOSTIC, LEVEL, MavlinkBridge, NODE)
 from optitrack_vrpn.doctor.result import CheckResult, Level, ok, Value
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.ros.tool_node import ToolNode
@@ -25,8 +26,6 @@ _DISCOVERY_S = 4.5
 #: report (s). Chosen: bridges report once a second. Halved, a report on a busy computer is missed;
 #: doubled, the check takes longer.
 _QUEUED_S, _PERIOD_S = 0.2, 2.0
-_LEVELS = {DiagnosticStatus.OK: Level.OK, DiagnosticStatus.WARN: Level.WARN,
-           DiagnosticStatus.ERROR: Level.FAIL}
 
 
 class Reports:
@@ -50,7 +49,8 @@ class Reports:
                 values: dict[str, Value] = {pair.key: pair.value for pair in status.values}
                 advice = str(values.pop(ADVICE, ''))
                 found.setdefault(name, []).append(CheckResult(
-                    what[len(DIAGNOSTIC) + 1:], _LEVELS.get(status.level, Level.FAIL),
+                    what[len(DIAGNOSTIC) + 1:], Level.__members__.get(
+                        str(values.pop(LEVEL, '')), Level.FAIL),
                     status.message.removesuffix(f'; {advice}'), advice, values))
         self.latest.update(found)
 

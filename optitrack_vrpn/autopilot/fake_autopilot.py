@@ -21,9 +21,11 @@ from optitrack_vrpn.autopilot.vehicle import Incoming
 from optitrack_vrpn.motion.euler import quat_from_angles
 
 PX4, ARDUPILOT = 12, 3
-#: Flags of ESTIMATOR_STATUS and EKF_STATUS_REPORT, which share these bits.
+#: Flags of ESTIMATOR_STATUS and EKF_STATUS_REPORT, which share these bits. PX4 1.17 in SITL sets
+#: CONST_POS whenever the vehicle stands still.
 ATTITUDE, CONST_POS = 1, 128
-FUSED = 1 | 2 | 4 | 8 | 16 | 32 | 256 | 512
+FUSED = {'px4': 1 | 2 | 4 | 8 | 16 | 32 | CONST_POS | 256,
+         'ardupilot': 1 | 2 | 4 | 8 | 16 | 32 | 256 | 512}
 VISION = ('ODOMETRY', 'VISION_POSITION_ESTIMATE', 'VISION_SPEED_ESTIMATE', 'ATT_POS_MOCAP')
 #: Periods of heartbeats and of telemetry (ns): 1 Hz as MAVLink recommends, and (chosen) 5 Hz.
 #: Halved or doubled, so are the load and the age of the values.
@@ -224,7 +226,7 @@ class FakeAutopilot:
 
     def estimator_status(self, host_ns: int) -> Outgoing:
         """Create ESTIMATOR_STATUS or EKF_STATUS_REPORT."""
-        flags = FUSED if self.fused(host_ns) else ATTITUDE | CONST_POS
+        flags = FUSED[self.config.kind] if self.fused(host_ns) else ATTITUDE | CONST_POS
         if self.config.kind == 'px4':
             return Outgoing('ESTIMATOR_STATUS', {
                 'time_usec': self.local_ns(host_ns) // 1000, 'flags': flags, 'vel_ratio': 0.1,

@@ -101,12 +101,13 @@ def rules(autopilot: str, plan: Plan) -> tuple[Rule, ...]:
         return (
             Rule('EKF2_EV_CTRL', _bits(needed, needed | (EV_VELOCITY if plan.velocity else 0)),
                  f'fuses position in three axes, yaw: bits {needed}; velocity: {EV_VELOCITY}'),
-            Rule('EKF2_HGT_REF', _fixed(3), 'height from vision'),
+            Rule('EKF2_HGT_REF', _fixed(3), 'height from vision', reboot=True),
             Rule('EKF2_EV_DELAY', _within(0.0, MAX_EV_DELAY_MS, 0.0),
-                 'delay in ms; the stamps sent here are capture times already'),
-            Rule('EKF2_GPS_CTRL', _fixed(0), 'no GNSS indoors'),
+                 'delay in ms; the stamps sent here are capture times already', reboot=True),
+            # PX4 keeps an origin from GNSS, with its altitude, until a reboot.
+            Rule('EKF2_GPS_CTRL', _fixed(0), 'no GNSS indoors', reboot=True),
             Rule('EKF2_MAG_TYPE', _fixed(5), 'no magnetometer: the yaw is that of vision',
-                 required=False),
+                 required=False, reboot=True),
         )
     source = 6 if plan.velocity else 0
     return (

@@ -20,11 +20,14 @@ from optitrack_vrpn.names import printable
 _FLAGS = {
     1: 'attitude', 2: 'horizontal velocity', 4: 'vertical velocity',
     8: 'relative horizontal position', 16: 'absolute horizontal position',
-    32: 'absolute vertical position', 64: 'height above ground', 128: 'constant position mode'}
-_ATTITUDE, _RELATIVE, _ABSOLUTE, _CONSTANT = 1, 8, 16, 128
+    32: 'absolute vertical position', 64: 'height above ground'}
+_ATTITUDE, _RELATIVE, _ABSOLUTE, _CONSTANT, _AIDED = 1, 8, 16, 128, 256
 #: Chosen: age (ns) above which a report of the estimator is not used. Halved, slow telemetry
 #: counts as missing; doubled, an old state is shown longer.
 _ESTIMATOR_NS = 5_000_000_000
+#: Chosen: altitude (m) of the origin of a PX4 above which it is reported: an error of the height
+#: that a flight at 1 m shows. Halved or doubled, so is the error that passes.
+_LEVEL_M = 0.2
 #: Fraction of the configured rate below which the rate is reported. Chosen: a camera rate that is
 #: not a multiple of the rate, and the smallest interval of ArduPilot, cost up to a fifth. At 0.5
 #: half of the samples can be missing; nearer to 1, normal rates are reported.
@@ -84,8 +87,8 @@ def findings(
     else:
         found += [
             _autopilot(settings, vehicle, monotonic_ns), _timesync(settings, vehicle),
-            _parameters(settings, vehicle), *_origin(plan, vehicle),
-            _senders(vehicle, monotonic_ns), _estimator(vehicle, monotonic_ns),
+            _parameters(settings, vehicle), *_origin(settings, plan, vehicle),
+            _senders(vehicle, monotonic_ns), _estimator(settings, vehicle, monotonic_ns),
             _agreement(vehicle)]
     return [*found, _sending(plan, source, gate, link, vehicle, active)]
 
@@ -199,15 +202,20 @@ def _parameters(settings: BridgeSettings, vehicle: Vehicle) -> CheckResult:
     return warn('parameters', found, advice, **values)
 
 
-def _origin(plan: Plan, vehicle: Vehicle) -> list[CheckResult]:
+def _origin(settings: BridgeSettings, plan: Plan, vehicle: Vehicle) -> list[CheckResult]:
+    present = vehicle.origin.present
+    if settings.autopilot == 'px4' and present is not None and abs(present[2]) > _LEVEL_M:
+        return [fail('origin', f'the origin has an altitude of {present[2]:.1f} m: PX4 1.16 and '
+                     'later shift their local height by it at each reset of the poses',
+                     'set EKF2_GPS_CTRL to 0 and origin with altitude 0, and reboot the autopilot')]
     if plan.origin is None:
         return []
     problem = vehicle.origin.problem
     if problem:
         return [warn('origin', problem, 'set origin to that of the autopilot, or reboot it')]
-    if vehicle.origin.present is None:
+    if present is None:
         return [skip('origin', 'not asked yet')]
-    latitude, longitude, altitude = vehicle.origin.present
+    latitude, longitude, altitude = present
     return [ok('origin', f'{latitude:.7f}, {longitude:.7f}, {altitude:.1f} m')]
 
 
@@ -219,7 +227,9 @@ def _senders(vehicle: Vehicle, monotonic_ns: int) -> CheckResult:
     return ok('senders', 'no other sender of poses is seen on this link')
 
 
-def _estimator(vehicle: Vehicle, monotonic_ns: int) -> CheckResult:
+def _estimator(
+    settings: BridgeSettings, vehicle: Vehicle, monotonic_ns: int,
+) -> CheckResult:
     if vehicle.estimator is None or monotonic_ns - vehicle.estimator_ns > _ESTIMATOR_NS:
         return skip('estimator', 'no report of the estimator')
     flags = int(vehicle.estimator['flags'])
@@ -230,10 +240,19 @@ def _estimator(vehicle: Vehicle, monotonic_ns: int) -> CheckResult:
     if not flags & _ATTITUDE:
         return fail('estimator', f'no attitude ({named or "no flag set"})',
                     'leave the vehicle still until it has initialised', **values)
-    if flags & _CONSTANT or not flags & (_RELATIVE | _ABSOLUTE):
+    if not _fuses_position(settings.autopilot, flags):
         return warn('estimator', f'no horizontal position: poses are not fused ({named})',
                     'see the checks above; without poses this is expected', **values)
     return ok('estimator', f'estimates {named}', **values)
+
+
+def _fuses_position(autopilot: str, flags: int) -> bool:
+    """Return whether the estimator has a source of horizontal position, by its flags."""
+    if autopilot == 'px4':
+        # PX4 1.16 and later also set "constant position" while the vehicle stands still, and keep
+        # "relative position" for 5 s without any source (Ekf::get_ekf_soln_status).
+        return bool(flags & _AIDED)
+    return bool(flags & (_RELATIVE | _ABSOLUTE)) and not flags & _CONSTANT
 
 
 def _agreement(vehicle: Vehicle) -> CheckResult:

@@ -103,7 +103,7 @@ class BridgeSettings(LifecycleSettings):
         False, doc='write wrong parameters, while the vehicle is disarmed')
     origin: tuple[float, float, float] = setting(
         (0.0, 0.0, 0.0), doc='latitude (deg), longitude (deg) and altitude (m) of the '
-        'origin, sent if the autopilot has none; zeros: not sent')
+        'origin, sent if the autopilot has none; zeros: not sent. The altitude for px4 must be 0')
     dds_topic: str = setting(
         '', name='dds.topic', doc='topic of transport dds; empty: '
         '/fmu/in/vehicle_visual_odometry or /ap/tf')
@@ -137,6 +137,12 @@ class BridgeSettings(LifecycleSettings):
             raise ConfigurationError(
                 f'origin: {list(self.origin)} is not allowed; latitude -90 to 90, longitude '
                 '-180 to 180, altitude in metres')
+        if self.autopilot == 'px4' and self.origin[2]:
+            # Measured with PX4 1.17 in SITL; Ekf::controlEvHeightFusion takes the height of vision
+            # as an altitude above sea level at each reset.
+            raise ConfigurationError(
+                f'origin: the altitude {self.origin[2]:g} is not allowed for px4; PX4 1.16 and '
+                'later shift their local height by it at each reset of the poses: set it to 0')
 
 
 class Plan(NamedTuple):
