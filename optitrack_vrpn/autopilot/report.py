@@ -207,7 +207,7 @@ def _origin(settings: BridgeSettings, plan: Plan, vehicle: Vehicle) -> list[Chec
     if settings.autopilot == 'px4' and present is not None and abs(present[2]) > _LEVEL_M:
         return [fail('origin', f'the origin has an altitude of {present[2]:.1f} m: PX4 1.16 and '
                      'later shift their local height by it at each reset of the poses',
-                     'set EKF2_GPS_CTRL to 0 and origin with altitude 0, and reboot the autopilot')]
+                     'set EKF2_GPS_CTRL to 0, and reboot the autopilot')]
     if plan.origin is None:
         return []
     problem = vehicle.origin.problem
