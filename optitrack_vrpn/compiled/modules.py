@@ -25,7 +25,8 @@ MODULES = tuple(f'optitrack_vrpn.{package}.{name}' for package, names in {
     'pipeline': ('channel', 'coarse_clock', 'freshness', 'load_shedding', 'pipeline',
                  'roster'),
     'ros': ('cdr',),
-    'node': ('body_output', 'hot_path', 'publishers', 'receiver', 'shared_output'),
+    'node': ('body_output', 'hot_path', 'publishers', 'receiver', 'shared_output',
+             'turn_lock'),
 }.items() for name in names)
 #: Files and folders whose contents decide whether compiled modules may be used. More than the
 #: modules themselves: mypyc relies on the types and constants of all that they import.

@@ -9,10 +9,10 @@ cannot accept a wrong pose of another body. It is created when the body is first
 """
 
 import contextlib
-import threading
 from typing import Any, Sequence
 
 from optitrack_vrpn.names import printable
+from optitrack_vrpn.node.turn_lock import TurnLock
 from optitrack_vrpn.pipeline.channel import Channel
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from rclpy.exceptions import InvalidHandle
@@ -29,7 +29,7 @@ class AcceptServices:
     """
 
     def __init__(
-        self, node: LifecycleNode, lock: threading.Lock, pipeline: Pipeline,
+        self, node: LifecycleNode, lock: TurnLock, pipeline: Pipeline,
     ) -> None:
         self._node = node
         self._lock = lock

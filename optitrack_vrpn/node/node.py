@@ -11,7 +11,6 @@ whichever thread retires them.
 """
 
 import contextlib
-import threading
 from typing import Any, Optional
 
 from optitrack_vrpn.client.backend_io import Backend
@@ -30,6 +29,7 @@ from optitrack_vrpn.node.parameters import NodeParameters
 from optitrack_vrpn.node.receiver import Receiver
 from optitrack_vrpn.node.status import StatusReporter
 from optitrack_vrpn.node.supervision import Supervision
+from optitrack_vrpn.node.turn_lock import TurnLock
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.ros.deferred_destruction import DeferredDestruction
 
@@ -47,7 +47,7 @@ class OptitrackVrpnNode(ManagedNode):
 
     def __init__(self, node_name: str = 'optitrack_vrpn', **kwargs: Any) -> None:
         super().__init__(node_name, allow_undeclared_parameters=True, **kwargs)
-        self._lock = threading.Lock()
+        self._lock = TurnLock()
         self._configuration: Optional[Configuration] = None
         self._backend: Optional[Backend] = None
         self._supervision: Optional[Supervision] = None

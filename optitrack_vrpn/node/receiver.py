@@ -7,11 +7,11 @@ The client thread calls it. It is apart from the node because it is compiled, an
 cannot derive from rclpy's node.
 """
 
-import threading
 import traceback
 from typing import Callable, Final, Optional, Sequence, TYPE_CHECKING
 
 from optitrack_vrpn.bodies.disposition import Disposition
+from optitrack_vrpn.node.turn_lock import TurnLock
 from optitrack_vrpn.pipeline.channel import Sample
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.vrpn.messages import Event
@@ -39,13 +39,11 @@ class Receiver:
     """
 
     def __init__(
-        self, lock: threading.Lock, now_ns: Callable[[], int],
+        self, lock: TurnLock, now_ns: Callable[[], int],
         measure: Callable[[Sequence[Sample], int, int, int, int], None],
         failed: Callable[[str], None],
     ) -> None:
-        # Bound once: a `with` looks up both with each datagram.
-        self._acquire: Callable[[], object] = lock.acquire
-        self._release: Callable[[], None] = lock.release
+        self._lock = lock
         self._now_ns = now_ns
         self._measure = measure
         self._failed = failed
@@ -59,14 +57,14 @@ class Receiver:
     ) -> None:
         """Process the events of one datagram; see ``client.backend_io.Sink``."""
         error = ''
-        self._acquire()
+        self._lock.acquire_first()
         try:
             self._process(events, arrival_ns, host_minus_arrival_ns)
         except Exception:
             # The thread must continue: the next frame may be valid.
             error = traceback.format_exc()
         finally:
-            self._release()
+            self._lock.release()
         if error:
             self._failed(error)
 

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Collect the entries of the node's diagnostics, and publish each body's state on its topic."""
 
-import threading
 import traceback
 from typing import Callable, NamedTuple, Optional, Sequence, TYPE_CHECKING
 
@@ -10,12 +9,12 @@ from optitrack_vrpn import RUNS
 from optitrack_vrpn.client.backend_io import Backend
 from optitrack_vrpn.client.loss import LossWatch
 from optitrack_vrpn.clock.hostclock_io import HostClock
-from optitrack_vrpn.node.brief_lock import brief
 from optitrack_vrpn.node.configuration import Configuration
 from optitrack_vrpn.node.diagnostics import Diagnostics
 from optitrack_vrpn.node.latency import LatencyStatistics
 from optitrack_vrpn.node.report import (
     body_entry, clock_entry, Entry, frames_entry, Level, link_entry)
+from optitrack_vrpn.node.turn_lock import TurnLock
 from optitrack_vrpn.pipeline.channel import Channel, how_to_accept, Sample
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from rclpy.node import Node
@@ -45,7 +44,7 @@ class StatusReporter:
     """
 
     def __init__(
-        self, node: Node, lock: threading.Lock, log: Callable[[str, str, object], None],
+        self, node: Node, lock: TurnLock, log: Callable[[str, str, object], None],
     ) -> None:
         self._lock = lock
         self._log = log
@@ -99,7 +98,7 @@ class StatusReporter:
         fastest_hz: Optional[float] = None
         host_minus_arrival_ns = self._clock.host_minus_arrival_ns()
         for channel in channels:
-            with brief(self._lock):
+            with self._lock:
                 if self._sources is None:
                     break
                 configuration, _, pipeline, publishers = self._sources

@@ -3,7 +3,6 @@
 """The work of the ticker thread, ten times a second: new topics, silent bodies, log, conflicts."""
 
 from collections import deque
-import threading
 import traceback
 from typing import Callable, Optional, Sequence, TYPE_CHECKING
 
@@ -12,8 +11,8 @@ from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.graph.conflicts_ros import ConflictingPublishers, DuplicateNames
 from optitrack_vrpn.names import printable
 from optitrack_vrpn.node.accept import AcceptServices
-from optitrack_vrpn.node.brief_lock import brief
 from optitrack_vrpn.node.status import StatusReporter
+from optitrack_vrpn.node.turn_lock import TurnLock
 from optitrack_vrpn.pipeline.channel import Channel
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.ros.ticker_io import Ticker
@@ -26,7 +25,7 @@ if TYPE_CHECKING:    # imports messages and numpy, while the client connects
 #: Halved, the load of an idle node doubles; doubled, silence is detected 0.1 s later.
 _PERIOD_S = 0.1
 #: Chosen: bodies whose topics are examined while the lock is held once, 5 us each. Halved, twice
-#: the pauses; doubled, a pose can wait for 0.1 ms.
+#: the lock is acquired twice as often; doubled, a pose can wait for 0.1 ms.
 _LISTEN_AT_ONCE = 10
 
 
@@ -45,7 +44,7 @@ class Supervision:
     _accept_services: AcceptServices
 
     def __init__(
-        self, node: Node, lock: threading.Lock, status: StatusReporter,
+        self, node: Node, lock: TurnLock, status: StatusReporter,
         announce: Callable[[Sequence[str]], None], log: Callable[[str, str, object], None],
     ) -> None:
         self._node = node
@@ -111,7 +110,7 @@ class Supervision:
             channels = [channel for channel in pipeline.bodies
                         if channel.names.motive in changed] if changed else []
         for first in range(0, len(listeners), _LISTEN_AT_ONCE):
-            with brief(self._lock):
+            with self._lock:
                 for listen in listeners[first:first + _LISTEN_AT_ONCE]:
                     listen()
         self._accept_services.offer(held)
