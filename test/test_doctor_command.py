@@ -137,6 +137,7 @@ def test_findings_of_extensions_cannot_touch_the_terminal_nor_end_the_report(
 
 def test_the_text_says_what_the_json_says(capsys, unused_port):
     assert doctor.main(['--server', '127.0.0.1', '--port', str(unused_port), '--no-ros',
+                        '--natnet-port', '9',
                         '--timeout', '0.2']) == 2
     lines = capsys.readouterr().out.splitlines()
     found = [re.match(r'(OK|WARN|FAIL) +(\S+) +\S', line) for line in lines]
@@ -154,6 +155,7 @@ def test_the_report_of_an_absent_server_fits_a_small_terminal(capsys, monkeypatc
     monkeypatch.setenv('COLUMNS', '80')
     monkeypatch.setenv('LINES', '24')
     doctor.main(['--server', '127.0.0.1', '--port', str(unused_port), '--timeout', '0.2',
+                 '--natnet-port', '9',
                  '--ros-args', '--log-level', 'info'])
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) < 24
