@@ -37,6 +37,19 @@ def test_nothing_is_wrong_with_a_healthy_natnet_server(examine):
 
 
 @network
+def test_the_server_is_searched_as_by_the_node(examine, unused_port):
+    with simulated(['Wand']) as server:
+        arguments = ('--natnet-port', str(server.natnet_port))
+        result = examine(unused_port, '--protocol', 'natnet', *arguments, server='auto')
+        assert natnet_levels(result) == ['OK'] * 3
+        result.judged('name', 'OK', "'auto' is 127.0.0.1")
+        examine(unused_port, *arguments, server='auto').judged(
+            'name', 'FAIL', 'the protocol is vrpn')
+    result = examine(unused_port, '--protocol', 'natnet', *arguments, server='auto')
+    result.judged('name', 'FAIL', 'no Motive answered', 'interface')
+
+
+@network
 def test_both_protocols_are_examined_with_auto(examine):
     with simulated(['Wand'], protocol='both') as server:
         result = examine(

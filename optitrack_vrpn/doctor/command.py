@@ -57,7 +57,8 @@ def make_parser() -> argparse.ArgumentParser:
         'wrong, 130 Ctrl-C. Skipped checks do not change it. Arguments of ROS follow '
         '--ros-args; ROS_DOMAIN_ID selects the domain.')
     add = parser.add_argument
-    add('--server', required=True, metavar='HOST', help='the Motive PC: name or IPv4 address')
+    add('--server', required=True, metavar='HOST',
+        help='the Motive PC: name or IPv4 address; auto: search it by NatNet, as the node does')
     add('--port', type=int, default=DEFAULT_PORT, help='its VRPN port (default %(default)s)')
     add('--interface', default='', metavar='CARD',
         help='local address or network card, like the parameter of the node')
@@ -200,7 +201,7 @@ def examine(
     with contextlib.ExitStack() as stack:
         view = None if arguments.no_ros else _open_graph(probed, ros_args, stack)
         probe = stack.enter_context(Probe(config, probed))
-        probe.look_up()
+        probe.look_up(arguments.natnet_port)
         report.run_checks('name')
         probe.find_route()
         report.run_checks('route')

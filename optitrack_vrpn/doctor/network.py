@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from optitrack_vrpn.doctor.probe_results import Attempt, Outcome, ProbeResults
 from optitrack_vrpn.doctor.result import CheckResult, fail, listed, ok, skip, warn
+from optitrack_vrpn.natnet.settings import AUTO
 
 _MOTIVE = (
     'is Motive running, is VRPN switched on in its streaming settings, with this port and this '
@@ -38,7 +39,7 @@ def check_name(probed: ProbeResults) -> CheckResult:
             f'{address} is checked',
             'give the one in the network of the cameras; the node tries them in turn',
             address=address)
-    if address.startswith('127.') and probed.server not in (address, 'localhost'):
+    if address.startswith('127.') and probed.server not in (address, 'localhost', AUTO):
         return warn(
             'name', f'{probed.server!r} is {address}, which is this machine',
             'if Motive runs on another machine, correct /etc/hosts or give its address',

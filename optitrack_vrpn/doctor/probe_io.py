@@ -30,6 +30,8 @@ from optitrack_vrpn.doctor.probe_results import Attempt, Outcome, ProbeResults, 
 from optitrack_vrpn.doctor.stream import DATA_WITHIN_S
 from optitrack_vrpn.doctor.watch import Watch
 from optitrack_vrpn.errors import RemoteProtocolError, TransportError
+from optitrack_vrpn.natnet.settings import AUTO
+from optitrack_vrpn.natnet.sockets_io import find_server
 from optitrack_vrpn.units import NS_PER_S
 from optitrack_vrpn.vrpn.connection import Connection
 from optitrack_vrpn.vrpn.messages import PeerHello
@@ -82,9 +84,23 @@ class Probe:
 
     # -- name, route, connections --------------------------------------------------------------
 
-    def look_up(self) -> None:
-        """Resolve the server's name."""
+    def look_up(self, natnet_port: int) -> None:
+        """
+        Resolve the server's name, or search the server as the node does with ``server: auto``.
+
+        :param natnet_port: command port of NatNet.
+        """
         probed, wake = self._probed, self._waker.wake
+        if probed.server == AUTO:
+            try:
+                if probed.protocol == 'vrpn':
+                    raise TransportError(
+                        'server auto searches by NatNet, and the protocol is vrpn')
+                probed.addresses = (
+                    find_server(self._waiting, natnet_port, self._config.interface),)
+            except TransportError as error:
+                probed.name_error = str(error)
+            return
         lookup = Lookup(self._config.server, wake)
         deadline = self._clock.now_ns() + int(LOOKUP_S * NS_PER_S)
         while not lookup.finished and self._clock.now_ns() < deadline:

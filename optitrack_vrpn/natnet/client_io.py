@@ -8,10 +8,8 @@ command port, and they share the port of multicast data.
 """
 
 from collections import deque
-import select
 from typing import Optional
 
-from optitrack_vrpn.client.addresses_io import local_address
 from optitrack_vrpn.client.backend_io import Sink
 from optitrack_vrpn.client.config import ClientConfig
 from optitrack_vrpn.client.link import LinkState
@@ -22,14 +20,7 @@ from optitrack_vrpn.natnet.messages import ServerInfo
 from optitrack_vrpn.natnet.recording import START, STOP, TAKE_NAME, without_ended_recordings
 from optitrack_vrpn.natnet.session_io import Session
 from optitrack_vrpn.natnet.settings import AUTO, NatNetConfig
-from optitrack_vrpn.natnet.sockets_io import (
-    choose_server, command_socket, discovered, receive_into, send_discovery)
-from optitrack_vrpn.units import NS_PER_S
-
-#: Chosen: duration of a search and period of its requests (s). Servers answer within milliseconds.
-#: Halved, a search tolerates fewer lost datagrams; doubled, the connection takes longer.
-_SEARCH_S = 1.0
-_SEARCH_AGAIN_S = 0.4
+from optitrack_vrpn.natnet.sockets_io import find_server
 
 
 class NatNetClient(ReconnectingClient[Session]):
@@ -108,24 +99,7 @@ class NatNetClient(ReconnectingClient[Session]):
         self._change(
             LinkState.RESOLVING, 'searching for Motive by NatNet discovery on ' + (
                 interface or 'all network cards'))
-        found: dict[str, ServerInfo] = {}
-        local = local_address('127.0.0.1', self._port, interface) if interface else ''
-        buffer = memoryview(bytearray(65536))
-        with command_socket(local or '0.0.0.0') as sock:
-            now_ns = self._clock.now_ns()
-            end_ns = now_ns + int(_SEARCH_S * NS_PER_S)
-            again_ns = now_ns
-            while now_ns < end_ns:
-                if now_ns >= again_ns:
-                    send_discovery(sock, self._port, 'optitrack_vrpn', local)
-                    again_ns = now_ns + int(_SEARCH_AGAIN_S * NS_PER_S)
-                self._waiting.wait(min(end_ns, again_ns), (sock, select.POLLIN))
-                while (arrival := receive_into(sock, buffer)) is not None:
-                    discovered(bytes(buffer[:arrival.size]), arrival.address, found)
-                    if self._clock.now_ns() >= end_ns:
-                        break    # a flood of answers must not prolong the search
-                now_ns = self._clock.now_ns()
-        return choose_server(found)
+        return find_server(self._waiting, self._port, interface)
 
     def _before_handle(self, session: Session) -> None:
         """Send the commands of other threads, which wait until a server is connected."""

@@ -3,23 +3,30 @@
 """Sockets of a NatNet client: commands, multicast data, and the search for servers."""
 
 import errno
+import select
 import socket
 import struct
 from typing import NamedTuple
 
-from optitrack_vrpn.client.addresses_io import broadcast_addresses
+from optitrack_vrpn.client.addresses_io import broadcast_addresses, local_address
+from optitrack_vrpn.client.handshake_io import Waiting
 from optitrack_vrpn.client.sockets_io import (
     ANCILLARY_SIZE, ask_for_stamps, datagram_socket, kernel_time_ns, RECEIVE_BUFFER)
 from optitrack_vrpn.errors import RemoteProtocolError, TransportError
 from optitrack_vrpn.natnet import codec
 from optitrack_vrpn.natnet.constants import NEWEST, SERVER_INFO
 from optitrack_vrpn.natnet.messages import ServerInfo
+from optitrack_vrpn.units import NS_PER_S
 
 #: Linux option: whether a socket receives data of groups that only other sockets joined.
 _IP_MULTICAST_ALL = 49
 #: Chosen: maximum number of servers in one search, as a limit for floods of forged answers. Halved
 #: or doubled, so is the number of servers that a search can list.
 MOST_SERVERS = 32
+#: Chosen: duration of a search and period of its requests (s). Servers answer within milliseconds.
+#: Halved, a search tolerates fewer lost datagrams; doubled, the connection takes longer.
+_SEARCH_S = 1.0
+_SEARCH_AGAIN_S = 0.4
 
 
 def command_socket(local: str) -> socket.socket:
@@ -114,6 +121,35 @@ def discovered(
             found[address[0]] = codec.decode_server_info(payload)
     except RemoteProtocolError:
         pass    # another service uses that port
+
+
+def find_server(waiting: Waiting, port: int, interface: str) -> str:
+    """
+    Search the networks of this computer for the one NatNet server.
+
+    :param port: its command port.
+    :param interface: network card to search; '' for all.
+    :returns: its address.
+    :raises TransportError: if none or several answered, or the card cannot be used.
+    """
+    found: dict[str, ServerInfo] = {}
+    local = local_address('127.0.0.1', port, interface) if interface else ''
+    buffer = memoryview(bytearray(65536))
+    with command_socket(local or '0.0.0.0') as sock:
+        now_ns = waiting.now_ns()
+        end_ns = now_ns + int(_SEARCH_S * NS_PER_S)
+        again_ns = now_ns
+        while now_ns < end_ns:
+            if now_ns >= again_ns:
+                send_discovery(sock, port, 'optitrack_vrpn', local)
+                again_ns = now_ns + int(_SEARCH_AGAIN_S * NS_PER_S)
+            waiting.wait(min(end_ns, again_ns), (sock, select.POLLIN))
+            while (arrival := receive_into(sock, buffer)) is not None:
+                discovered(bytes(buffer[:arrival.size]), arrival.address, found)
+                if waiting.now_ns() >= end_ns:
+                    break    # a flood of answers must not prolong the search
+            now_ns = waiting.now_ns()
+    return choose_server(found)
 
 
 def choose_server(found: dict[str, ServerInfo]) -> str:
