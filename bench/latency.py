@@ -46,7 +46,8 @@ import time
 
 from latency_bridges import (
     BEST_EFFORT, BRIDGES, command_of, MORE_BRIDGES, POLL_RATES, vrpn_mocap_bridges)
-from latency_tables import client_table, side_by_side, summary, tables, write_block
+from latency_tables import (
+    client_table, repeated_table, side_by_side, summary, tables, write_block)
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -61,6 +62,7 @@ POINTS = (
 #: Further tables of the documents: page, and the function that writes the table.
 BLOCKS = {
     'calm': (DETAILS, functools.partial(side_by_side, bridges=('floor', 'calm floor'))),
+    'repeated': (DOCS, repeated_table),
     'vrpn_mocap': (DOCS, client_table),
     'natnet': (ROOT / 'docs' / 'natnet.md',
                functools.partial(side_by_side, bridges=('node', 'natnet')))}

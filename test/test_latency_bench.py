@@ -14,6 +14,7 @@ sys.path[:0] = [str(ROOT / 'bench')]
 
 from hypothesis import given, strategies as st  # noqa: E402
 from latency_mark import APART, mark, number_of, sent_at  # noqa: E402
+from latency_tables import aims, repeated_table, summary  # noqa: E402
 from optitrack_vrpn.bodies.validity import ValidityGate  # noqa: E402
 import pytest  # noqa: E402
 
@@ -48,6 +49,28 @@ def test_what_is_marked_is_a_body_that_the_node_believes(rate, start):
             withheld.append(number)
     assert withheld == [0, 1]    # until three frames agree
     assert body.resets == 0
+
+
+def _turn(p99_us, cpu_us):
+    return {'latencies_us': [p99_us] * 100, 'cpu_us': cpu_us, 'cpu_percent': 1.0,
+            'resident_mb': 70.0, 'connected_s': 0.4, 'first_pose_s': 0.5, 'lost': 0,
+            'expected': 100, 'tf_lost': 0, 'tf_expected': 100}
+
+
+def test_a_machine_that_changes_its_speed_does_not_change_the_ratios():
+    speeds = 1.0, 2.0, 4.0, 1.0, 3.0
+    floor = [_turn(1000.0 * speed, 40.0 * speed) for speed in speeds]
+    node = [_turn(1200.0 * speed, 48.0 * speed) for speed in speeds[:-1]] + [_turn(9e6, 144.0)]
+    result = summary({(50, 240, 'floor'): floor, (50, 240, 'node'): node})
+    result['machine'] = dict.fromkeys(('processors', 'machine', 'system', 'python', 'ros'), '')
+    result['machine'].update(repetitions=5, seconds=3, load_before=0.1)
+    lines = repeated_table(result).splitlines()
+    assert '| 50 x 240 | 1.20 (1.20 to 3000.00) | 1.20 (1.20 to 3000.00) | 1.20 (1.20 to 1.20) |' \
+        in lines
+    assert '| p99 at most 1.3 times | yes | 1.20 at 50 x 240 |' in lines
+    # With few turns nothing is said about the aim.
+    result = summary({(50, 240, 'floor'): floor[:4], (50, 240, 'node'): node[:4]})
+    assert not [line for line in aims(result) if 'p99' in line]
 
 
 def test_a_process_of_a_measurement_that_is_killed_ends_too():
