@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sockets of a NatNet client: commands, multicast data, and the search for servers."""
+"""Sockets of a NatNet client: commands, multicast data, search for servers; read one datagram."""
 
 import errno
 import select
