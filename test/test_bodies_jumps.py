@@ -178,6 +178,48 @@ def test_only_time_seen_counts_for_a_jump(repeats):
     assert 35 < feed.elsewhere(60, AWAY).index(True) < 45
 
 
+def test_a_frame_elsewhere_cancels_ten_in_the_new_place():
+    feed = tracked()
+    assert not any(feed.elsewhere(200, AWAY))
+    assert feed.good(1) == [False]
+    assert feed.elsewhere(300, AWAY).index(True) == 400 + 10 - 201
+
+
+@pytest.mark.parametrize('home, away', [(1, 9), (2, 5), (2, 1)])
+def test_a_body_that_is_seen_in_two_places_by_turns_is_in_neither(home, away):
+    feed = tracked()
+    for _ in range(100):
+        assert not any(feed.elsewhere(away, AWAY))
+        assert not any(feed.good(home))
+
+
+def test_a_body_in_another_place_each_frame_has_not_returned():
+    """Nor when it has been away for so long that it can have come to each of them."""
+    feed = tracked()
+    feed.elsewhere(350, AWAY)
+    for k in range(100):
+        assert not any(feed.elsewhere(1, (0.0, -1.0 - k % 7, 0.5 * (k % 3))))
+
+
+@pytest.mark.parametrize('place', [AWAY, (0.0, -5.0, 0.0)])
+def test_a_jumped_body_is_jumped_again_after_silence(place):
+    feed = tracked()
+    feed.elsewhere(10, AWAY)
+    feed.skip(60)
+    assert feed.body.state is State.STALE
+    assert not any(feed.elsewhere(1, place))
+    assert feed.body.state is State.JUMPED
+
+
+def test_a_body_that_returns_to_its_course_out_of_sight_is_back_after_m():
+    """The true place is closer to that of the jump than to that before; but it is expected."""
+    feed = tracked()
+    feed.elsewhere(10, (0.25, 0.0, 0.0))
+    feed.skip(80)
+    assert feed.good(4) == [False, False, True, True]
+    assert feed.body.resets == 0
+
+
 def test_a_body_that_spins_may_have_turned_far_unseen():
     def pose(t):
         return (math.sin(t), 0.0, 1.0), (0.0, 0.0, math.sin(4 * t), math.cos(4 * t))

@@ -184,6 +184,38 @@ def test_a_body_without_a_valid_pose_takes_no_part():
     assert (a.body.swapped_with, b.body.swapped_with) == ('b', 'a')
 
 
+def test_names_exchanged_after_a_jump_of_one_body_are_not_accepted():
+    a, b = unseen_bodies(0)
+    a.elsewhere(10, (0.0, 3.0, 0.0))
+    b.good(10)
+    a.skip(60)
+    b.skip(60)
+    assert not any(exchange_names(a, b, 1000))
+
+
+def test_a_body_that_turns_in_the_place_of_a_lost_one_stays_held():
+    config = BodyConfig(max_speed=4.0)
+    a, b = tracked(config, name='a'), tracked(config, name='b', start=20.0)
+    watch([a.body, b.body])
+    assert not any(exchange_names(a, b, 100))
+    for turn in 240 * [(0.0, 0.0, 0.0, 1.0)] + 1000 * [OVER]:
+        p, q = b.pose()
+        b.skip(1)
+        assert a.send(p, times(q, turn)) is None
+        swap.review((a.body, b.body))
+
+
+def test_a_body_that_leaves_the_place_of_a_lost_one_can_settle():
+    a, b = unseen_bodies(0)
+    assert not any(exchange_names(a, b, 20))
+    out = []
+    for _ in range(500):
+        b.skip(1)
+        out += a.elsewhere(1, (50.0, 0.0, 0.0))
+        swap.review((a.body, b.body))
+    assert out.index(True) == 402
+
+
 @pytest.mark.parametrize('apart, accepted', [(0.08, True), (0.2, False)])
 def test_a_body_near_its_expected_place_is_not_suspected(apart, accepted):
     a, b = unseen_bodies(20, apart)

@@ -191,8 +191,8 @@ class JumpRules(MotionLimits):
         """
         Return whether a pose continues the jump.
 
-        After a short jump, or a long silence, a pose can be within reach of both places: it
-        belongs to the closer one.
+        After a short jump, or a long silence, a pose can be within reach of several places: it
+        belongs to the closest one.
         """
         if not self._follows(track, seen) or self._is_home(track, seen):
             return False
@@ -204,12 +204,8 @@ class JumpRules(MotionLimits):
             return False
         if track.flip is not None:
             return away <= pose_distance(position, quat, last.position, track.true_quat)
-        expected = self.expected(seen.now)
-        if expected is not None and self.swapped is None and pose_distance(
-                position, quat, expected, self._quat) < away:
-            return False
-        return (self._too_far(position, quat, seen.now - self._good_ns) is not None
-                or away <= pose_distance(position, quat, self._position, self._quat))
+        return all(away <= pose_distance(position, quat, place, self._quat)
+                   for place in (self._position, self.expected(seen.now)) if place is not None)
 
     def _check_return(
         self, track: Track, seen: TimedPose, receive_ns: int,
@@ -284,7 +280,7 @@ class JumpRules(MotionLimits):
         :returns: None if there is none, if the pose is elsewhere, or after too long a gap.
         """
         track = self._track
-        if track is not None and track.origin is Origin.FAR and track.flip is not None:
+        if track is not None and track.flip is not None:
             places: list[Vector | None] = [track.last.position]
             attitude, at = track.true_quat, track.last.now
         else:
@@ -321,7 +317,7 @@ class JumpRules(MotionLimits):
         angle = math.degrees(angle_between(self._quat, seen.quat))
         dt = (seen.now - self._good_ns) * 1e-6
         self._observe(
-            Observed.SWAPPED if swapped else Observed.JUMP, receive_ns,
+            Observed.JUMP, receive_ns,
             f'{distance:.3f} m and {angle:.0f} degrees in {dt:.1f} ms: {reason.value}')
         return reason
 

@@ -33,8 +33,7 @@ class Observed(Enum):
     NOT_A_POSE = 'not a pose'
     REFUSED = 'rejected by the sender (NatNet)'
     REPEATED = 'bit-identical for 0.2 s'
-    JUMP = 'too far or turned too far'
-    SWAPPED = 'in the place of another body'
+    JUMP = 'too far or turned too far, or in the place of another body'
     ACQUIRED = 'm consistent frames'
     RETURNED = 'returned for m frames'
     SETTLED = 'carried, 2 s in the new place'
@@ -48,7 +47,6 @@ _FAULTS = {
     Observed.REFUSED: State.UNTRACKED,
     Observed.REPEATED: State.FROZEN,
     Observed.JUMP: State.JUMPED,
-    Observed.SWAPPED: State.JUMPED,
 }
 _RECOVERY = {
     Observed.ACQUIRED: State.TRACKED,
