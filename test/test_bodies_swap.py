@@ -216,6 +216,34 @@ def test_a_body_that_leaves_the_place_of_a_lost_one_can_settle():
     assert out.index(True) == 402
 
 
+@pytest.mark.parametrize('turned, accepted', [(False, False), (True, True)])
+def test_the_attitude_tells_bodies_apart_too(turned, accepted):
+    """A body comes back in the place of another, but not in its attitude."""
+    a, b = tracked(name='a'), tracked(name='b', start=0.3)
+    if turned:
+        b.elsewhere(1, turn=OVER)
+        b.body.accept_jump()
+        b.elsewhere(40, turn=OVER)
+        a.good(41)
+    watch([a.body, b.body])
+    a.skip(40)
+    b.skip(40)
+    assert any(a.elsewhere(10, (0.3, 0.0, 0.0))) is accepted
+
+
+def test_a_swap_that_the_other_body_has_confirmed_is_held_when_that_is_lost():
+    a, b = unseen_bodies(60)
+    for _ in range(10):
+        assert a.send(*b.pose()) is None
+        b.skip(1)
+        swap.review((a.body, b.body))
+    assert not any(exchange_names(a, b, 10))
+    for _ in range(1000):
+        assert a.send(*b.pose()) is None
+        b.skip(1)
+        swap.review((a.body, b.body))
+
+
 @pytest.mark.parametrize('apart, accepted', [(0.08, True), (0.2, False)])
 def test_a_body_near_its_expected_place_is_not_suspected(apart, accepted):
     a, b = unseen_bodies(20, apart)

@@ -55,9 +55,7 @@ def find_swap(
     away = _from_expected(gate, seen, memory)
     if away is None or away <= 2 * CLEARANCE:
         return None
-    for other in gates:
-        if other is gate:
-            continue
+    for other in gates:    # this one is no closer to itself
         from_other = _from_expected(other, seen, memory, away / 2)
         if from_other is not None and 2 * from_other < away:
             confirmed = _in_place_of(gate, other, seen.now)
@@ -121,7 +119,7 @@ def _review(gate: ValidityGate, gates: Collection[ValidityGate]) -> None:
     now, place, _ = candidate
     for other in gates:
         good = other.last_good
-        if other is gate or good is None:
+        if good is None:
             continue
         distance = math.dist(place, good[1])
         # If both are seen at once and apart, the place is the body's own.
