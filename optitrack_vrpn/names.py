@@ -73,7 +73,7 @@ def check_template(template: str, what: str, topic: bool) -> None:
     if placeholders != {'{body}'}:
         raise ConfigurationError(
             f"{what} is {template!r}; it must contain '{{body}}' and no other placeholder, "
-            "as in '{body}/pose'")
+            f"as in '{'{body}/pose' if topic else 'lab/{body}'}'")
     example = template.replace('{body}', 'body')
     valid = _TOPIC.fullmatch(example) and '__' not in example if topic else (
         _FRAME.fullmatch(example))

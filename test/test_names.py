@@ -95,6 +95,14 @@ def test_every_wrong_template_is_told_at_once():
     assert len(str(caught.value).splitlines()) == 5
 
 
+@pytest.mark.parametrize('templates, example', [
+    (({'pose': 'a'}, {}), "'{body}/pose'"), (({}, {'body': 'a'}), "'lab/{body}'")])
+def test_the_example_for_a_wrong_template_is_of_its_kind(templates, example):
+    with pytest.raises(ConfigurationError) as caught:
+        NameTemplates(*templates)
+    assert str(caught.value).endswith(example)
+
+
 def test_templates_that_make_one_name_of_two_are_refused():
     with pytest.raises(ConfigurationError, match='two templates'):
         NameTemplates({'pose': '{body}/pose', 'pose_ned': '{body}/pose'}, {})
