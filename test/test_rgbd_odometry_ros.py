@@ -209,9 +209,8 @@ def test_images_of_half_the_size_and_the_mount_from_tf(observer):
     static = observer.node.create_publisher(TFMessage, '/tf_static', QoSProfile(
         depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL))
     quat = Rotation.from_matrix(FORWARD[:3, :3]).as_quat().tolist()
-    transforms = observer.transforms()
     with tracking(camera, mount__source='tf', input__scale=0.5, input__timeout_s=30.0,
-                  output__base_frame='base_link') as here:
+                  output__base_frame='base_link'):
         camera.show()
         camera.diagnosis(f'no transform from base_link to {OPTICAL}')
         chain = [TransformStamped(child_frame_id='camera_link'),
@@ -229,15 +228,29 @@ def test_images_of_half_the_size_and_the_mount_from_tf(observer):
             message = camera.track(np.linalg.inv(ahead) @ base @ ahead)
         assert message.child_frame_id == 'base_link'
         assert away(message, base) < 0.012
-        # a frame has one parent: the odometry publishes no second one
-        wait_until(lambda: len(transforms))
-        body = TransformStamped(child_frame_id='base_link')
-        body.header.frame_id, body.transform.rotation.w = 'body', 1.0
-        static.publish(TFMessage(transforms=[body]))
-        wait_until(lambda: here.node._frames.parent('base_link') == 'body')
+
+
+def test_a_base_with_another_parent_gets_no_second_one(observer, console):
+    """Its parent is the robot here; with two, the frame jumps between both."""
+    camera = Camera(observer)
+    transforms = observer.transforms()
+    static = observer.node.create_publisher(TFMessage, '/tf_static', QoSProfile(
+        depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL))
+    robot = TransformStamped(child_frame_id='camera_link')
+    robot.header.frame_id, robot.transform.rotation.w = 'base_link', 1.0
+    static.publish(TFMessage(transforms=[robot]))
+    with tracking(camera):
+        wait_until(lambda: transforms.matched and static.get_subscription_count())
+        said = []
+
+        def refused():
+            camera.track()
+            said.append(console.unread())
+            return 'camera_link is a child of base_link' in ''.join(said)
+        wait_until(refused)
         silence([transforms])
         before = len(transforms)
-        camera.track(np.linalg.inv(ahead) @ base @ ahead)
+        camera.track()
         silence([transforms])
         assert len(transforms) == before
 

@@ -69,15 +69,14 @@ class CameraNode(SettingsNode[S]):
             self._inputs.append(self.create_subscription(
                 Image, topic, functools.partial(self._on_image, stream), SENSOR_QOS))
 
-    def _subscribe_camera(self, given: InputSettings, mount: MountSettings) -> None:
+    def _subscribe_camera(self, given: InputSettings) -> None:
         """Pair the images of a camera, and receive its intrinsics and static transforms."""
         self._camera, self._camera_error = None, ''
         self._inputs.append(self.create_subscription(
             CameraInfo, given.info, functools.partial(self._on_info, given), SENSOR_QOS))
         self._subscribe_images(given.colour, given.depth, given)
-        if mount.source == 'tf':
-            self._inputs.append(self.create_subscription(
-                TFMessage, '/tf_static', self._on_static, _STATIC_QOS))
+        self._inputs.append(self.create_subscription(
+            TFMessage, '/tf_static', self._on_static, _STATIC_QOS))
 
     @contextlib.contextmanager
     def _errors_reported(self) -> Iterator[None]:

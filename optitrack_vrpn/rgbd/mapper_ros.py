@@ -128,7 +128,7 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
         self._last_s = time.monotonic()
         with self._ready:
             self._mapper.start_run()
-        self._subscribe_camera(given, self._settings.mount)
+        self._subscribe_camera(given)
         self._inputs.append(self.create_subscription(
             OdometryMessage, self._settings.odometry, self._on_odometry, SENSOR_QOS))
 

@@ -84,7 +84,6 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
 
     def begin(self) -> None:
         """Start at the origin of the fixed frame."""
-        settings = self._settings
         if self._odometry is not None:    # the pose jumps back to the origin
             self._resets_before += self._odometry.counters.resets + 1
         self._odometry = None
@@ -92,7 +91,7 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
         self._last = self._reported = None
         self._last_s = time.monotonic()
         self._publish_resets()
-        self._subscribe_camera(settings.input, settings.mount)
+        self._subscribe_camera(self._settings.input)
 
     # -- inputs --------------------------------------------------------------------------------
 
