@@ -8,6 +8,7 @@ from launch.substitutions import PathJoinSubstitution
 from launch_ros.substitutions import FindPackageShare
 from optitrack_vrpn.cli.launch_arguments import flag, one_of
 from optitrack_vrpn.cli.launch_file_ros import describe
+from optitrack_vrpn.rgbd.launch_rows import SCALE, TF
 
 DRIVERS = {
     'realsense2': (
@@ -23,11 +24,10 @@ DRIVERS = {
 ARGUMENTS = (
     ('driver', 'realsense2', 'realsense2 or openni2', one_of(*DRIVERS)),
     ('odometry', 'true', 'false: the driver only', flag),
-    ('scale', '0.5', 'resize the images by this; 0.5 makes QVGA of VGA'),
+    SCALE,
     ('base_frame', 'camera_link', 'child frame of the odometry; its transform to the camera comes '
      'from the driver'),
-    ('tf', 'true', 'false: odometry publishes no transform; needed where base_frame has another '
-     'parent, such as a body of mocap'),
+    TF,
 )
 
 
@@ -45,8 +45,8 @@ def make_all(given):
     actions = [include(package, name, arguments)]
     if given['odometry']:
         actions.append(include('optitrack_vrpn', 'rgbd_odometry.launch.py', {
-            'colour': colour, 'depth': depth, 'info': info, 'scale': given['scale'],
-            'base_frame': given['base_frame'], 'tf': given['tf']}))
+            'colour': colour, 'depth': depth, 'info': info, 'scale': str(given['scale']),
+            'base_frame': given['base_frame'], 'tf': str(given['tf'])}))
     return actions
 
 

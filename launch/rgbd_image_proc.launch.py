@@ -5,6 +5,7 @@
 from launch_ros.actions import Node
 from optitrack_vrpn.cli.launch_arguments import flag, number
 from optitrack_vrpn.cli.launch_file_ros import describe
+from optitrack_vrpn.rgbd.launch_rows import NODES
 
 PROCESSING = (
     ('colour', 'camera/rgb/image_color', 'topic of the raw colour images'),
@@ -18,16 +19,12 @@ PROCESSING = (
     ('aligned', 'false', 'true: the driver aligns the depth to the colour image', flag),
     ('scale', '0.5', 'size of the results; 0.5: QVGA of VGA', number),
 )
-COMMON = (
-    ('use_sim_time', 'false', 'true: with a recording', flag),
-    ('activate', 'true', 'false: leave the nodes inactive, for mocap control', flag),
-)
-ARGUMENTS = (*PROCESSING, *COMMON)
+ARGUMENTS = (*PROCESSING, *NODES)
 
 
 def make_all(given):
     """Make both nodes; every argument is a parameter of the first one."""
-    common = {name: given[name] for name, *_ in COMMON}
+    common = {name: given[name] for name, *_ in NODES}
     return [
         Node(
             package='optitrack_vrpn', executable=tool, name=tool,

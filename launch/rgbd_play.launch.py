@@ -10,17 +10,13 @@ from launch.substitutions import PathJoinSubstitution
 from launch_ros.substitutions import FindPackageShare
 from optitrack_vrpn.cli.launch_arguments import number
 from optitrack_vrpn.cli.launch_file_ros import describe
+from optitrack_vrpn.rgbd.launch_rows import BASE, SCALE, TOPICS
 
 ARGUMENTS = (
     ('folder', 'rgbd_recording', 'the recording'),
     ('rate', '1.0', 'speed', number),
-    ('colour', '/camera/camera/color/image_raw', 'topic of the colour images'),
-    ('depth', '/camera/camera/aligned_depth_to_color/image_raw', 'topic of the depth images'),
-    ('info', '/camera/camera/color/camera_info', 'topic of the CameraInfo'),
-    ('scale', '0.5', 'resize the images by this; 0.5 makes QVGA of VGA'),
-    ('base_frame', 'camera_link', 'child frame of the odometry'),
+    *TOPICS, SCALE, BASE,
 )
-FOR_ODOMETRY = ('colour', 'depth', 'info', 'scale', 'base_frame')
 
 
 def make_all(given):
@@ -28,7 +24,7 @@ def make_all(given):
     folder = os.path.expanduser(given['folder'])
     if not os.path.exists(folder):
         raise ValueError(f'folder:={folder} does not exist')
-    odometry = {name: given[name] for name in FOR_ODOMETRY}
+    odometry = {name: str(given[name]) for name, *_ in (*TOPICS, SCALE, BASE)}
     return [
         IncludeLaunchDescription(
             PythonLaunchDescriptionSource(PathJoinSubstitution(

@@ -4,18 +4,17 @@
 
 from launch_ros.actions import Node
 from optitrack_vrpn.cli.launch_file_ros import describe
+from optitrack_vrpn.rgbd.launch_rows import TOPICS
 
 ARGUMENTS = (
     ('folder', 'rgbd_recording', 'new folder of the recording'),
-    ('colour', '/camera/camera/color/image_raw', 'topic of the colour images'),
-    ('depth', '/camera/camera/aligned_depth_to_color/image_raw', 'topic of the depth images'),
-    ('info', '/camera/camera/color/camera_info', 'topic of the CameraInfo'),
+    *TOPICS,
 )
 
 
 def make_all(given):
     """Make the recorder, which takes poses, odometry and TF without being asked."""
-    topics = [word for name in ('colour', 'depth', 'info') for word in ('--topic', given[name])]
+    topics = [word for name, *_ in TOPICS for word in ('--topic', given[name])]
     return [Node(
         package='optitrack_vrpn', executable='record',
         arguments=['-o', given['folder'], *topics], output='screen', emulate_tty=True)]

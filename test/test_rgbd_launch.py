@@ -34,6 +34,7 @@ def test_aligned_depth_is_asked_of_the_realsense(load_launch):
 
 @pytest.mark.parametrize('values, said', [
     ({'driver': 'kinect'}, "driver:='kinect' is not allowed"), ({'odometry': 'no'}, 'odometry:='),
+    ({'scale': 'half'}, 'scale:='), ({'tf': 'no'}, 'tf:='),    # the driver would run already
     ({'divrer': 'openni2'}, 'did you mean driver')])
 def test_wrong_arguments_of_the_device_are_refused(load_launch, values, said):
     with pytest.raises(ValueError, match=said):

@@ -38,9 +38,11 @@ _CAMERA_INPUT = (
     '-p', 'input.info:=/camera/color/camera_info', '-p', 'output.tf:=false',
     '-p', 'autostart:=true')
 #: Chosen: greatest error of the estimated transform on the trajectory 'calibration', three times
-#: what was measured (0.6 mm, 0.03 deg). Beyond it the demo fails. Halved, chance can fail it;
-#: doubled, a loss of accuracy by a factor of five passes.
-MOST_MM, MOST_DEG = 2.0, 0.2
+#: the RMS (2.7 mm) of what was measured: 25 s of odometry without load, at different times of the
+#: motion, have 0.6 to 5.3 mm, because errors that depend on the attitude act like another
+#: transform. Beyond it the demo fails. Halved, chance can fail it; doubled, a loss of accuracy by
+#: a factor of five passes.
+MOST_MM, MOST_DEG = 9.0, 0.3
 #: Chosen: timeout of the start of all processes (s), 4 s on an idle machine with two cores.
 #: Halved, a busy machine fails; doubled, a failure is reported later.
 _START_S = 60.0

@@ -129,7 +129,9 @@ def summary(found: OdometryEvaluation, truth: Floats, resets: int) -> list[str]:
         f'time offset   {found.hand_eye.offset_ns / 1e6:7.2f} ms, to be added to the stamps of '
         'odometry',
         f'transform     body to camera within {error.millimetres:.2f} mm and '
-        f'{error.degrees:.3f} deg of the truth',
+        f'{error.degrees:.3f} deg of the truth (standard deviation '
+        f'{1e3 * found.hand_eye.translation_std_m:.1f} mm, '
+        f'{found.hand_eye.rotation_std_deg:.2f} deg)',
         f'ATE           {1e3 * found.ate.translation.rmse:7.1f} mm RMSE, '
         f'{1e3 * found.ate.translation.max:.1f} mm at most, over '
         f'{found.ate.translation.samples} poses',
