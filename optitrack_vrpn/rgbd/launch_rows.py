@@ -27,4 +27,5 @@ INPUT = {
     'input.colour': 'colour', 'input.depth': 'depth', 'input.info': 'info',
     'input.rectified': 'rectified', 'input.scale': 'scale', 'mount.source': 'mount',
     'use_sim_time': 'use_sim_time', 'activate': 'activate'}
-OUTPUT = {'output.base_frame': 'base_frame', 'output.fixed_frame': 'fixed_frame', 'output.tf': 'tf'}
+OUTPUT = {
+    'output.base_frame': 'base_frame', 'output.fixed_frame': 'fixed_frame', 'output.tf': 'tf'}
