@@ -44,7 +44,7 @@ def test_the_server_is_searched_as_by_the_node(examine, unused_port):
         assert natnet_levels(result) == ['OK'] * 3
         result.judged('name', 'OK', "'auto' is 127.0.0.1")
         examine(unused_port, *arguments, server='auto').judged(
-            'name', 'FAIL', 'the protocol is vrpn')
+            'name', 'FAIL', 'protocol is vrpn')
     result = examine(unused_port, '--protocol', 'natnet', *arguments, server='auto')
     result.judged('name', 'FAIL', 'no Motive answered', 'interface')
 
