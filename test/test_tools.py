@@ -288,9 +288,9 @@ def test_an_error_of_a_command_is_one_line_and_an_exit_code(raised, code, capsys
 @pytest.mark.parametrize('line, said', [
     ('analyze_stamps /x --seconds -1', 'above 0'), ('analyze_stamps /x --wait -1', 'above 0'),
     ('gantry_sim --machine-port 65536', '65536'),
-    ('demo --server host:abc', "'abc' is not a port; allowed is 1 to 65535"),
-    ('demo --server host:', "'' is not a port"),
-    ('demo --server host:65536', "'65536' is not a port"),
+    ('demo --server host:abc', "'abc' is not allowed; allowed is 1 to 65535"),
+    ('demo --server host:', "'' is not allowed"),
+    ('demo --server host:65536', "'65536' is not allowed"),
     ('demo --server ::1', 'IPv6'), ('demo --server ""', 'HOST:PORT'),
     ('demo --seconds -3', "'-3' is not a number of seconds above 0"),
     ('demo --seconds nan', "'nan' is not"), ('demo --rate nan', 'nan'),

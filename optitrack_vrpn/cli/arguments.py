@@ -180,7 +180,4 @@ def server_address(text: str) -> tuple[str, int]:
         raise argparse.ArgumentTypeError(f'{text!r} is not HOST or HOST:PORT')
     if not colon:
         return host, DEFAULT_PORT
-    if not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
-        raise argparse.ArgumentTypeError(
-            f'{text!r}: {port!r} is not a port; allowed is 1 to 65535')
-    return host, int(port)
+    return host, whole(1, 65535)(port)

@@ -7,9 +7,9 @@ import importlib
 import sys
 from typing import Sequence
 
-from optitrack_vrpn.cli.arguments import exit_code, Parser, without_ros_arguments
+from optitrack_vrpn.cli.arguments import Parser, without_ros_arguments
+from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.loading import loading
-from optitrack_vrpn.errors import OptitrackVrpnError
 from optitrack_vrpn.ros.type_support import leave_generator_out
 
 
@@ -22,19 +22,20 @@ def run_node(tool: str, node: str, argv: Sequence[str]) -> int:
     :param argv: the command line for ROS, with the program's name first.
     :returns: exit code.
     """
-    # Each collection visits all objects that the imports have created and frees nothing: a ninth
-    # of the processor time of the imports (measured). ``run`` enables them again.
-    gc.disable()
-    try:
+    @command(tool, interrupted=0)
+    def main() -> int:
         with loading(tool, 0):
             leave_generator_out()
             module, name = node.split(':')
             make_node = getattr(importlib.import_module(module), name)
             from optitrack_vrpn.ros.run import run
         return run(make_node, argv)
-    except OptitrackVrpnError as error:
-        print(f'{tool}: {error}', file=sys.stderr)
-        return exit_code(error)
+
+    # Each collection visits all objects that the imports have created and frees nothing: a ninth
+    # of the processor time of the imports (measured). ``run`` enables them again.
+    gc.disable()
+    try:
+        return main()
     finally:
         gc.enable()
 
