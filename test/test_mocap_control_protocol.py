@@ -163,6 +163,15 @@ def test_a_round_takes_the_first_answer_of_each_system_and_measures_it():
     assert set(current.answers) == {'a', 'b', 'unlisted'}
 
 
+@pytest.mark.parametrize('sent, answered, counts', [
+    ('take', 'take', True), ('take', '', True), ('take', 'other', False), ('', 'take', True)])
+def test_an_answer_to_another_controller_is_not_taken_for_the_own_one(sent, answered, counts):
+    current = Round(STOP, ['a'], session_id=sent)
+    current.record_sent(1_000)
+    current.record_answer(command(c.Kind.ACK_STOP, source='a', session=answered), 1_200, 0)
+    assert bool(current.answers) is counts
+
+
 def test_a_round_keeps_the_first_pose_after_the_command():
     current = Round(START, ['a'])
     current.record_pose('a', '/early', 900)

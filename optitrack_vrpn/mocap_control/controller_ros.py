@@ -130,7 +130,7 @@ class MocapController:
         duplicates = self.listeners().shared(wanted)
         if kind is Kind.STOP and not systems:
             duplicates = self._with_something_to_stop(duplicates, min(1.0, timeout_s))
-        current = self._round = Round(kind, wanted, duplicates)
+        current = self._round = Round(kind, wanted, duplicates, session_id)
         self._look_for_poses()
         current.record_sent(time.monotonic_ns())
         stamp = self._node.get_clock().now().to_msg()

@@ -140,14 +140,17 @@ class Round:
     :param wanted: base names of the systems that must acknowledge it.
     :param duplicates: the systems of each name that several systems share. Each of them must
         acknowledge, although acknowledgements contain only the base name.
+    :param session_id: its session; '' for none.
     :ivar answers: first acknowledgement of each base name, wanted or not.
     :ivar poses: time from the command to the first pose of each system (ns), and its topic; by
         full name if several systems share the name, unless several of them publish the topic.
     """
 
     def __init__(self, kind: Kind, wanted: Sequence[str],
-                 duplicates: Optional[Mapping[str, Duplicates]] = None) -> None:
+                 duplicates: Optional[Mapping[str, Duplicates]] = None,
+                 session_id: str = '') -> None:
         self.kind = kind
+        self.session_id = session_id
         self.wanted = tuple(dict.fromkeys(wanted))
         self.duplicates = dict(duplicates or {})
         self.answers: dict[str, Answer] = {}
@@ -168,6 +171,9 @@ class Round:
         """
         kind = command.kind
         if kind is not ANSWERS[self.kind] or self._sent_ns is None:
+            return
+        # Another controller may command the same systems. The reference answers without a session.
+        if self.session_id and command.session_id not in ('', self.session_id):
             return
         answer = Answer(
             kind, command.generation, now_ns - self._sent_ns, clock_ns - command.stamp_ns)
