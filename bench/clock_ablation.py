@@ -6,10 +6,9 @@ Measure what each mechanism of the path of the clock is for: sessions with and w
     python bench/clock_ablation.py                       all mechanisms; some minutes
     python bench/clock_ablation.py --without bend
 
-The block minima of each session are recorded once, from the whole estimator. Each mechanism is
-switched off in a copy of the source, by replacing a piece of its text, and the path is computed
-again from the same minima. The table lists what changes by more than 20 %, of each mechanism
-in the three sessions that change most.
+Each mechanism is switched off in a copy of the package, by replacing a piece of its text; the
+copy stamps the same frames. The table lists what changes by more than 20 %, of each mechanism in
+the three sessions that change most.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 import importlib
 import math
+from multiprocessing import Pool
 import os
 from pathlib import Path
 import shutil
@@ -29,12 +29,12 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
 if __name__ == '__main__':
-    # Methods are replaced below, which compiled code would not call.
+    # Of the copies, the source is to be used.
     os.environ['OPTITRACK_VRPN_COMPILE'] = '0'
 
 from clock import write_block  # noqa: E402
 from clock_scenarios import hard_scenarios, main_scenarios, more_scenarios  # noqa: E402
-from clock_sim import Scenario, simulate  # noqa: E402
+from clock_sim import Frames, Scenario, simulate  # noqa: E402
 import numpy as np  # noqa: E402
 
 PACKAGE = 'optitrack_vrpn'
@@ -106,58 +106,8 @@ def sessions(seconds: float) -> Iterator[tuple[Scenario, bool]]:
         yield replace(every[name], name=f'{name}, raw clock'), True
 
 
-def record(scenario: Scenario, seconds: float, raw: bool) -> list[tuple[Any, ...]]:
-    """Run the estimator; list what its path is given, and sampled frames with their truth."""
-    from optitrack_vrpn.clock import path, StampConfig, StampSource, tracking
-    steps: list[tuple[Any, ...]] = []
-    placed: list[tuple[int, int]] = []
-    rule_type: Any = tracking.TrackingRule
-    originals = []
-
-    def note(owner: Any, name: str, make: Any) -> None:
-        original = getattr(owner, name)
-        originals.append((owner, name, original))
-
-        def noted(self: Any, *args: Any) -> Any:
-            result = original(self, *args)
-            step = make(self, args)
-            if step is not None:
-                steps.append(step)
-            return result
-        setattr(owner, name, noted)
-
-    note(path.ClockPath, 'add', lambda self, args: ('add', *args, self.wait_ns))
-    note(path.ClockPath, 'restart', lambda self, args: ('restart',))
-    note(rule_type, '_lay', lambda self, args: ('lay',))
-    note(rule_type, 'set_slewable', lambda self, args: ('slewable', args[0]))
-    note(rule_type, '_close_block', lambda self, args: (
-        'close', args[0], self._block_end - self._block_from))
-    note(rule_type, 'place', lambda self, args: placed.append(
-        (args[0] - self._zero, args[1] - args[0] - self._base)))
-    try:
-        frames = simulate(scenario, seconds, 1)
-        source: Any = StampSource(StampConfig())
-        second, every = 0, max(1, round(scenario.rate_hz / 5.0))
-        rows = zip(frames.sender_time.tolist(), frames.arrival.tolist(), frames.truth.tolist(),
-                   frames.settled.tolist(), strict=True)
-        for k, (sender_ns, arrival_ns, truth, settled) in enumerate(rows):
-            source.stamp(sender_ns, arrival_ns, HOST_NS if raw else 0)
-            if placed and k % every == 0:
-                steps.append(('frame', *placed[-1], truth, settled))
-            placed.clear()
-            now = (arrival_ns - int(frames.arrival[0])) // 1_000_000_000
-            if now != second:
-                second = now
-                other = source.uncertainty_s() * 1e9 - source._rule._path.uncertainty()
-                steps.append(('second', other))
-    finally:
-        for owner, name, original in originals:
-            setattr(owner, name, original)
-    return steps
-
-
-def path_module(mechanism: tuple[str, str, str] | None) -> Any:
-    """Import the path from a copy of the package, without a mechanism."""
+def clock_without(mechanism: tuple[str, str, str] | None) -> Any:
+    """Import the clock from a copy of the package, without a mechanism."""
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(ROOT / PACKAGE, Path(folder) / PACKAGE)
         if mechanism is not None:
@@ -171,7 +121,7 @@ def path_module(mechanism: tuple[str, str, str] | None) -> Any:
                 if name.split('.')[0] == PACKAGE}
         sys.path.insert(0, folder)
         try:
-            return importlib.import_module(f'{PACKAGE}.clock.path')
+            return importlib.import_module(f'{PACKAGE}.clock')
         finally:
             sys.path.remove(folder)
             for name in [name for name in sys.modules if name.split('.')[0] == PACKAGE]:
@@ -179,47 +129,36 @@ def path_module(mechanism: tuple[str, str, str] | None) -> Any:
             sys.modules.update(kept)
 
 
-def play(module: Any, steps: list[tuple[Any, ...]]) -> Found:
-    """Compute the path again; return the errors of the line, as ``tracking.py`` lays it."""
-    path = module.ClockPath()
-    height = slope = worst = 0.0
-    end = float('inf')
-    errors: list[float] = []
-    covered: list[bool] = []
-    known: list[float] = []
-    for step in steps:
-        kind = step[0]
-        if kind == 'frame':
-            _, t, residual, truth, settled = step
-            if t > end and path.blocks:
-                height, slope, end = height + (slope - path.rate) * end, path.rate, float('inf')
-            if residual < height + slope * t:
-                height = residual - slope * t
-            if settled:
-                errors.append(abs(height + slope * t - residual - truth) / 1e3)
-                worst = max(worst, errors[-1])
-        elif kind == 'second':
-            uncertainty = (path.uncertainty() + step[1]) / 1e3
-            if worst and uncertainty == uncertainty:
-                covered.append(worst <= uncertainty)
-                known.append(uncertainty)
-            worst = 0.0
-        elif kind == 'add':
-            path.wait_ns = step[3]
-            path.add(*step[1:3])
-        elif kind == 'restart':
-            path.restart()
-        elif kind == 'lay':
-            height, slope, end = 0.0, path.rate, float('inf')
-        elif kind == 'slewable':
-            path.slewable = step[1]
-        elif path.blocks:
-            _, t, length = step
-            now = height + slope * t
-            slope = (path.line(t + length) - now) / length
-            height, end = now - slope * t, t + length
-    return Found(float(np.percentile(errors, 99)), max(errors), float(np.mean(covered)),
-                 float(np.median(known)))
+def measure(clock: Any, frames: Frames, raw: bool) -> Found:
+    """Stamp the frames of a session; return its figures."""
+    host = HOST_NS if raw else 0
+    source = clock.StampSource(clock.StampConfig())
+    second = (frames.arrival - frames.arrival[0]) // 1_000_000_000
+    ends = np.flatnonzero(np.diff(second, append=-1)).tolist()
+    times, arrivals = frames.sender_time.tolist(), frames.arrival.tolist()
+    stamps: list[int] = []
+    known = np.full(int(second[-1]) + 1, np.nan)
+    begin = 0
+    for end in ends:
+        # A frame that is refused is none of these sessions'.
+        stamps += [source.stamp(times[k], arrivals[k], host) for k in range(begin, end + 1)]
+        known[second[end]] = source.uncertainty_s() * 1e6
+        begin = end + 1
+    size = np.abs(np.array(stamps) - host - frames.arrival - frames.truth) / 1e3
+    size, second = size[frames.settled], second[frames.settled]
+    worst = np.zeros(len(known))
+    np.maximum.at(worst, second, size)
+    judged = (worst > 0.0) & ~np.isnan(known)
+    return Found(float(np.percentile(size, 99)), float(size.max()),
+                 float(np.mean(worst[judged] <= known[judged])), float(np.median(known[judged])))
+
+
+def run(task: tuple[Scenario, float, bool, list[str]]) -> list[Found]:
+    """Return the figures of a session, whole and without each mechanism."""
+    scenario, seconds, raw, names = task
+    frames = simulate(scenario, seconds, 1)
+    return [measure(clock_without(each), frames, raw)
+            for each in [None, *(MECHANISMS[name] for name in names)]]
 
 
 def changes(before: Found, after: Found) -> tuple[float, str]:
@@ -244,17 +183,17 @@ def main() -> None:
     parser.add_argument('--write-docs', action='store_true', help='renew the table of docs/')
     args = parser.parse_args()
     os.nice(5)
-    recorded = {s.name: record(s, args.seconds, raw) for s, raw in sessions(args.seconds)}
-    whole = path_module(None)
-    before = {name: play(whole, steps) for name, steps in recorded.items()}
+    names = [args.without] if args.without else list(MECHANISMS)
+    tasks = [(s, args.seconds, raw, names) for s, raw in sessions(args.seconds)]
+    with Pool() as pool:
+        rows = dict(zip([s.name for s, *_ in tasks], pool.map(run, tasks, chunksize=1),
+                        strict=True))
     lines = ['| without | session | change, us |', '|---|---|---|']
-    for name in [args.without] if args.without else MECHANISMS:
-        module = path_module(MECHANISMS[name])
-        found = [(*changes(before[session], play(module, steps)), session)
-                 for session, steps in recorded.items()]
+    for k, name in enumerate(names, start=1):
+        found = [(*changes(row[0], row[k]), session) for session, row in rows.items()]
         changed = sorted((each for each in found if each[1]), reverse=True)[:3]
-        for k, (_, text, session) in enumerate(changed or [(0.0, '-', 'none')]):
-            lines.append(f'| {"" if k else name} | {session} | {text} |')
+        for i, (_, text, session) in enumerate(changed or [(0.0, '-', 'none')]):
+            lines.append(f'| {"" if i else name} | {session} | {text} |')
     print(*lines, sep='\n')
     if args.write_docs:
         write_block(ROOT / 'docs' / 'stamps_measured.md', 'bench-ablation', '\n'.join(lines))

@@ -80,31 +80,11 @@ def test_every_mechanism_of_the_ablation_is_found_in_the_source():
         compile(source.replace(text, without), file, 'exec')
 
 
-ABLATION = """
-from dataclasses import replace
-import json
-import clock_ablation
-from clock_scenarios import WIRED
-
-scenario = replace(WIRED, name='load', loads=((60.0, 30.0, 2.0),))
-steps = clock_ablation.record(scenario, 100.0, False)
-module = clock_ablation.path_module(None)
-without = clock_ablation.path_module(clock_ablation.MECHANISMS['bounded cost of load'])
-whole, less = (clock_ablation.play(each, steps) for each in (module, without))
-print(json.dumps([whole.worst, less.worst, clock_ablation.changes(whole, less)]))
-"""
-
-
 def test_without_its_bounded_cost_the_path_follows_load():
-    """In a process of its own: it replaces methods, which compiled code would not call."""
-    done = subprocess.run(
-        [sys.executable, '-c', ABLATION], capture_output=True, text=True, timeout=100,
-        env={**os.environ, 'OPTITRACK_VRPN_COMPILE': '0',
-             'PYTHONPATH': os.pathsep.join([str(BENCH), str(BENCH.parent)])})
-    assert not done.returncode, done.stderr
-    whole, less, (_, changes) = json.loads(done.stdout)
-    assert whole < 30.0 < 300.0 < less
-    assert 'p99' in changes
+    scenario = replace(WIRED, name='load', loads=((60.0, 30.0, 2.0),))
+    whole, less = clock_ablation.run((scenario, 100.0, False, ['bounded cost of load']))
+    assert whole.worst < 30.0 < 300.0 < less.worst
+    assert 'p99' in clock_ablation.changes(whole, less)[1]
 
 
 def test_the_oracle_of_polled_frames_has_bounded_errors():
