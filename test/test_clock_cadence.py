@@ -229,3 +229,17 @@ def test_a_coarse_sender_that_jumps_ahead_is_stamped_by_its_new_times(ahead):
     assert source.status().restarts == {'sender_restarted': 1}
     # No more than a tick before the arrival.
     assert times.min() >= -1_100_000
+
+
+@pytest.mark.parametrize('phase', [0.0002, 0.0005, 0.0008])
+def test_a_coarse_sender_that_restarts_is_as_exact_as_before(phase):
+    """The minima of the times with ticks are forgotten again."""
+    source, _ = coarse_source()
+    off, rng = [], np.random.default_rng(3)
+    t = exposures(15.0, 240)
+    for sender, sent in zip((ticking(t + phase, 0.001) - START).tolist(), t.tolist()):
+        arrival = START + 11 * S + round(sent * 1e9) + 1_300_000
+        late = int(rng.gamma(3.0, 40e3))
+        off.append(source.stamp(sender, arrival + late) - arrival)
+    assert source.status().restarts == {'sender_restarted': 1}
+    assert np.abs(off)[t > 2].max() < 200e3

@@ -158,3 +158,26 @@ def test_unix_host_times_lose_nothing():
     _, _, plain = run(WIRED, 60.0)
     _, _, based = run(WIRED, 60.0, base=base)
     assert np.abs(plain - based).max() < 1e-6
+
+
+def test_a_step_is_recognised_although_the_first_late_frame_is_early():
+    """The least delay of the late frames is that of one frame alone."""
+    source, rnd = StampSource(StampConfig()), np.random.default_rng(4)
+    for i in range(4000):
+        late = 0 if i < 1000 else 10_900_000 if i == 1000 else 12_000_000
+        arrival = 5_000_000_000 + i * 10_000_000 + late + int(rnd.gamma(3.0, 40e3))
+        stamp = source.stamp(i * 10_000_000, arrival)
+    assert source.status().epoch == 1
+    assert arrival - stamp < 1_000_000
+
+
+def test_a_gap_in_the_first_seconds_leaves_no_error():
+    """A rate that was learnt for 3 s does not tell the time after 200 s."""
+    for seed in range(8):
+        source, rnd = StampSource(StampConfig()), np.random.default_rng(seed)
+        for i in range(2000):
+            t = i * 10_000_000 + (200_000_000_000 if i >= 300 else 0)
+            stamp = source.stamp(t, 5_000_000_000 + t + t // 25_000
+                                 + int(rnd.gamma(3.0, 40e3)), 10 ** 15)
+            if i >= 400:
+                assert abs(stamp - 5_000_000_000 - t - t // 25_000 - 10 ** 15) < 150_000

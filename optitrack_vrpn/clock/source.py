@@ -319,6 +319,7 @@ class StampSource:
         self._rule.start()
         self._two_way.restart()
         self._cadence.reset()
+        self._cadence_reported = False
         self._placed = -1
         self._end_epoch(SENDER_RESTARTED, detail, fell)
 

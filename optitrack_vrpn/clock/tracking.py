@@ -82,6 +82,10 @@ half of it ends epochs for one, twice as much takes a restart that lost 1 s for 
 _FITS_NS = 10e6
 """Frames up to so late continue the line after a gap. Chosen: 30 s at 300 ppm; half of it ends
 lines of WiFi, twice as much continues lines of another clock."""
+_UNSURE_NS = 100e3
+"""The line is continued after a gap if its rate is known well enough to be so exact (standard
+deviation). Chosen: the delay of a first frame on a wire; half of it begins anew after a gap of a
+minute, twice as much keeps an error of 0.5 ms for 85 s after gaps in the first seconds."""
 _BLOCK_NS = 1_000_000_000
 """Length of a block. Chosen: the best of 240 frames is within 10 us on a wire; half of it doubles
 the cost, twice as long follows a slew in 6 s."""
@@ -124,7 +128,7 @@ class TrackingRule(Rule):
         self._last_t = 0
         self._last_arrival = arrival_ns
         self._late = 0
-        self._late_from = 0
+        self._late_from = self._late_since = 0
         self._late_sum = self._late_least = 0.0
         self._late_reason = ''
         self._late_far = self._late_sure = False
@@ -258,11 +262,13 @@ class TrackingRule(Rule):
         far = lag > _FAR_NS
         if not self._late:
             self._late_reason = self._stepped(t, arrival_ns)
-            self._open_late(arrival_ns, lag, far)
-        elif far is not self._late_far or (
-                far and arrival_ns - self._last_arrival > _BACKLOG_NS + 4.0 * self._period):
+            self._late_since = arrival_ns
+        if (not self._late or far is not self._late_far or (
+                far and arrival_ns - self._last_arrival > _BACKLOG_NS + 4.0 * self._period)):
             # Delayed once more: the earlier late frames are no evidence for this delay.
+            self._late_sure = False
             self._open_late(arrival_ns, lag, far)
+            return False
         self._late += 1
         self._late_sum += lag
         self._late_least = min(self._late_least, lag)
@@ -273,18 +279,17 @@ class TrackingRule(Rule):
         scatter = self._late_sum / self._late - self._late_least
         if scatter < _STEADY * self._usual + _STEADY_NS:
             return True
-        if may_be_old:
+        if lasted > _FAR_FOR_NS:
+            # Scatter before is no evidence against a step.
             self._open_late(arrival_ns, lag, far)
-            self._late = 1
-            self._late_sum = lag
-            return False
-        return lasted > _PATIENCE_NS
+        return not may_be_old and arrival_ns - self._late_since > _PATIENCE_NS
 
     def _open_late(self, arrival_ns: int, lag: float, far: bool) -> None:
-        self._late = 0
+        """Begin a time of late frames with this one."""
+        self._late = 1
         self._late_from = arrival_ns
-        self._late_sum, self._late_least = 0.0, lag
-        self._late_far, self._late_sure = far, False
+        self._late_sum = self._late_least = lag
+        self._late_far = far
 
     def _stepped(self, t: int, arrival_ns: int) -> str:
         """Return whose clock stepped: the one whose interval is the odder."""
@@ -295,7 +300,8 @@ class TrackingRule(Rule):
     def _restart(self, reason: str, sender_time_ns: int, arrival_ns: int) -> int:
         self.restarted = reason
         t = sender_time_ns - self._zero
-        if reason == GAP and self._path.blocks > 3:
+        unsure_ns = self._path.rate_deviation() * (arrival_ns - self._last_arrival)
+        if reason == GAP and unsure_ns < _UNSURE_NS:
             line = self._height + self._slope * t
             if -_BELOW_NS / 5 < arrival_ns - sender_time_ns - self._base - line < _FITS_NS:
                 # The same sender after a silence: its clock ran on meanwhile.
