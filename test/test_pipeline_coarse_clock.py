@@ -27,8 +27,8 @@ class Session:
     """A sender that is k / rate old when it sends frame k; the way takes 1 ms and some jitter."""
 
     def __init__(self, rate=240, tick=TICK, jitter_ms=0.3, seed=1, bodies=('wand',), apart=0,
-                 start=1000 * S, radius=0.5, hidden=(), **config):
-        self.start, self.radius, self.hidden = start, radius, hidden
+                 start=1000 * S, radius=0.5, hidden=(), copies=1, **config):
+        self.start, self.radius, self.hidden, self.copies = start, radius, hidden, copies
         self.pipeline = make_pipeline(**config)
         self.rate, self.tick, self.jitter = rate, tick, jitter_ms * MS
         self.bodies, self.apart = bodies, apart
@@ -48,7 +48,8 @@ class Session:
                     continue
                 at = arrival + number * self.apart
                 self.out += [(k, at, sample) for sample in self.pipeline.process(
-                    [report(name, k, self.rate, self.tick, self.start, self.radius)], at, HOST)]
+                    [report(name, k, self.rate, self.tick, self.start, self.radius)] * self.copies,
+                    at, HOST)]
             if k % 24 == 0:
                 self.pipeline.tick(arrival)
                 self.events += self.pipeline.take_events()
@@ -72,8 +73,9 @@ def check(session, frames):
 
 @pytest.mark.parametrize('mode', ['tracking', 'min_offset', 'sender'])
 @pytest.mark.parametrize('rate', [100, 240])
-def test_all_frames_of_a_tick_are_published(mode, rate):
-    session = Session(rate, mode=mode).run(2400)
+@pytest.mark.parametrize('copies', [1, 2])
+def test_all_frames_of_a_tick_are_published(mode, rate, copies):
+    session = Session(rate, mode=mode, copies=copies).run(2400)
     out = session.of('wand')
     assert len(out) == 2400 - 2
     stamps = [sample.stamp_ns for _, _, sample in out]

@@ -288,12 +288,13 @@ class ValidityGate(JumpRules):
         :returns: the attitude to publish, or why the pose is withheld.
         """
         self._leave_fast_path()
-        if now <= self._last_ns:
+        if now == self._last_ns:
+            return Disposition.DUPLICATE
+        if now < self._last_ns:
             if self._last_ns - now <= EPOCH_STEP_NS:
                 self._late_run = self._late_run + 1 if now > self._late_ns else 1
                 self._late_ns = now
-                return (Disposition.DUPLICATE if now == self._last_ns
-                        else Disposition.OUT_OF_ORDER)
+                return Disposition.OUT_OF_ORDER
             self.restart(now, receive_ns)
         elif self._late_run >= ROLLBACK_FRAMES:
             self.steps_back += 1
