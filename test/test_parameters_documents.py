@@ -44,7 +44,7 @@ def test_every_document_is_what_the_settings_say():
     assert {path.name for path in made} == {
         'README.md', 'parameters.md', *(f'{node.name}.yaml' for node in NODES)}
     for path, text in made.items():
-        assert path.read_text() == text, path.name
+        assert path.read_text() == text, f'{path.name}: run make docs'
     readme = (ROOT / 'README.md').read_text()
     assert BEGIN in readme and END in readme and 'docs/parameters.md' in readme
 

@@ -128,6 +128,13 @@ def test_the_architecture_page_lists_every_file():
     assert page == module_index.with_index(page, ROOT / 'optitrack_vrpn'), 'run make docs'
 
 
+def test_the_readme_lists_every_tool():
+    rows = (ROOT / 'README.md').read_text(encoding='utf-8').partition(
+        '## Commands')[2].partition('\n## ')[0].splitlines()
+    listed = {name for row in rows for name in re.findall('`([a-z_]+)`', row.split(' | ')[0])}
+    assert listed == {tool.name for tool in TOOLS}
+
+
 def main_of(name):
     """Return the function of a tool, which reads sys.argv."""
     module, function = next(each.function for each in TOOLS if each.name == name).split(':')
