@@ -115,7 +115,7 @@ def test_only_an_autopilot_becomes_the_peer_of_a_udp_port(monkeypatch, unused_po
 
 def test_a_port_in_use_is_an_error_and_no_crash():
     with udp() as sock:
-        with pytest.raises(TransportError, match='in use'):
+        with pytest.raises(TransportError, match='another program'):
             open_transport(parse('udpin:127.0.0.1:{}'.format(sock.getsockname()[1])))
     with pytest.raises(TransportError, match='ttyNONE'):
         open_transport(parse('serial:/dev/ttyNONE:57600'))

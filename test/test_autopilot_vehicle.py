@@ -428,8 +428,11 @@ def test_defaults_are_accepted_and_what_is_not_has_a_warning(autopilot, settings
     for message in vision(autopilot, **settings):
         fake.receive(Incoming(message.name, 1, 197, message.fields), START)
     assert dict(fake.dropped) == dropped
-    warnings = plan(BridgeSettings(body='cf1', autopilot=autopilot, **settings)).warnings
+    both = Together(autopilot=autopilot, **settings)
+    both.run(2)
+    warnings = plan(both.settings).warnings
     assert bool(warnings) == bool(dropped)
+    assert (both.finding('sending').level is Level.WARN) == bool(dropped)
 
 
 # -- agreement ------------------------------------------------------------------------------------
@@ -467,6 +470,18 @@ def test_attitudes_of_another_time_are_not_compared():
         START // 1000, (0.0,) * 3, (1.0, 0.0, 0.0, 0.0), *[(0.0,) * 3] * 3, None, None))
     made.attitude(START + 500 * MS, (0.0, 0.0, 1.0))
     assert not made.attitudes
+
+
+def test_a_verdict_does_not_outlive_the_poses():
+    made = Agreement()
+    made.sent(State(
+        START // 1000, (0.0,) * 3, (1.0, 0.0, 0.0, 0.0), *[(0.0,) * 3] * 3, None, None))
+    for ms in (0, 4000):
+        made.attitude(START + ms * MS, (0.0, 0.0, 0.0))
+        made.position(START + ms * MS, (0.0, 0.0, 0.0))
+        assert made.attitudes and made.positions
+    made.attitude(START + 6000 * MS, (0.0, 0.0, 0.0))
+    assert not made.attitudes and not made.positions
 
 
 # -- settings -------------------------------------------------------------------------------------

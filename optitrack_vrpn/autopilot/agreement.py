@@ -23,6 +23,9 @@ _HISTORY_NS = 1_500_000_000
 #: Largest difference (ns) of two stamps of the same time. Chosen: at 1 rad/s, 40 ms are 2 degrees.
 #: Halved, slow telemetry cannot be compared; doubled, motion counts as an error.
 _SAME_TIME_NS = 40_000_000
+#: Time (ns) without a sample after which earlier comparisons do not count. Chosen: longer than an
+#: occlusion. Halved, short occlusions discard them; doubled, a verdict outlives the poses longer.
+_OLD_NS = 5_000_000_000
 #: Number of comparisons in a verdict, and the smallest number. Chosen. Halved, single outliers
 #: matter more; doubled, a change is reported later.
 WINDOW = 20
@@ -91,6 +94,9 @@ class Agreement:
         :param own: roll, pitch, yaw (rad).
         """
         state = self._at(time_ns)
+        if state is None and self._history and (
+                time_ns - self._history[-1].time_us * 1000 > _OLD_NS):
+            self.clear()
         if state is None or not all(map(math.isfinite, own)):
             return
         sent = euler_zyx(state.quat_wxyz)

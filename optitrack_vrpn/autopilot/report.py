@@ -292,6 +292,8 @@ def _sending(
         return fail('sending', f'nothing is sent: {_reason(gate)}',
                     'compare the clocks of the computers (chrony), and check the node',
                     **values)
+    if plan.warnings:
+        return warn('sending', '; '.join(plan.warnings), 'change the parameter message', **values)
     if source.rate_hz < _TOO_SLOW * 1e9 / plan.period_ns:
         return warn('sending', f'{source.rate_hz:.0f} Hz where {1e9 / plan.period_ns:.0f} Hz are '
                     'configured', 'raise the camera rate, or check the body for gaps', **values)

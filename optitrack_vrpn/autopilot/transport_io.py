@@ -142,7 +142,11 @@ class Udp(Transport):
                 self.peer = f'{self._remote[0]}:{self._remote[1]}'
         except (OSError, UnicodeError) as error:    # UnicodeError: not a host name
             self._sock.close()
-            raise TransportError(f'{_place(remote or local)}: {error}') from None
+            taken = getattr(error, 'errno', 0) == errno.EADDRINUSE
+            raise TransportError(f'{_place(remote or local)}: {error}' + (
+                ': another program, such as a second bridge or MAVSDK, receives on this port; use '
+                'another MAVLink instance of the autopilot for it, or a router' if taken else '')
+            ) from None
 
     def fileno(self) -> int:
         """Return the descriptor to wait on."""
