@@ -233,17 +233,6 @@ def test_an_origin_above_sea_level_is_reported_for_px4():
     assert 'reboot' in found.advice and '488.0 m' in found.found
 
 
-#: Flags of ESTIMATOR_STATUS of PX4 1.17 in SITL, and whether its estimator fused the poses:
-#: standing still, in flight, and without poses.
-@pytest.mark.parametrize(('flags', 'fused'), [(511, True), (383, True), (229, False)])
-def test_a_px4_that_stands_still_counts_as_fusing_the_poses(flags, fused):
-    both = Together()
-    both.run(1)
-    both.take(both.fake.estimator_status(both.now)._replace(
-        fields={**both.fake.estimator_status(both.now).fields, 'flags': flags}))
-    assert both.finding('estimator').level is (Level.OK if fused else Level.WARN)
-
-
 def test_a_lost_heartbeat_is_a_state_and_its_return_begins_anew():
     both = Together()
     both.run(5)

@@ -110,8 +110,8 @@ class ParameterProtocol:
             return    # not the value of a parameter; it is requested again
         self._types[name] = mav_type
         self._values[name] = present
-        if self._to_read and self._to_read[0] == name:
-            self._to_read.pop(0)
+        if name in self._to_read:    # perhaps asked by another program, before this one
+            self._to_read.remove(name)
             self._go_on()
         elif self._to_write and self._to_write[0][0].name == name and (
                 present == self._to_write[0][1]):
