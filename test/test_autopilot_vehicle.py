@@ -186,7 +186,7 @@ def test_a_parameter_that_the_firmware_lacks_is_reported_and_does_not_stop_the_o
     del both.fake.values['EKF2_EV_CTRL']
     both.run(8)
     assert both.said('EKF2_EV_CTRL: no answer')
-    assert len(both.vehicle.parameters.verdicts) == 5
+    assert len(both.vehicle.parameters.verdicts) == 6
     assert sum(verdict.good for verdict in both.vehicle.parameters.verdicts) == 4
 
 
@@ -404,6 +404,7 @@ def test_poses_of_autopilots_and_for_other_vehicles_are_no_second_sender(sender)
 @pytest.mark.parametrize(('autopilot', 'settings', 'dropped'), [
     ('px4', {}, {}),
     ('px4', {'frame': 'local_ned'}, {}),
+    ('px4', {'frame': 'local_ned', 'origin': (47.4, 8.5, 0.0)}, {}),
     ('px4', {'message': ('vision_position_estimate',)}, {}),
     ('px4', {'message': ('att_pos_mocap',)}, {'not read by the estimator': 1}),
     ('px4', {'message': ('vision_speed_estimate',)}, {'unsupported message': 1}),
@@ -422,6 +423,11 @@ def test_defaults_are_accepted_and_what_is_not_has_a_warning(autopilot, settings
     warnings = plan(both.settings).warnings
     assert bool(warnings) == bool(dropped)
     assert (both.finding('sending').level is Level.WARN) == bool(dropped)
+
+
+def test_an_origin_that_px4_cannot_use_has_a_warning():
+    """PX4 1.17 in SITL has no global position with poses in local_frd."""
+    assert plan(BridgeSettings(body='cf1', origin=(47.4, 8.5, 0.0))).warnings
 
 
 # -- agreement ------------------------------------------------------------------------------------

@@ -34,7 +34,8 @@ _TELEMETRY_NS = 200_000_000
 
 PARAMETERS: dict[str, dict[str, tuple[float, int]]] = {
     'px4': {'EKF2_EV_CTRL': (15, INT32), 'EKF2_HGT_REF': (3, INT32), 'EKF2_GPS_CTRL': (0, INT32),
-            'EKF2_EV_DELAY': (0.0, REAL32), 'EKF2_MAG_TYPE': (5, INT32)},
+            'EKF2_EV_DELAY': (0.0, REAL32), 'EKF2_MAG_TYPE': (5, INT32),
+            'SYS_HAS_GPS': (0, INT32)},
     'ardupilot': {name: (value, 2) for name, value in {
         'VISO_TYPE': 1, 'AHRS_EKF_TYPE': 3, 'EK3_ENABLE': 1, 'EK3_SRC1_POSXY': 6,
         'EK3_SRC1_POSZ': 6, 'EK3_SRC1_YAW': 6, 'EK3_SRC1_VELXY': 6, 'EK3_SRC1_VELZ': 6}.items()},

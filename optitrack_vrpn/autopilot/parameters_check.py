@@ -106,6 +106,8 @@ def rules(autopilot: str, plan: Plan) -> tuple[Rule, ...]:
                  'delay in ms; the stamps sent here are capture times already', reboot=True),
             # PX4 keeps an origin from GNSS, with its altitude, until a reboot.
             Rule('EKF2_GPS_CTRL', _fixed(0), 'no GNSS indoors', reboot=True),
+            Rule('SYS_HAS_GPS', _fixed(0), 'PX4 refuses to arm without a GNSS receiver',
+                 required=False, reboot=True),
             Rule('EKF2_MAG_TYPE', _fixed(5), 'no magnetometer: the yaw is that of vision',
                  required=False, reboot=True),
         )

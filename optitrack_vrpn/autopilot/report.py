@@ -293,7 +293,7 @@ def _sending(
                     'compare the clocks of the computers (chrony), and check the node',
                     **values)
     if plan.warnings:
-        return warn('sending', '; '.join(plan.warnings), 'change the parameter message', **values)
+        return warn('sending', '; '.join(plan.warnings), 'change message or frame', **values)
     if source.rate_hz < _TOO_SLOW * 1e9 / plan.period_ns:
         return warn('sending', f'{source.rate_hz:.0f} Hz where {1e9 / plan.period_ns:.0f} Hz are '
                     'configured', 'raise the camera rate, or check the body for gaps', **values)

@@ -3,7 +3,7 @@
 """
 Settings of one bridge, and their automatic values for each autopilot.
 
-The rules of the autopilots were read in their sources (PX4 1.14 to 1.16, ArduPilot 4.5); see
+The rules of the autopilots were read in their sources (PX4 1.14 to 1.17, ArduPilot 4.5); see
 docs/autopilot.md.
 """
 
@@ -200,4 +200,8 @@ def _warnings(
     if {'odometry', 'vision_position_estimate'} <= set(messages):
         found.append('odometry and vision_position_estimate send the same pose twice; the '
                      'estimator drops one of the two')
+    if settings.autopilot == 'px4' and any(settings.origin) and settings.frame == 'local_frd' and (
+            'odometry' in messages):
+        found.append('with frame local_frd PX4 has no global position, whatever the origin, and '
+                     'refuses Takeoff, Hold, Mission and Return: set frame to local_ned')
     return found

@@ -25,7 +25,8 @@ from optitrack_vrpn.autopilot.messages import Outgoing
 #: PX4's constants, see above.
 PX4_ANSWERS = 500
 PX4_MAX_ROUND_TRIP_NS = 10_000_000
-#: PX4 resets its filter after more than 5 consecutive answers that deviate by more than 100 ms.
+#: PX4 resets its filter after more than 10 (1.14: 5) consecutive answers that deviate by more than
+#: 100 ms.
 PX4_MAX_DEVIATION_NS = 100_000_000
 #: Period of the requests (ns). Chosen: two per second show a change of the link within some
 #: seconds and cost 56 B/s in each direction. Halved, twice the load; doubled, the offset follows a
