@@ -1,9 +1,10 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Messages that a real PX4 sent in SITL (test/data/px4_1.17_sitl.txt) to the state of a vehicle."""
+"""Messages that PX4 sent in SITL (test/data/px4_1.17_sitl.txt), to the state of a vehicle."""
 
 from pathlib import Path
 
+from optitrack_vrpn.autopilot.codec_io import Codec
 from optitrack_vrpn.autopilot.gate import Gate, GateConfig
 from optitrack_vrpn.autopilot.report import findings, LinkReport, Source
 from optitrack_vrpn.autopilot.settings import BridgeSettings, plan
@@ -13,8 +14,6 @@ from optitrack_vrpn.doctor.result import Level
 import pytest
 
 pytest.importorskip('pymavlink')
-
-from optitrack_vrpn.autopilot.codec_io import Codec  # noqa: E402
 
 LINES = [line.split() for line in (
     Path(__file__).parent / 'data' / 'px4_1.17_sitl.txt').read_text().splitlines()
