@@ -204,6 +204,52 @@ def test_the_origin_is_sent_where_the_autopilot_has_none():
     assert both.vehicle.origin.sent == 1
 
 
+def first_permission(both, seconds=12):
+    """Give the time (s) at which poses may be sent, and whether the fake had the origin then."""
+    for step in range(seconds * 10):
+        if both.vehicle.may_send:
+            return step / 10, both.fake.origin is not None
+        both.run(0.1)
+    return None, None
+
+
+ORIGIN = (47.3977419, 8.5455938, 488.0)
+
+
+def test_ardupilot_gets_its_origin_before_the_first_pose():
+    """It shifts its local height by that of the poses at the time when the origin comes."""
+    both = Together(autopilot='ardupilot', origin=ORIGIN)
+    seconds, has_origin = first_permission(both)
+    assert has_origin
+    assert seconds < 6
+    both.run(1)
+    assert both.vehicle.may_send
+    # With an origin that is there already, there is nothing to wait for.
+    both.alive = False
+    both.run(4)
+    assert both.vehicle.may_send, 'a link that works one way must not cost the poses'
+    both.vehicle = Vehicle(both.settings, plan(both.settings))
+    both.alive = True
+    seconds, has_origin = first_permission(both)
+    assert seconds < 1.5
+
+
+@pytest.mark.parametrize(('fake', 'settings', 'limit'), [
+    (FakeConfig('ardupilot', epoch_ns=START, armed=True), {'origin': ORIGIN}, 0.2),
+    (FakeConfig('ardupilot', epoch_ns=START), {}, 0.2),
+    (FakeConfig('px4', epoch_ns=START), {'autopilot': 'px4', 'origin': (*ORIGIN[:2], 0.0)}, 0.2)])
+def test_poses_wait_for_no_origin_that_is_not_to_be_set_before_them(fake, settings, limit):
+    both = Together(fake, **{'autopilot': 'ardupilot', **settings})
+    assert first_permission(both)[0] <= limit
+
+
+def test_an_autopilot_that_takes_no_origin_gets_poses_without(monkeypatch):
+    both = Together(autopilot='ardupilot', origin=ORIGIN)
+    monkeypatch.setattr(both.fake, 'receive', lambda message, now: [])
+    assert first_permission(both)[0] < 8
+    assert 'no origin' in both.vehicle.origin.problem
+
+
 def test_no_origin_is_set_while_the_vehicle_is_armed():
     """It may have one already: the answer that says so can be lost."""
     both = Together(FakeConfig(epoch_ns=START, armed=True), origin=(47.3977419, 8.5455938, 0.0))

@@ -25,6 +25,16 @@ _PERIOD_NS = 1_000_000_000
 #: Chosen: pause (ns) between two attempts to set it; the estimator can refuse before it has
 #: initialised. Halved or doubled, twice or half as many attempts.
 _RETRY_NS = 5_000_000_000
+#: ArduPilot sets its zero of the height to the present one when it gets the origin (EKF3's
+#: resetHeightDatum, called for the field elevation), but the poses keep their own zero: its local
+#: height then differs by the height of the poses at that time. Before the first pose there is no
+#: such difference. Time (ns) after the answer: in SITL it did so 0.1 s after. Halved, 0.5 s still
+#: suffices; doubled, the first pose comes later.
+_SETTLED_NS = 1_000_000_000
+#: Chosen: attempts to set the origin before poses are sent without it; the second is 5 s after
+#: the heartbeat. Halved, one lost message shifts the height; doubled, the first pose comes 6 s
+#: later if the autopilot takes no origin.
+_TRIES = 2
 _EARTH_RADIUS_M = 6_371_000.0
 #: Distance (m) from the configured origin above which the present origin is different. Chosen: the
 #: link's resolution is 1.1 cm. Halved or doubled, only origins at this distance are affected.
@@ -57,11 +67,15 @@ class Origin:
         self.present: Optional[tuple[float, float, float]] = None
         self.sent = 0
         self._asked = 0
-        self._next_ns = 0
+        self._next_ns = self._settled_ns = 0
 
-    def receive(self, latitude: int, longitude: int, altitude: int) -> None:
+    def receive(
+        self, latitude: int, longitude: int, altitude: int, monotonic_ns: int,
+    ) -> None:
         """Process a GPS_GLOBAL_ORIGIN (1e-7 deg, 1e-7 deg, mm)."""
         if latitude or longitude:
+            if self.present is None and self.sent:
+                self._settled_ns = monotonic_ns + _SETTLED_NS
             self.present = (latitude * 1e-7, longitude * 1e-7, altitude * 1e-3)
 
     def tick(
@@ -87,6 +101,14 @@ class Origin:
             'target_system': system, 'latitude': round(latitude * 1e7),
             'longitude': round(longitude * 1e7), 'altitude': round(altitude * 1e3),
             'time_usec': now_ns // 1000})
+
+    def pending(self, armed: bool, monotonic_ns: int) -> bool:
+        """Return whether the origin is about to be set, before which ArduPilot gets no pose."""
+        if self._wanted is None or armed:
+            return False
+        if self.present is None:
+            return self.sent < _TRIES
+        return monotonic_ns < self._settled_ns
 
     @property
     def problem(self) -> str:

@@ -281,6 +281,9 @@ def _sending(
     values.update({f'withheld_{reason.value}': count for reason, count in gate.withheld.items()})
     if not active:
         return skip('sending', 'the bridge is not active')._replace(values=values)
+    if vehicle is not None and vehicle.link is Link.ALIVE and vehicle.origin_pending:
+        return warn('sending', 'nothing is sent before the autopilot has the origin',
+                    'wait some seconds', **values)
     if vehicle is not None and not vehicle.may_send:
         return fail('sending', 'nothing is sent before a heartbeat of the autopilot', '', **values)
     if not source.rate_hz:

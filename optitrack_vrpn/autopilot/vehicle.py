@@ -112,6 +112,7 @@ class Vehicle:
     :ivar timesync: the exchange of TIMESYNC.
     :ivar parameters: the exchange of parameters.
     :ivar origin: the exchange about the origin.
+    :ivar origin_pending: whether poses must wait for the origin; see ``Origin.pending``.
     :ivar agreement: comparison of attitudes and positions.
     :ivar estimator: fields of the last ESTIMATOR_STATUS or EKF_STATUS_REPORT.
     :ivar version: firmware version, as in ``1.15.4``, '' while unknown.
@@ -134,6 +135,7 @@ class Vehicle:
         self.agreement = Agreement()
         self.estimator: Optional[Mapping[str, Any]] = None
         self.estimator_ns = -1
+        self.origin_pending = False
         self._events: list[Event] = []
         self._heartbeat_ns = -1
         self._next_heartbeat_ns = 0
@@ -147,7 +149,12 @@ class Vehicle:
 
     @property
     def may_send(self) -> bool:
-        """Return whether the state of the link permits sending poses."""
+        """Return whether the state of the link and the origin permit sending poses."""
+        return self._known and not self.origin_pending
+
+    @property
+    def _known(self) -> bool:
+        """Return whether the autopilot was found and is of the right kind."""
         return self.link in (Link.ALIVE, Link.LOST)
 
     @property
@@ -192,6 +199,7 @@ class Vehicle:
         made: list[Optional[Outgoing]] = []
         if self._heartbeat_ns >= 0 and monotonic_ns - self._heartbeat_ns > _TIMEOUT_NS:
             self._happen(Happening.SILENCE)
+        self._follow_origin(monotonic_ns)
         if monotonic_ns >= self._next_heartbeat_ns:
             self._next_heartbeat_ns = monotonic_ns + _HEARTBEAT_NS
             made.append(Outgoing('HEARTBEAT', {
@@ -271,7 +279,8 @@ class Vehicle:
                 self.parameters.receive(
                     fields['param_id'], fields['param_value'], fields['param_type'])
             case 'GPS_GLOBAL_ORIGIN':
-                self.origin.receive(fields['latitude'], fields['longitude'], fields['altitude'])
+                self.origin.receive(
+                    fields['latitude'], fields['longitude'], fields['altitude'], monotonic_ns)
             case 'AUTOPILOT_VERSION':
                 number = fields['flight_sw_version']
                 self.version = f'{number >> 24 & 255}.{number >> 16 & 255}.{number >> 8 & 255}'
@@ -289,11 +298,11 @@ class Vehicle:
         fields = message.fields
         if message.component != AUTOPILOT_COMPONENT or fields['autopilot'] == _NO_AUTOPILOT:
             return
-        target = self._settings.target_system or (self.system if self.may_send else 0)
+        target = self._settings.target_system or (self.system if self._known else 0)
         if target and message.system != target:
             known = message.system in self._other_vehicles
             self._other_vehicles[message.system] = monotonic_ns
-            if not known and not (self._settings.target_system and self.may_send):
+            if not known and not (self._settings.target_system and self._known):
                 self._event(
                     'warn', f'the link has an autopilot with the system id {message.system}; the '
                     f'poses are for {target}: set target_system, or configure the bridge again '
@@ -305,6 +314,11 @@ class Vehicle:
         self.firmware = _FIRMWARES.get(fields['autopilot'], f'autopilot {fields["autopilot"]}')
         self._happen(Happening.HEARTBEAT if fields['autopilot'] == self._wanted_autopilot
                      else Happening.FOREIGN)
+        self._follow_origin(monotonic_ns)
+
+    def _follow_origin(self, monotonic_ns: int) -> None:
+        self.origin_pending = self._settings.autopilot == 'ardupilot' and self.origin.pending(
+            self.armed, monotonic_ns)
 
     def _happen(self, happening: Happening) -> None:
         before, self.link = self.link, TRANSITIONS[self.link][happening]
