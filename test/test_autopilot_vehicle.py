@@ -250,6 +250,15 @@ def test_an_autopilot_that_takes_no_origin_gets_poses_without(monkeypatch):
     assert 'no origin' in both.vehicle.origin.problem
 
 
+def test_an_origin_of_altitude_0_that_another_has_set_fails_the_check_of_ardupilot():
+    both = Together(autopilot='ardupilot', origin=ORIGIN)
+    both.fake.origin = (473977419, 85455938, 0)
+    both.run(4)
+    found = both.finding('origin')
+    assert found.level is Level.FAIL
+    assert 'reboot' in found.advice
+
+
 def test_no_origin_is_set_while_the_vehicle_is_armed():
     """It may have one already: the answer that says so can be lost."""
     both = Together(FakeConfig(epoch_ns=START, armed=True), origin=(47.3977419, 8.5455938, 0.0))
@@ -551,6 +560,8 @@ def test_other_connections_are_refused_with_the_forms(text):
     ({'message': ('vision',)}, 'att_pos_mocap'),
     ({'origin': (91.0, 0.0, 0.0)}, 'latitude'),
     ({'origin': (47.4, 8.5, 488.0), 'autopilot': 'px4'}, 'set it to 0'),
+    ({'origin': (47.4, 8.5, 0.0), 'autopilot': 'ardupilot'}, 'altitude of the place'),
+    ({'origin': (47.4, 8.5, 0.004), 'autopilot': 'ardupilot'}, 'altitude of the place'),
     ({'body': ''}, 'name the body'),
     ({'connection': 'serial:/dev/ttyUSB0:57600'}, '57600 baud carry'),
 ])

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Optional
 
 from optitrack_vrpn.autopilot.agreement import judge_attitude, judge_position
 from optitrack_vrpn.autopilot.gate import Gate, Withheld
-from optitrack_vrpn.autopilot.settings import BridgeSettings, Plan
+from optitrack_vrpn.autopilot.settings import BridgeSettings, NO_ALTITUDE_M, Plan
 from optitrack_vrpn.autopilot.timesync import PX4_ANSWERS, PX4_MAX_ROUND_TRIP_NS
 from optitrack_vrpn.autopilot.vehicle import Link, SIGNS, Vehicle
 from optitrack_vrpn.doctor.result import CheckResult, fail, ok, skip, warn
@@ -208,6 +208,11 @@ def _origin(settings: BridgeSettings, plan: Plan, vehicle: Vehicle) -> list[Chec
         return [fail('origin', f'the origin has an altitude of {present[2]:.1f} m: PX4 1.16 and '
                      'later shift their local height by it at each reset of the poses',
                      'set EKF2_GPS_CTRL to 0, and reboot the autopilot')]
+    if settings.autopilot == 'ardupilot' and present is not None and (
+            abs(present[2]) < NO_ALTITUDE_M):
+        return [fail('origin', 'the origin has the altitude 0: while disarmed, ArduPilot sets its '
+                     'height to zero every second',
+                     'set one with another altitude after a reboot of the autopilot')]
     if plan.origin is None:
         return []
     problem = vehicle.origin.problem

@@ -33,6 +33,11 @@ WIRE_BYTES = {'odometry': 245, 'vision_position_estimate': 129, 'vision_speed_es
 #: 28 B for each of the 10 answers and 5 requests per second. Halved or doubled, only the computed
 #: load of a line changes.
 OVERHEAD_BYTES_PER_S = 450.0
+#: Altitude of the origin (m) that ArduPilot takes as unknown: it stores whole centimetres, and
+#: while they are 0 and it is disarmed, it sets the zero of its height each second (AP_Baro's
+#: update_field_elevation; 0.6 m of error within 20 s in SITL). Halved, an altitude that it rounds
+#: to 0 passes; doubled, 1 cm is refused.
+NO_ALTITUDE_M = 0.01
 
 
 class Profile(NamedTuple):
@@ -103,7 +108,8 @@ class BridgeSettings(LifecycleSettings):
         False, doc='write wrong parameters, while the vehicle is disarmed')
     origin: tuple[float, float, float] = setting(
         (0.0, 0.0, 0.0), doc='latitude (deg), longitude (deg) and altitude (m) of the '
-        'origin, sent if the autopilot has none; zeros: not sent. The altitude for px4 must be 0')
+        'origin, sent if the autopilot has none; zeros: not sent. The altitude for px4 must be '
+        '0, for ardupilot it must not')
     dds_topic: str = setting(
         '', name='dds.topic', doc='topic of transport dds; empty: '
         '/fmu/in/vehicle_visual_odometry or /ap/tf')
@@ -137,6 +143,11 @@ class BridgeSettings(LifecycleSettings):
             raise ConfigurationError(
                 f'origin: {list(self.origin)} is not allowed; latitude -90 to 90, longitude '
                 '-180 to 180, altitude in metres')
+        if self.autopilot == 'ardupilot' and any(self.origin) and (
+                abs(self.origin[2]) < NO_ALTITUDE_M):
+            raise ConfigurationError(
+                'origin: the altitude 0 is not allowed for ardupilot, which then sets its height '
+                'to zero every second: set the altitude of the place, or 1')
         if self.autopilot == 'px4' and self.origin[2]:
             # Measured with PX4 1.17 in SITL; Ekf::controlEvHeightFusion takes the height of vision
             # as an altitude above sea level at each reset.
