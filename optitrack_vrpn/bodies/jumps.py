@@ -144,16 +144,6 @@ class JumpRules(MotionLimits):
         """Return the latest pose of the track that may become the next valid one, if any."""
         return None if self._track is None else self._track.last
 
-    def _shift_history(self, shift: int) -> None:
-        """Move the times of valid poses and of tracks by a step of the sender's clock (ns)."""
-        if self._good_ns > -NEVER_NS:
-            self._good_ns += shift
-        self._sample_quat = None
-        for track in (self._track, self._other):
-            if track is not None:
-                track.began_ns += shift
-                track.last = track.last._replace(now=track.last.now + shift)
-
     def _observe(self, observed: Observed, time_ns: int, detail: str) -> None:
         """Apply the table of transitions, and report a change of state."""
         after = TRANSITIONS[self.state][observed]

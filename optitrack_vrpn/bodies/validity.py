@@ -275,7 +275,13 @@ class ValidityGate(JumpRules):
             shift = now - self._last_ns - max(receive_ns - self._last_receive, 1)
             self._last_ns += shift
             self._seen_since += shift
-            self._shift_history(shift)
+            if self._good_ns > -NEVER_NS:
+                self._good_ns += shift
+            self._sample_quat = None
+            for track in (self._track, self._other):
+                if track is not None:
+                    track.began_ns += shift
+                    track.last = track.last._replace(now=track.last.now + shift)
 
     def _examine(
         self, now: int, receive_ns: int, position: Vector, raw: Quat,
