@@ -255,9 +255,8 @@ def check_calibration(found, offset_ns, degrees, metres, place=CAMERA_M):
     np.testing.assert_allclose(found.translation, place, atol=metres)
 
 
-@pytest.mark.parametrize('seed', [1, 2])
-def test_offset_and_hand_eye_are_found_through_noise(seed):
-    reference, estimate = recording(seed)
+def test_offset_and_hand_eye_are_found_through_noise():
+    reference, estimate = recording(1)
     found = evaluate_odometry(reference, estimate)
     assert found.warnings == ()
     check_calibration(found.hand_eye, 1e6, 0.1, 0.001)
