@@ -187,7 +187,7 @@ def test_a_parameter_that_the_firmware_lacks_is_reported_and_does_not_stop_the_o
     both.run(8)
     assert both.said('EKF2_EV_CTRL: no answer')
     assert len(both.vehicle.parameters.verdicts) == 6
-    assert sum(verdict.good for verdict in both.vehicle.parameters.verdicts) == 4
+    assert sum(verdict.good for verdict in both.vehicle.parameters.verdicts) == 5
 
 
 @pytest.mark.parametrize(('mav_type', 'value'), [
