@@ -64,7 +64,7 @@ class ParameterProtocol:
     def reboot(self) -> str:
         """Return what to do after parameters were written that need a reboot; '' if none was."""
         names = ', '.join(rule.name for rule in self.written if rule.reboot)
-        return names and f'reboot the autopilot: {names} takes effect only then'
+        return names and f'reboot the autopilot, without which these have no effect: {names}'
 
     @property
     def verdicts(self) -> list[Verdict]:

@@ -214,5 +214,5 @@ def _warnings(
     if settings.autopilot == 'px4' and any(settings.origin) and settings.frame == 'local_frd' and (
             'odometry' in messages):
         found.append('with frame local_frd PX4 has no global position, whatever the origin, and '
-                     'refuses Takeoff, Hold, Mission and Return: set frame to local_ned')
+                     'refuses Hold, Mission and Return: set frame to local_ned')
     return found
