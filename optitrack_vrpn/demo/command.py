@@ -31,7 +31,7 @@ from optitrack_vrpn.demo.screen_io import Screen
 from optitrack_vrpn.demo.view import missing, table
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError, TransportError
 from optitrack_vrpn.graph.domain_io import claim_domain, DOMAINS, isolate, own_domain
-from optitrack_vrpn.names import ros_name
+from optitrack_vrpn.names import counted, ros_name
 from optitrack_vrpn.node.topic_kinds import DEFAULT_OUTPUTS
 from optitrack_vrpn.sim.scenario_io import MAX_BODIES
 from optitrack_vrpn.vrpn.constants import DEFAULT_PORT
@@ -158,8 +158,8 @@ def watch(
         names = body_names(arguments.bodies) if arguments.bodies else NAMES
         host, port, natnet_port = start_sim(names, arguments.rate, children)
         ports = [f'port:={port}', f'natnet.port:={natnet_port}']
-        print(f'demo: a simulated Motive streams {len(names)} bodies at {arguments.rate:g} Hz '
-              f'on {host} port {port}')
+        print(f'demo: a simulated Motive streams {counted(len(names), "body")} at '
+              f'{arguments.rate:g} Hz on {host} port {port}')
     print(f'demo: ROS domain {domain}: other systems do not see the demo', flush=True)
     ros_arguments = ['--ros-args', '-r', f'__node:={NODE}']
     if arguments.params_file:
@@ -240,7 +240,7 @@ def watch(
     if failures:
         print(f'\noutput of the node:\n{node.text()}', file=sys.stderr)
         return 1
-    print(f'\ndemo: all {len(rows)} bodies streamed')
+    print(f'\ndemo: all {counted(len(rows), "body")} streamed')
     return 0
 
 

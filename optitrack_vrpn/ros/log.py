@@ -7,6 +7,7 @@ import threading
 from typing import Hashable
 
 from optitrack_vrpn.clock.hostclock_io import HostClock
+from optitrack_vrpn.names import counted
 from optitrack_vrpn.throttle import Throttle
 from rclpy.exceptions import InvalidHandle
 from rclpy.impl.implementation_singleton import rclpy_implementation
@@ -65,7 +66,7 @@ class ThrottledLog:
         if left_out is None:
             return
         if left_out:
-            text = f'{text} ({left_out} similar lines suppressed)'
+            text = f'{text} ({counted(left_out, "similar line")} suppressed)'
         self._write(severity, text)
 
     def _write(self, severity: str, text: str) -> None:
