@@ -105,8 +105,7 @@ class OptitrackVrpnNode(ManagedNode):
         """Publish from now on."""
         with self._lock:
             assert self._path.publishers is not None
-            for listen in self._path.publishers.listeners():
-                listen()
+            self._path.publishers.listen()
             self._path.publishers.send_static()
             self._path.active = True
 

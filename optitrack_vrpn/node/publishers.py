@@ -120,17 +120,12 @@ class Publishers:
                 channel.user = None
         self._channels = [channel for channel in self._channels if channel in channels]
 
-    def listeners(self) -> list[Callable[[], None]]:
-        """
-        Return the functions that find the topics with subscribers: of all bodies, then of each.
-
-        Call them in this order about ten times a second.
-        """
-        return [self._listen, *(channel.user.listen for channel in self._channels)]
-
-    def _listen(self) -> None:
+    def listen(self) -> None:
+        """Find the topics that have subscribers; call it about ten times a second."""
         self._shared.listen()
         self._tf_heard = self._tf.get_subscription_count() > 0
+        for channel in self._channels:
+            channel.user.listen()
 
     def send_static(self) -> None:
         """Publish the transform of the NED world in the ENU world if outputs contain tf_ned."""

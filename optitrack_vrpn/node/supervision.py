@@ -24,9 +24,6 @@ if TYPE_CHECKING:    # imports messages and numpy, while the client connects
 #: Chosen: period (s). New bodies wake the thread, so it only delays the detection of silence.
 #: Halved, the load of an idle node doubles; doubled, silence is detected 0.1 s later.
 _PERIOD_S = 0.1
-#: Chosen: bodies whose topics are examined while the lock is held once, 5 us each. Halved, twice
-#: the lock is acquired twice as often; doubled, a pose can wait for 0.1 ms.
-_LISTEN_AT_ONCE = 10
 
 
 class Supervision:
@@ -104,15 +101,11 @@ class Supervision:
             held = [channel for channel in pipeline.bodies
                     if channel.gate.held and not channel.accept_service]
             to_match = pipeline.roster.to_match(now_ns)
-            listeners = self._publishers.listeners()
+            self._publishers.listen()
             turn = self._conflicts.turn(now_ns)
             topics = [] if turn is None else self._publishers.pose_topics(turn)
             channels = [channel for channel in pipeline.bodies
                         if channel.names.motive in changed] if changed else []
-        for first in range(0, len(listeners), _LISTEN_AT_ONCE):
-            with self._lock:
-                for listen in listeners[first:first + _LISTEN_AT_ONCE]:
-                    listen()
         self._accept_services.offer(held)
         self._status.publish(channels, now_ns)
         for event in events:
