@@ -191,6 +191,21 @@ def test_a_publisher_of_another_type_is_reported(graph, console):
         wait_until(warned, what='a warning')
 
 
+def test_a_topic_that_the_middleware_refuses_does_not_end_the_recording(graph, console):
+    """Fast DDS has one type for each topic of a process, here that of the recorder's publisher."""
+    node = graph.recorder()
+    node.create_publisher(Imu, '/wand/pose', 10)
+    with Observer('other') as other:
+        other.node.create_publisher(PoseStamped, '/wand/pose', 10)
+        drone = graph.publisher(PoseStamped, '/drone/pose')
+        node.trigger_configure()
+        matched(drone)
+        node.trigger_activate()
+        wait_until(lambda: re.search('WARN.*/wand/pose is not recorded', console.unread()))
+        drone.publish(pose(1))
+        wait_until(lambda: node.progress().status.messages == 1, what='the pose')
+
+
 def test_only_the_wanted_bodies_are_subscribed_to(graph):
     wand = graph.publisher(PoseStamped, '/wand/pose')
     drone = graph.publisher(PoseStamped, '/drone_1/pose')

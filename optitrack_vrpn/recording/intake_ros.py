@@ -123,10 +123,10 @@ class Intake:
                 continue
             try:
                 self._add(topic, type_name, publishers)
-            except (ImportError, AttributeError):
+            except Exception as error:    # each layer of the middleware has its own errors
                 self._unknown.add(topic)
-                yield (f'{topic} is not recorded: its type {type_name} is not installed here, or '
-                       'not a message')
+                yield (f'{topic} is not recorded: its type {type_name} is not installed here, not '
+                       f'a message, or not the one of this topic ({error})')
 
     def follow(self) -> Iterator[str]:
         """
@@ -168,7 +168,7 @@ class Intake:
         """
         Subscribe to a topic.
 
-        :raises ImportError: if the type is not installed; likewise AttributeError.
+        :raises Exception: if the type is not installed or the middleware refuses it.
         """
         message_type = load_type(type_name)
         if type_name not in self._definitions:
