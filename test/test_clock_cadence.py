@@ -243,3 +243,16 @@ def test_a_coarse_sender_that_restarts_is_as_exact_as_before(phase):
         off.append(source.stamp(sender, arrival + late) - arrival)
     assert source.status().restarts == {'sender_restarted': 1}
     assert np.abs(off)[t > 2].max() < 200e3
+
+
+@pytest.mark.parametrize('phase', [0.002, 0.007, 0.012])
+def test_after_a_gap_the_line_is_learnt_from_the_new_times(phase):
+    """The line that replaces ticks of 15.6 ms is a millisecond off the one before the gap."""
+    source, rng, off = StampSource(StampConfig()), np.random.default_rng(3), []
+    t = exposures(40.0, 60)
+    t[1200:] += 50.0 + phase
+    for sender, sent in zip(ticking(t, 1 / 64).tolist(), t.tolist()):
+        arrival = START + 11 * S + round(sent * 1e9)
+        stamp = source.stamp(sender, arrival + int(rng.gamma(3.0, 40e3)), 10 ** 15)
+        off.append(stamp - arrival - 10 ** 15)
+    assert np.abs(off)[-600:].max() < 600e3

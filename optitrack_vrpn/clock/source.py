@@ -68,7 +68,8 @@ class StampSource:
         # Ticks and jitter of the sender's clock, which the other modes do not remove.
         self._cadence = Cadence()
         self._smooths = config.mode == 'tracking'
-        self._cadence_reported = False
+        # Whether it does so now, and whether that has been reported.
+        self._smoothing = self._reported = False
         # The network's least delay, where the sender answers round trips.
         self._two_way = TwoWay()
         self._processing = 0
@@ -230,11 +231,14 @@ class StampSource:
         if self._smooths and not self._processing and not self._two_way.known:
             cadence = self._cadence
             time_ns = cadence.place(sender_time_ns)
-            if cadence.smoothing and not self._cadence_reported:
-                # The minima so far are those of times with ticks and jitter.
-                self._cadence_reported = True
-                self._rule.relearn()
-                self._epochs.report('coarse_sender', *cadence.describe())
+            if cadence.smoothing is not self._smoothing:
+                self._smoothing = cadence.smoothing
+                if cadence.smoothing:
+                    # Ticks and jitter, or another line, gave the minima so far.
+                    self._rule.relearn()
+                    if not self._reported:
+                        self._reported = True
+                        self._epochs.report('coarse_sender', *cadence.describe())
         return self._stamp_newer(sender_time_ns, time_ns, arrival_ns, reading_ns)
 
     def _stamp_newer(
@@ -319,7 +323,6 @@ class StampSource:
         self._rule.start()
         self._two_way.restart()
         self._cadence.reset()
-        self._cadence_reported = False
         self._placed = -1
         self._end_epoch(SENDER_RESTARTED, detail, fell)
 
