@@ -28,9 +28,6 @@ PRIVATE = {
     'test_recording_ros.py': {
         # A recorder counts the messages of all topics together.
         '_intake'},
-    'test_rgbd_odometry_ros.py': {
-        # No output shows that a static transform has arrived which is not used.
-        '_frames'},
     'test_rgbd_sim.py': {
         # The camera's thread, which outlives ROS for a moment.
         '_thread'},
