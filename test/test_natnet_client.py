@@ -11,9 +11,10 @@ from natnet_kit import client_config, following, simulated, Sink
 from optitrack_vrpn.client.link import LinkState
 from optitrack_vrpn.errors import (
     BackendUnavailableError, ConfigurationError, TransportError)
-from optitrack_vrpn.natnet import codec
+from optitrack_vrpn.natnet import choice, codec
 from optitrack_vrpn.natnet.client_io import NatNetClient
-from optitrack_vrpn.natnet.constants import MODEL_DEFINITIONS, REQUEST_MODEL_DEFINITIONS
+from optitrack_vrpn.natnet.constants import (
+    FRAME, MODEL_DEFINITIONS, REQUEST_MODEL_DEFINITIONS)
 from optitrack_vrpn.natnet.factory_io import make_backend
 from optitrack_vrpn.natnet.messages import ServerInfo
 from optitrack_vrpn.natnet.recording import without_ended_recordings
@@ -292,3 +293,34 @@ def test_a_stopped_client_cannot_be_started():
     client.stop()
     with pytest.raises(TransportError):
         client.start()
+
+
+def test_a_stream_that_ended_is_replaced_by_that_of_the_other_protocol(monkeypatch):
+    monkeypatch.setattr(choice, 'GIVE_UP_NS', 300_000_000)
+    with simulated(protocol='vrpn') as vrpn:
+        with simulated() as server, following(
+                server, protocol='auto', port=vrpn.port, attempt_s=0.3) as (sink, client):
+            sink.wait_for_bodies()
+            server.stop()
+            sink.wait_for('both protocols are tried again')
+            sink.wait_for('VRPN is used')
+            sink.wait(lambda: sink.of(PoseReport))
+            assert client.status().transport in ('udp', 'tcp')
+
+
+@pytest.mark.parametrize('version, remedy', [
+    ((4, 1), 'asked for its version again'), ((4, 7), 'set natnet.bitstream to 4.2')])
+def test_frames_that_cannot_be_decoded_are_reported_with_the_remedy(version, remedy):
+    info = codec.encode_server_info(
+        ServerInfo('Motive', (3, 1, 0, 0), version, 10**7, 1511, False, '0.0.0.0'))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as peer:
+        peer.bind(('127.0.0.1', 0))
+        peer.settimeout(5.0)
+        with following(peer.getsockname()[1]) as (sink, client):
+            _, address = peer.recvfrom(2048)
+            peer.sendto(info, address)
+            for _ in range(60):
+                peer.sendto(codec.encode_message(FRAME, b'\1\2\3'), address)
+            sink.wait_for('frames cannot be decoded as NatNet 4.')
+            assert sink.said(remedy)
+            assert client.status().counters['malformed'] >= 50
