@@ -116,6 +116,27 @@ def test_a_command_waits_for_the_transition_that_another_thread_makes(controller
     assert node.lifecycle_label == 'active'
 
 
+def test_a_flood_during_a_transition_is_bounded_and_counted(controller, make, console):
+    may = threading.Event()
+    node = make('flooded', may=may, control=NEW_ONLY)
+    controller.wait_for(1)
+    node.trigger_configure()
+    thread = threading.Thread(target=node.trigger_activate)
+    thread.start()
+    assert controller.spin_until(lambda: node.lifecycle_label == 'activating')
+    for sent in range(50, 1051, 50):
+        for _ in range(50):
+            controller.send(STOP, ['flooded'], 's')
+        assert controller.spin_until(lambda sent=sent: node.control_counters.stops == sent)
+    assert node.control_counters.dropped == 50
+    assert 'too many commands wait' in console.unread()
+    may.set()
+    assert len(controller.answers(1000)) == 1000
+    thread.join()
+    assert node.lifecycle_label == 'inactive'
+    assert controller.none(0.2)
+
+
 def test_topics_may_be_announced_from_any_thread(controller, make):
     node = make('announcer', control=NEW_ONLY)
     controller.wait_for(1)

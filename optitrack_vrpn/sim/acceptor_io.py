@@ -39,6 +39,13 @@ def raw_clock_ns() -> int:
     return time.clock_gettime_ns(getattr(time, 'CLOCK_MONOTONIC_RAW', time.CLOCK_MONOTONIC))
 
 
+def cannot_listen(host: str, port: int, error: OSError) -> TransportError:
+    """Describe why a server cannot open its port."""
+    return TransportError(
+        f'cannot listen on {host}:{port}: {error.strerror or error}; choose a port that no other '
+        'server uses, and an address of this computer')
+
+
 def forget(selector: selectors.BaseSelector, sock: socket.socket) -> None:
     """Unregister a socket from a selector and close it."""
     try:
@@ -103,10 +110,7 @@ class Acceptor:
                     sock.close()
                 # The free TCP port that the system chose may be in use for UDP.
                 if attempt + 1 == attempts:
-                    raise TransportError(
-                        f'cannot listen on {self._limits.host}:{self.port}: '
-                        f'{error.strerror or error}; choose a port that no other server uses, '
-                        'and an address of this computer') from None
+                    raise cannot_listen(self._limits.host, self.port, error) from None
             else:
                 break
         self._sockets = opened

@@ -16,7 +16,7 @@ import threading
 from typing import Optional
 
 from optitrack_vrpn.errors import (
-    ConfigurationError, LocalProtocolError, RemoteProtocolError, TransportError)
+    ConfigurationError, LocalProtocolError, RemoteProtocolError)
 from optitrack_vrpn.natnet import codec
 from optitrack_vrpn.natnet.constants import (
     CONNECT, DISCONNECT, DISCONNECT_BY_TIMEOUT, DISCOVERY, ECHO_REQUEST, KEEP_ALIVE, REQUEST,
@@ -24,7 +24,7 @@ from optitrack_vrpn.natnet.constants import (
 from optitrack_vrpn.natnet.definitions import encode_definitions
 from optitrack_vrpn.natnet.encoding import encode_frame
 from optitrack_vrpn.natnet.messages import ServerInfo, Version
-from optitrack_vrpn.sim.acceptor_io import forget, raw_clock_ns
+from optitrack_vrpn.sim.acceptor_io import cannot_listen, forget, raw_clock_ns
 from optitrack_vrpn.sim.counters_io import Counters, Throttle
 from optitrack_vrpn.sim.impairments import Link
 from optitrack_vrpn.sim.natnet import FREQUENCY, NatNetWorld
@@ -162,9 +162,7 @@ class NatNetServer:
             sock.bind((host, self.port))
         except OSError as error:
             sock.close()
-            raise TransportError(
-                f'cannot listen on {host}:{self.port} for NatNet commands: '
-                f'{error.strerror or error}; choose a port that no other server uses') from None
+            raise cannot_listen(host, self.port, error) from None
         self._command = sock
         self.port = sock.getsockname()[1]
         self._selector.register(sock, selectors.EVENT_READ, self._read)
