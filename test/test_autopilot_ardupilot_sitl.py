@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Messages that ArduPilot sent in SITL (test/data/ardupilot_4.7_sitl.txt), to a vehicle's state."""
+"""Messages that ArduPilot sent in SITL (test/data/ardupilot_4.7_sitl.txt), to a vehicle."""
 
 from pathlib import Path
 
