@@ -302,7 +302,7 @@ def test_a_stream_that_ended_is_replaced_by_that_of_the_other_protocol(monkeypat
                 server, protocol='auto', port=vrpn.port, attempt_s=0.3) as (sink, client):
             sink.wait_for_bodies()
             server.stop()
-            sink.wait_for('both protocols are tried again')
+            sink.wait_for('are tried again')
             sink.wait_for('VRPN is used')
             sink.wait(lambda: sink.of(PoseReport))
             assert client.status().transport in ('udp', 'tcp')
@@ -321,6 +321,6 @@ def test_frames_that_cannot_be_decoded_are_reported_with_the_remedy(version, rem
             peer.sendto(info, address)
             for _ in range(60):
                 peer.sendto(codec.encode_message(FRAME, b'\1\2\3'), address)
-            sink.wait_for('frames cannot be decoded as NatNet 4.')
+            sink.wait_for('cannot be decoded')
             assert sink.said(remedy)
             assert client.status().counters['malformed'] >= 50
