@@ -100,6 +100,8 @@ class Cadence:
         self._zero = 0
         self._phase = self._up = self._half = self._outside = self._var = 0.0
         self._frames = self._bad = 0
+        # Whether the times have neither ticks nor jitter, and are only watched.
+        self._quiet = False
 
     def reset(self) -> None:
         """Start again: the sender's clock is another one."""
@@ -130,6 +132,11 @@ class Cadence:
         :param sender_ns: the time as received, later than that of the frame before.
         """
         passed = sender_ns - self.newest_ns
+        if (-_CHANGED_NS < passed - self.interval_ns < _CHANGED_NS and self._quiet
+                and sender_ns > self._placed):
+            self.newest_ns = self._placed = sender_ns
+            return sender_ns
+        self._quiet = False
         if passed > _LONGEST_GAP_NS and self.newest_ns >= 0:
             self._begin()
         self.newest_ns = sender_ns
@@ -137,6 +144,7 @@ class Cadence:
 
     def place_further(self) -> int | None:
         """Return the time of a further frame of the newest sender time; None without a line."""
+        self._quiet = False
         placed = self._next(self.newest_ns, 0)
         return placed if self.smoothing else None
 
@@ -145,8 +153,7 @@ class Cadence:
         placed = sender_ns
         if self.smoothing:
             placed = self._follow(sender_ns)
-        elif ((self._seen or not -_CHANGED_NS < passed - self.interval_ns < _CHANGED_NS)
-                and self._collect(sender_ns)):
+        elif self._collect(sender_ns):
             placed = self._on_line()
         # Never back, and not faster than an eighth of the pace while a line is left.
         least = self._placed + max(1, passed >> 3)
@@ -200,7 +207,8 @@ class Cadence:
         seen.append(sender_ns)
         if len(seen) == _COLLECTED:
             self._lay()
-            del seen[:len(seen) if self.interval_ns else _COLLECTED // 2]
+            self._quiet = self.interval_ns > 0.0 and not self.smoothing
+            del seen[:len(seen) if self._quiet else _COLLECTED // 2]
         return self.smoothing
 
     def _lay(self) -> None:

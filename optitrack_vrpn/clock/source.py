@@ -247,8 +247,10 @@ class StampSource:
         """Stamp a frame that is newer than the newest: place it, and learn from it."""
         frames, rule = self._frames, self._rule
         host_arrival = arrival_ns + reading_ns
-        before, self._placed = self._placed, max(time_ns, self._placed + 1)
-        time_ns = self._placed
+        before = self._placed
+        if time_ns <= before:
+            time_ns = before + 1
+        self._placed = time_ns
         placed = rule.place(time_ns, arrival_ns - self._processing)
         if rule.restarted or rule.learnt is not self._epochs.learnt:
             if self._follow_rule(time_ns, placed, host_arrival):
