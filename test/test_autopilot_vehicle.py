@@ -243,6 +243,25 @@ def test_poses_wait_for_no_origin_that_is_not_to_be_set_before_them(fake, settin
     assert first_permission(both)[0] <= limit
 
 
+def test_a_late_confirmation_of_the_origin_does_not_interrupt_the_poses(monkeypatch):
+    both = Together(autopilot='ardupilot', origin=ORIGIN)
+    receive = both.fake.receive
+
+    def silent(message, now):
+        """Take the origin, and answer only later requests for it."""
+        answers = receive(message, now)
+        return [] if message.name == 'SET_GPS_GLOBAL_ORIGIN' or len(permitted) < 700 and (
+            answers and answers[0].name == 'GPS_GLOBAL_ORIGIN') else answers
+    monkeypatch.setattr(both.fake, 'receive', silent)
+    permitted = []
+    for _ in range(1400):
+        both.run(0.01)
+        permitted.append(both.vehicle.may_send)
+    assert permitted == sorted(permitted)
+    assert permitted[-1]
+    assert both.vehicle.origin.present is not None
+
+
 def test_an_autopilot_that_takes_no_origin_gets_poses_without(monkeypatch):
     both = Together(autopilot='ardupilot', origin=ORIGIN)
     monkeypatch.setattr(both.fake, 'receive', lambda message, now: [])

@@ -28,7 +28,7 @@ _RETRY_NS = 5_000_000_000
 #: ArduPilot sets its zero of the height to the present one when it gets the origin (EKF3's
 #: resetHeightDatum, called for the field elevation), but the poses keep their own zero: its local
 #: height then differs by the height of the poses at that time. Before the first pose there is no
-#: such difference. Time (ns) after the answer: in SITL it did so 0.1 s after. Halved, 0.5 s still
+#: such difference. Time (ns) after an attempt: in SITL it did so after 0.1 s. Halved, 0.5 s still
 #: suffices; doubled, the first pose comes later.
 _SETTLED_NS = 1_000_000_000
 #: Chosen: attempts to set the origin before poses are sent without it; the second is 5 s after
@@ -69,13 +69,9 @@ class Origin:
         self._asked = 0
         self._next_ns = self._settled_ns = 0
 
-    def receive(
-        self, latitude: int, longitude: int, altitude: int, monotonic_ns: int,
-    ) -> None:
+    def receive(self, latitude: int, longitude: int, altitude: int) -> None:
         """Process a GPS_GLOBAL_ORIGIN (1e-7 deg, 1e-7 deg, mm)."""
         if latitude or longitude:
-            if self.present is None and self.sent:
-                self._settled_ns = monotonic_ns + _SETTLED_NS
             self.present = (latitude * 1e-7, longitude * 1e-7, altitude * 1e-3)
 
     def tick(
@@ -95,6 +91,7 @@ class Origin:
             return request_message(system, GPS_GLOBAL_ORIGIN)
         self._asked = 0
         self.sent += 1
+        self._settled_ns = monotonic_ns + _SETTLED_NS
         self._next_ns = monotonic_ns + (_RETRY_NS if self.sent > 1 else _PERIOD_NS)
         latitude, longitude, altitude = self._wanted
         return Outgoing('SET_GPS_GLOBAL_ORIGIN', {
@@ -106,9 +103,8 @@ class Origin:
         """Return whether the origin is about to be set, before which ArduPilot gets no pose."""
         if self._wanted is None or armed:
             return False
-        if self.present is None:
-            return self.sent < _TRIES
-        return monotonic_ns < self._settled_ns
+        tries_left = self.present is None and self.sent < _TRIES
+        return tries_left or monotonic_ns < self._settled_ns
 
     @property
     def problem(self) -> str:

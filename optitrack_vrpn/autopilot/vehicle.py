@@ -279,8 +279,7 @@ class Vehicle:
                 self.parameters.receive(
                     fields['param_id'], fields['param_value'], fields['param_type'])
             case 'GPS_GLOBAL_ORIGIN':
-                self.origin.receive(
-                    fields['latitude'], fields['longitude'], fields['altitude'], monotonic_ns)
+                self.origin.receive(fields['latitude'], fields['longitude'], fields['altitude'])
             case 'AUTOPILOT_VERSION':
                 number = fields['flight_sw_version']
                 self.version = f'{number >> 24 & 255}.{number >> 16 & 255}.{number >> 8 & 255}'
