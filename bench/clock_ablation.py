@@ -28,10 +28,6 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
-if __name__ == '__main__':
-    # Of the copies, the source is to be used.
-    os.environ['OPTITRACK_VRPN_COMPILE'] = '0'
-
 from clock import write_block  # noqa: E402
 from clock_scenarios import hard_scenarios, main_scenarios, more_scenarios  # noqa: E402
 from clock_sim import Frames, Scenario, simulate  # noqa: E402
@@ -119,10 +115,17 @@ def clock_without(mechanism: tuple[str, str, str] | None) -> Any:
             module.write_text(source.replace(text, without), encoding='utf-8')
         kept = {name: sys.modules.pop(name) for name in list(sys.modules)
                 if name.split('.')[0] == PACKAGE}
+        # Of the copy, the source is to be used, not the compiled modules of the package.
+        finders, compiled = sys.meta_path[:], os.environ.get('OPTITRACK_VRPN_COMPILE', '')
+        sys.meta_path[:] = [
+            finder for finder in finders if type(finder).__module__.split('.')[0] != PACKAGE]
+        os.environ['OPTITRACK_VRPN_COMPILE'] = '0'
         sys.path.insert(0, folder)
         try:
             return importlib.import_module(f'{PACKAGE}.clock')
         finally:
+            sys.meta_path[:] = finders
+            os.environ['OPTITRACK_VRPN_COMPILE'] = compiled
             sys.path.remove(folder)
             for name in [name for name in sys.modules if name.split('.')[0] == PACKAGE]:
                 del sys.modules[name]

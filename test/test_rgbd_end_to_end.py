@@ -26,7 +26,7 @@ DEMO = [sys.executable, '-m', 'optitrack_vrpn', 'rgbd_demo']
 @pytest.mark.timeout(400)
 def test_the_chain_finds_where_the_camera_is_on_the_body(tmp_path):
     """
-    Within 9 mm and 0.3 deg of the truth, as the text and the report of the demo say.
+    Within 2 mm and 0.2 deg of the truth, as the text and the report of the demo say.
 
     A busy machine loses images and interrupts the odometry. The transform and the map do not
     suffer from that; the path does, and is compared only if it was not interrupted.
@@ -40,8 +40,8 @@ def test_the_chain_finds_where_the_camera_is_on_the_body(tmp_path):
         print(done.stdout, done.stderr)
         found = re.search(r'within ([\d.]+) mm and ([\d.]+) deg', done.stdout)
         assert found, done.stderr
-        assert float(found[1]) <= 9.0
-        assert float(found[2]) <= 0.3
+        assert float(found[1]) <= 2.0
+        assert float(found[2]) <= 0.2
         assert done.returncode == 0
         ate = re.search(r'ATE +([\d.]+) mm', done.stdout)
         resets = re.search(r'resets +(\d+)', done.stdout)
@@ -51,12 +51,12 @@ def test_the_chain_finds_where_the_camera_is_on_the_body(tmp_path):
         assert (tmp_path / f'map{seconds}' / '0003_depth.png').exists()
         return page.read_text()
 
-    page = at_last(run, 20, 40)
+    page = at_last(run, 28, 40)
     assert '<svg' in page
     # the mount of rgbd_sim: 60, 20 and 40 mm
     place = re.search(r'on the body: \[([-\d.]+), ([-\d.]+), ([-\d.]+)\] m', page)
     np.testing.assert_allclose(
-        [float(value) for value in place.groups()], (0.06, 0.02, 0.04), atol=0.009)
+        [float(value) for value in place.groups()], (0.06, 0.02, 0.04), atol=0.002)
 
 
 def test_the_comparison_shows_the_drift_since_the_first_pair():

@@ -11,7 +11,7 @@ Rules:
 4. Silence, zeros and bad numbers do not end a jump. It ends when the body returns (RETURNED), when
    it was carried and has been seen in the new place for long enough (SETTLED), or when the user
    accepts it (ACCEPTED).
-5. A restart of the sender's clock is no observation: the states continue.
+5. A restart of the sender's clock makes a TRACKED body NEW; the other states continue.
 
 The gate (``validity.py``) makes the observations and applies the table. The diagram of
 docs/bodies.md is generated from it.
@@ -29,6 +29,7 @@ class Observed(Enum):
 
     SILENT = 'silent'
     UNSEEN = 'no valid pose for too long'
+    RESTARTED = "sender's clock restarted"
     ZEROS = 'zeros'
     NOT_A_POSE = 'not a pose'
     REFUSED = 'rejected by the sender (NatNet)'
@@ -57,7 +58,8 @@ _RECOVERY = {
 
 TRANSITIONS: dict[State, dict[Observed, State]] = {
     State.NEW: {**_FAULTS, Observed.ACQUIRED: State.TRACKED},
-    State.TRACKED: {**_FAULTS, Observed.UNSEEN: State.STALE},
+    State.TRACKED: {
+        **_FAULTS, Observed.UNSEEN: State.STALE, Observed.RESTARTED: State.NEW},
     State.STALE: {**_FAULTS, **_RECOVERY},
     State.FROZEN: {**_FAULTS, **_RECOVERY},
     State.ZEROED: {**_FAULTS, **_RECOVERY},

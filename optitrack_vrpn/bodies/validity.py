@@ -205,12 +205,20 @@ class ValidityGate(JumpRules):
         """
         Continue on the sender's restarted clock; the next valid pose counts a reset.
 
+        A jump continues. Any other body is acquired again, because a sender that begins another
+        take has it in another place.
+
         :param sender_time_ns: a sender time (ns) of the new clock.
         :param receive_ns: its arrival (ns).
         """
         self._leave_fast_path()
         self._restarted = True
         self._follow_step(sender_time_ns, receive_ns)
+        if self.state is not State.JUMPED:
+            self._good_ns = -NEVER_NS
+            self._track = None
+            if self.state is State.TRACKED:
+                self._observe(Observed.RESTARTED, receive_ns, "the sender's clock restarted")
 
     def share_name(self, shared: bool) -> None:
         """Set whether two bodies of the sender have this name; then no pose of it is valid."""
