@@ -287,7 +287,7 @@ def test_a_rate_that_changes_without_a_gap_is_followed():
 
 
 @pytest.mark.parametrize('declared', [False, True])
-def test_after_a_restart_of_the_senders_clock_a_body_is_acquired_again_and_counts_a_reset(declared):
+def test_after_a_restart_of_the_senders_clock_a_body_is_new_and_counts_a_reset(declared):
     feed = tracked()
     if declared:    # by the clock model, at once for all bodies
         feed.body.restart(-10**12, feed.frame * STEP)
