@@ -5,6 +5,7 @@ Run the RGB-D odometry on simulated sequences and compare it with the truth.
 
     make bench-rgbd                        accuracy and processor time per frame
     make bench-rgbd ARGS=--methods         also variants of the method on the hand-held sequence
+    make bench-rgbd ARGS=--transform       error of the transform from body to camera
     make bench-rgbd ARGS='--topics 30'     the node rgbd_odometry in its own process: images on
                                            real topics at 30 Hz for 30 seconds
 
@@ -28,6 +29,7 @@ from typing import NamedTuple
 import numpy as np
 from optitrack_vrpn.cli.signals_io import with_parent
 from optitrack_vrpn.recording.evaluation import absolute_error, relative_error
+from optitrack_vrpn.recording.evaluation_odometry import evaluate_odometry
 from optitrack_vrpn.recording.trajectory import Trajectory
 from optitrack_vrpn.rgbd.camera import Intrinsics
 from optitrack_vrpn.rgbd.images import grey_of
@@ -65,11 +67,11 @@ class Sequence(NamedTuple):
     depth: list
 
 
-def render(name, seed, every=1):
+def render(name, seed, every=1, start=0.0, seconds=0.0):
     """Render the images of a motion, with the errors of a Kinect."""
     motion = TRAJECTORIES[name]
-    count = max(LEAST_FRAMES, round(motion.duration * RATE))
-    times = np.arange(0, count, every) / RATE
+    count = max(LEAST_FRAMES, round((seconds or motion.duration) * RATE))
+    times = start + np.arange(0, count, every) / RATE
     poses = motion.camera_poses(times)
     room, sensor = Room(), Sensor(seed=seed)
     grey, depth = [], []
@@ -117,6 +119,30 @@ def evaluate(sequence, settings):
             odometry.counters.failed,
             round(statistics.mean(len(frames[k].features) for k in good)),
             f'{statistics.mean(squares):.2f}', f'{statistics.median(cost):.1f}')
+
+
+def transform_errors(seed, seconds):
+    """Print the errors of the estimated transform, which is the identity here."""
+    for every in (2, 3):
+        errors = []
+        for turn in range(6):
+            sequence = render('calibration', seed + turn, every, 5.3 * turn, seconds)
+            odometry = Odometry(DEFAULT)
+            frames = [odometry.process(*each, CAMERA) for each in zip(
+                sequence.stamps_ns, sequence.grey, sequence.depth)]
+            good = [k for k, frame in enumerate(frames) if frame.good]
+            times = np.arange(sequence.stamps_ns[0] - SECOND, sequence.stamps_ns[-1] + SECOND,
+                              SECOND // 100)
+            found = evaluate_odometry(
+                Trajectory.from_matrices(
+                    times, TRAJECTORIES['calibration'].camera_poses(times / SECOND)),
+                Trajectory.from_matrices([sequence.stamps_ns[k] for k in good],
+                                         np.array([frames[k].pose for k in good]))).hand_eye
+            errors.append((1e3 * np.linalg.norm(found.translation),
+                           np.degrees(found.rotation.magnitude())))
+        print(f'{seconds:g} s at {RATE // every} Hz: ' + ', '.join(
+            f'{millimetres:.1f} mm {degrees:.2f} deg' for millimetres, degrees in errors),
+            flush=True)
 
 
 HEAD = ('frames', 'm', 'ATE mm', 'RPE mm/s', 'deg/s', 'failed', 'keypoints', 'NEES', 'ms')
@@ -202,12 +228,17 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--seed', type=int, default=1, help='seed of the camera errors (1)')
     parser.add_argument('--methods', action='store_true')
+    parser.add_argument('--transform', action='store_true')
     parser.add_argument('--sequence', choices=tuple(TRAJECTORIES), action='append')
     parser.add_argument('--topics', type=int, metavar='SECONDS', default=0)
     arguments = parser.parse_args()
     opencv().setNumThreads(1)
     if arguments.topics:
         topics(arguments.topics)
+        return
+    if arguments.transform:
+        for seconds in (25.0, 40.0):
+            transform_errors(arguments.seed, seconds)
         return
     names = arguments.sequence or list(TRAJECTORIES)
     table('sequence', ((name, evaluate(render(name, arguments.seed), DEFAULT)) for name in names))
