@@ -14,6 +14,7 @@ from conftest import at_last, children_of, gone, lacking, lacking_in_lines
 from optitrack_vrpn.demo import child_io, command as demo_tool
 from optitrack_vrpn.demo.params_file_io import renamed
 from optitrack_vrpn.demo.view import BodyRow, missing, table
+from optitrack_vrpn.names import counted
 import pytest
 from server_kit import FakeServer
 from tool_kit import ROOT, run_tool, start_tool
@@ -56,7 +57,7 @@ def test_demo_shows_every_body_and_ends_well():
 def rows_of(done, bodies):
     """Give the cells of each body, all of which must have streamed."""
     assert done.returncode == 0, done.stdout + done.stderr
-    assert f'all {len(bodies)} bodies streamed' in done.stdout
+    assert f'all {counted(len(bodies), "body")} streamed' in done.stdout
     for body in bodies:
         found = [line for line in done.stdout.splitlines() if line.startswith(body)]
         assert len(found) == 1, done.stdout
