@@ -172,7 +172,7 @@ def test_a_step_is_recognised_although_the_first_late_frame_is_early():
 
 
 def test_a_gap_in_the_first_seconds_leaves_no_error():
-    """A rate that was learnt for 3 s does not tell the time after 200 s."""
+    """A rate that was learnt for 3 s is too inaccurate for a gap of 200 s."""
     for seed in range(8):
         source, rnd = StampSource(StampConfig()), np.random.default_rng(seed)
         for i in range(2000):

@@ -126,7 +126,7 @@ def test_a_bug_in_the_notes_is_reported(tmp_path):
 @pytest.mark.parametrize('made', [
     lambda folder: BagWriter(folder / 'take', 'none'), lambda folder: PcapWriter(folder / 'take')])
 def test_a_removed_recording_ends_with_the_reason(tmp_path, made):
-    """Linux writes on to a file without a name, which nobody can read."""
+    """Linux continues to write to a removed file, whose content is lost when it is closed."""
     spool = spooled(made(tmp_path), tmp_path)
     spool.start()
     if (tmp_path / 'take').is_dir():

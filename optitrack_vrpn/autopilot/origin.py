@@ -25,11 +25,11 @@ _PERIOD_NS = 1_000_000_000
 #: Chosen: pause (ns) between two attempts to set it; the estimator can refuse before it has
 #: initialised. Halved or doubled, twice or half as many attempts.
 _RETRY_NS = 5_000_000_000
-#: ArduPilot sets its zero of the height to the present one when it gets the origin (EKF3's
-#: resetHeightDatum, called for the field elevation), but the poses keep their own zero: its local
-#: height then differs by the height of the poses at that time. Before the first pose there is no
-#: such difference. Time (ns) after an attempt: in SITL it did so after 0.1 s. Halved, 0.5 s still
-#: suffices; doubled, the first pose comes later.
+#: Wait (ns) after an attempt, before ArduPilot gets a pose. When ArduPilot gets the origin, it
+#: sets its zero of the height to the present height (EKF3's resetHeightDatum). The poses keep
+#: their zero, so its local height would differ by the height of the poses at that time. Measured
+#: in SITL: it does so after 0.1 s. Halved, 0.5 s still suffices; doubled, the first pose comes
+#: later.
 _SETTLED_NS = 1_000_000_000
 #: Chosen: attempts to set the origin before poses are sent without it; the second is 5 s after
 #: the heartbeat. Halved, one lost message shifts the height; doubled, the first pose comes 6 s

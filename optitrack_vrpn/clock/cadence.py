@@ -104,7 +104,7 @@ class Cadence:
         self._quiet = False
 
     def reset(self) -> None:
-        """Start again: the sender's clock is another one."""
+        """Start again, because the sender's clock has restarted."""
         self.newest_ns = self._placed = -1
         self._begin()
 

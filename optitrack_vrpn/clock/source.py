@@ -144,7 +144,7 @@ class StampSource:
                 stamp = self._stamp_newer(
                     sender_time_ns, time_ns, arrival_ns, host_minus_arrival_clock_ns)
                 found = None if stamp is None else (self._placed, stamp)
-            # An epoch that ended with this frame has forgotten the ones before.
+            # If the epoch ended with this frame, the frames before it are no longer stored.
             frames.further += [None] * (nth - 1 - len(frames.further)) + [found]
             return found
         return frames.further[nth - 1]
@@ -234,7 +234,7 @@ class StampSource:
             if cadence.smoothing is not self._smoothing:
                 self._smoothing = cadence.smoothing
                 if cadence.smoothing:
-                    # Ticks and jitter, or another line, gave the minima so far.
+                    # The minima so far are of times with ticks and jitter, or of another line.
                     self._rule.relearn()
                     if not self._reported:
                         self._reported = True
@@ -269,7 +269,7 @@ class StampSource:
         """Return a stamp that does not go backwards, or end the epoch if none can be found."""
         last = self._frames.last_ns
         if host_arrival < last:
-            # As far as a frame's time after the one before it tells.
+            # Size of the step, estimated from the interval of the sender's times.
             step_ns = stamp - last - passed_ns
             return stamp if self._arrived_early(last - host_arrival, step_ns) else last
         # The line has been lowered. Stamps advance at an eighth of the rate until they meet it,
@@ -304,7 +304,7 @@ class StampSource:
         if at == 0 and frames.trimmed:
             self._refused += 1
             return None
-        # As much before the next frame as it was sent before it.
+        # The interval to the next frame is that of the sender's times.
         before = frames.times[at] - sender_time_ns
         stamp = max(frames.stamps[at] - before, least)
         if not self._sender_mode:
@@ -321,7 +321,7 @@ class StampSource:
         return self._stamp(sender_time_ns, arrival_ns, self._reading)
 
     def _end_sender(self, detail: str = '', fell: bool = False) -> None:
-        """End the epoch: the sender's clock is another one."""
+        """End the epoch, because the sender's clock has restarted."""
         self._rule.start()
         self._two_way.restart()
         self._cadence.reset()

@@ -83,8 +83,8 @@ _FITS_NS = 10e6
 """Frames up to so late continue the line after a gap. Chosen: 30 s at 300 ppm; half of it ends
 lines of WiFi, twice as much continues lines of another clock."""
 _UNSURE_NS = 100e3
-"""The line is continued after a gap if its rate is known well enough to be so exact (standard
-deviation). Chosen: the delay of a first frame on a wire; half of it begins anew after a gap of a
+"""Largest standard deviation of the line after a gap, due to that of its rate; above it, the line
+begins anew. Chosen: the delay of a first frame on a wire; half of it begins anew after a gap of a
 minute, twice as much keeps an error of 0.5 ms for 85 s after gaps in the first seconds."""
 _BLOCK_NS = 1_000_000_000
 """Length of a block. Chosen: the best of 240 frames is within 10 us on a wire; half of it doubles
@@ -280,12 +280,12 @@ class TrackingRule(Rule):
         if scatter < _STEADY * self._usual + _STEADY_NS:
             return True
         if lasted > _FAR_FOR_NS:
-            # Scatter before is no evidence against a step.
+            # Frames before this window may have scattered for another reason.
             self._open_late(arrival_ns, lag, far)
         return not may_be_old and arrival_ns - self._late_since > _PATIENCE_NS
 
     def _open_late(self, arrival_ns: int, lag: float, far: bool) -> None:
-        """Begin a time of late frames with this one."""
+        """Begin a window of late frames with this frame."""
         self._late = 1
         self._late_from = arrival_ns
         self._late_sum = self._late_least = lag
