@@ -312,9 +312,14 @@ def test_a_body_that_returns_long_after_a_restart_counts_one_reset():
 @pytest.mark.parametrize('shift, turn', [
     ((0.0, 0.0, 0.0), OVER), ((3.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0))])
 @pytest.mark.parametrize('later', [-10**12, 10**12])
-def test_a_step_of_the_senders_clock_ends_no_jump(shift, turn, later):
+@pytest.mark.parametrize('unseen', ['', 'silent', 'zeroed'])
+def test_a_step_of_the_senders_clock_ends_no_jump(shift, turn, later, unseen):
     feed = tracked()
     feed.elsewhere(10, shift, turn)
+    if unseen == 'silent':
+        feed.skip(40)
+    elif unseen == 'zeroed':
+        feed.send((0.0, 0.0, 0.0))
 
     def send(count, shift, turn):
         out = []

@@ -205,8 +205,8 @@ class ValidityGate(JumpRules):
         """
         Continue on the sender's restarted clock; the next valid pose counts a reset.
 
-        A jump continues. Any other body is acquired again, because a sender that begins another
-        take has it in another place.
+        A jump continues, also that of a body out of sight. Any other body is acquired again,
+        because a sender that begins another take has it in another place.
 
         :param sender_time_ns: a sender time (ns) of the new clock.
         :param receive_ns: its arrival (ns).
@@ -214,7 +214,7 @@ class ValidityGate(JumpRules):
         self._leave_fast_path()
         self._restarted = True
         self._follow_step(sender_time_ns, receive_ns)
-        if self.state is not State.JUMPED:
+        if self._track is None or self._track.origin is not Origin.FAR:
             self._good_ns = -NEVER_NS
             self._track = None
             if self.state is State.TRACKED:
