@@ -125,8 +125,9 @@ class Observer:
 
     def listen(self, kind, topic, qos):
         """Collect the messages of a topic; they are taken as bytes, so that none is lost."""
+        box = []    # before the subscription: its first message can arrive at once
         return Topic(self.node.create_subscription(
-            kind, topic, lambda data: box.append(data), qos, raw=True), box := [], kind)
+            kind, topic, lambda data: box.append(data), qos, raw=True), box, kind)
 
     def poses(self, topic, depth=20000, reliable=True):
         """Collect the poses of a topic."""

@@ -66,15 +66,14 @@ class GraphView(ToolNode):
         found = self._find(wanted)
         while True:
             passed_s = time.monotonic() - self._began
-            early = wanted or any(_OURS in name for name, _ in found)
-            if passed_s >= (min(_LEAST_S, wait_s) if found and early else wait_s):
+            early = found if wanted else [name for name, _ in found if _OURS in name]
+            if passed_s >= (min(_LEAST_S, wait_s) if early else wait_s):
                 break
             time.sleep(0.05)
             found = self._find(wanted)
         if not wanted:
             found = self._ours(found)
-        nodes = tuple(
-            self._ask(*key, count) for key, count in list(found.items())[:_MOST_NODES])
+        nodes = tuple(self._ask(*key) for key in found[:_MOST_NODES])
         return Graph(wanted=wanted, waited_s=time.monotonic() - self._began, nodes=nodes,
                      variables={**discovery_variables(os.environ),
                                 'ROS_DOMAIN_ID': str(self.context.get_domain_id())},
@@ -84,23 +83,19 @@ class GraphView(ToolNode):
         """Return the findings of the checks of other packages."""
         return self._extensions.findings(self.spin)
 
-    def _find(self, wanted: str) -> dict[tuple[str, str], int]:
+    def _find(self, wanted: str) -> list[tuple[str, str]]:
         """
-        Find nodes by (name, namespace), and the number of each.
+        Find nodes, as name and namespace.
 
         :param wanted: full name of one node; '' for all lifecycle nodes.
         """
-        lifecycles = {
+        names = {wanted} if wanted else {
             name[:-len('/get_state')] for name, kinds in self.node.get_service_names_and_types()
             if name.endswith('/get_state') and 'lifecycle_msgs/srv/GetState' in kinds}
-        found: dict[tuple[str, str], int] = {}
-        for name, namespace in self.node.get_node_names_and_namespaces():
-            full = full_name(name, namespace)
-            if full == wanted or (not wanted and full in lifecycles):
-                found[name, namespace] = found.get((name, namespace), 0) + 1
-        return found
+        return [key for key in dict.fromkeys(self.node.get_node_names_and_namespaces())
+                if full_name(*key) in names]
 
-    def _ours(self, found: dict[tuple[str, str], int]) -> dict[tuple[str, str], int]:
+    def _ours(self, found: list[tuple[str, str]]) -> list[tuple[str, str]]:
         """Remove nodes of other packages; all nodes are asked at once."""
         asked = sorted(found, key=lambda key: _OURS not in key[0])[:_MOST_ASKED]
         services = {key: f'{full_name(*key)}/get_parameters' for key in asked}
@@ -113,11 +108,11 @@ class GraphView(ToolNode):
                 return _OURS in key[0]
             return len(answer.values) == len(_ONLY_OURS) and all(
                 value.type for value in answer.values)
-        return {key: found[key] for key in asked if is_ours(key)}
+        return [key for key in asked if is_ours(key)]
 
-    def _ask(self, name: str, namespace: str, count: int) -> RunningNode:
+    def _ask(self, name: str, namespace: str) -> RunningNode:
         full = full_name(name, namespace)
-        node = RunningNode(full, count)
+        node = RunningNode(full)
         state = self._call(GetState, f'{full}/get_state', GetState.Request())
         answer = None
         if state is not None:    # a node that does not answer this will not answer the next
@@ -178,6 +173,8 @@ class GraphView(ToolNode):
                         len(reasons), len(offers)))
         node.mismatches = tuple(mismatches)
         node.conflicting = conflicting
+        # After the publishers: each of them belongs to one of the counted nodes.
+        node.count = self.node.get_node_names_and_namespaces().count((name, namespace))
 
 
 def _mismatches(offers: Sequence[Any], asked: Any) -> list[str]:
