@@ -11,6 +11,7 @@ import ast
 import contextlib
 import functools
 import gc
+import importlib
 import logging
 import os
 from pathlib import Path
@@ -46,6 +47,16 @@ def examples(count):
 #: Marks a test of the node that both protocols have to pass. Tests of what lies behind the events
 #: of a client are not among them: it is the same code for both.
 BOTH_PROTOCOLS = pytest.mark.parametrize('protocol', ['vrpn', 'natnet'])
+
+
+def independent(name):
+    """
+    Import another implementation, with which a test compares this one.
+
+    Only an environment that tools/env.py did not make may lack it; the test is skipped there.
+    """
+    made = Path(sys.prefix, 'seed').is_dir() and sys.version_info < (3, 14)
+    return importlib.import_module(name) if made else pytest.importorskip(name)
 
 
 def slow_after(count, rows):

@@ -10,7 +10,7 @@ of them.
 import math
 import struct
 
-from conftest import examples
+from conftest import examples, independent
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.errors import LocalProtocolError, RemoteProtocolError
 from optitrack_vrpn.natnet import codec
@@ -59,7 +59,7 @@ def test_a_frame_comes_back_as_it_was_sent(frame, version):
 @settings(deadline=None, max_examples=25)
 @given(frames, st.sampled_from(VERSIONS))
 def test_another_decoder_reads_the_same_frame(frame, version):
-    natnet = pytest.importorskip('natnet')
+    natnet = independent('natnet')
     from natnet.data_frame import DataFrame
     from natnet.packet_buffer import PacketBuffer
     found = DataFrame.read_from_buffer(
@@ -82,7 +82,7 @@ def test_another_decoder_reads_the_same_frame(frame, version):
 
 @pytest.mark.parametrize('version', VERSIONS)
 def test_another_decoder_reads_the_same_model_definitions(version):
-    natnet = pytest.importorskip('natnet')
+    natnet = independent('natnet')
     from natnet.data_descriptions import DataDescriptions
     from natnet.packet_buffer import PacketBuffer
     sent = Definitions(
@@ -94,6 +94,13 @@ def test_another_decoder_reads_the_same_model_definitions(version):
     assert [(body.name, body.id_num) for body in found.rigid_bodies] == [
         ('Rigid Body 1', 1), ('Würfel', 7)]
     assert [one.name for one in found.marker_sets] == ['Rigid Body 1', 'all']
+
+
+def test_a_name_that_is_not_utf_8_is_sent_as_it_was_given():
+    """A shell passes such bytes of a command line as surrogates."""
+    packed = payload(encode_definitions(Definitions((BodyDefinition('caf\udce9', 1),)), (4, 1)))
+    assert b'caf\xe9\0' in packed
+    assert decode_definitions(packed, (4, 1)).bodies == (BodyDefinition('caf\ufffd', 1),)
 
 
 def i32(*values):
@@ -181,13 +188,13 @@ DEVICE_AND_CAMERA = (i32(4, 2) + b'NI\0sn\0' + i32(0, 0, 1) + b'in 1\0',
 @pytest.mark.parametrize('version', [(3, 0), (3, 1), (4, 0)])
 @pytest.mark.parametrize('others', [[PLATE], DEVICE_AND_CAMERA], ids=['plate', 'device'])
 def test_bodies_are_found_after_plates_devices_and_cameras(version, others):
-    natnet = pytest.importorskip('natnet')
-    from natnet.data_descriptions import DataDescriptions
-    from natnet.packet_buffer import PacketBuffer
     wand = i32(1) + b'Wand\0' + i32(7, -1) + bytes(12) + i32(0)
     data = i32(len(others) + 1) + b''.join(others) + wand
     assert decode_definitions(data, version).bodies == (BodyDefinition('Wand', 7),)
     if PLATE not in others:    # of the four corners of a plate, that decoder reads three
+        natnet = independent('natnet')
+        from natnet.data_descriptions import DataDescriptions
+        from natnet.packet_buffer import PacketBuffer
         found = DataDescriptions.read_from_buffer(PacketBuffer(data), natnet.Version(*version))
         assert [(body.name, body.id_num) for body in found.rigid_bodies] == [('Wand', 7)]
 

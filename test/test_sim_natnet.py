@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 
+from conftest import independent
 import natnet_kit
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.natnet import codec
@@ -53,7 +54,7 @@ def true_poses(server):
 
 @pytest.mark.parametrize('version', ['3.0', '3.1', '4.0', '4.1', '4.2'])
 def test_pypi_natnet_reads_names_poses_and_times(version):
-    natnet = pytest.importorskip('natnet')
+    natnet = independent('natnet')
     with simulated(version=version) as server:
         client = natnet.NatNetClient(
             '127.0.0.1', '127.0.0.1', command_port=server.natnet_port, use_multicast=False)
@@ -83,7 +84,7 @@ def test_pypi_natnet_reads_names_poses_and_times(version):
 
 @pytest.mark.parametrize('version', ['3.0', '3.1', '4.0', '4.1'])
 def test_motioncapture_reads_names_and_poses(version):
-    pytest.importorskip('motioncapture')
+    independent('motioncapture')
     with simulated(version=version, multicast=True, data_port=free_port()) as server:
         run = subprocess.run([sys.executable, '-c', CLIENT, str(server.natnet_port)],
                              capture_output=True, text=True, timeout=30)

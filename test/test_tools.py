@@ -141,17 +141,18 @@ def main_of(name):
     return getattr(importlib.import_module(module), function)
 
 
-@pytest.mark.parametrize('arguments', [[], ['parameters']])
-def test_a_command_whose_output_nothing_reads_ends_without_a_traceback(arguments):
-    reader, writer = os.pipe()
-    os.close(reader)
-    try:
-        result = subprocess.run(
-            [sys.executable, '-m', 'optitrack_vrpn', *arguments], stdout=writer,
-            stderr=subprocess.PIPE, text=True, timeout=60)
-    finally:
-        os.close(writer)
-    assert (result.returncode, result.stderr) == (128 + signal.SIGPIPE, '')
+@pytest.mark.parametrize('output, code, said', [
+    ('>&3', 128 + signal.SIGPIPE, ''), ('>&-', 0, ''),
+    ('>/dev/full', 1, 'optitrack_vrpn: [Errno 28] No space left on device\n')])
+@pytest.mark.parametrize('arguments', ['', 'parameters'])
+def test_a_command_whose_output_cannot_be_written_ends_without_a_traceback(
+        arguments, output, code, said):
+    # 3 is a pipe whose reader has ended.
+    result = subprocess.run(['bash', '-c', (
+        f'exec 3> >(true); wait $!; {sys.executable} -m optitrack_vrpn {arguments} {output}')],
+        capture_output=True, text=True, timeout=60, cwd=ROOT)
+    assert result.returncode == code
+    assert result.stderr == said.replace('optitrack_vrpn', arguments or 'optitrack_vrpn')
 
 
 def test_python_m_refuses_an_unknown_tool_in_one_line():

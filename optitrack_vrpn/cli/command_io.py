@@ -3,6 +3,7 @@
 """How a command ends: errors in one line, exit codes, no traceback for a closed output pipe."""
 
 from collections.abc import Callable
+import errno
 import functools
 import os
 import sys
@@ -15,6 +16,8 @@ from optitrack_vrpn.errors import OptitrackVrpnError
 
 #: 128 + SIGPIPE, as a shell reports a command whose output pipe was closed.
 OUTPUT_CLOSED = 141
+#: Errors of a write without the name of a file: a pipe without a reader, a full disk.
+_UNWRITABLE = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 P = ParamSpec('P')
 Main = Callable[P, int]
@@ -33,6 +36,9 @@ def command(tool: str, interrupted: int = INTERRUPTED) -> Callable[[Main[P]], Ma
     def decorate(main: Main[P]) -> Main[P]:
         @functools.wraps(main)
         def run(*args: P.args, **kwargs: P.kwargs) -> int:
+            # A shell closes them with `>&-` and `2>&-`.
+            sys.stdout = sys.stdout or open(os.devnull, 'w')
+            sys.stderr = sys.stderr or open(os.devnull, 'w')
             try:
                 code = main(*args, **kwargs)
                 sys.stdout.flush()
@@ -46,13 +52,14 @@ def command(tool: str, interrupted: int = INTERRUPTED) -> Callable[[Main[P]], Ma
                 return interrupted
             except EndedBySignal as ended:
                 return 128 + ended.number
-            except BrokenPipeError:
-                # At its end the interpreter would write the rest again.
-                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-                return OUTPUT_CLOSED
             except OSError as error:
-                if error.filename is None:    # a bug, not a file that the user named
-                    raise
+                if error.filename is None:
+                    if error.errno not in _UNWRITABLE:    # a bug, not a file that the user named
+                        raise
+                    # At its end the interpreter would write the rest again.
+                    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+                    if error.errno == errno.EPIPE:
+                        return OUTPUT_CLOSED
                 print(f'{tool}: {error}', file=sys.stderr)
                 return 1
         return run

@@ -149,4 +149,4 @@ def encode_definitions(definitions: Definitions, version: Version) -> bytes:
 
 
 def _text(name: str) -> bytes:
-    return name.encode('utf-8')[:MAX_NAME - 1] + b'\0'
+    return name.encode('utf-8', 'surrogateescape')[:MAX_NAME - 1] + b'\0'
