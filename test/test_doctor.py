@@ -148,6 +148,7 @@ def test_with_udp_alone_and_no_connect_back_there_is_no_way_in(examine):
 def test_a_server_without_tcp_listener_that_connects_back_is_enough(examine):
     result = examine(FakeServer(stream, accept=False))
     assert result.levels('udp', 'connect-back', 'tcp', 'data') == ['OK', 'OK', 'WARN', 'OK']
+    assert 'Motive' not in result.advice('tcp')    # it runs, and poses arrive
 
 
 @despite_load
@@ -165,6 +166,10 @@ def test_names_that_do_not_resolve(examine, monkeypatch):
     result = examine(3883, server='motive.lab')
     result.judged('name', 'FAIL', "'motive.lab' has no IPv4 address", advice=['IPv4 address'])
     assert {result.level(check) for check in CHECKS[1:]} == {'SKIP'}
+
+
+def test_a_name_that_cannot_be_one_has_its_whole_reason(examine):
+    examine(3883, server='.').judged('name', 'FAIL', "'.' has no IPv4 address", 'host name)')
 
 
 def test_a_resolver_that_hangs_is_not_waited_for(examine, monkeypatch):
@@ -265,6 +270,13 @@ def test_silence_after_the_handshake_is_found_out_within_its_time(examine):
     assert 'no pose within 2 s' in result.found('data')
     assert 2.0 <= result.values('data')['listened_s'] < 12.0
     assert 'edit mode' in result.advice('data')
+
+
+def test_a_server_without_any_name_is_behind_a_network_that_drops_large_packets(examine):
+    """Each VRPN server describes its own sender first, but only its greeting is a small packet."""
+    result = examine(FakeServer(greeting(COOKIE)), '--connection', 'tcp')
+    assert result.levels('handshake', 'senders', 'data') == ['OK', 'SKIP', 'FAIL']
+    result.judged('data', 'FAIL', 'no pose within 2 s', advice=['large packets', 'mtu'])
 
 
 def test_without_bodies_it_says_to_make_one(examine):

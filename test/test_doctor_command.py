@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 import time
 
@@ -174,6 +175,17 @@ def test_without_rclpy_the_graph_alone_is_left_out(examine, capsys, monkeypatch,
     assert result.levels('qos', 'lifecycle', 'settings') == ['SKIP'] * 3
     assert 'ROS 2 is not available' in result.found('lifecycle')
     result.judged('udp', 'FAIL')
+
+
+def test_a_middleware_that_is_not_installed_ends_the_checks_of_the_graph_alone(unused_port):
+    run = subprocess.run(
+        [sys.executable, '-m', 'optitrack_vrpn', 'doctor', '--server', '127.0.0.1', '--port',
+         str(unused_port), '--json', '--timeout', '0.2'], capture_output=True, text=True,
+        env={**os.environ, 'RMW_IMPLEMENTATION': 'rmw_of_nobody'})
+    result = Result(run.returncode, run.stdout, run.stderr)
+    assert result.code == 2
+    result.judged('udp', 'FAIL')
+    result.judged('lifecycle', 'FAIL', 'rmw_of_nobody')
 
 
 def test_ctrl_c_ends_it_at_once_and_without_a_trace():

@@ -215,6 +215,15 @@ def test_a_node_that_is_not_there_is_missed_only_where_it_was_asked_for(view, se
     assert 'no /lab/nobody was discovered' in asked.found
 
 
+def test_another_node_of_this_package_is_named_where_the_requested_one_is_missing(view, server):
+    with called('mocap', server, 'lab'):
+        wait_for(view, server, lambda facts: '/lab/mocap' in [
+            one.name for one in facts.graph.nodes])
+        found = check_lifecycle(look(view, server, 'mocap', wait_s=0.1))
+    assert found.level is Level.FAIL
+    assert not lacking(found.found, 'no /mocap was discovered', '/lab/mocap')
+
+
 def test_a_stopped_node_is_named_with_its_process(view, server):
     """A node that is stopped before the doctor starts never appears on the graph."""
     process = subprocess.Popen(

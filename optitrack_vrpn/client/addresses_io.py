@@ -8,7 +8,7 @@ import os
 import socket
 import struct
 import threading
-from typing import Callable, Optional
+from typing import Callable
 
 from optitrack_vrpn.client.config import is_ipv4
 from optitrack_vrpn.errors import TransportError
@@ -24,7 +24,7 @@ class _Query:
     def __init__(self) -> None:
         self.waiting: list[Callable[[], None]] = []
         self.addresses: list[str] = []
-        self.error: Optional[Exception] = None
+        self.error = ''
         self.finished = False
 
 
@@ -77,8 +77,10 @@ class Lookup:
         try:
             found = socket.getaddrinfo(host, None, socket.AF_INET, socket.SOCK_STREAM)
             query.addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
-        except Exception as error:  # OSError, or UnicodeError for an invalid name
-            query.error = error
+        except OSError as error:
+            query.error = f' ({error.strerror or error})'
+        except Exception:    # UnicodeError
+            query.error = ' (it is not a valid host name)'
         with cls._lock:
             del cls._queries[host]
             query.finished = True
@@ -97,10 +99,9 @@ class Lookup:
         """
         addresses = self._query.addresses
         if not addresses:
-            why = f' ({self._query.error})' if self._query.error else ''
             raise TransportError(
-                f'the name {self.host!r} has no IPv4 address{why}: check server, or give the IP '
-                'address of the Motive PC')
+                f'the name {self.host!r} has no IPv4 address{self._query.error}: check server, or '
+                'give the IP address of the Motive PC')
         return addresses[turn % len(addresses)]
 
 

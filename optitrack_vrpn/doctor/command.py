@@ -15,6 +15,7 @@ import contextlib
 import json
 import os
 import shutil
+import subprocess
 import sys
 import textwrap
 from typing import Any, Optional, TextIO, TYPE_CHECKING
@@ -240,6 +241,14 @@ def _open_graph(
     probed: ProbeResults, ros_args: Sequence[str], stack: contextlib.ExitStack,
 ) -> Optional[GraphView]:
     """Join the ROS graph, or record why that is not possible."""
+    middleware = os.environ.get('RMW_IMPLEMENTATION')
+    if middleware and 'RMW implementation' in subprocess.run(
+            [sys.executable, '-c', 'import rclpy'], capture_output=True, text=True).stderr:
+        # The import ends the process.
+        probed.graph = Graph(
+            absent=f'ROS 2 does not start: RMW_IMPLEMENTATION={middleware} is not installed',
+            broken=True)
+        return None
     try:
         from optitrack_vrpn.doctor.graph_ros import GraphView
     except ImportError as error:

@@ -106,6 +106,9 @@ def _check_absence(graph: Graph) -> CheckResult:
     """Check why no node was discovered."""
     reason = (f'no {printable(graph.wanted, 90) or "node of this package"} was discovered within '
               f'{graph.waited_s:.1f} s with ROS_DOMAIN_ID={graph.variables["ROS_DOMAIN_ID"]}')
+    if graph.others:
+        return fail('lifecycle', f'{reason}; of this package: {listed(graph.others)}',
+                    'give --node the full name, with the namespace')
     others = {process.pid: ' '.join(
         f'{name}={printable(value, 90)}' for name, value in (process.variables or {}).items()
         if value != graph.variables[name]) for process in graph.processes}

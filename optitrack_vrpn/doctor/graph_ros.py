@@ -71,10 +71,11 @@ class GraphView(ToolNode):
                 break
             time.sleep(0.05)
             found = self._find(wanted)
-        if not wanted:
-            found = self._ours(found)
-        nodes = tuple(self._ask(*key) for key in found[:_MOST_NODES])
-        return Graph(wanted=wanted, waited_s=time.monotonic() - self._began, nodes=nodes,
+        others = self._ours(self._find('')) if wanted and not found else []
+        nodes = tuple(
+            self._ask(*key) for key in (found if wanted else self._ours(found))[:_MOST_NODES])
+        return Graph(wanted=wanted, others=tuple(full_name(*key) for key in others),
+                     waited_s=time.monotonic() - self._began, nodes=nodes,
                      variables={**discovery_variables(os.environ),
                                 'ROS_DOMAIN_ID': str(self.context.get_domain_id())},
                      processes=local_nodes())

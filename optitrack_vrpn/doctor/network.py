@@ -141,7 +141,9 @@ def check_tcp(probed: ProbeResults) -> CheckResult:
     result = fail if needed else warn
     if attempt.outcome is Outcome.REFUSED:
         return result('tcp', f'nothing listens on {where}: its machine refused the connection',
-                      _MOTIVE)
+                      _MOTIVE if needed else
+                      'a firewall refuses TCP, or the server takes requests by UDP only: the node '
+                      'uses UDP')
     if probed.address_unused:
         return result('tcp', *unused_address(probed))
     if attempt.outcome is Outcome.SILENT:

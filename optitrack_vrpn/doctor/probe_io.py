@@ -315,9 +315,8 @@ class Probe:
                         on_lift()
                     if received_s >= seconds + lift_s:
                         break
-                stream.counters = dataclasses.asdict(conversation.connection.counters)
-                stream.counters['names_refused'] = conversation.connection.remote.refused
-                stream.counters.update(conversation.queue())
+                stream.counters = {**conversation.counters(), **conversation.queue()}
+                stream.described = bool(conversation.connection.remote.senders)
         except RemoteProtocolError as error:
             stream.ended = str(error)
             attempt.other_program = True

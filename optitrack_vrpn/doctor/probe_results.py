@@ -79,6 +79,7 @@ class Stream:
     :ivar first_pose_s: time from the handshake to the first pose (s), None without any.
     :ivar quiet_s: time from the last pose to the end (s).
     :ivar poses: poses of any kind.
+    :ivar described: whether the server described any name; it describes the library's own first.
     :ivar senders: described names, without the library's own.
     :ivar answered: names that answered a ping.
     :ivar bodies: bodies that sent poses, with the states that the node would report.
@@ -102,6 +103,7 @@ class Stream:
     listened_s: float = 0.0
     first_pose_s: Optional[float] = None
     poses: int = 0
+    described: bool = True
     senders: tuple[str, ...] = ()
     answered: tuple[str, ...] = ()
     bodies: tuple[BodyStatus, ...] = ()
@@ -203,6 +205,7 @@ class Graph:
     :ivar absent: why there is no graph, or ''.
     :ivar broken: True if ROS 2 is installed and does not start.
     :ivar wanted: full name of the requested node, or ''.
+    :ivar others: full names of the nodes of this package, if the requested one is missing.
     :ivar waited_s: time of the discovery (s).
     :ivar nodes: nodes of this package, or the requested one.
     :ivar variables: the discovery variables of the doctor.
@@ -212,6 +215,7 @@ class Graph:
     absent: str = ''
     broken: bool = False
     wanted: str = ''
+    others: tuple[str, ...] = ()
     waited_s: float = 0.0
     nodes: tuple[RunningNode, ...] = ()
     variables: Mapping[str, str] = field(default_factory=DISCOVERY_VARIABLES.copy)

@@ -65,12 +65,10 @@ def _handshake(probed: ProbeResults) -> Optional[Attempt]:
 def check_senders(probed: ProbeResults) -> CheckResult:
     """Check which rigid bodies the server names."""
     stream = established(probed)
-    if stream is None:
+    if stream is None or not stream.described:
         return skip('senders', _NO_DATA)
     if not stream.senders:
-        return warn(
-            'senders', 'the server names no rigid body',
-            _CREATE, count=0)
+        return warn('senders', 'the server names no rigid body', _CREATE, count=0)
     without_pose = [name for name in stream.senders if not any(
         body.name == name or body.name.startswith(f'{name}/sensor') for body in stream.bodies)]
     hidden = [name for name in without_pose if name in stream.answered]
@@ -173,6 +171,12 @@ def _check_silence(probed: ProbeResults, stream: Stream, values: dict[str, Value
     if stream.ended:
         return fail('data', f'{found}: {stream.ended}',
                     'check the messages of Motive, or of the program on that port', **values)
+    if not stream.described:
+        return fail(
+            'data', f'{found}, nor the names that each VRPN server sends after its greeting',
+            'the network drops large packets: is a VPN, a tunnel or an overlay network of '
+            'containers on the way? Try a smaller MTU here: sudo ip link set '
+            f'{probed.card or "CARD"} mtu 1280', **values)
     if probed.unexpected_peers:
         others = ', '.join(sorted(probed.unexpected_peers))
         return fail('data', f'{found}; messages from {others} were refused',
