@@ -337,17 +337,17 @@ class _Problem:
         rest = self.residuals(vector)[:-7]
         half = len(rest) // 2
         scale = np.ones(len(rest) + 7)
-        # A robust estimate of the scatter. Overlapping motions share noise: count only as many as
-        # fit into the recording without overlap.
+        # A robust estimate of the scatter; exact data must leave the prior its effect. Overlapping
+        # motions share noise: count only as many as fit into the recording without overlap.
         span = float(self._stamps[-1] - self._stamps[0]) / NS_PER_S
         overlap = max(len(self._first) / max(span / _PAIRS_S[0], 1.0), 1.0)
         for part in (slice(0, half), slice(half, 2 * half)):
-            sigma = max(1.4826 * float(np.median(np.abs(rest[part]))), 1e-9)
+            sigma = max(1.4826 * float(np.median(np.abs(rest[part]))), 0.1)
             scale[part] = 1.0 / (sigma * np.sqrt(overlap))
         # Without Huber weights, and with one evaluation: the Jacobian at the result.
         jacobian = least_squares(self.residuals, vector, jac='3-point', max_nfev=1).jac
         weighted = jacobian * scale[:, None]
-        covariance = np.linalg.pinv(weighted.T @ weighted, hermitian=True)
+        covariance = np.linalg.inv(weighted.T @ weighted)
         values, vectors = np.linalg.eigh(covariance[3:6, 3:6])
         turning = np.linalg.eigvalsh(covariance[:3, :3])
         return (float(np.degrees(np.sqrt(max(turning[-1], 0.0)))),
