@@ -154,16 +154,16 @@ class Spool(Generic[T]):
     # -- the thread ----------------------------------------------------------------------------
 
     def _run(self) -> None:
-        problem = ''
         try:
-            self._write_all()
+            problem = self._write_all()
         except OSError as error:
             problem = f'the file cannot be written: {error.strerror or error}'
         except Exception as error:    # a bug must not end the thread without a report
             problem = f'bug while writing: {error!r}'
-        self._stopped = self._stopped or problem
         # If the thread stops early, it closes the file at once, while there is space.
         with self._lock:
+            # The disk was too slow for the messages before, not for those that come now.
+            self._stopped, dropped = problem, self._dropped
             self._dropped += sum(len(items) for items, _ in self._queue)
             self._queue.clear()
             self._waiting = 0
@@ -171,8 +171,8 @@ class Spool(Generic[T]):
             notes = dict(self._notes())
             if self._stopped:
                 notes['stopped'] = self._stopped
-            if self._dropped:
-                notes['dropped'] = str(self._dropped)
+            if dropped:
+                notes['dropped'] = str(dropped)
             self._writer.close(notes)
         except Exception as error:    # as above
             reason = getattr(error, 'strerror', None) or error
@@ -180,7 +180,8 @@ class Spool(Generic[T]):
                 self._stopped,
                 f'the file could not be closed ({reason}): {self._writer.remedy}')))
 
-    def _write_all(self) -> None:
+    def _write_all(self) -> str:
+        """Write until the end; return the reason why it ends early, or ''."""
         looked_ns, synced_ns, write = 0, time.monotonic_ns(), self._writer.write
         while True:
             ending = self._ending.is_set()
@@ -189,10 +190,8 @@ class Spool(Generic[T]):
                 looked_ns = now_ns
                 self._free = self._free_bytes()
                 if 0 <= self._free < self._min_free:
-                    self._stopped = (
-                        f'the disk is nearly full: {self._free / 1e6:.0f} MB are free, and the '
-                        f'recording keeps {self._min_free / 1e6:.0f} MB free')
-                    return
+                    return (f'the disk is nearly full: {self._free / 1e6:.0f} MB are free, and '
+                            f'the recording keeps {self._min_free / 1e6:.0f} MB free')
             batch = self._take()
             for item in batch:
                 write(item, now_ns)
@@ -202,7 +201,7 @@ class Spool(Generic[T]):
                 self._writer.sync()
             if not batch:
                 if ending:
-                    return
+                    return ''
                 self._ending.wait(_TURN_S)
 
     def _take(self) -> list[T]:
