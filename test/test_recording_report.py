@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The report: its figures against closed forms, its verdict, and a page without scripts."""
 
+from itertools import combinations
 import re
 from xml.etree import ElementTree
 
 from conftest import lacking_in_lines
+from hypothesis import given
+from hypothesis.strategies import integers, lists
 import numpy as np
 from optitrack_vrpn.cli.arguments import USAGE
 from optitrack_vrpn.recording import export_command, report_command
@@ -14,7 +17,7 @@ from optitrack_vrpn.recording.figures import body_figures, running_deviation
 from optitrack_vrpn.recording.findings import findings, Severity
 from optitrack_vrpn.recording.mcap_format import Message
 from optitrack_vrpn.recording.report_plots_io import rates
-from optitrack_vrpn.recording.take import Body, ClockRow, StateRow, Take
+from optitrack_vrpn.recording.take import Body, ClockRow, rising, StateRow, Take
 from optitrack_vrpn.recording.take_io import load_take
 from optitrack_vrpn.recording.trajectory import Trajectory
 from optitrack_vrpn.recording.tum import format_tum
@@ -219,6 +222,18 @@ def test_poses_after_a_restart_of_the_stamps_are_reported_as_left_out(tmp_path, 
     assert list(take.bodies) == ['pose'] and len(take.bodies['pose'].trajectory) == 400
     assert export_command.main([str(tmp_path / 'take'), '-o', str(tmp_path / 'x.csv')]) == 0
     assert 'x.csv: 400 poses of 1 body; left out: 400 poses ' in capsys.readouterr().out
+
+
+@given(lists(integers(0, 9), max_size=12))
+def test_as_few_poses_as_possible_are_left_out(stamps):
+    """A single stamp in the far future costs one pose, not all after it."""
+    poses = np.tile((1.0, 2.0, 3.0, 0.0, 0.0, 0.0, 1.0), (len(stamps), 1))
+    trajectory, arrivals, left_out = rising((
+        np.array(stamps, np.int64), np.arange(len(stamps)), poses))
+    assert trajectory.stamps_ns.tolist() == [stamps[at] for at in arrivals]
+    longest = max(size for size in range(len(stamps) + 1)
+                  if any(part == tuple(sorted(set(part))) for part in combinations(stamps, size)))
+    assert len(trajectory) == longest == len(stamps) - left_out
 
 
 def test_a_repaired_recording_is_no_recording_without_loss(tmp_path):

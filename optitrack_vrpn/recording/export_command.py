@@ -109,6 +109,6 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     left_out = sum(take.left_out.values())
     print(f'{arguments.output}: {counted(count, "pose")} of {counted(len(bodies), "body")}'
           + (f'; left out: {counted(left_out, "pose")} of the recording that is not finite or '
-             'whose stamp is not later than one before' if left_out else '')
+             'whose stamp does not rise' if left_out else '')
           + (f'; the recording is incomplete: {take.cut}' if take.cut else ''))
     return 0

@@ -96,8 +96,8 @@ def _of_the_file(take: Take) -> list[Finding]:
     for topic, count in take.left_out.items():
         found.append(Finding(
             Severity.WARNING, f'{counted(count, "pose")} of {take.topics[topic]} on {topic} '
-            'are left out here: not finite, or their stamp is not later than one before (a '
-            'recording in a loop, a clock that was set, two publishers).', 1e6 + count))
+            'are left out here: not finite, or their stamp does not rise (a recording in a loop, '
+            'a clock that was set, two publishers).', 1e6 + count))
     if take.notes.get('recovered'):
         found.append(Finding(
             Severity.WARNING, 'The recording was repaired after an interruption '

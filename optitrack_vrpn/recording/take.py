@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Optional
 
 import numpy as np
+import numpy.typing as npt
 from optitrack_vrpn.recording.trajectory import Floats, gap_limit_ns, Stamps, Trajectory
 from optitrack_vrpn.units import NS_PER_S
 
@@ -155,17 +157,38 @@ def rising(columns: Columns) -> tuple[Trajectory, Stamps, int]:
     """
     Create a trajectory from poses in the order of their arrival.
 
-    :returns: the trajectory, its arrivals, and the number of rows left out because their stamp did
-        not rise or their values are not a pose.
+    :returns: the trajectory, its arrivals, and the number of rows left out: as few as possible so
+        that all stamps rise and all values are poses.
     """
     times, came, table = columns
-    good = np.isfinite(table).all(axis=1) & (np.linalg.norm(table[:, 3:], axis=1) > 0)
-    newest = np.maximum.accumulate(np.where(good, times, np.iinfo(np.int64).min)) \
-        if len(times) else times
-    kept = good.copy()
-    kept[1:] &= times[1:] > newest[:-1]
+    with np.errstate(over='ignore'):
+        norms = np.linalg.norm(table[:, 3:], axis=1)
+    kept = np.flatnonzero(np.isfinite(table).all(axis=1) & np.isfinite(norms) & (norms > 0))
+    kept = kept[_longest_rise(times[kept])]
     return (Trajectory(times[kept], table[kept, :3], table[kept, 3:]), came[kept],
-            int(len(times) - np.count_nonzero(kept)))
+            len(times) - len(kept))
+
+
+def _longest_rise(times: Stamps) -> npt.NDArray[np.intp]:
+    """
+    Return the indices of the longest part in which every time is later than the one before.
+
+    Fredman, On computing the length of longest increasing subsequences, Discrete Mathematics
+    11(1), 1975. A single wrong stamp costs one pose, not all that follow.
+    """
+    if (np.diff(times) > 0).all():
+        return np.arange(len(times))
+    lasts: list[int] = []     # least last time of a rising part, by its length
+    places: list[int] = []    # and the index of that time
+    before = []
+    for index, time in enumerate(times.tolist()):
+        length = bisect_left(lasts, time)
+        before.append(places[length - 1] if length else -1)
+        lasts[length:length + 1], places[length:length + 1] = [time], [index]
+    chosen = places[-1:]
+    while before[chosen[-1]] >= 0:
+        chosen.append(before[chosen[-1]])
+    return np.array(chosen[::-1])
 
 
 def to_ned(trajectory: Trajectory) -> Trajectory:
