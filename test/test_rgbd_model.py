@@ -138,11 +138,11 @@ def test_refined_poses_are_as_uncertain_as_their_covariance_says():
     squares = []
     for seed in range(40):
         landmarks, points, spreads, truth = scene(seed)
-        model = model_of(landmarks, np.stack([1e-10 * np.eye(3)] * 150))
+        model = model_of(landmarks, np.stack([1e-10 * np.eye(3)] * 150), gate=20.0)
         start = truth.copy()
         start[:3, 3] += 0.01
         refined = refine(start, points, spreads, model, RefinementSettings(
-            rounds=5, outlier_scale=100.0, gate=20.0))
+            rounds=5, outlier_scale=100.0))
         assert refined.inliers == 150
         assert refined.chi2 == pytest.approx(1.0, abs=0.3)
         error = perturbation(refined.transform, truth)

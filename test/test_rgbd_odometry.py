@@ -104,9 +104,11 @@ def test_the_covariance_covers_the_error():
             Rotation.from_matrix(base[:3, :3] @ frame.pose[:3, :3].T).as_rotvec()])
         squares.append(error @ np.linalg.solve(frame.covariance, error) / 6)
     assert 0.01 < np.mean(squares) < 3
+    # Pairs of a keypoint and the landmark of its neighbour would contradict their covariances.
+    assert np.mean([frame.chi2 for frame in frames[1:]]) < 2
     begin, away, back = (np.trace(frames[k].covariance[:3, :3]) for k in (1, 20, 41))
-    assert away > 1.5 * begin
-    assert back < 1.2 * begin
+    assert away > 1.2 * begin
+    assert away > 1.5 * back and back < 1.2 * begin
 
 
 @pytest.mark.parametrize('constraint', ['level', 'planar'])

@@ -55,7 +55,7 @@ class FeatureSettings:
         doc='standard deviation of the depth z is this times z squared; 0.001425: Kinect '
         '(Khoshelham 2012)')
     pixel_noise: float = setting(
-        1.0, unit='px', low=0.01, high=20.0, doc='standard deviation of a keypoint')
+        0.5, unit='px', low=0.01, high=20.0, doc='standard deviation of a keypoint')
 
 
 @dataclass(frozen=True, eq=False)

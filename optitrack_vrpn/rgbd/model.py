@@ -37,8 +37,9 @@ class ModelSettings:
     neighbours: int = setting(
         4, low=1, high=32, doc='number of nearest landmarks from which the best match is chosen')
     gate: float = setting(
-        10.0, unit='sigma', low=0.1, high=100.0,
-        doc='a point with a greater Mahalanobis distance from all of them is a new landmark')
+        3.0, unit='sigma', low=0.1, high=100.0,
+        doc='a point with a greater Mahalanobis distance from all of them is a new landmark; with '
+        '10, landmarks take points of their neighbours, and the odometry drifts')
     process_noise_m: float = setting(
         0.001, unit='m', low=0.0, high=0.1,
         doc='process noise of a landmark per update; it limits the certainty of old landmarks')

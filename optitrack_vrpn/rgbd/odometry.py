@@ -416,7 +416,7 @@ class Odometry:
         constraint = self.settings.motion_constraint
         if constraint == 'none':
             return refined.transform, refined.matches
-        [kept] = np.nonzero(refined.matches.squares <= self.settings.refinement.gate ** 2)
+        [kept] = np.nonzero(refined.matches.landmarks >= 0)
         target = self.model.means[refined.matches.landmarks[kept]]
         base = refined.transform @ self.camera_from_base
         yaw = np.arctan2(base[1, 0], base[0, 0])

@@ -39,8 +39,6 @@ class RefinementSettings:
     """Refinement of the result of ICP."""
 
     rounds: int = setting(3, low=0, high=50, doc='Gauss-Newton iterations after ICP; 0: ICP only')
-    gate: float = setting(
-        4.0, unit='sigma', low=0.5, high=100.0, doc='pairs farther apart are outliers')
     outlier_scale: float = setting(
         2.0, unit='sigma', low=0.1, high=100.0,
         doc='distance beyond which a pair has less than half of its weight (Cauchy)')
@@ -53,7 +51,7 @@ class Refined(NamedTuple):
     :ivar transform: 4x4, fixed_from_points.
     :ivar covariance: (6, 6), of (rho, theta) in metres and radians.
     :ivar matches: matches of all points in the last iteration.
-    :ivar inliers: number of points with a landmark within the gate.
+    :ivar inliers: number of points with a landmark within the gate of the model.
     :ivar chi2: mean of d^2 / 3 over the inliers; 1 if the covariances are right.
     """
 
@@ -91,7 +89,7 @@ def refine(
         last = number == settings.rounds
         if number < _MATCHING_ROUNDS or last:
             matches = model.match(places, spreads, near)
-            [kept] = np.nonzero(matches.squares <= settings.gate ** 2)
+            [kept] = np.nonzero(matches.landmarks >= 0)
             if len(kept) < 3:
                 return Refined(transform, np.full((6, 6), np.nan), matches, len(kept), np.inf)
             landmarks = matches.landmarks[kept]
