@@ -54,7 +54,7 @@ BELOW = {
     'tools': {'errors', 'cli', 'clock', 'ros', 'settings', 'units'},
     'recording': {'errors', 'bodies', 'cli', 'client', 'clock', 'events', 'mocap_control',
                   'motion', 'names', 'pipeline', 'ros', 'sim', 'units', 'vrpn'},
-    'rgbd': {'errors', 'cli', 'mocap_control', 'names', 'recording', 'ros', 'settings',
+    'rgbd': {'errors', 'cli', 'clock', 'mocap_control', 'names', 'recording', 'ros', 'settings',
              'settings_ros', 'sim', 'units'},
     'demo': {'errors', 'autopilot', 'bodies', 'cli', 'client', 'graph', 'motion', 'names',
              'node', 'recording', 'rgbd', 'ros', 'settings', 'sim', 'units', 'vrpn'},

@@ -12,7 +12,7 @@ from optitrack_vrpn.rgbd.camera import Intrinsics
 from optitrack_vrpn.rgbd.images import to_depth, to_rgb
 from optitrack_vrpn.rgbd.room import Room
 from optitrack_vrpn.rgbd.sim_motion import BodyMotion
-from optitrack_vrpn.rgbd.sim_ros import both_clocks, RgbdSim
+from optitrack_vrpn.rgbd.sim_ros import RgbdSim
 from optitrack_vrpn.rgbd.trajectories import TRAJECTORIES
 from optitrack_vrpn.rgbd.transforms import pose_of
 from optitrack_vrpn.sim.acceptor_io import raw_clock_ns
@@ -112,26 +112,6 @@ def test_images_show_the_body_at_their_stamp(simulated):
     # 2 grey levels of noise are a mean of 1.6; 50 ms are up to 2 degrees
     assert error(exposed_s) < 3.0
     assert min(error(exposed_s - 0.05), error(exposed_s + 0.05)) > 1.5 * error(exposed_s)
-
-
-def test_an_interrupted_reading_of_the_clocks_is_repeated(monkeypatch):
-    """Two interruptions of 5 ms; the clocks differ by 7 s."""
-    raw_ns = [1_000_000]
-
-    def raw_clock():
-        raw_ns[0] += 500
-        return raw_ns[0]
-    pauses = [5_000_000, 5_000_000, 0]
-
-    def system_clock():
-        now_ns = raw_ns[0] + 7_000_000_000
-        raw_ns[0] += pauses.pop(0)
-        return now_ns
-    monkeypatch.setattr('optitrack_vrpn.rgbd.sim_ros.raw_clock_ns', raw_clock)
-    monkeypatch.setattr('optitrack_vrpn.rgbd.sim_ros.time.time_ns', system_clock)
-    system, raw = both_clocks()
-    assert not pauses
-    assert abs(system - raw - 7_000_000_000) <= 500
 
 
 def test_the_camera_ends_without_an_error_after_ros(simulated, monkeypatch):

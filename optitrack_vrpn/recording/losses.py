@@ -9,10 +9,6 @@ from __future__ import annotations
 #: Chosen: several times the error of a reading. Halved, a reading that was interrupted can count
 #: as a step; doubled, steps below 10 ms are not reported.
 STEP_NS = 5_000_000
-#: Two reads of the monotonic clock around one of the system clock that are this far apart (ns) are
-#: no reading: the process did not run in between. Chosen: a fifth of the smallest step. Halved,
-#: fewer readings on a busy computer; doubled, pauses come closer to steps.
-_READ_NS = 1_000_000
 #: Chosen: stored clock steps. Halved or doubled, so is their memory.
 _MOST_STEPS = 100
 #: Chosen: stored losses (topics times seconds); later ones are only counted. Halved or doubled, so
@@ -90,20 +86,16 @@ class ClockSteps:
         self.steps: list[tuple[int, int]] = []
         self._difference_ns: int | None = None
 
-    def look(self, system_ns: int, monotonic_ns: int, later_ns: int | None = None) -> int:
+    def look(self, system_ns: int, difference_ns: int) -> int:
         """
         Compare the clocks; call it every second or more often.
 
-        :param monotonic_ns: read before the system clock.
-        :param later_ns: the monotonic clock read after the system clock.
-        :returns: a step since the last look (ns), 0 for none or for no reading.
+        :param difference_ns: system clock minus a monotonic clock, see ``clock.difference``.
+        :returns: a step since the last look (ns), 0 for none.
         """
-        if later_ns is not None and later_ns - monotonic_ns > _READ_NS:
-            return 0
-        difference = system_ns - monotonic_ns
-        before, self._difference_ns = self._difference_ns, difference
-        if before is None or abs(difference - before) < STEP_NS:
+        before, self._difference_ns = self._difference_ns, difference_ns
+        if before is None or abs(difference_ns - before) < STEP_NS:
             return 0
         if len(self.steps) < _MOST_STEPS:
-            self.steps.append((system_ns, difference - before))
-        return difference - before
+            self.steps.append((system_ns, difference_ns - before))
+        return difference_ns - before

@@ -5,10 +5,12 @@
 from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 import time
 from typing import Any, NamedTuple, Optional, Union
 
+from optitrack_vrpn.clock.difference import difference_ns
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.mocap_control.participant_ros import ControlledLifecycleNode
 from optitrack_vrpn.mocap_control.protocol import ControlConfig
@@ -220,9 +222,8 @@ class Recorder(ControlledLifecycleNode):
     def _watch(self) -> None:
         """Look after clocks, publishers and the file."""
         # This clock continues while the computer sleeps, so that sleep is no step.
-        before_ns, system_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME), self._system_ns()
-        step_ns = self._steps.look(
-            system_ns, before_ns, time.clock_gettime_ns(time.CLOCK_BOOTTIME))
+        step_ns = self._steps.look(self._system_ns(), difference_ns(
+            partial(time.clock_gettime_ns, time.CLOCK_BOOTTIME), self._system_ns))
         if step_ns:
             self.get_logger().warning(
                 f'the system clock was set by {step_ns / 1e9:+.3f} s; further messages are '

@@ -13,6 +13,7 @@ import time
 import traceback
 from typing import Any, Optional
 
+from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.names import ros_name
 from optitrack_vrpn.rgbd.camera_output_ros import CameraOutput
@@ -25,7 +26,6 @@ from optitrack_vrpn.rgbd.sim_settings import SimSettings
 from optitrack_vrpn.rgbd.trajectories import camera_on_body, TRAJECTORIES
 from optitrack_vrpn.ros.tf import StaticTransformBroadcaster
 from optitrack_vrpn.settings_ros import declare_settings, read_settings
-from optitrack_vrpn.sim.acceptor_io import raw_clock_ns
 from optitrack_vrpn.sim.scenario_io import Scenario
 from optitrack_vrpn.sim.server_io import MotiveSimServer
 import rclpy
@@ -34,30 +34,6 @@ from rclpy.node import Node
 #: Chosen: period of the warning about skipped images (s). Halved or doubled, twice or half the
 #: warnings.
 _REPORT_S = 10.0
-#: Chosen: a reading of both clocks takes 1 us; one that takes longer than this was interrupted
-#: (ns). Halved, slow computers repeat valid readings; doubled, errors at 0.5 m/s reach 10 um.
-_INTERRUPTED_NS = 10_000
-_MOST_READINGS = 20
-
-
-def both_clocks() -> tuple[int, int]:
-    """
-    Read the system time and the raw monotonic clock at the same time (ns).
-
-    A reading that the scheduler interrupted is repeated: an image with a stamp and a pose of
-    different times would look like an error of the odometry.
-    """
-    best: Optional[tuple[int, int, int]] = None
-    for _ in range(_MOST_READINGS):
-        before = raw_clock_ns()
-        system_ns = time.time_ns()
-        after = raw_clock_ns()
-        if best is None or after - before < best[0]:
-            best = after - before, system_ns, (before + after) // 2
-        if best[0] <= _INTERRUPTED_NS:
-            break
-    assert best is not None
-    return best[1:]
 
 
 class RgbdSim(Node):
@@ -116,7 +92,9 @@ class RgbdSim(Node):
 
     def expose(self) -> None:
         """Render both images of the present time, and publish them."""
-        stamp_ns, raw_ns = both_clocks()
+        # One reading: a stamp and a pose of different times would look like an error of odometry.
+        raw_ns = HostClock.now_ns()
+        stamp_ns = raw_ns + HostClock.host_minus_arrival_ns()
         pose = self._trajectory.camera_poses(self.server.time_at(raw_ns), self._mount)[0]
         rgb, depth = self._room.render(self._camera, pose)
         self._output.publish(stamp_ns, self._sensor.image(rgb), self._sensor.depth(depth))
