@@ -1,9 +1,31 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Factors between units of time: stamps and intervals are integers in nanoseconds."""
+"""Units of time: stamps and intervals are integers in nanoseconds, texts are decimal seconds."""
 
+import contextlib
+from decimal import Decimal, InvalidOperation
 from typing import Final
 
 #: Nanoseconds in a second and in a millisecond.
 NS_PER_S: Final = 1_000_000_000
 NS_PER_MS: Final = 1_000_000
+
+
+def parse_seconds(text: str) -> int:
+    """
+    Convert decimal seconds to integer nanoseconds, exactly.
+
+    :raises ValueError: if the text is not a number of at most ten digits before the point.
+    """
+    with contextlib.suppress(InvalidOperation):
+        value = Decimal(text)
+        # Nanoseconds of more digits do not fit into 64 bits.
+        if value.is_finite() and value.adjusted() < 10:
+            return int((value * NS_PER_S).to_integral_value())
+    raise ValueError(f'{text!r} is not a time in seconds')
+
+
+def format_seconds(time_ns: int) -> str:
+    """Format integer nanoseconds as decimal seconds with nine decimals."""
+    sign = '-' if time_ns < 0 else ''
+    return f'{sign}{abs(time_ns) // NS_PER_S}.{abs(time_ns) % NS_PER_S:09d}'

@@ -13,8 +13,7 @@ from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording.take import Body, Take, to_ned
 from optitrack_vrpn.recording.trajectory import (
     interpolate, Mask, Stamps, Trajectory)
-from optitrack_vrpn.recording.tum import format_stamp_ns
-from optitrack_vrpn.units import NS_PER_S
+from optitrack_vrpn.units import format_seconds, NS_PER_S
 
 COLUMNS = ('stamp', 'body', 'x', 'y', 'z', 'qx', 'qy', 'qz', 'qw', 'arrival', 'segment',
            'resampled')
@@ -140,8 +139,8 @@ def rows(made: Table) -> Iterator[tuple[str, ...]]:
     """Format rows as texts; values keep full precision, times have nine decimals."""
     for (stamp, values), came, segment, resampled in zip(
             made.trajectory.rows(), map(int, made.arrivals_ns), made.segments, made.resampled):
-        yield (format_stamp_ns(stamp), made.body, *map(repr, values),
-               '' if came < 0 else format_stamp_ns(came), str(segment), str(int(resampled)))
+        yield (format_seconds(stamp), made.body, *map(repr, values),
+               '' if came < 0 else format_seconds(came), str(segment), str(int(resampled)))
 
 
 def columns(made: Table, part: slice) -> Mapping[str, npt.NDArray[np.generic]]:

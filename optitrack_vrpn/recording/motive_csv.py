@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.motion.frames import AxesConfig, frame_maps
-from optitrack_vrpn.recording.tum import parse_stamp_ns
+from optitrack_vrpn.units import parse_seconds
 
 _METRES = {'meters': 1.0, 'centimeters': 0.01, 'millimeters': 0.001}
 _AXES = {'Rotation': ('X', 'Y', 'Z', 'W'), 'Position': ('X', 'Y', 'Z')}
@@ -88,7 +88,7 @@ def _poses(
         if len(cells) < 2 or not cells[0]:
             continue
         try:
-            stamp_ns = parse_stamp_ns(cells[1])
+            stamp_ns = parse_seconds(cells[1])
             for name, places in columns.items():
                 texts = [cells[place] if place < len(cells) else '' for place in places]
                 if all(texts):

@@ -10,34 +10,12 @@ module keeps all nine decimals.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-import contextlib
-from decimal import Decimal, InvalidOperation
 
 import numpy as np
 
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording.trajectory import Trajectory
-from optitrack_vrpn.units import NS_PER_S
-
-
-def parse_stamp_ns(text: str) -> int:
-    """
-    Convert decimal seconds to integer nanoseconds, exactly.
-
-    :raises ValueError: if the text is not a number of at most ten digits before the point.
-    """
-    with contextlib.suppress(InvalidOperation):
-        value = Decimal(text)
-        # Nanoseconds of more digits do not fit into 64 bits.
-        if value.is_finite() and value.adjusted() < 10:
-            return int((value * NS_PER_S).to_integral_value())
-    raise ValueError(f'{text!r} is not a time in seconds')
-
-
-def format_stamp_ns(stamp_ns: int) -> str:
-    """Format integer nanoseconds as decimal seconds with nine decimals."""
-    sign = '-' if stamp_ns < 0 else ''
-    return f'{sign}{abs(stamp_ns) // NS_PER_S}.{abs(stamp_ns) % NS_PER_S:09d}'
+from optitrack_vrpn.units import format_seconds, parse_seconds
 
 
 def parse_tum(lines: Iterable[str], source: str) -> Trajectory:
@@ -56,7 +34,7 @@ def parse_tum(lines: Iterable[str], source: str) -> Trajectory:
         try:
             if len(fields) != 8:
                 raise ValueError(f'{len(fields)} values')
-            stamps.append(parse_stamp_ns(fields[0]))
+            stamps.append(parse_seconds(fields[0]))
             values.append([float(field) for field in fields[1:]])
         except ValueError as error:
             raise ConfigurationError(
@@ -74,4 +52,4 @@ def parse_tum(lines: Iterable[str], source: str) -> Trajectory:
 def format_tum(trajectory: Trajectory) -> Iterator[str]:
     """Write a trajectory, a line each, with every bit of its values."""
     for stamp, values in trajectory.rows():
-        yield f'{format_stamp_ns(stamp)} {" ".join(map(repr, values))}\n'
+        yield f'{format_seconds(stamp)} {" ".join(map(repr, values))}\n'

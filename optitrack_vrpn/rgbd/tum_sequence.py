@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from typing import NamedTuple, Optional
 
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.recording.tum import parse_stamp_ns
 from optitrack_vrpn.rgbd.camera import Intrinsics
+from optitrack_vrpn.units import parse_seconds
 
 #: Units per metre in depth images.
 DEPTH_SCALE = 5000.0
@@ -61,7 +61,7 @@ def parse_list(lines: Iterable[str], source: str) -> list[Entry]:
         try:
             if len(fields) != 2:
                 raise ValueError(f'{len(fields)} words')
-            entries.append(Entry(parse_stamp_ns(fields[0]), fields[1]))
+            entries.append(Entry(parse_seconds(fields[0]), fields[1]))
         except ValueError as error:
             raise ConfigurationError(
                 f'{source}, line {number}: {error}; a line is a stamp (s) and a file') from None

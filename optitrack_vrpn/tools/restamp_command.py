@@ -15,19 +15,19 @@ import argparse
 from collections.abc import Callable, Iterable, Iterator, Sequence
 import contextlib
 import csv
-from decimal import Decimal, InvalidOperation
 import os
 from pathlib import Path
 import sys
 from typing import IO, Optional
 
+from optitrack_vrpn import units
 from optitrack_vrpn.cli.arguments import Parser, without_ros_arguments
 from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.whole_file_io import whole_file
 from optitrack_vrpn.clock import LIMIT_NS, MODES, StampConfig, StampSource
 from optitrack_vrpn.clock.smoother import Recording, REFUSED
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
-from optitrack_vrpn.units import NS_PER_S
+from optitrack_vrpn.units import format_seconds, NS_PER_S
 
 _REFUSED_NS = -1
 #: Chosen: number of refused rows that are reported individually. Halved or doubled, so is the
@@ -39,22 +39,14 @@ def parse_seconds(text: Optional[str]) -> int:
     """
     Convert decimal seconds to integer nanoseconds, exactly.
 
-    A float represents seconds since 1970 with a resolution of 0.24 us only. Invalid text and times
-    without a stamp (NaN, infinite, negative, after 2116) give -1, which a ``StampSource`` refuses.
+    Invalid text and times without a stamp (NaN, infinite, negative, after 2116) give -1, which a
+    ``StampSource`` refuses.
     """
-    try:
-        value = Decimal((text or '').strip())
-    except InvalidOperation:
-        return _REFUSED_NS
-    if not value.is_finite() or not 0 <= value < LIMIT_NS // NS_PER_S:
-        return _REFUSED_NS
-    return int((value * NS_PER_S).to_integral_value())
-
-
-def format_seconds(time_ns: int) -> str:
-    """Format integer nanoseconds as decimal seconds, exactly."""
-    sign = '-' if time_ns < 0 else ''
-    return f'{sign}{abs(time_ns) // NS_PER_S}.{abs(time_ns) % NS_PER_S:09d}'
+    with contextlib.suppress(ValueError):
+        time_ns = units.parse_seconds((text or '').strip())
+        if 0 <= time_ns < LIMIT_NS:
+            return time_ns
+    return _REFUSED_NS
 
 
 def refusal(row: dict[str, str]) -> str:
