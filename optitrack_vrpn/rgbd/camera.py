@@ -7,13 +7,8 @@ Points are in the optical frame of REP 103: x right, y down, z forward, metres. 
 with the centre of the upper left pixel at (0, 0), as in OpenCV. An image has the shape
 (height, width).
 
-Formulas (OpenCV, "Camera Calibration and 3D Reconstruction"), with x = X/Z, y = Y/Z, r2 = x2 + y2:
-
-    radial = (1 + k1 r2 + k2 r4 + k3 r6) / (1 + k4 r2 + k5 r4 + k6 r6)
-    x' = x radial + 2 p1 x y + p2 (r2 + 2 x2)
-    y' = y radial + p1 (r2 + 2 y2) + 2 p2 x y
-
-The order of the coefficients is k1 k2 p1 p2 k3 k4 k5 k6.
+Distortion is that of OpenCV, "Camera Calibration and 3D Reconstruction", with up to eight
+coefficients in the order k1 k2 p1 p2 k3 k4 k5 k6.
 """
 
 from dataclasses import dataclass, replace
@@ -24,13 +19,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.rgbd.opencv import opencv
 
 Floats = NDArray[np.float64]
 
-#: Models of sensor_msgs/distortion_models.hpp that the formula above covers; drivers of cameras
+#: Models of sensor_msgs/distortion_models.hpp that these coefficients cover; drivers of cameras
 #: without distortion send '', 'none' or 'None'.
 DISTORTION_MODELS = ('', 'plumb_bob', 'rational_polynomial', 'none', 'None')
-#: Numbers of coefficients that OpenCV allows for this formula; 12 and 14 contain further terms.
+#: Numbers of coefficients that OpenCV allows; 12 and 14 contain further terms.
 COEFFICIENT_COUNTS = (0, 4, 5, 8)
 #: Chosen: margin at each side of the image, as a share of its size; a principal point in the
 #: margin is rejected, such as that of a VGA calibration with QVGA images. Halved, more wrong
@@ -158,9 +154,17 @@ class Intrinsics:
     def rays(self, pixels: ArrayLike) -> Floats:
         """Return the rays, (N, 3) with z = 1, of pixels (N, 2); distortion is removed."""
         pixels = np.asarray(pixels, float)
-        distorted = (pixels - (self.cx, self.cy)) / (self.fx, self.fy)
         out = np.ones((len(pixels), 3))
-        out[:, :2] = self._undistort(distorted)
+        if any(self.distortion) and len(pixels):
+            cv2 = opencv()
+            # OpenCV 4 takes the criteria in another function
+            undistort = getattr(cv2, 'undistortPointsIter', cv2.undistortPoints)
+            out[:, :2] = undistort(
+                pixels[:, None], self.matrix, np.array(self.distortion), R=np.eye(3), P=np.eye(3),
+                criteria=(cv2.TERM_CRITERIA_COUNT + cv2.TERM_CRITERIA_EPS, UNDISTORT_STEPS, 1e-10),
+            )[:, 0]
+        else:
+            out[:, :2] = (pixels - (self.cx, self.cy)) / (self.fx, self.fy)
         return out
 
     def pixel_grid(self) -> Floats:
@@ -168,25 +172,3 @@ class Intrinsics:
         u, v = np.meshgrid(np.arange(self.width), np.arange(self.height))
         grid: Floats = np.stack([u.ravel(), v.ravel()], axis=1).astype(float)
         return grid
-
-    def _distort(self, rays: Floats) -> Floats:
-        if not any(self.distortion):
-            return rays
-        k1, k2, p1, p2, k3, k4, k5, k6 = (*self.distortion, 0.0, 0.0, 0.0, 0.0)[:8]
-        x, y = rays[:, 0], rays[:, 1]
-        r2 = x * x + y * y
-        radial = (1 + r2 * (k1 + r2 * (k2 + r2 * k3))) / (1 + r2 * (k4 + r2 * (k5 + r2 * k6)))
-        return np.stack([x * radial + 2 * p1 * x * y + p2 * (r2 + 2 * x * x),
-                         y * radial + p1 * (r2 + 2 * y * y) + 2 * p2 * x * y], axis=1)
-
-    def _undistort(self, distorted: Floats) -> Floats:
-        """Invert `_distort` by fixed-point iteration, as cv2.undistortPoints does."""
-        if not any(self.distortion):
-            return distorted
-        rays: Floats = distorted.copy()
-        for _ in range(UNDISTORT_STEPS):
-            error = self._distort(rays) - distorted
-            rays -= error
-            if not np.any(np.abs(error) > 1e-10):
-                break
-        return rays
