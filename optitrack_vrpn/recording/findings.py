@@ -11,7 +11,7 @@ import statistics
 from typing import NamedTuple
 
 from optitrack_vrpn.names import counted
-from optitrack_vrpn.recording.figures import Figures
+from optitrack_vrpn.recording.figures import Figures, Rest
 from optitrack_vrpn.recording.take import Take
 
 #: Gap (s) that is an error; shorter ones are warnings. Chosen: autopilots report a lost fix after
@@ -154,47 +154,35 @@ def _of_the_clock(take: Take) -> list[Finding]:
 
 
 def _of_a_body(f: Figures, fastest_hz: float) -> list[Finding]:
-    found = []
-    if f.jumps or f.resets:
-        found.append(Finding(
-            Severity.ERROR, f'{f.name}: {counted(max(f.jumps, f.resets), "discontinuity")} '
-            f'(jumps in the poses: {f.jumps}, resets reported by the node: {f.resets}).',
-            1e5 + f.jumps + f.resets))
-    if f.longest_gap_s >= LONG_GAP_S:
-        found.append(Finding(
-            Severity.ERROR, f'{f.name}: no pose for up to {f.longest_gap_s:.2f} s; '
-            f'{counted(f.gaps, "gap")}, {f.gap_s:.2f} s in total.', f.gap_s))
-    elif f.gaps:
-        found.append(Finding(
-            Severity.WARNING, f'{f.name}: {counted(f.gaps, "short gap")}, up to '
-            f'{1000 * f.longest_gap_s:.0f} ms.', f.gap_s))
-    if f.frozen:
-        found.append(Finding(
-            Severity.ERROR, f'{f.name}: the same pose was repeated in '
-            f'{counted(f.frozen, "span")}: frozen data, not a body at rest.', f.frozen))
-    if f.coverage < LEAST_COVERAGE and f.longest_gap_s < LONG_GAP_S:
-        found.append(Finding(
-            Severity.WARNING, f'{f.name}: visible in {100 * f.coverage:.1f} % of the take.',
-            1.0 - f.coverage))
-    if 0 < f.rate_hz < SLOW_SHARE * fastest_hz:
-        found.append(Finding(
-            Severity.WARNING, f'{f.name}: {f.rate_hz:.0f} Hz where another body has '
-            f'{fastest_hz:.0f} Hz.', fastest_hz - f.rate_hz))
-    if f.latency_ms > LATE_MS:
-        found.append(Finding(
-            Severity.WARNING, f'{f.name}: poses arrive {f.latency_ms:.0f} ms after their stamp '
-            '(median).', f.latency_ms))
-    if f.jitter_ms > JITTER_MS:
-        found.append(Finding(
-            Severity.WARNING, f'{f.name}: one pose in a hundred arrives at least '
-            f'{f.jitter_ms:.0f} ms later than the median.', f.jitter_ms))
-    if f.rest is not None and f.rest.sigma3_mm > NOISE_MM:
-        found.append(Finding(
-            Severity.WARNING, f'{f.name}: noise at rest is {f.rest.sigma3_mm:.2f} mm (3 sigma): '
-            'calibrate the cameras, or remove reflections.', f.rest.sigma3_mm))
-    if f.rest is not None and f.rest.drift_mm > DRIFT_MM:
-        found.append(Finding(
-            Severity.WARNING, f'{f.name}: moved by {f.rest.drift_mm:.2f} mm in '
-            f'{f.rest.seconds:.0f} s of rest: the cameras warm up, or the body slides.',
-            f.rest.drift_mm))
-    return found
+    rest = f.rest or Rest(0.0, 0, 0.0, 0.0, 0.0)
+    long = f.longest_gap_s >= LONG_GAP_S
+    rows: tuple[tuple[object, Severity, str, float], ...] = (
+        (f.jumps or f.resets, Severity.ERROR,
+         f'{counted(max(f.jumps, f.resets), "discontinuity")} (jumps in the poses: {f.jumps}, '
+         f'resets reported by the node: {f.resets}).', 1e5 + f.jumps + f.resets),
+        (long, Severity.ERROR,
+         f'no pose for up to {f.longest_gap_s:.2f} s; {counted(f.gaps, "gap")}, {f.gap_s:.2f} s '
+         'in total.', f.gap_s),
+        (f.gaps and not long, Severity.WARNING,
+         f'{counted(f.gaps, "short gap")}, up to {1000 * f.longest_gap_s:.0f} ms.', f.gap_s),
+        (f.frozen, Severity.ERROR,
+         f'the same pose was repeated in {counted(f.frozen, "span")}: frozen data, not a body at '
+         'rest.', f.frozen),
+        (f.coverage < LEAST_COVERAGE and not long, Severity.WARNING,
+         f'visible in {100 * f.coverage:.1f} % of the take.', 1.0 - f.coverage),
+        (0 < f.rate_hz < SLOW_SHARE * fastest_hz, Severity.WARNING,
+         f'{f.rate_hz:.0f} Hz where another body has {fastest_hz:.0f} Hz.',
+         fastest_hz - f.rate_hz),
+        (f.latency_ms > LATE_MS, Severity.WARNING,
+         f'poses arrive {f.latency_ms:.0f} ms after their stamp (median).', f.latency_ms),
+        (f.jitter_ms > JITTER_MS, Severity.WARNING,
+         f'one pose in a hundred arrives at least {f.jitter_ms:.0f} ms later than the median.',
+         f.jitter_ms),
+        (rest.sigma3_mm > NOISE_MM, Severity.WARNING,
+         f'noise at rest is {rest.sigma3_mm:.2f} mm (3 sigma): calibrate the cameras, or remove '
+         'reflections.', rest.sigma3_mm),
+        (rest.drift_mm > DRIFT_MM, Severity.WARNING,
+         f'moved by {rest.drift_mm:.2f} mm in {rest.seconds:.0f} s of rest: the cameras warm up, '
+         'or the body slides.', rest.drift_mm))
+    return [Finding(severity, f'{f.name}: {text}', weight)
+            for found, severity, text, weight in rows if found]
