@@ -38,8 +38,8 @@ _CAMERA_INPUT = (
     '-p', 'input.info:=/camera/color/camera_info', '-p', 'output.tf:=false',
     '-p', 'autostart:=true')
 #: Chosen: greatest error of the estimated transform on the trajectory 'calibration'. Measured with
-#: 40 s (bench/rgbd.py): 0.4 to 3.2 mm, median 1.7 mm, at most 0.06 deg. Beyond it the
-#: demo fails. Halved, most runs fail; doubled, a loss of accuracy by a factor of three passes.
+#: 40 s (bench/rgbd.py): 0.3 to 1.9 mm, median 0.7 mm, at most 0.04 deg. Beyond it the
+#: demo fails. Halved, a third of the runs fails; doubled, a loss of accuracy by half passes.
 MOST_MM, MOST_DEG = 2.0, 0.2
 #: Chosen: timeout of the start of all processes (s), 4 s on an idle machine with two cores.
 #: Halved, a busy machine fails; doubled, a failure is reported later.
