@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The node gantry_controller: services, topics, recording; and the whole loop with gantry_sim."""
 
+import itertools
 import math
 import os
 import pty
@@ -18,14 +19,17 @@ from optitrack_vrpn.axes.bridge_ros import AxisBridge
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.gantry import command, controller_ros
 from optitrack_vrpn.gantry.client_ros import GantryClient
-from optitrack_vrpn.gantry.control import Machine
+from optitrack_vrpn.gantry.control import Feedback, Machine
 from optitrack_vrpn.gantry.controller_ros import GantryController
+from optitrack_vrpn.gantry.modes import Mode
 from optitrack_vrpn.gantry.services_ros import COMMANDS, serve
 from optitrack_vrpn.gantry.setpoints import State
 from optitrack_vrpn.gantry.trajectories_ros import load_file, paths_of
 import pytest
 from rcl_interfaces.msg import Parameter, ParameterValue
 from rcl_interfaces.srv import SetParameters
+from rclpy.duration import Duration
+from rclpy.time import Time
 from rosgraph import NodeHere, NodeProcess, wait_until
 from sensor_msgs.msg import JointState
 from tool_kit import run_tool, start_tool
@@ -128,18 +132,69 @@ def test_a_joint_trajectory_ends_at_its_absolute_position(times):
     machine = Machine(ORION)
     axis = machine.axes['chaser_x']
     axis.state = State(0.008)       # the trajectory was planned from the measured position
-    message = JointTrajectory(joint_names=['chaser_x'])
-    for t, x in zip(times, (0.0, 0.05, 0.1)):
-        point = JointTrajectoryPoint(positions=[x])
-        point.time_from_start.sec = int(t)
-        message.points.append(point)
-    path = paths_of(machine, message)['chaser_x']
+    message = joint_trajectory(*zip(times, (0.0, 0.05, 0.1)))
+    path = paths_of(machine, message, 0.0)['chaser_x']
     assert axis.state.position + path.positions[-1] == pytest.approx(0.1, abs=1e-12)
     assert path.at(0.0).position == 0.0
     with pytest.raises(ConfigurationError, match='two points'):
         del message.points[1:]
         message.points[0].time_from_start.sec = 0
-        paths_of(machine, message)
+        paths_of(machine, message, 0.0)
+
+
+def test_a_joint_trajectory_that_ends_between_two_cycles_stops_at_its_last_point():
+    for end_s in (2.001, 2.0049, 2.005, 2.0051, 2.0099):
+        machine = Machine(ORION)
+        axis = machine.axes['chaser_x']
+        message = joint_trajectory((0.0, 0.0), (end_s, 0.2))
+        assert axis.follow(paths_of(machine, message, 0.0)['chaser_x']) == ''
+        most = 0.0
+        for cycle in range(300):
+            machine.step(0.01 * cycle, {}, Feedback())
+            most = max(most, axis.state.position)
+        assert axis.mode is Mode.STOPPING and not axis.moving
+        assert axis.state.position == pytest.approx(0.2, abs=1e-12) == most
+
+
+def joint_trajectory(*points, velocities=(), start_s=0.0):
+    """Make a trajectory of chaser_x through positions (m) at times (s)."""
+    message = JointTrajectory(joint_names=['chaser_x'])
+    message.header.stamp = Time(seconds=start_s).to_msg()
+    for (t, x), v in itertools.zip_longest(points, velocities):
+        point = JointTrajectoryPoint(positions=[x], velocities=[] if v is None else [v])
+        point.time_from_start = Duration(seconds=t).to_msg()
+        message.points.append(point)
+    return message
+
+
+def with_values(**lists):
+    """Make a trajectory whose last point has these values."""
+    message = joint_trajectory((0.0, 0.0), (1.0, 0.1), velocities=(0.0, 0.0))
+    for name, values in lists.items():
+        setattr(message.points[-1], name, values)
+    return message
+
+
+# What joint_trajectory_controller of ros2_control refuses, except for a start in the future, for
+# which that one waits.
+@pytest.mark.parametrize('message, words', [
+    (with_values(positions=[0.1, 0.2]), '1 positions'), (with_values(positions=[]), 'positions'),
+    (with_values(velocities=[0.0, 0.0]), 'velocities'),
+    (with_values(velocities=[0.1]), 'at rest'),
+    (joint_trajectory((0.0, 0.0), (1.0, 0.1), start_s=1005.0), '5 s in the future'),
+    (joint_trajectory((0.0, 0.0), (1.0, 0.1), start_s=998.0), '2 s in the past'),
+    (JointTrajectory(joint_names=['chaser_x']), 'no points')])
+def test_a_joint_trajectory_that_cannot_be_meant_for_now_is_refused(message, words):
+    with pytest.raises(ConfigurationError, match=words):
+        paths_of(Machine(ORION), message, 1000.0)
+
+
+@pytest.mark.parametrize('message', [
+    with_values(velocities=[1e-9]),
+    joint_trajectory((0.0, 0.0), (1.0, 0.1), start_s=1000.05),
+    joint_trajectory((0.0, 0.0), (1.0, 0.1), start_s=999.5)])
+def test_a_joint_trajectory_for_now_is_accepted(message):
+    assert paths_of(Machine(ORION), message, 1000.0)
 
 
 def test_commands_wait_neither_for_a_file_nor_for_an_activation(observer, monkeypatch):

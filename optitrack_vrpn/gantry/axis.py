@@ -357,11 +357,12 @@ class Axis:
 
     def _on_trajectory(self, state: State) -> State:
         assert self.run is not None
-        trajectory, t = self.run.trajectory, self._cycles * self._dt
-        if not trajectory.loop and t > trajectory.duration + 0.5 * self._dt:
+        trajectory = self.run.trajectory
+        # The last cycle ends at the last point, also if that lies between two cycles.
+        if not trajectory.loop and (self._cycles - 1) * self._dt >= trajectory.duration:
             self._apply(Event.END)
             return self._halt(state)
-        at = trajectory.at(t)
+        at = trajectory.at(self._cycles * self._dt)
         return at._replace(position=self._origin + at.position)
 
     def _search(self, state: State) -> State:

@@ -282,7 +282,8 @@ class GantryController(SettingsNode[ControllerSettings]):
         machine, reason = self._active(), 'the node is not active'
         if machine is not None:
             try:
-                paths = paths_of(machine, message)
+                paths = paths_of(
+                    machine, message, self.get_clock().now().nanoseconds * 1e-9)
                 with self._lock:
                     reason = start(machine, paths)
             except ConfigurationError as error:

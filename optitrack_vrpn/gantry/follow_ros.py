@@ -17,16 +17,10 @@ from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.gantry.control import Machine
 from optitrack_vrpn.gantry.goal import (
     Code, deviation, Goal, GOAL_TIME_S, GOAL_TOLERANCE, Outcome, Tolerances)
-from optitrack_vrpn.gantry.modes import Mode
 from optitrack_vrpn.gantry.trajectories_ros import paths_of, refusal, start
 from optitrack_vrpn.gantry.trajectory import Trajectory
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from trajectory_msgs.msg import JointTrajectoryPoint
-
-#: A trajectory with a stamp further ahead (s) is refused, because it would begin later. Chosen:
-#: synchronised computers differ by less. Halved, poor synchronisation is refused; doubled, a later
-#: start passes as immediate.
-_AHEAD_S = 0.1
 
 
 def action_type() -> Any:
@@ -99,21 +93,13 @@ class FollowServer:
         machine = self._machine()
         if machine is None:
             raise ConfigurationError('the node is not active')
-        stamp = goal.trajectory.header.stamp
-        now_s = self._node.get_clock().now().nanoseconds * 1e-9
-        ahead_s = stamp.sec + stamp.nanosec * 1e-9 - now_s
-        if ahead_s > _AHEAD_S:
-            raise ConfigurationError(
-                f'its start is {ahead_s:.3g} s in the future; use a stamp of 0 to begin at once')
         if goal.multi_dof_trajectory.points or goal.multi_dof_trajectory.joint_names:
             raise ConfigurationError(
                 'multi_dof_trajectory is not supported: an axis has one degree of freedom')
-        paths = paths_of(machine, goal.trajectory)
+        now_s = self._node.get_clock().now().nanoseconds * 1e-9
+        paths = paths_of(machine, goal.trajectory, now_s)
         tolerances(machine, goal)
         for name in paths:
-            if machine.axes[name].mode is Mode.SINE:
-                raise ConfigurationError(
-                    f'{name}: a trajectory begins at rest, but the axis follows a sine')
             if any(name in supervised.axes for _, supervised, _ in self._goals):
                 raise ConfigurationError(f'{name}: another goal is active; cancel it first')
         reason = refusal(machine, paths)
