@@ -132,7 +132,11 @@ def test_only_an_id_that_left_and_came_back_is_withheld(motive):
     assert motive.settle() == ['Box', 'Intruder']
 
 
-def test_after_a_pause_names_are_confirmed_again(motive):
+@pytest.mark.parametrize('before_ms', [10.0, 1_000.0])
+def test_after_a_pause_names_are_confirmed_again(motive, before_ms):
+    """Also if an earlier interval was long."""
+    motive.step(ms=before_ms)
+    motive.settle()
     motive.models = {'Intruder': 1}    # another project, without a word
     assert motive.silent(1, ms=600.0) == [[]]
     assert motive.settle() == ['Intruder']

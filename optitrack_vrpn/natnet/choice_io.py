@@ -90,16 +90,16 @@ class AutoBackend:
         """
         if self._thread is not None or self._stopping:
             raise TransportError('a backend can be started only once')
-        self._thread = threading.Thread(target=self._run, name='protocol choice', daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._run, name='protocol choice', daemon=True)
+        thread.start()
+        self._thread = thread
 
     def stop(self) -> None:
         """Stop both clients and the thread; idempotent."""
         self._stopping = True
         self._wake.set()
         thread = self._thread
-        # It is not alive if start() has failed.
-        if thread is not None and thread is not threading.current_thread() and thread.is_alive():
+        if thread is not None and thread is not threading.current_thread():
             thread.join()
 
     def status(self) -> LinkStatus:

@@ -81,11 +81,8 @@ def _read_sized(
         found = _entries(reader, version, LABELLED_MARKER, _make_marker)
     else:
         _skip_sized(reader)
-    sections = 2    # force plates, devices
-    while sections or (version > NEWEST and reader.left):
+    while reader.left:    # force plates, devices, sections of later versions
         _skip_sized(reader)
-        sections = max(0, sections - 1)
-    _check_end(reader)
     return bodies, found
 
 
