@@ -93,11 +93,6 @@ def test_log_levels_may_be_written_in_capitals_as_rcl_accepts_them():
     assert read_launch_arguments([row], {'log_level': 'DEBUG'}) == {'log_level': 'debug'}
 
 
-def test_a_misspelt_argument_is_refused(load_launch):
-    with pytest.raises(ValueError, match='mean table'):
-        load_launch('gantry.launch.py', tabel='x')
-
-
 def test_each_vehicle_of_a_list_gets_a_bridge(load_launch):
     _, (first, second) = load_launch(
         'mavlink_bridge.launch.py', vehicles=VEHICLES, params_file=BRIDGE_FILE, activate='false')

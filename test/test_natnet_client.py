@@ -14,7 +14,7 @@ from optitrack_vrpn.errors import (
 from optitrack_vrpn.natnet import choice, codec
 from optitrack_vrpn.natnet.client_io import NatNetClient
 from optitrack_vrpn.natnet.constants import (
-    FRAME, MODEL_DEFINITIONS, REQUEST_MODEL_DEFINITIONS)
+    FRAME, KEEP_ALIVE, MODEL_DEFINITIONS, REQUEST_MODEL_DEFINITIONS)
 from optitrack_vrpn.natnet.factory_io import make_backend
 from optitrack_vrpn.natnet.messages import ServerInfo
 from optitrack_vrpn.natnet.recording import without_ended_recordings
@@ -35,6 +35,8 @@ pytestmark = pytest.mark.network
 def test_bodies_come_with_names_times_and_flags(version, multicast):
     with simulated(['Wand', '1drone'], motion='still', natnet={
             'version': version, 'multicast': multicast, 'data_port': free_port()}) as server:
+        heard, execute = [], server.natnet.execute
+        server.natnet.execute = lambda *request: heard.append(request[0]) or execute(*request)
         # Before 3.0 a server states neither port nor group.
         natnet = {'data_port': server.scenario.natnet.data_port}
         with following(server, natnet) as (sink, client):
@@ -48,6 +50,8 @@ def test_bodies_come_with_names_times_and_flags(version, multicast):
             timed = version >= '3.0'
             assert {frame.timed for frame in sink.frames} == {timed}
             assert bool(sink.echoes) == timed
+            # Before 3.0 a server does not say that it sends multicast.
+            assert (KEEP_ALIVE in heard) is not (multicast and timed)
             if timed:
                 # Frames wait for the first round trips, which their stamps need.
                 assert sink.events[0] is sink.echoes[0]
@@ -57,7 +61,7 @@ def test_bodies_come_with_names_times_and_flags(version, multicast):
 
 
 @pytest.mark.parametrize('natnet', [
-    {'multicast': True}, {'version': '4.2'}], ids=['multicast', 'two bitstreams'])
+    {'multicast': True, 'client_timeout': 1.0}, {'version': '4.2'}], ids=['multicast', 'two bitstreams'])
 def test_clients_on_one_machine_do_not_disturb_each_other(natnet):
     with simulated(natnet={'data_port': free_port(), **natnet}) as server:
         with following(server) as (one, _), following(server, {'bitstream': '3.0'}) as (other, _):
@@ -228,7 +232,8 @@ def test_discovery_finds_a_server_on_this_machine():
 def test_auto_prefers_natnet_and_says_why():
     with simulated(protocol='both') as server:
         with following(server, protocol='auto', port=server.port) as (sink, client):
-            sink.wait_for('NatNet is used')
+            sink.wait(lambda: any(change.severity == 'info' and 'NatNet is used' in change.text
+                                  for change in sink.changes))
             sink.wait_for_bodies()
             assert not sink.of(PoseReport)
             assert client.status().transport == 'natnet unicast'
@@ -296,7 +301,8 @@ def test_a_stopped_client_cannot_be_started():
 
 
 def test_a_stream_that_ended_is_replaced_by_that_of_the_other_protocol(monkeypatch):
-    monkeypatch.setattr(choice, 'GIVE_UP_NS', 300_000_000)
+    for name in ('NATNET_FIRST_NS', 'GRACE_NS', 'GIVE_UP_NS'):
+        monkeypatch.setattr(choice, name, 300_000_000)
     with simulated(protocol='vrpn') as vrpn:
         with simulated() as server, following(
                 server, protocol='auto', port=vrpn.port, attempt_s=0.3) as (sink, client):

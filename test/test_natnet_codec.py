@@ -300,4 +300,6 @@ def test_a_client_states_its_name_and_the_bitstream_that_it_wants():
     assert codec.decode_hello(payload) == ('client', (4, 1), (3, 0))
     assert codec.decode_hello(codec.encode_hello('client', (4, 1))[4:]) == (
         'client', (4, 1), None)
+    payload = codec.encode_hello('client', (4, 1), discovery=True)[4:]
+    assert codec.decode_hello(payload) == ('client', (4, 1), None)
     assert codec.decode_hello(b'old\0') == ('old', (0, 0), None)

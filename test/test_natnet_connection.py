@@ -50,13 +50,6 @@ def test_a_server_without_frames_is_asked_again():
         assert (CONNECT in sent(connection, now)) is (quarter == 4)
 
 
-def test_frames_keep_a_connection():
-    connection = connected()
-    for number in range(40):
-        connection.receive(frame(number), number * S // 10)
-        assert CONNECT not in sent(connection, number * S // 10)
-
-
 def test_frames_of_another_version_do_not_keep_a_connection():
     connection = connected()
     assert commands(connection.due(0)) == ['Bitstream']
@@ -172,6 +165,7 @@ def test_something_is_due_at_the_next_deadline_and_not_before(info, keep_alive):
     # Without frames the client connects again each second.
     assert counts[CONNECT] == 2 and counts[KEEP_ALIVE] == 5 * keep_alive
     assert connection.counters.messages == 299 and connection.definitions == Definitions(())
+    assert bool(connection.farewell()) is keep_alive
 
 
 def test_round_trips_are_frequent_first_and_unanswered_ones_are_forgotten():
@@ -195,15 +189,6 @@ def test_round_trips_are_frequent_first_and_unanswered_ones_are_forgotten():
     ('4.x', None), ('4.1000', None)])
 def test_the_version_of_the_bitstream_is_read(text, version):
     assert bitstream_version(text) == version
-
-
-def test_only_unicast_clients_keep_themselves_alive():
-    for keeps, expected in ((True, 5), (False, 0)):
-        connection = connected()
-        connection.keep_alive = keeps
-        found = [kind for tenth in range(50) for kind in sent(connection, tenth * S // 10)]
-        assert found.count(KEEP_ALIVE) == expected
-        assert bool(connection.farewell()) is keeps
 
 
 def test_definitions_are_requested_in_both_ways():

@@ -72,38 +72,6 @@ def test_it_ends_by_itself_when_the_duration_is_over(arguments, said):
     assert out.startswith('listening on 127.0.0.1:') and said in out
 
 
-def test_a_port_in_use_is_one_clear_line_and_1():
-    with running('--port', '0') as first:
-        port = port_of(first)
-        with running('--port', str(port)) as second:
-            code, out, err = end(second)
-    assert (code, out) == (1, '')
-    assert err.startswith(f'motive_sim: cannot listen on 127.0.0.1:{port}: Address already in')
-    assert err.count('\n') == 1
-
-
-@pytest.mark.parametrize('argv, wanted', [
-    (['--scenario', 'nowhere'], 'the files of the package are: hard_day, wireless'),
-    (['--scenario', 'no/hard_day.yaml'], 'no/hard_day.yaml: cannot be read'),
-    (['--names', 'a', '--occlude', 'nobody:foo:1-2'],
-     "NAME one of 'a' and MODE one of silent, frozen, zeroed"),
-])
-def test_a_wrong_setting_is_one_line_and_64(argv, wanted):
-    with running('--port', '0', *argv) as tool:
-        code, out, err = end(tool)
-    assert (code, out) == (64, '')
-    assert wanted in err and err.startswith('motive_sim: ') and err.count('\n') == 1
-
-
-def test_a_sample_scenario_streams():
-    path = ROOT / 'config' / 'scenarios' / 'hard_day.yaml'
-    with running('--port', '0', '--scenario', str(path)) as tool, \
-            RawClient(port_of(tool)) as client:
-        client.hello(udp=True)
-        assert client.read_until(lambda: len(client.udp_messages) > 100)
-        assert 'Umbrella-2' in client.senders.values()
-
-
 @pytest.mark.parametrize('name', ['hard_day', 'hard_day.yaml', 'wireless'])
 def test_the_packages_own_scenarios_are_found_from_anywhere(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

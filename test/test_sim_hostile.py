@@ -14,22 +14,12 @@ from optitrack_vrpn.vrpn.messages import PoseReport
 import pytest
 from rawvrpn import COOKIE, RawClient
 import sessions
-from transport_kit import wait_until
+from transport_kit import message, name, wait_until
 
 
 def server(paced=False, limits=None, **scenario):
     scenario = {'bodies': 2, 'server': limits or {}, **scenario}
     return MotiveSimServer(scenario_from_mapping(scenario), port=0, paced=paced)
-
-
-def message(sender, type_id, payload=b'', size=None):
-    whole = 24 + len(payload)
-    head = struct.pack('>IIIiiI', whole if size is None else size, 0, 0, sender, type_id, 0)
-    return head + payload.ljust((len(payload) + 7) // 8 * 8, b'\0')
-
-
-def description(number, type_id, name):
-    return message(number, type_id, struct.pack('>i', len(name) + 1) + name + b'\0')
 
 
 class Witness:
@@ -90,13 +80,12 @@ PIECES = st.one_of(
     st.sampled_from([
         COOKIE, COOKIE[:10], b'GET / HTTP/1.1\r\n\r\n', b'\x16\x03\x01\x02\x00\x01', b'\0' * 24,
         b'vrpn: ver. 06.00  0\0\0\0\0\0', b'vrpn: ver. 07.33  3\0\0\0\0\0',
-        message(0, 0, size=0), message(0, 0, size=23), message(0, 0, size=2**32 - 1),
-        message(5, 5, size=60000), message(-1, -1), message(2**31 - 1, -1, b'\0' * 64),
-        message(1, -3, b'127.0.0.1\0'), message(0, -3), message(-5, -3, b'8.8.8.8\0'),
-        message(70000, -3), message(0, -4, struct.pack('>ii', 9, 9) + b'/tmp/in\0/tmp/out\0'),
-        message(0, -5), message(0, -77, b'x' * 1000)]),
-    st.builds(description, st.integers(-10, 2100), st.sampled_from([-1, -2]),
-              st.binary(max_size=120)),
+        *(struct.pack('>I', size) + message(5, 5, b'')[4:] for size in (0, 23, 60000, 2**32 - 1)),
+        message(-1, -1, b''), message(2**31 - 1, -1, b'\0' * 64),
+        message(1, -3, b'127.0.0.1\0'), message(0, -3, b''), message(-5, -3, b'8.8.8.8\0'),
+        message(70000, -3, b''), message(0, -4, struct.pack('>ii', 9, 9) + b'/tmp/in\0/tmp/out\0'),
+        message(0, -5, b''), message(0, -77, b'x' * 1000)]),
+    st.builds(name, st.integers(-10, 2100), st.binary(max_size=120), st.sampled_from([-1, -2])),
     st.builds(message, st.integers(-2**31, 2**31 - 1), st.integers(-10, 30),
               st.binary(max_size=100)))
 
@@ -251,7 +240,7 @@ def test_a_million_names_fill_no_memory_and_no_table():
             client.hello()
             for i in range(0, 5000, 100):
                 client.send(b''.join(
-                    description(k % 2000, -1, b'name %d' % k) for k in range(i, i + 100)))
+                    name(k % 2000, f'name {k}') for k in range(i, i + 100)))
                 client.pump()
             wait_until(lambda: sim.counters.refused_names >= 4900)
         # The library echoes names that it does not know; here only so many.
@@ -263,7 +252,7 @@ def test_a_million_names_fill_no_memory_and_no_table():
 def test_echoes_leave_room_for_the_servers_own_bodies():
     with server() as sim, RawClient(sim.port) as client:
         client.hello()
-        client.send(b''.join(description(k, -1, b'%d' % k) for k in range(1, 2000)))
+        client.send(b''.join(name(k, str(k)) for k in range(1, 2000)))
         wait_until(lambda: sim.counters.refused_names >= 1800)
         sim.send([PoseReport(f'late {i}', 0, 0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0))
                   for i in range(500)])
@@ -274,10 +263,9 @@ def test_pings_are_answered_together_so_that_they_cost_the_pinger_most():
     with watched() as (sim, witness):
         with RawClient(sim.port) as client:
             client.hello()
-            client.send(description(5, -1, b'Rigid Body 1')
-                        + description(6, -2, b'vrpn_Base ping_message'))
+            client.send(name(5, 'Rigid Body 1') + name(6, 'vrpn_Base ping_message', -2))
             before = time.monotonic()
-            client.send(message(5, 6) * 20_000)
+            client.send(message(5, 6, b'') * 20_000)
             assert client.read_until(lambda: any(m.type_id == 17 for m in client.messages))
             assert witness.still_served()
             wait_until(lambda: sim.clients == 2)

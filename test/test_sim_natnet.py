@@ -196,12 +196,6 @@ def test_definitions_that_grew_too_large_end_nothing():
         assert server.failure is None
 
 
-@pytest.mark.parametrize('group', ['motive', '239.255.42.300', '192.168.1.5', ''])
-def test_a_group_that_is_no_multicast_address_is_refused(group):
-    with pytest.raises(ConfigurationError, match='natnet.group is .*allowed: 224'):
-        simulated(group=group)
-
-
 def test_endless_recordings_do_not_fill_the_memory():
     with simulated() as server, Raw(server) as client:
         for _ in range(1_100):

@@ -81,6 +81,8 @@ clock: {start: 5, skew_ppm: -3.5}
      ["faults[0].bodies: no body has the name 'b'; allowed: 'a'"]),
     ('clock: {base: gps}', ["clock.base is 'gps'; allowed: motive, epoch"]),
     ('natnet: {version: 4.1}', ['natnet.version is 4.1; it must be a string in quotes (2.7, ']),
+    ('natnet: {group: motive}', ["natnet.group is 'motive'; allowed: 224"]),
+    ('natnet: {group: 192.168.1.5}', ["natnet.group is '192.168.1.5'; allowed: 224"]),
     ('clock: 3', ['clock is 3; it must be a mapping of settings; allowed keys: base']),
     ('- 1', ['some.yaml: a scenario is a mapping']),
     ('{{', ['some.yaml: is not YAML']),
@@ -150,6 +152,8 @@ def test_flags_go_before_the_file(tmp_path):
 
 @pytest.mark.parametrize('argv, wanted', [
     (['--bodies', '-2'], '--bodies is -2; allowed: 0 to 500'),
+    (['--scenario', 'nowhere'], 'the files of the package are: hard_day, wireless'),
+    (['--scenario', 'no/hard_day.yaml'], 'no/hard_day.yaml: cannot be read'),
     (['--rate', '0'], 'with the flags given: rate is 0.0; allowed: '),
     (['--multicast'], '--multicast needs --protocol natnet'),
     (['--loss', '1.5'], 'network.loss is 1.5; allowed: 0 to 1'),

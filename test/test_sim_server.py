@@ -161,25 +161,6 @@ def test_frames_come_by_the_clock_each_once():
     assert took >= (stamps[-1] - stamps[0]) * 1e-6 - 0.26
 
 
-def test_stamps_follow_the_raw_clock_with_the_skew_asked_for():
-    raw = getattr(time, 'CLOCK_MONOTONIC_RAW', time.CLOCK_MONOTONIC)
-    with server(paced=True, bodies=1, rate=200.0, clock={'skew_ppm': 10000.0}) as sim:
-        with RawClient(sim.port) as client:
-            client.hello(udp=True)
-            arrivals = []
-            while len(client.datagrams) < 300:
-                before = len(client.datagrams)
-                client.pump()
-                if len(client.datagrams) > before:
-                    arrivals.append((time.clock_gettime(raw), len(client.datagrams)))
-                time.sleep(0.0005)
-    stamps = np.array([m.time[0] + m.time[1] * 1e-6 for m in client.udp_messages])
-    delay = np.array([now - stamps[n - 1] / 1.01 for now, n in arrivals])
-    # Without the skew this line would rise by 7.5 ms from the one half to the other.
-    half = len(delay) // 2
-    assert abs(delay[:half].min() - delay[half:].min()) < 0.003
-
-
 def test_the_time_of_sending_can_ride_in_the_pose():
     with server(bodies=2, stamp_in_pose=True) as sim, RawClient(sim.port) as client:
         client.hello()
@@ -276,13 +257,6 @@ def test_a_scenario_can_restart_the_server_by_itself():
         with RawClient(sim.port) as client:
             client.hello()
             assert client.read_until(lambda: client.closed)
-        try:
-            RawClient(sim.port).close()
-        except ConnectionRefusedError:
-            pass
-        else:
-            assert sim.counters.restarts    # back already, while this machine was busy
-
         def back():
             try:
                 RawClient(sim.port).hello().close()
@@ -291,20 +265,6 @@ def test_a_scenario_can_restart_the_server_by_itself():
             return True
         wait_until(back)    # a restart is counted a moment before the port is open
         assert sim.counters.restarts == 1
-
-
-def test_it_can_fall_silent_and_come_back():
-    with server(paced=True, bodies=1, rate=200.0) as sim, RawClient(sim.port) as client:
-        client.hello(udp=True)
-        assert client.read_until(lambda: client.datagrams)
-        sim.pause()
-        sim.send([])    # done when the frame that was being sent is
-        client.read_until(lambda: False, 0.1)
-        count = len(client.datagrams)
-        client.read_until(lambda: False, 0.2)
-        assert len(client.datagrams) == count and not client.closed
-        sim.resume()
-        assert client.read_until(lambda: len(client.datagrams) > count + 5)
 
 
 # -- starting and stopping ----------------------------------------------------------------------

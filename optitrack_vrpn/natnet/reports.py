@@ -11,7 +11,6 @@ can be estimated alone.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-import math
 from typing import NamedTuple, Optional, Union
 
 from optitrack_vrpn.natnet.constants import BODY_TRACKING_VALID, FRAME_EDIT_MODE
@@ -186,7 +185,7 @@ class Translator:
         frequency = self._frequency
         if not frequency or not frame.transmit:
             timestamp = frame.timestamp
-            if not (math.isfinite(timestamp) and 0.0 <= timestamp < 1e9):
+            if not 0.0 <= timestamp < 1e9:
                 return None
             return round(timestamp * 1e9), 0, False
         transmit_ns = frame.transmit * NS_PER_S // frequency
