@@ -61,7 +61,8 @@ def test_bodies_come_with_names_times_and_flags(version, multicast):
 
 
 @pytest.mark.parametrize('natnet', [
-    {'multicast': True, 'client_timeout': 1.0}, {'version': '4.2'}], ids=['multicast', 'two bitstreams'])
+    {'multicast': True, 'client_timeout': 1.0}, {'version': '4.2'}],
+    ids=['multicast', 'two bitstreams'])
 def test_clients_on_one_machine_do_not_disturb_each_other(natnet):
     with simulated(natnet={'data_port': free_port(), **natnet}) as server:
         with following(server) as (one, _), following(server, {'bitstream': '3.0'}) as (other, _):

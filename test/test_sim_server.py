@@ -257,6 +257,7 @@ def test_a_scenario_can_restart_the_server_by_itself():
         with RawClient(sim.port) as client:
             client.hello()
             assert client.read_until(lambda: client.closed)
+
         def back():
             try:
                 RawClient(sim.port).hello().close()
