@@ -100,6 +100,7 @@ def test_a_server_that_sends_every_third_frame_keeps_its_rate():
     (Unanswered('FrameRate'), '', ''),
     (Response('UpAxis', b''), '', ''),
     (Response('FrameRate', b'\0'), '', ''),
+    (Response('UnitsToMillimeters', b''), '', ''),
 ])
 def test_answers_that_matter_are_reported(event, severity, words):
     remarks = ServerWatch('y').answer(event)

@@ -14,7 +14,7 @@ from optitrack_vrpn.vrpn.messages import PoseReport
 import pytest
 from rawvrpn import COOKIE, RawClient
 import sessions
-from transport_kit import message, name, wait_until
+from transport_kit import black_hole, message, name, wait_until
 
 
 def server(paced=False, limits=None, **scenario):
@@ -160,11 +160,13 @@ def test_a_client_that_stops_reading_is_dropped_and_stops_nobody(limits, wait_s)
             assert sim.counters.dropped['stalled'] == 1
 
 
-def test_an_unreachable_connect_back_is_given_up():
-    with server() as sim, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        for port in range(2000, 2100):
+def test_few_connect_backs_wait_at_a_time_and_not_for_ever():
+    with server(limits={'client_timeout': 0.5}) as sim, contextlib.ExitStack() as stack:
+        sock = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        for port in [stack.enter_context(black_hole()) for _ in range(10)]:
             sock.sendto(b'127.0.0.1 %d\0' % port, ('127.0.0.1', sim.port))
-        wait_until(lambda: sim.counters.requests + sim.counters.refused_requests > 50)
+        wait_until(lambda: sim.counters.requests + sim.counters.refused_requests == 10)
+        assert sim.counters.refused_requests == 2
         RawClient(sim.port, 'udp').hello().close()
 
 

@@ -129,6 +129,15 @@ def test_each_unicast_client_chooses_its_bitstream():
         assert old.ask(codec.encode_request('Bitstream'), 3)[1] == b'Bitstream,3.0.0.0\0'
 
 
+def test_a_client_beyond_the_limit_gets_no_frames():
+    limits = {'port': 0, 'max_clients': 1}
+    with natnet_kit.simulated(server=limits) as server, Raw(server) as one, Raw(server) as other:
+        for client in (one, other, one):
+            client.ask(codec.encode_hello('client', (4, 1)), 1)
+        assert (server.clients, server.counters.refused_clients) == (1, 1)
+        assert one.ask(codec.encode_message(KEEP_ALIVE), 7)
+
+
 def test_silent_clients_are_forgotten_and_nonsense_is_counted():
     with simulated(client_timeout=0.3) as server, Raw(server) as client:
         client.ask(codec.encode_hello('client', (4, 1)), 1)

@@ -14,7 +14,7 @@ import struct
 from optitrack_vrpn.errors import RemoteProtocolError
 from optitrack_vrpn.natnet.codec import encode_message
 from optitrack_vrpn.natnet.constants import (
-    CAMERA, DEVICE, FORCE_PLATE, MARKER_SET, MAX_NAME, MODEL_DEFINITIONS, OLDEST, RIGID_BODY,
+    CAMERA, DEVICE, FORCE_PLATE, MARKER_SET, MAX_NAME, MODEL_DEFINITIONS, RIGID_BODY,
     SKELETON, V3_0, V4_0, V4_1, V4_2)
 from optitrack_vrpn.natnet.messages import BodyDefinition, Definitions, Version
 from optitrack_vrpn.natnet.reader import Buffer, Reader
@@ -102,9 +102,6 @@ def decode_definitions(payload: Buffer, version: Version) -> Definitions:
     :param version: version of the bitstream.
     :raises RemoteProtocolError: if the bytes contradict that version.
     """
-    if version < OLDEST:
-        raise RemoteProtocolError(
-            f'NatNet {version[0]}.{version[1]} is older than {OLDEST[0]}.{OLDEST[1]}')
     layouts = (False,) if version < V3_0 else (True,) if version >= V4_0 else (True, False)
     failure = None
     for bone_markers in layouts:

@@ -15,7 +15,7 @@ from typing import Any
 from optitrack_vrpn.errors import RemoteProtocolError
 from optitrack_vrpn.natnet.constants import (
     BODY, BODY_HEAD, BODY_TAIL, LABELLED_MARKER, LABELLED_MARKER_2, NEWEST,
-    OLDEST, SUFFIX_2, SUFFIX_3, SUFFIX_4_1, V2_11, V2_9, V3_0, V4_1)
+    SUFFIX_2, SUFFIX_3, SUFFIX_4_1, V2_11, V2_9, V3_0, V4_1)
 from optitrack_vrpn.natnet.messages import Body, Frame, Marker, Version
 from optitrack_vrpn.natnet.reader import Buffer, Reader
 
@@ -35,9 +35,6 @@ def decode_frame(payload: Buffer, version: Version, markers: bool = False) -> Fr
     :param markers: whether labelled markers are decoded.
     :raises RemoteProtocolError: if the bytes contradict that version.
     """
-    if version < OLDEST:
-        raise RemoteProtocolError(
-            f'NatNet {version[0]}.{version[1]} is older than {OLDEST[0]}.{OLDEST[1]}')
     reader = Reader(payload)
     suffix = _suffix(reader, version)
     number = reader.i32()

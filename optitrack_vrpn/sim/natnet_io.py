@@ -294,7 +294,6 @@ class NatNetServer:
 
     def execute(self, message_id: int, payload: bytes, address: Address) -> None:
         """Answer a request of a client."""
-        self._counters.requests += 1
         if message_id == CONNECT:
             hello = codec.decode_hello(payload)
             self._connect(address, hello.bitstream)

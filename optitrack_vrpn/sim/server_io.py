@@ -359,7 +359,7 @@ class MotiveSimServer:
     def _send_due_frames(self) -> None:
         while self._streaming and self.stream.due_ns <= raw_clock_ns():
             self._send_next_frame()
-        if self.stream.over and not self.finished.is_set():
+        if self.stream.over:
             self.finished.set()
 
     def _send_next_frame(self) -> Frame:
