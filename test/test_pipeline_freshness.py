@@ -90,6 +90,30 @@ def test_without_the_gate_a_backlog_is_stamped_as_live():
     assert not lacking(notice.text, '150 poses', 'up to 1500 ms old')
 
 
+@settings(deadline=None, derandomize=True, max_examples=examples(100))
+@given(rate=st.sampled_from([60, 100, 240]), stall=st.floats(0.3, 2.0), share=st.floats(0.0, 0.99),
+       step=st.one_of(st.floats(2.5, 5000.0), st.floats(-5000.0, -2.5)),
+       drained_at=st.floats(1.25, 1e6), mode=st.sampled_from(['tracking', 'min_offset']))
+def test_a_backlog_in_which_the_clock_of_the_sender_was_set_is_not_published_as_live(
+        rate, stall, share, step, drained_at, mode):
+    """Frames wait in the network while the clock is set: their sender times do not show it."""
+    pipeline = make_pipeline(mode, body=BodyConfig(acquire_frames=1))
+    end, last, first = 5.0 + stall, 0.0, None
+    for number in range(round(rate * (5.5 + stall / (1.0 - min(0.9, 1.0 / drained_at))))):
+        true = number / rate
+        sent = true if true < 5.0 + share * stall else true + step
+        waits = 5.0 < true < end
+        last = max(true, end if waits else 0.0, last + (1.0 / rate / drained_at if last > true
+                                                        else 0.0))
+        report = pose_report('wand', 10_000 * S + round(sent * S), (1e-4 * number, 1.0, 0.0))
+        if pipeline.process([report], S + round(last * S), HOST):
+            assert last - true < 0.51
+            first = first or (true > end and last - true < 0.001 and last)
+    assert pipeline.stamps.status().restarts['sender_restarted']
+    # Live frames are published soon.
+    assert first - end < 0.3 + stall / (drained_at - 1.0)
+
+
 def test_live_frames_are_published_a_tenth_of_a_second_after_the_connection():
     out, pipeline = published(arrivals(240, 0, [], 1e6, 1.0, [0, 300_000, 100_000]))
     delay_ns = (out[0][0] - HOST) - S

@@ -40,18 +40,21 @@ class Epochs:
         self.learnt: bool | None = None
         self.events: list[Event] = []
 
-    def end(self, reason: str, detail: str = '', fell: bool = False) -> None:
+    def end(
+        self, reason: str, detail: str = '', fell: bool = False, dated: bool = True,
+    ) -> None:
         """
         Begin the next epoch.
 
         :param reason: one of ``types``.
         :param detail: the observation, for the log; the usual text of the reason if empty.
         :param fell: whether the sender's time fell.
+        :param dated: whether the arrival of the first frame tells when it was sent.
         """
         self.number += 1
         self.restarts[reason] = self.restarts.get(reason, 0) + 1
         text = f'stamp epoch {self.number} begins: {detail or _TEXTS.get(reason, reason)}'
-        self.report('epoch_ended', reason, text, fell)
+        self.report('epoch_ended', reason, text, fell, dated)
         if reason != HOST_STEPPED:
             self.learnt = None
 
@@ -70,12 +73,14 @@ class Epochs:
         self.report('base_recognised', base, text)
         return True
 
-    def report(self, kind: str, reason: str, text: str, fell: bool = False) -> None:
+    def report(
+        self, kind: str, reason: str, text: str, fell: bool = False, dated: bool = True,
+    ) -> None:
         """Add an event, unless too many wait."""
         if len(self.events) < _MAX_EVENTS:
             self.events.append(Event(
                 'warn' if kind == 'epoch_ended' else 'info', ('clock', text), text,
-                ClockChange(kind, reason, self.number, fell)))
+                ClockChange(kind, reason, self.number, fell, dated)))
 
     def take_events(self) -> list[Event]:
         """Return the events since the last call."""

@@ -26,7 +26,7 @@ from optitrack_vrpn.clock.cadence import Cadence
 from optitrack_vrpn.clock.epochs import Epochs
 from optitrack_vrpn.clock.history import FrameHistory, NEVER
 from optitrack_vrpn.clock.host import HostOffset, QUIET_NS
-from optitrack_vrpn.clock.rollback import Rollback
+from optitrack_vrpn.clock.rollback import HELD_UP_NS, Rollback
 from optitrack_vrpn.clock.rules import ArrivalRule, MinOffsetRule, Rule, SenderRule
 from optitrack_vrpn.clock.tracking import TrackingRule
 from optitrack_vrpn.clock.two_way import TwoWay
@@ -316,17 +316,22 @@ class StampSource:
 
     def _restart(self, fell_ns: int, sender_time_ns: int, arrival_ns: int) -> int | None:
         """Start again with a frame of a sender whose time fell."""
-        self._end_sender(f'sender time went back by {fell_ns / 1e9:.3f} s', True)
+        self._end_sender(arrival_ns + self._reading,
+                         f'sender time went back by {fell_ns / 1e9:.3f} s', True)
         self._is_unusable(_ODD_RESTART)
         return self._stamp(sender_time_ns, arrival_ns, self._reading)
 
-    def _end_sender(self, detail: str = '', fell: bool = False) -> None:
+    def _end_sender(self, host_arrival: int, detail: str = '', fell: bool = False) -> None:
         """End the epoch, because the sender's clock has restarted."""
+        # The frame was sent after the last one. Stamps that are arrivals do not tell when that
+        # was sent; the first frames of a connection have been examined.
+        dated = (self._arrivals is not None or self._reconnected
+                 or host_arrival - self._frames.last_ns <= HELD_UP_NS)
         self._rule.start()
         self._two_way.restart()
         self._cadence.reset()
         self._placed = -1
-        self._end_epoch(SENDER_RESTARTED, detail, fell)
+        self._end_epoch(SENDER_RESTARTED, detail, fell, dated=dated)
 
     def _is_unusable(self, frames: int) -> bool:
         """
@@ -347,6 +352,7 @@ class StampSource:
 
     def _end_epoch(
         self, reason: str, detail: str = '', fell: bool = False, step_ns: int | None = None,
+        dated: bool = True,
     ) -> None:
         """
         Begin the next epoch.
@@ -354,7 +360,7 @@ class StampSource:
         :param step_ns: the step of the clock of the stamps (ns): frames stay known and move with
             it. Without it, frames are forgotten.
         """
-        self._epochs.end(reason, detail, fell)
+        self._epochs.end(reason, detail, fell, dated)
         if step_ns is None or self._unusable:
             self._frames.clear()
         else:
@@ -374,7 +380,7 @@ class StampSource:
             reason, rule.restarted = rule.restarted, ''
             # The raw clock of the arrivals is never set.
             if reason == SENDER_RESTARTED or (reason == HOST_STEPPED and self._reading):
-                self._end_sender()
+                self._end_sender(host_arrival)
                 return True
             self._end_epoch(reason)
         if epochs.learnt is None and not self._unusable and epochs.recognise_base(

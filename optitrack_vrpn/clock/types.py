@@ -72,6 +72,9 @@ class ClockChange(NamedTuple):
     """The epoch that begins or goes on with this event, counted from 0."""
     fell: bool = False
     """Whether the sender's time fell: earlier frames are in its future."""
+    dated: bool = True
+    """Whether the arrival of the epoch's first frame tells when it was sent. If the last frame
+    before it was sent long ago, it may have waited in the network meanwhile."""
 
 
 class ClockStatus(NamedTuple):

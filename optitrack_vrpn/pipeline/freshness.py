@@ -1,10 +1,11 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Recognise old frames where stamps cannot: at the beginning of a connection, and by arrivals.
+Recognise old frames where stamps cannot: at the beginning of a clock, and by arrivals.
 
 After a server was blocked or a TCP connection stalled, old frames arrive first, much faster than
-their sender times advance. The offset of the sender's clock is unknown at that time, so the age of
+their sender times advance. The same applies after a stall of the network in which the sender's
+clock was set. The offset of the sender's clock is unknown at that time, so the age of
 a frame cannot be computed. The interval between arrivals can be compared with the interval between
 sender times.
 
@@ -156,9 +157,8 @@ class FreshnessGate:
         elif arrival_ns - self._began_ns >= REPORT_NS:
             passed_s = (arrival_ns - self._began_ns) / NS_PER_S
             self.trouble = (
-                f'no pose is published: within the first {passed_s:.0f} s of the connection, '
-                f'sender times have advanced by {passed_s + self.fallen_ns / NS_PER_S:.0f} s, as '
-                'in a backlog, of which poses are too old. If the server plays a recording faster '
+                f'no pose is published: within {passed_s:.0f} s, sender times have advanced by '
+                f'{passed_s + self.fallen_ns / NS_PER_S:.0f} s, as in a backlog, of which poses are too old. If the server plays a recording faster '
                 'than real time, set stamps.mode: sender')
         self._open = self._recurrences >= RECURRENCES or self._heard_ns >= GIVE_UP_NS
         self._pending += not self._open

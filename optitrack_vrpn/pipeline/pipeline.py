@@ -82,8 +82,8 @@ class Pipeline:
         self.roster = Roster(config, self.reports.add)
         self._states = StateMonitor(self.roster)
         self._coarse = CoarseClock(self.stamps)
-        # From the beginning of a connection until its frames are live. None in mode ``sender``,
-        # whose stamps are correct for a backlog too.
+        # From the beginning of a connection, or of a sender's clock after a stall, until frames
+        # are live. None in mode ``sender``, whose stamps are correct for a backlog too.
         self._freshness: Optional[FreshnessGate] = None
         self._maps = frame_maps(config.axes)
         self._usual_axes = self._maps.quat_to_enu is quat_to_enu_north
@@ -181,6 +181,9 @@ class Pipeline:
                 sender_time_ns, arrival_ns, host_minus_arrival_ns, processing_ns)
             if stamps.pending_events:
                 self._follow_clock(stamp_ns if arrival_mode else sender_time_ns, arrival_ns)
+                if self._freshness is not None:
+                    # What arrived with this pose may be as old.
+                    oldest_ns = _LATEST_STAMP_NS
             if stamp_ns is None or stamp_ns >= _LATEST_STAMP_NS:
                 channel.dropped[Disposition.UNSTAMPED] += 1
                 continue
@@ -271,7 +274,7 @@ class Pipeline:
     def _admitted(
         self, freshness: FreshnessGate, events: Sequence[Any], arrival_ns: int,
     ) -> Sequence[Any]:
-        """Remove the poses that arrive before the frames of the connection are live."""
+        """Remove the poses that arrive before the frames are live."""
         if events and events[0].__class__ is FrameReport:
             # NatNet: the socket was just opened, so there is no backlog, and round trips measure
             # the age of each frame.
@@ -282,8 +285,8 @@ class Pipeline:
         if freshness.is_open:
             self._freshness = None
             if freshness.withheld:
-                self.reports.add('info', 'backlog at the beginning', (
-                    f'the connection began with a backlog of {freshness.withheld} poses, up to '
+                self.reports.add('info', 'backlog', (
+                    f'a backlog of {freshness.withheld} poses arrived, up to '
                     f'{freshness.fallen_ns / 1e6:.0f} ms old: none of them is published'))
         return kept
 
@@ -352,6 +355,8 @@ class Pipeline:
             if ended:
                 self._coarse.reset()
                 self._delay = None if change.reason == UNUSABLE else self._new_delay()
+                if not (change.dated or self._sender_mode):
+                    self._freshness = FreshnessGate()
             stepped = change.reason == HOST_STEPPED
             for channel in self.bodies:
                 if ended:
