@@ -60,13 +60,7 @@ class FrameHistory:
         self.newest_ns, self.stamp_ns = sender_time_ns, stamp_ns
         if self.further:
             self.further.clear()
-        self.times.append(sender_time_ns)
-        self.placed.append(placed_ns)
-        self.stamps.append(stamp_ns)
-        self.lasts.append(stamp_ns)
-        self.delays.append(host_arrival_ns - stamp_ns)
-        if len(self.times) >= 2 * HISTORY:
-            self._trim()
+        self.insert(len(self.times), sender_time_ns, placed_ns, stamp_ns, host_arrival_ns)
 
     def insert(
         self, at: int, sender_time_ns: int, placed_ns: int, stamp_ns: int, host_arrival_ns: int,
@@ -78,12 +72,9 @@ class FrameHistory:
         self.lasts.insert(at, stamp_ns)
         self.delays.insert(at, host_arrival_ns - stamp_ns)
         if len(self.times) >= 2 * HISTORY:
-            self._trim()
-
-    def _trim(self) -> None:
-        for column in (self.times, self.placed, self.stamps, self.lasts, self.delays):
-            del column[:HISTORY]
-        self.trimmed = True
+            for column in (self.times, self.placed, self.stamps, self.lasts, self.delays):
+                del column[:HISTORY]
+            self.trimmed = True
 
     def shift(self, step_ns: int) -> None:
         """Move all stamps: the clock on which they are has stepped."""

@@ -19,6 +19,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 import math
+from operator import attrgetter
+from statistics import linear_regression
 
 from optitrack_vrpn.clock.cost import cost, FASTEST, LOAD, Node, Path, SAME_TIME_S, solve
 
@@ -31,6 +33,7 @@ it follows load of 45 s, twice as much follows a jump after three minutes."""
 FARTHEST_US = 1e4
 """Longest delay by load. Chosen: later frames are judged by ``tracking.py``; half of it or twice
 as much changes the price of a pattern by a fifth."""
+_time = attrgetter('t')
 
 
 def bend(
@@ -54,7 +57,8 @@ def bend(
         begin = max(begin, len(nodes) - newest)
     if len(nodes) - begin < 3 or (begin and (last < 2 or not nodes[last].count)):
         return None
-    slope, level = fit_line(nodes[begin:])
+    slope, level = linear_regression(
+        [node.t for node in nodes[begin:]], [node.y for node in nodes[begin:]])
     if not begin:
         for node in nodes:
             node.x = level + slope * node.t
@@ -171,16 +175,6 @@ def lower_hull(nodes: Sequence[Node]) -> list[Node]:
     return hull
 
 
-def fit_line(nodes: Sequence[Node]) -> tuple[float, float]:
-    """Return slope, and height at time 0, of the least-squares line through minima."""
-    n = len(nodes)
-    mean_t = math.fsum(node.t for node in nodes) / n
-    mean_y = math.fsum(node.y for node in nodes) / n
-    slope = (math.fsum((node.t - mean_t) * (node.y - mean_y) for node in nodes)
-             / math.fsum((node.t - mean_t) ** 2 for node in nodes))
-    return slope, mean_y - slope * mean_t
-
-
 def _before_falls(best: Path, falls: Sequence[tuple[float, float]]) -> list[Node]:
     """Return copies of the nodes, with falls undone."""
     nodes = [node.copy() for node in best.nodes]
@@ -196,10 +190,6 @@ def _cheaper(best: Path, nodes: list[Node], price: float) -> Path | None:
     """Return the path through other nodes if it costs less by a price in blocks of load."""
     found = solve(nodes, 2, best.prior)
     return found if cost(best.nodes) - cost(nodes) > (LOAD - 1.0) * price else None
-
-
-def _time(node: Node) -> float:
-    return node.t
 
 
 def _height(node: Node) -> float:
