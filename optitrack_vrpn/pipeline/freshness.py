@@ -158,8 +158,9 @@ class FreshnessGate:
             passed_s = (arrival_ns - self._began_ns) / NS_PER_S
             self.trouble = (
                 f'no pose is published: within {passed_s:.0f} s, sender times have advanced by '
-                f'{passed_s + self.fallen_ns / NS_PER_S:.0f} s, as in a backlog, of which poses are too old. If the server plays a recording faster '
-                'than real time, set stamps.mode: sender')
+                f'{passed_s + self.fallen_ns / NS_PER_S:.0f} s, as in a backlog, of which poses '
+                'are too old. If the server plays a recording faster than real time, set '
+                'stamps.mode: sender')
         self._open = self._recurrences >= RECURRENCES or self._heard_ns >= GIVE_UP_NS
         self._pending += not self._open
         return self._open
