@@ -131,7 +131,8 @@ def test_each_unicast_client_chooses_its_bitstream():
 
 def test_a_client_beyond_the_limit_gets_no_frames():
     limits = {'port': 0, 'max_clients': 1}
-    with natnet_kit.simulated(server=limits) as server, Raw(server) as one, Raw(server) as other:
+    with natnet_kit.simulated(server=limits, network={'delay_ms': 5.0}) as server, \
+            Raw(server) as one, Raw(server) as other:
         for client in (one, other, one):
             client.ask(codec.encode_hello('client', (4, 1)), 1)
         assert (server.clients, server.counters.refused_clients) == (1, 1)

@@ -212,6 +212,15 @@ def test_the_network_loses_doubles_and_holds_datagrams():
     assert numbers == sorted(numbers)
 
 
+def test_the_network_delays_poses_by_tcp():
+    with server(bodies=1, network={'delay_ms': 50}) as sim, RawClient(sim.port) as client:
+        client.hello()
+        began = time.monotonic()
+        sim.send_frame()
+        assert client.read_until(lambda: rawvrpn.poses(client.messages, client.senders))
+        assert time.monotonic() - began > 0.049
+
+
 # -- clients ------------------------------------------------------------------------------------
 
 def test_two_clients_are_served_alike_and_pongs_reach_both():
