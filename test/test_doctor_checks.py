@@ -171,13 +171,13 @@ EVENTS = st.one_of(
 @settings(max_examples=examples(40), deadline=None)
 @given(st.lists(st.lists(EVENTS, max_size=6), max_size=12), st.text(max_size=60), st.booleans())
 def test_whatever_a_server_says_gives_lines_for_a_terminal_and_json(batches, text, lifting):
-    watch = Watch()
+    facts = heard(ended=text)
+    watch = Watch(facts.stream)
     for number, batch in enumerate(batches):
         if lifting and number == len(batches) // 2:
             watch.begin_lift()
         watch.receive(batch, 10**15 + number * 10**7, 10**18)
-    facts = heard(ended=text)
-    watch.fill(facts.stream, 10**15 + 10**9)
+    watch.fill(10**15 + 10**9)
     facts.graph = Graph(wanted=text, nodes=(RunningNode(
         text, 1, text, {'server': text}, 1, 1, (Mismatch(text, text, text),), (text,), 1,
         {text: (text, 'b')}),))
@@ -189,13 +189,13 @@ def test_whatever_a_server_says_gives_lines_for_a_terminal_and_json(batches, tex
 
 
 def test_a_server_of_ever_new_names_fills_no_memory():
-    watch = Watch()
+    stream = heard().stream
+    watch = Watch(stream)
     for number in range(20_000):
         watch.receive([
             SenderDescribed(f'name {number}', number % 2000),
             PoseReport(f'name {number}', 0, 10**9, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0))],
             10**15 + number, 0)
-    stream = heard().stream
-    watch.fill(stream, 10**15)
+    watch.fill(10**15)
     assert (len(stream.senders), len(stream.bodies)) == (2000, 500)
     assert (stream.more_bodies, stream.poses) == (19_500, 20_000)

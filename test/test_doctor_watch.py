@@ -24,7 +24,8 @@ def pose(name, time_s, x=None, quat=(0.0, 0.0, 0.0, 1.0)):
 
 def listened(batches, **changes):
     """Let a watch take batches of (time in s, poses), and make the facts of it."""
-    watch = Watch()
+    facts = heard()
+    watch = Watch(facts.stream)
     now_ns = arrival_ns = 10**15
     for time_s, batch in batches:
         arrival_ns = 10**15 + round(time_s * 1e9)
@@ -32,8 +33,7 @@ def listened(batches, **changes):
             now_ns += 10**8
             watch.tick(min(now_ns, arrival_ns))
         watch.receive(batch, arrival_ns, 10**18)
-    facts = heard()
-    watch.fill(facts.stream, arrival_ns)
+    watch.fill(arrival_ns)
     names = tuple(body.name for body in facts.stream.bodies)
     facts.stream = replace(facts.stream, **{'senders': names, 'answered': names, **changes})
     return facts

@@ -85,17 +85,12 @@ def unmatched(selection: Selection, named: Iterable[str], seen: Collection[str])
     :param seen: the names of all bodies seen so far, as sent, including those not selected.
     :returns: one line for each name or pattern that matches none of them.
     """
-    lines = []
-    for pattern in dict.fromkeys(named):
-        if not any(matches(name, pattern) for name in seen):
-            lines.append(f'settings for {printable(pattern)!r} match no body seen so far'
-                         f'{_meant(pattern, seen)}')
-    for where in ('allow', 'deny'):
-        for pattern in dict.fromkeys(getattr(selection, where)):
-            if not any(matches(name, pattern) for name in seen):
-                lines.append(f'{printable(pattern)!r} in bodies.{where} matches no body seen so '
-                             f'far{_meant(pattern, seen)}')
-    return lines
+    given = dict.fromkeys([
+        *(('settings for {!r} match', pattern) for pattern in named),
+        *(('{!r} in bodies.allow matches', pattern) for pattern in selection.allow),
+        *(('{!r} in bodies.deny matches', pattern) for pattern in selection.deny)])
+    return [f'{text.format(printable(pattern))} no body seen so far{_meant(pattern, seen)}'
+            for text, pattern in given if not any(matches(name, pattern) for name in seen)]
 
 
 def _meant(pattern: str, seen: Collection[str]) -> str:

@@ -49,23 +49,14 @@ _FAULTS = {
     Observed.REPEATED: State.FROZEN,
     Observed.JUMP: State.JUMPED,
 }
-_RECOVERY = {
-    Observed.ACQUIRED: State.TRACKED,
-    Observed.RETURNED: State.TRACKED,
-    Observed.SETTLED: State.TRACKED,
-    Observed.ACCEPTED: State.TRACKED,
-}
+_RECOVERY = dict.fromkeys(
+    (Observed.ACQUIRED, Observed.RETURNED, Observed.SETTLED, Observed.ACCEPTED), State.TRACKED)
 
 TRANSITIONS: dict[State, dict[Observed, State]] = {
+    **{state: {**_FAULTS, **_RECOVERY} for state in State},
     State.NEW: {**_FAULTS, Observed.ACQUIRED: State.TRACKED},
     State.TRACKED: {
         **_FAULTS, Observed.UNSEEN: State.STALE, Observed.RESTARTED: State.NEW},
-    State.STALE: {**_FAULTS, **_RECOVERY},
-    State.FROZEN: {**_FAULTS, **_RECOVERY},
-    State.ZEROED: {**_FAULTS, **_RECOVERY},
-    State.INVALID: {**_FAULTS, **_RECOVERY},
-    State.UNTRACKED: {**_FAULTS, **_RECOVERY},
-    State.JUMPED: {**_FAULTS, **_RECOVERY},
 }
 
 

@@ -16,7 +16,7 @@ from optitrack_vrpn.doctor.probe_results import (
     discovery_variables, Graph, Mismatch, RunningNode)
 from optitrack_vrpn.doctor.processes_io import local_nodes
 from optitrack_vrpn.doctor.result import CheckResult
-from optitrack_vrpn.graph.node_names import full_name, NAMELESS
+from optitrack_vrpn.graph.node_names import full_name, NAMELESS, state_services
 from optitrack_vrpn.ros.tool_node import ask_all, ToolNode
 from rcl_interfaces.srv import GetParameters, ListParameters
 from rclpy.parameter import parameter_value_to_python
@@ -91,8 +91,7 @@ class GraphView(ToolNode):
         :param wanted: full name of one node; '' for all lifecycle nodes.
         """
         names = {wanted} if wanted else {
-            name[:-len('/get_state')] for name, kinds in self.node.get_service_names_and_types()
-            if name.endswith('/get_state') and 'lifecycle_msgs/srv/GetState' in kinds}
+            name for name, _ in state_services(self.node.get_service_names_and_types())}
         return [key for key in dict.fromkeys(self.node.get_node_names_and_namespaces())
                 if full_name(*key) in names]
 

@@ -15,7 +15,6 @@ import dataclasses
 import os
 import select
 import socket
-from types import TracebackType
 from typing import Optional
 
 from optitrack_vrpn.client.addresses_io import card_address, local_address, Lookup
@@ -34,7 +33,6 @@ from optitrack_vrpn.natnet.settings import AUTO
 from optitrack_vrpn.natnet.sockets_io import find_server
 from optitrack_vrpn.units import NS_PER_S
 from optitrack_vrpn.vrpn.connection import Connection
-from optitrack_vrpn.vrpn.messages import PeerHello
 
 #: Chosen: timeout of the name resolution (s), the default of glibc's resolver for one server.
 #: Halved, a slow resolver fails; doubled, a dead one delays the report.
@@ -74,10 +72,7 @@ class Probe:
     def __enter__(self) -> Probe:
         return self
 
-    def __exit__(
-        self, kind: Optional[type[BaseException]], error: Optional[BaseException],
-        trace: Optional[TracebackType],
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._sock is not None:
             self._sock.close()
         self._waker.close()
@@ -142,11 +137,16 @@ class Probe:
         probed = self._probed
         if not probed.local:
             return
-        probed.tcp = self._try_tcp()
-        if self._config.link.connection == 'udp' or (
-                self._config.link.connection == 'auto'
-                and probed.tcp.outcome is Outcome.REFUSED):
-            probed.udp = self._try_udp()
+        link = self._config.link
+        probed.tcp, sock = self._try(self._connect_out)
+        if sock is not None:
+            with sock:
+                self._greet(sock, probed.tcp)
+        if link.connection == 'udp' or (
+                link.connection == 'auto' and probed.tcp.outcome is Outcome.REFUSED):
+            probed.udp, self._sock = self._try(lambda: connect_back(
+                self._waiting, self._server, probed.local, self._config.advertise, link,
+                link.attempt_s))
         if not any(one and one.outcome is Outcome.OPEN for one in (probed.tcp, probed.udp)):
             self.look_for_machine()
 
@@ -154,32 +154,20 @@ class Probe:
         """Note whether no machine has the address, after an attempt that had no answer."""
         self._probed.address_unused = is_unused(self._probed.address)
 
-    def _try_udp(self) -> Attempt:
-        link, began_ns = self._config.link, self._clock.now_ns()
-        try:
-            self._sock = connect_back(
-                self._waiting, self._server, self._probed.local, self._config.advertise,
-                link, link.attempt_s)
-        except OSError as error:
-            return self._failed(error, began_ns)
-        return Attempt(Outcome.OPEN, took_s=self._since_s(began_ns))
-
-    def _try_tcp(self) -> Attempt:
+    def _try(
+        self, connect: Callable[[], socket.socket],
+    ) -> tuple[Attempt, Optional[socket.socket]]:
+        """Connect; return the result and the socket."""
         began_ns = self._clock.now_ns()
+        sock, outcome, detail = None, Outcome.OPEN, ''
         try:
-            sock = self._connect_out()
+            sock = connect()
         except OSError as error:
-            return self._failed(error, began_ns)
-        with sock:
-            attempt = Attempt(Outcome.OPEN, took_s=self._since_s(began_ns))
-            self._greet(sock, attempt)
-            return attempt
-
-    def _failed(self, error: OSError, began_ns: int) -> Attempt:
-        outcome = (
-            Outcome.REFUSED if isinstance(error, ServerAbsentError) else
-            Outcome.SILENT if isinstance(error, NoAnswerError) else Outcome.FAILED)
-        return Attempt(outcome, _text(error), self._since_s(began_ns))
+            outcome = (
+                Outcome.REFUSED if isinstance(error, ServerAbsentError) else
+                Outcome.SILENT if isinstance(error, NoAnswerError) else Outcome.FAILED)
+            detail = _text(error)
+        return Attempt(outcome, detail, (self._clock.now_ns() - began_ns) / NS_PER_S), sock
 
     def _connect_out(self) -> socket.socket:
         return connect_out(
@@ -201,7 +189,7 @@ class Probe:
                 if not data:
                     attempt.fault = 'it closed the connection without a VRPN greeting'
                     break
-                _note_hello(attempt, connection, data)
+                attempt.greeted(connection.receive_stream(data))
         except RemoteProtocolError as error:
             attempt.fault = str(error)
             attempt.other_program = True
@@ -278,9 +266,9 @@ class Probe:
         now_ns = self._clock.now_ns()
         link = Link(config.link, now_ns)
         link.transport = transport
-        watch = Watch()
         attempt = Attempt(Outcome.OPEN)
         stream = Stream(transport, attempt)
+        watch = Watch(stream)
         greeted_ns: Optional[int] = None
         try:
             with Conversation(
@@ -300,7 +288,7 @@ class Probe:
                     if now_ns >= tick_ns:
                         tick_ns = now_ns + _TICK_NS
                         watch.tick(now_ns)
-                    if watch.hello is None:
+                    if attempt.version is None:
                         continue
                     greeted_ns = greeted_ns or now_ns
                     first_ns = watch.first_pose_ns
@@ -331,35 +319,22 @@ class Probe:
     def _server(self) -> tuple[str, int]:
         return self._probed.address, self._config.port
 
-    def _since_s(self, began_ns: int) -> float:
-        return (self._clock.now_ns() - began_ns) / NS_PER_S
-
     def _note_peer(self, address: str, what: str) -> None:
         unexpected_peers = self._probed.unexpected_peers
         if address in unexpected_peers or len(unexpected_peers) < _MOST_PEERS:
             unexpected_peers[address] = what
 
 
-def _note_hello(attempt: Attempt, connection: Connection, data: bytes) -> None:
-    for event in connection.receive_stream(data):
-        if isinstance(event, PeerHello):
-            attempt.version, attempt.note = (event.major, event.minor), event.note
-
-
 def _sum_up(stream: Stream, watch: Watch, greeted_ns: Optional[int], now_ns: int) -> None:
     """Store the results of the reception."""
-    attempt = stream.attempt
-    if watch.hello is not None:
-        attempt.version = (watch.hello.major, watch.hello.minor)
-        attempt.note = watch.hello.note
-    else:
-        attempt.fault = stream.ended
+    if stream.attempt.version is None:
+        stream.attempt.fault = stream.ended
     if greeted_ns is not None:
         stream.listened_s = (now_ns - greeted_ns) / NS_PER_S
         if watch.first_pose_ns is not None:
             stream.first_pose_s = max(0.0, (watch.first_pose_ns - greeted_ns) / NS_PER_S)
             stream.quiet_s = (now_ns - watch.last_pose_ns) / NS_PER_S
-    watch.fill(stream, now_ns)
+    watch.fill(now_ns)
 
 
 def _text(error: OSError) -> str:

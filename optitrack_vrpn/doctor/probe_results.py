@@ -8,7 +8,7 @@ Every field is optional: a probe that fails leaves the later ones without result
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 import enum
 import math
@@ -17,7 +17,7 @@ from typing import NamedTuple, Optional
 from optitrack_vrpn.bodies.states import BodyStatus
 from optitrack_vrpn.clock import ClockStatus
 from optitrack_vrpn.doctor.stream_statistics import Intervals
-from optitrack_vrpn.vrpn.messages import Vector
+from optitrack_vrpn.vrpn.messages import PeerHello, Vector
 
 
 class Outcome(enum.Enum):
@@ -54,6 +54,12 @@ class Attempt:
     note: str = ''
     fault: str = ''
     other_program: bool = False
+
+    def greeted(self, events: Iterable[object]) -> None:
+        """Note the peer's greeting, if it is among these events."""
+        for event in events:
+            if isinstance(event, PeerHello):
+                self.version, self.note = (event.major, event.minor), event.note
 
 
 class Lift(NamedTuple):

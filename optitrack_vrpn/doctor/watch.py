@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-import math
 from typing import Optional
 
 from optitrack_vrpn.bodies.config import BodyConfig
@@ -18,7 +17,7 @@ from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.vrpn.constants import CONTROL_SENDER
 from optitrack_vrpn.vrpn.messages import (
-    Event, PeerHello, PongReport, PoseReport, SenderDescribed, Vector)
+    Event, PongReport, PoseReport, SenderDescribed, Vector)
 
 #: Chosen limits, above any installation: names, bodies (that of the node), texts of the server.
 #: Halved or doubled, so is the memory that a hostile server can take.
@@ -38,30 +37,24 @@ class Watch:
     The node's pipeline with default settings validates bodies and makes stamps. It accepts a
     longer silence, because a delay of this machine does not mean a body out of view.
 
-    :ivar hello: the peer's greeting, once it arrived.
+    :param stream: receives the results.
     :ivar poses: number of poses.
     :ivar first_pose_ns: arrival of the first (ns).
     :ivar last_pose_ns: arrival of the last (ns).
-    :ivar newest_sender_ns: the newest sender time (ns).
-    :ivar ahead_s: that minus the host's time of its arrival (s).
     :ivar senders: names that were described, in order.
     :ivar answered: names that answered a ping.
     :ivar texts: the first text messages of the server.
-    :ivar exchanged: bodies that were seen in the place of another body, and that body, by name.
     """
 
-    def __init__(self) -> None:
-        self.hello: Optional[PeerHello] = None
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
         self.poses = 0
         self.first_pose_ns: Optional[int] = None
         self.last_pose_ns = 0
-        self.newest_sender_ns = 0
-        self.ahead_s = math.nan
         self._pipeline = Pipeline(PipelineConfig(body=BodyConfig(stale_min_s=_SILENCE_S)))
         self.senders: dict[str, None] = {}
         self.answered: dict[str, None] = {}
         self.texts: list[str] = []
-        self.exchanged: dict[str, str] = {}
         self._all = IntervalStatistics()
         self._of_bodies: dict[tuple[str, int], IntervalStatistics] = {}
         self._tracked: dict[str, int] = {}
@@ -80,15 +73,14 @@ class Watch:
                     self.first_pose_ns = arrival_ns
                 self.last_pose_ns = arrival_ns
                 self._count(event)
-                self.newest_sender_ns = event.sender_time_ns
-                self.ahead_s = (
+                self._stream.newest_sender_ns = event.sender_time_ns
+                self._stream.ahead_s = (
                     event.sender_time_ns - arrival_ns - host_minus_arrival_ns) / 1e9
-            elif isinstance(event, PeerHello):
-                self.hello = event
             elif isinstance(event, SenderDescribed):
                 _note(self.senders, event.sender)
             elif isinstance(event, PongReport):
                 _note(self.answered, event.sender)
+        self._stream.attempt.greeted(events)
         samples = self._pipeline.process(events, arrival_ns, host_minus_arrival_ns)
         if self._lifting:
             for sample in samples:
@@ -107,7 +99,7 @@ class Watch:
         self._note_changes()
         for channel in self._pipeline.bodies:
             if channel.gate.swapped_with:
-                self.exchanged[channel.names.motive] = channel.gate.swapped_with
+                self._stream.exchanged[channel.names.motive] = channel.gate.swapped_with
 
     def begin_lift(self) -> None:
         """Start to measure displacements, from the present positions."""
@@ -144,9 +136,10 @@ class Watch:
         if moved.length > largest.length:
             self._lifts[name] = moved
 
-    def fill(self, stream: Stream, now_ns: int) -> None:
-        """Write the results into those of the stream."""
+    def fill(self, now_ns: int) -> None:
+        """Write the results that are known only at the end."""
         self.tick(now_ns)
+        stream = self._stream
         stream.poses, stream.texts = self.poses, tuple(self.texts)
         stream.senders, stream.answered = tuple(self.senders), tuple(self.answered)
         stream.bodies = tuple(channel.status(now_ns) for channel in self._pipeline.bodies)
@@ -159,9 +152,7 @@ class Watch:
             name: 1.0 / intervals.interval_s for name, intervals in stream.intervals.items()
             if intervals.interval_s > 0.0}
         stream.returns = {name: count - 1 for name, count in self._tracked.items() if count > 1}
-        stream.exchanged = self.exchanged
         stream.clock = self._pipeline.stamps.status()
-        stream.newest_sender_ns, stream.ahead_s = self.newest_sender_ns, self.ahead_s
         stream.lifts = tuple(self._lifts.values()) if self._lifting else None
 
 

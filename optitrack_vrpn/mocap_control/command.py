@@ -80,19 +80,23 @@ def main(args: Optional[Sequence[str]] = None) -> int:
             from optitrack_vrpn.mocap_control.messages_ros import find_dialects, how_to_install
             from optitrack_vrpn.ros.tool_node import ToolNode
     except BackendUnavailableError as error:
-        print(f'mocap_control: {error}', file=sys.stderr)
+        _say(str(error))
         return CANNOT
     dialects, problems = find_dialects([arguments.generation])
     for problem in problems:
-        print(f'mocap_control: {problem}', file=sys.stderr)
+        _say(problem)
     if not dialects:
         if not problems:
-            print(f'mocap_control: {how_to_install()}', file=sys.stderr)
+            _say(how_to_install())
         return CANNOT
     run = _status if arguments.verb == 'status' else _command
     with ToolNode(f'mocap_control_{os.getpid()}', given) as tool:
         return run(MocapController(
             tool.node, tool.executor, dialects, arguments.namespace), arguments)
+
+
+def _say(text: str) -> None:
+    print(f'mocap_control: {text}', file=sys.stderr)
 
 
 def _status(controller: 'MocapController', arguments: argparse.Namespace) -> int:
@@ -169,8 +173,8 @@ def _command(controller: 'MocapController', arguments: argparse.Namespace) -> in
 
 def _report_duplicates(shared: 'dict[str, Duplicates]', consequence: str) -> None:
     for name, found in shared.items():
-        print(f'mocap_control: {len(found)} systems have the name {name}: {", ".join(found)}'
-              f'{consequence.format(name=name)}', file=sys.stderr)
+        _say(f'{len(found)} systems have the name {name}: {", ".join(found)}'
+             f'{consequence.format(name=name)}')
 
 
 def _report_known_systems(
@@ -181,8 +185,8 @@ def _report_known_systems(
         found = listeners.with_base_name(name)
         known.append(name if found.keys() <= {f'/{name}'} else f'{name} ({", ".join(found)})')
     for name in unknown:
-        print(f'mocap_control: no system of that name: {name}; there are: '
-              f'{", ".join(known) or "none at all (see --namespace)"}', file=sys.stderr)
+        _say(f'no system of that name: {name}; there are: '
+             f'{", ".join(known) or "none at all (see --namespace)"}')
 
 
 def _report_missing(
@@ -191,17 +195,16 @@ def _report_missing(
     silent = [name for name in outcome.missing
               if name not in outcome.duplicates and name not in unknown]
     if silent:
-        print(f'mocap_control: no answer from {", ".join(silent)} within {timeout_s:g} s',
-              file=sys.stderr)
+        _say(f'no answer from {", ".join(silent)} within {timeout_s:g} s')
     for name, found in outcome.duplicates.items():
         if name in outcome.missing:
-            print(f'mocap_control: {len(outcome.acknowledged(name))} of the {len(found)} systems '
-                  f'with the name {name} answered within {timeout_s:g} s', file=sys.stderr)
+            _say(f'{len(outcome.acknowledged(name))} of the {len(found)} systems with the name '
+                 f'{name} answered within {timeout_s:g} s')
     idle = [one for name in outcome.missing for one in outcome.duplicates.get(name, (name,))
             if states.get(one) == 'unconfigured']
     if idle:
-        print(f'mocap_control: configure {", ".join(idle)} first, or set its parameter '
-              'control.configure_on_start', file=sys.stderr)
+        _say(f'configure {", ".join(idle)} first, or set its parameter '
+             'control.configure_on_start')
 
 
 _HEAD = ('system', 'answer', 'after', 'clock deviation', 'first pose')
@@ -259,11 +262,9 @@ def _ms(time_ns: int) -> str:
 
 
 def _report_no_system(controller: 'MocapController', arguments: argparse.Namespace) -> int:
-    print(f'mocap_control: no system has announced itself within {arguments.discovery:g} s: is '
-          'one running and configured, in this ROS_DOMAIN_ID, and with these control topics '
-          '(--namespace)?', file=sys.stderr)
+    _say(f'no system has announced itself within {arguments.discovery:g} s: is one running and '
+         'configured, in this ROS_DOMAIN_ID, and with these control topics (--namespace)?')
     silent = controller.silent()
     if silent:
-        print(f'mocap_control: {", ".join(silent)} can be started by name once configured',
-              file=sys.stderr)
+        _say(f'{", ".join(silent)} can be started by name once configured')
     return SYSTEM_MISSING

@@ -9,7 +9,7 @@ from typing import Any, Callable, Optional, Sequence
 
 from geometry_msgs.msg import PoseStamped
 from lifecycle_msgs.srv import GetState
-from optitrack_vrpn.graph.node_names import base_name, full_name
+from optitrack_vrpn.graph.node_names import base_name, full_name, state_services
 from optitrack_vrpn.mocap_control.messages_ros import CONTROL_QOS, Dialect, INFO_LISTENER_QOS
 from optitrack_vrpn.mocap_control.protocol import Kind
 from optitrack_vrpn.mocap_control.round import (
@@ -203,10 +203,7 @@ class MocapController:
 
     def _state_services(self) -> list[tuple[str, str]]:
         """List the full names of nodes and the services of their lifecycle states."""
-        return [
-            (service.rpartition('/')[0], service)
-            for service, types in self._node.get_service_names_and_types()
-            if service.endswith('/get_state') and 'lifecycle_msgs/srv/GetState' in types]
+        return state_services(self._node.get_service_names_and_types())
 
     def _matched(self) -> bool:
         """Return whether a command would reach all known listeners."""
