@@ -3,13 +3,14 @@
 """
 Compare the autopilot's own attitude and position with the sent ones, and report differences.
 
-Both are compared at one time: TIMESYNC converts the autopilot's stamps to the host's clock.
+Both are compared at one time: TIMESYNC converts the autopilot's stamps to the host's clock. The
+autopilot's values wait for the sample of their time, which has the age of the poses.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 import math
 import statistics
 from typing import NamedTuple, Optional
@@ -23,6 +24,9 @@ _HISTORY_NS = 1_500_000_000
 #: Largest difference (ns) of two stamps of the same time. Chosen: at 1 rad/s, 40 ms are 2 degrees.
 #: Halved, slow telemetry cannot be compared; doubled, motion counts as an error.
 _SAME_TIME_NS = 40_000_000
+#: Chosen: values that wait for samples, 0.5 s of two messages at 50 Hz. Halved, samples that are
+#: older than 0.25 s are not compared; doubled, memory only.
+_WAITING = 50
 #: Time (ns) without a sample after which earlier comparisons do not count. Chosen: longer than an
 #: occlusion. Halved, short occlusions discard them; doubled, a verdict outlives the poses longer.
 _OLD_NS = 5_000_000_000
@@ -69,12 +73,15 @@ class Agreement:
 
     def __init__(self) -> None:
         self._history: deque[State] = deque()
+        self._waiting: deque[tuple[int, Vector, Callable[[Vector, State], None]]] = deque(
+            maxlen=_WAITING)
         self.attitudes: deque[Difference] = deque(maxlen=WINDOW)
         self.positions: deque[tuple[Vector, Vector]] = deque(maxlen=WINDOW)
 
     def clear(self) -> None:
         """Discard all samples and comparisons."""
         self._history.clear()
+        self._waiting.clear()
         self.attitudes.clear()
         self.positions.clear()
 
@@ -82,9 +89,11 @@ class Agreement:
         """Add a sample, whether it was sent or withheld; a clock that was set back restarts."""
         if self._history and state.time_us < self._history[-1].time_us:
             self._history.clear()
+            self._waiting.clear()
         self._history.append(state)
         while self._history[0].time_us * 1000 < state.time_us * 1000 - _HISTORY_NS:
             self._history.popleft()
+        self._compare()
 
     def attitude(self, time_ns: int, own: Vector) -> None:
         """
@@ -93,21 +102,37 @@ class Agreement:
         :param time_ns: its time on the host's clock (ns).
         :param own: roll, pitch, yaw (rad).
         """
-        state = self._at(time_ns)
-        if state is None and self._history and (
-                time_ns - self._history[-1].time_us * 1000 > _OLD_NS):
+        if self._history and time_ns - self._history[-1].time_us * 1000 > _OLD_NS:
             self.clear()
-        if state is None or not all(map(math.isfinite, own)):
-            return
+        self._wait(time_ns, own, self._add_attitude)
+
+    def position(self, time_ns: int, own: Vector) -> None:
+        """Add the autopilot's position in the local frame: north, east, down (m)."""
+        self._wait(time_ns, own, self._add_position)
+
+    def _add_attitude(self, own: Vector, state: State) -> None:
         sent = euler_zyx(state.quat_wxyz)
         roll, pitch, yaw = (math.remainder(a - b, 2 * math.pi) for a, b in zip(own, sent))
         self.attitudes.append(Difference((roll, pitch, yaw), sent, own))
 
-    def position(self, time_ns: int, own: Vector) -> None:
-        """Add the autopilot's position in the local frame: north, east, down (m)."""
-        state = self._at(time_ns)
-        if state is not None and all(map(math.isfinite, own)):
-            self.positions.append((own, state.position))
+    def _add_position(self, own: Vector, state: State) -> None:
+        self.positions.append((own, state.position))
+
+    def _wait(self, time_ns: int, own: Vector, add: Callable[[Vector, State], None]) -> None:
+        if all(map(math.isfinite, own)):
+            self._waiting.append((time_ns, own, add))
+            self._compare()
+
+    def _compare(self) -> None:
+        """Compare the values whose time the samples have reached."""
+        newest_ns = self._history[-1].time_us * 1000 if self._history else 0
+        due = [one for one in self._waiting if one[0] <= newest_ns]
+        for one in due:
+            self._waiting.remove(one)
+            time_ns, own, add = one
+            state = self._at(time_ns)
+            if state is not None:
+                add(own, state)
 
     def _at(self, time_ns: int) -> Optional[State]:
         nearest = min(self._history, default=None,
