@@ -412,6 +412,8 @@ def test_no_point_of_a_trajectory_is_faster_than_it_says(points):
     ({'name': 'a b'}, 'is no name'), ({'name': 'all'}, 'is no name'),
     ({'reference_velocity': 5}, 'reference_velocity'), ({'kind': 'round'}, 'kind'),
     ({'correction': {'limit': 0.0001}}, 'limit'), ({'steps': 1}, 'steps'),
+    # 2 m/s in a closed loop: somebody gave the velocity of the correction.
+    ({'correction': {'max_step': 0.02}}, 'max_step'),
 ])
 def test_a_wrong_machine_is_refused_by_name(change, words):
     with pytest.raises(ConfigurationError, match=words):

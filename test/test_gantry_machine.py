@@ -177,6 +177,21 @@ def test_a_machine_that_floods_the_controller_does_not_hold_a_cycle():
 
 
 @pytest.mark.network
+@pytest.mark.parametrize('data, words', [
+    (b'x', '1 bytes'), (encode_answer(Answer(0, True, (Switches(),) * 2)), '2 axes instead of 1')])
+def test_the_driver_says_why_it_uses_no_answer_until_it_uses_one(data, words):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        other.bind(('127.0.0.1', 0))
+        with closing(UdpDriver(SETTINGS, *other.getsockname())) as driver:
+            driver.run(REST, 0.01)
+            _, address = other.recvfrom(2048)
+            other.sendto(data, address)
+            assert driver.feedback() is None and words in driver.trouble
+            other.sendto(encode_answer(Answer(0, True, (Switches(),))), address)
+            assert driver.feedback() is not None and driver.trouble == ''
+
+
+@pytest.mark.network
 def test_a_machine_that_is_not_there_gives_no_feedback_and_no_error(unused_port):
     with closing(UdpDriver(SETTINGS, '127.0.0.1', unused_port)) as driver:
         for _ in range(3):

@@ -13,6 +13,7 @@ import termios
 import threading
 
 from conftest import lacking
+from diagnostic_msgs.msg import DiagnosticStatus
 from gantry_graph import Axes, controller, NODE, User
 from gantry_kit import ORION
 from optitrack_vrpn.axes.bridge_ros import AxisBridge
@@ -217,6 +218,12 @@ def test_commands_wait_neither_for_a_file_nor_for_an_activation(observer, monkey
 
         monkeypatch.setattr(controller_ros, 'load_file', slow)
         assert user.set('trajectory_file', file='x') == ['it was read'] and cycles
+
+
+def test_diagnostics_say_why_the_machine_does_not_answer(unused_port):
+    with controller(driver='udp', machine_port=unused_port) as here:
+        wait_until(lambda: 'cannot be reached' in here.node.diagnostics()[0].message)
+        assert here.node.diagnostics()[0].level == DiagnosticStatus.ERROR
 
 
 def test_a_second_publisher_of_measurements_or_targets_is_reported(observer):

@@ -174,7 +174,7 @@ class Gate:
         if stamp_ns == self._newest_ns:
             return Withheld.REPEATED
         if age_ns > self._config.max_age_ns:
-            return self._backwards(stamp_ns) or Withheld.OLD
+            return Withheld.BACKWARDS if stamp_ns < self._newest_ns else Withheld.OLD
         if age_ns < -MAX_AHEAD_NS:
             return Withheld.FUTURE
         if not valid(sample):
@@ -192,9 +192,6 @@ class Gate:
                 self._sent_ns >= 0 and stamp_ns - self._sent_ns < self._config.min_interval_ns):
             return Withheld.DECIMATED
         return None
-
-    def _backwards(self, stamp_ns: int) -> Optional[Withheld]:
-        return Withheld.BACKWARDS if stamp_ns < self._newest_ns else None
 
 
 def valid(sample: Sample) -> bool:

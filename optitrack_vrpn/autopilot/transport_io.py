@@ -56,13 +56,11 @@ class Transport(ABC):
     An open link.
 
     :ivar peer: destination, for the user; '' while unknown.
-    :ivar unsent: number of writes that the system rejected.
     :ivar datagrams: whether each read returns complete messages.
     :ivar flushed: number of times that accepted messages were discarded before they were sent.
     """
 
     peer = ''
-    unsent = 0
     flushed = 0
     datagrams = False
 
@@ -129,7 +127,6 @@ class Udp(Transport):
         self._suspect: Optional[tuple[str, int]] = None
         #: Origins that sent while the peer did: other vehicles, which never become the peer.
         self._others: deque[Optional[tuple[str, int]]] = deque(maxlen=_OTHERS)
-        self.unsent = 0
         self.datagrams = True
         try:
             self._sock.setblocking(False)
@@ -191,7 +188,6 @@ class Udp(Transport):
             else:
                 self._sock.send(data)
         except OSError as error:
-            self.unsent += 1
             if error.errno in _PASSING:
                 return False
             raise TransportError(f'sending to {self.peer} failed: {error}') from None
@@ -211,7 +207,6 @@ class Tcp(Transport):
     """
 
     def __init__(self, remote: tuple[str, int]) -> None:
-        self.unsent = 0
         self.peer = _place(remote)
         try:
             self._sock = socket.create_connection(remote, timeout=_CONNECT_S)
@@ -242,12 +237,10 @@ class Tcp(Transport):
     def write(self, data: bytes, until_s: float = math.inf) -> bool:
         """Write one message; if it is written only in part, close the connection."""
         if self._waiting():
-            self.unsent += 1
             return False
         try:
             self._sock.sendall(data)
         except OSError as error:
-            self.unsent += 1
             raise TransportError(f'{self.peer}: {error}') from None
         return True
 
@@ -279,7 +272,6 @@ class Serial(Transport):
             raise BackendUnavailableError(
                 'a serial connection needs pyserial, which is not installed: apt install '
                 'python3-serial, or pip install pyserial') from None
-        self.unsent = self.flushed = 0
         self.peer = device
         self._line = LineQueue(baud)
         self._errors: Any = (
@@ -316,13 +308,11 @@ class Serial(Transport):
             now_s = time.monotonic()
             if self._line.leaves_s(len(data), self._port.out_waiting, now_s) > min(
                     until_s, now_s + WRITE_S):
-                self.unsent += 1
                 return False
             if self._write(data, min(until_s, now_s + WRITE_S)):
                 self._line.written(len(data), until_s)
                 return True
             # The line is blocked: its waiting messages would be old when it continues.
-            self.unsent += 1
             self._flush()
         except self._errors as error:
             raise TransportError(f'{self.peer}: {error}') from None

@@ -62,8 +62,7 @@ class Machine:
         self.dt = 1.0 / settings.rate_hz
         self.axes = {each.name: Axis(each, self.dt, settings.loss_cycles)
                      for each in settings.axes}
-        self.cubics: dict[str, Cubic] = {
-            name: Cubic(0.0, 0.0, 0.0, 0.0) for name in self.axes}
+        self.cubics: dict[str, Cubic] = {}
         self.measured: dict[str, Optional[float]] = dict.fromkeys(self.axes)
         self._without_machine = 0
 
@@ -122,13 +121,10 @@ class Machine:
                 axis.fail(Event.FAULT, 'machine_lost')
                 axis.tracking = axis.referenced = False     # where the motors are is unknown
             measurement = measurements.get(name)
-            if measurement is not None:
-                self.measured[name] = measurement.value
+            self.measured[name] = None if measurement is None else measurement.value
             switches = axis.switches if feedback is None else feedback.switches.get(
                 name, Switches())
             self.cubics[name] = axis.step(now, measurement, switches, periods)
-            if measurement is None:
-                self.measured[name] = None
         return self.cubics
 
     def view(self) -> tuple[AxisView, ...]:

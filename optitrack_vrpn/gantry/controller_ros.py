@@ -414,10 +414,14 @@ class GantryController(SettingsNode[ControllerSettings]):
     def diagnostics(self) -> Sequence[DiagnosticStatus]:
         """Return the diagnostics of the cycles and the axes."""
         with self._lock:
-            if self._machine is None or self._thread is None:
+            if self._machine is None or self._thread is None or self._driver is None:
                 return ()
             cycle, views = self._thread.cycle, self._machine.view()
-        found = [entry(f'{self.get_name()}: cycles', 'ok', 'running', cycle.figures())]
+            trouble = self._driver.trouble
+        if trouble:
+            self._log('error', trouble, 'machine')
+        found = [entry(f'{self.get_name()}: cycles', 'error' if trouble else 'ok',
+                       trouble or 'running', cycle.figures())]
         for view in views:
             status = self._status(view)
             status.name = f'{self.get_name()}: axis {view.name}'

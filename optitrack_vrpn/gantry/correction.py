@@ -18,7 +18,7 @@ import math
 import statistics
 from typing import NamedTuple, Optional
 
-from optitrack_vrpn.gantry.history import Commanded, History
+from optitrack_vrpn.gantry.history import History
 from optitrack_vrpn.gantry.settings import CorrectionSettings
 from optitrack_vrpn.gantry.slip import SlipEstimator
 
@@ -44,6 +44,20 @@ class Measurement(NamedTuple):
 
     value: float
     stamp: float
+
+
+class Commanded(NamedTuple):
+    """
+    A command for one time.
+
+    :ivar time: time at which the machine reaches it (s).
+    :ivar position: the set point without correction (unit).
+    :ivar offset: the added correction (unit).
+    """
+
+    time: float
+    position: float
+    offset: float
 
 
 class RestNoise:
@@ -87,7 +101,7 @@ class Correction:
         self.entry_offset = 0.0
         self.error: Optional[float] = None
         self.dead_band = settings.dead_band
-        self.history = History()
+        self.history: History[Commanded] = History()
         self.slip: Optional[SlipEstimator] = None
         self._noise = RestNoise()
         self._zero: Optional[float] = None
@@ -119,7 +133,7 @@ class Correction:
 
         The new zero is measured after the axis has stopped, because measurements are delayed.
         """
-        self.history.clear()
+        self.history.entries.clear()
         self.enter()
         self._zero_at_rest = True
 

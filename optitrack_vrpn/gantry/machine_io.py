@@ -32,7 +32,13 @@ _OWNER_S = 1.0
 
 
 class Driver(Protocol):
-    """Interface of a machine for the controller."""
+    """
+    Interface of a machine for the controller.
+
+    :ivar trouble: reason why the last answer is missing or was not used, or ''.
+    """
+
+    trouble: str
 
     def feedback(self) -> Optional[Feedback]:
         """Return the machine's reports since the last call, None if there are none."""
@@ -56,6 +62,8 @@ class SimDriver:
 
     :param machine: the simulation.
     """
+
+    trouble = ''
 
     def __init__(self, machine: SimulatedMachine) -> None:
         self.machine = machine
@@ -88,6 +96,7 @@ class UdpDriver:
     :param host: its address.
     :param port: its UDP port.
     :raises TransportError: if the address cannot be used.
+    :ivar trouble: see ``Driver``.
     :ivar refused: number of datagrams that were not valid answers.
     """
 
@@ -108,6 +117,7 @@ class UdpDriver:
         self._answered = -1
         self._restored = 0
         self._power = True
+        self.trouble = ''
         self.refused = 0
 
     def feedback(self) -> Optional[Feedback]:
@@ -116,19 +126,25 @@ class UdpDriver:
         for _ in range(_MOST_ANSWERS):
             try:
                 data = self._socket.recv(_MOST_BYTES)
-            except OSError:     # nothing left, or no listener: the missing answers show it
+            except BlockingIOError:     # nothing left
+                break
+            except OSError as error:    # such as no listener
+                self.trouble = f'the machine cannot be reached: {error.strerror}'
                 break
             try:
                 answer = decode_answer(data)
                 if len(answer.switches) != len(self._settings.axes):
-                    raise RemoteProtocolError('a different number of axes')
-            except RemoteProtocolError:
+                    raise RemoteProtocolError(
+                        f'{len(answer.switches)} axes instead of {len(self._settings.axes)}')
+            except RemoteProtocolError as error:
                 self.refused += 1
+                self.trouble = f'an answer of the machine is not valid: {error}'
                 continue
             age = self._sequence - 1 - answer.sequence
             if 0 <= age < self._settings.loss_cycles and answer.sequence > self._answered:
                 self._answered = answer.sequence
                 newest = answer
+                self.trouble = ''
         if newest is None:
             return None
         # An answer to a datagram from before the reset does not state the present power.

@@ -153,8 +153,15 @@ class MachineSettings:
         """
         Check the axes against one another.
 
-        :raises ConfigurationError: for no axis, more than 32, and two of one name.
+        :raises ConfigurationError: for no axis, more than 32, two of one name, and corrections
+            that are faster than the axis.
         """
+        for axis in self.axes:
+            if axis.correction.max_step * self.rate_hz > axis.max_velocity:
+                raise ConfigurationError(
+                    f'axis {axis.name!r}: correction.max_step {axis.correction.max_step:g} in each '
+                    f'cycle exceeds max_velocity {axis.max_velocity:g}; allowed: at most '
+                    f'{axis.max_velocity / self.rate_hz:g}')
         names = [axis.name for axis in self.axes]
         if not 1 <= len(names) <= 32:
             raise ConfigurationError(f'axes: {len(names)} are not allowed; allowed: 1 to 32')

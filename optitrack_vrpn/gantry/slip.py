@@ -14,11 +14,11 @@ measurement are its coefficients. The model predicts d without measurements, als
 reversal.
 """
 
-from bisect import bisect_right
-from collections import deque
+import math
+from typing import NamedTuple
 
 import numpy as np
-from optitrack_vrpn.gantry.history import KEPT_S
+from optitrack_vrpn.gantry.history import History
 
 #: Standard deviation of a measurement after the low-pass, as a fraction of the dead band. Chosen:
 #: 3 sigma of a filtered standing body (0.3 mm, 0.04 deg) compared with 1 mm and 0.1 to 0.3 deg.
@@ -40,6 +40,15 @@ FIRST_BACKLASH = 2.0
 #: Cycles after which the constant absorbs the way travelled, so that W stays small. Chosen: it
 #: limits rounding errors only. Halved or doubled, the result is the same.
 _REBASE = 2000
+
+
+class Travel(NamedTuple):
+    """The ways of the motor in both directions (unit), and the share of the play, at a time (s)."""
+
+    time: float
+    up: float
+    down: float
+    share: float
 
 
 class SlipEstimator:
@@ -65,7 +74,7 @@ class SlipEstimator:
         self._up = self._down = 0.0
         self._motor: float | None = None
         self._load = 0.0
-        self._regressors: deque[tuple[float, float, float, float]] = deque()
+        self._travels: History[Travel] = History()
         self._cycles = 0
 
     @property
@@ -100,9 +109,7 @@ class SlipEstimator:
         self._motor = motor
         self._load = min(max(self._load, motor - 0.5 * width), motor + 0.5 * width)
         share = (self._load - motor) / width
-        self._regressors.append((time, self._up, self._down, share))
-        while time - self._regressors[0][0] > KEPT_S:
-            self._regressors.popleft()
+        self._travels.add(Travel(time, self._up, self._down, share))
         self._p[np.diag_indices(4)] += self._q
         self._cycles += 1
         if self._cycles % _REBASE == 0:
@@ -116,8 +123,9 @@ class SlipEstimator:
         self._x = change @ self._x
         self._p = change @ self._p @ change.T
         self._up = self._down = 0.0
-        self._regressors = deque(
-            (t, u - up, d - down, h) for t, u, d, h in self._regressors)
+        entries = self._travels.entries
+        for i, travel in enumerate(entries):
+            entries[i] = travel._replace(up=travel.up - up, down=travel.down - down)
 
     def measure(self, time: float, distance: float) -> None:
         """
@@ -126,15 +134,10 @@ class SlipEstimator:
         :param time: stamp of the measurement, on the clock of ``move`` (s).
         :param distance: position of the axis minus that of the motor (unit).
         """
-        i = bisect_right(self._regressors, time, key=lambda each: each[0])
-        if not 0 < i:
+        travel = self._travels.at(time)
+        if travel is None:
             return
-        before = self._regressors[i - 1]
-        after = self._regressors[min(i, len(self._regressors) - 1)]
-        span = after[0] - before[0]
-        share = (time - before[0]) / span if span > 0.0 else 0.0
-        _, up, down, h = (a + share * (b - a) for a, b in zip(before, after))
-        row = np.array((1.0, -up, down, h))
+        row = np.array((1.0, -travel.up, travel.down, travel.share))
         spread = self._p @ row
         innovation = distance - float(row @ self._x)
         gain = spread / (float(row @ spread) + self._r)
@@ -145,7 +148,7 @@ class SlipEstimator:
 
     def distance(self) -> float:
         """Return the predicted axis minus motor position at the last ``move`` (unit)."""
-        if not self._regressors:
+        travel = self._travels.at(math.inf)
+        if travel is None:
             return 0.0
-        _, up, down, h = self._regressors[-1]
-        return float(np.array((1.0, -up, down, h)) @ self._x)
+        return float(np.array((1.0, -travel.up, travel.down, travel.share)) @ self._x)

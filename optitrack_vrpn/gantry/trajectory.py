@@ -8,6 +8,7 @@ from typing import NamedTuple, Optional, Sequence
 
 import numpy as np
 from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.gantry.cubic import between
 from optitrack_vrpn.gantry.setpoints import State
 
 #: Greatest deviation of the time between two rows of a file from ``ROW_S`` (s). Chosen: half of
@@ -56,18 +57,13 @@ class Trajectory(NamedTuple):
         if t >= self.duration:
             return State(self.positions[-1])
         i = max(0, bisect_right(self.times, t) - 1)
-        dt = self.times[i + 1] - self.times[i]
-        u = t - self.times[i]
+        dt, u = self.times[i + 1] - self.times[i], t - self.times[i]
         p0, p1 = self.positions[i], self.positions[i + 1]
-        if self.velocities is None:
-            slope = (p1 - p0) / dt
-            return State(base + p0 + slope * u, slope)
-        v0, v1 = self.velocities[i], self.velocities[i + 1]
-        mean = (p1 - p0) / dt
-        b = (3.0 * mean - 2.0 * v0 - v1) / dt
-        c = (v0 + v1 - 2.0 * mean) / (dt * dt)
-        return State(base + p0 + u * (v0 + u * (b + u * c)), v0 + u * (2.0 * b + 3.0 * u * c),
-                     2.0 * b + 6.0 * c * u)
+        slope = (p1 - p0) / dt
+        v0, v1 = (slope, slope) if self.velocities is None else self.velocities[i:i + 2]
+        path = between(base + p0, v0, base + p1, v1, dt)
+        return State(path.at(u), v0 + u * (2.0 * path.b + 3.0 * u * path.c),
+                     2.0 * path.b + 6.0 * path.c * u)
 
     def greatest_velocity(self) -> float:
         """Return the greatest speed, at the points and between them."""
