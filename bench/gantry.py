@@ -98,7 +98,7 @@ def sine_run(name, amplitude, frequency, minutes, rule, seed):
         amplitudes.append((max(part) - min(part)) / 2)
     rig.axis.leave_sine()
     rest = statistics.fmean(rig.run(15.0)[-200:]) - start
-    assert not rig.axis.warnings.names(), rig.axis.warnings
+    assert not rig.axis.warnings, rig.axis.warnings
     return middles, amplitudes, rest
 
 

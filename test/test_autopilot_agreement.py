@@ -84,4 +84,4 @@ def test_poses_of_any_age_are_compared_at_the_time_of_the_attitude(age_ms):
             made.attitude(START + ms * MS, (0.0, 0.0, ms * 1e-3))
             made.position(START + ms * MS, SENT)
     assert len(made.attitudes) >= 15 and len(made.positions) == len(made.attitudes)
-    assert all(abs(one.attitude[2]) < 0.011 for one in made.attitudes)
+    assert all(abs(own[2] - sent[2]) < 0.011 for own, sent in made.attitudes)

@@ -12,6 +12,7 @@ from optitrack_vrpn.errors import ConfigurationError
 import pytest
 from vehicle_kit import START, Together, vision
 
+
 @pytest.mark.parametrize('text', [
     'udpout:10.0.0.2:14540', 'udpin:0.0.0.0:14540', 'tcp:localhost:5760',
     'serial:/dev/ttyUSB0:921600', 'serial:/dev/serial/by-id/usb-a:b-if00:57600'])

@@ -10,13 +10,22 @@ import struct
 import subprocess
 
 from hypothesis import given, strategies as st
-from optitrack_vrpn.axes.datagram import encode, Packet
+from optitrack_vrpn.axes.datagram import encode
+from optitrack_vrpn.axes.mapper import AxisState, Sample
 from optitrack_vrpn.axes.settings import DatagramSettings
+from optitrack_vrpn.axes.status import Status
 from optitrack_vrpn.axes.udp_io import UdpSender
 from optitrack_vrpn.errors import TransportError
 import pytest
 
-PACKET = Packet(4_000_000_001, 1, 1_700_000_000.25, (1.5, -0.25, math.nan), (True, True, False))
+
+def sample(axes, status=1, stamp_ns=1_700_000_000_250_000_000):
+    """Make a sample of values with their validity."""
+    return Sample(tuple(AxisState(*each, '') for each in axes), stamp_ns, Status(status))
+
+
+SAMPLE = sample(((1.5, True), (-0.25, True), (math.nan, False)))
+NUMBER = 4_000_000_001
 NAMES = ('x', 'y', 'yaw')
 
 # What a controller's programmer would write from docs/axes.md: a struct laid over the bytes.
@@ -88,7 +97,7 @@ def test_a_c_program_reads_the_stream(reader, order, kind, header):
     arguments = ['d' if kind == 'float64' else 'f', str(int(header)), order]
     with subprocess.Popen([reader, *arguments], stdout=subprocess.PIPE, text=True) as program:
         sender = UdpSender('127.0.0.1', int(program.stdout.readline()))
-        assert sender.send(encode(PACKET, NAMES, settings))
+        assert sender.send(encode(SAMPLE, NUMBER, NAMES, settings))
         lines = program.stdout.read().split('\n')[:-1]
         sender.close()
         assert program.wait(10) == 0
@@ -98,41 +107,42 @@ def test_a_c_program_reads_the_stream(reader, order, kind, header):
 
 
 def test_the_plain_stream_is_one_float_per_axis_as_in_the_thesis():
-    data = encode(PACKET, NAMES, DatagramSettings())
+    data = encode(SAMPLE, NUMBER, NAMES, DatagramSettings())
     assert len(data) == 12 and struct.unpack('<2f', data[:8]) == (1.5, -0.25)
 
 
 def test_json_says_null_and_never_zero():
-    read = json.loads(encode(PACKET, NAMES, DatagramSettings(format='json')))
+    read = json.loads(encode(SAMPLE, NUMBER, NAMES, DatagramSettings(format='json')))
     assert read['axes']['yaw'] == {'value': None, 'valid': False}
     assert read['axes']['x'] == {'value': 1.5, 'valid': True}
     assert (read['sequence'], read['status'], read['time']) == (4_000_000_001, 1, 1_700_000_000.25)
 
 
 def test_csv_is_one_line():
-    assert encode(PACKET, NAMES, DatagramSettings(format='csv')) == b'1.5,-0.25,nan\n'
-    assert encode(PACKET, NAMES, DatagramSettings(format='csv', header=True)) == (
+    assert encode(SAMPLE, NUMBER, NAMES, DatagramSettings(format='csv')) == b'1.5,-0.25,nan\n'
+    assert encode(SAMPLE, NUMBER, NAMES, DatagramSettings(format='csv', header=True)) == (
         b'4000000001,1,1700000000.250000,3,3,1.5,-0.25,nan\n')
 
 
-@given(st.integers(0, 2**32 - 1), st.sampled_from([-1, 0, 1, 2]), st.floats(0, 4e9),
+@given(st.integers(0, 2**32 - 1), st.sampled_from([-1, 0, 1, 2]), st.integers(0, 4 * 10**18),
        st.lists(st.tuples(st.floats(width=32, allow_infinity=False), st.booleans()),
                 min_size=1, max_size=32),
        st.sampled_from(['little', 'big']), st.sampled_from(['float32', 'float64']))
-def test_what_is_written_is_read_back(sequence, status, time, axes, order, kind):
+def test_what_is_written_is_read_back(sequence, status, stamp_ns, axes, order, kind):
     values, valid = zip(*axes)
+    time = stamp_ns * 1e-9
     settings = DatagramSettings(format=kind, byte_order=order, header=True)
-    packet = Packet(sequence, status, time, values, valid)
     head, body = ('<', '>')[order == 'big'] + 'IidII', 'fd'[kind == 'float64']
     read = struct.unpack(head + str(len(axes)) + body,
-                         encode(packet, [''] * len(axes), settings))
+                         encode(sample(axes, status, stamp_ns), sequence, [''] * len(axes),
+                                settings))
     bits = sum(good << i for i, good in enumerate(valid))
     assert repr(read) == repr((sequence, status, time, bits, len(axes), *values))
 
 
 def test_a_value_too_great_for_float32_is_no_number():
-    packet = Packet(0, 1, 0.0, (1e300,), (True,))
-    assert math.isnan(struct.unpack('<f', encode(packet, 'x', DatagramSettings()))[0])
+    data = encode(sample([(1e300, True)]), 0, 'x', DatagramSettings())
+    assert math.isnan(struct.unpack('<f', data)[0])
 
 
 @pytest.mark.network

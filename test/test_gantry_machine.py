@@ -217,7 +217,7 @@ def test_the_table_shows_mode_position_limits_lock_and_warnings():
     axis.go_to(1.0)
     control.step(0.0, {}, None)
     axis.lock()
-    axis.warnings.mocap_lost = True
+    axis.warnings.add('mocap_lost')
     lines = table([(view.name, view.mode, cells(view)) for view in control.view()])
     assert len(lines) == 8
     line = next(each for each in lines if each.startswith('chaser_x'))
@@ -228,12 +228,12 @@ def test_the_table_shows_mode_position_limits_lock_and_warnings():
 def test_on_a_terminal_of_80_columns_the_table_shows_every_axis_and_its_warnings():
     control = Machine(load_machine('gantry_racoon'))
     for axis in control.axes.values():
-        axis.warnings.mocap_lost = axis.warnings.correction_limit = True
+        axis.warnings |= {'mocap_lost', 'correction_limit'}
     shown = [(view.name, view.mode, cells(view)) for view in control.view()]
     assert max(map(len, table(shown))) > 80
     lines = table(shown, 80)
     assert len(lines) == 14 and max(map(len, lines)) <= 80
-    assert all('mocap_lost, correction_limit' in line for line in lines[2:])
+    assert all('correction_limit, mocap_lost' in line for line in lines[2:])
 
 
 def test_an_unknown_machine_lists_machines_and_no_parameter_files():

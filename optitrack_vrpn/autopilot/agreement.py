@@ -10,10 +10,10 @@ autopilot's values wait for the sample of their time, which has the age of the p
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 import math
 import statistics
-from typing import NamedTuple, Optional
+from typing import Optional
 
 from optitrack_vrpn.autopilot.messages import euler_zyx, State
 from optitrack_vrpn.motion.quaternion import Vector
@@ -49,34 +49,24 @@ _AXES_DEG = 15.0
 _TILTED_DEG = 6.0
 
 
-class Difference(NamedTuple):
-    """
-    One comparison: the autopilot's value minus the value that was sent.
-
-    :ivar attitude: difference of roll, pitch, yaw (rad).
-    :ivar sent_attitude: roll, pitch, yaw that were sent (rad).
-    :ivar own_attitude: roll, pitch, yaw of the autopilot (rad).
-    """
-
-    attitude: Vector
-    sent_attitude: Vector
-    own_attitude: Vector
+#: The autopilot's value, and that of the poses: roll, pitch, yaw (rad) or north, east, down (m).
+Pair = tuple[Vector, Vector]
 
 
 class Agreement:
     """
     Collect comparisons; not safe from several threads at once.
 
-    :ivar attitudes: recent comparisons of attitude.
-    :ivar positions: recent pairs of positions, the autopilot's and the one sent (m).
+    :ivar attitudes: recent pairs of attitudes.
+    :ivar positions: recent pairs of positions.
     """
 
     def __init__(self) -> None:
         self._history: deque[State] = deque()
-        self._waiting: deque[tuple[int, Vector, Callable[[Vector, State], None]]] = deque(
-            maxlen=_WAITING)
-        self.attitudes: deque[Difference] = deque(maxlen=WINDOW)
-        self.positions: deque[tuple[Vector, Vector]] = deque(maxlen=WINDOW)
+        #: Time on the host's clock (ns), the autopilot's value, and where its pair belongs.
+        self._waiting: deque[tuple[int, Vector, deque[Pair]]] = deque(maxlen=_WAITING)
+        self.attitudes: deque[Pair] = deque(maxlen=WINDOW)
+        self.positions: deque[Pair] = deque(maxlen=WINDOW)
 
     def clear(self) -> None:
         """Discard all samples and comparisons."""
@@ -104,35 +94,27 @@ class Agreement:
         """
         if self._history and time_ns - self._history[-1].time_us * 1000 > _OLD_NS:
             self.clear()
-        self._wait(time_ns, own, self._add_attitude)
+        self._wait(time_ns, own, self.attitudes)
 
     def position(self, time_ns: int, own: Vector) -> None:
         """Add the autopilot's position in the local frame: north, east, down (m)."""
-        self._wait(time_ns, own, self._add_position)
+        self._wait(time_ns, own, self.positions)
 
-    def _add_attitude(self, own: Vector, state: State) -> None:
-        sent = euler_zyx(state.quat_wxyz)
-        roll, pitch, yaw = (math.remainder(a - b, 2 * math.pi) for a, b in zip(own, sent))
-        self.attitudes.append(Difference((roll, pitch, yaw), sent, own))
-
-    def _add_position(self, own: Vector, state: State) -> None:
-        self.positions.append((own, state.position))
-
-    def _wait(self, time_ns: int, own: Vector, add: Callable[[Vector, State], None]) -> None:
+    def _wait(self, time_ns: int, own: Vector, pairs: deque[Pair]) -> None:
         if all(map(math.isfinite, own)):
-            self._waiting.append((time_ns, own, add))
+            self._waiting.append((time_ns, own, pairs))
             self._compare()
 
     def _compare(self) -> None:
         """Compare the values whose time the samples have reached."""
         newest_ns = self._history[-1].time_us * 1000 if self._history else 0
-        due = [one for one in self._waiting if one[0] <= newest_ns]
-        for one in due:
+        for one in [one for one in self._waiting if one[0] <= newest_ns]:
             self._waiting.remove(one)
-            time_ns, own, add = one
+            time_ns, own, pairs = one
             state = self._at(time_ns)
             if state is not None:
-                add(own, state)
+                pairs.append((own, euler_zyx(state.quat_wxyz) if pairs is self.attitudes
+                              else state.position))
 
     def _at(self, time_ns: int) -> Optional[State]:
         nearest = min(self._history, default=None,
@@ -142,21 +124,28 @@ class Agreement:
         return nearest
 
 
-def mean_angle(angles: Sequence[float]) -> float:
-    """Return the circular mean of angles (rad)."""
-    return math.atan2(sum(map(math.sin, angles)), sum(map(math.cos, angles)))
+def _means(attitudes: Iterable[Vector]) -> list[float]:
+    """Return the circular means of roll, pitch and yaw (deg)."""
+    return [math.degrees(math.atan2(sum(map(math.sin, angles)), sum(map(math.cos, angles))))
+            for angles in zip(*attitudes)]
 
 
-def judge_attitude(differences: Sequence[Difference]) -> list[str]:
+def difference(pair: Pair) -> Vector:
+    """Return the autopilot's roll, pitch, yaw minus those of the pose (rad)."""
+    roll, pitch, yaw = (math.remainder(a - b, 2 * math.pi) for a, b in zip(*pair))
+    return roll, pitch, yaw
+
+
+def judge_attitude(pairs: Sequence[Pair]) -> list[str]:
     """
     Describe how the autopilot's attitude differs from what was sent.
 
     :returns: a sentence for each difference, empty where they agree.
     """
-    if len(differences) < ENOUGH:
+    if len(pairs) < ENOUGH:
         return []
     found = []
-    yaw = math.degrees(mean_angle([one.attitude[2] for one in differences]))
+    roll, pitch, yaw = _means(map(difference, pairs))
     quarters = round(yaw / 90.0)
     if abs(yaw) > YAW_DEG:
         if quarters and abs(yaw - 90.0 * quarters) < _AXES_DEG:
@@ -167,20 +156,13 @@ def judge_attitude(differences: Sequence[Difference]) -> list[str]:
             found.append(
                 f'yaw differs by {abs(yaw):.0f} degrees: the body was created in Motive with its '
                 'nose off the x axis, or the autopilot takes its yaw from the magnetometer')
-    tilt = _judge_tilt(differences)
-    return [*found, tilt] if tilt else found
+    if math.hypot(roll, pitch) > TILT_DEG:
+        found.append(_judge_tilt(roll, pitch, *(_means(side) for side in zip(*pairs))))
+    return found
 
 
-def _judge_tilt(differences: Sequence[Difference]) -> str:
-    roll, pitch, _ = (math.degrees(mean_angle([one.attitude[i] for one in differences]))
-                      for i in range(3))
-    if math.hypot(roll, pitch) <= TILT_DEG:
-        return ''
-    own = [math.degrees(mean_angle([one.own_attitude[i] for one in differences]))
-           for i in range(2)]
-    sent = [math.degrees(mean_angle([one.sent_attitude[i] for one in differences]))
-            for i in range(2)]
-    if math.hypot(*own) > _TILTED_DEG:
+def _judge_tilt(roll: float, pitch: float, own: Sequence[float], sent: Sequence[float]) -> str:
+    if math.hypot(*own[:2]) > _TILTED_DEG:
         if math.hypot(own[0] + sent[0], own[1] + sent[1]) < TILT_DEG:
             return ("roll and pitch have the opposite sign: the body's x axis in Motive points "
                     'out of the tail')

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import math
 from typing import Any, NamedTuple, Optional
 
-from optitrack_vrpn.autopilot.agreement import judge_attitude, judge_position
+from optitrack_vrpn.autopilot.agreement import difference, judge_attitude, judge_position
 from optitrack_vrpn.autopilot.gate import Gate, Withheld
 from optitrack_vrpn.autopilot.settings import BridgeSettings, NO_ALTITUDE_M, Plan
 from optitrack_vrpn.autopilot.timesync import PX4_ANSWERS, PX4_MAX_ROUND_TRIP_NS
@@ -265,7 +265,7 @@ def _agreement(vehicle: Vehicle) -> CheckResult:
     if not agreement.attitudes:
         return skip('agreement', 'no attitude of the autopilot to compare with yet')
     found = judge_attitude(agreement.attitudes) + judge_position(agreement.positions)
-    last = agreement.attitudes[-1].attitude
+    last = difference(agreement.attitudes[-1])
     values = {f'{name}_difference_deg': round(math.degrees(angle), 1)
               for name, angle in zip(('roll', 'pitch', 'yaw'), last)}
     if found:

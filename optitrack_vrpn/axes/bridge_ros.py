@@ -160,8 +160,7 @@ class AxisBridge(SettingsNode[BridgeSettings]):
         assert self._mapper is not None and self._settings is not None
         if self._sender is not None:
             self._sender.send(encode(
-                sample.packet(self._sequence), self._mapper.table.names,
-                self._settings.datagram))
+                sample, self._sequence, self._mapper.table.names, self._settings.datagram))
             self._sequence += 1
 
     def _publish(self, sample: Sample) -> None:

@@ -23,8 +23,9 @@ number.
 import json
 import math
 import struct
-from typing import NamedTuple, Sequence
+from typing import Sequence
 
+from optitrack_vrpn.axes.mapper import Sample
 from optitrack_vrpn.axes.settings import DatagramSettings
 
 _ORDER = {'little': '<', 'big': '>'}
@@ -34,55 +35,31 @@ _HEADER = 'IidII'
 _FLOAT32_MAX = 3.4028234663852886e38
 
 
-class Packet(NamedTuple):
-    """
-    Content of one datagram.
-
-    :ivar sequence: its number, 32 bits.
-    :ivar status: -1, 0, 1 or 2.
-    :ivar time: time of the measurement (s since 1970); 0 before the first.
-    :ivar values: one value per axis, in the unit of the axis.
-    :ivar valid: one flag per axis.
-    """
-
-    sequence: int
-    status: int
-    time: float
-    values: tuple[float, ...]
-    valid: tuple[bool, ...]
-
-
-def validity_bits(valid: Sequence[bool]) -> int:
-    """Return the validity word: bit i for axis i."""
-    return sum(1 << i for i, good in enumerate(valid) if good)
-
-
-def encode(packet: Packet, names: Sequence[str], settings: DatagramSettings) -> bytes:
+def encode(
+    sample: Sample, sequence: int, names: Sequence[str], settings: DatagramSettings,
+) -> bytes:
     """
     Encode a datagram.
 
+    :param sequence: number of the datagram; its last 32 bits are sent.
     :param names: names of the axes, for json.
     """
+    sequence &= 0xffffffff
+    status, time_s = int(sample.status), sample.stamp_ns * 1e-9
+    values = tuple(axis.value for axis in sample.axes)
     if settings.format == 'json':
         return json.dumps({
-            'sequence': packet.sequence, 'status': packet.status, 'time': packet.time,
-            'axes': {name: {'value': value if math.isfinite(value) else None, 'valid': valid}
-                     for name, value, valid in zip(names, packet.values, packet.valid)},
+            'sequence': sequence, 'status': status, 'time': time_s,
+            'axes': {name: {'value': axis.value if math.isfinite(axis.value) else None,
+                            'valid': axis.valid} for name, axis in zip(names, sample.axes)},
         }, allow_nan=False).encode()
-    bits = validity_bits(packet.valid)
+    bits = sum(axis.valid << i for i, axis in enumerate(sample.axes))
+    head = (sequence, status, time_s, bits, len(values)) if settings.header else ()
     if settings.format == 'csv':
-        fields = [repr(value) for value in packet.values]
-        if settings.header:
-            fields = [str(packet.sequence), str(packet.status), f'{packet.time:.6f}', str(bits),
-                      str(len(packet.values)), *fields]
-        return (','.join(fields) + '\n').encode()
-    order = _ORDER[settings.byte_order]
-    values = packet.values
+        return (','.join(f'{each:.6f}' if i == 2 else str(each) for i, each in enumerate(head))
+                + ',' * bool(head) + ','.join(map(repr, values)) + '\n').encode()
     if settings.format == 'float32':
         values = tuple(math.nan if abs(value) > _FLOAT32_MAX else value for value in values)
-    data = struct.pack(f'{order}{len(values)}{_CODE[settings.format]}', *values)
-    if settings.header:
-        data = struct.pack(
-            order + _HEADER, packet.sequence & 0xffffffff, packet.status, packet.time, bits,
-            len(values)) + data
-    return data
+    return struct.pack(
+        f'{_ORDER[settings.byte_order]}{_HEADER if head else ""}{len(values)}'
+        f'{_CODE[settings.format]}', *head, *values)

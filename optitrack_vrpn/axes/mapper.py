@@ -12,7 +12,6 @@ import math
 import statistics
 from typing import NamedTuple
 
-from optitrack_vrpn.axes.datagram import Packet
 from optitrack_vrpn.axes.quantities import Quantities, quantities
 from optitrack_vrpn.axes.settings import MapperSettings
 from optitrack_vrpn.axes.status import after, Event, Status
@@ -68,12 +67,6 @@ class Sample(NamedTuple):
     stamp_ns: int
     status: Status
 
-    def packet(self, sequence: int) -> Packet:
-        """Return the content of a datagram."""
-        return Packet(sequence & 0xffffffff, int(self.status), self.stamp_ns * 1e-9,
-                      tuple(axis.value for axis in self.axes),
-                      tuple(axis.valid for axis in self.axes))
-
 
 @dataclass
 class Counters:
@@ -120,12 +113,7 @@ class AxisMapper:
         self.settings = settings or MapperSettings()
         self.counters = Counters()
         self._status = Status.NOT_CONNECTED
-        self._last_pose_ns: int | None = None
-        self._started_ns: int | None = None
         self._stamp_ns = 0
-        self._unwrappers = [Unwrapper() if row.unwrap else None for row in table.axes]
-        self._values = [NAN] * len(table.axes)
-        self._problems = ['no pose yet'] * len(table.axes)
         lowpass = self.settings.lowpass
         config = LowpassConfig(lowpass.cutoff_hz, lowpass.order, lowpass.compensate_delay)
         self._bodies = {
@@ -133,6 +121,17 @@ class AxisMapper:
                 [(i, row) for i, row in enumerate(table.axes) if row.body == body],
                 Lowpass(config) if config.cutoff_hz else None)
             for body in table.bodies}
+        self._discard(None)
+
+    def _discard(self, started_ns: int | None) -> None:
+        self._started_ns = started_ns
+        self._last_pose_ns: int | None = None
+        self._values = [NAN] * len(self.table.axes)
+        self._problems = ['no pose yet'] * len(self.table.axes)
+        self._unwrappers = [Unwrapper() if row.unwrap else None for row in self.table.axes]
+        for state in self._bodies.values():
+            state.seen = False
+            self._begin_again(state)
 
     def rate_hz(self, body: str) -> float:
         """Return the rate of a body from its stamps (Hz), 0 while unknown."""
@@ -256,11 +255,4 @@ class AxisMapper:
         :param now_ns: present time (ns) on the monotonic clock of ``pose``.
         """
         self._status = after(self._status, Event.START)
-        self._started_ns = now_ns
-        self._last_pose_ns = None
-        self._values = [NAN] * len(self._values)
-        self._problems = ['no pose yet'] * len(self._values)
-        self._unwrappers = [Unwrapper() if row.unwrap else None for row in self.table.axes]
-        for state in self._bodies.values():
-            state.seen = False
-            self._begin_again(state)
+        self._discard(now_ns)

@@ -8,7 +8,7 @@ Profiles count cycles and not the clock: a late cycle delays the motion and neve
 
 from dataclasses import dataclass
 import math
-from typing import NamedTuple, Optional
+from typing import Literal, NamedTuple, Optional
 
 from optitrack_vrpn.gantry.correction import Correction, Measurement
 from optitrack_vrpn.gantry.cubic import between, Cubic
@@ -36,21 +36,10 @@ class Switches(NamedTuple):
     reference: bool = False
 
 
-@dataclass
-class Warnings:
-    """Warnings for the user; they stay until the next command of the axis."""
-
-    soft_limit: bool = False
-    limit_switch: bool = False
-    stream_lost: bool = False
-    mocap_lost: bool = False
-    correction_limit: bool = False
-    machine_lost: bool = False
-    not_found: bool = False
-
-    def names(self) -> tuple[str, ...]:
-        """Return the names of the active warnings."""
-        return tuple(name for name, value in vars(self).items() if value)
+#: Warnings for the user.
+Warned = Literal[
+    'soft_limit', 'limit_switch', 'stream_lost', 'mocap_lost', 'correction_limit', 'machine_lost',
+    'not_found']
 
 
 @dataclass(frozen=True)
@@ -89,6 +78,7 @@ class Axis:
     :ivar tracking: whether the closed loop is on.
     :ivar referenced: whether the reference search has found the switch.
     :ivar run: the last trajectory.
+    :ivar warnings: the active warnings; they stay until the next command.
     """
 
     def __init__(self, settings: AxisSettings, dt: float, loss_cycles: int = 100) -> None:
@@ -98,7 +88,7 @@ class Axis:
         self.target = 0.0
         self.tracking = False
         self.referenced = False
-        self.warnings = Warnings()
+        self.warnings: set[Warned] = set()
         self.correction = Correction(
             settings.correction, 360.0 if settings.kind == 'rotary' else math.inf)
         self.remembered: Optional[Mode] = None
@@ -226,7 +216,7 @@ class Axis:
         if on and not self.tracking:
             self.correction.enter()
             self._without_mocap = 0
-            self.warnings.mocap_lost = self.warnings.correction_limit = False
+            self.warnings -= {'mocap_lost', 'correction_limit'}
         self.tracking = on
         return ''
 
@@ -244,14 +234,14 @@ class Axis:
         """End an emergency; the axis holds."""
         return self._apply(Event.RESET)
 
-    def fail(self, event: Event, warning: str) -> None:
+    def fail(self, event: Event, warning: Warned) -> None:
         """
         Stop because of a fault.
 
         :param event: LIMIT, LOST or FAULT.
-        :param warning: name of the warning to set.
+        :param warning: the warning to set.
         """
-        setattr(self.warnings, warning, True)
+        self.warnings.add(warning)
         self._after_return = None
         if self.mode is Mode.LOCK:
             self.remembered = None      # an unlock must not restart the motion after a fault
@@ -316,7 +306,7 @@ class Axis:
         up = wanted.position - state.position
         if (self.switches.high and up > 0.0) or (self.switches.low and up < 0.0):
             if self.mode is Mode.REFERENCE:
-                self.warnings.not_found = True
+                self.warnings.add('not_found')
             self.fail(Event.LIMIT, 'limit_switch')
             return True
         if self.mode is Mode.REFERENCE:
@@ -451,7 +441,7 @@ class Axis:
 
     def _command(self, event: Event) -> None:
         """Execute a command of the user, which clears the warnings."""
-        self.warnings = Warnings()
+        self.warnings.clear()
         self._after_return = None
         self._enter(event)
 

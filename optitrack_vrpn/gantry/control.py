@@ -117,7 +117,7 @@ class Machine:
             self.emergency_stop()
         lost = self._without_machine >= self.settings.loss_cycles
         for name, axis in self.axes.items():
-            if lost and not axis.warnings.machine_lost:
+            if lost and 'machine_lost' not in axis.warnings:
                 axis.fail(Event.FAULT, 'machine_lost')
                 axis.tracking = axis.referenced = False     # where the motors are is unknown
             measurement = measurements.get(name)
@@ -135,5 +135,5 @@ class Machine:
             axis.correction.error if axis.tracking else None, self.measured[name],
             axis.tracking, axis.referenced,
             axis.remembered.value if axis.remembered is not None else '', axis.settings.low,
-            axis.settings.high, axis.switches, axis.warnings.names(),
+            axis.settings.high, axis.switches, tuple(sorted(axis.warnings)),
         ) for name, axis in self.axes.items())

@@ -7,7 +7,7 @@ import math
 import threading
 import time
 import traceback
-from typing import Any, Mapping, Optional, Sequence
+from typing import Any, Callable, Mapping, Optional, Sequence
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from optitrack_vrpn.axes.cycle_io import CycleThread
@@ -25,6 +25,7 @@ from optitrack_vrpn.gantry.services_ros import answer, COMMANDS, serve, value_of
 from optitrack_vrpn.gantry.settings_io import load_machine
 from optitrack_vrpn.gantry.sim_model import SimulatedMachine
 from optitrack_vrpn.gantry.trajectories_ros import load_file, paths_of, start
+from optitrack_vrpn.gantry.trajectory import Trajectory
 from optitrack_vrpn.gantry.view import cells
 from optitrack_vrpn.mocap_control.settings_node_ros import entry, SettingsNode
 from optitrack_vrpn.units import NS_PER_S
@@ -279,17 +280,22 @@ class GantryController(SettingsNode[ControllerSettings]):
 
     def _take_trajectory(self, message: JointTrajectory) -> None:
         """Follow a trajectory_msgs/JointTrajectory."""
-        machine, reason = self._active(), 'the node is not active'
-        if machine is not None:
-            try:
-                paths = paths_of(
-                    machine, message, self.get_clock().now().nanoseconds * 1e-9)
-                with self._lock:
-                    reason = start(machine, paths)
-            except ConfigurationError as error:
-                reason = str(error)
+        now_s = self.get_clock().now().nanoseconds * 1e-9
+        reason = self._begin_paths(lambda machine: paths_of(machine, message, now_s))
         if reason:
             self.get_logger().error(f'a trajectory is refused: {reason}')
+
+    def _begin_paths(self, make: Callable[[Machine], Mapping[str, Trajectory]]) -> str:
+        """Make trajectories and start them; return '' or the reason of a refusal."""
+        machine = self._active()
+        if machine is None:
+            return 'the node is not active'
+        try:
+            paths = make(machine)   # without the lock: cycles must not wait for a file
+        except ConfigurationError as error:
+            return str(error)
+        with self._lock:
+            return start(machine, paths)
 
     # -- services ------------------------------------------------------------------------------
 
@@ -302,17 +308,9 @@ class GantryController(SettingsNode[ControllerSettings]):
 
     def _take_file(self, request: Any, response: Any) -> Any:
         """Follow the thesis's file: parameters ``file`` and, for a loop, ``loop``."""
-        reason = 'the node is not active'
-        machine = self._active()
-        if machine is not None:
-            try:
-                paths = load_file(
-                    machine, {each.name: value_of(each) for each in request.parameters})
-                with self._lock:        # not while the file is read: cycles must not wait
-                    reason = start(machine, paths)
-            except ConfigurationError as error:
-                reason = str(error)
-        return answer(request, response, reason)
+        values = {each.name: value_of(each) for each in request.parameters}
+        return answer(request, response, self._begin_paths(
+            lambda machine: load_file(machine, values)))
 
     def _calibrate(self, request: Any, response: Any) -> Any:
         """Calibrate the steps per unit of an axis: the parameter is its name and a distance."""

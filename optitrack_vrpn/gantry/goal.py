@@ -120,7 +120,7 @@ class Goal:
         """Return why an axis does not follow its path or reach its end, or ''."""
         for name, run in self._runs.items():
             axis = self.axes[name]
-            warnings = ', '.join(axis.warnings.names())
+            warnings = ', '.join(sorted(axis.warnings))
             if run.ended_by not in (None, Event.END):
                 return (f'{name}: the trajectory was ended by {run.ended_by.value}'
                         + (f' ({warnings})' if warnings else ''))

@@ -24,20 +24,17 @@ class Act(Protocol):
         """Command an axis; return '' or the reason of a refusal."""
 
 
-def _number(act: Callable[[Axis, float], str]) -> Act:
+def _typed(words: str, kinds: tuple[type, ...], act: Callable[[Axis, Any], str]) -> Act:
+    """Check the type of the value, and convert it to the last kind; a bool is not a number."""
     def checked(axis: Axis, value: Any) -> str:
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            return f'expected a number, got {value!r}'
-        return act(axis, float(value))
+        if type(value) not in kinds:
+            return f'expected {words}, got {value!r}'
+        return act(axis, kinds[-1](value))
     return checked
 
 
-def _switch(act: Callable[[Axis, bool], str]) -> Act:
-    def checked(axis: Axis, value: Any) -> str:
-        if not isinstance(value, bool):
-            return f'expected true or false, got {value!r}'
-        return act(axis, value)
-    return checked
+_number = functools.partial(_typed, 'a number', (int, float))
+_switch = functools.partial(_typed, 'true or false', (bool,))
 
 
 def _sine(axis: Axis, value: Any) -> str:

@@ -159,9 +159,8 @@ class MachineSettings:
         for axis in self.axes:
             if axis.correction.max_step * self.rate_hz > axis.max_velocity:
                 raise ConfigurationError(
-                    f'axis {axis.name!r}: correction.max_step {axis.correction.max_step:g} in each '
-                    f'cycle exceeds max_velocity {axis.max_velocity:g}; allowed: at most '
-                    f'{axis.max_velocity / self.rate_hz:g}')
+                    f'axis {axis.name!r}: correction.max_step in each cycle exceeds '
+                    f'max_velocity; allowed: at most {axis.max_velocity / self.rate_hz:g}')
         names = [axis.name for axis in self.axes]
         if not 1 <= len(names) <= 32:
             raise ConfigurationError(f'axes: {len(names)} are not allowed; allowed: 1 to 32')

@@ -43,7 +43,7 @@ _REBASE = 2000
 
 
 class Travel(NamedTuple):
-    """The ways of the motor in both directions (unit), and the share of the play, at a time (s)."""
+    """Ways of the motor in both directions (unit), and the share of the play, at a time (s)."""
 
     time: float
     up: float
