@@ -138,7 +138,7 @@ def test_the_image_noise_is_as_configured_and_stays_in_range():
 
 
 @pytest.mark.parametrize('name', sorted(TRAJECTORIES))
-def test_rates_are_the_derivatives_of_the_poses(name):
+def test_velocities_are_the_derivatives_of_the_positions(name):
     trajectory: Trajectory = TRAJECTORIES[name]
     times, step = np.linspace(0, 30, 200), 1e-4
     before, after = times - step, times + step
@@ -146,10 +146,6 @@ def test_rates_are_the_derivatives_of_the_poses(name):
         numeric = (trajectory.positions(after, order) - trajectory.positions(before, order)) \
             / (2 * step)
         np.testing.assert_allclose(numeric, trajectory.positions(times, order + 1), atol=1e-5)
-    turn = Rotation.from_matrix(trajectory.rotations(after)) \
-        * Rotation.from_matrix(trajectory.rotations(before)).inv()
-    np.testing.assert_allclose(
-        turn.as_rotvec() / (2 * step), trajectory.angular_velocities(times), atol=1e-5)
 
 
 def test_a_camera_that_looks_forward_has_z_along_the_bodys_x():

@@ -43,8 +43,9 @@ def test_the_node_publishes_the_pose_of_the_trajectory(name):
         Rotation.from_quat(quats).as_matrix(), wanted[:, :3, :3], atol=1e-9)
 
 
-def test_rates_of_the_body_are_the_derivatives_of_its_poses():
-    motion, step = BodyMotion(TRAJECTORIES['hand_held']), 1e-4
+@pytest.mark.parametrize('name', sorted(TRAJECTORIES))
+def test_rates_of_the_body_are_the_derivatives_of_its_poses(name):
+    motion, step = BodyMotion(TRAJECTORIES[name]), 1e-4
     before, now, after = (motion.at(TIMES + d) for d in (-step, 0.0, step))
     np.testing.assert_allclose(
         (after.position - before.position) / (2 * step), now.velocity, atol=1e-6)

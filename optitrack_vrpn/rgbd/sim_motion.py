@@ -6,16 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optitrack_vrpn.rgbd.trajectories import Trajectory
-from optitrack_vrpn.sim.motion import MotionState
-from scipy.spatial.transform import Rotation
+from optitrack_vrpn.sim.motion import MotionState, oriented
 
 Array = NDArray[np.float64]
 
 #: Columns: the axes of Motive (x forward, y up, z right) in ENU, with Motive's x to the north (the
 #: default of the node's ``motive_x``).
 ENU_FROM_MOTIVE = np.array(((0.0, 0.0, 1.0), (1.0, 0.0, 0.0), (0.0, 1.0, 0.0)))
-#: Columns: Motive's axes of a body in FLU.
-FLU_FROM_MOTIVE_BODY = np.array(((1.0, 0.0, 0.0), (0.0, 0.0, -1.0), (0.0, 1.0, 0.0)))
 
 
 class BodyMotion:
@@ -35,10 +32,12 @@ class BodyMotion:
         :param time: (n,) seconds of the scenario.
         """
         trajectory = self._trajectory
-        attitudes = ENU_FROM_MOTIVE.T @ trajectory.rotations(time) @ FLU_FROM_MOTIVE_BODY
         # a row vector times ENU_FROM_MOTIVE: MOTIVE_FROM_ENU times the column vector
         position, velocity, acceleration = (
-            trajectory.positions(time, derivative) @ ENU_FROM_MOTIVE for derivative in (0, 1, 2))
-        return MotionState(
-            position, velocity, acceleration, Rotation.from_matrix(attitudes).as_quat(),
-            trajectory.angular_velocities(time) @ ENU_FROM_MOTIVE)
+            trajectory.positions(time, order) @ ENU_FROM_MOTIVE for order in (0, 1, 2))
+        (yaw, yaw_rate), (pitch, pitch_rate), (roll, roll_rate) = (
+            (angle.at(time), angle.at(time, 1))
+            for angle in (trajectory.yaw, trajectory.pitch, trajectory.roll))
+        # yaw counts from Motive's x instead of east, and pitch about its z, to the right
+        return oriented(position, velocity, acceleration, yaw - np.pi / 2, -pitch, roll,
+                        yaw_rate, -pitch_rate, roll_rate)

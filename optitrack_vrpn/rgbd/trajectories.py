@@ -97,18 +97,6 @@ class Trajectory:
         return rotation_from_angles(
             self.yaw.at(times), self.pitch.at(times), self.roll.at(times))
 
-    def angular_velocities(self, time: ArrayLike) -> Array:
-        """Return angular velocities (n, 3) in the world's axes (rad/s)."""
-        times = np.atleast_1d(np.asarray(time, dtype=np.float64))
-        yaw, pitch = self.yaw.at(times), self.pitch.at(times)
-        by_yaw, by_pitch, by_roll = (
-            each.at(times, 1) for each in (self.yaw, self.pitch, self.roll))
-        # the axis of each rotation is rotated by the rotations before it
-        return np.stack((
-            -by_pitch * np.sin(yaw) + by_roll * np.cos(yaw) * np.cos(pitch),
-            by_pitch * np.cos(yaw) + by_roll * np.sin(yaw) * np.cos(pitch),
-            by_yaw - by_roll * np.sin(pitch)), axis=1)
-
     def poses(self, time: ArrayLike) -> Array:
         """
         Return poses of the body.

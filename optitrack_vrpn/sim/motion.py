@@ -95,11 +95,11 @@ def _angular_velocity(
         pitch_rate * cos_yaw - roll_rate * sin_yaw * cos_pitch), axis=-1)
 
 
-def _oriented(
+def oriented(
     position: Array, velocity: Array, acceleration: Array,
     yaw: Any, pitch: Any, roll: Any, yaw_rate: Any, pitch_rate: Any, roll_rate: Any,
 ) -> MotionState:
-    """Complete a state from angles and their rates, scalars or arrays."""
+    """Complete a state from the angles of the body and their rates, scalars or arrays (rad)."""
     n = len(position)
     angles = [np.broadcast_to(np.asarray(value, dtype=np.float64), (n,))
               for value in (yaw, pitch, roll, yaw_rate, pitch_rate, roll_rate)]
@@ -158,7 +158,7 @@ class Still(_Motion):
 
     def _around(self, time: Array) -> MotionState:
         zero = np.zeros((len(time), 3))
-        return _oriented(zero, zero, zero, np.radians(self.yaw_deg), 0, 0, 0, 0, 0)
+        return oriented(zero, zero, zero, np.radians(self.yaw_deg), 0, 0, 0, 0, 0)
 
 
 @checked
@@ -175,7 +175,7 @@ class Hover(_Phased):
         angle = self._angle(rate, time[:, None]) + np.array((0.0, 1.1, 2.3))
         sine, cosine = np.sin(angle), np.cos(angle)
         size = self.amplitude
-        return _oriented(
+        return oriented(
             size * sine, size * rate * cosine, -size * rate**2 * sine,
             *(_HOVER_TILT * cosine[:, i] for i in (1, 0, 2)),
             *(-_HOVER_TILT * rate[i] * sine[:, i] for i in (1, 0, 2)))
@@ -196,7 +196,7 @@ class Circle(_Phased):
         outward = np.stack((np.cos(angle), np.zeros_like(angle), -np.sin(angle)), axis=-1)
         ahead = np.stack((-np.sin(angle), np.zeros_like(angle), -np.cos(angle)), axis=-1)
         bank = -np.arctan(self.radius * rate**2 / GRAVITY)
-        return _oriented(
+        return oriented(
             self.radius * outward, self.radius * rate * ahead, -self.radius * rate**2 * outward,
             angle + np.pi / 2, 0, bank, rate, 0, 0)
 
@@ -227,7 +227,7 @@ class FigureEight(_Phased):
         level_squared = vx**2 + vz**2
         level = np.sqrt(level_squared)
         level_rate = (vx * ax + vz * az) / level
-        return _oriented(
+        return oriented(
             size * sine, velocity, acceleration,
             np.arctan2(-vz, vx), np.arctan2(vy, level), _EIGHT_ROLL * np.sin(angle),
             (vz * ax - vx * az) / level_squared,
@@ -276,7 +276,7 @@ class Line(_Phased):
         rate = _TURN / self.period
         angle = self._angle(rate, time)[:, None]
         reach = np.array(self.reach)
-        return _oriented(
+        return oriented(
             reach * np.sin(angle), rate * reach * np.cos(angle), -rate**2 * reach * np.sin(angle),
             np.radians(self.yaw_deg), 0, 0, 0, 0, 0)
 
