@@ -72,7 +72,7 @@ def test_lengths_must_agree():
 def test_plot_without_matplotlib_is_told_before_anything_else(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, 'matplotlib', None)
     with pytest.raises(BackendUnavailableError, match='python3-matplotlib'):
-        analyze_stamps.load_pyplot()
+        analyze_stamps.empty_figure()
     assert analyze_stamps.main(['/a/pose', '--plot', 'x.png']) == 1
     assert 'python3-matplotlib' in capsys.readouterr().err
 
@@ -81,7 +81,7 @@ def test_plot_writes_a_picture(tmp_path):
     pytest.importorskip('matplotlib', reason='the picture needs matplotlib')
     stamps = [UNIX + i * 4 * MS for i in range(100)]
     path = tmp_path / 'stamps.png'
-    analyze_stamps.plot(analyze_stamps.load_pyplot(), str(path), '/a', stamps,
+    analyze_stamps.plot(analyze_stamps.empty_figure(), str(path), '/a', stamps,
                         [s + MS for s in stamps])
     assert path.read_bytes().startswith(b'\x89PNG')
 

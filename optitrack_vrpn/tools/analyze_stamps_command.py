@@ -80,15 +80,14 @@ def _row(name: str, spread: Spread) -> str:
     return f'{name:12}' + ''.join(f'{cell * 1e3:11.4f}' for cell in cells)
 
 
-def load_pyplot() -> Any:
+def empty_figure() -> Any:
     """
-    Import matplotlib with a backend that only writes files.
+    Make a figure of matplotlib, which needs no display.
 
     :raises BackendUnavailableError: if it is not installed.
     """
     try:
-        importlib.import_module('matplotlib').use('Agg')
-        return importlib.import_module('matplotlib.pyplot')
+        return importlib.import_module('matplotlib.figure').Figure(figsize=(9, 6))
     except ImportError as error:
         raise BackendUnavailableError(
             f'--plot needs matplotlib, and {error}: install python3-matplotlib, or omit '
@@ -96,15 +95,16 @@ def load_pyplot() -> Any:
 
 
 def plot(
-    pyplot: Any, path: Path, topic: str, stamps_ns: Sequence[int], arrivals_ns: Sequence[int],
+    figure: Any, path: Path, topic: str, stamps_ns: Sequence[int], arrivals_ns: Sequence[int],
 ) -> None:
     """
     Draw intervals and ages.
 
+    :param figure: an empty figure of matplotlib.
     :raises TransportError: if the file cannot be written.
     """
     seconds = [(s - stamps_ns[0]) * 1e-9 for s in stamps_ns]
-    figure, (upper, lower) = pyplot.subplots(2, 1, sharex=True, figsize=(9, 6))
+    upper, lower = figure.subplots(2, 1, sharex=True)
     for name, times in (('arrivals', arrivals_ns), ('stamps', stamps_ns)):
         steps = [(b - a) * 1e-6 for a, b in zip(times, times[1:])]
         upper.plot(seconds[1:], steps, '.', markersize=3, label=name)
@@ -119,8 +119,6 @@ def plot(
         figure.savefig(path, dpi=120)
     except (OSError, ValueError) as error:
         raise TransportError(f'--plot {path}: {error}') from None
-    finally:
-        pyplot.close(figure)
 
 
 @command('analyze_stamps')
@@ -134,7 +132,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     own, ros_args = split_ros_args(sys.argv[1:] if argv is None else argv)
     arguments = make_parser().parse_args(own)
-    pyplot = load_pyplot() if arguments.plot else None
+    figure = empty_figure() if arguments.plot else None
     with loading('analyze_stamps'):
         from optitrack_vrpn.tools.stamp_listener_ros import collect
     print(f'listening to {arguments.topic} for {arguments.seconds:g} s', flush=True)
@@ -147,7 +145,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     report = summarise(found.stamps_ns, found.arrivals_ns)
     print(f'frame {found.frame_id}')
     print(describe(arguments.topic, report, histogram(found.stamps_ns)))
-    if pyplot is not None:
-        plot(pyplot, arguments.plot, arguments.topic, found.stamps_ns, found.arrivals_ns)
+    if figure is not None:
+        plot(figure, arguments.plot, arguments.topic, found.stamps_ns, found.arrivals_ns)
         print(f'drawn in {arguments.plot}')
     return 0
