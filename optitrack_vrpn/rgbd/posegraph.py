@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.rgbd.transforms import cross_matrices
-from scipy.sparse import coo_matrix, diags
+from scipy.sparse import bsr_matrix, coo_matrix, csc_matrix, diags
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu
 from scipy.spatial.transform import Rotation
@@ -133,7 +133,7 @@ class _Problem:
     def normal_equations(
         self, rotations: Floats, whitened: Floats, weights: Floats, r_rotation: Floats,
         offsets: Floats,
-    ) -> tuple[coo_matrix, Floats]:
+    ) -> tuple[csc_matrix, Floats]:
         """Return matrix and right side for all nodes except the first, size 6 N - 6."""
         number = len(self.i)
         inverse = rotations[self.i].transpose(0, 2, 1)
@@ -143,24 +143,13 @@ class _Problem:
         by_i[:, :3, 3:] = cross_matrices(offsets)
         by_i[:, 3:, 3:] = -jr @ rotations[self.j].transpose(0, 2, 1) @ rotations[self.i]
         by_j[:, 3:, 3:] = jr
-        by_i, by_j = self.root @ by_i, self.root @ by_j
-        transposed_i = by_i.transpose(0, 2, 1) * weights[:, None, None]
-        transposed_j = by_j.transpose(0, 2, 1) * weights[:, None, None]
-        blocks = np.concatenate([
-            transposed_i @ by_i, transposed_i @ by_j, transposed_j @ by_i, transposed_j @ by_j])
-        rows = np.concatenate([self.i, self.i, self.j, self.j])
-        columns = np.concatenate([self.i, self.j, self.i, self.j])
-        right = np.zeros((self.count, 6))
-        np.add.at(right, self.i, -np.einsum('eab,eb->ea', transposed_i, whitened))
-        np.add.at(right, self.j, -np.einsum('eab,eb->ea', transposed_j, whitened))
-        free = (rows > 0) & (columns > 0)
-        axes = np.arange(6)
-        row = (6 * (rows[free] - 1))[:, None, None] + axes[:, None] + np.zeros(6, int)
-        column = (6 * (columns[free] - 1))[:, None, None] + axes + np.zeros((6, 1), int)
-        size = 6 * (self.count - 1)
-        matrix = coo_matrix(
-            (blocks[free].ravel(), (row.ravel(), column.ravel())), shape=(size, size))
-        return matrix, right[1:].ravel()
+        scale = np.sqrt(weights)
+        blocks = scale[:, None, None, None] * self.root[:, None] @ np.stack([by_i, by_j], axis=1)
+        jacobian = bsr_matrix(
+            (blocks.reshape(-1, 6, 6), np.stack([self.i, self.j], axis=1).ravel(),
+             np.arange(0, 2 * number + 1, 2)),
+            shape=(6 * number, 6 * self.count)).tocsc()[:, 6:]
+        return (jacobian.T @ jacobian).tocsc(), -jacobian.T @ (scale[:, None] * whitened).ravel()
 
 
 def optimise(
@@ -191,7 +180,6 @@ def optimise(
     for _ in range(rounds):
         matrix, right = problem.normal_equations(
             rotations, whitened, weights, r_rotation, offsets)
-        matrix = matrix.tocsc()
         diagonal = matrix.diagonal()
         accepted = False
         while not accepted and damping < _MOST_DAMPING:
