@@ -70,7 +70,7 @@ def test_lengths_must_agree():
 
 
 def test_plot_without_matplotlib_is_told_before_anything_else(monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, 'matplotlib', None)
+    monkeypatch.setitem(sys.modules, 'matplotlib.figure', None)
     with pytest.raises(BackendUnavailableError, match='python3-matplotlib'):
         analyze_stamps.empty_figure()
     assert analyze_stamps.main(['/a/pose', '--plot', 'x.png']) == 1
