@@ -7,7 +7,6 @@ import math
 from optitrack_vrpn.bodies.disposition import Disposition
 from optitrack_vrpn.bodies.validity import ValidityGate
 from optitrack_vrpn.motion.estimator import EstimateConfig, Estimator
-from optitrack_vrpn.motion.lowpass import LowpassConfig
 from optitrack_vrpn.names import BodyNames
 from optitrack_vrpn.node.hot_path import publish_samples, publish_server_motion
 from optitrack_vrpn.node.topic_kinds import KINDS
@@ -18,7 +17,6 @@ import pytest
 SECOND = 1_000_000_000
 STAMP = 1_700_000_000 * SECOND
 MAX_AGE = SECOND // 2
-OFF = LowpassConfig()
 NAMES = BodyNames('wand', 'wand', {name: name for name in KINDS}, {
     'body': 'wand', 'body_ned': 'wand_ned'}, None)
 
@@ -40,12 +38,9 @@ class Stopped:
         return STAMP + 1000 + (round(self.seconds * SECOND) if self.looks < 0 else 0)
 
 
-def channel_of(name, out, lowpass=OFF):
-    """Make a body's channel, its rate known; what it sends out is noted."""
-    estimator = Estimator(EstimateConfig(learn_noise=False, lowpass=lowpass))
-    if estimator.lowpass is not None:
-        estimator.update(STAMP, (0.0,) * 3, (0.0, 0.0, 0.0, 1.0), 240.0, 0)
-    channel = Channel(NAMES, ValidityGate('wand'), estimator)
+def channel_of(name, out):
+    """Make a body's channel; what it sends out is noted."""
+    channel = Channel(NAMES, ValidityGate('wand'), Estimator(EstimateConfig(learn_noise=False)))
     poses_alone(channel, out.append, name, tf=True)
     return channel
 
@@ -55,13 +50,14 @@ def stamp_of(message):
     return message.header.stamp.sec * SECOND + message.header.stamp.nanosec
 
 
-def publish(clock, stamps, allowance_ns=MAX_AGE, lowpass=OFF):
-    """Publish a pose for each stamp, of a body each; gives poses, transforms and bodies."""
+def publish(clock, frames, allowance_ns=MAX_AGE, delays=None):
+    """Publish a pose of a body each; gives poses, transforms and what was too old of each."""
     poses, transforms = [], []
-    channels = [channel_of(number, poses, lowpass) for number in range(len(stamps))]
+    channels = [channel_of(number, poses) for number in range(len(frames))]
     publish_samples(
-        [Sample(channel, stamp_ns, (0.0,) * 3, (0.0, 0.0, 0.0, 1.0), None)
-         for channel, stamp_ns in zip(channels, stamps)], transforms.append, clock, allowance_ns)
+        [Sample(channel, frame_ns - delay_ns, frame_ns, (0.0,) * 3, (0.0, 0.0, 0.0, 1.0), None)
+         for channel, frame_ns, delay_ns in zip(channels, frames, delays or [0] * len(frames))],
+        transforms.append, clock, allowance_ns)
     return poses, transforms, [channel.dropped[Disposition.TOO_OLD] for channel in channels]
 
 
@@ -88,22 +84,20 @@ def test_a_stop_shorter_than_the_greatest_age_costs_nothing():
 
 
 def test_what_a_low_pass_takes_off_a_stamp_is_no_waiting():
-    """Its delay of 0.57 s is more than the greatest age."""
-    slow = LowpassConfig(0.9, 5, True)
-    older = STAMP - channel_of('', [], slow).estimator.taken_off_ns
-    assert older < STAMP - MAX_AGE - 50_000_000
-    stamps = [older, older, older + 4_000_000]
-    assert publish(Stopped(99, 0), stamps, lowpass=slow) == ([0, 1, 2], [[0, 1], [2]], [0] * 3)
-    assert publish(Stopped(99, 0), stamps) == ([], [], [1] * 3)
-    # But waiting is: of poses, and of transforms that were written in time.
-    assert publish(Stopped(0, 0.6), stamps, lowpass=slow) == ([], [], [1] * 3)
-    assert publish(Stopped(4, 0.6), stamps[:2], lowpass=slow) == ([0, 1], [], [0] * 2)
+    """A delay of more than the greatest age, of all bodies or of one of them."""
+    frames = [STAMP, STAMP, STAMP + 4_000_000]
+    for delays in ([MAX_AGE + SECOND] * 3, [0, MAX_AGE + SECOND, 0]):
+        assert publish(Stopped(99, 0), frames, delays=delays) == (
+            [0, 1, 2], [[0, 1], [2]], [0] * 3), 'one message of transforms a frame'
+        # But waiting is: of poses, and of transforms that were written in time.
+        assert publish(Stopped(0, 0.6), frames, delays=delays) == ([], [], [1] * 3)
+        assert publish(Stopped(2, 0.6), frames[:2], delays=delays) == ([0, 1], [], [0] * 2)
 
 
 def test_what_does_not_leave_is_counted():
     channel = channel_of('wand', [])
-    samples = [Sample(channel, STAMP - SECOND * late, (0.0,) * 3, (0.0, 0.0, 0.0, 1.0), None)
-               for late in (1, 0, 1, 0, 0)]
+    samples = [Sample(channel, stamp, stamp, (0.0,) * 3, (0.0, 0.0, 0.0, 1.0), None)
+               for stamp in (STAMP - SECOND * late for late in (1, 0, 1, 0, 0))]
     publish_samples(samples, lambda _: None, Stopped(99, 0), MAX_AGE)
     assert (channel.published, channel.dropped) == (3, {Disposition.TOO_OLD: 2})
     channel.user = None    # its topics are not made yet
@@ -124,7 +118,8 @@ def test_a_motion_has_the_stamp_of_its_estimate():
     motion = estimator.motion_estimate()
     earlier = motion.stamp_ns - 100_000_000
     publish_samples(
-        [Sample(channel, earlier, smooth, upright, motion)], None, lambda: STAMP, SECOND)
+        [Sample(channel, earlier, motion.stamp_ns, smooth, upright, motion)], None,
+        lambda: STAMP, SECOND)
     assert stamp_of(sent['pose_cov']) == earlier
     assert sent['pose_cov'].pose.pose.position.x == smooth[0]
     assert {stamp_of(sent[kind]) for kind in ('odom', 'twist', 'accel')} == {motion.stamp_ns}

@@ -94,9 +94,35 @@ def test_poses_that_failed_validation_are_not_for_flight(state, bodies):
     (channel,) = pipeline.bodies
     channel.gate.state = state
     for stamp in stamps(100, 3):    # as publish_untracked hands them on, whatever the state
-        output.publish([Sample(channel, stamp, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0), None)],
-                       lambda stamp=stamp: stamp, 10 * MS)
+        output.publish([
+            Sample(channel, stamp, stamp, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0), None)],
+            lambda stamp=stamp: stamp, 10 * MS)
     assert {len(message.poses) for message in sent} == {bodies} - {0}
+
+
+@pytest.mark.ros
+@pytest.mark.parametrize('smoothed', [('b',), NAMES])
+def test_a_delay_subtracted_from_the_stamps_of_bodies_does_not_split_frames(smoothed):
+    """Frames were grouped by the stamps of the bodies, and older than the greatest age."""
+    sent = []
+    publisher = SimpleNamespace(get_subscription_count=lambda: 1, publish=sent.append)
+    output = SharedOutput(lambda *_: publisher, None)
+    output.equip(NodeSettings(outputs=('pose_array',)))
+    pipeline = make_pipeline('sender', estimates={name: {
+        'lowpass.cutoff_hz': 0.9, 'lowpass.compensate_delay': True} for name in smoothed})
+    seen = set()
+    for number, stamp in enumerate(stamps(100, 400)):
+        now = stamp - START
+        samples = pipeline.process([pose_report(
+            name, stamp, (place + 0.001 * number, 1.0, 0.0)) for place, name in enumerate(NAMES)],
+            now, START)
+        seen |= {stamp - sample.stamp_ns > 500 * MS for sample in samples}
+        output.publish(samples, lambda stamp=stamp: stamp, 500 * MS)
+    assert True in seen, 'the stamps of some bodies are older than the greatest age'
+    assert len(sent) > 300
+    assert {len(message.poses) for message in sent[50:]} == {3}
+    times = [stamp_ns(message) for message in sent]
+    assert all(5 * MS < b - a < 15 * MS for a, b in zip(times[50:], times[51:])), 'each frame once'
 
 
 # -- the node -------------------------------------------------------------------------------------

@@ -187,13 +187,6 @@ class Estimator:
         """Group delay of the low-pass at low frequencies (s); 0 without one."""
         return 0.0 if self.lowpass is None else self.lowpass.delay_s
 
-    @property
-    def taken_off_ns(self) -> int:
-        """Delay (ns) that the low-pass subtracts from stamps; 0 where it does not."""
-        if self.lowpass is None or not self.config.lowpass.compensate_delay:
-            return 0
-        return round(self.lowpass.delay_s * 1e9)
-
     def motion_estimate(self) -> MotionEstimate | None:
         """Return the motion at the last pose, or None while it is not known."""
         motion = self.motion

@@ -68,7 +68,8 @@ class LowpassConfig:
         'switches it off'))
     order: int = setting(5, low=1, high=10, doc='order of the low-pass')
     compensate_delay: bool = setting(False, doc=(
-        'subtract the delay of the low-pass from the stamps, so that pose and stamp agree'))
+        'subtract the delay of the low-pass from the stamps, so that pose and stamp agree; poses '
+        'and pose_array keep the stamp of the frame'))
 
     def check(self) -> None:
         """Import the filter design: it takes a second, which must not delay the first pose."""

@@ -3,7 +3,7 @@
 """
 Collect samples into frames of several bodies, decimated by stamp; imports no ROS.
 
-Samples of one frame share a stamp and may come in several datagrams. A frame is complete when it
+Samples of one frame share ``Sample.frame_ns`` and may come in several datagrams. A frame is complete when it
 contains the bodies of the frame before; otherwise it ends with the first sample of the next one.
 """
 

@@ -38,16 +38,16 @@ def publish_samples(
     """
     Publish samples in order; the transforms of one frame go out in one message.
 
-    Consecutive samples with the same stamp form a frame, until a body occurs twice: frames that
-    arrive together can have the same stamp.
+    Consecutive samples of the same ``frame_ns`` form a frame, until a body occurs twice: frames
+    that arrive together can have the same stamp. Ages are computed from ``frame_ns``: the delay
+    that a low-pass subtracts from a stamp is no waiting.
 
     :param send_tf: publishes the transforms of a frame.
     :param clock: reads the present time (ns).
-    :param allowance_ns: largest difference between ``clock`` and a stamp (ns): the maximum age,
-        minus the offset between the clock of the stamps and ``clock``. The delay that a low-pass
-        subtracts from the stamps of a body is added to it.
+    :param allowance_ns: largest difference between ``clock`` and the stamp of a frame (ns): the
+        maximum age, minus the offset between the clock of the stamps and ``clock``.
     """
-    frame_ns = -1
+    present_ns = stamped_ns = -1
     stamp = b''
     transforms: list[Any] = []
     bodies: set[Any] = set()
@@ -55,25 +55,26 @@ def publish_samples(
     sample: tuple[Any, ...]
     channel: Channel
     stamp_ns: int
+    frame_ns: int
     output: Optional[BodyOutput]
     for sample in samples:
-        channel, stamp_ns, position, quat, motion = sample
+        channel, stamp_ns, frame_ns, position, quat, motion = sample
         output = channel.user
         if output is None:
             channel.dropped[Disposition.NO_TOPICS] += 1
             continue
-        if clock() > stamp_ns + allowance_ns and _too_old(
-                (channel,), clock, stamp_ns + allowance_ns):
+        if clock() > frame_ns + allowance_ns:
             channel.dropped[Disposition.TOO_OLD] += 1
             continue
-        if stamp_ns != frame_ns or output in bodies:
+        if frame_ns != present_ns or output in bodies:
             if transforms:
-                if clock() <= frame_ns + allowance_ns or not _too_old(
-                        [body.channel for body in bodies], clock, frame_ns + allowance_ns):
+                if clock() <= present_ns + allowance_ns:
                     send_tf(transforms)
                 transforms = []
             bodies.clear()
-            frame_ns = stamp_ns
+            present_ns = frame_ns
+        if stamp_ns != stamped_ns:
+            stamped_ns = stamp_ns
             stamp = stamp_bytes(stamp_ns)
         bodies.add(output)
         channel.published += 1
@@ -84,14 +85,8 @@ def publish_samples(
             transforms.append((other if transforms else first)(stamp, position, quat))
         if output.heard or output.tf_ned:
             _publish_more(output, stamp, position, quat, motion, transforms)
-    if transforms and (clock() <= frame_ns + allowance_ns or not _too_old(
-            [body.channel for body in bodies], clock, frame_ns + allowance_ns)):
+    if transforms and clock() <= present_ns + allowance_ns:
         send_tf(transforms)
-
-
-def _too_old(channels: Sequence[Channel], clock: Callable[[], int], latest_ns: int) -> bool:
-    """Return whether poses are too old, considering the delay that a low-pass subtracted."""
-    return clock() > latest_ns + min(channel.estimator.taken_off_ns for channel in channels)
 
 
 def _publish_more(

@@ -5,7 +5,9 @@ Topics that all bodies share: ``poses`` for Crazyswarm2, ``pose_array`` for view
 
 Crazyswarm2 requests a deadline of 10 ms, and DDS connects it only to a publisher that offers a
 deadline that is not longer. Both topics with poses contain TRACKED bodies only; a frame without
-one is not published.
+one is not published. A message has the stamp of its frame, from which no low-pass subtracts its
+delay: bodies can have different delays, and the oldest of their stamps would run backwards when
+such a body comes into view.
 """
 
 from __future__ import annotations
@@ -100,9 +102,9 @@ class SharedOutput:
             if sample.channel.gate.state is not State.TRACKED:
                 continue    # poses of publish_untracked are for debugging, not for flight
             pose = NamedPose(sample.channel.names.ros, sample.position, sample.quat_xyzw)
-            frames.append(self._collector.add(sample.stamp_ns, pose))
+            frames.append(self._collector.add(sample.frame_ns, pose))
         frames.append(self._collector.complete())
-        newest_ns = samples[-1].stamp_ns if samples else 0
+        newest_ns = samples[-1].frame_ns if samples else 0
         for frame in frames:
             if frame is not None and newest_ns - frame.stamp_ns <= _MAX_WAIT_NS and (
                     clock() <= frame.stamp_ns + allowance_ns):

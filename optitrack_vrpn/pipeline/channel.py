@@ -126,6 +126,8 @@ class Sample(NamedTuple):
 
     :ivar channel: its body.
     :ivar stamp_ns: on the host's clock (ns since the Unix epoch).
+    :ivar frame_ns: stamp of its frame (ns), equal for all bodies of the frame: ``stamp_ns``
+        without the delay that a low-pass subtracts.
     :ivar position: in ENU (m).
     :ivar quat_xyzw: rotation from FLU to ENU, of unit norm, with continuous sign.
     :ivar motion: motion estimate; None if it has no subscriber or is not known.
@@ -133,6 +135,7 @@ class Sample(NamedTuple):
 
     channel: Channel
     stamp_ns: int
+    frame_ns: int
     position: Vector
     quat_xyzw: Quaternion
     motion: Optional[MotionEstimate]

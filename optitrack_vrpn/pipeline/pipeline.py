@@ -234,6 +234,7 @@ class Pipeline:
             # Estimate: offsets, low-pass, motion.
             estimator = channel.estimator
             motion = None
+            frame_ns = stamp_ns
             if shed:
                 self._shed(channel, stamp_ns, position, quat)
                 continue
@@ -259,7 +260,8 @@ class Pipeline:
             channel.last_position = position
             channel.last_quat = quat
             # Equivalent to Sample(...), without its Python-level __new__.
-            samples.append(_new(Sample, (channel, stamp_ns, position, quat, motion)))
+            samples.append(_new(Sample, (
+                channel, stamp_ns, frame_ns, position, quat, motion)))
         return samples
 
     # -- rarer stages --------------------------------------------------------------------------
@@ -321,7 +323,7 @@ class Pipeline:
             channel.dropped[Disposition.STAMP_NOT_RISING] += 1
         else:
             channel.last_stamp_ns = stamp_ns
-            samples.append(Sample(channel, stamp_ns, *channel.estimator.place(
+            samples.append(Sample(channel, stamp_ns, stamp_ns, *channel.estimator.place(
                 self._maps.position_to_enu(position), self._maps.quat_to_enu(quat)), None))
 
     def _shed(
