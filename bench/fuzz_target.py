@@ -171,7 +171,7 @@ class Run:
     def judge(self, samples):
         """Compare what is to be published with the promises."""
         host_ns = self.now_ns + HOST_MINUS_ARRIVAL_NS
-        for channel, stamp_ns, position, quat, motion in samples:
+        for channel, stamp_ns, _, position, quat, motion in samples:
             self.published += 1
             if not all(map(math.isfinite, position)):
                 raise Broken(f'position {position}')

@@ -69,7 +69,7 @@ def test_every_recorded_pose_comes_out_in_order_on_its_clock(name, mode):
     last = {}
     count = 0
     for arrival_ns, events in recorded(name):
-        for channel, stamp_ns, position, _, _ in pipeline.process(events, arrival_ns, 0):
+        for channel, stamp_ns, _, position, _, _ in pipeline.process(events, arrival_ns, 0):
             row = next(rows)
             x, y, z = row.vector
             assert (channel.names.motive, position) == (row.body, (z, x, y))

@@ -3,8 +3,9 @@
 """
 Collect samples into frames of several bodies, decimated by stamp; imports no ROS.
 
-Samples of one frame share ``Sample.frame_ns`` and may come in several datagrams. A frame is complete when it
-contains the bodies of the frame before; otherwise it ends with the first sample of the next one.
+Samples of one frame share ``Sample.frame_ns`` and may come in several datagrams. A frame is
+complete when it contains the bodies of the frame before; otherwise it ends with the first sample
+of the next one.
 """
 
 from __future__ import annotations
