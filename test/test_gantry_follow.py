@@ -16,7 +16,7 @@ from optitrack_vrpn.gantry.goal import Code, Goal, GOAL_TIME_S, Tolerances
 from optitrack_vrpn.gantry.trajectory import make
 import pytest
 from rclpy.action import ActionClient, ActionServer
-from rosgraph import wait_until
+from rosgraph import NodeProcess, wait_until
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
@@ -40,20 +40,21 @@ class Client:
             for _, x in points])
         for point, (seconds, _) in zip(trajectory.points, points):
             point.time_from_start.sec = seconds
-        return self._wait(self._client.send_goal_async(
+        return self.wait(self._client.send_goal_async(
             self.kind.Goal(trajectory=trajectory, **fields),
             lambda message: self.feedback.append(message.feedback)))
 
     def result(self, handle):
         """Give the status and the result of a goal."""
-        found = self._wait(handle.get_result_async())
+        found = self.wait(handle.get_result_async())
         return found.status, found.result
 
     def cancel(self, handle):
         """Ask for the end of a goal; True if it was accepted."""
-        return bool(self._wait(handle.cancel_goal_async()).goals_canceling)
+        return bool(self.wait(handle.cancel_goal_async()).goals_canceling)
 
-    def _wait(self, future):
+    def wait(self, future):
+        """Wait for the answer of the controller, and return it."""
         done = threading.Event()
         future.add_done_callback(lambda _: done.set())
         assert done.wait(20.0)
@@ -123,9 +124,42 @@ def test_goals_of_the_action_succeed_and_are_canceled_rejected_and_aborted(obser
         assert here.run(here.node.trigger_deactivate).name == 'SUCCESS'
         status, result = client.result(handle)
         assert status == GoalStatus.STATUS_ABORTED and 'ended by stop' in result.error_string
-        assert here.run(here.node.trigger_activate).name == 'SUCCESS'
+
+
+@pytest.mark.ros
+@pytest.mark.network
+@pytest.mark.parametrize('transitions', [('deactivate', 'cleanup'), ('shutdown',)])
+def test_a_goal_gets_its_result_although_the_node_is_cleaned_up_at_once(observer, transitions):
+    with controller() as here:
+        client = Client(observer)
+        handle = client.send([(20, 20.0)])
+
+        def end():
+            return [getattr(here.node, f'trigger_{each}')().name for each in transitions]
+        asked = handle.get_result_async()
+        assert here.run(end) == ['SUCCESS'] * len(transitions)
+        for future in (asked, handle.get_result_async()):   # asked for before and after
+            found = client.wait(future)
+            assert found.status == GoalStatus.STATUS_ABORTED
+            assert 'target_yaw: the trajectory was ended by stop' in found.result.error_string
+        assert not client.send([(1, 1.0)]).accepted
+        if transitions[-1] == 'cleanup':
+            for transition in (here.node.trigger_configure, here.node.trigger_activate):
+                assert here.run(transition).name == 'SUCCESS'
+            assert client.result(client.send([(1, 1.0)]))[0] == GoalStatus.STATUS_SUCCEEDED
+
+
+@pytest.mark.ros
+@pytest.mark.network
+def test_an_interrupt_with_an_active_goal_ends_the_process_without_an_error(observer):
+    with NodeProcess('-p', 'autostart:=true', tool='gantry_controller') as gantry:
+        client, axes = Client(observer), Axes(observer)
+        axes.wait_mode('target_yaw', 'stopping')
         assert client.send([(20, 20.0)]).accepted
-        assert here.run(here.node.trigger_shutdown).name == 'SUCCESS'
+        axes.wait_mode('target_yaw', 'trajectory')
+        assert gantry.end()[0] == 0
+    assert 'Traceback' not in gantry.log
+    assert 'ROS shuts down: a client gets no result' in gantry.log
 
 
 @pytest.mark.ros

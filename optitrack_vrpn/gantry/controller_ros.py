@@ -43,6 +43,11 @@ _STOP_PATIENCE = 2.0
 _VIEW_S = 0.1
 
 
+def in_ns(message: JointState) -> int:
+    """Return the stamp of a message (ns)."""
+    return int(message.header.stamp.sec * NS_PER_S + message.header.stamp.nanosec)
+
+
 class GantryController(SettingsNode[ControllerSettings]):
     """
     Control a machine in closed loop.
@@ -115,7 +120,7 @@ class GantryController(SettingsNode[ControllerSettings]):
         if kind is None:
             self.get_logger().info(
                 'control_msgs is not installed: no action ~/follow_joint_trajectory')
-        else:
+        elif self._action is None:      # it outlives cleanup: clients ask for results later
             self._action = FollowServer(self, kind, self._active, self._lock)
         self._own(self.create_timer(_VIEW_S, self._show, clock=self._steady), self.destroy_timer)
         self.set_info_topics([self._commanded.topic_name, self._measured.topic_name])
@@ -158,6 +163,9 @@ class GantryController(SettingsNode[ControllerSettings]):
         with self._lock:
             for axis in self._machine.axes.values():
                 axis.track(False)
+                axis.referenced = False     # another controller may move the machine
+        if self._action is not None:
+            self._action.end()
         if self._recorder is not None:
             self._recorder.close()
             if self._recorder.dropped:
@@ -167,10 +175,7 @@ class GantryController(SettingsNode[ControllerSettings]):
             self._recorder = None
 
     def release(self) -> None:
-        """Destroy topics, services and the action, close the driver."""
-        if self._action is not None:
-            self._action.close()
-            self._action = None
+        """Destroy topics and services, close the driver."""
         for entity, destroy in self._entities:
             destroy(entity)
         self._entities.clear()
@@ -180,6 +185,15 @@ class GantryController(SettingsNode[ControllerSettings]):
             self._driver = None
         self._machine = self._used = self._calibration = None
         self._cut = False
+
+    def destroy_node(self) -> None:
+        """Release all resources in any state, and the action, which needs the node."""
+        with self._transition_lock:
+            self._release()
+            if self._action is not None:
+                self._action.destroy()
+                self._action = None
+            super().destroy_node()
 
     # -- the thread of the cycles --------------------------------------------------------------
 
@@ -245,18 +259,15 @@ class GantryController(SettingsNode[ControllerSettings]):
 
     def _take_measured(self, message: JointState) -> None:
         """Process the axes from axis_bridge; NaN is no measurement."""
-        machine, used = self._machine, self._used
-        if machine is None or used is None or len(message.name) != len(message.position):
+        machine = self._machine
+        if machine is None or len(message.name) != len(message.position):
             return
         if not any(value == value for value in message.position):
             return      # no value is valid, so the stamp is not valid either
-        stamp = message.header.stamp
-        age_s = (time.time_ns() - stamp.sec * NS_PER_S - stamp.nanosec) * 1e-9
-        if not -0.1 < age_s < used.max_age_s:
-            self._log('warn', f'measured axes are {age_s:.2f} s old and not used: check the '
-                      'clocks, or raise max_age_s', 'age')
+        stamp_ns = in_ns(message)
+        age_s = (time.time_ns() - stamp_ns) * 1e-9
+        if not self._recent('measured axes', age_s):
             return
-        stamp_ns = stamp.sec * NS_PER_S + stamp.nanosec
         if stamp_ns != self._stamp[0]:      # a repeated value keeps its time: it is not a new one
             self._stamp = (stamp_ns, time.monotonic() - age_s)
         found = {}
@@ -267,10 +278,21 @@ class GantryController(SettingsNode[ControllerSettings]):
         with self._lock:
             self._fresh.update(found)
 
+    def _recent(self, what: str, age_s: float) -> bool:
+        """Return whether a message is used at its age; log why not."""
+        assert self._used is not None
+        recent = -0.1 < age_s < self._used.max_age_s
+        if not recent:
+            self._log('warn', f'{what} are {age_s:.2f} s old and not used: check the clocks, or '
+                      'raise max_age_s', what)
+        return recent
+
     def _take_stream(self, message: JointState) -> None:
-        """Process targets of the mode stream."""
-        machine = self._machine
+        """Process targets of the mode stream; a stamp of 0 means now."""
+        machine, stamp_ns = self._machine, in_ns(message)
         if machine is None or len(message.name) != len(message.position):
+            return
+        if stamp_ns and not self._recent('targets', (time.time_ns() - stamp_ns) * 1e-9):
             return
         with self._lock:
             for name, value in zip(message.name, message.position):

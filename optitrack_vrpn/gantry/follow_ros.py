@@ -19,6 +19,7 @@ from optitrack_vrpn.gantry.goal import (
     Code, deviation, Goal, GOAL_TIME_S, GOAL_TOLERANCE, Outcome, Tolerances)
 from optitrack_vrpn.gantry.trajectories_ros import paths_of, refusal, start
 from optitrack_vrpn.gantry.trajectory import Trajectory
+from optitrack_vrpn.ros.log import ros_is_up
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from trajectory_msgs.msg import JointTrajectoryPoint
 
@@ -66,11 +67,15 @@ class FollowServer:
             goal_callback=self._check, handle_accepted_callback=self._start,
             cancel_callback=self._cancel)
 
-    def close(self) -> None:
-        """Abort active goals, and destroy the action server."""
-        for handle, _, _ in self._goals:
-            handle.abort()
-        self._goals.clear()
+    def end(self) -> None:
+        """Give every active goal its result; call it after the cycles have stopped."""
+        goals, self._goals = self._goals, []
+        for handle, goal, _ in goals:
+            self._finish(handle, goal.poll(time.monotonic()) or Outcome(
+                Code.GOAL_TOLERANCE_VIOLATED, 'the node is deactivated before the goal ended'))
+
+    def destroy(self) -> None:
+        """Destroy the action server; a result that no client has yet asked for is lost."""
         self._server.destroy()
 
     # -- callbacks -----------------------------------------------------------------------------
@@ -163,6 +168,10 @@ class FollowServer:
         return feedback
 
     def _finish(self, handle: Any, outcome: Outcome) -> None:
+        if self._node.executor is None or not ros_is_up(self._node):
+            self._node.get_logger().error(
+                'ROS shuts down: a client gets no result of its goal of follow_joint_trajectory')
+            return
         if outcome.canceled and handle.is_cancel_requested:
             handle.canceled()
         elif outcome.code is Code.SUCCESSFUL:

@@ -25,7 +25,7 @@ class ControllerSettings(LifecycleSettings):
     axes_topic: str = setting('axis_states', doc='topic of the measured axes, from axis_bridge')
     max_age_s: float = setting(
         0.5, unit='s', low=0.01, high=2.0,
-        doc='a measurement whose stamp is older than this counts as none')
+        doc='a measurement or target whose stamp is older than this counts as none')
     record_folder: str = setting('', doc='folder of the recordings; empty: nothing is recorded')
 
     def check(self) -> None:
