@@ -5,6 +5,7 @@
 import csv
 import weakref
 
+from conftest import independent
 import numpy as np
 from optitrack_vrpn.cli.arguments import USAGE
 from optitrack_vrpn.errors import ConfigurationError
@@ -105,7 +106,7 @@ def test_a_part_in_ned(tmp_path, capsys):
 @pytest.fixture
 def read_parquet(tmp_path, capsys, monkeypatch):
     """Export to Parquet in small groups of rows, and read it."""
-    parquet = pytest.importorskip('pyarrow.parquet')
+    parquet = independent('pyarrow.parquet')
     monkeypatch.setattr(export_command, 'ROW_GROUP', 100)
 
     def read(folder, *arguments):
