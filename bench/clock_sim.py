@@ -152,8 +152,8 @@ def simulate(scenario: Scenario, seconds: float, seed: int) -> Frames:
         wake = rng.exponential(s.poll_jitter_us * 1e-6, len(t))
         seen = np.ceil(arrival / period)
         # All frames that wait for one poll are read together: the first one's lateness is theirs.
-        new = np.diff(seen, prepend=-1.0) > 0
-        first = np.maximum.accumulate(np.where(new, np.arange(len(t)), 0))
+        next_poll = np.diff(seen, prepend=-1.0) > 0
+        first = np.maximum.accumulate(np.where(next_poll, np.arange(len(t)), 0))
         arrival = np.maximum(np.maximum.accumulate(seen * period + wake[first]), arrival)
     order = np.flatnonzero(keep)
     return _deliver(s, order, sender + sender_shift, host, arrival, settled, rng)

@@ -52,7 +52,8 @@ from latency_tables import (
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 from optitrack_vrpn.cli.signals_io import end_with  # noqa: E402
-from optitrack_vrpn.graph.domain_io import claim_domain, isolate, own_domain  # noqa: E402
+from optitrack_vrpn.graph.domain_io import (  # noqa: E402
+    claim_domain, DomainClaim, isolate, own_domain)
 HERE = ROOT / 'bench'
 DOCS = ROOT / 'docs' / 'performance.md'
 #: Page of the tables of details.
@@ -68,7 +69,7 @@ BLOCKS = {
                functools.partial(side_by_side, bridges=('node', 'natnet')))}
 SETTLE_S = 1.5
 #: ROS domains of this process, which it holds until its end.
-CLAIMS = []
+CLAIMS: list[DomainClaim] = []
 
 
 class Child:

@@ -187,7 +187,6 @@ def costs() -> str:
     times, positions, quats, _, _ = sample(drone, rate, 0.0003)
     poses = list(zip([round(t * 1e9) for t in times.tolist()],
                      [tuple(p) for p in positions.tolist()], [tuple(q) for q in quats.tolist()]))
-    body = ValidityGate('drone')
     motion = Motion()
     lowpass = Lowpass(LowpassConfig(5.0))
     rest = RestDetector()
@@ -205,7 +204,7 @@ def costs() -> str:
     for name, call in parts:
         best = math.inf
         for _ in range(5):
-            body.restart()
+            body = ValidityGate('drone')
             motion.reset()
             odd.reset()
             fixed.reset()
