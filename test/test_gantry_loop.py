@@ -309,11 +309,12 @@ def test_the_simulated_motive_sees_what_the_machine_carries():
         'rate': 100.0})
     world = World(*carried(faults, table, machine, threading.Lock()))
     first = {report.sender: report for report in world.frame(0).reports}
-    assert first['chaser'].position == (0.0, 0.0, 0.0)
+    assert first['chaser'].position == (0.0, 1.0, 0.0)
+    assert math.dist(first['chaser'].position, first['target'].position) >= 1.0
     machine.axes['chaser_x'].position = 0.5
     machine.axes['chaser_y'].position = 0.2
     second = {report.sender: report for report in world.frame(1).reports}
-    assert second['chaser'].position == pytest.approx((-0.2, 0.0, 0.5))
+    assert second['chaser'].position == pytest.approx((-0.2, 1.0, 0.5))
     assert {report.sender for report in world.frame(60).reports} == {'chaser'}
 
 

@@ -224,6 +224,7 @@ def test_diagnostics_say_why_the_machine_does_not_answer(unused_port):
     with controller(driver='udp', machine_port=unused_port) as here:
         wait_until(lambda: 'cannot be reached' in here.node.diagnostics()[0].message)
         assert here.node.diagnostics()[0].level == DiagnosticStatus.ERROR
+        wait_until(lambda: here.node.diagnostics()[1].message == 'stopping: machine_lost')
 
 
 def test_a_second_publisher_of_measurements_or_targets_is_reported(observer):

@@ -222,6 +222,38 @@ def test_late_cycles_count_towards_the_loss():
     assert axis.mode is Mode.STOPPING
 
 
+@pytest.mark.parametrize('closed', [False, True], ids=['open', 'closed'])
+def test_a_controller_that_was_held_for_a_second_does_not_continue_its_motion(closed):
+    """The report and the measurement that wait for it do not show that nothing was missed."""
+    rig = Rig(settings_of('chaser_x'), noise=False)
+    axis = rig.axis
+    axis.track(closed)
+    axis.referenced = True
+    rig.run(0.5)
+    axis.sine(0.1, 0.1)
+    rig.run(1.0)
+    rig.cycle(periods=50)
+    assert axis.mode is Mode.SINE and not axis.warnings
+    rig.cycle(periods=101)
+    assert axis.mode is Mode.STOPPING and 'machine_lost' in axis.warnings
+    assert not axis.tracking and not axis.referenced    # the machine counts anew
+    rig.run(2.0)
+    assert axis.mode is Mode.STOPPING and not axis.moving
+
+
+def test_the_loop_opens_as_often_as_the_machine_is_lost():
+    rig, axis = closed_loop()
+    for _ in range(2):
+        rig.linked = False
+        rig.run(1.01)
+        assert not axis.tracking and 'machine_lost' in axis.warnings
+        rig.linked = True
+        rig.run(0.1)
+        assert axis.track(True) == ''
+        rig.run(0.1)
+        assert axis.tracking
+
+
 def test_a_stream_that_falls_silent_stops_the_axis_and_stays_stopped():
     operator = Operator()
     axis = operator.axis

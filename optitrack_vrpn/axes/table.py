@@ -140,7 +140,10 @@ class AxisTable:
         self, body: str, values: Mapping[str, float], motive_x: str = 'north',
     ) -> Pose:
         """
-        Compute a body's pose from the values of its axes; quantities without a row are 0.
+        Compute a body's pose from the values of its axes.
+
+        Angles without a row are 0. Coordinates without a row differ between the bodies: two
+        bodies in one place could have exchanged names.
 
         :param values: values by the name of the axis, as from ``AxisRow.value``.
         :returns: the pose on Motive's y-up axes.
@@ -152,7 +155,7 @@ class AxisTable:
             raise ConfigurationError(
                 f'the rows of body {body!r} use the frames {", ".join(sorted(frames))}: a '
                 'simulated machine needs one frame for each body')
-        numbers = [0.0] * 6
+        numbers = [1.0 + self.bodies.index(body)] * 3 + [0.0] * 3
         for row in rows:
             numbers[row.index] = row.quantity_si(values[row.name])
         return pose_from_quantities(

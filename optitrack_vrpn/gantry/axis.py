@@ -282,10 +282,12 @@ class Axis:
 
     def _watch(self, measurement: Optional[Measurement], periods: int) -> None:
         """Count the cycles without the signals that the axis needs."""
-        self._without_mocap = 0 if measurement is not None else self._without_mocap + periods
+        self._without_mocap += periods - (measurement is not None)
         if self.tracking and self._without_mocap >= self._loss_cycles:
             self.tracking = False
             self.fail(Event.LOST, 'mocap_lost')
+        if measurement is not None:
+            self._without_mocap = 0
         self._without_stream += periods
         if self.mode is Mode.STREAM and self._without_stream >= self._loss_cycles:
             self.fail(Event.LOST, 'stream_lost')

@@ -112,12 +112,15 @@ class Machine:
         :param periods: number of cycles since the last call.
         :returns: motion of each motor during the cycle, in units.
         """
-        self._without_machine = 0 if feedback is not None else self._without_machine + periods
+        # Skipped cycles count also if a report waited meanwhile: the machine stopped without us.
+        self._without_machine += periods - (feedback is not None)
+        lost = self._without_machine >= self.settings.loss_cycles
+        if feedback is not None:
+            self._without_machine = 0
         if feedback is not None and not feedback.power:
             self.emergency_stop()
-        lost = self._without_machine >= self.settings.loss_cycles
         for name, axis in self.axes.items():
-            if lost and 'machine_lost' not in axis.warnings:
+            if lost:
                 axis.fail(Event.FAULT, 'machine_lost')
                 axis.tracking = axis.referenced = False     # where the motors are is unknown
             measurement = measurements.get(name)

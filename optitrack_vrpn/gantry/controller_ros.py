@@ -445,6 +445,7 @@ class GantryController(SettingsNode[ControllerSettings]):
         for view in views:
             status = self._status(view)
             status.name = f'{self.get_name()}: axis {view.name}'
+            status.message = ': '.join(filter(None, (view.mode, ', '.join(view.warnings))))
             found.append(status)
         for topic in self._exclusive:
             count = self.count_publishers(topic)
