@@ -199,6 +199,16 @@ def test_a_machine_that_is_not_there_gives_no_feedback_and_no_error(unused_port)
             assert driver.feedback() is None
 
 
+@pytest.mark.network
+def test_a_machine_that_never_answers_is_the_trouble_of_the_driver(machine, driver):
+    settle(driver, machine)
+    with closing(UdpDriver(SETTINGS, '127.0.0.1', machine.port)) as second:
+        for _ in range(SETTINGS.loss_cycles):
+            assert second.feedback() is None and second.trouble == ''
+            second.run(REST, 0.01)
+        assert second.feedback() is None and 'without another controller' in second.trouble
+
+
 @pytest.mark.parametrize('host', ['999.1.1.1', 'é..'])
 def test_a_machine_without_an_address_is_an_error_that_names_it(host):
     with pytest.raises(TransportError, match='machine_host'):

@@ -100,6 +100,7 @@ def test_a_user_moves_stops_and_records_the_simulated_machine(observer, tmp_path
         assert user.trigger('emergency_stop')
         axes.wait_mode('chaser_x', 'emergency')
         assert 'reset' in user.set('jog', chaser_x=-0.1)[0]
+        assert 'by ~/emergency_stop' in here.node.diagnostics()[0].message
         assert user.trigger('reset')
         axes.wait_mode('chaser_x', 'stopping')
         assert here.run(here.node.trigger_deactivate).name == 'SUCCESS'
@@ -225,6 +226,17 @@ def test_diagnostics_say_why_the_machine_does_not_answer(unused_port):
         wait_until(lambda: 'cannot be reached' in here.node.diagnostics()[0].message)
         assert here.node.diagnostics()[0].level == DiagnosticStatus.ERROR
         wait_until(lambda: here.node.diagnostics()[1].message == 'stopping: machine_lost')
+
+
+def test_a_power_cut_by_the_machine_is_logged_with_its_reason(observer, console):
+    with controller() as here:
+        here.node._driver.cut_power()
+        log = []
+        wait_until(lambda: log.append(console.unread()) or (
+            'emergency stop: the machine reports' in ''.join(log)))
+        here.node._driver.restore_power()
+        assert User(observer).trigger('reset')
+        assert here.node.diagnostics()[0].message == 'running'
 
 
 def test_a_second_publisher_of_measurements_or_targets_is_reported(observer):

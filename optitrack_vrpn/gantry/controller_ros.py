@@ -68,7 +68,7 @@ class GantryController(SettingsNode[ControllerSettings]):
         self._fresh: dict[str, Measurement] = {}
         self._stamp = (0, 0.0)
         self._began_s = 0.0
-        self._cut = False
+        self._cut = ''                      # why the power is cut
         self._commanded: Any = None
         self._measured: Any = None
         self._view: Any = None
@@ -151,10 +151,10 @@ class GantryController(SettingsNode[ControllerSettings]):
         deadline = time.monotonic() + patience_s
         while any(axis.moving for axis in self._machine.axes.values()):
             if time.monotonic() > deadline:
-                self.get_logger().error(
-                    f'an axis still moves after {patience_s:.1f} s: the power is cut')
+                reason = f'an axis still moves after {patience_s:.1f} s: the power is cut'
+                self.get_logger().error(reason)
                 with self._lock:
-                    self._cut_power()
+                    self._cut_power(reason)
                 break
             time.sleep(0.01)
         time.sleep(2.0 * self._machine.dt)      # the last set points reach the motors
@@ -184,7 +184,7 @@ class GantryController(SettingsNode[ControllerSettings]):
             self._driver.close()
             self._driver = None
         self._machine = self._used = self._calibration = None
-        self._cut = False
+        self._cut = ''
 
     def destroy_node(self) -> None:
         """Release all resources in any state, and the action, which needs the node."""
@@ -205,7 +205,7 @@ class GantryController(SettingsNode[ControllerSettings]):
             self._log('error', f'bug in a cycle; the power is cut:\n{traceback.format_exc()}',
                       'cycle')
             with self._lock:
-                self._cut_power()
+                self._cut_power('a bug in a cycle: the power is cut')
             return
         # No failure of an output stops the axes: ROS shuts down before ``end`` on Ctrl-C.
         try:
@@ -217,12 +217,12 @@ class GantryController(SettingsNode[ControllerSettings]):
                 self._log('error', f'bug: a cycle is not published:\n{traceback.format_exc()}',
                           'output')
 
-    def _cut_power(self) -> bool:
+    def _cut_power(self, reason: str) -> bool:
         """Execute an emergency stop; return whether there is a machine."""
         if self._machine is None or self._driver is None:
             return False
         self._machine.emergency_stop()
-        self._cut = True
+        self._cut = reason
         self._driver.cut_power()
         return True
 
@@ -233,7 +233,7 @@ class GantryController(SettingsNode[ControllerSettings]):
         fresh, self._fresh = self._fresh, {}
         cubics = machine.step(time.monotonic(), fresh, driver.feedback(), periods)
         if machine.emergency and not self._cut:
-            self._cut_power()
+            self._cut_power('emergency stop: the machine reports that its power is cut')
         driver.run(cubics, machine.dt)
         if self._calibration is not None and not self._calibration.done:
             self._calibration.step(
@@ -369,7 +369,7 @@ class GantryController(SettingsNode[ControllerSettings]):
 
     def _emergency_stop(self, request: Any, response: Any) -> Any:
         with self._lock:
-            response.success = self._cut_power()
+            response.success = self._cut_power('emergency stop by ~/emergency_stop')
         response.message = '' if response.success else 'the node is not configured'
         return response
 
@@ -381,7 +381,7 @@ class GantryController(SettingsNode[ControllerSettings]):
             else:
                 reason = machine.reset()
                 if not reason:
-                    self._cut = False
+                    self._cut = ''
                     self._driver.restore_power()
         response.success, response.message = not reason, reason
         return response
@@ -437,7 +437,7 @@ class GantryController(SettingsNode[ControllerSettings]):
             if self._machine is None or self._thread is None or self._driver is None:
                 return ()
             cycle, views = self._thread.cycle, self._machine.view()
-            trouble = self._driver.trouble
+            trouble = self._cut or self._driver.trouble
         if trouble:
             self._log('error', trouble, 'machine')
         found = [entry(f'{self.get_name()}: cycles', 'error' if trouble else 'ok',

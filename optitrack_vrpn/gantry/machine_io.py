@@ -146,6 +146,10 @@ class UdpDriver:
                 newest = answer
                 self.trouble = ''
         if newest is None:
+            if not self.trouble and (
+                    self._sequence - self._answered > self._settings.loss_cycles):
+                self.trouble = ('the machine does not answer: is it on, with this address, and '
+                                'without another controller?')
             return None
         # An answer to a datagram from before the reset does not state the present power.
         power = newest.power or newest.sequence < self._restored
