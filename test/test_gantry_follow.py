@@ -141,7 +141,7 @@ def test_a_goal_gets_its_result_although_the_node_is_cleaned_up_at_once(observer
         for future in (asked, handle.get_result_async()):   # asked for before and after
             found = client.wait(future)
             assert found.status == GoalStatus.STATUS_ABORTED
-            assert 'target_yaw: the trajectory was ended by stop' in found.result.error_string
+            assert not lacking(found.result.error_string, 'target_yaw', 'stop')
         assert not client.send([(1, 1.0)]).accepted
         if transitions[-1] == 'cleanup':
             for transition in (here.node.trigger_configure, here.node.trigger_activate):
@@ -159,7 +159,7 @@ def test_an_interrupt_with_an_active_goal_ends_the_process_without_an_error(obse
         axes.wait_mode('target_yaw', 'trajectory')
         assert gantry.end()[0] == 0
     assert 'Traceback' not in gantry.log
-    assert 'ROS shuts down: a client gets no result' in gantry.log
+    assert 'no result' in gantry.log
 
 
 @pytest.mark.ros

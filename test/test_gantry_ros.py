@@ -228,13 +228,22 @@ def test_diagnostics_say_why_the_machine_does_not_answer(unused_port):
         wait_until(lambda: here.node.diagnostics()[1].message == 'stopping: machine_lost')
 
 
-def test_a_power_cut_by_the_machine_is_logged_with_its_reason(observer, console):
+def made(monkeypatch, name):
+    """Return the list of the objects of a class that the node makes from now on."""
+    kind, objects = getattr(controller_ros, name), []
+    monkeypatch.setattr(
+        controller_ros, name, lambda *values: objects.append(kind(*values)) or objects[-1])
+    return objects
+
+
+def test_a_power_cut_by_the_machine_is_logged_with_its_reason(observer, console, monkeypatch):
+    drivers = made(monkeypatch, 'SimDriver')
     with controller() as here:
-        here.node._driver.cut_power()
+        drivers[0].cut_power()
         log = []
         wait_until(lambda: log.append(console.unread()) or (
             'emergency stop: the machine reports' in ''.join(log)))
-        here.node._driver.restore_power()
+        drivers[0].restore_power()
         assert User(observer).trigger('reset')
         assert here.node.diagnostics()[0].message == 'running'
 
@@ -264,10 +273,11 @@ def test_deactivating_stops_a_moving_axis_under_control(observer):
         assert before < axes.value('chaser_x') < 0.9
 
 
-def test_deactivating_ends_the_reference_because_the_machine_counts_anew(observer):
+def test_deactivating_ends_the_reference_because_the_machine_counts_anew(observer, monkeypatch):
+    machines = made(monkeypatch, 'Machine')
     with controller() as here:
         axes = Axes(observer)
-        here.node._machine.axes['target_yaw'].referenced = True     # a search takes a minute
+        machines[0].axes['target_yaw'].referenced = True     # a search takes a minute
         wait_until(lambda: axes.status('target_yaw')[1].get('referenced') == 'yes')
         for transition in (here.node.trigger_deactivate, here.node.trigger_activate):
             assert here.run(transition).name == 'SUCCESS'
@@ -295,7 +305,7 @@ def test_a_late_target_of_the_stream_is_refused_with_a_reason(observer, console)
             threading.Event().wait(0.1)
         wait_until(lambda: 'stream_lost' in axes.status('chaser_x')[1]['warnings'])
         assert axes.value('chaser_x') == 0.0
-        assert not lacking(''.join(log), 'targets are 2.0', 's old and not used')
+        assert not lacking(''.join(log), 'targets are 2.0', 'not used')
         assert User(observer).set('mode', chaser_x='stream') == []
         wait_until(lambda: send(0.005, 0.0) or axes.value('chaser_x') == 0.005)
 
