@@ -195,19 +195,24 @@ def test_settings_of_publishing_take_effect_at_once(user, motive):
         silence([tf], 0.2)
 
 
-def test_what_is_latched_ends_with_what_it_tells_of(user, motive, monkeypatch):
-    publish, sent = Publishers.publish_status, []
+@pytest.fixture
+def last_status(monkeypatch):
+    """Last status that the node published, by body; subscribers may miss it on a busy machine."""
+    publish, last = Publishers.publish_status, {}
 
     def noting(self, channel, status):
-        sent.append((channel.names.motive, status))
+        last[channel.names.motive] = status
         publish(self, channel, status)
     monkeypatch.setattr(Publishers, 'publish_status', noting)
+    return last
+
+
+def test_latched_messages_end_with_their_subject(user, motive, last_status):
     with NodeHere(parameters(motive('wand', 'ghost'), autostart=True)):
         states = user.listen(DiagnosticStatus, '/ghost/status', LATCHED)
         states.wait(1)
         assert user.set(bodies__deny=['ghost']) == ''
-        # Its last word; its topic goes right after, and may overtake that on a busy machine.
-        last = [status for name, status in sent if name == 'ghost'][-1]
+        last = last_status['ghost']
         assert (last.level, last.message) == (DiagnosticStatus.STALE, 'no longer selected')
         assert last.name == states.messages()[0].name
         wait_until(lambda: not user.node.count_publishers('/ghost/status'))
@@ -224,6 +229,17 @@ def test_what_is_latched_ends_with_what_it_tells_of(user, motive, monkeypatch):
         assert worlds() == []
         assert user.set(outputs=['pose', 'pose_ned', 'tf', 'tf_ned', 'status']) == ''
         assert worlds() == ['optitrack_ned']
+
+
+def test_a_body_and_status_that_leave_together_are_not_tracked_any_more(
+        user, motive, last_status):
+    with NodeHere(parameters(motive('wand', 'ghost'), autostart=True)) as here:
+        wait_until(lambda: [
+            each.message.count('TRACKED') for each in last_status.values()] == [1, 1])
+        changes = [Parameter('bodies.deny', value=['ghost']), Parameter('outputs', value=['pose'])]
+        assert here.run(lambda: here.node.set_parameters_atomically(changes)).successful
+        assert [each.level for each in last_status.values()] == 2 * [DiagnosticStatus.STALE]
+        wait_until(lambda: user.topics() == ['/wand/pose'])
 
 
 def test_the_last_status_of_a_body_at_cleanup_is_not_tracked(user, motive):

@@ -14,7 +14,7 @@ class LatencyStatistics:
 
     :ivar wait: time of datagrams in the kernel, before they are read (s).
     :ivar work: time from reading a datagram to publishing its poses (s).
-    :ivar latency: time from the stamp of a pose to its publication (s).
+    :ivar latency: time from the stamp of a frame to the publication of its poses (s).
     """
 
     def __init__(self) -> None:
@@ -36,6 +36,6 @@ class LatencyStatistics:
         self.wait.add((begun_ns - arrival_ns) * 1e-9)
         self.work.add((done_ns - begun_ns) * 1e-9)
         for sample in samples:
-            latency = (done_ns + host_minus_arrival_ns - sample.stamp_ns) * 1e-9
+            latency = (done_ns + host_minus_arrival_ns - sample.frame_ns) * 1e-9
             self.latency.add(latency)
             sample.channel.latency.add(latency)

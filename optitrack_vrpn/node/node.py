@@ -11,6 +11,7 @@ whichever thread retires them.
 """
 
 import contextlib
+from dataclasses import replace
 from typing import Any, Optional
 
 from optitrack_vrpn.client.backend_io import Backend
@@ -184,17 +185,23 @@ class OptitrackVrpnNode(ManagedNode):
                     output is None):
                 # Set by another thread than the executor's, or by a callback of a transition.
                 raise ConfigurationError('the node is changing its state; set the parameter again')
-            if configuration.settings.outputs != output.settings.outputs:
-                # First: the middleware can refuse a topic, and then nothing has changed.
-                output.reconfigure(configuration.settings)
-                if self._path.active:
-                    output.send_static()
+            settings, present = configuration.settings, output.settings.outputs
+            changed = settings.outputs != present
+            if changed:
+                # New topics first: the middleware can refuse one, and then nothing has changed.
+                output.reconfigure(replace(settings, outputs=(*settings.outputs, *present)))
             before = pipeline.bodies
             pipeline.reconfigure(configuration.pipeline)
             after = pipeline.bodies
             self._status.retire(
                 [channel for channel in before if channel not in after], 'no longer selected')
+            if 'status' not in settings.outputs:
+                self._status.retire(after, 'outputs no longer contain status')
             output.retain(after)
+            if changed:
+                output.reconfigure(settings)
+                if self._path.active:
+                    output.send_static()
             self.set_info_topics(output.topics())    # bodies or topics may have changed
             self._status.configure(configuration, backend, pipeline, output)
             self._configuration = configuration
