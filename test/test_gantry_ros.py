@@ -373,6 +373,12 @@ def test_the_whole_loop_with_gantry_sim_node_bridge_and_controller(observer):
             assert abs(message.position[0] - 0.1) < 5e-3
             assert abs(message.position[3] - math.radians(5.0)) < math.radians(1.0)
             assert all(math.isnan(m.position[5]) for m in measured.messages())
+            sim.process.send_signal(signal.SIGUSR1)     # the emergency button
+            wait_until(lambda: cells()['mode'] == 'emergency', 10.0)
+            assert user.set('jog', chaser_x=0.5) != []
+            sim.process.send_signal(signal.SIGUSR1)
+            wait_until(lambda: user.trigger('reset') and cells()['mode'] == 'stopping', 10.0)
+            assert user.set('tracking', all=True) == []
             assert user.set('jog', chaser_x=0.5) == []
             bridge.end()
             wait_until(lambda: 'mocap_lost' in cells()['warnings'], 10.0)

@@ -9,6 +9,7 @@ It accepts all flags of motive_sim, so that occlusion, noise and network faults 
 import argparse
 import contextlib
 import logging
+import signal
 import sys
 from typing import Optional, Sequence
 
@@ -31,7 +32,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser.description = (
         'A simulated machine with slip, backlash and switches that takes set points by UDP, and '
         'a simulated Motive that streams the bodies it carries.')
-    parser.epilog = 'Prints where both listen. Ends on Ctrl-C or after --duration.'
+    parser.epilog = (
+        'Prints where both listen. Ends on Ctrl-C or after --duration. The signal USR1 presses '
+        'and releases the emergency button of the machine: kill -USR1 PID.')
     add = parser.add_argument
     add('--machine', default='gantry_orion', metavar='FILE',
         help='YAML file of the machine, or a name in config/ (default gantry_orion)')
@@ -63,6 +66,10 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     with contextlib.closing(UdpMachine(
             settings, arguments.machine_host, arguments.machine_port)) as machine:
         scenario, live = carried(scenario, table, machine.machine, machine.lock)
+
+        def press(number: int, frame: object) -> None:
+            machine.pressed = not machine.pressed
+        signal.signal(signal.SIGUSR1, press)
 
         def started(server: MotiveSimServer) -> None:
             print(f'machine on {arguments.machine_host}:{machine.port}: '
