@@ -44,7 +44,7 @@ def test_the_chain_finds_where_the_camera_is_on_the_body(tmp_path):
         assert float(found[2]) <= 0.2
         assert done.returncode == 0
         ate = re.search(r'ATE +([\d.]+) mm', done.stdout)
-        resets = re.search(r'resets +(\d+)', done.stdout)
+        resets = re.search(r'interruptions +(\d+)', done.stdout)
         assert float(ate[1]) < 12.0 or int(resets[1])
         by_map = re.search(r'map .*: ATE ([\d.]+) mm', done.stdout)
         assert float(by_map[1]) < 12.0
