@@ -112,7 +112,7 @@ class Machine:
         :param periods: number of cycles since the last call.
         :returns: motion of each motor during the cycle, in units.
         """
-        # Skipped cycles count also if a report waited meanwhile: the machine stopped without us.
+        # Skipped cycles count also if a report waited meanwhile: the machine has stopped.
         self._without_machine += periods - (feedback is not None)
         lost = self._without_machine >= self.settings.loss_cycles
         if feedback is not None:
