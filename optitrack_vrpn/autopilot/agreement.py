@@ -4,7 +4,7 @@
 Compare the autopilot's own attitude and position with the sent ones, and report differences.
 
 Both are compared at one time: TIMESYNC converts the autopilot's stamps to the host's clock. The
-autopilot's values wait for the sample of their time, which has the age of the poses.
+autopilot's values wait for the sample of their time, which arrives later by the age of the poses.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _HISTORY_NS = 1_500_000_000
 #: Largest difference (ns) of two stamps of the same time. Chosen: at 1 rad/s, 40 ms are 2 degrees.
 #: Halved, slow telemetry cannot be compared; doubled, motion counts as an error.
 _SAME_TIME_NS = 40_000_000
-#: Chosen: values that wait for samples, 0.5 s of two messages at 50 Hz. Halved, samples that are
-#: older than 0.25 s are not compared; doubled, memory only.
+#: Number of values that wait for samples. Chosen: 0.5 s of two messages at 50 Hz. Halved, samples
+#: that arrive after more than 0.25 s are not compared; doubled, only memory increases.
 _WAITING = 50
 #: Time (ns) without a sample after which earlier comparisons do not count. Chosen: longer than an
 #: occlusion. Halved, short occlusions discard them; doubled, a verdict outlives the poses longer.

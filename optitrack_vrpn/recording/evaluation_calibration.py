@@ -64,6 +64,10 @@ _JUMP = 6.0
 _PRIOR_M = 1.0
 _PRIOR_RAD = np.pi
 _PRIOR_OFFSET_S = 1.0
+#: Smallest scatter of the residuals for the deviations, as a fraction of its first estimate: with
+#: exact data none would remain, and the prior would have no effect. Chosen. Halved or doubled,
+#: only the deviations of nearly exact data change.
+_LEAST_SCATTER = 0.1
 #: A result with a larger standard deviation is reported as undetermined. Chosen: ten times the
 #: accuracy of hand-held recordings in simulation, and far below the prior. Halved, more results
 #: are reported; doubled, less certain ones pass.
@@ -337,12 +341,12 @@ class _Problem:
         rest = self.residuals(vector)[:-7]
         half = len(rest) // 2
         scale = np.ones(len(rest) + 7)
-        # A robust estimate of the scatter; exact data must leave the prior its effect. Overlapping
-        # motions share noise: count only as many as fit into the recording without overlap.
+        # A robust estimate of the scatter. Overlapping motions share noise: count only as many as
+        # fit into the recording without overlap.
         span = float(self._stamps[-1] - self._stamps[0]) / NS_PER_S
         overlap = max(len(self._first) / max(span / _PAIRS_S[0], 1.0), 1.0)
         for part in (slice(0, half), slice(half, 2 * half)):
-            sigma = max(1.4826 * float(np.median(np.abs(rest[part]))), 0.1)
+            sigma = max(1.4826 * float(np.median(np.abs(rest[part]))), _LEAST_SCATTER)
             scale[part] = 1.0 / (sigma * np.sqrt(overlap))
         # Without Huber weights, and with one evaluation: the Jacobian at the result.
         jacobian = least_squares(self.residuals, vector, jac='3-point', max_nfev=1).jac
