@@ -28,6 +28,7 @@ publish /bodyNNN/pose along the sender's axes; what it does not publish is not c
 --best-effort measures every bridge with best effort subscribers too, --best-effort only no others.
 --receiver PATH replaces latency_receiver.py by an executable that takes its options and commands
 and gives its answers, as one in C++: the processor time of the receiver adds to every latency.
+--sender PATH replaces latency_sender.py likewise, for example by a server of the VRPN library.
 """
 
 import argparse
@@ -183,7 +184,8 @@ def measure(bridge, bodies, rate, seconds, variables, others):
             return child
 
         sender = start('latency_sender_natnet.py' if bridge == 'natnet' else
-                       'latency_sender.py', '--bodies', str(bodies), '--rate', str(rate))
+                       others.sender or 'latency_sender.py',
+                       '--bodies', str(bodies), '--rate', str(rate))
         receiver = start(others.receiver or 'latency_receiver.py', '--bodies', str(bodies), *(
             ['--everything'] if bridge.endswith('all on') else []), *(
             ['--best-effort'] if best_effort else []))
@@ -225,7 +227,7 @@ def run(points, bridges, repetitions, seconds, others):
     """
     Measure all bridges at all points, in turn, several times over.
 
-    :param others: the options --peer, --vrpn-mocap, --receiver and --before.
+    :param others: the options --peer, --vrpn-mocap, --receiver, --sender and --before.
     """
     variables = environment()
     runs = {}
@@ -264,12 +266,14 @@ def main():
                         help='of the C++ client')
     parser.add_argument('--receiver', type=os.path.abspath, metavar='PATH',
                         help='an executable in place of latency_receiver.py')
+    parser.add_argument('--sender', type=os.path.abspath, metavar='PATH',
+                        help='an executable in place of latency_sender.py')
     parser.add_argument('--output', type=Path, default=HERE / 'results', help='a folder')
     parser.add_argument('--write-docs', action='store_true', help='renew docs/performance.md')
     parser.add_argument(
         '--write-block', choices=tuple(BLOCKS), help='renew one of its other tables alone')
     arguments = parser.parse_args()
-    for path in filter(None, (arguments.vrpn_mocap, arguments.receiver)):
+    for path in filter(None, (arguments.vrpn_mocap, arguments.receiver, arguments.sender)):
         if not os.access(path, os.X_OK):
             parser.error(f'{path} is no executable')
     points, repetitions, seconds = POINTS, arguments.repetitions, arguments.seconds
