@@ -107,7 +107,7 @@ class Supervision:
             channels = [channel for channel in pipeline.bodies
                         if channel.names.motive in changed] if changed else []
         self._accept_services.offer(held)
-        self._status.publish(channels, now_ns)
+        self._status.publish(channels)
         for event in events:
             self._log(event.severity, event.text, event.key)
         lines = list(unmatched(*to_match)) if to_match else []
