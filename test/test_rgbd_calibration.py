@@ -221,3 +221,13 @@ def test_images_of_another_size_are_refused():
     processor = ImageProcessor(COLOUR, DEPTH, np.eye(4))
     with pytest.raises(ImageError, match='depth image has 80 x 60 pixels, its calibration 160'):
         processor.process(np.zeros((120, 160, 3), np.uint8), np.zeros((60, 80), np.float32))
+
+
+def test_a_calibration_of_any_size_is_refused_before_its_maps_take_memory():
+    """Both sides are the greatest that a camera_info can hold: 10^19 pixels."""
+    side = 2 ** 32 - 1
+    vast = Intrinsics(side, side, side, side, side / 2, side / 2, (0.1, 0.0, 0.0, 0.0, 0.0))
+    for depth in (None, vast):
+        with pytest.raises(ImageError, match='the colour image has 4 x 3 pixels'):
+            ImageProcessor(vast, depth, np.eye(4)).process(
+                np.zeros((3, 4, 3), np.uint8), np.zeros((3, 4), np.float32))

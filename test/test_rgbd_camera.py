@@ -57,6 +57,8 @@ def test_a_rectified_image_has_the_projection_matrix_and_no_distortion():
 
 @pytest.mark.parametrize('change, message', [
     ({'k': [0.0] * 9}, 'not calibrated'),
+    ({'k': [1.0, 0.0, 320.0, 0.0, 1.0, 240.0, 0.0, 0.0, 1.0]}, 'not calibrated'),
+    ({'k': [1e200, 0.0, 320.0, 0.0, 1e200, 240.0, 0.0, 0.0, 1.0]}, 'not calibrated'),
     ({'width': 320, 'height': 240}, 'another resolution'),
     ({'width': 320, 'height': 240, 'k': PLAIN.info_values()['k']}, 'another resolution'),
     ({'k': [float('nan')] * 9}, 'finite'),

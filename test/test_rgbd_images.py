@@ -11,9 +11,11 @@ import numpy as np
 from optitrack_vrpn.rgbd.camera import Intrinsics
 from optitrack_vrpn.rgbd.features import check_sizes
 from optitrack_vrpn.rgbd.images import (
-    COLOUR, DEPTH, from_depth, from_rgb, grey_of, ImageError, scaled_pair, to_depth, to_grey,
-    to_rgb)
+    COLOUR, DEPTH, from_depth, from_rgb, grey_of, ImageError, pack_depth, scaled_pair, to_depth,
+    to_grey, to_rgb)
+from optitrack_vrpn.rgbd.odometry import Odometry
 import pytest
+from rgbd_kit import CAMERA, PERIOD, pose, view
 
 RANDOM = np.random.default_rng(3)
 RGB = RANDOM.integers(0, 256, (5, 7, 3), dtype=np.uint8)
@@ -80,6 +82,21 @@ def test_depth_in_metres_has_zero_where_nothing_was_measured(order, big):
     depth = to_depth(SimpleNamespace(height=1, width=6, encoding='32FC1', is_bigendian=big,
                                      step=24, data=data))
     assert depth.tolist() == [[1.5, 0, 0, 0, 0, 0]]
+
+
+@pytest.mark.parametrize('wrong', [3.4e38, 1e20, 1e-38, 1e-40])
+def test_floats_that_are_no_distance_do_not_disturb_the_odometry(wrong):
+    grey, depth = view(pose())
+    odometry = Odometry()
+    odometry.process(0, grey, depth, CAMERA)
+    spoilt = depth.copy()
+    spoilt[::2, ::3] = wrong
+    image_depth = to_depth(image('32FC1', spoilt))
+    with np.errstate(all='raise', under='ignore'):
+        assert pack_depth(image_depth).max() > 0
+        assert odometry.process(PERIOD, grey, image_depth, CAMERA).good
+        empty = to_depth(image('32FC1', np.full_like(depth, wrong)))
+        assert not odometry.process(2 * PERIOD, grey, empty, CAMERA).good
 
 
 def test_written_images_are_read_again():

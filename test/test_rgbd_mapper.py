@@ -178,6 +178,7 @@ def test_a_later_run_is_joined_to_a_loaded_map_by_loops():
     (lambda folder: (folder / '0001.yml').write_text(': :'), '0001.yml'),
     (lambda folder: (folder / '0000.png').write_bytes((folder / '0000_depth.png').read_bytes()),
      '0000.png'),
+    (lambda folder: (folder / 'odometry.tum.txt').write_bytes(b'\xff'), 'odometry.tum.txt'),
 ])
 def test_a_map_that_is_spoilt_is_refused_with_the_file_named(tmp_path, spoil, complaint):
     mapper = mapped(Mapper(), last=6, loops=False)
@@ -203,6 +204,20 @@ def test_a_folder_is_never_overwritten(tmp_path):
     (tmp_path / 'map').mkdir()
     with pytest.raises(ConfigurationError, match='exists'):
         save_keyframes(tmp_path / 'map', mapper.keyframes, mapper.odometry_path(), mapper.path())
+
+
+@pytest.mark.parametrize('name', ['x' * 300, 'file/map'])
+def test_a_place_that_cannot_be_written_is_named_and_left_as_it_was(tmp_path, name):
+    mapper = mapped(Mapper(), last=2, loops=False)
+    (tmp_path / 'file').write_text('mine')
+    (tmp_path / 'folder').mkdir()
+    with pytest.raises(ConfigurationError, match='cannot be written'):
+        save_keyframes(tmp_path / name, mapper.keyframes, mapper.odometry_path(), mapper.path())
+    for target in (tmp_path / name, tmp_path / 'folder'):
+        with pytest.raises(ConfigurationError, match='cannot be written'):
+            save_pcd(target, *mapper.map_cloud())
+    assert sorted(each.name for each in tmp_path.iterdir()) == ['file', 'folder']
+    assert (tmp_path / 'file').read_text() == 'mine' and not list((tmp_path / 'folder').iterdir())
 
 
 def test_the_cloud_of_the_map_lies_on_the_walls_of_the_room(tmp_path):

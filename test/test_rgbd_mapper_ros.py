@@ -194,3 +194,7 @@ def test_services_work_while_inactive(mapper):
     assert here.run(here.node.trigger_cleanup).name == 'SUCCESS'
     assert here.run(here.node.trigger_configure).name == 'SUCCESS'
     assert not robot.call('solve_graph').success    # a new map has no keyframe
+    assert robot.call('generate_graph').success
+    set_parameter(here, 'file.folder', '~nobody_of_this_name/map')
+    answer = robot.call('load_keyframes')
+    assert not answer.success and 'has no keyframes' in answer.message

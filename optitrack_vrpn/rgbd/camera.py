@@ -32,6 +32,9 @@ COEFFICIENT_COUNTS = (0, 4, 5, 8)
 #: margin is rejected, such as that of a VGA calibration with QVGA images. Halved, more wrong
 #: calibrations pass; doubled, cropped images are rejected.
 _CENTRAL = 0.1
+#: Chosen: limits of the focal lengths as a share of the larger side of the image, for fields of
+#: view of 179 to 0.06 degrees. Halved or doubled, so is the range of wrong calibrations that pass.
+_FOCAL = 0.01, 1000.0
 #: Limit of fixed-point steps for the removal of distortion. The coefficients in the tests need 5
 #: to 15 steps (measured); with a strong fish-eye lens the iteration does not converge. Halved,
 #: lenses with slower convergence are less accurate; doubled, lenses that do not converge take
@@ -62,10 +65,12 @@ class Intrinsics:
         if self.width < 1 or self.height < 1:
             raise ConfigurationError(
                 f'an image of {self.width} x {self.height} pixels is not possible')
-        if self.fx <= 0 or self.fy <= 0:
+        low, high = (ratio * max(self.width, self.height) for ratio in _FOCAL)
+        if not (low < self.fx < high and low < self.fy < high):
             raise ConfigurationError(
-                f'the focal lengths are {self.fx:g} and {self.fy:g} pixels but must be positive: '
-                'the camera is not calibrated, or its camera_info is not filled')
+                f'the focal lengths are {self.fx:g} and {self.fy:g} pixels but must be between '
+                f'{low:g} and {high:g}: the camera is not calibrated, or its camera_info is not '
+                'filled')
         if len(self.distortion) not in COEFFICIENT_COUNTS:
             raise ConfigurationError(
                 f'{len(self.distortion)} distortion coefficients; 0, 4, 5 or 8 are supported '

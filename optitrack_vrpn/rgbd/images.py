@@ -20,6 +20,10 @@ Depth = NDArray[np.float32]
 
 #: Unit of 16UC1 depth by REP 118 (m).
 MILLIMETRE = 0.001
+#: Depth of 32FC1 outside of this range is no measurement (m): the unit of 16UC1, and 100 m in the
+#: wrong unit, millimetres, whose reports name the range. Drivers send the greatest float for
+#: saturated pixels; the squares of that and of tiny numbers overflow and vanish.
+_MEASURABLE_M = MILLIMETRE, 1e5
 
 
 class ImageError(ConfigurationError):
@@ -121,7 +125,8 @@ def to_depth(image: Image, unit_m: float = MILLIMETRE) -> Depth:
     if encoding.dtype == 'u2':
         return unpack_depth(pixels, unit_m)
     depth = pixels.astype(np.float32)
-    depth[~((depth > 0) & (depth < np.inf))] = 0
+    low, high = _MEASURABLE_M
+    depth[~((depth >= low) & (depth <= high))] = 0
     return depth
 
 

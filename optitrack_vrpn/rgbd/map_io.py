@@ -7,6 +7,7 @@ Save and load a map: a folder with images, poses and paths.
 camera) for each keyframe; ``odometry.tum.txt`` and ``path.tum.txt`` for the path of the camera.
 """
 
+import contextlib
 import os
 from pathlib import Path
 import shutil
@@ -39,11 +40,11 @@ def save_keyframes(
     :param path: the corrected path.
     :raises ConfigurationError: if the folder exists, or cannot be written.
     """
-    if folder.exists():
-        raise ConfigurationError(
-            f'{folder} exists and is not overwritten: name another folder, or remove it')
     part = folder.with_name(folder.name + '.part')
     try:
+        if os.path.lexists(folder):
+            raise ConfigurationError(
+                f'{folder} exists and is not overwritten: name another folder, or remove it')
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
         for keyframe in keyframes:
@@ -78,9 +79,13 @@ def load_keyframes(folder: Path) -> tuple[list[Keyframe], Optional[Trajectory]]:
             raise ConfigurationError(f'{name}: its stamp is not later than that of the previous '
                                      'keyframe')
     file = folder / _ODOMETRY
-    if not file.exists() or not file.stat().st_size:
-        return keyframes, None
-    return keyframes, parse_tum(file.read_text(encoding='ascii').splitlines(), str(file))
+    try:
+        lines = file.read_text(encoding='ascii').splitlines()
+    except FileNotFoundError:
+        lines = []
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f'{file}: cannot be read: {error}') from None
+    return keyframes, parse_tum(lines, str(file)) if lines else None
 
 
 def save_pcd(file: Path, points: Floats, colours: NDArray[np.uint8]) -> None:
@@ -95,6 +100,8 @@ def save_pcd(file: Path, points: Floats, colours: NDArray[np.uint8]) -> None:
         part.write_bytes(pcd_bytes(points, colours))
         os.replace(part, file)
     except OSError as error:
+        with contextlib.suppress(OSError):
+            part.unlink()
         raise ConfigurationError(f'{file} cannot be written: {error}') from None
 
 

@@ -80,8 +80,12 @@ class MapOutput:
 
         :param time_ns: the stamp (ns); None for that of the last keyframe.
         """
+        if time_ns is None:
+            if not mapper.keyframes:
+                return
+            time_ns = mapper.keyframes[-1].stamp_ns
         frame = self._settings.map_frame
-        header = make_header(time_ns or mapper.keyframes[-1].stamp_ns, frame)
+        header = make_header(time_ns, frame)
         self.publishers['poses'].publish(PoseArray(
             header=header, poses=[pose_message(each.pose) for each in mapper.keyframes]))
         self.publishers['edges'].publish(MarkerArray(markers=_markers(mapper, header)))

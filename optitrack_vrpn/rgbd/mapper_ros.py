@@ -9,6 +9,7 @@ thread has completed the work; the executor handles other messages during that t
 
 from collections import deque
 import functools
+import os
 from pathlib import Path as FilePath
 import re
 import threading
@@ -287,6 +288,9 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
                 f'{self.get_fully_qualified_name()} file.{name} ...')
         return str(value)
 
+    def _at(self, name: str) -> FilePath:
+        return FilePath(os.path.expanduser(self._file(name)))
+
     def _publish_keyframes(self) -> str:
         text = self._file('pattern')
         try:
@@ -300,14 +304,14 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
         return f'{len(chosen)} of {len(self._mapper.keyframes)} keyframes published'
 
     def _save(self) -> str:
-        folder, mapper = FilePath(self._file('folder')).expanduser(), self._mapper
+        folder, mapper = self._at('folder'), self._mapper
         if not mapper.keyframes:
             raise ConfigurationError('there is no keyframe yet')
         save_keyframes(folder, mapper.keyframes, mapper.odometry_path(), mapper.path())
         return f'{counted(len(mapper.keyframes), "keyframe")} saved in {folder}'
 
     def _load(self) -> str:
-        folder = FilePath(self._file('folder')).expanduser()
+        folder = self._at('folder')
         keyframes, path = load_keyframes(folder)
         self._mapper.restore(keyframes, path)
         self._last_ns = keyframes[-1].stamp_ns
@@ -317,7 +321,7 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
                 f'{counted(loops, "loop")} found')
 
     def _save_pcd(self) -> str:
-        file = FilePath(self._file('pcd')).expanduser()
+        file = self._at('pcd')
         points, colours = self._mapper.map_cloud()
         if not len(points):
             raise ConfigurationError('the map has no points yet')

@@ -23,10 +23,10 @@ from optitrack_vrpn.rgbd.images import ImageError, scaled_pair, to_depth, to_gre
 from optitrack_vrpn.rgbd.messages_ros import (
     cloud_message, make_header, pose_message, stamp_ns, transform_message)
 from optitrack_vrpn.rgbd.odometry import Frame, Odometry, Status
-from optitrack_vrpn.rgbd.odometry_settings import InputSettings, OdometryNodeSettings
+from optitrack_vrpn.rgbd.odometry_settings import OdometryNodeSettings
 from optitrack_vrpn.rgbd.opencv import opencv
 from optitrack_vrpn.ros.tf import tf_publisher
-from sensor_msgs.msg import CameraInfo, Image, PointCloud2
+from sensor_msgs.msg import Image, PointCloud2
 from std_msgs.msg import UInt32
 from tf2_msgs.msg import TFMessage
 
@@ -94,10 +94,6 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
         self._subscribe_camera(self._settings.input)
 
     # -- inputs --------------------------------------------------------------------------------
-
-    def _on_info(self, given: InputSettings, message: CameraInfo) -> None:
-        self._error = ''    # a size that differed can fit now
-        super()._on_info(given, message)
 
     def _pair(self, colour: Image, depth: Image) -> None:
         began = time.thread_time()

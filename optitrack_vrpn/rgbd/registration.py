@@ -25,32 +25,34 @@ class Rectifier:
     """
     Remove the distortion of a camera; the camera matrix does not change.
 
+    The maps are made for the first image, because a wrong camera_info can have any size.
+
     :param camera: the camera with its distortion.
     """
 
     def __init__(self, camera: Intrinsics) -> None:
         self.camera = camera
         self._maps: Any = None
-        if any(camera.distortion):
-            cv2 = opencv()
-            self._maps = cv2.initUndistortRectifyMap(
-                camera.matrix, np.array(camera.distortion), None, camera.matrix,
-                (camera.width, camera.height), cv2.CV_32FC1)
 
     def colour(self, image: Bytes) -> Bytes:
         """Rectify colour or brightness, bilinear; pixels outside the raw image are black."""
-        rectified: Bytes = image if self._maps is None else self._remap(
-            image, opencv().INTER_LINEAR)
+        rectified: Bytes = self._remap(image, opencv().INTER_LINEAR)
         return rectified
 
     def depth(self, image: Depth) -> Depth:
         """Rectify depth by the nearest pixel; the mean of two surfaces would lie on neither."""
-        rectified: Depth = image if self._maps is None else self._remap(
-            image, opencv().INTER_NEAREST)
+        rectified: Depth = self._remap(image, opencv().INTER_NEAREST)
         return rectified
 
     def _remap(self, image: NDArray[Any], method: int) -> Any:
+        camera = self.camera
+        if not any(camera.distortion):
+            return image
         cv2 = opencv()
+        if self._maps is None:
+            self._maps = cv2.initUndistortRectifyMap(
+                camera.matrix, np.array(camera.distortion), None, camera.matrix,
+                (camera.width, camera.height), cv2.CV_32FC1)
         return cv2.remap(
             np.ascontiguousarray(image), *self._maps, method,
             borderMode=cv2.BORDER_CONSTANT, borderValue=0)
@@ -116,9 +118,8 @@ class ImageProcessor:
         self._depth = self._colour if depth is None else Rectifier(depth)
         self._warp = warp
         self.camera = colour.without_distortion().scaled(scale)
-        self._registration = None
-        if depth is not None and colour_from_depth is not None:
-            self._registration = Registration(depth, self.camera, colour_from_depth)
+        self._colour_from_depth = None if depth is None else colour_from_depth
+        self._registration: Optional[Registration] = None
 
     def process(self, rgb: Bytes, depth: Depth) -> tuple[Bytes, Depth]:
         """
@@ -138,7 +139,10 @@ class ImageProcessor:
         rgb, depth = self._colour.colour(rgb), self._depth.depth(depth)
         if self._warp is not None:
             depth = self._warp.unwarp(depth)
-        if self._registration is not None:
+        if self._colour_from_depth is not None:
+            if self._registration is None:
+                self._registration = Registration(
+                    self._depth.camera, self.camera, self._colour_from_depth)
             depth = self._registration.register(depth)
             if rgb.shape[:2] != depth.shape:
                 cv2 = opencv()
