@@ -41,14 +41,20 @@ class Driver:
             setattr(message, name, value)
         self.publishers[publisher].publish(message)
 
-    def pair(self, rgb, depth, encoding='16UC1', lag_ns=0):
-        """Publish colour (None: none) and depth (None: none) of the present stamp."""
+    def pair(self, rgb, depth, encoding='16UC1', lag_ns=0, frames=()):
+        """
+        Publish colour (None: none) and depth (None: none) of the present stamp.
+
+        :param frames: other frames than the usual one, by 'colour images' and 'depth images'.
+        """
+        frames = dict(frames)
         if rgb is not None:
-            self.publishers[0].publish(image_message(
-                make_header(self.stamp_ns, OPTICAL), from_rgb(rgb)))
+            self.publishers[0].publish(image_message(make_header(
+                self.stamp_ns, frames.get('colour images', OPTICAL)), from_rgb(rgb)))
         if depth is not None:
-            self.publishers[1].publish(image_message(
-                make_header(self.stamp_ns + lag_ns, OPTICAL), from_depth(depth, encoding)))
+            self.publishers[1].publish(image_message(make_header(
+                self.stamp_ns + lag_ns, frames.get('depth images', OPTICAL)),
+                from_depth(depth, encoding)))
 
     def diagnosis(self, text, repeat=None, **wanted):
         """

@@ -57,7 +57,7 @@ def files(tmp_path):
 
 def test_raw_images_become_registered_ones(observer, files):
     camera = Camera(observer)
-    with active(RgbdImageProc, scale=0.5, **files):
+    with active(RgbdImageProc, scale=0.5, frozen_after_s=0.0, **files):
         wait_until(lambda: camera.show() or all(len(each) for each in camera.outputs))
         rgb, depth, info, cloud = (each.messages()[-1] for each in camera.outputs)
         size = COLOUR.scaled(0.5)
@@ -84,7 +84,7 @@ def test_raw_images_become_registered_ones(observer, files):
 
 def test_faults_are_named(observer):
     camera = Camera(observer)
-    with active(RgbdImageProc, aligned=True):
+    with active(RgbdImageProc, aligned=True, frozen_after_s=0.0):
         camera.depth = camera.depth[:60]
         camera.said('depth image has 160 x 60 pixels, its calibration 160 x 120')
         camera.publishers[0], camera.publishers[1] = camera.publishers[1], camera.publishers[0]

@@ -6,7 +6,7 @@ from geometry_msgs.msg import TransformStamped
 from nav_msgs.msg import Odometry, Path
 import numpy as np
 from optitrack_vrpn.rgbd.camera import Intrinsics
-from optitrack_vrpn.rgbd.messages_ros import pose_matrix, stamp_ns
+from optitrack_vrpn.rgbd.messages_ros import make_header, pose_matrix, stamp_ns
 from optitrack_vrpn.rgbd.odometry_ros import RgbdOdometry
 import pytest
 from rclpy.qos import DurabilityPolicy, QoSProfile
@@ -33,11 +33,11 @@ class Camera(Driver):
     def say(self, camera=CAMERA, **changes):
         self.describe(camera, **changes)
 
-    def show(self, base=None, images=None, encoding='16UC1', periods=1, lag_ns=0):
+    def show(self, base=None, images=None, encoding='16UC1', periods=1, lag_ns=0, **kwargs):
         """Publish a pair of images."""
         grey, depth = images or view(pose() if base is None else base, self.noise)
         self.stamp_ns += periods * PERIOD
-        self.pair(np.repeat(grey[..., None], 3, axis=2), depth, encoding, lag_ns)
+        self.pair(np.repeat(grey[..., None], 3, axis=2), depth, encoding, lag_ns, **kwargs)
 
     def track(self, base=None, **kwargs):
         """Publish a pair and give the odometry of it."""
@@ -210,9 +210,15 @@ def test_images_of_half_the_size_and_the_mount_from_tf(observer):
         depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL))
     quat = Rotation.from_matrix(FORWARD[:3, :3]).as_quat().tolist()
     with tracking(camera, mount__source='tf', input__scale=0.5, input__timeout_s=30.0,
-                  output__base_frame='base_link'):
+                  output__base_frame='base_link') as here:
         camera.show()
         camera.diagnosis(f'no transform from base_link to {OPTICAL}')
+        count = len(camera.diagnostics)
+        for _ in range(3):    # drivers repeat it, some after the images
+            camera.say()
+        camera.diagnostics.wait(count + 2)
+        camera.diagnosis(f'no transform from base_link to {OPTICAL}')
+        assert status_of(here)[0].startswith('/tf_static has no')
         chain = [TransformStamped(child_frame_id='camera_link'),
                  TransformStamped(child_frame_id=OPTICAL)]
         chain[0].header.frame_id, chain[1].header.frame_id = 'base_link', 'camera_link'
@@ -228,6 +234,52 @@ def test_images_of_half_the_size_and_the_mount_from_tf(observer):
             message = camera.track(np.linalg.inv(ahead) @ base @ ahead)
         assert message.child_frame_id == 'base_link'
         assert away(message, base) < 0.012
+        chain[0].transform.translation.x = 0.3
+        static.publish(TFMessage(transforms=chain))
+        camera.diagnosis('has changed since', repeat=camera.show)
+        count = len(camera.odometry)
+        camera.show()
+        silence([camera.odometry])
+        assert len(camera.odometry) == count
+
+
+def test_images_and_camera_info_of_a_second_camera_are_not_used(observer):
+    camera = Camera(observer)
+    with tracking(camera, input__timeout_s=30.0) as here:
+        camera.track()
+        for stream in ('colour images', 'depth images'):
+            camera.show(frames={stream: 'other'})
+            camera.diagnosis(f'frame of the {stream} was')
+        camera.track()
+        wait_until(lambda: camera.say(header=make_header(camera.stamp_ns, 'other'))
+                   or 'frame of the camera_info was' in status_of(here)[0])
+        camera.show()
+        describe(here, camera)
+        silence([camera.odometry])
+        assert len(camera.odometry) == 2
+        message = camera.track()
+        assert away(message, pose()) < 0.01
+        # nothing of the second camera has interrupted the path of the first
+        assert camera.resets.messages()[-1].data == 0
+
+
+def test_images_that_a_driver_repeats_give_no_pose(observer):
+    camera = Camera(observer)
+    with tracking(camera, input__timeout_s=30.0, input__frozen_after_s=0.2):
+        camera.track()
+        images = view(pose(), camera.noise)
+        for _ in range(4):
+            camera.track(images=images)
+        camera.diagnosis('same bytes', repeat=lambda: camera.show(images=images))
+        silence([camera.odometry])
+        count = len(camera.odometry)
+        assert stamp_ns(camera.odometry.messages()[-1].header) < camera.stamp_ns
+        camera.show(images=images)
+        silence([camera.odometry])
+        assert len(camera.odometry) == count
+        message = camera.track(pose(0.05))
+        assert away(message, pose(0.05)) < 0.01
+        assert camera.resets.messages()[-1].data == 0
 
 
 def test_a_base_with_another_parent_gets_no_second_one(observer, console):

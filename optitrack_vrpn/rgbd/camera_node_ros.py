@@ -52,6 +52,9 @@ class CameraNode(SettingsNode[S]):
         self._frames = StaticFrames()
         self._pairer = Pairer()
         self._images = [0, 0]
+        self._sources: dict[str, str] = {}
+        self._content: list[NDArray[np.uint8]] = []
+        self._content_ns = self._frozen_ns = 0
         self._camera: Optional[Intrinsics] = None
         self._camera_error = ''
         self._error = ''
@@ -64,7 +67,9 @@ class CameraNode(SettingsNode[S]):
     def _subscribe_images(self, colour: str, depth: str, settings: PairSettings) -> None:
         """Pair the images of two topics."""
         self._pairer = Pairer(round(settings.tolerance_s * NS_PER_S), settings.queue)
+        self._frozen_ns = round(settings.frozen_after_s * NS_PER_S)
         self._images, self._error = [0, 0], ''
+        self._sources, self._content = {}, []
         for stream, topic in enumerate((colour, depth)):
             self._inputs.append(self.create_subscription(
                 Image, topic, functools.partial(self._on_image, stream), SENSOR_QOS))
@@ -93,12 +98,46 @@ class CameraNode(SettingsNode[S]):
         self._images[stream] += 1
         with self._errors_reported():
             for colour, depth in self._pairer.add(stream, stamp_ns(message.header), message):
+                self._check_source('colour images', colour.header.frame_id)
+                self._check_source('depth images', depth.header.frame_id)
+                self._check_content(colour, depth)
                 self._pair(colour, depth)
+
+    def _check_source(self, stream: str, frame: str) -> None:
+        """
+        Check that a stream has one frame, because each camera has its own.
+
+        :raises ConfigurationError: if the frame differs from the first one.
+        """
+        first = self._sources.setdefault(stream, frame)
+        if frame != first:
+            raise ConfigurationError(
+                f'the frame of the {stream} was {first!r} and is {frame!r}: two cameras publish '
+                'on the topic; after a change of the camera, deactivate and activate the node')
+
+    def _check_content(self, colour: Image, depth: Image) -> None:
+        """
+        Check that the camera is alive: its noise changes each image.
+
+        :raises ConfigurationError: if both images have had the same bytes for too long.
+        """
+        content = [np.frombuffer(each.data, np.uint8) for each in (depth, colour)]
+        stamp = stamp_ns(colour.header)
+        if not self._content or not all(map(np.array_equal, content, self._content)):
+            self._content, self._content_ns = content, stamp
+        elif 0 < self._frozen_ns < stamp - self._content_ns:
+            raise ConfigurationError(
+                f'both images have had the same bytes for '
+                f'{(stamp - self._content_ns) / NS_PER_S:.1f} s: the driver repeats them, or a '
+                'simulated camera has no noise: then set frozen_after_s to 0')
 
     def _on_info(self, given: InputSettings, message: CameraInfo) -> None:
         try:
-            self._camera = Intrinsics.from_camera_info(message, given.rectified)
-            self._camera_error = ''
+            self._check_source('camera_info', message.header.frame_id)
+            camera = Intrinsics.from_camera_info(message, given.rectified)
+            if self._camera is None:    # the next pair can be used
+                self._error = ''
+            self._camera, self._camera_error = camera, ''
         except ConfigurationError as error:
             self._camera = None
             self._camera_error = (f'camera_info on {given.info} (matrix '

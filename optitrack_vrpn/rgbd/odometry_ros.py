@@ -17,6 +17,7 @@ from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Odometry as OdometryMessage
 from nav_msgs.msg import Path
 import numpy as np
+from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.mocap_control.settings_node_ros import entry
 from optitrack_vrpn.rgbd.camera_node_ros import CameraNode, LATCHED
 from optitrack_vrpn.rgbd.images import ImageError, scaled_pair, to_depth, to_grey
@@ -99,10 +100,16 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
         began = time.thread_time()
         given, mount = self._settings.input, self._settings.mount
         camera = self._known_camera(given)
+        base_from_camera = self._base_from_camera(
+            mount, self._settings.output.base_frame, colour.header.frame_id)
         if self._odometry is None:
-            self._odometry = Odometry(self._settings.method, self._base_from_camera(
-                mount, self._settings.output.base_frame, colour.header.frame_id))
-        odometry, self._error = self._odometry, ''
+            self._odometry = Odometry(self._settings.method, base_from_camera)
+        odometry = self._odometry
+        if not np.array_equal(base_from_camera, odometry.base_from_camera):
+            raise ConfigurationError(
+                'the transform of the camera on /tf_static has changed since the first image: '
+                'deactivate and activate the node to use it')
+        self._error = ''
         stamp = stamp_ns(colour.header)
         try:
             images = to_grey(colour), to_depth(depth, given.depth_unit_m)
