@@ -228,6 +228,6 @@ def test_a_calibration_of_any_size_is_refused_before_its_maps_take_memory():
     side = 2 ** 32 - 1
     vast = Intrinsics(side, side, side, side, side / 2, side / 2, (0.1, 0.0, 0.0, 0.0, 0.0))
     for depth in (None, vast):
-        with pytest.raises(ImageError, match='the colour image has 4 x 3 pixels'):
+        with pytest.raises(ImageError, match='4 x 3'):
             ImageProcessor(vast, depth, np.eye(4)).process(
                 np.zeros((3, 4, 3), np.uint8), np.zeros((3, 4), np.float32))
