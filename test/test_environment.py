@@ -221,6 +221,12 @@ def test_a_second_run_builds_nothing_and_a_change_what_hangs_on_it(parts, monkey
         assert made() == set()
 
 
+def test_setuptools_is_installed_for_the_demo_too(parts):
+    """Virtual environments of Python 3.12 and later lack it; the messages are built with it."""
+    required = Path(parts.environment.RUNTIME).read_text().splitlines()
+    assert [line for line in required if line.startswith('setuptools==')]
+
+
 def test_pip_s_configuration_reaches_uv(parts):
     options, variables = parts.installer.translated(
         "global.index-url='https://mirror/simple'\nglobal.extra-index-url='file:///a file:///b'\n"
