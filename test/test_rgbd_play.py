@@ -141,6 +141,22 @@ def test_a_sequence_is_published_with_its_ground_truth(tmp_path, observer):
     assert first.pose.position.x == pytest.approx(1.3, abs=0.011)
 
 
+@pytest.mark.ros
+@pytest.mark.parametrize('spoil', [lambda file: file.unlink(), lambda file: file.write_bytes(b''),
+                                   lambda file: file.write_bytes(file.read_bytes()[:900])])
+def test_a_spoilt_image_ends_the_playback_with_one_line(tmp_path, spoil):
+    folder = tmp_path / 'freiburg1_mine'
+    by_hand(folder)
+    file = sorted((folder / 'rgb').iterdir())[1]
+    spoil(file)
+    done = subprocess.run(
+        [sys.executable, '-m', 'optitrack_vrpn', 'rgbd_play', str(folder), '--rate', '50'],
+        cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 64
+    own = [line for line in done.stderr.splitlines() if '[rcl]' not in line]
+    assert len(own) == 1 and str(file) in own[0]
+
+
 def test_a_folder_that_is_no_sequence_is_a_usage_error(tmp_path):
     done = subprocess.run([sys.executable, '-m', 'optitrack_vrpn', 'rgbd_play', str(tmp_path)],
                           cwd=ROOT, capture_output=True, text=True, timeout=60)

@@ -60,10 +60,11 @@ class Sequence:
 
     def _read(self, name: str, flags: int) -> NDArray[np.generic]:
         path = self.folder / name
+        if not path.is_file():    # cv2.imread prints a warning of its own
+            raise ConfigurationError(f'{path}: is missing')
         image = self._cv2.imread(str(path), flags)
         if image is None:
-            raise ConfigurationError(
-                f'{path}: {"is not an image" if path.is_file() else "is missing"}')
+            raise ConfigurationError(f'{path}: is not an image')
         found: NDArray[np.generic] = image
         return found
 

@@ -121,6 +121,8 @@ def run(make_node: Callable[[], Node], argv: Sequence[str]) -> int:
         return 0
     node = None
     try:
+        # before the node, whose threads can shut ROS down: without ROS rclpy prints a traceback
+        executor = rclpy.get_global_executor()
         try:
             node = make_node()
         except RuntimeError as error:
@@ -134,7 +136,6 @@ def run(make_node: Callable[[], Node], argv: Sequence[str]) -> int:
         # free less than 1 MB and delay the first pose.
         gc.freeze()
         gc.enable()
-        executor = rclpy.get_global_executor()
         executor.add_node(node)
         spin(executor, node)
     except (KeyboardInterrupt, ExternalShutdownException):
