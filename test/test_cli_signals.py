@@ -10,6 +10,7 @@ import sys
 
 from conftest import gone
 import pytest
+from rosgraph import wait_until
 
 ROOT = Path(__file__).resolve().parent.parent
 pytestmark = pytest.mark.skipif(sys.platform != 'linux', reason='signals as Linux has them')
@@ -103,3 +104,20 @@ def test_a_child_whose_parent_is_gone_already_ends_at_once():
     done = subprocess.run([sys.executable, '-c', script], cwd=ROOT, capture_output=True,
                           text=True, timeout=30, env=dict(os.environ, OPTITRACK_VRPN_PARENT='1'))
     assert done.returncode == -signal.SIGTERM and done.stdout == ''
+
+
+@pytest.mark.parametrize('number', [
+    signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
+def test_a_command_that_a_signal_ends_leaves_no_part_of_a_file(number, tmp_path):
+    process = subprocess.Popen(
+        [sys.executable, '-m', 'optitrack_vrpn', 'restamp', '-', 'out.csv'], cwd=tmp_path,
+        stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=dict(os.environ, PYTHONPATH=str(ROOT)))
+    with process:
+        process.stdin.write('sender_time,receive_time\n0.0,5.0\n')
+        process.stdin.flush()
+        wait_until(lambda: os.listdir(tmp_path), what='the beginning of a file')
+        process.send_signal(number)
+        error = process.stderr.read()
+    assert process.returncode == 128 + number and os.listdir(tmp_path) == []
+    assert error.splitlines()[-1].startswith('restamp: ') and 'Traceback' not in error

@@ -4,6 +4,7 @@
 
 import os
 from pathlib import Path
+import signal
 import subprocess
 import sys
 import time
@@ -54,6 +55,22 @@ def make():
 raise SystemExit(run.run(make, ['node']))
 """
 
+#: A node whose terminal is closed, or that gets Ctrl-\\, shortly after its start.
+CLOSED = """
+import os, sys
+from optitrack_vrpn.ros import run
+from rclpy.node import Node
+
+class Mine(Node):
+    def __init__(self):
+        super().__init__('closed')
+        self.create_timer(0.01, lambda: os.kill(os.getpid(), int(sys.argv[1])))
+    def destroy_node(self):
+        print('released')
+        super().destroy_node()
+raise SystemExit(run.run(Mine, ['node']))
+"""
+
 
 MIXED = """
 from optitrack_vrpn.errors import ConfigurationError
@@ -90,6 +107,13 @@ def test_something_destroyed_under_the_executor_does_not_end_the_node():
     done = run_program(STUMBLING, 3)
     assert (done.returncode, done.stdout) == (0, 'went on\n'), done.stderr
     assert done.stderr.count('executor continues after') == 1
+
+
+@pytest.mark.parametrize('number', [signal.SIGHUP, signal.SIGQUIT])
+def test_a_node_whose_terminal_is_closed_ends_as_on_sigterm(number):
+    done = subprocess.run([sys.executable, '-c', CLOSED, str(int(number))], cwd=ROOT,
+                          capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, 'released\n', '')
 
 
 def test_an_executor_that_never_works_again_is_given_up():

@@ -11,7 +11,7 @@ from typing import ParamSpec
 
 from optitrack_vrpn.cli.arguments import exit_code
 from optitrack_vrpn.cli.loading import INTERRUPTED
-from optitrack_vrpn.cli.signals_io import EndedBySignal
+from optitrack_vrpn.cli.signals_io import ENDING, EndedBySignal, raised
 from optitrack_vrpn.errors import OptitrackVrpnError
 
 #: 128 + SIGPIPE, as a shell reports a command whose output pipe was closed.
@@ -28,10 +28,12 @@ def command(tool: str, interrupted: int = INTERRUPTED) -> Callable[[Main[P]], Ma
     Decorate the function of a command, which returns the exit code.
 
     An error of this package is printed, and gives ``exit_code``. Once nothing reads the output,
-    as in ``| head``, the command ends with ``OUTPUT_CLOSED``.
+    as in ``| head``, the command ends with ``OUTPUT_CLOSED``. A signal of ``ENDING`` raises an
+    exception, so that files, processes and terminal are released.
 
     :param tool: name of the command.
-    :param interrupted: exit code after Ctrl-C; 0 is a normal, silent end.
+    :param interrupted: exit code after Ctrl-C; 0 is a normal, silent end, and the command handles
+        the signals itself.
     """
     def decorate(main: Main[P]) -> Main[P]:
         @functools.wraps(main)
@@ -40,27 +42,43 @@ def command(tool: str, interrupted: int = INTERRUPTED) -> Callable[[Main[P]], Ma
             sys.stdout = sys.stdout or open(os.devnull, 'w')
             sys.stderr = sys.stderr or open(os.devnull, 'w')
             try:
-                code = main(*args, **kwargs)
-                sys.stdout.flush()
+                with raised(ENDING if interrupted else ()):
+                    code = main(*args, **kwargs)
+                    sys.stdout.flush()
                 return code
             except OptitrackVrpnError as error:
                 print(f'{tool}: {error}', file=sys.stderr)
                 return exit_code(error)
             except KeyboardInterrupt:
                 if interrupted:
-                    print(f'{tool}: stopped', file=sys.stderr)
+                    _complain(f'{tool}: stopped')
                 return interrupted
             except EndedBySignal as ended:
+                _complain(f'{tool}: {ended}')
                 return 128 + ended.number
             except OSError as error:
                 if error.filename is None:
                     if error.errno not in _UNWRITABLE:    # a bug, not a file that the user named
                         raise
-                    # At its end the interpreter would write the rest again.
-                    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+                    _discard(1)
                     if error.errno == errno.EPIPE:
                         return OUTPUT_CLOSED
                 print(f'{tool}: {error}', file=sys.stderr)
                 return 1
         return run
     return decorate
+
+
+def _complain(line: str) -> None:
+    """Print a line, and discard the output of which the terminal or reader is gone."""
+    for number, stream, text in ((1, sys.stdout, ''), (2, sys.stderr, f'{line}\n')):
+        try:
+            stream.write(text)
+            stream.flush()
+        except OSError:
+            _discard(number)
+
+
+def _discard(number: int) -> None:
+    """Discard what is written to a descriptor: at its end the interpreter writes the rest."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), number)

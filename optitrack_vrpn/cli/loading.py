@@ -8,10 +8,10 @@ import importlib.util
 import os
 import signal
 import sys
-import threading
 from types import FrameType
 from typing import Any, Callable, Iterator, Optional
 
+from optitrack_vrpn.cli.signals_io import ENDING, replaced
 from optitrack_vrpn.errors import BackendUnavailableError
 
 #: Exit code after Ctrl-C: 128 + SIGINT, as shells report it.
@@ -35,11 +35,7 @@ def loading(tool: str, code: int = INTERRUPTED) -> Iterator[None]:
             os.write(2, f'{tool}: stopped\n'.encode())
         os._exit(code)
 
-    # Only the main thread may set handlers; another program's own handler stays.
-    ours = (threading.current_thread() is threading.main_thread()
-            and signal.getsignal(signal.SIGINT) is signal.default_int_handler)
-    if ours:
-        signal.signal(signal.SIGINT, leave)
+    before = replaced({**dict.fromkeys(ENDING, signal.SIG_DFL), signal.SIGINT: leave})
     try:
         yield
     except ImportError as error:
@@ -57,8 +53,8 @@ def loading(tool: str, code: int = INTERRUPTED) -> Iterator[None]:
         raise BackendUnavailableError(
             f'{what} ({error}): {how}, or run .venv/bin/python (make env)') from None
     finally:
-        if ours:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def load(tool: str, function: str, code: int = INTERRUPTED) -> Callable[[], Any]:

@@ -7,8 +7,9 @@ import ctypes
 import os
 import select
 import signal
+import threading
 from types import FrameType
-from typing import Any, Iterator, MutableMapping, Optional, Sequence
+from typing import Any, Iterator, Mapping, MutableMapping, Optional, Sequence
 
 #: Environment variable with the id of the parent process; see ``with_parent``.
 PARENT = 'OPTITRACK_VRPN_PARENT'
@@ -31,11 +32,30 @@ class EndedBySignal(BaseException):
 
 
 def _raise(number: int, frame: Optional[FrameType]) -> None:
+    _arrived.append(number)
     raise KeyboardInterrupt if number == signal.SIGINT else EndedBySignal(number)
 
 
 def _nothing(number: int, frame: Optional[FrameType]) -> None:
     """Do nothing: Python's C handler has written the number to the pipe."""
+
+
+#: Signals that ``_raise`` has raised.
+_arrived: list[int] = []
+#: Handlers that end the process; those of another program are kept.
+_ENDS = (signal.SIG_DFL, signal.default_int_handler, _raise)
+
+
+def replaced(handlers: Mapping[int, Any]) -> dict[int, Any]:
+    """
+    Set the handlers of signals that would end the process.
+
+    :returns: the previous handlers of those signals; none outside of the main thread.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return {}
+    return {number: signal.signal(number, handler) for number, handler in handlers.items()
+            if signal.getsignal(number) in _ENDS}
 
 
 def _install(numbers: Sequence[int], handler: Any) -> dict[int, Any]:
@@ -50,13 +70,29 @@ def raised(numbers: Sequence[int] = ENDING) -> Iterator[None]:
     """
     Raise KeyboardInterrupt or EndedBySignal in the main thread when a signal arrives.
 
-    After the block the signals are ignored, so that they do not interrupt the shutdown.
+    After a block in which one arrived they are ignored, so that they do not interrupt the
+    shutdown. Not before: Python drops exceptions in callbacks, and the user repeats the signal.
     """
-    _install(numbers, _raise)
+    before = replaced(dict.fromkeys(numbers, _raise))
     try:
         yield
     finally:
-        ignore(numbers)
+        for number, handler in before.items():
+            if signal.getsignal(number) is _raise:
+                signal.signal(number, signal.SIG_IGN if _arrived else handler)
+
+
+def leave_to_ros() -> None:
+    """
+    Leave the signals to rclpy, whose ``init`` must follow.
+
+    It shuts ROS down on SIGINT and SIGTERM. The other signals are passed on as SIGTERM.
+    """
+    def terminate(number: int, frame: Optional[FrameType]) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+    replaced({signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL,
+              signal.SIGHUP: terminate, signal.SIGQUIT: terminate})
 
 
 def ignore(numbers: Sequence[int] = ENDING) -> None:
@@ -102,8 +138,7 @@ class SignalPipe:
         into a failure, so that default handlers are not restored.
         """
         for number, handler in self._before.items():
-            ends = handler in (signal.SIG_DFL, signal.default_int_handler)
-            signal.signal(number, signal.SIG_IGN if self._came and ends else handler)
+            signal.signal(number, signal.SIG_IGN if self._came and handler in _ENDS else handler)
         signal.set_wakeup_fd(self._fd_before)
         os.close(self._read)
         os.close(self._write)

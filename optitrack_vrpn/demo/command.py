@@ -11,7 +11,6 @@ import argparse
 import contextlib
 import os
 import shutil
-import signal
 import sys
 import time
 from typing import Callable, Optional, Sequence, TYPE_CHECKING
@@ -21,7 +20,7 @@ from optitrack_vrpn.cli.arguments import (
     duration, exit_code, hertz, Parser, server_address, USAGE, whole)
 from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.loading import loading
-from optitrack_vrpn.cli.signals_io import EndedBySignal, ignore, raised
+from optitrack_vrpn.cli.signals_io import ignore
 from optitrack_vrpn.client.link import LinkState
 from optitrack_vrpn.demo.child_io import Child, start_program, start_sim, start_tool
 from optitrack_vrpn.demo.display_io import display_file
@@ -29,7 +28,7 @@ from optitrack_vrpn.demo.isolation import body_names, NAMES, too_fast
 from optitrack_vrpn.demo.params_file_io import for_demo
 from optitrack_vrpn.demo.screen_io import Screen
 from optitrack_vrpn.demo.view import missing, table
-from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError, TransportError
+from optitrack_vrpn.errors import ConfigurationError, TransportError
 from optitrack_vrpn.graph.domain_io import claim_domain, DOMAINS, isolate, own_domain
 from optitrack_vrpn.names import counted, ros_name
 from optitrack_vrpn.node.topic_kinds import DEFAULT_OUTPUTS
@@ -284,48 +283,31 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     if arguments.rviz and not shutil.which('rviz2'):
         parser.error('--rviz: rviz2 is not installed, or no ROS 2 that has it is sourced')
     arguments.rate = _RATE if arguments.rate is None else arguments.rate
-    return run('demo', arguments.domain, lambda domain, children, files: watch(
+    return run(arguments.domain, lambda domain, children, files: watch(
         arguments, domain, children, files))
 
 
 def run(
-    name: str, domain: Optional[int],
+    domain: Optional[int],
     work: Callable[[int, list[Child], contextlib.ExitStack], int],
 ) -> int:
     """
     Run a demo in a ROS domain of its own, and end its processes.
 
-    :param name: name of the command.
     :param domain: the domain; None for a free one.
     :param work: called with the domain, the list of started processes, and a stack for what must
         be removed at the end; returns the exit code.
-    :returns: the exit code; 128 and the signal's number if a signal ended it.
+    :returns: the exit code.
     """
     children: list[Child] = []
     files = contextlib.ExitStack()
-    with raised():
-        try:
-            if domain is None:
-                domain = files.enter_context(claim_domain({own_domain()})).domain
-            isolate(os.environ, domain)
-            return work(domain, children, files)
-        except KeyboardInterrupt:
-            complain(f'{name}: stopped')
-            return 128 + signal.SIGINT
-        except EndedBySignal as ended:
-            complain(f'{name}: {ended}')
-            return 128 + ended.number
-        except OptitrackVrpnError as error:
-            complain(f'{name}: {error}')
-            return exit_code(error)
-        finally:
-            finish(children, files)
-
-
-def complain(line: str) -> None:
-    """Print a line, if there is still a terminal or a reader for it."""
-    with contextlib.suppress(OSError):
-        print(line, file=sys.stderr, flush=True)
+    try:
+        if domain is None:
+            domain = files.enter_context(claim_domain({own_domain()})).domain
+        isolate(os.environ, domain)
+        return work(domain, children, files)
+    finally:
+        finish(children, files)
 
 
 def finish(children: Sequence[Child], files: contextlib.ExitStack) -> None:

@@ -218,4 +218,4 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         number if a signal ended it.
     """
     arguments = make_parser().parse_args(argv)
-    return run('rgbd_demo', None, lambda _, children, files: watch(arguments, children, files))
+    return run(None, lambda _, children, files: watch(arguments, children, files))

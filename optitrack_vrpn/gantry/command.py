@@ -5,7 +5,6 @@
 import argparse
 import os
 import shutil
-import signal
 import sys
 import time
 from typing import Any, Optional, Sequence
@@ -13,7 +12,6 @@ from typing import Any, Optional, Sequence
 from optitrack_vrpn.cli.arguments import Parser, split_ros_args
 from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.loading import loading
-from optitrack_vrpn.cli.signals_io import raised
 from optitrack_vrpn.errors import OptitrackVrpnError
 from optitrack_vrpn.gantry.keyboard_io import Keyboard
 from optitrack_vrpn.gantry.view import table
@@ -124,8 +122,7 @@ def _watch(client: Any) -> int:
     actions = {' ': 'stop', 's': 'stop', 'e': 'emergency_stop', 'r': 'reset'}
     result = ''
     clear = '\x1b[2J\x1b[H' if sys.stdout.isatty() else ''
-    # SIGTERM, as of `timeout`, must not leave a terminal without echo.
-    with raised((signal.SIGTERM,)), Keyboard() as keyboard:
+    with Keyboard() as keyboard:
         while True:
             axes, age_s = client.axes()
             width = shutil.get_terminal_size().columns if clear else 0

@@ -10,6 +10,7 @@ import threading
 import time
 from typing import Callable, Sequence
 
+from optitrack_vrpn.cli.signals_io import leave_to_ros
 from optitrack_vrpn.client.scheduling_io import use_batch_scheduling
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.ros.domain import check_domain
@@ -113,6 +114,7 @@ def run(make_node: Callable[[], Node], argv: Sequence[str]) -> int:
     """
     check_domain()
     use_batch_scheduling()
+    leave_to_ros()
     try:
         rclpy.init(args=list(argv))
     except RuntimeError as error:    # RCLError
