@@ -121,3 +121,20 @@ def test_a_command_that_a_signal_ends_leaves_no_part_of_a_file(number, tmp_path)
         error = process.stderr.read()
     assert process.returncode == 128 + number and os.listdir(tmp_path) == []
     assert error.splitlines()[-1].startswith('restamp: ') and 'Traceback' not in error
+
+
+def test_an_error_in_place_of_the_exception_of_a_signal_is_the_end_by_the_signal():
+    """As pybind11 makes one of an exception during a conversion."""
+    script = (
+        'import os, signal, sys\n'
+        'from optitrack_vrpn.cli.command_io import command\n'
+        '@command("x")\n'
+        'def main():\n'
+        '    try:\n'
+        '        os.kill(os.getpid(), signal.SIGTERM)\n'
+        '    except BaseException:\n'
+        '        raise RuntimeError from None\n'
+        'sys.exit(main())\n')
+    done = subprocess.run([sys.executable, '-c', script], cwd=ROOT, capture_output=True,
+                          text=True, timeout=60)
+    assert done.returncode == 128 + signal.SIGTERM and done.stderr.startswith('x: ')

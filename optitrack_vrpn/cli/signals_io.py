@@ -76,6 +76,10 @@ def raised(numbers: Sequence[int] = ENDING) -> Iterator[None]:
     before = replaced(dict.fromkeys(numbers, _raise))
     try:
         yield
+    except Exception:
+        if _arrived:    # pybind11 replaces the exception during the conversion of a message
+            _raise(_arrived[-1], None)
+        raise
     finally:
         for number, handler in before.items():
             if signal.getsignal(number) is _raise:
