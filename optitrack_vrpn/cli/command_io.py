@@ -11,7 +11,7 @@ from typing import ParamSpec
 
 from optitrack_vrpn.cli.arguments import exit_code
 from optitrack_vrpn.cli.loading import INTERRUPTED
-from optitrack_vrpn.cli.signals_io import ENDING, EndedBySignal, raised
+from optitrack_vrpn.cli.signals_io import EndedBySignal, ENDING, raised
 from optitrack_vrpn.errors import OptitrackVrpnError
 
 #: 128 + SIGPIPE, as a shell reports a command whose output pipe was closed.
