@@ -24,6 +24,7 @@ from recording_kit import (
     add_topic, BEGIN_NS, by_mcap, by_rosbags, HASH, message, POSE, pose_cdr, topic, write_poses)
 
 mcap = pytest.importorskip('mcap.reader', reason='an independent reader')
+mcap_errors = pytest.importorskip('mcap.exceptions')
 rosbags = pytest.importorskip('rosbags', reason='an independent reader')
 
 
@@ -189,6 +190,19 @@ def test_a_file_cut_anywhere_gives_a_prefix(tmp_path_factory, data):
     found = [(r.log_time_ns, r.data) for r in rows if isinstance(r, Message)]
     wanted = [(log_ns, data) for _, log_ns, _, data in expected(poses)]
     assert found == wanted[:len(found)]
+
+
+@pytest.mark.parametrize('cut, filled', [(1, 0), (8, 0), (100, 0), (0, 4096), (20, 4096)])
+def test_a_file_cut_in_its_index_is_repaired_without_loss(tmp_path, cut, filled):
+    """The messages are complete, but the ``mcap`` package and players cannot open the file."""
+    writer = write_poses(tmp_path / 'take', [
+        ('/drone/pose', BEGIN_NS + i, BEGIN_NS + i, (i, 0, 0), (0, 0, 0, 1)) for i in range(50)])
+    whole, content = by_mcap(writer.path), writer.path.read_bytes()
+    writer.path.write_bytes(content[:len(content) - cut] + b'\0' * filled)
+    with pytest.raises(mcap_errors.McapError):
+        by_mcap(writer.path)
+    assert recover(tmp_path / 'take')[1] == 50
+    assert by_mcap(writer.path) == whole
 
 
 def test_recover_says_what_is_no_recording(tmp_path):

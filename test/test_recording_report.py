@@ -200,6 +200,26 @@ def test_a_recording_that_goes_on_without_poses_says_so(tmp_path, begin, end, sa
         *[['No pose', one] for one in said])
 
 
+@pytest.mark.filterwarnings('error::RuntimeWarning')
+@pytest.mark.parametrize('far', [1.1e100, 1e155, 1e300, -1.7e308])
+def test_numbers_that_overflow_are_no_positions(tmp_path, capsys, far):
+    write_poses(tmp_path / 'take', [
+        ('/drone/pose', BEGIN_NS + i * 10**7, BEGIN_NS + i * 10**7,
+         (far if i % 10 == 5 else 0.001 * i, far if i % 20 == 5 else 0, 1), (0, 0, 0, 1))
+        for i in range(300)])
+    assert report_command.main([str(tmp_path / 'take'), '-o', str(tmp_path / 'page.html')]) == 0
+    assert '30 poses of 300' in capsys.readouterr().out
+
+
+def test_an_arrival_after_the_year_2262_is_reported(tmp_path):
+    write_poses(tmp_path / 'take', [
+        ('/drone/pose', 2**63 + i if i == 7 else BEGIN_NS + i, BEGIN_NS + i, (i, 0, 0),
+         (0, 0, 0, 1)) for i in range(20)])
+    take = load_take(tmp_path / 'take')
+    assert take.unread == {'/drone/pose': 1}
+    assert len(take.bodies['drone'].trajectory) == 19
+
+
 def test_messages_that_cannot_be_decoded_are_counted(tmp_path):
     """As those of ros2 bag with compression_mode message."""
     take = written(tmp_path / 'take', {

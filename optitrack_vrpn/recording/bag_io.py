@@ -403,13 +403,15 @@ def recover(path: Path) -> tuple[Path, int, str]:
     try:
         with open(source, 'rb') as file:
             _check_not_recorded(file, source)
-            complete = any(isinstance(row, mcap.End) for row in read_records(source))
+            file.seek(-min(len(mcap.MAGIC), os.fstat(file.fileno()).st_size), os.SEEK_END)
+            complete = file.read() == mcap.MAGIC and any(
+                isinstance(row, mcap.End) for row in read_records(source))
             if complete and (source.parent / 'metadata.yaml').is_file():
                 return source, 0, ''
             with tempfile.TemporaryDirectory(
                     prefix='.recover-', dir=source.parent, ignore_cleanup_errors=True) as scratch:
                 writer = BagWriter(Path(scratch) / source.stem)
-                reason = _copy(source, writer) or 'metadata.yaml is missing'
+                reason = _copy(source, writer) or 'its index or metadata.yaml is missing'
                 writer.close({'recovered': reason})
                 source.rename(source.with_suffix('.mcap.broken'))
                 writer.path.rename(source)

@@ -83,9 +83,13 @@ class StoredRows:
 
         :param pose: seven numbers.
         :raises ConfigurationError: if the disk is full.
+        :raises ValueError: if a time has more than 63 bits.
         """
+        try:
+            self._waiting += _ROW.pack(stamp_ns, arrival_ns, *pose)
+        except struct.error as error:
+            raise ValueError(str(error)) from None
         self.count += 1
-        self._waiting += _ROW.pack(stamp_ns, arrival_ns, *pose)
         if len(self._waiting) >= _BLOCK:
             self._blocks.append(self._scratch.append(self._waiting))
             self._waiting = bytearray()

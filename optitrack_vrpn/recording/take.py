@@ -22,6 +22,10 @@ _JUMP_M_S = 20.0
 _JUMP_RAD = 0.5
 _JUMP_RAD_S = 60.0
 
+#: Chosen: a coordinate (m) beyond this is no position; squares of such numbers overflow. Halved or
+#: doubled, nothing changes.
+_FARTHEST_M = 1e100
+
 #: Stamps (n,) and arrivals (n,) since the Unix epoch (ns), and poses (n, 7): x y z, x y z w.
 Columns = tuple[Stamps, Stamps, Floats]
 
@@ -163,7 +167,8 @@ def rising(columns: Columns) -> tuple[Trajectory, Stamps, int]:
     times, came, table = columns
     with np.errstate(over='ignore'):
         norms = np.linalg.norm(table[:, 3:], axis=1)
-    kept = np.flatnonzero(np.isfinite(table).all(axis=1) & np.isfinite(norms) & (norms > 0))
+    kept = np.flatnonzero((np.abs(table[:, :3]) < _FARTHEST_M).all(axis=1)
+                          & np.isfinite(norms) & (norms > 0))
     kept = kept[_longest_rise(times[kept])]
     return (Trajectory(times[kept], table[kept, :3], table[kept, 3:]), came[kept],
             len(times) - len(kept))
