@@ -72,11 +72,12 @@ raise SystemExit(run.run(Mine, ['node']))
 """
 
 
-MIXED = """
+REFUSED = """
+import sys
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.ros.run import run
 def make():
-    raise RuntimeError('parse error: Sequence should be of same type. Value type')
+    raise RuntimeError(sys.argv[1])
 try:
     run(make, ['node'])
 except ConfigurationError as error:
@@ -90,9 +91,14 @@ def run_program(text, *arguments):
                           capture_output=True, text=True, timeout=100)
 
 
-def test_a_list_of_mixed_types_is_explained():
-    done = run_program(MIXED)
-    assert 'write 0.0 for 0' in done.stdout, done.stderr
+@pytest.mark.parametrize('error, remedy', [
+    ('parse error: Sequence should be of same type. Value type', 'write 0.0 for 0'),
+    # Cyclone DDS 0.10.5 with a wrong CYCLONEDDS_URI.
+    ('error creating node: error not set, at rcl/node.c:252', 'CYCLONEDDS_URI'),
+], ids=['mixed list', 'middleware'])
+def test_a_node_that_ros_refuses_is_explained(error, remedy):
+    done = run_program(REFUSED, error)
+    assert remedy in done.stdout, done.stderr
 
 
 def test_a_middleware_that_does_not_let_go_is_left_behind():

@@ -251,13 +251,15 @@ def _open_graph(
         return None
     try:
         from optitrack_vrpn.doctor.graph_ros import GraphView
+        from optitrack_vrpn.ros.run import explained
     except ImportError as error:
         probed.graph = Graph(absent=f'ROS 2 is not available ({error}): source its setup.bash')
         return None
     try:
         return stack.enter_context(GraphView(ros_args))
     except Exception as error:    # any error of the middleware
-        probed.graph = Graph(absent=f'ROS 2 does not start here ({error})', broken=True)
+        probed.graph = Graph(absent='ROS 2 does not start here ({})'.format(
+            explained(error).replace('\n', ': ')), broken=True)
         return None
 
 

@@ -39,7 +39,7 @@ LEAVE_S = 5.0
 _SIGNAL_S = 0.5
 #: Beginning of rcl's error for a list with mixed types, such as [0, 0.5], in a parameter file.
 _MIXED_LIST = 'Sequence should be of same type'
-#: Remedies by parts of rcl's errors about parameter files.
+#: Remedies by parts of rcl's errors when a node starts.
 _REMEDIES = {
     _MIXED_LIST: 'a list must be all decimals or all whole numbers: write 0.0 for 0, as in '
                  '[0.0, 0.0, -0.05]',
@@ -47,6 +47,8 @@ _REMEDIES = {
                              'and save it as UTF-8',
     'before ros__parameters': 'parameters stand below the name of the node and ros__parameters: '
                               'the command "parameters" prints such a file',
+    'error creating node': 'the middleware does not start; it may have printed the reason above: '
+                           'check the variables that it reads, such as CYCLONEDDS_URI',
 }
 #: Chosen: consecutive InvalidHandle errors after which the executor is considered broken. Doubled
 #: or halved, a broken executor ends later or earlier; usual races cause one.
@@ -62,7 +64,7 @@ def leave_by_force(code: int) -> None:
 
 
 def explained(error: Exception) -> str:
-    """Return rcl's error about the command line or a parameter file, with the remedy if known."""
+    """Return rcl's error when a node starts, with the remedy if known."""
     text = str(error)
     return '\n'.join([text, *(remedy for part, remedy in _REMEDIES.items() if part in text)])
 
@@ -128,7 +130,7 @@ def run(make_node: Callable[[], Node], argv: Sequence[str]) -> int:
         try:
             node = make_node()
         except RuntimeError as error:
-            if _MIXED_LIST not in str(error):
+            if explained(error) == str(error):
                 raise
             raise ConfigurationError(explained(error)) from None
         warn_of_files_of_others(node, argv)
