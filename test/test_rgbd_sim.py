@@ -126,6 +126,12 @@ def test_the_camera_ends_without_an_error_after_ros(simulated, monkeypatch):
     assert not errors
 
 
+def test_the_camera_ends_with_the_scenario():
+    with NodeHere({'camera.rate_hz': 10.0}, cls=RgbdSim, scenario=scenario_from_mapping(
+            {'bodies': ['Rig 1'], 'server': {'port': 0}, 'duration': 0.5})) as here:
+        wait_until(lambda: not here.context.ok(), what='the shutdown of ROS')
+
+
 def test_every_image_is_marked_as_simulated(simulated):
     _, seen_by = simulated
     for topic in seen_by.images:

@@ -29,7 +29,7 @@ TOOLS = (
     Tool('optitrack_vrpn_node', 'optitrack_vrpn.node.command:main',
          'the lifecycle node: motion capture in, PoseStamped and TF out'),
     Tool('motive_sim', 'optitrack_vrpn.sim.command:main',
-         'a simulated Motive that streams bodies over VRPN'),
+         'a simulated Motive that streams bodies over VRPN and NatNet'),
     Tool('demo', 'optitrack_vrpn.demo.command:main',
          'a simulated Motive, the node and a live table of the poses'),
     Tool('doctor', 'optitrack_vrpn.doctor.command:main',

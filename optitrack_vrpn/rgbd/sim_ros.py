@@ -103,6 +103,8 @@ class RgbdSim(Node):
     def _run(self) -> None:
         try:
             self._expose_periodically()
+            if not self._ended.is_set():    # the scenario has ended
+                rclpy.try_shutdown(context=self.context)
         except Exception:
             # On Ctrl-C ROS shuts down before the node, and publishing fails.
             if self.context.ok():
@@ -113,7 +115,8 @@ class RgbdSim(Node):
         interval = 1.0 / self._settings.camera.rate_hz
         due = time.monotonic()
         reported, left_out = due, 0
-        while not self._ended.wait(max(0.0, due - time.monotonic())):
+        while not (self._ended.wait(max(0.0, due - time.monotonic()))
+                   or self.server.finished.is_set()):
             self.expose()
             due += interval
             now = time.monotonic()

@@ -39,13 +39,14 @@ def make_parser() -> argparse.ArgumentParser:
         prog='motive_sim',
         description='Stream rigid bodies like Motive, by VRPN, NatNet or both: metres, y up, '
         'x forward.',
-        epilog='Prints its addresses first. Ends on Ctrl-C or after --duration.')
+        epilog='Three bodies by default. Prints its addresses first. Ends on Ctrl-C or after '
+               '--duration.')
     add = parser.add_argument
     add('--scenario', metavar='FILE',
         help='YAML file with these and further settings, or the name of a scenario of the package')
     bodies = parser.add_mutually_exclusive_group()
     bodies.add_argument('--bodies', type=int, metavar='N',
-                        help='number of bodies, named "Rigid Body 1" and so on (default 3)')
+                        help='number of bodies, named "Rigid Body 1" and so on')
     bodies.add_argument('--names', nargs='+', metavar='NAME', help='bodies with these names')
     add('--occlude', nargs='+', action='extend', default=[], metavar='NAME:MODE:START-END[/EVERY]',
         help='a body out of view: silent, frozen or zeroed from START to END (s; no END: for '
