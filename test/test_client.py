@@ -287,6 +287,12 @@ def test_an_interface_that_is_not_there_is_named(interface, said):
         assert ' lo' in sink.reasons(LinkState.LOST)[0]
 
 
+def test_the_broadcast_address_of_a_network_is_reported():
+    with client(3883, server='127.255.255.255') as (_, sink):
+        sink.wait_state(LinkState.LOST, 2)
+    assert 'broadcast' in sink.reasons(LinkState.LOST)[0]
+
+
 def test_a_network_that_is_down_is_reported(monkeypatch):
     class Down(socket.socket):
         """A socket in a machine without a route."""

@@ -98,6 +98,12 @@ def test_an_impossible_address_is_not_taken_for_a_name(server):
         ClientConfig(server=server)
 
 
+@pytest.mark.parametrize('server', ['0.0.0.0', '239.255.42.99', '255.255.255.255'])
+def test_an_address_of_no_or_many_computers_is_refused(server):
+    with pytest.raises(ConfigurationError, match='one computer'):
+        ClientConfig(server=server)
+
+
 @pytest.mark.parametrize('server', ['192.168.1.99', 'motive.lab', '10.0.0.1.lab', '127.1'])
 def test_addresses_and_names_that_can_be_are_taken(server):
     assert ClientConfig(server=server).server == server

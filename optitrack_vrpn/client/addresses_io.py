@@ -126,6 +126,10 @@ def local_address(server: str, port: int, interface: str) -> str:
             return address
         try:
             probe.connect((server, port))
+        except PermissionError:
+            raise TransportError(
+                f'{server} is a broadcast address: set server to the address of the Motive PC'
+            ) from None
         except OSError as error:
             raise TransportError(
                 f'no route to {server} ({error.strerror}): check that the network interface is '
@@ -165,7 +169,7 @@ def card_address(name: str) -> str:
     except OSError as error:
         cards = ', '.join(card for _, card in socket.if_nameindex())
         raise TransportError(
-            f'{name!r} is not a network interface with an IPv4 address ({error}); '
+            f'{name!r} is not a network interface with an IPv4 address ({error}): '
             f'set interface to one of {cards}') from None
 
 

@@ -23,6 +23,11 @@ def is_ipv4(text: str) -> bool:
     return True
 
 
+def _of_one_computer(address: ipaddress.IPv4Address) -> bool:
+    return not (address.is_multicast or address.is_unspecified
+                or address == ipaddress.IPv4Address('255.255.255.255'))
+
+
 @checked
 @dataclass(frozen=True)
 class ClientConfig:
@@ -65,6 +70,10 @@ class ClientConfig:
             raise ConfigurationError(
                 f'server is {self.server!r}, which is not a valid IPv4 address: give four '
                 'numbers from 0 to 255, as in 192.168.1.20')
+        if is_ipv4(self.server) and not _of_one_computer(ipaddress.IPv4Address(self.server)):
+            raise ConfigurationError(
+                f'server is {self.server!r}, which is not the address of one computer: give that '
+                'of the Motive PC, as in 192.168.1.20')
         if self.backend == 'python_vrpn' and not any(self.trackers):
             raise ConfigurationError(
                 'backend python_vrpn cannot list trackers: name them in the parameter trackers')

@@ -180,7 +180,7 @@ class RunningNode:
 #: The environment variables that decide which nodes discover each other, with their defaults.
 DISCOVERY_VARIABLES = {
     'ROS_DOMAIN_ID': '0', 'ROS_AUTOMATIC_DISCOVERY_RANGE': 'SUBNET', 'ROS_LOCALHOST_ONLY': '0',
-    'ROS_STATIC_PEERS': '', 'RMW_IMPLEMENTATION': 'rmw_fastrtps_cpp'}
+    'ROS_STATIC_PEERS': '', 'ROS_DISCOVERY_SERVER': '', 'RMW_IMPLEMENTATION': 'rmw_fastrtps_cpp'}
 
 
 def discovery_variables(environment: Mapping[str, str]) -> dict[str, str]:
