@@ -217,6 +217,17 @@ def test_answers_to_others_are_not_used():
     assert timesync.best is None
 
 
+def test_answers_in_another_order_than_the_requests_are_no_reboot():
+    timesync, remote = Timesync(), Remote(10**12)
+    asked = [timesync.request(START + i * REQUEST_PERIOD_NS, i * REQUEST_PERIOD_NS).fields['ts1']
+             for i in range(8)]
+    for ts1 in (asked[7], asked[0], asked[3], asked[7]):
+        timesync.receive(remote.at(ts1 + MS), ts1, asked[7] + 2 * MS)
+    assert (timesync.rounds, timesync.reboots) == (1, 0)
+    remote.round(timesync, asked[7] + REQUEST_PERIOD_NS, 1, 1)
+    assert (timesync.rounds, timesync.reboots) == (2, 0)
+
+
 def test_a_reboot_of_the_autopilot_begins_anew():
     timesync, remote = Timesync(), Remote(-START + 10**12)
     for i in range(10):

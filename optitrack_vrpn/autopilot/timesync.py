@@ -116,7 +116,8 @@ class Timesync:
             return Outgoing('TIMESYNC', {'tc1': now_ns, 'ts1': ts1})
         if ts1 not in self._outstanding:
             return None
-        self._outstanding.remove(ts1)
+        while self._outstanding.popleft() != ts1:
+            pass    # an answer to an earlier request would now show an earlier clock
         round_trip = RoundTrip(tc1 - (ts1 + now_ns) // 2, now_ns - ts1)
         if round_trip.round_trip_ns < 0:    # this host's clock was set back meanwhile
             self.reset()
