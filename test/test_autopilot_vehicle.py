@@ -247,6 +247,24 @@ def test_a_wrong_autopilot_does_not_exclude_the_right_one():
     assert (both.vehicle.link, both.vehicle.system) == (Link.ALIVE, 1)
 
 
+def test_another_firmware_with_the_ids_of_the_vehicle_stops_no_poses_and_disarms_nothing():
+    both = Together(FakeConfig(armed=True, epoch_ns=START), {'EKF2_HGT_REF': 1},
+                    set_parameters=True)
+    both.run(2)
+    heartbeat = FakeAutopilot(FakeConfig('ardupilot')).tick(START)[0]
+    for _ in range(5):
+        both.take(heartbeat)
+        assert both.vehicle.may_send and both.vehicle.armed
+        both.run(1)
+    assert [event.severity for event in both.said('ids of the vehicle')] == ['error'] * 5
+    assert not both.said('restarted') and len(both.said('is there')) == 1
+    assert not [one for one in both.outgoing if one.name == 'PARAM_SET']
+    both.alive = False
+    both.run(4)
+    both.take(heartbeat)
+    assert both.vehicle.link is Link.WRONG, 'the vehicle itself has another firmware now'
+
+
 def test_heartbeats_of_gimbals_and_ground_stations_are_no_autopilot():
     both = Together()
     heartbeat = FakeAutopilot(FakeConfig()).tick(START)[0]

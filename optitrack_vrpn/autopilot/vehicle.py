@@ -6,7 +6,8 @@ The state of the autopilot at the other end of a link, and the messages due for 
 Messages and times are the input, messages and events are the output. The link has four states:
 
 1. WAITING: no heartbeat of an autopilot yet. No pose is sent.
-2. ALIVE: the expected autopilot sends heartbeats.
+2. ALIVE: the expected autopilot sends heartbeats. Those of another firmware with its ids are
+   ignored and reported.
 3. LOST: the heartbeats have stopped. Poses are still sent, because on a link that works in one
    direction only, the estimator must not lose them.
 4. WRONG: the heartbeat is that of another firmware. No pose is sent.
@@ -82,7 +83,7 @@ class Happening(enum.Enum):
 TRANSITIONS: dict[Link, dict[Happening, Link]] = {
     Link.WAITING: {Happening.HEARTBEAT: Link.ALIVE, Happening.FOREIGN: Link.WRONG,
                    Happening.SILENCE: Link.WAITING},
-    Link.ALIVE: {Happening.HEARTBEAT: Link.ALIVE, Happening.FOREIGN: Link.WRONG,
+    Link.ALIVE: {Happening.HEARTBEAT: Link.ALIVE, Happening.FOREIGN: Link.ALIVE,
                  Happening.SILENCE: Link.LOST},
     Link.LOST: {Happening.HEARTBEAT: Link.ALIVE, Happening.FOREIGN: Link.WRONG,
                 Happening.SILENCE: Link.LOST},
@@ -307,12 +308,17 @@ class Vehicle:
                     f'poses are for {target}: set target_system, or configure the bridge again '
                     'if the vehicle has a new id', ('other vehicle', message.system))
             return
-        self.system, self.signs = message.system, message.signed
+        firmware = _FIRMWARES.get(fields['autopilot'], f'autopilot {fields["autopilot"]}')
+        happening = (Happening.HEARTBEAT if fields['autopilot'] == self._wanted_autopilot
+                     else Happening.FOREIGN)
+        if happening is Happening.FOREIGN and self.link is Link.ALIVE:
+            self._event('error', f'{firmware} sends heartbeats with the ids of the vehicle: they '
+                        'are ignored; give each device its own system id', ('foreign', firmware))
+            return
+        self.system, self.signs, self.firmware = message.system, message.signed, firmware
         self.armed = bool(fields['base_mode'] & _ARMED)
         self._heartbeat_ns = monotonic_ns
-        self.firmware = _FIRMWARES.get(fields['autopilot'], f'autopilot {fields["autopilot"]}')
-        self._happen(Happening.HEARTBEAT if fields['autopilot'] == self._wanted_autopilot
-                     else Happening.FOREIGN)
+        self._happen(happening)
         self._follow_origin(monotonic_ns)
 
     def _follow_origin(self, monotonic_ns: int) -> None:
