@@ -4,6 +4,7 @@
 
 import math
 import os
+import re
 import socket
 import struct
 import subprocess
@@ -104,6 +105,22 @@ def test_the_log_names_topics_without_a_pose_and_invalid_axes(bodies, tmp_path, 
         wait_until(lambda: 'no pose for 0.1 s on /Chaser_1/pose, /target/pose' in console.unread())
         wait_until(lambda: bodies.publish(bodies=('Chaser_1',)) or (
             'not valid: yaw; yaw: no pose yet' in console.unread()))
+
+
+def test_values_from_before_the_computer_slept_are_not_valid(bodies, tmp_path, monkeypatch):
+    (tmp_path / 'axes.yaml').write_text(TABLE)
+    clock = time.clock_gettime_ns
+    with NodeHere({'table': str(tmp_path / 'axes.yaml'), 'mapper.stale_after_s': 10.0,
+                   'control.generations': ['none']}, cls=AxisBridge).activate() as here:
+        def reasons():
+            return [status.message for status in here.node.diagnostics()[1:]]
+
+        wait_until(lambda: bodies.publish() or reasons() == ['valid', 'valid'])
+        monkeypatch.setattr(time, 'clock_gettime_ns', lambda which: clock(which) + (
+            60 * 10**9 if which == time.CLOCK_BOOTTIME else 0))
+        wait_until(lambda: 'valid' not in reasons())
+        seconds = [float(re.search(r'([0-9.]+) s ago', reason)[1]) for reason in reasons()]
+        assert all(each >= 60.0 for each in seconds)
 
 
 def test_a_wrong_table_fails_the_configuration(tmp_path, console):

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import termios
 import threading
+import time
 
 from conftest import lacking
 from diagnostic_msgs.msg import DiagnosticStatus
@@ -271,6 +272,18 @@ def test_deactivating_stops_a_moving_axis_under_control(observer):
         axes.next_view()
         assert axes.value('chaser_x', 'velocity') == 0.0
         assert before < axes.value('chaser_x') < 0.9
+
+
+def test_a_motion_does_not_continue_when_the_computer_wakes_up(observer, monkeypatch):
+    user, clock = User(observer), time.clock_gettime_ns
+    with controller():
+        axes = Axes(observer)
+        assert user.set('sine', chaser_x=[0.01, 0.2]) == []
+        axes.wait_mode('chaser_x', 'sine')
+        monkeypatch.setattr(time, 'clock_gettime_ns', lambda which: clock(which) + (
+            60 * 10**9 if which == time.CLOCK_BOOTTIME else 0))
+        axes.wait_mode('chaser_x', 'stopping')
+        assert 'machine_lost' in axes.status('chaser_x')[1]['warnings']
 
 
 def test_deactivating_ends_the_reference_because_the_machine_counts_anew(observer, monkeypatch):

@@ -10,7 +10,7 @@ from typing import Any, Optional, Sequence
 
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
-from optitrack_vrpn.axes.cycle_io import CycleThread
+from optitrack_vrpn.axes.cycle_io import CycleThread, running_ns
 from optitrack_vrpn.axes.datagram import encode
 from optitrack_vrpn.axes.mapper import AxisMapper, Sample
 from optitrack_vrpn.axes.settings import BridgeSettings
@@ -76,7 +76,7 @@ class AxisBridge(SettingsNode[BridgeSettings]):
         self._last, self._invalid = None, ()
         with self._lock:
             self._mapper.end()
-            self._mapper.start(time.monotonic_ns())
+            self._mapper.start(running_ns())
         self._thread = CycleThread(1.0 / self._settings.rate_hz, self._cycle, 'axis_bridge')
         self._thread.start()
 
@@ -91,7 +91,7 @@ class AxisBridge(SettingsNode[BridgeSettings]):
                 return
             self._mapper.end()
         for _ in range(_FAREWELLS):
-            self._send(self._mapper.sample(time.monotonic_ns()))
+            self._send(self._mapper.sample(running_ns()))
 
     def release(self) -> None:
         """Destroy publisher and subscriptions, and close the socket."""
@@ -113,7 +113,7 @@ class AxisBridge(SettingsNode[BridgeSettings]):
         with self._lock:
             used = mapper.pose(
                 body, stamp.sec * NS_PER_S + stamp.nanosec, (p.x, p.y, p.z),
-                (q.x, q.y, q.z, q.w), time.monotonic_ns(), time.time_ns())
+                (q.x, q.y, q.z, q.w), running_ns(), time.time_ns())
         if not used:
             self._log('warn', f'poses of {body!r} are not used: {mapper.counters}', 'unused')
 
@@ -122,7 +122,7 @@ class AxisBridge(SettingsNode[BridgeSettings]):
         try:
             assert self._mapper is not None
             with self._lock:
-                sample = self._mapper.sample(time.monotonic_ns())
+                sample = self._mapper.sample(running_ns())
             self._send(sample)
             self._publish(sample)
             if self._last is None or sample.status is not self._last.status:

@@ -10,11 +10,17 @@ from optitrack_vrpn.axes.cycle import Cycle
 from optitrack_vrpn.client.scheduling_io import use_default_scheduling
 
 
+def running_ns() -> int:
+    """Return a monotonic clock (ns) that continues while the computer sleeps, unlike Python's."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
 class CycleThread:
     """
     Call a function at every deadline.
 
-    A timer of the node would wait for other callbacks of its executor.
+    A timer of the node would wait for other callbacks of its executor. The time in which the
+    computer sleeps counts as missed cycles.
 
     :param period_s: time between two deadlines (s).
     :param call: receives the number of periods since the previous call; must not raise.
@@ -35,14 +41,14 @@ class CycleThread:
         use_default_scheduling()
         cycle = self.cycle
         while True:
-            now_ns = time.monotonic_ns()
+            now_ns = running_ns()
             wait_s = (cycle.due_ns(now_ns) - now_ns) * 1e-9
             if wait_s > 0.0:
                 if self._ended.wait(wait_s):
                     return
             elif self._ended.is_set():
                 return
-            self._call(cycle.begin(time.monotonic_ns()))
+            self._call(cycle.begin(running_ns()))
 
     def stop(self) -> None:
         """Stop the thread; after the return the function is not called any more."""
