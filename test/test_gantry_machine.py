@@ -19,7 +19,7 @@ from optitrack_vrpn.gantry.settings_io import load_machine
 from optitrack_vrpn.gantry.sim_model import SimulatedMachine
 from optitrack_vrpn.gantry.view import cells, table
 from optitrack_vrpn.gantry.wire import (
-    Answer, decode_answer, decode_set_points, encode_answer, encode_set_points, SetPoints)
+    ahead, Answer, decode_answer, decode_set_points, encode_answer, encode_set_points, SetPoints)
 import pytest
 from transport_kit import wait_until
 
@@ -116,6 +116,25 @@ def test_a_second_controller_is_refused_while_the_first_is_there(machine, driver
             other.sendto(data, ('127.0.0.1', machine.port))
         wait_until(lambda: machine.refused == 4)
     assert machine.machine.axes['chaser_x'].steps == 0
+
+
+@given(st.integers(0, 2**40), st.integers(1 - 2**31, 2**31 - 1))
+def test_sequence_numbers_have_an_order_beyond_32_bits(sequence, distance):
+    assert ahead((sequence + distance) % 2**32, sequence % 2**32) == distance
+    assert ahead(sequence + distance, sequence % 2**32) == distance
+
+
+@pytest.mark.network
+def test_the_machine_follows_a_controller_beyond_32_bits(machine):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        other.settimeout(20)
+        other.connect(('127.0.0.1', machine.port))
+        for sequence in (2**32 - 2, 2**32 - 1, 0, 1):
+            other.send(encode_set_points(SetPoints(sequence, 0.01, True, tuple(REST.values()))))
+            assert decode_answer(other.recv(100)).sequence == sequence
+        for late in (2**32 - 1, 0, 1):
+            other.send(encode_set_points(SetPoints(late, 0.01, True, tuple(REST.values()))))
+        wait_until(lambda: machine.refused == 3)
 
 
 @pytest.mark.parametrize('step', [1e308, float('nan'), -1e16])

@@ -13,7 +13,7 @@ from optitrack_vrpn.gantry.cubic import Cubic
 from optitrack_vrpn.gantry.settings import MachineSettings
 from optitrack_vrpn.gantry.sim_model import SimulatedMachine
 from optitrack_vrpn.gantry.wire import (
-    Answer, decode_answer, decode_set_points, encode_answer, encode_set_points, in_steps,
+    ahead, Answer, decode_answer, decode_set_points, encode_answer, encode_set_points, in_steps,
     in_units, SetPoints)
 
 #: Chosen: buffer of one datagram (bytes), above the 1048 of a machine with 32 axes. Halved, the
@@ -140,9 +140,10 @@ class UdpDriver:
                 self.refused += 1
                 self.trouble = f'an answer of the machine is not valid: {error}'
                 continue
-            age = self._sequence - 1 - answer.sequence
-            if 0 <= age < self._settings.loss_cycles and answer.sequence > self._answered:
-                self._answered = answer.sequence
+            age = ahead(self._sequence - 1, answer.sequence)
+            sequence = self._sequence - 1 - age
+            if 0 <= age < self._settings.loss_cycles and sequence > self._answered:
+                self._answered = sequence
                 newest = answer
                 self.trouble = ''
         if newest is None:
@@ -152,7 +153,7 @@ class UdpDriver:
                                 'without another controller?')
             return None
         # An answer to a datagram from before the reset does not state the present power.
-        power = newest.power or newest.sequence < self._restored
+        power = newest.power or self._answered < self._restored
         return Feedback(power, {
             axis.name: each for axis, each in zip(self._settings.axes, newest.switches)})
 
@@ -255,9 +256,9 @@ class UdpMachine:
             if self._owner is not None and not silent:
                 self.refused += 1
                 return b''
-            self._owner, self._sequence = sender, -1
+            self._owner, self._sequence = sender, points.sequence - 1
         self._last_s = now_s
-        if points.sequence <= self._sequence:
+        if ahead(points.sequence, self._sequence) <= 0:
             self.refused += 1
             return b''
         self._sequence = points.sequence

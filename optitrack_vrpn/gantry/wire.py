@@ -8,7 +8,7 @@ Set points, one datagram a cycle:
 | offset | type | what |
 |---|---|---|
 | 0 | 4 bytes | ``OVGC`` |
-| 4 | uint32 | sequence number, increments by 1 |
+| 4 | uint32 | sequence number, increments by 1 modulo 2^32 |
 | 8 | float64 | duration of a cycle (s) |
 | 16 | uint32 | 1: power on; 0: switch the power off (emergency stop) |
 | 20 | uint32 | number of axes |
@@ -62,6 +62,11 @@ class Answer(NamedTuple):
     sequence: int
     power: bool
     switches: tuple[Switches, ...]
+
+
+def ahead(sequence: int, other: int) -> int:
+    """Return by how much a sequence number is after another; negative if it is before it."""
+    return (sequence - other + 2**31) % 2**32 - 2**31
 
 
 def encode_set_points(points: SetPoints) -> bytes:
