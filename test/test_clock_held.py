@@ -200,6 +200,26 @@ def test_waiting_frames_are_no_rollback_of_the_clock(
         assert not run.older(sent, arrival, arrival, False)
 
 
+@pytest.mark.parametrize('rate, tick_ms, delays_s', [
+    (120, 15.6, 0.0), (100, 0.001, 0.01), (240, 0.001, 0.001), (100, 15.6, 0.005)])
+def test_a_sender_that_restarts_at_once_with_the_same_times_is_live(
+        rate, tick_ms, delays_s):
+    """It ran for less than the 0.2 s after which frames below the newest one show a fall."""
+    ran_s, silent_s = 0.1, 5.0
+    rng = random.Random(f'{rate} {tick_ms}')
+    pipeline, tick, live = make_pipeline(max_age_s=MAX_AGE_S), round(tick_ms * MS), []
+    for begin, end in ((0.0, ran_s), (ran_s + silent_s, ran_s + silent_s + 1.0)):
+        arrival = 0
+        for number in range(round((end - begin) * rate)):
+            true = begin + number / rate
+            sent = (1000 * S + number * S // rate) // tick * tick
+            delay = rng.expovariate(1.0 / delays_s) if delays_s else 0.0
+            arrival = max(arrival, round((true + NETWORK_S + delay) * S))
+            if pipeline.process([pose_report('Wand', sent, moving(true))], arrival, HOST):
+                live.append(true)
+    assert any(ran_s + silent_s < true < ran_s + silent_s + 1.0 for true in live)
+
+
 # -- the host's clock -----------------------------------------------------------------------------
 
 @pytest.mark.parametrize('noise', [False, True])

@@ -31,9 +31,9 @@ _SLACK_NS: Final = 50_000_000
 the former. Chosen: ten times the jitter of WiFi; half of it misses restarts on it, twice as much
 accepts bursts."""
 _LEAST_NS: Final = 20_000_000
-"""Smallest fall that is recognised after frames have passed the newest one. Chosen: the limit of
-overtaking in a LAN; half of it takes overtaken frames for a restart, twice as much misses clocks
-that are set back by 30 ms."""
+"""Smallest fall that is recognised by frames that repeat older times after a silence, or that have
+passed the newest one. Chosen: the limit of overtaking in a LAN; half of it takes overtaken frames
+for a restart, twice as much misses clocks that are set back by 30 ms."""
 
 
 class Rollback:
@@ -78,7 +78,9 @@ class Rollback:
             arrived = frames.stamps[at] + delay
         # A late old frame proves nothing while the newest is as late: both were delayed. Neither
         # does it if frames of the same time arrived just now: it was repeated or overtaken.
-        if (below > REORDERING_NS
+        # A frame that is little older proves it only if it arrived before, since it may have
+        # waited in the network.
+        if (below > (_LEAST_NS if known and not reconnected else REORDERING_NS)
                 and (reconnected or host_arrival_ns - arrived > REORDERING_NS)
                 and (not self._dated or frames.delays[-1] < REORDERING_NS)):
             self.fell_ns = max(self.fell_ns, below)
