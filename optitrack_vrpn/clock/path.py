@@ -312,8 +312,9 @@ class ClockPath:
     def _accept(self, path: Path) -> None:
         """Continue with a path."""
         nodes = self.nodes = path.nodes
-        self._end, self._end_t = path.end, nodes[-1].t + 1.0
-        self._slope = min(max(path.end - nodes[-1].x, -FASTEST), FASTEST)
+        last = nodes[-1]
+        self._slope = min(max(path.end - last.x, -FASTEST), FASTEST)
+        self._end, self._end_t = last.x + self._slope, last.t + 1.0
         self.rate = self._slope * 1e-6
         self._var, self._slope_var = path.var, path.slope_var
         deepest = max(max(node.dip, node.x - node.y if node.count else 0.0) for node in nodes)
