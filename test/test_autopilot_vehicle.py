@@ -256,7 +256,7 @@ def test_another_firmware_with_the_ids_of_the_vehicle_stops_no_poses_and_disarms
         both.take(heartbeat)
         assert both.vehicle.may_send and both.vehicle.armed
         both.run(1)
-    assert [event.severity for event in both.said('ids of the vehicle')] == ['error'] * 5
+    assert [event.severity for event in both.said('own system id')] == ['error'] * 5
     assert not both.said('restarted') and len(both.said('is there')) == 1
     assert not [one for one in both.outgoing if one.name == 'PARAM_SET']
     both.alive = False

@@ -24,12 +24,12 @@ BOTH = pytest.mark.parametrize('way', ['udp', 'tcp'])
 @contextlib.contextmanager
 def standing_client(way, count, **limits):
     """
-    Run a client whose sink stands still after the first of two poses; more wait unread.
+    Run a client whose sink stands still after the first of two poses; all others wait unread.
 
     :param count: of all poses.
     :returns: client and sink, which goes on when its event ``go_on`` is set.
     """
-    resume, sink = threading.Event(), SlowRecorder()
+    resume, sent, sink = threading.Event(), threading.Event(), SlowRecorder()
     sink.go_on.set()
 
     def serve(server, sock):
@@ -40,6 +40,7 @@ def standing_client(way, count, **limits):
                     resume.wait(10.0)
                 if frame == 1:
                     wait_until(lambda: len(sink.poses) == 2)
+            sent.set()
             server.hold(sock)
     with FakeServer(serve) as server, client(
             server.port, sink, link=link(connection=way, **limits)) as (running, _):
@@ -48,6 +49,7 @@ def standing_client(way, count, **limits):
         assert queue['unread_tcp_bytes'] == queue.get('unread_udp_bytes', 0) == 0
         sink.go_on.clear()
         resume.set()
+        assert sent.wait(10.0)
         try:
             yield running, sink
         finally:
