@@ -71,7 +71,8 @@ def raised(numbers: Sequence[int] = ENDING) -> Iterator[None]:
     Raise KeyboardInterrupt or EndedBySignal in the main thread when a signal arrives.
 
     After a block in which one arrived they are ignored, so that they do not interrupt the
-    shutdown. Not before: Python drops exceptions in callbacks, and the user repeats the signal.
+    shutdown. Within the block each one raises: Python drops exceptions in some callbacks, and the
+    user can then repeat the signal.
     """
     before = replaced(dict.fromkeys(numbers, _raise))
     try:

@@ -128,8 +128,8 @@ def local_address(server: str, port: int, interface: str) -> str:
             probe.connect((server, port))
         except PermissionError:
             raise TransportError(
-                f'{server} is a broadcast address: set server to the address of the Motive PC'
-            ) from None
+                f'{server} is a broadcast address, or a routing rule of this computer prohibits '
+                'it: set server to the address of the Motive PC, or look at ip rule') from None
         except OSError as error:
             raise TransportError(
                 f'no route to {server} ({error.strerror}): check that the network interface is '

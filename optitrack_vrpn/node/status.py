@@ -26,8 +26,8 @@ if TYPE_CHECKING:    # imports messages and numpy, while the client connects
 #: Chosen: bodies reported while the lock is held once, 0.06 ms each. Halved, the client's thread
 #: waits twice as often, each time for its wake-up too; doubled, a pose can wait for 0.6 ms.
 _AT_ONCE = 5
-#: Chosen: pause between them (s), half a frame at 240 Hz, in which the datagrams of a frame find
-#: the lock free. Halved, more of them wait for it; doubled, a report of 240 bodies takes 0.2 s.
+#: Chosen: pause between them (s), half a frame at 240 Hz, in which a frame can acquire the lock
+#: at once. Halved, more datagrams wait for it; doubled, a report of 240 bodies takes 0.2 s.
 _PAUSE_S = 0.002
 
 

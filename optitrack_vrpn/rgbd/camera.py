@@ -33,7 +33,7 @@ COEFFICIENT_COUNTS = (0, 4, 5, 8)
 #: calibrations pass; doubled, cropped images are rejected.
 _CENTRAL = 0.1
 #: Chosen: limits of the focal lengths as a share of the larger side of the image, for fields of
-#: view of 179 to 0.06 degrees. Halved or doubled, so is the range of wrong calibrations that pass.
+#: view of 179 to 0.06 degrees. With limits twice as wide, more wrong calibrations pass.
 _FOCAL = 0.01, 1000.0
 #: Limit of fixed-point steps for the removal of distortion. The coefficients in the tests need 5
 #: to 15 steps (measured); with a strong fish-eye lens the iteration does not converge. Halved,

@@ -20,9 +20,9 @@ Depth = NDArray[np.float32]
 
 #: Unit of 16UC1 depth by REP 118 (m).
 MILLIMETRE = 0.001
-#: Depth of 32FC1 outside of this range is no measurement (m): the least unit of depth, and 100 m
-#: in the wrong unit, millimetres, whose reports name the range. Drivers send the greatest float
-#: for saturated pixels; the squares of that and of tiny numbers overflow and vanish.
+#: Depth of 32FC1 outside of this range is no measurement (m). The lower limit is the least unit of
+#: depth. The upper one admits 100 m in millimetres, so that the report of a wrong unit can name
+#: the range. Some drivers send the greatest float for saturated pixels, and its square overflows.
 _MEASURABLE_M = 1e-5, 1e5
 
 
