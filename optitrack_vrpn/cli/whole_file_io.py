@@ -5,7 +5,7 @@
 import contextlib
 import os
 from pathlib import Path
-import tempfile
+import secrets
 from typing import Iterator, Optional
 
 from optitrack_vrpn.errors import OptitrackVrpnError, TransportError
@@ -29,14 +29,11 @@ def whole_file(path: Path) -> Iterator[Path]:
         if target.exists() and not target.is_file():
             yield target
             return
-        descriptor, name = tempfile.mkstemp(
-            prefix=f'.{target.name}.', suffix='.part', dir=target.parent)
-        part = Path(name)
-        # Permissions as those of a new file, or of the one that is replaced.
-        mask = os.umask(0)
-        os.umask(mask)
-        os.fchmod(descriptor, target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~mask)
-        os.close(descriptor)
+        # Named before it exists: a signal can end the command while it is being created.
+        part = target.with_name(f'.{target.name}.{secrets.token_hex(4)}.part')
+        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        if target.exists():
+            part.chmod(target.stat().st_mode & 0o777)
         yield part
         part.replace(target)
     except BaseException as error:
