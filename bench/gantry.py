@@ -4,7 +4,7 @@
 Reproduce the thesis's table on the simulated gantry, and compare the rules of the closed loop.
 
     python -m bench.gantry                     print the tables (simulated time)
-    python -m bench.gantry --write-docs        also write them and the plots to docs/
+    python -m bench.gantry --write-docs        also write the plot to docs/
     python -m bench.gantry --cycles 600        run the loop at 100 Hz for 600 s of real time,
                                                beside busy processes, and print the late cycles
 """
@@ -20,12 +20,9 @@ import threading
 import time
 
 from bench.gantry_mocap import NOISE_DEG, NOISE_M, SimulatedMocap
-from optitrack_vrpn.axes.cycle_io import CycleThread
-from optitrack_vrpn.gantry.control import Feedback, Machine
-from optitrack_vrpn.gantry.machine_io import UdpDriver, UdpMachine
-from optitrack_vrpn.gantry.settings import MachineSettings
-from optitrack_vrpn.gantry.settings_io import load_machine
-from optitrack_vrpn.gantry.sim_model import SimulatedMachine
+from optitrack_vrpn.axes import CycleThread
+from optitrack_vrpn.gantry import (
+    Feedback, load_machine, Machine, MachineSettings, SimulatedMachine, UdpDriver, UdpMachine)
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / 'docs' / 'gantry.md'
@@ -35,9 +32,7 @@ ORION = load_machine('gantry_orion')
 RULES = {
     'open loop': None,
     'thesis': {},
-    'latency': {'latency_compensation': True},
-    'latency, noise': {'latency_compensation': True, 'dead_band_from': 'noise'},
-    'integral': {'latency_compensation': True, 'dead_band': 0.0, 'action': 'integral'},
+    'integral': {'dead_band': 0.0, 'action': 'integral'},
     'kalman': {'action': 'kalman'},
 }
 #: Axis, amplitude, frequency (Hz), minutes, drift in open loop according to the thesis.
@@ -55,7 +50,8 @@ class Rig:
     def __init__(self, name, rule, seed):
         axis = next(each for each in ORION.axes if each.name == name)
         if rule is not None:
-            axis = replace(axis, correction=replace(axis.correction, **rule))
+            axis = replace(axis, correction=replace(
+                axis.correction, **{'action': 'thesis', **rule}))
         settings = MachineSettings(axes=(axis,))
         self.name = name
         self.machine = Machine(settings)
@@ -89,6 +85,7 @@ def sine_run(name, amplitude, frequency, minutes, rule, seed):
     start = rig.plant.axes[name].position
     refusal = rig.axis.sine(amplitude, frequency)
     assert not refusal, refusal
+    rig.run(1.0 / frequency)        # the amplitude rises
     found = rig.run(60.0 * minutes)
     period = round(100.0 / frequency)
     middles, amplitudes = [], []
@@ -141,20 +138,17 @@ def tables(seeds, minutes):
     plot = {}
     for name, amplitude, frequency, default, said in SINES:
         length = minutes or default
-        drift, size, rests, late = [], [], [], []
+        drift, size, rests = [], [], []
         for label, rule in RULES.items():
             runs = [sine_run(name, amplitude, frequency, length, rule, s) for s in range(seeds)]
             middles = [run[0] for run in runs]
             plot[name, label] = (middles[0], runs[0][1])
             drift.append(shown(name, statistics.median(each[-1] for each in middles)))
-            half = [each[-1] - each[len(each) // 2] for each in middles]
-            late.append(shown(name, statistics.median(half)))
             size.append(f'{statistics.median(run[1][-1] for run in runs):.4f}')
             rests.append(shown(name, statistics.median(run[2] for run in runs)))
         unit = 'm' if name.endswith(('x', 'y')) else 'deg'
         what = f'{name}, {amplitude:g} {unit}, {frequency:g} Hz, {length:g} min'
         lines.append(f'| {what}: middle moved | {said} | ' + ' | '.join(drift) + ' |')
-        lines.append('| of this, in the second half | | ' + ' | '.join(late) + ' |')
         lines.append(f'| amplitude reached ({unit}) | '
                      + ('11.5 deg' if 'pitch' in name else '') + ' | ' + ' | '.join(size) + ' |')
         lines.append('| deviation at rest afterwards | | ' + ' | '.join(rests) + ' |')
@@ -248,13 +242,13 @@ def cycles(seconds, loads):
         f'stopped: {", ".join(stopped) or "none"}']
 
 
-def write(mark, lines):
-    """Replace the lines between two marks of the page."""
+def write(lines):
+    """Replace the late cycles of the page."""
     text = PAGE.read_text(encoding='utf-8')
-    begin, end = f'<!-- {mark} -->\n', f'<!-- /{mark} -->'
+    begin, end = '<!-- cycles -->\n', '<!-- /cycles -->'
     head, _, rest = text.partition(begin)
     _, found, tail = rest.partition(end)
-    assert found, f'{PAGE} has no {mark}'
+    assert found, f'{PAGE} has no {end}'
     PAGE.write_text(head + begin + '\n'.join(lines) + '\n' + end + tail, encoding='utf-8')
 
 
@@ -268,18 +262,18 @@ def main():
     parser.add_argument('--cycles', type=float, metavar='S',
                         help='only run in real time for S seconds')
     parser.add_argument('--loads', type=int, default=2, help='busy processes beside --cycles')
-    parser.add_argument('--write-docs', action='store_true', help='update docs/gantry.md')
+    parser.add_argument('--write-docs', action='store_true',
+                        help='update docs/gantry.md or its plot')
     arguments = parser.parse_args()
     if arguments.cycles:
         lines = [f'- {line}' for line in cycles(arguments.cycles, arguments.loads)]
         print('\n'.join(lines))
         if arguments.write_docs:
-            write('cycles', lines)
+            write(lines)
         return 0
     lines, plot = tables(arguments.seeds, arguments.minutes)
     print('\n'.join(lines))
     if arguments.write_docs:
-        write('table', lines)
         draw(plot)
     return 0
 

@@ -9,12 +9,12 @@ import sys
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / 'bench')]
 
 from gantry_mocap import NOISE_DEG, NOISE_M, SimulatedMocap  # noqa: E402
-from optitrack_vrpn.gantry.control import Feedback, Machine  # noqa: E402
-from optitrack_vrpn.gantry.settings import MachineSettings  # noqa: E402
-from optitrack_vrpn.gantry.settings_io import load_machine  # noqa: E402
-from optitrack_vrpn.gantry.sim_model import SimulatedMachine  # noqa: E402
+from optitrack_vrpn.gantry import (  # noqa: E402
+    Feedback, load_machine, Machine, MachineSettings, SimulatedMachine)
 
 ORION = load_machine('gantry_orion')
+#: The rule of the thesis, as changes to that of the shipped machines.
+THESIS = {'action': 'thesis'}
 NAMES = tuple(axis.name for axis in ORION.axes)
 
 

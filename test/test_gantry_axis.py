@@ -8,12 +8,9 @@ import math
 from gantry_kit import NAMES, Rig, settings_of
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError
-from optitrack_vrpn.gantry.axis import Axis, Switches
-from optitrack_vrpn.gantry.cubic import between
-from optitrack_vrpn.gantry.modes import after, Event, Mode, TRANSITIONS
-from optitrack_vrpn.gantry.setpoints import Planner, State
-from optitrack_vrpn.gantry.settings import AxisSettings, MachineSettings
-from optitrack_vrpn.gantry.trajectory import make, parse
+from optitrack_vrpn.gantry import (
+    Axis, AxisSettings, between, Limits, MachineSettings, make_trajectory, Mode,
+    parse, Planner, State, Switches)
 from optitrack_vrpn.settings import build
 import pytest
 
@@ -40,13 +37,13 @@ def drive(rig, mode, size, period):
         return found
     if mode == 'sine':
         assert axis.sine(size, 1.0 / period) == ''
-        found = rig.run(period)
+        found = rig.run(2 * period)
         assert axis.leave_sine() == ''
         return found + rig.run(3 * period)
     if mode == 'trajectory':
         n = round(period / 0.01)
         shape = [size * (1 - math.cos(math.pi * k / n)) / 2 for k in range(n + 1)]
-        assert axis.follow(make([0.01 * k for k in range(n + 1)], shape)) == ''
+        assert axis.follow(make_trajectory([0.01 * k for k in range(n + 1)], shape)) == ''
         return rig.run(2 * period)
     if mode == 'reference':
         assert axis.home() == ''
@@ -98,53 +95,22 @@ def test_validation_matrix_of_the_thesis(name, closed, mode):
     assert axis.mode is {'sine': Mode.MANUAL, 'trajectory': Mode.STOPPING}.get(mode, Mode(mode))
 
 
-# -- the table of modes -------------------------------------------------------------------------
-
-@pytest.mark.parametrize('mode', list(Mode))
-def test_emergency_wins_over_every_mode_and_reset_alone_ends_it(mode):
-    assert after(mode, Event.EMERGENCY) is Mode.EMERGENCY
-    assert {event for (before, event) in TRANSITIONS
-            if before is Mode.EMERGENCY} == {Event.EMERGENCY, Event.RESET}
-
-
 # -- set points ---------------------------------------------------------------------------------
 
 @settings(max_examples=40)
 @given(st.floats(-2, 2), st.floats(-3, 3), st.floats(-5, 5), st.floats(-2, 2))
 def test_a_motion_ends_at_its_target_within_the_limits(position, velocity, acceleration, target):
-    planner = Planner(0.01, 1.0, 2.0, 20.0)
+    planner = Planner(0.01, Limits(1.0, 2.0, 20.0))
     state = State(position, velocity, acceleration)
     for _ in range(3000):
         new = planner.to_position(state, target)
         # beyond a limit it only comes back
-        assert abs(new.velocity) <= max(1.0, abs(state.velocity) + 0.04) + 1e-6 or (
-            abs(acceleration) > 2.0)
+        assert abs(new.velocity) <= max(1.0, abs(state.velocity)) + 1e-6
+        assert abs(new.acceleration) <= 2.0 + 1e-6
         state = new
         if state == State(target):
             return
     raise AssertionError(f'never at {target}: {state}')
-
-
-@settings(max_examples=40)
-@given(st.floats(-3, 3), st.floats(-20, 20))
-def test_a_stop_from_any_state_ends_at_rest(velocity, acceleration):
-    planner = Planner(0.01, 1.0, 2.0, 20.0)
-    state = State(0.0, velocity, acceleration)
-    for _ in range(1500):
-        state = planner.to_velocity(state, 0.0)
-    assert state.velocity == 0.0 and state.acceleration == 0.0
-
-
-@pytest.mark.parametrize('velocity', [0.5, -0.5])
-def test_an_axis_brakes_from_a_state_for_which_ruckig_finds_no_profile(velocity):
-    planner = Planner(0.01, 1.0, 2.0, 20.0)
-    state = State(1e9, velocity)
-    velocities = []
-    for _ in range(30):
-        state = planner.to_position(state, 0.5)
-        velocities.append(abs(state.velocity))
-    assert velocities[0] == pytest.approx(0.5 - 2.0 * 0.01)
-    assert velocities == sorted(velocities, reverse=True) and velocities[-1] == 0.0
 
 
 def test_without_ruckig_the_error_says_how_to_install_it(monkeypatch):
@@ -180,20 +146,20 @@ def test_a_sine_is_the_closed_form_around_where_it_was_entered():
     rig.axis.go_to(0.5)
     rig.run(10.0)
     rig.axis.sine(0.1, 0.1)
-    for k in range(1, 1001):
+    for k in range(1, 2001):
         rig.cycle()
         assert rig.axis.state.position == pytest.approx(
-            0.5 + 0.1 * math.sin(2 * math.pi * 0.1 * k * 0.01), abs=1e-12)
+            0.5 + min(1.0, 0.001 * k) * 0.1 * math.sin(2 * math.pi * 0.001 * k), abs=1e-12)
 
 
 @pytest.mark.parametrize('follow_up', ['stream', 'home', 'follow'])
 def test_leaving_a_sine_goes_back_to_its_middle_first(follow_up):
     rig = perfect()
     rig.axis.sine(0.1, 0.1)
-    rig.run(2.5)
+    rig.run(12.5)
     assert rig.axis.state.position == pytest.approx(0.1, abs=1e-3)
     assert {'stream': rig.axis.stream, 'home': rig.axis.home,
-            'follow': lambda: rig.axis.follow(make([0, 0.01], [0, 0]))}[follow_up]() == ''
+            'follow': lambda: rig.axis.follow(make_trajectory([0, 1], [0, 0]))}[follow_up]() == ''
     assert rig.axis.mode is Mode.MANUAL
     for _ in range(2000):
         rig.cycle()
@@ -204,21 +170,10 @@ def test_leaving_a_sine_goes_back_to_its_middle_first(follow_up):
         follow_up, follow_up)
 
 
-def test_a_stop_on_the_way_back_cancels_what_would_follow():
-    rig = perfect()
-    rig.axis.sine(0.1, 0.1)
-    rig.run(2.5)
-    rig.axis.home()
-    rig.run(0.2)
-    rig.axis.stop()
-    rig.run(10.0)
-    assert rig.axis.mode is Mode.STOPPING and not rig.axis.moving
-
-
 @pytest.mark.parametrize('name, command, words', [
-    ('chaser_x', lambda axis: axis.sine(1.0, 1.0), 'the motor'),
-    ('chaser_x', lambda axis: axis.follow(make([0.0, 0.01], [0.0, 0.1])), 'the motor'),
-    ('chaser_x', lambda axis: axis.sine(1e-5, 100.0), 'cycles'),
+    ('chaser_x', lambda axis: axis.sine(1.0, 1.0), 'Largest'),
+    ('chaser_x', lambda axis: axis.follow(make_trajectory([0.0, 0.01], [0.0, 0.1])), 'Largest'),
+    ('chaser_x', lambda axis: axis.sine(1e-9, 100.0), 'Highest'),
     ('chaser_x', lambda axis: axis.go_to(3.5), 'soft limits'),
     ('chaser_x', lambda axis: axis.go_to(-0.6), 'soft limits'),
     ('chaser_x', lambda axis: axis.go_to(math.nan), '2 hours'),
@@ -273,7 +228,7 @@ def test_unlock_repeats_a_sine_from_the_beginning():
     rig.run(3.0)
     held = rig.axis.state.position
     assert rig.axis.unlock() == '' and rig.axis.mode is Mode.SINE
-    assert max(rig.run(10.0)) == pytest.approx(held + 0.2, abs=1e-3)
+    assert max(rig.run(20.0)) == pytest.approx(held + 0.2, abs=1e-3)
 
 
 def test_what_goes_wrong_in_a_lock_is_not_started_again_by_unlock():
@@ -285,17 +240,6 @@ def test_what_goes_wrong_in_a_lock_is_not_started_again_by_unlock():
     rig.mocap[rig.name].visible = False
     rig.run(3.0)
     assert rig.axis.unlock() == '' and rig.axis.mode is Mode.STOPPING
-
-
-def test_the_limit_switch_stops_outward_motion_and_lets_the_axis_back():
-    rig = perfect(high=None)
-    rig.axis.go_to(3.5)
-    rig.run(30.0)
-    assert rig.axis.mode is Mode.STOPPING and 'limit_switch' in rig.axis.warnings
-    assert rig.position < 3.1 + 0.25**2 / 0.5 + 0.05
-    assert rig.axis.go_to(1.0) == ''
-    rig.run(20.0)
-    assert rig.axis.state.position == 1.0
 
 
 def test_a_search_without_switch_ends_at_the_limit_switch():
@@ -328,31 +272,6 @@ def test_a_search_finds_the_same_zero_from_everywhere_on_the_switch_and_again(be
         rig.run(40.0)
         assert rig.axis.referenced and rig.axis.mode is Mode.STOPPING
         assert rig.position - rig.axis.state.position == pytest.approx(-0.35, abs=3e-4)
-
-
-def test_power_that_is_cut_is_noticed_and_latched():
-    rig = perfect()
-    rig.axis.go_to(1.0)
-    rig.run(1.0)
-    rig.plant.power = False
-    rig.cycle()
-    assert rig.axis.mode is Mode.EMERGENCY and not rig.axis.moving
-    rig.plant.power = True
-    rig.run(2.0)
-    assert rig.axis.mode is Mode.EMERGENCY and 'reset' in rig.axis.go_to(0.0)
-    assert rig.machine.reset() == '' and rig.axis.mode is Mode.STOPPING
-    assert not rig.axis.referenced and not rig.axis.tracking
-
-
-def test_a_machine_that_does_not_answer_for_a_second_stops_every_axis():
-    rig = perfect()
-    rig.axis.go_to(1.0)
-    rig.run(1.0)
-    rig.linked = False
-    rig.run(0.9)
-    assert rig.axis.mode is Mode.MANUAL
-    rig.run(0.2)
-    assert rig.axis.mode is Mode.STOPPING and 'machine_lost' in rig.axis.warnings
 
 
 def test_commands_of_all_axes_report_each():
@@ -394,21 +313,10 @@ def test_any_text_is_read_or_refused(text):
         pass
 
 
-@given(st.lists(st.tuples(st.floats(0.01, 1.0), st.floats(-2, 2), st.floats(-2, 2)),
-                min_size=2, max_size=6))
-def test_no_point_of_a_trajectory_is_faster_than_it_says(points):
-    steps, positions, velocities = zip(*points)
-    times = [sum(steps[:k]) for k in range(len(steps))]
-    path = make(times, positions, velocities)
-    most = path.greatest_velocity()
-    for k in range(200):
-        assert abs(path.at(path.duration * k / 200).velocity) <= most * (1 + 1e-9) + 1e-12
-
-
 # -- settings -----------------------------------------------------------------------------------
 
 @pytest.mark.parametrize('change, words', [
-    ({'low': 1, 'high': 0}, 'low must be below'), ({'motor_velocity': 0.1}, 'motor_velocity'),
+    ({'low': 1, 'high': 0}, 'low must be below'),
     ({'name': 'a b'}, 'is no name'), ({'name': 'all'}, 'is no name'),
     ({'reference_velocity': 5}, 'reference_velocity'), ({'kind': 'round'}, 'kind'),
     ({'correction': {'limit': 0.0001}}, 'limit'), ({'steps': 1}, 'steps'),

@@ -10,10 +10,8 @@ import time
 from action_msgs.msg import GoalStatus
 from conftest import lacking
 from gantry_graph import Axes, controller, NODE, User
-from gantry_kit import ORION, Rig, settings_of
-from optitrack_vrpn.gantry import calibration
-from optitrack_vrpn.gantry.goal import Code, Goal, GOAL_TIME_S, Tolerances
-from optitrack_vrpn.gantry.trajectory import make
+from gantry_kit import Rig, settings_of
+from optitrack_vrpn.gantry import Code, Goal, GOAL_TIME_S, make_trajectory, Tolerances
 import pytest
 from rclpy.action import ActionClient, ActionServer
 from rosgraph import NodeProcess, wait_until
@@ -187,8 +185,8 @@ def test_without_control_msgs_there_is_one_line_and_no_action(observer, monkeypa
 
 
 def goal_of(rig, path=math.inf, end=0.01, time_s=GOAL_TIME_S):
-    """Let an axis follow 0.2 m in 2 s; gives the goal."""
-    assert rig.axis.follow(make([0.0, 2.0], [0.0, 0.2], [0.0, 0.0])) == ''
+    """Let an axis follow 0.15 m in 2 s; gives the goal."""
+    assert rig.axis.follow(make_trajectory([0.0, 2.0], [0.0, 0.15], [0.0, 0.0])) == ''
     tolerances = Tolerances({rig.name: path}, {rig.name: end}, time_s)
     return Goal({rig.name: rig.axis}, tolerances)
 
@@ -235,30 +233,27 @@ def test_a_command_to_an_axis_aborts_its_goal(interruption, text):
 
 @pytest.mark.ros
 @pytest.mark.network
-def test_calibrate_measures_what_the_mocap_saw_of_the_way(
-        observer, console, monkeypatch):
-    monkeypatch.setattr(calibration, 'READINGS', 10)        # noise has its own test
-    monkeypatch.setattr(calibration, 'SETTLE_S', 0.2)
+def test_calibrate_measures_what_the_mocap_saw_of_the_way(observer, console, tmp_path):
+    (tmp_path / 'm.yaml').write_text(
+        'rate_hz: 500\naxes: [{name: x, steps_per_unit: 1000, kind: rotary, max_velocity: 20, '
+        'max_acceleration: 100, max_jerk: 10000, correction: {limit: 5}}]')
     log = []
-    with controller():
-        axes, ratio = Axes(observer), 0.98
-        number, axis = next((number, axis) for number, axis in enumerate(ORION.axes)
-                            if axis.name == 'target_yaw')
+    with controller(machine=str(tmp_path / 'm.yaml')):
+        axes = Axes(observer)
         wait_until(lambda: len(axes.commanded))
         publisher = observer.node.create_publisher(JointState, 'axis_states', 10)
         wait_until(lambda: publisher.get_subscription_count())
-        assert User(observer).set('calibrate', target_yaw=0.2) == []
+        assert User(observer).set('calibrate', x=0.2) == []
 
         def measured():
             commanded, = axes.commanded.messages(-1)
-            message = JointState(
-                name=['target_yaw'], position=[ratio * commanded.position[number]])
+            message = JointState(name=['x'], position=[0.98 * commanded.position[0]])
             message.header.stamp.sec, message.header.stamp.nanosec = divmod(
                 time.time_ns(), 1_000_000_000)
             publisher.publish(message)
             log.append(console.unread())
-            return 'calibration of target_yaw' in ''.join(log)
-        wait_until(measured, 40.0, 'the calibration')
-        line = next(each for each in ''.join(log).splitlines() if 'calibration of' in each)
-        assert 'measured 0.980000 of the way' in line
-        assert f'set steps_per_unit to {axis.steps_per_unit / ratio:.6g}' in line
+            return 'calibration of x' in ''.join(log)
+        wait_until(measured, 60.0, 'the calibration')
+    line = next(each for each in ''.join(log).splitlines() if 'calibration of' in each)
+    assert 'measured 0.980000 of the way' in line
+    assert f'set steps_per_unit to {1000 / 0.98:.6g}' in line

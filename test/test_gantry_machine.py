@@ -5,21 +5,15 @@
 from contextlib import closing
 import socket
 import struct
+import time
 
 from gantry_kit import ORION, settings_of
 from hypothesis import given, strategies as st
 from optitrack_vrpn.errors import ConfigurationError, RemoteProtocolError, TransportError
-from optitrack_vrpn.gantry.axis import Switches
-from optitrack_vrpn.gantry.control import Machine
-from optitrack_vrpn.gantry.cubic import Cubic
-from optitrack_vrpn.gantry.machine_io import UdpDriver, UdpMachine
-from optitrack_vrpn.gantry.modes import Mode
-from optitrack_vrpn.gantry.node_settings import ControllerSettings
-from optitrack_vrpn.gantry.settings_io import load_machine
-from optitrack_vrpn.gantry.sim_model import SimulatedMachine
-from optitrack_vrpn.gantry.view import cells, table
-from optitrack_vrpn.gantry.wire import (
-    ahead, Answer, decode_answer, decode_set_points, encode_answer, encode_set_points, SetPoints)
+from optitrack_vrpn.gantry import (
+    ahead, Answer, cells, ControllerSettings, Cubic, decode_answer, decode_set_points,
+    encode_answer, encode_set_points, load_machine, Machine, SetPoints, SimulatedMachine,
+    Switches, table, UdpDriver, UdpMachine)
 import pytest
 from transport_kit import wait_until
 
@@ -91,23 +85,6 @@ def test_the_udp_driver_moves_the_machine_and_reads_its_switches(machine, driver
 
 
 @pytest.mark.network
-def test_the_emergency_button_of_the_machine_is_latched_by_the_controller(machine, driver):
-    control = Machine(SETTINGS)
-    control.axes['chaser_x'].go_to(1.0)
-    control.step(0.0, {}, settle(driver, machine))
-    machine.pressed = True
-    control.step(0.01, {}, settle(driver, machine))
-    assert control.axes['chaser_x'].mode is Mode.EMERGENCY
-    driver.cut_power()
-    machine.pressed = False
-    assert not settle(driver, machine).power       # released, but the controller holds it off
-    driver.restore_power()
-    control.reset()
-    control.step(0.02, {}, settle(driver, machine))
-    assert control.axes['chaser_x'].mode is Mode.STOPPING and machine.machine.power
-
-
-@pytest.mark.network
 def test_a_second_controller_is_refused_while_the_first_is_there(machine, driver):
     settle(driver, machine)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
@@ -151,7 +128,7 @@ def test_a_restarted_controller_does_not_move_the_motors_to_its_own_zero(machine
     axis = machine.machine.axes['chaser_x']
     stood = axis.steps
     assert stood == round(0.3 * 170358)
-    machine._last_s -= 2.0      # the silence of the restart
+    time.sleep(1.1)     # the silence of the restart
     with closing(UdpDriver(SETTINGS, '127.0.0.1', machine.port)) as second:
         settle(second, machine)
         assert axis.steps == stood

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The node gantry_controller: services, topics, recording; and the whole loop with gantry_sim."""
 
+import contextlib
 import itertools
 import math
 import os
@@ -17,22 +18,17 @@ from conftest import lacking
 from diagnostic_msgs.msg import DiagnosticStatus
 from gantry_graph import Axes, controller, NODE, User
 from gantry_kit import ORION
-from optitrack_vrpn.axes.bridge_ros import AxisBridge
+from optitrack_vrpn.axes import AxisBridge
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.gantry import command, controller_ros
-from optitrack_vrpn.gantry.client_ros import GantryClient
-from optitrack_vrpn.gantry.control import Feedback, Machine
-from optitrack_vrpn.gantry.controller_ros import GantryController
-from optitrack_vrpn.gantry.modes import Mode
-from optitrack_vrpn.gantry.services_ros import COMMANDS, serve
-from optitrack_vrpn.gantry.setpoints import State
-from optitrack_vrpn.gantry.trajectories_ros import load_file, paths_of
+from optitrack_vrpn.gantry import (
+    command, COMMANDS, Feedback, GantryClient, GantryController, load_file, Machine, Mode,
+    paths_of, serve, State, UdpMachine)
 import pytest
 from rcl_interfaces.msg import Parameter, ParameterValue
 from rcl_interfaces.srv import SetParameters
 from rclpy.duration import Duration
 from rclpy.time import Time
-from rosgraph import NodeHere, NodeProcess, wait_until
+from rosgraph import NodeHere, NodeProcess, Observer, wait_until
 from sensor_msgs.msg import JointState
 from tool_kit import run_tool, start_tool
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
@@ -68,6 +64,18 @@ def test_a_user_moves_stops_and_records_the_simulated_machine(observer, tmp_path
         assert user.set('mode', chaser_x='manual') == []
         axes.wait_mode('chaser_x', 'manual')
         assert 'expected one of' in user.set('mode', chaser_x='dance')[0]
+        # a velocity, and limits
+        assert user.set('velocity', target_pitch=0.5) == []
+        axes.wait_mode('target_pitch', 'velocity')
+        wait_until(lambda: axes.value('target_pitch', 'velocity') == 0.5)
+        assert axes.status('target_pitch')[1]['target'] == '0.50/s'
+        assert user.set('soft_limits', target_pitch=[-5.0, 2.0]) == []
+        assert user.set('max_velocity', target_pitch=1.0) == []
+        assert 'up to 60' in user.set('max_acceleration', target_pitch=61.0)[0]
+        wait_until(lambda: 'soft_limit' in axes.status('target_pitch')[1]['warnings'])
+        axes.wait_position('target_pitch', 2.0)
+        cells = axes.status('target_pitch')[1]
+        assert (cells['limits'], cells['fastest']) == ('-5..2', '1/s, 60/s^2')
         wait_until(lambda: axes.value('chaser_x', 'velocity') == 0.0)
         # stream
         assert user.set('mode', chaser_y='stream') == []
@@ -86,7 +94,8 @@ def test_a_user_moves_stops_and_records_the_simulated_machine(observer, tmp_path
         trajectory.publish(JointTrajectory(joint_names=['target_yaw'], points=points))
         axes.wait_mode('target_yaw', 'trajectory')
         axes.wait_position('target_yaw', 3.0)
-        (tmp_path / 'move.txt').write_text('t;chaser_yaw\n0;5\n0.01;5.1\n0.02;5.15\n')
+        (tmp_path / 'move.txt').write_text('t;chaser_yaw\n' + ''.join(
+            f'{k / 100};{5 + 0.075 * (1 - math.cos(math.pi * k / 50))}\n' for k in range(51)))
         assert user.set('trajectory_file', file=str(tmp_path / 'move.txt')) == []
         axes.wait_position('chaser_yaw', 0.15)
         assert 'cannot be read' in user.set('trajectory_file', file='/no/such/file')[0]
@@ -146,13 +155,13 @@ def test_a_joint_trajectory_ends_at_its_absolute_position(times):
 
 
 def test_a_joint_trajectory_that_ends_between_two_cycles_stops_at_its_last_point():
-    for end_s in (2.001, 2.0049, 2.005, 2.0051, 2.0099):
+    for end_s in (3.001, 3.0049, 3.005, 3.0051, 3.0099):
         machine = Machine(ORION)
         axis = machine.axes['chaser_x']
         message = joint_trajectory((0.0, 0.0), (end_s, 0.2))
         assert axis.follow(paths_of(machine, message, 0.0)['chaser_x']) == ''
         most = 0.0
-        for cycle in range(300):
+        for cycle in range(400):
             machine.step(0.01 * cycle, {}, Feedback())
             most = max(most, axis.state.position)
         assert axis.mode is Mode.STOPPING and not axis.moving
@@ -200,7 +209,7 @@ def test_a_joint_trajectory_for_now_is_accepted(message):
     assert paths_of(Machine(ORION), message, 1000.0)
 
 
-def test_commands_wait_neither_for_a_file_nor_for_an_activation(observer, monkeypatch):
+def test_commands_wait_neither_for_a_file_nor_for_an_activation(observer, tmp_path):
     """The cycles go on while a long file is read; an inactive node can cut the power."""
     user = User(observer)
     with controller(active=False) as here:
@@ -210,16 +219,23 @@ def test_commands_wait_neither_for_a_file_nor_for_an_activation(observer, monkey
         assert not user.trigger('reset')
         assert here.run(here.node.trigger_activate).name == 'SUCCESS'
         assert axes.status('chaser_x')[0] == 'emergency' and user.trigger('reset')
-        cycles = []
-
-        def slow(machine, values):
+        path = tmp_path / 'long.csv'
+        path.write_text(''.join(f'{k / 100:.2f};0;0;0;0;0;0\n' for k in range(100_000)))
+        answers = []
+        reading = threading.Thread(
+            target=lambda: answers.append(user.set('trajectory_file', file=str(path))))
+        with Observer('other') as other:
+            assert User(other).trigger('stop')
             before = len(axes.commanded)
-            wait_until(lambda: len(axes.commanded) > before + 3)
-            cycles.append(before)
-            raise ConfigurationError('it was read')
-
-        monkeypatch.setattr(controller_ros, 'load_file', slow)
-        assert user.set('trajectory_file', file='x') == ['it was read'] and cycles
+            reading.start()
+            time.sleep(0.2)
+            assert User(other).trigger('stop') and not answers
+        reading.join(20.0)
+        # neither the stop nor the cycles waited, and what was read begins after no stop
+        assert 'another command' in answers[0][0] and len(axes.commanded) > before + 3
+        assert axes.status('chaser_x')[0] == 'stopping'
+        assert user.set('trajectory_file', file=str(path)) == []
+        axes.wait_mode('chaser_x', 'trajectory')
 
 
 def test_diagnostics_say_why_the_machine_does_not_answer(unused_port):
@@ -229,36 +245,41 @@ def test_diagnostics_say_why_the_machine_does_not_answer(unused_port):
         wait_until(lambda: here.node.diagnostics()[1].message == 'stopping: machine_lost')
 
 
-def made(monkeypatch, name):
-    """Return the list of the objects of a class that the node makes from now on."""
-    kind, objects = getattr(controller_ros, name), []
-    monkeypatch.setattr(
-        controller_ros, name, lambda *values: objects.append(kind(*values)) or objects[-1])
-    return objects
-
-
-def test_a_power_cut_by_the_machine_is_logged_with_its_reason(observer, console, monkeypatch):
-    drivers = made(monkeypatch, 'SimDriver')
-    with controller() as here:
-        drivers[0].cut_power()
+def test_a_power_cut_by_the_machine_is_logged_with_its_reason(observer, console):
+    with contextlib.closing(UdpMachine(ORION)) as machine, controller(
+            driver='udp', machine_port=machine.port) as here:
+        axes = Axes(observer)
+        axes.wait_mode('chaser_x', 'stopping')
+        machine.pressed = True
         log = []
         wait_until(lambda: log.append(console.unread()) or (
             'emergency stop: the machine reports' in ''.join(log)))
-        drivers[0].restore_power()
-        assert User(observer).trigger('reset')
+        machine.pressed = False
+        wait_until(lambda: User(observer).trigger('reset') and (
+            axes.next_view() or axes.status('chaser_x')[0] == 'stopping'))
         assert here.node.diagnostics()[0].message == 'running'
 
 
-def test_a_second_publisher_of_measurements_or_targets_is_reported(observer):
-    with controller() as here:
-        topics = ('/axis_states', f'{NODE}/stream')
-        for number in (1, 2):
-            for topic in topics:
-                observer.node.create_publisher(JointState, topic, 10)
-            wait_until(lambda n=number: all(here.node.count_publishers(t) == n for t in topics))
-            texts = ' '.join(each.message for each in here.node.diagnostics())
-            for topic in topics:
-                assert (f'2 publishers on {topic}' in texts) is (number == 2)
+def test_the_values_of_a_second_publisher_are_named_and_not_used(observer):
+    with controller() as here, Observer('intruder') as intruder:
+        axes = Axes(observer)
+        assert User(observer).set('mode', chaser_x='stream') == []
+        first = observer.node.create_publisher(JointState, f'{NODE}/stream', 10)
+
+        def send(publisher, position):
+            publisher.publish(JointState(name=['chaser_x'], position=[position]))
+        wait_until(lambda: send(first, 0.002) or axes.value('chaser_x') == 0.002)
+        second = intruder.node.create_publisher(JointState, f'{NODE}/stream', 10)
+        wait_until(lambda: here.node.count_publishers(f'{NODE}/stream') == 2)
+
+        def send_both():
+            send(first, 0.002)
+            send(second, 0.3)
+            return 'stream_lost' in axes.status('chaser_x')[1]['warnings']
+        wait_until(send_both)
+        assert axes.value('chaser_x') == 0.002
+        text = ' '.join(each.message for each in here.node.diagnostics())
+        assert not lacking(text, 'intruder', 'observer', 'not used')
 
 
 def test_deactivating_stops_a_moving_axis_under_control(observer):
@@ -286,17 +307,19 @@ def test_a_motion_does_not_continue_when_the_computer_wakes_up(observer, monkeyp
         assert 'machine_lost' in axes.status('chaser_x')[1]['warnings']
 
 
-def test_deactivating_ends_the_reference_because_the_machine_counts_anew(observer, monkeypatch):
-    machines = made(monkeypatch, 'Machine')
-    with controller() as here:
+def test_deactivating_ends_the_reference_because_the_machine_counts_anew(observer, tmp_path):
+    (tmp_path / 'm.yaml').write_text(
+        'axes: [{name: x, steps_per_unit: 1000, reference_velocity: -0.2, '
+        'plant: {reference: -0.1}}]')
+    with controller(machine=str(tmp_path / 'm.yaml')) as here:
         axes = Axes(observer)
-        machines[0].axes['target_yaw'].referenced = True     # a search takes a minute
-        wait_until(lambda: axes.status('target_yaw')[1].get('referenced') == 'yes')
+        assert User(observer).set('home', x=True) == []
+        wait_until(lambda: axes.status('x')[1].get('referenced') == 'yes')
         for transition in (here.node.trigger_deactivate, here.node.trigger_activate):
             assert here.run(transition).name == 'SUCCESS'
         axes.next_view()
         axes.next_view()
-        assert axes.status('target_yaw')[1]['referenced'] == 'no'
+        assert axes.status('x')[1]['referenced'] == 'no'
 
 
 def test_a_late_target_of_the_stream_is_refused_with_a_reason(observer, console):

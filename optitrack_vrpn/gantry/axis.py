@@ -1,68 +1,52 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-One axis: mode, set point of the next cycle, limits, closed loop. No IO; time is an argument.
+One axis: mode, set point of the next cycle, closed loop. No IO; time is an argument.
 
-Profiles count cycles and not the clock: a late cycle delays the motion and never makes it jump.
+Each mode proposes a state; ``setpoints.step`` keeps the limits. Profiles count cycles and not the
+clock: a late cycle delays the motion and never makes it jump.
 """
 
 from dataclasses import dataclass
+import functools
 import math
-from typing import Literal, NamedTuple, Optional
+from typing import Callable, Literal, Optional
 
 from optitrack_vrpn.gantry.correction import Correction, Measurement
-from optitrack_vrpn.gantry.cubic import between, Cubic
-from optitrack_vrpn.gantry.modes import after, COMMANDS, Event, Mode, MOVING
-from optitrack_vrpn.gantry.setpoints import Planner, State
+from optitrack_vrpn.gantry.modes import after, Event, Mode, MOVING
+from optitrack_vrpn.gantry.setpoints import (
+    between, Cubic, halt_position, Planner, State, step, Switches)
 from optitrack_vrpn.gantry.settings import AxisSettings
-from optitrack_vrpn.gantry.trajectory import Trajectory
+from optitrack_vrpn.gantry.trajectory import Path, Sine
 
-#: A set point this close (unit) to a soft limit does not count as beyond it: rounding of the
-#: planner. Chosen: far below a step, so that half or double has no effect.
-_EPSILON = 1e-9
-#: Longest motion to a target (s). Ruckig refuses motions above 7600 s. Halved, half the way is
-#: permitted; above 7600 s the axis would not move.
+#: Longest motion to a target (s). Ruckig refuses motions above 7600 s.
 _LONGEST_S = 7200.0
-#: Greatest frequency of a sine, in periods per cycle. Chosen: ten set points a period. Halved,
-#: fast sines are refused; doubled, five cubics a period deviate from the sine.
-_SINE_CYCLES = 0.1
-
-
-class Switches(NamedTuple):
-    """Switches of one axis, as reported by the machine."""
-
-    low: bool = False
-    high: bool = False
-    reference: bool = False
-
 
 #: Warnings for the user.
 Warned = Literal[
-    'soft_limit', 'limit_switch', 'stream_lost', 'mocap_lost', 'correction_limit', 'machine_lost',
-    'not_found']
-
-
-@dataclass(frozen=True)
-class Sine:
-    """Parameters of the mode sine: amplitude (unit) and frequency (Hz)."""
-
-    amplitude: float
-    frequency: float
+    'soft_limit', 'limit_switch', 'motion_limit', 'stream_lost', 'mocap_lost', 'correction_limit',
+    'machine_lost', 'not_found']
 
 
 @dataclass
 class Run:
     """
-    A trajectory that an axis follows.
+    A path that an axis follows.
 
-    :ivar trajectory: relative to the position at its start.
-    :ivar end: final position (unit).
+    :ivar origin: position at its start (unit).
+    :ivar cycles: cycles since then.
     :ivar ended_by: event that ended it, END at its last point; None while it continues.
     """
 
-    trajectory: Trajectory
-    end: float
+    path: Path
+    origin: float
+    cycles: int = 0
     ended_by: Optional[Event] = None
+
+    @property
+    def end(self) -> float:
+        """Return the final position (unit)."""
+        return self.origin + self.path.end
 
 
 class Axis:
@@ -72,20 +56,23 @@ class Axis:
     :param settings: settings of the axis.
     :param dt: duration of a cycle (s).
     :param loss_cycles: number of cycles without a signal after which the axis stops.
+    :ivar limits: present limits of its motions.
     :ivar mode: its mode.
     :ivar state: set point without correction: position, velocity, acceleration.
     :ivar target: target position in the modes manual and stream.
+    :ivar target_velocity: in the mode velocity.
     :ivar tracking: whether the closed loop is on.
     :ivar referenced: whether the reference search has found the switch.
-    :ivar run: the last trajectory.
+    :ivar run: the last sine or trajectory.
     :ivar warnings: the active warnings; they stay until the next command.
     """
 
     def __init__(self, settings: AxisSettings, dt: float, loss_cycles: int = 100) -> None:
         self.settings = settings
+        self.limits = settings.limits
         self.mode = Mode.STOPPING
         self.state = State(0.0)
-        self.target = 0.0
+        self.target = self.target_velocity = 0.0
         self.tracking = False
         self.referenced = False
         self.warnings: set[Warned] = set()
@@ -93,20 +80,18 @@ class Axis:
             settings.correction, 360.0 if settings.kind == 'rotary' else math.inf)
         self.remembered: Optional[Mode] = None
         self.switches = Switches()
+        self.run: Optional[Run] = None
         self._dt = dt
         self._loss_cycles = loss_cycles
-        self._planner = Planner(
-            dt, settings.max_velocity, settings.max_acceleration, settings.max_jerk)
+        self._planner = Planner(dt, self.limits)
         self._motor_zero = 0.0
-        self._origin = 0.0
-        self._cycles = 0
-        self._leaving = False
-        self._sine = self._next_sine = Sine(0.0, 0.0)
-        self.run: Optional[Run] = None
-        self._stream: Optional[float] = None
+        self._origin = 0.0          # of the reference search
+        self._leaving: Optional[bool] = None
+        self._again: Callable[[], str] = self.stop      # repeats the last command
+        self._pending: Optional[Callable[[], str]] = None   # command after the return of a sine
+        self._streamed = False      # whether the stream has given a target
         self._without_stream = 0
         self._without_mocap = 0
-        self._after_return: Optional[Event] = None
 
     # -- state for the user --------------------------------------------------------------------
 
@@ -123,10 +108,10 @@ class Axis:
     # -- commands: each returns '', or the reason why it is refused ----------------------------
 
     def go_to(self, target: float) -> str:
-        """Move to a position (unit) within the limits."""
+        """Move to a position (unit)."""
         reason = self._refusal(Event.MANUAL) or self._outside(target)
         if not reason:
-            self._command(Event.MANUAL)
+            self._start(Event.MANUAL, functools.partial(self.go_to, target))
             self.target = target
         return reason
 
@@ -135,37 +120,37 @@ class Axis:
         base = self.target if self.mode is Mode.MANUAL else self.state.position
         return self.go_to(base + distance)
 
-    def stream(self) -> str:
-        """Follow the targets of the stream, within the limits."""
-        return self._begin(Event.STREAM)
-
-    def sine(self, amplitude: float, frequency: float) -> str:
-        """Follow x0 + A sin(2 pi f (t - t0)); x0 and t0 are position and time at its start."""
-        if not (math.isfinite(amplitude) and math.isfinite(frequency) and frequency > 0.0):
-            return f'sine needs an amplitude and a frequency above 0, got {amplitude}, {frequency}'
-        if frequency > _SINE_CYCLES / self._dt:
-            return (f'{frequency:.4g} Hz is too fast for the cycles: at most '
-                    f'{_SINE_CYCLES / self._dt:.4g} Hz')
-        speed = 2.0 * math.pi * frequency * abs(amplitude)
-        if speed > self.settings.motor_velocity:
-            return (f'the sine reaches {speed:.4g} {self.settings.unit}/s; the motor follows '
-                    f'{self.settings.motor_velocity:.4g} at most')
-        reason = self._refusal(Event.SINE)
-        if not reason:
-            self._next_sine = Sine(amplitude, frequency)
-            reason = self._begin(Event.SINE, at_rest=True)
+    def move(self, velocity: float) -> str:
+        """Move at a velocity (unit/s), until another command or a limit."""
+        if not abs(velocity) <= self.limits.velocity:
+            return (f'{velocity:.6g} {self.settings.unit}/s is too fast: at most '
+                    f'{self.limits.velocity:.6g}')
+        reason = self._begin(Event.VELOCITY, functools.partial(self.move, velocity))
+        if self.mode is Mode.VELOCITY:
+            self.target_velocity = velocity
         return reason
 
-    def follow(self, trajectory: Trajectory) -> str:
-        """Follow a trajectory, relative to the position at its start."""
-        speed = trajectory.greatest_velocity()
-        if not speed <= self.settings.motor_velocity:
-            return (f'the trajectory reaches {speed:.4g} {self.settings.unit}/s; the motor '
-                    f'follows {self.settings.motor_velocity:.4g} at most')
-        reason = self._begin(Event.TRAJECTORY, at_rest=True)
+    def stream(self) -> str:
+        """Follow the targets of the stream."""
+        return self._begin(Event.STREAM, self.stream)
+
+    def sine(self, amplitude: float, frequency: float) -> str:
+        """Follow a sine around the position at its start; see ``Sine``."""
+        return self.follow(Sine(amplitude, frequency))
+
+    def follow(self, path: Path) -> str:
+        """Follow a sine or trajectory exactly, relative to the position at its start."""
+        event = Event.SINE if isinstance(path, Sine) else Event.TRAJECTORY
+        sine = self.mode is Mode.SINE and self.run is not None
+        origin = self.run.origin if sine and self.run is not None else self.state.position
+        reason = self._refusal(event)
+        if not reason and self.moving and not sine:
+            reason = f'{event.value} begins at rest: stop the axis first'
+        reason = reason or path.refusal(self.limits, origin, self._dt, self.settings.unit)
         if not reason:
-            self.run = Run(
-                trajectory, self.state.position + trajectory.positions[-1])
+            reason = self._begin(event, functools.partial(self.follow, path))
+            if not sine:
+                self.run = Run(path, origin)
         return reason
 
     def home(self) -> str:
@@ -174,13 +159,17 @@ class Axis:
 
         The search always meets the same edge: an axis on the switch first leaves it backwards.
         """
-        if self.settings.reference_velocity == 0.0:
+        speed = abs(self.settings.reference_velocity)
+        if speed == 0.0:
             return 'the axis has no reference switch (reference_velocity is 0)'
-        return self._begin(Event.REFERENCE)
+        if speed > self.limits.velocity:
+            return f'the reference search needs {speed:.6g} {self.settings.unit}/s: raise the ' \
+                   'limit of the velocity'
+        return self._begin(Event.REFERENCE, self.home)
 
     def stop(self) -> str:
-        """Decelerate within the limits, then hold."""
-        self._after_return = None
+        """Decelerate, then hold."""
+        self._pending = None
         return self._apply(Event.STOP)
 
     def lock(self) -> str:
@@ -191,23 +180,49 @@ class Axis:
         reason = self._apply(Event.LOCK)
         if not reason:
             self.remembered = before if before in MOVING else None
-            self._after_return = None
+            self._pending = None
         return reason
 
     def unlock(self) -> str:
         """Return to the mode before the lock, as if it were commanded again."""
         if self.mode is Mode.LOCK and self.moving:
             return 'the axis is still decelerating'
-        remembered, target = self.remembered, self.target
+        remembered = self.remembered
         reason = self._apply(Event.UNLOCK)
-        if not reason and remembered is Mode.MANUAL:
-            reason = self.go_to(target)
-        elif not reason and remembered is not None:
-            if remembered is Mode.SINE:
-                self._next_sine = self._sine
-            reason = self._begin(COMMANDS[remembered], at_rest=True)
+        if not reason and remembered is not None:
+            reason = self._again()
+            if reason:
+                self._apply(Event.LOCK)
+                self.remembered = None
+                return (f'{remembered.value} is not possible any more ({reason}); unlock again '
+                        'to hold')
         self.remembered = None
         return reason
+
+    def limit(self, **changes: float) -> str:
+        """
+        Change limits, within those of the machine's description.
+
+        :param changes: velocity, acceleration, low, high (unit, s).
+        """
+        most, new, unit = self.settings.limits, self.limits._replace(**changes), self.settings.unit
+        least = self.settings.correction.max_step / self._dt
+        moved = self.moving or new[3:] != self.limits[3:]
+        if self.mode in (Mode.SINE, Mode.TRAJECTORY, Mode.REFERENCE) or self._pending:
+            return f'the axis is in mode {self.mode.value}: stop it first'
+        if not max(least, 1e-6) <= new.velocity <= most.velocity:
+            return f'the velocity must be {max(least, 1e-6):.4g} to {most.velocity:.6g} {unit}/s'
+        if not 1e-6 <= new.acceleration <= most.acceleration:
+            return f'the acceleration must be above 0 and up to {most.acceleration:.6g} {unit}/s^2'
+        if not most.low <= new.low < new.high <= most.high:
+            return f'the soft limits must rise, within {most.low:.6g} to {most.high:.6g} {unit}'
+        end = halt_position(self.state, new.acceleration)
+        if moved and not new.low <= end <= new.high:
+            return (f'the axis would stop at {end:.6g} {unit}, outside {new.low:.6g} to '
+                    f'{new.high:.6g}: move it first')
+        self.limits = new
+        self._planner.use(new)
+        return ''
 
     def track(self, on: bool) -> str:
         """Switch the closed loop on or off."""
@@ -225,7 +240,7 @@ class Axis:
         if self.mode is not Mode.EMERGENCY:
             self._apply(Event.EMERGENCY)
             self.remembered = None
-            self._after_return = None
+            self._pending = None
             self.tracking = False
             self.referenced = False
         self.state = State(self.state.position)
@@ -242,16 +257,28 @@ class Axis:
         :param warning: the warning to set.
         """
         self.warnings.add(warning)
-        self._after_return = None
+        self._pending = None
         if self.mode is Mode.LOCK:
             self.remembered = None      # an unlock must not restart the motion after a fault
         else:
             self._apply(event)
 
-    def stream_target(self, target: Optional[float]) -> None:
-        """Process a target of the stream (unit); None for a packet without one."""
-        if target is not None and math.isfinite(target):
-            self._stream = target
+    def lose(self, halted: bool) -> None:
+        """
+        Stop because the machine is lost: where its motors are is unknown.
+
+        :param halted: whether the motors stand already.
+        """
+        self.fail(Event.FAULT, 'machine_lost')
+        self.tracking = self.referenced = False
+        if halted:
+            self.state = State(self.state.position)
+
+    def stream_target(self, target: float) -> None:
+        """Process a target of the stream (unit)."""
+        if self.mode is Mode.STREAM and math.isfinite(target):
+            self.target = target
+            self._streamed = True
             self._without_stream = 0
 
     # -- the cycle -----------------------------------------------------------------------------
@@ -268,17 +295,16 @@ class Axis:
         :param periods: number of cycles since the last call; more than 1 after late ones.
         :returns: motion of the motor during the cycle.
         """
-        before, start = self.state, self.position
+        start, velocity = self.position, self.state.velocity
         self.switches = switches
         self._watch(measurement, periods)
         if self.mode is Mode.EMERGENCY:
-            self.state = State(before.position)
-            self.correction.commanded(now + self._dt, before.position, False, self._dt)
+            self.correction.commanded(now + self._dt, self.state.position, False, self._dt)
             return Cubic(start, 0.0, 0.0, 0.0)
-        self.state = self._advance(before)
+        self._advance()
         self._correct(measurement, switches)
         self.correction.commanded(now + self._dt, self.state.position, self.moving, self._dt)
-        return between(start, before.velocity, self.position, self.state.velocity, self._dt)
+        return between(start, velocity, self.position, self.state.velocity, self._dt)
 
     def _watch(self, measurement: Optional[Measurement], periods: int) -> None:
         """Count the cycles without the signals that the axis needs."""
@@ -292,87 +318,72 @@ class Axis:
         if self.mode is Mode.STREAM and self._without_stream >= self._loss_cycles:
             self.fail(Event.LOST, 'stream_lost')
 
-    def _advance(self, state: State) -> State:
-        """Return the set point after this cycle; at a limit it is that of a stop."""
-        self._cycles += 1
+    def _advance(self) -> None:
+        """Advance the set point by a cycle, within the limits."""
         wanted = {
-            Mode.MANUAL: self._manual, Mode.STREAM: self._streamed, Mode.SINE: self._on_sine,
-            Mode.TRAJECTORY: self._on_trajectory, Mode.REFERENCE: self._search,
-        }.get(self.mode, self._halt)(state)
-        if self.mode in MOVING and self._limited(state, wanted):
-            wanted = self._halt(state)
-        return wanted
+            Mode.MANUAL: self._to_target, Mode.STREAM: self._to_target,
+            Mode.VELOCITY: self._at_velocity, Mode.SINE: self._on_path,
+            Mode.TRAJECTORY: self._on_path, Mode.REFERENCE: self._search,
+        }.get(self.mode, self._halt)()
+        limits = self.limits
+        if self.mode is Mode.REFERENCE:     # which determines where the soft limits are
+            limits = limits._replace(low=-math.inf, high=math.inf)
+        self.state, reason = step(self.state, wanted, limits, self._dt, self.switches)
+        if reason == 'limit_switch' and self.mode is Mode.REFERENCE:
+            self.warnings.add('not_found')
+        # A stop, or the way to a target within the soft limits, only brakes harder for a cycle.
+        if reason and (reason != 'soft_limit' or self.mode in (
+                Mode.VELOCITY, Mode.SINE, Mode.TRAJECTORY)):
+            self.fail(Event.LIMIT, reason)
 
-    def _limited(self, state: State, wanted: State) -> bool:
-        """Return whether a set point moves further beyond a limit, which stops the axis."""
-        up = wanted.position - state.position
-        if (self.switches.high and up > 0.0) or (self.switches.low and up < 0.0):
-            if self.mode is Mode.REFERENCE:
-                self.warnings.add('not_found')
-            self.fail(Event.LIMIT, 'limit_switch')
-            return True
-        if self.mode is Mode.REFERENCE:
-            return False    # the reference search determines the position of the soft limits
-        low, high = self.settings.low, self.settings.high
-        if (high is not None and up > 0.0 and wanted.position > high + _EPSILON) or (
-                low is not None and up < 0.0 and wanted.position < low - _EPSILON):
+    def _halt(self) -> Optional[State]:
+        return self._planner.to_velocity(self.state, 0.0) if self.moving else self.state
+
+    def _to_target(self) -> Optional[State]:
+        if self.mode is Mode.STREAM and not self._streamed:
+            return self._halt()
+        if self._outside(self.target):
             self.fail(Event.LIMIT, 'soft_limit')
-            return True
-        return False
+            return self._halt()
+        if self._pending is not None and self.state == State(self.target):
+            again, self._pending = self._pending, None
+            if again():
+                self.fail(Event.FAULT, 'motion_limit')
+            return self.state
+        return self._planner.to_position(self.state, self.target)
 
-    def _halt(self, state: State) -> State:
-        return self._planner.to_velocity(state, 0.0) if (
-            state.velocity or state.acceleration) else state
+    def _at_velocity(self) -> Optional[State]:
+        most = self.limits.velocity
+        return self._planner.to_velocity(self.state, min(max(self.target_velocity, -most), most))
 
-    def _manual(self, state: State) -> State:
-        if self._after_return is not None and not self.moving and (
-                state.position == self.target):
-            event, self._after_return = self._after_return, None
-            self._enter(event)
-            return state
-        return self._planner.to_position(state, self.target)
-
-    def _streamed(self, state: State) -> State:
-        if self._stream is None:
-            return self._halt(state)
-        if self._outside(self._stream):
-            self.fail(Event.LIMIT, 'soft_limit')
-            return self._halt(state)
-        self.target = self._stream
-        return self._planner.to_position(state, self.target)
-
-    def _on_sine(self, state: State) -> State:
-        rate = 2.0 * math.pi * self._sine.frequency
-        angle, size = rate * self._cycles * self._dt, self._sine.amplitude
-        return State(self._origin + size * math.sin(angle), size * rate * math.cos(angle),
-                     -size * rate * rate * math.sin(angle))
-
-    def _on_trajectory(self, state: State) -> State:
-        assert self.run is not None
-        trajectory = self.run.trajectory
+    def _on_path(self) -> Optional[State]:
+        run = self.run
+        assert run is not None
         # The last cycle ends at the last point, also if that lies between two cycles.
-        if not trajectory.loop and (self._cycles - 1) * self._dt >= trajectory.duration:
+        if run.cycles * self._dt >= run.path.duration:
             self._apply(Event.END)
-            return self._halt(state)
-        at = trajectory.at(self._cycles * self._dt)
-        return at._replace(position=self._origin + at.position)
+            return self._halt()
+        run.cycles += 1
+        at = run.path.at(run.cycles * self._dt)
+        return at._replace(position=run.origin + at.position)
 
-    def _search(self, state: State) -> State:
+    def _search(self) -> Optional[State]:
         velocity = self.settings.reference_velocity
-        self._leaving = self.switches.reference and (self._leaving or self._cycles == 1)
+        self._leaving = self.switches.reference and self._leaving is not False
         if self._leaving:
             velocity = -velocity
         elif self.switches.reference:
             self._apply(Event.END)
-            self._motor_zero += state.position
+            self._motor_zero += self.state.position
             self.correction.shift()
-            self.target -= state.position
+            self.state = self.state._replace(position=0.0)
+            self.target = 0.0
             self.referenced = True
-            return self._halt(state._replace(position=0.0))
-        if abs(state.position - self._origin) > self.settings.search_range:
+            return self._halt()
+        if abs(self.state.position - self._origin) > self.settings.search_range:
             self.fail(Event.LIMIT, 'not_found')
-            return self._halt(state)
-        return self._planner.to_velocity(state, velocity)
+            return self._halt()
+        return self._planner.to_velocity(self.state, velocity)
 
     def _correct(self, measurement: Optional[Measurement], switches: Switches) -> None:
         """Apply the closed loop, but not in a lock or search, and not into a limit switch."""
@@ -393,7 +404,7 @@ class Axis:
         mode = after(self.mode, event)
         if mode is None:
             return f'{event.value} is not possible in mode {self.mode.value}'
-        if self.mode is Mode.TRAJECTORY and self.run is not None:
+        if self.mode in (Mode.SINE, Mode.TRAJECTORY) and self.run is not None:
             self.run.ended_by = event
         self.mode = mode
         return ''
@@ -408,51 +419,43 @@ class Axis:
             f'{event.value} is not possible in mode {self.mode.value}')
 
     def _outside(self, target: float) -> str:
-        low, high = self.settings.low, self.settings.high
-        if not abs(target - self.state.position) <= _LONGEST_S * self.settings.max_velocity:
-            return f'the motion to {target:.6g} {self.settings.unit} takes more than 2 hours'
-        if (low is not None and target < low) or (high is not None and target > high):
-            return (f'{target:.6g} {self.settings.unit} is outside the soft limits '
-                    f'{low} to {high}')
+        low, high, unit = self.limits.low, self.limits.high, self.settings.unit
+        if not abs(target - self.state.position) <= _LONGEST_S * self.limits.velocity:
+            return f'the motion to {target:.6g} {unit} takes more than 2 hours'
+        if not low <= target <= high:
+            return f'{target:.6g} {unit} is outside the soft limits {low:.6g} to {high:.6g}'
         return ''
 
     def leave_sine(self) -> str:
-        """Return to x0, the position at the start of the sine, and hold."""
-        if self.mode is not Mode.SINE:
+        """Return to the position at the start of the sine, and hold."""
+        if self.mode is not Mode.SINE or self.run is None:
             return 'the axis is not in mode sine'
-        return self.go_to(self._origin)
+        return self.go_to(self.run.origin)
 
-    def _begin(self, event: Event, at_rest: bool = False) -> str:
+    def _begin(self, event: Event, again: Callable[[], str]) -> str:
         """
-        Execute a command that starts a mode; from a sine the axis returns to x0 first.
+        Execute a command that starts a mode; from a sine the axis returns to its middle first.
 
-        :param at_rest: whether the mode starts at rest.
+        :param again: the same command.
         :returns: '' or the reason why it is refused.
         """
         reason = self._refusal(event)
         if not reason and self.mode is Mode.SINE:
             reason = self.leave_sine()
             if not reason:
-                self._after_return = event
-            return reason
-        if not reason and at_rest and self.moving:
-            reason = f'{event.value} begins at rest: stop the axis first'
-        if not reason:
-            self._command(event)
+                self._pending = again
+        elif not reason:
+            self._start(event, again)
         return reason
 
-    def _command(self, event: Event) -> None:
+    def _start(self, event: Event, again: Callable[[], str]) -> None:
         """Execute a command of the user, which clears the warnings."""
         self.warnings.clear()
-        self._after_return = None
-        self._enter(event)
-
-    def _enter(self, event: Event) -> None:
+        self._pending = None
         self._apply(event)
-        if event is Event.SINE:
-            self._sine = self._next_sine
+        self._again = again
         self._origin = self.state.position
-        self._cycles = 0
+        self._leaving = None
         self._without_stream = 0
-        self._stream = None
+        self._streamed = False
         self.target = self.state.position

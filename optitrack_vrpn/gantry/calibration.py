@@ -18,22 +18,17 @@ from optitrack_vrpn.gantry.correction import Measurement
 from optitrack_vrpn.gantry.modes import Mode
 
 #: Time (s) at rest before the position is read. Chosen: four times the measured delay of 0.15 s.
-#: Halved, the low-pass has not settled; doubled, each stroke takes longer.
 SETTLE_S = 0.6
-#: Readings averaged at each end, the window of the thesis. Halved, their noise grows by 1.4;
-#: doubled, each stroke takes 1 s longer.
+#: Readings averaged at each end, the window of the thesis.
 READINGS = 100
-#: Chosen: time (s) without a reading at rest after which the calibration fails. Halved, short
-#: occlusions end it; doubled, the failure is reported later.
+#: Chosen: time (s) without a reading at rest after which the calibration fails.
 _PATIENCE_S = 5.0
 #: Ends of the motions of one period, as shares of the distance: after each reversal a quarter,
-#: then the stroke that counts. Chosen. With half a quarter, less play is permitted; with twice,
-#: the strokes are shorter and noise has more effect.
+#: then the stroke that counts. Chosen.
 _ENDS = (0.25, 1.0, 0.75, 0.0)
 #: Share of the distance that a stroke covers, by ``_ENDS``.
 _STROKE = 0.75
-#: Chosen: periods, of two strokes each. Halved, the standard error grows by 1.4; doubled, the
-#: calibration takes twice as long.
+#: Chosen: periods, of two strokes each.
 _PERIODS = 3
 
 

@@ -12,8 +12,7 @@ from rclpy.parameter import Parameter
 from std_srvs.srv import Trigger
 
 Value = Union[bool, float, str, Sequence[float]]
-#: Chosen: timeout of a service (s). Halved, a busy controller fails; doubled, a dead one is
-#: reported later.
+#: Chosen: timeout of a service (s).
 _ANSWER_S = 5.0
 
 

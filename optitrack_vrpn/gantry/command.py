@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Watch and command a gantry from the terminal."""
+"""Run the controller; watch and command it from the terminal."""
 
 import argparse
 import os
@@ -13,12 +13,12 @@ from optitrack_vrpn.cli.arguments import Parser, split_ros_args
 from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.loading import loading
 from optitrack_vrpn.errors import OptitrackVrpnError
+from optitrack_vrpn.gantry.control import table
 from optitrack_vrpn.gantry.keyboard_io import Keyboard
-from optitrack_vrpn.gantry.view import table
+from optitrack_vrpn.ros.node_command import run_node_by_parameters
 
 #: Longest wait for the axes (s). Measured on a busy computer: 6 of 40 new nodes miss the first
-#: announcements of DDS, which are repeated after 3 s and 6 s. Halved, one of them in six finds no
-#: axes; doubled, a missing controller is reported later.
+#: announcements of DDS, which are repeated after 3 s and 6 s.
 _DISCOVERY_S = 7.0
 _KEYS = 'space: stop all   e: emergency stop   r: reset   q: quit'
 
@@ -43,6 +43,8 @@ def make_parser() -> argparse.ArgumentParser:
     view.add_argument('--once', action='store_true', help='print the table once')
     for name, words in (
             ('go_to', 'move to a position'), ('jog', 'move by a distance'),
+            ('velocity', 'move at a velocity'), ('max_velocity', 'change the greatest velocity'),
+            ('max_acceleration', 'change the greatest acceleration'),
             ('mode', 'manual, stream, reference, stopping or lock'),
             ('tracking', 'closed loop on or off'), ('lock', 'lock on or off'),
             ('calibrate', 'measure the steps per unit over a distance')):
@@ -51,10 +53,13 @@ def make_parser() -> argparse.ArgumentParser:
         sub.add_argument('value', type=_value)
     sub = commands.add_parser('home', help='search the reference switch')
     sub.add_argument('axis', help='name of an axis, or all')
-    sub = commands.add_parser('sine', help='follow a sine')
-    sub.add_argument('axis', help='name of an axis, or all')
-    sub.add_argument('amplitude', type=float)
-    sub.add_argument('frequency', type=float, help='in Hz')
+    for name, words, first, second in (
+            ('sine', 'follow a sine', 'amplitude', 'frequency'),
+            ('soft_limits', 'change the soft limits', 'low', 'high')):
+        sub = commands.add_parser(name, help=words)
+        sub.add_argument('axis', help='name of an axis, or all')
+        sub.add_argument('first', type=float, metavar=first)
+        sub.add_argument('second', type=float, metavar=second)
     sub = commands.add_parser('trajectory', help='follow a file: time; one column per axis')
     sub.add_argument('file')
     sub.add_argument('--loop', action='store_true')
@@ -96,9 +101,8 @@ def _send(client: Any, arguments: argparse.Namespace) -> list[str]:
         values = {'file': os.path.abspath(os.path.expanduser(arguments.file)),
                   **({'loop': True} if arguments.loop else {})}
         refused = client.command('trajectory_file', values)[:1]
-    elif name == 'sine':
-        refused = client.command(
-            name, {arguments.axis: [arguments.amplitude, arguments.frequency]})
+    elif name in ('sine', 'soft_limits'):
+        refused = client.command(name, {arguments.axis: [arguments.first, arguments.second]})
     else:
         value = True if name == 'home' else arguments.value
         refused = client.command(name, {arguments.axis: value})
@@ -138,3 +142,11 @@ def _watch(client: Any) -> int:
                     result = f'{actions[key]}: {client.trigger(actions[key]) or "done"}'
                 except OptitrackVrpnError as error:
                     result = f'{actions[key]} FAILED: {error}'
+
+
+def controller() -> int:
+    """Run the node gantry_controller; return the exit code."""
+    return run_node_by_parameters(
+        'gantry_controller', 'optitrack_vrpn.gantry.controller_ros:GantryController',
+        'Control a machine of several axes in closed loop on motion capture.',
+        '-p machine:=gantry_orion -p driver:=udp', 'gantry.md')

@@ -1,16 +1,21 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""All axes of a machine, cycle by cycle: feedback, emergency stop, views; pure."""
+"""All axes of a machine, cycle by cycle: feedback, emergency stop, views and their table; pure."""
 
-from typing import Callable, Mapping, NamedTuple, Optional
+import math
+from typing import Callable, Mapping, NamedTuple, Optional, Sequence
 
-from optitrack_vrpn.gantry.axis import Axis, Switches
+from optitrack_vrpn.cli import table as cli_table
+from optitrack_vrpn.gantry.axis import Axis
 from optitrack_vrpn.gantry.correction import Measurement
-from optitrack_vrpn.gantry.cubic import Cubic
-from optitrack_vrpn.gantry.modes import Event, Mode
+from optitrack_vrpn.gantry.modes import Mode
+from optitrack_vrpn.gantry.setpoints import Cubic, Limits, Switches
 from optitrack_vrpn.gantry.settings import MachineSettings
 
 ALL = 'all'
+#: Time between two cycles (s) after which the controller starts from rest: the motors have
+#: stopped. Below the second after which a machine counts anew (docs/gantry.md): delay of UDP.
+HELD_S = 0.9
 
 
 class Feedback(NamedTuple):
@@ -35,6 +40,7 @@ class AxisView(NamedTuple):
     velocity: float
     acceleration: float
     target: float
+    target_velocity: float
     motor: float
     offset: float
     error: Optional[float]
@@ -42,8 +48,7 @@ class AxisView(NamedTuple):
     tracking: bool
     referenced: bool
     remembered: str
-    low: Optional[float]
-    high: Optional[float]
+    limits: Limits
     switches: Switches
     warnings: tuple[str, ...]
 
@@ -114,15 +119,15 @@ class Machine:
         """
         # Skipped cycles count also if a report waited meanwhile: the machine has stopped.
         self._without_machine += periods - (feedback is not None)
-        lost = self._without_machine >= self.settings.loss_cycles
+        held = periods * self.dt >= HELD_S
+        lost = held or self._without_machine >= self.settings.loss_cycles
         if feedback is not None:
             self._without_machine = 0
         if feedback is not None and not feedback.power:
             self.emergency_stop()
         for name, axis in self.axes.items():
             if lost:
-                axis.fail(Event.FAULT, 'machine_lost')
-                axis.tracking = axis.referenced = False     # where the motors are is unknown
+                axis.lose(held)
             measurement = measurements.get(name)
             self.measured[name] = None if measurement is None else measurement.value
             switches = axis.switches if feedback is None else feedback.switches.get(
@@ -134,9 +139,63 @@ class Machine:
         """Return the state of every axis."""
         return tuple(AxisView(
             name, axis.settings.unit, axis.mode.value, axis.state.position, axis.state.velocity,
-            axis.state.acceleration, axis.target, axis.position, axis.correction.offset,
+            axis.state.acceleration, axis.target, axis.target_velocity, axis.position,
+            axis.correction.offset,
             axis.correction.error if axis.tracking else None, self.measured[name],
             axis.tracking, axis.referenced,
-            axis.remembered.value if axis.remembered is not None else '', axis.settings.low,
-            axis.settings.high, axis.switches, tuple(sorted(axis.warnings)),
+            axis.remembered.value if axis.remembered is not None else '', axis.limits,
+            axis.switches, tuple(sorted(axis.warnings)),
         ) for name, axis in self.axes.items())
+
+
+_HEAD = ('axis', 'mode', 'position', 'velocity', 'target', 'error', 'correction', 'limits',
+         'fastest', 'switches', 'loop', 'lock', 'warnings')
+_LEFT = ('axis', 'mode', *_HEAD[7:])
+#: Columns in the order in which they are left out on a narrow terminal; warnings never are.
+_DISPENSABLE = (
+    'fastest', 'velocity', 'limits', 'correction', 'switches', 'target', 'loop', 'lock', 'error')
+
+
+def cells(view: AxisView) -> dict[str, str]:
+    """Return the displayed values of an axis as strings, for a message."""
+    digits = 4 if view.unit == 'm' else 2
+
+    def number(value: 'float | None') -> str:
+        return '' if value is None else f'{value:.{digits}f}'
+
+    return {
+        'unit': view.unit, 'position': number(view.position),
+        'target': f'{number(view.target_velocity)}/s' if view.mode == 'velocity' else number(
+            view.target),
+        'velocity': number(view.velocity), 'motor': number(view.motor),
+        'measured': number(view.measured), 'error': number(view.error),
+        'correction': number(view.offset),
+        'limits': '..'.join('' if math.isinf(each) else f'{each:g}' for each in view.limits[3:]),
+        'fastest': f'{view.limits.velocity:g}/s, {view.limits.acceleration:g}/s^2',
+        'switches': ''.join(letter for letter, on in zip('LHR', view.switches) if on),
+        'tracking': 'closed' if view.tracking else 'open',
+        'referenced': 'yes' if view.referenced else 'no',
+        'remembered': view.remembered, 'warnings': ', '.join(view.warnings)}
+
+
+def table(
+    axes: Sequence[tuple[str, str, Mapping[str, str]]], width: int = 0,
+) -> list[str]:
+    """
+    Format the table.
+
+    :param axes: name, mode and cells of each axis.
+    :param width: columns of the terminal; 0 for no limit.
+    :returns: lines without colours.
+    """
+    rows = []
+    for name, mode, shown in axes:
+        locked = f'locked ({shown["remembered"]})' if shown.get('remembered') else (
+            'locked' if mode == 'lock' else '')
+        rows.append((
+            name, mode, f'{shown.get("position", "")} {shown.get("unit", "")}',
+            *(shown.get(key, '') for key in (
+                'velocity', 'target', 'error', 'correction', 'limits', 'fastest', 'switches',
+                'tracking')),
+            locked, shown.get('warnings', '')))
+    return cli_table.table(_HEAD, rows, _LEFT, width, _DISPENSABLE)

@@ -10,36 +10,35 @@ import traceback
 from typing import Any, Callable, Mapping, Optional, Sequence
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
-from optitrack_vrpn.axes.cycle_io import CycleThread
+from optitrack_vrpn.axes import CycleThread
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.gantry.calibration import Calibration
-from optitrack_vrpn.gantry.control import AxisView, Machine
+from optitrack_vrpn.gantry.control import AxisView, cells, Machine
 from optitrack_vrpn.gantry.correction import Measurement
-from optitrack_vrpn.gantry.cubic import Cubic
 from optitrack_vrpn.gantry.follow_ros import action_type, FollowServer
-from optitrack_vrpn.gantry.machine_io import Driver, SimDriver, UdpDriver
-from optitrack_vrpn.gantry.node_settings import ControllerSettings
-from optitrack_vrpn.gantry.recorder import row
-from optitrack_vrpn.gantry.recorder_io import Recorder
-from optitrack_vrpn.gantry.services_ros import answer, COMMANDS, serve, value_of
-from optitrack_vrpn.gantry.settings_io import load_machine
+from optitrack_vrpn.gantry.machine_io import Driver, load_machine, SimDriver, UdpDriver
+from optitrack_vrpn.gantry.recorder_io import Recorder, row
+from optitrack_vrpn.gantry.services_ros import (
+    answer, COMMANDS, load_file, paths_of, serve, start, value_of)
+from optitrack_vrpn.gantry.setpoints import Cubic
+from optitrack_vrpn.gantry.settings import ControllerSettings
 from optitrack_vrpn.gantry.sim_model import SimulatedMachine
-from optitrack_vrpn.gantry.trajectories_ros import load_file, paths_of, start
 from optitrack_vrpn.gantry.trajectory import Trajectory
-from optitrack_vrpn.gantry.view import cells
-from optitrack_vrpn.mocap_control.settings_node_ros import entry, SettingsNode
+from optitrack_vrpn.graph.one_publisher_ros import OneSubscription
+from optitrack_vrpn.mocap_control.participant_ros import MocapControl
+from optitrack_vrpn.ros.managed_node import entry, SettingsNode
 from optitrack_vrpn.units import NS_PER_S
 from rcl_interfaces.srv import SetParameters
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
+from rclpy.task import Future
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 
 #: Timeout of deactivate for the stop of the axes, after which it cuts the power: multiple of the
-#: longest time that an axis needs from its motor velocity. Chosen. Halved, a slow stop can end in
-#: a power cut; doubled, an axis that does not stop moves longer.
+#: longest time that an axis needs from its motor velocity. Chosen.
 _STOP_PATIENCE = 2.0
-#: Chosen: period (s) of the published state: smooth for the eye, a tenth of the cycles. Halved,
-#: twice the messages; doubled, the display moves in visible steps.
+#: Chosen: period (s) of the published state: smooth for the eye, a tenth of the cycles.
 _VIEW_S = 0.1
 
 
@@ -64,17 +63,19 @@ class GantryController(SettingsNode[ControllerSettings]):
         self._calibration: Optional[Calibration] = None
         self._used: Optional[ControllerSettings] = None
         self._entities: list[tuple[Any, Any]] = []
-        self._exclusive: list[str] = []     # topics that only one node may publish
+        self._exclusive: list[OneSubscription] = []
         self._fresh: dict[str, Measurement] = {}
         self._stamp = (0, 0.0)
         self._began_s = 0.0
         self._cut = ''                      # why the power is cut
+        self._commands = 0                  # so far: a file that is read begins after none
         self._commanded: Any = None
         self._measured: Any = None
         self._view: Any = None
         self._action: Optional[FollowServer] = None
         self._shown: dict[str, tuple[str, tuple[str, ...]]] = {}
         super().__init__(node_name, ControllerSettings, **kwargs)
+        self._mocap_control = MocapControl(self)
 
     # -- transitions ---------------------------------------------------------------------------
 
@@ -99,23 +100,26 @@ class GantryController(SettingsNode[ControllerSettings]):
             JointState, '~/measured', 10), self.destroy_publisher)
         self._view = self._own(self.create_publisher(
             DiagnosticArray, '~/axes', 10), self.destroy_publisher)
-        for kind, topic, callback in (
-                (JointState, settings.axes_topic, self._take_measured),
-                (JointState, '~/stream', self._take_stream),
-                (JointTrajectory, '~/joint_trajectory', self._take_trajectory)):
-            subscription = self._own(
-                self.create_subscription(kind, topic, callback, 10), self.destroy_subscription)
-            if kind is JointState:
-                self._exclusive.append(subscription.topic_name)
+        for topic, callback in (
+                (settings.axes_topic, self._take_measured), ('~/stream', self._take_stream)):
+            one = OneSubscription(self, JointState, topic, callback, 10)
+            self._exclusive.append(one)
+            self._own(one, OneSubscription.destroy)
+        self._own(self.create_subscription(
+            JointTrajectory, '~/joint_trajectory', self._take_trajectory, 10),
+            self.destroy_subscription)
         services: list[tuple[Any, str, Any]] = [
             (SetParameters, name, functools.partial(self._command, name)) for name in COMMANDS]
         services += [
-            (SetParameters, 'trajectory_file', self._take_file),
             (SetParameters, 'calibrate', self._calibrate),
             (Trigger, 'stop', self._stop), (Trigger, 'emergency_stop', self._emergency_stop),
             (Trigger, 'reset', self._reset)]
         for kind, name, callback in services:
             self._own(self.create_service(kind, f'~/{name}', callback), self.destroy_service)
+        # in a group of its own, because a group executes one callback at a time
+        self._own(self.create_service(
+            SetParameters, '~/trajectory_file', self._take_file,
+            callback_group=MutuallyExclusiveCallbackGroup()), self.destroy_service)
         kind = action_type()
         if kind is None:
             self.get_logger().info(
@@ -123,7 +127,8 @@ class GantryController(SettingsNode[ControllerSettings]):
         elif self._action is None:      # it outlives cleanup: clients ask for results later
             self._action = FollowServer(self, kind, self._active, self._lock)
         self._own(self.create_timer(_VIEW_S, self._show, clock=self._steady), self.destroy_timer)
-        self.set_info_topics([self._commanded.topic_name, self._measured.topic_name])
+        self._mocap_control.set_info_topics(
+            [self._commanded.topic_name, self._measured.topic_name])
 
     def _own(self, entity: Any, destroy: Any) -> Any:
         self._entities.append((entity, destroy))
@@ -131,6 +136,7 @@ class GantryController(SettingsNode[ControllerSettings]):
 
     def begin(self) -> None:
         """Start the cycles; every axis holds its position."""
+        self._commands += 1
         assert self._machine is not None and self._used is not None
         if self._used.record_folder:
             self._recorder = Recorder(self._used.record_folder, list(self._machine.axes))
@@ -309,7 +315,7 @@ class GantryController(SettingsNode[ControllerSettings]):
 
     def _begin_paths(self, make: Callable[[Machine], Mapping[str, Trajectory]]) -> str:
         """Make trajectories and start them; return '' or the reason of a refusal."""
-        machine = self._active()
+        machine, before = self._active(), self._commands
         if machine is None:
             return 'the node is not active'
         try:
@@ -317,6 +323,8 @@ class GantryController(SettingsNode[ControllerSettings]):
         except ConfigurationError as error:
             return str(error)
         with self._lock:
+            if self._active() is not machine or self._commands != before:
+                return 'another command arrived while it was read; send it again'
             return start(machine, paths)
 
     # -- services ------------------------------------------------------------------------------
@@ -326,13 +334,25 @@ class GantryController(SettingsNode[ControllerSettings]):
 
     def _command(self, name: str, request: Any, response: Any) -> Any:
         with self._lock:
+            self._commands += 1
             return serve(self._active, name, request, response)
 
-    def _take_file(self, request: Any, response: Any) -> Any:
-        """Follow the thesis's file: parameters ``file`` and, for a loop, ``loop``."""
+    async def _take_file(self, request: Any, response: Any) -> Any:
+        """
+        Follow the thesis's file: parameters ``file`` and, for a loop, ``loop``.
+
+        A thread reads it, so that a stop does not wait for it.
+        """
         values = {each.name: value_of(each) for each in request.parameters}
-        return answer(request, response, self._begin_paths(
-            lambda machine: load_file(machine, values)))
+        reason: Future = Future(executor=self.executor)
+
+        def read() -> None:
+            try:
+                reason.set_result(self._begin_paths(lambda machine: load_file(machine, values)))
+            except Exception as error:
+                reason.set_exception(error)
+        threading.Thread(target=read, name='trajectory_file', daemon=True).start()
+        return answer(request, response, await reason)
 
     def _calibrate(self, request: Any, response: Any) -> Any:
         """Calibrate the steps per unit of an axis: the parameter is its name and a distance."""
@@ -358,6 +378,7 @@ class GantryController(SettingsNode[ControllerSettings]):
 
     def _stop(self, request: Any, response: Any) -> Any:
         with self._lock:
+            self._commands += 1
             machine = self._active()
             refusals = {'': 'the node is not active'} if machine is None else {
                 name: reason for name, reason in machine.command(
@@ -369,6 +390,7 @@ class GantryController(SettingsNode[ControllerSettings]):
 
     def _emergency_stop(self, request: Any, response: Any) -> Any:
         with self._lock:
+            self._commands += 1
             response.success = self._cut_power('emergency stop by ~/emergency_stop')
         response.message = '' if response.success else 'the node is not configured'
         return response
@@ -447,11 +469,10 @@ class GantryController(SettingsNode[ControllerSettings]):
             status.name = f'{self.get_name()}: axis {view.name}'
             status.message = ': '.join(filter(None, (view.mode, ', '.join(view.warnings))))
             found.append(status)
-        for topic in self._exclusive:
-            count = self.count_publishers(topic)
-            if count > 1:
-                text = (f'{count} publishers on {topic}: the values of all of them are used; '
-                        'end all but one')
-                self._log('error', text, topic)
-                found.append(entry(f'{self.get_name()}: {topic}', 'error', text, {}))
+        for one in self._exclusive:
+            one.look()
+            if one.problem:
+                text = f'{one.problem}: its values are not used; end all but one'
+                self._log('error', text, one.topic)
+                found.append(entry(f'{self.get_name()}: {one.topic}', 'error', text, {}))
         return found

@@ -13,24 +13,13 @@ Signs: the motor is at own position + offset, the axis at motor + distance lost.
 a cycle changes the offset by minus its value.
 """
 
-from collections import deque
 import math
-import statistics
 from typing import NamedTuple, Optional
 
-from optitrack_vrpn.gantry.history import History
 from optitrack_vrpn.gantry.settings import CorrectionSettings
-from optitrack_vrpn.gantry.slip import SlipEstimator
+from optitrack_vrpn.gantry.slip import History, SlipEstimator
 
-#: Number of samples of the error at rest for the noise: the window of the thesis's interface.
-#: Halved, the deviation scatters by 10 % instead of 7 %; doubled, the axis must rest longer.
-REST_SAMPLES = 100
-#: Number of standard deviations that an error at rest does not exceed. Chosen: 99.7 % of normal
-#: noise. Halved, noise causes corrections; doubled, errors of this size remain.
-REST_SIGMAS = 3.0
-#: Time (s) after which a resting axis counts as settled. Chosen: four times the measured delay of
-#: 0.15 s. Halved, the transient of the low-pass counts as noise; doubled, the noise is learned
-#: later.
+#: Time (s) after which a resting axis counts as settled: four times the measured delay of 0.15 s.
 SETTLED_S = 0.6
 
 
@@ -60,27 +49,6 @@ class Commanded(NamedTuple):
     offset: float
 
 
-class RestNoise:
-    """Estimate the noise of the error while the axis is at rest."""
-
-    def __init__(self) -> None:
-        self._errors: deque[float] = deque(maxlen=REST_SAMPLES)
-        self.deviation: Optional[float] = None
-
-    def update(self, error: float, resting: bool) -> None:
-        """
-        Process the error of a cycle.
-
-        :param resting: whether the axis has been at rest for long enough.
-        """
-        if not resting:
-            self._errors.clear()
-            return
-        self._errors.append(error)
-        if len(self._errors) == REST_SAMPLES:
-            self.deviation = statistics.pstdev(self._errors)
-
-
 class Correction:
     """
     Correct one axis.
@@ -90,7 +58,6 @@ class Correction:
         is unwrapped from another turn, is the same position.
     :ivar offset: total correction (unit), added to every set point.
     :ivar error: error of the last measurement (unit), None before the first.
-    :ivar dead_band: the present dead band (unit).
     :ivar slip: the estimator of the action kalman.
     """
 
@@ -100,10 +67,8 @@ class Correction:
         self.offset = 0.0
         self.entry_offset = 0.0
         self.error: Optional[float] = None
-        self.dead_band = settings.dead_band
         self.history: History[Commanded] = History()
         self.slip: Optional[SlipEstimator] = None
-        self._noise = RestNoise()
         self._zero: Optional[float] = None
         self._zero_at_rest = False
         self._last: Optional[Measurement] = None
@@ -117,8 +82,6 @@ class Correction:
         self._last = None
         self.error = None
         self.entry_offset = self.offset
-        self._noise = RestNoise()
-        self.dead_band = self.settings.dead_band
         if self.settings.action == 'kalman':
             self.slip = SlipEstimator(self.settings.dead_band or 1e-3)
 
@@ -163,7 +126,7 @@ class Correction:
             self._last = measurement
         if self._last is None:
             return
-        compensated = self.settings.latency_compensation or self.settings.action == 'kalman'
+        compensated = self.settings.action != 'thesis'
         now = self.history.at(math.inf)
         then = self.history.at(self._last.stamp) if compensated else now
         if now is None or then is None:
@@ -180,20 +143,14 @@ class Correction:
             # The measurement does not contain corrections after its stamp yet.
             error += now.offset - then.offset
         self.error = error
-        if fresh:
-            self._noise.update(error, self._stood_s > SETTLED_S)
         if not fresh and self.settings.action != 'thesis':
             error = 0.0     # only the thesis's rule continues with the last value
         if self.settings.action == 'kalman':
             self._follow_slip(distance - then.offset if fresh else None)
         else:
-            self._apply(self.settings.gain * self._with_dead_band(error)
-                        if self.settings.action == 'integral' else self._with_dead_band(error))
-
-    def _with_dead_band(self, error: float) -> float:
-        if self.settings.dead_band_from == 'noise' and self._noise.deviation is not None:
-            self.dead_band = min(self.settings.dead_band, REST_SIGMAS * self._noise.deviation)
-        return 0.0 if abs(error) < self.dead_band else error
+            if abs(error) < self.settings.dead_band:
+                error = 0.0
+            self._apply(self.settings.gain * error if compensated else error)
 
     def _apply(self, change: float) -> None:
         """

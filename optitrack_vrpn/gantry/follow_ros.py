@@ -17,7 +17,7 @@ from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.gantry.control import Machine
 from optitrack_vrpn.gantry.goal import (
     Code, deviation, Goal, GOAL_TIME_S, GOAL_TOLERANCE, Outcome, Tolerances)
-from optitrack_vrpn.gantry.trajectories_ros import paths_of, refusal, start
+from optitrack_vrpn.gantry.services_ros import paths_of, refusal, start
 from optitrack_vrpn.gantry.trajectory import Trajectory
 from optitrack_vrpn.ros.log import ros_is_up
 from rclpy.action import ActionServer, CancelResponse, GoalResponse

@@ -9,12 +9,10 @@ from optitrack_vrpn.gantry.axis import Axis, Run
 from optitrack_vrpn.gantry.modes import Event, Mode
 
 #: Greatest deviation at the end, for goals without one (unit of the axis). Chosen: ten times the
-#: thesis's dead bands of 1 mm and 0.1 deg, as for the first point of a trajectory. Halved, more
-#: goals fail; doubled, a goal succeeds further from its target.
+#: thesis's dead bands of 1 mm and 0.1 deg, as for the first point of a trajectory.
 GOAL_TOLERANCE = {'linear': 0.01, 'rotary': 1.0}
 #: Time (s) after the end to reach the tolerance, for goals without one. Chosen: the rule of the
-#: thesis needs some seconds to remove the effect of the delay. Halved, such goals fail; doubled, a
-#: failure is reported later.
+#: thesis needs some seconds to remove the effect of the delay.
 GOAL_TIME_S = 5.0
 
 

@@ -1,34 +1,28 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Machine drivers: one in this process for simulations, one over UDP for real machines."""
+"""A machine's description, and its drivers: simulated in this process, or over UDP."""
 
+from pathlib import Path
 import socket
-import threading
-import time
-from typing import Mapping, Optional, Protocol
+from typing import Mapping, Optional, Protocol, Union
 
+from optitrack_vrpn.cli.config_files_io import find_config, read_yaml
 from optitrack_vrpn.errors import RemoteProtocolError, TransportError
 from optitrack_vrpn.gantry.control import Feedback
-from optitrack_vrpn.gantry.cubic import Cubic
+from optitrack_vrpn.gantry.setpoints import Cubic
 from optitrack_vrpn.gantry.settings import MachineSettings
 from optitrack_vrpn.gantry.sim_model import SimulatedMachine
 from optitrack_vrpn.gantry.wire import (
-    ahead, Answer, decode_answer, decode_set_points, encode_answer, encode_set_points, in_steps,
-    in_units, SetPoints)
+    ahead, Answer, decode_answer, encode_set_points, in_steps, SetPoints)
+from optitrack_vrpn.settings import build
 
-#: Chosen: buffer of one datagram (bytes), above the 1048 of a machine with 32 axes. Halved, the
-#: datagrams of such a machine are cut off; doubled, nothing changes.
+#: Chosen: buffer of one datagram (bytes), above the 1048 of a machine with 32 axes.
 _MOST_BYTES = 2048
-#: Chosen: answers read per cycle, 64 times as many as a machine sends. Halved or doubled, so is
-#: the time that a machine which floods its controller takes of each cycle.
+#: Chosen: answers read per cycle, 64 times as many as a machine sends.
 _MOST_ANSWERS = 64
 #: Chosen: copies of the datagram that cuts the power, because UDP can lose one and no cycle may
-#: follow. Halved or doubled, the machine misses it more or less often.
+#: follow.
 _CUT_COPIES = 3
-#: Chosen: time without set points (s) after which the machine accepts another controller and a
-#: new count. Halved, gaps in the network end the count; doubled, a restarted controller waits
-#: longer.
-_OWNER_S = 1.0
 
 
 class Driver(Protocol):
@@ -184,99 +178,12 @@ class UdpDriver:
         self._socket.close()
 
 
-class UdpMachine:
+def load_machine(path: Union[str, Path]) -> MachineSettings:
     """
-    A simulated machine behind the datagrams of ``wire.py``; one thread.
+    Read a machine.
 
-    The first controller that sends set points owns it until it is silent for a second. The motors
-    do not move to the first set point after that: it states the count where they are.
-
-    :param settings: the machine.
-    :param host: local address.
-    :param port: UDP port; 0 selects a free one, see ``port``.
-    :raises TransportError: if the address is not available.
-    :ivar machine: the simulation; hold ``lock`` while reading it.
-    :ivar refused: number of datagrams that were not set points, old, or from another controller.
-    :ivar pressed: whether the emergency button of the machine is pressed.
+    :param path: a file, or the name of one of the package's own, as ``gantry_orion``.
+    :raises ConfigurationError: if anything in it is not allowed; names file, axis and key.
     """
-
-    def __init__(self, settings: MachineSettings, host: str = '127.0.0.1',
-                 port: int = 0) -> None:
-        self.machine = SimulatedMachine(settings)
-        self.lock = threading.Lock()
-        self.refused = 0
-        self.received = 0
-        self.pressed = False
-        self._settings = settings
-        self._owner: Optional[tuple[str, int]] = None
-        self._last_s = 0.0
-        self._sequence = -1
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        try:
-            self._socket.bind((host, port))
-        except OSError as error:
-            self._socket.close()
-            raise TransportError(
-                f'cannot listen on UDP {host}:{port} ({error.strerror}): another program may '
-                'use it') from None
-        self._socket.settimeout(0.2)
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name='gantry_sim', daemon=True)
-        self._thread.start()
-
-    @property
-    def port(self) -> int:
-        """Return the UDP port."""
-        return int(self._socket.getsockname()[1])
-
-    def _run(self) -> None:
-        while not self._ended.is_set():
-            try:
-                data, sender = self._socket.recvfrom(_MOST_BYTES)
-            except OSError:     # including timeouts
-                continue
-            answer = self._take(data, sender, time.monotonic())
-            if answer:
-                try:
-                    self._socket.sendto(answer, sender)
-                except OSError:
-                    pass
-
-    def _take(self, data: bytes, sender: tuple[str, int], now_s: float) -> bytes:
-        """Process a datagram; return the answer, empty if it is refused."""
-        try:
-            points = decode_set_points(data)
-            if len(points.cubics) != len(self._settings.axes):
-                raise RemoteProtocolError('a different number of axes')
-        except RemoteProtocolError:
-            self.refused += 1
-            return b''
-        silent = now_s - self._last_s >= _OWNER_S
-        if sender != self._owner:
-            if self._owner is not None and not silent:
-                self.refused += 1
-                return b''
-            self._owner, self._sequence = sender, points.sequence - 1
-        self._last_s = now_s
-        if ahead(points.sequence, self._sequence) <= 0:
-            self.refused += 1
-            return b''
-        self._sequence = points.sequence
-        self.received += 1
-        with self.lock:
-            if silent:
-                self.machine.recount()
-            self.machine.power = points.power and not self.pressed
-            self.machine.run({
-                axis.name: in_units(cubic, axis.steps_per_unit)
-                for axis, cubic in zip(self._settings.axes, points.cubics)}, points.dt, now_s)
-            switches = self.machine.switches()
-            answer = Answer(points.sequence, self.machine.power, tuple(switches.values()))
-        return encode_answer(answer)
-
-    def close(self) -> None:
-        """End the thread and close the socket; may be called again."""
-        self._ended.set()
-        if self._thread.is_alive():
-            self._thread.join()
-        self._socket.close()
+    found = find_config(str(path), 'gantry_*.yaml')
+    return build(MachineSettings, read_yaml(found), f'{found}: ')

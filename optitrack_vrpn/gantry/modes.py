@@ -21,6 +21,7 @@ class Mode(Enum):
 
     STOPPING = 'stopping'
     MANUAL = 'manual'
+    VELOCITY = 'velocity'
     STREAM = 'stream'
     SINE = 'sine'
     TRAJECTORY = 'trajectory'
@@ -30,9 +31,10 @@ class Mode(Enum):
 
 
 class Event(Enum):
-    """Events that change the mode; the first five are commands that start a motion."""
+    """Events that change the mode; the first six are commands that start a motion."""
 
     MANUAL = 'manual'
+    VELOCITY = 'velocity'
     STREAM = 'stream'
     SINE = 'sine'
     TRAJECTORY = 'trajectory'
@@ -48,9 +50,8 @@ class Event(Enum):
     RESET = 'reset'
 
 
-MOVING = (Mode.MANUAL, Mode.STREAM, Mode.SINE, Mode.TRAJECTORY, Mode.REFERENCE)
-COMMANDS = {Mode(event.value): event for event in (
-    Event.MANUAL, Event.STREAM, Event.SINE, Event.TRAJECTORY, Event.REFERENCE)}
+MOVING = (Mode.MANUAL, Mode.VELOCITY, Mode.STREAM, Mode.SINE, Mode.TRAJECTORY, Mode.REFERENCE)
+COMMANDS = {mode: Event(mode.value) for mode in MOVING}
 
 #: (mode, event) -> mode. A pair that is not listed is refused, or does not change the mode.
 TRANSITIONS: 'dict[tuple[Mode, Event], Mode]' = {

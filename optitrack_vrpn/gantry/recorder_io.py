@@ -1,21 +1,26 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Write a recording in a separate thread, so that a slow disk delays no cycle."""
+"""
+Write a recording as in the thesis, in a separate thread, so that a slow disk delays no cycle.
+
+It is a CSV with semicolons, one row per cycle: time in ms; position, velocity and acceleration of
+each axis; the three coefficients of the cubic of each axis; the mocap value of each axis, empty
+without a valid one.
+"""
 
 import datetime
 from pathlib import Path
 import queue
 import threading
-from typing import Optional, Sequence
+from typing import Mapping, Optional, Sequence
 
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.gantry.recorder import header
+from optitrack_vrpn.gantry.control import AxisView
+from optitrack_vrpn.gantry.setpoints import Cubic
 
 #: Chosen: lines that wait for the disk (100 s at 100 Hz); further lines are dropped and counted.
-#: Halved or doubled: the length of a disk stall without loss.
 _MOST_WAITING = 10_000
-#: Chosen: time for the disk to take the last lines (s). Halved or doubled, deactivate waits for
-#: half or twice as long for a disk that does not answer.
+#: Chosen: time for the disk to take the last lines (s).
 _CLOSE_S = 10.0
 
 
@@ -81,3 +86,31 @@ class Recorder:
             self._file.close()
         except OSError:
             self.dropped += 1
+
+
+def header(names: Sequence[str]) -> str:
+    """Return the first line: the names of the columns."""
+    cells = ['time_ms']
+    for part in ('position', 'velocity', 'acceleration'):
+        cells += [f'{name}_{part}' for name in names]
+    for name in names:
+        cells += [f'{name}_a', f'{name}_b', f'{name}_c']
+    return ';'.join([*cells, *(f'{name}_mocap' for name in names)]) + '\n'
+
+
+def row(time_ms: float, views: Sequence[AxisView], cubics: Mapping[str, Cubic]) -> str:
+    """
+    Return the line of a cycle.
+
+    :param time_ms: time since the start of the recording (ms).
+    :param views: state of each axis.
+    :param cubics: cubic of each axis, by name.
+    """
+    cells = [f'{time_ms:.1f}']
+    for part in ('position', 'velocity', 'acceleration'):
+        cells += [f'{getattr(view, part):.9g}' for view in views]
+    for view in views:
+        cubic = cubics[view.name]
+        cells += [f'{cubic.a:.9g}', f'{cubic.b:.9g}', f'{cubic.c:.9g}']
+    cells += ['' if view.measured is None else f'{view.measured:.9g}' for view in views]
+    return ';'.join(cells) + '\n'

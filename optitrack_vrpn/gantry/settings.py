@@ -1,20 +1,20 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Settings of a machine's axes and their limits; lengths in m, angles in degrees."""
+"""Settings of a machine's axes and of the node; lengths in m, angles in degrees."""
 
 from dataclasses import dataclass, MISSING
 import math
 from typing import Optional
 
 from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.gantry.setpoints import Limits
 from optitrack_vrpn.settings import checked, section, setting
+from optitrack_vrpn.settings.lifecycle import LifecycleSettings
 
 KINDS = ('linear', 'rotary')
-DEAD_BANDS = ('fixed', 'noise')
 ACTIONS = ('thesis', 'integral', 'kalman')
 #: Chosen: longest way of a reference search, as a multiple of the way between the soft limits or
-#: of a turn; switches can lie beyond the limits. Halved, a search from the far end fails; doubled,
-#: a defective switch is reported later.
+#: of a turn; switches can lie beyond the limits.
 _SEARCH = 1.1
 
 
@@ -38,11 +38,6 @@ class CorrectionSettings:
     action: str = setting(
         'thesis', choices=ACTIONS, doc='thesis: the whole error each cycle; integral: a share of '
         'it; kalman: estimates slip and backlash and corrects them ahead')
-    latency_compensation: bool = setting(
-        False, doc='compare the measurement with the position commanded at its stamp')
-    dead_band_from: str = setting(
-        'fixed', choices=DEAD_BANDS,
-        doc='noise: three standard deviations of the error at rest, at most dead_band')
     gain: float = setting(
         0.02, low=1e-4, high=1.0, doc='share of the error corrected in a cycle by integral')
 
@@ -82,14 +77,11 @@ class AxisSettings:
         None, unit='m or deg', doc='true position of the lower limit switch (simulation)')
     switch_high: Optional[float] = setting(
         None, unit='m or deg', doc='true position of the upper limit switch (simulation)')
-    max_velocity: float = setting(0.2, unit='1/s', low=1e-6, high=1e4,
-                                  doc='greatest velocity outside sine and trajectory')
+    max_velocity: float = setting(0.2, unit='1/s', low=1e-6, high=1e4, doc='greatest velocity')
     max_acceleration: float = setting(0.2, unit='1/s^2', low=1e-6, high=1e5,
-                                      doc='greatest acceleration there, and when stopping')
-    max_jerk: float = setting(2.0, unit='1/s^3', low=1e-6, high=1e7, doc='greatest jerk there')
-    motor_velocity: float = setting(
-        0.5, unit='1/s', low=1e-6, high=1e4,
-        doc='greatest velocity of the motor: a faster sine or trajectory is refused')
+                                      doc='greatest acceleration')
+    max_jerk: float = setting(2.0, unit='1/s^3', low=1e-6, high=1e7,
+                              doc='greatest jerk of planned motions and stops')
     reference_velocity: float = setting(
         0.0, unit='1/s', low=-1e4, high=1e4,
         doc='velocity of the reference search, signed; 0: no reference switch')
@@ -104,9 +96,6 @@ class AxisSettings:
         """
         if self.low is not None and self.high is not None and not self.low < self.high:
             raise ConfigurationError(f'axis {self.name!r}: low must be below high')
-        if self.motor_velocity < self.max_velocity:
-            raise ConfigurationError(
-                f'axis {self.name!r}: motor_velocity is below max_velocity')
         if abs(self.reference_velocity) > self.max_velocity:
             raise ConfigurationError(
                 f'axis {self.name!r}: reference_velocity exceeds max_velocity')
@@ -115,9 +104,16 @@ class AxisSettings:
                 f'axis {self.name!r}: correction.limit is below correction.dead_band')
 
     @property
+    def limits(self) -> Limits:
+        """Return the limits of its motions."""
+        return Limits(self.max_velocity, self.max_acceleration, self.max_jerk,
+                      -math.inf if self.low is None else self.low,
+                      math.inf if self.high is None else self.high)
+
+    @property
     def stopping_s(self) -> float:
-        """Return the time of a stop from the motor velocity and greatest acceleration (s)."""
-        return (self.motor_velocity / self.max_acceleration
+        """Return the time of a stop from the greatest velocity and acceleration (s)."""
+        return (self.max_velocity / self.max_acceleration
                 + 2.0 * self.max_acceleration / self.max_jerk)
 
     @property
@@ -170,3 +166,33 @@ class MachineSettings:
             if not name.isidentifier() or name == 'all':
                 raise ConfigurationError(
                     f'axes: {name!r} is no name: letters, digits and underscores, and not "all"')
+
+
+DRIVERS = ('sim', 'udp')
+
+
+@checked
+@dataclass(frozen=True)
+class ControllerSettings(LifecycleSettings):
+    """A machine in closed loop on mocap; its axes stand in the file of the machine."""
+
+    machine: str = setting('gantry_orion', doc='YAML file of the machine, or a name in config/')
+    driver: str = setting(
+        'sim', choices=DRIVERS,
+        doc='sim: a simulated machine in this process; udp: a machine that takes set points')
+    machine_host: str = setting('127.0.0.1', doc='machine of the driver udp')
+    machine_port: int = setting(9200, low=1, high=65535, doc='its UDP port')
+    axes_topic: str = setting('axis_states', doc='topic of the measured axes, from axis_bridge')
+    max_age_s: float = setting(
+        0.5, unit='s', low=0.01, high=2.0,
+        doc='a measurement or target whose stamp is older than this counts as none')
+    record_folder: str = setting('', doc='folder of the recordings; empty: nothing is recorded')
+
+    def check(self) -> None:
+        """
+        Check the address of the machine.
+
+        :raises ConfigurationError: if it is missing.
+        """
+        if self.driver == 'udp' and not self.machine_host.strip():
+            raise ConfigurationError('machine_host: give the address of the machine')

@@ -9,8 +9,7 @@ that depends on the direction (slip), and a fixed way after each turn to the pos
 
 from typing import Mapping
 
-from optitrack_vrpn.gantry.axis import Switches
-from optitrack_vrpn.gantry.cubic import Cubic
+from optitrack_vrpn.gantry.setpoints import Cubic, Switches
 from optitrack_vrpn.gantry.settings import AxisSettings, MachineSettings
 
 

@@ -14,31 +14,30 @@ measurement are its coefficients. The model predicts d without measurements, als
 reversal.
 """
 
+from bisect import bisect_right
+from collections import deque
 import math
-from typing import NamedTuple
+from typing import Generic, NamedTuple, Optional, TypeVar
 
 import numpy as np
-from optitrack_vrpn.gantry.history import History
 
 #: Standard deviation of a measurement after the low-pass, as a fraction of the dead band. Chosen:
 #: 3 sigma of a filtered standing body (0.3 mm, 0.04 deg) compared with 1 mm and 0.1 to 0.3 deg.
-#: Halved, the estimate follows noise; doubled, it converges more slowly.
 NOISE = 0.1
 #: Cycles over which low-pass samples are correlated; the measurement variance is multiplied by it.
-#: Chosen. Halved or doubled, the effect is that of ``NOISE`` divided or multiplied by 1.4.
+#: Chosen.
 CORRELATED = 20.0
 #: Process noise per square root of a cycle, as fractions of the dead band: of the constant, and of
 #: the backlash; then of the slip per unit of way. Chosen: the constant follows within ten seconds.
-#: Halved, twice as long; doubled, the estimates scatter more.
 NOISE_CONSTANT = 3e-4
 NOISE_BACKLASH = 1e-4
 NOISE_SLIP = 1e-7
 #: Initial standard deviations: of the slip, and of the backlash in dead bands. Chosen: slip up to
-#: 1 %. Halved, larger values are learned later; doubled, the first estimates overshoot.
+#: 1 %.
 FIRST_SLIP = 2e-3
 FIRST_BACKLASH = 2.0
 #: Cycles after which the constant absorbs the way travelled, so that W stays small. Chosen: it
-#: limits rounding errors only. Halved or doubled, the result is the same.
+#: limits rounding errors only.
 _REBASE = 2000
 
 
@@ -152,3 +151,40 @@ class SlipEstimator:
         if travel is None:
             return 0.0
         return float(np.array((1.0, -travel.up, travel.down, travel.share)) @ self._x)
+
+
+#: Time (s) for which commands are stored. Chosen: above the age at which a measurement counts as
+#: none.
+KEPT_S = 2.0
+Entry = TypeVar('Entry', bound=NamedTuple)
+
+
+class History(Generic[Entry]):
+    """
+    Store the entries of the last ``KEPT_S``.
+
+    :ivar entries: named tuples of numbers, of which the first is the time (s); times rise.
+    """
+
+    def __init__(self) -> None:
+        self.entries: deque[Entry] = deque()
+
+    def add(self, entry: Entry) -> None:
+        """Add an entry later than the last."""
+        self.entries.append(entry)
+        while entry[0] - self.entries[0][0] > KEPT_S:
+            self.entries.popleft()
+
+    def at(self, time: float) -> Optional[Entry]:
+        """
+        Return the entry for a time, interpolated linearly; the last one for a later time.
+
+        :returns: None if the time is before the stored entries, or none are stored.
+        """
+        entries = self.entries
+        i = bisect_right(entries, time, key=lambda each: each[0])
+        if i == 0 or i == len(entries):
+            return entries[-1] if i else None
+        before, after = entries[i - 1], entries[i]
+        share = (time - before[0]) / (after[0] - before[0])
+        return before._make(a + share * (b - a) for a, b in zip(before, after))

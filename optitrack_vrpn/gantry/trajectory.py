@@ -1,106 +1,274 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Trajectories, from the semicolon files of the thesis or from trajectory_msgs/JointTrajectory."""
+"""
+Paths that an axis follows exactly: sines, and trajectories of points.
+
+Trajectories come from the semicolon files of the thesis or from trajectory_msgs/JointTrajectory.
+"""
 
 from bisect import bisect_right
 import math
-from typing import NamedTuple, Optional, Sequence
+from typing import NamedTuple, Optional, Protocol, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.gantry.cubic import between
-from optitrack_vrpn.gantry.setpoints import State
+from optitrack_vrpn.gantry.setpoints import between, Limits, State
 
-#: Greatest deviation of the time between two rows of a file from ``ROW_S`` (s). Chosen: half of
-#: the last digit.
+#: Greatest deviation of the time between two rows of a file from ``ROW_S`` (s): half of the last
+#: digit.
 _TOLERANCE_S = 0.0005
 #: Time per row (s), as in the thesis's files.
 ROW_S = 0.01
-#: Chosen: limit of rows, 17 minutes. The node reads 100 000 rows of 6 axes in about 2 s (measured
-#: on a busy computer), in which it executes no other command, not even an emergency stop. Halved
-#: or doubled, so are that time and the longest trajectory.
+#: Chosen: 17 minutes. 100 000 rows of 6 axes are read in 2 s (measured on a busy computer).
 MAX_ROWS = 100_000
+#: Velocity at the ends of a trajectory (unit/s) that counts as rest: the rounding of a planner.
+AT_REST = 1e-4
+#: Greatest frequency of a sine, in periods per cycle: ten set points a period.
+_SINE_CYCLES = 0.1
+#: Least frequency of a sine (Hz): a period of 2.8 hours.
+_SLOWEST_HZ = 1e-4
+#: Largest number of a command or trajectory (SI): above any machine, far from an overflow.
+LARGEST = 1e9
+
+
+Numbers = NDArray[np.float64]
+
+
+class Bounds(NamedTuple):
+    """Greatest speed and acceleration of a path, and its lowest and highest position."""
+
+    velocity: float
+    acceleration: float
+    low: float
+    high: float
+
+
+class Path(Protocol):
+    """A path relative to where the axis is at its start, at rest."""
+
+    @property
+    def duration(self) -> float:
+        """Return the time of its end (s), infinite if it has none."""
+
+    @property
+    def end(self) -> float:
+        """Return the position at its end."""
+
+    def at(self, t: float) -> State:
+        """Return the state at a time since the start (s)."""
+
+    @property
+    def bounds(self) -> Bounds:
+        """Return its bounds."""
+
+    def refusal(self, limits: Limits, origin: float, dt: float, unit: str) -> str:
+        """Return why an axis at ``origin`` within these limits cannot follow it, or ''."""
+
+
+class Sine(NamedTuple):
+    """
+    A sin(2 pi f t), after one period in which the amplitude rises linearly from 0.
+
+    With the rising amplitude the path begins at rest, and stays within the bounds of the sine.
+
+    :ivar amplitude: A (unit).
+    :ivar frequency: f (Hz).
+    """
+
+    amplitude: float
+    frequency: float
+
+    @property
+    def duration(self) -> float:
+        """Return infinity: it has no end."""
+        return math.inf
+
+    @property
+    def end(self) -> float:
+        """Return the position to which the axis returns."""
+        return 0.0
+
+    def at(self, t: float) -> State:
+        """Return the state at a time since the start (s)."""
+        rate = 2.0 * math.pi * self.frequency
+        slope = 0.0 if t * self.frequency >= 1.0 else self.amplitude * self.frequency
+        size = slope * t if slope else self.amplitude
+        sine, cosine = math.sin(rate * t), math.cos(rate * t)
+        return State(size * sine, slope * sine + size * rate * cosine,
+                     2.0 * slope * rate * cosine - size * rate * rate * sine)
+
+    @property
+    def bounds(self) -> Bounds:
+        """Return its bounds."""
+        rate, size = 2.0 * math.pi * self.frequency, abs(self.amplitude)
+        return Bounds(rate * size, rate * rate * size, -size, size)
+
+    def refusal(self, limits: Limits, origin: float, dt: float, unit: str) -> str:
+        """Return why an axis cannot follow it, with the largest possible values, or ''."""
+        size, frequency = abs(self.amplitude), self.frequency
+        if not (size <= LARGEST and _SLOWEST_HZ <= frequency <= LARGEST):
+            return (f'sine needs an amplitude and a frequency of at least {_SLOWEST_HZ:g} Hz, got '
+                    f'{self.amplitude}, {frequency}')
+        fastest = _SINE_CYCLES / dt
+        room = max(0.0, min(origin - limits.low, limits.high - origin))
+        rate = 2.0 * math.pi * min(frequency, fastest)
+        largest = min(limits.velocity / rate, limits.acceleration / rate ** 2, room)
+        if frequency <= fastest and _within(size, largest):
+            return ''
+        found = self.bounds
+        reason = (f'the sine reaches {found.velocity:.4g} {unit}/s, {found.acceleration:.4g} '
+                  f'{unit}/s^2 and {size:.4g} {unit} around {origin:.4g}; the axis '
+                  f'{_limits(limits, unit)}')
+        if frequency <= fastest:
+            reason += f'. Largest amplitude at {frequency:.4g} Hz: {_down(largest)} {unit}'
+        if size and _within(size, room):
+            fastest = min(fastest, limits.velocity / size / (2.0 * math.pi),
+                          math.sqrt(limits.acceleration / size) / (2.0 * math.pi))
+            reason += f'. Highest frequency at {size:.4g} {unit}: {_down(fastest)} Hz'
+        return reason
+
+
+def _within(value: float, most: float) -> bool:
+    return value <= most * (1.0 + 1e-9) + 1e-12
+
+
+def _down(value: float) -> str:
+    """Format a largest value with four digits, rounded down so that it is accepted."""
+    if value <= 0.0:
+        return '0'
+    unit = 10.0 ** (math.floor(math.log10(value)) - 3)
+    return f'{math.floor(value / unit * (1.0 + 1e-12)) * unit:.4g}'
+
+
+def _limits(limits: Limits, unit: str) -> str:
+    return (f'allows {limits.velocity:.4g} {unit}/s, {limits.acceleration:.4g} {unit}/s^2 and '
+            f'{limits.low:.4g} to {limits.high:.4g} {unit}')
 
 
 class Trajectory(NamedTuple):
     """
-    The path of one axis.
+    The path of one axis through points: cubic Hermite polynomials.
 
     :ivar times: times of the points, rising from 0 (s).
     :ivar positions: positions relative to the first point.
-    :ivar velocities: velocities at these times; None: linear interpolation of positions.
+    :ivar velocities: velocities at these times, 0 at both ends.
+    :ivar bounds: its bounds, at the points and between them.
     :ivar loop: repeat the path without end.
     """
 
     times: tuple[float, ...]
     positions: tuple[float, ...]
-    velocities: Optional[tuple[float, ...]] = None
+    velocities: tuple[float, ...]
+    bounds: Bounds
     loop: bool = False
 
     @property
     def duration(self) -> float:
-        """Return the time of the last point (s)."""
-        return self.times[-1]
+        """Return the time of its end (s), infinite if it has none."""
+        return math.inf if self.loop else self.times[-1]
+
+    @property
+    def end(self) -> float:
+        """Return the position at its end."""
+        return self.positions[-1]
 
     def at(self, t: float) -> State:
         """
-        Evaluate the path, relative to its start.
+        Return the state at a time since the start (s).
 
-        :param t: time since the start (s); after the end, the result is the last point at rest.
+        After the end it is the last point at rest; each round of a loop begins there.
         """
-        if self.loop and self.duration > 0.0:
-            # each round begins at the end position of the round before
-            rounds, t = divmod(t, self.duration)
-            base = rounds * (self.positions[-1] - self.positions[0])
-        else:
-            base = 0.0
-        if t >= self.duration:
+        base = 0.0
+        if self.loop:
+            rounds, t = divmod(t, self.times[-1])
+            base = rounds * self.positions[-1]
+        if t >= self.times[-1]:
             return State(self.positions[-1])
         i = max(0, bisect_right(self.times, t) - 1)
         dt, u = self.times[i + 1] - self.times[i], t - self.times[i]
-        p0, p1 = self.positions[i], self.positions[i + 1]
-        slope = (p1 - p0) / dt
-        v0, v1 = (slope, slope) if self.velocities is None else self.velocities[i:i + 2]
-        path = between(base + p0, v0, base + p1, v1, dt)
-        return State(path.at(u), v0 + u * (2.0 * path.b + 3.0 * u * path.c),
+        path = between(base + self.positions[i], self.velocities[i],
+                       base + self.positions[i + 1], self.velocities[i + 1], dt)
+        return State(path.at(u), path.a + u * (2.0 * path.b + 3.0 * u * path.c),
                      2.0 * path.b + 6.0 * path.c * u)
 
-    def greatest_velocity(self) -> float:
-        """Return the greatest speed, at the points and between them."""
-        dt = np.diff(self.times)
-        mean = np.diff(self.positions) / dt
-        if self.velocities is None:
-            return float(np.abs(mean).max())
-        v0, v1 = np.array(self.velocities[:-1]), np.array(self.velocities[1:])
-        # velocity v0 + 2 b u + 3 c u^2 (u in units of dt) has its extremum at u = -b / 3 c
-        b, c = 3.0 * mean - 2.0 * v0 - v1, v0 + v1 - 2.0 * mean
-        with np.errstate(divide='ignore', invalid='ignore'):
-            u = -b / (3.0 * c)
-        inside = (u > 0.0) & (u < 1.0)
-        between = v0[inside] + b[inside] * u[inside]
-        return float(np.abs(np.concatenate((mean, v0, v1, between))).max())
+    def refusal(self, limits: Limits, origin: float, dt: float, unit: str) -> str:
+        """Return why an axis cannot follow it, and at which scale it could, or ''."""
+        found = self.bounds
+        low, high = limits.low - origin, limits.high - origin
+        if _within(found.velocity, limits.velocity) and _within(
+                found.acceleration, limits.acceleration) and _within(
+                    found.high, high) and _within(-found.low, -low):
+            return ''
+        reason = (f'the trajectory reaches {found.velocity:.4g} {unit}/s, '
+                  f'{found.acceleration:.4g} {unit}/s^2 and {origin + found.low:.4g} to '
+                  f'{origin + found.high:.4g} {unit}; the axis {_limits(limits, unit)}')
+        slower = max(found.velocity / limits.velocity,
+                     math.sqrt(found.acceleration / limits.acceleration))
+        scale = min(1.0, *(most / value for most, value in (
+            (limits.velocity, found.velocity), (limits.acceleration, found.acceleration),
+            (high, found.high), (low, found.low)) if value))
+        if slower > 1.0:
+            reason += f'. Stretch its time by {slower:.4g} or more'
+        return f'{reason}. Largest scale of its positions: {_down(scale)}'
 
 
-def make(
+def make_trajectory(
     times: Sequence[float], positions: Sequence[float],
     velocities: Optional[Sequence[float]] = None, loop: bool = False,
 ) -> Trajectory:
     """
     Make a trajectory with times and positions relative to the first point.
 
-    :raises ConfigurationError: for too few points, values that are not finite, or times that do
-        not rise.
+    Without velocities each inner point gets that of the parabola through it and its neighbours,
+    which is exact for a constant acceleration; both ends are at rest.
+
+    :raises ConfigurationError: for too few points, values that are not finite, times that do not
+        rise, or a beginning or end in motion.
     """
     if len(times) < 2 or len(times) != len(positions) or (
             velocities is not None and len(velocities) != len(times)):
         raise ConfigurationError('a trajectory needs two points or more, each with a position')
-    if not all(map(math.isfinite, (*times, *positions, *(velocities or ())))):
-        raise ConfigurationError('a trajectory contains a value that is not a finite number')
+    if not all(abs(value) <= LARGEST for value in (*times, *positions, *(velocities or ()))):
+        raise ConfigurationError(
+            f'a trajectory contains a value that is no number of at most {LARGEST:g}')
     if any(b <= a for a, b in zip(times, times[1:])):
         raise ConfigurationError('the times of a trajectory must rise')
-    return Trajectory(
-        tuple(t - times[0] for t in times), tuple(p - positions[0] for p in positions),
-        None if velocities is None else tuple(velocities), loop)
+    if velocities is None:
+        dt = np.diff(times)
+        slope = np.diff(positions) / dt
+        inner = (dt[1:] * slope[:-1] + dt[:-1] * slope[1:]) / (dt[1:] + dt[:-1])
+        velocities = [0.0, *inner, 0.0]
+    elif max(abs(velocities[0]), abs(velocities[-1])) > AT_REST:
+        raise ConfigurationError(
+            'the trajectory does not begin and end at rest: its first and last velocity must be 0')
+    t, p = np.array(times) - times[0], np.array(positions) - positions[0]
+    v = np.array([0.0, *velocities[1:-1], 0.0])
+    return Trajectory(tuple(t.tolist()), tuple(p.tolist()), tuple(v.tolist()),
+                      _bounds(t, p, v, loop), loop)
+
+
+def _bounds(times: Numbers, p: Numbers, v: Numbers, loop: bool) -> Bounds:
+    """Return the bounds of cubic Hermite polynomials, at the points and between them."""
+    dt = np.diff(times)
+    # position p + v u + b u^2 + c u^3 with u from 0 to dt
+    mean = np.diff(p) / dt
+    v0, v1 = v[:-1], v[1:]
+    b, c = (3.0 * mean - 2.0 * v0 - v1) / dt, (v0 + v1 - 2.0 * mean) / dt ** 2
+    with np.errstate(divide='ignore', invalid='ignore'):
+        root = np.sqrt(b * b - 3.0 * c * v0)
+        # of the velocity, and of the position (both roots, in the stable form)
+        turns = [-b / (3.0 * c)]
+        q = -(b + np.copysign(root, b))
+        stops = [q / (3.0 * c), v0 / q]
+        inside = [np.where((u > 0.0) & (u < dt), u, 0.0) for u in turns + stops]
+    speeds = np.abs(np.concatenate([v, v0 + inside[0] * (2.0 * b + 3.0 * inside[0] * c)]))
+    places = np.concatenate([p, *(
+        p[:-1] + u * (v0 + u * (b + u * c)) for u in inside[1:])])
+    growth = math.inf * p[-1] if loop and p[-1] else 0.0
+    return Bounds(
+        float(speeds.max()), float(np.abs(np.concatenate([2 * b, 2 * b + 6 * c * dt])).max()),
+        min(float(places.min()), growth), max(float(places.max()), growth))
 
 
 def parse(text: str, axes: Sequence[str], where: str = 'trajectory',
@@ -128,6 +296,9 @@ def parse(text: str, axes: Sequence[str], where: str = 'trajectory',
                 f'{where}: line {lines[0][0]}: columns {", ".join(map(repr, unknown or names))} '
                 f'are not axes, or one is repeated; allowed: {", ".join(axes)}')
         lines = lines[1:]
+    if not names:
+        raise ConfigurationError(
+            f'{where}: has no column of an axis; allowed: {", ".join(axes)}')
     rows: list[list[float]] = []
     for number, line in lines:
         cells = _numbers(line)
@@ -144,7 +315,8 @@ def parse(text: str, axes: Sequence[str], where: str = 'trajectory',
         raise ConfigurationError(f'{where}: needs two rows or more')
     columns = list(zip(*rows))
     times = [k * ROW_S for k in range(len(rows))]
-    return {name: make(times, column, loop=loop) for name, column in zip(names, columns[1:])}
+    return {name: make_trajectory(times, column, loop=loop)
+            for name, column in zip(names, columns[1:])}
 
 
 def _numbers(line: str) -> 'list[float] | None':

@@ -29,16 +29,14 @@ import struct
 from typing import NamedTuple, Sequence
 
 from optitrack_vrpn.errors import RemoteProtocolError
-from optitrack_vrpn.gantry.axis import Switches
-from optitrack_vrpn.gantry.cubic import Cubic
+from optitrack_vrpn.gantry.setpoints import Cubic, Switches
 
 COMMAND, ANSWER = b'OVGC', b'OVGM'
 _COMMAND, _ANSWER = struct.Struct('<4sIdII'), struct.Struct('<4sIII')
-#: Chosen: limit of axes in a datagram; it rejects damaged headers. Halved, larger machines are
-#: rejected; doubled, more of the damaged headers are read.
+#: Chosen: limit of axes in a datagram; it rejects damaged headers.
 _MOST_AXES = 32
 #: Chosen: largest coefficient (steps, steps/s^n), 200 years at 170 kHz; it rejects NaN and values
-#: whose sum is infinite. Halved or doubled, no machine is affected.
+#: whose sum is infinite.
 _MOST_STEPS = 1e15
 
 

@@ -1,0 +1,81 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""No value of a command ends the controller."""
+
+import functools
+import math
+import random
+
+from gantry_kit import ORION, Rig
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.gantry import COMMANDS, parse, serve
+import pytest
+from rcl_interfaces.msg import Parameter
+from rcl_interfaces.srv import SetParameters
+from rclpy.parameter import get_parameter_value
+
+EXTREME = (0.0, -0.0, 5e-324, 1e-308, 1e-200, 1e-9, 1e-4, 0.1, 1.0, 30.0, 1e9, 1e154, 1e308,
+           math.inf, math.nan)
+
+
+def test_random_and_extreme_values_are_accepted_or_refused_and_the_limits_hold():
+    rng = random.Random(1)
+    kinds = {'mode': lambda: rng.choice(('manual', 'reference', 'stopping', 'lock', 'x', 1.0)),
+             **dict.fromkeys(('home', 'tracking', 'lock'), lambda: rng.random() < 0.5)}
+
+    def number():
+        value = rng.choice(EXTREME) if rng.random() < 0.7 else rng.uniform(-2.0, 2.0)
+        return -value if rng.random() < 0.3 else value
+
+    for _ in range(150):
+        rig = Rig(ORION, noise=False)
+        for _ in range(30):
+            name = rng.choice(list(COMMANDS))
+            value = kinds[name]() if name in kinds else [number(), number()] if name in (
+                'sine', 'soft_limits') else number()
+            rig.machine.command(rng.choice((*rig.machine.axes, 'all')), functools.partial(
+                COMMANDS[name], value=value))
+            for _ in range(rng.randrange(5)):
+                rig.cycle()
+            for axis in rig.machine.axes.values():
+                assert all(map(math.isfinite, axis.state))
+                assert abs(axis.state.velocity) <= axis.settings.limits.velocity + 1e-9
+
+
+@pytest.mark.parametrize('name, value', [
+    ('sine', [0.1, 1e-200]), ('max_acceleration', 0.0), ('go_to', math.nan),
+    ('max_velocity', math.inf)])
+def test_a_command_that_divided_by_zero_is_refused_while_an_axis_moves(name, value):
+    rig = Rig(ORION, noise=False)
+    rig.cycle()
+    moving, other = list(rig.machine.axes)[:2]
+    assert not any(rig.machine.command(moving, lambda axis: axis.move(0.1)).values())
+    for _ in range(20):
+        rig.cycle()
+    reasons = rig.machine.command(other, functools.partial(COMMANDS[name], value=value))
+    assert all(reasons.values())
+    assert rig.machine.axes[moving].state.velocity > 0.0
+
+
+def test_a_bug_in_a_command_is_answered_and_stops_the_axes(monkeypatch):
+    rig = Rig(ORION, noise=False)
+    rig.cycle()
+    name = next(iter(rig.machine.axes))
+    rig.machine.command(name, lambda axis: axis.move(0.1))
+    for _ in range(20):
+        rig.cycle()
+    monkeypatch.setitem(COMMANDS, 'jog', lambda axis, value: 1 / 0)
+    request = SetParameters.Request(
+        parameters=[Parameter(name=name, value=get_parameter_value('1.0'))])
+    result, = serve(lambda: rig.machine, 'jog', request, SetParameters.Response()).results
+    assert not result.successful and 'ZeroDivisionError' in result.reason
+    for _ in range(400):
+        rig.cycle()
+    assert rig.machine.axes[name].state.velocity == 0.0
+
+
+@pytest.mark.parametrize('text', [
+    't\n0\n0.01\n', 't;chaser_x\n0;0\n0.01;1e308\n0.02;-1e308\n0.03;0\n'])
+def test_a_file_without_axes_or_with_numbers_beyond_any_machine_is_an_error(text):
+    with pytest.raises(ConfigurationError):
+        parse(text, [axis.name for axis in ORION.axes])
