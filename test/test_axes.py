@@ -6,16 +6,10 @@ import math
 import random
 
 from hypothesis import example, given, strategies as st
-from optitrack_vrpn.axes.cycle import Cycle
-from optitrack_vrpn.axes.mapper import AxisMapper
-from optitrack_vrpn.axes.quantities import (
-    FRAMES, motive_from_enu, pose_from_quantities, quantities)
-from optitrack_vrpn.axes.settings import BridgeSettings, LowpassSettings, MapperSettings
-from optitrack_vrpn.axes.status import after, Event, Status
-from optitrack_vrpn.axes.table import AxisTable
-from optitrack_vrpn.axes.table_io import load_table, write_row
-from optitrack_vrpn.axes.teach import learn, Recording, report
-from optitrack_vrpn.axes.unwrap import Unwrapper
+from optitrack_vrpn.axes import (
+    after, AxisMapper, AxisTable, BridgeSettings, Cycle, Event, FRAMES, identify_axis,
+    load_table, LowpassSettings, MapperSettings, motive_from_enu, pose_from_quantities,
+    quantities_of, Recording, report, Status, Unwrapper, write_row)
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.motion.frames import AxesConfig, frame_maps, Pose
 from optitrack_vrpn.motion.quaternion import angle_between, IDENTITY, normalised
@@ -78,7 +72,7 @@ def test_motive_from_enu_inverts_the_main_node(position, quat, motive_x):
        st.sampled_from(['north', 'east']))
 def test_pose_from_quantities_has_these_quantities(position, roll, pitch, yaw, frame, motive_x):
     pose = pose_from_quantities(position, roll, pitch, yaw, frame, motive_x)
-    found = quantities(enu_from_motive(pose, motive_x), frame, motive_x)
+    found = quantities_of(enu_from_motive(pose, motive_x), frame, motive_x)
     assert found.values == pytest.approx((*position, roll, pitch, yaw), abs=1e-5)
 
 
@@ -91,7 +85,7 @@ def test_pose_from_quantities_has_these_quantities(position, roll, pitch, yaw, f
     ('ned', 0.0, (1, 3, -2, 0, 0, 0))])
 def test_quantities_of_a_body_turned_about_the_vertical(frame, turn, expected):
     quat = tuple(Rotation.from_rotvec((0.0, turn, 0.0)).as_quat())
-    values = quantities(enu_from_motive(Pose((1, 2, 3), quat), 'north'), frame).values
+    values = quantities_of(enu_from_motive(Pose((1, 2, 3), quat), 'north'), frame).values
     assert values == pytest.approx(expected, abs=1e-9)
 
 
@@ -159,7 +153,7 @@ def test_an_untracked_body_clears_the_flag(invalid):
     show(axes, 'b', 1000, (0, 0, 1.5))
     assert axes.sample(1050 * MS).axes[0][:2] == (1.5, True)
     gone = axes.sample(1150 * MS).axes[0]
-    assert not gone.valid and 'last seen' in gone.reason
+    assert not gone.valid and 'was measured' in gone.reason
     assert gone.value == 1.5 if invalid == 'hold' else math.isnan(gone.value)
     show(axes, 'b', 1200, (0, 0, 1.6))
     assert axes.sample(1200 * MS).axes[0][:2] == (1.6, True)
@@ -184,11 +178,26 @@ def test_what_is_no_pose_is_not_used(position, quat):
     assert axes.counters.not_finite == 1 and not axes.sample(0).axes[0].valid
 
 
-def test_an_old_pose_is_not_fresh():
-    axes = mapper(max_age_s=0.5)
-    assert not show(axes, 'b', 1000, age_ms=501)
-    assert show(axes, 'b', 1000, age_ms=499)
-    assert axes.counters.too_old == 1
+@pytest.mark.parametrize('held_ms', [0, 100, 488, 5000])
+def test_the_age_of_a_value_counts_from_its_stamp(held_ms):
+    """What waited in the queue of a held node is as old as its stamp says."""
+    axes = mapper()
+    assert show(axes, 'b', 1000, age_ms=held_ms)
+    assert axes.sample(1000 * MS).axes[0].valid is (held_ms <= 150)
+    for later_ms in range(1, 300, 10):
+        axis = axes.sample((1000 + later_ms) * MS).axes[0]
+        assert axis.valid is (held_ms + later_ms <= 150)
+    assert 'was measured' in axis.reason
+
+
+def test_a_stamp_in_the_future_is_not_used_and_invalidates_nothing():
+    axes = mapper()
+    for t in range(1000, 2000, 10):
+        assert show(axes, 'b', t)
+        if t == 1500:
+            assert not show(axes, 'b', t, age_ms=-900)
+        assert axes.sample(t * MS).axes[0].valid and axes.sample(t * MS).stamp_ns <= t * MS
+    assert axes.counters.in_future == 1 and axes.counters.out_of_order == 0
 
 
 def test_stamps_never_run_backwards():
@@ -333,17 +342,18 @@ STILL = ((1.0, 1.0, 1.0), (0.0, 0.0, 0.0))
 def taught(name, distance=None, steps=60, **ends):
     """Teach an axis with bodies that move from rest to a pose."""
     rng = random.Random(0)
-    return learn(name, {body: recording(STILL, end, rng, steps=steps)
-                        for body, end in ends.items()}, distance=distance)
+    return identify_axis(
+        name, {body: recording(STILL, end, rng, steps=steps) for body, end in ends.items()},
+        distance=distance)
 
 
 def test_teaching_finds_axis_sign_scale_and_zero():
-    lesson = taught('chaser_y', 0.51, chaser=((0.5, 1.0, 1.0), (0, 0, 0)), target=STILL)
-    row = lesson.row
+    result = taught('chaser_y', 0.51, chaser=((0.5, 1.0, 1.0), (0, 0, 0)), target=STILL)
+    row = result.row
     assert (row.body, row.quantity, row.sign, row.unit) == ('chaser', 'x', -1, 'm')
     assert row.scale == pytest.approx(1.02, abs=0.002) and row.zero == pytest.approx(1.0, abs=1e-3)
-    assert lesson.misalignment < math.radians(0.5) and lesson.noise < 5e-4
-    assert 'sign -1' in report(lesson)
+    assert result.misalignment < math.radians(0.5) and result.noise < 5e-4
+    assert 'sign -1' in report(result)
 
 
 def test_teaching_recognises_a_rotation_of_a_travelling_body():
@@ -353,14 +363,14 @@ def test_teaching_recognises_a_rotation_of_a_travelling_body():
 
 
 def test_teaching_follows_more_than_a_turn():
-    lesson = taught('yaw', steps=300, b=((1, 1, 1), (0, 7.0, 0)))
-    assert lesson.change == pytest.approx(7.0, abs=0.01)
+    result = taught('yaw', steps=300, b=((1, 1, 1), (0, 7.0, 0)))
+    assert result.change == pytest.approx(7.0, abs=0.01)
 
 
 def test_teaching_names_others_that_moved():
     moved = ((1.0, 1.0, 1.5), (0, 0, 0))
-    lesson = taught('x', a=moved, b=moved)
-    assert len(lesson.also_moved) == 1 and 'also moved' in report(lesson)
+    result = taught('x', a=moved, b=moved)
+    assert len(result.also_moved) == 1 and 'also moved' in report(result)
 
 
 @pytest.mark.parametrize('end, words', [
@@ -373,7 +383,7 @@ def test_teaching_refuses_what_shows_nothing(end, words):
 
 def test_teaching_needs_both_phases():
     with pytest.raises(ConfigurationError, match='seen long enough'):
-        learn('x', {'a': Recording([], [])})
+        identify_axis('x', {'a': Recording([], [])})
 
 
 def test_a_taught_row_replaces_the_one_of_its_name(tmp_path):

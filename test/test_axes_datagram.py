@@ -10,11 +10,7 @@ import struct
 import subprocess
 
 from hypothesis import given, strategies as st
-from optitrack_vrpn.axes.datagram import encode
-from optitrack_vrpn.axes.mapper import AxisState, Sample
-from optitrack_vrpn.axes.settings import DatagramSettings
-from optitrack_vrpn.axes.status import Status
-from optitrack_vrpn.axes.udp_io import UdpSender
+from optitrack_vrpn.axes import AxisState, DatagramSettings, encode, Sample, Status, UdpSender
 from optitrack_vrpn.errors import TransportError
 import pytest
 

@@ -13,11 +13,10 @@ import threading
 import time
 
 from geometry_msgs.msg import PoseStamped
-from optitrack_vrpn.axes.bridge_ros import AxisBridge
-from optitrack_vrpn.axes.teach_ros import TeachRecorder
+from optitrack_vrpn.axes import AxisBridge, TeachRecorder
 from optitrack_vrpn.errors import TransportError
 import pytest
-from rosgraph import NodeHere, ROOT, wait_until
+from rosgraph import NodeHere, Observer, ROOT, wait_until
 from sensor_msgs.msg import JointState
 
 pytestmark = [pytest.mark.ros, pytest.mark.network]
@@ -105,6 +104,25 @@ def test_the_log_names_topics_without_a_pose_and_invalid_axes(bodies, tmp_path, 
         wait_until(lambda: 'no pose for 0.1 s on /Chaser_1/pose, /target/pose' in console.unread())
         wait_until(lambda: bodies.publish(bodies=('Chaser_1',)) or (
             'not valid: yaw; yaw: no pose yet' in console.unread()))
+
+
+def test_a_second_publisher_of_a_body_is_named_and_not_mixed_in(bodies, tmp_path, console):
+    (tmp_path / 'axes.yaml').write_text(TABLE)
+    with NodeHere({'table': str(tmp_path / 'axes.yaml'), 'control.generations': ['none']},
+                  cls=AxisBridge).activate() as here, Observer('intruder') as intruder:
+        topic = bodies.observer.listen(JointState, 'axis_states', 10)
+        wait_until(lambda: bodies.publish() or any(
+            m.position[0] == 0.25 for m in topic.messages(-1)))
+        other = Bodies(intruder)
+        other.x = 5.0
+        wait_until(lambda: here.node.count_publishers('Chaser_1/pose') == 2)
+        wait_until(lambda: bodies.publish() or other.publish(bodies=('Chaser_1',)) or (
+            math.isnan(topic.messages(-1)[0].position[0])))
+        wait_until(lambda: '/intruder and /observer publish /Chaser_1/pose' in console.unread())
+        assert not any(message.position[0] == 5.0 for message in topic.messages())
+        assert 'publish /Chaser_1/pose' in here.node.diagnostics()[0].message
+        intruder.close()
+        wait_until(lambda: bodies.publish() or topic.messages(-1)[0].position[0] == 0.25)
 
 
 def test_values_from_before_the_computer_slept_are_not_valid(bodies, tmp_path, monkeypatch):

@@ -11,20 +11,19 @@ from typing import Any, Optional, Sequence
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
 from optitrack_vrpn.axes.cycle_io import CycleThread, running_ns
-from optitrack_vrpn.axes.datagram import encode
-from optitrack_vrpn.axes.mapper import AxisMapper, Sample
+from optitrack_vrpn.axes.datagram_io import encode, UdpSender
+from optitrack_vrpn.axes.mapper import AxisMapper, Sample, Status
 from optitrack_vrpn.axes.settings import BridgeSettings
-from optitrack_vrpn.axes.status import Status
 from optitrack_vrpn.axes.table_io import load_table
-from optitrack_vrpn.axes.udp_io import UdpSender
-from optitrack_vrpn.mocap_control.settings_node_ros import entry, SettingsNode
+from optitrack_vrpn.graph.one_publisher_ros import OneSubscription
+from optitrack_vrpn.mocap_control.participant_ros import MocapControl
 from optitrack_vrpn.names import ros_name
+from optitrack_vrpn.ros.managed_node import entry, SettingsNode
 from optitrack_vrpn.units import NS_PER_S
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 
-#: Chosen: copies of the last datagram (status -1), because UDP can lose one. Halved or doubled,
-#: the controller misses the end more or less often.
+#: Chosen: copies of the last datagram (status -1), because UDP can lose one.
 _FAREWELLS = 3
 
 #: Best effort matches every publisher; those of the main node are reliable by default.
@@ -44,12 +43,14 @@ class AxisBridge(SettingsNode[BridgeSettings]):
         self._settings: Optional[BridgeSettings] = None
         self._sender: Optional[UdpSender] = None
         self._publisher: Any = None
-        self._inputs: list[Any] = []
+        self._inputs: list[OneSubscription] = []
+        self._timer: Any = None
         self._thread: Optional[CycleThread] = None
         self._sequence = 0
         self._last: Optional[Sample] = None
         self._invalid: tuple[str, ...] = ()
         super().__init__(node_name, BridgeSettings, **kwargs)
+        self._mocap_control = MocapControl(self)
 
     def prepare(self, settings: BridgeSettings) -> None:
         """
@@ -65,10 +66,11 @@ class AxisBridge(SettingsNode[BridgeSettings]):
         self._settings, self._mapper, self._last = settings, mapper, None
         self._publisher = self.create_publisher(JointState, settings.axes_topic, 10)
         for body in table.bodies:
-            self._inputs.append(self.create_subscription(
-                PoseStamped, settings.topic.replace('{body}', ros_name(body)),
+            self._inputs.append(OneSubscription(
+                self, PoseStamped, settings.topic.replace('{body}', ros_name(body)),
                 functools.partial(self._pose, mapper, body), POSE_QOS))
-        self.set_info_topics([self._publisher.topic_name])
+        self._timer = self.create_timer(1.0, self._watch_publishers, clock=self._steady)
+        self._mocap_control.set_info_topics([self._publisher.topic_name])
 
     def begin(self) -> None:
         """Start the cycles."""
@@ -96,8 +98,11 @@ class AxisBridge(SettingsNode[BridgeSettings]):
     def release(self) -> None:
         """Destroy publisher and subscriptions, and close the socket."""
         for subscription in self._inputs:
-            self.destroy_subscription(subscription)
+            subscription.destroy()
         self._inputs.clear()
+        if self._timer is not None:
+            self.destroy_timer(self._timer)
+            self._timer = None
         if self._publisher is not None:
             self.destroy_publisher(self._publisher)
             self._publisher = None
@@ -117,6 +122,13 @@ class AxisBridge(SettingsNode[BridgeSettings]):
         if not used:
             self._log('warn', f'poses of {body!r} are not used: {mapper.counters}', 'unused')
 
+    def _watch_publishers(self) -> None:
+        for one in self._inputs:
+            one.look()
+            if one.problem:
+                self._log('error', f'{one.problem}: its poses are not used; end all but one',
+                          one.topic)
+
     def _cycle(self, periods: int) -> None:
         """Send all axes, on the thread of the cycles."""
         try:
@@ -135,7 +147,7 @@ class AxisBridge(SettingsNode[BridgeSettings]):
     def _status_text(self, status: Status) -> str:
         """Describe a status for the log."""
         assert self._settings is not None
-        topics = ', '.join(subscription.topic_name for subscription in self._inputs)
+        topics = ', '.join(one.topic for one in self._inputs)
         return f'status {int(status)}: ' + {
             Status.NOT_CONNECTED: f'waiting for the first pose on {topics}',
             Status.RECEIVING: 'receiving poses',
@@ -184,9 +196,10 @@ class AxisBridge(SettingsNode[BridgeSettings]):
         for body in mapper.table.bodies:
             values[f'rate_hz {body}'] = f'{mapper.rate_hz(body):.1f}'
         self._log_invalid(sample, mapper.table.names)
-        good = sample.status is Status.RECEIVING
+        problems = '; '.join(one.problem for one in self._inputs if one.problem)
+        good = sample.status is Status.RECEIVING and not problems
         found = [entry(f'{self.get_name()}: stream', 'ok' if good else 'error',
-                       sample.status.name.lower().replace('_', ' '), values)]
+                       problems or sample.status.name.lower().replace('_', ' '), values)]
         for row, axis in zip(mapper.table.axes, sample.axes):
             found.append(entry(
                 f'{self.get_name()}: axis {row.name}', 'ok' if axis.valid else 'warn',

@@ -80,7 +80,7 @@ def teach(arguments: argparse.Namespace, for_ros: Sequence[str]) -> int:
     with loading('axis_bridge'):
         from optitrack_vrpn.axes.teach_ros import TeachRecorder
     from optitrack_vrpn.axes.table_io import row_mapping, write_row
-    from optitrack_vrpn.axes.teach import learn, report
+    from optitrack_vrpn.axes.teach import identify_axis, report
     from optitrack_vrpn.names import ros_name
     wanted = {ros_name(name): name for name in arguments.body or ()}
     with TeachRecorder(arguments.topic, for_ros) as recorder:
@@ -96,17 +96,17 @@ def teach(arguments: argparse.Namespace, for_ros: Sequence[str]) -> int:
                  for body, recording in recorder.recordings().items()
                  if not wanted or body in wanted}
     try:
-        lesson = learn(
+        result = identify_axis(
             arguments.teach, found, distance=arguments.distance, unit=arguments.unit,
             frame=arguments.frame, motive_x=arguments.motive_x)
     except ConfigurationError as error:    # the movement is wrong, not the command line
         print(f'axis_bridge: {error}', file=sys.stderr)
         return 1
-    print(report(lesson))
-    row = row_mapping(lesson.row)
+    print(report(result))
+    row = row_mapping(result.row)
     print('- {' + ', '.join(f'{key}: {_yaml(value)}' for key, value in row.items()) + '}')
     if arguments.write:
-        write_row(arguments.write, lesson.row)
+        write_row(arguments.write, result.row)
         print(f'written to {arguments.write}')
     return 0
 

@@ -8,35 +8,66 @@ Poses are those that the main node publishes: validated, in ENU, stamped on the 
 
 from collections import deque
 from dataclasses import dataclass, field
+from enum import Enum, IntEnum
 import math
 import statistics
 from typing import NamedTuple
 
-from optitrack_vrpn.axes.quantities import Quantities, quantities
+from optitrack_vrpn.axes.quantities import Quantities, quantities_of, Unwrapper
 from optitrack_vrpn.axes.settings import MapperSettings
-from optitrack_vrpn.axes.status import after, Event, Status
 from optitrack_vrpn.axes.table import AxisRow, AxisTable
-from optitrack_vrpn.axes.unwrap import Unwrapper
 from optitrack_vrpn.motion.frames import Pose
 from optitrack_vrpn.motion.lowpass import Lowpass, LowpassConfig
 from optitrack_vrpn.motion.quaternion import Quat, Vector
 
 #: Number of intervals between stamps whose median gives a body's rate. Chosen: the median of 21
-#: ignores several consecutive lost frames. Halved, five lost frames change the rate; doubled, a
-#: new rate is detected later.
+#: ignores several consecutive lost frames.
 _INTERVALS = 21
-#: Chosen: number of intervals needed for a rate. Half: two lost frames among four change it.
+#: Chosen: number of intervals needed for a rate.
 _ENOUGH = 8
-#: A stamp that is earlier than the last one by more than this (s) is from another clock (a replay
-#: that restarts), not late: the body restarts. Chosen. Halved, long delays count as a restart;
-#: doubled, shorter replays are rejected as late.
-_CLOCK_STEP_S = 1.0
+#: A stamp further in the future (ns) is not used: synchronised computers differ by less.
+_AHEAD_NS = 50_000_000
 #: Deviation of a quaternion's norm from 1 above which it is not an attitude. Chosen: the value of
-#: the node's validity gate; published poses deviate by 1e-15. Halved or doubled, no pose of the
-#: node is affected.
+#: the node's validity gate; published poses deviate by 1e-15.
 _NORM_TOLERANCE = 0.01
 
 NAN = math.nan
+
+
+class Status(IntEnum):
+    """The status number in datagrams, as in the interface thesis."""
+
+    NOT_CONNECTED = 0
+    RECEIVING = 1
+    UNABLE = 2
+    ENDED = -1
+
+
+class Event(Enum):
+    """Events that change the status."""
+
+    START = 'the stream was started'
+    POSE = 'a valid pose of any body arrived'
+    SILENCE = 'no pose for the connection timeout'
+    END = 'the stream was ended on request'
+
+
+#: (status, event) -> status; other pairs do not change the status.
+TRANSITIONS = {
+    (Status.NOT_CONNECTED, Event.POSE): Status.RECEIVING,
+    (Status.NOT_CONNECTED, Event.SILENCE): Status.UNABLE,
+    (Status.UNABLE, Event.POSE): Status.RECEIVING,
+    (Status.RECEIVING, Event.SILENCE): Status.UNABLE,
+    (Status.NOT_CONNECTED, Event.END): Status.ENDED,
+    (Status.RECEIVING, Event.END): Status.ENDED,
+    (Status.UNABLE, Event.END): Status.ENDED,
+    (Status.ENDED, Event.START): Status.NOT_CONNECTED,
+}
+
+
+def after(status: Status, event: Event) -> Status:
+    """Return the status after an event."""
+    return TRANSITIONS.get((status, event), status)
 
 
 class AxisState(NamedTuple):
@@ -74,7 +105,7 @@ class Counters:
 
     poses: int = 0
     not_finite: int = 0
-    too_old: int = 0
+    in_future: int = 0
     out_of_order: int = 0
     clock_steps: int = 0
 
@@ -87,7 +118,7 @@ class _Body:
     lowpass: 'Lowpass | None'
     stamp_ns: int = 0
     published_ns: int = 0
-    arrival_ns: int = 0
+    measured_ns: int = 0     # the stamp on the monotonic clock
     seen: bool = False
     intervals: deque[float] = field(default_factory=lambda: deque(maxlen=_INTERVALS))
 
@@ -157,15 +188,14 @@ class AxisMapper:
         if not all(map(math.isfinite, position)) or not abs(norm - 1.0) < _NORM_TOLERANCE:
             self.counters.not_finite += 1
             return False
-        limit = self.settings.max_age_s
-        if limit and host_ns - stamp_ns > limit * 1e9:
-            self.counters.too_old += 1
+        if stamp_ns - host_ns > _AHEAD_NS:
+            self.counters.in_future += 1
             return False
         if state.seen and stamp_ns <= state.stamp_ns:
-            if state.stamp_ns - stamp_ns < _CLOCK_STEP_S * 1e9:
+            if state.stamp_ns - host_ns <= _AHEAD_NS:
                 self.counters.out_of_order += 1
                 return False
-            self.counters.clock_steps += 1
+            self.counters.clock_steps += 1      # the host's clock was set back
             self._begin_again(state)
         elif state.seen:
             state.intervals.append((stamp_ns - state.stamp_ns) * 1e-9)
@@ -176,7 +206,7 @@ class AxisMapper:
             published_ns, position, quat_xyzw = state.lowpass.update(
                 stamp_ns, position, quat_xyzw, state.rate_hz)
         state.published_ns = published_ns
-        state.arrival_ns = now_ns
+        state.measured_ns = now_ns - (host_ns - stamp_ns)
         state.seen = True
         self._last_pose_ns = now_ns
         self._status = after(self._status, Event.POSE)
@@ -194,7 +224,7 @@ class AxisMapper:
         found: dict[str, Quantities] = {}
         for i, row in state.rows:
             if row.frame not in found:
-                found[row.frame] = quantities(pose, row.frame, self.settings.motive_x)
+                found[row.frame] = quantities_of(pose, row.frame, self.settings.motive_x)
             numbers, gimbal_lock = found[row.frame]
             if gimbal_lock and row.quantity in ('roll', 'yaw'):
                 self._problems[i] = 'gimbal lock: pitch is within 1 degree of +-90 degrees'
@@ -224,13 +254,13 @@ class AxisMapper:
         oldest: int | None = None
         hold = self.settings.invalid == 'hold'
         for body, state in self._bodies.items():
-            silent_s = (now_ns - state.arrival_ns) * 1e-9
-            stale = state.seen and silent_s > self.settings.stale_after_s
+            age_s = (now_ns - state.measured_ns) * 1e-9
+            stale = state.seen and age_s > self.settings.stale_after_s
             usable = False
             for i, _ in state.rows:
                 reason = self._problems[i]
                 if stale:
-                    reason = f'body {body!r} was last seen {silent_s:.1f} s ago'
+                    reason = f'the last pose of body {body!r} was measured {age_s:.1f} s ago'
                 value = self._values[i]
                 if reason and not hold:
                     value = NAN

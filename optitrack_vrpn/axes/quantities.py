@@ -57,7 +57,7 @@ def motive_from_enu(pose: Pose, motive_x: str) -> Pose:
         _HALF * (a + b), _HALF * (c - d), _HALF * (a - b), _HALF * (c + d)))
 
 
-def quantities(pose_enu: Pose, frame: str, motive_x: str = 'north') -> Quantities:
+def quantities_of(pose_enu: Pose, frame: str, motive_x: str = 'north') -> Quantities:
     """
     Return the six quantities of a pose.
 
@@ -86,7 +86,7 @@ def pose_from_quantities(
     motive_x: str = 'north',
 ) -> Pose:
     """
-    Compute the pose on Motive's y-up axes with these quantities: the inverse of ``quantities``.
+    Compute the pose on Motive's y-up axes with these quantities: the inverse of ``quantities_of``.
 
     :param position: x, y, z (m) in the frame.
     :param frame: one of ``FRAMES``.
@@ -101,3 +101,33 @@ def pose_from_quantities(
     if frame == 'ned':
         pose = enu_to_ned(pose)    # this rotation by 180 degrees is its own inverse
     return motive_from_enu(pose, motive_x)
+
+
+TURN = 2.0 * math.pi
+
+
+class Unwrapper:
+    """
+    Count the turns of one angle.
+
+    Between two samples the angle is assumed to change by the shorter way. If a body rotates by
+    more than half a turn while it is not visible, the result is wrong by whole turns.
+
+    :ivar angle: the unwrapped angle (rad), or None before the first sample.
+    """
+
+    def __init__(self) -> None:
+        self.angle: float | None = None
+
+    def update(self, wrapped: float) -> float:
+        """
+        Process a sample.
+
+        :param wrapped: the angle (rad), modulo whole turns.
+        :returns: the same angle plus whole turns, nearest to the previous result.
+        """
+        if self.angle is None:
+            self.angle = wrapped
+        else:
+            self.angle += math.remainder(wrapped - self.angle, TURN)
+        return self.angle

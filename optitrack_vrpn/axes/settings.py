@@ -5,9 +5,9 @@
 from dataclasses import dataclass
 
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.mocap_control.lifecycle_settings import LifecycleSettings
 from optitrack_vrpn.motion.frames import MOTIVE_X
 from optitrack_vrpn.settings import checked, section, setting
+from optitrack_vrpn.settings.lifecycle import LifecycleSettings
 
 FORMATS = ('float32', 'float64', 'csv', 'json')
 BYTE_ORDERS = ('little', 'big')
@@ -37,11 +37,8 @@ class MapperSettings:
         'nan', choices=INVALID,
         doc='value of an invalid axis in datagrams: nan, or hold (the last one, flag cleared)')
     stale_after_s: float = setting(
-        0.1, unit='s', low=0.005, high=10.0,
-        doc='time without a pose after which the axes of a body are invalid')
-    max_age_s: float = setting(
-        0.5, unit='s', low=0.0, high=60.0,
-        doc='a pose whose stamp is older than this on arrival is not used; 0: any age')
+        0.15, unit='s', low=0.005, high=10.0,
+        doc='age of the last pose, from its stamp, above which the axes of a body are invalid')
     connect_timeout_s: float = setting(
         5.0, unit='s', low=0.1, high=600.0,
         doc='time without any pose after which the status is 2 (unable to connect)')

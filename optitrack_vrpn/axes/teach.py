@@ -14,27 +14,22 @@ import math
 import statistics
 from typing import NamedTuple, Optional, Sequence
 
-from optitrack_vrpn.axes.quantities import LENGTHS, QUANTITIES, quantities
+from optitrack_vrpn.axes.quantities import LENGTHS, QUANTITIES, quantities_of, Unwrapper
 from optitrack_vrpn.axes.table import ANGLE_UNITS, AxisRow, LENGTH_UNITS
-from optitrack_vrpn.axes.unwrap import Unwrapper
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.motion.frames import Pose
 
-#: Minimum number of poses in each phase. Chosen: a tenth of a second at 120 Hz. Halved, the noise
-#: of the average grows by 1.4; doubled, each phase takes longer.
+#: Minimum number of poses in each phase. Chosen: a tenth of a second at 120 Hz.
 _FEWEST = 12
-#: A change must exceed this multiple of the standard deviation at rest. Chosen. Halved, noise can
-#: count as motion; doubled, the axis must move further.
+#: A change must exceed this multiple of the standard deviation at rest. Chosen.
 _SIGMAS = 6.0
-#: Smallest motion (m, rad). Chosen: below it direction and scale are too uncertain. Halved, their
-#: errors double; doubled, the axis must move further.
+#: Smallest motion (m, rad). Chosen: below it direction and scale are too uncertain.
 _LEAST_M = 0.005
 _LEAST_RAD = math.radians(1.0)
 #: Largest angle between the motion and an axis of the frame. Chosen: at 10 degrees the quantity
-#: contains 98.5 % of the motion. Halved, 99.6 % and fewer motions are accepted; doubled, 94 %.
+#: contains 98.5 % of the motion.
 _MOST_MISALIGNED = math.radians(10.0)
-#: Another body that moved by at least this fraction of the first is reported. Chosen. Halved,
-#: bodies that vibrate are reported; doubled, only bodies with the same motion.
+#: Another body that moved by at least this fraction of the first is reported. Chosen.
 _ALSO = 0.5
 
 
@@ -51,7 +46,7 @@ class Recording:
     moved: list[Pose] = field(default_factory=list)
 
 
-class Lesson(NamedTuple):
+class TeachResult(NamedTuple):
     """
     Result of a movement.
 
@@ -86,10 +81,10 @@ class _Change(NamedTuple):
         return math.hypot(*(self.noise[3:] if rotation else self.noise[:3]))
 
 
-def learn(
+def identify_axis(
     name: str, recordings: 'dict[str, Recording]', *, distance: Optional[float] = None,
     unit: str = '', frame: str = 'motive', motive_x: str = 'north',
-) -> Lesson:
+) -> TeachResult:
     """
     Determine the row of an axis.
 
@@ -148,7 +143,7 @@ def learn(
         unwrap=quantity == 'yaw')
     also = tuple(each.body for each in moves if each.body != best.body
                  and each.size(rotation) > _ALSO * best.size(rotation))
-    return Lesson(row, change, best.noise[index], residual, misalignment, also)
+    return TeachResult(row, change, best.noise[index], residual, misalignment, also)
 
 
 def _most(moves: Sequence[_Change], rotation: bool) -> Optional[_Change]:
@@ -164,7 +159,7 @@ def _change(body: str, recording: Recording, frame: str, motive_x: str) -> _Chan
     unwrappers = [Unwrapper() for _ in range(3)]
 
     def numbers(pose: Pose) -> tuple[float, ...]:
-        values = quantities(pose, frame, motive_x).values
+        values = quantities_of(pose, frame, motive_x).values
         return (*values[:3], *(u.update(v) for u, v in zip(unwrappers, values[3:])))
 
     still = [numbers(pose) for pose in recording.still]
@@ -178,18 +173,18 @@ def _change(body: str, recording: Recording, frame: str, motive_x: str) -> _Chan
         tuple(statistics.pstdev(column) for column in zip(*still)), start)
 
 
-def report(lesson: Lesson) -> str:
+def report(result: TeachResult) -> str:
     """Return the result as text."""
-    row = lesson.row
+    row = result.row
     unit = row.si_per_unit
     lines = [
         f'axis {row.name}: {row.quantity} of body {row.body!r} in frame {row.frame}',
-        f'  changed by {lesson.change / unit:+.4f} {row.unit_name}; sign {row.sign:+d}, '
+        f'  changed by {result.change / unit:+.4f} {row.unit_name}; sign {row.sign:+d}, '
         f'scale {row.scale:g}',
-        f'  residual {lesson.residual / unit:.4f} {row.unit_name} '
-        f'({math.degrees(lesson.misalignment):.1f} degrees off the axis), noise at rest '
-        f'{lesson.noise / unit:.5f} {row.unit_name}']
-    if lesson.also_moved:
-        lines.append('  also moved: ' + ', '.join(map(repr, lesson.also_moved)) +
+        f'  residual {result.residual / unit:.4f} {row.unit_name} '
+        f'({math.degrees(result.misalignment):.1f} degrees off the axis), noise at rest '
+        f'{result.noise / unit:.5f} {row.unit_name}']
+    if result.also_moved:
+        lines.append('  also moved: ' + ', '.join(map(repr, result.also_moved)) +
                      ': check that the axis is assigned to the right body')
     return '\n'.join(lines)

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Encode the datagrams to the controller: binary, CSV or JSON, with or without header.
+Encode and send the datagrams to the controller: binary, CSV or JSON, with or without header.
 
 Binary, without header: one float32 or float64 per axis. The optional header is 24 bytes in the
 byte order of the values, aligned as a C struct aligns it:
@@ -22,11 +22,13 @@ number.
 
 import json
 import math
+import socket
 import struct
 from typing import Sequence
 
 from optitrack_vrpn.axes.mapper import Sample
 from optitrack_vrpn.axes.settings import DatagramSettings
+from optitrack_vrpn.errors import TransportError
 
 _ORDER = {'little': '<', 'big': '>'}
 _CODE = {'float32': 'f', 'float64': 'd'}
@@ -63,3 +65,47 @@ def encode(
     return struct.pack(
         f'{_ORDER[settings.byte_order]}{_HEADER if head else ""}{len(values)}'
         f'{_CODE[settings.format]}', *head, *values)
+
+
+class UdpSender:
+    """
+    Send datagrams to one address without blocking.
+
+    :param host: IPv4 address or name of the controller.
+    :param port: its UDP port.
+    :raises TransportError: if the name does not resolve.
+    :ivar sent: number of datagrams that the kernel accepted.
+    :ivar failed: number of datagrams that it rejected (no route, no listener, buffer full).
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        try:
+            found = socket.getaddrinfo(host, port, socket.AF_INET, socket.SOCK_DGRAM)
+        except (OSError, UnicodeError) as error:    # UnicodeError: not a name, as 10.0.0..5
+            raise TransportError(
+                f'udp_host {host!r} cannot be resolved '
+                f'({getattr(error, "strerror", error)}): give an IPv4 address or a name that '
+                'this machine knows') from None
+        self._address = found[0][4]
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.setblocking(False)
+        self.sent = 0
+        self.failed = 0
+
+    def send(self, data: bytes) -> bool:
+        """
+        Send one datagram.
+
+        :returns: False if the kernel rejected it.
+        """
+        try:
+            self._socket.sendto(data, self._address)
+        except OSError:
+            self.failed += 1
+            return False
+        self.sent += 1
+        return True
+
+    def close(self) -> None:
+        """Close the socket; idempotent."""
+        self._socket.close()
