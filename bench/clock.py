@@ -1,24 +1,23 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Measure the stamps over simulated hours, beside other rules.
+Measure the stamps as the node makes them, with known truth.
 
-    python bench/clock.py                  all: 5 h, seed 1; some minutes
-    python bench/clock.py --hours 0.2      a quick look
-    python bench/clock.py --write-docs     also put the tables and the picture into docs/
+    python bench/clock.py                           15 minutes of simulated time each
+    python bench/clock.py --only WiFi --seconds 3600
 
-The tables of docs/stamps_measured.md are those of ``--hours 1``, of ``--hours 5`` (the long
-sessions alone), of ``clock_hard.py --all`` and of ``clock_ablation.py``; each has --write-docs.
-
-The error is the stamp minus the frame's true time on the arrival clock with the smallest delay of
-the network; it counts after 10 s and outside the recovery time of an event.
+Frames pass the whole pipeline as one moving body, on a host with a raw clock. The table contains
+the error of the published stamps, the share of seconds whose largest error is within the
+published uncertainty, and this uncertainty (median) over the 95th percentile of the seconds'
+largest errors, after 10 s and until 85 s. Random sessions of restarts, steps and suspends follow
+(``clock_sessions.py``).
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable
-import json
+from collections.abc import Callable
+import math
 from multiprocessing import Pool
 import os
 from pathlib import Path
@@ -30,200 +29,105 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
 
-from clock_baselines import BASELINES  # noqa: E402
 import clock_natnet  # noqa: E402
-from clock_plot import error_svg  # noqa: E402
-from clock_scenarios import main_scenarios, more_scenarios  # noqa: E402
+from clock_scenarios import scenarios, WIRED  # noqa: E402
+import clock_sessions  # noqa: E402
 from clock_sim import Floats, Frames, Scenario, simulate  # noqa: E402
 import numpy as np  # noqa: E402
 from optitrack_vrpn import RUNS  # noqa: E402
 from optitrack_vrpn.clock import StampConfig, StampSource  # noqa: E402
-from optitrack_vrpn.clock.smoother import Recording, REFUSED  # noqa: E402
+from optitrack_vrpn.pipeline.config import PipelineConfig  # noqa: E402
+from optitrack_vrpn.pipeline.pipeline import Pipeline  # noqa: E402
+from optitrack_vrpn.sources import Body, Frame  # noqa: E402
 
-PLOTTED = 1
-CHUNK_S = 2.0
-MORE_S = 1800.0
-NATNET_S = 3600.0
-
-
-def errors(frames: Frames, stamps: list[Any]) -> Floats:
-    """Return stamp - truth in us; NaN for what was refused."""
-    relative = [np.nan if s is None else s - a
-                for s, a in zip(stamps, frames.arrival.tolist(), strict=True)]
-    result: Floats = (np.array(relative, dtype=np.float64) - frames.truth) / 1e3
-    return result
+SECONDS = 900.0
+YOUNG_S = 85
+HOST_NS = 100_000_000_000_000_000
 
 
-def score(frames: Frames, error: Floats) -> dict[str, float]:
-    """Return p99 and worst of the error's size where it counts (us)."""
-    size = np.abs(error[frames.settled])
-    return {'p99': float(np.percentile(size, 99)), 'worst': float(size.max())}
+def publish(frames: Frames) -> tuple[Floats, Floats, Pipeline]:
+    """Return error (us, NaN if not published) and uncertainty (us) of each frame."""
+    pipeline = Pipeline(PipelineConfig())
+    pipeline.reconnected()
+    error = np.full(len(frames.arrival), np.nan)
+    known = np.full(len(frames.arrival), np.nan)
+    uncertainty = math.nan
+    pairs = zip(frames.sender_time.tolist(), frames.arrival.tolist(), strict=True)
+    for k, (sender_ns, arrival_ns) in enumerate(pairs):
+        turn = k * 1e-3
+        frame = Frame(sender_ns, [Body('wand', 0, sender_ns, (
+            0.5 * math.cos(turn), 1.0, 0.5 * math.sin(turn)), (0.0, 0.0, 0.0, 1.0))])
+        for sample in pipeline.process([frame], arrival_ns, HOST_NS):
+            error[k] = (sample.stamp_ns - HOST_NS - arrival_ns - float(frames.truth[k])) / 1e3
+        if k % 24 == 0:
+            uncertainty = pipeline.stamps.uncertainty_s() * 1e6
+        known[k] = uncertainty
+    return error, known, pipeline
 
 
-def interval_jitter(frames: Frames, values: Floats) -> float:
-    """Return the standard deviation of value intervals against the true ones (us)."""
-    settled = frames.settled[1:] & frames.settled[:-1] & (np.diff(frames.sender_time) > 0)
-    return float(np.std(np.diff(values)[settled]))
-
-
-def run_tracking(frames: Frames) -> tuple[Floats, dict[str, Any]]:
-    """
-    Stamp all frames with the default mode; report error, coverage of the uncertainty, more.
-
-    ``smoothed`` contains the error of ``restamp --smooth``.
-    """
-    source = StampSource(StampConfig())
-    recording = Recording(source)
-    covered = []
-    at = 0
-    times, arrivals = frames.sender_time.tolist(), frames.arrival.tolist()
-    ends = np.searchsorted(
-        frames.arrival, np.arange(frames.arrival[0], frames.arrival[-1], CHUNK_S * 1e9)).tolist()
-    for end in [*ends[1:], len(times)]:
-        for pair in zip(times[at:end], arrivals[at:end], strict=True):
-            recording.add(*pair)
-        if end > at and recording.stamps[-1] != REFUSED:
-            late = arrivals[end - 1] - recording.stamps[-1]
-            error = abs(late + float(frames.truth[end - 1])) / 1e9
-            known = source.status().uncertainty_s
-            if frames.settled[end - 1] and known == known:
-                covered.append(error <= known)
-        at = end
-    status = source.status()
-    error = errors(frames, _numbers(recording.stamps))
-    smoothed = errors(frames, _numbers(recording.smooth()))
-    return error, {
-        **score(frames, error), 'smoothed': score(frames, smoothed),
-        'covered': float(np.mean(covered)),
-        'jitter': interval_jitter(frames, error),
-        'arrival_jitter': interval_jitter(frames, -frames.truth / 1e3),
-        'restarts': dict(status.restarts),
-    }
-
-
-def _numbers(stamps: Iterable[int]) -> list[int | None]:
-    return [None if stamp == REFUSED else stamp for stamp in stamps]
-
-
-def run_main(task: tuple[Scenario, float, int]) -> dict[str, Any]:
-    """Run every method over one long session."""
+def run(task: tuple[Scenario, float, int]) -> dict[str, Any]:
+    """Publish one session."""
     scenario, seconds, seed = task
     frames = simulate(scenario, seconds, seed)
-    error, tracking = run_tracking(frames)
-    row: dict[str, Any] = {'name': scenario.name, 'frames': len(error), 'tracking': tracking}
-    lines = {'tracking': per_minute(frames, error)}
+    error, known, pipeline = publish(frames)
+    second = (frames.arrival - frames.arrival[0]) // 1_000_000_000
+    counts = frames.settled & ~np.isnan(error)
+    size = np.abs(error)
+    worst, uncertainty = np.full((2, int(second[-1]) + 1), np.nan)
+    np.fmax.at(worst, second[counts], size[counts])
+    uncertainty[second] = known
+
+    def judge(first: int, last: int) -> tuple[float, float]:
+        part = ~np.isnan(worst) & ~np.isnan(uncertainty)
+        part[:first] = part[last:] = False
+        if not part.any():
+            return math.nan, math.nan
+        wide = np.median(uncertainty[part]) / max(float(np.percentile(worst[part], 95)), 0.1)
+        return float(np.mean(worst[part] <= uncertainty[part])), float(wide)
+
+    covered, wide = judge(10, len(worst))
+    return {
+        'name': scenario.name, 'p99': float(np.percentile(size[counts], 99)),
+        'worst': float(size[counts].max()), 'covered': covered, 'wide': wide,
+        'young': judge(10, YOUNG_S)[1],
+        'published': float(np.mean(~np.isnan(error[frames.settled]))),
+        'restarts': dict(pipeline.stamps.status().restarts)}
+
+
+def cost_us(make: Callable[[], Callable[[int, int], Any]], frames: Frames) -> tuple[float, float]:
+    """
+    Return the processor time for a message and of the longest call, the best of three runs (us).
+
+    Of each call the shortest of the runs counts: what else the computer does is left out.
+    """
     times, arrivals = frames.sender_time.tolist(), frames.arrival.tolist()
-    for name, make in BASELINES.items():
-        error = errors(frames, list(map(make(), times, arrivals)))
-        row[name] = score(frames, error)
-        lines[name] = per_minute(frames, error)
-    row['lines'] = lines
-    return row
-
-
-def run_more(task: tuple[Scenario, float, int]) -> dict[str, Any]:
-    """Run the default mode over one short session."""
-    scenario, seconds, seed = task
-    return {'name': scenario.name, **run_tracking(simulate(scenario, seconds, seed))[1]}
-
-
-def per_minute(frames: Frames, error: Floats) -> list[float]:
-    """Return the worst error of each minute (us)."""
-    minute = ((frames.arrival - frames.arrival[0]) // 60_000_000_000).astype(int)
-    worst = np.zeros(int(minute.max()) + 1)
-    np.maximum.at(worst, minute, np.where(frames.settled, np.abs(error), 0.0))
-    return [round(float(w), 2) for w in worst]
-
-
-def cost_us(make: Callable[[], Callable[[int, int], Any]], frames: Frames) -> float:
-    """Return the processor time for a message, the best of three runs (us)."""
-    times, arrivals = frames.sender_time.tolist(), frames.arrival.tolist()
-    best = float('inf')
+    best, least = math.inf, [math.inf] * len(times)
     for _ in range(3):
         place = make()
         begin = time.process_time()
         for sender_time, arrival in zip(times, arrivals, strict=True):
             place(sender_time, arrival)
         best = min(best, (time.process_time() - begin) / len(times) * 1e6)
-    return best
-
-
-def longest_call_us(make: Callable[[], Callable[[int, int], Any]], frames: Frames) -> float:
-    """
-    Return the processor time of the longest call (us).
-
-    Of each call the shortest of three runs counts: what else the computer does is left out.
-    """
-    times, arrivals = frames.sender_time.tolist(), frames.arrival.tolist()
-    least = [float('inf')] * len(times)
-    for _ in range(3):
         place = make()
         for k, (sender_time, arrival) in enumerate(zip(times, arrivals, strict=True)):
-            begin = time.perf_counter()
+            at = time.perf_counter()
             place(sender_time, arrival)
-            least[k] = min(least[k], time.perf_counter() - begin)
-    return max(least) * 1e6
+            least[k] = min(least[k], time.perf_counter() - at)
+    return best, max(least) * 1e6
 
 
-def number(value: float) -> str:
-    """Format microseconds for a table."""
-    return f'{value:.1f}' if value < 99.95 else f'{value:,.0f}'.replace(',', ' ')
-
-
-def main_table(rows: list[dict[str, Any]], cost: dict[str, float]) -> str:
-    """Return the comparison as Markdown."""
-    names = list(BASELINES)
-    lines = [
-        '| p99 / worst of the error, us | tracking | restamp --smooth | '
-        + ' | '.join(names) + ' |',
-        '|---|' + '---|' * (len(names) + 2),
-    ]
-    for row in rows:
-        found = row['tracking']
-        cells = [f'**{number(found["p99"])} / {number(found["worst"])}**',
-                 f'{number(found["smoothed"]["p99"])} / {number(found["smoothed"]["worst"])}']
-        cells += [f'{number(row[n]["p99"])} / {number(row[n]["worst"])}' for n in names]
-        lines.append(f'| {row["name"]} | ' + ' | '.join(cells) + ' |')
-    cells = [f'{cost[n]:.1f}' for n in ('tracking', 'restamp --smooth', *names)]
-    lines.append(f'| us a message (this package: {RUNS}) | ' + ' | '.join(cells) + ' |')
-    lines.append(f'| longest call, us | {cost["longest"]:.0f} |' + ' |' * (len(names) + 1))
-    return '\n'.join(lines)
-
-
-def side_table(rows: list[dict[str, Any]]) -> str:
-    """Return what else is known of the tracking mode as Markdown."""
-    lines = ['| | interval jitter: arrivals, us | stamps, us | within the published '
-             'uncertainty | epochs ended |', '|---|---|---|---|---|']
-    for row in rows:
-        found = row['tracking']
-        ended = ', '.join(f'{n} {k}' for k, n in found['restarts'].items()) or '-'
-        lines.append(
-            f'| {row["name"]} | {number(found["arrival_jitter"])} | {found["jitter"]:.2f} | '
-            f'{found["covered"] * 100:.1f} % | {ended} |')
-    return '\n'.join(lines)
-
-
-def more_table(rows: list[dict[str, Any]]) -> str:
-    """Return the short sessions as Markdown."""
-    lines = ['| 30 min each | p99, us | worst, us | within the uncertainty '
-             '| restamp --smooth: p99, us | worst, us | epochs ended |',
-             '|---|---|---|---|---|---|---|']
+def table(rows: list[dict[str, Any]]) -> str:
+    """Return the sessions as Markdown."""
+    lines = ['| | p99, us | worst, us | seconds within the uncertainty | uncertainty / p95 | '
+             f'the same until {YOUNG_S} s | poses published | epochs ended |',
+             '|---|---|---|---|---|---|---|---|']
     for row in rows:
         ended = ', '.join(f'{n} {k}' for k, n in row['restarts'].items()) or '-'
-        lines.append(f'| {row["name"]} | {number(row["p99"])} | {number(row["worst"])} | '
-                     f'{row["covered"] * 100:.1f} % | {number(row["smoothed"]["p99"])} | '
-                     f'{number(row["smoothed"]["worst"])} | {ended} |')
+        lines.append(
+            f'| {row["name"]} | {row["p99"]:.1f} | {row["worst"]:.0f} | '
+            f'{row["covered"] * 100:.1f} % | {row["wide"]:.1f} | {row["young"]:.1f} | '
+            f'{row["published"] * 100:.1f} % | {ended} |')
     return '\n'.join(lines)
-
-
-def smoothing_cost_us(frames: Frames) -> float:
-    """Return the processor time for a row of ``restamp --smooth``, without the file (us)."""
-    recording = Recording(StampSource(StampConfig()))
-    begin = time.process_time()
-    for pair in zip(frames.sender_time.tolist(), frames.arrival.tolist(), strict=True):
-        recording.add(*pair)
-    recording.smooth()
-    return (time.process_time() - begin) / len(frames.arrival) * 1e6
 
 
 def write_block(path: Path, name: str, text: str) -> None:
@@ -238,60 +142,31 @@ def write_block(path: Path, name: str, text: str) -> None:
 def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.split('\n')[1])
-    parser.add_argument('--hours', type=float, default=5.0, help='length of the long sessions')
+    parser.add_argument('--seconds', type=float, default=SECONDS)
     parser.add_argument('--seed', type=int, default=1)
-    parser.add_argument('--only', default='', help='scenarios whose name contains this')
-    parser.add_argument('--long', action='store_true', help='the long sessions alone')
+    parser.add_argument('--only', default='', help='sessions whose name contains this')
+    parser.add_argument('--sessions', type=int, default=clock_sessions.SESSIONS,
+                        help='number of random sessions')
     parser.add_argument('--jobs', type=int, default=os.cpu_count())
-    parser.add_argument('--json', type=Path, help='write all figures there')
-    parser.add_argument('--plot', type=Path, help='write the picture there (SVG)')
     parser.add_argument('--write-docs', action='store_true', help='renew the tables of docs/')
     args = parser.parse_args()
     os.nice(5)
-    seconds = args.hours * 3600.0
-    frames = simulate(main_scenarios(seconds)[0], 600.0, args.seed)
-    cost = {'tracking': cost_us(lambda: StampSource(StampConfig()).stamp, frames)}
-    cost['restamp --smooth'] = smoothing_cost_us(frames)
-    cost |= {name: cost_us(make, frames) for name, make in BASELINES.items()}
-    loaded = simulate(main_scenarios(600.0)[5], 600.0, args.seed)
-    cost['longest'] = longest_call_us(lambda: StampSource(StampConfig()).stamp, loaded)
+    cost, longest = cost_us(
+        lambda: StampSource(StampConfig()).stamp, simulate(WIRED, 300.0, args.seed))
     with Pool(args.jobs) as pool:
-        rows = pool.map(run_main, [
-            (s, seconds, args.seed) for s in main_scenarios(seconds) if args.only in s.name],
-            chunksize=1)
-        more = pool.map(run_more, [
-            (s, MORE_S, args.seed) for s in more_scenarios(MORE_S)
-            if args.only in s.name and not args.long],
-            chunksize=1)
-        natnet = pool.map(clock_natnet.run_task, [
-            (s, min(seconds, NATNET_S), args.seed)
-            for s in clock_natnet.sessions(min(seconds, NATNET_S))
-            if args.only in s.name and not args.long],
-            chunksize=1)
-    natnet_heading = (
-        f'{min(seconds, NATNET_S) / 3600:g} h each, seed {args.seed}, `make bench-clock`.')
-    how = f'--hours {args.hours:g}' + ' --long' * args.long
-    heading = f'{args.hours:g} h each, seed {args.seed}, `make bench-clock ARGS="{how}"`.'
-    first = 'bench-long' if args.long else 'bench-main'
-    tables = {first: f'{heading}\n\n{main_table(rows, cost)}'}
-    if not args.long:
-        tables['bench-side'] = side_table(rows)
-        tables['bench-more'] = more_table(more)
-        tables['bench-natnet'] = f'{natnet_heading}\n\n{clock_natnet.table(natnet)}'
-    print(*tables.values(), sep='\n\n')
-    if args.json:
-        args.json.write_text(json.dumps(
-            {'hours': args.hours, 'seed': args.seed, 'cost_us': cost, 'main': rows, 'more': more,
-             'natnet': natnet},
-            indent=1), encoding='utf-8')
-    long_docs = args.write_docs and args.long
-    plot = ROOT / 'docs' / 'img' / 'stamp_error.svg' if long_docs else args.plot
-    if plot and len(rows) > PLOTTED:
-        plot.parent.mkdir(parents=True, exist_ok=True)
-        plot.write_text(error_svg(rows[PLOTTED]['name'], rows[PLOTTED]['lines']), encoding='utf-8')
+        rows = pool.map(run, [(s, args.seconds, args.seed) for s in scenarios(args.seconds)
+                              if args.only in s.name], chunksize=1)
+        rows += pool.map(clock_natnet.run_task, [
+            (s, args.seconds, args.seed) for s in clock_natnet.sessions(args.seconds)
+            if args.only in s.name], chunksize=1)
+        outcomes = pool.map(clock_sessions.run, range(args.sessions), chunksize=4)
+    text = (f'{args.seconds:g} s each, seed {args.seed}; {cost:.1f} us a message, longest call '
+            f'{longest:.0f} us ({RUNS}).\n\n{table(rows)}')
+    if outcomes:
+        text += f'\n\n{clock_sessions.table(outcomes)}'
+    print(text)
     if args.write_docs:
-        for name, text in tables.items():
-            write_block(ROOT / 'docs' / 'stamps_measured.md', name, text)
+        write_block(ROOT / 'docs' / 'stamps_measured.md', 'bench-clock', text)
 
 
 if __name__ == '__main__':

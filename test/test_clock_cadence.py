@@ -10,6 +10,7 @@ from optitrack_vrpn.clock.cadence import Cadence, common_step
 import pytest
 
 S = 10**9
+MS = 10**6
 START = 5_000 * S
 
 
@@ -212,23 +213,26 @@ def coarse_source():
 def test_a_restart_forgets_the_stamps_of_the_times_before_it():
     source, sender = coarse_source()
     source.stamp(sender, sender + 7 * S)
-    new = source.stamp(S, sender + 7 * S + 4_000_000)
+    new = [source.stamp(S + i * 4 * MS, sender + 7 * S + i * 4 * MS) for i in range(1, 200)][-1]
     assert source.status().restarts == {'sender_restarted': 1}
-    # A late repeat of the last frame before the restart: newer, by its time, than the new frame.
-    assert source.stamp(sender, sender + 7 * S + 5_000_000) >= new
+    # A late repeat of the last frame before the restart.
+    late = source.stamp(sender, sender + 7 * S + 801 * MS)
+    assert late is None or late >= new
 
 
 @pytest.mark.parametrize('ahead', [2.0013, 2.0021, 2.0037])
 def test_a_coarse_sender_that_jumps_ahead_is_stamped_by_its_new_times(ahead):
     source, _ = coarse_source()
-    times = np.array([])
+    times = []
     t = exposures(3.0, 240)
     for sender, sent in zip(ticking(t + 4.0 + ahead, 0.001).tolist(), t.tolist()):
         arrival = START + 11 * S + round(sent * 1e9) + 1_300_000
-        times = np.append(times, source.stamp(sender, arrival) - arrival)
+        stamp = source.stamp(sender, arrival)
+        times += [] if stamp is None else [stamp - arrival]
     assert source.status().restarts == {'sender_restarted': 1}
+    assert len(times) > 720 - 60
     # No more than a tick before the arrival.
-    assert times.min() >= -1_100_000
+    assert min(times) >= -1_100_000
 
 
 @pytest.mark.parametrize('phase', [0.0002, 0.0005, 0.0008])
@@ -239,10 +243,10 @@ def test_a_coarse_sender_that_restarts_is_as_exact_as_before(phase):
     t = exposures(15.0, 240)
     for sender, sent in zip((ticking(t + phase, 0.001) - START).tolist(), t.tolist()):
         arrival = START + 11 * S + round(sent * 1e9) + 1_300_000
-        late = int(rng.gamma(3.0, 40e3))
-        off.append(source.stamp(sender, arrival + late) - arrival)
+        stamp = source.stamp(sender, arrival + int(rng.gamma(3.0, 40e3)))
+        off.append(0 if stamp is None else stamp - arrival)
     assert source.status().restarts == {'sender_restarted': 1}
-    assert np.abs(off)[t > 2].max() < 200e3
+    assert np.abs(off)[t > 3].max() < 200e3
 
 
 @pytest.mark.parametrize('phase', [0.002, 0.007, 0.012])

@@ -69,9 +69,9 @@ def test_arrival_stamps_are_arrivals():
 
 def test_mode_sender_returns_the_senders_times():
     source = StampSource(StampConfig(mode='sender', latency_ms=5.0))
-    pairs = [(5 * S, S), (3 * S, 4 * S), (5 * S, 6 * S), (UNIX, 9 * S), (0, 12 * S)]
-    assert [source.stamp(s, a, 10**15) for s, a in pairs] == [s for s, _ in pairs]
-    assert source.status().restarts == {'sender_restarted': 2}
+    for start in (5 * S, 3 * S, UNIX, 0):
+        pairs = [(start + i * 10 * MS, UNIX + start + i * 10 * MS) for i in range(100)]
+        assert [source.stamp(s, a, 10**15) for s, a in pairs] == [s for s, _ in pairs]
 
 
 @pytest.mark.parametrize('mode', ['tracking', 'min_offset', 'arrival'])
@@ -84,14 +84,14 @@ def test_latency_is_taken_off_every_stamp(mode):
 
 @pytest.mark.parametrize('mode', ['tracking', 'min_offset'])
 @pytest.mark.parametrize(('back_to', 'ahead'), [(0, 0), (None, 3600 * S), (None, 2 * S)])
-def test_restart_of_the_sender_begins_an_epoch_with_the_first_frame(mode, back_to, ahead):
+def test_a_restart_of_the_sender_begins_an_epoch_in_half_a_second(mode, back_to, ahead):
     source = StampSource(StampConfig(mode=mode))
     for i in range(2000):
         source.stamp(500 * S + i * 4 * MS, 80 * S + i * 4 * MS + 30_000)
     source.events()
     new = back_to if back_to is not None else 508 * S + ahead
-    arrival = 80 * S + 8000 * MS
-    assert source.stamp(new, arrival) == arrival
+    stamps = [source.stamp(new + i * 4 * MS, 88 * S + i * 4 * MS) for i in range(200)]
+    assert all(abs(stamps[i] - 88 * S - i * 4 * MS) < 20_000 for i in range(125, 200))
     assert source.status().restarts == {'sender_restarted': 1}
     ended = [event for event in source.events() if event.data.kind == 'epoch_ended']
     assert [(event.severity, event.data.reason, event.data.epoch) for event in ended] == [
@@ -125,7 +125,8 @@ def test_reconnecting_keeps_what_fits_and_drops_what_does_not():
     assert same.status().epoch == 0
     # A sender that lost 5 s: without the word from outside, load would be a possibility.
     other = before(StampSource(StampConfig()))
-    assert other.stamp(25 * S, 81 * S) == 81 * S
+    stamps = [other.stamp(25 * S + i * 4 * MS, 81 * S + i * 4 * MS) for i in range(50)]
+    assert stamps[0] is None and abs(stamps[49] - 81 * S - 49 * 4 * MS) < 1000
     assert other.status().restarts == {'sender_restarted': 1}
 
 
@@ -143,8 +144,7 @@ def test_jitter_of_arrivals_against_stamps_is_what_was_put_in():
 
 @pytest.mark.parametrize('wrong', [
     {'mode': 'least'}, {'offset_samples': 0}, {'offset_samples': 2.5}, {'offset_samples': True},
-    {'latency_ms': -1.0}, {'latency_ms': float('nan')}, {'latency_ms': 1e6}, {'max_gap_s': 0.0},
-    {'max_gap_s': float('inf')},
+    {'latency_ms': -1.0}, {'latency_ms': float('nan')}, {'latency_ms': 1e6},
 ])
 def test_wrong_settings_are_refused_by_name(wrong):
     with pytest.raises(ConfigurationError, match=next(iter(wrong))):

@@ -135,7 +135,7 @@ def test_any_numbers_give_a_stamp_or_none(calls, mode):
         if not (0 <= sent < LIMIT_NS and 0 <= arrival < LIMIT_NS
                 and 0 <= arrival + host < LIMIT_NS):
             assert stamp is None
-    assert source.status().refused == refused
+    assert source.status().refused + source.withheld == refused
     source.events()
 
 
@@ -209,10 +209,11 @@ def test_memory_is_constant(mode):
 
 
 def test_unread_events_are_bounded():
-    source = StampSource(StampConfig(mode='min_offset'))
-    for i in range(5000):
-        source.stamp((i % 2) * 100 * S, i * S)
-    assert source.status().epoch > 1000
+    source = StampSource(StampConfig())
+    for i in range(1000):
+        # The host's clock is set each second.
+        source.stamp(i * S, i * S, (i % 2) * 100 * S)
+    assert source.status().epoch > 500
     assert len(source.events()) <= 64
     assert source.events() == []
 

@@ -28,8 +28,8 @@ def test_the_bound_holds_for_any_two_ways(ways):
         sent = OFFSET + number * S // 4
         two_way.add(sent, sent + there - OFFSET, sent + there + back, 0.0, 0.0)
     # A frame that met no delay lies on its sender's time.
-    delay = two_way.follow(100 * S, OFFSET + 100 * S)
-    assert abs(delay) <= two_way.half_width_ns + 1
+    placed = two_way.place(100 * S, OFFSET + 105 * S, 0.0)
+    assert abs(placed - OFFSET - 100 * S) <= two_way.half_width_ns + 1
     assert two_way.half_width_ns <= min(there + back for there, back in ways) / 2 + 1
 
 
@@ -38,7 +38,8 @@ def test_bounds_from_different_round_trips_are_combined():
     two_way.add(OFFSET, 10_000, OFFSET + 2 * MS, 0.0, 0.0)    # free way there
     two_way.add(OFFSET + S, S + 2 * MS - 10_000, OFFSET + S + 2 * MS, 0.0, 0.0)    # free way back
     assert two_way.half_width_ns == 10_000
-    assert two_way.follow(S, OFFSET + S + 50_000) == 50_000
+    assert two_way.place(S, OFFSET + S + 50_000, 0.0) == OFFSET + S
+    assert two_way.delay_ns == 50_000
 
 
 def test_a_skew_of_200_ppm_is_followed():
@@ -48,7 +49,8 @@ def test_a_skew_of_200_ppm_is_followed():
         host = OFFSET + round(server * (1 + 200e-6))
         two_way.add(host - 100_000, server, host + 100_000, 200e-6, 1e-7)
     server = 100 * S
-    assert abs(two_way.follow(server, OFFSET + round(server * (1 + 200e-6)))) < 1_000
+    host = OFFSET + round(server * (1 + 200e-6))
+    assert abs(two_way.place(server, host + S, 200e-6) - host) < 1_000
     assert 100_000 <= two_way.half_width_ns < 102_000
 
 
@@ -60,22 +62,22 @@ def test_a_step_of_a_clock_is_noticed_and_forgotten(step):
         stepped = 0 if number < 20 else step
         two_way.add(sent, sent + 50_000 - OFFSET + 700 * S + stepped, sent + 100_000, 0.0, 0.0)
     assert two_way.half_width_ns == 50_000
-    assert abs(two_way.follow(710 * S + step, OFFSET + 10 * S)) < 2
+    server = 710 * S + step
+    assert abs(two_way.place(server, OFFSET + 11 * S, 0.0) - OFFSET - 10 * S) < 2
 
 
-def test_the_delay_never_changes_faster_than_stamps_may():
+def test_the_stamps_never_step():
     two_way = TwoWay()
-    two_way.add(OFFSET, 0, OFFSET + 1 * MS, 0.0, 0.0)
-    first = two_way.follow(0, OFFSET + MS)
-    for number in range(1, 1_000):
-        two_way.follow(number * 10 * MS, OFFSET + number * 10 * MS + MS)
-    two_way.add(OFFSET + 10 * S, 10 * S, OFFSET + 10 * S + 10_000, 0.0, 0.0)
-    before = first
-    for number in range(1_000, 5_000):
-        delay = two_way.follow(number * 10 * MS, OFFSET + number * 10 * MS + MS)
-        assert abs(delay - before) <= 20e-6 * 10 * MS + 1
-        before = delay
-    assert abs(before - (MS - 5_000)) < 20_000
+    two_way.add(OFFSET, 0, OFFSET + MS, 0.0, 0.0)
+    before = two_way.place(0, OFFSET + MS, 0.0)
+    assert before == OFFSET + MS // 2
+    two_way.add(OFFSET + S, S, OFFSET + S + 10_000, 0.0, 0.0)
+    for number in range(101, 2_000):
+        stamp = two_way.place(number * 10 * MS, OFFSET + number * 10 * MS + MS, 0.0)
+        off = stamp - before - (10 * MS if number > 101 else 1010 * MS)
+        assert abs(off) <= 500e-6 * (10 * MS if number > 101 else 1010 * MS) + 1
+        before = stamp
+    assert abs(before - OFFSET - 19_990 * MS - 5_000) < 2_000
 
 
 def feed(source, frames=2_000, rate=100, network=300_000, processing=5_400_000, echo=True):
@@ -149,7 +151,7 @@ def test_another_sender_starts_without_the_delay_of_the_one_before():
     source.reconnected()
     assert math.isnan(source.status().network_delay_s)
     found = [source.stamp(n * 10 * MS, 9_000 * S + n * 10 * MS) for n in range(1, 300)]
-    assert found[-1] == 9_000 * S + 2_990 * MS - MS
+    assert abs(found[-1] - 9_000 * S - 2_989 * MS) < 20_000
 
 
 @pytest.mark.parametrize('number, most_us', [(0, 30.0), (6, 300.0)])
@@ -158,5 +160,5 @@ def test_a_simulated_session_meets_its_target(number, most_us):
     session = clock_natnet.sessions(60.0)[number]
     found = clock_natnet.run(session, 60.0, seed=3)
     assert found['p99'] <= most_us
-    assert found['covered'] == 1.0
+    assert found['covered'] > 0.95
     assert found['restarts'] == {}

@@ -113,13 +113,13 @@ class Cadence:
         if self.smoothing:
             # The newest end of a line has twice the deviation of a mean; to three deviations.
             # Ticks beat evenly where they are longer than an interval, and cancel sooner.
-            wide = 2.0 if self.tick_ns > 0.5 * self.interval_ns else 6.0
+            wide = 4.0 if self.tick_ns > 0.5 * self.interval_ns else 6.0
             return wide * self.jitter_ns / math.sqrt(self._frames)
         return 3.0 * self.jitter_ns if self.interval_ns else self.tick_ns
 
     def describe(self) -> tuple[str, str]:
         """Return what is removed from the times: a word for programs, and a text."""
-        what, size = 'jitter', f'jitter of {self.jitter_ns / 1e3:.0f} us'
+        what, size = 'jitter', f'jitter of {self.jitter_ns / 1e3:.0f} µs'
         if self.tick_ns:
             what, size = 'ticks', f'ticks of {self.tick_ns / 1e6:.3g} ms'
         return what, (f"the sender's times have {size} about a steady rate of "
@@ -137,7 +137,9 @@ class Cadence:
             self.newest_ns = self._placed = sender_ns
             return sender_ns
         self._quiet = False
-        if passed > _LONGEST_GAP_NS and self.newest_ns >= 0:
+        # Within a tick that is longer than an interval, lost frames cannot be counted.
+        if self.newest_ns >= 0 and (passed > _LONGEST_GAP_NS or (
+                passed > 3.0 * self.tick_ns > 3.0 * self.interval_ns)):
             self._begin()
         self.newest_ns = sender_ns
         return self._next(sender_ns, passed)
@@ -155,8 +157,10 @@ class Cadence:
             placed = self._follow(sender_ns)
         elif self._collect(sender_ns):
             placed = self._on_line()
-        # Never back, and not faster than an eighth of the pace while a line is left.
-        least = self._placed + max(1, passed >> 3)
+        # Never back, and not slower than an eighth of the pace while a line is left. The first
+        # frame of a tick is one interval later than the last one of the tick before.
+        pace = min(passed, int(self.interval_ns)) if self.smoothing else passed
+        least = self._placed + max(1, pace >> 3)
         if placed < least:
             placed = least
         if passed or self.smoothing:
@@ -174,8 +178,12 @@ class Cadence:
         expected = self._phase + interval
         off = sender_ns - self._zero - expected
         recounted = 0
-        if not -self._half <= off <= self._half:
-            recounted = math.ceil((abs(off) - self._half) / interval)
+        half = self._half
+        if self.tick_ns > interval:
+            # The line is not yet where it will be.
+            half += self.uncertainty_ns()
+        if not -half <= off <= half:
+            recounted = math.ceil((abs(off) - half) / interval)
             step = recounted * interval if off > 0.0 else -recounted * interval
             expected += step
             off -= step
@@ -223,8 +231,10 @@ class Cadence:
         counted = np.arange(len(times))
         # With ticks from which single losses cannot be seen, frames are counted without gaps.
         if len(rising) == len(steps) and not (tick and _beats(steps, tick)):
-            # ``np.median`` takes 10 ms when it is first called.
-            single = steps[steps < 1.5 * np.sort(steps)[len(steps) // 2]].mean()
+            # ``np.median`` takes 10 ms when it is first called. Ticks of half an interval give
+            # single steps of two and of three ticks.
+            usual = float(np.sort(steps)[len(steps) // 2])
+            single = steps[steps < 1.5 * usual + 0.1 * tick].mean()
             counted[1:] = np.cumsum(np.maximum(np.rint(steps / single), 1.0))
         # Least squares.
         number = counted - counted.mean()

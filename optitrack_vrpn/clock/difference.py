@@ -5,11 +5,9 @@
 from typing import Callable, Final
 
 #: Two reads of one clock around another that are further apart than this were interrupted (ns).
-#: Chosen: a reading takes 0.1 us, an interruption 50 us and more. Halved, readings of slow
-#: computers are repeated; doubled, 10 us of error are accepted.
+#: Chosen: a reading takes 0.1 us, an interruption 50 us and more.
 _INTERRUPTED_NS: Final = 10_000
-#: Chosen: largest number of readings. Halved or doubled, the difference is less or more exact
-#: while other programs interrupt, and takes as much less or more time.
+#: Chosen: largest number of readings.
 _MOST_READINGS: Final = 4
 
 

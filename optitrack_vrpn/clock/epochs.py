@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from optitrack_vrpn.clock.types import (
-    ClockChange, GAP, HOST_STEPPED, SENDER_RESTARTED, SENDER_START, UNIX_EPOCH, UNKNOWN_BASE,
+    ClockChange, HOST_STEPPED, SENDER_RESTARTED, SENDER_START, UNIX_EPOCH, UNKNOWN_BASE,
 )
 from optitrack_vrpn.events import Event
 
@@ -18,7 +18,6 @@ twice as much changes nothing while events are read."""
 _TEXTS = {
     SENDER_RESTARTED: 'the sender restarted or its clock stepped',
     HOST_STEPPED: 'the clock of the arrivals stepped',
-    GAP: 'no frame for too long',
 }
 
 
@@ -41,7 +40,7 @@ class Epochs:
         self.events: list[Event] = []
 
     def end(
-        self, reason: str, detail: str = '', fell: bool = False, dated: bool = True,
+        self, reason: str, detail: str = '', fell: bool = False,
     ) -> None:
         """
         Begin the next epoch.
@@ -49,12 +48,11 @@ class Epochs:
         :param reason: one of ``types``.
         :param detail: the observation, for the log; the usual text of the reason if empty.
         :param fell: whether the sender's time fell.
-        :param dated: whether the arrival of the first frame tells when it was sent.
         """
         self.number += 1
         self.restarts[reason] = self.restarts.get(reason, 0) + 1
         text = f'stamp epoch {self.number} begins: {detail or _TEXTS.get(reason, reason)}'
-        self.report('epoch_ended', reason, text, fell, dated)
+        self.report('epoch_ended', reason, text, fell)
         if reason != HOST_STEPPED:
             self.learnt = None
 
@@ -74,13 +72,13 @@ class Epochs:
         return True
 
     def report(
-        self, kind: str, reason: str, text: str, fell: bool = False, dated: bool = True,
+        self, kind: str, reason: str, text: str, fell: bool = False,
     ) -> None:
         """Add an event, unless too many wait."""
         if len(self.events) < _MAX_EVENTS:
             self.events.append(Event(
                 'warn' if kind == 'epoch_ended' else 'info', ('clock', text), text,
-                ClockChange(kind, reason, self.number, fell, dated)))
+                ClockChange(kind, reason, self.number, fell)))
 
     def take_events(self) -> list[Event]:
         """Return the events since the last call."""

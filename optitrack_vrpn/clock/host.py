@@ -43,6 +43,11 @@ class HostOffset:
         """Record the last arrival with a reading that was not passed to ``follow`` (ns)."""
         self._at = max(self._at, arrival_ns)
 
+    def steps(self, arrival_ns: int, reading_ns: int) -> bool:
+        """Return whether a reading would be a step."""
+        slewed = max(arrival_ns - self._at, 0) // 10
+        return self._known and abs(reading_ns - self.offset_ns) > _STEP_NS + slewed
+
     def follow(self, arrival_ns: int, reading_ns: int) -> bool:
         """
         Take a reading.
@@ -65,8 +70,7 @@ class HostOffset:
             self.settled = -_SETTLED_NS < change < _SETTLED_NS
             return False
         self.settled = False
-        slewed = passed // 10 if passed > 0 else 0
-        if abs(change) > _STEP_NS + slewed:
+        if abs(change) > _STEP_NS + max(passed, 0) // 10:
             self.offset_ns = reading_ns
             self._pending = None
             return True

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import math
 from typing import NamedTuple
 
-from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.settings import checked, setting
 
 MODES = ('tracking', 'min_offset', 'arrival', 'sender')
@@ -17,7 +16,6 @@ MODES = ('tracking', 'min_offset', 'arrival', 'sender')
 # Why an epoch ended.
 SENDER_RESTARTED = 'sender_restarted'
 HOST_STEPPED = 'host_stepped'
-GAP = 'gap'
 RECONNECTED = 'reconnected'
 UNUSABLE = 'sender_times_unusable'
 
@@ -43,21 +41,6 @@ class StampConfig:
     in_covariance: bool = setting(False, doc=(
         "add the stamp's uncertainty to the pose covariance of odom: position and attitude moved "
         'by velocity times that error'))
-    max_gap_s: float = 30.0
-    """
-    Time (s) without a frame, on both clocks, after which ``tracking`` ends the epoch. Chosen: at
-    the usual drift of 20 ppm the prediction is wrong by 0.6 ms after it; half of it ends epochs in
-    pauses that the estimate survives, twice as much doubles that error.
-    """
-
-    def check(self) -> None:
-        """
-        Check what is not a setting.
-
-        :raises ConfigurationError: the gap is not from 1 to 3600 s.
-        """
-        if not 1.0 <= self.max_gap_s <= 3600.0:
-            raise ConfigurationError(f'max_gap_s is {self.max_gap_s}; allowed: 1 to 3600 s')
 
 
 class ClockChange(NamedTuple):
@@ -72,9 +55,6 @@ class ClockChange(NamedTuple):
     """The epoch that begins or goes on with this event, counted from 0."""
     fell: bool = False
     """Whether the sender's time fell: earlier frames are in its future."""
-    dated: bool = True
-    """Whether the arrival of the epoch's first frame tells when it was sent. If the last frame
-    before it was sent long ago, it may have waited in the network meanwhile."""
 
 
 class ClockStatus(NamedTuple):

@@ -1,0 +1,415 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+A switching Kalman filter over hypotheses: the lower envelope of (arrival - sender time).
+
+The state is the offset (us) and the skew (us/s, ppm) of the envelope; the skew is a random walk.
+The measurements are the minima of short blocks of frames, with the spread of the delays in the
+block. Each minimum extends each hypothesis by every explanation that fits. A hypothesis carries
+its cost, minus twice the log likelihood of all its explanations; the best ones are kept
+(multiple hypothesis tracking, Reid 1979; interacting slopes as in Bar-Shalom, Li 2001, ch. 11).
+
+| explanation | effect on the hypothesis | cost |
+|---|---|---|
+| clean | Kalman update; half the variance below the envelope | chi-squared; wide spread |
+| queueing delay | none | ``LOAD``; more if wider delays would have to show it |
+| earlier frames were delayed | the offset falls to the minimum | 2 ``LOAD`` |
+| a clock was slewed | another skew since a part of this block | ``BEND`` |
+| longer route, clock set | another offset, a challenger with hypotheses of its own | ``JUMP`` |
+
+Queueing delay spreads delays; a slewed clock, a longer route and a step do not. Therefore the
+spread is part of the likelihoods.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+import math
+from typing import Final
+
+LOAD: Final = 6.25
+"""Cost of a block of queueing delay: that of a minimum 2.5 deviations away."""
+BEND: Final = 4.0 * LOAD
+"""Cost of a change of skew: a disciplined clock has one in some minutes."""
+LARGE_BEND: Final = 1000.0
+"""Change of skew that costs twice as much (ppm): ``adjtime`` slews by 500, w32time by less."""
+JUMP: Final = 85.0 * LOAD
+"""Cost of a new offset: load lasts for a minute, routes last for hours."""
+SKEW_WALK: Final = 0.03
+"""Random walk of the skew (ppm per square root of a second): quartz with thermal waves."""
+SLEWED_WALK: Final = 1.5
+"""The same for ``SLEWED_S`` after a change of skew, whose size is hardly known (ppm)."""
+SLEWED_S: Final = 40.0
+ANY_SKEW: Final = 100.0
+"""Standard deviation of the skew of an unknown sender (ppm): 78 is the median of 20 000 hosts."""
+LARGE_SKEW: Final = 700.0
+"""Standard deviation of the alternative at ``BEND``: virtual machines, slewing at 500 ppm."""
+MOST_SKEW: Final = 1500.0
+KEPT: Final = 20
+KEPT_CHALLENGERS: Final = 4
+"""Number of hypotheses: below 12, events under load are lost (bench/clock.py)."""
+LEAST_SCATTER: Final = 2.0
+"""Standard deviation of minima at least (us): resolution of the times."""
+YOUNG_BLOCKS: Final = 12
+YOUNG_SCATTER: Final = 20.0
+"""The same for the first blocks, whose scatter is hardly known: on a wire 10, under load 50."""
+WIDE: Final = 0.2
+"""Standard deviation of the log of the spread of delays in a block."""
+SPREAD_SHARE: Final = 4.0
+SPREAD_LOG: Final = 0.5
+"""Queueing delay is at most this many times the spread it causes; deviation of its log."""
+USUAL_UP: Final = 0.005
+USUAL_DOWN: Final = 0.05
+"""Steps with which the log of the usual spread follows that of a block: it is a low quantile."""
+OPEN_COST: Final = 45.0
+"""Hypotheses within this of the best one count for the uncertainty."""
+DIPS_S: Final = 300.0
+"""Time for which the deepest minimum below the envelope counts."""
+
+
+class Hypothesis:
+    """One history of explanations, with its state, covariance and cost."""
+
+    __slots__ = ('cost', 'offset', 'skew', 'p00', 'p01', 'p11', 'bent', 'clean', 'delayed',
+                 'steady', 'challenges')
+
+    def __init__(
+        self, cost: float, offset: float, skew: float, p00: float, p01: float, p11: float,
+        bent: float, clean: float, delayed: int, steady: int, challenges: bool,
+    ) -> None:
+        self.cost = cost
+        self.offset = offset
+        self.skew = skew
+        self.p00 = p00
+        self.p01 = p01
+        self.p11 = p11
+        self.bent = bent            # time of the last change of skew
+        self.clean = clean          # time of the last clean block
+        self.delayed = delayed      # blocks of queueing delay in a row
+        self.steady = steady        # clean blocks since the change of skew
+        self.challenges = challenges
+
+    def copy(self, cost: float) -> Hypothesis:
+        """Return a copy that costs so much more."""
+        return Hypothesis(
+            self.cost + cost, self.offset, self.skew, self.p00, self.p01, self.p11, self.bent,
+            self.clean, self.delayed, self.steady, self.challenges)
+
+    def predict(self, dt: float, walk: float) -> None:
+        """Advance by a time (s) with the variance of the skew's walk."""
+        self.offset += self.skew * dt
+        self.p00 += 2.0 * dt * self.p01 + dt * dt * self.p11 + walk * dt * dt * dt / 3.0
+        self.p01 += dt * self.p11 + walk * dt * dt / 2.0
+        self.p11 += walk * dt
+
+    def update(self, t: float, residual: float, variance: float) -> None:
+        """Take a minimum as clean; no frame is early, so that one below counts twice."""
+        if residual < 0.0:
+            variance *= 0.5
+        total = self.p00 + variance
+        gain0, gain1 = self.p00 / total, self.p01 / total
+        self.cost += residual * residual / total
+        self.offset += gain0 * residual
+        self.skew += gain1 * residual
+        self.p11 -= gain1 * self.p01
+        self.p01 -= gain0 * self.p01
+        self.p00 -= gain0 * self.p00
+        self.clean = t
+        self.delayed = 0
+        self.steady += 1
+
+    def move(self, t: float, offset: float, variance: float) -> None:
+        """Set the offset anew; the skew stays."""
+        self.offset, self.p00, self.p01 = offset, variance, 0.0
+        self.clean = t
+        self.delayed = 0
+
+
+def queueing_cost(residual: float, spread: float) -> float:
+    """
+    Return the cost of queueing delay in a block.
+
+    :param residual: the least delay of the block (us).
+    :param spread: mean difference of successive delays (us).
+    """
+    if residual <= SPREAD_SHARE * spread:
+        return LOAD
+    narrow = math.log(residual / (SPREAD_SHARE * spread)) / SPREAD_LOG
+    return LOAD + narrow * narrow
+
+
+class ClockFilter:
+    """
+    Estimate the lower envelope of the arrivals of one run of a sender's clock.
+
+    :param skew: skew of the same sender before (ppm).
+    :param skew_variance: its variance (ppm^2).
+    :ivar blocks: number of minima.
+    :ivar scatter: standard deviation of the minima (us).
+    :ivar jumped: whether the last minimum led to another offset; by how much (us).
+    """
+
+    def __init__(self, skew: float = 0.0, skew_variance: float = ANY_SKEW ** 2) -> None:
+        self._skew, self._skew_variance = skew, skew_variance
+        self._hypotheses: list[Hypothesis] = []
+        self._minima: deque[tuple[float, float]] = deque(maxlen=64)
+        self._dips: deque[tuple[float, float]] = deque()
+        self._recent: deque[float] = deque(maxlen=16)
+        self._heights: deque[float] = deque(maxlen=64)
+        self._depth = 0.0
+        self._fit, self._lag = 1.0, 0.0
+        self._usual = 0.0
+        self._first = 0.0
+        self.time = 0.0
+        self.blocks = 0
+        self.scatter = 30.0
+        self.jumped = 0.0
+        self.uncertainty = math.nan
+
+    @property
+    def best(self) -> Hypothesis:
+        """Return the best hypothesis, at ``time``."""
+        return self._hypotheses[0]
+
+    def predict(self, t: float) -> float:
+        """Return the envelope's height at a time (us)."""
+        best = self._hypotheses[0]
+        return best.offset + best.skew * (t - self.time) - self._depth
+
+    def variance(self, t: float) -> float:
+        """Return the variance of the height at a time (us^2)."""
+        best, dt = self._hypotheses[0], t - self.time
+        return best.p00 + 2.0 * dt * best.p01 + dt * dt * best.p11 + SKEW_WALK ** 2 * dt ** 3 / 3.0
+
+    def skew_prior(self) -> tuple[float, float]:
+        """Return skew and variance with which the same sender restarts."""
+        if self.blocks < 6:
+            return self._skew, self._skew_variance
+        best = self._hypotheses[0]
+        return best.skew, 1.0 + 9.0 * best.p11
+
+    def add(self, t: float, height: float, spread: float) -> None:
+        """
+        Add the minimum of a block.
+
+        :param t: its time (s).
+        :param height: its arrival minus sender time (us).
+        :param spread: mean difference of successive delays in the block (us).
+        """
+        self.blocks += 1
+        self._minima.append((t, height))
+        self._measure_scatter(spread)
+        variance = self.scatter * self.scatter
+        self.jumped = 0.0
+        if not self._hypotheses:
+            self.time = self._first = t
+            self._usual = math.log(spread)
+            self._hypotheses.append(Hypothesis(
+                0.0, height, self._skew, variance, 0.0, self._skew_variance, -math.inf, t, 0, 0,
+                False))
+            for deviation in (ANY_SKEW, LARGE_SKEW):
+                if deviation ** 2 > 2.0 * self._skew_variance:
+                    self._hypotheses.append(Hypothesis(
+                        BEND, height, 0.0, variance, 0.0, deviation ** 2, -math.inf, t, 0, 0,
+                        False))
+            self.uncertainty = 3.0 * math.hypot(spread, LARGE_SKEW)
+            return
+        dt = t - self.time
+        if dt <= 0.0:
+            return
+        self.time = t
+        wide = max(0.0, math.log(spread) - self._usual) / WIDE
+        self._usual += USUAL_UP if wide > 0.0 else -USUAL_DOWN
+        before = self._hypotheses[0]
+        offset = before.offset
+        self._extend(t, dt, height, variance, spread, min(wide * wide, LOAD))
+        best = self._hypotheses[0]
+        if best.challenges:
+            self.jumped = best.offset - offset
+            self._hypotheses = [each for each in self._hypotheses if each.challenges]
+            for each in self._hypotheses:
+                each.challenges = False
+        cost = best.cost
+        for each in self._hypotheses:
+            each.cost -= cost
+        self._measure_fit(t, height, before, variance)
+
+    def _extend(
+        self, t: float, dt: float, height: float, variance: float, spread: float, wide: float,
+    ) -> None:
+        """Extend each hypothesis by each explanation, and keep the best ones."""
+        found: list[Hypothesis] = []
+        challenged = False
+        for rank, each in enumerate(self._hypotheses):
+            walk = SLEWED_WALK if t - each.bent < SLEWED_S else SKEW_WALK
+            each.predict(dt, walk * walk)
+            residual = height - each.offset
+            total = each.p00 + variance
+            challenged = challenged or each.challenges
+            if residual < -(6.0 * math.sqrt(total) + 10.0):
+                # A challenger whose minima fall is a backlog, and begins again.
+                fallen = each.copy(JUMP if each.challenges else 2.0 * LOAD)
+                fallen.move(t, height, variance)
+                found.append(fallen)
+            else:
+                clean = each.copy(wide)
+                clean.update(t, residual, variance)
+                found.append(clean)
+            if residual > 0.0:
+                delayed = each.copy(queueing_cost(residual, spread))
+                delayed.delayed += 1
+                found.append(delayed)
+            if (rank < 5 and not each.challenges and residual * residual > LOAD * total
+                    and (each.steady >= 4 or each.delayed > 2) and self.blocks > 4):
+                self._bend(each, found, t, dt, residual, variance, wide)
+        base = self._hypotheses[0]
+        if base.delayed >= 1 and not challenged:
+            moved = base.copy(JUMP)
+            moved.challenges = True
+            moved.move(t, height, variance)
+            found.append(moved)
+        self._prune(found)
+
+    def _bend(
+        self, each: Hypothesis, found: list[Hypothesis], t: float, dt: float, residual: float,
+        variance: float, wide: float,
+    ) -> None:
+        """Add hypotheses of another skew since a part of the block, or the last clean one."""
+        spans = [0.125 * dt, 0.375 * dt, 0.625 * dt, 0.875 * dt]
+        if each.delayed > 2:
+            spans.append(t - each.clean - 0.5 * dt)
+        for since in spans:
+            change = (residual / since) ** 2 + 400.0
+            square = since * since + dt * dt / 192.0
+            bent = each.copy(BEND + wide)
+            bent.p00 += change * square
+            bent.p01 += change * since
+            bent.p11 += change
+            cost = bent.cost
+            bent.update(t, residual, variance)
+            # The change of skew has been fitted to this minimum.
+            bent.cost = cost + 0.5 * (bent.cost - cost) + BEND * (
+                abs(bent.skew - each.skew) / LARGE_BEND)
+            if abs(bent.skew) < MOST_SKEW:
+                bent.bent, bent.steady = t, 0
+                found.append(bent)
+
+    def _prune(self, found: list[Hypothesis]) -> None:
+        """Keep the best hypotheses, those alike once, few of each change of skew."""
+        found.sort(key=_cost)
+        apart = 0.4 * self.scatter + 0.5
+        kept: list[Hypothesis] = []
+        challengers = 0
+        for each in found:
+            if each.challenges:
+                if challengers == KEPT_CHALLENGERS:
+                    continue
+            elif len(kept) - challengers == KEPT:
+                continue
+            alike = 0
+            for other in kept:
+                if each.challenges is not other.challenges:
+                    continue
+                if (abs(other.offset - each.offset) < apart
+                        and abs(other.skew - each.skew) < 0.1 * apart
+                        and each.p11 < 4.0 * other.p11 + 0.01):
+                    alike = 4
+                elif other.bent == each.bent:
+                    alike += 1
+                if alike >= 4:
+                    break
+            if alike < 4:
+                kept.append(each)
+                challengers += each.challenges
+        if not kept[0].challenges:
+            # The best history in which the frames since the last change of skew were delayed.
+            for each in found:
+                if each.delayed and each.bent < kept[0].bent and each.cost < kept[0].cost + JUMP:
+                    if each not in kept:
+                        kept.append(each)
+                    break
+        self._hypotheses = kept
+        if kept[0].delayed == 0 and not kept[0].challenges and challengers:
+            self._hypotheses = [each for each in kept if not each.challenges]
+
+    def _measure_scatter(self, spread: float) -> None:
+        """Measure the deviation of minima from second differences, most of which load raised."""
+        if self.blocks % 8 and self.blocks > 24:
+            return
+        scatter = 0.0
+        for apart in (1, 7, 16):
+            scatter = max(scatter, self._second_difference(apart))
+        if scatter:
+            if len(self._heights) >= 24:
+                # The lowest met no load: normal percentiles 5 and 20 are 0.8 apart.
+                low = sorted(self._heights)
+                scatter = min(scatter, 1.5 / 0.8 * (low[len(low) // 5] - low[len(low) // 20]))
+            self.scatter = max(LEAST_SCATTER, scatter)
+        else:
+            self.scatter = max(LEAST_SCATTER, 0.25 * spread)
+        if self.blocks < YOUNG_BLOCKS:
+            self.scatter = max(self.scatter, YOUNG_SCATTER)
+
+    def _second_difference(self, apart: int) -> float:
+        """Return the deviation of minima so many blocks apart from lines; 0 if unknown."""
+        minima = self._minima
+        sizes = []
+        for k in range(2 * apart, len(minima)):
+            (t0, y0), (t1, y1), (t2, y2) = (
+                minima[k - 2 * apart], minima[k - apart], minima[k])
+            share = (t1 - t0) / (t2 - t0)
+            off = abs(y1 - y0 - (y2 - y0) * share)
+            sizes.append(off / math.sqrt(1.0 + share * share + (1.0 - share) ** 2))
+        if len(sizes) < 6:
+            return 0.0
+        sizes.sort()
+        if self.blocks < 24:
+            # Few minima: chance makes low percentiles too low. The 60th of a normal size is 0.842.
+            return sizes[len(sizes) * 60 // 100] / 0.842
+        return sizes[len(sizes) * 30 // 100] / 0.385
+
+    def _measure_fit(
+        self, t: float, height: float, before: Hypothesis, variance: float,
+    ) -> None:
+        """Follow how deep minima are below the envelope, and how well it predicts them."""
+        best, dips = self._hypotheses[0], self._dips
+        if self.jumped:
+            dips.clear()
+            self._recent.clear()
+        dip = best.offset - height if not best.delayed else -math.inf
+        while dips and dips[-1][1] <= dip:
+            dips.pop()
+        dips.append((t, dip))
+        while dips[0][0] < t - DIPS_S:
+            dips.popleft()
+        deepest = dips[0][1] - 0.5 * min(math.sqrt(best.p00), self.scatter)
+        self._depth = 0.5 * (self.scatter - LEAST_SCATTER) + min(
+            max(deepest, 0.0), 4.0 * self.scatter)
+        self._heights.append(height - best.offset)
+        if not best.delayed:
+            deviation = math.sqrt(before.p00 + variance)
+            gain = 1.0 / min(30, self.blocks)
+            missed = max(-2.5 * deviation, min(2.5 * deviation, height - before.offset))
+            self._fit += gain * ((missed / deviation) ** 2 - self._fit)
+            self._lag += gain * (missed - self._lag)
+            self._recent.append(height - best.offset)
+        fit = math.sqrt(max(self._fit, 0.05))
+        # Until the end of the next block, by all hypotheses that are not refuted.
+        wide = 0.0
+        for each in self._hypotheses:
+            deviations = 3.0 * math.sqrt(max(0.0, 1.0 - each.cost / OPEN_COST))
+            if each.delayed and each.bent < best.bent:
+                # The frames since the last change of skew may have been delayed.
+                deviations = max(deviations, 0.1)
+            if deviations:
+                apart = each.offset - best.offset
+                later = apart + 2.0 * (each.skew - best.skew)
+                wide = max(wide, 1.1 * max(abs(apart), abs(later)) + (
+                    deviations * fit * math.sqrt(each.p00 + 2.0 * each.p01 + each.p11)))
+        least = self._depth + (min(self._recent) if self._recent else 0.0)
+        self.uncertainty = max(
+            least, 0.7 + 1.5 * self.scatter * fit + 2.0 * abs(self._lag) + wide)
+
+
+def _cost(hypothesis: Hypothesis) -> float:
+    return hypothesis.cost
