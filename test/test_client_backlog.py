@@ -7,9 +7,10 @@ import math
 import threading
 import time
 
-from optitrack_vrpn.bodies.disposition import Disposition
+from optitrack_vrpn.bodies import Disposition
 from optitrack_vrpn.client.link import LinkState
 from optitrack_vrpn.clock.hostclock_io import HostClock
+from optitrack_vrpn.vrpn.frames import to_frames
 from optitrack_vrpn.vrpn.messages import PoseReport
 from pipeline_kit import make_pipeline
 import pytest
@@ -18,7 +19,7 @@ from transport_kit import client, greeted, link, pose, Recorder, wait_until
 
 PERIOD_S = 0.004
 HELD_UP_S = 3.0
-MAX_AGE_S = 0.5
+MAX_AGE_S = 0.25
 #: Between a pose's sending and its stamp lie the estimator's error and this machine's scheduling.
 SLACK_S = 0.1
 #: Motive counts from its own start.
@@ -79,7 +80,7 @@ class Published:
         self.taken += [(round(event.position[0] * 1000), now_ns)
                        for event in events if isinstance(event, PoseReport)]
         for sample in self.pipeline.process(
-                events, arrival_ns, host_minus_arrival_ns, now_ns):
+                to_frames(events), arrival_ns, host_minus_arrival_ns, now_ns):
             # The length of the position, whatever axes it is in: y is 2 m and z is 3 m.
             x = math.sqrt(sum(c * c for c in sample.position) - 13.0)
             self.out.append((round(x * 1000), now_ns))

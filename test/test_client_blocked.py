@@ -23,21 +23,19 @@ LONG_S = 60.0
 
 @contextlib.contextmanager
 def asked_server():
-    """Run a server that counts the requests to connect back to another host."""
-    with MotiveSimServer(Scenario(
-            bodies=named_bodies(1), rate=200.0, server=Server(port=0))) as sim:
+    """Run a server that gives up a connect-back after 0.5 s, and counts the requests."""
+    server = Server(port=0, connect_timeout=0.5)
+    with MotiveSimServer(Scenario(bodies=named_bodies(1), rate=200.0, server=server)) as sim:
         yield sim
 
 
-def test_auto_streams_behind_a_firewall_and_blocks_no_client():
+def test_auto_streams_by_tcp_where_no_connection_back_comes():
+    quick = link(connect_back_s=0.2)
     with black_hole(FIREWALLED) as port, asked_server() as sim:
-        with client(sim.port, link=link(connection='tcp')) as (_, other):
-            other.wait_state(LinkState.STREAMING)
-            before = len(other.poses)
-            with client(sim.port, link=link(), advertise=f'{FIREWALLED}:{port}') as (_, sink):
-                sink.wait(lambda: len(sink.poses) > 100, timeout_s=5.0)
-            other.wait(lambda: len(other.poses) > before + 100, timeout_s=5.0)
-        assert sim.counters.refused_requests == 0
+        for _ in range(2):
+            with client(sim.port, link=quick, advertise=f'{FIREWALLED}:{port}') as (_, sink):
+                sink.wait(lambda: len(sink.poses) > 100)
+        assert sim.counters.requests == 1
 
 
 def test_a_server_that_cannot_connect_back_is_asked_once_and_the_reason_is_reported():
@@ -48,7 +46,7 @@ def test_a_server_that_cannot_connect_back_is_asked_once_and_the_reason_is_repor
             # No further request comes within half a second of poses.
             with client(sim.port, link=link(connection='tcp')) as (_, other):
                 other.wait(lambda: len(other.poses) > 100)
-        assert sim.counters.refused_requests == 1
+        assert sim.counters.requests <= 2    # it is repeated once, a datagram can be lost
     (late,) = [c for c in sink.changes if 'not connect back' in c.text]
     assert (late.data, late.severity) == (LinkState.REQUESTING, 'warn')
     assert 'within 0.1 s' in late.text
@@ -57,7 +55,7 @@ def test_a_server_that_cannot_connect_back_is_asked_once_and_the_reason_is_repor
 
 
 def test_a_server_blocked_by_another_client_is_awaited():
-    patient = link(attempt_s=0.1, blocked_s=LONG_S)
+    patient = link(connection='tcp', attempt_s=0.1, blocked_s=LONG_S)
     with asked_server() as sim:
         free, blocked = threading.Event(), threading.Event()
         blocking = threading.Thread(target=sim.call, args=[
@@ -82,15 +80,15 @@ def test_a_server_without_a_tcp_port_is_asked_by_udp():
 
 
 def test_a_silent_server_without_tcp_gets_one_request():
-    quick = link(attempt_s=0.1, blocked_s=LONG_S)
+    quick = link(connect_back_s=0.1, blocked_s=LONG_S)
     with FakeServer(stream, accept=False, connect_back=False) as server:
         with client(server.port, link=quick) as (_, sink):
             sink.wait_state(LinkState.LOST, 4)
         wait_until(lambda: server.requests)
         assert len(server.requests) == 1
-    assert 'not connect back' in sink.reasons(LinkState.LOST)[0]
-    assert f'next request after {LONG_S:g} s' in sink.reasons(LinkState.LOST)[0]
-    assert 'listens on TCP' in sink.reasons(LinkState.LOST)[1]
+    assert 'not connect back' in sink.reasons(LinkState.CONNECTING)[0]
+    assert 'may still block' in sink.reasons(LinkState.CONNECTING)[1]
+    assert 'listens on TCP' in sink.reasons(LinkState.LOST)[0]
 
 
 def test_a_new_client_sends_no_request_to_a_blocked_server():
@@ -115,13 +113,3 @@ def test_an_answer_to_any_client_ends_the_wait():
             sink.wait_state(LinkState.STREAMING)
         with client(server.port, link=asking):
             wait_until(lambda: len(server.requests) == 2)
-
-
-def test_auto_sends_no_request_to_a_server_that_may_be_blocked():
-    """A VRPN library that is blocked has no room in its accept queue for more than two clients."""
-    with FakeServer(stream, accept=False, connect_back=False) as server, black_hole(
-            '127.0.0.1', server.port):
-        with client(server.port, link=link(attempt_s=0.1)) as (_, sink):
-            sink.wait_state(LinkState.LOST, 3)
-        assert not server.requests
-    assert 'connection: udp' in sink.reasons(LinkState.LOST)[0]

@@ -256,6 +256,6 @@ def test_damaged_recordings_never_end_the_client():
     quick = link(connection='tcp', retry_min_s=0.001, retry_max_s=0.01)
     with FakeServer(evil) as server, client(server.port, link=quick) as (running, sink):
         wait_until(lambda: len(server.connections) > 40, 60.0)
-        sink.wait(lambda: any(p.sender == 'body' for p in sink.poses))
+        sink.wait(lambda: any(p.name == 'body' for p in sink.poses))
         assert running.status().sessions > 40
     assert not [reason for reason in sink.reasons(LinkState.LOST) if 'bug' in reason]

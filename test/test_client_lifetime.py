@@ -18,8 +18,7 @@ from optitrack_vrpn.client.factory_io import make_backend
 from optitrack_vrpn.client.link import LinkState
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.errors import ConfigurationError, TransportError
-from optitrack_vrpn.natnet.factory_io import make_backend as make_any_backend
-from optitrack_vrpn.natnet.settings import NatNetConfig
+from optitrack_vrpn.sources import make_source, source_settings
 import pytest
 from server_kit import FakeServer
 from transport_kit import (
@@ -151,7 +150,7 @@ def test_a_client_starts_once_and_stops_unstarted():
 def test_a_client_without_room_for_its_thread_can_be_stopped(protocol, monkeypatch):
     def full(_):
         raise RuntimeError("can't start new thread")
-    backend = make_any_backend(protocol, ClientConfig(), NatNetConfig(), Recorder())
+    backend = make_source(protocol, ClientConfig(), source_settings(), Recorder())
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, 'start', full)
         with pytest.raises(RuntimeError):

@@ -7,12 +7,10 @@ import math
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.client.link import Link, link_event, LinkConfig, LinkState
 from optitrack_vrpn.client.link_log import LinkLog
-from optitrack_vrpn.client.requests import UnansweredRequests
 import pytest
 
 S = 1_000_000_000
 MS = 1_000_000
-SERVER = ('10.0.0.1', 3883)
 
 
 def streaming(config, now_ns=0):
@@ -74,17 +72,6 @@ def test_conversations_that_end_without_a_pose_at_once_are_failed_attempts():
         link.established(n * S)
         link.ended(n * S + 100 * MS)
     assert link.failures == 3
-
-
-def test_an_unanswered_request_is_not_repeated_too_soon():
-    requests = UnansweredRequests()
-    assert not requests.left_s(SERVER, 130.0, 0)
-    requests.sent(SERVER, 10 * S)
-    assert requests.left_s(SERVER, 130.0, 100 * S) == 40.0
-    assert not requests.left_s(('10.0.0.2', 3883), 130.0, 100 * S)
-    assert not requests.left_s(SERVER, 130.0, 140 * S)
-    requests.answered(SERVER)
-    assert not requests.left_s(SERVER, 130.0, 100 * S)
 
 
 def test_a_server_counts_as_blocked_beyond_every_connect_timeout():

@@ -14,7 +14,8 @@ import pytest
 class Connection:
     """Counters that go up as those of a connection, looked at once a second."""
 
-    def __init__(self, rate=240):
+    def __init__(self, rate=240, transport='udp'):
+        self.transport = transport
         self.watch = LossWatch()
         self.rate = rate
         self.now_ns = 0
@@ -27,7 +28,8 @@ class Connection:
             self.now_ns += 10**9 + (-1) ** second * 20_000_000
             self.counters['messages'] += round(self.rate * (1 - share))
             self.counters['udp_lost'] += round(self.rate * share)
-            remark = self.watch.update(self.counters, self.unread, self.now_ns)
+            remark = self.watch.update(
+                self.counters, self.unread, self.now_ns, self.transport)
             if remark is not None:
                 self.said.append(remark)
         return self.watch
@@ -45,6 +47,11 @@ def test_begin_and_end_of_loss_are_reported_once():
     begin, end = (remark.text for remark in connection.said)
     assert begin.startswith('lossy: ') and 'cable' in begin
     assert end.startswith('losses have ended: ')
+
+
+def test_tcp_is_no_advice_for_natnet():
+    trouble = Connection(transport='natnet unicast').run(10, 0.3).trouble
+    assert 'a cable' in trouble and 'tcp' not in trouble
 
 
 def test_loss_is_noticed_within_two_seconds():

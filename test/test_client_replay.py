@@ -21,7 +21,7 @@ BOTH = pytest.mark.parametrize('way', ['udp', 'tcp'])
 def reports(sink):
     """Give reports as the rows of a ``.sent.csv.gz`` have them."""
     return [
-        (KINDS[type(e)], e.sender, e.sensor, e.sender_time_ns, e[3], e.quat_xyzw,
+        (KINDS[type(e)], e.name, e.sensor, e.sender_time_ns, e[3], e.quat_xyzw,
          0.0 if isinstance(e, PoseReport) else e.dt)
         for e in sink.events if type(e) in KINDS]
 
@@ -150,7 +150,7 @@ def test_a_late_server_that_restarts_is_followed(way):
             server.wait(60.0)
             assert server.ways == [way, way]
     status = running.status()
-    found = [(p.sender, p.sender_time_ns // 1000, p.position, p.quat_xyzw) for p in sink.poses]
+    found = [(p.name, p.sender_time_ns // 1000, p.position, p.quat_xyzw) for p in sink.poses]
     assert found == [pose for session in recorded for pose in poses_by_hand(session)]
     assert len(found) > 60
     assert sink.states.count(LinkState.STREAMING) == 2

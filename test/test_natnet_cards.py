@@ -67,6 +67,7 @@ def test_the_doctor_names_the_right_card(networks, examine):
     with motive(networks, networks.lab[1]) as server:
         with joined(server, networks.lab[1], interface='office0') as (sink, _):
             sink.wait_for('connected to')
+            sink.wait_for(f'239.255.42.99 port 1511 on {networks.office[0]}: set interface')
             result = examine(
                 1, '--protocol', 'natnet', '--natnet-port', str(server.natnet_port),
                 '--interface', 'office0', server=networks.lab[1], timeout=1.0)
@@ -88,6 +89,15 @@ def test_a_server_that_sends_by_another_network_is_named(networks, examine):
             server=networks.office[1], timeout=1.0)
     assert result.level('natnet-data') == 'FAIL'
     assert f'server: {networks.lab[1]}' in result.advice('natnet-data')
+
+
+def test_a_data_port_held_by_another_program_is_named(networks):
+    with motive(networks, networks.lab[1]) as server, socket.socket(
+            socket.AF_INET, socket.SOCK_DGRAM) as holder:
+        holder.bind(('0.0.0.0', 1511))
+        with joined(server, networks.lab[1]) as (sink, _):
+            sink.wait_for('cannot join 239.255.42.99 port 1511')
+            assert sink.said('another program uses that port')
 
 
 def test_multicast_of_other_hosts_is_refused(networks):

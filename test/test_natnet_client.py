@@ -9,19 +9,21 @@ import sys
 
 from natnet_kit import client_config, following, simulated, Sink
 from optitrack_vrpn.client.link import LinkState
+from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.errors import (
     BackendUnavailableError, ConfigurationError, TransportError)
 from optitrack_vrpn.natnet import choice, codec
 from optitrack_vrpn.natnet.client_io import NatNetClient
 from optitrack_vrpn.natnet.constants import (
     FRAME, KEEP_ALIVE, MODEL_DEFINITIONS, REQUEST_MODEL_DEFINITIONS)
-from optitrack_vrpn.natnet.factory_io import make_backend
 from optitrack_vrpn.natnet.messages import ServerInfo
 from optitrack_vrpn.natnet.recording import without_ended_recordings
 from optitrack_vrpn.natnet.settings import NatNetConfig
 from optitrack_vrpn.natnet.sockets_io import choose_server
+from optitrack_vrpn.pipeline.config import PipelineConfig
+from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.sim.scenario_io import Network
-from optitrack_vrpn.vrpn.messages import PoseReport
+from optitrack_vrpn.sources import make_source, source_settings
 import pytest
 from relay_kit import Relay
 from server_kit import free_port
@@ -42,13 +44,12 @@ def test_bodies_come_with_names_times_and_flags(version, multicast):
         with following(server, natnet) as (sink, client):
             sink.wait_for_bodies(20)
             assert client.status().state is LinkState.STREAMING
-            assert {body.sender for body in sink.bodies} == {'Wand', '1drone'}
+            assert {body.name for body in sink.bodies} == {'Wand', '1drone'}
             for body in sink.bodies:
-                position = server.world.truth(body.sender, 0.0).position[0]
+                position = server.world.truth(body.name, 0.0).position[0]
                 assert math.dist(body.position, position) < 1e-6
                 assert body.valid and body.mean_error == pytest.approx(0.0003)
             timed = version >= '3.0'
-            assert {frame.timed for frame in sink.frames} == {timed}
             assert bool(sink.echoes) == timed
             # Before 3.0 a server does not say that it sends multicast.
             assert (KEEP_ALIVE in heard) is not (multicast and timed)
@@ -89,8 +90,47 @@ def test_stamps_do_not_rely_on_a_counter_of_a_wrong_frequency(rate):
             sink.wait_for('times as fast')
             seen = len(sink.frames)
             sink.wait_for_bodies(20)
-            assert not any(frame.timed for frame in sink.frames[seen:])
+            assert not any(frame.processing_ns for frame in sink.frames[seen:])
             assert not seen or rate > 0.9
+
+
+class Stamped(Sink):
+    """
+    Give all reports to a pipeline.
+
+    :ivar ages: the present minus the stamp (ns) of every pose that would be published.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.pipeline = Pipeline(PipelineConfig())
+        self.clock = HostClock()
+        self.ages = []
+
+    def receive(self, events, arrival_ns, host_minus_arrival_ns):
+        now_ns = self.clock.now_ns()
+        self.ages += [now_ns + host_minus_arrival_ns - sample.stamp_ns
+                      for sample in self.pipeline.process(
+                          events, arrival_ns, host_minus_arrival_ns, now_ns)]
+        super().receive(events, arrival_ns, host_minus_arrival_ns)
+
+    def link_changed(self, change):
+        if change.data is LinkState.CONNECTED:
+            self.pipeline.reconnected()
+        super().link_changed(change)
+
+
+@pytest.mark.parametrize('protocol', ['natnet', 'auto'])
+def test_frames_without_times_are_stamped_by_arrival_from_the_first_on(protocol):
+    with simulated(2, natnet={'ticks': False}) as server, following(
+            server, sink=Stamped(), protocol=protocol) as (sink, _):
+        sink.wait(lambda: len(sink.ages) > 100)
+    assert not sink.echoes and not any(frame.processing_ns for frame in sink.frames)
+    # All but the first ones, and what a busy machine delays.
+    assert len(sink.ages) > 0.5 * len(sink.bodies)
+    assert max(sink.ages) < 250_000_000
+    assert sum('no times of its clock' in change.text for change in sink.changes) == 1
+    assert LinkState.LOST not in sink.states
 
 
 def test_a_restarted_server_is_followed():
@@ -125,8 +165,8 @@ def test_markers_come_on_request_and_are_no_poses():
         server.natnet.world.frame = lambda *args: make(*args)._replace(bodies=[])
         with following(server, {'markers': True}) as (sink, client):
             sink.wait(lambda: len(sink.markers) > 5)
-            assert [m.marker_id for m in sink.markers[0].markers] == [
-                body << 16 | member for body in (1, 2) for member in (1, 2, 3)]
+            assert [(marker.body, marker.member) for marker in sink.markers[0]] == [
+                (body, member) for body in (1, 2) for member in (1, 2, 3)]
             assert client.status().state is not LinkState.STREAMING
 
 
@@ -200,6 +240,12 @@ def test_a_silent_server_is_reported_and_tried_again():
         sink.wait(lambda: client.status().failures >= 2)
 
 
+def test_a_server_that_answers_without_frames_is_reported_with_the_port_of_its_frames():
+    """As behind a NAT that passes answers only."""
+    with simulated(paced=False) as server, following(server) as (sink, _):
+        sink.wait_for(f'UDP from port {server.natnet.data_port} of 127.0.0.1')
+
+
 def test_a_server_that_is_too_old_is_reported_as_such():
     too_old = codec.encode_server_info(ServerInfo('Motive', (1, 5, 0, 0), (2, 5), 0, 0, None, ''))
 
@@ -236,7 +282,7 @@ def test_auto_prefers_natnet_and_says_why():
             sink.wait(lambda: any(change.severity == 'info' and 'NatNet is used' in change.text
                                   for change in sink.changes))
             sink.wait_for_bodies()
-            assert not sink.of(PoseReport)
+            assert not sink.vrpn_frames
             assert client.status().transport == 'natnet unicast'
 
 
@@ -250,7 +296,7 @@ def test_auto_falls_back_to_vrpn_which_cannot_record():
             sink.wait_for('start a recording')
             sink.wait_for('NatNet does not')
             assert sink.said('VRPN is used')
-            sink.wait(lambda: len(sink.of(PoseReport)) > 5)
+            sink.wait(lambda: len(sink.vrpn_frames) > 5)
             assert not sink.bodies
             client.stop_recording()
             sink.wait_for('stop a recording')
@@ -278,7 +324,7 @@ def test_auto_refuses_a_missing_vrpn_backend(monkeypatch):
     monkeypatch.setitem(sys.modules, 'vrpn', None)
     config = replace(client_config(), backend='python_vrpn', trackers=('wand',))
     with pytest.raises(BackendUnavailableError, match='python-vrpn'):
-        make_backend('auto', config, NatNetConfig(), Sink())
+        make_source('auto', config, source_settings(), Sink())
 
 
 @pytest.mark.parametrize('wrong', [
@@ -290,8 +336,8 @@ def test_impossible_settings_are_refused(wrong):
 
 
 def test_a_vrpn_server_cannot_be_searched():
-    with pytest.raises(ConfigurationError, match='needs protocol'):
-        make_backend('vrpn', client_config('auto'), NatNetConfig(), Sink())
+    with pytest.raises(ConfigurationError, match='set protocol to natnet'):
+        make_source('vrpn', client_config('auto'), source_settings(), Sink())
 
 
 def test_a_stopped_client_cannot_be_started():
@@ -311,7 +357,7 @@ def test_a_stream_that_ended_is_replaced_by_that_of_the_other_protocol(monkeypat
             server.stop()
             sink.wait_for('are tried again')
             sink.wait_for('VRPN is used')
-            sink.wait(lambda: sink.of(PoseReport))
+            sink.wait(lambda: sink.vrpn_frames)
             assert client.status().transport in ('udp', 'tcp')
 
 

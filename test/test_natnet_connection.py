@@ -14,7 +14,8 @@ from optitrack_vrpn.natnet.constants import (
 from optitrack_vrpn.natnet.definitions import encode_definitions
 from optitrack_vrpn.natnet.encoding import encode_frame
 from optitrack_vrpn.natnet.messages import (
-    Definitions, Disconnected, Frame, Response, ServerInfo, Unanswered, Unrecognized)
+    Definitions, Disconnected, Echo, Frame, Response, ServerInfo, Unanswered, Unrecognized,
+    Untimed)
 import pytest
 
 S = 1_000_000_000
@@ -31,9 +32,9 @@ def sent(connection, now_ns):
     return [codec.decode_message(datagram)[0] for datagram in connection.due(now_ns)]
 
 
-def frame(number, version=(4, 1), params=0):
+def frame(number, version=(4, 1), params=0, ticks=1):
     return encode_frame(Frame(
-        number, [], [], 0.0, 0, 0, 0.0, 1, 1, 1, 0, 0, params), version)
+        number, [], [], 0.0, 0, 0, 0.0, ticks, ticks, ticks, 0, 0, params), version)
 
 
 def commands(datagrams):
@@ -116,6 +117,17 @@ def test_lost_frames_show_in_the_numbering(numbers, lost, reordered, repeated):
         lost, reordered, repeated)
 
 
+@pytest.mark.parametrize('pause_ns, lost', [(S // 10, 9), (S, 0)])
+def test_frames_of_an_interruption_are_not_counted_as_lost(pause_ns, lost):
+    """A server that restarts continues its numbers, or not; the pause itself is reported."""
+    connection = connected()
+    for number in range(100):
+        connection.receive(frame(number), number * S // 100)
+    now_ns = 99 * S // 100 + pause_ns
+    connection.receive(frame(99 + pause_ns * 100 // S), now_ns)
+    assert connection.counters.udp_lost == lost
+
+
 def test_answers_before_the_greeting_or_without_a_request_are_counted_only():
     connection = ClientConnection(0)
     for datagram in (frame(1), encode_definitions(Definitions(()), (4, 1)),
@@ -177,11 +189,31 @@ def test_round_trips_are_frequent_first_and_unanswered_ones_are_forgotten():
             connection.echo_request(now)
     steps = [after - before for before, after in zip(sent_ns, sent_ns[1:])]
     assert steps[:15] == [S // 50] * 15 and set(steps[15:]) == {S // 4}
+    connection.receive(frame(1), 2 * S)
     found = [bool(connection.receive(codec.encode_echo_response(token, 1), 2 * S))
              for token in sent_ns]
     assert found == [False] * (len(sent_ns) - 16) + [True] * 16
     assert (connection.counters.echoes, connection.counters.unexpected) == (
         16, len(sent_ns) - 16)
+
+
+@pytest.mark.parametrize('ticks', [0, 1])
+def test_the_first_frame_shows_whether_frames_have_times(ticks):
+    connection = connected()
+    token = codec.decode_message(connection.echo_request(0))[1]
+    echo = codec.encode_echo_response(int.from_bytes(token, 'little'), 1)
+    assert connection.receive(echo, 1) == []
+    token = codec.decode_message(connection.echo_request(1))[1]
+    late = codec.encode_echo_response(int.from_bytes(token, 'little'), 2)
+    first = connection.receive(frame(1, ticks=ticks), 2)
+    assert [type(event) for event in first] == [Echo if ticks else Untimed, Frame]
+    assert connection.echo_due(S) is bool(ticks)
+    assert len(connection.receive(late, 3)) == ticks
+    # The same server, which is asked again after a second without frames.
+    assert connection.receive(codec.encode_server_info(INFO), S) == []
+    if not ticks:    # a later frame with times: the echoes are needed
+        assert any(isinstance(event, Disconnected)
+                   for event in connection.receive(frame(2, ticks=1), S))
 
 
 @pytest.mark.parametrize('text, version', [

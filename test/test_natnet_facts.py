@@ -9,8 +9,9 @@ from conftest import lacking_in_lines
 from optitrack_vrpn.natnet.facts import ServerWatch
 from optitrack_vrpn.natnet.messages import (
     BodyDefinition, Definitions, Frame, Response, ServerInfo, Unanswered, Unrecognized)
-from optitrack_vrpn.natnet.reports import EchoReport, name_table, Translator
+from optitrack_vrpn.natnet.reports import name_table, Translator
 from optitrack_vrpn.natnet.settings import NatNetConfig
+from optitrack_vrpn.sources import RoundTrip
 import pytest
 
 S = 1_000_000_000
@@ -52,7 +53,7 @@ def echoes(server_ns, delays):
     for number in range(200):
         sent = number * 20 * MS if number < 16 else (number - 14) * 250 * MS
         there, back = delays(number)
-        said.append(watch.echo(EchoReport(
+        said.append(watch.echo(RoundTrip(
             sent, 10**15 + round(server_ns(sent + there)), sent + there + back)))
     return said
 
@@ -168,8 +169,8 @@ def test_bodies_that_share_an_id_or_a_name_are_refused(definitions, names, ids, 
 # -- times ----------------------------------------------------------------------------------------
 
 def times(translator, **values):
-    report = translator.frame(frame(**values))[0]
-    return report.sender_time_ns, report.processing_ns, report.timed
+    report = translator.frame(frame(**values))
+    return report.sender_time_ns, report.processing_ns
 
 
 #: 29 000 years at 10 MHz, and the exact nanosecond of it.
@@ -187,29 +188,34 @@ MOST_TICKS = 2**63 - 1
 def test_the_senders_time_is_the_exposure(
         frequency, exposure, transmit, sender_time_ns, processing_ns):
     assert times(Translator(frequency), exposure=exposure, transmit=transmit) == (
-        sender_time_ns, processing_ns, True)
+        sender_time_ns, processing_ns)
 
 
 def test_a_missing_exposure_is_estimated_from_the_frame_before():
     translator = Translator(10_000_000)
     times(translator, exposure=10_000_000, transmit=10_054_000)
-    assert times(translator, number=2, transmit=10_154_000) == (S + 10 * MS, 5_400_000, True)
+    assert times(translator, number=2, transmit=10_154_000) == (S + 10 * MS, 5_400_000)
 
 
 @pytest.mark.parametrize('exposure', [30_055_000, 1])
 def test_an_impossible_exposure_is_not_used(exposure):
     translator = Translator(10_000_000)
     assert times(translator, exposure=exposure, transmit=30_054_000) == (
-        3_005_400_000, 0, True)
+        3_005_400_000, 0)
     assert translator.odd_times == 1
 
 
+def test_a_frame_without_times_among_others_is_not_used():
+    translator = Translator(10_000_000)
+    assert translator.frame(frame(timestamp=12.5)) is None and translator.odd_times == 1
+
+
 def test_before_3_0_the_time_is_that_since_streaming_began():
-    assert times(Translator(0), timestamp=12.5) == (12_500_000_000, 0, False)
+    assert times(Translator(0), timestamp=12.5) == (12_500_000_000, 0)
     for wrong in (float('nan'), float('inf'), -1.0, 1e12):
-        assert Translator(0).frame(frame(timestamp=wrong)) == []
+        assert Translator(0).frame(frame(timestamp=wrong)) is None
 
 
 def test_ptp_times_are_read_as_seconds_and_a_binary_fraction():
-    report = Translator(10_000_000).frame(frame(transmit=1, ptp=(1_795_000_000, 1 << 31)))[0]
+    report = Translator(10_000_000).frame(frame(transmit=1, ptp=(1_795_000_000, 1 << 31)))
     assert report.ptp_ns == 1_795_000_000_500_000_000

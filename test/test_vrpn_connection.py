@@ -42,7 +42,7 @@ def test_reports_of_the_real_library_keep_every_bit(name):
     assert len(reports) == len(expected) > 200
     for report, row in zip(reports, expected):
         assert type(report) is KINDS[row.kind]
-        assert (report.sender, report.sensor, *report[2:5]) == (
+        assert (report.name, report.sensor, *report[2:5]) == (
             row.body, 0, row.sender_time_ns, row.vector, row.quat_xyzw)
         if row.kind != 'pose':
             assert report.dt == row.dt
@@ -66,7 +66,7 @@ def test_a_restarted_servers_new_ids_are_new_names():
     for session in (before, after):
         connection, events = receive(session)
         poses = [e for e in events if isinstance(e, messages.PoseReport)]
-        assert poses and {p.sender for p in poses} == {'rigid_body_1'}
+        assert poses and {p.name for p in poses} == {'rigid_body_1'}
         assert connection.counters.unknown_sender == 0
 
 
@@ -299,7 +299,7 @@ def test_datagrams_of_unknown_senders_are_counted():
     assert (fresh.counters.unknown_sender, fresh.counters.datagrams) == (1, 1)
     undescribed = datagram[:12] + (77).to_bytes(4, 'big') + datagram[16:]
     poses = client.counters.poses
-    assert client.receive_datagram(undescribed + datagram)[0].sender == 'wand'
+    assert client.receive_datagram(undescribed + datagram)[0].name == 'wand'
     assert (client.counters.unknown_sender, client.counters.poses) == (1, poses + 1)
 
 

@@ -8,11 +8,10 @@ A backend has its own thread and calls its sink from that thread only.
 
 from dataclasses import dataclass, field
 import logging
-from typing import Optional, Protocol, Sequence
+from typing import Any, Optional, Protocol, Sequence
 
 from optitrack_vrpn.client.link import LinkState
 from optitrack_vrpn.events import Event as UserEvent
-from optitrack_vrpn.vrpn.messages import Event
 
 _LOG = logging.getLogger(__name__)
 
@@ -21,13 +20,15 @@ class Sink(Protocol):
     """Receiver of a backend's events; the backend's thread calls it."""
 
     def receive(
-        self, events: Sequence[Event], arrival_ns: int, host_minus_arrival_ns: int,
+        self, events: Sequence[Any], arrival_ns: int, host_minus_arrival_ns: int,
     ) -> None:
         """
-        Process the events of one datagram or of one read from the stream.
+        Process what one datagram or one read from the stream contained.
 
         The client logs an exception as a bug, closes the connection and connects again.
 
+        :param events: items of ``optitrack_vrpn.sources``; the VRPN clients pass events of VRPN,
+            which ``vrpn.frames`` converts.
         :param arrival_ns: arrival time on the arrival clock (ns). The kernel stamps it where
             supported, so that data that waited in the socket keeps its true arrival time. The
             age of an event is the difference to the present time, not to the time of this call.
@@ -59,6 +60,7 @@ class LinkStatus:
         used by unread datagrams), ``unread_tcp_bytes``, ``dropped_unread`` (datagrams that the
         kernel dropped because its buffer was full) and ``most_datagrams_at_once`` (largest number
         read in one call since the last status). Values that the system does not report are absent.
+    :ivar transport_reason: why this transport was chosen.
     """
 
     state: LinkState = LinkState.STOPPED
@@ -73,6 +75,7 @@ class LinkStatus:
     unexpected_peers: int = 0
     counters: dict[str, int] = field(default_factory=dict)
     queue: dict[str, int] = field(default_factory=dict)
+    transport_reason: str = ''
 
 
 def report_change(sink: Sink, change: Optional[UserEvent]) -> None:

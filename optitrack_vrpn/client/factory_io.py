@@ -1,10 +1,14 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Create the backend that a configuration names."""
+"""Create the backend that a configuration names, and the source of its frames."""
+
+from typing import Any
 
 from optitrack_vrpn.client.backend_io import Backend, Sink
 from optitrack_vrpn.client.client_io import VrpnClient
 from optitrack_vrpn.client.config import ClientConfig
+from optitrack_vrpn.sources import SourceOptions
+from optitrack_vrpn.vrpn.frames import FrameSink
 
 
 def make_backend(config: ClientConfig, sink: Sink) -> Backend:
@@ -17,3 +21,10 @@ def make_backend(config: ClientConfig, sink: Sink) -> Backend:
         from optitrack_vrpn.client.python_vrpn_io import PythonVrpnBackend
         return PythonVrpnBackend(config, sink)
     return VrpnClient(config, sink)
+
+
+def make_source(
+    config: ClientConfig, settings: Any, sink: Sink, options: SourceOptions,
+) -> Backend:
+    """Create the source of VRPN's frames; see ``sources.SourceKind``."""
+    return make_backend(config, FrameSink(sink))

@@ -7,6 +7,7 @@ Both return a connected TCP socket, or raise ``TransportError`` with what to che
 """
 
 import errno
+import math
 import os
 import select
 import socket
@@ -27,6 +28,10 @@ class ServerAbsentError(TransportError):
     """The server's host answered that no program listens on the port."""
 
 
+class UnreachableError(TransportError):
+    """No computer has the server's address, or no route leads to it."""
+
+
 class NoAnswerError(TransportError):
     """Neither a connection nor a refusal arrived within the timeout."""
 
@@ -34,6 +39,10 @@ class NoAnswerError(TransportError):
 #: No file descriptor or memory for another socket: the connection would stay in the accept queue
 #: and wake the thread continuously.
 _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_UNREACHABLE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN)
+#: Time to the one repetition of a request (s): a datagram can be lost, and TCP retransmits after
+#: 1 s. A server that the first request blocks discards it with all that waits at its UDP port.
+_REPEAT_S = 0.5
 
 
 class Waiting:
@@ -73,12 +82,13 @@ class Waiting:
 def connect_back(
     waiting: Waiting, server: tuple[str, int], local: str, advertise: str,
     config: LinkConfig, until_s: float, late: Callable[[str], None] = lambda text: None,
+    listener: Optional[socket.socket] = None,
 ) -> socket.socket:
     """
-    Send one UDP request to connect back by TCP, and wait for the connection.
+    Send a UDP request to connect back by TCP, and wait for the connection.
 
-    The request is not repeated: a server whose connect() to this host gets no answer is blocked
-    for all its clients, and each further request would block it again.
+    A server whose connect() to this host gets no answer is blocked for all its clients: see
+    ``client.transport`` for the conditions under which a request may be sent.
 
     :param server: its IPv4 address and port.
     :param local: the only local address to listen on.
@@ -87,32 +97,45 @@ def connect_back(
         time to the next request.
     :param until_s: timeout (s).
     :param late: called with the text of that report.
+    :param listener: the socket of ``listen_for``; None to listen during this call only.
     :raises ServerAbsentError: if no program listens on the server's UDP port.
+    :raises UnreachableError: if the request did not reach a computer.
     :raises NoAnswerError: if the server did not connect back.
-    :raises TransportError: if the request did not reach the server.
+    :raises TransportError: if the request could not be sent.
     """
-    host, _, port_text = (advertise or local).partition(':')
-    listener = listening_socket(local, int(port_text or 0))
+    if listener is None:
+        with listen_for(local, advertise) as listener:
+            return connect_back(
+                waiting, server, local, advertise, config, until_s, late, listener)
     refusal = 0
-    with listener, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as requester:
-        port = listener.getsockname()[1]
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as requester:
+        host, port = advertise.partition(':')[0] or local, listener.getsockname()[1]
         began = now = waiting.now_ns()
         deadline = began + int(until_s * NS_PER_S)
-        report_at = began + int(min(config.attempt_s, until_s) * NS_PER_S)
-        reported = config.attempt_s >= until_s
-        _send_request(requester, local, server, encode_request(host, port))
+        repeat_at: float = began + _REPEAT_S * NS_PER_S
+        report_at: float = math.inf if config.attempt_s >= until_s else (
+            began + config.attempt_s * NS_PER_S)
+        request = encode_request(host, port)
+        _send_request(requester, local, server, request)
         while now < deadline and not refusal:
             ready = waiting.wait(
-                deadline if reported else report_at, (listener, select.POLLIN), (requester, 0))
+                int(min(deadline, repeat_at, report_at)), (listener, select.POLLIN),
+                (requester, 0))
             if requester.fileno() in ready:
                 refusal = requester.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if listener.fileno() in ready:
-                sock = _accept(listener, server[0], waiting)
+                sock = accept_server(listener, server[0], waiting)
                 if sock is not None:
                     return sock
             now = waiting.now_ns()
-            if not reported and now >= report_at:
-                reported = True
+            if now >= repeat_at:
+                repeat_at = math.inf
+                try:
+                    requester.send(request)
+                except OSError as error:
+                    refusal = error.errno or errno.EIO
+            if now >= report_at:
+                report_at = math.inf
                 late(unanswered_request(
                     server[0], host, port, config.attempt_s, config.blocked_s))
     if refusal == errno.ECONNREFUSED:
@@ -121,10 +144,19 @@ def connect_back(
             'in its streaming settings, with this port and with the Local Interface of this '
             'network, or set protocol: natnet')
     if refusal:
-        raise TransportError(
+        raise UnreachableError(
             f'{server[0]} cannot be reached ({os.strerror(refusal)}): check the address, the '
             'cable and the power of the Motive PC')
     raise NoAnswerError(unanswered_request(server[0], host, port, until_s, config.blocked_s))
+
+
+def listen_for(local: str, advertise: str) -> socket.socket:
+    """
+    Open the socket that a server connects back to.
+
+    :raises TransportError: if the address or port is not available.
+    """
+    return listening_socket(local, int(advertise.partition(':')[2] or 0))
 
 
 def _send_request(
@@ -146,9 +178,10 @@ def _send_request(
             "interface is up and in the server's network") from error
 
 
-def _accept(
+def accept_server(
     listener: socket.socket, server: str, waiting: Waiting,
 ) -> Optional[socket.socket]:
+    """Accept a waiting connection of the server; None if there is none."""
     try:
         sock, address = listener.accept()
     except OSError as error:
@@ -177,6 +210,7 @@ def connect_out(
     :param local: the local address of the connection.
     :param attempt_s: timeout (s).
     :raises ServerAbsentError: if no program listens on the server's TCP port.
+    :raises UnreachableError: if no computer has the address.
     :raises TransportError: if the connection cannot be established.
     """
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -205,8 +239,10 @@ def connect_out(
                 'check whether another program uses that port')
         if error:
             late = error == errno.ETIMEDOUT
+            kind = (NoAnswerError if late else UnreachableError if error in _UNREACHABLE else
+                    TransportError)
             when = f'within {attempt_s:.3g} s' if late else os.strerror(error)
-            raise (NoAnswerError if late else TransportError)(
+            raise kind(
                 f'no TCP connection to {server[0]} port {server[1]} ({when}): check the '
                 "address, the cable and the Motive PC's firewall (inbound TCP). If the firewall "
                 'admits UDP only, set connection: udp')

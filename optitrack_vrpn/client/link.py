@@ -25,8 +25,7 @@ CONNECTIONS = ('auto', 'udp', 'tcp')
 #: sends requests that block the server again.
 BLOCKED_S = 130.0
 
-#: Chosen: wait until the next check where a deadline has passed (s); poll() counts in ms. Doubled
-#: or halved, silence is reported later or earlier by as much.
+#: Chosen: wait until the next check where a deadline has passed (s); poll() counts in ms.
 _PASSED_S = 0.001
 
 
@@ -55,6 +54,8 @@ class LinkConfig:
         is reported, and the client waits for it up to ``blocked_s``. Chosen: a LAN answers within
         milliseconds, and TCP retransmits a lost SYN after 1 s and 3 s. Halved, one retransmission
         must arrive; doubled, an absent server is reported later.
+    :ivar connect_back_s: with 'auto', time from a UDP request to the use of TCP (s). The server's
+        SYN is retransmitted after 1 s.
     :ivar blocked_s: longest time for which a client that does not answer the connect-back blocks
         a server (s). Within this time the client sends no second request and does not abandon a
         handshake.
@@ -63,9 +64,11 @@ class LinkConfig:
     """
 
     connection: str = setting('auto', choices=CONNECTIONS, doc=(
-        'connection to the server: tcp (outbound, passes NAT and firewalls), udp (one UDP '
-        'request, the server connects back), or auto (tcp; udp only where TCP is refused)'))
+        'connection to the server: tcp (outbound, passes NAT and firewalls), udp (a UDP request, '
+        'the server connects back), or auto (udp where the server can be expected to connect '
+        'back, else tcp)'))
     attempt_s: float = 3.0
+    connect_back_s: float = 2.0
     blocked_s: float = BLOCKED_S
     retry_min_s: float = 0.25
     retry_max_s: float = setting(
@@ -102,19 +105,17 @@ class Link:
     :ivar reason: its reason.
     :ivar since_ns: time of the last change of state (ns).
     :ivar transport: 'udp' or 'tcp', the transport of the current attempt or conversation.
+    :ivar transport_reason: why this transport was chosen.
     :ivar takes_datagrams: whether a server that connects back is asked to send poses by UDP.
     :ivar sessions: number of conversations that received the server's cookie.
     :ivar failures: number of failed attempts since the last conversation.
     :ivar last_failure: reason of the last failure since the last conversation, or ''.
     """
 
-    #: Chosen: longest pause between reconnections during silence (s). Doubled, recovery from a
-    #: lost connection that neither side detects takes longer; halved, a paused Motive is contacted
-    #: more often.
+    #: Chosen: longest pause between reconnections during silence (s).
     _LONGEST_SILENCE_S = 60.0
     #: Chosen: a shorter conversation (s) counts as a failure, so that a server that closes each
-    #: connection immediately is not contacted more often than ``retry_max_s`` allows. Halved or
-    #: doubled, the limit of what counts as immediately.
+    #: connection immediately is not contacted more often than ``retry_max_s`` allows.
     _BRIEF_CONVERSATION_S = 2.0
 
     def __init__(self, config: LinkConfig, now_ns: int) -> None:
@@ -123,6 +124,7 @@ class Link:
         self.reason = 'not started'
         self.since_ns = now_ns
         self.transport = 'udp' if config.connection == 'udp' else 'tcp'
+        self.transport_reason = ''
         self.takes_datagrams = True
         self.sessions = 0
         self.failures = 0

@@ -10,7 +10,6 @@ from optitrack_vrpn.throttle import Throttle
 
 _EPHEMERAL_PORT = re.compile(r'port \d+')
 #: Chosen: shortest time between equal lines of a connection that changes state continuously (s).
-#: Halved or doubled, such a connection writes twice or half as many lines.
 _REPEAT_S = 5.0
 #: Chosen: time after which a continuing outage is logged again (s); likewise.
 _REMIND_S = 60.0

@@ -16,16 +16,13 @@ from typing import NamedTuple, Optional
 from optitrack_vrpn.events import Event
 from optitrack_vrpn.throttle import Throttle
 
-#: Chosen: length of the window (s). Halved, single bursts cause warnings; doubled, a warning comes
-#: later.
+#: Chosen: length of the window (s).
 WINDOW_S = 5.0
 #: Chosen: shares of lost messages that start and end a warning, with hysteresis between them.
-#: Halved, usual wireless links cause warnings; doubled, losses of 5 % are not reported.
 WARN_SHARE, CLEAR_SHARE = 0.03, 0.01
 #: Chosen: smallest number of messages, and of lost messages, from which a share is computed.
-#: Halved, 5 lost messages cause a warning; doubled, slow senders never do.
 FEWEST_MESSAGES = 10
-#: Chosen: shortest time between two warnings (s). Halved, twice as many lines; doubled, half.
+#: Chosen: shortest time between two warnings (s).
 _REPEAT_S = 60.0
 
 
@@ -55,6 +52,7 @@ class LossWatch:
 
     def update(
         self, counters: Mapping[str, int], dropped_unread: int, now_ns: int,
+        transport: str = 'udp',
     ) -> Optional[Event]:
         """
         Process the counters of the connection.
@@ -64,6 +62,7 @@ class LossWatch:
         :param dropped_unread: datagrams that the kernel dropped because its buffer was full, in
             this conversation.
         :param now_ns: present time on a clock that does not step (ns).
+        :param transport: that of the connection; VRPN by 'udp' can use TCP instead.
         :returns: the event to log when losses begin or end, else None.
         """
         samples = self._samples
@@ -86,16 +85,17 @@ class LossWatch:
         if not self.trouble and (self.share <= WARN_SHARE or lost < FEWEST_MESSAGES):
             return None
         unread = new.unread - old.unread if new.unread >= old.unread else new.unread
-        return self._continue(self.share, unread > 0)
+        return self._continue(self.share, unread > 0, transport)
 
-    def _continue(self, share: float, unread: bool) -> Optional[Event]:
+    def _continue(self, share: float, unread: bool, transport: str) -> Optional[Event]:
         begins = not self.trouble
         lost = f'{share:.0%} of the messages of the last {WINDOW_S:g} s were lost'
         self.trouble = (
             f'{lost} because the receive buffer of this computer was full: reduce the load of '
             'this computer' if unread else
-            f'{lost} in the network: use a cable instead of WiFi, and a separate switch; or set '
-            'connection: tcp, which loses no messages but delays them')
+            f'{lost} in the network: use a cable instead of WiFi, and a separate switch' + (
+                '; or set connection: tcp, which loses no messages but delays them'
+                if transport == 'udp' else ''))
         if begins and self._throttle.allow('lost', self._samples[-1].now_ns) is not None:
             self._reported = True
             return Event('warn', 'loss', f'lossy: {self.trouble}')

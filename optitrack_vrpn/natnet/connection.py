@@ -21,8 +21,8 @@ from optitrack_vrpn.natnet.constants import (
 from optitrack_vrpn.natnet.definitions import decode_definitions
 from optitrack_vrpn.natnet.frames import decode_frame
 from optitrack_vrpn.natnet.messages import (
-    Definitions, Disconnected, Echo, Event, Response, ServerInfo, Unanswered, Unrecognized,
-    Version)
+    Definitions, Disconnected, Echo, Event, Frame, Held, Response, ServerInfo, Unanswered,
+    Unrecognized, Untimed, Version)
 from optitrack_vrpn.natnet.model_list import ModelList
 from optitrack_vrpn.natnet.reader import Buffer
 from optitrack_vrpn.natnet.recording import COMMANDS as RECORDING_COMMANDS
@@ -36,17 +36,14 @@ _CONNECT_NS = 250 * NS_PER_MS
 #: sufficient (observed).
 _KEEP_ALIVE_NS = NS_PER_S
 #: Chosen: number and period (ns) of the first echo requests, which measure the clocks before the
-#: first poses are published; then four per second, like OptiTrack's own client. Half the number:
-#: shorter start, larger error of the first stamps.
+#: first poses are published; then four per second, like OptiTrack's own client.
 FIRST_ECHOES = 16
 _FIRST_ECHO_NS = 20 * NS_PER_MS
 _ECHO_NS = 250 * NS_PER_MS
-#: Chosen: limit of unanswered echo requests; the oldest then counts as lost. Half loses round
-#: trips above 160 ms in the first period.
+#: Chosen: limit of unanswered echo requests; the oldest then counts as lost.
 _MOST_ECHOES = 16
 #: Chosen: period (ns) and number of attempts of a command, and limit of waiting commands. A server
-#: answers within milliseconds. Halved, fewer losses are tolerated; doubled, a failure is reported
-#: later.
+#: answers within milliseconds.
 _REQUEST_NS = 500 * NS_PER_MS
 _REQUEST_TRIES = 3
 _MOST_REQUESTS = 32
@@ -54,6 +51,9 @@ _MOST_REQUESTS = 32
 #: restarted, and lost this client and its models or changed the version. Other answers are no
 #: evidence: a server answers echo requests of unknown clients too.
 _SILENT_NS = NS_PER_S
+#: Chosen: longest time (ns) for which a frame waits for the confirmation of its names. A change
+#: that is undone within it may not be noticed.
+_HOLD_NS = 100 * NS_PER_MS
 #: The command that returns the version of the bitstream, from NatNet 4.0 on.
 _BITSTREAM = 'Bitstream'
 
@@ -68,7 +68,8 @@ class Counters:
     :ivar poses: rigid bodies in these frames.
     :ivar malformed: datagrams that contradict their type or the version of the bitstream.
     :ivar early: frames that arrived before the server stated its version.
-    :ivar overtaken: frames from before a change of the model list that arrived after it.
+    :ivar overtaken: frames from before a change of the model list that arrived after it, or
+        waited too long for the confirmation of their names.
     :ivar other_type: messages of types that are not used.
     :ivar unexpected: answers without a request.
     :ivar udp_lost: frames missing in the numbering.
@@ -104,7 +105,7 @@ class ClientConnection:
     :ivar info: what the server states about itself, after its answer.
     :ivar version: version of the bitstream; None while unknown.
     :ivar definitions: the latest model definitions; None before the first.
-    :ivar models: the certain names of streaming ids.
+    :ivar models: the confirmed names of streaming ids.
     :ivar failing: number of consecutive frames that could not be decoded.
     :ivar last_error: reason why the last datagram was rejected.
     """
@@ -132,6 +133,9 @@ class ClientConnection:
         self._echo_ns = now_ns
         self._echoes: dict[int, None] = {}
         self._echoes_sent = 0
+        #: Round trips before the first frame, which shows whether frames have times.
+        self._early: Optional[deque[Event]] = deque(maxlen=2 * FIRST_ECHOES)
+        self._timed = True
         self._requests: deque[str] = deque()
         self._asked_ns: Optional[int] = None
         self._tries = 0
@@ -140,6 +144,9 @@ class ClientConnection:
         self._unanswered: list[Event] = []
         self._numbering = Numbering(self.counters)
         self._params = 0
+        #: Frames without any confirmed name, for which definitions are under way, with the number
+        #: of signs then.
+        self._held: deque[tuple[Held, int]] = deque()
 
     @property
     def established(self) -> bool:
@@ -313,7 +320,8 @@ class ClientConnection:
             del self._echoes[token]
             if token <= arrival_ns:
                 self.counters.echoes += 1
-                events.append(Echo(token, ticks, arrival_ns))
+                (events if self._early is None else self._early).append(
+                    Echo(token, ticks, arrival_ns))
         elif message_id == MODEL_DEFINITIONS:
             self._take_definitions(payload, arrival_ns, events)
         elif message_id == SERVER_INFO:
@@ -354,24 +362,52 @@ class ClientConnection:
         self.failing = 0
         self.counters.messages += 1
         self.counters.poses += len(frame.bodies)
-        lost = self.counters.udp_lost
-        self._numbering.follow(frame.number)
-        if self.counters.udp_lost > lost:
-            self.models.lost(now_ns)
-        if not self.models.follow(frame, now_ns):
+        missing = self._numbering.follow(frame.number, now_ns)
+        if not self.models.follow(frame, now_ns, missing):
             self.counters.overtaken += 1
             return
         if frame.params & ~self._params & FRAME_BITSTREAM_CHANGED:
             self._ask_bitstream()
         self._params = frame.params
-        events.append(frame)
+        if self._early is not None:
+            self._take_first(frame, self.info, events)
+        elif frame.transmit and not self._timed:
+            events.append(Disconnected('the frames have times now'))
+        self._release(now_ns, events)
+        if self._held or self.models.all_uncertain:
+            self._held.append((Held(frame, now_ns), self.models.signs))
+        else:
+            events.append(frame)
+
+    def _release(self, now_ns: int, events: list[Event]) -> None:
+        """Return the frames whose names are known now, or have become doubtful."""
+        held, models = self._held, self.models
+        while held and (held[0][1] != models.signs or not models.all_uncertain
+                        or now_ns - held[0][0].arrival_ns > _HOLD_NS):
+            events.append(held.popleft()[0])
+
+    def _take_first(self, frame: Frame, info: ServerInfo, events: list[Event]) -> None:
+        """Decide whether the frames have times of the counter that the echoes measure."""
+        early, self._early = self._early, None
+        if frame.transmit or not info.frequency:
+            events += early or ()
+            return
+        # Other senders than Motive fill the ticks with zeros.
+        self._timed = False
+        self._echoes.clear()    # answers under way are of no use
+        self._miscounting, self.info = info, info._replace(frequency=0)
+        events.append(Untimed())
 
     def _take_definitions(self, payload: bytes, now_ns: int, events: list[Event]) -> None:
         if self.info is None:
             self.counters.unexpected += 1
             return
         definitions = decode_definitions(payload, self.version)
+        while self._held and now_ns - self._held[0][0].arrival_ns > _HOLD_NS:
+            self._held.popleft()
+            self.counters.overtaken += 1
         self.models.described(name_table(definitions).names, now_ns)
+        self._release(now_ns, events)
         if definitions != self.definitions:
             self.definitions = definitions
             events.append(definitions)
@@ -398,28 +434,31 @@ class Numbering:
     Count missing frames from the frame numbers.
 
     A server may send only every n-th frame; the smallest recent step is taken as the regular one.
-    Losses are counted from then on.
+    Losses are counted from then on, between frames that keep coming: after an interruption or a
+    restart the numbers do not show what was sent.
 
     :param counters: counters to update.
     """
 
-    #: Chosen: frames whose smallest step is taken as the regular one. Halved, a series of losses
-    #: is taken for a lower rate earlier; doubled, a change of the rate is noticed later.
+    #: Chosen: frames whose smallest step is taken as the regular one.
     _LOOK = 64
+    #: Chosen: longest interval (ns) between two frames in which frames can be lost.
+    _LONGEST_NS = 200 * NS_PER_MS
 
     def __init__(self, counters: Counters) -> None:
         self._counters = counters
         self._last: Optional[int] = None
+        self._last_ns = 0
         self._stride = 0    # unknown
         self._least = 1 << 31
         self._seen = 0
 
-    def follow(self, number: int) -> None:
-        """Process the number of a frame."""
-        last = self._last
-        self._last = number
+    def follow(self, number: int, now_ns: int) -> bool:
+        """Process the number of a frame; return whether frames before it are missing."""
+        last, pause_ns = self._last, now_ns - self._last_ns
+        self._last, self._last_ns = number, now_ns
         if last is None:
-            return
+            return False
         step = number - last
         if step == 0:
             self._counters.udp_repeated += 1
@@ -430,12 +469,15 @@ class Numbering:
                 self._last = last
             # Otherwise the server restarted, or a take is played again.
         else:
+            regular = self._stride or min(self._least, step if self._seen else 1)
             self._least = min(self._least, step)
             self._seen += 1
             if self._seen >= self._LOOK:
                 self._stride, self._least, self._seen = self._least, 1 << 31, 0
-            if self._stride and step < 1_000 * self._stride:
+            if self._stride and step < 1_000 * self._stride and pause_ns <= self._LONGEST_NS:
                 self._counters.udp_lost += max(0, step // self._stride - 1)
+            return step > regular
+        return False
 
 
 def bitstream_version(text: str) -> Optional[Version]:

@@ -1,35 +1,28 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Create the backend of the settings: VRPN, NatNet, or the one of the two that streams."""
+"""Create the client of NatNet, or the one that chooses between NatNet and VRPN."""
+
+from dataclasses import replace
+from typing import Any
 
 from optitrack_vrpn.client.backend_io import Backend, Sink
 from optitrack_vrpn.client.config import ClientConfig
-from optitrack_vrpn.client.factory_io import make_backend as make_vrpn_backend
-from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.natnet.settings import AUTO, NatNetConfig, PROTOCOLS
+from optitrack_vrpn.sources import SourceOptions
 
 
-def make_backend(
-    protocol: str, config: ClientConfig, natnet: NatNetConfig, sink: Sink, up_axis: str = '',
+def make_source(
+    config: ClientConfig, settings: Any, sink: Sink, options: SourceOptions,
 ) -> Backend:
-    """
-    Make the backend that the settings ask for.
+    """Create the client of NatNet; see ``sources.SourceKind``."""
+    from optitrack_vrpn.natnet.client_io import NatNetClient
+    return NatNetClient(
+        config, replace(settings.natnet, markers=options.markers), sink, up_axis=options.up_axis)
 
-    :param protocol: one of PROTOCOLS.
-    :param up_axis: the axis that the user takes for up ('y' or 'z'), for comparison; '' for none.
-    :raises ConfigurationError: for another protocol, or a server that cannot be searched.
-    """
-    if protocol not in PROTOCOLS:
-        raise ConfigurationError(
-            f'protocol is {protocol!r}; allowed are {", ".join(PROTOCOLS)}')
-    if protocol == 'vrpn':
-        if config.server == AUTO:
-            raise ConfigurationError(
-                'server: auto needs protocol natnet or auto: VRPN servers cannot be searched')
-        return make_vrpn_backend(config, sink)
-    # Imported where used: a node for VRPN starts sooner without them.
-    if protocol == 'natnet':
-        from optitrack_vrpn.natnet.client_io import NatNetClient
-        return NatNetClient(config, natnet, sink, up_axis=up_axis)
+
+def make_automatic(
+    config: ClientConfig, settings: Any, sink: Sink, options: SourceOptions,
+) -> Backend:
+    """Create the source that uses NatNet if it streams, else VRPN; see ``sources.SourceKind``."""
     from optitrack_vrpn.natnet.choice_io import AutoBackend
-    return AutoBackend(config, natnet, sink, up_axis)
+    return AutoBackend(
+        config, replace(settings.natnet, markers=options.markers), sink, options.up_axis)

@@ -16,27 +16,24 @@ from optitrack_vrpn.natnet.constants import FRAME_EDIT_MODE
 from optitrack_vrpn.natnet.messages import (
     Definitions, Frame, Response, ServerInfo, Unanswered, Unrecognized)
 from optitrack_vrpn.natnet.recording import COMMANDS, START, STOP
-from optitrack_vrpn.natnet.reports import EchoReport, NameTable
+from optitrack_vrpn.natnet.reports import NameTable
 from optitrack_vrpn.natnet.settings import NatNetConfig
+from optitrack_vrpn.sources.frames import RoundTrip
 from optitrack_vrpn.units import NS_PER_S
 
 #: Chosen: the rate is averaged over this time (ns) and may differ by this fraction from the stated
-#: rate. Half of either: false reports after lost frames; double: small differences are not
-#: reported.
+#: rate.
 _RATE_OVER_NS = 3 * NS_PER_S
 _RATE_TOLERANCE = 0.05
 #: Largest difference of two clocks' rates. Measured: up to 0.001 the stamps of the clock model are
-#: less than 1 ms wrong, at 0.005 up to 5 ms. Oscillators differ by less than 0.0002. Halved, a bad
-#: oscillator loses its exposure times; doubled, stamps of clocks between both are 2 ms wrong.
+#: less than 1 ms wrong, at 0.005 up to 5 ms. Oscillators differ by less than 0.0002.
 _CLOCK_TOLERANCE = 0.001
-#: Chosen: time (ns) for which the rates are compared. Half finds differences twice as large;
-#: double lets a suspension of this computer count as a difference.
+#: Chosen: time (ns) for which the rates are compared.
 _CLOCK_OVER_NS = 10 * NS_PER_S
 _MILLIMETRES = 1000.0
 #: The answer to UpAxis, as an axis.
 _AXES = {0: 'x', 1: 'y', 2: 'z'}
-#: Chosen: maximum number of names in one message; the others are counted. Halved or doubled, so is
-#: the length of the message.
+#: Chosen: maximum number of names in one message; the others are counted.
 _MOST_LISTED = 5
 
 
@@ -59,7 +56,7 @@ class ServerWatch:
         self.up_axis = ''
         self._first: Optional[tuple[int, int]] = None
         self._rate_compared = False
-        self._first_echo: Optional[EchoReport] = None
+        self._first_echo: Optional[RoundTrip] = None
         self._stepped = False
         self._edit_mode: Optional[bool] = None
         self._names: Optional[frozenset[tuple[int, str]]] = None
@@ -86,7 +83,7 @@ class ServerWatch:
             f'Motive states {self.frame_rate:g} Hz, but numbers {rate:.1f} frames per second: is '
             'a take played, or do the cameras skip frames?'))]
 
-    def echo(self, echo: EchoReport) -> Optional[str]:
+    def echo(self, echo: RoundTrip) -> Optional[str]:
         """
         Compare the stated frequency of the server's counter with this host's clock.
 
@@ -100,7 +97,7 @@ class ServerWatch:
         first = self._first_echo = self._first_echo or echo
         least_ns = echo.sent_ns - first.received_ns
         most_ns = echo.received_ns - first.sent_ns
-        passed_ns = echo.server_ns - first.server_ns
+        passed_ns = echo.sender_ns - first.sender_ns
         if echo is first or most_ns > _CLOCK_OVER_NS or (
                 least_ns <= passed_ns * (1.0 + _CLOCK_TOLERANCE)
                 and passed_ns <= most_ns * (1.0 + _CLOCK_TOLERANCE)):

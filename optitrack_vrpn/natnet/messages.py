@@ -118,6 +118,13 @@ class Frame(NamedTuple):
     params: int
 
 
+class Held(NamedTuple):
+    """A frame that waited for the confirmation of its names, and its arrival (ns)."""
+
+    frame: Frame
+    arrival_ns: int
+
+
 class BodyDefinition(NamedTuple):
     """A rigid body that the server describes."""
 
@@ -175,6 +182,10 @@ class Unanswered(NamedTuple):
     command: str
 
 
+class Untimed(NamedTuple):
+    """The frames have no times of the counter, although the server states its frequency."""
+
+
 class Disconnected(NamedTuple):
     """The conversation has ended, for this reason."""
 
@@ -182,4 +193,5 @@ class Disconnected(NamedTuple):
 
 
 Event = Union[
-    ServerInfo, Frame, Definitions, Echo, Response, Unrecognized, Unanswered, Disconnected]
+    ServerInfo, Frame, Held, Definitions, Echo, Response, Unrecognized, Unanswered, Untimed,
+    Disconnected]

@@ -1,9 +1,8 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Recording in Motive: its commands, and the interface of a backend that can send them."""
+"""Commands that record in Motive."""
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
 
 COMMANDS = TAKE_NAME, START, STOP = 'SetRecordTakeName', 'StartRecording', 'StopRecording'
 
@@ -23,16 +22,3 @@ def without_ended_recordings(commands: Sequence[str]) -> list[str]:
     if begun < ended:
         del kept[begun:ended + 1]
     return kept
-
-
-@runtime_checkable
-class Recorder(Protocol):
-    """A backend that can record in Motive."""
-
-    def record(self, take: str) -> None:
-        """Start a recording under this name."""
-        ...
-
-    def stop_recording(self) -> None:
-        """Stop the recording."""
-        ...

@@ -19,8 +19,9 @@ from optitrack_vrpn.natnet.constants import (
     DATA_PORT, MULTICAST_GROUP, NEWEST, V3_0)
 from optitrack_vrpn.natnet.facts import ServerWatch
 from optitrack_vrpn.natnet.messages import (
-    Definitions, Disconnected, Echo, Event, Frame, Response, ServerInfo, Unanswered, Unrecognized)
-from optitrack_vrpn.natnet.reports import name_table, RigidBodyReport, Translator
+    Definitions, Disconnected, Echo, Event, Frame, Held, Response, ServerInfo, Unanswered,
+    Unrecognized, Untimed)
+from optitrack_vrpn.natnet.reports import name_table, Translator
 from optitrack_vrpn.natnet.settings import NatNetConfig
 from optitrack_vrpn.natnet.sockets_io import command_socket, multicast_socket, receive_into
 from optitrack_vrpn.units import NS_PER_S
@@ -32,16 +33,13 @@ _LARGEST_DATAGRAM = 65536
 _MOST_DATAGRAMS = 64
 #: Chosen: if a frame is read within this time (ns) of its arrival, another datagram is rarely
 #: waiting; not checking saves one system call per frame. Motive's frames are at least 1 ms apart.
-#: Halved, the call is saved less often; doubled, the next frame may wait for one more poll.
 _FRESH_NS = 500_000
 #: Chosen: maximum time (ns) that frames wait for the first round trips, whose base delay their
-#: stamps need: twice the duration of the first echoes. Half gives up earlier with a slow server.
+#: stamps need: twice the duration of the first echoes.
 _CLOCK_WAIT_NS = 600_000_000
-#: Chosen: number of consecutive undecodable frames before a report. Half reports earlier; single
-#: damaged frames must not cause a report.
+#: Chosen: number of consecutive undecodable frames before a report.
 _FAILING = 50
-#: Chosen: interval (ns) between requests for definitions because of unknown bodies. Halved, twice
-#: the requests; doubled, a body that appears is named up to 2 s later.
+#: Chosen: interval (ns) between requests for definitions because of unknown bodies.
 _ASK_AGAIN_NS = NS_PER_S
 
 
@@ -188,8 +186,26 @@ class Session:
         if not self._link.due(now_ns, self._unread):
             self._next_check_ns = 0
             return None
-        self._report(self._link.check(now_ns))
+        silent = self._link.check(now_ns)
+        counters = connection.counters
+        if silent is not None and not counters.messages + counters.malformed:
+            silent = self._link.to(LinkState.SILENT, self._no_frames(), now_ns, 'warn')
+        self._report(silent)
         return self._link.must_reconnect(now_ns)
+
+    def _no_frames(self) -> str:
+        """Describe a server that answers and sends no frames."""
+        server = self._server[0]
+        if self._data is not None:
+            group, port = self._data.getsockname()
+            return (f'{server} answers, but no frame arrives by multicast {group} port {port} on '
+                    f'{self._local}: set interface to the network card that Motive streams to '
+                    '(its Local Interface), and check that streaming is on and that the switch '
+                    'passes multicast')
+        return (f'{server} answers, but no frame arrives by unicast at {self._local}: check that '
+                'streaming is on in Motive, and that no firewall or NAT here drops UDP from '
+                f'port {self.connection.info.data_port if self.connection.info else 0} of '
+                f'{server}')
 
     # -- reading -------------------------------------------------------------------------------
 
@@ -216,9 +232,6 @@ class Session:
             last = False
             for event in self.connection.receive(buffer[:arrival.size], arrived_ns):
                 if event.__class__ is Frame:
-                    # Arrival times must rise, although the two sockets are read one after the
-                    # other.
-                    arrived_ns = self._last_arrival_ns = max(self._last_arrival_ns, arrived_ns)
                     self._take_frame(event, arrived_ns, host_minus_arrival_ns, now_ns)
                     last = now_ns - arrived_ns < _FRESH_NS
                     continue
@@ -240,6 +253,8 @@ class Session:
     def _take_frame(
         self, frame: Frame, arrived_ns: int, host_minus_arrival_ns: int, now_ns: int,
     ) -> None:
+        # Arrival times must rise, although the two sockets are read one after the other.
+        arrived_ns = self._last_arrival_ns = max(self._last_arrival_ns, arrived_ns)
         translator = self._translator
         models = self.connection.models
         if self._models_revision != models.revision:
@@ -247,13 +262,13 @@ class Session:
             translator.names = models.names
         if now_ns < self._ready_ns and self.connection.counters.echoes < FIRST_ECHOES:
             return
-        reports = translator.frame(frame, self._config.playback)
+        named = translator.frame(frame, self._config.playback)
         if translator.unknown:
             self._ask_for_names(now_ns)
-        if not reports:
+        if named is None:
             return
-        self._sink.receive(reports, arrived_ns, host_minus_arrival_ns)  # type: ignore[arg-type]
-        if len(reports) > 1 and isinstance(reports[1], RigidBodyReport):
+        self._sink.receive([named], arrived_ns, host_minus_arrival_ns)
+        if named.bodies:
             change = self._link.pose_received(now_ns)
             if change is not None:
                 self._next_check_ns = 0
@@ -269,7 +284,7 @@ class Session:
                 error = self.connection.last_error
                 self._message('warn', (
                     'Motive has not described its present list of bodies: poses are withheld '
-                    'because their names are uncertain' + (
+                    'because their names are not confirmed' + (
                         f'; last malformed datagram: {error}' if error else '')))
             return
         if now_ns - self._asked_ns < _ASK_AGAIN_NS:
@@ -284,13 +299,17 @@ class Session:
     ) -> Optional[str]:
         """Process an event other than a frame; return the reason if the conversation has ended."""
         self._next_check_ns = 0
-        if isinstance(event, Echo):
+        if isinstance(event, Held):
+            self._take_frame(event.frame, event.arrival_ns, host_minus_arrival_ns, now_ns)
+        elif isinstance(event, Echo):
+            if not self._translator.frequency:
+                return None    # requested before the frames turned out to have no times
             report = self._translator.echo(*event)
             fault = self._watch.echo(report)
             if fault is not None:
                 self.miscounting = self.connection.info
                 return fault
-            self._sink.receive([report], arrived_ns, host_minus_arrival_ns)  # type: ignore
+            self._sink.receive([report], arrived_ns, host_minus_arrival_ns)
         elif isinstance(event, ServerInfo):
             self._greet(event, now_ns)
         elif isinstance(event, Definitions):
@@ -299,6 +318,12 @@ class Session:
         elif isinstance(event, (Response, Unrecognized, Unanswered)):
             for found in self._watch.answer(event):
                 self._message(found.severity, found.text)
+        elif isinstance(event, Untimed):
+            self._translator.frequency = 0
+            self._ready_ns = now_ns
+            self._message('warn', (
+                'the frames of Motive have no times of its clock (all ticks are 0): poses are '
+                'stamped by their arrival, less stamps.latency_ms'))
         elif isinstance(event, Disconnected):
             return event.reason
         return None

@@ -11,9 +11,6 @@ from optitrack_vrpn.natnet.constants import COMMAND_PORT, NEWEST, OLDEST
 from optitrack_vrpn.natnet.messages import Version
 from optitrack_vrpn.settings import checked, setting
 
-PROTOCOLS = ('vrpn', 'natnet', 'auto')
-#: The server name that requests a search.
-AUTO = 'auto'
 TRANSPORTS = ('auto', 'unicast', 'multicast')
 
 

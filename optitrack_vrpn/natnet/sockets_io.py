@@ -20,11 +20,9 @@ from optitrack_vrpn.units import NS_PER_S
 
 #: Linux option: whether a socket receives data of groups that only other sockets joined.
 _IP_MULTICAST_ALL = 49
-#: Chosen: maximum number of servers in one search, as a limit for floods of forged answers. Halved
-#: or doubled, so is the number of servers that a search can list.
+#: Chosen: maximum number of servers in one search, as a limit for floods of forged answers.
 MOST_SERVERS = 32
 #: Chosen: duration of a search and period of its requests (s). Servers answer within milliseconds.
-#: Halved, a search tolerates fewer lost datagrams; doubled, the connection takes longer.
 _SEARCH_S = 1.0
 _SEARCH_AGAIN_S = 0.4
 

@@ -12,11 +12,11 @@ from typing import NamedTuple, Optional, Union
 
 from optitrack_vrpn.errors import (
     LocalProtocolError, RemoteProtocolError, VersionRefusedError)
+from optitrack_vrpn.sources.frames import Quaternion, Vector
 from optitrack_vrpn.units import NS_PER_S
 from optitrack_vrpn.vrpn.constants import (
     ALIGNMENT, COOKIE_PREFIX, COOKIE_SIZE, HEADER, HEADER_SIZE, MAJOR_VERSION, MAX_NAME_SIZE,
     MAX_SENDER_SECONDS, MINOR_VERSION, MOTION_PAYLOAD, POSE_PAYLOAD, TEXT_HEAD, TEXT_SIZE)
-from optitrack_vrpn.vrpn.messages import Quaternion, Vector
 
 Buffer = Union[bytes, bytearray, memoryview]
 

@@ -29,10 +29,12 @@ _UNPACK_POSES: Final = POSE_MESSAGE.iter_unpack
 _MOTION_SIZE = HEADER_SIZE + MOTION_PAYLOAD.size
 _SEQUENCE_MODULUS: Final = 1 << 32
 #: Chosen: gaps in the sequence numbers that are kept to recognise late datagrams. At 240 Hz this
-#: covers one second of alternately lost frames or more. Halved, late datagrams of longer losses
-#: count as repeated; doubled, twice the memory.
+#: covers one second of alternately lost frames or more.
 _MOST_HOLES = 256
 _new: Final = tuple.__new__
+# Final names are read without a look-up in the compiled module.
+_POSE: Final = PoseReport
+_MOST_SECONDS: Final[int] = MAX_SENDER_SECONDS
 
 
 @dataclass
@@ -226,6 +228,9 @@ class Connection:
         sender_id: int
         type_id: int
         sequence: int
+        # The poses of a frame share its time: their seconds and microseconds differ rarely.
+        time_seconds = time_microseconds = -1
+        sender_time_ns: object = 0
         for (size, seconds, microseconds, sender_id, type_id, sequence, sensor,
              x, y, z, qx, qy, qz, qw) in _UNPACK_POSES(data[:-odd] if odd else data):
             if type_id != pose_type or size != _POSE_SIZE:
@@ -238,14 +243,16 @@ class Connection:
             if sender is None:
                 counters.unknown_sender += 1
                 invalid += 1
-            elif microseconds > 999_999 or seconds > MAX_SENDER_SECONDS:
+            elif microseconds > 999_999 or seconds > _MOST_SECONDS:
                 counters.bad_time += 1
                 invalid += 1
             else:
+                if microseconds != time_microseconds or seconds != time_seconds:
+                    time_seconds, time_microseconds = seconds, microseconds
+                    sender_time_ns = seconds * 1_000_000_000 + microseconds * 1000
                 # Equivalent to PoseReport(...), without its Python-level __new__ (hot path).
-                events.append(_new(PoseReport, (
-                    sender, sensor, seconds * 1_000_000_000 + microseconds * 1000,
-                    (x, y, z), (qx, qy, qz, qw))))
+                events.append(_new(_POSE, (
+                    sender, sensor, sender_time_ns, (x, y, z), (qx, qy, qz, qw), True, 0.0)))
         counters.messages += count
         counters.poses += count - invalid
         return count * _POSE_SIZE, first, number

@@ -10,24 +10,18 @@ axes.
 
 from typing import NamedTuple, Union
 
-Vector = tuple[float, float, float]
-Quaternion = tuple[float, float, float, float]
+# A tracker's pose is the neutral one: it becomes part of a frame as it is.
+from optitrack_vrpn.sources.frames import Body as PoseReport, Quaternion, Vector
 
-
-class PoseReport(NamedTuple):
-    """A tracker's position (m) and attitude (rotates the body's axes to the sender's world)."""
-
-    sender: str
-    sensor: int
-    sender_time_ns: int
-    position: Vector
-    quat_xyzw: Quaternion
+__all__ = [
+    'AccelerationReport', 'Event', 'PeerHello', 'PingReport', 'PongReport', 'PoseReport',
+    'Quaternion', 'SenderDescribed', 'TextReport', 'UdpDescribed', 'Vector', 'VelocityReport']
 
 
 class VelocityReport(NamedTuple):
     """A tracker's velocity (m/s) and the rotation that it makes in ``dt`` seconds."""
 
-    sender: str
+    name: str
     sensor: int
     sender_time_ns: int
     velocity: Vector
@@ -38,7 +32,7 @@ class VelocityReport(NamedTuple):
 class AccelerationReport(NamedTuple):
     """A tracker's acceleration (m/s^2) and the change of rotation that it makes in ``dt`` s."""
 
-    sender: str
+    name: str
     sensor: int
     sender_time_ns: int
     acceleration: Vector

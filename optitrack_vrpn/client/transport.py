@@ -1,0 +1,149 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Decide between the two transports of VRPN, and what an unanswered UDP request means.
+
+Each has a hazard for the other clients of a server. A client on TCP that stops reading, or whose
+link dies, stops the server for all: its ``send()`` blocks. A client that asks by UDP behind a
+firewall that drops the server's connection blocks the server once, until its ``connect()`` ends
+(21 s on Windows, 127 s on Linux). UDP is used where that connection can be expected.
+"""
+
+from dataclasses import dataclass
+import enum
+from typing import Optional
+
+
+class Request(enum.Enum):
+    """What is known of the last UDP request from this host to a server."""
+
+    NONE = ''
+    #: Sent, and neither answered nor known to be harmless.
+    PENDING = 'pending'
+    #: The server connected back to no request; no further one is sent by itself.
+    UNANSWERED = 'unanswered'
+
+
+@dataclass(frozen=True)
+class HostFacts:
+    """
+    What decides whether a server can connect back to this host.
+
+    :ivar own: the server's address is one of this host.
+    :ivar advertised: the user set the address to connect back to.
+    :ivar direct: the route to the server has no gateway.
+    :ivar firewall: name of the active firewall of this host, or ''.
+    :ivar private: 'container' or 'WSL' if this host's network is private, or ''.
+    :ivar request: the last UDP request to this server.
+    :ivar since: when the request was sent, as text.
+    """
+
+    own: bool = False
+    advertised: bool = False
+    direct: bool = True
+    firewall: str = ''
+    private: str = ''
+    request: Request = Request.NONE
+    since: str = ''
+
+
+@dataclass(frozen=True)
+class Choice:
+    """
+    The transport to use.
+
+    :ivar transport: 'udp' or 'tcp'.
+    :ivar reason: why, for log and diagnostics.
+    """
+
+    transport: str
+    reason: str
+
+
+def choose_transport(connection: str, facts: HostFacts) -> Choice:
+    """
+    Choose the transport for a setting of ``connection``; the first rule that applies decides.
+
+    :param connection: 'auto', 'udp' or 'tcp'.
+    """
+    if connection != 'auto':
+        return Choice(connection, f'connection: {connection}')
+    rules = (
+        (facts.request is Request.UNANSWERED, 'tcp',
+         f'the server did not connect back after the UDP request of {facts.since}'),
+        (facts.request is Request.PENDING, 'tcp',
+         f'the UDP request of {facts.since} may still block the server'),
+        (facts.own, 'udp', 'the server runs on this computer'),
+        (facts.advertised, 'udp', 'the parameter advertise is set'),
+        (not facts.direct, 'tcp', 'the server is not in a directly connected network'),
+        (facts.private, 'tcp', f'this is a {facts.private} with a private network'),
+        (facts.firewall, 'tcp', f'the firewall {facts.firewall} of this computer is active'),
+        (True, 'udp', 'the server is in a directly connected network; no firewall was found here'))
+    return next(Choice(transport, f'auto: {reason}')
+                for applies, transport, reason in rules if applies)
+
+
+class Seen(enum.Enum):
+    """What a client observed of a server after a request by UDP."""
+
+    CONNECT_BACK = 'connect-back'
+    REFUSAL = 'refusal'
+    UNREACHABLE = 'unreachable'
+    SILENCE = 'silence'
+    GREETING = 'greeting'
+
+
+def judge_request(
+    seen: Seen, listening: bool = False, waited_s: float = 0.0, prompt_s: float = 2.0,
+) -> Optional[Request]:
+    """
+    Return what an observation says about the last request; None if it says nothing.
+
+    A refusal by UDP shows that no server runs, an unreachable address that the request never left.
+    A server greets by TCP after it has dealt with the request: without a connection back, that
+    connection does not get through.
+
+    :param listening: this client sent the request and has accepted connections since.
+    :param waited_s: time from the TCP connection to the greeting (s).
+    :param prompt_s: a longer time shows that the server was blocked (s).
+    """
+    if seen is Seen.SILENCE:
+        return None
+    if seen is Seen.GREETING and (listening or waited_s >= prompt_s):
+        return Request.UNANSWERED
+    return Request.NONE
+
+
+def describe_request(request: Request, since: str, path: str) -> str:
+    """Describe a remembered request for the user; '' if there is none."""
+    if request is Request.NONE:
+        return ''
+    what = ('was not answered; auto uses TCP' if request is Request.UNANSWERED else
+            'was sent, without a known answer')
+    return (f'a UDP request of {since} {what}. Admit inbound TCP from the server, then connect '
+            f'once with connection: udp, or delete {path}')
+
+
+#: Unconditional verdicts that close a chain of nftables.
+_CLOSING = ('drop', 'reject')
+
+
+def closes_input(ruleset: object) -> bool:
+    """
+    Return whether an nftables ruleset drops or rejects unlisted incoming connections.
+
+    :param ruleset: the decoded output of ``nft -j list ruleset``.
+    """
+    rows = ruleset.get('nftables', []) if isinstance(ruleset, dict) else []
+    tables = set()
+    for row in rows:
+        chain = row.get('chain', {})
+        if chain.get('hook') == 'input':
+            if chain.get('policy') == 'drop':
+                return True
+            tables.add((chain.get('family'), chain.get('table')))
+    return any(
+        (rule.get('family'), rule.get('table')) in tables
+        and len(verdicts := [one for one in rule.get('expr', []) if 'counter' not in one]) == 1
+        and any(name in verdicts[0] for name in _CLOSING)
+        for rule in (row.get('rule', {}) for row in rows))

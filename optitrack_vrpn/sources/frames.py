@@ -1,0 +1,118 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+What every source delivers, whatever its protocol: frames, clock measurements, motions, texts.
+
+Times are integer nanoseconds; sender times have an arbitrary zero. Positions are in metres and
+quaternions in the order x, y, z, w, both in the sender's axes.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Optional, Union
+
+Vector = tuple[float, float, float]
+Quaternion = tuple[float, float, float, float]
+
+
+class Body(NamedTuple):
+    """
+    The pose of one body.
+
+    :ivar name: its name at the sender.
+    :ivar sensor: number of the sensor of that name, 0 if there is only one.
+    :ivar sender_time_ns: time of the pose on the sender's clock, that of its frame.
+    :ivar valid: False if the sender states that it does not track the body in this frame.
+    :ivar mean_error: mean distance (m) of its markers from the model, 0 if it is not sent.
+    """
+
+    name: str
+    sensor: int
+    sender_time_ns: int
+    position: Vector
+    quat_xyzw: Quaternion
+    valid: bool = True
+    mean_error: float = 0.0
+
+
+class Marker(NamedTuple):
+    """
+    A labelled marker that the cameras saw.
+
+    :ivar body: number of its body, 0 for none.
+    :ivar member: its number in the body, from 1.
+    :ivar position: in the sender's axes (m).
+    :ivar residual: distance (m) from the model or between the rays, NaN if it is not sent.
+    """
+
+    body: int
+    member: int
+    position: Vector
+    residual: float
+
+
+class Frame(NamedTuple):
+    """
+    Bodies of one sender time that arrived together; a sender may divide a frame.
+
+    :ivar sender_time_ns: time of the poses on the sender's clock.
+    :ivar processing_ns: time from then until the frame was sent, 0 if it is not known.
+    :ivar ptp_ns: PTP time of the poses, 0 if it is not sent.
+    :ivar fresh: whether the source excludes that the frame waited in a backlog of the connection.
+    :ivar markers: labelled markers; None if the source sends none.
+    """
+
+    sender_time_ns: int
+    bodies: Sequence[Body]
+    processing_ns: int = 0
+    ptp_ns: int = 0
+    fresh: bool = False
+    markers: Optional[Sequence[Marker]] = None
+
+
+class RoundTrip(NamedTuple):
+    """
+    A measurement of the sender's clock.
+
+    :ivar sent_ns: arrival clock when the request was sent.
+    :ivar sender_ns: the sender's clock when the request arrived there.
+    :ivar received_ns: arrival clock when the answer arrived.
+    """
+
+    sent_ns: int
+    sender_ns: int
+    received_ns: int
+
+
+class Motion(NamedTuple):
+    """
+    The velocity or acceleration of the body whose pose came before.
+
+    :ivar is_velocity: False for an acceleration.
+    :ivar vector: in the sender's axes (m/s or m/s^2).
+    :ivar quat_xyzw: rotation over ``dt``, or its change.
+    :ivar dt: time of that rotation (s).
+    """
+
+    name: str
+    sensor: int
+    sender_time_ns: int
+    is_velocity: bool
+    vector: Vector
+    quat_xyzw: Quaternion
+    dt: float
+
+
+class ServerText(NamedTuple):
+    """
+    A text of the sender for the user.
+
+    :ivar subject: what it is about, such as the name of a body.
+    :ivar severity: 'info', 'warn' or 'error'.
+    """
+
+    subject: str
+    severity: str
+    text: str
+
+
+Item = Union[Frame, RoundTrip, Motion, ServerText]

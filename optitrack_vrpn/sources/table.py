@@ -1,0 +1,141 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The table of protocols, one row each, and what follows from it: choices, settings, clients.
+
+A row names functions and classes as ``MODULE:NAME``, so that a node imports only what it uses.
+"""
+
+from dataclasses import dataclass, field, make_dataclass
+import importlib
+from typing import Any, Protocol, runtime_checkable
+
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.settings import section
+
+#: The server name that requests a search.
+AUTO = 'auto'
+
+
+@dataclass(frozen=True)
+class SourceKind:
+    """
+    One value of the parameter ``protocol``.
+
+    :ivar client: function that makes the client, ``(config, settings, sink, options) -> Source``:
+        the server and the connection to it, all sections of ``source_settings``, the receiver of
+        frames and changes, ``SourceOptions``.
+    :ivar settings: frozen dataclass of its own parameters, which are named after the row; or ''.
+    :ivar searches: whether it finds the server if that is ``auto``.
+    :ivar sends: what it sends beyond poses: 'markers', 'recording'.
+    :ivar server: class of its server in the simulated Motive, see ``sim.server_io.Served``; or ''.
+    """
+
+    client: str
+    settings: str = ''
+    searches: bool = False
+    sends: frozenset[str] = field(default_factory=frozenset)
+    server: str = ''
+
+
+@runtime_checkable
+class Recorder(Protocol):
+    """A source that can record at the sender."""
+
+    def record(self, take: str) -> None:
+        """Start a recording under this name."""
+        ...
+
+    def stop_recording(self) -> None:
+        """Stop the recording."""
+        ...
+
+
+#: The protocols; ``auto`` chooses between the two of Motive.
+SOURCES: dict[str, SourceKind] = {
+    'vrpn': SourceKind(
+        'optitrack_vrpn.client.factory_io:make_source',
+        server='optitrack_vrpn.sim.vrpn_io:VrpnServer'),
+    'natnet': SourceKind(
+        'optitrack_vrpn.natnet.factory_io:make_source',
+        'optitrack_vrpn.natnet.settings:NatNetConfig',
+        searches=True, sends=frozenset({'markers', 'recording'}),
+        server='optitrack_vrpn.sim.natnet_io:NatNetServer'),
+    AUTO: SourceKind(
+        'optitrack_vrpn.natnet.factory_io:make_automatic', searches=True,
+        sends=frozenset({'markers', 'recording'})),
+}
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """
+    What a client must know of the settings of others.
+
+    :ivar up_axis: the axis that the user takes for up ('y' or 'z'), for comparison; '' for none.
+    :ivar markers: whether markers are wanted.
+    """
+
+    up_axis: str = ''
+    markers: bool = False
+
+
+def source_settings() -> Any:
+    """Return the default of a settings dataclass with a section for each row that has settings."""
+    kinds = {name: load(kind.settings) for name, kind in SOURCES.items() if kind.settings}
+    return make_dataclass('SourceSettings', [
+        (name, kind, section(kind())) for name, kind in kinds.items()], frozen=True)()
+
+
+def own_settings(settings: Any, protocol: str) -> Any:
+    """Return the section of a protocol; None if it has none."""
+    return getattr(settings, protocol, None)
+
+
+def recording_wanted(settings: Any) -> str:
+    """Return the name of the parameter by which a source is to record, if it is set; else ''."""
+    return next((f'{name}.record' for name in SOURCES
+                 if getattr(own_settings(settings, name), 'record', False)), '')
+
+
+def lacking(protocol: str, wanted: str) -> str:
+    """Return the protocols to which to set ``protocol`` for something; '' if it sends it."""
+    if wanted in SOURCES[protocol].sends:
+        return ''
+    return ' or '.join(name for name, kind in SOURCES.items() if wanted in kind.sends)
+
+
+def check_server(protocol: str, server: str) -> None:
+    """
+    Check that the protocol can find the server.
+
+    :raises ConfigurationError: for an unknown protocol, or a server that cannot be searched.
+    """
+    if protocol not in SOURCES:
+        raise ConfigurationError(f'protocol is {protocol!r}; allowed are {", ".join(SOURCES)}')
+    if server == AUTO and not SOURCES[protocol].searches:
+        able = ' or '.join(name for name, kind in SOURCES.items() if kind.searches)
+        raise ConfigurationError(
+            f'server is auto; servers of protocol {protocol} cannot be searched: set protocol to '
+            f'{able}, or server to the address of the Motive PC')
+
+
+def make_source(
+    protocol: str, config: Any, settings: Any, sink: Any, options: SourceOptions = SourceOptions(),
+) -> Any:
+    """
+    Make the client of a protocol: see ``client.backend_io.Backend``.
+
+    :param config: the server and the connection to it.
+    :param settings: the sections of ``source_settings``.
+    :param sink: see ``client.backend_io.Sink``.
+    :raises ConfigurationError: for another protocol, or a server that cannot be searched.
+    """
+    check_server(protocol, config.server)
+    return load(SOURCES[protocol].client)(config, settings, sink, options)
+
+
+def load(path: str) -> Any:
+    """Import what ``MODULE:NAME`` names."""
+    module, _, name = path.partition(':')
+    return getattr(importlib.import_module(module), name)
