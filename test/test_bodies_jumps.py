@@ -7,10 +7,7 @@ import math
 from body_kit import OVER, STEP, times, tracked
 from conftest import examples
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.bodies.config import BodyConfig
-from optitrack_vrpn.bodies.disposition import Disposition
-from optitrack_vrpn.bodies.states import State
-from optitrack_vrpn.bodies.validity import ValidityGate
+from optitrack_vrpn.bodies import BodyConfig, Disposition, State, ValidityGate
 from optitrack_vrpn.motion.quaternion import angle_between, from_rotation_vector, rotate
 import pytest
 
@@ -317,7 +314,7 @@ def test_names_that_were_exchanged_on_purpose_are_accepted():
     feed = tracked(BodyConfig())
     for _ in range(1000):
         flipped(feed, turn(0.0), (3.0, 0.0, 0.0))
-        feed.body.swapped = ValidityGate('other')
+        feed.body.suspect(ValidityGate('other'))
     assert 'exchanged names' in feed.body.held
     assert feed.body.accept_jump()
     assert flipped(feed, turn(0.0), (3.0, 0.0, 0.0)) is not None

@@ -7,9 +7,7 @@ import math
 from conftest import lacking, lacking_in_lines
 from hypothesis import given, strategies as st
 import numpy as np
-from optitrack_vrpn.bodies.config import BodyConfig
-from optitrack_vrpn.bodies.selection import (
-    configure, Selection, settings_for, unmatched)
+from optitrack_vrpn.bodies import BodyConfig, configure, Selection, settings_for, unmatched
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.motion import quaternion
 from optitrack_vrpn.motion.euler import quat_from_angles

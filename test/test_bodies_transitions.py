@@ -8,8 +8,7 @@ from pathlib import Path
 from body_kit import Feed, OVER, STEP
 from conftest import examples
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.bodies.states import State
-from optitrack_vrpn.bodies.transitions import mermaid, Observed, TRANSITIONS
+from optitrack_vrpn.bodies import mermaid, Observed, State, TRANSITIONS
 import pytest
 
 PAGE = Path(__file__).resolve().parent.parent / 'docs' / 'bodies.md'

@@ -7,11 +7,9 @@ import math
 from body_kit import Feed, MS, OVER, STEP, times, tracked
 from conftest import examples
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.bodies.config import BodyConfig
-from optitrack_vrpn.bodies.disposition import BY_GATE, Disposition
-from optitrack_vrpn.bodies.states import State
-from optitrack_vrpn.bodies.validity import ValidityGate
+from optitrack_vrpn.bodies import BodyConfig, BY_GATE, Disposition, State, ValidityGate
 from optitrack_vrpn.motion.quaternion import angle_between
+from optitrack_vrpn.stats import SETTLE_FRAMES
 import pytest
 
 NAN = math.nan
@@ -37,7 +35,7 @@ def test_a_stream_is_passed_on_bit_by_bit():
 def test_silence_makes_stale_by_the_bodys_own_rate():
     feed = tracked(BodyConfig(stale_min_s=0.0, stale_frames=10))
     last = feed.body.status(0)
-    assert last.rate_hz == pytest.approx(200.0)
+    assert last.rate_hz == pytest.approx(200.0, rel=1e-3)
     now = (feed.frame - 1) * STEP + MS
     feed.body.tick(now + 10 * STEP - 2)
     assert feed.body.state is State.TRACKED
@@ -198,7 +196,6 @@ def test_what_is_not_finite_never_goes_out(where, value, config):
     assert feed.send(tuple(numbers[:3]), tuple(numbers[3:])) is None
     assert feed.states() == [State.INVALID]
     assert feed.withheld['not_finite'] == 1
-    assert feed.body.untracked(tuple(numbers[:3]), tuple(numbers[3:])) is None
     assert feed.good(4) == [False, False, True, True]
 
 
@@ -243,7 +240,6 @@ def test_duplicates_and_late_frames_are_counted_and_disturb_nothing():
     p, q = feed.pose(-1)
     assert feed.update(t, t + MS, p, q) is None
     assert body.reason is Disposition.DUPLICATE
-    assert body.untracked(p, q) is None
     assert feed.update(t - STEP, t + MS, *feed.pose(-2)) is None
     assert body.reason is Disposition.OUT_OF_ORDER
     assert all(feed.good(5))
@@ -255,10 +251,10 @@ def test_duplicates_and_late_frames_are_counted_and_disturb_nothing():
 def test_gaps_are_counted_and_the_pose_after_one_goes_out(missing):
     feed = tracked()
     feed.skip(missing)
-    assert all(feed.good(3))
+    assert all(feed.good(2 * SETTLE_FRAMES))
     status = feed.body.status(0)
     assert (status.gaps, status.lost, status.state) == (1, missing, State.TRACKED)
-    assert status.rate_hz == pytest.approx(200.0)
+    assert status.rate_hz == pytest.approx(200.0, rel=1e-3)
 
 
 def test_a_gap_right_after_the_first_frame_is_no_rate():
@@ -266,7 +262,7 @@ def test_a_gap_right_after_the_first_frame_is_no_rate():
     feed.send()
     feed.skip(60)
     feed.good(10)
-    assert feed.body.rate_hz == pytest.approx(200.0)
+    assert feed.body.rate_hz == pytest.approx(200.0, rel=1e-3)
 
 
 def test_a_sender_that_slows_down_has_a_new_rate():
@@ -362,27 +358,6 @@ def test_each_check_can_be_switched_off():
     feed = tracked(BodyConfig(norm_tolerance=0))
     p, q = feed.pose()
     assert math.hypot(*feed.send(p, tuple(2 * v for v in q))) == pytest.approx(1.0)
-
-
-def test_raw_poses_can_be_had_for_publish_untracked():
-    feed = tracked()
-    p, q = feed.pose()
-    moved = (p[0] + 5.0, p[1], p[2])
-    assert feed.send(moved) is None
-    assert feed.body.untracked(moved, q) == pytest.approx(q)
-    assert feed.body.untracked(moved, (0.0, 0.0, 0.0, 0.0)) is None
-
-
-def test_the_sign_after_an_untracked_pose_continues_the_last_one():
-    feed = tracked()
-    p, q = feed.pose()
-    moved = (p[0] + 5.0, p[1], p[2])
-    feed.send(moved)
-    assert feed.body.untracked(moved, q) is not None
-    feed.good(1300)    # more than a turn: the quaternion has the other sign
-    last = feed.send()
-    feed.send(*feed.pose(-1))
-    assert sum(a * b for a, b in zip(feed.send(), last)) > 0.9
 
 
 def test_status_tells_all():

@@ -306,3 +306,22 @@ def test_jumps_of_kilometres_do_not_end_the_arithmetic(rate):
         motion.update(number * 10**9 // rate, (1e4, place, 1e5 * (number // 50 % 2)), UPRIGHT)
     assert all(map(math.isfinite, motion.velocity + motion.acceleration))
     assert motion.linear.pp >= 0.0 and motion.angular.pp >= 0.0
+
+
+@pytest.mark.parametrize('adaptive', [True, False])
+@pytest.mark.parametrize('rate_hz', [30, 120, 240])
+def test_the_variance_of_the_velocity_contains_an_outlier_that_passed(rate_hz, adaptive):
+    """An outlier of 8 cm in hover: below max_speed, so that validation accepts it."""
+    generator = np.random.default_rng(3)
+    motion = Motion(MotionConfig(adaptive=adaptive))
+    fastest = 0.0
+    for number in range(6 * rate_hz):
+        position = generator.normal(0.0, 2e-4, 3)
+        if number == 5 * rate_hz:
+            position[0] += 0.08
+        if motion.update(10**15 + round(number * 1e9 / rate_hz), tuple(position), UPRIGHT):
+            covariance = motion.body_twist_covariance(
+                motion.body_velocity(), motion.body_angular_velocity())
+            assert abs(motion.velocity[0]) < 2.5 * math.sqrt(covariance[0]), number
+            fastest = max(fastest, abs(motion.velocity[0]))
+    assert fastest > 0.1

@@ -8,9 +8,7 @@ import re
 
 from hypothesis import given, settings, strategies as st
 import numpy as np
-from optitrack_vrpn.bodies.config import BodyConfig
-from optitrack_vrpn.bodies.selection import Selection
-from optitrack_vrpn.bodies.states import State
+from optitrack_vrpn.bodies import BodyConfig, Selection, State
 from optitrack_vrpn.clock import StampConfig
 from optitrack_vrpn.motion.frames import AxesConfig, frame_maps
 from optitrack_vrpn.motion.transform import Transform
@@ -18,8 +16,9 @@ from optitrack_vrpn.names import NameTemplates
 from optitrack_vrpn.node.report import body_entry, Level
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.pipeline import Pipeline
+from optitrack_vrpn.sources import ServerText
 from optitrack_vrpn.vrpn.connection import Connection
-from optitrack_vrpn.vrpn.messages import TextReport
+from optitrack_vrpn.vrpn.frames import to_frames
 from pipeline_kit import HOST, make_pipeline, MS, pose_report, S
 import pytest
 import sessions
@@ -58,13 +57,14 @@ def recorded(name):
     connection = Connection()
     for action in session.server_actions:
         take = connection.receive_stream if action.kind == 'tcp' else connection.receive_datagram
-        yield action.time_ns, take(action.data)
+        yield action.time_ns, to_frames(take(action.data))
 
 
 @pytest.mark.parametrize('name', ['motive_like_5x240', 'udp_lob', 'tcp_only'])
 @pytest.mark.parametrize('mode', ['tracking', 'min_offset', 'arrival', 'sender'])
 def test_every_recorded_pose_comes_out_in_order_on_its_clock(name, mode):
-    pipeline = make_pipeline(mode, body=FIRST)
+    # A body returns turned by 159 degrees after 2 s.
+    pipeline = make_pipeline(mode, body=replace(FIRST, max_turn=0.0))
     rows = iter(sessions.sent(name, 'pose'))
     last = {}
     count = 0
@@ -87,11 +87,10 @@ def test_every_recorded_pose_comes_out_in_order_on_its_clock(name, mode):
 @pytest.mark.parametrize('up_axis, motive_x, enu', [
     ('y', 'north', lambda x, y, z: (z, x, y)), ('y', 'east', lambda x, y, z: (x, -z, y)),
     ('z', 'north', lambda x, y, z: (-y, x, z)), ('z', 'east', lambda x, y, z: (x, y, z))])
-@pytest.mark.parametrize('untracked', [False, True])
-def test_recorded_poses_come_out_on_the_axes_of_the_settings(up_axis, motive_x, enu, untracked):
+def test_recorded_poses_come_out_on_the_axes_of_the_settings(up_axis, motive_x, enu):
     axes = AxesConfig(up_axis, motive_x)
     pipeline = make_pipeline(
-        'sender', axes=axes, body=replace(FIRST, publish_untracked=untracked))
+        'sender', axes=axes, body=replace(FIRST, max_turn=0.0))
     rows = iter(sessions.sent('motive_like_5x240', 'pose'))
     count = 0
     for arrival_ns, events in recorded('motive_like_5x240'):
@@ -112,11 +111,12 @@ def test_a_recorded_body_out_of_view_is_stale_and_returns():
         pipeline.tick(arrival_ns)
         changes += pipeline.take_state_changes()
     drone = [change.after for change in changes if change.body == '1drone']
-    assert drone == [State.TRACKED, State.STALE, State.TRACKED]
+    assert drone == [State.TRACKED, State.STALE, State.JUMPED, State.TRACKED]
     sent = [row.body for row in sessions.sent('motive_like_5x240', 'pose')]
     for body in set(sent):
-        withheld = 2 * (1 + (body == '1drone'))
-        assert names(out).count(body) == sent.count(body) - withheld
+        # It has turned by 159 degrees meanwhile, and is withheld for a second.
+        withheld = 2 + 240 * (body == '1drone')
+        assert names(out).count(body) == pytest.approx(sent.count(body) - withheld, abs=2)
     assert {c.names.ros for c in pipeline.bodies} == {
         'Rigid_Body_1', 'body_1drone', 'wand', 'drone/left', 'Umbrella_2'}
 
@@ -201,28 +201,13 @@ def test_stamps_that_ros_cannot_hold_are_withheld_and_cost_no_other():
 def test_a_restarted_sender_teaches_a_new_clock_and_its_stamps_go_on():
     pipeline = make_pipeline()
     before = stream(pipeline, ['wand'], 300)
-    again = [[pose('wand', i, start_ns=S)] for i in range(100)]
+    again = [[pose('wand', i, start_ns=S)] for i in range(200)]
     after = [s for samples in feed(pipeline, again, begin=310) for s in samples]
-    assert len(after) == 98
+    # Within 0.4 s, once no frame fits the time before the restart.
+    assert 160 < len(after) < 198
     stamps = [sample.stamp_ns for sample in before + after]
     assert all(a < b for a, b in zip(stamps, stamps[1:]))
     assert any(n.severity == 'warn' and 'stamp epoch 1' in n.text for n in pipeline.reports.events)
-
-
-@pytest.mark.parametrize('untracked', [False, True])
-def test_untracked_poses_go_out_only_where_that_is_asked_for_and_never_nonsense(untracked):
-    pipeline = make_pipeline(overrides={'ghost*': {'publish_untracked': untracked}})
-    stream(pipeline, ['ghost 1', 'wand'], 50)
-    frames = [[pose('ghost 1', 50 + i)._replace(position=(9.0, 9.0, 9.0)),
-               pose('wand', 50 + i)._replace(position=(9.0, 9.0, 9.0))] for i in range(10)]
-    out = [s for samples in feed(pipeline, frames, begin=50) for s in samples]
-    assert names(out) == ['ghost 1'] * 10 * untracked
-    bad = [[pose('ghost 1', 60)._replace(position=(math.nan, 0.0, 0.0))],
-           [pose('ghost 1', 61)._replace(quat_xyzw=(0.0, 0.0, 0.0, 0.0))]]
-    assert feed(pipeline, bad, begin=60) == [[], []]
-    out = stream(pipeline, ['ghost 1', 'wand'], 20, begin=62)
-    for sample in out:
-        assert np.linalg.norm(sample.quat_xyzw) == pytest.approx(1.0, abs=1e-12)
 
 
 # -- which bodies ---------------------------------------------------------------------------------
@@ -230,7 +215,7 @@ def test_untracked_poses_go_out_only_where_that_is_asked_for_and_never_nonsense(
 def test_bodies_are_allowed_and_denied_by_name_or_pattern():
     pipeline = make_pipeline(
         body=FIRST, selection=Selection(allow=('drone*', 'wand [1]'), deny=('drone 9',)))
-    out = stream(pipeline, ['drone 1', 'drone 9', 'wand [1]', 'wand', 'VRPN Control'], 3)
+    out = stream(pipeline, ['drone 1', 'drone 9', 'wand [1]', 'wand'], 3)
     assert set(names(out)) == {'drone 1', 'wand [1]'}
     ignored = [n.text for n in pipeline.take_events() if 'ignored' in n.text]
     assert len(ignored) == 2, 'each is reported once'
@@ -270,7 +255,7 @@ def test_a_wrong_override_changes_nothing():
 @pytest.mark.parametrize('behind_ms', [0, 300])
 def test_a_process_that_is_behind_reports_no_silence(behind_ms):
     """What was sent meanwhile waits in the kernel; who has gone silent is noticed after it."""
-    pipeline = make_pipeline()
+    pipeline = make_pipeline(max_age_s=0.5)
     bodies = ['wand', 'drone']
     for number in range(100):
         at = number * 10 * MS
@@ -396,8 +381,7 @@ def test_names_of_bodies_are_valid_and_unique(
     pipeline = Pipeline(PipelineConfig(
         body=FIRST, **({'templates': templates} if short else {})))
     out = pipeline.process([pose(body, 0) for body in bodies], S, HOST)
-    wanted = [body for body in bodies if body != 'VRPN Control']
-    assert len(out) == len(wanted) == len(pipeline.bodies)
+    assert len(out) == len(bodies) == len(pipeline.bodies)
     for kind, taken in (('topics', []), ('frames', ['optitrack', 'optitrack_ned'])):
         every = [name for c in pipeline.bodies for name in getattr(c.names, kind).values()]
         assert len(set(every + taken)) == len(every + taken)
@@ -410,7 +394,8 @@ def test_names_of_bodies_are_valid_and_unique(
 def test_hostile_texts_are_one_bounded_clean_line_each_and_bounded_in_number():
     pipeline = make_pipeline()
     text = '\x1b[2Jgone\r\nFATAL: \u202e' + 'x' * 5000
-    events = [TextReport('wand\n', 0, severity % 4, 0, text) for severity in range(20_000)]
+    events = [ServerText('wand\n', ('info', 'warn', 'error')[number % 3], text)
+              for number in range(20_000)]
     pipeline.process(events, S, HOST)
     notices = pipeline.take_events()
     assert 1 < len(notices) <= 256
@@ -425,7 +410,7 @@ def test_texts_of_the_server_are_limited_in_the_log():
     pipeline = make_pipeline()
     events = []
     for tick in range(600):
-        pipeline.process([TextReport('wand', 0, 1, 0, f'text {tick} {i}') for i in range(50)],
+        pipeline.process([ServerText('wand', 'warn', f'text {tick} {i}') for i in range(50)],
                          tick * S // 10, HOST)
         pipeline.tick(tick * S // 10)
         events += pipeline.take_events()

@@ -8,7 +8,7 @@ import random
 from conftest import examples
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.motion.estimator import EstimateConfig
-from pipeline_kit import HOST, make_pipeline, MS, pose_report, S
+from pipeline_kit import altered, HOST, make_pipeline, MS, pose_report, S
 import pytest
 
 TICK = 15_625_000
@@ -55,20 +55,31 @@ class Session:
                 self.events += self.pipeline.take_events()
         return self
 
+    @property
+    def beats(self):
+        """Whether poses may be lost: ticks above 50 ms, or of 2, 3, ... intervals within 1 %."""
+        number = self.tick * self.rate / S
+        multiple = number > 1.5 and abs(number - round(number)) < 0.01 * number
+        return self.tick > 50 * MS or multiple
+
     def of(self, name):
         return [(k, at, s) for k, at, s in self.out if s.channel.names.motive == name]
 
 
 def check(session, frames):
-    """Expect all poses, in order, with stamps that rise and are not later than the arrival."""
+    """Expect poses in order, with stamps that rise and are not later than the arrival."""
     for name in session.bodies:
         out = session.of(name)
-        assert len(out) >= frames - 2
-        assert [k for k, _, _ in out] == list(range(frames - len(out), frames))
+        numbers = [k for k, _, _ in out]
+        if not session.beats:
+            assert len(out) >= frames - 2
+            assert numbers == list(range(frames - len(out), frames))
+            assert session.pipeline.bodies[0].gate.resets == 0
+        assert len(out) >= frames - 2 - max(10, session.rate // 2)
+        assert numbers == sorted(set(numbers)) and numbers[-1] == frames - 1
         stamps = [sample.stamp_ns for _, _, sample in out]
         assert all(a <= b for a, b in zip(stamps, stamps[1:]))
         assert all(sample.stamp_ns <= HOST + at for _, at, sample in out)
-        assert session.pipeline.bodies[0].gate.resets == 0
 
 
 @pytest.mark.parametrize('mode', ['tracking', 'min_offset', 'sender'])
@@ -143,11 +154,11 @@ def test_poses_that_arrive_at_once_are_published_in_order():
     pipeline = make_pipeline()
     for k in range(100):
         pipeline.process([report('wand', k, 100, 0)], k * S // 100, HOST)
-    same_time = [report('wand', k, 1000, 0)._replace(sender_time_ns=1001 * S)
+    same_time = [altered(report('wand', k, 1000, 0), sender_time_ns=1001 * S)
                  for k in (1000, 1001, 1002)]
     out = pipeline.process(same_time, S, HOST)
     assert [sample.position for sample in out] == [
-        (p[2], p[0], p[1]) for p in (each.position for each in same_time)]
+        (p[2], p[0], p[1]) for p in (each.bodies[0].position for each in same_time)]
     stamps = [sample.stamp_ns for sample in out]
     assert stamps == sorted(stamps) and stamps[-1] <= HOST + S
 
@@ -169,7 +180,7 @@ def test_poses_of_a_clock_that_has_stopped_are_not_published():
     stopped = report('wand', session.frame - 1, 240).sender_time_ns
     for k in range(480, 960):
         session.out += [(k, 0, s) for s in session.pipeline.process(
-            [report('wand', k, 240)._replace(sender_time_ns=stopped)], k * S // 240 + MS, HOST)]
+            [altered(report('wand', k, 240), sender_time_ns=stopped)], k * S // 240 + MS, HOST)]
     assert len(session.out) - published <= 24 + 3
 
 

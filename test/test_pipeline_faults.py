@@ -11,8 +11,7 @@ from dataclasses import replace
 import math
 import random
 
-from optitrack_vrpn.bodies.selection import Selection
-from optitrack_vrpn.bodies.states import State
+from optitrack_vrpn.bodies import Selection, State
 from optitrack_vrpn.motion.estimator import EstimateConfig
 from optitrack_vrpn.motion.frames import AxesConfig, frame_maps
 from optitrack_vrpn.motion.quaternion import angle_between, from_rotation_vector, multiply

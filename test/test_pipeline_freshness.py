@@ -7,20 +7,18 @@ The network is simulated: frames wait in a queue that is delivered in pieces, wi
 them, faster than they were made. The true time of a frame is known.
 """
 
-from conftest import examples, lacking
+from conftest import examples
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.bodies.config import BodyConfig
+from optitrack_vrpn.bodies import BodyConfig
 from optitrack_vrpn.node.report import clock_entry, Level
-from optitrack_vrpn.pipeline.freshness import (
-    FreshnessGate, GIVE_UP_NS, RECURRENCES, SPACING_NS, TOLERANCE_NS)
 from pipeline_kit import HOST, make_pipeline, MS, pose_report, S
 import pytest
 
 #: Sender time of the present on the arrival clock 0.
 BASE = 77 * S
-#: What a published stamp may differ from the true time: the gate's tolerance on either side, and
-#: the jitter of the simulated network.
-BOUND_NS = 2 * TOLERANCE_NS + MS
+#: What a published stamp may differ from the true time: the tolerance of recurring delays on
+#: either side, and the jitter of the simulated network.
+BOUND_NS = 7 * MS
 
 
 def arrivals(rate, backlog, pauses, drained_at, live, jitter):
@@ -82,12 +80,10 @@ def test_after_any_backlog_every_published_stamp_is_true(frames, mode):
 def test_without_the_gate_a_backlog_is_stamped_as_live():
     """What the property above is worth: the same frames, and a pipeline told of no connection."""
     frames = arrivals(100, 150, [], 1e6, 1.0, [0])
-    assert max(abs(stamp - true) for true, stamp in published(frames, connect=False)[0]) > S
+    assert max(abs(stamp - true) for true, stamp in published(frames, connect=False)[0]) > 0.5 * S
     out, pipeline = published(frames)
     assert max(abs(stamp - true) for true, stamp in out) <= BOUND_NS
     assert pipeline.dropped['backlog'] == pytest.approx(160, abs=4)
-    (notice,) = [n for n in pipeline.take_events() if 'backlog' in n.text]
-    assert not lacking(notice.text, '150 poses', 'up to 1500 ms old')
 
 
 @settings(deadline=None, derandomize=True, max_examples=examples(100))
@@ -111,13 +107,13 @@ def test_a_backlog_in_which_the_clock_of_the_sender_was_set_is_not_published_as_
             first = first or (true > end and last - true < 0.001 and last)
     assert pipeline.stamps.status().restarts['sender_restarted']
     # Live frames are published soon.
-    assert first - end < 0.3 + stall / (drained_at - 1.0)
+    assert first - end < 0.4 + stall / (drained_at - 1.0)
 
 
 def test_live_frames_are_published_a_tenth_of_a_second_after_the_connection():
     out, pipeline = published(arrivals(240, 0, [], 1e6, 1.0, [0, 300_000, 100_000]))
     delay_ns = (out[0][0] - HOST) - S
-    assert delay_ns <= RECURRENCES * SPACING_NS + 30 * MS
+    assert delay_ns <= 130 * MS
     assert not [n for n in pipeline.take_events() if 'backlog' in n.text]
 
 
@@ -129,23 +125,16 @@ def test_a_senders_own_stamps_need_no_gate():
 @pytest.mark.parametrize('burst', [2, 10, 24])
 def test_live_frames_that_always_come_in_bursts_are_admitted(burst):
     """As by a wireless card that saves power: each burst ends with a fresh frame."""
-    gate = FreshnessGate()
-    admitted = [gate.admits(i * 4 * MS, (i // burst + 1) * burst * 4 * MS) for i in range(300)]
-    assert admitted.index(True) * 4 * MS <= (RECURRENCES + 2) * max(burst * 4 * MS, SPACING_NS)
+    frames = [(BASE + S + i * 4 * MS, S + (i // burst + 1) * burst * 4 * MS) for i in range(500)]
+    out, _ = published(frames)
+    assert out[0][0] - HOST - S <= 6 * max(burst * 4 * MS, 24 * MS)
 
 
 def test_what_was_seen_before_the_minimum_falls_does_not_count():
     """A backlog with stalls: each minimum recurs once before a faster frame arrives."""
-    gate = FreshnessGate()
-    for i in range(100):
-        arrival, offset = i * 30 * MS, -(i // 2) * 10 * MS
-        assert not gate.admits(arrival - offset, arrival)
-
-
-def test_sender_times_that_stand_still_are_admitted_after_a_second():
-    gate = FreshnessGate()
-    admitted = [gate.admits(5, i * 10 * MS) for i in range(200)]
-    assert admitted.index(True) * 10 * MS == pytest.approx(GIVE_UP_NS, abs=20 * MS)
+    out, _ = published([
+        (BASE + S + i * 30 * MS + (i // 2) * 10 * MS, S + i * 30 * MS) for i in range(100)])
+    assert not out
 
 
 @pytest.mark.parametrize('mode', ['tracking', 'arrival'])
@@ -164,16 +153,9 @@ def test_a_recording_played_faster_than_real_time_is_reported_with_a_remedy(spee
             new = [event for event in pipeline.take_events() if event.key == 'withheld']
             events += new
             when += [i / 100] * len(new)
-            assert bool(pipeline.withheld_since_connection) is (i >= 500)
-        assert when == [5.0]
+            assert bool(pipeline.withheld_since_connection) is (i >= 50)
+        assert when == [0.5]
         assert events[0].severity == 'warn' and 'stamps.mode: sender' in events[0].text
-        assert f'{5 * speed:.0f} s' in events[0].text
+        assert f'{0.5 * speed:.1f} s' in events[0].text
         entry = clock_entry(pipeline.stamps.status(), None, pipeline.withheld_since_connection)
         assert entry.level is Level.WARN and 'stamps.mode: sender' in entry.message
-
-
-def test_a_server_that_restarts_meanwhile_is_another_clock():
-    gate = FreshnessGate()
-    assert not any(gate.admits(100 * S + i * 10 * MS, i * 10 * MS) for i in range(5))
-    admitted = [gate.admits(i * 10 * MS, (5 + i) * 10 * MS) for i in range(40)]
-    assert admitted.index(True) <= 15

@@ -11,8 +11,7 @@ from collections import Counter
 from dataclasses import replace
 import statistics
 
-from optitrack_vrpn.bodies.config import BodyConfig
-from optitrack_vrpn.bodies.states import State
+from optitrack_vrpn.bodies import BodyConfig, State
 from optitrack_vrpn.clock import StampConfig
 from optitrack_vrpn.motion.estimator import EstimateConfig
 from optitrack_vrpn.motion.lowpass import LowpassConfig
@@ -29,7 +28,8 @@ RATE = 200
 BODIES = 20
 IN_A_DATAGRAM = 8
 LITTLE_NS = 10_000
-CONFIG = PipelineConfig(body=BodyConfig(acquire_frames=1), stamps=StampConfig(mode='arrival'))
+CONFIG = PipelineConfig(
+    body=BodyConfig(acquire_frames=1), stamps=StampConfig(mode='arrival'), max_age_s=0.5)
 
 
 def frame_of(number, bodies=BODIES):

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import numpy as np
-from optitrack_vrpn.bodies.config import BodyConfig
+from optitrack_vrpn.bodies import BodyConfig
 from optitrack_vrpn.clock import StampConfig
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.motion.estimator import EstimateConfig
@@ -19,7 +19,8 @@ from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
 from optitrack_vrpn.sim.world import World
-from optitrack_vrpn.vrpn.messages import AccelerationReport, VelocityReport
+from optitrack_vrpn.sources import Motion
+from optitrack_vrpn.vrpn.frames import to_frames
 from pipeline_kit import make_pipeline, pose_report
 import pytest
 from scipy.spatial.transform import Rotation
@@ -44,7 +45,7 @@ def run(seconds=3.0, config=None, **scenario):
         time_ns = frame.reports[0].sender_time_ns if frame.reports else 0
         for channel in pipeline.bodies:
             channel.wants_motion = True
-        samples += pipeline.process(frame.reports, time_ns, 0)
+        samples += pipeline.process(to_frames(frame.reports), time_ns, 0)
         moved += pipeline.server_motions
     truth = world.truth('wand', np.array([(s.stamp_ns - 10**9) * 1e-9 for s in samples]))
     return samples, moved, truth
@@ -110,8 +111,8 @@ def spinning(offset=(0.0, 0.0, 0.0), **estimate):
         attitude = (0.0, math.sin(angle / 2), 0.0, math.cos(angle / 2))
         return sent_ns, [
             pose_report('wand', sent_ns, (1.0 + 1e-7 * number, 1.0, 0.0), attitude),
-            VelocityReport('wand', 0, sent_ns, (0.0, 0.0, 0.0), quat, dt),
-            AccelerationReport('wand', 0, sent_ns, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0), dt)]
+            Motion('wand', 0, sent_ns, True, (0.0, 0.0, 0.0), quat, dt),
+            Motion('wand', 0, sent_ns, False, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0), dt)]
     return pipeline, frame
 
 
@@ -128,9 +129,9 @@ def test_server_motions_have_stamp_and_pose_of_their_own_frame(lowpass):
     assert [(m.stamp_ns, m.is_velocity) for m in moved] == [
         (sent_ns, kind) for sent_ns, _ in frames[:3] for kind in (True, False)]
     for motion, (_, reports) in zip(moved[::2], frames):
-        assert motion.position[1] == reports[0].position[0]
+        assert motion.position[1] == reports[0].bodies[0].position[0]
         yaw = Rotation.from_quat(motion.quat_xyzw).as_euler('zyx')[0]
-        sent = Rotation.from_quat(reports[0].quat_xyzw).as_euler('yxz')[0]
+        sent = Rotation.from_quat(reports[0].bodies[0].quat_xyzw).as_euler('yxz')[0]
         assert math.remainder(yaw - sent - math.pi / 2, 2 * math.pi) == pytest.approx(0, abs=1e-9)
     # The very same frame once more, by itself.
     pipeline.process(frames[-1][1], frames[-1][0], 0)
@@ -167,8 +168,8 @@ def test_server_motions_of_a_base_have_the_arm_in_them():
 def test_a_server_motion_that_is_not_finite_is_left_out(offset, absurd):
     pipeline, frame = spinning(offset)
     sent_ns, (pose, velocity, acceleration) = frame(0)
-    pipeline.process([pose, velocity._replace(velocity=(absurd, 0.0, 0.0), dt=1e-300),
-                      acceleration._replace(acceleration=(absurd, 0.0, 0.0))], sent_ns, 0)
+    pipeline.process([pose, velocity._replace(vector=(absurd, 0.0, 0.0), dt=1e-300),
+                      acceleration._replace(vector=(absurd, 0.0, 0.0))], sent_ns, 0)
     for moved in pipeline.server_motions:
         assert all(map(math.isfinite, moved.linear + moved.angular))
 
@@ -332,51 +333,13 @@ def test_a_low_pass_starts_anew_where_the_stamps_step():
     assert pipeline.bodies[0].estimator.lowpass.starts == 2
 
 
-def test_stamps_rise_and_signs_go_on_through_untracked_poses():
-    """The body turns round while it is not believed, and a low-pass takes its delay off."""
-    pipeline = make_pipeline(
-        'sender', body=BodyConfig(publish_untracked=True),
-        estimate=EstimateConfig(lowpass=LowpassConfig(5.0, 5, True)))
-    draw = np.random.default_rng(1)
-    samples, states = [], set()
-    for number in range(6 * RATE):
-        sent_ns, t = 10**10 + round(number * 1e9 / RATE), number / RATE
-        away = 3.0 if 2.0 <= t < 2.6 or 4.0 <= t < 4.1 else 0.0
-        attitude = Rotation.from_euler('y', 8.0 * t).as_quat() * draw.choice((-1, 1))
-        samples += pipeline.process([pose_report(
-            'wand', sent_ns, (math.sin(t) + away, 1.0, 0.0), tuple(attitude.tolist()))],
-            sent_ns, 0)
-        states.add(pipeline.bodies[0].gate.state.value)
-    assert states == {'NEW', 'TRACKED', 'JUMPED'}
-    assert (np.diff([s.stamp_ns for s in samples]) > 0).all()
-    quats = np.array([s.quat_xyzw for s in samples])
-    assert ((quats[1:] * quats[:-1]).sum(axis=1) > 0.5).all()
-    assert any(abs(s.position[1]) > 2.0 for s in samples)
-    # All but what lies within one delay after each of the three times.
-    assert 6 * RATE - 3 * 0.11 * RATE < len(samples)
-
-
-def test_untracked_poses_teach_the_estimate_nothing():
-    flip = {'bodies': [{'name': 'wand', 'motion': {'type': 'still'}, 'faults': [
-        {'type': 'teleport', 'start': 1.0, 'end': 1.2, 'offset': [1.0, 0.0, 0.0]}]}],
-        'noise': {'position_mm': 0.2, 'attitude_deg': 0.05}}
-    config = PipelineConfig(
-        stamps=StampConfig(mode='sender'), body=BodyConfig(publish_untracked=True),
-        estimate=EstimateConfig(estimate_motion=True))
-    samples, _, _ = run(2.0, config=config, **flip)
-    places = np.array([s.position for s in samples])
-    assert np.ptp(places, axis=0).max() > 0.9    # they are handed through
-    speeds = [np.abs(s.motion.velocity).max() for s in samples[RATE // 2:] if s.motion]
-    assert len(speeds) > RATE and max(speeds) < 0.1
-
-
 def test_a_server_motion_of_a_pose_that_is_withheld_is_left_out():
     pipeline = make_pipeline('sender', server_motion=True)
 
     def motions(number, x, moves=True):
         time_ns = 10**9 + number * 10**7
         events = [pose_report('wand', time_ns, (x, 1.0, 0.0)),
-                  VelocityReport('wand', 0, time_ns, (0.1, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0), 0.01)]
+                  Motion('wand', 0, time_ns, True, (0.1, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0), 0.01)]
         pipeline.process(events[:1 + moves], time_ns, 0)
         return len(pipeline.server_motions)
     assert [motions(number, 0.001 * number) for number in range(5)] == [0, 0, 1, 1, 1]

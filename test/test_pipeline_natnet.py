@@ -5,17 +5,14 @@
 import math
 
 import numpy as np
-from optitrack_vrpn.bodies.config import BodyConfig
-from optitrack_vrpn.bodies.states import State
+from optitrack_vrpn.bodies import BodyConfig, State
 from optitrack_vrpn.clock import StampConfig
 from optitrack_vrpn.motion.estimator import EstimateConfig
 from optitrack_vrpn.motion.transform import world_from_mocap
-from optitrack_vrpn.natnet.messages import Marker
-from optitrack_vrpn.natnet.reports import (
-    EchoReport, FrameReport, MarkersReport, RigidBodyReport)
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.markers import POINT
 from optitrack_vrpn.pipeline.pipeline import Pipeline
+from optitrack_vrpn.sources import Body, Frame, Marker, RoundTrip
 import pytest
 
 MS = 1_000_000
@@ -45,19 +42,16 @@ class Session:
         if self.number % 25 == 1:
             server = exposure + 1
             self.pipeline.process(
-                [EchoReport(server + OFFSET - NETWORK, round(self.rate * server),
-                            server + OFFSET + NETWORK)], server + OFFSET + NETWORK, 0)
+                [RoundTrip(server + OFFSET - NETWORK, round(self.rate * server),
+                           server + OFFSET + NETWORK)], server + OFFSET + NETWORK, 0)
         arrival = exposure + processing + NETWORK + OFFSET
         exposure = round(self.rate * exposure)
-        events = [FrameReport(
-            self.number, exposure, round(self.rate * processing), True, True, ptp_ns)]
-        for name, valid, error in bodies:
-            events.append(RigidBodyReport(
-                name, 0, exposure, (0.001 * self.number, 1.0, 2.0), (0.0, 0.0, 0.0, 1.0), valid,
-                error))
-        if markers:
-            events.append(MarkersReport(exposure, markers, {1: 'Wand'}))
-        return self.pipeline.process(events, arrival, 0)
+        return self.pipeline.process([Frame(
+            exposure, [
+                Body(name, 0, exposure, (0.001 * self.number, 1.0, 2.0), (0.0, 0.0, 0.0, 1.0),
+                     valid, error)
+                for name, valid, error in bodies],
+            round(self.rate * processing), ptp_ns, True, markers)], arrival, 0)
 
     def state(self, name='Wand'):
         return self.pipeline.roster.channels[name, 0].gate.state
@@ -123,21 +117,14 @@ def test_a_mean_error_beyond_the_threshold_is_withheld(threshold, error, count):
     assert session.state() is (State.TRACKED if count else State.UNTRACKED)
 
 
-def test_an_untracked_body_is_published_on_request():
-    session = Session(body=BodyConfig(publish_untracked=True))
-    assert published(session, 5, valid=False) == 5
-    assert session.state() is State.UNTRACKED
-
-
 def test_markers_are_points_of_their_frame_in_the_users_world():
     offset = world_from_mocap((1.0, 2.0, 3.0), 0.0)
     session = Session(estimate=EstimateConfig(learn_noise=False, world_from_mocap=offset))
-    seen = Marker(1 << 16 | 2, 1.0, 2.0, 3.0, 0.014, 4 | 8, 0.0003)
-    hidden = Marker(1 << 16 | 3, 1.0, 2.0, 3.0, 0.014, 1, 0.0)
-    broken = Marker(1 << 16 | 4, math.nan, 2.0, 3.0, 0.014, 0, 0.0)
-    far = Marker(1 << 16 | 5, 3.4e38, 2.0, 3.0, 0.014, 0, 0.0)    # its place may be no float
+    seen = Marker(1, 2, (1.0, 2.0, 3.0), 0.0003)
+    broken = Marker(1, 4, (math.nan, 2.0, 3.0), 0.0)
+    far = Marker(1, 5, (3.4e38, 2.0, 3.0), 0.0)    # its place may be no float
     for _ in range(5):
-        samples = session.frame(('Wand', True, 0.0), markers=[seen, hidden, broken, far])
+        samples = session.frame(('Wand', True, 0.0), markers=[seen, broken, far])
     cloud = session.pipeline.markers
     assert cloud.stamp_ns == samples[0].stamp_ns
     assert cloud.points == 1
@@ -170,11 +157,11 @@ def test_a_backlog_is_withheld(timed):
         if held_from <= number < held_until:
             arrival = 3_600 * S + held_until * STEP + OFFSET + number * 10_000
         if timed and number % 25 == 0:
-            pipeline.process([EchoReport(
+            pipeline.process([RoundTrip(
                 arrival - 2 * NETWORK, arrival - OFFSET - NETWORK, arrival)], arrival, 0)
-        events = [FrameReport(number, exposure, 5_400_000 if timed else 0, timed, True, 0),
-                  RigidBodyReport('Wand', 0, exposure, (0.001 * number, 1.0, 2.0),
-                                  (0.0, 0.0, 0.0, 1.0), True, 0.0)]
+        events = [Frame(exposure, [
+            Body('Wand', 0, exposure, (0.001 * number, 1.0, 2.0), (0.0, 0.0, 0.0, 1.0))],
+            5_400_000 if timed else 0, fresh=True)]
         sent += [(number, arrival - exposure - OFFSET)
                  for _ in pipeline.process(events, arrival, 0)]
     ages = dict(sent)

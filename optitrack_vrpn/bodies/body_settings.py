@@ -32,8 +32,9 @@ class BodySettings:
     topic: str = setting('', doc='its name in topics only')
     frame: str = setting('', doc='its name in frames only')
     offset: tuple[float, ...] = setting((), unit='m, rad', doc=(
-        "pose of the robot's base in Motive's rigid body: x, y, z, then nothing, or roll, pitch, "
-        'yaw, or a quaternion x, y, z, w'))
+        "pose of the robot's base in the body's axes of ROS (x forward, y left, z up, as in its "
+        'pose topic without an offset): x, y, z, then nothing, or roll, pitch, yaw, or a '
+        'quaternion x, y, z, w'))
     validation: BodyConfig = section(BodyConfig(), name='')
     lowpass: LowpassConfig = section(LowpassConfig())
     motion: MotionConfig = section(MotionConfig())

@@ -17,10 +17,7 @@ from optitrack_vrpn.events import Event
 from optitrack_vrpn.names import printable
 
 MOST_NAMES = 5
-"""
-Names listed in one line. Chosen: usual names then make fewer than 200 characters. Halved or
-doubled, so is the length of the line.
-"""
+"""Names listed in one line. Chosen: usual names then make fewer than 200 characters."""
 
 
 class ChangeLog:

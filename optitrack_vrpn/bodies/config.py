@@ -47,46 +47,36 @@ class BodyConfig:
         0.0, unit='m', low=0.0, high=1.0, change=Change.ANY_TIME, doc=(
             'mean distance of the markers from their places in the model above which a pose is '
             'withheld (NatNet sends it, VRPN does not); 0 switches the check off'))
-    publish_untracked: bool = setting(
-        False, change=Change.ANY_TIME, doc=(
-            'publish every finite pose in every state of the body: for debugging, never for '
-            'flight'))
     stale_frames: float = 10.0
     """
     Frame intervals of the body's own rate in the automatic ``stale_after_s``; 0 for never. Chosen:
-    at 50 Hz it is 0.2 s. Halved, bursts of lost frames are reported as silence; doubled, the
-    report comes later.
+    at 50 Hz it is 0.2 s.
     """
     stale_min_s: float = 0.1
     """
     Smallest automatic ``stale_after_s`` (s). Chosen: networks delay frames for longer than ten
-    intervals of a fast body. Halved, delays of a wireless link are reported as a loss of the
-    body; doubled, the report comes later.
+    intervals of a fast body.
     """
     position_margin: float = 0.02
     """
     Allowance (m) for noise, added to the distance by ``max_speed``. Chosen: ten times the noise of
-    a poor calibration. Halved, noisy markers are rejected; doubled, small jumps pass.
+    a poor calibration.
     """
     attitude_margin: float = 0.15
     """Allowance (rad) for noise, added to the angle by ``max_angular_rate``; chosen likewise."""
     max_turn: float = 1.4
     """
     Rotation (rad) between two poses within ``memory_s`` that is rejected; 0 for none. Chosen: it
-    separates flips by a body's symmetry (90 degrees, 1.57 rad, and more) from turns. Halved, turns
-    in gaps are rejected; doubled, flips pass. For a body that turned fast before, the limit is
-    twice the angle at that rate.
+    separates flips by a body's symmetry (90 degrees, 1.57 rad, and more) from turns. For a body
+    that turned fast before, the limit is twice the angle at that rate.
     """
     memory_s: float = 1.0
     """
     Time (s) for which the next pose is compared with the last valid one. After it (or four frame
     intervals, if longer) the body is acquired again. Chosen: ``max_speed`` then allows 15 m.
-    Halved, jumps after a shorter gap are missed; doubled, ``max_speed`` allows 30 m, which detects
-    nothing.
     """
     norm_tolerance: float = 0.01
     """
     Deviation of a quaternion's norm from 1 that is normalised; beyond it a pose is INVALID. 0
-    switches the check off. Chosen: senders of 32-bit floats deviate by 1e-7, so that halved or
-    doubled it rejects corrupt poses only.
+    switches the check off. Chosen: senders of 32-bit floats deviate by 1e-7.
     """

@@ -11,6 +11,11 @@ sender fits the markers to the wrong ones. Such a fit can last for minutes, so t
 makes it valid. It ends when the body turns back by the same angle about the same body axis,
 wherever it has moved meanwhile, or when the user accepts it (``accept_jump``).
 
+After a gap in which the body can have turned, both the attitude before the gap and the new one can
+be right. A body that reappears in place, turned by more than ``TURNED_UNSEEN``, is withheld until
+it has stayed so for ``TURNED_HELD_NS``. When it is accepted, the attitude before the gap is
+remembered for ``REMEMBERED_NS``, and a return to it is accepted at once.
+
 Only the other bodies show whether a name has moved to another body. ``find_swap`` is called
 whenever a body was out of sight, even for one frame; see ``swap.py``.
 """
@@ -21,160 +26,228 @@ from collections.abc import Callable
 import math
 from typing import Any, NamedTuple
 
-from optitrack_vrpn.bodies.config import BodyConfig
 from optitrack_vrpn.bodies.disposition import Disposition
-from optitrack_vrpn.bodies.limits import MotionLimits
-from optitrack_vrpn.bodies.states import State, StateChange
-from optitrack_vrpn.bodies.statistics import NEVER_NS
-from optitrack_vrpn.bodies.track import Flip, Origin, pose_distance, TimedPose, Track
-from optitrack_vrpn.bodies.transitions import Observed, TRANSITIONS
+from optitrack_vrpn.bodies.limits import NO_TURN_LIMIT, ReachLimits
+from optitrack_vrpn.bodies.states import Observed, State, StateMachine
+from optitrack_vrpn.bodies.times import FrameTimes
+from optitrack_vrpn.bodies.track import (
+    Flip, NEVER_NS, Origin, pose_distance, Return, TimedPose, Track)
 from optitrack_vrpn.motion.quaternion import (
-    angle_between, conjugate, IDENTITY, multiply, Vector)
+    angle_between, conjugate, IDENTITY, multiply, Quat, Vector)
 
 OUTLIER_FRAMES = 10
 """
 Frames in the new place that one frame elsewhere cancels. Chosen: a solution that is right in one
-of ten frames never settles. Halved or doubled: in one of five, or of twenty.
+of ten frames never settles.
 """
 IN_PLACE_M = 0.3
 """
 A flip moves the reported origin by less than this (m): twice its distance from the centroid of the
-markers. Chosen for bodies of up to 0.3 m. Halved, flips of large bodies count as carried, which
-settle with time; doubled, more bodies that were carried are held.
+markers. Chosen for bodies of up to 0.3 m.
 """
 IN_PLACE_SPEED = 1.5e-9
 """
-Increase (m/ns) of that distance with the time out of sight. Chosen: a drone that brakes or turns
-at 3.5 m/s^2 is no further from its course after 0.9 s. Halved or doubled: as above, after a gap.
+Increase (m/ns) of that distance with the time out of sight, up to ``memory_s``. Chosen: a drone
+that brakes or turns at 3.5 m/s^2 is no further from its course after 0.9 s.
+"""
+TURNED_UNSEEN = math.radians(60.0)
+"""
+Turn (rad) in a gap that may be a flip: flips by a body's symmetry have 90 degrees or more, and the
+body itself may have turned back by a third of it.
+"""
+TURNED_HELD_NS = 1_000_000_000
+"""Time (ns) for which such a body is withheld. Chosen: most flips at reappearance end earlier."""
+REMEMBERED_NS = 60_000_000_000
+"""
+Time (ns) for which the attitude before the gap is remembered after the new one was accepted.
+Chosen: a wrong marker solution can last for a minute; later, a flip by the same angle is likelier.
+"""
+CARRIED_NS = 10_000_000_000
+"""
+Gap (ns) after which the attitude of a body that has also moved on is not remembered: it was
+carried. Chosen.
 """
 
 
-class JumpRules(MotionLimits):
+class SwapCandidate(NamedTuple):
     """
-    Evaluate the track of a body that is not TRACKED.
+    The body that a pose probably belongs to, instead of the one it is sent for.
 
-    :param name: the body's name.
-    :param config: thresholds.
-    :ivar state: the present state.
-    :ivar changes: changes of state not fetched by ``take_changes`` yet.
+    :ivar body: the gate of the other body (compiled modules must not import each other).
+    :ivar confirmed: whether the other body is seen in the place of this one.
+    """
+
+    body: Any
+    confirmed: bool
+
+
+def no_swap(seen: TimedPose) -> SwapCandidate | None:
+    """Return None: the default for a body without others."""
+    return None
+
+
+class JumpTracker:
+    """
+    Follow a body that is not TRACKED: its track, and the jump that began it.
+
+    :param states: the body's state.
+    :param times: the times of its frames.
+    :param limits: how far it can have moved.
+    :ivar track: the poses that may make it TRACKED; None for none.
     :ivar swapped: the body this one has probably exchanged names with (also set by
         ``swap.review``); while it is set, a jump does not settle.
     :ivar unconfirmed: whether only this body shows the swap, because the other is not seen.
     :ivar find_swap: returns the body that a pose probably belongs to instead of this one, or None.
+    :ivar acquire_frames: consistent frames that make the body TRACKED.
+    :ivar settle_ns: time (ns) in the new place after which a jump is accepted.
     """
 
     __slots__ = (
-        'name', 'state', 'changes', 'swapped', 'unconfirmed', 'find_swap', '_since',
-        '_detail', '_settle_ns', '_track', '_other', '_other_left', '_other_reason', '_accepted')
+        'track', 'swapped', 'unconfirmed', 'find_swap', 'acquire_frames', 'settle_ns', '_states',
+        '_times', '_limits', '_other', '_accepted', '_turned')
 
-    def __init__(self, name: str, config: BodyConfig) -> None:
-        super().__init__(config)
-        self.name = name
-        self.state = State.NEW
-        self.changes: list[StateChange] = []
-        self.swapped: JumpRules | None = None
+    def __init__(self, states: StateMachine, times: FrameTimes, limits: ReachLimits) -> None:
+        self.track: Track | None = None
+        self.swapped: Any = None
         self.unconfirmed = False
-        self.find_swap: Callable[[Any, TimedPose], SwapCandidate | None] = _no_swap
-        self._since = -NEVER_NS
-        self._detail = 'not seen yet'
-        self._settle_ns = NEVER_NS
-        self._track: Track | None = None
-        # Poses that do not continue the jump: outliers, or the body returned. Whether the first of
-        # them was out of reach from the jump's place, and why it is not a return.
-        self._other: Track | None = None
-        self._other_left = False
-        self._other_reason: Disposition | None = None
+        self.find_swap: Callable[[TimedPose], SwapCandidate | None] = no_swap
+        self.acquire_frames = 1
+        self.settle_ns = NEVER_NS
+        self._states = states
+        self._times = times
+        self._limits = limits
+        # Poses that do not continue the jump: outliers, or the body returned.
+        self._other: Return | None = None
         self._accepted = False
+        # Turns from attitudes before a gap to the present one, and how long each is remembered.
+        self._turned: list[tuple[Quat, int]] = []
 
     def accept_jump(self) -> bool:
-        """
-        Accept the place and attitude that the body has jumped to, on request of the user.
-
-        The next consistent pose is published and a reset is counted.
-
-        :returns: whether there was a jump to accept.
-        """
-        self._accepted = self.state is State.JUMPED
+        """Accept the present place and attitude; return whether there was a jump to accept."""
+        self._accepted = self._states.state is State.JUMPED
         return self._accepted
-
-    def take_changes(self) -> list[StateChange]:
-        """
-        Fetch the changes of state since the last call.
-
-        :returns: the changes, oldest first.
-        """
-        changes, self.changes = self.changes, []
-        return changes
-
-    @property
-    def swapped_with(self) -> str:
-        """Return the name of the body in ``swapped``; '' for none."""
-        return '' if self.swapped is None else self.swapped.name
 
     @property
     def held(self) -> str:
         """Explain why time alone does not end the jump of this body; '' if it does, or if none."""
-        if self.state is not State.JUMPED:
+        if self._states.state is not State.JUMPED:
             return ''
-        if self._track is not None and self._track.flip is not None:
-            angle = math.degrees(angle_between(IDENTITY, self._track.flip.turn))
+        flip = None if self.track is None else self.track.flip
+        if flip is not None and flip.held_ns == NEVER_NS:
+            angle = math.degrees(angle_between(IDENTITY, flip.turn))
             return (f'it turned in place by {angle:.0f} degrees, faster than it can: a wrong '
                     'marker solution')
         if self.swapped is not None:
-            return f'it seems to have exchanged names with {self.swapped_with!r}'
+            return f'it seems to have exchanged names with {self.swapped.name!r}'
         return ''
 
-    @property
-    def jumped_s(self) -> float:
-        """Return the time (s) for which the body has been seen in the place of the jump."""
-        if self.state is not State.JUMPED or self._track is None:
-            return 0.0
-        return (self._track.last.now - self._track.began_ns) * 1e-9
-
-    def seen_since(self, now: int) -> int:
+    def interrupt(self, unseen: int) -> None:
         """
-        Return the sender time (ns) since which the body has been seen where it is.
+        Restart the track; but a jump continues, without the time out of sight.
 
-        :param now: sender time (ns) of the present pose, for a body that has no track yet.
+        A jump of a single frame was an outlier.
         """
-        return now if self._track is None else self._track.began_ns
+        track, self._other = self.track, None
+        if track is None:
+            return
+        outlier = (
+            track.count == 1 and track.began_ns == track.last.now and self.swapped is None)
+        track.count = 0
+        track.began_ns += unseen
+        if track.origin is not Origin.FAR or outlier:
+            self.track = None
 
-    @property
-    def candidate(self) -> TimedPose | None:
-        """Return the latest pose of the track that may become the next valid one, if any."""
-        return None if self._track is None else self._track.last
+    def restart(self) -> bool:
+        """Forget the track unless the body has jumped; return whether it is forgotten."""
+        if self.track is not None and self.track.origin is Origin.FAR:
+            return False
+        self.track = None
+        return True
 
-    def _observe(self, observed: Observed, time_ns: int, detail: str) -> None:
-        """Apply the table of transitions, and report a change of state."""
-        after = TRANSITIONS[self.state][observed]
-        if after is not self.state:
-            self.changes.append(StateChange(self.name, time_ns, self.state, after, detail))
-            self.state, self._since, self._detail = after, time_ns, detail
+    def shift(self, shift: int) -> None:
+        """Shift all times after a step of the sender's clock (ns)."""
+        self._turned = [(turn, until + shift) for turn, until in self._turned]
+        for track in (self.track, self._other):
+            if track is not None:
+                track.began_ns += shift
+                track.last = track.last._replace(now=track.last.now + shift)
+
+    def accept(self, seen: TimedPose, observed: Observed) -> str:
+        """
+        End the track: the body is TRACKED.
+
+        :returns: the reason.
+        """
+        assert self.track is not None
+        self._remember_turn(self.track, seen, observed)
+        reason = ('the user accepted the pose that it jumped to'
+                  if observed is Observed.ACCEPTED else self.track.origin.value)
+        self.track = self._other = None
+        self.swapped, self.unconfirmed = None, False
+        return reason
+
+    def check_tracked(self, seen: TimedPose, receive_ns: int, dt: int) -> Disposition | None:
+        """
+        Check a pose of a TRACKED body, dt (ns) after its last valid one.
+
+        :returns: why it is withheld, or None if it continues the motion.
+        """
+        reason = self._limits.too_far(seen.position, seen.quat, dt)
+        flip = self._flip_of(seen) if reason is not None or self._is_gap(dt) else None
+        if reason is not None or flip is not None:
+            return self._jump(seen, receive_ns, reason or Disposition.TURNED_TOO_FAR, flip)
+        return None
+
+    def check_untracked(self, seen: TimedPose, receive_ns: int) -> Disposition | Observed:
+        """
+        Check a pose of a body that is not TRACKED.
+
+        :returns: why it is withheld, or what makes the body TRACKED.
+        """
+        track = self.track
+        if track is not None and track.origin is Origin.FAR:
+            return self._check_jumped(track, seen, receive_ns)
+        if track is not None and self._follows(track, seen):
+            track.add(seen)
+        else:
+            limits = self._limits
+            dt = seen.now - limits.last.now
+            fresh = dt >= limits.memory()
+            reason = None if fresh else limits.too_far(seen.position, seen.quat, dt)
+            flip = self._flip_of(seen)
+            if reason is not None or flip is not None:
+                return self._jump(seen, receive_ns, reason or Disposition.TURNED_TOO_FAR, flip)
+            self.track = track = Track(Origin.FRESH if fresh else Origin.NEAR, seen)
+        if track.count < self.acquire_frames:
+            return Disposition.ACQUIRING
+        if self._is_swapped(seen):
+            return self._jump(seen, receive_ns, Disposition.SWAPPED)
+        return Observed.ACQUIRED
 
     def _check_jumped(
         self, track: Track, seen: TimedPose, receive_ns: int,
-    ) -> Disposition | Observed | None:
+    ) -> Disposition | Observed:
         """Check a pose of a body that has jumped: it continues or ends the jump."""
         if not self._continues(track, seen):
             return self._check_return(track, seen, receive_ns)
         self._other = None
         track.add(seen)
-        if track.count >= self.config.acquire_frames:
+        if track.count >= self.acquire_frames:
             if self._accepted:
                 return Observed.ACCEPTED
             if self.unconfirmed and self.swapped is None:
                 track.origin = Origin.NEAR    # no swap: the body was here all the time
                 return Observed.RETURNED
-            if (seen.now - track.began_ns >= self._settle_ns and track.flip is None
-                    and self.swapped is None):
+            held_ns = self.settle_ns if track.flip is None else track.flip.held_ns
+            if seen.now - track.began_ns >= held_ns and self.swapped is None:
                 return Observed.SETTLED
-        self._observe(Observed.JUMP, receive_ns, 'still in the place of the jump')
+        self._states.observe(Observed.JUMP, receive_ns, 'still in the place of the jump')
         return Disposition.JUMPED
 
     def _follows(self, track: Track, seen: TimedPose) -> bool:
         """Return whether a body can have come from the latest pose of a track to this one."""
         last = track.last
-        return self._too_far(
+        return self._limits.too_far(
             seen.position, seen.quat, seen.now - last.now, last.position, last.quat) is None
 
     def _continues(self, track: Track, seen: TimedPose) -> bool:
@@ -193,13 +266,17 @@ class JumpRules(MotionLimits):
                 position, quat, self._other.last.position, self._other.last.quat) < away:
             return False
         if track.flip is not None:
-            return away <= pose_distance(position, quat, last.position, track.true_quat)
-        return all(away <= pose_distance(position, quat, place, self._quat)
-                   for place in (self._position, self.expected(seen.now)) if place is not None)
+            turned = angle_between(quat, last.quat) > TURNED_UNSEEN and self._is_gap(
+                seen.now - last.now)
+            return not turned and away <= pose_distance(
+                position, quat, last.position, track.true_quat)
+        good = self._limits.last
+        return all(away <= pose_distance(position, quat, place, good.quat)
+                   for place in (good.position, good.expected(seen.now)) if place is not None)
 
     def _check_return(
         self, track: Track, seen: TimedPose, receive_ns: int,
-    ) -> Disposition | Observed | None:
+    ) -> Disposition | Observed:
         """
         Check a pose that does not continue the jump.
 
@@ -210,24 +287,31 @@ class JumpRules(MotionLimits):
         if self._other is not None and self._follows(self._other, seen):
             self._other.add(seen)
         else:
-            # The flip is determined by the first pose: the body turns while frames are counted.
-            self._other = Track(Origin.FAR, seen, self._flip_of(seen))
-            self._other_left = self._is_home(track, seen) or math.dist(
-                seen.position, track.last.position) > self._reach(seen.now - track.last.now)
-            self._other_reason = self._not_back(track, seen)
-        track.began_ns = min(seen.now, track.began_ns + round(OUTLIER_FRAMES * self._interval))
-        reason = (self._other_reason if track.flip is not None
-                  else self._too_far(seen.position, seen.quat, seen.now - self._good_ns))
-        if self._other.count >= self.config.acquire_frames:
+            # All is determined by the first pose: the body turns while frames are counted.
+            self._other = Return(
+                seen, self._flip_of(seen), self._is_home(track, seen) or math.dist(
+                    seen.position, track.last.position) > self._limits.reach(
+                        seen.now - track.last.now), self._not_back(track, seen))
+        outliers_ns = round(OUTLIER_FRAMES * self._times.rate.interval)
+        track.began_ns = min(seen.now, track.began_ns + outliers_ns)
+        reason = self._other.reason
+        if track.flip is None:
+            dt = seen.now - self._limits.last.now
+            reason = self._limits.too_far(seen.position, seen.quat, dt)
+            if dt >= self._limits.memory() and self._other.flip and self.swapped is None:
+                reason = reason or Disposition.TURNED_TOO_FAR
+        if self._other.count >= self.acquire_frames:
             swap = self.swapped, self.unconfirmed
-            left = self._other_left or self.swapped is None
+            left = self._other.left or self.swapped is None
             if reason is None and left and not self._is_swapped(seen):
-                track.origin = Origin.NEAR
+                fresh = track.flip is not None and track.flip.held_ns < NEVER_NS and (
+                    track.began_ns - self._limits.last.now >= self._limits.memory())
+                track.origin = Origin.FRESH if fresh else Origin.NEAR
                 return Observed.RETURNED
             self._jump(seen, receive_ns, reason or Disposition.SWAPPED, self._other.flip)
             if not left:
                 self.swapped, self.unconfirmed = swap
-        self._observe(Observed.JUMP, receive_ns, 'still in the place of the jump')
+        self._states.observe(Observed.JUMP, receive_ns, 'still in the place of the jump')
         return reason or Disposition.ACQUIRING
 
     def _is_home(self, track: Track, seen: TimedPose) -> bool:
@@ -239,9 +323,10 @@ class JumpRules(MotionLimits):
         other = self.swapped
         if other is None:
             return False
-        if other.state is State.TRACKED and other._good_ns > track.last.now:
+        good = other.last_good
+        if other.state is State.TRACKED and good is not None and good[0] > track.last.now:
             # The other one has its own name again: this is home if that one is elsewhere.
-            return math.dist(seen.position, other._position) > IN_PLACE_M
+            return math.dist(seen.position, good[1]) > IN_PLACE_M
         home = other.candidate
         return home is not None and (
             2 * math.dist(seen.position, home.position)
@@ -256,9 +341,9 @@ class JumpRules(MotionLimits):
         if track.flip is None:
             return None
         dt = seen.now - track.last.now
-        if math.dist(seen.position, track.last.position) > IN_PLACE_M + self._reach(dt):
+        if math.dist(seen.position, track.last.position) > IN_PLACE_M + self._limits.reach(dt):
             return Disposition.MOVED_TOO_FAR
-        limit = max(self._turn_limit(dt), track.flip.slack)
+        limit = max(self._limits.turn_limit(dt), track.flip.slack)
         if angle_between(track.true_quat, seen.quat) > limit:
             return Disposition.TURNED_TOO_FAR
         return None
@@ -267,28 +352,86 @@ class JumpRules(MotionLimits):
         """
         Determine the flip between the body and a pose.
 
-        :returns: None if there is none, if the pose is elsewhere, or after too long a gap.
+        :returns: None if there is none, or if the pose is elsewhere.
         """
-        track = self._track
+        if not self._limits.last.count:
+            return None
+        track = self.track
+        held_ns = NEVER_NS
         if track is not None and track.flip is not None:
             places: list[Vector | None] = [track.last.position]
             attitude, at = track.true_quat, track.last.now
+            held_ns = track.flip.held_ns
         else:
-            places = [self._position, self.expected(seen.now, NEVER_NS)]
-            attitude, at = self._quat, self._good_ns
+            places = self._places(seen.now)
+            attitude, at = self._limits.last.quat, self._limits.last.now
         dt = seen.now - at
-        if dt >= self._memory():
+        angle = angle_between(attitude, seen.quat)
+        limit = self._limits.turn_limit(dt)
+        slack = min(limit, self._limits.turn_cap)
+        if dt >= self._limits.memory() or angle <= limit:
+            # The body can have turned.
+            if not self._is_gap(dt) or not self._is_turned(attitude, seen):
+                return None
+            held_ns = TURNED_HELD_NS
+        if not self._is_in_place(seen, places, dt):
             return None
-        limit = self._turn_limit(dt)
-        if (angle_between(attitude, seen.quat) <= limit
-                or min(math.dist(seen.position, place) for place in places if place is not None)
-                > IN_PLACE_M + IN_PLACE_SPEED * dt):
-            return None
-        return Flip(multiply(conjugate(attitude), seen.quat), min(limit, self._turn_cap))
+        before = [turn for turn, until in self._turned if seen.now < until]
+        if before:
+            # The present attitude is not certain.
+            held_ns = 0 if any(
+                angle_between(multiply(attitude, conjugate(turn)), seen.quat) <= TURNED_UNSEEN
+                for turn in before) else TURNED_HELD_NS
+        if held_ns < NEVER_NS:
+            slack = TURNED_UNSEEN
+        return Flip(multiply(conjugate(attitude), seen.quat), slack, held_ns)
+
+    def _is_turned(self, attitude: Quat, seen: TimedPose) -> bool:
+        """Return whether a pose is turned far from an attitude, and from the expected one."""
+        return self._limits.turn_cap < NO_TURN_LIMIT and self._limits.turn_rate > 0.0 and min(
+            angle_between(attitude, seen.quat), angle_between(
+                self._limits.last.expected_quat(seen.now), seen.quat)) > TURNED_UNSEEN
+
+    def _places(self, now: int) -> list[Vector | None]:
+        """Return the last and the expected place of the body."""
+        last = self._limits.last
+        return [last.position, last.expected(now, self._limits.memory_ns)]
+
+    def _is_gap(self, dt: int) -> bool:
+        """Return whether a body was out of sight in dt (ns), longer than a few lost frames."""
+        return dt >= min(self._times.silence_ns, self._limits.memory())
+
+    def _is_in_place(self, seen: TimedPose, places: list[Vector | None], dt: int) -> bool:
+        """Return whether a pose is near a place, dt (ns) after the body was there."""
+        radius = IN_PLACE_M + IN_PLACE_SPEED * min(dt, self._limits.memory_ns)
+        return any(math.dist(seen.position, place) <= radius
+                   for place in places if place is not None)
+
+    def _remember_turn(self, track: Track, seen: TimedPose, observed: Observed) -> None:
+        """Remember the attitude before a gap when another one is accepted after it."""
+        flip = track.flip
+        if observed is Observed.ACCEPTED or (flip is not None and flip.held_ns == 0):
+            self._turned = []    # confirmed by the user, or by a second observation
+        if not self._limits.last.count or observed is Observed.ACCEPTED or (
+                flip is not None and observed is Observed.RETURNED):
+            return
+        before = self._limits.last.quat
+        if flip.held_ns == 0 if flip is not None else not self._is_turned(before, seen):
+            return
+        turn = flip.turn if flip is not None else multiply(conjugate(before), seen.quat)
+        dt = seen.now - self._limits.last.now
+        places = self._places(seen.now)
+        if dt >= CARRIED_NS and not self._is_in_place(seen, places, dt):
+            self._turned = []
+            return
+        self._turned = [
+            (turn, seen.now + REMEMBERED_NS),
+            *((multiply(older, turn), until) for older, until in self._turned
+              if seen.now < until)]
 
     def _is_swapped(self, seen: TimedPose) -> bool:
         """Return whether this is another body's place, and store that body's name."""
-        swap = self.find_swap(self, seen)
+        swap = self.find_swap(seen)
         if swap is None:
             return False
         self.swapped, self.unconfirmed = swap.body, not swap.confirmed
@@ -298,32 +441,22 @@ class JumpRules(MotionLimits):
               flip: Flip | None = None) -> Disposition:
         """Start a track in a place where the body cannot be, or where another body is."""
         swapped = reason is Disposition.SWAPPED
-        self._track = Track(Origin.FAR, seen, None if swapped else flip)
+        self.track = Track(Origin.FAR, seen, None if swapped else flip)
         self._other = None
         self._accepted = False
         if not swapped:
             self.swapped, self.unconfirmed = None, False
-        distance = math.dist(seen.position, self._position)
-        angle = math.degrees(angle_between(self._quat, seen.quat))
-        dt = (seen.now - self._good_ns) * 1e-6
-        self._observe(
-            Observed.JUMP, receive_ns,
-            f'{distance:.3f} m and {angle:.0f} degrees in {dt:.1f} ms: {reason.value}')
+        distance = math.dist(seen.position, self._limits.last.position)
+        angle = math.degrees(angle_between(self._limits.last.quat, seen.quat))
+        dt = (seen.now - self._limits.last.now) * 1e-6
+        detail = f'{distance:.3f} m and {angle:.0f} degrees in {dt:.1f} ms: {reason.value}'
+        if flip is not None and flip.held_ns == TURNED_HELD_NS:
+            # Times before and after a restart of the sender's clock have no difference.
+            unseen = (f'after {dt * 1e-3:.2f} s out of sight' if dt < 1e9
+                      else "after the sender's clock restarted")
+            detail = (
+                f'{unseen} it is turned by {angle:.0f} degrees in '
+                f'place: withheld for {TURNED_HELD_NS * 1e-9:g} s unless it turns back. If this '
+                'is wrong, make its markers less symmetric; if not, accept_pose publishes it')
+        self._states.observe(Observed.JUMP, receive_ns, detail)
         return reason
-
-
-class SwapCandidate(NamedTuple):
-    """
-    The body that a pose probably belongs to, instead of the one it is sent for.
-
-    :ivar body: the other body.
-    :ivar confirmed: whether the other body is seen in the place of this one.
-    """
-
-    body: JumpRules
-    confirmed: bool
-
-
-def _no_swap(gate: JumpRules, seen: TimedPose) -> SwapCandidate | None:
-    """Return None: the default for a body without others."""
-    return None

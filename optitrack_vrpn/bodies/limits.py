@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""How far a body can have moved and turned since its last valid pose."""
+"""The last valid pose of a body, and how far it can have moved and turned since."""
 
 from __future__ import annotations
 
@@ -8,91 +8,99 @@ import math
 
 from optitrack_vrpn.bodies.config import BodyConfig
 from optitrack_vrpn.bodies.disposition import Disposition
-from optitrack_vrpn.bodies.statistics import FrameStatistics, NEVER_NS
-from optitrack_vrpn.motion.quaternion import angle_between, IDENTITY, Quat, Vector
+from optitrack_vrpn.bodies.track import NEVER_NS, NO_REACH_LIMIT
+from optitrack_vrpn.motion.quaternion import (
+    angle_between, conjugate, from_rotation_vector, IDENTITY, multiply, Quat, to_rotation_vector,
+    Vector)
+from optitrack_vrpn.stats import FrameRate
 
 LATE_NS = 20_000_000
 """
 Shortest time (ns) for which the limits of motion are computed, unless the frame interval is
 shorter: a frame can have a late stamp, and the body then has moved for a whole interval until the
-next one. Chosen: one interval at 50 Hz. Halved, late stamps of slow senders are jumps; doubled,
-slow senders have wider limits.
+next one. Chosen: one interval at 50 Hz.
 """
 SAMPLE_NS = 40_000_000
 """
 Time (ns) between the two poses from which velocity and turn rate are measured. Chosen: noise of
-0.3 mm then is 10 mm/s. Halved, noise doubles; doubled, a turn is recognised later.
+0.3 mm then is 10 mm/s.
 """
 MAX_STRIDE = 64
-"""
-Most frames between two measurements, for a sender whose frame interval seems short. Chosen.
-Halved, they cost more; doubled, the first one after such a time comes later.
-"""
+"""Most frames between two measurements, for a sender whose frame interval seems short. Chosen."""
 SHORTEST_SAMPLE_NS = 20_000_000
 """
 Shortest time (ns) between these two poses. A sender that was late sends frames almost at once, and
-noise over their intervals would count as a fast turn. Chosen: half of SAMPLE_NS. Halved, noise
-doubles after a delay; doubled, frames that are slightly early delay a measurement.
+noise over their intervals would count as a fast turn. Chosen: half of SAMPLE_NS.
 """
 EXPECTED_NS = 500_000_000
 """
 Time (ns) for which a body out of sight is expected to continue its last motion. Chosen: a drone at
-3 m/s brakes in about that time. Halved or doubled, swaps after a gap are detected less reliably
-for bodies that continue straight, or for those that turn.
+3 m/s brakes in about that time.
 """
 NO_TURN_LIMIT = 4.9
 """Angle (rad) that stands for no limit: there the short form of 1 - cos(angle / 2) exceeds 1."""
-NO_REACH_LIMIT = 1e9
-"""Distance (m) that stands for no limit, and from the origin that is not a position any more."""
 
 
-class MotionLimits(FrameStatistics):
+class LastPose:
     """
-    Compare poses with the motion that is possible for a body.
+    The last valid pose of a body, and its motion.
 
-    :param config: thresholds.
+    :ivar now: sender time (ns), ``-NEVER_NS`` for none.
+    :ivar position: (m), as sent.
+    :ivar quat: attitude as published.
+    :ivar raw: attitude as sent.
+    :ivar velocity: (m/ns), None while it has not been measured.
+    :ivar spin: angular velocity (rad/ns).
+    :ivar turn_rate: the largest turn rate of late (rad/ns).
+    :ivar mask: number of poses between two measurements, less one.
+    :ivar count: number of valid poses so far.
     """
 
-    __slots__ = (
-        '_good_ns', '_position', '_quat', '_raw', '_turn_seen', '_velocity', '_sample_ns',
-        '_sample_position', '_sample_quat', '_sample_mask', '_reach_margin', '_reach_speed',
-        '_turn_margin', '_turn_rate', '_turn_cap', '_memory_ns')
+    __slots__ = ('now', 'position', 'quat', 'raw', 'velocity', 'spin', 'turn_rate', 'mask',
+                 'count', '_sample_ns', '_sample_position', '_sample_quat')
 
-    def __init__(self, config: BodyConfig) -> None:
-        super().__init__(config)
-        # The last valid pose: time, position, attitude as published and as sent.
-        self._good_ns = -NEVER_NS
-        self._position: Vector = (0.0, 0.0, 0.0)
-        self._quat: Quat = IDENTITY
-        self._raw: Quat = IDENTITY
-        # The measured turn rate (rad/ns) and velocity (m/ns), the valid pose from which the next
-        # measurement starts, and a mask: the number of poses between two, less one.
-        self._turn_seen = 0.0
-        self._velocity: Vector | None = None
+    def __init__(self) -> None:
+        self.now = -NEVER_NS
+        self.position: Vector = (0.0, 0.0, 0.0)
+        self.quat: Quat = IDENTITY
+        self.raw: Quat = IDENTITY
+        self.velocity: Vector | None = None
+        self.spin: Vector = (0.0, 0.0, 0.0)
+        self.turn_rate = 0.0
+        self.mask = self.count = 0
+        # The valid pose from which the next measurement starts.
         self._sample_ns = 0
         self._sample_position: Vector = (0.0, 0.0, 0.0)
         self._sample_quat: Quat | None = None
-        self._sample_mask = 0
-        self._set_limits(config)
 
-    def _set_limits(self, config: BodyConfig) -> None:
-        """Prepare the limits; one that is off becomes a limit that no finite value exceeds."""
-        self.config = config
-        self._reach_margin = config.position_margin if config.max_speed > 0 else NO_REACH_LIMIT
-        self._reach_speed = config.max_speed * 1e-9
-        self._turn_cap = config.max_turn if config.max_turn > 0 else NO_TURN_LIMIT
-        self._turn_margin = (
-            config.attitude_margin if config.max_angular_rate > 0 else NO_TURN_LIMIT)
-        self._turn_rate = config.max_angular_rate * 1e-9
-        self._memory_ns = round(config.memory_s * 1e9)
-        self._measure_silence()
+    def interrupt(self) -> None:
+        """Begin a new measurement: the motion to the next pose is not that of the body."""
+        self._sample_quat = None
 
-    @property
-    def last_good(self) -> tuple[int, Vector, Quat] | None:
-        """Return sender time (ns), position and attitude of the last valid pose, or None."""
-        if self._good_ns == -NEVER_NS:
-            return None
-        return self._good_ns, self._position, self._quat
+    def measure(self, interval: float) -> None:
+        """
+        Measure the motion since the last sample, about every ``SAMPLE_NS``.
+
+        :param interval: the frame interval (ns).
+        """
+        dt = self.now - self._sample_ns
+        before = self._sample_quat
+        if before is not None and dt >= SHORTEST_SAMPLE_NS:
+            x, y, z = to_rotation_vector(multiply(self.quat, conjugate(before)))
+            self.spin = x / dt, y / dt, z / dt
+            # Decay with a time constant of 1 s (chosen: time between the swings of a hand).
+            self.turn_rate = max(
+                math.hypot(x, y, z) / dt, self.turn_rate * math.exp(-1e-9 * dt))
+            x, y, z = self.position
+            lx, ly, lz = self._sample_position
+            self.velocity = (x - lx) / dt, (y - ly) / dt, (z - lz) / dt
+        if before is None or dt >= SHORTEST_SAMPLE_NS:
+            self._sample_ns, self._sample_quat = self.now, self.quat
+            self._sample_position = self.position
+        mask = 1
+        while 0.0 < mask * interval < SAMPLE_NS and mask < MAX_STRIDE:
+            mask *= 2
+        self.mask = mask - 1
 
     def expected(self, sender_time_ns: int, longest_ns: int = EXPECTED_NS) -> Vector | None:
         """
@@ -102,53 +110,73 @@ class MotionLimits(FrameStatistics):
         :param longest_ns: time after which the body is expected to stop (ns).
         :returns: position (m), as sent; None while its motion has not been measured.
         """
-        if self._velocity is None:
+        if self.velocity is None:
             return None
-        dt = min(max(0, sender_time_ns - self._good_ns), longest_ns)
-        x, y, z = self._position
-        vx, vy, vz = self._velocity
+        dt = min(max(0, sender_time_ns - self.now), longest_ns)
+        x, y, z = self.position
+        vx, vy, vz = self.velocity
         return x + vx * dt, y + vy * dt, z + vz * dt
 
-    def _memory(self) -> float:
+    def expected_quat(self, sender_time_ns: int) -> Quat:
+        """Predict the attitude of the body at its last angular velocity, as ``expected`` does."""
+        dt = min(max(0, sender_time_ns - self.now), EXPECTED_NS)
+        x, y, z = self.spin
+        return multiply(from_rotation_vector((x * dt, y * dt, z * dt)), self.quat)
+
+
+class ReachLimits:
+    """
+    Compare poses with the motion that is possible for a body.
+
+    :param last: the last valid pose.
+    :param rate: the frame rate.
+    :ivar margin: distance (m) that noise may add.
+    :ivar speed: largest speed (m/ns).
+    :ivar turn_margin: angle (rad) that noise may add.
+    :ivar turn_rate: largest turn rate (rad/ns).
+    :ivar turn_cap: largest turn (rad) within ``memory_ns``.
+    :ivar memory_ns: the setting ``memory_s`` (ns).
+    """
+
+    __slots__ = ('last', 'rate', 'margin', 'speed', 'turn_margin', 'turn_rate', 'turn_cap',
+                 'memory_ns')
+
+    def __init__(self, last: LastPose, rate: FrameRate) -> None:
+        self.last = last
+        self.rate = rate
+        self.margin = self.speed = self.turn_margin = self.turn_rate = self.turn_cap = 0.0
+        self.memory_ns = 0
+
+    def configure(self, config: BodyConfig) -> None:
+        """Prepare the limits; one that is off becomes a limit that no finite value exceeds."""
+        self.margin = config.position_margin if config.max_speed > 0 else NO_REACH_LIMIT
+        self.speed = config.max_speed * 1e-9
+        self.turn_cap = config.max_turn if config.max_turn > 0 else NO_TURN_LIMIT
+        self.turn_margin = (
+            config.attitude_margin if config.max_angular_rate > 0 else NO_TURN_LIMIT)
+        self.turn_rate = config.max_angular_rate * 1e-9
+        self.memory_ns = round(config.memory_s * 1e9)
+
+    def memory(self) -> float:
         """Return the time (ns) for which poses are compared with the last valid one."""
-        return max(self._memory_ns, 4 * self._interval)
+        return max(self.memory_ns, 4 * self.rate.interval)
 
-    def _reach(self, dt: int) -> float:
+    def reach(self, dt: int) -> float:
         """Return the largest distance (m) that the body can move in dt (ns)."""
-        return self._reach_margin + self._reach_speed * dt
+        return self.margin + self.speed * dt
 
-    def _turn_limit(self, dt: int) -> float:
+    def turn_limit(self, dt: int) -> float:
         """Return the largest angle (rad) that the body can turn by in dt (ns)."""
-        dt = max(dt, min(round(self._interval), LATE_NS))
-        return min(self._turn_margin + self._turn_rate * dt,
-                   max(self._turn_cap, 2.0 * self._turn_seen * dt))
+        dt = max(dt, min(round(self.rate.interval), LATE_NS))
+        return min(self.turn_margin + self.turn_rate * dt,
+                   max(self.turn_cap, 2.0 * self.last.turn_rate * dt))
 
-    def _too_far(self, position: Vector, quat: Quat, dt: int, origin: Vector | None = None,
-                 attitude: Quat | None = None) -> Disposition | None:
+    def too_far(self, position: Vector, quat: Quat, dt: int, origin: Vector | None = None,
+                attitude: Quat | None = None) -> Disposition | None:
         """Explain why a body cannot be here dt (ns) after a pose; default: its last valid one."""
-        reach = self._reach(max(dt, min(round(self._interval), LATE_NS)))
-        if math.dist(position, origin or self._position) > reach:
+        reach = self.reach(max(dt, min(round(self.rate.interval), LATE_NS)))
+        if math.dist(position, origin or self.last.position) > reach:
             return Disposition.MOVED_TOO_FAR
-        if angle_between(attitude or self._quat, quat) > self._turn_limit(dt):
+        if angle_between(attitude or self.last.quat, quat) > self.turn_limit(dt):
             return Disposition.TURNED_TOO_FAR
         return None
-
-    def _measure_motion(self) -> None:
-        """Measure velocity and turn rate since the last sample, about every ``SAMPLE_NS``."""
-        dt = self._good_ns - self._sample_ns
-        before = self._sample_quat
-        if before is not None and dt >= SHORTEST_SAMPLE_NS:
-            rate = angle_between(before, self._quat) / dt
-            # Decay with a time constant of 1 s (chosen: time between the swings of a hand).
-            self._turn_seen = max(rate, self._turn_seen * math.exp(-1e-9 * dt))
-            x, y, z = self._position
-            lx, ly, lz = self._sample_position
-            self._velocity = (x - lx) / dt, (y - ly) / dt, (z - lz) / dt
-        if before is None or dt >= SHORTEST_SAMPLE_NS:
-            self._sample_ns, self._sample_quat = self._good_ns, self._quat
-            self._sample_position = self._position
-        mask = 1
-        while 0.0 < mask * self._interval < SAMPLE_NS and mask < MAX_STRIDE:
-            mask *= 2
-        self._sample_mask = mask - 1
-        self._measure_silence()

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the numbers of a single pose show: zeros, NaN, wrong norms; signs of an attitude."""
+"""What the numbers of poses show: zeros, NaN, wrong norms, repetitions; signs of an attitude."""
 
 from __future__ import annotations
 
@@ -9,19 +9,15 @@ from typing import Final
 
 from optitrack_vrpn.bodies.config import BodyConfig
 from optitrack_vrpn.bodies.disposition import Disposition
-from optitrack_vrpn.bodies.limits import NO_REACH_LIMIT
+from optitrack_vrpn.bodies.track import NEVER_NS, NO_REACH_LIMIT
 from optitrack_vrpn.motion.quaternion import normalised, Quat, Vector
 
 UNIT_ERROR: Final = 4e-15
 """
 Deviation of a squared norm from 1 by rounding of doubles; such a quaternion is passed unchanged.
-Doubled or halved, only the last bit of a quaternion changes.
 """
 NORM_RANGE = (1e-3, 1e9)
-"""
-Norms of a quaternion that are normalised without loss of digits. Chosen, far from any use. Halved
-or doubled, no quaternion in use is affected.
-"""
+"""Norms of a quaternion that are normalised without loss of digits. Chosen, far from any use."""
 
 
 def fault_of(position: Vector, raw: Quat, config: BodyConfig) -> Disposition | None:
@@ -61,3 +57,38 @@ def describe(position: Vector, raw: Quat) -> str:
     """Describe numbers that are not a pose."""
     numbers = ', '.join(f'{value:.6g}' for value in position + raw)
     return f'not a pose: x, y, z, qx, qy, qz, qw = {numbers}'
+
+
+class RepetitionDetector:
+    """
+    Recognise poses that are equal bit for bit.
+
+    :ivar pose: position and attitude, as sent, of the last finite pose; None for none.
+    :ivar since_ns: sender time (ns) since which it has been the same.
+    :ivar limit_ns: time (ns) with one pose after which the body is FROZEN; ``NEVER_NS`` switches
+        the check off.
+    """
+
+    __slots__ = ('pose', 'since_ns', 'limit_ns')
+
+    def __init__(self) -> None:
+        self.pose: tuple[Vector, Quat] | None = None
+        self.since_ns = self.limit_ns = NEVER_NS
+
+    def repeats(self, now: int, position: Vector, raw: Quat,
+                valid: tuple[Vector, Quat] | None) -> bool:
+        """
+        Process a pose; return whether it equals the last one, or the last valid one.
+
+        A server that was restarted can repeat the last valid one after another pose.
+
+        :param now: its sender time (ns).
+        :param valid: position and attitude, as sent, of the last valid pose.
+        """
+        if self.pose is not None and position == self.pose[0]:
+            same = raw in (self.pose[1], negated(self.pose[1]))
+        else:
+            same = valid is not None and position == valid[0] and raw == valid[1]
+        if not same:
+            self.pose, self.since_ns = (position, raw), now
+        return same and self.limit_ns != NEVER_NS

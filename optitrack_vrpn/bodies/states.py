@@ -1,12 +1,29 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The states of a body (TRACKED, STALE and others), a change between them, the status."""
+"""
+The states of a body, and the state machine of the validity gate, as a table.
+
+Rules:
+
+1. Poses are published in state TRACKED only.
+2. A fault has the same effect in every state: the last observation determines the state.
+3. A body without a jump becomes TRACKED by ``acquire_frames`` consistent poses (ACQUIRED).
+4. Silence, zeros and bad numbers do not end a jump. It ends when the body returns (RETURNED), when
+   it was carried or turned and has been seen so for long enough (SETTLED), or when the user
+   accepts it (ACCEPTED).
+5. A restart of the sender's clock makes a TRACKED body NEW; the other states continue.
+
+``validity.py`` makes the observations and applies the table. The diagram of docs/bodies.md is
+generated from it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
+
+from optitrack_vrpn.bodies.track import NEVER_NS
 
 
 class State(Enum):
@@ -28,6 +45,42 @@ class State(Enum):
     """The sender reports that the cameras do not see the body, or not well (NatNet)."""
     INVALID = 'INVALID'
     """Not a pose: NaN, infinite, a quaternion far from unit norm, or poses of two bodies."""
+
+
+class Observed(Enum):
+    """An observation of the body: a pose, or its absence; the value is the diagram's label."""
+
+    SILENT = 'silent'
+    UNSEEN = 'no valid pose for too long'
+    RESTARTED = "sender's clock restarted"
+    ZEROS = 'zeros'
+    NOT_A_POSE = 'not a pose'
+    REFUSED = 'rejected by the sender (NatNet)'
+    REPEATED = 'bit-identical for 0.2 s'
+    JUMP = 'too far or turned too far, or in the place of another body'
+    ACQUIRED = 'm consistent frames'
+    RETURNED = 'returned for m frames'
+    SETTLED = 'carried, 2 s in the new place'
+    ACCEPTED = 'accepted by the user'
+
+
+_FAULTS = {
+    Observed.SILENT: State.STALE,
+    Observed.ZEROS: State.ZEROED,
+    Observed.NOT_A_POSE: State.INVALID,
+    Observed.REFUSED: State.UNTRACKED,
+    Observed.REPEATED: State.FROZEN,
+    Observed.JUMP: State.JUMPED,
+}
+_RECOVERY = dict.fromkeys(
+    (Observed.ACQUIRED, Observed.RETURNED, Observed.SETTLED, Observed.ACCEPTED), State.TRACKED)
+
+TRANSITIONS: dict[State, dict[Observed, State]] = {
+    **{state: {**_FAULTS, **_RECOVERY} for state in State},
+    State.NEW: {**_FAULTS, Observed.ACQUIRED: State.TRACKED},
+    State.TRACKED: {
+        **_FAULTS, Observed.UNSEEN: State.STALE, Observed.RESTARTED: State.NEW},
+}
 
 
 class StateChange(NamedTuple):
@@ -55,8 +108,9 @@ class BodyStatus(NamedTuple):
     :ivar since_ns: start of the state (ns).
     :ivar rate_hz: the body's own frame rate by sender time (Hz), 0 when not known yet.
     :ivar age_s: time (s) since the last valid pose arrived; NaN when there was none.
-    :ivar resets: discontinuities of the published poses: jumps accepted, acquisitions after more
-        than ``memory_s``, sender restarts. Modulo 256 it is an autopilot's reset counter.
+    :ivar resets: discontinuities of the published poses: jumps and turns accepted, acquisitions
+        after more than ``memory_s``, sender restarts. Modulo 256 it is an autopilot's reset
+        counter.
     :ivar good: poses that passed the gate; later stages can still drop them.
     :ivar withheld: poses that did not pass, by ``Disposition`` value, where they are counted.
     :ivar gaps: number of gaps between received frames.
@@ -77,3 +131,49 @@ class BodyStatus(NamedTuple):
     detail: str
     swapped_with: str = ''
     withheld: Mapping[str, int] = {}
+
+
+class StateMachine:
+    """
+    The state of one body.
+
+    :param name: the body's name.
+    :ivar state: the present state.
+    :ivar changes: changes of state not fetched yet.
+    :ivar since_ns: start of the state (ns).
+    :ivar detail: the reason for it.
+    """
+
+    __slots__ = ('name', 'state', 'changes', 'since_ns', 'detail')
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.state = State.NEW
+        self.changes: list[StateChange] = []
+        self.since_ns = -NEVER_NS
+        self.detail = 'not seen yet'
+
+    def observe(self, observed: Observed, time_ns: int, detail: str) -> None:
+        """Apply the table of transitions, and report a change of state."""
+        after = TRANSITIONS[self.state][observed]
+        if after is not self.state:
+            self.changes.append(StateChange(self.name, time_ns, self.state, after, detail))
+            self.state, self.since_ns, self.detail = after, time_ns, detail
+
+
+def mermaid() -> str:
+    """
+    Draw the machine for docs/bodies.md.
+
+    Transitions between two states that are not TRACKED are left out of the drawing: each fault
+    leads to its own state from all of them, as the lines from TRACKED show.
+    """
+    lines = ['```mermaid', 'stateDiagram-v2', '    direction LR', '    [*] --> NEW']
+    for before, row in TRANSITIONS.items():
+        labels: dict[State, list[str]] = {}
+        for observed, after in row.items():
+            if after is not before and State.TRACKED in (before, after):
+                labels.setdefault(after, []).append(observed.value)
+        lines += [f'    {before.value} --> {after.value}: {", or ".join(each)}'
+                  for after, each in labels.items()]
+    return '\n'.join([*lines, '```'])

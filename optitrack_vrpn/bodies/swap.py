@@ -25,14 +25,12 @@ from optitrack_vrpn.bodies.validity import ValidityGate
 CLEARANCE = 0.05
 """
 Distance (m) between two origins above which bodies are always distinguished. Chosen: twice the
-error of an expected position after a short gap. Halved, bodies that touch are suspected; doubled,
-swaps of bodies nearer than 0.2 m pass.
+error of an expected position after a short gap.
 """
 MISSED_FRAMES_NS = 1.5e9
 """
 Frame intervals without a pose after which a body is not seen, times 1e9: compared with rate (Hz)
-times silence (ns). Chosen: the middle between one and two intervals. Halved, each body seems
-unseen between its frames; doubled, a swap is confirmed with one old pose.
+times silence (ns). Chosen: the middle between one and two intervals.
 """
 
 
@@ -115,7 +113,7 @@ def _review(gate: ValidityGate, gates: Collection[ValidityGate]) -> None:
     if candidate is None or own is None:
         return
     if gate.swapped is not None and gate.swapped not in gates:
-        gate.swapped, gate.unconfirmed = None, False    # the other body is no longer selected
+        gate.suspect(None)    # the other body is no longer selected
     now, place, _ = candidate
     for other in gates:
         good = other.last_good
@@ -126,7 +124,7 @@ def _review(gate: ValidityGate, gates: Collection[ValidityGate]) -> None:
         apart = other.state is State.TRACKED and distance > 2 * CLEARANCE
         if gate.swapped is other:
             if apart:
-                gate.swapped = None
+                gate.suspect(None, gate.unconfirmed)
             elif gate.unconfirmed:
                 _confirm(gate, other, now)
         elif gate.swapped is None and not apart:
@@ -134,16 +132,16 @@ def _review(gate: ValidityGate, gates: Collection[ValidityGate]) -> None:
             reach = CLEARANCE + gate.config.max_speed * dt
             if (dt < gate.config.memory_s and distance <= reach
                     and math.dist(place, own[1]) > 2 * distance):
-                gate.swapped = other
+                gate.suspect(other, gate.unconfirmed)
 
 
 def _confirm(gate: ValidityGate, other: ValidityGate, now: int) -> None:
     """Confirm or drop a swap, when the other body is seen or was not seen for a long time."""
     confirmed = _in_place_of(gate, other, now)
     if confirmed:
-        gate.unconfirmed = False
+        gate.suspect(other)
     elif confirmed is False:
-        gate.swapped = None
+        gate.suspect(None, True)    # it was here all the time
     elif now - other.last_seen_ns > gate.config.memory_s * 1e9:
         # The other body does not return to confirm it: treat this as an ordinary jump.
-        gate.swapped, gate.unconfirmed = None, False
+        gate.suspect(None)

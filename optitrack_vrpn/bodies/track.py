@@ -8,13 +8,17 @@ from enum import Enum
 import math
 from typing import NamedTuple
 
+from optitrack_vrpn.bodies.disposition import Disposition
 from optitrack_vrpn.motion.quaternion import angle_between, conjugate, multiply, Quat, Vector
 
+NEVER_NS = 1 << 62
+"""Longer than any time (ns); negated, earlier than any time."""
+NO_REACH_LIMIT = 1e9
+"""Distance (m) that stands for no limit, and from the origin that is not a position any more."""
 LEVER_ARM = 0.1
 """
 Metres per radian when the distances of a pose from two places are compared. Chosen: markers are
-about 0.1 m from the origin of a body. Halved or doubled, position or attitude has more weight
-between two places that are near each other.
+about 0.1 m from the origin of a body.
 """
 
 
@@ -45,14 +49,16 @@ class TimedPose(NamedTuple):
 
 class Flip(NamedTuple):
     """
-    A rotation in place that the body cannot have made.
+    A rotation in place that the body cannot have made, or that nobody saw.
 
     :ivar turn: the rotation about the body's own axes: flipped attitude = true attitude * turn.
     :ivar slack: angle (rad) by which the body itself may have turned meanwhile.
+    :ivar held_ns: time (ns) after which the new attitude is accepted; ``NEVER_NS`` for never.
     """
 
     turn: Quat
     slack: float
+    held_ns: int
 
 
 class Track:
@@ -86,6 +92,24 @@ class Track:
         if self.flip is None:
             return self.last.quat
         return multiply(self.last.quat, conjugate(self.flip.turn))
+
+
+class Return(Track):
+    """
+    Poses of a body that has jumped that do not continue the jump.
+
+    :ivar left: whether the first of them was out of reach from the jump's place.
+    :ivar reason: why they are not a return from a flip; None if they can be.
+    """
+
+    __slots__ = ('left', 'reason')
+
+    def __init__(
+        self, first: TimedPose, flip: Flip | None, left: bool, reason: Disposition | None,
+    ) -> None:
+        super().__init__(Origin.FAR, first, flip)
+        self.left = left
+        self.reason = reason
 
 
 def pose_distance(p: Vector, a: Quat, q: Vector, b: Quat) -> float:

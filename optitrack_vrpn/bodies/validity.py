@@ -10,88 +10,68 @@ log: changes of state are collected in ``changes``.
 Two times are needed. The *sender time* orders frames and limits the motion between them; it does
 not depend on the network. The *receive time* measures how long a body has been silent.
 
-States and transitions are in ``transitions.py``. This file makes the observations from the times
-of poses, ``numbers.py`` those from their numbers, ``jumps.py`` those from the motion.
+The gate has parts: the times of the frames (``times.py``), the last valid pose and the reach from
+it (``limits.py``), the numbers and their repetition (``numbers.py``), the track of a body that is
+not TRACKED (``jumps.py``), and the state (``states.py``).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 import math
-from typing import Final
+from typing import Any, Final
 
 from optitrack_vrpn.bodies.config import BodyConfig
 from optitrack_vrpn.bodies.disposition import Disposition
-from optitrack_vrpn.bodies.jumps import JumpRules
-from optitrack_vrpn.bodies.limits import NO_REACH_LIMIT
+from optitrack_vrpn.bodies.jumps import JumpTracker, SwapCandidate
+from optitrack_vrpn.bodies.limits import EXPECTED_NS, LastPose, ReachLimits
 from optitrack_vrpn.bodies.numbers import (
-    continued, describe, fault_of, negated, NORM_RANGE, unit, UNIT_ERROR)
-from optitrack_vrpn.bodies.states import BodyStatus, State
-from optitrack_vrpn.bodies.statistics import GAP_INTERVALS, NEVER_NS
-from optitrack_vrpn.bodies.track import Origin, TimedPose, Track
-from optitrack_vrpn.bodies.transitions import Observed
-from optitrack_vrpn.motion.quaternion import normalised, Quat, Vector
+    continued, describe, fault_of, RepetitionDetector, unit, UNIT_ERROR)
+from optitrack_vrpn.bodies.states import BodyStatus, Observed, State, StateChange, StateMachine
+from optitrack_vrpn.bodies.times import FrameTimes
+from optitrack_vrpn.bodies.track import NEVER_NS, Origin, TimedPose
+from optitrack_vrpn.motion.quaternion import Quat, Vector
+from optitrack_vrpn.stats import GAP_INTERVALS
 
-EPOCH_STEP_NS = 1_000_000_000
-"""
-Decrease of the sender time (ns) that is a restart of its clock. Chosen: no network delays frames
-by as much. Halved, a restart with a small step is detected sooner; doubled, only by the clock
-model.
-"""
-ROLLBACK_FRAMES = 3
-"""
-Late frames in a row, in order among themselves, that mean a step back of the sender's clock.
-Chosen. Halved, reordered datagrams count as one; doubled, it is reported later.
-"""
 FAST_NORM_ERROR: Final = 1e-6
 """
 Deviation of a squared norm from 1 that is corrected to first order: the error is below 4e-13.
-Chosen: quaternions of 32-bit floats deviate by 1e-7. Halved or doubled, the error by the square.
-"""
-FAST_RATE_GAIN: Final = 0.01
-"""
-Weight of a new interval in the mean, for frames that take the fast path. Chosen: a mean over 100
-frames. Halved, the rate follows more slowly; doubled, it has more noise.
+Chosen: quaternions of 32-bit floats deviate by 1e-7.
 """
 
 
-class ValidityGate(JumpRules):
+class ValidityGate:
     """
     Validate the poses of one rigid body.
 
     Pass every pose of the body to ``update`` and call ``tick`` ten times a second.
 
+    :param name: the body's name.
+    :param config: thresholds; the defaults when None.
+    :ivar config: the thresholds.
     :ivar reason: why the last pose was withheld (valid after ``update`` returned None).
-    :ivar steps_back: number of suspected steps back of the sender's clock that are smaller
-        than a restart; the sender time between two poses is wrong there.
+    :ivar resets: discontinuities so far, see ``BodyStatus``.
+    :ivar changes: changes of state that ``take_changes`` has not fetched yet.
     """
 
     __slots__ = (
-        'reason', 'steps_back', '_late_ns', '_late_run', '_last_receive', '_good_receive',
-        '_last_ns', '_seen', '_seen_since', '_frozen_ns', '_shown', '_shared', '_restarted')
+        'config', 'reason', 'resets', '_times', '_last', '_limits', '_repetition', '_states',
+        '_jumps', 'changes', '_shared', '_restarted', '_ahead')
 
     def __init__(self, name: str, config: BodyConfig | None = None) -> None:
-        """
-        Begin with a body never seen.
-
-        :param name: the body's name.
-        :param config: thresholds; the defaults when None.
-        """
-        super().__init__(name, config if config is not None else BodyConfig())
+        self.config = config if config is not None else BodyConfig()
         self.reason = Disposition.ACQUIRING
-        self.steps_back = 0
-        # Sender time of the last late frame, and the number of late frames in a row, in order.
-        self._late_ns = -NEVER_NS
-        self._late_run = 0
-        self._last_receive = self._good_receive = -NEVER_NS
-        # Time of the last pose; the last finite pose, and since when it has been the same.
-        self._last_ns = -NEVER_NS
-        self._seen: tuple[Vector, Quat] | None = None
-        self._seen_since = NEVER_NS
-        # Last result of ``untracked``, if no valid pose has come since, for a continuous sign.
-        self._shown: Quat | None = None
+        self.resets = 0
+        self._times = FrameTimes()
+        self._last = LastPose()
+        self._limits = ReachLimits(self._last, self._times.rate)
+        self._repetition = RepetitionDetector()
+        self._states = StateMachine(name)
+        self.changes = self._states.changes
+        self._jumps = JumpTracker(self._states, self._times, self._limits)
         self._shared = False
         # The sender's clock has restarted since the last valid pose.
-        self._restarted = False
+        self._restarted = self._ahead = False
         self.reconfigure(self.config)
 
     def reconfigure(self, config: BodyConfig) -> None:
@@ -100,9 +80,12 @@ class ValidityGate(JumpRules):
 
         :param config: the new thresholds.
         """
-        self._set_limits(config)
-        self._frozen_ns = round(config.frozen_after_s * 1e9) or NEVER_NS
-        self._settle_ns = round(config.jump_accept_s * 1e9) or NEVER_NS
+        self.config = config
+        self._limits.configure(config)
+        self._repetition.limit_ns = round(config.frozen_after_s * 1e9) or NEVER_NS
+        self._jumps.settle_ns = round(config.jump_accept_s * 1e9) or NEVER_NS
+        self._jumps.acquire_frames = config.acquire_frames
+        self._measure_silence()
 
     def update(self, sender_time_ns: int, receive_ns: int, position: Vector,
                quat_xyzw: Quat) -> Quat | None:
@@ -120,41 +103,45 @@ class ValidityGate(JumpRules):
         """
         # The fast path, which nearly every pose takes: the checks of _examine in their cheapest
         # form, never wider than those. A pose that fails here gets the full check.
-        dt = sender_time_ns - self._good_ns
-        if receive_ns - self._last_receive < self._fast_ns and 0 < dt < 1.5 * self._interval:
+        last = self._last
+        times = self._times
+        rate = times.rate
+        dt = sender_time_ns - last.now
+        if receive_ns - times.receive_ns < times.fast_ns and 0 < dt < 1.5 * rate.interval:
+            limits = self._limits
             x, y, z = position
-            lx, ly, lz = self._position
+            lx, ly, lz = last.position
             lx -= x
             ly -= y
             lz -= z
             moved = lx * lx + ly * ly + lz * lz
-            reach = self._reach_margin + self._reach_speed * dt
+            reach = limits.margin + limits.speed * dt
             if 0.0 < moved <= reach * reach and (x or y or z):
                 a, b, c, d = quat_xyzw
-                la, lb, lc, ld = quat = self._quat
+                la, lb, lc, ld = quat = last.quat
                 excess = a * a + b * b + c * c + d * d - 1.0
                 dot = a * la + b * lb + c * lc + d * ld
-                turn = self._turn_margin + self._turn_rate * dt
-                if turn > self._turn_cap:
-                    turn = self._turn_cap
+                turn = limits.turn_margin + limits.turn_rate * dt
+                if turn > limits.turn_cap:
+                    turn = limits.turn_cap
                 # 1 - cos(turn / 2) >= u - u^2 / 6 where u = turn^2 / 8: no trigonometry.
                 turn *= 0.125 * turn
                 turn -= turn * turn / 6.0
                 # 1 / sqrt(1 + excess) to first order.
                 scale = 1.0 - 0.5 * excess if dot >= 0.0 else 0.5 * excess - 1.0
                 if -FAST_NORM_ERROR < excess < FAST_NORM_ERROR and 1.0 - dot * scale <= turn:
-                    self._good_ns = sender_time_ns
-                    self._last_receive = receive_ns
-                    self._interval += FAST_RATE_GAIN * (dt - self._interval)
-                    self._position = position
-                    self._raw = quat_xyzw
-                    self.good = count = self.good + 1
-                    if not count & self._sample_mask:
+                    last.now = sender_time_ns
+                    times.receive_ns = receive_ns
+                    rate.follow(dt)
+                    last.position = position
+                    last.raw = quat_xyzw
+                    last.count = count = last.count + 1
+                    if not count & last.mask:
                         self._measure_motion()
                     if -UNIT_ERROR < excess < UNIT_ERROR and dot >= 0.0:
-                        self._quat = quat_xyzw
+                        last.quat = quat_xyzw
                         return quat_xyzw
-                    self._quat = quat = (a * scale, b * scale, c * scale, d * scale)
+                    last.quat = quat = (a * scale, b * scale, c * scale, d * scale)
                     return quat
         outcome = self._examine(sender_time_ns, receive_ns, position, quat_xyzw)
         if isinstance(outcome, Disposition):
@@ -174,21 +161,13 @@ class ValidityGate(JumpRules):
         assert isinstance(outcome, Disposition)
         self.reason = outcome
 
-    def untracked(self, position: Vector, quat_xyzw: Quat) -> Quat | None:
+    def hear(self, receive_ns: int) -> None:
         """
-        Return the attitude that ``publish_untracked`` publishes for the pose just withheld.
+        Note a pose that arrived but cannot be validated yet: the body is not silent.
 
-        :param position: the position given to ``update``.
-        :param quat_xyzw: the attitude given to ``update``.
-        :returns: the attitude, normalised and with continuous sign, or None if the numbers are not
-            a pose, or the frame is a duplicate or late.
+        :param receive_ns: its arrival.
         """
-        if self.reason in (Disposition.DUPLICATE, Disposition.OUT_OF_ORDER) or not (
-                NORM_RANGE[0] < math.hypot(*quat_xyzw) < NORM_RANGE[1]
-                and math.hypot(*position) < NO_REACH_LIMIT):
-            return None
-        self._shown = continued(self._shown or self._quat, normalised(quat_xyzw))
-        return self._shown
+        self._times.heard_ns = receive_ns
 
     def tick(self, now_ns: int) -> None:
         """
@@ -196,10 +175,11 @@ class ValidityGate(JumpRules):
 
         :param now_ns: the present on the clock of ``receive_ns``.
         """
-        silent = now_ns - self._last_receive
-        if silent >= self._silence_ns and self._last_receive > -NEVER_NS:
+        times = self._times
+        silent = now_ns - times.heard()
+        if silent >= times.silence_ns and times.receive_ns > -NEVER_NS:
             self._leave_fast_path()
-            self._observe(Observed.SILENT, now_ns, f'silent for {silent * 1e-9:.2f} s')
+            self._states.observe(Observed.SILENT, now_ns, f'silent for {silent * 1e-9:.2f} s')
 
     def restart(self, sender_time_ns: int, receive_ns: int) -> None:
         """
@@ -211,20 +191,44 @@ class ValidityGate(JumpRules):
         :param sender_time_ns: a sender time (ns) of the new clock.
         :param receive_ns: its arrival (ns).
         """
+        ahead, self._ahead = self._ahead, False
+        if ahead and sender_time_ns >= self._times.last_ns:
+            # The times of the body showed the restart before the clock did.
+            return
         self._leave_fast_path()
         self._restarted = True
         self._follow_step(sender_time_ns, receive_ns)
-        if self._track is None or self._track.origin is not Origin.FAR:
-            self._good_ns = -NEVER_NS
-            self._track = None
+        if self._jumps.restart():
+            self._last.now = -NEVER_NS
             if self.state is State.TRACKED:
-                self._observe(Observed.RESTARTED, receive_ns, "the sender's clock restarted")
+                self._states.observe(
+                    Observed.RESTARTED, receive_ns, "the sender's clock restarted")
 
     def share_name(self, shared: bool) -> None:
         """Set whether two bodies of the sender have this name; then no pose of it is valid."""
         if shared:
             self._leave_fast_path()
         self._shared = shared
+
+    def accept_jump(self) -> bool:
+        """
+        Accept the place and attitude that the body has jumped to, on request of the user.
+
+        The next consistent pose is published and a reset is counted.
+
+        :returns: whether there was a jump to accept.
+        """
+        return self._jumps.accept_jump()
+
+    def take_changes(self) -> list[StateChange]:
+        """
+        Fetch the changes of state since the last call.
+
+        :returns: the changes, oldest first.
+        """
+        changes = [*self.changes]
+        self.changes.clear()
+        return changes
 
     # -- status of the body --------------------------------------------------------------------
 
@@ -234,43 +238,157 @@ class ValidityGate(JumpRules):
 
         :param now_ns: the present on the clock of ``receive_ns``.
         """
-        good = self._last_receive if self._fast_ns >= 0 else self._good_receive
+        times, states = self._times, self._states
+        good = times.receive_ns if self._times.fast_ns >= 0 else times.good_ns
         return BodyStatus(
-            self.name, self.state, self._since, self.rate_hz,
+            states.name, states.state, states.since_ns, times.rate.rate_hz,
             (now_ns - good) * 1e-9 if good > -NEVER_NS else math.nan,
-            self.resets, self.good, self._gaps, self._lost,
-            f'{self._detail}; {self.held}' if self.held else self._detail,
-            self.swapped_with if self.state is State.JUMPED else '')
+            self.resets, self._last.count, times.rate.gaps, times.rate.lost,
+            f'{states.detail}; {self.held}' if self.held else states.detail,
+            self.swapped_with if states.state is State.JUMPED else '')
 
     @property
-    def last_seen_ns(self) -> int:
-        """Return the sender time (ns) of the last pose, valid or not; -NEVER_NS before one."""
-        return self._good_ns if self._fast_ns >= 0 else self._last_ns
+    def name(self) -> str:
+        """Return the body's name."""
+        return self._states.name
+
+    @property
+    def state(self) -> State:
+        """Return the present state."""
+        return self._states.state
+
+    @property
+    def good(self) -> int:
+        """Return the number of poses that have passed."""
+        return self._last.count
+
+    @property
+    def rate_hz(self) -> float:
+        """Return the body's own frame rate by sender time (Hz); 0 when not known yet."""
+        return self._times.rate.rate_hz
+
+    @property
+    def steps_back(self) -> int:
+        """
+        Return the number of suspected steps back of the sender's clock, without restarts.
+
+        The sender time between two poses is wrong there.
+        """
+        return self._times.steps_back
+
+    @property
+    def held(self) -> str:
+        """Explain why time alone does not end the jump of this body; '' if it does, or if none."""
+        return self._jumps.held
+
+    @property
+    def jumped_s(self) -> float:
+        """Return the time (s) for which the body has been seen in the place of the jump."""
+        track = self._jumps.track
+        if self.state is not State.JUMPED or track is None:
+            return 0.0
+        return (track.last.now - track.began_ns) * 1e-9
 
     @property
     def last_pose(self) -> tuple[Vector, Quat] | None:
         """Return position and attitude, as sent, of the last finite pose, valid or not."""
-        return (self._position, self._raw) if self._fast_ns >= 0 else self._seen
+        return (self._last.position, self._last.raw) if self._times.fast_ns >= 0 else (
+            self._repetition.pose)
 
     @property
     def last_receive_ns(self) -> int:
         """Return the arrival (ns) of the last pose, valid or not; -NEVER_NS before one."""
-        return self._last_receive
+        return self._times.receive_ns
 
     @property
     def is_behind(self) -> bool:
         """Return whether the last frame was late by its sender time."""
-        return self._late_run > 0
+        return self._times.late_run > 0
+
+    # -- comparison with other bodies (swap.py) ------------------------------------------------
+
+    @property
+    def swapped(self) -> ValidityGate | None:
+        """Return the body this one has probably exchanged names with."""
+        swapped: ValidityGate | None = self._jumps.swapped
+        return swapped
+
+    def suspect(self, other: ValidityGate | None, unconfirmed: bool = False) -> None:
+        """
+        Hold the jump as an exchange of names, or release it (None).
+
+        :param unconfirmed: whether only this body shows the exchange.
+        """
+        self._jumps.swapped, self._jumps.unconfirmed = other, unconfirmed
+
+    @property
+    def unconfirmed(self) -> bool:
+        """Return whether only this body shows the exchange, because the other is not seen."""
+        return self._jumps.unconfirmed
+
+    @property
+    def swapped_with(self) -> str:
+        """Return the name of the body in ``swapped``; '' for none."""
+        swapped = self._jumps.swapped
+        return '' if swapped is None else swapped.name
+
+    def compare_with(self, find_swap: Callable[[Any, TimedPose], SwapCandidate | None]) -> None:
+        """
+        Set the function that finds the body that a pose probably belongs to.
+
+        :param find_swap: takes this gate and a pose, see ``swap.find_swap``.
+        """
+        self._jumps.find_swap = lambda seen: find_swap(self, seen)
+
+    @property
+    def last_good(self) -> tuple[int, Vector, Quat] | None:
+        """Return sender time (ns), position and attitude of the last valid pose, or None."""
+        last = self._last
+        return None if last.now == -NEVER_NS else (last.now, last.position, last.quat)
+
+    def expected(self, sender_time_ns: int) -> Vector | None:
+        """Predict the position of the body, see ``LastPose.expected``."""
+        return self._last.expected(sender_time_ns, EXPECTED_NS)
+
+    @property
+    def last_seen_ns(self) -> int:
+        """Return the sender time (ns) of the last pose, valid or not; -NEVER_NS before one."""
+        return self._last.now if self._times.fast_ns >= 0 else self._times.last_ns
+
+    def seen_since(self, now: int) -> int:
+        """
+        Return the sender time (ns) since which the body has been seen where it is.
+
+        :param now: sender time (ns) of the present pose, for a body that has no track yet.
+        """
+        track = self._jumps.track
+        return now if track is None else track.began_ns
+
+    @property
+    def candidate(self) -> TimedPose | None:
+        """Return the latest pose of the track that may become the next valid one, if any."""
+        track = self._jumps.track
+        return None if track is None else track.last
 
     # -- the full check ------------------------------------------------------------------------
 
     def _leave_fast_path(self) -> None:
         """Store the values that the fast path does not update."""
-        if self._fast_ns >= 0:
-            self._fast_ns = -1
-            self._last_ns = self._seen_since = self._good_ns
-            self._good_receive = self._last_receive
-            self._seen = self._position, self._raw
+        if self._times.fast_ns >= 0:
+            self._times.fast_ns = -1
+            last, times, repetition = self._last, self._times, self._repetition
+            times.last_ns = repetition.since_ns = last.now
+            times.good_ns = times.receive_ns
+            repetition.pose = last.position, last.raw
+
+    def _measure_silence(self) -> None:
+        self._times.measure_silence(self.config)
+        if self._times.fast_ns >= 0:
+            self._times.fast_ns = self._times.silence_ns
+
+    def _measure_motion(self) -> None:
+        self._last.measure(self._times.rate.interval)
+        self._measure_silence()
 
     def _follow_step(self, now: int, receive_ns: int) -> None:
         """
@@ -279,17 +397,15 @@ class ValidityGate(JumpRules):
         Its times are shifted so that as much time has passed by the sender's clock as by the
         clock of arrivals. So a flip or a swap outlasts a restart.
         """
-        if self._last_ns > -NEVER_NS:
-            shift = now - self._last_ns - max(receive_ns - self._last_receive, 1)
-            self._last_ns += shift
-            self._seen_since += shift
-            if self._good_ns > -NEVER_NS:
-                self._good_ns += shift
-            self._sample_quat = None
-            for track in (self._track, self._other):
-                if track is not None:
-                    track.began_ns += shift
-                    track.last = track.last._replace(now=track.last.now + shift)
+        times = self._times
+        if times.last_ns > -NEVER_NS:
+            shift = now - times.last_ns - max(receive_ns - times.receive_ns, 1)
+            times.last_ns += shift
+            self._repetition.since_ns += shift
+            if self._last.now > -NEVER_NS:
+                self._last.now += shift
+            self._last.interrupt()
+            self._jumps.shift(shift)
 
     def _examine(
         self, now: int, receive_ns: int, position: Vector, raw: Quat,
@@ -302,41 +418,40 @@ class ValidityGate(JumpRules):
         :returns: the attitude to publish, or why the pose is withheld.
         """
         self._leave_fast_path()
-        if now == self._last_ns:
+        times = self._times
+        if now == times.last_ns:
             return Disposition.DUPLICATE
-        if now < self._last_ns:
-            if self._last_ns - now <= EPOCH_STEP_NS:
-                self._late_run = self._late_run + 1 if now > self._late_ns else 1
-                self._late_ns = now
+        if now < times.last_ns:
+            if times.is_late(now):
                 return Disposition.OUT_OF_ORDER
             self.restart(now, receive_ns)
-        elif self._late_run >= ROLLBACK_FRAMES:
-            self.steps_back += 1
+            self._ahead = True
+            times.late_run = 0
+        elif times.ends_step_back():
             self._follow_step(now, receive_ns)
-        self._late_run = 0
         unseen = self._follow_time(now, receive_ns)
 
         fault = refused or (Disposition.SHARED_NAME if self._shared
                             else fault_of(position, raw, self.config))
         if fault is not None:
-            self._interrupt(unseen)
+            self._jumps.interrupt(unseen)
             observed, detail = _FAULTS.get(fault, (Observed.NOT_A_POSE, ''))
-            self._observe(observed, receive_ns, detail or describe(position, raw))
+            self._states.observe(observed, receive_ns, detail or describe(position, raw))
             return fault
-        if not self._is_repeat(position, raw):
-            self._seen, self._seen_since = (position, raw), now
-        elif self._frozen_ns != NEVER_NS:
-            if self._track is not None:
-                self._track.began_ns += unseen    # time out of sight does not count
-            if now - self._seen_since >= self._frozen_ns:
-                self._interrupt(0)
-                self._observe(Observed.REPEATED, receive_ns,
-                              'the sender repeats one pose bit for bit')
+        last = self._last
+        if self._repetition.repeats(
+                now, position, raw, (last.position, last.raw) if last.count else None):
+            if self._jumps.track is not None:
+                self._jumps.track.began_ns += unseen    # time out of sight does not count
+            if now - self._repetition.since_ns >= self._repetition.limit_ns:
+                self._jumps.interrupt(0)
+                self._states.observe(
+                    Observed.REPEATED, receive_ns, 'the sender repeats one pose bit for bit')
             return Disposition.REPEAT
 
         seen = TimedPose(now, position, unit(raw))
         outcome = (self._check_tracked(seen, receive_ns) if self.state is State.TRACKED
-                   else self._check_untracked(seen, receive_ns))
+                   else self._jumps.check_untracked(seen, receive_ns))
         if isinstance(outcome, Disposition):
             return outcome
         return self._accept(seen, receive_ns, raw, outcome)
@@ -347,50 +462,25 @@ class ValidityGate(JumpRules):
 
         :returns: time (ns) for which the body was not seen and which no track includes yet.
         """
-        since = now - self._last_ns if self._last_ns > -NEVER_NS else 0
-        silent = receive_ns - self._last_receive
-        if silent >= self._silence_ns:
-            if self.state is not State.NEW:    # else it is seen for the first time
-                self._observe(Observed.SILENT, self._last_receive + self._silence_ns,
-                              f'silent for {silent * 1e-9:.2f} s')
-            if since:
-                self._measure_interval(since, silent=True)
-        elif since:
-            self._measure_interval(since)
-        if max(silent, since) >= self._silence_ns:
-            self._interrupt(since)
+        times, states = self._times, self._states
+        since = now - times.last_ns if times.last_ns > -NEVER_NS else 0
+        silent = receive_ns - times.receive_ns
+        is_silent = silent >= times.silence_ns
+        # A NEW body is seen for the first time.
+        if receive_ns - times.heard() >= times.silence_ns and states.state is not State.NEW:
+            states.observe(Observed.SILENT, times.receive_ns + times.silence_ns,
+                           f'silent for {silent * 1e-9:.2f} s')
+        if since and times.rate.update(
+                since, self._last.count, self.config.memory_s * 1e9, is_silent):
+            self._measure_silence()
+        if max(silent, since) >= times.silence_ns:
+            self._jumps.interrupt(since)
             since = 0
-        self._last_ns = now
-        self._last_receive = receive_ns
-        if self._since == -NEVER_NS:
-            self._since = receive_ns
+        times.last_ns = now
+        times.receive_ns = receive_ns
+        if states.since_ns == -NEVER_NS:
+            states.since_ns = receive_ns
         return since
-
-    def _is_repeat(self, position: Vector, raw: Quat) -> bool:
-        """
-        Return whether the pose equals the last one, or the last valid one, bit for bit.
-
-        A server that was restarted can repeat the last valid one after another pose.
-        """
-        if self._seen is not None and position == self._seen[0]:
-            return raw in (self._seen[1], negated(self._seen[1]))
-        return self.good > 0 and position == self._position and raw == self._raw
-
-    def _interrupt(self, unseen: int) -> None:
-        """
-        Restart the track; but a jump continues, without the time out of sight.
-
-        A jump of a single frame was an outlier.
-        """
-        track, self._other = self._track, None
-        if track is None:
-            return
-        outlier = (
-            track.count == 1 and track.began_ns == track.last.now and self.swapped is None)
-        track.count = 0
-        track.began_ns += unseen
-        if track.origin is not Origin.FAR or outlier:
-            self._track = None
 
     def _check_tracked(self, seen: TimedPose, receive_ns: int) -> Disposition | Observed | None:
         """
@@ -398,42 +488,17 @@ class ValidityGate(JumpRules):
 
         :returns: why it is withheld, or None if it is good.
         """
-        dt = seen.now - self._good_ns
-        if dt >= self._memory():
-            self._observe(Observed.UNSEEN, receive_ns, f'no good pose for {dt * 1e-9:.2f} s')
-            return self._check_untracked(seen, receive_ns)
-        reason = self._too_far(seen.position, seen.quat, dt)
-        if reason is not None:
-            return self._jump(seen, receive_ns, reason, self._flip_of(seen))
-        if dt < GAP_INTERVALS * self._interval or self.find_swap(self, seen) is None:
-            return None
-        # A possible swap: wait until the places of the other bodies are known.
-        self._observe(Observed.UNSEEN, receive_ns, f'not seen for {dt * 1e-9:.2f} s')
-        return self._check_untracked(seen, receive_ns)
-
-    def _check_untracked(self, seen: TimedPose, receive_ns: int) -> Disposition | Observed | None:
-        """
-        Check a pose of a body that is not TRACKED.
-
-        :returns: why it is withheld, or what makes the body TRACKED.
-        """
-        track = self._track
-        if track is not None and track.origin is Origin.FAR:
-            return self._check_jumped(track, seen, receive_ns)
-        if track is not None and self._follows(track, seen):
-            track.add(seen)
-        else:
-            dt = seen.now - self._good_ns
-            fresh = dt >= self._memory()
-            reason = None if fresh else self._too_far(seen.position, seen.quat, dt)
+        jumps = self._jumps
+        dt = seen.now - self._last.now
+        if dt < self._limits.memory():
+            reason = jumps.check_tracked(seen, receive_ns, dt)
             if reason is not None:
-                return self._jump(seen, receive_ns, reason, self._flip_of(seen))
-            self._track = track = Track(Origin.FRESH if fresh else Origin.NEAR, seen)
-        if track.count < self.config.acquire_frames:
-            return Disposition.ACQUIRING
-        if self._is_swapped(seen):
-            return self._jump(seen, receive_ns, Disposition.SWAPPED)
-        return Observed.ACQUIRED
+                return reason
+            if dt < GAP_INTERVALS * self._times.rate.interval or jumps.find_swap(seen) is None:
+                return None
+            # A possible swap: wait until the places of the other bodies are known.
+        self._states.observe(Observed.UNSEEN, receive_ns, f'no good pose for {dt * 1e-9:.2f} s')
+        return jumps.check_untracked(seen, receive_ns)
 
     def _accept(
         self, seen: TimedPose, receive_ns: int, raw: Quat, observed: Observed | None,
@@ -443,24 +508,23 @@ class ValidityGate(JumpRules):
 
         :param observed: the observation that makes the body TRACKED, None if it already is.
         """
-        quat = continued(self._shown or self._quat, seen.quat)
-        self._shown = None
+        last = self._last
+        quat = continued(last.quat, seen.quat)
         reset, self._restarted = self._restarted, False
         if observed is not None:
-            assert self._track is not None
-            self._sample_quat = None
-            if self._track.origin is not Origin.NEAR:
+            track = self._jumps.track
+            assert track is not None
+            last.interrupt()
+            reason = self._jumps.accept(seen, observed)
+            if track.origin is not Origin.NEAR:
                 reset = True
-                self._velocity = None
-            self._observe(observed, receive_ns, 'the user accepted the pose that it jumped to'
-                          if observed is Observed.ACCEPTED else self._track.origin.value)
-            self._track = self._other = None
-            self.swapped, self.unconfirmed = None, False
-        self.resets += reset and self.good > 0
-        self._good_ns, self._position, self._quat, self._raw = seen.now, seen.position, quat, raw
-        self._fast_ns = self._silence_ns
-        self.good += 1
-        if not self.good & self._sample_mask:
+                last.velocity = None
+            self._states.observe(observed, receive_ns, reason)
+        self.resets += reset and last.count > 0
+        last.now, last.position, last.quat, last.raw = seen.now, seen.position, quat, raw
+        self._times.fast_ns = self._times.silence_ns
+        last.count += 1
+        if not last.count & last.mask:
             self._measure_motion()
         return quat
 

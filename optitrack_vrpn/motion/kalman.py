@@ -23,26 +23,23 @@ from optitrack_vrpn.motion.settings import MotionConfig
 SETTLED_RATIO = 2.0
 """
 Velocities are valid once their variance is below this multiple of the steady-state variance.
-Chosen: 1.4 times the final error. Nearer to 1, the first velocity comes later; doubled, it comes
-earlier with twice the final error.
+Chosen: 1.4 times the final error.
 """
 INITIAL_DEVIATIONS = ((5.0, 30.0), (10.0, 200.0))
 """
 Standard deviations of velocity and acceleration at the first pose: (m/s, m/s^2), (rad/s, rad/s^2).
-Chosen: fast hand and drone motion. Halved, a body in fast motion converges later; doubled, noise
-has more influence on the first velocities.
+Chosen: fast hand and drone motion.
 """
 SHORTEST_NS = 250_000
 """
 Least time (ns) between two poses that give a velocity. Chosen: a quarter of the interval at 1 kHz.
 Poses of a coarse clock that arrive at once have stamps 1 ns apart: any distance between them would
-be an enormous velocity. Halved or doubled, senders above 8 or 2 kHz have no velocity.
+be an enormous velocity.
 """
 RESET_AFTER_NS = 250_000_000
 """
-Gap (ns) between poses after which the estimate starts again. Chosen: an unknown acceleration of
-10 m/s^2 then makes an error of 2.5 m/s. Halved, short occlusions reset it; doubled, the error
-after a gap is twice as large.
+Gap (ns) between poses after which the estimate starts again. Chosen: an unknown acceleration of 10
+m/s^2 then makes an error of 2.5 m/s.
 """
 
 
@@ -130,6 +127,7 @@ class Motion:
         mx -= px
         my -= py
         mz -= pz
+        gains.notice(mx * mx + my * my + mz * mz)
         self.position = (px + k1 * mx, py + k1 * my, pz + k1 * mz)
         self.velocity = (vx + t * ax + k2 * mx, vy + t * ay + k2 * my, vz + t * az + k2 * mz)
         self.acceleration = (ax + k3 * mx, ay + k3 * my, az + k3 * mz)
@@ -165,6 +163,7 @@ class Motion:
             ex, ey, ez = to_rotation_vector((ex, ey, ez, ew))
             a, b, c, d = multiply(
                 from_rotation_vector((k1 * ex, k1 * ey, k1 * ez)), predicted)
+        gains.notice(ex * ex + ey * ey + ez * ez)
         scale = 1.0 / math.sqrt(a * a + b * b + c * c + d * d)
         self.quat = (a * scale, b * scale, c * scale, d * scale)
         self.angular_velocity = (
@@ -207,14 +206,16 @@ class Motion:
 
         An attitude error e rotates a velocity v by e x v, so that the variance of the body's
         sideways velocity grows with its speed: by the attitude's variance times |v|^2 I - v v'.
-        The same holds for the rates.
+        The same holds for the rates. An outlier is contained: see ``Gains.notice``.
 
         :param velocity, rate: those in the body's axes (m/s, rad/s).
         :returns: 36 numbers, row by row; order x, y, z, about x, y, z.
         """
         x, y, z = velocity
         p, q, r = rate
-        linear, angular, attitude = self.linear.vv, self.angular.vv, self.angular.pp
+        linear = self.linear.vv + self.linear.unexplained
+        angular = self.angular.vv + self.angular.unexplained
+        attitude = self.angular.pp
         xy, xz, yz = -attitude * x * y, -attitude * x * z, -attitude * y * z
         pq, pr, qr = -attitude * p * q, -attitude * p * r, -attitude * q * r
         return [

@@ -36,22 +36,21 @@ from optitrack_vrpn.settings import checked, setting
 RATE_CHANGE = 0.05
 """
 Relative change of a body's rate after which the filter is designed again. Chosen: the cutoff then
-errs by less than 5 %. Halved, noise of the rate causes designs; doubled, the error is twice that.
+errs by less than 5 %.
 """
 MEMORY = 5.0
 """
 Group delays of past input that initialise a new design. Chosen: the step response then is within
-0.7 % of its end (measured). Halved, within 9 %, a transient; doubled, it costs memory and time.
+0.7 % of its end (measured).
 """
 MOST_REMEMBERED = 1000
 """
 Limit of that memory (samples), reached by cutoffs below 1/390 of the rate. Chosen: 0.3 MB a body.
-Halved or doubled, transients at such cutoffs are larger or smaller.
 """
 MAX_FILL = 10
 """
 Missing frames that are interpolated on a straight line; after more, the filter restarts. Chosen:
-equal to ``stale_frames``. Halved, shorter gaps restart it; doubled, it interpolates longer ones.
+equal to ``stale_frames``.
 """
 
 Section = tuple[float, float, float, float, float]

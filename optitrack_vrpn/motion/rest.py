@@ -23,35 +23,29 @@ from optitrack_vrpn.motion.quaternion import IDENTITY, Quat, Vector
 FLOOR: Final = 1e-5
 """
 Smallest learned noise (m, rad). Chosen: below that of any cameras; a simulated body without noise
-must not get covariance zero. Doubled or halved, only such bodies change.
+must not get covariance zero.
 """
 
 SWAY: Final = 0.5
 """
 Ratio of mean square successive difference to variance below which a body sways; white noise has 2.
-Chosen. Halved, slow sway is learned as noise; doubled, windows of coloured noise are rejected.
+Chosen.
 """
 
 
 WINDOW: Final = 100
-"""
-Samples of a window, from the thesis. Halved, the learned deviation scatters by 10 % instead of
-7 %; doubled, a rest must last twice as long.
-"""
+"""Samples of a window, from the thesis."""
 
 MAX_POSITION: Final = 0.003
 MAX_ATTITUDE: Final = 0.02
 """
 Scatter (m and rad, one sigma of an axis) above which a body moves. Chosen: ten times usual noise.
-Halved, poorly calibrated rooms learn nothing; doubled, slow motion of an almost static body can be
-learned.
 """
 
 DRIFT: Final = 5.0
 """
 Difference of the means of the two halves that counts as motion, in standard deviations of that
-difference. Chosen: white noise exceeds it in one of 300 000 windows. Halved, in one of 14;
-doubled, drift of the size of the noise passes.
+difference. Chosen: white noise exceeds it in one of 300 000 windows.
 """
 
 
@@ -244,7 +238,6 @@ def small_rotation(quat_xyzw: Quat, reference: Quat) -> Vector:
     """
     a, b, c, d = reference
     x, y, z, w = quat_xyzw
-    # Twice the vector part of q * conj(reference).
     sign = -2.0 if x * a + y * b + z * c + w * d < 0.0 else 2.0
     return (
         sign * (x * d - w * a - y * c + z * b),

@@ -33,50 +33,43 @@ from optitrack_vrpn.bodies.track import pose_distance
 from optitrack_vrpn.clock import StampSource
 from optitrack_vrpn.events import Event
 from optitrack_vrpn.motion.quaternion import Quat, Vector
-from optitrack_vrpn.pipeline.channel import Channel
+from optitrack_vrpn.pipeline.tracked_body import TrackedBody
 from optitrack_vrpn.units import NS_PER_S
-from optitrack_vrpn.vrpn.messages import PoseReport
 
 LONGEST_TICK_NS = 100_000_000
 """
 Poses that arrive later than this (ns) after the first of their sender time are not placed. Chosen:
-above the coarsest clock of a personal computer (55 ms). Doubled, poses of a sender whose clock has
-stopped are published for twice as long; halved, poses of a sender with a clock of 55 ms are lost.
+above the coarsest clock of a personal computer (55 ms).
 """
 TICKS_TO_REPORT = 8
 """
 Ticks that are measured before the tick size is reported; it is their smallest distance. Chosen.
-Halved, the size is less certain; doubled, the report comes later.
 """
 STEP_NS = 1
 """Least distance (ns) between the stamps of two poses; 1 ns is the resolution of ROS time."""
 COARSE_NS: Final = 1 << 62
-"""Later than every sender time: all poses of a channel with this ``newest_ns`` are placed here."""
+"""Later than every sender time: all poses of a body with this ``newest_ns`` are placed here."""
 
 APART_M = 0.02
 """
 Distance (m, with 0.1 m per radian) of two poses of a sender time that noise cannot have. Chosen:
-ten times the noise of a poor calibration, as ``position_margin``. Halved, poses of a poor
-calibration may be lost; doubled, two bodies 4 cm apart are published in turns for a few frames.
+ten times the noise of a poor calibration, as ``position_margin``.
 """
 SHARED_EVIDENCE = 20
 """
 Evidence that two bodies have the name, from which its poses are withheld until none is left. A
 sender time with poses of two bodies adds one, or ``EVIDENCE_APART``; any other removes one.
-Chosen: noise has one with a probability of 0.14. Halved, the noise of a body at rest may count as
-two; doubled, two bodies less than 2 cm apart are found after 40 frames.
+Chosen: noise has one with a probability of 0.14.
 """
 EVIDENCE_APART = 10
 """
 Evidence of two poses more than ``APART_M`` apart. Chosen: two sender times, as fast as a body is
-acquired. Halved, the first of two bodies is published for two more frames; doubled, one collision
-of a body may count as two bodies.
+acquired.
 """
 LITTLE_EVIDENCE = 4
 """
 Evidence from which a second pose is not placed. Chosen: noise has four in one of 1000 sender
-times. Halved, frames of a coarse clock are lost; doubled, two bodies less than 2 cm apart are
-published in turns for twice as long.
+times.
 """
 
 
@@ -165,8 +158,8 @@ class CoarseClock:
         self._frames_of_ns = -1
         self._frame = 0
         self._frame_ns = 0
-        self._numbers: dict[Channel, int] = {}
-        self._ticks: dict[Channel, _Tick] = {}
+        self._numbers: dict[TrackedBody, int] = {}
+        self._ticks: dict[TrackedBody, _Tick] = {}
         # The newest sender time, the first arrival with it, and the places assigned within it.
         self._sender_ns = -1
         self._first_ns = 0
@@ -183,14 +176,14 @@ class CoarseClock:
         self._times.clear()
         self.tick_ns = 0
 
-    def forget(self, channel: Channel) -> None:
+    def forget(self, channel: TrackedBody) -> None:
         """Discard the state of one body."""
         channel.gate.share_name(False)
         self._ticks.pop(channel, None)
         self._numbers.pop(channel, None)
 
     def place(
-        self, channel: Channel, plain: Placed, report: PoseReport, arrival_ns: int,
+        self, channel: TrackedBody, plain: Placed, pose: Pose, frame_ns: int, arrival_ns: int,
         host_arrival_ns: int,
     ) -> Placed:
         """
@@ -200,13 +193,14 @@ class CoarseClock:
 
         :param plain: sender time (the stamp in mode ``arrival``) and the stamp from the clock
             model.
-        :param report: the pose as sent.
+        :param pose: the pose as sent.
+        :param frame_ns: its sender time (ns).
         :param arrival_ns: its arrival on the arrival clock (ns).
         :param host_arrival_ns: its arrival on the host's clock (ns).
         :returns: an earlier place for a repeat, a late frame and a pose of another body; the
             validity gate then withholds it.
         """
-        sender_ns, pose = plain.time_ns, (report.position, report.quat_xyzw)
+        sender_ns = plain.time_ns
         tick = self._ticks.get(channel)
         if tick is None:
             last = channel.gate.last_pose
@@ -220,7 +214,7 @@ class CoarseClock:
             if sender_ns >= self._frames_of_ns:
                 self._number(channel, sender_ns, tick.arrival_ns)
         elif sender_ns > tick.sender_ns:
-            wanted = self._by_number(channel, report, arrival_ns, host_arrival_ns) or plain
+            wanted = self._by_number(channel, frame_ns, arrival_ns, host_arrival_ns) or plain
             placed = self._after(tick, wanted, host_arrival_ns)
             self._ticks[channel] = tick = _Tick(sender_ns, arrival_ns, plain, placed, pose, tick)
             if tick.evidence in (0, SHARED_EVIDENCE):
@@ -235,13 +229,13 @@ class CoarseClock:
         tick.add(pose)
         if tick.shared:
             return tick.last
-        self._note_tick(report.sender_time_ns)
-        numbered = self._by_number(channel, report, arrival_ns, host_arrival_ns)
+        self._note_tick(frame_ns)
+        numbered = self._by_number(channel, frame_ns, arrival_ns, host_arrival_ns)
         tick.last = self._after(
             tick, numbered or self._within(tick, arrival_ns), host_arrival_ns)
         return tick.last
 
-    def _number(self, channel: Channel, sender_ns: int, arrival_ns: int) -> int:
+    def _number(self, channel: TrackedBody, sender_ns: int, arrival_ns: int) -> int:
         """Return the number of a pose's frame within the newest sender time, counted from 0."""
         if sender_ns != self._frames_of_ns:
             self._frames_of_ns, self._frame, self._frame_ns = sender_ns, 0, arrival_ns
@@ -254,10 +248,9 @@ class CoarseClock:
         return self._frame
 
     def _by_number(
-        self, channel: Channel, report: PoseReport, arrival_ns: int, host_arrival_ns: int,
+        self, channel: TrackedBody, sender_ns: int, arrival_ns: int, host_arrival_ns: int,
     ) -> Placed | None:
         """Place a pose by the number of its frame; return None while the frame rate is unknown."""
-        sender_ns = report.sender_time_ns
         if sender_ns < self._frames_of_ns:
             return None
         number = self._number(channel, sender_ns, arrival_ns)

@@ -53,7 +53,7 @@ class PipelineConfig:
         {'pose': '{body}/pose', 'pose_ned': '{body}/pose_ned'},
         {'body': '{body}', 'body_ned': '{body}_ned'}))
     reserved_frames: tuple[str, ...] = ('optitrack', 'optitrack_ned')
-    max_age_s: float = 0.5
+    max_age_s: float = 0.25
     keep_up: bool = True
     max_bodies: int = 500
 

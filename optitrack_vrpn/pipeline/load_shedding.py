@@ -11,31 +11,26 @@ are left out until the others are fresh.
 
 from typing import Final
 
-from optitrack_vrpn.pipeline.channel import Channel
+from optitrack_vrpn.pipeline.tracked_body import TrackedBody
 
 #: The queue stands if the minimum wait exceeds STANDING_NS (ns) for PATIENCE_NS (ns). Chosen: a
-#: tenth of the default maximum age, and longer than usual stalls. Halved, short stalls cost poses;
-#: doubled, poses get older before load is shed.
+#: fifth of the default maximum age, and longer than usual stalls.
 STANDING_NS: Final = 50_000_000
 PATIENCE_NS: Final = 1_000_000_000
 #: While load is shed, a frame that waited longer than this (ns) may be left out. Chosen: two
-#: frames at 100 Hz. Halved, more frames than necessary are left out; doubled, poses are older by
-#: as much.
+#: frames at 100 Hz.
 FRESH_NS: Final = 20_000_000
 #: Such a frame is left out at once if the last one was left out less than PRESSED_NS (ns) ago;
-#: otherwise only after all waits have exceeded FRESH_NS for HICCUP_NS (ns). Chosen. Halved or
-#: doubled, a queue is shortened later or earlier (PRESSED_NS), or earlier or later (HICCUP_NS).
+#: otherwise only after all waits have exceeded FRESH_NS for HICCUP_NS (ns). Chosen.
 PRESSED_NS: Final = 1_000_000_000
 HICCUP_NS: Final = 100_000_000
 #: Maximum number of consecutive frames left out: at least a tenth of the frames is published under
-#: any load. Chosen. Halved or doubled, that share doubles or halves.
+#: any load. Chosen.
 MOST_IN_A_ROW: Final = 9
-#: Shedding ends after this time (ns) in which no frame was left out. Chosen. Halved or doubled, a
-#: computer at its limit reports the change more or less often.
+#: Shedding ends after this time (ns) in which no frame was left out. Chosen.
 CALM_NS: Final = 10_000_000_000
 #: After a pause (ns) of this length between two calls of ``look``, nothing is assumed about the
-#: queue. Chosen: longer than the frame interval of the slowest usual sender. Halved, a standing
-#: queue of a slow sender is never detected; doubled, waits further apart count as one queue.
+#: queue. Chosen: longer than the frame interval of the slowest usual sender.
 PAUSE_NS: Final = 250_000_000
 
 
@@ -92,7 +87,7 @@ class LoadShedder:
         self.shedding = False
         return True
 
-    def sheds(self, body: Channel) -> bool:
+    def sheds(self, body: TrackedBody) -> bool:
         """
         Return whether a pose is left out; call it once for each pose while ``shedding``.
 

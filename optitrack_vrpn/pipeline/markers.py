@@ -2,15 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Convert the labelled markers of a frame to points in the user's world."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 import math
 import struct
 from typing import NamedTuple
 
 from optitrack_vrpn.motion.quaternion import Vector
 from optitrack_vrpn.motion.transform import compose, Transform
-from optitrack_vrpn.natnet.constants import MARKER_OCCLUDED
-from optitrack_vrpn.natnet.reports import MarkersReport
+from optitrack_vrpn.sources.frames import Marker
 
 #: One point: position (m), streaming id of the body (0 for none), member number in the body (from
 #: 1), residual: distance from the model or between the rays (m).
@@ -35,23 +34,19 @@ class MarkerCloud(NamedTuple):
 
 
 def marker_cloud(
-    report: MarkersReport, stamp_ns: int, to_enu: Callable[[Vector], Vector],
+    markers: Sequence[Marker], stamp_ns: int, to_enu: Callable[[Vector], Vector],
     world_from_mocap: Transform,
 ) -> MarkerCloud:
     """
     Convert markers to points in the user's world.
 
-    Occluded markers are left out: Motive fills in their positions from the model.
-
     :param to_enu: converts a position from Motive's axes to ENU.
     """
     points = []
-    for marker_id, x, y, z, _, params, residual in report.markers:
-        place = compose(world_from_mocap, Transform(to_enu((x, y, z)))).position
-        if params & MARKER_OCCLUDED or not math.hypot(*place) < 1e30:
-            continue    # the second also for NaN, and for what exceeds a 4-byte float
-        body = marker_id >> 16 & 0xffff
+    for body, member, position, residual in markers:
+        place = compose(world_from_mocap, Transform(to_enu(position))).position
+        if not math.hypot(*place) < 1e30:
+            continue    # NaN, or what exceeds a 4-byte float
         points.append(POINT.pack(
-            *place, body, marker_id & 0xffff,
-            residual if abs(residual) < 1e30 else math.nan))
+            *place, body, member, residual if abs(residual) < 1e30 else math.nan))
     return MarkerCloud(stamp_ns, len(points), b''.join(points))

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Convert events to poses for publication: the stages between the wire and the publishers.
+Convert frames to poses for publication: the stages between the wire and the publishers.
 
 ``Pipeline.process`` reads from top to bottom: body, stamp, age, time, validity gate, load
 shedding, axes, estimate, order. ``node/hot_path.py`` contains the stages from there to
@@ -13,36 +13,34 @@ This module does not log: ``events`` collects the events for the user.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final, Optional, Union
+from typing import Any, Final, Optional
 
 from optitrack_vrpn.bodies.disposition import Disposition
 from optitrack_vrpn.bodies.states import StateChange
+from optitrack_vrpn.bodies.validity import ValidityGate
 from optitrack_vrpn.clock import StampSource
-from optitrack_vrpn.clock.types import HOST_STEPPED, UNUSABLE
+from optitrack_vrpn.clock.types import HOST_STEPPED
 from optitrack_vrpn.events import Event as UserEvent
 from optitrack_vrpn.motion.frames import (
     frame_maps, position_to_enu_north, quat_to_enu_north)
 from optitrack_vrpn.motion.stamp_error import with_stamp_error
-from optitrack_vrpn.natnet.reports import (
-    EchoReport, FrameReport, MarkersReport, RigidBodyReport)
-from optitrack_vrpn.pipeline.channel import Channel, Sample, ServerMotion
 from optitrack_vrpn.pipeline.coarse_clock import COARSE_NS, CoarseClock, Placed
 from optitrack_vrpn.pipeline.config import PipelineConfig
-from optitrack_vrpn.pipeline.freshness import divide_newest, FreshnessGate, LeastDelay
 from optitrack_vrpn.pipeline.load_shedding import LoadShedder
 from optitrack_vrpn.pipeline.markers import marker_cloud, MarkerCloud
 from optitrack_vrpn.pipeline.reports import Reports
 from optitrack_vrpn.pipeline.roster import Roster
 from optitrack_vrpn.pipeline.server_motion import server_motion
 from optitrack_vrpn.pipeline.state_monitor import StateMonitor
+from optitrack_vrpn.pipeline.tracked_body import Sample, ServerMotion, TrackedBody
+from optitrack_vrpn.sources.frames import (
+    Body, Frame, Item, Motion, Quaternion, RoundTrip, ServerText, Vector)
 from optitrack_vrpn.units import NS_PER_S
-from optitrack_vrpn.vrpn.messages import (
-    AccelerationReport, Event, PoseReport, Quaternion, TextReport, Vector, VelocityReport)
 
 _new: Final = tuple.__new__
-#: After this time (ns) without VRPN events no event is waiting to be read. Chosen: 2.5 periods of
-#: the ticker. Halved, silence of a body may be reported while its poses wait; doubled, it is
-#: reported later.
+_FRAME: Final = Frame    # read without a look-up in the compiled module
+#: After this time (ns) without a frame no frame is waiting to be read. Chosen: 2.5 periods of
+#: the ticker.
 _CATCHING_UP_NS: Final = 250_000_000
 #: Limit of builtin_interfaces/Time (ns): seconds are signed 32-bit integers.
 _LATEST_STAMP_NS: Final = (1 << 31) * NS_PER_S
@@ -52,10 +50,12 @@ _ANY_AGE_NS: Final = 1 << 63
 
 class Pipeline:
     """
-    Convert the events of one server to samples.
+    Convert the frames of one source to samples.
 
     :param config: the settings.
     :param discovered: called with each new channel, before its first sample.
+    :param suspended_ns: reads for how long this computer has been suspended (ns), see
+        ``StampSource``.
     :ivar roster: the bodies, by name.
     :ivar reports: events for the user.
     :ivar server_motions: motions of the last call of ``process``, to be published after its
@@ -71,10 +71,11 @@ class Pipeline:
 
     def __init__(
         self, config: PipelineConfig,
-        discovered: Callable[[Channel], None] = lambda channel: None,
+        discovered: Callable[[TrackedBody], None] = lambda channel: None,
+        suspended_ns: Callable[[], int] = lambda: 0,
     ) -> None:
         self.config = config
-        self.stamps = StampSource(config.stamps)
+        self.stamps = StampSource(config.stamps, suspended_ns)
         self._stamp_error = config.stamps.in_covariance
         self.shedder = LoadShedder()
         self.reports = Reports()
@@ -82,9 +83,6 @@ class Pipeline:
         self.roster = Roster(config, self.reports.add)
         self._states = StateMonitor(self.roster)
         self._coarse = CoarseClock(self.stamps)
-        # From the beginning of a connection, or of a sender's clock after a stall, until frames
-        # are live. None in mode ``sender``, whose stamps are correct for a backlog too.
-        self._freshness: Optional[FreshnessGate] = None
         self._maps = frame_maps(config.axes)
         self._usual_axes = self._maps.quat_to_enu is quat_to_enu_north
         self._discovered = discovered
@@ -93,42 +91,38 @@ class Pipeline:
         # The sender's clock cannot be compared with the host's clock.
         self.max_age_ns = _ANY_AGE_NS if self._sender_mode or not config.max_age_s else round(
             config.max_age_s * NS_PER_S + config.stamps.latency_ms * 1e6)
-        self._delay = self._new_delay()
         self.markers: Optional[MarkerCloud] = None
         self.ptp_minus_stamp_ns: Optional[int] = None
         # Time of the last call of process, and its delay after the arrival of the events.
         self._taken_ns = -_CATCHING_UP_NS
         self._behind_ns = 0
+        # Stamps before this time (ns) are too old in this call of process; why the last frame has
+        # no stamp; number of frames that the clock had withheld so far.
+        self._oldest_ns = 0
+        self._unstamped = Disposition.UNSTAMPED
+        self._withheld = 0
 
     # -- the hot path --------------------------------------------------------------------------
 
     def process(
-        self, events: Sequence[Any], arrival_ns: int, host_minus_arrival_ns: int,
+        self, items: Sequence[Item], arrival_ns: int, host_minus_arrival_ns: int,
         now_ns: Optional[int] = None,
     ) -> list[Sample]:
         """
-        Process events that arrived together.
+        Process frames, and what else a source delivers, that arrived together.
 
-        :param events: events of VRPN (``vrpn.messages``) or NatNet (``natnet.reports``).
         :param arrival_ns: their arrival on the arrival clock (ns).
         :param host_minus_arrival_ns: host clock minus arrival clock at that time (ns).
         :param now_ns: present time on the arrival clock (ns), from which ages are computed; by
-            default the arrival. Events can wait in the kernel between arrival and this call.
+            default the arrival. Frames can wait in the kernel between arrival and this call.
         :returns: the samples to be published, in order; ``server_motions`` belong to them.
         """
         samples: list[Sample] = []
         self.markers = None
         if self.server_motions:
             self.server_motions = []
-        position_to_enu, quat_to_enu = self._maps
-        usual_axes = self._usual_axes
-        arrival_mode = self._arrival_mode
-        channels = self.roster.channels
-        stamps = self.stamps
-        if self._freshness is not None:
-            events = self._admitted(self._freshness, events, arrival_ns)
-        if arrival_mode and len(events) > 1:
-            events, superseded = divide_newest(events)
+        if self._arrival_mode and len(items) > 1:
+            items, superseded = _divide_newest(items)
             self._count(superseded, Disposition.SUPERSEDED)
         if now_ns is None:
             now_ns = arrival_ns
@@ -138,196 +132,183 @@ class Pipeline:
         if shedder.look(self._behind_ns, now_ns):
             self._report_load()
         shedding = shedder.shedding and self.config.keep_up
-        oldest_ns = now_ns + host_minus_arrival_ns - self.max_age_ns
-        processing_ns = ptp_ns = 0
-        refused = None
-        # Declared for mypyc, which then unpacks without an iterator.
-        fields: tuple[Any, ...]
-        for event in events:
-            # Report: of VRPN or NatNet.
-            kind = type(event)
-            if kind is PoseReport:
-                fields = event
-                sender, sensor, sender_time_ns, position, quat_xyzw = fields
-            elif kind is RigidBodyReport:
-                fields = event
-                (sender, sensor, sender_time_ns, position, quat_xyzw, valid,
-                 mean_error) = fields
-                refused = None if valid else Disposition.NOT_TRACKED
-            elif kind is FrameReport:
-                processing_ns, ptp_ns = event.processing_ns, event.ptp_ns
-                if not ptp_ns:
-                    self.ptp_minus_stamp_ns = None
-                continue
-            elif kind is MarkersReport:
-                stamp_ns = stamps.stamp(
-                    event.sender_time_ns, arrival_ns, host_minus_arrival_ns, processing_ns)
-                if self._delay is None or not self._delay.is_too_old(
-                        event.sender_time_ns, arrival_ns, now_ns):
-                    self._take_markers(event, stamp_ns, oldest_ns)
-                continue
+        self._oldest_ns = now_ns + host_minus_arrival_ns - self.max_age_ns
+        for item in items:
+            if type(item) is _FRAME:
+                self._take_frame(item, arrival_ns, host_minus_arrival_ns, shedding, samples)
             else:
-                self._take_other(event)
-                continue
+                self._take_other(item)
+        return samples
+
+    def _take_frame(
+        self, frame: Frame, arrival_ns: int, host_minus_arrival_ns: int, shedding: bool,
+        samples: list[Sample],
+    ) -> None:
+        """Process one frame; see ``process``."""
+        arrival_mode = self._arrival_mode
+        channels = self.roster.channels
+        # Declared for mypyc, which then unpacks without an iterator.
+        fields: tuple[Any, ...] = frame
+        sender_time_ns, bodies, _, _, _, markers = fields
+        stamped = False
+        frame_ns: Optional[int] = None
+        for body in bodies:
+            fields = body
+            name, sensor, _, position, quat_xyzw, valid, mean_error = fields
             # Body: None for a name that is ignored.
             try:
-                channel = channels[sender, sensor]
+                channel = channels[name, sensor]
             except KeyError:
-                channel = self._discover(sender, sensor)
+                channel = self._discover(name, sensor)
             if channel is None:
                 continue
-            # Stamp: on the host's clock.
-            stamp_ns = stamps.stamp(
-                sender_time_ns, arrival_ns, host_minus_arrival_ns, processing_ns)
-            if stamps.pending_events:
-                self._follow_clock(stamp_ns if arrival_mode else sender_time_ns, arrival_ns)
-                if self._freshness is not None:
-                    # What arrived with this pose may be as old.
-                    oldest_ns = _LATEST_STAMP_NS
-            if stamp_ns is None or stamp_ns >= _LATEST_STAMP_NS:
-                channel.dropped[Disposition.UNSTAMPED] += 1
+            # Stamp: once for all bodies of the frame.
+            if not stamped:
+                stamped = True
+                frame_ns = self._stamp(frame, arrival_ns, host_minus_arrival_ns, True)
+            if frame_ns is None:
+                channel.dropped[self._unstamped] += 1
+                channel.gate.hear(arrival_ns)
                 continue
-            if ptp_ns:
-                self.ptp_minus_stamp_ns = ptp_ns - stamp_ns
-            # Age: from the stamp, and from the delay if stamps can be arrivals.
-            if stamp_ns < oldest_ns or (self._delay is not None and self._delay.is_too_old(
-                    sender_time_ns, arrival_ns, now_ns)):
-                channel.dropped[Disposition.TOO_OLD] += 1
-                continue
-            # Time: the gate computes motion from it. If the stamps are arrival times, no sender
-            # time is used.
+            # Time: the gate computes motion from it; the stamp if the stamps are arrival times.
+            stamp_ns = frame_ns
             time_ns = stamp_ns if arrival_mode else sender_time_ns
             if time_ns > channel.newest_ns:
                 channel.newest_ns = time_ns
             else:
                 time_ns, stamp_ns = self._coarse.place(
-                    channel, Placed(time_ns, stamp_ns), event, arrival_ns,
-                    arrival_ns + host_minus_arrival_ns)
+                    channel, Placed(time_ns, stamp_ns), (position, quat_xyzw), sender_time_ns,
+                    arrival_ns, arrival_ns + host_minus_arrival_ns)
                 if arrival_mode:
                     time_ns = stamp_ns
+            # Age: after the frames of a tick have been counted.
+            if self._is_too_old(stamp_ns):
+                channel.dropped[Disposition.TOO_OLD] += 1
+                continue
             # Validity: None for a pose that is withheld.
             gate = channel.gate
-            if kind is RigidBodyReport and refused is None and (
-                    gate.config.max_mean_error > 0.0
-                    and not mean_error <= gate.config.max_mean_error):    # nor NaN
-                refused = Disposition.MEAN_ERROR
-            if refused is None:
+            if valid and mean_error == 0.0:
                 quat = gate.update(time_ns, arrival_ns, position, quat_xyzw)
             else:
-                quat = None
-                gate.refuse(time_ns, arrival_ns, position, quat_xyzw, refused)
+                quat = _validate_rated(gate, time_ns, arrival_ns, body)
             if gate.changes:
                 self._states.follow(gate)
             # Load: leave out whole frames while this computer cannot keep up.
-            shed = shedding and shedder.sheds(channel)
+            shed = shedding and self.shedder.sheds(channel)
             if quat is None:
-                self._withhold(channel, stamp_ns, position, quat_xyzw, shed, samples)
-                continue
-            # Axes: from Motive's to ENU.
-            if usual_axes:
-                # When compiled, a call by name creates no objects.
-                position = position_to_enu_north(position)
-                quat = quat_to_enu_north(quat)
-            else:
-                position = position_to_enu(position)
-                quat = quat_to_enu(quat)
-            # Estimate: offsets, low-pass, motion.
-            estimator = channel.estimator
-            motion = None
-            frame_ns = stamp_ns
-            if shed:
-                self._shed(channel, stamp_ns, position, quat)
-                continue
-            if not estimator.idle:
-                stamp_ns, position, quat = estimator.update(
-                    stamp_ns, position, quat, gate.rate_hz, gate.resets + gate.steps_back)
-                if channel.wants_motion:
-                    motion = estimator.motion_estimate()
-                    if motion is not None and self._stamp_error:
-                        deviation_s = 0.5 * stamps.uncertainty_s()
-                        if deviation_s == deviation_s:
-                            motion = with_stamp_error(motion, deviation_s)
-            # Order: stamps of one body rise.
-            if stamp_ns <= channel.last_stamp_ns and not (
-                    stamp_ns == channel.last_stamp_ns and channel.newest_ns == COARSE_NS):
-                # Several frames that arrived together before their clock was known, a clock model
-                # that restarted, or a low-pass that has just begun to subtract its delay.
-                channel.dropped[Disposition.STAMP_NOT_RISING] += 1
                 channel.last_sender_ns = -1
-                continue
-            channel.last_sender_ns = sender_time_ns
-            channel.last_stamp_ns = stamp_ns
-            channel.last_position = position
-            channel.last_quat = quat
-            # Equivalent to Sample(...), without its Python-level __new__.
-            samples.append(_new(Sample, (
-                channel, stamp_ns, frame_ns, position, quat, motion)))
-        return samples
+                channel.dropped[gate.reason] += 1
+            else:
+                self._estimate(channel, sender_time_ns, stamp_ns, position, quat, shed, samples)
+        if markers:
+            if not stamped:
+                frame_ns = self._stamp(frame, arrival_ns, host_minus_arrival_ns, False)
+            old = frame_ns is None or self._is_too_old(frame_ns)
+            self.markers = None if old or frame_ns is None else marker_cloud(
+                markers, frame_ns, self._maps.position_to_enu,
+                self.config.estimate.world_from_mocap)
+
+    def _stamp(
+        self, frame: Frame, arrival_ns: int, host_minus_arrival_ns: int, posed: bool,
+    ) -> Optional[int]:
+        """
+        Stamp a frame on the host's clock.
+
+        :param posed: whether it has a pose that is processed; only those start epochs of the gate.
+        :returns: the stamp (ns), or None and the reason in ``_unstamped``.
+        """
+        fields: tuple[Any, ...] = frame
+        sender_time_ns, _, processing_ns, ptp_ns, _, _ = fields
+        stamps = self.stamps
+        stamp_ns = stamps.stamp(
+            sender_time_ns, arrival_ns, host_minus_arrival_ns, processing_ns)
+        if posed and stamps.pending_events:
+            self._follow_clock(stamp_ns if self._arrival_mode else sender_time_ns, arrival_ns)
+        self._unstamped = Disposition.UNSTAMPED
+        if stamps.withheld != self._withheld:
+            self._withheld = stamps.withheld
+            self._unstamped = Disposition.BACKLOG
+        if stamp_ns is None or stamp_ns >= _LATEST_STAMP_NS:
+            return None
+        self.ptp_minus_stamp_ns = ptp_ns - stamp_ns if ptp_ns else None
+        return stamp_ns
+
+    def _is_too_old(self, stamp_ns: int) -> bool:
+        """Return whether a pose is too old: by its stamp, and its delay if stamps are arrivals."""
+        return stamp_ns - self.stamps.lag_ns < self._oldest_ns
+
+    def _estimate(
+        self, channel: TrackedBody, sender_time_ns: int, frame_ns: int, position: Any, quat: Any,
+        shed: bool, samples: list[Sample],
+    ) -> None:
+        """
+        Convert a valid pose to ENU, filter it, and make a sample of it.
+
+        :param frame_ns: its stamp (ns).
+        :param position: position as sent.
+        :param quat: attitude as sent.
+        :param shed: whether it is left out because of the load.
+        """
+        # Axes: from Motive's to ENU.
+        if self._usual_axes:
+            # When compiled, a call by name creates no objects.
+            position = position_to_enu_north(position)
+            quat = quat_to_enu_north(quat)
+        else:
+            position = self._maps.position_to_enu(position)
+            quat = self._maps.quat_to_enu(quat)
+        if shed:
+            self._shed(channel, frame_ns, position, quat)
+            return
+        # Estimate: offsets, low-pass, motion.
+        stamp_ns = frame_ns
+        estimator = channel.estimator
+        motion = None
+        if not estimator.idle:
+            gate = channel.gate
+            stamp_ns, position, quat = estimator.update(
+                stamp_ns, position, quat, gate.rate_hz, gate.resets + gate.steps_back)
+            if channel.wants_motion:
+                motion = estimator.motion_estimate()
+                if motion is not None and self._stamp_error:
+                    deviation_s = 0.5 * self.stamps.uncertainty_s()
+                    if deviation_s == deviation_s:
+                        motion = with_stamp_error(motion, deviation_s)
+        # Order: stamps of one body rise.
+        if stamp_ns <= channel.last_stamp_ns and not (
+                stamp_ns == channel.last_stamp_ns and channel.newest_ns == COARSE_NS):
+            # Several frames that arrived together before their clock was known, a clock model
+            # that restarted, or a low-pass that has just begun to subtract its delay.
+            channel.dropped[Disposition.STAMP_NOT_RISING] += 1
+            channel.last_sender_ns = -1
+            return
+        channel.last_sender_ns = sender_time_ns
+        channel.last_stamp_ns = stamp_ns
+        channel.last_position = position
+        channel.last_quat = quat
+        # Equivalent to Sample(...), without its Python-level __new__.
+        samples.append(_new(Sample, (channel, stamp_ns, frame_ns, position, quat, motion)))
 
     # -- rarer stages --------------------------------------------------------------------------
 
-    def _discover(self, sender: str, sensor: int) -> Optional[Channel]:
+    def _discover(self, sender: str, sensor: int) -> Optional[TrackedBody]:
         channel = self.roster.discover(sender, sensor)
         if channel is not None:
-            channel.gate.find_swap = self._states.find_swap
+            channel.gate.compare_with(self._states.find_swap)
             self._discovered(channel)
         return channel
 
-    def _admitted(
-        self, freshness: FreshnessGate, events: Sequence[Any], arrival_ns: int,
-    ) -> Sequence[Any]:
-        """Remove the poses that arrive before the frames are live."""
-        if events and events[0].__class__ is FrameReport:
-            # NatNet: the socket was just opened, so there is no backlog, and round trips measure
-            # the age of each frame.
-            self._freshness = None
-            return events
-        kept, withheld = freshness.divide(events, arrival_ns)
-        self._count(withheld, Disposition.BACKLOG)    # so that their topics are created already
-        if freshness.is_open:
-            self._freshness = None
-            if freshness.withheld:
-                self.reports.add('info', 'backlog', (
-                    f'a backlog of {freshness.withheld} poses arrived, up to '
-                    f'{freshness.fallen_ns / 1e6:.0f} ms old: none of them is published'))
-        return kept
-
-    def _count(self, poses: Sequence[PoseReport], disposition: Disposition) -> None:
+    def _count(self, bodies: Sequence[Body], disposition: Disposition) -> None:
         """Count poses that are not processed; they create channels as others do."""
-        for pose in poses:
-            key = pose.sender, pose.sensor
+        for body in bodies:
+            key = body.name, body.sensor
             channels = self.roster.channels
             channel = channels[key] if key in channels else self._discover(*key)
             if channel is not None:
                 channel.dropped[disposition] += 1
 
-    def _withhold(
-        self, channel: Channel, stamp_ns: int, position: Vector, quat_xyzw: Quaternion,
-        shed: bool, samples: list[Sample],
-    ) -> None:
-        """
-        Count a pose that the gate withheld, or make a sample of it.
-
-        It becomes a sample if ``publish_untracked`` is set. Estimates do not use it. Its stamp
-        must rise too: stamps of valid poses from which a low-pass subtracts its delay are older,
-        so such poses are dropped until their stamp is later.
-        """
-        channel.last_sender_ns = -1
-        gate = channel.gate
-        quat = None
-        if gate.config.publish_untracked and not shed:
-            quat = gate.untracked(position, quat_xyzw)
-        if quat is None:
-            channel.dropped[gate.reason] += 1
-        elif stamp_ns <= channel.last_stamp_ns:
-            channel.dropped[Disposition.STAMP_NOT_RISING] += 1
-        else:
-            channel.last_stamp_ns = stamp_ns
-            samples.append(Sample(channel, stamp_ns, stamp_ns, *channel.estimator.place(
-                self._maps.position_to_enu(position), self._maps.quat_to_enu(quat)), None))
-
     def _shed(
-        self, channel: Channel, stamp_ns: int, position: Vector, quat: Quaternion,
+        self, channel: TrackedBody, stamp_ns: int, position: Vector, quat: Quaternion,
     ) -> None:
         """Count a valid pose that is left out; only a low-pass uses it, the others accept gaps."""
         channel.dropped[Disposition.SHED] += 1
@@ -336,12 +317,6 @@ class Pipeline:
             gate = channel.gate
             channel.estimator.update(
                 stamp_ns, position, quat, gate.rate_hz, gate.resets + gate.steps_back)
-
-    def _new_delay(self) -> Optional[LeastDelay]:
-        """Begin to measure the age of frames that are stamped by arrival, if any can be."""
-        by_arrival = self.config.stamps.mode in ('arrival', 'min_offset')
-        limit_ns = round(self.config.max_age_s * NS_PER_S)
-        return LeastDelay(limit_ns) if by_arrival and limit_ns else None
 
     def _follow_clock(self, time_ns: Optional[int], arrival_ns: int) -> None:
         """
@@ -356,9 +331,6 @@ class Pipeline:
             self.reports.add(event.severity, event.key, f'clock: {event.text}', change)
             if ended:
                 self._coarse.reset()
-                self._delay = None if change.reason == UNUSABLE else self._new_delay()
-                if not (change.dated or self._sender_mode):
-                    self._freshness = FreshnessGate()
             stepped = change.reason == HOST_STEPPED
             for channel in self.bodies:
                 if ended:
@@ -373,28 +345,18 @@ class Pipeline:
                     # Stamps before and after a step of their clock cannot be ordered.
                     channel.last_stamp_ns = 0
 
-    def _take_markers(
-        self, report: MarkersReport, stamp_ns: Optional[int], oldest_ns: int,
-    ) -> None:
-        """Keep the markers of a frame unless they are too old."""
-        if stamp_ns is not None and oldest_ns <= stamp_ns < _LATEST_STAMP_NS:
-            self.markers = marker_cloud(
-                report, stamp_ns, self._maps.position_to_enu,
-                self.config.estimate.world_from_mocap)
-
-    def _take_other(self, event: Union[Event, EchoReport]) -> None:
-        """Process an event that is not a pose."""
-        if isinstance(event, EchoReport):
-            self.stamps.echo(*event)
-        elif isinstance(event, TextReport):
-            self.reports.server_text(event)
-        elif self.config.server_motion and isinstance(
-                event, (VelocityReport, AccelerationReport)):
-            channel = self.roster.channels.get((event.sender, event.sensor))
+    def _take_other(self, item: Item) -> None:
+        """Process what is not a frame."""
+        if isinstance(item, RoundTrip):
+            self.stamps.echo(*item)
+        elif isinstance(item, ServerText):
+            self.reports.server_text(item)
+        elif self.config.server_motion and isinstance(item, Motion):
+            channel = self.roster.channels.get((item.name, item.sensor))
             if channel is None:
                 return
             motion = server_motion(
-                channel, event, self._maps, self.config.estimate.world_from_mocap.quat_xyzw)
+                channel, item, self._maps, self.config.estimate.world_from_mocap.quat_xyzw)
             if isinstance(motion, ServerMotion):
                 self.server_motions.append(motion)
             elif motion is not None:
@@ -432,9 +394,6 @@ class Pipeline:
         frames may be a backlog: the clock model does not use them, and they are not published.
         """
         self.stamps.reconnected()
-        self._delay = self._new_delay()
-        if not self._sender_mode:
-            self._freshness = FreshnessGate()
 
     def reconfigure(self, config: PipelineConfig) -> None:
         """
@@ -460,10 +419,10 @@ class Pipeline:
     @property
     def withheld_since_connection(self) -> str:
         """Return why all poses of the connection have been withheld for long, or ''."""
-        return '' if self._freshness is None else self._freshness.trouble
+        return self.stamps.trouble()
 
     @property
-    def bodies(self) -> list[Channel]:
+    def bodies(self) -> list[TrackedBody]:
         """Return all selected bodies seen so far, in the order of their first poses."""
         return self.roster.bodies
 
@@ -484,3 +443,36 @@ class Pipeline:
         """Report that load shedding begins or ends."""
         if self.config.keep_up:
             self.reports.load(self.shedder.shedding, self.dropped[Disposition.SHED.value])
+
+
+def _validate_rated(
+    gate: ValidityGate, time_ns: int, arrival_ns: int, body: Body,
+) -> Optional[Quaternion]:
+    """Validate a pose that the sender itself rates (NatNet); see ``ValidityGate.update``."""
+    limit = gate.config.max_mean_error
+    if body.valid and (limit <= 0.0 or body.mean_error <= limit):    # not NaN
+        return gate.update(time_ns, arrival_ns, body.position, body.quat_xyzw)
+    gate.refuse(time_ns, arrival_ns, body.position, body.quat_xyzw, (
+        Disposition.MEAN_ERROR if body.valid else Disposition.NOT_TRACKED))
+    return None
+
+
+def _divide_newest(items: Sequence[Item]) -> tuple[list[Item], list[Body]]:
+    """
+    Divide items into those to process and the poses that a newer pose of the body supersedes.
+
+    In mode ``arrival``, items that arrive together have one stamp, and only one pose of a body
+    can have it.
+    """
+    newest = {(body.name, body.sensor): body for item in items if isinstance(item, Frame)
+              for body in item.bodies}
+    kept: list[Item] = []
+    superseded: list[Body] = []
+    for item in items:
+        if isinstance(item, Frame):
+            bodies: list[Body] = []
+            for body in item.bodies:
+                (bodies if body is newest[body.name, body.sensor] else superseded).append(body)
+            item = item._replace(bodies=bodies)
+        kept.append(item)
+    return kept, superseded

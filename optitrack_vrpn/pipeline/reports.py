@@ -7,23 +7,20 @@ from typing import Any
 
 from optitrack_vrpn.events import Event
 from optitrack_vrpn.names import printable
-from optitrack_vrpn.pipeline.channel import Channel, how_to_accept
 from optitrack_vrpn.pipeline.load_shedding import PATIENCE_NS, STANDING_NS
+from optitrack_vrpn.pipeline.tracked_body import how_to_accept, TrackedBody
+from optitrack_vrpn.sources.frames import ServerText
 from optitrack_vrpn.units import NS_PER_S
-from optitrack_vrpn.vrpn.constants import TEXT_ERROR, TEXT_WARNING
-from optitrack_vrpn.vrpn.messages import TextReport
 
 #: A jump that only the user can end is reported after this time (s). Chosen: the default of
-#: jump_accept_s. Halved, flips that end by themselves are reported; doubled, the user waits longer
-#: for the remedy.
+#: jump_accept_s.
 _HELD_S = 2.0
 #: Maximum number of events that are kept until they are taken, as a limit for hostile servers.
-#: Chosen: two events for each of 128 new bodies. Halved, fewer new bodies are reported; doubled, a
-#: hostile server writes twice as many lines.
+#: Chosen: two events for each of 128 new bodies.
 _MOST_EVENTS = 256
 #: Different texts of the server that are reported in TEXTS_NS (ns). Chosen: a server sends a few
-#: when it starts; a hostile one then writes less than 100 MB a day. Halved or doubled (MOST_TEXTS;
-#: TEXTS_NS the other way round), a hostile server writes half or twice as much.
+#: when it starts; a hostile one then writes less than 100 MB a day. TEXTS_NS the other way round),
+#: a hostile server writes half or twice as much.
 MOST_TEXTS = 20
 TEXTS_NS = 10_000_000_000
 
@@ -53,9 +50,9 @@ class Reports:
         events, self.events = self.events, []
         return events
 
-    def server_text(self, report: TextReport) -> None:
+    def server_text(self, report: ServerText) -> None:
         """Report a text of the server, unless it sends too many different ones."""
-        content = report.sender, report.text
+        content = report.subject, report.text
         if content not in self._texts:
             if len(self._texts) >= MOST_TEXTS:
                 self._left_out += 1
@@ -63,10 +60,9 @@ class Reports:
             self._texts.add(content)
         if len(self.events) >= _MOST_EVENTS:
             return    # saves the conversion of the text
-        severity = {TEXT_WARNING: 'warn', TEXT_ERROR: 'error'}.get(report.severity, 'info')
-        text = (f'the server says for {printable(report.sender)!r}: '
+        text = (f'the server says for {printable(report.subject)!r}: '
                 f'{printable(report.text, 300)}')
-        self.add(severity, text, text)
+        self.add(report.severity, text, text)
 
     def limit_texts(self, now_ns: int) -> None:
         """Admit new texts of the server after some time; report how many were left out."""
@@ -79,7 +75,7 @@ class Reports:
         self._texts.clear()
         self._texts_from_ns, self._left_out = now_ns, 0
 
-    def incomplete_motion(self, channel: Channel, what: str) -> None:
+    def incomplete_motion(self, channel: TrackedBody, what: str) -> None:
         """Report once that motion sent by the server is not published."""
         if what in channel.reported:
             return
@@ -88,7 +84,7 @@ class Reports:
         self.add('warn', ('server motion', name, what),
                  f'for body {printable(name)!r} the server sends {what}')
 
-    def ages(self, bodies: Sequence[Channel], now_ns: int, max_age_s: float) -> None:
+    def ages(self, bodies: Sequence[TrackedBody], now_ns: int, max_age_s: float) -> None:
         """Report bodies of which nothing is published because every pose is too old."""
         names = [channel.names.motive for channel in bodies if channel.look_at_age(now_ns)]
         if names:
@@ -99,7 +95,7 @@ class Reports:
                 '(stamps.max_age_s) before it can be published; check whether this computer or '
                 "the network is overloaded, or the sender's clock too slow"))
 
-    def held_jumps(self, bodies: Sequence[Channel]) -> None:
+    def held_jumps(self, bodies: Sequence[TrackedBody]) -> None:
         """Report bodies with a jump that only the user can end."""
         for channel in bodies:
             held = channel.gate.held

@@ -10,20 +10,16 @@ from optitrack_vrpn.bodies.selection import Selection
 from optitrack_vrpn.bodies.validity import ValidityGate
 from optitrack_vrpn.motion.estimator import Estimator
 from optitrack_vrpn.names import NameTable, printable
-from optitrack_vrpn.pipeline.channel import body_name, Channel
 from optitrack_vrpn.pipeline.config import PipelineConfig
-from optitrack_vrpn.vrpn.constants import CONTROL_SENDER
+from optitrack_vrpn.pipeline.tracked_body import body_name, TrackedBody
 
 MOST_IGNORED = 1000
 """
 Maximum number of ignored names that are kept; each further one is looked up with every pose.
-Chosen: 100 kB. Halved or doubled, so is the memory that a server can fill with invented names.
+Chosen: 100 kB.
 """
 ALL_SEEN_NS = 5_000_000_000
-"""
-Time (ns) after the first pose within which all bodies have sent one. Chosen. Halved, settings for
-a slow sender are reported as unused; doubled, a typing error is reported later.
-"""
+"""Time (ns) after the first pose within which all bodies have sent one. Chosen."""
 
 
 class Roster:
@@ -40,7 +36,7 @@ class Roster:
         self, config: PipelineConfig, report: Callable[[str, object, str], None],
     ) -> None:
         self.config = config
-        self.channels: dict[tuple[str, int], Optional[Channel]] = {}
+        self.channels: dict[tuple[str, int], Optional[TrackedBody]] = {}
         self.refused = 0
         self._report = report
         # Number of channels that are bodies; the other entries are ignored names.
@@ -51,7 +47,7 @@ class Roster:
         self._last_asked: Optional[tuple[Selection, list[str]]] = None
 
     @property
-    def bodies(self) -> list[Channel]:
+    def bodies(self) -> list[TrackedBody]:
         """Return all selected bodies seen so far, in the order of their first poses."""
         return [channel for channel in self.channels.values() if channel is not None]
 
@@ -71,14 +67,12 @@ class Roster:
             counts['more_than_bodies_max'] = self.refused
         return counts
 
-    def discover(self, sender: str, sensor: int) -> Optional[Channel]:
+    def discover(self, sender: str, sensor: int) -> Optional[TrackedBody]:
         """
         Create the channel of a body at its first pose.
 
         :returns: the channel, or None if the body is ignored.
         """
-        if sender == CONTROL_SENDER:
-            return None
         name = body_name(sender, sensor)
         shown = printable(name)
         why_not = self.config.selection.why_not(name)
@@ -93,8 +87,9 @@ class Roster:
                     'the others are ignored'))
             return None
         names = self._names.assign(name, *self.config.titles_of(name))
-        channel = Channel(names, ValidityGate(name, self.config.thresholds(name)),
-                          Estimator(self.config.estimate_of(name)))
+        channel = TrackedBody(
+            names, ValidityGate(name, self.config.thresholds(name)),
+            Estimator(self.config.estimate_of(name)))
         self._report('info', ('new body', name), f'new body {shown!r} is {names.ros} in ROS')
         if names.clash is not None:
             self._report('warn', ('name taken', name), (
@@ -140,7 +135,7 @@ class Roster:
         self._last_asked = asked
         return (*asked, [body_name(*key) for key in self.channels])
 
-    def reconfigure(self, config: PipelineConfig) -> list[Channel]:
+    def reconfigure(self, config: PipelineConfig) -> list[TrackedBody]:
         """
         Apply new thresholds, lists and estimate settings; the bodies keep their history.
 

@@ -9,8 +9,8 @@ from optitrack_vrpn.motion.frames import FrameMaps
 from optitrack_vrpn.motion.lever_arm import acceleration_at, velocity_at
 from optitrack_vrpn.motion.quaternion import Quat, rotate
 from optitrack_vrpn.motion.server_rate import angular_rate
-from optitrack_vrpn.pipeline.channel import Channel, ServerMotion
-from optitrack_vrpn.vrpn.messages import AccelerationReport, VelocityReport
+from optitrack_vrpn.pipeline.tracked_body import ServerMotion, TrackedBody
+from optitrack_vrpn.sources.frames import Motion
 
 NO_TWIST = (
     'velocities without an angular rate (a rotation over no time): neither twist nor odometry is '
@@ -23,8 +23,7 @@ NO_ARM = (
 
 
 def server_motion(
-    channel: Channel, event: Union[VelocityReport, AccelerationReport], maps: FrameMaps,
-    turn: Quat,
+    channel: TrackedBody, event: Motion, maps: FrameMaps, turn: Quat,
 ) -> Union[ServerMotion, str, None]:
     """
     Compute the motion of the base from the motion that the server sends for the rigid body.
@@ -46,8 +45,7 @@ def server_motion(
     if not estimator.idle:
         placed = estimator.placed
     stamp_ns, _, quat = placed
-    is_velocity = isinstance(event, VelocityReport)
-    vector, quat_xyzw, dt = event[3:]
+    is_velocity, vector, quat_xyzw, dt = event[3:]
     if stamp_ns == channel.moved_ns[is_velocity]:
         return None
     linear = rotate(turn, maps.position_to_enu(vector))

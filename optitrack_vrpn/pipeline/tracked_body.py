@@ -4,34 +4,31 @@
 
 from collections import Counter
 import re
-from typing import Any, NamedTuple, Optional
+from typing import NamedTuple, Optional
 
 from optitrack_vrpn.bodies.disposition import BY_GATE, Disposition
 from optitrack_vrpn.bodies.states import BodyStatus
 from optitrack_vrpn.bodies.validity import ValidityGate
 from optitrack_vrpn.motion.estimator import Estimator, MotionEstimate
 from optitrack_vrpn.names import BodyNames
+from optitrack_vrpn.sources.frames import Quaternion, Vector
 from optitrack_vrpn.stats import Window
-from optitrack_vrpn.vrpn.messages import Quaternion, Vector
 
-#: A body is reported when all its poses have been too old for this time (ns). Chosen: twice the
-#: default maximum age. Halved, each stall of the computer is reported; doubled, the user waits
-#: longer for the reason.
+#: A body is reported when all its poses have been too old for this time (ns). Chosen: four
+#: times the default maximum age.
 _ALL_OLD_NS = 1_000_000_000
-#: After this time (ns) without a pose that is too old, the condition has ended. Chosen. Halved or
-#: doubled, a lasting overload with pauses is reported more or less often.
+#: After this time (ns) without a pose that is too old, the condition has ended. Chosen.
 _NO_LONGER_NS = 5_000_000_000
 _LIKE_A_SENSOR = re.compile(r'/sensor-?[0-9]+\Z')
 
 
-class Channel:
+class TrackedBody:
     """
     State of one body, from its first pose on.
 
     :ivar names: its names in Motive and in ROS.
     :ivar gate: validates its poses.
     :ivar estimator: filters the valid poses.
-    :ivar user: attached by the caller; the node attaches the body's publishers.
     :ivar wants_motion: whether the motion estimate has subscribers.
     :ivar newest_ns: latest sender time of its poses, or ``coarse_clock.COARSE_NS`` if
         ``coarse_clock.CoarseClock`` places them.
@@ -54,7 +51,7 @@ class Channel:
     """
 
     __slots__ = (
-        'names', 'gate', 'estimator', 'user', 'wants_motion', 'newest_ns', 'last_sender_ns',
+        'names', 'gate', 'estimator', 'wants_motion', 'newest_ns', 'last_sender_ns',
         'last_stamp_ns', 'last_position', 'last_quat', 'published', 'dropped', 'turn',
         'all_too_old', 'moved_ns', 'moved_rate', 'reported', 'latency', 'accept_service',
         'held_reported', '_out', '_old', '_old_from_ns', '_old_to_ns')
@@ -63,7 +60,6 @@ class Channel:
         self.names = names
         self.gate = gate
         self.estimator = estimator
-        self.user: Any = None
         self.wants_motion = False
         self.newest_ns = -1
         self.last_sender_ns = -1
@@ -133,7 +129,7 @@ class Sample(NamedTuple):
     :ivar motion: motion estimate; None if it has no subscriber or is not known.
     """
 
-    channel: Channel
+    channel: TrackedBody
     stamp_ns: int
     frame_ns: int
     position: Vector
@@ -154,7 +150,7 @@ class ServerMotion(NamedTuple):
     :ivar angular: angular part, along ENU's axes.
     """
 
-    channel: Channel
+    channel: TrackedBody
     stamp_ns: int
     position: Vector
     quat_xyzw: Quaternion
@@ -163,7 +159,7 @@ class ServerMotion(NamedTuple):
     angular: Vector
 
 
-def how_to_accept(channel: Channel) -> str:
+def how_to_accept(channel: TrackedBody) -> str:
     """Return the remedy for a jump that does not end without the user."""
     if channel.accept_service:
         accept = f'accept it: ros2 service call {channel.accept_service} std_srvs/srv/Trigger'
