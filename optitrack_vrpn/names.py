@@ -15,7 +15,6 @@ import unicodedata
 from optitrack_vrpn.errors import ConfigurationError
 
 #: Chosen: fits every VRPN name (99 bytes), and DDS's limit (256) together with a namespace.
-#: Halved, long names are cut off; doubled, they leave no room for a namespace.
 MAX_ROS_NAME = 100
 
 _TOPIC = re.compile(r'(/|~/)?[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*')

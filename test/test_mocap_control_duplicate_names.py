@@ -7,7 +7,7 @@ import signal
 from conftest import at_last, lacking
 from control_graph import Systems, Tool
 from optitrack_vrpn.mocap_control import command as mocap_control
-from optitrack_vrpn.mocap_control.controller_ros import MocapController
+from optitrack_vrpn.mocap_control import MocapController
 import pytest
 from test_mocap_control_command import begin, ended, more
 

@@ -10,10 +10,9 @@ from control_graph import (
 from mocap4r2_control_msgs.msg import Control
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.errors import TransportError
-from optitrack_vrpn.mocap_control.messages_ros import find_dialects
-from optitrack_vrpn.mocap_control.participant_ros import ControlledLifecycleNode
-from optitrack_vrpn.mocap_control.protocol import ControlConfig, GENERATIONS
-from optitrack_vrpn.ros.log import ThrottledLog
+from optitrack_vrpn.mocap_control import (
+    ControlConfig, ControlledLifecycleNode, find_dialects, GENERATIONS)
+from optitrack_vrpn.ros import ThrottledLog
 import pytest
 from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.parameter import Parameter
@@ -74,8 +73,9 @@ def test_a_subclass_is_told_and_every_message_is_counted(controller, make):
         controller.send(kind, ['counted'], 's')
     controller.send(START, ['other'])
     assert len(controller.answers(4)) == 4
-    assert controller.spin_until(lambda: node.control_counters.acknowledgements_received == 4)
-    counted = {name: n for name, n in dataclasses.asdict(node.control_counters).items() if n}
+    assert controller.spin_until(
+        lambda: node.mocap_control.counters.acknowledgements_received == 4)
+    counted = {name: n for name, n in dataclasses.asdict(node.mocap_control.counters).items() if n}
     assert counted == {
         'starts': 2, 'stops': 2, 'acknowledged': 4, 'for_others': 1, 'unknown': 2,
         'acknowledgements_received': 4}
@@ -83,7 +83,7 @@ def test_a_subclass_is_told_and_every_message_is_counted(controller, make):
     assert node.reported == [('start', 's', Control), ('stop', 's', Control)]
     node.trigger_cleanup()
     controller.send(START, ['counted'])
-    assert controller.spin_until(lambda: node.control_counters.refused == 1)
+    assert controller.spin_until(lambda: node.mocap_control.counters.refused == 1)
     assert controller.none(0.2)
 
 
@@ -91,7 +91,7 @@ def test_a_refused_start_names_the_node_in_full(controller, make, console):
     node = make('waiting', control=NEW_ONLY, namespace='/lab')
     controller.wait_for(1)
     controller.send(START, ['waiting'], 's')
-    assert controller.spin_until(lambda: node.control_counters.refused == 1)
+    assert controller.spin_until(lambda: node.mocap_control.counters.refused == 1)
     assert '(ros2 lifecycle set /lab/waiting configure)' in console.unread()
 
 
@@ -107,7 +107,7 @@ def test_a_command_waits_for_the_transition_that_another_thread_makes(controller
     controller.send(STOP, ['busy'], 'b')
     controller.send(START, ['busy'], 'c')
     assert controller.spin_until(
-        lambda: (node.control_counters.starts, node.control_counters.stops) == (2, 1))
+        lambda: (node.mocap_control.counters.starts, node.mocap_control.counters.stops) == (2, 1))
     assert controller.none(0.1)
     may.set()
     assert controller.answers(3) == [
@@ -127,8 +127,8 @@ def test_a_flood_during_a_transition_is_bounded_and_counted(controller, make, co
     for sent in range(50, 1051, 50):
         for _ in range(50):
             controller.send(STOP, ['flooded'], 's')
-        assert controller.spin_until(lambda sent=sent: node.control_counters.stops == sent)
-    assert node.control_counters.dropped == 50
+        assert controller.spin_until(lambda sent=sent: node.mocap_control.counters.stops == sent)
+    assert node.mocap_control.counters.dropped == 50
     assert 'too many commands' in console.unread()
     may.set()
     assert len(controller.answers(1000)) == 1000
@@ -240,7 +240,7 @@ def test_an_expected_error_keeps_the_state_and_is_the_reason_of_a_refusal(
     controller.wait_for(1)
     node.trigger_configure()
     controller.send(START, ['unplugged'], 's')
-    assert controller.spin_until(lambda: node.control_counters.failed == 1)
+    assert controller.spin_until(lambda: node.mocap_control.counters.failed == 1)
     assert node.lifecycle_label == 'inactive'
     log = console.unread()
     assert 'cannot activate: no cable' in log and 'Traceback' not in log
@@ -269,7 +269,7 @@ def test_a_command_in_two_generations_is_acknowledged_in_both(
             (controller.publisher, Control, 'mocap4r2_source', 'mocap4r2_systems')):
         publisher.publish(kind(control_type=START, stamp=stamp, session_id='s', **{
             source: controller.node.get_name(), targets: ['twofold']}))
-    assert controller.spin_until(lambda: node.control_counters.acknowledged == 2)
+    assert controller.spin_until(lambda: node.mocap_control.counters.acknowledged == 2)
     assert capfd.readouterr().err.count('now active') == 1
     assert [answer[:2] for answer in controller.answers(1)] == [(ACK_START, 'twofold')]
     controller.node.destroy_publisher(old)
@@ -291,7 +291,7 @@ def test_the_installed_packages_are_of_two_generations():
 
 def test_parameters_choose_generations_and_are_fixed(controller, make):
     node = make('chosen', parameter_overrides=[Parameter('control.generations', value=['mocap'])])
-    assert node.control_generations == ('mocap',)
+    assert node.mocap_control.generations == ('mocap',)
     changed = node.set_parameters([Parameter('control.generations', value=['auto'])])
     assert not changed[0].successful
     assert {'/mocap_control', '/mocap_environment'} <= {
@@ -301,7 +301,7 @@ def test_parameters_choose_generations_and_are_fixed(controller, make):
 @pytest.mark.parametrize('none', ['', 'none'])
 def test_no_generation_is_a_choice(make, capfd, none):
     node = make('alone', parameter_overrides=[Parameter('control.generations', value=[none])])
-    assert node.control_generations == ()
+    assert node.mocap_control.generations == ()
     assert node.trigger_configure() is TransitionCallbackReturn.SUCCESS
     assert 'mocap control' not in capfd.readouterr().err
 
@@ -316,20 +316,20 @@ def test_a_wrong_parameter_is_named_and_configure_fails(make, capfd):
         make('wrong_too', control=ControlConfig(generations=('mocap5',)))
 
 
-def test_without_any_messages_the_node_works_and_says_once_what_to_install(
+def test_without_any_messages_the_node_works_and_says_so_once(
         make, monkeypatch, capfd):
     hide(monkeypatch, *(generation.package for generation in GENERATIONS))
     node = make('lonely', control=ControlConfig())
     assert node.trigger_configure() is TransitionCallbackReturn.SUCCESS
     assert node.trigger_activate() is TransitionCallbackReturn.SUCCESS
     node.set_info_topics(['/x'])
-    assert capfd.readouterr().err.count('sudo apt install') == 1
+    assert capfd.readouterr().err.count('mocap control is off') == 1
 
 
 def test_a_generation_that_was_named_and_is_missing_is_named(make, monkeypatch, capfd):
     hide(monkeypatch, 'mocap4r2_control_msgs')
     node = make('half', control=ControlConfig(generations=('mocap4r2', 'seed', 'mocap')))
-    assert node.control_generations == ('mocap',)
+    assert node.mocap_control.generations == ('mocap',)
     logged = capfd.readouterr().err
     assert 'mocap4r2_control_msgs (for mocap4r2)' in logged
     assert 'of generation mocap' in logged
@@ -339,5 +339,5 @@ def test_a_package_of_that_name_with_other_fields_is_not_spoken(monkeypatch, mak
     monkeypatch.setattr(
         Control, 'get_fields_and_field_types', classmethod(lambda cls: {'x': 'int8'}))
     node = make('puzzled', control=NEW_ONLY)
-    assert node.control_generations == ()
+    assert node.mocap_control.generations == ()
     assert 'no known generation' in capfd.readouterr().err

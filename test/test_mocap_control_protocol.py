@@ -4,9 +4,10 @@
 
 from hypothesis import given, strategies as st
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.graph.node_names import NAMELESS
+from optitrack_vrpn.graph import NAMELESS
+from optitrack_vrpn.mocap_control import KnownSystem, Listeners, Round
 from optitrack_vrpn.mocap_control import protocol as c
-from optitrack_vrpn.mocap_control.round import KnownSystem, Listeners, Round
+from optitrack_vrpn.ros import fits, refusal
 import pytest
 
 START, STOP = c.Kind.START, c.Kind.STOP
@@ -122,8 +123,8 @@ def test_topics_lie_in_the_root_or_where_the_generation_has_them():
     ('shutdown', 'active', 'for another state'),
     ('transition 99', 'active', 'there is no such transition')])
 def test_a_transition_that_does_not_fit_says_what_to_do_first(transition, state, said):
-    assert not c.fits(transition, state)
-    assert said in c.refusal(transition, state)
+    assert not fits(transition, state)
+    assert said in refusal(transition, state)
 
 
 def test_no_generation_can_be_chosen_by_a_word_of_its_own():

@@ -41,7 +41,8 @@ def test_a_configured_node_has_loaded_nothing_heavy_that_it_does_not_use():
 def test_the_client_connects_before_the_messages_of_the_outputs_are_imported():
     assert _output("""
 import sys
-import optitrack_vrpn.node.node as module
+from optitrack_vrpn.node.node import OptitrackVrpnNode
+from optitrack_vrpn.sources import SourceKind, SOURCES
 import rclpy
 
 
@@ -54,9 +55,9 @@ class Backend:
 
 
 loaded = []
-module.make_backend = Backend
+SOURCES['vrpn'] = SourceKind('__main__:Backend')
 rclpy.init(args=['node', '--ros-args', '-p', 'server:=127.0.0.1'])
-node = module.OptitrackVrpnNode()
+node = OptitrackVrpnNode()
 node.trigger_configure()
 print(loaded, 'tf2_msgs' in sys.modules)
 node.destroy_node()

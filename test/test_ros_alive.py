@@ -4,7 +4,7 @@
 
 import threading
 
-from optitrack_vrpn.ros.log import ros_is_up
+from optitrack_vrpn.ros import ros_is_up
 from optitrack_vrpn.sim.scenario_io import named_bodies, Scenario
 from optitrack_vrpn.sim.server_io import MotiveSimServer
 import pytest

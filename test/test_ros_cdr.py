@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from geometry_msgs.msg import PoseStamped, TransformStamped
 from hypothesis import given, settings, strategies as st
 from nav_msgs.msg import Odometry
-from optitrack_vrpn.bodies.validity import ValidityGate
+from optitrack_vrpn.bodies import ValidityGate
 from optitrack_vrpn.motion.estimator import EstimateConfig, Estimator
 from optitrack_vrpn.names import BodyNames
 from optitrack_vrpn.node import messages
@@ -16,7 +16,7 @@ from optitrack_vrpn.node.body_output import (
     BodyOutput, fill_of, message_type, supports_raw_cdr)
 from optitrack_vrpn.node.settings import FrameSettings, NodeSettings
 from optitrack_vrpn.node.topic_kinds import KINDS
-from optitrack_vrpn.pipeline.channel import Channel
+from optitrack_vrpn.pipeline.tracked_body import TrackedBody
 from optitrack_vrpn.ros import cdr
 import pytest
 from rclpy.serialization import deserialize_message, serialize_message
@@ -168,9 +168,9 @@ def test_one_kind_of_message_with_another_encoding_is_published_as_objects(monke
         'body': 'wand', 'body_ned': 'wand_ned'}, None)
     assert supports_raw_cdr(), 'transforms are as expected'
     output = BodyOutput(
-        Channel(names, ValidityGate('wand'), Estimator(EstimateConfig())),
+        TrackedBody(names, ValidityGate('wand'), Estimator(EstimateConfig())),
         lambda _, topic, __: publishers.setdefault(topic, Publisher()), publishers.pop, True)
-    output.equip(settings)
+    output.create_publishers(settings)
     stamps = [cdr.stamp_bytes(7_000_000_008), cdr.stamp_bytes(7_000_000_009)]
     position, quat, rate = (1.0, 2.0, 3.0), (0.0, 0.6, 0.0, 0.8), (4.0, 5.0, 6.0)
     write, send = output.heard['twist']

@@ -3,14 +3,18 @@
 """A process that is stopped in the middle of a batch discards the rest of it."""
 
 import math
+from types import SimpleNamespace
 
-from optitrack_vrpn.bodies.disposition import Disposition
-from optitrack_vrpn.bodies.validity import ValidityGate
+from optitrack_vrpn.bodies import Disposition, ValidityGate
 from optitrack_vrpn.motion.estimator import EstimateConfig, Estimator
 from optitrack_vrpn.names import BodyNames
+from optitrack_vrpn.node.body_output import BodyOutput
+from optitrack_vrpn.node.configuration import make_configuration
 from optitrack_vrpn.node.hot_path import publish_samples, publish_server_motion
+from optitrack_vrpn.node.shared_output import SharedOutput
 from optitrack_vrpn.node.topic_kinds import KINDS
-from optitrack_vrpn.pipeline.channel import Channel, Sample, ServerMotion
+from optitrack_vrpn.pipeline.markers import MarkerCloud
+from optitrack_vrpn.pipeline.tracked_body import Sample, ServerMotion, TrackedBody
 from output_kit import every_output, poses_alone
 import pytest
 
@@ -40,9 +44,9 @@ class Stopped:
 
 def channel_of(name, out):
     """Make a body's channel; what it sends out is noted."""
-    channel = Channel(NAMES, ValidityGate('wand'), Estimator(EstimateConfig(learn_noise=False)))
-    poses_alone(channel, out.append, name, tf=True)
-    return channel
+    channel = TrackedBody(
+        NAMES, ValidityGate('wand'), Estimator(EstimateConfig(learn_noise=False)))
+    return channel, poses_alone(channel, out.append, name, tf=True)
 
 
 def stamp_of(message):
@@ -53,11 +57,12 @@ def stamp_of(message):
 def publish(clock, frames, allowance_ns=MAX_AGE, delays=None):
     """Publish a pose of a body each; gives poses, transforms and what was too old of each."""
     poses, transforms = [], []
-    channels = [channel_of(number, poses) for number in range(len(frames))]
+    outputs = dict(channel_of(number, poses) for number in range(len(frames)))
+    channels = [*outputs]
     publish_samples(
         [Sample(channel, frame_ns - delay_ns, frame_ns, (0.0,) * 3, (0.0, 0.0, 0.0, 1.0), None)
          for channel, frame_ns, delay_ns in zip(channels, frames, delays or [0] * len(frames))],
-        transforms.append, clock, allowance_ns)
+        outputs, transforms.append, clock, allowance_ns)
     return poses, transforms, [channel.dropped[Disposition.TOO_OLD] for channel in channels]
 
 
@@ -95,13 +100,12 @@ def test_what_a_low_pass_takes_off_a_stamp_is_no_waiting():
 
 
 def test_what_does_not_leave_is_counted():
-    channel = channel_of('wand', [])
+    channel, output = channel_of('wand', [])
     samples = [Sample(channel, stamp, stamp, (0.0,) * 3, (0.0, 0.0, 0.0, 1.0), None)
                for stamp in (STAMP - SECOND * late for late in (1, 0, 1, 0, 0))]
-    publish_samples(samples, lambda _: None, Stopped(99, 0), MAX_AGE)
+    publish_samples(samples, {channel: output}, lambda _: None, Stopped(99, 0), MAX_AGE)
     assert (channel.published, channel.dropped) == (3, {Disposition.TOO_OLD: 2})
-    channel.user = None    # its topics are not made yet
-    publish_samples(samples, lambda _: None, Stopped(99, 0), MAX_AGE)
+    publish_samples(samples, {}, lambda _: None, Stopped(99, 0), MAX_AGE)
     assert (channel.published, channel.dropped) == (
         3, {Disposition.TOO_OLD: 2, Disposition.NO_TOPICS: 5})
 
@@ -109,8 +113,8 @@ def test_what_does_not_leave_is_counted():
 def test_a_motion_has_the_stamp_of_its_estimate():
     """A low-pass smooths the pose, and may take its delay off that stamp."""
     sent = {}
-    channel = channel_of('wand', [])
-    every_output(channel, ['pose_cov', 'odom', 'twist', 'accel'], sent)
+    channel, _ = channel_of('wand', [])
+    output = every_output(channel, ['pose_cov', 'odom', 'twist', 'accel'], sent)
     channel.estimator = estimator = Estimator(EstimateConfig(estimate_motion=True))
     smooth, measured, upright = (9.0, 9.0, 9.0), (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0)
     for number in range(100):
@@ -118,8 +122,8 @@ def test_a_motion_has_the_stamp_of_its_estimate():
     motion = estimator.motion_estimate()
     earlier = motion.stamp_ns - 100_000_000
     publish_samples(
-        [Sample(channel, earlier, motion.stamp_ns, smooth, upright, motion)], None,
-        lambda: STAMP, SECOND)
+        [Sample(channel, earlier, motion.stamp_ns, smooth, upright, motion)],
+        {channel: output}, None, lambda: STAMP, SECOND)
     assert stamp_of(sent['pose_cov']) == earlier
     assert sent['pose_cov'].pose.pose.position.x == smooth[0]
     assert {stamp_of(sent[kind]) for kind in ('odom', 'twist', 'accel')} == {motion.stamp_ns}
@@ -128,12 +132,13 @@ def test_a_motion_has_the_stamp_of_its_estimate():
 
 def test_a_server_motion_has_the_pose_it_came_with():
     sent = {}
-    channel = channel_of('wand', [])
+    channel, _ = channel_of('wand', [])
     output = every_output(channel, ['odom'], sent)
     half = math.sqrt(0.5)
     place, turned = (1.0, 2.0, 3.0), (0.0, 0.0, half, half)
     publish_server_motion(output, ServerMotion(
-        channel, STAMP, place, turned, True, (1.0, 0.0, 0.0), (0.0, 3.0, 0.0)))
+        channel, STAMP, place, turned, True, (1.0, 0.0, 0.0), (0.0, 3.0, 0.0)),
+        lambda: STAMP, STAMP)
     odom = sent['odom']
     at, quat = odom.pose.pose.position, odom.pose.pose.orientation
     assert stamp_of(odom) == STAMP
@@ -142,3 +147,67 @@ def test_a_server_motion_has_the_pose_it_came_with():
     assert (linear.x, linear.y, linear.z) == pytest.approx((0.0, -1.0, 0.0))
     assert (angular.x, angular.y, angular.z) == pytest.approx((3.0, 0.0, 0.0))
     assert set(odom.twist.covariance) == {0.0}, 'unknown'
+
+
+class Middleware:
+    """
+    Publishers of every output; one of them takes ten seconds.
+
+    :param slow: number of the message whose publication takes so long.
+    :ivar sent: kind of each message, and time of its publication.
+    """
+
+    def __init__(self, slow):
+        self.slow = slow
+        self.now = STAMP
+        self.sent = []
+
+    def send(self, kind):
+        self.sent.append((kind, self.now))
+        if len(self.sent) > self.slow:
+            self.now += 10 * SECOND
+
+    def create(self, message_type, topic, kind):
+        return SimpleNamespace(
+            publish=lambda _: self.send(kind), get_subscription_count=lambda: 1)
+
+    def publish_all(self):
+        """Publish a frame as the node does, with everything that depends on a pose."""
+        settings = make_configuration({
+            'server': '127.0.0.1', 'protocol': 'natnet', 'outputs': list(KINDS)}).settings
+        channel = TrackedBody(NAMES, ValidityGate('wand'), Estimator(
+            EstimateConfig(estimate_motion=True)))
+        output = BodyOutput(channel, self.create, None, False)
+        output.create_publishers(settings)
+        shared = SharedOutput(self.create, None)
+        shared.create_publishers(settings)
+        upright = (0.0, 0.0, 0.0, 1.0)
+        for number in range(100):
+            when, position = STAMP - 5_000_000 * (99 - number), (1.0, 2.0, 1e-6 * number)
+            channel.gate.update(when, when, position, upright)
+            channel.estimator.update(when, position, upright, 200.0, 0)
+        samples = [Sample(channel, STAMP, STAMP, position, upright,
+                          channel.estimator.motion_estimate())]
+
+        def clock():
+            return self.now
+
+        shared.publish_markers(MarkerCloud(STAMP, 0, b''), clock, MAX_AGE)
+        publish_samples(samples, {channel: output},
+                        lambda pieces: self.send(f'{len(pieces)} tf'), clock, MAX_AGE)
+        for _ in range(2):    # the first frame is complete with the next
+            shared.publish(samples, clock, MAX_AGE)
+            samples = [samples[0]._replace(frame_ns=STAMP + 1)]
+        for is_velocity in (True, False):
+            publish_server_motion(output, ServerMotion(
+                channel, STAMP, position, upright, is_velocity, position, position),
+                clock, STAMP + MAX_AGE)
+        return self.sent
+
+
+def test_every_output_obeys_the_maximum_age():
+    """Each message in turn takes ten seconds to publish: none follows it."""
+    sent = [kind for kind, _ in Middleware(99).publish_all()]
+    assert set(sent) == {*KINDS, '2 tf'} - {'status', 'tf', 'tf_ned'}
+    for slow in range(len(sent)):
+        assert Middleware(slow).publish_all() == [(kind, STAMP) for kind in sent[:slow + 1]]

@@ -114,7 +114,7 @@ def test_motion_without_subscribers_is_not_computed(motive, pipelines):
     with node_of(motive, outputs=['pose', 'odom']), Observer() as observer:
         wait_until(lambda: pipelines and pipelines[0].bodies, what='a body')
         channel = pipelines[0].bodies[0]
-        wait_until(lambda: channel.user is not None, what='publishers')
+        wait_until(lambda: channel.published, what='publishers')
         assert not channel.wants_motion
         topic = observer.listen(Odometry, '/wand/odom', 100)
         topic.wait(1)

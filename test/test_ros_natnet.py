@@ -4,7 +4,6 @@
 
 from contextlib import closing
 import time
-from types import SimpleNamespace
 
 from natnet_kit import simulated
 import numpy as np
@@ -111,12 +110,21 @@ def test_markers_cannot_be_switched_on_while_running(observer):
 
 
 def test_sessions_are_not_recorded_in_motive_by_default(observer):
-    with simulated(['wand'], rate=100) as server, following(server) as here:
+    pytest.importorskip('mocap4r2_control_msgs.msg')
+    from control_graph import ACK_START, ACK_STOP, Controller, START, STOP
+    name, session = 'optitrack_vrpn', 'flight 7'
+    with simulated(['wand'], rate=100) as server, closing(Controller()) as controller, following(
+            server, activate=False):
         poses = observer.poses('/wand/pose')
-        poses.wait(3)
-        here.node.control_start(SimpleNamespace(session_id='flight 7'))
-        here.node.control_stop(SimpleNamespace(session_id='flight 7'))
-        poses.wait(len(poses) + 30)    # 0.3 s: commands leave within some milliseconds
+        controller.wait_for(1)
+        assert controller.spin_until(lambda: any(
+            '/wand/pose' in info.topics for info in controller.infos))
+        controller.send(START, ['', name], session)
+        assert controller.answers(1) == [(ACK_START, name, session)]
+        poses.wait(30)    # 0.3 s: commands leave within some milliseconds
+        controller.send(STOP, ['', name], session)
+        assert controller.answers(1) == [(ACK_STOP, name, session)]
+        controller.spin(0.3)
         assert not [command for command in server.natnet.commands if 'Record' in command]
 
 

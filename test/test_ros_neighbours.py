@@ -7,9 +7,8 @@ from types import SimpleNamespace
 from conftest import BOTH_PROTOCOLS, lacking
 from geometry_msgs.msg import PoseStamped
 from node_kit import logged, parameters
+from optitrack_vrpn.graph import ConflictingPublishers, describe_mismatch, DuplicateNames, TURN_NS
 from optitrack_vrpn.graph import conflicts_ros
-from optitrack_vrpn.graph.conflicts_ros import (
-    ConflictingPublishers, describe_mismatch, DuplicateNames, TURN_NS)
 import pytest
 from rclpy.qos import DurabilityPolicy, QoSPolicyKind, QoSProfile
 from rosgraph import NodeHere, Observer, wait_until

@@ -19,7 +19,7 @@ from optitrack_vrpn.node import node as node_module
 from optitrack_vrpn.node.node import OptitrackVrpnNode
 from optitrack_vrpn.node.publishers import Publishers
 from optitrack_vrpn.pipeline.pipeline import Pipeline
-from optitrack_vrpn.ros.ticker_io import Ticker
+from optitrack_vrpn.ros import Ticker
 import pytest
 from rclpy.clock import ClockType
 from rclpy.executors import SingleThreadedExecutor
@@ -37,7 +37,7 @@ def test_a_bug_in_configure_does_not_end_the_node(
     port = motive('wand')
     with NodeHere(parameters(port)) as here:
         with monkeypatch.context() as patch:
-            patch.setattr(node_module, 'make_backend', bug)
+            patch.setattr(node_module, 'make_source', bug)
             assert not user.transition('configure')
         log = logged(console, 'ArithmeticError: made up')
         assert 'Traceback' in log
@@ -103,10 +103,10 @@ def test_diagnostics_report_that_no_body_is_selected(motive):
 
 
 def test_a_frame_lost_to_a_bug_costs_no_other(user, motive, monkeypatch, console):
-    adopt, calls = Publishers.adopt, itertools.count(1)
+    attach, calls = Publishers.attach, itertools.count(1)
 
     def failing(self, output):
-        adopt(self, output)
+        attach(self, output)
         send = output.send_pose
 
         def send_pose(message):
@@ -114,7 +114,7 @@ def test_a_frame_lost_to_a_bug_costs_no_other(user, motive, monkeypatch, console
                 bug()
             send(message)
         output.send_pose = send_pose
-    monkeypatch.setattr(Publishers, 'adopt', failing)
+    monkeypatch.setattr(Publishers, 'attach', failing)
     with NodeHere(parameters(motive('wand'), autostart=True)):
         topic = user.poses('/wand/pose')
         topic.wait(100)
@@ -144,21 +144,18 @@ def test_a_bug_in_the_watchdog_ends_neither_it_nor_the_node(
 def test_a_body_whose_topic_is_refused_costs_the_others_nothing(
         user, motive, monkeypatch, console, names):
     """Its plain topic would be that of the transforms, which has another type."""
-    reported, set_info_topics = [], OptitrackVrpnNode.set_info_topics
     refuse_topic(monkeypatch, 'tf')
-
-    def noting(self, topics):
-        reported.extend(topics)
-        set_info_topics(self, topics)
-    monkeypatch.setattr(OptitrackVrpnNode, 'set_info_topics', noting)
     with NodeHere(parameters(
             motive(*names), autostart=True, topics__pose='{body}')):
         topic = user.poses('/wand')
         topic.wait(100)
-        # They are told after the first poses.
-        wait_until(lambda: '/wand' in reported, what='word to controllers')
         log = logged(console, "'tf' cannot be")
         assert log.count('cannot be published') == 1
+        messages = pytest.importorskip('mocap4r2_control_msgs.msg')
+        infos = user.listen(messages.MocapInfo, '/mocap4r2_environment', LATCHED)
+        # They are told after the first poses.
+        wait_until(lambda: any('/wand' in info.topics for info in infos.messages()),
+                   what='word to controllers')
 
 
 def test_a_slow_new_body_delays_no_other(user, motive, monkeypatch):
@@ -256,7 +253,7 @@ def test_an_outage_is_logged_again_after_the_node_is_configured_again(
     with NodeHere(parameters(unused_port)):
         for _ in range(2):
             assert user.transition('configure')
-            logged(console, f'TCP port {unused_port}')
+            logged(console, f'port {unused_port} of')
             assert user.transition('cleanup')
             logged(console, 'stopped')
 
@@ -353,7 +350,7 @@ def test_a_signal_during_configure_is_no_error(monkeypatch, console):
     def ending(*_):
         here.context.try_shutdown()
         raise RuntimeError('context is invalid')
-    monkeypatch.setattr(node_module, 'make_backend', ending)
+    monkeypatch.setattr(node_module, 'make_source', ending)
     with NodeHere(parameters(3883), spin=False) as here, contextlib.suppress(RuntimeError):
         here.node.trigger_configure()    # the state cannot be announced either
     assert 'Traceback' not in console.unread()
@@ -397,7 +394,7 @@ def test_a_parameter_that_is_set_during_a_transition_is_refused(monkeypatch):
 
         def stop(self):
             pass
-    monkeypatch.setattr(node_module, 'make_backend', Backend)
+    monkeypatch.setattr(node_module, 'make_source', Backend)
     with NodeHere(parameters(3883), spin=False) as here:
         assert here.node.trigger_configure().name == 'SUCCESS'
         assert ['the parameter again' in reason for reason in reasons] == [True, True]

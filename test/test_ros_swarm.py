@@ -7,11 +7,9 @@ from types import SimpleNamespace
 
 from geometry_msgs.msg import PoseArray
 from hypothesis import given, strategies as st
-from optitrack_vrpn.bodies.states import State
 from optitrack_vrpn.node.frame_collector import FrameCollector, NamedPose
 from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.node.shared_output import SharedOutput
-from optitrack_vrpn.pipeline.channel import Sample
 from pipeline_kit import make_pipeline, pose_report
 import pytest
 from rclpy.duration import Duration
@@ -83,31 +81,13 @@ def test_no_frame_is_given_twice_in_a_row_and_none_is_empty(steps, batch):
 
 
 @pytest.mark.ros
-@pytest.mark.parametrize(('state', 'bodies'), [(State.TRACKED, 1), (State.JUMPED, 0)])
-def test_poses_that_failed_validation_are_not_for_flight(state, bodies):
-    sent = []
-    publisher = SimpleNamespace(get_subscription_count=lambda: 1, publish=sent.append)
-    output = SharedOutput(lambda *_: publisher, None)
-    output.equip(NodeSettings(outputs=('pose_array',)))
-    pipeline = make_pipeline('arrival')
-    pipeline.process([pose_report('a', 0, (1.0, 2.0, 3.0))], 0, START, 0)
-    (channel,) = pipeline.bodies
-    channel.gate.state = state
-    for stamp in stamps(100, 3):    # as publish_untracked hands them on, whatever the state
-        output.publish([
-            Sample(channel, stamp, stamp, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0), None)],
-            lambda stamp=stamp: stamp, 10 * MS)
-    assert {len(message.poses) for message in sent} == {bodies} - {0}
-
-
-@pytest.mark.ros
 @pytest.mark.parametrize('smoothed', [('b',), NAMES])
 def test_a_delay_subtracted_from_the_stamps_of_bodies_does_not_split_frames(smoothed):
     """Frames were grouped by the stamps of the bodies, and older than the greatest age."""
     sent = []
     publisher = SimpleNamespace(get_subscription_count=lambda: 1, publish=sent.append)
     output = SharedOutput(lambda *_: publisher, None)
-    output.equip(NodeSettings(outputs=('pose_array',)))
+    output.create_publishers(NodeSettings(outputs=('pose_array',)))
     pipeline = make_pipeline('sender', estimates={name: {
         'lowpass.cutoff_hz': 0.9, 'lowpass.compensate_delay': True} for name in smoothed})
     seen = set()
@@ -196,7 +176,7 @@ def test_without_the_interfaces_the_output_is_refused_with_what_to_install(
     monkeypatch.setitem(sys.modules, 'motion_capture_tracking_interfaces', None)
     with NodeHere({'server': '127.0.0.1', 'outputs': ['pose', 'poses']}):
         assert not user.transition('configure')
-        wait_until(lambda: 'motion-capture-tracking-interfaces' in console.unread(), 5.0)
+        wait_until(lambda: 'motion_capture_tracking_interfaces' in console.unread(), 5.0)
         assert user.set(outputs=['pose']) == ''
         assert user.transition('configure')
         assert 'not installed' in user.set(outputs=['pose', 'poses'])

@@ -11,13 +11,12 @@ from rclpy.node import Node
 from rclpy.qos import qos_policy_name_from_kind
 
 #: Times of the checks after the start (ns). Chosen: DDS discovery takes about 1 s, several seconds
-#: on a busy computer. Halved, slow discovery is missed; doubled, the warning comes later.
+#: on a busy computer.
 CHECKS_NS = (1_000_000_000, 3_000_000_000, 8_000_000_000)
 #: Period of the checks of one body's topics (ns), while the node runs. Chosen: a check takes 0.1
-#: to 0.3 ms with Python's interpreter lock held. Halved, twice that load; doubled, the warning
-#: comes later.
+#: to 0.3 ms with Python's interpreter lock held.
 TURN_NS = 2_000_000_000
-#: Chosen: largest number of reported nodes. Doubled or halved, more or fewer lines.
+#: Chosen: largest number of reported nodes.
 _MOST_REPORTED = 8
 
 

@@ -20,14 +20,11 @@ from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
 _POSE_TYPE = 'geometry_msgs/msg/PoseStamped'
-#: Chosen: number of topics per system on which the first pose is awaited. Halved or doubled, fewer
-#: or more bodies of a large system can be the first.
+#: Chosen: number of topics per system on which the first pose is awaited.
 _MOST_POSE_TOPICS = 50
-#: Chosen: period at which a wait checks its condition (s). Halved or doubled, waits end by so much
-#: earlier or later.
+#: Chosen: period at which a wait checks its condition (s).
 _STEP_S = 0.02
-#: Chosen: period of the search for new pose topics (s). Halved, twice the graph queries; doubled,
-#: a first pose is seen later.
+#: Chosen: period of the search for new pose topics (s).
 _LOOK_S = 0.2
 
 

@@ -12,11 +12,8 @@ from rclpy.node import Node
 
 #: Longest wait of an acknowledgement for a controller that has not subscribed yet (ns). Chosen:
 #: mocap4r2cli sends its command before it subscribes, and gives up 0.5 s after the command.
-#: Halved, slow discovery loses the answer; doubled, a publisher that never subscribes delays each
-#: answer by 0.4 s.
 _LONGEST_WAIT_NS = 200_000_000
-#: Chosen: period of the checks during that wait (s). Halved, twice the graph queries; doubled, an
-#: acknowledgement is up to 10 ms later.
+#: Chosen: period of the checks during that wait (s).
 _RETRY_S = 0.005
 
 

@@ -116,44 +116,6 @@ class ControlConfig:
             object.__setattr__(self, 'generations', ())
 
 
-#: Remedy for a refused transition, by transition and state.
-_FIRST = {
-    ('configure', 'inactive'): 'clean it up first to configure it again',
-    ('configure', 'active'): 'deactivate it and clean it up first to configure it again',
-    ('activate', 'unconfigured'): 'configure it first',
-    ('activate', 'active'): 'there is nothing to do',
-    ('deactivate', 'unconfigured'): 'it publishes nothing',
-    ('deactivate', 'inactive'): 'it publishes nothing',
-    ('cleanup', 'unconfigured'): 'there is nothing to clean up',
-    ('cleanup', 'active'): 'deactivate it first',
-}
-
-
-def fits(transition: str, state: str) -> bool:
-    """Return whether a lifecycle state allows a transition."""
-    return (transition, state) in (
-        ('configure', 'unconfigured'), ('activate', 'inactive'), ('deactivate', 'active'),
-        ('cleanup', 'inactive'))
-
-
-def refusal(transition: str, state: str) -> str:
-    """
-    Describe why a transition is refused in a lifecycle state, with the remedy.
-
-    :param transition: as in ``activate``.
-    :param state: as in ``unconfigured``.
-    """
-    if state == 'finalized':
-        first = 'start the process again'
-    elif state.endswith('ing'):
-        first = 'wait until that has ended'
-    elif transition == 'shutdown':
-        first = 'that shutdown is for another state'
-    else:
-        first = _FIRST.get((transition, state), 'there is no such transition')
-    return f'{transition} refused: the node is {state}; {first}'
-
-
 def choose_generations(names: Sequence[str]) -> tuple[Generation, ...]:
     """
     Find the configured generations.

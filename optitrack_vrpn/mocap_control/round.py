@@ -10,11 +10,10 @@ from optitrack_vrpn.graph.node_names import base_name, NAMELESS
 from optitrack_vrpn.mocap_control.protocol import ANSWERS, Command, Kind
 
 #: Default time of the search for systems (s). Chosen: DDS repeats its announcements every 3 s by
-#: default, and the first ones can be lost. Halved, systems are missed; doubled, commands wait.
+#: default, and the first ones can be lost.
 DISCOVERY_S = 4.0
 
 #: Chosen: time to wait for further systems of the same name (s), after all named ones are found.
-#: Halved, a second system of one name can be missed; doubled, each command takes 2 s longer.
 DUPLICATES_S = 2.0
 
 #: Systems of one base name: the generations to which each subscribes, by full name.

@@ -13,8 +13,8 @@ from typing import Any, Sequence
 
 from optitrack_vrpn.names import printable
 from optitrack_vrpn.node.turn_lock import TurnLock
-from optitrack_vrpn.pipeline.channel import Channel
 from optitrack_vrpn.pipeline.pipeline import Pipeline
+from optitrack_vrpn.pipeline.tracked_body import TrackedBody
 from rclpy.exceptions import InvalidHandle
 from rclpy.lifecycle import LifecycleNode
 
@@ -35,9 +35,9 @@ class AcceptServices:
         self._lock = lock
         self._pipeline = pipeline
         self._services: dict[str, Any] = {}
-        self._channels: dict[str, Channel] = {}
+        self._channels: dict[str, TrackedBody] = {}
 
-    def offer(self, channels: Sequence[Channel]) -> None:
+    def offer(self, channels: Sequence[TrackedBody]) -> None:
         """
         Create the services of bodies, without the lock: each takes milliseconds.
 

@@ -10,7 +10,7 @@ from geometry_msgs.msg import TransformStamped
 from optitrack_vrpn.node import messages
 from optitrack_vrpn.node.settings import FrameSettings, NodeSettings
 from optitrack_vrpn.node.topic_kinds import KINDS, MOTION_KINDS, ON_DEMAND, TopicKind
-from optitrack_vrpn.pipeline.channel import Channel
+from optitrack_vrpn.pipeline.tracked_body import TrackedBody
 from optitrack_vrpn.ros.cdr import (
     Fill, serialisation_template, transform_template, TransformWriter, UnsupportedCdr, Write)
 
@@ -87,7 +87,7 @@ class BodyOutput:
     write_tf_ned: TransformWriter
 
     def __init__(
-        self, channel: Channel, create: Callable[[Any, str, str], Any],
+        self, channel: TrackedBody, create: Callable[[Any, str, str], Any],
         destroy: Callable[[Any], None], as_bytes: bool,
         tf_heard: Callable[[], bool] = lambda: True,
     ) -> None:
@@ -103,7 +103,7 @@ class BodyOutput:
         self._tf_heard = tf_heard
         self._ways: dict[str, Way] = {}
 
-    def equip(self, settings: NodeSettings) -> None:
+    def create_publishers(self, settings: NodeSettings) -> None:
         """Create and destroy publishers for the settings."""
         self.settings = settings
         names = self.channel.names

@@ -3,7 +3,7 @@
 """Build the configuration of each part of the node from parameter values."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from optitrack_vrpn.bodies import body_settings
@@ -11,11 +11,11 @@ from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.motion.estimator import EstimateConfig
 from optitrack_vrpn.motion.transform import world_from_mocap
 from optitrack_vrpn.names import NameTemplates
-from optitrack_vrpn.natnet.settings import AUTO, NatNetConfig
 from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.node.topic_kinds import MOTION_KINDS
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.settings import sift
+from optitrack_vrpn.sources import check_server, lacking, SourceOptions
 
 
 @dataclass(frozen=True)
@@ -24,12 +24,12 @@ class Configuration:
     The complete configuration of the node.
 
     :ivar settings: all settings, as given.
-    :ivar natnet: settings of NatNet, with the need for markers.
+    :ivar source: what the source must know of the settings of others.
     :ivar pipeline: the stages between protocol and publishers.
     """
 
     settings: NodeSettings
-    natnet: NatNetConfig
+    source: SourceOptions
     pipeline: PipelineConfig
 
 
@@ -47,18 +47,20 @@ def make_configuration(values: Mapping[str, Any]) -> Configuration:
         titles = body_settings.titles(bodies)
     except ConfigurationError as error:
         wrong.append(str(error))
-    if settings.client.server == AUTO and settings.protocol == 'vrpn':
-        wrong.append('server is auto; VRPN servers cannot be searched: set protocol to natnet or '
-                     'auto, or server to the address of the Motive PC')
-    if 'markers' in settings.outputs and settings.protocol == 'vrpn':
-        wrong.append('outputs contains markers, which VRPN does not send: set protocol to natnet '
-                     'or auto, or remove markers from outputs')
+    try:
+        check_server(settings.protocol, settings.client.server)
+    except ConfigurationError as error:
+        wrong.append(str(error))
+    markers = 'markers' in settings.outputs
+    if markers and (able := lacking(settings.protocol, 'markers')):
+        wrong.append(f'outputs contains markers, which protocol {settings.protocol} does not '
+                     f'send: set protocol to {able}, or remove markers from outputs')
     if wrong:
         raise ConfigurationError('\n'.join(wrong))
     server_motion = settings.velocity_source == 'server'
     frames = settings.frames
     return Configuration(
-        settings=settings, natnet=replace(settings.natnet, markers='markers' in settings.outputs),
+        settings=settings, source=SourceOptions(settings.axes.up_axis, markers),
         pipeline=PipelineConfig(
             axes=settings.axes, stamps=settings.stamps, body=settings.validation,
             overrides=_pick(bodies, body_settings.THRESHOLDS), selection=settings.bodies,

@@ -21,8 +21,7 @@ try:
 except ImportError:
     Updater = None
 
-#: Period (s) by the convention of REP 107. Halved or doubled, the load of diagnostics doubles or
-#: halves.
+#: Period (s) by the convention of REP 107.
 PERIOD_S = 1.0
 _PERIOD = 'diagnostic_updater.period'
 

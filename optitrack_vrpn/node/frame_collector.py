@@ -15,7 +15,7 @@ from typing import NamedTuple, Optional
 from optitrack_vrpn.motion.quaternion import Quat, Vector
 
 #: Fraction of a period by which a frame may be early: see ``autopilot/gate.py``. Chosen: the
-#: jitter of stamps. Halved, jitter makes frames miss their turn; doubled, intervals vary more.
+#: jitter of stamps.
 SLACK = 0.1
 
 

@@ -24,7 +24,7 @@ from optitrack_vrpn.motion.estimator import MotionEstimate
 from optitrack_vrpn.motion.frames import position_to_ned, quat_to_ned
 from optitrack_vrpn.motion.quaternion import conjugate, rotate
 from optitrack_vrpn.node.body_output import BodyOutput
-from optitrack_vrpn.pipeline.channel import Channel, Sample, ServerMotion
+from optitrack_vrpn.pipeline.tracked_body import Sample, ServerMotion, TrackedBody
 from optitrack_vrpn.ros.cdr import stamp_bytes
 
 #: An unknown covariance: all zeros, by the convention of sensor_msgs.
@@ -32,8 +32,8 @@ _UNKNOWN = (0.0,) * 36
 
 
 def publish_samples(
-    samples: Sequence[Sample], send_tf: Callable[[list[Any]], None],
-    clock: Callable[[], int], allowance_ns: int,
+    samples: Sequence[Sample], outputs: dict[TrackedBody, BodyOutput],
+    send_tf: Callable[[list[Any]], None], clock: Callable[[], int], allowance_ns: int,
 ) -> None:
     """
     Publish samples in order; the transforms of one frame go out in one message.
@@ -42,6 +42,7 @@ def publish_samples(
     that arrive together can have the same stamp. Ages are computed from ``frame_ns``: the delay
     that a low-pass subtracts from a stamp is no waiting.
 
+    :param outputs: publishers by body; those of a new body do not exist yet.
     :param send_tf: publishes the transforms of a frame.
     :param clock: reads the present time (ns).
     :param allowance_ns: largest difference between ``clock`` and the stamp of a frame (ns): the
@@ -53,13 +54,13 @@ def publish_samples(
     bodies: set[Any] = set()
     # Declared for mypyc; position and attitude are passed on unchanged.
     sample: tuple[Any, ...]
-    channel: Channel
+    channel: TrackedBody
     stamp_ns: int
     frame_ns: int
     output: Optional[BodyOutput]
     for sample in samples:
         channel, stamp_ns, frame_ns, position, quat, motion = sample
-        output = channel.user
+        output = outputs.get(channel)
         if output is None:
             channel.dropped[Disposition.NO_TOPICS] += 1
             continue
@@ -84,14 +85,16 @@ def publish_samples(
             first, other = output.write_tf
             transforms.append((other if transforms else first)(stamp, position, quat))
         if output.heard or output.tf_ned:
-            _publish_more(output, stamp, position, quat, motion, transforms)
+            _publish_more(
+                output, stamp, position, quat, motion, transforms, clock, frame_ns + allowance_ns)
     if transforms and clock() <= present_ns + allowance_ns:
         send_tf(transforms)
 
 
 def _publish_more(
     output: BodyOutput, stamp: bytes, position: Any, quat: Any,
-    motion: Optional[MotionEstimate], transforms: list[Any],
+    motion: Optional[MotionEstimate], transforms: list[Any], clock: Callable[[], int],
+    until_ns: int,
 ) -> None:
     """Publish the outputs on demand: NED, covariance and motion."""
     heard = output.heard
@@ -101,13 +104,17 @@ def _publish_more(
         ned_quat: Any = quat_to_ned(quat)
         if 'pose_ned' in heard:
             write, send = heard['pose_ned']
-            send(write(stamp, ned_position, ned_quat))
+            message = write(stamp, ned_position, ned_quat)
+            if clock() <= until_ns:
+                send(message)
         if output.tf_ned:
             first, other = output.write_tf_ned
             transforms.append((other if transforms else first)(stamp, ned_position, ned_quat))
     if 'pose_cov' in heard:
         write, send = heard['pose_cov']
-        send(write(stamp, position, quat, output.channel.estimator.pose_covariance(quat)))
+        message = write(stamp, position, quat, output.channel.estimator.pose_covariance(quat))
+        if clock() <= until_ns:
+            send(message)
     if motion is None:
         return
     fields: tuple[Any, ...] = motion
@@ -118,33 +125,52 @@ def _publish_more(
     stamp = stamp_bytes(stamp_ns)
     if 'odom' in heard:
         write, send = heard['odom']
-        send(write(stamp, position, quat, pose_covariance, body_velocity, body_rate,
-                   twist_covariance))
+        message = write(stamp, position, quat, pose_covariance, body_velocity, body_rate,
+                        twist_covariance)
+        if clock() <= until_ns:
+            send(message)
     if 'twist' in heard:
         write, send = heard['twist']
-        send(write(stamp, velocity, rate))
+        message = write(stamp, velocity, rate)
+        if clock() <= until_ns:
+            send(message)
     if 'accel' in heard:
         write, send = heard['accel']
-        send(write(stamp, acceleration, change))
+        message = write(stamp, acceleration, change)
+        if clock() <= until_ns:
+            send(message)
 
 
-def publish_server_motion(output: BodyOutput, moved: ServerMotion) -> None:
-    """Publish a velocity or acceleration that the server itself sent."""
+def publish_server_motion(
+    output: BodyOutput, moved: ServerMotion, clock: Callable[[], int], until_ns: int,
+) -> None:
+    """
+    Publish a velocity or acceleration that the server itself sent.
+
+    :param clock: reads the present time (ns).
+    :param until_ns: time (ns) after which it is too old.
+    """
     heard = output.heard
     stamp = stamp_bytes(moved.stamp_ns)
     if not moved.is_velocity:
         if 'accel' in heard:
             write, send = heard['accel']
-            send(write(stamp, moved.linear, moved.angular))
+            message = write(stamp, moved.linear, moved.angular)
+            if clock() <= until_ns:
+                send(message)
         return
     if 'twist' in heard:
         write, send = heard['twist']
-        send(write(stamp, moved.linear, moved.angular))
+        message = write(stamp, moved.linear, moved.angular)
+        if clock() <= until_ns:
+            send(message)
     if 'odom' in heard:
         write, send = heard['odom']
         quat = moved.quat_xyzw
         body_from_world = conjugate(quat)
-        send(write(
+        message = write(
             stamp, moved.position, quat, output.channel.estimator.pose_covariance(quat),
             rotate(body_from_world, moved.linear), rotate(body_from_world, moved.angular),
-            _UNKNOWN))
+            _UNKNOWN)
+        if clock() <= until_ns:
+            send(message)

@@ -21,10 +21,8 @@ from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.events import Event as UserEvent
 from optitrack_vrpn.graph.conflicts_ros import describe_mismatch
-from optitrack_vrpn.mocap_control.managed_node_ros import ManagedNode
+from optitrack_vrpn.mocap_control.participant_ros import MocapControl
 from optitrack_vrpn.mocap_control.protocol import Command
-from optitrack_vrpn.natnet.factory_io import make_backend
-from optitrack_vrpn.natnet.recording import Recorder
 from optitrack_vrpn.node.configuration import Configuration
 from optitrack_vrpn.node.parameters import NodeParameters
 from optitrack_vrpn.node.receiver import Receiver
@@ -33,6 +31,8 @@ from optitrack_vrpn.node.supervision import Supervision
 from optitrack_vrpn.node.turn_lock import TurnLock
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.ros.deferred_destruction import DeferredDestruction
+from optitrack_vrpn.ros.managed_node import ManagedNode
+from optitrack_vrpn.sources import lacking, make_source, Recorder, recording_wanted
 
 
 class OptitrackVrpnNode(ManagedNode):
@@ -48,6 +48,8 @@ class OptitrackVrpnNode(ManagedNode):
 
     def __init__(self, node_name: str = 'optitrack_vrpn', **kwargs: Any) -> None:
         super().__init__(node_name, allow_undeclared_parameters=True, **kwargs)
+        self.mocap_control = MocapControl(
+            self, on_start=self._start_recording, on_stop=self._stop_recording)
         self._lock = TurnLock()
         self._configuration: Optional[Configuration] = None
         self._backend: Optional[Backend] = None
@@ -79,14 +81,15 @@ class OptitrackVrpnNode(ManagedNode):
         """Read and check the parameters; create publishers and the client, and start both."""
         configuration = self._node_parameters.read()
         settings = configuration.settings
-        backend = self._backend = make_backend(
-            settings.protocol, settings.client, configuration.natnet, self, settings.axes.up_axis)
+        backend: Backend = make_source(
+            settings.protocol, settings.client, settings.sources, self, configuration.source)
+        self._backend = backend
         self._link_log = LinkLog()    # the first lines of each configuration are logged
         supervision = self._supervision = Supervision(
-            self, self._lock, self._status, self.set_info_topics, self._log)
+            self, self._lock, self._status, self.mocap_control.set_info_topics, self._log)
         with self._lock:
             pipeline = self._path.pipeline = Pipeline(
-                configuration.pipeline, supervision.discovered)
+                configuration.pipeline, supervision.discovered, HostClock.suspended_ns)
             self._configuration = configuration
         # The client connects and observes the first frames while the messages with numpy are
         # imported and the publishers are created; poses are published when the node is active.
@@ -99,7 +102,7 @@ class OptitrackVrpnNode(ManagedNode):
                 self._retired.add)
             self._status.configure(configuration, backend, pipeline, output)
         self._status.open()
-        self.set_info_topics(output.topics())
+        self.mocap_control.set_info_topics(output.topics())
         supervision.start(pipeline, output)
 
     def begin(self) -> None:
@@ -151,24 +154,28 @@ class OptitrackVrpnNode(ManagedNode):
             self._log(change.severity, state if change.text == state else
                       f'{state}: {change.text}', (change.key, now_ns))
 
-    def control_start(self, msg: Command) -> None:
-        """Start a recording in Motive with the id of the session, if ``natnet.record`` is set."""
+    def _start_recording(self, msg: Command) -> None:
+        """Start a recording in Motive with the id of the session, if a source is to record."""
         if recorder := self._recorder():
             recorder.record(msg.session_id)
 
-    def control_stop(self, msg: Command) -> None:
-        """Stop the recording in Motive, if ``natnet.record`` is set."""
+    def _stop_recording(self, msg: Command) -> None:
+        """Stop the recording in Motive, if a source is to record."""
         if recorder := self._recorder():
             recorder.stop_recording()
 
     def _recorder(self) -> Optional[Recorder]:
-        if self._configuration is None or not self._configuration.natnet.record:
+        if self._configuration is None:
+            return None
+        settings = self._configuration.settings
+        name = recording_wanted(settings.sources)
+        if not name:
             return None
         backend: object = self._backend
         if isinstance(backend, Recorder):
             return backend
-        self._log('error', 'natnet.record needs protocol natnet or auto: VRPN has no recording '
-                  'command', 'natnet.record')
+        self._log('error', f'{name} needs protocol {lacking(settings.protocol, "recording")}: '
+                  f'{settings.protocol} has no recording command', name)
         return None
 
     # -- the executor thread -------------------------------------------------------------------
@@ -202,6 +209,7 @@ class OptitrackVrpnNode(ManagedNode):
                 output.reconfigure(settings)
                 if self._path.active:
                     output.send_static()
-            self.set_info_topics(output.topics())    # bodies or topics may have changed
+            # Bodies or topics may have changed.
+            self.mocap_control.set_info_topics(output.topics())
             self._status.configure(configuration, backend, pipeline, output)
             self._configuration = configuration

@@ -7,6 +7,7 @@ import traceback
 from typing import Any, Callable, Iterable, Mapping
 
 from optitrack_vrpn.bodies import body_settings
+from optitrack_vrpn.cli.loading import how_to_install
 from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError
 from optitrack_vrpn.node.configuration import Configuration, make_configuration
 from optitrack_vrpn.node.settings import NodeSettings
@@ -33,8 +34,9 @@ def check_installed(outputs: Iterable[str]) -> None:
         package = KINDS[output].message.partition('/')[0]
         if importlib.util.find_spec(package) is None:
             raise BackendUnavailableError(
-                f'the output {output} needs {package}, which is not installed: apt install '
-                f'ros-$ROS_DISTRO-{package.replace("_", "-")}, or remove it from outputs')
+                f'the output {output} needs {package}, which is not installed: ' + how_to_install(
+                    f'apt install ros-$ROS_DISTRO-{package.replace("_", "-")}')
+                + ', or remove it from outputs')
 
 
 class NodeParameters:
@@ -142,7 +144,7 @@ class NodeParameters:
                 name: value for name, value in values.items()
                 if name in NAMES or value is not None})
             check_installed(configuration.settings.outputs)
-            if configuration.natnet.markers and 'markers' not in before['outputs']:
+            if configuration.source.markers and 'markers' not in before['outputs']:
                 # The client decides at its start whether it reads markers.
                 raise ConfigurationError(
                     'markers cannot be added to outputs while the node is configured: clean it up '

@@ -12,8 +12,8 @@ from optitrack_vrpn.node.hot_path import publish_samples, publish_server_motion
 from optitrack_vrpn.node.messages import fill_transform
 from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.node.shared_output import POSES_QOS, SharedOutput
-from optitrack_vrpn.pipeline.channel import Channel, Sample, ServerMotion
 from optitrack_vrpn.pipeline.markers import MarkerCloud
+from optitrack_vrpn.pipeline.tracked_body import Sample, ServerMotion, TrackedBody
 from optitrack_vrpn.ros.cdr import tf_message
 from optitrack_vrpn.ros.tf import StaticTransformBroadcaster, tf_publisher
 from rclpy.lifecycle import LifecycleNode
@@ -53,7 +53,7 @@ class Publishers:
         self._node = node
         self._on_mismatch = on_mismatch
         self._destroy = destroy
-        self._channels: list[Channel] = []
+        self._outputs: dict[TrackedBody, BodyOutput] = {}
         self._as_bytes = supports_raw_cdr() if as_bytes is None else as_bytes
         self._tf = tf_publisher(node)
         self._publish_tf = sender(self._tf, self._as_bytes)
@@ -65,12 +65,12 @@ class Publishers:
         self._shared = SharedOutput(self._create, destroy)
         self.settings = settings
         try:
-            self._equip(settings)
+            self._create_publishers(settings)
         except Exception:
             self.close()
             raise
 
-    def prepare(self, channel: Channel) -> BodyOutput:
+    def prepare(self, channel: TrackedBody) -> BodyOutput:
         """
         Create a body's publishers, which takes milliseconds; they publish nothing yet.
 
@@ -80,25 +80,24 @@ class Publishers:
         output = BodyOutput(
             channel, self._create, self._destroy, self._as_bytes, lambda: self._tf_heard)
         try:
-            output.equip(self.settings)
+            output.create_publishers(self.settings)
         except Exception:
             output.close()
             raise
         return output
 
-    def adopt(self, output: BodyOutput) -> None:
+    def attach(self, output: BodyOutput) -> None:
         """Connect a body's publishers with its channel: its poses are published from now on."""
         if output.settings is not self.settings:    # changed since prepare
-            output.equip(self.settings)
-        output.channel.user = output
-        self._channels.append(output.channel)
+            output.create_publishers(self.settings)
+        self._outputs[output.channel] = output
 
     def reconfigure(self, settings: NodeSettings) -> None:
         """Switch topics and transforms on or off, or nothing of it."""
         try:
-            self._equip(settings)
+            self._create_publishers(settings)
         except Exception:
-            self._equip(self.settings)
+            self._create_publishers(self.settings)
             raise
         self.settings = settings    # last: ``prepare`` reads it meanwhile
         if self._static_sent and 'tf_ned' not in settings.outputs:
@@ -107,25 +106,23 @@ class Publishers:
             self._static.pub_tf.publish(TFMessage())
             self._static_sent = False
 
-    def _equip(self, settings: NodeSettings) -> None:
-        self._shared.equip(settings)
-        for channel in self._channels:
-            channel.user.equip(settings)
+    def _create_publishers(self, settings: NodeSettings) -> None:
+        self._shared.create_publishers(settings)
+        for output in self._outputs.values():
+            output.create_publishers(settings)
 
-    def retain(self, channels: Sequence[Channel]) -> None:
+    def retain(self, channels: Sequence[TrackedBody]) -> None:
         """Close the publishers of all bodies but these."""
-        for channel in self._channels:
+        for channel in [*self._outputs]:
             if channel not in channels:
-                channel.user.close()
-                channel.user = None
-        self._channels = [channel for channel in self._channels if channel in channels]
+                self._outputs.pop(channel).close()
 
     def listen(self) -> None:
         """Find the topics that have subscribers; call it about ten times a second."""
         self._shared.listen()
         self._tf_heard = self._tf.get_subscription_count() > 0
-        for channel in self._channels:
-            channel.user.listen()
+        for output in self._outputs.values():
+            output.listen()
 
     def send_static(self) -> None:
         """Publish the transform of the NED world in the ENU world if outputs contain tf_ned."""
@@ -149,15 +146,18 @@ class Publishers:
         :param clock: reads the present time (ns).
         :param allowance_ns: largest difference to a stamp (ns), see ``publish_samples``.
         """
-        publish_samples(samples, self._send_tf, clock, allowance_ns)
+        publish_samples(samples, self._outputs, self._send_tf, clock, allowance_ns)
         self._shared.publish(samples, clock, allowance_ns)
         for moved in server_motions:
-            if moved.channel.user is not None and clock() <= moved.stamp_ns + allowance_ns:
-                publish_server_motion(moved.channel.user, moved)
+            output = self._outputs.get(moved.channel)
+            if output is not None:
+                publish_server_motion(output, moved, clock, moved.stamp_ns + allowance_ns)
 
-    def publish_markers(self, cloud: MarkerCloud) -> None:
-        """Publish the markers of a frame if outputs contain markers."""
-        self._shared.publish_markers(cloud)
+    def publish_markers(
+        self, cloud: MarkerCloud, clock: Callable[[], int], allowance_ns: int,
+    ) -> None:
+        """Publish the markers of a frame if outputs contain markers; arguments as ``publish``."""
+        self._shared.publish_markers(cloud, clock, allowance_ns)
 
     def _send_tf_bytes(self, pieces: list[Any]) -> None:
         self._publish_tf(tf_message(pieces))
@@ -165,13 +165,14 @@ class Publishers:
     def _send_tf_message(self, pieces: list[Any]) -> None:
         self._publish_tf(TFMessage(transforms=pieces))
 
-    def status_wanted(self, channel: Channel) -> bool:
+    def status_wanted(self, channel: TrackedBody) -> bool:
         """Return whether the state of a body is published."""
-        return channel.user is not None and 'status' in channel.user.publishers
+        output = self._outputs.get(channel)
+        return output is not None and 'status' in output.publishers
 
-    def publish_status(self, channel: Channel, status: DiagnosticStatus) -> None:
+    def publish_status(self, channel: TrackedBody, status: DiagnosticStatus) -> None:
         """Publish the state of one body; call it only if ``status_wanted``."""
-        channel.user.publishers['status'].publish(status)
+        self._outputs[channel].publishers['status'].publish(status)
 
     def close(self) -> None:
         """Close every publisher."""
@@ -184,13 +185,13 @@ class Publishers:
         """Return the resolved names of all topics: transforms first, then those of every body."""
         return [self._tf.topic_name, *self._shared.topics, *(
             publisher.topic_name
-            for channel in self._channels for publisher in channel.user.publishers.values())]
+            for output in self._outputs.values() for publisher in output.publishers.values())]
 
     def pose_topics(self, turn: int) -> list[str]:
         """Return the resolved names of one body's pose topics; each turn selects the next body."""
-        if not self._channels:
+        if not self._outputs:
             return []
-        publishers = self._channels[turn % len(self._channels)].user.publishers
+        publishers = [*self._outputs.values()][turn % len(self._outputs)].publishers
         return [publishers[kind].topic_name for kind in ('pose', 'pose_ned')
                 if kind in publishers]
 

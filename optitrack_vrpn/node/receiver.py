@@ -12,21 +12,21 @@ from typing import Callable, Final, Optional, Sequence, TYPE_CHECKING
 
 from optitrack_vrpn.bodies.disposition import Disposition
 from optitrack_vrpn.node.turn_lock import TurnLock
-from optitrack_vrpn.pipeline.channel import Sample
 from optitrack_vrpn.pipeline.pipeline import Pipeline
-from optitrack_vrpn.vrpn.messages import Event
+from optitrack_vrpn.pipeline.tracked_body import Sample
+from optitrack_vrpn.sources.frames import Item
 
 if TYPE_CHECKING:    # imports messages and numpy, while the client connects
     from optitrack_vrpn.node.publishers import Publishers
 
 #: One batch of this number is measured. Chosen: 15 measurements a second at 240 Hz, enough for
-#: percentiles. Halved or doubled, the cost (some microseconds each) doubles or halves.
+#: percentiles.
 _MEASURED_ONE_OF: Final = 16
 
 
 class Receiver:
     """
-    Process events and publish the resulting poses.
+    Process frames and publish the resulting poses.
 
     :param lock: guards pipeline and publishers; the attributes are set with it held.
     :param now_ns: reads the arrival clock (ns).
@@ -53,13 +53,13 @@ class Receiver:
         self.active = False
 
     def receive(
-        self, events: Sequence[Event], arrival_ns: int, host_minus_arrival_ns: int,
+        self, items: Sequence[Item], arrival_ns: int, host_minus_arrival_ns: int,
     ) -> None:
-        """Process the events of one datagram; see ``client.backend_io.Sink``."""
+        """Process what one datagram contained; see ``client.backend_io.Sink``."""
         error = ''
         self._lock.acquire_first()
         try:
-            self._process(events, arrival_ns, host_minus_arrival_ns)
+            self._process(items, arrival_ns, host_minus_arrival_ns)
         except Exception:
             # The thread must continue: the next frame may be valid.
             error = traceback.format_exc()
@@ -69,25 +69,24 @@ class Receiver:
             self._failed(error)
 
     def _process(
-        self, events: Sequence[Event], arrival_ns: int, host_minus_arrival_ns: int,
+        self, items: Sequence[Item], arrival_ns: int, host_minus_arrival_ns: int,
     ) -> None:
         pipeline = self.pipeline
         if pipeline is None:
             return
         now_ns = self._now_ns()
-        samples = pipeline.process(events, arrival_ns, host_minus_arrival_ns, now_ns)
+        samples = pipeline.process(items, arrival_ns, host_minus_arrival_ns, now_ns)
         publishers = self.publishers
         if not self.active or publishers is None:
             for sample in samples:
                 sample.channel.dropped[Disposition.INACTIVE] += 1
             return
+        allowance_ns = pipeline.max_age_ns - host_minus_arrival_ns
         if pipeline.markers is not None:
-            publishers.publish_markers(pipeline.markers)
+            publishers.publish_markers(pipeline.markers, self._now_ns, allowance_ns)
         if not samples and not pipeline.server_motions:
             return
-        publishers.publish(
-            samples, pipeline.server_motions, self._now_ns,
-            pipeline.max_age_ns - host_minus_arrival_ns)
+        publishers.publish(samples, pipeline.server_motions, self._now_ns, allowance_ns)
         self._batches += 1
         if not self._batches % _MEASURED_ONE_OF:
             self._measure(samples, arrival_ns, host_minus_arrival_ns, now_ns, self._now_ns())

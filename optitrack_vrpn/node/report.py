@@ -11,11 +11,11 @@ import math
 from typing import Mapping, NamedTuple, Optional
 
 from optitrack_vrpn.bodies.disposition import Disposition
-from optitrack_vrpn.bodies.rates import display_rate, TOO_SLOW, WHERE_TO_LOOK
 from optitrack_vrpn.bodies.states import BodyStatus, State
 from optitrack_vrpn.client.link import LinkState
 from optitrack_vrpn.client.loss import LossWatch
 from optitrack_vrpn.clock import ClockStatus
+from optitrack_vrpn.findings import Finding, rate_findings
 from optitrack_vrpn.names import printable
 from optitrack_vrpn.stats import Percentiles
 
@@ -26,7 +26,7 @@ _LATER_STAGES = (
     Disposition.STAMP_NOT_RISING, Disposition.SHED, Disposition.INACTIVE, Disposition.NO_TOPICS)
 
 #: Longest reason (characters). Chosen: twice the longest one of this package, which has its remedy
-#: at the end. Halved, long ones can lose it; doubled, a server's text takes twice the space.
+#: at the end.
 MAX_REASON = 800
 
 
@@ -76,6 +76,12 @@ _ATTEMPTS = (LinkState.RESOLVING, LinkState.REQUESTING, LinkState.CONNECTING,
 def number(value: float, digits: int = 3) -> str:
     """Format a number for a table; NaN and infinity become ``unknown``."""
     return f'{value:.{digits}f}' if math.isfinite(value) else 'unknown'
+
+
+def sentence(key: str, **figures: object) -> str:
+    """Write a cause with its remedy."""
+    found = Finding(key, (), figures)
+    return f'{found.text}: {found.remedy}'
 
 
 def link_entry(
@@ -171,16 +177,12 @@ def frames_entry(
     values.update({f'dropped_{reason}': str(count) for reason, count in dropped.items()})
     if runs:
         values['pose_path'] = runs
-    message = f'{values["latency_p50_us"]} us from stamp to topic' if math.isfinite(
+    message = f'{values["latency_p50_us"]} µs from stamp to topic' if math.isfinite(
         latency.p50) else 'latency from stamp to topic unknown'
     if shedding:
-        return Entry('frames', Level.WARN, (
-            f'{message}; this computer cannot keep up: whole frames are left out so that the '
-            'others are on time'), values)
+        return Entry('frames', Level.WARN, f'{message}; {sentence("overload")}', values)
     if only_ignored:
-        return Entry('frames', Level.WARN, (
-            f'bodies.allow and bodies.deny select none of the bodies that arrive ({only_ignored})'
-            ': write their names as in Motive'), values)
+        return Entry('frames', Level.WARN, sentence('not selected', count=only_ignored), values)
     return Entry('frames', Level.OK, message, values)
 
 
@@ -212,20 +214,11 @@ def body_entry(
     if how_to_accept:
         message += f'. {how_to_accept}'
     nominal_hz = expected_hz or fastest_hz
-    like_a_display = display_rate(status.rate_hz, expected_hz)
-    if level is Level.OK and 0 < status.rate_hz < TOO_SLOW * nominal_hz:
-        level = Level.WARN
-        message = (
-            f'{status.rate_hz:.0f} Hz where {nominal_hz:.0f} Hz is expected: {WHERE_TO_LOOK}')
-    elif level is Level.OK and like_a_display:
-        level = Level.WARN
-        message = (f'{like_a_display}: {WHERE_TO_LOOK}; if 60 Hz is intended, set '
-                   'expected_rate_hz: 60')
+    if level is Level.OK and status.rate_hz > 0:
+        for found in rate_findings({status.name: status.rate_hz}, expected_hz, fastest_hz):
+            level, message = Level.WARN, f'{found.text}: {found.remedy}'
     if all_too_old:
-        level = Level.WARN
-        message = (
-            f'{status.state.value}, but nothing is published: every pose is older than '
-            'stamps.max_age_s before it can be published')
+        level, message = Level.WARN, f'{status.state.value}, but {sentence("too old")}'
     values = {
         'motive_name': printable(status.name),
         'state': status.state.value,

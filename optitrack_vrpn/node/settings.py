@@ -20,9 +20,11 @@ from optitrack_vrpn.motion.frames import AxesConfig
 from optitrack_vrpn.motion.lowpass import LowpassConfig
 from optitrack_vrpn.motion.settings import MotionConfig
 from optitrack_vrpn.names import check_frame, check_template
-from optitrack_vrpn.natnet.settings import NatNetConfig, PROTOCOLS
 from optitrack_vrpn.node.topic_kinds import DEFAULT_OUTPUTS, KINDS
 from optitrack_vrpn.settings import Change, checked, section, setting
+from optitrack_vrpn.sources import source_settings, SOURCES
+
+_SOURCES = source_settings()
 
 
 def _check_each(*checks: Callable[[], None]) -> None:
@@ -134,10 +136,10 @@ class NodeSettings:
     """The node optitrack_vrpn."""
 
     client: ClientConfig = section(ClientConfig(), name='')
-    protocol: str = setting('vrpn', choices=PROTOCOLS, doc=(
+    protocol: str = setting('vrpn', choices=tuple(SOURCES), doc=(
         'natnet has exposure times and a tracking flag per body; auto tries both and prefers '
         'natnet'))
-    natnet: NatNetConfig = section(NatNetConfig())
+    sources: type(_SOURCES) = section(_SOURCES, name='')  # type: ignore[valid-type]
     autostart: bool = setting(False, change=Change.START, doc=(
         'configure at start, for use without a lifecycle manager'))
     activate: bool = setting(True, change=Change.START, doc=(
@@ -156,7 +158,7 @@ class NodeSettings:
     validation: BodyConfig = section(BodyConfig())
     stamps: StampConfig = section(StampConfig())
     max_age_s: float = setting(
-        0.5, unit='s', low=0.0, high=3600.0, name='stamps.max_age_s', doc=(
+        0.25, unit='s', low=0.0, high=3600.0, name='stamps.max_age_s', doc=(
             'a pose older than this is not published; stamps.latency_ms and the delay subtracted '
             'by lowpass.compensate_delay do not count; 0 publishes poses of any age'))
     load_shedding: bool = setting(True, change=Change.ANY_TIME, doc=(

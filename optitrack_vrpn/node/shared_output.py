@@ -17,30 +17,27 @@ import importlib
 from typing import Any
 
 from geometry_msgs.msg import Pose, PoseArray
-from optitrack_vrpn.bodies.states import State
 from optitrack_vrpn.node.body_output import message_type
 from optitrack_vrpn.node.frame_collector import Frame, FrameCollector, NamedPose
 from optitrack_vrpn.node.messages import set_pose
 from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.node.topic_kinds import KINDS
-from optitrack_vrpn.pipeline.channel import Sample
 from optitrack_vrpn.pipeline.markers import FIELDS, MarkerCloud, POINT
+from optitrack_vrpn.pipeline.tracked_body import Sample
 from optitrack_vrpn.ros.cdr import stamp_bytes, time_of
 from rclpy.duration import Duration
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
 _PACKAGE = 'motion_capture_tracking_interfaces'
 #: Frames per second, from Crazyswarm2, which warns outside 80 to 120 Hz and sends each frame by
-#: radio. Halved or doubled, it warns; doubled, the radio has twice the load.
+#: radio.
 RATE_HZ = 100.0
-#: Deadline (ns) that Crazyswarm2 requests (poses_qos_deadline 100 Hz). Halved, it matches and is
-#: missed at 100 Hz; doubled, the middleware does not match the topic.
+#: Deadline (ns) that Crazyswarm2 requests (poses_qos_deadline 100 Hz).
 DEADLINE_NS = 10_000_000
 POSES_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT,
                        deadline=Duration(nanoseconds=DEADLINE_NS))
 #: A frame that waited longer for a body is not published (ns). Chosen: the next frame ends the
-#: wait, after 33 ms at the lowest camera rate in use. Halved, slower senders lose incomplete
-#: frames; doubled, older frames are published.
+#: wait, after 33 ms at the lowest camera rate in use.
 _MAX_WAIT_NS = 100_000_000
 SHARED = ('markers', 'poses', 'pose_array')
 
@@ -64,7 +61,7 @@ class SharedOutput:
         self._world = ''
         self._collector = FrameCollector(RATE_HZ)
 
-    def equip(self, settings: NodeSettings) -> None:
+    def create_publishers(self, settings: NodeSettings) -> None:
         """Create and destroy publishers for the settings."""
         self._world = settings.frames.world
         for name in SHARED:
@@ -99,31 +96,30 @@ class SharedOutput:
             return
         frames = []
         for sample in samples:
-            if sample.channel.gate.state is not State.TRACKED:
-                continue    # poses of publish_untracked are for debugging, not for flight
             pose = NamedPose(sample.channel.names.ros, sample.position, sample.quat_xyzw)
             frames.append(self._collector.add(sample.frame_ns, pose))
         frames.append(self._collector.complete())
         newest_ns = samples[-1].frame_ns if samples else 0
         for frame in frames:
-            if frame is not None and newest_ns - frame.stamp_ns <= _MAX_WAIT_NS and (
-                    clock() <= frame.stamp_ns + allowance_ns):
-                self._send_frame(frame)
+            if frame is not None and newest_ns - frame.stamp_ns <= _MAX_WAIT_NS:
+                self._send_frame(frame, clock, allowance_ns)
 
-    def _send_frame(self, frame: Frame) -> None:
+    def _send_frame(self, frame: Frame, clock: Callable[[], int], allowance_ns: int) -> None:
         poses = [(one.name, set_pose(Pose(), one.position, one.quat_xyzw))
                  for one in frame.poses]
         if 'poses' in self._heard:
             interfaces = importlib.import_module(f'{_PACKAGE}.msg')
             self._send('poses', interfaces.NamedPoseArray(poses=[
                 interfaces.NamedPose(name=name, pose=pose) for name, pose in poses]),
-                frame.stamp_ns)
+                frame.stamp_ns, clock, allowance_ns)
         if 'pose_array' in self._heard:
-            self._send(
-                'pose_array', PoseArray(poses=[pose for _, pose in poses]), frame.stamp_ns)
+            self._send('pose_array', PoseArray(poses=[pose for _, pose in poses]),
+                       frame.stamp_ns, clock, allowance_ns)
 
-    def publish_markers(self, cloud: MarkerCloud) -> None:
-        """Publish the markers of a frame if there are subscribers."""
+    def publish_markers(
+        self, cloud: MarkerCloud, clock: Callable[[], int], allowance_ns: int,
+    ) -> None:
+        """Publish the markers of a frame if there are subscribers; arguments as ``publish``."""
         if 'markers' not in self._heard:
             return
         from sensor_msgs.msg import PointCloud2, PointField    # large; few nodes publish it
@@ -132,12 +128,16 @@ class SharedOutput:
             point_step=POINT.size, row_step=cloud.points * POINT.size, fields=[
                 PointField(name=name, offset=offset, count=1, datatype=(
                     PointField.UINT32 if name in ('body', 'member') else PointField.FLOAT32))
-                for name, offset in FIELDS]), cloud.stamp_ns)
+                for name, offset in FIELDS]), cloud.stamp_ns, clock, allowance_ns)
 
-    def _send(self, name: str, message: Any, stamp_ns: int) -> None:
+    def _send(
+        self, name: str, message: Any, stamp_ns: int, clock: Callable[[], int],
+        allowance_ns: int,
+    ) -> None:
         message.header.stamp = time_of(stamp_bytes(stamp_ns))
         message.header.frame_id = self._world
-        self._publishers[name].publish(message)
+        if clock() <= stamp_ns + allowance_ns:
+            self._publishers[name].publish(message)
 
     def close(self) -> None:
         """Destroy all publishers."""

@@ -12,22 +12,22 @@ from optitrack_vrpn.client.loss import LossWatch
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.node.configuration import Configuration
 from optitrack_vrpn.node.diagnostics import Diagnostics
-from optitrack_vrpn.node.latency import LatencyStatistics
 from optitrack_vrpn.node.report import (
     body_entry, clock_entry, Entry, frames_entry, Level, link_entry)
 from optitrack_vrpn.node.turn_lock import TurnLock
-from optitrack_vrpn.pipeline.channel import Channel, how_to_accept, Sample
 from optitrack_vrpn.pipeline.pipeline import Pipeline
+from optitrack_vrpn.pipeline.tracked_body import how_to_accept, Sample, TrackedBody
+from optitrack_vrpn.sources import own_settings
+from optitrack_vrpn.stats import Window
 from rclpy.node import Node
 
 if TYPE_CHECKING:    # imports messages and numpy, while the client connects
     from optitrack_vrpn.node.publishers import Publishers
 
-#: Chosen: bodies reported while the lock is held once, 0.06 ms each. Halved, the client's thread
-#: waits twice as often, each time for its wake-up too; doubled, a pose can wait for 0.6 ms.
+#: Chosen: bodies reported while the lock is held once, 0.06 ms each.
 _AT_ONCE = 5
-#: Chosen: pause between them (s), half a frame at 240 Hz, in which a frame can acquire the lock
-#: at once. Halved, more datagrams wait for it; doubled, a report of 240 bodies takes 0.2 s.
+#: Chosen: pause between them (s), half a frame at 240 Hz, in which a frame can acquire the lock at
+#: once.
 _PAUSE_S = 0.002
 
 
@@ -38,6 +38,39 @@ class _Sources(NamedTuple):
     backend: Backend
     pipeline: Pipeline
     publishers: 'Publishers'
+
+
+class LatencyStatistics:
+    """
+    Collect the latencies of some batches of samples.
+
+    :ivar wait: time of datagrams in the kernel, before they are read (s).
+    :ivar work: time from reading a datagram to publishing its poses (s).
+    :ivar latency: time from the stamp of a frame to the publication of its poses (s).
+    """
+
+    def __init__(self) -> None:
+        self.wait = Window()
+        self.work = Window()
+        self.latency = Window()
+
+    def add(
+        self, samples: Sequence[Sample], arrival_ns: int, host_minus_arrival_ns: int,
+        begun_ns: int, done_ns: int,
+    ) -> None:
+        """
+        Add a batch that has been published.
+
+        :param arrival_ns: arrival (ns), on the arrival clock like the next two.
+        :param begun_ns: time of reading (ns).
+        :param done_ns: time after publishing (ns).
+        """
+        self.wait.add((begun_ns - arrival_ns) * 1e-9)
+        self.work.add((done_ns - begun_ns) * 1e-9)
+        for sample in samples:
+            latency = (done_ns + host_minus_arrival_ns - sample.frame_ns) * 1e-9
+            self.latency.add(latency)
+            sample.channel.latency.add(latency)
 
 
 class StatusReporter:
@@ -68,7 +101,8 @@ class StatusReporter:
         settings = self._sources.configuration.settings
         self._loss = LossWatch()
         self.latency = LatencyStatistics()    # not those of an earlier configuration
-        port = (settings.natnet if settings.protocol == 'natnet' else settings.client).port
+        own = own_settings(settings.sources, settings.protocol)
+        port = (settings.client if own is None else own).port
         self._diagnostics.open(f'{settings.client.server}:{port}')
         self._log('info', f'the path of a pose runs {RUNS}', 'runs')
 
@@ -93,7 +127,7 @@ class StatusReporter:
         """Release the sources, with the lock held."""
         self._sources = None
 
-    def publish(self, channels: Sequence[Channel]) -> list[Entry]:
+    def publish(self, channels: Sequence[TrackedBody]) -> list[Entry]:
         """
         Publish the state of bodies on their own topics.
 
@@ -123,7 +157,7 @@ class StatusReporter:
         return entries
 
     def _publish_body(
-        self, channel: Channel, sources: _Sources, now_ns: int, host_minus_arrival_ns: int,
+        self, channel: TrackedBody, sources: _Sources, now_ns: int, host_minus_arrival_ns: int,
         fastest_hz: float,
     ) -> Entry:
         """Publish the state of one body, with the lock held; return its entry."""
@@ -133,14 +167,11 @@ class StatusReporter:
             sources.configuration.settings.expected_rate_hz, fastest_hz,
             channel.latency.percentiles(), channel.all_too_old,
             how_to_accept(channel) if channel.gate.held else '')
-        if channel.gate.config.publish_untracked:
-            # Nodes that must not use such poses can detect them here.
-            entry.values['publish_untracked'] = 'true'
         if sources.publishers.status_wanted(channel):
             sources.publishers.publish_status(channel, self._diagnostics.status(entry))
         return entry
 
-    def retire(self, channels: Sequence[Channel], reason: str) -> None:
+    def retire(self, channels: Sequence[TrackedBody], reason: str) -> None:
         """Publish the last status of bodies, with the lock held."""
         if self._sources is None:    # configure has failed before
             return
@@ -164,11 +195,13 @@ class StatusReporter:
             return []
         link = sources.backend.status()
         now_ns = self._clock.now_ns()
-        event = self._loss.update(link.counters, link.queue.get('dropped_unread', 0), now_ns)
+        event = self._loss.update(
+            link.counters, link.queue.get('dropped_unread', 0), now_ns, link.transport)
         if event is not None:
             self._log(event.severity, event.text, (event.key, now_ns))
         entries = [link_entry(link.state, link.reason, {
-            'transport': link.transport, 'server': link.server, 'local': link.local,
+            'transport': link.transport, 'transport_reason': link.transport_reason,
+            'server': link.server, 'local': link.local,
             'state_since_s': f'{(now_ns - link.since_ns) / 1e9:.1f}',
             'sessions': link.sessions, 'failed_attempts': link.failures,
             'unexpected_peers_refused': link.unexpected_peers, **link.queue}, link.counters,

@@ -13,8 +13,8 @@ from optitrack_vrpn.names import printable
 from optitrack_vrpn.node.accept import AcceptServices
 from optitrack_vrpn.node.status import StatusReporter
 from optitrack_vrpn.node.turn_lock import TurnLock
-from optitrack_vrpn.pipeline.channel import Channel
 from optitrack_vrpn.pipeline.pipeline import Pipeline
+from optitrack_vrpn.pipeline.tracked_body import TrackedBody
 from optitrack_vrpn.ros.ticker_io import Ticker
 from rclpy.node import Node
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:    # imports messages and numpy, while the client connects
     from optitrack_vrpn.node.publishers import Publishers
 
 #: Chosen: period (s). New bodies wake the thread, so it only delays the detection of silence.
-#: Halved, the load of an idle node doubles; doubled, silence is detected 0.1 s later.
 _PERIOD_S = 0.1
 
 
@@ -49,14 +48,14 @@ class Supervision:
         self._status = status
         self._announce = announce
         self._log = log
-        self._found: deque[Channel] = deque()
+        self._found: deque[TrackedBody] = deque()
         self._ticker: Optional[Ticker] = None
         self._clock = HostClock()
         now_ns = self._clock.now_ns()
         self._duplicate_names = DuplicateNames(node, now_ns)
         self._conflicts = ConflictingPublishers(node, now_ns)
 
-    def discovered(self, channel: Channel) -> None:
+    def discovered(self, channel: TrackedBody) -> None:
         """Queue a new body; on the client thread, which holds the lock."""
         self._found.append(channel)
         if self._ticker is not None:
@@ -134,7 +133,7 @@ class Supervision:
                 output = self._publishers.prepare(channel)
                 with self._lock:
                     if channel in self._pipeline.bodies:
-                        self._publishers.adopt(output)
+                        self._publishers.attach(output)
                     else:
                         output.close()
             except Exception as error:

@@ -1,3 +1,30 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Helpers for any rclpy node: run, log, parameters, CDR, transforms."""
+"""Base classes of nodes, messages as bytes, and what commands need of rclpy."""
+
+from importlib import import_module
+from typing import Any
+
+#: Public names by file, which is imported when a name is first used: ROS loads slowly.
+_FILES = {
+    'cdr': 'Fill serialisation_template stamp_bytes tf_message time_of '
+           'transform_template TransformWriter UnsupportedCdr Write',
+    'deferred_destruction': 'DeferredDestruction',
+    'lifecycle_node': 'fits refusal SafeLifecycleNode',
+    'log': 'ros_is_up ThrottledLog',
+    'managed_node': 'entry ManagedNode SettingsNode',
+    'node_command': 'run_node run_node_by_parameters',
+    'params_files': 'files_given is_for nodes_of',
+    'run': 'explained run',
+    'tf': 'StaticTransformBroadcaster tf_publisher',
+    'ticker_io': 'Ticker',
+    'tool_node': 'ask_all BackgroundNode checked_topic SLICE_S ToolNode',
+}
+_FILE = {name: file for file, names in _FILES.items() for name in names.split()}
+__all__ = list(_FILE)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _FILE:
+        raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
+    return getattr(import_module(f'{__name__}.{_FILE[name]}'), name)

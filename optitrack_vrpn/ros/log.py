@@ -17,8 +17,7 @@ from rclpy.node import Node
 _log_line = rclpy_implementation.rclpy_logging_rcutils_log
 _SEVERITIES = {'warn': LoggingSeverity.WARN, 'error': LoggingSeverity.ERROR}
 
-#: Chosen: shortest time between two lines with the same key (s). Halved or doubled, a persistent
-#: fault writes twice or half as many lines.
+#: Chosen: shortest time between two lines with the same key (s).
 _PERIOD_S = 5.0
 
 

@@ -13,7 +13,7 @@ from rclpy.node import Node
 import yaml
 
 _PARAMETERS = 'ros__parameters'
-#: Chosen: names in a file that a warning lists. Halved or doubled, so is the length of the line.
+#: Chosen: names in a file that a warning lists.
 _MOST_NAMES = 5
 
 

@@ -22,20 +22,17 @@ from rclpy.node import Node
 
 #: Chosen: longest time for which a thread keeps Python's interpreter lock while another thread
 #: waits for it (s). With Python's default of 5 ms, a pose that arrives while diagnostics are
-#: written would wait for longer than the frame interval of 240 Hz. Halved, threads switch more
-#: often; doubled, such a pose waits for up to 0.2 ms.
+#: written would wait for longer than the frame interval of 240 Hz.
 _SWITCH_S = 1e-4
 
 #: Chosen: period at which an idle executor checks whether ROS has shut down (s), longer than the
-#: period of the diagnostics, which wake it in any case. Halved, it wakes twice as often and visits
-#: all entities of the node; doubled, a shutdown that does not wake it takes up to 3 s.
+#: period of the diagnostics, which wake it in any case.
 _LOOK_S = 1.5
 #: Chosen: timeout for the shutdown of the middleware (s). Observed: Fast DDS 2.14 can spin for
-#: ever when its peers leave at the same time; a supervisor must not wait for that. Halved, a slow
-#: but regular shutdown is cut off; doubled, a supervisor waits longer.
+#: ever when its peers leave at the same time; a supervisor must not wait for that.
 LEAVE_S = 5.0
 #: Chosen: maximum time (s) from a signal to rclpy's shutdown, which usually takes some
-#: milliseconds. Doubled or halved, a node with a bug ends later or earlier by as much.
+#: milliseconds.
 _SIGNAL_S = 0.5
 #: Beginning of rcl's error for a list with mixed types, such as [0, 0.5], in a parameter file.
 _MIXED_LIST = 'Sequence should be of same type'
@@ -50,8 +47,7 @@ _REMEDIES = {
     'error creating node': 'the middleware does not start; it may have printed the reason above: '
                            'check the variables that it reads, such as CYCLONEDDS_URI',
 }
-#: Chosen: consecutive InvalidHandle errors after which the executor is considered broken. Doubled
-#: or halved, a broken executor ends later or earlier; usual races cause one.
+#: Chosen: consecutive InvalidHandle errors after which the executor is considered broken.
 _MAX_INVALID_HANDLES = 100
 
 

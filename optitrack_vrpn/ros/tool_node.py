@@ -17,9 +17,9 @@ from rclpy.node import Node
 from rclpy.validate_full_topic_name import validate_full_topic_name
 
 #: Time (s) after which a request is repeated: an answer is lost if the node has not discovered its
-#: reader yet. Chosen. Halved, slow answers cause repetitions; doubled, lost ones take longer.
+#: reader yet. Chosen.
 _ASK_AGAIN_S = 0.4
-#: Chosen: longest wait of the executor (s), which delays Ctrl-C. Halved, twice as many wakes.
+#: Chosen: longest wait of the executor (s), which delays Ctrl-C.
 SLICE_S = 0.02
 
 T = TypeVar('T', bound='ToolNode')

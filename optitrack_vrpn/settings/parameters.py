@@ -20,11 +20,10 @@ from optitrack_vrpn.settings.schema import (
 T = TypeVar('T')
 
 #: Similarity (difflib's ratio) of an unknown name to a known one above which the known one is
-#: suggested. Chosen. Halved, unrelated names are suggested; closer to 1, some are missed.
+#: suggested. Chosen.
 _MISSPELT = 0.5
 #: Similarity above which an unknown name is an error of this node: nodes share parameter files,
-#: and a name of another node must not stop this one. Chosen. Halved, such names are rejected;
-#: closer to 1, typing errors are ignored.
+#: and a name of another node must not stop this one. Chosen.
 _OURS = 0.7
 
 

@@ -4,7 +4,7 @@
 
 from dataclasses import dataclass
 
-from optitrack_vrpn.settings import Change, setting
+from optitrack_vrpn.settings.schema import Change, setting
 
 
 @dataclass(frozen=True)
