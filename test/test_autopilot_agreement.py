@@ -5,8 +5,7 @@
 import math
 
 from conftest import memory_growth
-from optitrack_vrpn.autopilot.agreement import Agreement, judge_attitude, judge_position
-from optitrack_vrpn.autopilot.messages import State
+from optitrack_vrpn.autopilot import Agreement, judge_attitude, judge_position, State
 from optitrack_vrpn.motion.euler import quat_from_angles
 import pytest
 from vehicle_kit import MS, START

@@ -4,10 +4,7 @@
 
 from pathlib import Path
 
-from optitrack_vrpn.autopilot.codec_io import Codec
-from optitrack_vrpn.autopilot.settings import BridgeSettings, plan
-from optitrack_vrpn.autopilot.timesync import Timesync
-from optitrack_vrpn.autopilot.vehicle import Link, Vehicle
+from optitrack_vrpn.autopilot import BridgeSettings, Codec, Link, plan, Timesync, Vehicle
 import pytest
 
 pytest.importorskip('pymavlink')

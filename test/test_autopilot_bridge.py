@@ -15,13 +15,9 @@ import time
 from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 from nav_msgs.msg import Odometry
 from optitrack_vrpn.autopilot import bridge_ros, link_io
-from optitrack_vrpn.autopilot.bridge_ros import MavlinkBridge
-from optitrack_vrpn.autopilot.check_ros import running
-from optitrack_vrpn.autopilot.fake_autopilot import FakeAutopilot, FakeConfig
-from optitrack_vrpn.autopilot.fake_autopilot_io import FakeServer
-from optitrack_vrpn.autopilot.settings import BridgeSettings, plan
-from optitrack_vrpn.doctor.extensions_ros import Extensions
-from optitrack_vrpn.doctor.result import Level
+from optitrack_vrpn.autopilot import (
+    BridgeSettings, FakeAutopilot, FakeConfig, FakeServer, MavlinkBridge, plan, running)
+from optitrack_vrpn.doctor import Extensions, Level
 import pytest
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rosgraph import NodeHere, Observer, ROOT, wait_until
@@ -38,8 +34,9 @@ S = math.sqrt(0.5)
 class Body:
     """Publish what the node publishes of one body that looks east at (1, 2, 3)."""
 
-    def __init__(self, observer):
+    def __init__(self, observer, yaw_quat=(0.0, 0.0, 0.0, 1.0)):
         self._node = observer.node
+        self._quat = yaw_quat
         self._status = self._node.create_publisher(DiagnosticStatus, '/cf1/status', QoSProfile(
             depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL))
         self._odom = self._node.create_publisher(Odometry, '/cf1/odom', 10)
@@ -56,6 +53,8 @@ class Body:
         message = Odometry()
         message.pose.pose.position.x, message.pose.pose.position.y = 1.0, 2.0
         message.pose.pose.position.z = 3.0
+        turn = message.pose.pose.orientation
+        turn.x, turn.y, turn.z, turn.w = self._quat
         message.twist.twist.linear.x = 0.5
         message.pose.covariance[0::7] = [1e-6, 2e-6, 3e-6, 4e-6, 5e-6, 6e-6]
         while not self._ended.wait(0.01):
@@ -114,8 +113,9 @@ def test_poses_go_out_only_while_active_and_tracked(body):
             assert len(server.heard) <= count + 1, reason
 
         def wait_resets(count):
-            wait_until(lambda: server.heard[-1].message.fields['reset_counter'] == count,
-                       what=f'{count} resets')
+            first = server.heard[0].message.fields['reset_counter']
+            wait_until(lambda: server.heard[-1].message.fields['reset_counter'] == (
+                first + count) % 256, what=f'{count} resets')
 
         wait_until(lambda: server.fake.companion, what='heartbeat')
         wait_until(lambda: node.firmware, what='the autopilot')
@@ -123,7 +123,7 @@ def test_poses_go_out_only_while_active_and_tracked(body):
         here.run(node.trigger_activate)
         wait_until(lambda: len(server.heard) > 20, what='poses')
         first = server.heard[0].message
-        assert (first.name, first.fields['reset_counter']) == ('ODOMETRY', 0)
+        assert first.name == 'ODOMETRY'
         assert [first.fields[axis] for axis in 'xyz'] == [2.0, 1.0, -3.0]
         assert first.fields['q'] == pytest.approx([S, 0, 0, S], abs=1e-6)
         assert first.fields['vx'] == 0.5
@@ -133,19 +133,62 @@ def test_poses_go_out_only_while_active_and_tracked(body):
         expect_silence('the body is not tracked')
         body.state('TRACKED', resets=1)
         wait_resets(1)
-        body.state('TRACKED', resets=1, publish_untracked='true')
-        wait_until(lambda: finding(node, 'sending').values['withheld_debug'], what='the state')
-        expect_silence('the node publishes what is not validated')
-        body.state('TRACKED', resets=1)
-        wait_resets(2)
-
         here.run(node.trigger_deactivate)
         expect_silence('inactive')
         here.run(node.trigger_activate)
-        wait_resets(3)
+        wait_resets(2)
         here.run(node.trigger_deactivate)
         here.run(node.trigger_cleanup)
         assert node.findings() == []
+        # The autopilot must see a reset after a new configuration, too.
+        count = len(server.heard)
+        here.run(node.trigger_configure)
+        here.run(node.trigger_activate)
+        wait_until(lambda: len(server.heard) > count + 10, what='poses')
+        wait_resets(3)
+
+
+def test_two_nodes_with_different_axes_send_nothing_until_one_ends(body, console):
+    turned = (0.0, 0.0, S, S)
+    with fake_server(armed=True) as server, bridge(connection=server.connection) as here:
+        wait_until(lambda: len(server.heard) > 20, what='poses')
+        first = server.heard[-1].message.fields
+        with Observer('another_source') as other, Body(other, turned):
+            wait_until(lambda: 'another_source' in finding(here.node, 'input').found)
+            assert finding(here.node, 'input').level is Level.FAIL
+            wait_until(lambda: re.search('/another_source and /cf1_source publish .*no pose is '
+                                         'sent', console.unread()))
+            time.sleep(0.1)
+            count = len(server.heard)
+            time.sleep(0.5)
+            assert len(server.heard) == count
+        wait_until(lambda: len(server.heard) > count + 20, what='poses of the one that is left')
+        assert {tuple(one.message.fields['q']) for one in server.heard} == {tuple(first['q'])}
+        assert server.heard[-1].message.fields['reset_counter'] == (
+            first['reset_counter'] + 1) % 256
+
+
+@pytest.mark.parametrize('allowed', [False, True])
+def test_a_stop_for_all_systems_is_refused_while_the_vehicle_is_armed(
+        observer, body, allowed, console):
+    control = pytest.importorskip('mocap4r2_control_msgs.msg', reason='control messages')
+    commands = observer.node.create_publisher(control.Control, '/mocap4r2_control', 100)
+    with fake_server(armed=True) as server, bridge(
+            connection=server.connection, stop_while_armed=allowed) as here:
+        wait_until(lambda: here.node.armed and len(server.heard) > 10, what='poses')
+        wait_until(lambda: commands.get_subscription_count() >= 1, what='the bridge')
+        commands.publish(control.Control(
+            control_type=control.Control.STOP, mocap4r2_source='tester'))
+        if allowed:
+            wait_until(lambda: here.node.lifecycle_label == 'inactive')
+            return
+        wait_until(lambda: re.search(
+            'STOP from .*not acknowledged: the vehicle is armed', console.unread()))
+        count = len(server.heard)
+        wait_until(lambda: len(server.heard) > count + 10, what='poses')
+        assert here.node.lifecycle_label == 'active'
+        here.run(here.node.trigger_deactivate)    # a person decides otherwise
+        assert here.node.lifecycle_label == 'inactive'
 
 
 def test_the_log_states_why_nothing_is_sent(unused_port, monkeypatch, console):
@@ -182,7 +225,8 @@ def test_mocap_control_starts_and_stops_the_poses(observer, body):
             command(kinds.START, kinds.ACK_START)
             assert node.lifecycle_label == 'active'
             wait_until(lambda count=count: len(server.heard) > count + 10, what='poses')
-            assert server.heard[-1].message.fields['reset_counter'] == counter
+            assert server.heard[-1].message.fields['reset_counter'] == (
+                server.heard[0].message.fields['reset_counter'] + counter) % 256
             command(kinds.STOP, kinds.ACK_STOP)
             assert node.lifecycle_label == 'inactive'
             count = len(server.heard)
@@ -289,12 +333,12 @@ def test_ardupilot_over_dds_gets_transforms(observer, body):
         link = finding(here.node, 'link')
         assert link.level is Level.WARN and 'start the agent' in link.advice
         wait_until(lambda: finding(here.node, 'sending').values['samples'] > 10)
-        assert finding(here.node, 'sending').values['reset_counter'] == 0, 'nothing subscribes'
+        before = finding(here.node, 'sending').values['reset_counter']
         # As AP_DDS subscribes: a reliable subscription would get nothing.
         topic = observer.listen(TFMessage, '/ap/tf', QoSProfile(
             depth=5, reliability=ReliabilityPolicy.BEST_EFFORT))
         topic.wait(5)
-        assert finding(here.node, 'sending').values['reset_counter'] == 1
+        assert finding(here.node, 'sending').values['reset_counter'] == (before + 1) % 256
         moved, = topic.messages()[-1].transforms
         assert (moved.header.frame_id, moved.child_frame_id) == ('odom', 'base_link')
         translation, rotation = moved.transform.translation, moved.transform.rotation

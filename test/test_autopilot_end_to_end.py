@@ -73,8 +73,9 @@ def test_only_true_fresh_poses_reach_the_autopilots_whatever_breaks(tmp_path):
             # No gap without a reset, and no reset without a reason: on a starved machine a sample
             # that grew too old in the bridge is one.
             assert not verdict.silent_gaps, (verdict, log)
-            assert verdict.counters == sorted(set(verdict.counters)), (verdict, log)
-            increments = verdict.counters[-1] - verdict.counters[0]
+            counters = [(one - verdict.counters[0]) % 256 for one in verdict.counters]
+            assert counters == sorted(set(counters)), (verdict, log)
+            increments = counters[-1]
             assert verdict.gaps <= increments <= verdict.gaps + 3, (verdict, log)
             origin = flight.servers[0].origin_ns
             for begin, end in FAULTS.values():
@@ -114,7 +115,7 @@ def test_only_true_fresh_poses_reach_the_autopilots_whatever_breaks(tmp_path):
         wait_until(lambda: ardupilot.heard[-1].arrival_ns > replugged, 10.0, 'poses again')
         after = [one for one in ardupilot.heard if one.arrival_ns > unplugged + 50_000_000]
         assert all(one.arrival_ns >= replugged for one in after)
-        assert after[0].message.fields['reset_counter'] > before
+        assert after[0].message.fields['reset_counter'] != before
 
         # The node is killed and comes back.
         counters = {name: server.heard[-1].message.fields['reset_counter']
@@ -129,7 +130,7 @@ def test_only_true_fresh_poses_reach_the_autopilots_whatever_breaks(tmp_path):
             verdict = flight.judge(name, begin_ns)
             assert not verdict.wrong and not verdict.backwards
             assert name != 'px4' or verdict.oldest_ms < 100
-            assert server.heard[-1].message.fields['reset_counter'] > counters[name]
+            assert server.heard[-1].message.fields['reset_counter'] != counters[name]
 
         # It ends in order.
         for bridge in flight.bridges.values():

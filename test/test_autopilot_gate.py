@@ -6,11 +6,9 @@ import math
 import random
 
 from hypothesis import given, strategies as st
-from optitrack_vrpn.autopilot.gate import BACKWARDS_LIMIT, Gate, GateConfig, MAX_AHEAD_NS, Withheld
-from optitrack_vrpn.autopilot.messages import Sample
-from optitrack_vrpn.autopilot.settings import PROFILES
-from optitrack_vrpn.autopilot.timesync import (
-    PX4_ANSWERS, REQUEST_PERIOD_NS, Timesync)
+from optitrack_vrpn.autopilot import (
+    BACKWARDS_LIMIT, Gate, GateConfig, MAX_AHEAD_NS, PROFILES, PX4_ANSWERS, REQUEST_PERIOD_NS,
+    Sample, Timesync, Withheld)
 import pytest
 
 MS = 1_000_000
@@ -65,8 +63,7 @@ def test_jitter_of_the_stamps_leaves_the_rate_alone():
 
 @pytest.mark.parametrize('status, reason', [
     *(({'state': state}, Withheld.UNTRACKED) for state in (
-        None, '', 'NEW', 'STALE', 'FROZEN', 'ZEROED', 'JUMPED', 'INVALID')),
-    ({'untracked_published': True}, Withheld.DEBUG)])
+        None, '', 'NEW', 'STALE', 'FROZEN', 'ZEROED', 'JUMPED', 'INVALID'))])
 def test_nothing_is_sent_that_is_not_validated(status, reason):
     made = gate(**status)
     assert run(made, frames(100, 1)) == []

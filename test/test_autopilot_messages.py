@@ -12,9 +12,9 @@ import time
 
 from hypothesis import given, strategies as st
 import numpy as np
-from optitrack_vrpn.autopilot.messages import (
-    ardupilot_transform, convert, euler_zyx, make, Outgoing, px4_odometry, Sample)
-from optitrack_vrpn.autopilot.settings import BridgeSettings, MESSAGES, plan
+from optitrack_vrpn.autopilot import (
+    ardupilot_transform, BridgeSettings, convert, euler_zyx, make, MESSAGES, Outgoing, plan,
+    px4_odometry, Sample)
 from optitrack_vrpn.motion.frames import AxesConfig, frame_maps
 from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
 from optitrack_vrpn.sim.world import World

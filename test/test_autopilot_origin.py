@@ -2,11 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The origin of the estimator: set before the poses, kept, reported."""
 
-from optitrack_vrpn.autopilot.fake_autopilot import FakeConfig
-from optitrack_vrpn.autopilot.messages import Outgoing
-from optitrack_vrpn.autopilot.settings import BridgeSettings, plan
-from optitrack_vrpn.autopilot.vehicle import Vehicle
-from optitrack_vrpn.doctor.result import Level
+from optitrack_vrpn.autopilot import BridgeSettings, FakeConfig, Outgoing, plan, Vehicle
+from optitrack_vrpn.doctor import Level
 import pytest
 from vehicle_kit import START, Together
 
@@ -50,9 +47,9 @@ def test_ardupilot_gets_its_origin_before_the_first_pose():
 
 
 @pytest.mark.parametrize(('fake', 'settings', 'limit'), [
-    (FakeConfig('ardupilot', epoch_ns=START, armed=True), {'origin': ORIGIN}, 0.2),
-    (FakeConfig('ardupilot', epoch_ns=START), {}, 0.2),
-    (FakeConfig('px4', epoch_ns=START), {'autopilot': 'px4', 'origin': (*ORIGIN[:2], 0.0)}, 0.2)])
+    (FakeConfig('ardupilot', epoch_ns=START, armed=True), {'origin': ORIGIN}, 1.5),
+    (FakeConfig('ardupilot', epoch_ns=START), {}, 1.5),
+    (FakeConfig('px4', epoch_ns=START), {'autopilot': 'px4', 'origin': (*ORIGIN[:2], 0.0)}, 1.5)])
 def test_poses_wait_for_no_origin_that_is_not_to_be_set_before_them(fake, settings, limit):
     both = Together(fake, **{'autopilot': 'ardupilot', **settings})
     assert first_permission(both)[0] <= limit

@@ -4,13 +4,10 @@
 
 from pathlib import Path
 
-from optitrack_vrpn.autopilot.codec_io import Codec
-from optitrack_vrpn.autopilot.gate import Gate, GateConfig
-from optitrack_vrpn.autopilot.report import findings, LinkReport, Source
-from optitrack_vrpn.autopilot.settings import BridgeSettings, plan
-from optitrack_vrpn.autopilot.timesync import Timesync
-from optitrack_vrpn.autopilot.vehicle import Link, Vehicle
-from optitrack_vrpn.doctor.result import Level
+from optitrack_vrpn.autopilot import (
+    BridgeSettings, Codec, findings, Gate, GateConfig, Link, LinkReport, plan, Source, Timesync,
+    Vehicle)
+from optitrack_vrpn.doctor import Level
 import pytest
 
 pytest.importorskip('pymavlink')

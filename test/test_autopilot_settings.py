@@ -2,12 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Settings of the bridge: addresses, combinations, load of the line; what autopilots accept."""
 
-from optitrack_vrpn.autopilot.connection import parse
-from optitrack_vrpn.autopilot.fake_autopilot import FakeAutopilot, FakeConfig
-from optitrack_vrpn.autopilot.messages import convert, make, Sample
-from optitrack_vrpn.autopilot.settings import BridgeSettings, MESSAGES, plan, WIRE_BYTES
-from optitrack_vrpn.autopilot.vehicle import Incoming
-from optitrack_vrpn.doctor.result import Level
+from optitrack_vrpn.autopilot import (
+    BridgeSettings, convert, FakeAutopilot, FakeConfig, Incoming, make, MESSAGES, parse, plan,
+    Sample, WIRE_BYTES)
+from optitrack_vrpn.doctor import Level
 from optitrack_vrpn.errors import ConfigurationError
 import pytest
 from vehicle_kit import START, Together, vision

@@ -16,13 +16,9 @@ import time
 import types
 
 from hypothesis import given, settings, strategies as st
+from optitrack_vrpn.autopilot import (
+    Batch, FakeAutopilot, FakeConfig, FakeServer, open_transport, Outgoing, parse)
 from optitrack_vrpn.autopilot import transport_io
-from optitrack_vrpn.autopilot.connection import parse
-from optitrack_vrpn.autopilot.fake_autopilot import FakeAutopilot, FakeConfig
-from optitrack_vrpn.autopilot.fake_autopilot_io import FakeServer
-from optitrack_vrpn.autopilot.link_io import Batch
-from optitrack_vrpn.autopilot.messages import Outgoing
-from optitrack_vrpn.autopilot.transport_io import open_transport
 import pytest
 from rosgraph import wait_until
 from serial_autopilot import running_link, SerialFakeServer
@@ -147,10 +143,10 @@ def test_poses_that_wait_in_a_line_that_stands_still_are_thrown_away():
         assert transport.next_limit_s() == 0.09
         uart.now_ms = 89
         transport.expire()
-        assert (uart.out_waiting, transport.flushed) == (2 * SIZE, 0)
+        assert (uart.out_waiting, transport.interruptions) == (2 * SIZE, 0)
         uart.now_ms = 90
         transport.expire()
-        assert (uart.out_waiting, transport.flushed) == (0, 1)
+        assert (uart.out_waiting, transport.interruptions) == (0, 1)
         assert transport.next_limit_s() == math.inf
         # A pose that could not leave in time does not even wait: 21 ms at this rate.
         assert not transport.write(b'c' * SIZE, 0.110)
@@ -180,7 +176,7 @@ def test_a_pseudo_terminal_that_nobody_reads_is_flushed_and_counted(tmp_path):
             link.send(Batch(time.time_ns(), [odometry(time.time_ns())] * 400))
         # Reading makes room, which the link fills as long as it has something to write.
         wait_until(lambda: dropped(link) == 3)
-        assert link.flushed and link.report().values['dropped_not_taken']
+        assert link.interruptions and link.report().values['dropped_not_taken']
         received = b''
         try:
             while data := os.read(master, 65536):

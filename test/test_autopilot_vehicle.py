@@ -4,11 +4,10 @@
 
 import math
 
-from optitrack_vrpn.autopilot.fake_autopilot import FakeAutopilot, FakeConfig
-from optitrack_vrpn.autopilot.parameter_protocol import ANSWER_NS, ParameterProtocol
-from optitrack_vrpn.autopilot.parameters_check import decode, encode, REAL32, rules
-from optitrack_vrpn.autopilot.settings import BridgeSettings, plan
-from optitrack_vrpn.autopilot.vehicle import Happening, Link, TRANSITIONS
+from optitrack_vrpn.autopilot import (
+    ANSWER_NS, BridgeSettings, decode, encode, FakeAutopilot, FakeConfig, Happening, Link,
+    ParameterProtocol, plan, REAL32, rules, TRANSITIONS)
+from optitrack_vrpn.doctor import Level
 import pytest
 from vehicle_kit import MS, START, Together, vision
 
@@ -44,6 +43,15 @@ def test_the_clock_of_the_autopilot_is_found():
     offset = both.vehicle.timesync.best.offset_ns
     assert abs(offset - (both.fake.local_ns(both.now) - both.now)) < 2 * MS
     assert both.vehicle.timesync.answered >= 90, 'the fake asks ten times a second'
+
+
+@pytest.mark.parametrize(('autopilot', 'names'), [
+    ('px4', ['EKF2_EV_POS_X']), ('ardupilot', ['GPS1_TYPE', 'COMPASS_USE', 'VISO_DELAY_MS'])])
+def test_the_check_lists_what_it_does_not_check(autopilot, names):
+    both = Together(autopilot=autopilot)
+    both.run(8)
+    assert both.finding('unchecked').level is Level.SKIP
+    assert all(name in both.finding('unchecked').found for name in names)
 
 
 PARAMETERS = pytest.mark.parametrize(('autopilot', 'wrong', 'right'), [
@@ -237,6 +245,37 @@ def test_the_autopilot_of_another_vehicle_is_not_taken_and_is_reported():
     named.run(2)
     assert named.vehicle.system == 9
     assert named.said('system id 1'), 'heard before the right one'
+
+
+def test_without_target_system_no_pose_is_sent_while_two_vehicles_are_heard():
+    both = Together()
+    other = FakeAutopilot(FakeConfig(system=9)).tick(START)[0]
+    both.run(0.5)
+    assert both.vehicle.link is Link.ALIVE and not both.vehicle.may_send, 'it may not be alone'
+    both.run(1.5)
+    assert both.vehicle.may_send
+    both.take(other, system=9)
+    assert not both.vehicle.may_send
+    assert 'system id 9' in both.finding('autopilot').found
+    both.run(2.5)
+    assert not both.vehicle.may_send
+    both.run(1)
+    assert both.vehicle.may_send, 'the other one has been silent for 3 s'
+    # A vehicle that flies on the poses keeps them.
+    both.fake.config = both.fake.config._replace(armed=True)
+    both.run(1.5)
+    both.take(other, system=9)
+    both.run(1)
+    assert both.vehicle.may_send
+    assert both.finding('autopilot').level is Level.FAIL
+    both.fake.config = both.fake.config._replace(armed=False)
+    both.take(other, system=9)
+    both.run(1.5)
+    assert not both.vehicle.may_send
+    named = Together(target_system=1)
+    named.take(other, system=9)
+    named.run(0.5)
+    assert named.vehicle.may_send
 
 
 def test_a_wrong_autopilot_does_not_exclude_the_right_one():

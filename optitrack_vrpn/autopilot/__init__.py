@@ -1,3 +1,37 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Send the poses of one body to a PX4 or ArduPilot vehicle, over MAVLink or DDS."""
+"""Poses of one body to a PX4 or ArduPilot vehicle; see docs/autopilot.md."""
+
+from importlib import import_module
+from typing import Any
+
+#: Public names by file, which is imported when a name is first used: ROS loads slowly.
+_FILES = {
+    'agreement': 'Agreement judge_attitude judge_position',
+    'bridge_ros': 'MavlinkBridge',
+    'check_ros': 'running',
+    'codec_io': 'Codec',
+    'connection': 'parse',
+    'fake_autopilot': 'FakeAutopilot FakeConfig',
+    'fake_autopilot_io': 'FakeServer',
+    'feed': 'Feed Output stop_refusal Use',
+    'gate': 'BACKWARDS_LIMIT Gate GateConfig MAX_AHEAD_NS Withheld',
+    'link_io': 'Batch LinkThread WAITING',
+    'messages': 'ardupilot_transform convert euler_zyx make Outgoing px4_odometry '
+                'Sample State',
+    'parameter_protocol': 'ANSWER_NS ParameterProtocol',
+    'parameters_check': 'decode encode REAL32 rules',
+    'report': 'findings LinkReport Source',
+    'settings': 'BridgeSettings MESSAGES plan PROFILES WIRE_BYTES',
+    'timesync': 'PX4_ANSWERS REQUEST_PERIOD_NS Timesync',
+    'transport_io': 'open_transport Transport',
+    'vehicle': 'Happening Incoming Link TRANSITIONS Vehicle',
+}
+_FILE = {name: file for file, names in _FILES.items() for name in names.split()}
+__all__ = list(_FILE)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _FILE:
+        raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
+    return getattr(import_module(f'{__name__}.{_FILE[name]}'), name)

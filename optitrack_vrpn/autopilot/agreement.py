@@ -18,34 +18,27 @@ from typing import Optional
 from optitrack_vrpn.autopilot.messages import euler_zyx, State
 from optitrack_vrpn.motion.quaternion import Vector
 
-#: Time span (ns) of the stored samples. Chosen: the autopilot's messages arrive within it. Halved,
-#: messages over slow radios cannot be compared; doubled, more memory is used.
+#: Time span (ns) of the stored samples. Chosen: the autopilot's messages arrive within it.
 _HISTORY_NS = 1_500_000_000
 #: Largest difference (ns) of two stamps of the same time. Chosen: at 1 rad/s, 40 ms are 2 degrees.
-#: Halved, slow telemetry cannot be compared; doubled, motion counts as an error.
 _SAME_TIME_NS = 40_000_000
-#: Number of values that wait for samples. Chosen: 0.5 s of two messages at 50 Hz. Halved, samples
-#: that arrive after more than 0.25 s are not compared; doubled, only memory increases.
+#: Number of values that wait for samples. Chosen: 0.5 s of two messages at 50 Hz.
 _WAITING = 50
 #: Time (ns) without a sample after which earlier comparisons do not count. Chosen: longer than an
-#: occlusion. Halved, short occlusions discard them; doubled, a verdict outlives the poses longer.
+#: occlusion.
 _OLD_NS = 5_000_000_000
-#: Number of comparisons in a verdict, and the smallest number. Chosen. Halved, single outliers
-#: matter more; doubled, a change is reported later.
+#: Number of comparisons in a verdict, and the smallest number. Chosen.
 WINDOW = 20
 ENOUGH = 3
 #: Differences beyond these are reported. Chosen: an estimator that fuses a pose follows it within
 #: a degree and some centimetres at rest; a compass that was calibrated differs by up to 10
-#: degrees; a vehicle is placed by hand to 3 degrees for the creation of its rigid body. Halved,
-#: such vehicles are reported; doubled, an error of twice the size passes.
+#: degrees; a vehicle is placed by hand to 3 degrees for the creation of its rigid body.
 YAW_DEG = 10.0
 TILT_DEG = 5.0
 POSITION_M = 0.5
 #: A yaw difference this close (deg) to a multiple of 90 degrees is an error of axes. Chosen.
-#: Halved, a vehicle placed by hand is missed; doubled, any large error counts as one of axes.
 _AXES_DEG = 15.0
 #: Tilt (deg) below which signs and exchanges of roll and pitch cannot be determined. Chosen.
-#: Halved, noise decides; doubled, the vehicle must be tilted further.
 _TILTED_DEG = 6.0
 
 

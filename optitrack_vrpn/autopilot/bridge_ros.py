@@ -19,15 +19,20 @@ from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Odometry
 from optitrack_vrpn.autopilot import connection as addresses
 from optitrack_vrpn.autopilot.dds_ros import DdsOutput
-from optitrack_vrpn.autopilot.gate import Gate, GateConfig, valid
+from optitrack_vrpn.autopilot.feed import Feed, Output, stop_refusal, Use
+from optitrack_vrpn.autopilot.gate import Gate, GateConfig
 from optitrack_vrpn.autopilot.link_io import Batch, LinkThread
 from optitrack_vrpn.autopilot.messages import convert, make, Sample, State
 from optitrack_vrpn.autopilot.report import findings, LinkReport, Source
 from optitrack_vrpn.autopilot.settings import BridgeSettings, Plan, plan
 from optitrack_vrpn.autopilot.vehicle import Vehicle
-from optitrack_vrpn.doctor.result import CheckResult, Level
+from optitrack_vrpn.doctor import CheckResult, Level
 from optitrack_vrpn.events import Event
-from optitrack_vrpn.mocap_control.settings_node_ros import entry, SettingsNode
+from optitrack_vrpn.graph.one_publisher import Arrival, OnePublisher
+from optitrack_vrpn.graph.one_publisher_ros import publishers_of
+from optitrack_vrpn.mocap_control.participant_ros import MocapControl
+from optitrack_vrpn.mocap_control.protocol import Command, Kind
+from optitrack_vrpn.ros.managed_node import entry, SettingsNode
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
 NODE = 'mavlink_bridge'
@@ -38,11 +43,10 @@ ADVICE = 'advice'
 #: Key of the value with the level of the finding: diagnostics have none for a skipped check.
 LEVEL = 'level'
 #: Silence of odometry (s) after which poses are used instead. Chosen: more than ten frames at 30
-#: Hz, the lowest camera rate in use. Halved, gaps switch the input; doubled, the autopilot waits
-#: longer.
+#: Hz, the lowest camera rate in use.
 _NO_ODOMETRY_S = 0.5
 #: Time (s) without a sample after which the log states why. Chosen: heartbeats and the discovery
-#: of topics take up to 3 s. Halved, a normal start is reported; doubled, the reason comes later.
+#: of topics take up to 3 s.
 IDLE_S = 5.0
 #: Findings without which nothing is sent.
 _NEEDED = ('input', 'link', 'autopilot', 'sending')
@@ -58,27 +62,30 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
     """
 
     def __init__(self, node_name: str = NODE, **kwargs: Any) -> None:
-        self._active = False
         self._settings: Optional[BridgeSettings] = None
         self._plan: Optional[Plan] = None
-        self._gate: Optional[Gate] = None
+        self._feed: Optional[Feed] = None
+        # It must differ from the last one that the autopilot got, also after a restart.
+        self._reset_counter = int(time.time())
         self._vehicle: Optional[Vehicle] = None
         self._link: Optional[LinkThread] = None
         self._dds: Optional[DdsOutput] = None
         self._listeners: list[Any] = []
         self._status = ''
         self._topic = ''
-        self._sources: tuple[str, ...] = ()
+        self._watched_topics: tuple[str, ...] = ()
+        self._problem = ''
         self._publisher_count = 0
         self._odometry_at = -math.inf
         self._compared_ns = -1
-        self._flushed = self._readers = 0
+        self._readers = self._dds_interruptions = 0
         self._rate_hz = 0.0
         self._sent_before = (time.monotonic(), 0)
         self._sent_at = math.inf
         super().__init__(node_name, BridgeSettings, **kwargs)
+        self._mocap_control = MocapControl(self, refusal=self._refuse_command)
         # The bridge publishes no topic that a recorder of the session needs.
-        self.set_info_topics([])
+        self._mocap_control.set_info_topics([])
 
     # -- transitions -------------------------------------------------------------------------
 
@@ -92,34 +99,45 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
         for warning in chosen.warnings:
             self.get_logger().warning(warning)
         self._settings, self._plan = settings, chosen
-        self._gate = Gate(GateConfig(
-            chosen.period_ns, chosen.min_interval_ns, round(settings.max_age_ms * 1e6)))
+        gate = Gate(GateConfig(
+            chosen.period_ns, chosen.min_interval_ns, round(settings.max_age_ms * 1e6)),
+            self._reset_counter)
         if settings.transport == 'dds':
             self._dds = DdsOutput(self, settings, chosen)
-            self.set_info_topics([self._dds.topic])
+            self._mocap_control.set_info_topics([self._dds.topic])
         else:
             self._vehicle = Vehicle(settings, chosen)
             self._link = LinkThread(
                 settings, addresses.parse(settings.connection), self._vehicle, self._log_event)
             self._link.start()
         self._listen(settings)
+        self._feed = Feed(gate, OnePublisher(
+            self._watched_topics, lambda topic: publishers_of(self, topic)))
 
     def begin(self) -> None:
         """Start sending poses."""
-        self._active = True
+        assert self._feed is not None
+        self._feed.active = True
         self._sent_at = time.monotonic()
-        self._sent_before = (self._sent_at, self._gate.sent if self._gate else 0)
+        self._sent_before = (self._sent_at, self._feed.gate.sent)
 
     def end(self) -> None:
         """Stop sending poses; the link stays open."""
-        self._active = False
-        if self._gate is not None:
-            self._gate.interrupt()
+        if self._feed is not None:
+            self._feed.end()
         if self._link is not None:
             self._link.clear()
         if self._vehicle is not None and self._vehicle.armed:
             self.get_logger().error(
                 'deactivated while the vehicle is armed: its estimator receives no more poses')
+
+    def _refuse_command(self, msg: Command) -> str:
+        """Refuse STOP while the vehicle is armed: its estimator would get no more poses."""
+        if msg.kind is not Kind.STOP or self._settings is None:
+            return ''
+        return stop_refusal(
+            self._settings.stop_while_armed, None if self._vehicle is None else
+            self._vehicle.armed, self.get_fully_qualified_name())
 
     def _listen(self, settings: BridgeSettings) -> None:
         """Subscribe to the body's topics."""
@@ -128,7 +146,6 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
         latched = QoSProfile(
             depth=1, reliability=ReliabilityPolicy.RELIABLE,
             durability=DurabilityPolicy.TRANSIENT_LOCAL)
-        topics = []
         # The executor takes them in this order: the state before the samples that it permits.
         for name, kind, callback, qos in (
                 (settings.topic_status, DiagnosticStatus, self._take_status, latched),
@@ -136,8 +153,7 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
                 (settings.topic_pose, PoseStamped, self._take_pose, samples)):
             self._listeners.append(self.create_subscription(
                 kind, name.replace('{body}', settings.body), callback, qos))
-            topics.append(self._listeners[-1].topic_name)
-        self._sources = tuple(topics[1:])
+        self._watched_topics = tuple(one.topic_name for one in self._listeners)
 
     def release(self) -> None:
         """Close the link and unsubscribe."""
@@ -150,24 +166,25 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
         if self._dds is not None:
             self._dds.close()
             self._dds = None
-        self._settings = self._plan = self._gate = self._vehicle = None
-        self._status = self._topic = ''
+        if self._feed is not None:
+            self._reset_counter = self._feed.gate.reset_counter + 1
+        self._settings = self._plan = self._feed = self._vehicle = None
+        self._status = self._topic = self._problem = ''
         self._rate_hz = 0.0
-        self._flushed = self._readers = 0
+        self._readers = self._dds_interruptions = 0
         self._odometry_at = -math.inf
 
     # -- samples -----------------------------------------------------------------------------
 
     def _take_status(self, message: DiagnosticStatus) -> None:
-        if self._gate is None:
+        if self._feed is None:
             return
         values = {pair.key: pair.value for pair in message.values}
         state = values.get('state', '')
         resets = values.get('resets', '')
-        self._gate.status(
-            state, int(resets) if resets.isdecimal() else None,
-            values.get('publish_untracked', '') == 'true')
-        if self._link is not None and not self._gate.tracked:
+        gate = self._feed.gate
+        gate.status(state, int(resets) if resets.isdecimal() else None)
+        if self._link is not None and not gate.tracked:
             self._link.clear()
         if state != self._status:
             severity = 'info' if state == 'TRACKED' else 'warn'
@@ -175,7 +192,7 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
                       ('status', state))
         self._status = state or 'not followed'
 
-    def _take_odometry(self, message: Odometry) -> None:
+    def _take_odometry(self, message: Odometry, info: dict[str, Any]) -> None:
         self._odometry_at = time.monotonic()
         twist = message.twist.twist
         linear = (twist.linear.x, twist.linear.y, twist.linear.z)
@@ -184,41 +201,52 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
             message.header.stamp, message.pose.pose, message.pose.covariance,
             linear if all(map(math.isfinite, linear)) else None,
             angular if all(map(math.isfinite, angular)) else None,
-            message.twist.covariance), 0)
+            message.twist.covariance), 1, info)
 
-    def _take_pose(self, message: PoseStamped) -> None:
+    def _take_pose(self, message: PoseStamped, info: dict[str, Any]) -> None:
         if time.monotonic() - self._odometry_at > _NO_ODOMETRY_S:
-            self._offer(_sample(message.header.stamp, message.pose), 1)
+            self._offer(_sample(message.header.stamp, message.pose), 2, info)
 
-    def _offer(self, sample: Sample, topic: int) -> None:
-        """Send a sample if the gate accepts it."""
-        gate, chosen = self._gate, self._plan
-        if gate is None or chosen is None:
+    def _offer(self, sample: Sample, topic: int, info: dict[str, Any]) -> None:
+        """Send a sample, or compare the autopilot's attitude with it, as the feed decides."""
+        feed, chosen = self._feed, self._plan
+        if feed is None or chosen is None:
             return
-        self._topic = self._sources[topic]
-        vehicle, link = self._vehicle, self._link
-        if not self._active or (vehicle is not None and not vehicle.may_send):
-            if link is not None and gate.tracked and valid(sample) and (
-                    not 0 <= sample.stamp_ns - self._compared_ns < chosen.period_ns):
-                self._compare(link, convert(sample))
-            return
-        if self._dds is not None:
-            before, self._readers = self._readers, self._dds.readers
-            if self._readers and not before:
-                gate.interrupt()
-        if link is not None:
-            gate.written(link.written_ns, sample.stamp_ns)
-            if link.flushed != self._flushed:
-                self._flushed = link.flushed
-                gate.interrupt()
-        if gate.offer(sample, time.time_ns()) is not None:
-            return
-        state = convert(sample)
-        if self._dds is not None:
-            self._dds.send(state, gate.reset_counter)
-        if link is not None:
-            link.send(Batch(sample.stamp_ns, make(state, chosen, gate.reset_counter)))
-            self._compare(link, state)
+        self._topic = self._watched_topics[topic]
+        use = feed.offer(sample, Arrival(
+            self._topic, tuple(one.get_publisher_count() for one in self._listeners),
+            info.get('publication_sequence_number')), self._output(), time.time_ns())
+        self._report_publishers(feed.publishers.problem)
+        link = self._link
+        if use is Use.SEND:
+            state = convert(sample)
+            counter = feed.gate.reset_counter
+            if self._dds is not None:
+                self._dds.send(state, counter)
+            if link is not None:
+                link.send(Batch(sample.stamp_ns, make(state, chosen, counter)))
+                self._compare(link, state)
+        elif use is Use.COMPARE and link is not None and (
+                not 0 <= sample.stamp_ns - self._compared_ns < chosen.period_ns):
+            self._compare(link, convert(sample))
+
+    def _output(self) -> Output:
+        """Return the state of the link, or of the agent's subscription."""
+        if self._link is not None and self._vehicle is not None:
+            return Output(
+                self._vehicle.may_send, self._link.interruptions + self._vehicle.interruptions,
+                self._link.written_ns)
+        before, self._readers = self._readers, self._dds.readers if self._dds is not None else 0
+        self._dds_interruptions += bool(self._readers and not before)
+        return Output(True, self._dds_interruptions, 0)
+
+    def _report_publishers(self, problem: str) -> None:
+        if problem != self._problem:
+            self._problem = problem
+            self._log('error' if problem else 'info', f'{problem}: no pose is sent; stop one of '
+                      'them' if problem else 'one node publishes the poses', ('one', problem))
+        if problem and self._link is not None:
+            self._link.clear()
 
     def _compare(self, link: LinkThread, state: State) -> None:
         """Compare the autopilot's own attitude with a sample."""
@@ -231,22 +259,21 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
 
     def diagnostics(self) -> Sequence[DiagnosticStatus]:
         """Check rates and publishers, and return all findings."""
-        if self._settings is None or self._gate is None:
+        if self._settings is None or self._feed is None:
             return ()
         now = time.monotonic()
         at, sent = self._sent_before
-        self._rate_hz = (self._gate.sent - sent) / max(now - at, 1e-3)
-        self._sent_before = (now, self._gate.sent)
+        gate = self._feed.gate
+        self._rate_hz = (gate.sent - sent) / max(now - at, 1e-3)
+        self._sent_before = (now, gate.sent)
         self._publisher_count = max(
-            (self.count_publishers(topic) for topic in self._sources), default=0)
-        if self._publisher_count > 1:
-            self._log('error', f'{self._publisher_count} publishers of {self._sources[0]} or '
-                      f'{self._sources[1]}: their poses alternate; stop one of them',
-                      'publishers')
+            (self.count_publishers(topic) for topic in self._watched_topics[1:]), default=0)
+        self._feed.publishers.look()
+        self._report_publishers(self._feed.publishers.problem)
         found = self.findings()
         if self._rate_hz:
             self._sent_at = now
-        elif self._active and now - self._sent_at > IDLE_S:
+        elif self._feed.active and now - self._sent_at > IDLE_S:
             self._sent_at = math.inf        # one line for each such time
             self._log('error', f'nothing was sent for {IDLE_S:g} s: ' + '; '.join(
                 f'{one.found} ({one.advice})' if one.advice else one.found for one in found
@@ -260,19 +287,20 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
 
     def findings(self) -> list[CheckResult]:
         """Return all findings; empty while unconfigured."""
-        if self._settings is None or self._plan is None or self._gate is None:
+        if self._settings is None or self._plan is None or self._feed is None:
             return []
+        feed = self._feed
         source = Source(
-            self._topic, self._publisher_count, self._status, ' or '.join(self._sources),
-            self._rate_hz)
+            self._topic, self._publisher_count, self._status,
+            ' or '.join(self._watched_topics[1:]), self._rate_hz, feed.publishers.problem)
         if self._link is None:
             return findings(
-                self._settings, self._plan, source, self._gate, self._dds_report(), None,
-                self._active, time.monotonic_ns())
+                self._settings, self._plan, source, feed.gate, self._dds_report(), None,
+                feed.active, time.monotonic_ns())
         with self._link.lock:
             return findings(
-                self._settings, self._plan, source, self._gate, self._link.report(),
-                self._vehicle, self._active, time.monotonic_ns())
+                self._settings, self._plan, source, feed.gate, self._link.report(),
+                self._vehicle, feed.active, time.monotonic_ns())
 
     @property
     def armed(self) -> bool:
@@ -289,7 +317,7 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
         readers = self._dds.readers
         return LinkReport(
             True, '', f'{self._dds.topic}, {readers} subscriptions' if readers else '',
-            (self._gate.age_ns or 0) if self._gate else 0, {'readers': readers})
+            (self._feed.gate.age_ns or 0) if self._feed else 0, {'readers': readers})
 
     def _log_event(self, event: Event) -> None:
         """Log an event of the link, on its thread."""

@@ -10,7 +10,7 @@ import time
 from diagnostic_msgs.msg import DiagnosticArray
 from optitrack_vrpn.autopilot.bridge_ros import (
     ADVICE, DIAGNOSTIC, LEVEL, MavlinkBridge, NODE)
-from optitrack_vrpn.doctor.result import CheckResult, Level, ok, Value
+from optitrack_vrpn.doctor import CheckResult, Level, ok, Value
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.ros.tool_node import ToolNode
 import rclpy
@@ -20,11 +20,10 @@ from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
 #: Time of discovery (s). Chosen: ROS 2 nodes may take 3 s to discover each other, and a bridge
-#: reports once a second. Halved, bridges are missed; doubled, each check takes longer.
+#: reports once a second.
 _DISCOVERY_S = 4.5
 #: Time to read messages that arrived while the doctor was busy, and time to wait for the next
-#: report (s). Chosen: bridges report once a second. Halved, a report on a busy computer is missed;
-#: doubled, the check takes longer.
+#: report (s). Chosen: bridges report once a second.
 _QUEUED_S, _PERIOD_S = 0.2, 2.0
 
 

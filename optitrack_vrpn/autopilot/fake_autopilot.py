@@ -28,7 +28,6 @@ FUSED = {'px4': 1 | 2 | 4 | 8 | 16 | 32 | CONST_POS | 256,
          'ardupilot': 1 | 2 | 4 | 8 | 16 | 32 | 256 | 512}
 VISION = ('ODOMETRY', 'VISION_POSITION_ESTIMATE', 'VISION_SPEED_ESTIMATE', 'ATT_POS_MOCAP')
 #: Periods of heartbeats and of telemetry (ns): 1 Hz as MAVLink recommends, and (chosen) 5 Hz.
-#: Halved or doubled, so are the load and the age of the values.
 _HEARTBEAT_NS = 1_000_000_000
 _TELEMETRY_NS = 200_000_000
 

@@ -20,8 +20,7 @@ from optitrack_vrpn.autopilot.fake_autopilot import FakeAutopilot, VISION
 from optitrack_vrpn.autopilot.messages import Outgoing
 from optitrack_vrpn.autopilot.vehicle import Incoming
 
-#: Chosen: longest wait for data (s), which delays the fake's own messages by as much. Halved,
-#: twice the idle load; doubled, its TIMESYNC answers and telemetry are 10 ms late.
+#: Chosen: longest wait for data (s), which delays the fake's own messages by as much.
 _TICK_S = 0.005
 #: Linux option for the arrival of datagrams; Python 3.10 has no name for it.
 SO_TIMESTAMPNS = 35

@@ -6,12 +6,13 @@ Select the samples for the autopilot, and count its resets.
 Rules, in this order; the first that applies withholds a sample:
 
 1. ``untracked``: the last state of the body from the node is not TRACKED, or there is none.
-2. ``debug``: the node publishes poses of untracked bodies (publish_untracked).
-3. ``repeated``: its stamp equals that of the previous sample.
-4. ``backwards``: its stamp is older, unless the source's clock was set back (below).
-5. ``old``, ``future``: its stamp is too far behind or ahead of the clock.
-6. ``invalid``: not finite, or a quaternion far from unit norm.
-7. ``decimated``: the next sample is not due yet, by stamp.
+2. ``repeated``: its stamp equals that of the previous sample.
+3. ``backwards``: its stamp is older, unless the source's clock was set back (below).
+4. ``old``, ``future``: its stamp is too far behind or ahead of the clock.
+5. ``invalid``: not finite, or a quaternion far from unit norm.
+6. ``decimated``: the next sample is not due yet, by stamp.
+
+Before these: ``publishers``, if the sample may come from one of several (``feed.py``).
 
 The reset counter is incremented (mod 256) with the next sample that is sent after a gap, after a
 reset that the node reports, after the clock was set back, and after the link has failed for as
@@ -28,22 +29,19 @@ from optitrack_vrpn.autopilot.messages import Sample
 
 #: A stamp further ahead of the clock (ns) is not sent. Chosen: NTP keeps clocks of one network
 #: within a few milliseconds; more means unsynchronised clocks, and an estimator would fuse the
-#: pose at a wrong time. Halved, poor synchronisation is rejected; doubled, larger errors pass.
+#: pose at a wrong time.
 MAX_AHEAD_NS = 20_000_000
 #: Time between two samples (ns) after which the reset counter is incremented. PX4's EKF2 does not
-#: begin to fuse over longer gaps, and ends at twice this. Halved, short occlusions reset
-#: estimators; doubled, an estimator that has drifted is not reset.
+#: begin to fuse over longer gaps, and ends at twice this.
 GAP_NS = 200_000_000
 #: Deviation of a quaternion's norm from 1 beyond which the sample is not an attitude. It equals
 #: the node's tolerance; smaller deviations are normalised.
 NORM_TOLERANCE = 0.01
 #: Number of consecutive fresh samples with stamps before the newest one after which the clock
-#: counts as set back. Chosen: 10 at 100 Hz are 0.1 s. Halved, two publishers of one topic can
-#: count as a clock that was set; doubled, valid poses are withheld longer.
+#: counts as set back. Chosen: 10 at 100 Hz are 0.1 s.
 BACKWARDS_LIMIT = 10
 #: Fraction of a period by which a sample may be early. Chosen: the jitter of stamps if the period
-#: is a multiple of the frame interval; the grid keeps the mean rate. Halved, jitter makes samples
-#: late by a frame; doubled, intervals vary more.
+#: is a multiple of the frame interval; the grid keeps the mean rate.
 SLACK = 0.1
 
 
@@ -51,13 +49,13 @@ class Withheld(Enum):
     """Reason why a sample was not sent; the value is the key in counters."""
 
     UNTRACKED = 'untracked'
-    DEBUG = 'debug'
     REPEATED = 'repeated'
     BACKWARDS = 'backwards'
     OLD = 'old'
     FUTURE = 'future'
     INVALID = 'invalid'
     DECIMATED = 'decimated'
+    PUBLISHERS = 'publishers'
 
 
 class GateConfig(NamedTuple):
@@ -78,17 +76,18 @@ class Gate:
     """
     Decide which samples of one body are sent; not thread-safe.
 
+    :param reset_counter: of the first sample; it must differ from the last one that the autopilot
+        has received.
     :ivar reset_counter: reset counter of the last sample that was sent, 0 to 255.
     :ivar sent: number of accepted samples.
     :ivar withheld: numbers of withheld samples by reason.
     :ivar age_ns: age of the last sample offered (ns), for diagnostics.
     """
 
-    def __init__(self, config: GateConfig) -> None:
+    def __init__(self, config: GateConfig, reset_counter: int = 0) -> None:
         self._config = config
         self._slack_ns = round(SLACK * config.period_ns)
         self._tracked = False
-        self._debug = False
         self._resets: Optional[int] = None
         self._newest_ns = -1
         self._sent_ns = -1
@@ -96,7 +95,7 @@ class Gate:
         self._behind = 0
         self._bump = False
         self._bumped_ns = -1
-        self.reset_counter = 0
+        self.reset_counter = reset_counter % 256
         self.sent = 0
         self.withheld = dict.fromkeys(Withheld, 0)
         self.age_ns: Optional[int] = None
@@ -104,18 +103,16 @@ class Gate:
     @property
     def tracked(self) -> bool:
         """Return whether samples may be sent according to the node's report."""
-        return self._tracked and not self._debug
+        return self._tracked
 
-    def status(self, state: str, resets: Optional[int], untracked_published: bool = False) -> None:
+    def status(self, state: str, resets: Optional[int]) -> None:
         """
         Process the node's report on the body.
 
         :param state: its state, as in ``TRACKED``.
         :param resets: number of discontinuities; None if the report does not contain it.
-        :param untracked_published: whether the node publishes poses that failed validation.
         """
         self._tracked = state == 'TRACKED'
-        self._debug = untracked_published
         if resets is not None:
             if self._resets is not None and resets != self._resets:
                 self._bump = True
@@ -169,8 +166,6 @@ class Gate:
         age_ns = self.age_ns = now_ns - stamp_ns
         if not self._tracked:
             return Withheld.UNTRACKED
-        if self._debug:
-            return Withheld.DEBUG
         if stamp_ns == self._newest_ns:
             return Withheld.REPEATED
         if age_ns > self._config.max_age_ns:

@@ -29,18 +29,18 @@ from optitrack_vrpn.autopilot.vehicle import COMPONENT, Vehicle
 from optitrack_vrpn.errors import OptitrackVrpnError, TransportError
 from optitrack_vrpn.events import Event
 
-#: Chosen: longest wait of the thread (s), which delays timers and the shutdown by as much. Halved
-#: or doubled, so is that delay; halved, twice the wake-ups.
+#: Chosen: longest wait of the thread (s), which delays timers and the shutdown by as much.
 _TICK_S = 0.05
 #: Pause (s) between two attempts to open a link. Chosen: a USB port needs about a second to
-#: return. Halved, twice as many log lines; doubled, the link returns later.
+#: return.
 RETRY_S = 0.5
 #: Chosen: time (ns) from the latest time at which a sample may be written to the age at which it
-#: must have left: the difference between 100 ms and ``max_age_ms``. Halved, slow serial lines drop
-#: more samples; doubled, samples leave up to 110 ms old.
+#: must have left: the difference between 100 ms and ``max_age_ms``.
 WAY_NS = 10_000_000
-#: Chosen: maximum number of samples that wait for the link; 4 at 50 Hz are 80 ms. Halved, short
-#: stalls lose samples; doubled, samples are sent up to 160 ms late.
+#: Chosen: time (ns) without an answer, after the request of at most 0.1 s later, after which no
+#: pose is written to TCP.
+_SILENT_NS = 300_000_000
+#: Chosen: maximum number of samples that wait for the link; 4 at 50 Hz are 80 ms.
 WAITING = 4
 
 
@@ -67,7 +67,8 @@ class LinkThread:
     :raises BackendUnavailableError: if pymavlink or pyserial is not installed.
     :ivar lock: guards ``vehicle``.
     :ivar written_ns: stamp of the last sample that was written (ns), 0 if none was.
-    :ivar flushed: number of times that written samples were discarded before they were sent.
+    :ivar interruptions: number of times that the link was opened, that its destination changed, or
+        that written samples were discarded before they were sent.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class LinkThread:
     ) -> None:
         self.lock = threading.Lock()
         self.written_ns = 0
-        self.flushed = 0
+        self.interruptions = 0
         self._vehicle = vehicle
         self._connection = connection
         self._log = log
@@ -92,7 +93,8 @@ class LinkThread:
         self._oldest_ns = self._age_ns = 0
         self._other_autopilot = ''
         self._sent: dict[str, int] = {}
-        self._dropped = dict.fromkeys(('no_link', 'too_old', 'not_taken', 'superseded'), 0)
+        self._dropped = dict.fromkeys(
+            ('no_link', 'too_old', 'not_answered', 'not_taken', 'superseded'), 0)
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
@@ -182,8 +184,11 @@ class LinkThread:
     def _expire(self, transport: Transport) -> None:
         """Discard messages in the system's buffer that would leave too late."""
         transport.expire()
-        self.flushed += transport.flushed
-        transport.flushed = 0
+        self._count(transport)
+
+    def _count(self, transport: Transport) -> None:
+        self.interruptions += transport.interruptions
+        transport.interruptions = 0
 
     def _open(self) -> Optional[Transport]:
         if time.monotonic() < self._next_open:
@@ -196,6 +201,7 @@ class LinkThread:
             return None
         self._codec.reset()
         self._opened += 1
+        self.interruptions += 1
         self._trouble = self._other_autopilot = ''
         self._log(Event('info', 'open', f'{self._connection} is open'))
         self._transport = transport
@@ -234,6 +240,7 @@ class LinkThread:
                 if message.name == 'HEARTBEAT' and message.system == self._vehicle.system and (
                         message.component == AUTOPILOT_COMPONENT):
                     transport.confirm()
+                    self._count(transport)
                     self._codec.address(self._vehicle.own_system)
             for answer in answers:
                 transport.write(self._codec.encode(answer))
@@ -271,14 +278,20 @@ class LinkThread:
                 self._dropped['no_link'] += 1
             elif age_ns > self._max_age_ns:
                 self._dropped['too_old'] += 1
+            elif self._transport.answered and self._silent():
+                self._dropped['not_answered'] += 1
             elif not self._write(self._transport, encoded, age_ns):
                 self._dropped['not_taken'] += 1
-                self.flushed += self._transport.flushed
-                self._transport.flushed = 0
+                self._count(self._transport)
             else:
                 self._age_ns = age_ns
                 self.written_ns = batch.stamp_ns
                 self._oldest_ns = max(self._oldest_ns, age_ns)
+
+    def _silent(self) -> bool:
+        """Return whether the program at the other end has stopped to answer."""
+        with self.lock:
+            return self._vehicle.timesync.silent_ns(time.monotonic_ns()) > _SILENT_NS
 
     def _write(
         self, transport: Transport, encoded: Sequence[tuple[str, bytes]], age_ns: int,

@@ -19,25 +19,23 @@ REQUEST_MESSAGE = 512
 #: Message id of GPS_GLOBAL_ORIGIN.
 GPS_GLOBAL_ORIGIN = 49
 #: Chosen: number of requests without an answer before the origin counts as missing, since one can
-#: be lost. Halved, a lost answer counts; doubled, the origin is set later.
+#: be lost.
 _ASKED = 2
 _PERIOD_NS = 1_000_000_000
 #: Chosen: pause (ns) between two attempts to set it; the estimator can refuse before it has
-#: initialised. Halved or doubled, twice or half as many attempts.
+#: initialised.
 _RETRY_NS = 5_000_000_000
 #: Wait (ns) after an attempt, before ArduPilot gets a pose. When ArduPilot gets the origin, it
 #: sets its zero of the height to the present height (EKF3's resetHeightDatum). The poses keep
 #: their zero, so its local height would differ by the height of the poses at that time. Measured
-#: in SITL: it does so after 0.1 s. Halved, 0.5 s still suffices; doubled, the first pose comes
-#: later.
+#: in SITL: it does so after 0.1 s.
 _SETTLED_NS = 1_000_000_000
-#: Chosen: attempts to set the origin before poses are sent without it; the second is 5 s after
-#: the heartbeat. Halved, one lost message shifts the height; doubled, the first pose comes 6 s
-#: later if the autopilot takes no origin.
+#: Chosen: attempts to set the origin before poses are sent without it; the second is 5 s after the
+#: heartbeat.
 _TRIES = 2
 _EARTH_RADIUS_M = 6_371_000.0
 #: Distance (m) from the configured origin above which the present origin is different. Chosen: the
-#: link's resolution is 1.1 cm. Halved or doubled, only origins at this distance are affected.
+#: link's resolution is 1.1 cm.
 _SAME_M = 1.0
 
 

@@ -16,7 +16,7 @@ from optitrack_vrpn.autopilot.messages import Outgoing
 from optitrack_vrpn.autopilot.parameters_check import check, decode, encode, Rule, Verdict
 
 #: Timeout of an answer (ns), and number of attempts. Chosen: a telemetry radio needs up to 200 ms
-#: for both directions. Halved, slow radios cause repetitions; doubled, a lost answer takes longer.
+#: for both directions.
 ANSWER_NS = 400_000_000
 ATTEMPTS = 4
 #: Components of the autopilot itself: MAV_COMP_ID_AUTOPILOT1.

@@ -20,10 +20,18 @@ INTEGER_TYPES = {1: '<B', 2: '<b', 3: '<H', 4: '<h', 5: '<I', 6: '<i'}
 INT32, REAL32 = 6, 9
 #: Largest EKF2_EV_DELAY that is not reported (ms). Chosen: stamps are capture times, and the user
 #: may have measured some tens of milliseconds; 175 is the default of old releases, meant for
-#: cameras. Halved, such values are reported; doubled, 100 is not.
+#: cameras.
 MAX_EV_DELAY_MS = 50.0
 #: Bits of EKF2_EV_CTRL.
 EV_POSITION_XY, EV_POSITION_Z, EV_VELOCITY, EV_YAW = 1, 2, 4, 8
+
+
+#: Parameters that matter and have no rule: their values depend on vehicle and link.
+UNCHECKED = {
+    'px4': 'EKF2_EV_POS_X/Y/Z (position of the body in the vehicle)',
+    'ardupilot': 'GPS1_TYPE or GPS_TYPE (0), COMPASS_USE, _USE2, _USE3 (0), VISO_DELAY_MS (age of '
+                 'the samples and time on the link), VISO_POS_X/Y/Z (position of the body in the '
+                 'vehicle)'}
 
 
 class Rule(NamedTuple):

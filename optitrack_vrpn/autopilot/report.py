@@ -9,11 +9,12 @@ import math
 from typing import Any, NamedTuple, Optional
 
 from optitrack_vrpn.autopilot.agreement import difference, judge_attitude, judge_position
-from optitrack_vrpn.autopilot.gate import Gate, Withheld
+from optitrack_vrpn.autopilot.gate import Gate
+from optitrack_vrpn.autopilot.parameters_check import UNCHECKED
 from optitrack_vrpn.autopilot.settings import BridgeSettings, NO_ALTITUDE_M, Plan
 from optitrack_vrpn.autopilot.timesync import PX4_ANSWERS, PX4_MAX_ROUND_TRIP_NS
 from optitrack_vrpn.autopilot.vehicle import Link, SIGNS, Vehicle
-from optitrack_vrpn.doctor.result import CheckResult, fail, ok, skip, warn
+from optitrack_vrpn.doctor import CheckResult, fail, ok, skip, warn
 from optitrack_vrpn.names import printable
 
 #: Flags of ESTIMATOR_STATUS_FLAGS; EKF_STATUS_FLAGS shares these bits.
@@ -22,11 +23,10 @@ _FLAGS = {
     8: 'relative horizontal position', 16: 'absolute horizontal position',
     32: 'absolute vertical position', 64: 'height above ground'}
 _ATTITUDE, _RELATIVE, _ABSOLUTE, _CONSTANT, _AIDED = 1, 8, 16, 128, 256
-#: Chosen: age (ns) above which a report of the estimator is not used. Halved, slow telemetry
-#: counts as missing; doubled, an old state is shown longer.
+#: Chosen: age (ns) above which a report of the estimator is not used.
 _ESTIMATOR_NS = 5_000_000_000
 #: Chosen: altitude (m) of the origin of a PX4 above which it is reported: an error of the height
-#: that a flight at 1 m shows. Halved or doubled, so is the error that passes.
+#: that a flight at 1 m shows.
 _LEVEL_M = 0.2
 #: Fraction of the configured rate below which the rate is reported. Chosen: a camera rate that is
 #: not a multiple of the rate, and the smallest interval of ArduPilot, cost up to a fifth. At 0.5
@@ -40,6 +40,7 @@ class Source(NamedTuple):
 
     :ivar topic: topic of the samples in use, '' before the first.
     :ivar publishers: number of publishers of the pose or the odometry topic, whichever is larger.
+    :ivar problem: why no sample can be used, '' if they can; see ``OnePublisher``.
     :ivar status: the last state of the body, '' while unknown.
     :ivar topics: the subscribed topics, as text.
     :ivar rate_hz: samples sent in the last second (Hz).
@@ -50,6 +51,7 @@ class Source(NamedTuple):
     status: str
     topics: str
     rate_hz: float
+    problem: str = ''
 
 
 class LinkReport(NamedTuple):
@@ -87,7 +89,9 @@ def findings(
     else:
         found += [
             _autopilot(settings, vehicle, monotonic_ns), _timesync(settings, vehicle),
-            _parameters(settings, vehicle), *_origin(settings, plan, vehicle),
+            _parameters(settings, vehicle),
+            skip('unchecked', f'compare with docs/autopilot.md: {UNCHECKED[settings.autopilot]}'),
+            *_origin(settings, plan, vehicle),
             _senders(vehicle, monotonic_ns), _estimator(settings, vehicle, monotonic_ns),
             _agreement(vehicle)]
     return [*found, _sending(plan, source, gate, link, vehicle, active)]
@@ -100,9 +104,8 @@ def _input(source: Source) -> CheckResult:
     if not source.publishers:
         return fail('input', f'no publisher of {source.topics}',
                     'start the node, and set body to the name in its topics', **values)
-    if source.publishers > 1:
-        return fail('input', f'{source.publishers} publishers of {source.topic or source.topics}',
-                    'stop one of them: their poses alternate', **values)
+    if source.problem:
+        return fail('input', f'{source.problem}: nothing is sent', 'stop one of them', **values)
     if not source.status:
         return fail('input', 'the state of the body is unknown: nothing is sent',
                     'add status to the outputs of the node', **values)
@@ -153,7 +156,8 @@ def _autopilot(settings: BridgeSettings, vehicle: Vehicle, monotonic_ns: int) ->
         return fail('autopilot', f'the vehicle runs {vehicle.firmware}: nothing is sent',
                     'set the parameter autopilot', **values)
     if others and not settings.target_system:
-        return warn('autopilot', f'the poses are for system {vehicle.system}' + also,
+        before = 'the poses are' if vehicle.may_send else 'nothing is sent; they would be'
+        return fail('autopilot', f'{before} for system {vehicle.system}{also}',
                     'set target_system', **values)
     return ok('autopilot', f'{vehicle.firmware} {vehicle.version}'.rstrip()
               + f', system {vehicle.system}, {"armed" if vehicle.armed else "disarmed"}',
@@ -289,12 +293,14 @@ def _sending(
     if vehicle is not None and vehicle.link is Link.ALIVE and vehicle.origin_pending:
         return warn('sending', 'nothing is sent before the autopilot has the origin',
                     'wait some seconds', **values)
+    if vehicle is not None and vehicle.link is Link.ALIVE and vehicle.ambiguous:
+        return fail('sending', 'nothing is sent before it is known that there is one vehicle',
+                    'set target_system', **values)
     if vehicle is not None and not vehicle.may_send:
         return fail('sending', 'nothing is sent before a heartbeat of the autopilot', '', **values)
     if not source.rate_hz:
-        if gate.withheld[Withheld.DEBUG]:
-            return fail('sending', 'nothing is sent: the node publishes poses of untracked bodies',
-                        'set validation.publish_untracked of the node to false', **values)
+        if source.problem:
+            return fail('sending', f'nothing is sent: {source.problem}', '', **values)
         if not gate.tracked:
             return fail('sending', 'nothing is sent: the body is not TRACKED', '', **values)
         return fail('sending', f'nothing is sent: {_reason(gate)}',

@@ -14,8 +14,8 @@ from typing import Mapping, NamedTuple, Optional
 
 from optitrack_vrpn.autopilot import connection as addresses
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.mocap_control.lifecycle_settings import LifecycleSettings
 from optitrack_vrpn.settings import checked, setting
+from optitrack_vrpn.settings.lifecycle import LifecycleSettings
 
 AUTOPILOTS = ('px4', 'ardupilot')
 TRANSPORTS = ('mavlink', 'dds')
@@ -30,13 +30,11 @@ BODY_FRD = 12
 WIRE_BYTES = {'odometry': 245, 'vision_position_estimate': 129, 'vision_speed_estimate': 69,
               'att_pos_mocap': 132}
 #: Heartbeats, TIMESYNC and parameter requests (B/s), measured with pymavlink: 21 B per second, and
-#: 28 B for each of the 10 answers and 5 requests per second. Halved or doubled, only the computed
-#: load of a line changes.
+#: 28 B for each of the 10 answers and 5 requests per second.
 OVERHEAD_BYTES_PER_S = 450.0
 #: Altitude of the origin (m) that ArduPilot takes as unknown: it stores whole centimetres, and
 #: while they are 0 and it is disarmed, it sets the zero of its height each second (AP_Baro's
-#: update_field_elevation; 0.6 m of error within 20 s in SITL). Halved, an altitude that it rounds
-#: to 0 passes; doubled, 1 cm is refused.
+#: update_field_elevation; 0.6 m of error within 20 s in SITL).
 NO_ALTITUDE_M = 0.01
 
 
@@ -103,13 +101,17 @@ class BridgeSettings(LifecycleSettings):
         90.0, unit='ms', low=1, high=1000, doc='a sample older than this is not sent; 90 leaves '
         '10 ms for the error of its stamp and the transmission, so that none is used after 100')
     target_system: int = setting(
-        0, low=0, high=255, doc='system id of the vehicle; 0: the first autopilot heard')
+        0, low=0, high=255, doc='system id of the vehicle; 0: the only autopilot heard')
     set_parameters: bool = setting(
         False, doc='write wrong parameters, while the vehicle is disarmed')
     origin: tuple[float, float, float] = setting(
         (0.0, 0.0, 0.0), doc='latitude (deg), longitude (deg) and altitude (m) of the '
         'origin, sent if the autopilot has none; zeros: not sent. The altitude for px4 must be '
         '0, for ardupilot it must not')
+    stop_while_armed: bool = setting(
+        False, doc='follow a STOP of mocap control while the vehicle is armed, which ends the '
+        'poses for its estimator; false: refuse it (with transport dds every STOP, because it '
+        'does not tell the state)')
     dds_topic: str = setting(
         '', name='dds.topic', doc='topic of transport dds; empty: '
         '/fmu/in/vehicle_visual_odometry or /ap/tf')

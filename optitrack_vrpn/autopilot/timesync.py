@@ -29,18 +29,16 @@ PX4_MAX_ROUND_TRIP_NS = 10_000_000
 #: 100 ms.
 PX4_MAX_DEVIATION_NS = 100_000_000
 #: Period of the requests (ns). Chosen: two per second show a change of the link within some
-#: seconds and cost 56 B/s in each direction. Halved, twice the load; doubled, the offset follows a
-#: change twice as late.
+#: seconds and cost 56 B/s in each direction.
 REQUEST_PERIOD_NS = 500_000_000
+#: The same for TCP, where the answers show that the program at the other end reads. Chosen.
+TCP_PERIOD_NS = 100_000_000
 #: Number of round trips of which the shortest gives the offset. Chosen: 10 s at two per second, in
-#: which a crystal with an error of 50 ppm drifts by 0.5 ms. Halved, a loaded link causes more
-#: error; doubled, the drift does.
+#: which a crystal with an error of 50 ppm drifts by 0.5 ms.
 WINDOW = 20
-#: Chosen: stored requests (4 s); a later answer is not used. Halved or doubled, answers are used
-#: up to 2 s or 8 s after their request.
+#: Chosen: stored requests (4 s); a later answer is not used.
 _OUTSTANDING = 8
 #: Chosen: a backward step of the autopilot's clock (ns) between two answers that means a reboot.
-#: Halved or doubled, only reboots within this time after the start are affected.
 _REBOOT_NS = 1_000_000_000
 
 
@@ -55,13 +53,17 @@ class Timesync:
     """
     Exchange TIMESYNC with one autopilot.
 
+    :param period_ns: period of the requests (ns).
     :ivar answered: number of the autopilot's requests that were answered.
     :ivar counted: number of these while the round trip was below PX4's limit.
     :ivar rounds: number of measured round trips.
     :ivar reboots: number of times that the autopilot's clock began again.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, period_ns: int = REQUEST_PERIOD_NS) -> None:
+        self._period_ns = period_ns
+        self._unanswered_ns: Optional[int] = None
+        self._answers = False
         self._outstanding: deque[int] = deque(maxlen=_OUTSTANDING)
         self._window: deque[RoundTrip] = deque(maxlen=WINDOW)
         self._next_ns = 0
@@ -97,9 +99,17 @@ class Timesync:
         """
         if monotonic_ns < self._next_ns:
             return None
-        self._next_ns = monotonic_ns + REQUEST_PERIOD_NS
+        self._next_ns = monotonic_ns + self._period_ns
+        if self._unanswered_ns is None:
+            self._unanswered_ns = monotonic_ns
         self._outstanding.append(now_ns)
         return Outgoing('TIMESYNC', {'tc1': 0, 'ts1': now_ns})
+
+    def silent_ns(self, monotonic_ns: int) -> int:
+        """Return for how long (ns) requests to an autopilot that answers are unanswered."""
+        if not self._answers or self._unanswered_ns is None:
+            return 0
+        return monotonic_ns - self._unanswered_ns
 
     def receive(self, tc1: int, ts1: int, now_ns: int) -> Optional[Outgoing]:
         """
@@ -118,6 +128,7 @@ class Timesync:
             return None
         while self._outstanding.popleft() != ts1:
             pass    # an answer to an earlier request would now show an earlier clock
+        self._unanswered_ns, self._answers = None, True
         round_trip = RoundTrip(tc1 - (ts1 + now_ns) // 2, now_ns - ts1)
         if round_trip.round_trip_ns < 0:    # this host's clock was set back meanwhile
             self.reset()

@@ -23,28 +23,26 @@ import termios
 import time
 from typing import Any, Callable, Optional
 
-from optitrack_vrpn.autopilot.connection import Connection
-from optitrack_vrpn.autopilot.line import LineQueue
+from optitrack_vrpn.autopilot.connection import Connection, LineQueue
+from optitrack_vrpn.cli.loading import how_to_install
 from optitrack_vrpn.errors import BackendUnavailableError, TransportError
 
 #: Timeout of one write (s), after which the line counts as blocked. Chosen: at most a tenth of a
-#: second of poses is lost. Halved, a slow line counts as blocked; doubled, more poses are lost.
+#: second of poses is lost.
 WRITE_S = 0.1
-#: Chosen: timeout of a TCP connection (s): one repeated SYN. Half gives up after one lost packet.
+#: Chosen: timeout of a TCP connection (s): one repeated SYN.
 _CONNECT_S = 2.0
 #: Time without a heartbeat (s) after which another origin may become the peer. Chosen: three
-#: heartbeats at 1 Hz. Halved, one lost heartbeat lets another vehicle with the same system id
-#: become the peer; doubled, an autopilot that returns from another port waits longer.
+#: heartbeats at 1 Hz.
 PEER_S = 3.0
-#: Chosen: remembered origins of other vehicles. Halved or doubled, so many are distinguished.
+#: Chosen: remembered origins of other vehicles.
 _OTHERS = 16
 _READ = 65536
 #: Bytes of a TCP connection that the system has not sent yet (linux/sockios.h, SIOCOUTQNSD).
 _NOT_SENT = 0x894B
 _INT = struct.Struct('@i')
 #: Time without acknowledgement after which a TCP connection ends (ms). Chosen: the longest delay
-#: of an acknowledgement in use, 200 to 250 ms, and as much for a retransmission. Halved, one lost
-#: packet ends the connection; doubled, a dead one is replaced later.
+#: of an acknowledgement in use, 200 to 250 ms, and as much for a retransmission.
 _UNACKNOWLEDGED_MS = 500
 #: ICMP error (no listener yet) or network card down: the next datagram may pass.
 _PASSING = (errno.ECONNREFUSED, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN,
@@ -57,12 +55,15 @@ class Transport(ABC):
 
     :ivar peer: destination, for the user; '' while unknown.
     :ivar datagrams: whether each read returns complete messages.
-    :ivar flushed: number of times that accepted messages were discarded before they were sent.
+    :ivar answered: whether poses are written only while the other end answers.
+    :ivar interruptions: number of times that accepted messages were discarded before they were
+        sent, or the destination changed.
     """
 
     peer = ''
-    flushed = 0
+    interruptions = 0
     datagrams = False
+    answered = False
 
     @abstractmethod
     def fileno(self) -> int:
@@ -172,6 +173,7 @@ class Udp(Transport):
         """Send to the origin of the last datagram from now on."""
         self._confirmed_s = time.monotonic()
         if self._learn and self._source != self._remote:
+            self.interruptions += 1
             self._remote = self._source
             self.peer = _place(self._source)
         elif self._suspect is not None and self._suspect not in self._others:
@@ -203,8 +205,12 @@ class Tcp(Transport):
     A TCP connection to an autopilot or a router.
 
     It writes a message only after the system has sent all previous ones. TCP repeats sent data
-    until it is acknowledged: after a pause of the network, that data arrives late.
+    until it is acknowledged: after a pause of the network, that data arrives late. The system at
+    the other end acknowledges data that its program has not read, so that the link checks whether
+    the program answers.
     """
+
+    answered = True
 
     def __init__(self, remote: tuple[str, int]) -> None:
         self.peer = _place(remote)
@@ -270,8 +276,8 @@ class Serial(Transport):
             import serial
         except ImportError:
             raise BackendUnavailableError(
-                'a serial connection needs pyserial, which is not installed: apt install '
-                'python3-serial, or pip install pyserial') from None
+                'a serial connection needs pyserial, which is not installed: ' + how_to_install(
+                    'apt install python3-serial, or pip install pyserial')) from None
         self.peer = device
         self._line = LineQueue(baud)
         self._errors: Any = (
@@ -352,7 +358,7 @@ class Serial(Transport):
         return True
 
     def _flush(self) -> None:
-        self.flushed += 1
+        self.interruptions += 1
         self._line.flushed(self._port.out_waiting)
         self._port.reset_output_buffer()
 

@@ -25,28 +25,27 @@ from optitrack_vrpn.autopilot.origin import Origin, request_message
 from optitrack_vrpn.autopilot.parameter_protocol import AUTOPILOT_COMPONENT, ParameterProtocol
 from optitrack_vrpn.autopilot.parameters_check import rules
 from optitrack_vrpn.autopilot.settings import BridgeSettings, Plan, PROFILES
-from optitrack_vrpn.autopilot.timesync import Timesync
+from optitrack_vrpn.autopilot.timesync import REQUEST_PERIOD_NS, TCP_PERIOD_NS, Timesync
 from optitrack_vrpn.events import Event
 
 #: MAV_TYPE_ONBOARD_CONTROLLER, MAV_AUTOPILOT_INVALID, MAV_STATE_ACTIVE.
 _ONBOARD_CONTROLLER, _NO_AUTOPILOT, _ACTIVE = 18, 8, 4
 #: Component id of the bridge: MAV_COMP_ID_VISUAL_INERTIAL_ODOMETRY.
 COMPONENT = 197
-#: Silence of the autopilot (ns) that counts as its loss. Chosen: three heartbeats at 1 Hz. Halved,
-#: one lost heartbeat counts; doubled, a dead link is reported later.
+#: Silence of the autopilot (ns) that counts as its loss. Chosen: three heartbeats at 1 Hz.
 _TIMEOUT_NS = 3_000_000_000
 #: MAV_MODE_FLAG_SAFETY_ARMED in base_mode.
 _ARMED = 128
-#: Period of heartbeats (ns): 1 Hz, as the MAVLink guide recommends. Halved, twice the load;
-#: doubled, autopilots come closer to their timeouts.
+#: Period of heartbeats (ns): 1 Hz, as the MAVLink guide recommends.
 _HEARTBEAT_NS = 1_000_000_000
 #: A message for the diagnostics that has not arrived for this time (ns) is requested; one at a
-#: time, with a pause between two requests. Chosen. Halved, messages at 1 Hz are requested
-#: needlessly, or requests take twice the bandwidth; doubled, the diagnostics are complete later.
+#: time, with a pause between two requests. Chosen.
 _QUIET_NS = 1_000_000_000
 _ASK_NS = 250_000_000
+#: Time (ns) of listening before the first pose, in which another vehicle would be heard:
+#: heartbeats come at 1 Hz.
+_ALONE_NS = 1_200_000_000
 #: Chosen: time (ns) for which another sender of vision messages is reported after its last one.
-#: Halved or doubled, the report lasts that long.
 _OTHER_NS = 5_000_000_000
 _VISION = frozenset((
     'ODOMETRY', 'VISION_POSITION_ESTIMATE', 'VISION_SPEED_ESTIMATE', 'ATT_POS_MOCAP'))
@@ -114,6 +113,9 @@ class Vehicle:
     :ivar parameters: the exchange of parameters.
     :ivar origin: the exchange about the origin.
     :ivar origin_pending: whether poses must wait for the origin; see ``Origin.pending``.
+    :ivar ambiguous: whether several vehicles, or not enough heartbeats, were heard to know for
+        which one the poses are; never with ``target_system``.
+    :ivar interruptions: number of times that the autopilot may have missed poses or restarted.
     :ivar agreement: comparison of attitudes and positions.
     :ivar estimator: fields of the last ESTIMATOR_STATUS or EKF_STATUS_REPORT.
     :ivar version: firmware version, as in ``1.15.4``, '' while unknown.
@@ -129,7 +131,8 @@ class Vehicle:
         self.firmware = ''
         self.version = ''
         self.signs = False
-        self.timesync = Timesync()
+        self.timesync = Timesync(
+            TCP_PERIOD_NS if settings.connection.startswith('tcp:') else REQUEST_PERIOD_NS)
         self.parameters = ParameterProtocol(
             rules(settings.autopilot, plan), settings.autopilot == 'px4', settings.set_parameters)
         self.origin = Origin(plan.origin)
@@ -137,6 +140,10 @@ class Vehicle:
         self.estimator: Optional[Mapping[str, Any]] = None
         self.estimator_ns = -1
         self.origin_pending = False
+        self.ambiguous = not settings.target_system
+        self.interruptions = 0
+        self._alone = False
+        self._first_ns = -1
         self._events: list[Event] = []
         self._heartbeat_ns = -1
         self._next_heartbeat_ns = 0
@@ -150,8 +157,8 @@ class Vehicle:
 
     @property
     def may_send(self) -> bool:
-        """Return whether the state of the link and the origin permit sending poses."""
-        return self._known and not self.origin_pending
+        """Return whether the vehicle is known, alone or named, and has its origin."""
+        return self._known and not self.ambiguous and not self.origin_pending
 
     @property
     def _known(self) -> bool:
@@ -198,9 +205,11 @@ class Vehicle:
         :param monotonic_ns: a monotonic clock (ns).
         """
         made: list[Optional[Outgoing]] = []
+        if self._first_ns < 0:
+            self._first_ns = monotonic_ns
         if self._heartbeat_ns >= 0 and monotonic_ns - self._heartbeat_ns > _TIMEOUT_NS:
             self._happen(Happening.SILENCE)
-        self._follow_origin(monotonic_ns)
+        self._follow(monotonic_ns)
         if monotonic_ns >= self._next_heartbeat_ns:
             self._next_heartbeat_ns = monotonic_ns + _HEARTBEAT_NS
             made.append(Outgoing('HEARTBEAT', {
@@ -304,9 +313,12 @@ class Vehicle:
             self._other_vehicles[message.system] = monotonic_ns
             if not known and not (self._settings.target_system and self._known):
                 self._event(
-                    'warn', f'the link has an autopilot with the system id {message.system}; the '
-                    f'poses are for {target}: set target_system, or configure the bridge again '
-                    'if the vehicle has a new id', ('other vehicle', message.system))
+                    'error', f'the link has an autopilot with the system id {message.system}, and '
+                    f'the poses are for {target}: set target_system, or configure the bridge '
+                    'again if the vehicle has a new id; without target_system no pose is sent '
+                    'while two vehicles are heard, unless one was armed before',
+                    ('other vehicle', message.system))
+            self._follow(monotonic_ns)
             return
         firmware = _FIRMWARES.get(fields['autopilot'], f'autopilot {fields["autopilot"]}')
         happening = (Happening.HEARTBEAT if fields['autopilot'] == self._wanted_autopilot
@@ -319,9 +331,17 @@ class Vehicle:
         self.armed = bool(fields['base_mode'] & _ARMED)
         self._heartbeat_ns = monotonic_ns
         self._happen(happening)
-        self._follow_origin(monotonic_ns)
+        self._follow(monotonic_ns)
 
-    def _follow_origin(self, monotonic_ns: int) -> None:
+    def _follow(self, monotonic_ns: int) -> None:
+        """Update what else decides whether poses may be sent."""
+        if not self._settings.target_system:
+            # An armed vehicle that was alone needs its poses, whoever appears.
+            if self.other_vehicles(monotonic_ns):
+                self._alone = self._alone and self.armed
+            elif self._first_ns >= 0 and monotonic_ns - self._first_ns >= _ALONE_NS:
+                self._alone = True
+            self.ambiguous = not self._alone
         self.origin_pending = self._settings.autopilot == 'ardupilot' and self.origin.pending(
             self.armed, monotonic_ns)
 
@@ -344,6 +364,7 @@ class Vehicle:
 
     def _begin(self) -> None:
         """Request everything again: the autopilot is new or has been restarted."""
+        self.interruptions += 1
         self.timesync.reset()
         self.parameters.restart()
         self.origin.restart()
