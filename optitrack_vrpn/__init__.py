@@ -2,8 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """OptiTrack motion capture over VRPN for ROS 2."""
 
-# Before any other module of the package: it decides whether they are imported compiled.
-from optitrack_vrpn.compiled import importer_io as _importer_io
+# Before any other module of the package: Ctrl-C, and whether modules are imported compiled.
+from optitrack_vrpn.cli import early as _early
+
+_early.install()
+
+from optitrack_vrpn.compiled import importer_io as _importer_io    # noqa: E402
 
 __version__ = '0.1.0'
 RUNS = _importer_io.MODE.text

@@ -4,10 +4,10 @@
 
 import sys
 
-from optitrack_vrpn import __version__, RUNS
-from optitrack_vrpn.cli.arguments import USAGE
+from optitrack_vrpn.cli.arguments import USAGE, VERSION
 from optitrack_vrpn.cli.command_io import command
-from optitrack_vrpn.cli.loading import INTERRUPTED, load
+from optitrack_vrpn.cli.early import interrupt_code
+from optitrack_vrpn.cli.loading import load
 from optitrack_vrpn.cli.signals_io import end_with_parent
 from optitrack_vrpn.cli.tools import TOOLS
 
@@ -23,7 +23,7 @@ def main() -> int:
             print(f'  {tool.name:20} {tool.summary}')
         return 0
     if sys.argv[1] == '--version':
-        print(f'optitrack_vrpn {__version__} ({RUNS})')
+        print(VERSION)
         return 0
     if sys.argv[1] not in names:
         print(f'optitrack_vrpn has no tool {sys.argv[1]!r}, only {", ".join(names)}',
@@ -40,11 +40,6 @@ def main() -> int:
         if code:
             print(f'{tool.name}: stopped', file=sys.stderr)
         return code
-
-
-def interrupt_code(tool: str) -> int:
-    """Return the exit code on Ctrl-C, which for the node and the simulator is a normal end."""
-    return 0 if tool in ('optitrack_vrpn_node', 'motive_sim') else INTERRUPTED
 
 
 if __name__ == '__main__':

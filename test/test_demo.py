@@ -12,7 +12,7 @@ import termios
 
 from conftest import at_last, children_of, gone, lacking, lacking_in_lines
 from optitrack_vrpn.demo import child_io, command as demo_tool
-from optitrack_vrpn.demo.params_file_io import renamed
+from optitrack_vrpn.demo.files_io import renamed
 from optitrack_vrpn.demo.view import BodyRow, missing, table
 from optitrack_vrpn.names import counted
 import pytest
@@ -24,7 +24,10 @@ pytestmark = pytest.mark.timeout(300)
 
 
 def demo(*arguments):
-    return run_tool('demo', *arguments)
+    done = run_tool('demo', *arguments)
+    table = [line for line in done.stdout.splitlines() if not line.startswith(('demo: ', 'try: '))]
+    assert max(map(len, table), default=0) <= int(os.environ.get('COLUMNS', 80))
+    return done
 
 
 def running(*arguments):
@@ -41,6 +44,7 @@ def ros2(tmp_path, monkeypatch):
     path.write_text('#!/bin/sh\n')
     path.chmod(0o755)
     monkeypatch.setenv('PATH', f'{path.parent}{os.pathsep}{os.environ["PATH"]}')
+    monkeypatch.setenv('COLUMNS', '140')
     return path
 
 
@@ -75,7 +79,7 @@ def check_row(cells):
     ahead = math.degrees(math.atan2(-north, east))
     assert abs((heading - ahead + 180.0) % 360.0 - 180.0) < 3.0
     latency, stamp_jitter, arrival_jitter = (
-        float(cell.removesuffix(' us')) for cell in cells[7:10])
+        float(cell.removesuffix(' µs')) for cell in cells[7:10])
     assert latency > 0.0
     assert stamp_jitter >= 0.0 and arrival_jitter > 0.0
     # A busy machine loses frames, which are gaps in both; elsewhere the network's jitter counts.
@@ -106,8 +110,9 @@ def test_demo_follows_the_parameters_of_the_node(parameters, bodies, echo, tmp_p
     assert hint in expected
 
 
-def test_demo_applies_a_file_for_the_node_by_its_name(tmp_path):
+def test_demo_applies_a_file_for_the_node_by_its_name(tmp_path, monkeypatch):
     """Its server is another all the same, and its node has its own name."""
+    monkeypatch.delenv('COLUMNS')    # a table of 80 columns
     path = tmp_path / 'mine.yaml'
     path.write_text('optitrack_vrpn:\n  ros__parameters:\n    server: 192.0.2.1\n'
                     "    port: 9\n    bodies: {deny: ['1demo', demo wand]}\n")
@@ -325,4 +330,4 @@ def test_table_says_what_is_missing():
         missing([there, lost, unframed], 4), ['cup'], ['box', '/tf'], ['3 of 4 bodies'])
     assert missing([there, unframed], 2, transforms=False) == []
     lines = table([there, lost], {'mode': 'tracking', 'skew_ppm': '-40.0'})
-    assert '+0.100' in lines[2] and '1000 us' in lines[2] and 'skew -40.0 ppm' in lines[-2]
+    assert '+0.100' in lines[2] and '1000 µs' in lines[2] and 'skew -40.0 ppm' in lines[-2]

@@ -19,7 +19,7 @@ def test_a_fake_autopilot_fuses_the_first_body():
         assert result.returncode == 0, result.stdout + result.stderr
         found = re.search(
             r'Demo_Body_1: ODOMETRY at (\d+) Hz, ([\d.]+) ms old, reset counter (\d+); '
-            'its estimator fuses', result.stdout.replace('\n', ' '))
+            'its estimator fuses', ' '.join(result.stdout.split()))
         assert found, result.stdout
         # Promised on any machine: no more than the configured rate, and no old pose.
         assert 0 < int(found[1]) <= 55

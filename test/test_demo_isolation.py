@@ -12,8 +12,8 @@ from geometry_msgs.msg import PoseStamped
 from optitrack_vrpn.demo.foreign_ros import publishers_below
 from optitrack_vrpn.demo.isolation import (
     body_names, display, Endpoint, foreign, NAMES, node_parameters, too_fast)
+from optitrack_vrpn.graph import claim_domain, in_use, isolate
 from optitrack_vrpn.graph import domain_io
-from optitrack_vrpn.graph.domain_io import claim_domain, in_use, isolate
 from optitrack_vrpn.names import ros_name
 from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.settings import parameters_of

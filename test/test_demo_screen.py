@@ -49,10 +49,14 @@ def test_thirty_bodies_take_turns_in_24_rows():
     assert len(seen) == 30
 
 
-def test_a_table_without_a_terminal_is_whole():
-    lines = table(rows(30), CLOCK, STATE)
+@pytest.mark.parametrize('columns, shown', [('', False), ('140', True)])
+def test_a_table_without_a_terminal_has_all_bodies_in_80_columns_or_as_asked(
+        columns, shown, monkeypatch, capsys):
+    monkeypatch.setenv('COLUMNS', columns)
+    lines = table(rows(30), CLOCK, STATE, *Screen().size())
     assert sum(line.startswith('Demo_Body') for line in lines) == 30
-    assert 'arrival jitter' in lines[0] and len(lines[0]) > 80
+    assert ('arrival jitter' in lines[0]) is shown
+    assert max(map(len, lines)) <= int(columns or 80)
 
 
 class Terminal:
@@ -126,7 +130,6 @@ def test_a_terminal_without_a_size_is_taken_for_80_by_24(monkeypatch):
 
 def test_what_is_piped_has_no_control_sequences(capsys):
     screen = Screen()
-    assert screen.size() == (0, 0)
     screen.draw(table(rows(30), CLOCK, STATE, *screen.size()))
     screen.draw(table(rows(3), CLOCK, STATE, *screen.size()))
     text = capsys.readouterr().out

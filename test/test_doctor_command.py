@@ -11,12 +11,10 @@ import sys
 import time
 
 import doctor_kit
-from doctor_kit import CHECKS, despite_load, Result
+from doctor_kit import CHECKS, Result
+from optitrack_vrpn.doctor import CheckResult, Extensions, Level, ProbeResults
 from optitrack_vrpn.doctor import command as doctor
-from optitrack_vrpn.doctor import extensions_ros
 from optitrack_vrpn.doctor import probe_io as probe
-from optitrack_vrpn.doctor.probe_results import ProbeResults
-from optitrack_vrpn.doctor.result import CheckResult, Level
 from server_kit import FakeServer
 from tool_kit import start_tool
 from transport_kit import COOKIE, message, name, pose, POSE_TYPE_ID, say_hello, stream
@@ -67,7 +65,6 @@ def test_names_from_the_network_cannot_touch_the_terminal(capsys):
     assert all(c.isprintable() for one in strings(json.loads(report)) for c in one)
 
 
-@despite_load
 def test_a_thousand_senders_make_no_longer_report(examine, capsys):
     def serve(server, sock):
         sock.sendall(COOKIE + b''.join(name(i, f'body {i} ' + 80 * 'x') for i in range(1, 1000))
@@ -120,10 +117,8 @@ class Bridge:
                 CheckResult('bridge', Level.WARN, 'late', EVIL)]
 
 
-def test_findings_of_extensions_cannot_touch_the_terminal_nor_end_the_report(
-        capsys, monkeypatch):
-    monkeypatch.setattr(extensions_ros, 'EXTENSIONS', (f'{__name__}:Bridge',))
-    found = extensions_ros.Extensions(None).findings(lambda seconds: None)
+def test_findings_of_extensions_cannot_touch_the_terminal_nor_end_the_report(capsys):
+    found = Extensions(None, (f'{__name__}:Bridge',)).findings(lambda seconds: None)
     for as_json in (False, True):
         report = doctor.Report(ProbeResults('127.0.0.1', 3883), as_json)
         for one in found:
@@ -159,8 +154,11 @@ def test_the_report_of_an_absent_server_fits_a_small_terminal(capsys, monkeypatc
                  '--natnet-port', '9',
                  '--ros-args', '--log-level', 'info'])
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) < 24
     assert max(map(len, lines)) <= 80
+    # Without what other nodes that run on this computer add: up to two of them are named.
+    first = next(number for number, line in enumerate(lines) if 'lifecycle' in line)
+    others = next(number for number, line in enumerate(lines[first:]) if line.startswith('SKIP'))
+    assert len(lines) - others < 20
 
 
 def test_without_rclpy_the_graph_alone_is_left_out(examine, capsys, monkeypatch, unused_port):

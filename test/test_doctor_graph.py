@@ -10,15 +10,12 @@ import subprocess
 import sys
 import time
 
-from conftest import at_last, lacking
+from conftest import lacking
 from geometry_msgs.msg import PoseStamped
+from optitrack_vrpn.doctor import (
+    check_lifecycle, check_publishers, check_qos, check_settings, Graph, GraphView, Level,
+    local_nodes, ProbeResults)
 from optitrack_vrpn.doctor import command as doctor
-from optitrack_vrpn.doctor.graph import (
-    check_lifecycle, check_publishers, check_qos, check_settings)
-from optitrack_vrpn.doctor.graph_ros import GraphView
-from optitrack_vrpn.doctor.probe_results import Graph, ProbeResults
-from optitrack_vrpn.doctor.processes_io import local_nodes
-from optitrack_vrpn.doctor.result import Level
 from optitrack_vrpn.sim.scenario_io import named_bodies, Scenario
 from optitrack_vrpn.sim.server_io import MotiveSimServer
 import pytest
@@ -245,23 +242,41 @@ def test_a_stopped_node_is_named_with_its_process(view, server):
     assert all(one.pid != process.pid for one in local_nodes())
 
 
+def run_doctor(capsys, *arguments):
+    """Run the command; return its exit code and its results by check."""
+    capsys.readouterr()
+    code = doctor.main(['--json', '--seconds', '0.3', '--timeout', '1', *arguments,
+                        '--ros-args', '--log-level', 'info'])
+    return code, {one['check']: one for one in json.loads(capsys.readouterr().out)['checks']}
+
+
 def test_the_whole_command_beside_an_active_node(server, capsys):
+    """No option states server, port or protocol: they are those of the node."""
     with here(server), Observer() as observer:
         assert observer.transition('configure') and observer.transition('activate')
-        arguments = ['--server', 'localhost', '--port', str(server.port), '--json', '--seconds',
-                     '0.3', '--node', '/optitrack_vrpn', '--ros-args', '--log-level', 'info']
-
-        def check(_):
-            capsys.readouterr()
-            code = doctor.main(arguments)
-            report = json.loads(capsys.readouterr().out)
-            checks = {check['check']: check for check in report['checks']}
-            assert code < 2, report
-            for name in ('data', 'qos', 'publishers', 'lifecycle', 'settings'):
-                assert checks[name]['level'] == 'OK', checks[name]
-            assert checks['lifecycle']['values'] == {'state of /optitrack_vrpn': 'active'}
-        # A busy machine may need longer than the doctor waits to show it the node.
-        at_last(check, 1, 2, 3)
+        observer.listen(PoseStamped, '/wand_1/pose', 1)
+        code, checks = run_doctor(capsys, '--node', '/optitrack_vrpn')
+        assert code < 2, checks
+        for name in ('data', 'publishers', 'published', 'lifecycle', 'settings'):
+            assert checks[name]['level'] == 'OK', checks[name]
+        assert checks['lifecycle']['values'] == {'state of /optitrack_vrpn': 'active'}
+        assert checks['qos']['level'] == 'WARN'
+        assert not lacking(checks['qos']['found'], '/wand_1/pose', '/wand/pose')
         # The node itself goes on as before.
         topic = observer.poses('/wand/pose')
         topic.wait(5)
+
+
+def test_an_active_node_that_waits_for_another_protocol_is_a_failure(server, capsys):
+    with called('mocap', server, protocol='natnet', **{'natnet.port': 9}), \
+            Observer() as observer:
+        assert all(observer.transition(word, '/mocap') for word in ('configure', 'activate'))
+        code, checks = run_doctor(capsys, '--node', '/mocap')
+        assert code == 2 and checks['data']['level'] == 'OK', checks
+        for check in ('natnet', 'published'):
+            assert checks[check]['level'] == 'FAIL'
+            assert 'set protocol: vrpn or auto' in checks[check]['advice']
+        # Also where the user asks for the protocol that works.
+        code, checks = run_doctor(capsys, '--node', '/mocap', '--protocol', 'vrpn')
+        assert code == 2 and checks['published']['level'] == 'FAIL'
+        assert 'NatNet' in checks['published']['found']

@@ -5,11 +5,10 @@
 from dataclasses import replace
 
 from doctor_results import body, heard, judged
-from optitrack_vrpn.doctor.graph import (
-    check_lifecycle, check_publishers, check_qos, check_settings)
-from optitrack_vrpn.doctor.probe_results import (
-    DISCOVERY_VARIABLES, Graph, Lift, LocalProcess, Mismatch, RunningNode)
-from optitrack_vrpn.doctor.result import Level
+from optitrack_vrpn.doctor import (
+    check_lifecycle, check_published, check_publishers, check_qos, check_reach, check_settings,
+    DISCOVERY_VARIABLES, Graph, Level, Lift, LocalProcess, Mismatch, NatNetResults, Orphan,
+    RunningNode)
 import pytest
 
 SETTINGS = {'server': 'motive', 'port': 3883, 'up_axis': 'y'}
@@ -68,6 +67,56 @@ def test_a_subscriber_that_gets_nothing_is_a_failure():
     judged(check_qos(twins), Level.FAIL, '/mavros', '1 of 2', '/wand/pose (RELIABLE)')
     both = looked(*twins.graph.nodes, RunningNode('/b'))
     judged(check_qos(both), Level.FAIL, 'of /wand/pose of /mocap (RELIABLE)')
+
+
+def test_a_subscriber_of_a_renamed_body_is_named():
+    facts = looked(RunningNode('/mocap', 1, 'active', SETTINGS, 8, 2), orphans=(
+        Orphan('/wand_1/pose', ('/rviz', '/mavros'), '/wand_2/pose'),))
+    judged(check_qos(facts), Level.WARN, '/rviz and /mavros', '/wand_1/pose', '/wand_2/pose',
+           advice=['renamed'])
+
+
+@pytest.mark.parametrize(('heard', 'settings', 'level', 'said', 'advice'), [
+    (None, {}, Level.SKIP, '', ''),
+    (7, {}, Level.OK, '/mocap', ''),
+    (0, {}, Level.FAIL, 'VRPN, but /mocap is active and publishes none (silent: no frame)', 'log'),
+    (0, {'protocol': 'natnet'}, Level.FAIL, '', 'set protocol: vrpn or auto'),
+    (0, {'protocol': 'vrpn', 'interface': 'eth7'}, Level.FAIL, '', 'set interface: eth0')])
+def test_an_active_node_that_publishes_none_of_the_poses_that_arrive_is_a_failure(
+        heard, settings, level, said, advice):
+    facts = running(heard=heard, settings={**SETTINGS, **settings}, connection='silent: no frame')
+    judged(check_published(facts), level, said, advice=[advice] if advice else [])
+
+
+def test_a_node_is_not_blamed_for_poses_that_do_not_arrive_here_either():
+    facts = running(heard=0)
+    facts.stream = None
+    judged(check_published(facts), Level.SKIP)
+    facts.natnet = NatNetResults(1510, bodies=('wand', 'drone'), untracked=('drone',))
+    judged(check_published(facts), Level.FAIL, 'NatNet')
+
+
+@pytest.mark.parametrize(('node', 'here', 'level', 'said'), [
+    ({}, {}, Level.OK, 'other computers can'),
+    ({'ROS_LOCALHOST_ONLY': '1'}, {}, Level.WARN, 'ROS_LOCALHOST_ONLY=1'),
+    ({'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST'}, {}, Level.WARN, 'LOCALHOST'),
+    ({'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST'},
+     {'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST'}, Level.OK, 'as here')])
+def test_a_node_that_no_other_computer_can_discover_is_told(node, here, level, said):
+    facts = running()
+    facts.graph.variables = {**DISCOVERY_VARIABLES, **node}
+    facts.graph.given = {**DISCOVERY_VARIABLES, **here}
+    judged(check_reach(facts), Level.SKIP)
+    facts.graph.processes = (LocalProcess(7, False, facts.graph.variables),)
+    judged(check_reach(facts), level, said)
+
+
+def test_the_domain_of_another_user_is_never_suggested():
+    variables = {**DISCOVERY_VARIABLES, 'ROS_DOMAIN_ID': '42'}
+    facts = looked(processes=(LocalProcess(7, False, variables, 'alice'),))
+    judged(check_lifecycle(facts), Level.WARN, "'alice' runs the node", without=['42'])
+    facts.graph.processes += (LocalProcess(8, False, {**variables, 'ROS_DOMAIN_ID': '43'}),)
+    judged(check_lifecycle(facts), Level.FAIL, '43', without=['42', 'process 7'])
 
 
 @pytest.mark.parametrize(('changes', 'level', 'said'), [
@@ -153,7 +202,7 @@ def test_without_any_node_nothing_reaches_ros_which_is_a_warning():
     ([LocalProcess(44, False, None)], ['process 44 runs the node but does not answer'],
      ['its log']),
     ([LocalProcess(42, False, variables('9')), LocalProcess(46, False, variables('8'))],
-     ['process 42', 'process 46'], ['ROS_DOMAIN_ID=9', 'ROS_DOMAIN_ID=8'])])
+     ['process 42', 'process 46'], ['export ROS_DOMAIN_ID=9'])])
 def test_a_node_process_that_is_not_on_the_graph_is_a_failure(processes, said, remedies):
     facts = looked(waited_s=3.0, variables=variables('7'), processes=tuple(processes))
     judged(check_lifecycle(facts), Level.FAIL, *said, advice=remedies)

@@ -3,15 +3,15 @@
 """The doctor and NatNet: on, off, silent, without bodies, on the wrong card, too new."""
 
 import contextlib
+import os
 import socket
 import threading
 
 import doctor_kit
 from natnet_kit import simulated
-from optitrack_vrpn.doctor import natnet
-from optitrack_vrpn.doctor.probe_results import (
-    Attempt, NatNetResults, Outcome, ProbeResults, Stream)
-from optitrack_vrpn.doctor.result import Level
+from optitrack_vrpn import doctor
+from optitrack_vrpn.doctor import (
+    Attempt, check_natnet, Level, NatNetResults, Outcome, ProbeResults, Stream)
 from optitrack_vrpn.natnet import codec
 from optitrack_vrpn.natnet.messages import ServerInfo
 import pytest
@@ -30,7 +30,7 @@ def test_nothing_is_wrong_with_a_healthy_natnet_server(examine):
         result = examine(1, '--protocol', 'natnet', '--natnet-port', str(server.natnet_port))
     assert natnet_levels(result) == ['OK'] * 3, result.checks
     for check in ('udp', 'tcp', 'handshake', 'clock'):
-        assert '(--protocol natnet)' in result.found(check)
+        assert '(protocol natnet)' in result.found(check)
     assert "'Wand', 'bodys'" in result.found('natnet-data')
     assert result.values('natnet-clock')['processing_ms'] > 4.0
     assert result.code == 0
@@ -84,6 +84,27 @@ def test_natnet_off_and_vrpn_on_is_told_to_a_user_of_auto(examine):
 
 
 @network
+def test_vrpn_that_a_user_of_natnet_does_not_ask_for_is_named(examine):
+    with simulated(['Wand'], protocol='vrpn') as server:
+        result = examine(server.port, '--protocol', 'natnet', '--natnet-port', '9', timeout=0.5)
+    result.judged('natnet', 'FAIL', 'VRPN answers', advice=['protocol: vrpn or auto'])
+    assert result.levels('tcp', 'handshake') == ['OK', 'OK']
+
+
+@network
+def test_a_program_that_holds_the_data_port_is_named(examine):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other, \
+            simulated(['Wand'], natnet={'multicast': True}) as server:
+        port = server.natnet.data_port
+        other.bind(('239.255.42.99', port))
+        result = examine(1, '--protocol', 'natnet', '--natnet-port',
+                         str(server.natnet_port), timeout=1.0)
+    result.judged('natnet', 'FAIL', f'port {port}', f'(process {os.getpid()})',
+                  advice=['end that'])
+    assert 'firewall' not in result.advice('natnet')
+
+
+@network
 def test_a_server_without_frames_and_one_that_plays_a_take(examine):
     with simulated(['Wand']) as server:
         server.pause()
@@ -130,25 +151,29 @@ GOOD = {'name': 'Motive', 'version': (4, 1), 'frames': 100, 'bodies': ('Wand',),
     ('natnet_clock', GOOD, Level.OK, ''),
 ])
 def test_each_finding_says_what_to_do(check, found, level, words):
-    one = getattr(natnet, f'check_{check}')(facts(**found))
+    one = getattr(doctor, f'check_{check}')(facts(**found))
     assert one.level is level, one
     assert words in one.advice
 
 
-@pytest.mark.parametrize('version, level, words', [
-    ((7, 38), Level.WARN, 'protocol: vrpn'), (None, Level.FAIL, 'Motive running')])
-def test_a_mute_command_port_is_no_failure_beside_vrpn_that_speaks(version, level, words):
+@pytest.mark.parametrize('protocol, version, level, words', [
+    ('auto', (7, 38), Level.WARN, 'protocol: vrpn'),
+    ('natnet', (7, 38), Level.FAIL, 'protocol: vrpn or auto'),
+    ('natnet', None, Level.FAIL, 'Motive running')])
+def test_a_mute_command_port_is_no_failure_beside_vrpn_that_serves_the_node(
+        protocol, version, level, words):
     seen = facts()
+    seen.protocol = protocol
     seen.tcp = Attempt(Outcome.OPEN)
-    seen.stream = Stream('tcp', Attempt(Outcome.OPEN, version=version))
-    found = natnet.check_natnet(seen)
+    seen.stream = Stream(transport='tcp', attempt=Attempt(Outcome.OPEN, version=version))
+    found = check_natnet(seen)
     assert found.level is level and words in found.advice
 
 
 def test_an_address_without_a_machine_is_named():
     seen = facts()
     seen.address_unused = True
-    assert 'its cable' in natnet.check_natnet(seen).advice
+    assert 'its cable' in check_natnet(seen).advice
 
 
 @network

@@ -64,7 +64,7 @@ def test_it_says_its_port_streams_and_ends_on_a_signal_with_0(number):
 
 
 @pytest.mark.parametrize('arguments, said', [
-    (['--names', 'a'], '\n1 body at '), (['--bodies', '0'], '\n0 bodies at 120 Hz; ')])
+    (['--names', 'a'], '\n1 body at '), (['--bodies', '2'], '\n2 bodies at 120 Hz: ')])
 def test_it_ends_by_itself_when_the_duration_is_over(arguments, said):
     with running('--port', '0', '--duration', '0.3', *arguments) as tool:
         code, out, err = end(tool)

@@ -29,7 +29,7 @@ def stream(some_world, count):
 def of_body(frames, name='b0'):
     """Map frame number to the pose sent for a body."""
     return {frame.number: report for frame in frames for report in frame.reports
-            if report.sender == name}
+            if report.name == name}
 
 
 def truth(some_world, numbers, name='b0'):
@@ -157,7 +157,7 @@ def test_swapped_labels_exchange_data_not_order():
         {'type': 'swap_labels', 'bodies': ['b0', 'b2'], 'start': 0.1, 'end': 0.2}])
     for one, other in zip(stream(plain, 30), stream(swapped, 30)):
         names = ['b0', 'b1', 'b2'] if one.number // 10 != 1 else ['b2', 'b1', 'b0']
-        assert [r.sender for r in other.reports] == names
+        assert [r.name for r in other.reports] == names
         assert [r[1:] for r in other.reports] == [r[1:] for r in one.reports]
 
 

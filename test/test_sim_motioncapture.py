@@ -80,7 +80,7 @@ def serve(sim, client):
     sent = {name: set() for name in NAMES}
     while client.process.poll() is None:
         for pose in sim.send_frame().reports:
-            sent[pose.sender].add(as_single(pose))
+            sent[pose.name].add(as_single(pose))
         threading.Event().wait(0.01)
     return sent
 
@@ -116,7 +116,7 @@ def test_the_real_client_follows_a_restart():
         before = len(client.frames)
         for _ in range(3000):
             for pose in sim.send_frame().reports:
-                sent[pose.sender].add(as_single(pose))
+                sent[pose.name].add(as_single(pose))
             threading.Event().wait(0.01)
             if sim.counters.accepted < 2:
                 before = len(client.frames)    # what it had heard may be read late

@@ -140,18 +140,17 @@ server: {host: 0.0.0.0, port: 0}
 
 def test_flags_go_before_the_file(tmp_path):
     path = tmp_path / 'some.yaml'
-    path.write_text('bodies: 4\nrate: 50\nserver: {port: 4000, max_clients: 3}\n')
+    path.write_text('bodies: 4\nrate: 50\nserver: {port: 4000, send_buffer: 5000}\n')
     scenario = from_flags('--scenario', str(path), '--port', '0', '--seed', '3',
                           '--occlude', 'Rigid Body 4:frozen:1-2')
     assert (scenario.rate, scenario.seed, len(scenario.bodies)) == (50.0, 3, 4)
-    assert scenario.server == s.Server(port=0, max_clients=3)
+    assert scenario.server == s.Server(port=0, send_buffer=5000)
     assert scenario.bodies[3].faults == (
         faults.Occlusion(mode='frozen', start=1.0, end=2.0),)
     assert len(from_flags('--scenario', str(path), '--bodies', '2').bodies) == 2
 
 
 @pytest.mark.parametrize('argv, wanted', [
-    (['--bodies', '-2'], '--bodies is -2; allowed: 0 to 500'),
     (['--scenario', 'nowhere'], 'the files of the package are: hard_day, wireless'),
     (['--scenario', 'no/hard_day.yaml'], 'no/hard_day.yaml: cannot be read'),
     (['--rate', '0'], 'with the flags given: rate is 0.0; allowed: '),

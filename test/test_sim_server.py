@@ -3,6 +3,7 @@
 """The simulated Motive on real sockets, against the real library's answers to the same bytes."""
 
 from collections import defaultdict
+import contextlib
 import os
 import socket
 import struct
@@ -19,7 +20,7 @@ import rawvrpn
 from rawvrpn import RawClient
 from server_kit import free_port
 import sessions
-from transport_kit import message, name, wait_until
+from transport_kit import black_hole, message, name, wait_until
 
 REPORTS = {'pose': PoseReport, 'vel': VelocityReport, 'acc': AccelerationReport}
 
@@ -125,7 +126,7 @@ def test_poses_are_the_scenarios_to_the_last_bit(way, udp):
         source = (lambda: c.udp_messages) if udp else (lambda: c.messages)
         assert c.read_until(lambda: len(rawvrpn.poses(source(), c.senders)) == 60)
         found = rawvrpn.poses(source(), c.senders)
-        sent = [(r.sender, r.sender_time_ns // 1000, r.position, r.quat_xyzw)
+        sent = [(r.name, r.sender_time_ns // 1000, r.position, r.quat_xyzw)
                 for frame in frames for r in frame.reports]
         assert found == sent
         truth = sim.world.truth('1drone', np.arange(20) / 120.0)
@@ -275,6 +276,87 @@ def test_a_scenario_can_restart_the_server_by_itself():
             return True
         wait_until(back)    # a restart is counted a moment before the port is open
         assert sim.counters.restarts == 1
+
+
+# -- a server that waits, as the VRPN library does ----------------------------------------------
+
+def deaf(sim):
+    """Connect a client that does not read, and send frames until the server waits for it."""
+    client = RawClient(sim.port)
+    client.tcp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.hello()
+    wait_until(lambda: sim.send_frame() and sim.counters.blocked_frames)
+    return client
+
+
+def served(sim, client):
+    """Return whether a client gets the next frame."""
+    client.pump()
+    count = len(client.datagrams) + len(client.messages)
+    sim.send_frame()
+    return client.read_until(lambda: len(client.datagrams) + len(client.messages) > count, 0.3)
+
+
+@pytest.mark.parametrize('udp', [False, True])
+@pytest.mark.parametrize('end', ['reads', 'disconnects'])
+def test_a_client_on_tcp_that_does_not_read_stops_all(udp, end):
+    with server(bodies=100) as sim, RawClient(sim.port) as other:
+        other.hello(udp=udp)
+        with deaf(sim) as client:
+            assert not any(served(sim, other) for _ in range(3))
+            with socket.create_connection(('127.0.0.1', sim.port)) as late:
+                late.settimeout(0.2)
+                with pytest.raises(TimeoutError):    # not even its cookie
+                    late.recv(1)
+                if end == 'reads':
+                    wait_until(lambda: client.pump() or served(sim, other))
+                    assert client.read_until(lambda: not client.closed and late.recv(1))
+        wait_until(lambda: served(sim, other))
+        assert sim.failure is None
+
+
+def test_a_client_by_udp_that_does_not_read_stops_nobody():
+    with server(bodies=100) as sim, RawClient(sim.port) as other, RawClient(sim.port) as client:
+        other.hello(udp=True)
+        client.udp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.hello(udp=True)
+        assert all(served(sim, other) for _ in range(100))
+        assert not sim.counters.blocked_frames
+
+
+def test_an_unanswered_connect_back_stops_all_until_its_timeout():
+    with server(bodies=1, server={'connect_timeout': 1.0}) as sim, \
+            RawClient(sim.port) as other, black_hole() as port, \
+            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        other.hello(udp=True)
+        sock.sendto(b'127.0.0.1 %d\0' % port, ('127.0.0.1', sim.port))
+        wait_until(lambda: sim.counters.requests)
+        assert not served(sim, other)
+        wait_until(lambda: served(sim, other))
+
+
+def test_a_server_that_waits_can_be_stopped():
+    with server(bodies=100) as sim:
+        client = deaf(sim)
+    client.close()
+    assert sim.failure is None
+
+
+def test_arbitrary_bytes_end_nothing():
+    stream = sessions.sessions('two_clients')[0].client_stream
+    with server(bodies=1) as sim:
+        for damaged in (b'', b'GET / HTTP/1.1\r\n\r\n' * 3, stream[:10], stream[:-9] + b'\xff' * 9,
+                        stream[:30] + b'\xff' * 99, message(0, -4, struct.pack('>ii', 9, 9))):
+            with socket.create_connection(('127.0.0.1', sim.port), 5) as sock, \
+                    contextlib.suppress(ConnectionError):
+                sock.sendall(damaged)
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            for damaged in (b'', b'\xff' * 300, b'localhost 5\0', b'127.0.0.1 99999\0'):
+                sock.sendto(damaged, ('127.0.0.1', sim.port))
+        wait_until(lambda: sim.counters.malformed_requests == 4)
+        with RawClient(sim.port) as client:
+            client.hello()
+            assert served(sim, client)
 
 
 # -- starting and stopping ----------------------------------------------------------------------

@@ -9,33 +9,18 @@ import re
 import sys
 from typing import Any, Callable, NoReturn, Optional, Sequence
 
-from optitrack_vrpn import __version__, RUNS
+from optitrack_vrpn import __version__
 from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError
 from optitrack_vrpn.vrpn.constants import DEFAULT_PORT
 
+VERSION = f'optitrack_vrpn {__version__}'
 #: Exit code of every command for a wrong command line: EX_USAGE of sysexits.h. No command uses it
 #: for a result.
 USAGE = 64
 #: Chosen: longest time of options that wait (s), so that a typing error does not cause an endless
-#: wait. Halved or doubled, so is the longest time that a user can choose.
+#: wait.
 _LONGEST_S = 3600.0
 _NAMESPACE = re.compile(r'[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*')
-
-
-class _PrintVersion(argparse.Action):
-    """
-    Print the version on one line, which argparse's own action would wrap at the terminal's width.
-
-    :param kwargs: as of ``argparse.Action``.
-    """
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(nargs=0, help="show program's version number and exit", **kwargs)
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
-        """Print it and exit."""
-        print(f'optitrack_vrpn {__version__} ({RUNS})')
-        parser.exit()
 
 
 class Parser(argparse.ArgumentParser):
@@ -48,8 +33,7 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if kwargs.get('add_help', True):
-            self.add_argument('--version', action=_PrintVersion, dest=argparse.SUPPRESS,
-                              default=argparse.SUPPRESS)
+            self.add_argument('--version', action='version', version=VERSION)
 
     def error(self, message: str) -> NoReturn:
         """Print the error of the command line, and exit with ``USAGE``."""

@@ -10,7 +10,7 @@ import sys
 from typing import ParamSpec
 
 from optitrack_vrpn.cli.arguments import exit_code
-from optitrack_vrpn.cli.loading import INTERRUPTED
+from optitrack_vrpn.cli.early import INTERRUPTED
 from optitrack_vrpn.cli.signals_io import EndedBySignal, ENDING, raised
 from optitrack_vrpn.errors import OptitrackVrpnError
 
@@ -65,6 +65,11 @@ def command(tool: str, interrupted: int = INTERRUPTED) -> Callable[[Main[P]], Ma
                         return OUTPUT_CLOSED
                 print(f'{tool}: {error}', file=sys.stderr)
                 return 1
+            finally:
+                # Python ends with SIGINT in place of the exit code if an interrupt has left an
+                # eval(), as of a namedtuple during an import, also if it was caught later; the
+                # next eval() clears that (run_eval_code_obj in CPython's pythonrun.c).
+                eval('None')
         return run
     return decorate
 

@@ -11,13 +11,24 @@ import sys
 from types import FrameType
 from typing import Any, Callable, Iterator, Optional
 
+from optitrack_vrpn.cli.early import INTERRUPTED
 from optitrack_vrpn.cli.signals_io import ENDING, replaced
 from optitrack_vrpn.errors import BackendUnavailableError
 
-#: Exit code after Ctrl-C: 128 + SIGINT, as shells report it.
-INTERRUPTED = 130
 #: Dependencies that pip installs; all other imports of this package belong to ROS 2.
-_NOT_ROS = ('matplotlib', 'numpy', 'scipy', 'transforms3d', 'yaml')
+_NOT_ROS = ('jinja2', 'matplotlib', 'numpy', 'scipy', 'transforms3d', 'yaml')
+
+
+def how_to_install(otherwise: str) -> str:
+    """
+    Return how to install what is missing, in the environment in use.
+
+    :param otherwise: how to do it outside of the environment that ``make demo`` and ``make env``
+        create, as in ``sudo apt install python3-serial``.
+    """
+    if os.path.isfile(os.path.join(sys.prefix, 'stamps', 'venv')):    # tools/environment.py
+        return 'run "make env" in the folder of this package (make demo installs less)'
+    return otherwise
 
 
 @contextlib.contextmanager
@@ -42,16 +53,15 @@ def loading(tool: str, code: int = INTERRUPTED) -> Iterator[None]:
         missing = (error.name or '').partition('.')[0]
         if missing == 'optitrack_vrpn':
             raise
-        if missing in _NOT_ROS:
-            what, how = f'{missing} not found', 'install it'
-        elif missing in ('', 'rclpy') or importlib.util.find_spec('rclpy') is None:
-            what, how = 'ROS 2 not found', 'source its setup.bash'
-        else:
-            distribution = os.environ.get('ROS_DISTRO', 'DISTRO')
-            what = f'{missing} not found'
-            how = f'install ros-{distribution}-{missing.replace("_", "-")}'
-        raise BackendUnavailableError(
-            f'{what} ({error}): {how}, or run .venv/bin/python (make env)') from None
+        what, how = f'{missing} not found', 'install it'
+        if missing not in _NOT_ROS:
+            if missing in ('', 'rclpy') or importlib.util.find_spec('rclpy') is None:
+                what, how = 'ROS 2 not found', 'source its setup.bash'
+            else:
+                distribution = os.environ.get('ROS_DISTRO', 'DISTRO')
+                how = f'install ros-{distribution}-{missing.replace("_", "-")}'
+        remedy = how_to_install(f'{how}, or run .venv/bin/python (make env)')
+        raise BackendUnavailableError(f'{what} ({error}): {remedy}') from None
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -11,6 +11,8 @@ import threading
 from types import FrameType
 from typing import Any, Iterator, Mapping, MutableMapping, Optional, Sequence
 
+from optitrack_vrpn.cli.early import leave
+
 #: Environment variable with the id of the parent process; see ``with_parent``.
 PARENT = 'OPTITRACK_VRPN_PARENT'
 #: From linux/prctl.h.
@@ -43,7 +45,7 @@ def _nothing(number: int, frame: Optional[FrameType]) -> None:
 #: Signals that ``_raise`` has raised.
 _arrived: list[int] = []
 #: Handlers that end the process; those of another program are kept.
-_ENDS = (signal.SIG_DFL, signal.default_int_handler, _raise)
+_ENDS = (signal.SIG_DFL, signal.default_int_handler, leave, _raise)
 
 
 def replaced(handlers: Mapping[int, Any]) -> dict[int, Any]:

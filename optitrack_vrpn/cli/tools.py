@@ -58,7 +58,7 @@ TOOLS = (
          "list topics or print the messages of one, without ROS 2's own tools"),
     Tool('axis_bridge', 'optitrack_vrpn.axes.command:main',
          'tracked bodies to the axes of a machine: JointState and UDP at 100 Hz'),
-    Tool('gantry_controller', 'optitrack_vrpn.gantry.controller_command:main',
+    Tool('gantry_controller', 'optitrack_vrpn.gantry.command:controller',
          'the lifecycle node that moves a machine in closed loop on mocap'),
     Tool('gantry_sim', 'optitrack_vrpn.gantry.sim_command:main',
          'a simulated machine with slip, and a simulated Motive that sees it'),

@@ -21,7 +21,7 @@ from optitrack_vrpn.compiled.modules import MODULES, SWITCH
 from optitrack_vrpn.errors import BackendUnavailableError
 
 #: Folders of other sources that are kept: other checkouts use the same environment. Chosen; each
-#: has some 5 MB. Halved, a fifth checkout compiles again; doubled, twice the disk space.
+#: has some 5 MB.
 _KEPT = 8
 # What setuptools compiles; lists and paths are given by the environment of this process.
 _SETUP = """

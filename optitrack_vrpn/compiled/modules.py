@@ -12,28 +12,28 @@ from collections.abc import Iterable
 import hashlib
 
 #: Modules that are compiled: what a pose passes, and what it calls.
-MODULES = tuple(f'optitrack_vrpn.{package}.{name}' for package, names in {
-    'vrpn': ('codec', 'connection', 'messages', 'names'),
+MODULES = ('optitrack_vrpn.stats', *(f'optitrack_vrpn.{package}.{name}' for package, names in {
+    'sources': ('frames',),
+    'vrpn': ('codec', 'connection', 'frames', 'messages', 'names'),
     'natnet': ('codec', 'connection', 'frames', 'messages', 'model_list', 'reader', 'reports'),
     'client': ('session_io', 'sockets_io'),
-    # The rest of the clock works once a second, not with every frame.
-    'clock': ('cadence', 'difference', 'epochs', 'history', 'host', 'path', 'rollback', 'rules',
-              'source', 'tracking', 'two_way'),
+    'clock': ('cadence', 'difference', 'epochs', 'filter', 'history', 'host', 'rules', 'segment',
+              'source', 'tracker', 'two_way'),
     'motion': ('estimator', 'frames', 'gains', 'kalman', 'lever_arm', 'quaternion',
                'rest', 'transform'),
-    'bodies': ('jumps', 'limits', 'numbers', 'statistics', 'track', 'validity'),
-    'pipeline': ('channel', 'coarse_clock', 'freshness', 'load_shedding', 'pipeline',
-                 'roster'),
+    'bodies': ('jumps', 'limits', 'numbers', 'states', 'times', 'track', 'validity'),
+    'pipeline': ('coarse_clock', 'load_shedding', 'pipeline', 'roster',
+                 'tracked_body'),
     'ros': ('cdr',),
     'node': ('body_output', 'hot_path', 'publishers', 'receiver', 'shared_output',
              'turn_lock'),
-}.items() for name in names)
+}.items() for name in names))
 #: Files and folders whose contents decide whether compiled modules may be used. More than the
 #: modules themselves: mypyc relies on the types and constants of all that they import.
 SOURCES = (
     'bodies', 'client', 'clock', 'compiled/modules.py', 'errors.py', 'events.py',
     'mocap_control', 'motion', 'names.py', 'natnet', 'node', 'pipeline', 'ros', 'settings',
-    'stats.py', 'throttle.py', 'units.py', 'vrpn')
+    'sources', 'stats.py', 'throttle.py', 'units.py', 'vrpn')
 #: The environment variable that switches compiled modules off, when they are made and used.
 SWITCH = 'OPTITRACK_VRPN_COMPILE'
 #: Its values for off; any other, and none, is on.

@@ -17,10 +17,10 @@ NODE = 'optitrack_vrpn_demo_bridge'
 KINDS = ('px4', 'ardupilot')
 _NAMES = {'px4': 'PX4', 'ardupilot': 'ArduPilot'}
 #: Chosen: the fake's clock differs from the host's: it starts at its boot, and is 40 ppm fast (a
-#: usual quartz). Halved or doubled, only the displayed offset and drift change.
+#: usual quartz).
 _BOOT_NS, _SKEW_PPM = 50_000_000_000, 40.0
 #: Chosen: requests of TIMESYNC per second: five times PX4's, so that a demo of 15 s shows the
-#: convergence. Halved, it takes 20 s.
+#: convergence.
 _TIMESYNC_HZ = 50.0
 
 

@@ -16,10 +16,10 @@ from optitrack_vrpn.cli.signals_io import ENDING, with_parent
 from optitrack_vrpn.errors import TransportError
 
 #: Timeout of the end of a process (s). Chosen: longer than the node's own timeout of 5 s for its
-#: middleware. Halved, its message about that is lost; doubled, a hanging process delays the end.
+#: middleware.
 PATIENCE_S = 8.0
 #: Timeout of the simulator's start (s). Chosen: 0.3 s are measured on an idle machine with two
-#: cores. Halved, a very busy machine fails; doubled, a failure is reported later.
+#: cores.
 _START_S = 15.0
 _LISTENING = re.compile(r'^(?:listening|NatNet \S+) on (.*?):(\d+)\b.*\n', re.MULTILINE)
 #: Replaces the process by another program; the request to end with the parent stays (prctl(2)).

@@ -23,9 +23,8 @@ from optitrack_vrpn.cli.loading import loading
 from optitrack_vrpn.cli.signals_io import ignore
 from optitrack_vrpn.client.link import LinkState
 from optitrack_vrpn.demo.child_io import Child, start_program, start_sim, start_tool
-from optitrack_vrpn.demo.display_io import display_file
+from optitrack_vrpn.demo.files_io import display_file, for_demo
 from optitrack_vrpn.demo.isolation import body_names, NAMES, too_fast
-from optitrack_vrpn.demo.params_file_io import for_demo
 from optitrack_vrpn.demo.screen_io import Screen
 from optitrack_vrpn.demo.view import missing, table
 from optitrack_vrpn.errors import ConfigurationError, TransportError
@@ -42,15 +41,12 @@ if TYPE_CHECKING:
 NODE = 'optitrack_vrpn_demo'
 #: The node's usual name, which users' parameter files contain.
 REAL_NODE = 'optitrack_vrpn'
-#: Chosen: frame rate of the simulated cameras (Hz) without ``--rate``. Halved or doubled, so are
-#: the rates in the table and the load.
+#: Chosen: frame rate of the simulated cameras (Hz) without ``--rate``.
 _RATE = 240.0
-#: Chosen: periods of the table, and of the search for other publishers (s). Halved, twice the
-#: load; doubled, later updates.
+#: Chosen: periods of the table, and of the search for other publishers (s).
 _LOOK_S, _GRAPH_S = 0.25, 1.0
 #: Chosen: longest time for the node to appear (s), and for its topics to be discovered while it
-#: already receives poses (s). Both take less than 1 s unless the computer is overloaded. Halved, a
-#: computer under load fails; doubled, a failure is reported later.
+#: already receives poses (s). Both take less than 1 s unless the computer is overloaded.
 _APPEAR_S, _DISCOVERY_S = 40.0, 40.0
 
 
@@ -218,7 +214,8 @@ def watch(
                     elapsed_s=now - begin))
         rows = view.rows()
         if not screen.live and rows:
-            screen.draw(table(rows, view.clock, status(view.connection, autopilot)))
+            screen.draw(table(
+                rows, view.clock, status(view.connection, autopilot), *screen.size()))
     except (TransportError, ConfigurationError) as error:
         print(f'demo: {error}', file=sys.stderr)
         print(node.text(), file=sys.stderr)

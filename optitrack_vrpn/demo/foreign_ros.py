@@ -10,7 +10,7 @@ from optitrack_vrpn.ros.tool_node import ToolNode
 
 #: Time of discovery on one computer (s). Chosen: Fast DDS repeats its announcements every 3 s by
 #: default, and half of the first ones are missed on a loaded computer (measured: 5 of 6 searches
-#: took 2.5 to 2.7 s). Halved, publishers are missed; doubled, each demo starts later.
+#: took 2.5 to 2.7 s).
 LOOK_S = 4.0
 
 

@@ -26,7 +26,7 @@ from optitrack_vrpn.demo.command import run
 from optitrack_vrpn.demo.rgbd_view import HEAD, line, mount_error, summary
 from optitrack_vrpn.demo.screen_io import Screen
 from optitrack_vrpn.errors import ConfigurationError, TransportError
-from optitrack_vrpn.rgbd.sim_settings import SimMountSettings
+from optitrack_vrpn.rgbd.settings import SimMountSettings
 from optitrack_vrpn.rgbd.trajectories import TRAJECTORIES
 
 BODY = 'Camera'
@@ -38,16 +38,13 @@ _CAMERA_INPUT = (
     '-p', 'input.info:=/camera/color/camera_info', '-p', 'output.tf:=false',
     '-p', 'autostart:=true')
 #: Chosen: greatest error of the estimated transform on the trajectory 'calibration'. Measured with
-#: 40 s (bench/rgbd.py): 0.3 to 1.9 mm, median 0.7 mm, at most 0.04 deg. Beyond it the
-#: demo fails. Halved, a third of the runs fails; doubled, a loss of accuracy by half passes.
+#: 40 s (bench/rgbd.py): 0.3 to 1.9 mm, median 0.7 mm, at most 0.04 deg. Beyond it the demo fails.
 MOST_MM, MOST_DEG = 2.0, 0.2
 #: Chosen: timeout of the start of all processes (s), 4 s on an idle machine with two cores.
-#: Halved, a busy machine fails; doubled, a failure is reported later.
 _START_S = 60.0
-#: Chosen: period of the checks for new results (s). Halved, twice the load; doubled, later rows.
+#: Chosen: period of the checks for new results (s).
 _LOOK_S = 0.25
-#: Chosen: period of the rows where the output is no terminal (s). Halved or doubled, twice or half
-#: the rows.
+#: Chosen: period of the rows where the output is no terminal (s).
 _ROW_S = 2.0
 
 
@@ -124,7 +121,7 @@ def watch(
     """
     with loading('rgbd_demo'):
         from optitrack_vrpn.demo.rgbd_view_ros import RgbdView
-    from optitrack_vrpn.recording.report_plots_io import check_available
+    from optitrack_vrpn.recording import check_available
     check_available()
     if arguments.map is not None and arguments.map.exists():
         raise ConfigurationError(f'{arguments.map} exists and is not overwritten')
@@ -180,8 +177,8 @@ def evaluate(
     :returns: exit code.
     """
     from optitrack_vrpn.recording import report_command
-    from optitrack_vrpn.recording.evaluation_odometry import evaluate_odometry
-    from optitrack_vrpn.recording.take_io import load_estimate, load_take
+    from optitrack_vrpn.recording import evaluate_odometry
+    from optitrack_vrpn.recording import load_estimate, load_take
     take = load_take(folder)
     if BODY not in take.bodies or ODOMETRY_TOPIC not in take.estimates:
         raise ConfigurationError(
@@ -194,7 +191,7 @@ def evaluate(
         map_ate = evaluate_odometry(take.bodies[BODY].trajectory, path).ate.translation
         print(f'map           {arguments.map}: ATE {1e3 * map_ate.rmse:.1f} mm RMSE over '
               f'{map_ate.samples} poses', flush=True)
-    text, _ = report_command.make_report(report_command.make_parser().parse_args([
+    text, *_ = report_command.make_report(report_command.make_parser().parse_args([
         str(folder), '--reference', BODY, '--estimate', ODOMETRY_TOPIC]))
     with whole_file(arguments.output) as report:
         report.write_text(text, encoding='utf-8')

@@ -7,16 +7,15 @@ from typing import NamedTuple, Optional
 
 import numpy as np
 from numpy.typing import NDArray
-from optitrack_vrpn.recording.evaluation_odometry import OdometryEvaluation
+from optitrack_vrpn.recording import OdometryEvaluation
 from scipy.spatial.transform import Rotation
 
 Floats = NDArray[np.float64]
 
 #: Chosen: a pose of mocap further from the stamp of an image is not compared with it (ns): a fifth
-#: of a millimetre at 0.1 m/s. Doubled, gaps of mocap add to the error shown.
+#: of a millimetre at 0.1 m/s.
 _NEAR_NS = 10_000_000
-#: Chosen: poses of mocap that are kept, 16 s at 240 Hz; odometry arrives within that time. Halved,
-#: odometry that arrives after more than 8 s is not compared; doubled, twice the memory.
+#: Chosen: poses of mocap that are kept, 16 s at 240 Hz; odometry arrives within that time.
 _KEPT = 4000
 
 
@@ -140,4 +139,6 @@ def summary(found: OdometryEvaluation, truth: Floats, resets: int) -> list[str]:
         f'{found.rpe.seconds:g} s',
         f'interruptions {resets:7d} of odometry'
         + ('; images were lost, see --rate' if resets else ''),
+        f'coverage      {100 * found.continuity.coverage:7.1f} % of the reference',
+        *(f'fault         {text}' for text in found.faults),
         *(f'warning       {text}' for text in found.warnings)]

@@ -17,8 +17,7 @@ from rclpy.qos import DurabilityPolicy, qos_profile_sensor_data, QoSProfile
 from std_msgs.msg import UInt32
 from std_srvs.srv import Trigger
 
-#: Chosen: timeout of a service call (s); saving 100 keyframes takes 2 s. Halved, a busy machine
-#: fails; doubled, a dead service is reported later.
+#: Chosen: timeout of a service call (s); saving 100 keyframes takes 2 s.
 _CALL_S = 30.0
 
 

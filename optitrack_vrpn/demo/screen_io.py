@@ -24,9 +24,10 @@ class Screen:
         self._drawn: Sequence[str] = ()
 
     def size(self) -> tuple[int, int]:
-        """Return columns and lines; (0, 0), no limit, if the output is not a terminal."""
+        """Return columns and lines; for a file or a pipe COLUMNS, or 80, and no limit (0)."""
         if not self.live:
-            return 0, 0
+            text = os.environ.get('COLUMNS', '')
+            return int(text) if text.isdecimal() else _COLUMNS, 0
         try:
             columns, lines = os.get_terminal_size(sys.stdout.fileno())
         except OSError:

@@ -43,7 +43,6 @@ _HEAD = ('body', 'poses', 'Hz', 'east', 'north', 'up m', 'heading', 'latency',
 _DISPENSABLE = (
     'arrival jitter', 'stamp jitter', 'TF', 'heading', 'poses', 'up m', 'north', 'east')
 #: Time of a page (s) if the bodies do not fit the terminal's height. Chosen: time to read it.
-#: Halved, it is hard to read; doubled, each body is shown half as often.
 _PAGE_S = 3.0
 
 
@@ -101,15 +100,22 @@ def _page(
 
 def _clock_line(clock: Mapping[str, str]) -> str:
     return (f'clock: {clock.get("mode")}, epoch {clock.get("epoch")}, '
-            f'skew {clock.get("skew_ppm")} ppm, uncertainty {clock.get("uncertainty_us")} us, '
+            f'skew {_with_unit(clock, "skew_ppm", "ppm")}, '
+            f'uncertainty {_with_unit(clock, "uncertainty_us", "µs")}, '
             f'offset {clock.get("offset_s")} s, sender counts from '
             f'{str(clock.get("sender_base")).replace("_", " ")}')
 
 
 def _arrivals_line(clock: Mapping[str, str]) -> str:
     restarts = sum(int(value) for key, value in clock.items() if key.startswith('epochs_ended_'))
-    return (f'       {restarts} restarts, arrivals {clock.get("arrival_jitter_std_us")} us (std), '
-            f'{clock.get("arrival_jitter_p99_us")} us (99 %) around their stamps')
+    std, p99 = (_with_unit(clock, f'arrival_jitter_{name}_us', 'µs') for name in ('std', 'p99'))
+    return f'       {restarts} restarts, arrivals {std} (std), {p99} (99 %) around their stamps'
+
+
+def _with_unit(clock: Mapping[str, str], key: str, unit: str) -> str:
+    """Write a value of the clock's diagnostic, without a unit where it is unknown."""
+    value = clock.get(key, 'unknown')
+    return value if value == 'unknown' else f'{value} {unit}'
 
 
 def _wrapped(line: str, width: int) -> list[str]:
@@ -128,7 +134,7 @@ def _cells(row: BodyRow) -> tuple[str, ...]:
 
 
 def _micro(seconds: float) -> str:
-    return f'{seconds * 1e6:.0f} us' if math.isfinite(seconds) else '-'
+    return f'{seconds * 1e6:.0f} µs' if math.isfinite(seconds) else '-'
 
 
 def missing(rows: Sequence[BodyRow], expected: int, transforms: bool = True) -> list[str]:

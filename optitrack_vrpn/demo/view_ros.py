@@ -21,6 +21,7 @@ from optitrack_vrpn.motion.euler import angles_from_quat
 from optitrack_vrpn.names import ros_name
 from optitrack_vrpn.ros.tool_node import BackgroundNode
 from optitrack_vrpn.settings import sift
+from optitrack_vrpn.stats import spread
 from optitrack_vrpn.units import NS_PER_S
 from rcl_interfaces.srv import GetParameters
 from rclpy.expand_topic_name import expand_topic_name
@@ -28,16 +29,14 @@ from rclpy.parameter import parameter_value_to_python
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from tf2_msgs.msg import TFMessage
 
-#: Chosen: stored poses per body, 8 s at 240 Hz. Halved or doubled, the statistics cover less or
-#: more time.
+#: Chosen: stored poses per body, 8 s at 240 Hz.
 _KEPT = 2000
-#: Chosen: stored transforms that no pose has identified yet. It bounds the memory. Halved or
-#: doubled, so are the memory and the number of bodies times frames that can wait for their poses.
+#: Chosen: stored transforms that no pose has identified yet. It bounds the memory.
 _MOST_TRANSFORMS = 20_000
 #: Best effort matches every publisher, with any reliability.
 _QOS = QoSProfile(depth=100, reliability=ReliabilityPolicy.BEST_EFFORT)
 #: Time after which a request is repeated (s): an answer is lost if the server has not discovered
-#: its reader yet. Chosen. Halved, slow answers cause repetitions; doubled, lost ones take longer.
+#: its reader yet. Chosen.
 _ASK_AGAIN_S = 2.0
 #: Chosen: period of the state requests while a transition's answer can be lost (s); likewise.
 _LOOK_AGAIN_S = 0.5
@@ -114,9 +113,9 @@ class BodyTopic:
             name, self.count,
             _rate(stamps), _rate(arrivals),
             position, heading % 360.0,
-            float(np.median(arrivals - stamps)) if known else math.nan,
-            float(np.std(np.diff(stamps))) if known else math.nan,
-            float(np.std(np.diff(arrivals))) if known else math.nan,
+            spread((arrivals - stamps)[:size * known]).median,
+            spread(np.diff(stamps)[:size * known]).std,
+            spread(np.diff(arrivals)[:size * known]).std,
             transforms)
 
 

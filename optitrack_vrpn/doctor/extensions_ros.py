@@ -9,7 +9,7 @@ early with the doctor's node, so that messages for its subscriptions arrive mean
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 import importlib
 from typing import Any
 
@@ -25,12 +25,13 @@ class Extensions:
     The extensions of one run.
 
     :param node: the doctor's.
+    :param rows: the extensions, as in ``EXTENSIONS``.
     """
 
-    def __init__(self, node: Any) -> None:
+    def __init__(self, node: Any, rows: Sequence[str] = EXTENSIONS) -> None:
         self._made: list[Any] = []
         self._failed: list[CheckResult] = []
-        for place in EXTENSIONS:
+        for place in rows:
             module, _, name = place.partition(':')
             try:
                 self._made.append(getattr(importlib.import_module(module), name)(node))

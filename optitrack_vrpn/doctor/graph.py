@@ -9,14 +9,14 @@ from typing import Optional
 from optitrack_vrpn.bodies.selection import Selection, unmatched
 from optitrack_vrpn.doctor.probe_results import Graph, Mismatch, ProbeResults, RunningNode
 from optitrack_vrpn.doctor.result import (
-    CheckResult, fail, finding, joined, Level, listed, ok, skip, warn)
-from optitrack_vrpn.doctor.shares import established
+    CheckResult, fail, finding, joined, Level, ok, skip, warn)
 from optitrack_vrpn.doctor.stream import check_axes
+from optitrack_vrpn.findings import listed
 from optitrack_vrpn.graph.conflicts import LINGERS, ONE_NAME, ONE_TOPIC, qos_remedies
 from optitrack_vrpn.names import counted, printable
-from optitrack_vrpn.natnet.settings import AUTO
+from optitrack_vrpn.sources import AUTO
 
-#: Chosen: names in one line. Halved or doubled, the line is as much shorter or longer.
+#: Chosen: names in one line.
 _SHOWN = 4
 
 
@@ -39,6 +39,15 @@ def check_qos(probed: ProbeResults) -> CheckResult:
         advice = dict.fromkeys(
             remedy for _, one in mismatches for remedy in qos_remedies(one.reason))
         return fail('qos', joined(lines), '; '.join(advice), **values)
+    orphans = probed.graph.orphans if probed.graph is not None else ()
+    if orphans:
+        lines = [f'{" and ".join(printable(name, 60) for name in one.nodes[:_SHOWN])} receives '
+                 f'nothing from {printable(one.topic, 90)}, which nobody publishes; '
+                 f'{printable(one.similar, 90)} is published' for one in orphans]
+        return warn(
+            'qos', joined(lines), 'was the body renamed in Motive, or is it not in view yet? '
+            'Subscribe to the present name, or keep the old one: bodies.NAME.name', **values,
+            orphans=len(orphans))
     matching = (
         f'{counted(subscribers, "subscription")} on {counted(topics, "topic")}, all matching')
     return ok('qos', matching if subscribers else
@@ -78,6 +87,59 @@ def check_publishers(probed: ProbeResults) -> CheckResult:
     return warn('publishers', '; '.join(lines), f'{ONE_TOPIC}; {LINGERS}', shared=number)
 
 
+def check_published(probed: ProbeResults) -> CheckResult:
+    """Check whether active nodes publish poses when the probe receives some."""
+    if not _nodes(probed):
+        return _no_node('published', probed)
+    nodes = [node for node in _nodes(probed) if node.heard is not None]
+    if not nodes:
+        return skip('published', 'no node is active')
+    silent = [node for node in nodes if not node.heard]
+    values = {'active': len(nodes), 'silent': len(silent)}
+    if not silent:
+        return ok('published', f'poses arrive from {listed([node.name for node in nodes])}',
+                  **values)
+    shown = '; '.join(
+        f'{printable(node.name, 60)} is active and publishes none'
+        + (f' ({printable(node.connection, 200)})' if node.connection else '')
+        for node in silent[:_SHOWN])
+    if not probed.received:
+        return skip('published', f'no pose arrived here either; {shown}')
+    advice: list[str] = []
+    for node in silent:
+        protocol, interface = node.settings.get('protocol'), node.settings.get('interface')
+        if protocol in ('vrpn', 'natnet') and protocol not in probed.received.lower():
+            advice.append(f'poses arrive by {probed.received}: set protocol: '
+                          f'{probed.received.split()[0].lower()} or auto')
+        if isinstance(interface, str) and interface not in ('', probed.local, probed.card):
+            advice.append(f'poses arrive on {probed.card or probed.local}: set interface: '
+                          f'{probed.card or probed.local}')
+    return fail('published', f'poses arrive here by {probed.received}, but {shown}', '. '.join(
+        dict.fromkeys(advice)) or 'read its log and /diagnostics: are its server, its interface '
+        'and its selection of bodies right?', **values)
+
+
+def check_reach(probed: ProbeResults) -> CheckResult:
+    """Check whether other computers can discover the node."""
+    graph = probed.graph
+    if graph is None or not graph.nodes:
+        return _no_node('reach', probed)
+    own = [one for one in graph.processes if not one.user and one.variables == graph.variables]
+    if not own:
+        return skip('reach', 'no node of this user runs on this computer in this domain')
+    limits = [f'{name}={graph.variables[name]}' for name, values in (
+        ('ROS_AUTOMATIC_DISCOVERY_RANGE', ('LOCALHOST', 'OFF')), ('ROS_LOCALHOST_ONLY', ('1',)))
+        if graph.variables[name] in values]
+    if not limits:
+        return ok('reach', f'other computers can discover the node in ROS domain '
+                  f'{graph.variables["ROS_DOMAIN_ID"]}')
+    found = f'no other computer discovers the node: it runs with {" and ".join(limits)}'
+    if graph.given == graph.variables:    # the user has set it here too
+        return ok('reach', f'{found}, as here')
+    return warn('reach', found, 'if programs on other computers need the poses, start the node '
+                f'without {" and ".join(limit.partition("=")[0] for limit in limits)}')
+
+
 def check_lifecycle(probed: ProbeResults) -> CheckResult:
     """Check whether a node runs, and in which state."""
     graph = probed.graph
@@ -89,7 +151,8 @@ def check_lifecycle(probed: ProbeResults) -> CheckResult:
         return _no_node('lifecycle', probed)
     results = [_check_node(node) for node in graph.nodes] or [_check_absence(graph)]
     stopped = ' '.join(str(process.pid) for process in graph.processes
-                       if process.stopped and process.variables == graph.variables)
+                       if process.stopped and not process.user
+                       and process.variables == graph.variables)
     if stopped:    # such a process disappears from the graph
         results.insert(0, fail(
             'lifecycle', f'process {stopped} runs the node and is stopped (SIGSTOP)',
@@ -109,20 +172,23 @@ def _check_absence(graph: Graph) -> CheckResult:
     if graph.others:
         return fail('lifecycle', f'{reason}; of this package: {listed(graph.others)}',
                     'give --node the full name, with the namespace')
+    own = [process for process in graph.processes if not process.user]
     others = {process.pid: ' '.join(
         f'{name}={printable(value, 90)}' for name, value in (process.variables or {}).items()
-        if value != graph.variables[name]) for process in graph.processes}
-    elsewhere = [(pid, values) for pid, values in others.items() if values][:_SHOWN]
+        if value != graph.variables[name]) for process in own}
+    elsewhere = [(pid, values) for pid, values in others.items() if values]
     if elsewhere:
-        found = '; '.join(
-            f'process {pid} runs the node with {values}' for pid, values in elsewhere)
-        exports = ' or '.join(dict.fromkeys(f'export {values}' for _, values in elsewhere))
-        return fail('lifecycle', f'{reason}; {found}',
-                    f'set the same variables here as for your node, as in: {exports}')
-    if graph.processes:
-        pids = ' '.join(str(process.pid) for process in graph.processes)
+        found = joined([f'process {pid} runs the node with {values}'
+                        for pid, values in elsewhere], 2)
+        return fail('lifecycle', f'{reason}; {found}', 'set the same variables here as for your '
+                    f'node, as in: export {elsewhere[0][1]}')
+    if own:
+        pids = ' '.join(str(process.pid) for process in own)
         return fail('lifecycle', f'{reason}; process {pids} runs the node but does not answer',
                     'look at its log; end it and start the node again')
+    foreign = sorted({process.user for process in graph.processes if process.user})
+    if foreign:    # their domain is theirs: it is not named, so that nobody joins it by mistake
+        reason += f'; on this computer {listed(foreign)} runs the node'
     if graph.wanted:
         return fail('lifecycle', reason,
                     'start it, or compare with ros2 node list: are ROS_DOMAIN_ID and the name, '
@@ -193,7 +259,7 @@ def _check_selection(
 
     :param excluded: receives the ignored bodies; that is wrong only if no other body is received.
     """
-    stream = established(probed)
+    stream = probed.established
     received = [body.name for body in stream.bodies] if stream is not None else []
     if not received:
         return

@@ -4,42 +4,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+import difflib
 import os
 import time
 from typing import Any
 
+from diagnostic_msgs.msg import DiagnosticArray
+from geometry_msgs.msg import PoseArray, PoseStamped, PoseWithCovarianceStamped
 from lifecycle_msgs.srv import GetState
+from nav_msgs.msg import Odometry
 from optitrack_vrpn.bodies.body_settings import is_body_setting, split
 from optitrack_vrpn.doctor.extensions_ros import Extensions
 from optitrack_vrpn.doctor.probe_results import (
-    discovery_variables, Graph, Mismatch, RunningNode)
+    discovery_variables, Graph, Mismatch, Orphan, RunningNode)
 from optitrack_vrpn.doctor.processes_io import local_nodes
 from optitrack_vrpn.doctor.result import CheckResult
-from optitrack_vrpn.graph.node_names import full_name, NAMELESS, state_services
-from optitrack_vrpn.ros.tool_node import ask_all, ToolNode
+from optitrack_vrpn.graph.node_names import base_name, full_name, NAMELESS, state_services
+from optitrack_vrpn.ros.tool_node import ask_all, SLICE_S, ToolNode
 from rcl_interfaces.srv import GetParameters, ListParameters
 from rclpy.parameter import parameter_value_to_python
-from rclpy.qos import qos_check_compatible, QoSCompatibility
+from rclpy.qos import qos_check_compatible, QoSCompatibility, QoSProfile, ReliabilityPolicy
 
 _OURS = 'optitrack_vrpn'
 #: Parameters that only nodes of this package have together, under any node name.
 _ONLY_OURS = ('stamps.mode', 'validation.frozen_after_s', 'motive_x')
-_SETTINGS = ('server', 'port', 'protocol', 'up_axis', 'bodies.allow', 'bodies.deny')
+_SETTINGS = ('server', 'port', 'protocol', 'connection', 'interface', 'advertise', 'natnet.port',
+             'up_axis', 'bodies.allow', 'bodies.deny')
 _POSE = 'geometry_msgs/msg/PoseStamped'
+#: Messages that contain the pose of a body.
+_WITH_POSES = {_POSE: PoseStamped, 'nav_msgs/msg/Odometry': Odometry,
+               'geometry_msgs/msg/PoseWithCovarianceStamped': PoseWithCovarianceStamped,
+               'geometry_msgs/msg/PoseArray': PoseArray}
 _NOT_POSES = ('/rosout', '/parameter_events')
 #: Shortest time of discovery (s), after which other nodes and subscriptions are known too. Chosen.
-#: Halved, subscriptions are missed on a busy computer; doubled, each run takes 1 s longer.
 _LEAST_S = 1.0
-#: Chosen: timeout of a service (s). Halved, busy nodes count as hanging; doubled, a hanging node
-#: delays the result by 2 s more.
+#: Chosen: timeout of a service (s).
 _ANSWER_S = 2.0
 #: Chosen limits, above the size of known systems: checked nodes, lifecycle nodes that are asked
-#: whether they are of this package, reported mismatches. Halved or doubled, so is the time of the
-#: checks in large graphs.
+#: whether they are of this package, reported mismatches.
 _MOST_NODES = 20
 _MOST_ASKED = 100
 _MOST_MISMATCHES = 100
+#: Longest wait for a pose of an active node, and for its diagnostics (s). Chosen: a node can
+#: discover a subscription after 3 s; diagnostics are published once a second.
+_POSE_S, _DIAGNOSTICS_S = 4.0, 1.5
+#: Chosen: topics of a node to which the doctor listens, and reported subscriptions.
+_MOST_TOPICS, _MOST_ORPHANS = 50, 20
+#: Best effort matches every publisher, with any reliability.
+_ANY = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
 
 
 class GraphView(ToolNode):
@@ -47,22 +60,28 @@ class GraphView(ToolNode):
     The doctor's node. Create it early: the middleware discovers other nodes meanwhile.
 
     :param ros_args: ``--ros-args`` and the arguments after it.
+    :param given: the discovery variables of the user's environment.
     """
 
-    def __init__(self, ros_args: Sequence[str] = ()) -> None:
+    def __init__(
+        self, ros_args: Sequence[str] = (), given: Mapping[str, str] = os.environ,
+    ) -> None:
         self._began = time.monotonic()
+        self._given = discovery_variables(given)
         super().__init__(f'optitrack_vrpn_doctor_{os.getpid()}', ros_args,
                          start_parameter_services=False, enable_rosout=False)
         self._extensions = Extensions(self.node)
 
-    def look(self, wanted: str, wait_s: float) -> Graph:
-        """
-        Find nodes of this package, and query them.
+    def settings(self, wanted: str, wait_s: float) -> list[RunningNode]:
+        """Find nodes of this package, with their settings; see ``look`` for the parameters."""
+        found, _ = self._discover(wanted, wait_s)
+        return [self._ask(*key) for key in found]
 
-        :param wanted: name of the node to check; '' for all of this package.
-        :param wait_s: time of the discovery (s), from the creation of this object.
-        """
-        wanted = f'/{wanted.strip("/")}' if wanted else ''
+    def _discover(
+        self, wanted: str, wait_s: float,
+    ) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+        """Find the nodes to check; and those of this package if the requested one is missing."""
+        wanted = _full(wanted)
         found = self._find(wanted)
         while True:
             passed_s = time.monotonic() - self._began
@@ -72,13 +91,81 @@ class GraphView(ToolNode):
             time.sleep(0.05)
             found = self._find(wanted)
         others = self._ours(self._find('')) if wanted and not found else []
-        nodes = tuple(
-            self._ask(*key) for key in (found if wanted else self._ours(found))[:_MOST_NODES])
-        return Graph(wanted=wanted, others=tuple(full_name(*key) for key in others),
-                     waited_s=time.monotonic() - self._began, nodes=nodes,
-                     variables={**discovery_variables(os.environ),
-                                'ROS_DOMAIN_ID': str(self.context.get_domain_id())},
-                     processes=local_nodes())
+        return (found if wanted else self._ours(found))[:_MOST_NODES], others
+
+    def look(self, wanted: str, wait_s: float) -> Graph:
+        """
+        Find nodes of this package, query them, and listen to their poses.
+
+        :param wanted: name of the node to check; '' for all of this package.
+        :param wait_s: time of the discovery (s), from the creation of this object.
+        """
+        found, others = self._discover(wanted, wait_s)
+        topics: dict[str, dict[str, str]] = {}
+        nodes = []
+        for key in found:
+            nodes.append(self._ask(*key))
+            topics[nodes[-1].name] = self._look_at_topics(nodes[-1], *key)
+        self._listen([node for node in nodes if node.state == 'active'], topics)
+        return Graph(
+            wanted=_full(wanted), others=tuple(full_name(*key) for key in others),
+            waited_s=time.monotonic() - self._began, nodes=tuple(nodes),
+            variables={**discovery_variables(os.environ),
+                       'ROS_DOMAIN_ID': str(self.context.get_domain_id())},
+            given=self._given, processes=local_nodes(), orphans=self._orphans(topics))
+
+    def _listen(
+        self, nodes: Sequence[RunningNode], topics: Mapping[str, Mapping[str, str]],
+    ) -> None:
+        """Count the poses of active nodes; read the diagnostics of those that publish none."""
+        def note(node: RunningNode) -> Any:
+            def count(_: bytes) -> None:
+                node.heard = (node.heard or 0) + 1
+            return count
+
+        def diagnose(array: DiagnosticArray) -> None:
+            for status in array.status:
+                for node in nodes:
+                    if status.name.endswith(f'{base_name(node.name)}: connection'):
+                        node.connection = status.message
+
+        subscriptions = [self.node.create_subscription(
+            DiagnosticArray, '/diagnostics', diagnose, 50)] if nodes else []
+        for node in nodes:
+            node.heard = 0
+            for topic, kind in list(topics[node.name].items())[:_MOST_TOPICS]:
+                if kind in _WITH_POSES:
+                    subscriptions.append(self.node.create_subscription(
+                        _WITH_POSES[kind], topic, note(node), _ANY, raw=True))
+        began = time.monotonic()
+        while silent := [node for node in nodes if not node.heard]:
+            passed_s = time.monotonic() - began
+            if passed_s > _POSE_S and (
+                    all(node.connection for node in silent)
+                    or passed_s > _POSE_S + _DIAGNOSTICS_S):
+                break
+            self.executor.spin_once(SLICE_S)
+        for one in subscriptions:
+            self.node.destroy_subscription(one)
+
+    def _orphans(self, topics: Mapping[str, Mapping[str, str]]) -> tuple[Orphan, ...]:
+        """Find subscriptions to topics that nobody publishes, named like those of the nodes."""
+        published = {topic: kind for one in topics.values() for topic, kind in one.items()}
+        ends = {(base_name(topic), kind) for topic, kind in published.items()
+                if kind.startswith(('geometry_msgs/', 'nav_msgs/'))}
+        found = []
+        for topic, kinds in self.node.get_topic_names_and_types():
+            if not any((base_name(topic), kind) in ends for kind in kinds) or (
+                    self.node.count_publishers(topic)):
+                continue
+            nodes = {full_name(info.node_name, info.node_namespace)
+                     for info in self.node.get_subscriptions_info_by_topic(topic)
+                     if info.node_name not in (NAMELESS, self.node.get_name())}
+            if nodes:
+                alike = [one for one in published if base_name(one) == base_name(topic)]
+                found.append(Orphan(topic, tuple(sorted(nodes)), difflib.get_close_matches(
+                    topic, alike, 1, 0.0)[0]))
+        return tuple(found[:_MOST_ORPHANS])
 
     def extension_findings(self) -> list[CheckResult]:
         """Return the findings of the checks of other packages."""
@@ -130,7 +217,6 @@ class GraphView(ToolNode):
                 node.bodies = tuple(dict.fromkeys(
                     split(each)[0] for each in names.result.names
                     if is_body_setting(each)))
-        self._look_at_topics(node, name, namespace)
         return node
 
     def _call(self, kind: Any, service: str, request: Any) -> Any:
@@ -140,11 +226,14 @@ class GraphView(ToolNode):
     def _call_all(self, kind: Any, services: Sequence[str], request: Any) -> dict[str, Any]:
         return ask_all(self.node, self.executor, kind, services, request, _ANSWER_S)
 
-    def _look_at_topics(self, node: RunningNode, name: str, namespace: str) -> None:
+    def _look_at_topics(
+        self, node: RunningNode, name: str, namespace: str,
+    ) -> dict[str, str]:
+        """Compare the publishers of a node with their subscribers; return topics and types."""
         try:
             topics = self.node.get_publisher_names_and_types_by_node(name, namespace)
         except Exception:    # the node has ended
-            return
+            return {}
         mismatches: list[Mismatch] = []
         conflicting: dict[str, tuple[str, ...]] = {}
         own = self.node.get_name(), self.node.get_namespace()
@@ -175,6 +264,12 @@ class GraphView(ToolNode):
         node.conflicting = conflicting
         # After the publishers: each of them belongs to one of the counted nodes.
         node.count = self.node.get_node_names_and_namespaces().count((name, namespace))
+        return {topic: kinds[0] for topic, kinds in topics}
+
+
+def _full(name: str) -> str:
+    """Return the full name of a node that the user named; '' for none."""
+    return f'/{name.strip("/")}' if name else ''
 
 
 def _mismatches(offers: Sequence[Any], asked: Any) -> list[str]:

@@ -4,10 +4,10 @@
 
 from __future__ import annotations
 
-from optitrack_vrpn.doctor.network import unused_address
+from optitrack_vrpn.doctor.network import is_open, unused_address
 from optitrack_vrpn.doctor.probe_results import NatNetResults, ProbeResults
-from optitrack_vrpn.doctor.result import CheckResult, fail, listed, ok, skip, warn
-from optitrack_vrpn.doctor.shares import established, losses, sentences
+from optitrack_vrpn.doctor.result import CheckResult, fail, ok, skip, warn
+from optitrack_vrpn.findings import join_sentences, listed, loss_findings
 from optitrack_vrpn.names import counted
 from optitrack_vrpn.natnet.constants import DATA_PORT, NEWEST, OLDEST
 
@@ -35,7 +35,9 @@ def check_natnet(probed: ProbeResults) -> CheckResult:
             f'"{NEWEST[0]}.{NEWEST[1]}" (unicast)', answered=True, version=version)
     unused = probed.protocol == 'vrpn'
     if unused:
-        return warn('natnet', f'{found}; VRPN does not answer', 'set protocol: natnet',
+        why = ('by VRPN, no pose arrives' if is_open(probed.tcp) or is_open(probed.udp) else
+               'VRPN does not answer')
+        return warn('natnet', f'{found}; {why}', 'set protocol: natnet',
                     answered=True, version=version)
     return ok('natnet', found, answered=True, version=version)
 
@@ -48,9 +50,20 @@ def _unanswered(probed: ProbeResults, natnet: NatNetResults) -> CheckResult:
             f'{counted(natnet.malformed, "answer")} of {where} cannot be read',
             f'is that Motive? NatNet {OLDEST[0]}.{OLDEST[1]} (Motive 1.7) or later is needed',
             answered=True)
+    if natnet.held_by:
+        port, _, program = natnet.held_by.partition(' ')
+        return fail(
+            'natnet', f'UDP port {port} of this computer, on which NatNet sends, belongs to '
+            f'{program}, which does not share it',
+            f'end that program (sudo ss -ulnp sport = :{port} shows it), or set '
+            'natnet.transport: unicast if Motive sends unicast', answered=False)
     found = (f'nothing listens on {where}: its machine refused the request'
              if natnet.refused else f'no answer on {where}')
-    if established(probed):
+    if probed.established:
+        if probed.protocol == 'natnet':
+            return fail('natnet', f'{found}; VRPN answers',
+                        'set protocol: vrpn or auto; or switch NatNet on in Motive',
+                        answered=False)
         return warn(
             'natnet', f'{found}; VRPN answers',
             'switch NatNet on in Motive for exposure times and tracking flags, or keep '
@@ -108,12 +121,12 @@ def check_natnet_data(probed: ProbeResults) -> CheckResult:
              f'{counted(len(natnet.bodies), "body")}: {listed(natnet.bodies)}')
     if natnet.untracked:
         found += f'; not tracked: {listed(natnet.untracked)}'
-    troubles = losses(natnet.lost / (natnet.lost + natnet.frames), natnet.unread,
-                      'or is the Motive PC too busy to send each frame?')
-    found = '; '.join([found, *(one for one, _ in troubles)])
+    troubles = loss_findings(natnet.lost / (natnet.lost + natnet.frames), natnet.unread,
+                             'or is the Motive PC too busy to send each frame?')
+    found = '; '.join([found, *(one.text for one in troubles)])
     remedies = [*natnet.messages, *([_NOT_TRACKED] if natnet.untracked else ()),
-                *(remedy for _, remedy in troubles)]
-    advice = sentences(remedies) if remedies else ''
+                *(one.remedy for one in troubles)]
+    advice = join_sentences(remedies) if remedies else ''
     if natnet.untracked == natnet.bodies and not natnet.messages:
         return fail('natnet-data', found, advice, **values)
     if advice:

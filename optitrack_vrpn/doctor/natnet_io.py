@@ -8,36 +8,35 @@ from collections import deque
 from collections.abc import Sequence
 import contextlib
 import dataclasses
+import errno
 import select
 import socket
 import statistics
 import threading
 import time
-from typing import Any
+from typing import Any, Optional
 
 from optitrack_vrpn.client.addresses_io import card_address
 from optitrack_vrpn.client.config import ClientConfig
 from optitrack_vrpn.doctor.probe_results import NatNetResults
+from optitrack_vrpn.doctor.processes_io import program_on_udp_port
 from optitrack_vrpn.errors import TransportError
 from optitrack_vrpn.events import Event
 from optitrack_vrpn.natnet.client_io import NatNetClient
 from optitrack_vrpn.natnet.codec import encode_hello
 from optitrack_vrpn.natnet.constants import DATA_PORT, MULTICAST_GROUP, NEWEST
 from optitrack_vrpn.natnet.messages import ServerInfo
-from optitrack_vrpn.natnet.reports import EchoReport, FrameReport, RigidBodyReport
 from optitrack_vrpn.natnet.settings import NatNetConfig
-from optitrack_vrpn.natnet.sockets_io import multicast_socket, receive_into
+from optitrack_vrpn.natnet.sockets_io import discovered, multicast_socket, receive_into
+from optitrack_vrpn.sources import Frame, RoundTrip
 
-#: Chosen: limit of the stored messages; halved or doubled, fewer or more are reported.
+#: Chosen: limit of the stored messages.
 _MOST_MESSAGES = 5
-#: Chosen: time (s) for the client to report a failed attempt after its timeout. Halved, a loaded
-#: computer misses the reason; doubled, a server that does not answer is reported later.
+#: Chosen: time (s) for the client to report a failed attempt after its timeout.
 _REPORT_S = 0.5
-#: Chosen: wait for an ICMP message (s). Halved, a slow network counts as no answer; doubled, the
-#: report of a server that does not answer takes 0.3 s longer.
+#: Chosen: wait for an ICMP message (s).
 _REFUSAL_S = 0.3
-#: Wait for frames on each other network card (s). Chosen: many frames even at 30 Hz. Halved, still
-#: 6 frames; doubled, a failing run takes longer.
+#: Wait for frames on each other network card (s). Chosen: many frames even at 30 Hz.
 _OTHER_CARD_S = 0.4
 
 
@@ -56,13 +55,13 @@ class _Listener:
         results = self.results
         with self.changed:
             for event in events:
-                if isinstance(event, FrameReport):
+                if isinstance(event, Frame):
                     results.frames += 1
                     self._processing_ns.append(event.processing_ns)
-                elif isinstance(event, RigidBodyReport):
-                    if event.sender in self._tracked or len(self._tracked) < 500:
-                        self._tracked[event.sender] = event.valid
-                elif isinstance(event, EchoReport):
+                    for body in event.bodies:
+                        if body.name in self._tracked or len(self._tracked) < 500:
+                            self._tracked[body.name] = body.valid
+                elif isinstance(event, RoundTrip):
                     trip_ms = (event.received_ns - event.sent_ns) / 1e6
                     results.round_trip_ms = min(results.round_trip_ms or trip_ms, trip_ms)
                     results.echoes += 1
@@ -95,8 +94,9 @@ def probe_natnet(
     :param seconds: time to receive after the first frame (s).
     :param timeout_s: timeout of the answer, and of the first frame (s).
     """
-    probed = NatNetResults(port, refused=_is_refused(address, port))
-    if probed.refused:
+    refused, stated = _ask(address, port)
+    probed = NatNetResults(port, refused=refused)
+    if refused:
         return probed
     listener = _Listener(probed)
     client = NatNetClient(
@@ -119,7 +119,12 @@ def probe_natnet(
     finally:
         client.stop()
     probed.malformed = status.counters.get('malformed', 0)
-    if info is None:
+    stated = info or stated
+    if not probed.frames and (stated is None or stated.multicast is not False):
+        probed.held_by = _holder(
+            stated.group if stated and stated.group else MULTICAST_GROUP,
+            stated.data_port if stated and stated.data_port else DATA_PORT)
+    if info is None or probed.held_by:
         return probed
     listener.end()
     probed.name, probed.version = info.name, info.version
@@ -133,19 +138,36 @@ def probe_natnet(
     return probed
 
 
-def _is_refused(address: str, port: int) -> bool:
-    """Return whether the machine answers that nothing listens on its port."""
+def _holder(group: str, port: int) -> str:
+    """Name the program that has the data port and does not share it; '' without one."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            sock.bind((group, port))
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                return f'{port} ' + (program_on_udp_port(port) or 'another program')
+    return ''
+
+
+def _ask(address: str, port: int) -> tuple[bool, Optional[ServerInfo]]:
+    """
+    Send one discovery.
+
+    :returns: whether the machine answers that nothing listens on the port; the server's answer.
+    """
+    found: dict[str, ServerInfo] = {}
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.settimeout(_REFUSAL_S)
         try:
             sock.connect((address, port))
             sock.send(encode_hello('optitrack_vrpn', NEWEST, discovery=True))
-            sock.recv(1)
+            discovered(sock.recv(65536), (address, port), found)
         except ConnectionRefusedError:
-            return True
+            return True, None
         except OSError:
             pass    # no answer
-    return False
+    return False, found.get(address)
 
 
 def _other_card(info: ServerInfo, server: str, local: str) -> tuple[str, str]:

@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from optitrack_vrpn.doctor.probe_results import Attempt, Outcome, ProbeResults
-from optitrack_vrpn.doctor.result import CheckResult, fail, listed, ok, skip, warn
-from optitrack_vrpn.natnet.settings import AUTO
+from optitrack_vrpn.doctor.result import CheckResult, fail, ok, skip, warn
+from optitrack_vrpn.findings import listed
+from optitrack_vrpn.sources import AUTO
 
 _MOTIVE = (
     'is Motive running, is VRPN switched on in its streaming settings, with this port and this '
@@ -27,6 +28,9 @@ _HANGS = (
 
 def check_name(probed: ProbeResults) -> CheckResult:
     """Check the name resolution."""
+    if not probed.server:
+        return fail('name', 'no server is named, and no running node from which to take it',
+                    'give --server HOST')
     if probed.name_error:
         return fail('name', probed.name_error,
                     "give the Motive PC's IPv4 address as server (ipconfig shows it there)")
@@ -52,14 +56,17 @@ def check_name(probed: ProbeResults) -> CheckResult:
 def check_route(probed: ProbeResults) -> CheckResult:
     """Check the route and the local address."""
     if probed.route_error:
+        if probed.route_error.startswith('interface '):
+            return fail('route', probed.route_error,
+                        'give one of its addresses or network cards: ip -br address lists them')
         return fail('route', *_split(probed.route_error, 'look at ip addr and ip route'))
     if not probed.local:
         return skip('route', 'no address')
     card = f' ({probed.card})' if probed.card else ''
-    if probed.local.startswith('127.') and not probed.address.startswith('127.'):
+    if probed.loopback and not probed.address.startswith('127.'):
         return warn(
-            'route', f'{probed.address} is an address of this machine',
-            'if Motive runs on another machine, give that address',
+            'route', f'{probed.address} is this computer',
+            'if Motive runs on another computer, give the address of that one',
             local=probed.local, card=probed.card)
     return ok('route', f'from {probed.local}{card} to {probed.address}',
               local=probed.local, card=probed.card)
@@ -74,6 +81,8 @@ def check_udp(probed: ProbeResults) -> CheckResult:
     if attempt.outcome is Outcome.OPEN:
         return ok('udp', f'a request to {where} was answered', outcome=attempt.outcome.value)
     result = _fail_or_warn(probed)
+    if attempt.outcome is Outcome.REFUSED and result is warn:
+        return skip('udp', f'nothing takes requests on {where}: the node uses TCP')
     if attempt.outcome is Outcome.REFUSED:
         return result('udp', f'nothing listens on {where}: its machine refused the request',
                       _MOTIVE, outcome=attempt.outcome.value)
@@ -90,6 +99,9 @@ def check_connect_back(probed: ProbeResults) -> CheckResult:
     """Check whether the server connects back by TCP."""
     check = 'connect-back'
     attempt = probed.udp
+    if attempt is None and probed.remembered:
+        found, _, remedy = probed.remembered.partition('. ')
+        return warn(check, found, remedy)
     if attempt is None:
         return skip(check, _why_not_tried(probed))
     if attempt.outcome is Outcome.OPEN:
@@ -114,13 +126,17 @@ def check_connect_back(probed: ProbeResults) -> CheckResult:
         hints = [_HINTS[one] for one in probed.environment if one in _HINTS]
         if hints:
             advice += f' Note: {"; ".join(hints)}.'
-    if _open(probed.tcp):
+    if is_open(probed.tcp):
         advice += ' Or set connection: tcp or auto, which need no connect-back'
     if probed.advertise:
         advice = (f'--advertise asks the server to connect to {probed.advertise}: does that '
                   f'address lead from the server to this machine? {advice}')
+    hazard = '' if probed.loopback else (
+        '. A VRPN server whose connection back is dropped serves no client meanwhile: once for '
+        'about 20 s (Windows; 127 s on Linux)')
     return result(check, f'{probed.address} did not connect back to '
-                         f'{_connect_back_address(probed)} within {attempt.took_s:.3g} s', advice)
+                         f'{_connect_back_address(probed)} within {attempt.took_s:.3g} s{hazard}',
+                  advice)
 
 
 def _connect_back_address(probed: ProbeResults) -> str:
@@ -134,10 +150,13 @@ def check_tcp(probed: ProbeResults) -> CheckResult:
     if attempt is None:
         return skip('tcp', 'there is no route to the server')
     where = f'TCP port {probed.port} of {probed.address}'
+    needed = probed.connection == 'tcp' or not is_open(probed.udp)
     if attempt.outcome is Outcome.OPEN:
-        return ok('tcp', f'{where} accepts connections, within {attempt.took_s * 1e3:.0f} ms',
-                  took_s=round(attempt.took_s, 4))
-    needed = probed.connection == 'tcp' or not _open(probed.udp)
+        hazard = (
+            '. With poses by TCP, a VRPN server serves no other client while this computer does '
+            'not read: node stopped, computer suspended, link lost' if needed else '')
+        return ok('tcp', f'{where} accepts connections, within {attempt.took_s * 1e3:.0f} ms'
+                  f'{hazard}', took_s=round(attempt.took_s, 4))
     result = fail if needed else warn
     if attempt.outcome is Outcome.REFUSED:
         return result('tcp', f'nothing listens on {where}: its machine refused the connection',
@@ -167,23 +186,19 @@ def _split(error: str, remedy: str = 'check the address and the cable') -> tuple
     return found, advice or remedy
 
 
-def _open(attempt: Attempt | None) -> bool:
+def is_open(attempt: Attempt | None) -> bool:
+    """Return whether an attempt connected."""
     return attempt is not None and attempt.outcome is Outcome.OPEN
 
 
 def _fail_or_warn(probed: ProbeResults) -> Callable[..., CheckResult]:
     """Return ``warn`` if poses can arrive over TCP instead, else ``fail``."""
-    return warn if probed.connection == 'auto' and _open(probed.tcp) else fail
+    return warn if probed.connection == 'auto' and is_open(probed.tcp) else fail
 
 
 def _why_not_tried(probed: ProbeResults) -> str:
     if probed.connection == 'tcp' and probed.local:
         return 'not used with connection: tcp'
-    if _open(probed.tcp):
-        return 'not tried, because TCP is open: see --connection udp'
-    if probed.connection == 'auto' and probed.local:
-        return (
-            'not tried: with auto, the node sends a request only where TCP is refused (where a '
-            'firewall drops the connect-back, a request blocks the server for all its clients; '
-            '--connection udp sends one)')
-    return 'there is no route to the server'
+    if probed.transport_reason and not (probed.tcp and probed.tcp.fault):
+        return f'not tried, as in the node: {probed.transport_reason.removeprefix("auto: ")}'
+    return 'there is no VRPN server' if probed.local else 'there is no route to the server'

@@ -24,31 +24,28 @@ from optitrack_vrpn.client.handshake_io import (
 from optitrack_vrpn.client.link import Link
 from optitrack_vrpn.client.session_io import Conversation
 from optitrack_vrpn.client.sockets_io import Waker
+from optitrack_vrpn.client.transport import Choice, Request
+from optitrack_vrpn.client.transport_io import find_transport, remembered_request, RequestMemory
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.doctor.probe_results import Attempt, Outcome, ProbeResults, Stream
 from optitrack_vrpn.doctor.stream import DATA_WITHIN_S
 from optitrack_vrpn.doctor.watch import Watch
 from optitrack_vrpn.errors import RemoteProtocolError, TransportError
-from optitrack_vrpn.natnet.settings import AUTO
 from optitrack_vrpn.natnet.sockets_io import find_server
+from optitrack_vrpn.sources import AUTO
 from optitrack_vrpn.units import NS_PER_S
 from optitrack_vrpn.vrpn.connection import Connection
 
 #: Chosen: timeout of the name resolution (s), the default of glibc's resolver for one server.
-#: Halved, a slow resolver fails; doubled, a dead one delays the report.
 LOOKUP_S = 5.0
-#: Chosen limits of stored addresses of the server and of other peers. Halved or doubled, so is the
-#: length of the output.
+#: Chosen limits of stored addresses of the server and of other peers.
 _MOST_ADDRESSES = 8
 _MOST_PEERS = 8
-#: Chosen: wait for the answer of another program on the port (s). Halved, slow programs are not
-#: recognised; doubled, the report comes later.
+#: Chosen: wait for the answer of another program on the port (s).
 _AFTER_SHUTDOWN_S = 0.5
-#: Chosen: period of the checks for the end of the reception (s). Halved or doubled, it ends by so
-#: much earlier or later.
+#: Chosen: period of the checks for the end of the reception (s).
 _LOOK_S = 0.05
 #: Chosen: period (ns) of the check for silent bodies, that of the node (``supervision.py``).
-#: Halved, twice the checks; doubled, silence is noticed up to 0.1 s later.
 _TICK_NS = 100_000_000
 
 
@@ -86,6 +83,8 @@ class Probe:
         :param natnet_port: command port of NatNet.
         """
         probed, wake = self._probed, self._waker.wake
+        if not probed.server:
+            return
         if probed.server == AUTO:
             try:
                 if probed.protocol == 'vrpn':
@@ -130,9 +129,9 @@ class Probe:
         """
         Connect by TCP; request a connection by UDP if that is needed, and keep it.
 
-        With ``auto`` the request is sent only if TCP is refused, as in the node: a server whose
-        connect-back is dropped by a firewall blocks for all its clients until its connect() times
-        out.
+        With ``auto`` the request is sent only where the node sends one, and remembered as the
+        node does it: a server whose connect-back is dropped by a firewall blocks for all its
+        clients until its connect() times out.
         """
         probed = self._probed
         if not probed.local:
@@ -142,13 +141,41 @@ class Probe:
         if sock is not None:
             with sock:
                 self._greet(sock, probed.tcp)
-        if link.connection == 'udp' or (
-                link.connection == 'auto' and probed.tcp.outcome is Outcome.REFUSED):
-            probed.udp, self._sock = self._try(lambda: connect_back(
-                self._waiting, self._server, probed.local, self._config.advertise, link,
-                link.attempt_s))
+        probed.remembered = remembered_request(probed.local, probed.address)
+        choice = self._choose()
+        probed.transport_reason = choice.reason
+        if choice.transport == 'udp' and (
+                link.connection == 'udp' or sock is None or probed.tcp.version):
+            probed.udp, self._sock = self._try(self._ask)
         if not any(one and one.outcome is Outcome.OPEN for one in (probed.tcp, probed.udp)):
             self.look_for_machine()
+
+    def _choose(self) -> Choice:
+        """Choose the transport as the node does."""
+        probed, link = self._probed, self._config.link
+        return find_transport(
+            link.connection, probed.local, self._server, self._config.advertise,
+            link.blocked_s, self._host_s())
+
+    def _ask(self) -> socket.socket:
+        """Send a request by UDP; one that is not answered is remembered."""
+        probed, link = self._probed, self._config.link
+        memory, sent_s = RequestMemory(probed.local, *self._server), self._host_s()
+        memory.write(Request.PENDING, sent_s)
+        result = Request.NONE
+        try:
+            return connect_back(
+                self._waiting, self._server, probed.local, self._config.advertise, link,
+                link.attempt_s)
+        except NoAnswerError:
+            result = Request.UNANSWERED
+            raise
+        finally:
+            memory.write(result, sent_s)
+
+    def _host_s(self) -> float:
+        """Return the system time (s)."""
+        return (self._clock.now_ns() + self._clock.host_minus_arrival_ns()) / NS_PER_S
 
     def look_for_machine(self) -> None:
         """Note whether no machine has the address, after an attempt that had no answer."""
@@ -235,7 +262,7 @@ class Probe:
             try:
                 sock = self._connect_out()
             except OSError as error:
-                probed.stream = Stream('tcp', Attempt(
+                probed.stream = Stream(transport='tcp', attempt=Attempt(
                     Outcome.FAILED,
                     fault=f'the first connection worked, the second not ({error})'))
                 return
@@ -267,7 +294,7 @@ class Probe:
         link = Link(config.link, now_ns)
         link.transport = transport
         attempt = Attempt(Outcome.OPEN)
-        stream = Stream(transport, attempt)
+        stream = Stream(transport=transport, attempt=attempt)
         watch = Watch(stream)
         greeted_ns: Optional[int] = None
         try:
@@ -282,7 +309,10 @@ class Probe:
                     wait_s = conversation.next_check_s()
                     if greeted_ns is not None:
                         wait_s = min(wait_s, _LOOK_S)
+                    due_ns = self._clock.now_ns() + int(wait_s * NS_PER_S)
                     ready = poll.poll(wait_s * 1e3)
+                    stream.stalled_s = max(
+                        stream.stalled_s, (self._clock.now_ns() - due_ns) / NS_PER_S)
                     stream.ended = conversation.handle(ready) or ''
                     now_ns = self._clock.now_ns()
                     if now_ns >= tick_ns:

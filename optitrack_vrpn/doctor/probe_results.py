@@ -14,10 +14,10 @@ import enum
 import math
 from typing import NamedTuple, Optional
 
-from optitrack_vrpn.bodies.states import BodyStatus
 from optitrack_vrpn.clock import ClockStatus
-from optitrack_vrpn.doctor.stream_statistics import Intervals
-from optitrack_vrpn.vrpn.messages import PeerHello, Vector
+from optitrack_vrpn.findings import StreamSeen
+from optitrack_vrpn.sources import Vector
+from optitrack_vrpn.vrpn.messages import PeerHello
 
 
 class Outcome(enum.Enum):
@@ -75,7 +75,7 @@ class Lift(NamedTuple):
 
 
 @dataclass
-class Stream:
+class Stream(StreamSeen):
     """
     Data received in one conversation.
 
@@ -83,50 +83,34 @@ class Stream:
     :ivar attempt: the handshake.
     :ivar listened_s: time from the handshake to the end (s).
     :ivar first_pose_s: time from the handshake to the first pose (s), None without any.
-    :ivar quiet_s: time from the last pose to the end (s).
-    :ivar poses: poses of any kind.
     :ivar described: whether the server described any name; it describes the library's own first.
     :ivar senders: described names, without the library's own.
     :ivar answered: names that answered a ping.
-    :ivar bodies: bodies that sent poses, with the states that the node would report.
-    :ivar rates: frame rate (Hz) of each body, by sender time, without gaps.
-    :ivar intervals: interval statistics of each body.
-    :ivar all_intervals: interval statistics of all bodies together.
-    :ivar returns: how often a body became TRACKED again after it was lost.
-    :ivar exchanged: bodies that were seen at the place of another body, and that body.
     :ivar more_bodies: poses of bodies beyond the limit.
     :ivar clock: estimate of the sender's clock by the node's estimator.
     :ivar newest_sender_ns: the newest sender time (ns, epoch of the sender).
     :ivar ahead_s: that minus the host's time of its arrival (s).
     :ivar lifts: displacements of all bodies, if the user was asked to lift one.
     :ivar texts: text messages of the server.
-    :ivar counters: counters of the protocol, and values of the kernel for the sockets.
     :ivar ended: why the conversation ended early, or ''.
+    :ivar stalled_s: the longest time for which this computer did not run the probe (s).
     """
 
-    transport: str
-    attempt: Attempt
+    transport: str = 'udp'
+    attempt: Attempt = field(default_factory=lambda: Attempt(Outcome.OPEN))
     listened_s: float = 0.0
     first_pose_s: Optional[float] = None
-    poses: int = 0
     described: bool = True
     senders: tuple[str, ...] = ()
     answered: tuple[str, ...] = ()
-    bodies: tuple[BodyStatus, ...] = ()
-    rates: dict[str, float] = field(default_factory=dict)
-    intervals: dict[str, Intervals] = field(default_factory=dict)
-    all_intervals: Intervals = field(default_factory=Intervals)
-    returns: dict[str, int] = field(default_factory=dict)
-    exchanged: dict[str, str] = field(default_factory=dict)
     more_bodies: int = 0
     clock: Optional[ClockStatus] = None
     newest_sender_ns: int = 0
     ahead_s: float = math.nan
     lifts: Optional[tuple[Lift, ...]] = None
     texts: tuple[str, ...] = ()
-    counters: dict[str, int] = field(default_factory=dict)
     ended: str = ''
-    quiet_s: float = 0.0
+    stalled_s: float = 0.0
 
 
 @dataclass
@@ -163,6 +147,8 @@ class RunningNode:
     :ivar bodies: names and patterns of bodies that have settings of their own.
     :ivar pose_topics: number of topics with poses.
     :ivar conflicting: pose topics on which other nodes publish too, with their full names.
+    :ivar heard: messages with poses that arrived; None if the doctor did not listen.
+    :ivar connection: its diagnostic of the connection; '' if none arrived.
     """
 
     name: str
@@ -175,6 +161,22 @@ class RunningNode:
     bodies: tuple[str, ...] = ()
     pose_topics: int = 0
     conflicting: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    heard: Optional[int] = None
+    connection: str = ''
+
+
+class Orphan(NamedTuple):
+    """
+    A subscription to a topic without publishers that is named like a topic of a running node.
+
+    :ivar topic: the topic.
+    :ivar nodes: full names of the subscribers.
+    :ivar similar: the published topic with the most similar name.
+    """
+
+    topic: str
+    nodes: tuple[str, ...]
+    similar: str
 
 
 #: The environment variables that decide which nodes discover each other, with their defaults.
@@ -196,11 +198,13 @@ class LocalProcess(NamedTuple):
     :ivar pid: its process id.
     :ivar stopped: True if it is stopped, by SIGSTOP or a debugger.
     :ivar variables: its discovery variables; None if they are unknown.
+    :ivar user: its user if that is another than the doctor's; else ''.
     """
 
     pid: int
     stopped: bool
     variables: Optional[Mapping[str, str]]
+    user: str = ''
 
 
 @dataclass
@@ -214,8 +218,10 @@ class Graph:
     :ivar others: full names of the nodes of this package, if the requested one is missing.
     :ivar waited_s: time of the discovery (s).
     :ivar nodes: nodes of this package, or the requested one.
-    :ivar variables: the discovery variables of the doctor.
+    :ivar variables: the discovery variables in use.
+    :ivar given: those of the doctor's own environment, before those of the node replaced them.
     :ivar processes: processes of this machine that run the node, in any domain.
+    :ivar orphans: subscriptions to topics that nobody publishes, similar to those of the nodes.
     """
 
     absent: str = ''
@@ -225,7 +231,9 @@ class Graph:
     waited_s: float = 0.0
     nodes: tuple[RunningNode, ...] = ()
     variables: Mapping[str, str] = field(default_factory=DISCOVERY_VARIABLES.copy)
+    given: Mapping[str, str] = field(default_factory=DISCOVERY_VARIABLES.copy)
     processes: tuple[LocalProcess, ...] = ()
+    orphans: tuple[Orphan, ...] = ()
 
 
 @dataclass
@@ -253,6 +261,7 @@ class NatNetResults:
     :ivar messages: messages of the client.
     :ivar other_card: another network card on which frames arrive, '' for none.
     :ivar other_source: the address that they come from.
+    :ivar held_by: data port, and the program of this machine that has it and does not share it.
     """
 
     port: int
@@ -275,6 +284,7 @@ class NatNetResults:
     messages: tuple[str, ...] = ()
     other_card: str = ''
     other_source: str = ''
+    held_by: str = ''
 
 
 @dataclass
@@ -294,6 +304,8 @@ class ProbeResults:
     :ivar card: the network card with that address, '' if unknown.
     :ivar route_error: why there is no route.
     :ivar environment: some of 'container', 'wsl' and 'ufw'.
+    :ivar transport_reason: why the node uses UDP or TCP.
+    :ivar remembered: what the client remembers of an unanswered request, or ''.
     :ivar udp: the request and the connect-back; None if not tried.
     :ivar tcp: the connection by ``tcp://``; None if not tried.
     :ivar address_unused: True if no machine of the local network answers for the address (ARP).
@@ -303,6 +315,7 @@ class ProbeResults:
     :ivar graph: the ROS graph; None if not checked.
     :ivar protocol: 'vrpn', 'natnet' or 'auto', like the node's parameter.
     :ivar natnet: data received by NatNet; None if not checked.
+    :ivar taken_from: the node whose settings were used where the user gave none; '' for none.
     """
 
     server: str
@@ -316,6 +329,8 @@ class ProbeResults:
     card: str = ''
     route_error: str = ''
     environment: tuple[str, ...] = ()
+    transport_reason: str = ''
+    remembered: str = ''
     udp: Optional[Attempt] = None
     tcp: Optional[Attempt] = None
     address_unused: bool = False
@@ -325,6 +340,7 @@ class ProbeResults:
     graph: Optional[Graph] = None
     protocol: str = 'vrpn'
     natnet: Optional[NatNetResults] = None
+    taken_from: str = ''
 
     @property
     def address(self) -> str:
@@ -332,11 +348,26 @@ class ProbeResults:
         return self.addresses[0] if self.addresses else ''
 
     @property
+    def established(self) -> Optional[Stream]:
+        """Return the stream if the handshake succeeded."""
+        stream = self.stream
+        return stream if stream is not None and stream.attempt.version is not None else None
+
+    @property
     def by_natnet(self) -> bool:
         """Return whether poses reach a node with protocol auto without VRPN."""
         return self.protocol == 'auto' and self.natnet is not None and bool(self.natnet.bodies)
 
     @property
+    def received(self) -> str:
+        """Return the protocols by which poses arrived, as in 'VRPN'; '' for none."""
+        natnet = self.natnet
+        by_natnet = natnet is not None and len(natnet.untracked) < len(natnet.bodies)
+        return ' and '.join(name for name, arrived in (
+            ('VRPN', self.stream is not None and self.stream.poses > 0),
+            ('NatNet', by_natnet)) if arrived)
+
+    @property
     def loopback(self) -> bool:
         """Return whether the server runs on this machine, without a firewall between."""
-        return self.address.startswith('127.') or self.address == '::1'
+        return self.address.startswith('127.') or self.address in ('::1', self.local)

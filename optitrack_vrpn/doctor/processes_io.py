@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+import pwd
 
 from optitrack_vrpn.doctor.probe_results import discovery_variables, LocalProcess
 
 _NODE = b'optitrack_vrpn_node'
-#: Chosen: limit of the listed processes, above any use. Halved or doubled, so is the longest list.
+#: Chosen: limit of the listed processes, above any use.
 _MOST = 20
 
 
@@ -30,10 +32,46 @@ def local_nodes(proc: str = '/proc') -> tuple[LocalProcess, ...]:
                 continue
             # The name in parentheses can contain spaces; the state follows it.
             state = (folder / 'stat').read_text(errors='replace').rpartition(')')[2].split()[0]
+            owner = folder.stat().st_uid
         except (OSError, IndexError):
             continue    # the process has ended
-        found.append(LocalProcess(int(folder.name), state in 'Tt', _variables(folder)))
+        own = owner == os.getuid()
+        found.append(LocalProcess(
+            int(folder.name), state in 'Tt', _variables(folder) if own else None,
+            '' if own else _user(owner)))
     return tuple(found[:_MOST])
+
+
+def _user(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
+
+
+def program_on_udp_port(port: int, proc: str = '/proc') -> str:
+    """
+    Name the program that has a UDP port; '' if none is found or it is another user's.
+
+    :param proc: the process file system, see proc(5).
+    """
+    inodes = set()
+    for table in ('udp', 'udp6'):
+        try:
+            rows = [line.split() for line in
+                    (Path(proc, 'net', table)).read_text().splitlines()[1:]]
+        except OSError:
+            continue
+        inodes |= {f'socket:[{row[9]}]' for row in rows
+                   if int(row[1].rpartition(':')[2], 16) == port}
+    for link in Path(proc).glob('[0-9]*/fd/*') if inodes else ():
+        try:
+            if os.readlink(link) in inodes:
+                name = (link.parents[1] / 'comm').read_text(errors='replace').strip()
+                return f'{name} (process {link.parents[1].name})'
+        except OSError:
+            continue    # it has ended, or it is another user's
+    return ''
 
 
 def _variables(folder: Path) -> dict[str, str] | None:

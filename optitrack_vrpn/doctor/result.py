@@ -10,11 +10,8 @@ from typing import NamedTuple, Union
 
 from optitrack_vrpn.names import printable
 
-#: Chosen: longest text (characters), because parts of it come from the network. Halved, remedies
-#: are cut off; doubled, a long name fills the screen.
+#: Chosen: longest text (characters), because parts of it come from the network.
 _LONGEST = 900
-#: Chosen: names in one text; halved or doubled, fewer or more.
-_MOST_NAMED = 6
 
 Value = Union[str, int, float, bool, None]
 
@@ -79,13 +76,6 @@ def warn(check: str, found: str, advice: str, **values: Value) -> CheckResult:
 def fail(check: str, found: str, advice: str, **values: Value) -> CheckResult:
     """Make a failure: it prevents poses."""
     return finding(check, Level.FAIL, found, advice, **values)
-
-
-def listed(names: Sequence[str]) -> str:
-    """List names from the network, as many as fit a line."""
-    shown = ', '.join(repr(printable(name, 48)) for name in names[:_MOST_NAMED])
-    rest = len(names) - _MOST_NAMED
-    return f'{shown} and {rest} more' if rest > 0 else shown
 
 
 def joined(lines: Sequence[str], most: int = 4) -> str:

@@ -7,26 +7,25 @@ from __future__ import annotations
 import math
 from typing import Optional
 
-from optitrack_vrpn.bodies.rates import display_rate, TOO_SLOW, WHERE_TO_LOOK
 from optitrack_vrpn.clock.types import UNIX_EPOCH
+from optitrack_vrpn.doctor.bodies import results_of, with_time
 from optitrack_vrpn.doctor.probe_results import Attempt, ProbeResults, Stream
-from optitrack_vrpn.doctor.result import CheckResult, fail, listed, ok, skip, Value, warn
-from optitrack_vrpn.doctor.shares import (
-    BY_ARRIVAL, ENOUGH_FRAMES, established, losses, lost_share, MUCH, NEARLY_ALL, percent, QUIET_S,
-    sentences, silence, unsent_share)
+from optitrack_vrpn.doctor.result import CheckResult, fail, ok, skip, Value, warn
+from optitrack_vrpn.findings import (
+    join_sentences, listed, merge, rate_findings, stamp_findings, stream_findings)
 from optitrack_vrpn.names import counted, printable
 
 #: Longest time from the handshake to the first pose (s). Chosen: two frames of the slowest
-#: supported sender (1 Hz). Halved, such a sender fails; doubled, a silent one is reported later.
+#: supported sender (1 Hz).
 DATA_WITHIN_S = 2.0
-#: Jitter of arrivals (99 %, s) that is reported. Chosen: one frame at 100 Hz. Halved, usual WiFi
-#: is reported; doubled, only congested networks are.
+#: Jitter of arrivals (99 %, s) that is reported. Chosen: one frame at 100 Hz.
 _MUCH_JITTER_S = 0.010
-#: Smallest displacement of a lift (m). Chosen: above noise and accidental motion. Halved, these
-#: can count as a lift; doubled, users must lift higher.
+#: Standstill of this computer (s) after which a restart of the clock estimate says nothing about
+#: the sender. Chosen: several frames of any camera.
+_STALLED_S = 0.3
+#: Smallest displacement of a lift (m). Chosen: above noise and accidental motion.
 _LEAST_LIFT = 0.1
 #: Largest displacement along another axis, relative to the lift. Chosen: 27 degrees off vertical.
-#: Halved, users must lift straighter; doubled, every direction passes.
 _STRAIGHT = 0.5
 _NO_DATA = 'no data was received'
 _CREATE = 'create a rigid body in Motive and tick it for streaming; VRPN sends nothing else'
@@ -64,7 +63,7 @@ def _handshake(probed: ProbeResults) -> Optional[Attempt]:
 
 def check_senders(probed: ProbeResults) -> CheckResult:
     """Check which rigid bodies the server names."""
-    stream = established(probed)
+    stream = probed.established
     if stream is None or not stream.described:
         return skip('senders', _NO_DATA)
     if not stream.senders:
@@ -87,7 +86,7 @@ def check_senders(probed: ProbeResults) -> CheckResult:
 
 def check_data(probed: ProbeResults) -> CheckResult:
     """Check whether poses arrive, and how soon."""
-    stream = established(probed)
+    stream = probed.established
     if stream is None:
         return skip('data', _NO_DATA)
     counters = stream.counters
@@ -115,53 +114,14 @@ def check_data(probed: ProbeResults) -> CheckResult:
             noted.append(f'{stream.more_bodies} poses of bodies beyond the limit')
         troubles.append((f'but also: {", ".join(noted)}',
                          'the node ignores these; check which program is the server'))
-    troubles += _troubles_on_the_way(stream)
+    troubles += [(with_time(one), one.remedy) for one in merge(stream_findings(stream))]
     values.update({
         name: counters[name] for name in ('udp_lost', 'udp_reordered', 'udp_repeated')
         if counters.get(name)})
     if troubles:
         return warn('data', '; '.join([found, *(one for one, _ in troubles)]),
-                    sentences(advice for _, advice in troubles), **values)
+                    join_sentences(advice for _, advice in troubles), **values)
     return ok('data', found, **values)
-
-
-def _troubles_on_the_way(stream: Stream) -> list[tuple[str, str]]:
-    """Find faults of the frames between the server and this process, with remedies."""
-    counters, lost = stream.counters, lost_share(stream)
-    result = losses(lost, counters.get('dropped_unread', 0),
-                    'or connection: tcp, which loses nothing but adds delay')
-    datagrams = max(counters.get('datagrams', 0), 1)
-    late = counters.get('udp_reordered', 0)
-    if late > MUCH * datagrams:
-        result.append((
-            f'{percent(late / datagrams)} of the datagrams arrived out of order; the node drops '
-            'poses that are older than the last',
-            'use a cable instead of WiFi, and only one network path; or connection: tcp, which '
-            'keeps the order but adds delay'))
-    twice = counters.get('udp_repeated', 0)
-    if twice > MUCH * datagrams:
-        result.append((
-            f'{percent(twice / datagrams)} of the datagrams arrived twice; the node uses one',
-            'is there a loop, a repeater or a second path in the network?'))
-    frames = sum(intervals.frames for intervals in stream.intervals.values())
-    doubled = sum(intervals.doubled for intervals in stream.intervals.values()) - twice
-    if doubled > MUCH * frames and doubled >= ENOUGH_FRAMES:
-        share = doubled / frames
-        result.append((
-            ('every frame arrives' if share > NEARLY_ALL else
-             f'{percent(share)} of the frames arrive') + ' twice; the node uses one',
-            'the server sends them twice: does a second program relay the data of Motive?'))
-    if stream.quiet_s > max(QUIET_S, 5.0 * stream.all_intervals.interval_s):
-        result.append((
-            f'but none in the last {stream.quiet_s:.1f} s',
-            'is Motive paused, or every body out of view? Is the network interrupted?'))
-    intervals = stream.all_intervals
-    if len(stream.intervals) > 1 and intervals.silences:
-        result.append((
-            f'no body sent a pose for {silence(intervals)}',
-            'is Motive paused at times, or its machine too busy?' if lost <= MUCH else
-            'check the network for interruptions'))
-    return result
 
 
 def _check_silence(probed: ProbeResults, stream: Stream, values: dict[str, Value]) -> CheckResult:
@@ -203,42 +163,24 @@ def _check_silence(probed: ProbeResults, stream: Stream, values: dict[str, Value
 
 def check_rate(probed: ProbeResults) -> CheckResult:
     """Check the frame rate of the bodies."""
-    stream = established(probed)
+    stream = probed.established
     if stream is None or not stream.rates:
         return skip('rate', 'too few poses')
     rates = stream.rates
     fastest = max(rates.values())
-    nominal = probed.expected_rate_hz or fastest
-    slow = {name: rate for name, rate in rates.items() if rate < TOO_SLOW * nominal}
-    values: dict[str, Value] = {'rate_hz': round(fastest, 2), 'slow_bodies': len(slow)}
-    if fastest < TOO_SLOW * nominal:
-        return warn('rate', f'{fastest:.1f} Hz where the cameras run at {nominal:g} Hz',
-                    WHERE_TO_LOOK, **values)
-    if slow:
-        shown = ', '.join(f'{printable(name, 48)!r} {rate:.1f} Hz'
-                          for name, rate in list(slow.items())[:4])
-        return warn('rate', f'{fastest:.1f} Hz, but slower: {shown}',
-                    'are these often out of view? Lost poses have the same effect', **values)
-    unsent = unsent_share(stream)
-    if unsent:
-        values['missing_share'] = round(unsent, 4)
-        return warn(
-            'rate', f'{fastest:.1f} Hz, but {percent(unsent)} of the frames are missing at the '
-            'sender: they were not lost in the network',
-            "Motive cannot keep up: check its machine's load, and whether its cameras drop "
-            'frames', **values)
-    like_a_display = display_rate(fastest, probed.expected_rate_hz)
-    if like_a_display:
-        return warn(
-            'rate', like_a_display,
-            f'{WHERE_TO_LOOK}; if 60 Hz is intended, give --expect-rate 60 here and set '
-            'expected_rate_hz: 60 for the node', **values)
+    values: dict[str, Value] = {'rate_hz': round(fastest, 2)}
+    found = rate_findings(rates, probed.expected_rate_hz, unsent=stream.unsent_share)
+    if stream.unsent_share:
+        values['missing_share'] = round(stream.unsent_share, 4)
+    if found:
+        values['slow_bodies'] = len(found[0].bodies)
+        return results_of('rate', found, values, f'{fastest:.1f} Hz')
     return ok('rate', f'{fastest:.1f} Hz', **values)
 
 
 def check_axes(probed: ProbeResults) -> CheckResult:
     """Check which axis is up; only a body that the user lifted shows that."""
-    stream = established(probed)
+    stream = probed.established
     if stream is None or not stream.bodies:
         return skip('axes', 'no body sent a pose')
     if stream.lifts is None:
@@ -267,30 +209,15 @@ def check_axes(probed: ProbeResults) -> CheckResult:
 
 def check_stamps(probed: ProbeResults) -> CheckResult:
     """Check the epoch of the sender's times."""
-    stream = established(probed)
+    stream = probed.established
     clock = stream.clock if stream else None
     if stream is None or clock is None or not clock.samples:
         return skip('stamps', 'no pose with a time')
     seconds = stream.newest_sender_ns / 1e9
     values: dict[str, Value] = {'base': clock.sender_base, 'sender_time_s': round(seconds, 6)}
-    poses = max(stream.poses, 1)
-    stuck = sum(intervals.stuck for intervals in stream.intervals.values())
-    if stuck > MUCH * poses:
-        # Two bodies of one name send two poses with each time: as many repeats as frames.
-        names = [name for name, one in stream.intervals.items()
-                 if one.frames and abs(one.stuck - one.frames) <= MUCH * one.frames]
-        return warn(
-            'stamps', f'{percent(stuck / poses)} of the poses have the time of the pose before, '
-            'although they differ: the node drops them as repeats',
-            f'do two rigid bodies in Motive have the name {printable(repr(names[0]), 90)}? Rename '
-            f'one. Otherwise {BY_ARRIVAL}' if names else BY_ARRIVAL, **values, stuck=stuck)
-    late = sum(intervals.late for intervals in stream.intervals.values())
-    if late > MUCH * poses and not stream.counters.get('udp_reordered'):
-        return warn(
-            'stamps', f'{percent(late / poses)} of the poses are older than the one before, '
-            'although they arrived in order: the node drops them',
-            "do two programs send under this server's name? Is its clock set repeatedly?",
-            **values, late=late)
+    found = stamp_findings(stream)
+    if found:
+        return results_of('stamps', found, values)
     if clock.sender_base == UNIX_EPOCH:
         values['ahead_s'] = round(stream.ahead_s, 6)
         return ok('stamps', 'sender times count from the Unix epoch, '
@@ -301,9 +228,9 @@ def check_stamps(probed: ProbeResults) -> CheckResult:
 
 def check_clock(probed: ProbeResults) -> CheckResult:
     """Check offset and jitter of the node's clock estimate."""
-    stream = established(probed)
+    stream = probed.established
     clock = stream.clock if stream else None
-    if clock is None or not clock.samples:
+    if stream is None or clock is None or not clock.samples:
         return skip('clock', 'no pose with a time')
     values: dict[str, Value] = {
         'offset_s': round(clock.offset_ns / 1e9, 9), 'frames': clock.samples,
@@ -313,6 +240,10 @@ def check_clock(probed: ProbeResults) -> CheckResult:
         f'host time is sender time {clock.offset_ns / 1e9:+.6f} s; arrivals lag by up to '
         f'{clock.jitter_p99_s * 1e3:.2f} ms (99 %), std {clock.jitter_std_s * 1e3:.2f} ms, over '
         f'{counted(clock.samples, "frame")}')
+    if clock.restarts and stream.stalled_s > _STALLED_S:
+        return warn('clock', f'{found}; this computer stood still for {stream.stalled_s:.1f} s, '
+                    'and the estimate started again', 'this computer is busy, or was suspended: '
+                    'reduce its load and run the doctor again', **values)
     if clock.restarts:
         listed = ', '.join(f'{count} {name}' for name, count in clock.restarts.items())
         return warn('clock', f'{found}; started again: {listed}',

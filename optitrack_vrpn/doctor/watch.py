@@ -10,23 +10,22 @@ from typing import Optional
 from optitrack_vrpn.bodies.config import BodyConfig
 from optitrack_vrpn.bodies.states import State
 from optitrack_vrpn.doctor.probe_results import Lift, Stream
-from optitrack_vrpn.doctor.stream_statistics import IntervalStatistics
 from optitrack_vrpn.events import Event as UserEvent
-from optitrack_vrpn.pipeline.channel import body_name, Channel
+from optitrack_vrpn.findings import BodySeen, Intervals, IntervalStatistics
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.pipeline import Pipeline
+from optitrack_vrpn.pipeline.tracked_body import body_name, TrackedBody
 from optitrack_vrpn.vrpn.constants import CONTROL_SENDER
+from optitrack_vrpn.vrpn.frames import to_frames
 from optitrack_vrpn.vrpn.messages import (
     Event, PongReport, PoseReport, SenderDescribed, Vector)
 
 #: Chosen limits, above any installation: names, bodies (that of the node), texts of the server.
-#: Halved or doubled, so is the memory that a hostile server can take.
 _MOST_NAMES = 2000
 _MOST_BODIES = 500
 _MOST_TEXTS = 5
 #: Chosen: silence (s) that makes a body STALE here; the node's 0.1 s is within the delays of a
-#: busy computer that runs the doctor. Halved, these are reported; doubled, short occlusions are
-#: not.
+#: busy computer that runs the doctor.
 _SILENCE_S = 0.5
 
 
@@ -58,6 +57,7 @@ class Watch:
         self._all = IntervalStatistics()
         self._of_bodies: dict[tuple[str, int], IntervalStatistics] = {}
         self._tracked: dict[str, int] = {}
+        self._exchanged: dict[str, str] = {}
         self._lifting = False
         self._from: dict[str, Vector] = {}
         self._lifts: dict[str, Lift] = {}
@@ -81,7 +81,8 @@ class Watch:
             elif isinstance(event, PongReport):
                 _note(self.answered, event.sender)
         self._stream.attempt.greeted(events)
-        samples = self._pipeline.process(events, arrival_ns, host_minus_arrival_ns)
+        samples = self._pipeline.process(
+            to_frames(events), arrival_ns, host_minus_arrival_ns)
         if self._lifting:
             for sample in samples:
                 self._follow(sample.channel)
@@ -99,7 +100,7 @@ class Watch:
         self._note_changes()
         for channel in self._pipeline.bodies:
             if channel.gate.swapped_with:
-                self._stream.exchanged[channel.names.motive] = channel.gate.swapped_with
+                self._exchanged[channel.names.motive] = channel.gate.swapped_with
 
     def begin_lift(self) -> None:
         """Start to measure displacements, from the present positions."""
@@ -109,14 +110,14 @@ class Watch:
 
     def _count(self, pose: PoseReport) -> None:
         """Count a pose of a body, and of all."""
-        key = pose.sender, pose.sensor
+        key = pose.name, pose.sensor
         statistics = self._of_bodies.get(key)
         if statistics is None:
             if len(self._of_bodies) >= _MOST_BODIES:
                 return
             statistics = self._of_bodies[key] = IntervalStatistics()
-        statistics.take(pose.sender_time_ns, pose.position, pose.quat_xyzw)
-        self._all.take(pose.sender_time_ns, pose.position, pose.quat_xyzw)
+        statistics.update(pose.sender_time_ns, pose.position, pose.quat_xyzw)
+        self._all.update(pose.sender_time_ns, pose.position, pose.quat_xyzw)
 
     def _note_changes(self) -> None:
         """Count how often each body became TRACKED."""
@@ -124,7 +125,7 @@ class Watch:
             if change.after is State.TRACKED:
                 self._tracked[change.body] = self._tracked.get(change.body, 0) + 1
 
-    def _follow(self, channel: Channel) -> None:
+    def _follow(self, channel: TrackedBody) -> None:
         good = channel.gate.last_good
         if good is None:
             return
@@ -142,16 +143,15 @@ class Watch:
         stream = self._stream
         stream.poses, stream.texts = self.poses, tuple(self.texts)
         stream.senders, stream.answered = tuple(self.senders), tuple(self.answered)
-        stream.bodies = tuple(channel.status(now_ns) for channel in self._pipeline.bodies)
+        # Gaps do not affect these intervals; they affect the node's own estimate for some seconds.
+        intervals = {body_name(*key): statistics.intervals()
+                     for key, statistics in self._of_bodies.items()}
+        stream.bodies = tuple(BodySeen(
+            status, intervals.get(status.name, Intervals()),
+            max(0, self._tracked.get(status.name, 0) - 1), self._exchanged.get(status.name, ''))
+            for status in (channel.status(now_ns) for channel in self._pipeline.bodies))
         stream.more_bodies = self._pipeline.roster.refused
-        stream.intervals = {body_name(*key): statistics.intervals()
-                            for key, statistics in self._of_bodies.items()}
         stream.all_intervals = self._all.intervals()
-        # Gaps do not affect these; they affect the node's own estimate for some seconds.
-        stream.rates = {
-            name: 1.0 / intervals.interval_s for name, intervals in stream.intervals.items()
-            if intervals.interval_s > 0.0}
-        stream.returns = {name: count - 1 for name, count in self._tracked.items() if count > 1}
         stream.clock = self._pipeline.stamps.status()
         stream.lifts = tuple(self._lifts.values()) if self._lifting else None
 

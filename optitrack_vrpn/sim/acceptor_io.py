@@ -1,11 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""
-Accept clients: by TCP, or by a UDP request after which the server connects back.
-
-Any host can send a request, and its source address can be forged. The server therefore connects
-only to the address that a request came from, to few addresses at a time, and once to each.
-"""
+"""Accept clients: by TCP, or by a UDP request after which the server connects back."""
 
 from collections.abc import Callable
 import ipaddress
@@ -13,22 +8,16 @@ import logging
 import selectors
 import socket
 import time
+from typing import Optional
 
 from optitrack_vrpn.errors import RemoteProtocolError, TransportError
-from optitrack_vrpn.sim.counters_io import Counters, Throttle
-from optitrack_vrpn.sim.scenario_io import Server
+from optitrack_vrpn.sim.stream import Counters
 from optitrack_vrpn.units import NS_PER_S
 from optitrack_vrpn.vrpn.codec import decode_request
 
 _LOG = logging.getLogger(__name__)
 
-#: Chosen: connect-backs in progress; more requests are refused, which bounds a flood. Halved,
-#: clients that start together are refused; doubled, a flood takes twice the sockets.
-_MAX_CONNECTING = 8
-#: Chosen: datagrams read in one turn; doubled, a flood delays frames twice as long.
-_DATAGRAMS_AT_ONCE = 32
 #: Chosen: attempts to find a port that is free for TCP and UDP; one nearly always suffices.
-#: Halved, the start fails earlier where few ports are free; doubled, later.
 _PORT_ATTEMPTS = 20
 
 Address = tuple[str, int]
@@ -59,36 +48,40 @@ class Acceptor:
     """
     The server's listening sockets.
 
-    :param limits: address and limits.
+    :param host: local address.
+    :param port: TCP and UDP port; 0 for any free one.
     :param selector: registers every socket, with a callable of the event mask as its data.
     :param counters: updated by the acceptor.
     :param add_client: called with each new connection and whether it was connected back.
-    :param clients: returns the number of clients.
-    :param connected: returns whether a client with this address was connected back to recently.
+    :param is_connected: returns whether a client has this address already.
+    :param connect_s: timeout of a connect-back (s).
+    :param connecting: called with the socket of a connect-back that has begun, and with None
+        once it has ended: the VRPN library waits for it and serves nobody.
     """
 
     def __init__(
-        self, limits: Server, selector: selectors.BaseSelector, counters: Counters,
-        add_client: Callable[[socket.socket, bool], None], clients: Callable[[], int],
-        connected: Callable[[Address, int], bool],
+        self, host: str, port: int, selector: selectors.BaseSelector, counters: Counters,
+        add_client: Callable[[socket.socket, bool], None],
+        is_connected: Callable[[Address], bool], connect_s: float,
+        connecting: Callable[[Optional[socket.socket]], None] = lambda sock: None,
     ) -> None:
-        self._limits = limits
+        self._host = host
         self._selector = selector
         self._counters = counters
         self._add_client = add_client
-        self._clients = clients
-        self._is_connected = connected
-        self._sockets: list[socket.socket] = []
+        self._is_connected = is_connected
+        self._connect_ns = round(connect_s * NS_PER_S)
+        self._note_connecting = connecting
+        self.sockets: list[socket.socket] = []
         self._connecting: dict[socket.socket, tuple[Address, int]] = {}
-        self._refusals = Throttle(_LOG)
-        self.port = limits.port
+        self.port = port
         #: Port to which clients may send datagrams; all are ignored.
         self.udp_port = 0
 
     @property
     def is_open(self) -> bool:
         """Return whether clients can connect."""
-        return bool(self._sockets)
+        return bool(self.sockets)
 
     def open(self) -> None:
         """
@@ -110,14 +103,25 @@ class Acceptor:
                     sock.close()
                 # The free TCP port that the system chose may be in use for UDP.
                 if attempt + 1 == attempts:
-                    raise cannot_listen(self._limits.host, self.port, error) from None
+                    raise cannot_listen(self._host, self.port, error) from None
             else:
                 break
-        self._sockets = opened
+        self.sockets = opened
         self.port, self.udp_port = port, opened[2].getsockname()[1]
+        self.resume()
+
+    def resume(self) -> None:
+        """Serve the sockets again after ``pause``."""
         for sock, handler in zip(
-                opened, (self._accept, self._read_requests, self._ignore_datagrams)):
-            self._selector.register(sock, selectors.EVENT_READ, handler)
+                self.sockets, (self._accept, self._read_request, self._ignore_datagram)):
+            if sock not in self._selector.get_map():
+                self._selector.register(sock, selectors.EVENT_READ, handler)
+
+    def pause(self) -> None:
+        """Accept nobody, while the kernel queues what arrives."""
+        for sock in self.sockets:
+            if sock in self._selector.get_map():
+                self._selector.unregister(sock)
 
     def _bind(self, opened: list[socket.socket], kind: int, port: int) -> socket.socket:
         sock = socket.socket(socket.AF_INET, kind)
@@ -126,129 +130,96 @@ class Acceptor:
         if kind == socket.SOCK_STREAM:
             # Permits a port with closed connections in TIME_WAIT, but not two servers on one port.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind((self._limits.host, port))
+        sock.bind((self._host, port))
         return sock
 
     def close(self) -> None:
         """Close every socket, including connections in progress."""
-        for sock in (*self._sockets, *self._connecting):
+        for sock in (*self.sockets, *self._connecting):
             forget(self._selector, sock)
-        self._sockets = []
+        self.sockets = []
         self._connecting.clear()
 
     def check(self, now_ns: int) -> None:
-        """Abandon connections that take too long, and listen again after a resource shortage."""
-        for sock, (_, since_ns) in list(self._connecting.items()):
-            if now_ns - since_ns > self._limits.client_timeout * NS_PER_S:
-                self._abandon(sock)
-        if self._sockets and self._sockets[0] not in self._selector.get_map():
-            self._selector.register(self._sockets[0], selectors.EVENT_READ, self._accept)
+        """Abandon connect-backs that take too long, and listen again after a shortage."""
+        for sock, (address, since_ns) in list(self._connecting.items()):
+            if now_ns - since_ns > self._connect_ns:
+                self._failed(sock, address, 'no answer')
+        if not self._connecting and self.sockets:
+            self.resume()
 
     def _accept(self, mask: int) -> None:
-        listener = self._sockets[0]
+        listener = self.sockets[0]
         try:
             sock, _ = listener.accept()
         except (BlockingIOError, ConnectionError):
             return
         except OSError as error:
             # No file descriptor is free: try again later instead of polling continuously.
-            self._refusals.log(raw_clock_ns(), logging.WARNING,
-                               'cannot accept a client: %s', error.strerror)
+            _LOG.warning('cannot accept a client: %s', error.strerror)
             self._selector.unregister(listener)
             return
         self._add_client(sock, False)
 
-    def _read_requests(self, mask: int) -> None:
-        for _ in range(_DATAGRAMS_AT_ONCE):
-            try:
-                data, source = self._sockets[1].recvfrom(2048)
-            except OSError:
-                return
-            now_ns = raw_clock_ns()
-            try:
-                host, port = decode_request(data)
-            except RemoteProtocolError as error:
-                self._counters.malformed_requests += 1
-                self._refusals.log(now_ns, logging.WARNING, '%s from %s', error, source[0])
-                continue
-            self._answer((host, port), source[0], now_ns)
-
-    def _answer(self, address: Address, source: str, now_ns: int) -> None:
-        host, port = address
-        limits = self._limits
-        if self._is_connected(address, now_ns) or any(
-                address == other for other, _ in self._connecting.values()):
-            return  # a repeated request, already answered
-        reason = ''
-        if not _is_address(host):
-            reason = 'names are not resolved'
-        elif host != source and not limits.connect_back_anywhere:
-            reason = 'the request came from another address (--connect-back-anywhere allows it)'
-        elif len(self._connecting) >= _MAX_CONNECTING:
-            reason = 'too many requests at a time'
-        elif self._clients() + len(self._connecting) >= limits.max_clients:
-            reason = f'there are {limits.max_clients} clients already'
-        if reason:
-            self._counters.refused_requests += 1
-            self._refusals.log(
-                now_ns, logging.WARNING, 'refused to connect back to %s:%d as %s asks: %s',
-                host, port, source, reason)
+    def _read_request(self, mask: int) -> None:
+        try:
+            data, source = self.sockets[1].recvfrom(2048)
+        except OSError:
             return
+        try:
+            host, port = decode_request(data)
+            ipaddress.IPv4Address(host)
+        except (RemoteProtocolError, ValueError) as error:
+            self._counters.malformed_requests += 1
+            _LOG.warning('%s from %s', error, source[0])
+            return
+        address = host, port
+        if self._is_connected(address) or any(
+                address == other for other, _ in self._connecting.values()):
+            return    # a repeated request, already answered
         self._counters.requests += 1
-        self._connect_back(address, now_ns)
+        self._connect_back(address)
 
-    def _connect_back(self, address: Address, now_ns: int) -> None:
+    def _connect_back(self, address: Address) -> None:
         try:
             sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         except OSError as error:
-            self._log_failure(address, error.strerror, now_ns)
+            _LOG.warning('cannot connect back to %s:%d: %s', *address, error.strerror)
             return
+        self._connecting[sock] = address, raw_clock_ns()
         try:
             sock.setblocking(False)
-            if self._limits.host not in ('', '0.0.0.0'):
-                sock.bind((self._limits.host, 0))
+            if self._host not in ('', '0.0.0.0'):
+                sock.bind((self._host, 0))
             sock.connect(address)
         except (BlockingIOError, InterruptedError):
             pass
         except OSError as error:
-            sock.close()
-            self._log_failure(address, error.strerror, now_ns)
+            self._failed(sock, address, error.strerror)
             return
-        self._connecting[sock] = address, now_ns
         self._selector.register(
-            sock, selectors.EVENT_WRITE, lambda mask: self._connected(sock))
+            sock, selectors.EVENT_WRITE, lambda mask: self._connected(sock, address))
+        self._note_connecting(sock)
 
-    def _connected(self, sock: socket.socket) -> None:
+    def _connected(self, sock: socket.socket, address: Address) -> None:
         code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code:
-            address, _ = self._connecting[sock]
-            self._log_failure(address, f'error {code}', raw_clock_ns())
-            self._abandon(sock)
+            self._failed(sock, address, f'error {code}')
             return
         del self._connecting[sock]
         self._selector.unregister(sock)
+        self._note_connecting(None)
         self._add_client(sock, True)
 
-    def _abandon(self, sock: socket.socket) -> None:
+    def _failed(self, sock: socket.socket, address: Address, reason: object) -> None:
+        _LOG.warning('cannot connect back to %s:%d: %s', *address, reason)
         del self._connecting[sock]
         forget(self._selector, sock)
+        self._note_connecting(None)
 
-    def _log_failure(self, address: Address, reason: object, now_ns: int) -> None:
-        self._refusals.log(
-            now_ns, logging.WARNING, 'cannot connect back to %s:%d: %s', *address, reason)
-
-    def _ignore_datagrams(self, mask: int) -> None:
-        """Read and ignore datagrams of clients, as Motive does."""
-        for _ in range(_DATAGRAMS_AT_ONCE):
-            try:
-                self._sockets[2].recv(2048)
-            except OSError:
-                return
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.IPv4Address(host)
-    except ValueError:
-        return False
-    return True
+    def _ignore_datagram(self, mask: int) -> None:
+        """Read and ignore a datagram of a client, as Motive does."""
+        try:
+            self.sockets[2].recv(2048)
+        except OSError:
+            pass

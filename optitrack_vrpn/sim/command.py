@@ -14,7 +14,7 @@ import re
 import sys
 from typing import Any, Optional
 
-from optitrack_vrpn.cli.arguments import Parser, without_ros_arguments
+from optitrack_vrpn.cli.arguments import Parser, whole, without_ros_arguments
 from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.config_files_io import find_config
 from optitrack_vrpn.cli.signals_io import end_with_parent, ENDING, SignalPipe
@@ -22,12 +22,11 @@ from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.settings.schema import hints_of
 from optitrack_vrpn.sim.faults import OCCLUSION_MODES
 from optitrack_vrpn.sim.scenario_io import (
-    plain_bodies, read_mapping, Scenario, scenario_from_mapping)
+    MAX_BODIES, plain_bodies, read_mapping, Scenario, scenario_from_mapping)
 from optitrack_vrpn.sim.server_io import MotiveSimServer
 from optitrack_vrpn.sim.world import LiveMotion
 
-#: Chosen: period of the check whether the scenario has ended (s). Halved or doubled, the process
-#: ends by so much earlier or later.
+#: Chosen: period of the check whether the scenario has ended (s).
 _LOOK_S = 0.1
 _OCCLUSION = re.compile(
     r'(?P<name>.+):(?P<mode>[a-z]+):(?P<start>[0-9.]+)-(?P<end>[0-9.]*)(/(?P<every>[0-9.]+))?')
@@ -45,7 +44,7 @@ def make_parser() -> argparse.ArgumentParser:
     add('--scenario', metavar='FILE',
         help='YAML file with these and further settings, or the name of a scenario of the package')
     bodies = parser.add_mutually_exclusive_group()
-    bodies.add_argument('--bodies', type=int, metavar='N',
+    bodies.add_argument('--bodies', type=whole(1, MAX_BODIES), metavar='N',
                         help='number of bodies, named "Rigid Body 1" and so on')
     bodies.add_argument('--names', nargs='+', metavar='NAME', help='bodies with these names')
     add('--occlude', nargs='+', action='extend', default=[], metavar='NAME:MODE:START-END[/EVERY]',
@@ -67,7 +66,6 @@ _SETTINGS = {
     '--jitter-ms': 'network.jitter_ms', '--loss': 'network.loss', '--skew-ppm': 'clock.skew_ppm',
     '--stamps': 'clock.base', '--stamp-start': 'clock.start', '--velocities': 'velocities',
     '--stamp-in-pose': 'stamp_in_pose', '--seed': 'seed', '--duration': 'duration',
-    '--connect-back-anywhere': 'server.connect_back_anywhere',
 }
 
 
@@ -194,13 +192,6 @@ def announce(server: MotiveSimServer) -> None:
     names = [body.name for body in scenario.bodies]
     shown = ', '.join(map(repr, names[:5])) + (', ...' if len(names) > 5 else '')
     count = f'{len(names)} {"body" if len(names) == 1 else "bodies"}'
-    where = []
-    if scenario.protocol != 'natnet':
-        where.append(f'listening on {server.host}:{server.port}')
-    if scenario.protocol != 'vrpn':
-        where.append(f'NatNet {scenario.natnet.version} on {server.host}:{server.natnet_port}'
-                     + (f', frames to {scenario.natnet.group}:{scenario.natnet.data_port}'
-                        if scenario.natnet.multicast else ''))
     listed = f': {shown}' if names else ''
-    print('\n'.join(where) + '\n'
+    print('\n'.join(server.addresses) + '\n'
           f'{count} at {scenario.rate:g} Hz{listed}; {reach}', flush=True)

@@ -13,13 +13,12 @@ from optitrack_vrpn.sim.motion import Array, quat_from_rotation_vector, quat_mul
 from optitrack_vrpn.sim.scenario_io import Network, Noise
 from optitrack_vrpn.units import NS_PER_S
 
-#: Chosen: frames per block of random numbers. Halved or doubled, the same seed gives other poses.
+#: Chosen: frames per block of random numbers.
 _BLOCK = 256
 #: Standard deviation of the logarithm of a wireless delay. Chosen: the 99 % delay is 4 times the
-#: median. Halved, 2 times; doubled, 16 times.
+#: median.
 _LOGNORMAL_SIGMA = 0.6
-#: Shape of the gamma distribution. Chosen: three queues in series on a wired path. Halved or
-#: doubled, the tail is longer or shorter at the same mean.
+#: Shape of the gamma distribution. Chosen: three queues in series on a wired path.
 _GAMMA_SHAPE = 3.0
 
 

@@ -29,7 +29,7 @@ Array = NDArray[np.float64]
 GRAVITY = 9.80665
 _TURN = 2 * np.pi
 #: Chosen: amplitudes (rad) of the tilt of a hovering body, 1.5 degrees, and of the roll on a
-#: figure eight, 10 degrees, both as of a small drone. Halved or doubled, so are these angles.
+#: figure eight, 10 degrees, both as of a small drone.
 _HOVER_TILT = np.radians(1.5)
 _EIGHT_ROLL = np.radians(10.0)
 

@@ -22,24 +22,20 @@ from optitrack_vrpn.vrpn.messages import PoseReport, Quaternion, Vector
 
 #: Parameters of a labelled marker of a model: part of the model, solved with it.
 _MODEL_SOLVED = 4 | 8
-#: Chosen: usual markers of 14 mm, 5 cm from the origin. Halved or doubled, so are the streamed
-#: sizes and positions.
+#: Chosen: usual markers of 14 mm, 5 cm from the origin.
 _MARKER_SIZE_M = 0.014
 _MARKER_RADIUS_M = 0.05
 #: Time from exposure to the arrival of the cameras' data, as a fraction of the time to
 #: transmission (captured: 4.6 of 5.4 ms). Only ``received`` in the frames depends on it.
 _RECEIVED_SHARE = 4.6 / 5.4
 #: Captured: time (ns) from exposure to transmission with its standard deviation, and standard
-#: deviation of the intervals between exposures. Halved or doubled, stamps that do not refer to the
-#: exposure are off by as much, and the others scatter by as much.
+#: deviation of the intervals between exposures.
 _PROCESSING_NS = 5.4e6
 _PROCESSING_DEVIATION_NS = 200e3
 _EXPOSURE_DEVIATION_NS = 9e3
-#: Frequency (Hz) of the counter, as usual on Windows 10 and 11. Halved or doubled, so are the
-#: ticks; stamps do not depend on it.
+#: Frequency (Hz) of the counter, as usual on Windows 10 and 11.
 FREQUENCY = 10_000_000
-#: Chosen: mean marker error (m) of tracked bodies; usual ones are below 1 mm. Halved or doubled,
-#: so is the figure that clients get.
+#: Chosen: mean marker error (m) of tracked bodies; usual ones are below 1 mm.
 _MEAN_ERROR_M = 0.3e-3
 
 
@@ -99,7 +95,7 @@ class NatNetWorld:
         :param exposure_ns: the server's time at mid-exposure (ns since its boot).
         :param transmit_ns: the server's time of transmission (ns since its boot).
         """
-        poses = {report.sender: (report.position, report.quat_xyzw)
+        poses = {report.name: (report.position, report.quat_xyzw)
                  for report in frame.reports if isinstance(report, PoseReport)}
         bodies, markers = [], []
         for name, streaming_id in self._ids.items():
@@ -117,11 +113,11 @@ class NatNetWorld:
                   | FRAME_EDIT_MODE * self.settings.edit_mode)
         self._changed = False
         received_ns = exposure_ns + round((transmit_ns - exposure_ns) * _RECEIVED_SHARE)
+        exposed, received, sent = (self.ticks(time_ns) * self.settings.ticks
+                                   for time_ns in (exposure_ns, received_ns, transmit_ns))
         return Frame(
             frame.number, bodies, markers, _PROCESSING_NS * 1e-9, 0, 0,
-            frame.number / self._rate,
-            self.ticks(exposure_ns), self.ticks(received_ns), self.ticks(transmit_ns), 0, 0,
-            params)
+            frame.number / self._rate, exposed, received, sent, 0, 0, params)
 
     def _markers(self, streaming_id: int, position: Vector, tracked: bool) -> list[Marker]:
         x, y, z = position

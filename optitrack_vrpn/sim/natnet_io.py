@@ -3,8 +3,7 @@
 """
 The NatNet side of the simulated Motive: a command socket, and frames to clients or to a group.
 
-Answers go to the source of a request, and the data stored per client is bounded. A silent unicast
-client is removed, as in Motive.
+A silent unicast client is removed, as in Motive.
 """
 
 from collections.abc import Callable
@@ -16,7 +15,7 @@ import threading
 from typing import Optional
 
 from optitrack_vrpn.errors import (
-    ConfigurationError, LocalProtocolError, RemoteProtocolError)
+    ConfigurationError, LocalProtocolError, RemoteProtocolError, TransportError)
 from optitrack_vrpn.natnet import codec
 from optitrack_vrpn.natnet.constants import (
     CONNECT, DISCONNECT, DISCONNECT_BY_TIMEOUT, DISCOVERY, ECHO_REQUEST, KEEP_ALIVE, REQUEST,
@@ -25,29 +24,20 @@ from optitrack_vrpn.natnet.definitions import encode_definitions
 from optitrack_vrpn.natnet.encoding import encode_frame
 from optitrack_vrpn.natnet.messages import ServerInfo, Version
 from optitrack_vrpn.sim.acceptor_io import cannot_listen, forget, raw_clock_ns
-from optitrack_vrpn.sim.counters_io import Counters, Throttle
 from optitrack_vrpn.sim.impairments import Link
 from optitrack_vrpn.sim.natnet import FREQUENCY, NatNetWorld
 from optitrack_vrpn.sim.scenario_io import NATNET_VERSIONS, Scenario
-from optitrack_vrpn.sim.stream import Stream
-from optitrack_vrpn.sim.timers import Timers
+from optitrack_vrpn.sim.stream import Counters, Stream, Timers
 from optitrack_vrpn.sim.world import Frame as WorldFrame, World
 from optitrack_vrpn.units import NS_PER_S
 
 _LOG = logging.getLogger(__name__)
-#: Chosen: datagrams read in one turn; doubled, a flood delays frames twice as long.
+#: Chosen: datagrams read in one turn.
 _DATAGRAMS_AT_ONCE = 64
-#: Chosen: send buffer (bytes): one second of 500 bodies. Halved, bursts of clients lose frames.
+#: Chosen: send buffer (bytes): one second of 500 bodies.
 _SEND_BUFFER = 4 << 20
 #: Chosen: time from the boot of the Motive PC, at which its ticks begin, to the scenario (ns).
-#: Halved or doubled, the ticks begin at another value; stamps do not depend on it.
 _BOOT_NS = 3_600 * NS_PER_S
-#: Chosen: stored commands and names of takes; tests need a few. Halved or doubled, so is the
-#: memory that a client can take.
-_MOST_STORED = 1000
-#: Chosen: largest number of delayed transmissions, which bounds a flood of echo requests. Halved,
-#: large scenarios with delay lose datagrams; doubled, twice the memory.
-_MOST_WAITING = 10_000
 
 Address = tuple[str, int]
 
@@ -74,8 +64,9 @@ class NatNetServer:
     :param changed: notified when a client connects or disconnects.
     :param timers: the server's timers.
     :ivar port: port of commands, once open.
-    :ivar commands: the last requests of clients, oldest first.
-    :ivar takes: names of the last recorded takes, oldest first.
+    :ivar data_port: port from which frames are sent, and to which those of the group are sent.
+    :ivar commands: requests of clients, oldest first.
+    :ivar takes: names of the recorded takes, oldest first.
     :raises ConfigurationError: if the bodies do not fit into one datagram.
     """
 
@@ -93,6 +84,7 @@ class NatNetServer:
         self._changed = changed
         self.world = NatNetWorld(scenario, world.names)
         self.port = scenario.natnet.port
+        self.data_port = scenario.natnet.data_port
         self.commands: list[str] = []
         self.takes: list[str] = []
         self._take = 'Take'
@@ -100,7 +92,7 @@ class NatNetServer:
         self._number = 0
         self._group_link = Link(scenario.network, scenario.seed, -1, stream.time)
         self._command: Optional[socket.socket] = None
-        self._log = Throttle(_LOG)
+        self._data: Optional[socket.socket] = None
         self._check_sizes()
 
     def _check_sizes(self) -> None:
@@ -120,6 +112,13 @@ class NatNetServer:
                 'shorter names or fewer natnet.markers') from None
 
     # -- sockets -------------------------------------------------------------------------------
+
+    @property
+    def where(self) -> str:
+        """Describe where it listens."""
+        settings = self._settings
+        return f'NatNet {settings.version} on {self._scenario.server.host}:{self.port}' + (
+            f', frames to {settings.group}:{self.data_port}' if settings.multicast else '')
 
     @property
     def is_open(self) -> bool:
@@ -149,29 +148,45 @@ class NatNetServer:
 
         :raises TransportError: if the port is not available.
         """
+        try:
+            self._command, self.port = self._bind(self.port)
+            self._data, self.data_port = self._bind(self.data_port, shared=True)
+        except TransportError:
+            self.close('')
+            raise
+        self._selector.register(self._command, selectors.EVENT_READ, self._read)
+
+    def _bind(self, port: int, shared: bool = False) -> tuple[socket.socket, int]:
+        """
+        Open a socket; return it and its port.
+
+        :param shared: whether other programs may have the port: it only sends. Clients of the
+            closed library accept frames from the stated data port only.
+        """
         sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         host = self._scenario.server.host
         try:
             sock.setblocking(False)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
+            if shared:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if self._settings.multicast:
                 if host != '0.0.0.0':
                     sock.setsockopt(
                         socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(host))
                 sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)
-            sock.bind((host, self.port))
+            sock.bind((host, port))
         except OSError as error:
             sock.close()
-            raise cannot_listen(host, self.port, error) from None
-        self._command = sock
-        self.port = sock.getsockname()[1]
-        self._selector.register(sock, selectors.EVENT_READ, self._read)
+            raise cannot_listen(host, port, error) from None
+        return sock, sock.getsockname()[1]
 
     def close(self, reason: str) -> None:
         """Stop listening and remove all clients, which detect it by their timeouts."""
-        if self._command is not None:
-            forget(self._selector, self._command)
-            self._command = None
+        for sock in (self._command, self._data):
+            if sock is not None:
+                forget(self._selector, sock)
+        self._command = self._data = None
         self._clients.clear()
 
     # -- time ----------------------------------------------------------------------------------
@@ -183,8 +198,7 @@ class NatNetServer:
     def _later(self, due_ns: int, action: Callable[[], object]) -> None:
         """Call an action later, unless the socket has been closed then."""
         command = self._command
-        if len(self._timers) < _MOST_WAITING:
-            self._timers.at(due_ns, lambda: command is self._command and action())
+        self._timers.at(due_ns, lambda: command is self._command and action())
 
     def check(self, now_ns: int) -> None:
         """Remove silent unicast clients."""
@@ -197,8 +211,7 @@ class NatNetServer:
     def _forget(self, address: Address, reason: str) -> None:
         if self._clients.pop(address, None) is not None:
             self._counters.dropped[reason] += 1
-            self._log.log(raw_clock_ns(), logging.INFO, 'NatNet client %s:%d removed: %s',
-                          *address, reason)
+            _LOG.info('NatNet client %s:%d removed: %s', *address, reason)
             with self._changed:
                 self._changed.notify_all()
 
@@ -210,6 +223,8 @@ class NatNetServer:
 
         :param exposure_ns: raw clock; None for a frame that is sent now.
         """
+        if not self.listeners or not frame.copies:
+            return
         now_ns = raw_clock_ns()
         processing_ns = self.world.processing_ns()
         if exposure_ns is None:
@@ -224,7 +239,7 @@ class NatNetServer:
         data = self.world.frame(frame, self.server_ns(exposed_ns), self.server_ns(now_ns))
         receivers = list(self._clients.values())
         if self._settings.multicast:
-            receivers = [_Client((self._settings.group, self._settings.data_port), now_ns,
+            receivers = [_Client((self._settings.group, self.data_port), now_ns,
                                  self.world.version, self._group_link)]
         packed: dict[Version, bytes] = {}
         try:
@@ -232,25 +247,28 @@ class NatNetServer:
                 version = receiver.bitstream
                 packed[version] = packed.get(version) or encode_frame(data, version)
                 for _ in range(frame.copies):
-                    self._through(receiver.link, packed[version], receiver.address)
+                    self._through(receiver.link, packed[version], receiver.address, frame=True)
         except LocalProtocolError as error:
-            self._log.log(now_ns, logging.ERROR, '%s', error)
+            _LOG.error('%s', error)
 
-    def _through(self, link: Link, datagram: bytes, address: Address) -> None:
+    def _through(
+        self, link: Link, datagram: bytes, address: Address, frame: bool = False,
+    ) -> None:
         """Send through the simulated network."""
         self._counters.datagrams += 1
         if link.ideal:
-            self._send(datagram, address)
+            self._send(datagram, address, frame)
             return
         now_ns = raw_clock_ns()
         for due_ns in link.datagram(now_ns):
-            self._later(due_ns, lambda: self._send(datagram, address))
+            self._later(due_ns, lambda: self._send(datagram, address, frame))
 
-    def _send(self, datagram: bytes, address: Address) -> None:
-        if self._command is None:
+    def _send(self, datagram: bytes, address: Address, frame: bool = False) -> None:
+        sock = self._data if frame else self._command
+        if sock is None:
             return
         try:
-            self._command.sendto(datagram, address)
+            sock.sendto(datagram, address)
         except OSError:
             pass    # a full buffer or a closed port: UDP loses what it cannot deliver
 
@@ -288,9 +306,9 @@ class NatNetServer:
             self.execute(message_id, payload, address)
         except RemoteProtocolError as error:
             self._counters.malformed_requests += 1
-            self._log.log(raw_clock_ns(), logging.WARNING, 'from %s:%d: %s', *address, error)
+            _LOG.warning('from %s:%d: %s', *address, error)
         except LocalProtocolError as error:    # models that were added since the start
-            self._log.log(raw_clock_ns(), logging.ERROR, 'no answer to %s:%d: %s', *address, error)
+            _LOG.error('no answer to %s:%d: %s', *address, error)
 
     def execute(self, message_id: int, payload: bytes, address: Address) -> None:
         """Answer a request of a client."""
@@ -308,9 +326,7 @@ class NatNetServer:
             version = self._bitstream(address)
             self._answer(encode_definitions(self.world.definitions, version), address)
         elif message_id == REQUEST:
-            answer = self._command_answer(codec.decode_request(payload), address)
-            if answer is not None:
-                self._answer(answer, address)
+            self._answer(self._command_answer(codec.decode_request(payload), address), address)
         elif message_id == DISCONNECT:
             self._forget(address, 'closed by the client')
         elif message_id not in (KEEP_ALIVE, REQUEST_FRAME):
@@ -322,7 +338,7 @@ class NatNetServer:
     def _info(self) -> ServerInfo:
         settings = self._settings
         return ServerInfo(
-            'Motive', (3, 1, 0, 0), self.world.version, FREQUENCY, settings.data_port,
+            'Motive', (3, 1, 0, 0), self.world.version, FREQUENCY, self.data_port,
             settings.multicast, settings.group)
 
     def _bitstream(self, address: Address) -> Version:
@@ -335,17 +351,12 @@ class NatNetServer:
         if client is not None:
             client.bitstream = bitstream
             return
-        if len(self._clients) >= self._scenario.server.max_clients:
-            self._counters.refused_clients += 1
-            self._log.log(raw_clock_ns(), logging.WARNING, 'NatNet client %s:%d was refused: '
-                          'there are %d already', *address, len(self._clients))
-            return
         self._number += 1
         link = Link(
             self._scenario.network, self._scenario.seed, -1 - self._number, self._stream.time)
         self._clients[address] = _Client(address, raw_clock_ns(), bitstream, link)
         self._counters.accepted += 1
-        self._log.log(raw_clock_ns(), logging.INFO, 'NatNet client %s:%d connected', *address)
+        _LOG.info('NatNet client %s:%d connected', *address)
         with self._changed:
             self._changed.notify_all()
 
@@ -355,9 +366,9 @@ class NatNetServer:
             wanted <= self.world.version and self.world.version >= V4_0)
         return wanted if possible and not self._settings.multicast else None
 
-    def _command_answer(self, command: str, address: Address) -> Optional[bytes]:
+    def _command_answer(self, command: str, address: Address) -> bytes:
         """Execute a command and return the answer."""
-        self.commands = [*self.commands[1 - _MOST_STORED:], command]
+        self.commands.append(command)
         name, _, value = command.partition(',')
         world = self.world
         settings: dict[str, float | int] = {
@@ -370,7 +381,7 @@ class NatNetServer:
             return codec.encode_response(0)
         if name in ('StartRecording', 'StopRecording'):
             if name == 'StartRecording' and not world.recording:
-                self.takes = [*self.takes[1 - _MOST_STORED:], self._take]
+                self.takes.append(self._take)
             world.recording = name == 'StartRecording'
             return codec.encode_response(0)
         if command == 'Bitstream' and world.version >= V4_0:
@@ -378,5 +389,5 @@ class NatNetServer:
             return codec.encode_response(f'Bitstream,{major}.{minor}.0.0')
         if name == 'Disconnect':
             self._forget(address, 'closed by the client')
-            return None
+            return codec.encode_response(0)
         return codec.encode_message(UNRECOGNIZED_REQUEST)

@@ -19,17 +19,17 @@ from optitrack_vrpn.natnet.constants import COMMAND_PORT, DATA_PORT, MULTICAST_G
 from optitrack_vrpn.settings import build, checked, setting
 from optitrack_vrpn.sim.faults import BODY_FAULTS, BodyFault, FRAME_FAULTS, FrameFault, SwapLabels
 from optitrack_vrpn.sim.motion import arranged, Motion, MOTIONS
+from optitrack_vrpn.sources import SOURCES
 from optitrack_vrpn.vrpn.codec import encode_name
 from optitrack_vrpn.vrpn.constants import CONTROL_SENDER, DEFAULT_PORT
 
-#: Chosen: the limit of the node; a frame of more bodies needs several datagrams of NatNet. Halved,
-#: the limit of the node cannot be tested; doubled, frames do not fit one datagram.
+#: Chosen: the limit of the node; a frame of more bodies needs several datagrams of NatNet.
 MAX_BODIES = 500
 #: Versions of NatNet that can be simulated: those whose layouts are known from captures, or from
-#: several independent clients.
+#: several independent clients. For bodies, 4.3 and 4.4 have the layout of 4.2.
 NATNET_VERSIONS = {
     '2.7': (2, 7), '2.9': (2, 9), '2.10': (2, 10), '3.0': (3, 0), '3.1': (3, 1), '4.0': (4, 0),
-    '4.1': (4, 1), '4.2': (4, 2)}
+    '4.1': (4, 1), '4.2': (4, 2), '4.3': (4, 3), '4.4': (4, 4)}
 
 
 @checked
@@ -120,18 +120,16 @@ class Network:
 @checked
 @dataclass(frozen=True)
 class Server:
-    """Address of the server and limits of its clients."""
+    """Address of the VRPN server, and how long it waits for clients."""
 
     host: str = setting('127.0.0.1', doc='local IPv4 address; 0.0.0.0 for every network')
     port: int = setting(DEFAULT_PORT, low=0, high=65535, doc='TCP and UDP port; 0: any free one')
-    max_clients: int = setting(16, low=1, high=200, doc='largest number of connections')
-    client_buffer: int = setting(1_000_000, unit='bytes', low=10_000, high=100_000_000,
-                                 doc='queue of a client (bytes); a client with more is dropped')
-    client_timeout: float = setting(5.0, unit='s', low=0.1, high=3600.0,
-                                    doc='timeout of a handshake, and of a silent reader')
-    connect_back_anywhere: bool = setting(
-        False, doc='connect to the address in a request even if it came from another one '
-        '(unsafe)')
+    send_buffer: int = setting(
+        65_536, unit='bytes', low=4096, high=100_000_000,
+        doc='kernel buffer of a client on TCP; while it is full, no client is served')
+    connect_timeout: float = setting(
+        21.0, unit='s', low=0.01, high=300.0,
+        doc='timeout of a connect-back, in which no client is served; 21 s on Windows')
 
 
 @checked
@@ -146,8 +144,12 @@ class NatNet:
         doc='version of NatNet; unicast clients may request another one from 4.0 on')
     multicast: bool = setting(False, doc='send frames to the group, not to each client')
     group: str = setting(MULTICAST_GROUP, doc='multicast address')
-    data_port: int = setting(DATA_PORT, low=1, high=65535, doc='port of multicast data')
+    data_port: int = setting(
+        DATA_PORT, low=0, high=65535,
+        doc='port from which frames are sent, and of the multicast group; 0: any free one')
     markers: int = setting(4, low=0, high=20, doc='labelled markers of each body')
+    ticks: bool = setting(
+        True, doc='frames contain times of the counter; false: zeros, as other emulators send')
     edit_mode: bool = setting(False, doc='play a take instead of live poses')
     client_timeout: float = setting(5.0, unit='s', low=0.2, high=3600.0,
                                     doc='silence after which a unicast client is removed')
@@ -190,7 +192,8 @@ class Scenario:
     network: Network = setting(Network(), doc='network between server and clients')
     server: Server = setting(Server(), doc='address and limits')
     protocol: str = setting(
-        'vrpn', choices=('vrpn', 'natnet', 'both'), doc='protocols of the server')
+        'vrpn', choices=(*(name for name, kind in SOURCES.items() if kind.server), 'both'),
+        doc='protocols of the server')
     natnet: NatNet = setting(NatNet(), doc='settings of NatNet')
 
     def check(self) -> None:

@@ -1,12 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""
-A VRPN server that streams a scenario like Motive; one thread serves all clients.
-
-No client can stop the server: sockets do not block, the data stored per client is bounded, and a
-client that stalls, floods or violates the protocol is dropped with the reason. The server connects
-back and sends poses only to addresses that requested it.
-"""
+"""A server that streams a scenario like Motive, by VRPN, NatNet or both, in one thread."""
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -19,29 +13,54 @@ import socket
 import threading
 import time
 from types import TracebackType
-from typing import Optional, TypeVar
+from typing import Any, Optional, Protocol, TypeVar
 
 from optitrack_vrpn.errors import TransportError
 from optitrack_vrpn.sim.acceptor_io import forget, raw_clock_ns
-from optitrack_vrpn.sim.clients_io import Clients
-from optitrack_vrpn.sim.counters_io import Counters
+from optitrack_vrpn.sim.impairments import Link
 from optitrack_vrpn.sim.natnet_io import NatNetServer
-from optitrack_vrpn.sim.peer_io import encode_report
 from optitrack_vrpn.sim.scenario_io import named_bodies, Network, Scenario
-from optitrack_vrpn.sim.stream import Stream
-from optitrack_vrpn.sim.timers import Timers
+from optitrack_vrpn.sim.stream import Counters, Stream, Timers
+from optitrack_vrpn.sim.vrpn_io import encode_report, VrpnServer
 from optitrack_vrpn.sim.world import Frame, LiveMotion, Report, World
+from optitrack_vrpn.sources import load, SOURCES
 from optitrack_vrpn.units import NS_PER_MS, NS_PER_S
 from optitrack_vrpn.vrpn.codec import encode_message, encode_text
 from optitrack_vrpn.vrpn.constants import TEXT_TYPE
-from optitrack_vrpn.vrpn.messages import PoseReport
 
 _T = TypeVar('_T')
 _LOG = logging.getLogger(__name__)
 
-#: Chosen: period of the checks for timeouts (ns). Halved or doubled, a client is dropped by so
-#: much earlier or later.
+#: Chosen: period of the checks for timeouts (ns).
 _HOUSEKEEPING_NS = 250 * NS_PER_MS
+
+
+class Served(Protocol):
+    """
+    The server of one protocol, whose methods the simulator's thread calls.
+
+    It is made of a scenario, its world, the stream of frames, a selector, which calls the data of
+    a key with the event mask, counters, a condition to be notified of changes, and timers.
+    """
+
+    port: int
+    where: str
+    is_open: bool
+    established: int
+    listeners: int
+    links: list[Link]
+
+    def open(self) -> None:
+        """Listen for clients."""
+
+    def close(self, reason: str) -> None:
+        """End every connection, and stop listening."""
+
+    def check(self, now_ns: int) -> None:
+        """Check for timeouts; called a few times a second."""
+
+    def deliver(self, frame: Frame, exposure_ns: Optional[int]) -> None:
+        """Send a frame, exposed at this time of the raw clock; None: now."""
 
 
 class MotiveSimServer:
@@ -86,10 +105,8 @@ class MotiveSimServer:
         self._changed = threading.Condition()
         self._selector: selectors.BaseSelector
         self._wake: tuple[socket.socket, socket.socket]
-        self._clients: Clients
-        self._natnet: Optional[NatNetServer] = None
         #: The servers of the scenario's protocols.
-        self._servers: list[Clients | NatNetServer] = []
+        self._servers: dict[str, Served] = {}
         self._timers = Timers()
 
     # -- from any thread -----------------------------------------------------------------------
@@ -102,12 +119,30 @@ class MotiveSimServer:
     @property
     def port(self) -> int:
         """Return the port, TCP and UDP; the one chosen by the system once started."""
-        return self._clients.port if self._servers else self.scenario.server.port
+        return self._port('vrpn', self.scenario.server.port)
 
     @property
     def natnet_port(self) -> int:
         """Return the port of NatNet commands; the one chosen by the system once started."""
-        return self._natnet.port if self._natnet is not None else self.scenario.natnet.port
+        return self._port('natnet', self.scenario.natnet.port)
+
+    def _port(self, protocol: str, other: int) -> int:
+        return self._servers[protocol].port if protocol in self._servers else other
+
+    @property
+    def addresses(self) -> list[str]:
+        """Describe where each protocol is served."""
+        return [server.where for server in self._servers.values()]
+
+    def serving(self, protocol: str) -> Any:
+        """
+        Return the server of a protocol.
+
+        :raises TransportError: if it was not started, or does not use the protocol.
+        """
+        if protocol not in self._servers:
+            raise TransportError(f'the simulated Motive does not use {protocol} now')
+        return self._servers[protocol]
 
     @property
     def natnet(self) -> NatNetServer:
@@ -116,9 +151,8 @@ class MotiveSimServer:
 
         :raises TransportError: if it was not started, or does not use NatNet.
         """
-        if self._natnet is None:
-            raise TransportError('the simulated Motive does not use NatNet now')
-        return self._natnet
+        served: NatNetServer = self.serving('natnet')
+        return served
 
     @property
     def base_ns(self) -> int:
@@ -136,7 +170,7 @@ class MotiveSimServer:
     @property
     def clients(self) -> int:
         """Return the number of clients that finished their handshake."""
-        return sum(server.established for server in self._servers)
+        return sum(server.established for server in self._servers.values())
 
     def start(self) -> 'MotiveSimServer':
         """
@@ -153,16 +187,13 @@ class MotiveSimServer:
             end.setblocking(False)
         self._selector.register(self._wake[0], selectors.EVENT_READ, self._read_wake)
         self._timers = Timers()
-        self._clients = Clients(
-            self.scenario, self._selector, self.counters, self._changed, self._timers,
-            self.stream.time)
-        self._servers = [self._clients] if self.scenario.protocol != 'natnet' else []
+        self._servers = {}
         try:
-            if self.scenario.protocol != 'vrpn':
-                self._natnet = NatNetServer(
-                    self.scenario, self.world, self.stream, self._selector, self.counters,
-                    self._changed, self._timers)
-                self._servers.append(self._natnet)
+            for name, kind in SOURCES.items():
+                if kind.server and self.scenario.protocol in (name, 'both'):
+                    self._servers[name] = load(kind.server)(
+                        self.scenario, self.world, self.stream, self._selector, self.counters,
+                        self._changed, self._timers)
             self._open()
         except BaseException:
             self._close()
@@ -220,9 +251,10 @@ class MotiveSimServer:
             encode_message(0, 0, encode_report(report)[1], report.sender_time_ns, 0)
 
         def act() -> None:
+            vrpn: VrpnServer = self.serving('vrpn')
             for report in reports:
-                self._clients.register(report.sender)
-            self._deliver(list(reports))
+                vrpn.register(report.name)
+            vrpn.send_reports(list(reports))
         self.call(act)
 
     def send_text(
@@ -238,7 +270,7 @@ class MotiveSimServer:
         payload = encode_text(text, severity, level)
         time_ns = time.time_ns() if sender_time_ns is None else sender_time_ns
         encode_message(0, 0, payload, time_ns, 0)
-        self.call(lambda: self._clients.send_message(sender, TEXT_TYPE, payload, time_ns))
+        self.call(lambda: self.serving('vrpn').send_message(sender, TEXT_TYPE, payload, time_ns))
 
     def pause(self) -> None:
         """Stop sending frames; connections stay and time continues."""
@@ -289,7 +321,7 @@ class MotiveSimServer:
     def set_network(self, network: Network) -> None:
         """Change the simulated network of the clients that are connected."""
         def change() -> None:
-            for server in self._servers:
+            for server in self._servers.values():
                 for link in server.links:
                     link.set_network(network)
         self.call(change)
@@ -327,7 +359,7 @@ class MotiveSimServer:
 
     def _check(self) -> None:
         now_ns = raw_clock_ns()
-        for server in self._servers:
+        for server in self._servers.values():
             server.check(now_ns)
         self._timers.at(now_ns + _HOUSEKEEPING_NS, self._check)
 
@@ -372,37 +404,23 @@ class MotiveSimServer:
         restart = stream.restart_at(number)
         if restart is not None:
             self._go_down(restart.downtime)
-        natnet = self._natnet if self._natnet is not None and self._natnet.listeners else None
-        if self._paced and (self._paused or not (self._clients.established or natnet)):
+        listeners = sum(server.listeners for server in self._servers.values())
+        if self._paced and (self._paused or not listeners):
             return Frame(number, [], 0)
         frame = self.world.frame(number, stream.base_ns)
         self.counters.frames += 1
-        for _ in range(frame.copies):
-            self._deliver(frame.reports)
-        if natnet is not None and frame.copies:
-            natnet.deliver(frame, stream.exposure_ns(number) if self._paced else None)
+        for server in self._servers.values():
+            server.deliver(frame, stream.exposure_ns(number) if self._paced else None)
         return frame
-
-    def _deliver(self, reports: list[Report]) -> None:
-        if self.scenario.stamp_in_pose:
-            now = time.monotonic_ns()
-            place = float(now // NS_PER_S), float(now % NS_PER_S)
-            reports = [
-                report._replace(position=(*place, report.position[2]))
-                if isinstance(report, PoseReport) else report for report in reports]
-        self._clients.deliver(reports, raw_clock_ns())
 
     # -- opening, closing, restarting ----------------------------------------------------------
 
     def _open(self) -> None:
-        # After a restart the same bodies have different numbers.
-        names = self.world.names
-        self._clients.begin(names[::-1] if self.counters.restarts % 2 else names)
-        for server in self._servers:
+        for server in self._servers.values():
             server.open()
 
     def _close(self) -> None:
-        for server in self._servers:
+        for server in self._servers.values():
             server.close('the server stops')
         for end in self._wake:
             forget(self._selector, end)
@@ -411,10 +429,10 @@ class MotiveSimServer:
             self._changed.notify_all()
 
     def _go_down(self, downtime: float) -> None:
-        if not any(server.is_open for server in self._servers):
+        if not any(server.is_open for server in self._servers.values()):
             return
         _LOG.info('restart: no server for %.1f s', downtime)
-        for server in self._servers:
+        for server in self._servers.values():
             server.close('the server restarts')
         self._timers.at(raw_clock_ns() + round(downtime * NS_PER_S), self._come_back)
 

@@ -1,7 +1,11 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Due time and stamp of each frame of a scenario; pure, times are arguments."""
+"""Due time and stamp of each frame of a scenario, actions at later times, counters; pure."""
 
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+import heapq
 from typing import Optional
 
 from optitrack_vrpn.sim.faults import frame_at, Restart
@@ -9,7 +13,6 @@ from optitrack_vrpn.sim.scenario_io import Scenario
 from optitrack_vrpn.units import NS_PER_S
 
 #: Chosen: frames later than this (ns) are skipped: the computer was suspended, not only busy.
-#: Halved, load skips frames; doubled, a longer suspension ends with a burst.
 _MAX_LATE_NS = 250_000_000
 
 
@@ -101,3 +104,53 @@ class Stream:
             if ahead == 0 or (every and ahead > 0 and ahead % every == 0):
                 return fault
         return None
+
+
+class Timers:
+    """Actions, in the order of their times and then of their registration."""
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[int, int, Callable[[], object]]] = []
+        self._order = 0
+
+    def at(self, due_ns: int, action: Callable[[], object]) -> None:
+        """Register an action."""
+        self._order += 1
+        heapq.heappush(self._waiting, (due_ns, self._order, action))
+
+    @property
+    def next_ns(self) -> Optional[int]:
+        """Return the time of the next action (ns); None without one."""
+        return self._waiting[0][0] if self._waiting else None
+
+    def run(self, now_ns: int) -> None:
+        """Execute the actions that are due."""
+        while self._waiting and self._waiting[0][0] <= now_ns:
+            heapq.heappop(self._waiting)[2]()
+
+
+@dataclass
+class Counters:
+    """
+    Counters of a server since its start.
+
+    :ivar frames: frames sent, independent of the number of clients.
+    :ivar skipped_frames: frames that were due while the computer slept.
+    :ivar blocked_frames: frames that VRPN clients did not get because one client did not read.
+    :ivar datagrams: datagrams of poses created.
+    :ivar accepted: clients whose cookie was accepted.
+    :ivar requests: requests to connect back.
+    :ivar malformed_requests: datagrams that are not requests.
+    :ivar restarts: restarts.
+    :ivar dropped: clients dropped, by the part of the reason before its colon.
+    """
+
+    frames: int = 0
+    skipped_frames: int = 0
+    blocked_frames: int = 0
+    datagrams: int = 0
+    accepted: int = 0
+    requests: int = 0
+    malformed_requests: int = 0
+    restarts: int = 0
+    dropped: 'Counter[str]' = field(default_factory=Counter)

@@ -16,8 +16,7 @@ from optitrack_vrpn.vrpn.messages import (
 
 Report = Union[PoseReport, VelocityReport, AccelerationReport]
 
-#: Chosen: frames that are computed together. Halved, numpy's overhead doubles; doubled, the first
-#: frame of a block takes longer.
+#: Chosen: frames that are computed together.
 _BLOCK = 64
 #: Streams of random numbers that are not for a body.
 _FRAME_STREAM = 1 << 32

@@ -12,12 +12,12 @@ from typing import Any, Optional
 
 from optitrack_vrpn.cli.arguments import duration, new_file, Parser, split_ros_args
 from optitrack_vrpn.cli.command_io import command
-from optitrack_vrpn.cli.loading import loading
+from optitrack_vrpn.cli.loading import how_to_install, loading
 from optitrack_vrpn.errors import BackendUnavailableError, TransportError
-from optitrack_vrpn.tools.intervals import histogram, Spread, StampReport, summarise
+from optitrack_vrpn.stats import histogram, Spread, StampReport, summarise
 
 #: Chosen: length of the longest bar of the histogram (characters), and number of listed gaps; both
-#: fit a terminal of 80 x 24. Halved or doubled, the output is as much shorter or longer.
+#: fit a terminal of 80 x 24.
 _BAR = 40
 _GAPS_SHOWN = 8
 
@@ -90,8 +90,8 @@ def empty_figure() -> Any:
         return importlib.import_module('matplotlib.figure').Figure(figsize=(9, 6))
     except ImportError as error:
         raise BackendUnavailableError(
-            f'--plot needs matplotlib, and {error}: install python3-matplotlib, or omit '
-            '--plot') from None
+            f'--plot needs matplotlib, and {error}: '
+            f'{how_to_install("install python3-matplotlib")}, or omit --plot') from None
 
 
 def plot(

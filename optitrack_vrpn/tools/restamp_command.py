@@ -6,13 +6,10 @@ Compute stamps from recorded pairs of sender time and receive time, with the nod
 Input and output are CSV with a header line. The columns ``sender_time`` and ``receive_time`` are
 in seconds, each on its own clock with any origin; all other columns are copied. Two columns are
 added: ``stamp`` (s on the receiver's clock; empty for a frame to drop) and ``epoch``.
-
-With ``--smooth`` the stamps follow from the whole recording, not only from earlier frames: see
-``clock/smoother.py``. The input is read twice then, and 40 bytes a row are kept.
 """
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 import contextlib
 import csv
 import os
@@ -25,13 +22,11 @@ from optitrack_vrpn.cli.arguments import Parser, without_ros_arguments
 from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.whole_file_io import whole_file
 from optitrack_vrpn.clock import LIMIT_NS, MODES, StampConfig, StampSource
-from optitrack_vrpn.clock.smoother import Recording, REFUSED
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.units import format_seconds, NS_PER_S
 
 _REFUSED_NS = -1
-#: Chosen: number of refused rows that are reported individually. Halved or doubled, so is the
-#: number of lines.
+#: Chosen: number of refused rows that are reported individually.
 _MOST_REPORTED = 5
 
 
@@ -80,29 +75,6 @@ def restamp(
                'epoch': str(epoch)}
 
 
-def smooth(
-    rows: Callable[[], Iterable[dict[str, str]]], source: StampSource, latency_ms: float,
-    log: IO[str],
-) -> Iterator[dict[str, str]]:
-    """
-    Add stamp and epoch to each row, known from the whole recording.
-
-    :param rows: gives the rows, each time from the first one on.
-    :param source: source of the stamps of the node.
-    :param latency_ms: subtracted from every stamp (ms).
-    :param log: stream for one line per event of the clocks.
-    """
-    recording = Recording(source)
-    for row in rows():
-        for text in recording.add(
-                parse_seconds(row['sender_time']), parse_seconds(row['receive_time'])):
-            print(f'receive_time {row["receive_time"]}: {text}', file=log)
-    stamps = recording.smooth(round(latency_ms * 1e6))
-    for row, stamp, epoch in zip(rows(), stamps, recording.epochs, strict=True):
-        yield {**row, 'stamp': '' if stamp == REFUSED else format_seconds(stamp),
-               'epoch': str(epoch)}
-
-
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     parser = Parser(
@@ -114,15 +86,10 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument('output', metavar='OUT.csv', help='- is the standard output')
     parser.add_argument('--mode', choices=MODES, default=defaults.mode,
                         help='default %(default)s; see docs/stamps.md')
-    parser.add_argument('--smooth', action='store_true', help=(
-        'use the whole recording, before and after each frame (mode tracking; reads the input '
-        'twice)'))
     parser.add_argument('--offset-samples', type=int, default=defaults.offset_samples,
                         metavar='N', help='messages for min_offset (default %(default)s)')
     parser.add_argument('--latency-ms', type=float, default=defaults.latency_ms, metavar='MS',
                         help='subtracted from every stamp (default %(default)s)')
-    parser.add_argument('--max-gap-s', type=float, default=defaults.max_gap_s, metavar='S',
-                        help='silence that ends an epoch (default %(default)s)')
     return parser
 
 
@@ -160,35 +127,13 @@ def _run(arguments: argparse.Namespace, source: StampSource) -> None:
         writer = csv.DictWriter(
             write, [*names, 'stamp', 'epoch'], lineterminator='\n', extrasaction='ignore')
         writer.writeheader()
-        if arguments.smooth:
-            writer.writerows(smooth(
-                _twice(read, reader), source, arguments.latency_ms, sys.stderr))
-        else:
-            writer.writerows(restamp(_report_refused(reader, sys.stderr), source, sys.stderr))
+        writer.writerows(restamp(_report_refused(reader, sys.stderr), source, sys.stderr))
     status = source.status()
     known = '' if status.uncertainty_s != status.uncertainty_s else (
-        f' known to {status.uncertainty_s * 1e6:.0f} us,')
-    how = ', smoothed' if arguments.smooth else ''
-    print(f'{status.mode}{how}: {reader.line_num - 1} rows, epoch {status.epoch}, offset '
+        f' known to {status.uncertainty_s * 1e6:.0f} µs,')
+    print(f'{status.mode}: {reader.line_num - 1} rows, epoch {status.epoch}, offset '
           f'{status.offset_ns / NS_PER_S:+.6f} s,{known} skew {status.skew_ppm:+.3f} ppm, '
           f'{status.refused} refused', file=sys.stderr)
-
-
-def _twice(
-    read: IO[str], reader: 'csv.DictReader[str]',
-) -> Callable[[], Iterator[dict[str, str]]]:
-    """Return what gives the rows, with a report of those that are refused the first time."""
-    def rows() -> Iterator[dict[str, str]]:
-        if reader.line_num == 1:
-            yield from _report_refused(reader, sys.stderr)
-            return
-        read.seek(0)
-        again = csv.DictReader(
-            read, fieldnames=reader.fieldnames, skipinitialspace=True, restkey=None)
-        next(again)
-        yield from again
-
-    return rows
 
 
 def _input(name: str) -> contextlib.AbstractContextManager[IO[str]]:
@@ -222,15 +167,9 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     arguments = make_parser().parse_args(
         without_ros_arguments(sys.argv[1:] if argv is None else argv))
-    if arguments.smooth and arguments.mode != 'tracking':
-        raise ConfigurationError(
-            f'--smooth smooths stamps of mode tracking, not of mode {arguments.mode}')
-    if arguments.smooth and arguments.input == '-':
-        raise ConfigurationError(
-            '--smooth reads the input twice: name a file, not the standard input')
     config = StampConfig(
         mode=arguments.mode, offset_samples=arguments.offset_samples,
-        latency_ms=arguments.latency_ms, max_gap_s=arguments.max_gap_s)
+        latency_ms=arguments.latency_ms)
     try:
         _run(arguments, StampSource(config))
     except UnicodeDecodeError:

@@ -14,11 +14,10 @@ from rclpy.node import Node
 from rclpy.qos import HistoryPolicy, QoSProfile, ReliabilityPolicy
 
 _TYPE = 'geometry_msgs/msg/PoseStamped'
-#: Chosen: longest wait between two checks for signals (s). Halved, twice the wake-ups; doubled,
-#: Ctrl-C takes up to 0.2 s.
+#: Chosen: longest wait between two checks for signals (s).
 _SLICE_S = 0.1
 #: Chosen: time for which a topic may have publishers of other types only (s), in which DDS can
-#: discover further publishers and topics. Halved, these are missed; doubled, the error is later.
+#: discover further publishers and topics.
 _GRACE_S = 1.0
 _MOST_NAMED = 5
 

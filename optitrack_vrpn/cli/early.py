@@ -1,0 +1,43 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Ctrl-C while a command still imports its modules: an end without a traceback.
+
+The package imports this file first, so that it imports almost nothing.
+"""
+
+import os
+import signal
+import sys
+from types import FrameType
+from typing import Optional
+
+
+#: Exit code after Ctrl-C: 128 + SIGINT, as shells report it.
+INTERRUPTED = 130
+_NODES = ('optitrack_vrpn_node', 'motive_sim', 'mavlink_bridge', 'axis_bridge',
+          'gantry_controller', 'rgbd_image_proc', 'rgbd_odometry', 'rgbd_mapper')
+
+
+def interrupt_code(tool: str) -> int:
+    """Return the exit code of a tool after Ctrl-C, which is the normal end of a node."""
+    return 0 if tool in _NODES else INTERRUPTED
+
+
+def is_command() -> bool:
+    """Return whether this process was started as a command of the package."""
+    program = (sys.argv or [''])[0]
+    # `python -m` has not found its module yet, which can only be one of this package; a script of
+    # `ros2 run` is in lib/optitrack_vrpn.
+    return program == '-m' or os.path.basename(os.path.dirname(program)) == 'optitrack_vrpn'
+
+
+def leave(number: int, frame: Optional[FrameType]) -> None:
+    """End the process at once, with the exit code that the command has after Ctrl-C."""
+    os._exit(min(interrupt_code(os.path.basename(word)) for word in sys.orig_argv[:6]))
+
+
+def install() -> None:
+    """Handle SIGINT until the command itself does."""
+    if is_command() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, leave)

@@ -1,0 +1,15 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""What can be wrong with a stream: one list for diagnostics, doctor and reports."""
+
+from optitrack_vrpn.findings.catalogue import Cause, CAUSES, Finding, merge, Severity
+from optitrack_vrpn.findings.intervals import Intervals, IntervalStatistics
+from optitrack_vrpn.findings.rules import (
+    body_findings, BodySeen, ENOUGH_POSES, loss_findings, rate_findings, stamp_findings,
+    stream_findings, StreamSeen, too_slow)
+from optitrack_vrpn.findings.text import join_sentences, listed, percent
+
+__all__ = [
+    'BodySeen', 'CAUSES', 'Cause', 'ENOUGH_POSES', 'Finding', 'IntervalStatistics', 'Intervals',
+    'Severity', 'StreamSeen', 'body_findings', 'join_sentences', 'listed', 'loss_findings',
+    'merge', 'percent', 'rate_findings', 'stamp_findings', 'stream_findings', 'too_slow']

@@ -1,0 +1,200 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The causes of bad poses, each with severity, text and remedy: their only definition.
+
+A text contains figures in braces. ``{bodies}`` are the bodies of the finding, ``{is}``, ``{was}``,
+``{has}`` and ``{its}`` fit their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+import enum
+import math
+from typing import NamedTuple
+
+from optitrack_vrpn.findings.text import subject
+
+
+class Severity(enum.IntEnum):
+    """Importance of a finding."""
+
+    GOOD = 0
+    WARNING = 1
+    ERROR = 2
+
+
+class Cause(NamedTuple):
+    """What can be wrong."""
+
+    severity: Severity
+    text: str
+    remedy: str
+
+
+WARNING, ERROR = Severity.WARNING, Severity.ERROR
+_IN_VIEW = 'do at least two cameras see three of its markers wherever it goes?'
+_CAMERA_RATE = (
+    'look at the camera rate in Motive and at the frame divisor of its streaming settings')
+_BY_ARRIVAL = 'set stamps.mode: arrival, which does not use the times of the server'
+_OUT_OF_VIEW = f'STALE: out of view, or deleted in Motive: {_IN_VIEW}'
+_FROZEN = (f'FROZEN: out of view, and Motive repeats its last pose: {_IN_VIEW} (Or a simulator '
+           'without noise: then set validation.frozen_after_s: 0.0)')
+_CONFUSED = (
+    'JUMPED: Motive confuses its markers: is their arrangement symmetric or similar to that of '
+    'another body, or are there reflections?')
+_INVALID = (
+    'INVALID: its numbers are not a pose: check the body in Motive, or the program that relays '
+    'it; two rigid bodies of one name need a name each')
+_ZEROED = f'ZEROED: out of view, and Motive sends zeros: {_IN_VIEW}'
+_UNTRACKED = f'UNTRACKED: Motive reports it as out of view: {_IN_VIEW}'
+_EXCHANGED = (
+    'Motive confuses two bodies: give each a different, asymmetric marker arrangement, then '
+    'delete both rigid bodies there and create them again (or refine them); if you exchanged the '
+    'names yourself, clean up and configure the node')
+_UNUSABLE = '{bodies} {was} unusable in {share} of {its} poses: '
+
+CAUSES: Mapping[str, Cause] = {
+    # -- one or several bodies -------------------------------------------------------------------
+    'FROZEN': Cause(ERROR, '{bodies} {is} FROZEN{detail}', _FROZEN),
+    'ZEROED': Cause(ERROR, '{bodies} {is} ZEROED{detail}', _ZEROED),
+    'UNTRACKED': Cause(ERROR, '{bodies} {is} UNTRACKED{detail}', _UNTRACKED),
+    'STALE': Cause(ERROR, '{bodies} {is} STALE{detail}', _OUT_OF_VIEW),
+    'JUMPED': Cause(ERROR, '{bodies} {is} JUMPED{detail}', _CONFUSED),
+    'INVALID': Cause(ERROR, '{bodies} {is} INVALID{detail}', _INVALID),
+    'NEW': Cause(ERROR, '{bodies} {is} NEW{detail}', (
+        'NEW: seen too briefly: listen longer (--seconds); or its poses contradict each other: do '
+        'two rigid bodies have this name?')),
+    'was FROZEN': Cause(WARNING, _UNUSABLE + 'repeats of one pose (FROZEN)', _FROZEN),
+    'was ZEROED': Cause(WARNING, _UNUSABLE + 'zeros (ZEROED)', _ZEROED),
+    'was UNTRACKED': Cause(WARNING, _UNUSABLE + 'not tracked by Motive (UNTRACKED)', _UNTRACKED),
+    'was INVALID': Cause(WARNING, _UNUSABLE + 'not a pose (INVALID)', _INVALID),
+    'was JUMPED': Cause(WARNING, (
+        _UNUSABLE + 'at positions or attitudes that it cannot reach (JUMPED)'), _CONFUSED),
+    'exchanged': Cause(
+        ERROR, '{bodies} {verb} to have exchanged their names', _EXCHANGED),
+    'silent': Cause(WARNING, '{bodies} {was} silent for {silence}', _OUT_OF_VIEW),
+    'lacked': Cause(WARNING, '{bodies} lacked {share} of the frames', _OUT_OF_VIEW),
+    'absent': Cause(WARNING, '{bodies} {was} absent for the first {begin}', _OUT_OF_VIEW),
+    'slow body': Cause(
+        WARNING, '{bodies} {has} {rate:.1f} Hz where {nominal:g} Hz is expected',
+        f'is it often out of view? Lost poses have the same effect. Otherwise {_CAMERA_RATE}'),
+    'too old': Cause(
+        WARNING, 'nothing is published: every pose is older than stamps.max_age_s before it can '
+        'be published', 'reduce the load of this computer or the delay of the network, or set '
+        'stamps.max_age_s'),
+    # -- all frames ------------------------------------------------------------------------------
+    'slow cameras': Cause(
+        WARNING, '{rate:.1f} Hz where the cameras run at {nominal:g} Hz', _CAMERA_RATE),
+    'display rate': Cause(
+        WARNING, '{rate:.1f} Hz is the rate of a display; some installations stream at it while '
+        'their cameras run faster', f'{_CAMERA_RATE}; if 60 Hz is intended, set '
+        'expected_rate_hz: 60 (the doctor: --expect-rate 60)'),
+    'not sent': Cause(
+        WARNING, '{rate:.1f} Hz, but {share} of the frames are missing at the sender: they were '
+        'not lost in the network', "Motive cannot keep up: check its machine's load, and whether "
+        'its cameras drop frames'),
+    'lost': Cause(
+        WARNING, '{share} were lost in the network',
+        'use a cable instead of WiFi, and a separate switch; {otherwise}'),
+    'unread': Cause(
+        WARNING, '{share} were lost because the receive buffer of this computer was full',
+        'this computer is too busy to read: reduce its load'),
+    'out of order': Cause(
+        WARNING, '{share} of the datagrams arrived out of order; the node drops poses that are '
+        'older than the last', 'use a cable instead of WiFi, and only one network path; or '
+        'connection: tcp, which keeps the order but adds delay'),
+    'twice on the way': Cause(
+        WARNING, '{share} of the datagrams arrived twice; the node uses one',
+        'is there a loop, a repeater or a second path in the network?'),
+    'sent twice': Cause(
+        WARNING, '{share} twice; the node uses one',
+        'the server sends them twice: does a second program relay the data of Motive?'),
+    'quiet': Cause(
+        WARNING, 'but none in the last {quiet:.1f} s',
+        'is Motive paused, or every body out of view? Is the network interrupted?'),
+    'paused': Cause(
+        WARNING, 'no body sent a pose for {silence}',
+        'is Motive paused at times, or its machine too busy?'),
+    'interrupted': Cause(
+        WARNING, 'no body sent a pose for {silence}', 'check the network for interruptions'),
+    'overload': Cause(
+        WARNING, 'this computer cannot keep up: whole frames are left out so that the others are '
+        'on time', 'select fewer bodies or topics, or lower the rate in Motive'),
+    'not selected': Cause(
+        WARNING, 'bodies.allow and bodies.deny select none of the bodies that arrive ({count})',
+        'write their names as in Motive'),
+    # -- times -----------------------------------------------------------------------------------
+    'one time': Cause(
+        ERROR, 'all poses have the same sender time: the node withholds them as repeats',
+        _BY_ARRIVAL),
+    'repeated times': Cause(
+        WARNING, '{share} of the poses have the time of the pose before, although they differ: '
+        'the node drops them as repeats', _BY_ARRIVAL),
+    'shared name': Cause(
+        WARNING, '{share} of the poses have the time of the pose before, although they differ: '
+        'the node drops them as repeats', 'do two rigid bodies in Motive have the name {bodies}? '
+        f'Rename one. Otherwise {_BY_ARRIVAL}'),
+    'late times': Cause(
+        WARNING, '{share} of the poses are older than the one before, although they arrived in '
+        'order: the node drops them', "do two programs send under this server's name? Is its "
+        'clock set repeatedly?'),
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """
+    A cause that was found, with the bodies that it concerns.
+
+    :ivar key: name of the cause in ``CAUSES``.
+    :ivar bodies: bodies; empty for all or none.
+    :ivar figures: values of the text; of several bodies with one cause the largest is shown.
+    :ivar begin_s: when it began (s, from the begin of the observation); NaN if unknown.
+    """
+
+    key: str
+    bodies: tuple[str, ...] = ()
+    figures: Mapping[str, object] = field(default_factory=dict)
+    begin_s: float = math.nan
+
+    @property
+    def severity(self) -> Severity:
+        """Return its importance."""
+        return CAUSES[self.key].severity
+
+    @property
+    def text(self) -> str:
+        """Return what was found, as a sentence."""
+        return self._fill(CAUSES[self.key].text)
+
+    @property
+    def remedy(self) -> str:
+        """Return what to do."""
+        return self._fill(CAUSES[self.key].remedy)
+
+    def _fill(self, text: str) -> str:
+        one = len(self.bodies) == 1
+        return text.format_map({
+            'bodies': subject(self.bodies), 'is': 'is' if one else 'are',
+            'was': 'was' if one else 'were', 'has': 'has' if one else 'have',
+            'its': 'its' if one else 'their', **self.figures})
+
+
+def merge(found: Iterable[Finding]) -> list[Finding]:
+    """
+    Join findings of one cause: one for all bodies, with the figures of the first of them.
+
+    A cause whose bodies were affected at different times (1 s) stays apart.
+    """
+    joined: dict[tuple[str, object], Finding] = {}
+    for one in found:
+        when = round(one.begin_s) if math.isfinite(one.begin_s) else None
+        place = one.key, when
+        before = joined.get(place)
+        joined[place] = one if before is None else Finding(
+            one.key, (*before.bodies, *one.bodies), {**before.figures, 'detail': ''},
+            min(before.begin_s, one.begin_s))
+    return list(joined.values())

@@ -1,0 +1,259 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Find the causes of bad poses in what was measured of a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+import math
+
+from optitrack_vrpn.bodies.states import BodyStatus, State
+from optitrack_vrpn.findings.catalogue import Finding
+from optitrack_vrpn.findings.intervals import Intervals
+from optitrack_vrpn.findings.text import percent, silence
+from optitrack_vrpn.names import printable
+
+#: Share of poses or of time below which a fault is not reported: usual wireless losses stay below.
+MUCH = 0.01
+#: Fewest frames that are reported as a fault, and fewest poses that show a fault of the server.
+ENOUGH_FRAMES, ENOUGH_POSES = 3, 10
+#: Fraction of the fastest body's or of the cameras' rate below which a rate is reported.
+TOO_SLOW = 0.9
+#: Rate of usual displays (Hz), with the error of a rate that is measured over a second.
+_DISPLAY_HZ = (58.5, 61.5)
+_NEARLY_ALL = 0.95
+#: Shortest silence at the end that is reported (s): longer than a scheduling delay.
+_QUIET_S = 0.5
+#: A body that appears this much later (s) than the first was absent: the handshake takes less.
+_LATE_S = 0.5
+_LONGEST_DETAIL = 160
+#: The dispositions that count the poses withheld in a state.
+_UNUSABLE = {
+    State.FROZEN: ('repeat',), State.ZEROED: ('zeroed',),
+    State.UNTRACKED: ('not_tracked', 'mean_error'),
+    State.INVALID: ('not_finite', 'norm', 'shared_name'),
+    State.JUMPED: ('moved_too_far', 'turned_too_far', 'jumped')}
+_NOT_COUNTED = ('duplicate', 'out_of_order')
+
+
+@dataclass
+class BodySeen:
+    """
+    One body during an observation.
+
+    :ivar status: its state at the end.
+    :ivar intervals: its frames, by sender time.
+    :ivar returns: how often it became TRACKED again.
+    :ivar exchanged: a body at whose place it was seen for a while; '' for none.
+    """
+
+    status: BodyStatus
+    intervals: Intervals = field(default_factory=Intervals)
+    returns: int = 0
+    exchanged: str = ''
+
+    @property
+    def name(self) -> str:
+        """Return its name in Motive."""
+        return self.status.name
+
+    @property
+    def state(self) -> State:
+        """Return its state at the end."""
+        return self.status.state
+
+    @property
+    def missing_share(self) -> float:
+        """Return the share of its frames that are missing in short gaps."""
+        missing, frames = self.intervals.missing, self.intervals.frames
+        return missing / (missing + frames) if missing >= ENOUGH_FRAMES else 0.0
+
+
+@dataclass
+class StreamSeen:
+    """
+    All frames of an observation.
+
+    :ivar poses: number of poses.
+    :ivar bodies: the bodies that sent them.
+    :ivar all_intervals: the frames of all bodies together, by sender time.
+    :ivar counters: counters of the protocol, and values of the kernel for the sockets.
+    :ivar quiet_s: time from the last pose to the end (s).
+    """
+
+    poses: int = 0
+    bodies: tuple[BodySeen, ...] = ()
+    all_intervals: Intervals = field(default_factory=Intervals)
+    counters: dict[str, int] = field(default_factory=dict)
+    quiet_s: float = 0.0
+
+    @property
+    def rates(self) -> dict[str, float]:
+        """Return the frame rate of each body (Hz), by sender time, without gaps."""
+        return {body.name: 1.0 / body.intervals.interval_s for body in self.bodies
+                if body.intervals.interval_s > 0.0}
+
+    @property
+    def lost_share(self) -> float:
+        """Return the share of poses that the network lost."""
+        lost = self.counters.get('udp_lost', 0)
+        return lost / (lost + max(self.poses, 1))
+
+    @property
+    def common_share(self) -> float:
+        """Return the share of frames that are missing for every body."""
+        return min((body.missing_share for body in self.bodies
+                    if body.intervals.frames >= ENOUGH_POSES), default=0.0)
+
+    @property
+    def unsent_share(self) -> float:
+        """Return the share of frames that were never sent; 0 below the detection limit."""
+        lost = self.lost_share
+        unsent = self.common_share - lost
+        # Loss is counted in messages, not frames, so that the two may differ by this much.
+        return unsent if unsent > MUCH + 0.2 * lost else 0.0
+
+
+def too_slow(rate_hz: float, nominal_hz: float) -> bool:
+    """Return whether a known rate is below the expected one."""
+    return 0.0 < rate_hz < TOO_SLOW * nominal_hz
+
+
+def rate_findings(
+    rates: Mapping[str, float], expected_hz: float = 0.0, nominal_hz: float = 0.0,
+    unsent: float = 0.0,
+) -> list[Finding]:
+    """
+    Find rates that are too low.
+
+    :param rates: frame rate (Hz) of each body.
+    :param expected_hz: the cameras' rate if the user states it (Hz), or 0.
+    :param nominal_hz: that of the fastest body if ``rates`` does not contain it (Hz).
+    :param unsent: share of frames that the sender left out.
+    """
+    fastest = max(rates.values(), default=0.0)
+    nominal = expected_hz or max(nominal_hz, fastest)
+    slow = sorted((rate, name) for name, rate in rates.items() if too_slow(rate, nominal))
+    figures = {'rate': fastest, 'nominal': nominal, 'share': percent(unsent)}
+    if slow and expected_hz and len(rates) > 1 and too_slow(fastest, nominal):
+        return [Finding('slow cameras', (), figures)]
+    if slow:
+        return [Finding('slow body', tuple(name for _, name in slow),
+                        {**figures, 'rate': slow[0][0]})]
+    if unsent:
+        return [Finding('not sent', (), figures)]
+    if not expected_hz and _DISPLAY_HZ[0] <= fastest <= _DISPLAY_HZ[1]:
+        return [Finding('display rate', (), figures)]
+    return []
+
+
+def loss_findings(share: float, unread: int, otherwise: str) -> list[Finding]:
+    """
+    Find losses on the way.
+
+    :param share: share of lost poses or frames.
+    :param unread: datagrams that the receive buffer could not hold.
+    :param otherwise: remedy besides a better network.
+    """
+    if share <= MUCH:
+        return []
+    return [Finding('unread' if unread else 'lost', (), {
+        'share': percent(share), 'otherwise': otherwise})]
+
+
+def stream_findings(seen: StreamSeen) -> list[Finding]:
+    """Find faults of the frames between the sender and this process."""
+    counters, lost = seen.counters, seen.lost_share
+    found = loss_findings(lost, counters.get('dropped_unread', 0),
+                          'or connection: tcp, which loses nothing but adds delay')
+    datagrams = max(counters.get('datagrams', 0), 1)
+    for key, name in (('out of order', 'udp_reordered'), ('twice on the way', 'udp_repeated')):
+        share = counters.get(name, 0) / datagrams
+        if share > MUCH:
+            found.append(Finding(key, (), {'share': percent(share)}))
+    frames = sum(body.intervals.frames for body in seen.bodies)
+    doubled = sum(body.intervals.doubled for body in seen.bodies) - counters.get('udp_repeated', 0)
+    if doubled > MUCH * frames and doubled >= ENOUGH_FRAMES:
+        share = doubled / frames
+        found.append(Finding('sent twice', (), {'share': (
+            'every frame arrives' if share > _NEARLY_ALL else
+            f'{percent(share)} of the frames arrive')}))
+    intervals = seen.all_intervals
+    if seen.quiet_s > max(_QUIET_S, 5.0 * intervals.interval_s):
+        found.append(Finding('quiet', (), {'quiet': seen.quiet_s}))
+    if len(seen.bodies) > 1 and intervals.silences:
+        found.append(Finding('paused' if lost <= MUCH else 'interrupted', (), {
+            'silence': _silence(intervals)}, intervals.silence_s))
+    return found
+
+
+def stamp_findings(seen: StreamSeen) -> list[Finding]:
+    """Find sender times that repeat or go back."""
+    poses = max(seen.poses, 1)
+    stuck = sum(body.intervals.stuck for body in seen.bodies)
+    if stuck > MUCH * poses:
+        # Two bodies of one name send two poses with each time: as many repeats as frames.
+        names = tuple(body.name for body in seen.bodies if body.intervals.frames and abs(
+            body.intervals.stuck - body.intervals.frames) <= MUCH * body.intervals.frames)
+        return [Finding('shared name' if names else 'repeated times', names[:1], {
+            'share': percent(stuck / poses)})]
+    late = sum(body.intervals.late for body in seen.bodies)
+    if late > MUCH * poses and not seen.counters.get('udp_reordered'):
+        return [Finding('late times', (), {'share': percent(late / poses)})]
+    return []
+
+
+def body_findings(seen: StreamSeen) -> list[Finding]:
+    """Find what is wrong with single bodies, at the end and during the whole time."""
+    # Bodies that are not tracked at the end come first, since a list is limited.
+    bodies = sorted(seen.bodies, key=lambda body: body.state is State.TRACKED)
+    exchanged: set[str] = set()    # a pair is one finding
+    return [finding for body in bodies for finding in _of_a_body(body, seen, exchanged)]
+
+
+def _of_a_body(body: BodySeen, seen: StreamSeen, exchanged: set[str]) -> list[Finding]:
+    name = (body.name,)
+    status, intervals, everything = body.status, body.intervals, seen.all_intervals
+    found = []
+    other = status.swapped_with or body.exchanged
+    if body.state is not State.TRACKED and not status.swapped_with:
+        detail = printable(_detail(status), _LONGEST_DETAIL)
+        found.append(Finding(body.state.value, name, {'detail': f' ({detail})' if detail else ''}))
+    if other and other not in exchanged:
+        exchanged.add(body.name)
+        found.append(Finding('exchanged', (body.name, other), {
+            'verb': 'seem' if status.swapped_with else 'seemed for a while'}))
+    poses = status.good + sum(
+        count for reason, count in status.withheld.items() if reason not in _NOT_COUNTED)
+    unusable = {state: sum(status.withheld.get(reason, 0) for reason in reasons)
+                for state, reasons in _UNUSABLE.items()}
+    total = sum(unusable.values())
+    if total > MUCH * poses and total >= ENOUGH_FRAMES:
+        found += [Finding(f'was {state.value}', name, {'share': percent(count / poses)})
+                  for state, count in unusable.items() if count > MUCH * poses / len(unusable)
+                  and not (other and state is State.JUMPED)]
+    silent_s = intervals.silent_s - (everything.silent_s if len(seen.bodies) > 1 else 0.0)
+    if intervals.silences and silent_s > MUCH * intervals.span_s:
+        found.append(Finding('silent', name, {'silence': _silence(intervals)},
+                             intervals.silence_s))
+    # Loss differs between bodies by chance: five standard deviations of a Poisson count.
+    chance = 5.0 * math.sqrt(seen.lost_share / max(intervals.frames, 1))
+    if body.missing_share > MUCH + seen.common_share + chance:
+        found.append(Finding('lacked', name, {'share': percent(body.missing_share)}))
+    appeared_s = (intervals.first_ns - everything.first_ns) * 1e-9
+    if _LATE_S < appeared_s < everything.span_s:
+        found.append(Finding('absent', name, {'begin': f'{appeared_s:.1f} s'}, appeared_s))
+    return found
+
+
+def _detail(body: BodyStatus) -> str:
+    """Describe a state; for STALE with its duration until now."""
+    if body.state is State.STALE and math.isfinite(body.age_s):
+        return f'no valid pose for the last {body.age_s:.1f} s'
+    return body.detail
+
+
+def _silence(intervals: Intervals) -> str:
+    return silence(intervals.silences, intervals.longest_s,
+                   intervals.silent_s / max(intervals.span_s, 1e-9))

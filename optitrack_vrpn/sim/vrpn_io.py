@@ -1,0 +1,498 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The VRPN side of the simulated Motive.
+
+As with the VRPN library, one client can stop all: the server waits for a client on TCP whose
+buffer is full, and for a connect-back, and serves nobody meanwhile. Other clients get the rest of
+the frame afterwards, late, and none of the frames between.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+import contextlib
+import functools
+import logging
+import selectors
+import socket
+import threading
+import time
+from typing import Optional
+
+from optitrack_vrpn.errors import LocalProtocolError, RemoteProtocolError, TransportError
+from optitrack_vrpn.sim.acceptor_io import Acceptor, Address, forget, raw_clock_ns
+from optitrack_vrpn.sim.impairments import Link
+from optitrack_vrpn.sim.scenario_io import Scenario
+from optitrack_vrpn.sim.stream import Counters, Stream, Timers
+from optitrack_vrpn.sim.world import Frame, Report, World
+from optitrack_vrpn.units import NS_PER_S
+from optitrack_vrpn.vrpn.codec import encode_motion, encode_pose
+from optitrack_vrpn.vrpn.connection import Connection
+from optitrack_vrpn.vrpn.constants import (
+    ACCELERATION_TYPE, MAX_DATAGRAM_SIZE, PONG_TYPE, POSE_TYPE, VELOCITY_TYPE)
+from optitrack_vrpn.vrpn.messages import (
+    Event, PeerHello, PingReport, PoseReport, SenderDescribed, TextReport, UdpDescribed,
+    VelocityReport)
+from optitrack_vrpn.vrpn.names import LocalNames
+
+_LOG = logging.getLogger(__name__)
+#: Chosen: largest number of bytes per read, so that other clients are served.
+_READ_SIZE = 16384
+
+#: Types that a tracker of the VRPN library describes, in its order.
+TRACKER_TYPES = (
+    'vrpn_Tracker Pos_Quat', 'vrpn_Tracker Velocity', 'vrpn_Tracker Acceleration',
+    'vrpn_Tracker To_Room', 'vrpn_Tracker Unit_To_Sensor', 'vrpn_Tracker Request_Tracker_To_Room',
+    'vrpn_Tracker Request_Unit_To_Sensor', 'vrpn_Tracker Workspace',
+    'vrpn_Tracker Request_Tracker_Workspace', 'vrpn_Tracker set_update_rate',
+    'vrpn_Tracker Reset_Origin', 'vrpn_Base text_message', 'vrpn_Base ping_message',
+    'vrpn_Base pong_message',
+)
+
+
+class ClientGone(TransportError):
+    """A client's connection has ended; the message is the reason."""
+
+
+def encode_report(report: Report) -> tuple[str, bytes]:
+    """Encode the message type and the payload of a report."""
+    if isinstance(report, PoseReport):
+        return POSE_TYPE, encode_pose(report.sensor, report.position, report.quat_xyzw)
+    if isinstance(report, VelocityReport):
+        return VELOCITY_TYPE, encode_motion(
+            report.sensor, report.velocity, report.quat_xyzw, report.dt)
+    return ACCELERATION_TYPE, encode_motion(
+        report.sensor, report.acceleration, report.quat_xyzw, report.dt)
+
+
+class Client:
+    """
+    One client.
+
+    :param sock: its TCP connection, connected.
+    :param connection: its VRPN connection.
+    :param link: its simulated network.
+    :param send_buffer: size of the kernel's buffer for its stream (bytes).
+    :param later: calls an action at a time of the server's clock, for this client.
+    """
+
+    def __init__(
+        self, sock: socket.socket, connection: Connection, link: Link, send_buffer: int,
+        later: Callable[[int, Callable[[], None]], None],
+    ) -> None:
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self.sock = sock
+        self.connection = connection
+        self.address: Address = sock.getpeername()[:2]
+        self.link = link
+        self._udp: Optional[socket.socket] = None
+        self._out = bytearray()
+        self._later = later
+
+    def __str__(self) -> str:
+        return f'{self.address[0]}:{self.address[1]}'
+
+    @property
+    def is_full(self) -> bool:
+        """Return whether the kernel's buffer is full, so that the library would wait."""
+        return bool(self._out)
+
+    def receive(self) -> list[Event]:
+        """
+        Read received data.
+
+        :raises ClientGone: if the client closed or violated the protocol.
+        """
+        try:
+            data = self.sock.recv(_READ_SIZE)
+        except (BlockingIOError, InterruptedError):
+            return []
+        except OSError as error:
+            raise ClientGone(f'lost: {error.strerror}') from None
+        if not data:
+            raise ClientGone('closed by the client')
+        try:
+            return self.connection.receive_stream(data)
+        except RemoteProtocolError as error:
+            raise ClientGone(f'protocol: {error}') from None
+
+    def use_udp(self, port: int) -> None:
+        """
+        Send poses by UDP from now on, to the address of the TCP connection.
+
+        :raises ClientGone: if no socket can be opened.
+        """
+        udp = None
+        try:
+            udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            udp.setblocking(False)
+            udp.bind((self.sock.getsockname()[0], 0))
+            udp.connect((self.address[0], port))
+        except OSError as error:
+            if udp is not None:
+                udp.close()
+            raise ClientGone(f'its UDP port is unreachable: {error.strerror}') from None
+        if self._udp is not None:
+            self._udp.close()
+        self._udp = udp
+
+    def deliver(self, reports: list[Report], now_ns: int, time_ns: int) -> int:
+        """
+        Send the reports of a frame, by UDP if the client receives it, else by TCP.
+
+        :param now_ns: the server's clock.
+        :param time_ns: stamp of the descriptions of new names.
+        :returns: number of datagrams; 0 by TCP.
+        :raises ClientGone: if the connection is lost.
+        """
+        if not reports or not self.connection.established:
+            return 0
+        if self._udp is None:
+            if self.link.ideal:
+                self._send_stream(reports)
+            else:
+                self._later(self.link.stream(now_ns), lambda: self._send_stream(reports))
+            return 0
+        self.connection.describe(time_ns)
+        self.flush()
+        datagrams = 0
+        for datagram in self._datagrams(reports):
+            datagrams += 1
+            if self.link.ideal:
+                self._send_datagram(datagram)
+            else:
+                for due_ns in self.link.datagram(now_ns):
+                    self._later(due_ns, functools.partial(self._send_datagram, datagram))
+        return datagrams
+
+    def flush(self) -> None:
+        """
+        Pass queued bytes to the kernel as far as it accepts them.
+
+        :raises ClientGone: if the connection is lost.
+        """
+        self._out += self.connection.data_to_send()
+        while self._out:
+            try:
+                sent = self.sock.send(self._out)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                raise ClientGone(f'lost: {error.strerror}') from None
+            del self._out[:sent]
+
+    def close(self) -> None:
+        """Close its sockets."""
+        self.sock.close()
+        if self._udp is not None:
+            self._udp.close()
+            self._udp = None
+
+    def _send_stream(self, reports: Iterable[Report]) -> None:
+        for report in reports:
+            type_name, payload = encode_report(report)
+            self.connection.send(report.name, type_name, payload, report.sender_time_ns)
+        self.flush()
+
+    def _datagrams(self, reports: Iterable[Report]) -> Iterator[bytes]:
+        """Pack messages into datagrams as the library does."""
+        packed = bytearray()
+        for report in reports:
+            type_name, payload = encode_report(report)
+            message = self.connection.datagram_message(
+                report.name, type_name, payload, report.sender_time_ns)
+            if len(packed) + len(message) > MAX_DATAGRAM_SIZE:
+                yield bytes(packed)
+                packed.clear()
+            packed += message
+        if packed:
+            yield bytes(packed)
+
+    def _send_datagram(self, datagram: bytes) -> None:
+        # A full buffer or a closed port: UDP loses what it cannot deliver.
+        with contextlib.suppress(OSError):
+            if self._udp is not None:
+                self._udp.send(datagram)
+
+
+class VrpnServer:
+    """
+    All VRPN clients of one simulated Motive; only the server's thread uses this class.
+
+    :param scenario: network, server and seed are used.
+    :param world: its bodies.
+    :param stream: converts times of the server's clock to those of the scenario.
+    :param selector: registers every socket, with a callable of the event mask as its data.
+    :param counters: updated with each event.
+    :param changed: notified when a client connects or disconnects.
+    :param timers: the server's timers.
+    :ivar established: number of clients that finished their handshake.
+    """
+
+    def __init__(
+        self, scenario: Scenario, world: World, stream: Stream,
+        selector: selectors.BaseSelector, counters: Counters, changed: threading.Condition,
+        timers: Timers,
+    ) -> None:
+        self._timers = timers
+        self._bodies = world.names
+        self._seconds = stream.time
+        self._scenario = scenario
+        self._selector = selector
+        self._counters = counters
+        self._changed = changed
+        self._clients: dict[Client, None] = {}
+        self._number = 0
+        self._names = LocalNames()
+        self._own: set[str] = set()
+        #: The socket for which the server waits, and what is to be done afterwards.
+        self._waits_for: Optional[socket.socket] = None
+        self._postponed: deque[Callable[[], object]] = deque()
+        server = scenario.server
+        self._acceptor = Acceptor(
+            server.host, server.port, selector, counters, self._add,
+            lambda address: any(client.address == address for client in self._clients),
+            server.connect_timeout, self._connecting)
+        self.established = 0
+
+    # -- sockets -------------------------------------------------------------------------------
+
+    @property
+    def port(self) -> int:
+        """Return the port, TCP and UDP; the one chosen by the system once open."""
+        return self._acceptor.port
+
+    @property
+    def where(self) -> str:
+        """Describe where it listens."""
+        return f'listening on {self._scenario.server.host}:{self.port}'
+
+    @property
+    def listeners(self) -> int:
+        """Return the number of clients that get frames."""
+        return self.established
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether clients can connect."""
+        return self._acceptor.is_open
+
+    def open(self) -> None:
+        """
+        Listen for clients.
+
+        :raises TransportError: if the address or port is not available.
+        """
+        # After a restart the same bodies have different numbers.
+        names = self._bodies[::-1] if self._counters.restarts % 2 else self._bodies
+        self._names, self._own = LocalNames(), set()
+        for name in names:
+            self.register(name)
+        for name in TRACKER_TYPES:
+            self._names.type_id(name)
+        self._acceptor.open()
+
+    def close(self, reason: str) -> None:
+        """Close every connection, and stop listening."""
+        self._postponed.clear()
+        for client in list(self._clients):
+            self._drop(client, reason)
+        self._acceptor.close()
+        self._waits_for = None
+
+    # -- waiting, as the library does ----------------------------------------------------------
+
+    def _wait_for(self, sock: socket.socket) -> None:
+        """Serve nobody until this socket is ready."""
+        self._waits_for = sock
+        self._acceptor.pause()
+        for client in self._clients:
+            if client.sock is not sock and client.sock in self._selector.get_map():
+                self._selector.unregister(client.sock)
+
+    def _go_on(self) -> None:
+        """Serve the clients again."""
+        self._waits_for = None
+        self._acceptor.resume()
+        for client in list(self._clients):
+            if client.sock not in self._selector.get_map():
+                self._register(client)
+        self._run_postponed()
+
+    def _run_postponed(self) -> None:
+        while self._postponed and self._waits_for is None:
+            self._postponed.popleft()()
+
+    def _do(self, actions: Iterable[Callable[[], object]]) -> None:
+        """Act, or postpone that while the server waits."""
+        self._postponed.extend(actions)
+        self._run_postponed()
+
+    def _connecting(self, sock: Optional[socket.socket]) -> None:
+        if sock is not None:
+            self._wait_for(sock)
+        elif self._waits_for is not None:
+            self._go_on()
+
+    def _register(self, client: Client) -> None:
+        self._selector.register(
+            client.sock, selectors.EVENT_READ, lambda mask: self._serve(client))
+
+    def _settle(self, client: Client) -> None:
+        """Wait for a client whose buffer is full, or end that."""
+        waiting = self._waits_for is client.sock
+        if client.is_full and self._waits_for is None:
+            _LOG.warning('client %s does not read: no client is served until it does', client)
+            self._selector.modify(
+                client.sock, selectors.EVENT_WRITE, lambda mask: self._act(client, client.flush))
+            self._wait_for(client.sock)
+        elif waiting and not client.is_full:
+            _LOG.warning('client %s reads again', client)
+            self._selector.unregister(client.sock)
+            self._go_on()
+
+    # -- names ---------------------------------------------------------------------------------
+
+    @property
+    def links(self) -> list[Link]:
+        """Return the simulated network of each client."""
+        return [client.link for client in self._clients]
+
+    def register(self, name: str) -> None:
+        """
+        Register a body.
+
+        :raises LocalProtocolError: if the name is invalid or the table is full.
+        """
+        if name not in self._own:
+            self._names.sender_id(name)
+            self._own.add(name)
+
+    def _echo(self, name: str) -> None:
+        """Describe a client's name to all clients, as the library does with unknown names."""
+        try:
+            self._names.sender_id(name)
+        except LocalProtocolError as error:
+            _LOG.warning('a name of a client is ignored: %s', error)
+            return
+        for client in list(self._clients):
+            client.connection.describe(time.time_ns())
+            self._do([functools.partial(self._act, client, client.flush)])
+
+    # -- connections ---------------------------------------------------------------------------
+
+    def _add(self, sock: socket.socket, connected_back: bool) -> None:
+        try:
+            # Clients that connected by TCP get no description of the port for datagrams.
+            udp_address = (
+                sock.getsockname()[0], self._acceptor.udp_port) if connected_back else None
+            connection = Connection(self._names, udp_address, time.time_ns())
+            self._number += 1
+            link = Link(self._scenario.network, self._scenario.seed, self._number, self._seconds)
+            client = Client(
+                sock, connection, link, self._scenario.server.send_buffer,
+                lambda due_ns, action: self._timers.at(
+                    due_ns, lambda: self._act(client, action)))
+        except OSError:
+            sock.close()  # the client has disconnected
+            return
+        self._clients[client] = None
+        self._register(client)
+        self._act(client, client.flush)
+
+    def _drop(self, client: Client, reason: str) -> None:
+        if client not in self._clients:
+            return
+        del self._clients[client]
+        waiting = self._waits_for is client.sock
+        forget(self._selector, client.sock)
+        client.close()
+        self._counters.dropped[reason.split(':')[0]] += 1
+        self._count()
+        _LOG.info('client %s dropped: %s', client, reason)
+        if waiting:
+            self._go_on()
+
+    def _count(self) -> None:
+        with self._changed:
+            self.established = sum(client.connection.established for client in self._clients)
+            self._changed.notify_all()
+
+    # -- receiving -----------------------------------------------------------------------------
+
+    def _serve(self, client: Client) -> None:
+        events: list[Event] = []
+        self._act(client, lambda: events.extend(client.receive()))
+        for event in events:
+            if client in self._clients:
+                self._act(client, functools.partial(self._handle, client, event))
+
+    def _handle(self, client: Client, event: Event) -> None:
+        if isinstance(event, PeerHello):
+            self._counters.accepted += 1
+            self._count()
+            _LOG.info('client %s connected%s', client, f' ({event.note})' if event.note else '')
+        elif isinstance(event, UdpDescribed):
+            client.use_udp(event.port)
+        elif isinstance(event, PingReport):
+            if event.sender in self._own:
+                self.send_message(event.sender, PONG_TYPE, b'', time.time_ns())
+        elif isinstance(event, SenderDescribed):
+            self._echo(event.sender)
+        elif isinstance(event, TextReport):
+            _LOG.debug('text of client %s: %.200r', client, event.text)
+
+    # -- sending -------------------------------------------------------------------------------
+
+    def deliver(self, frame: Frame, exposure_ns: Optional[int]) -> None:
+        """Send a frame to all; a server that waits sends nothing."""
+        reports = frame.reports
+        if self._scenario.stamp_in_pose:
+            now = time.monotonic_ns()
+            place = float(now // NS_PER_S), float(now % NS_PER_S)
+            reports = [
+                report._replace(position=(*place, report.position[2]))
+                if isinstance(report, PoseReport) else report for report in reports]
+        for _ in range(frame.copies):
+            self.send_reports(reports)
+
+    def send_reports(self, reports: list[Report]) -> None:
+        """Send reports together to all."""
+        if self._waits_for is not None:
+            self._counters.blocked_frames += 1
+            return
+        time_ns, now_ns = time.time_ns(), raw_clock_ns()
+
+        def send(client: Client) -> None:
+            self._counters.datagrams += client.deliver(reports, now_ns, time_ns)
+        self._do([functools.partial(self._act, client, functools.partial(send, client))
+                  for client in self._clients])
+
+    def send_message(self, sender: str, type_name: str, payload: bytes, time_ns: int) -> None:
+        """Send a message to all, by TCP."""
+        def send(client: Client) -> None:
+            client.connection.send(sender, type_name, payload, time_ns)
+            client.flush()
+        self._do([functools.partial(self._act, client, functools.partial(send, client))
+                  for client in self._clients])
+
+    def check(self, now_ns: int) -> None:
+        """End connect-backs that take too long."""
+        if self._waits_for not in [client.sock for client in self._clients]:
+            self._acceptor.check(now_ns)
+
+    def _act(self, client: Client, action: Callable[[], object]) -> None:
+        """Act for a client; drop it if its connection is lost, wait for it if it is full."""
+        if client not in self._clients:
+            return
+        try:
+            action()
+            client.flush()
+        except ClientGone as gone:
+            self._drop(client, str(gone))
+        else:
+            if client in self._clients:
+                self._settle(client)
