@@ -5,7 +5,6 @@ Record what the node publishes of many bodies: processor time, memory, losses, s
 
     make bench-recorder                          a minute: 50 bodies at 240 Hz
     make bench-recorder ARGS='--seconds 3600'    the hour
-    make bench-recorder ARGS='--read FOLDER'     time and memory of report and export
     make bench-recorder ARGS='--in-process 43.2' 43.2 million messages, as of this hour, as fast
                                                  as the writer takes them
 
@@ -75,8 +74,6 @@ def main():
     parser.add_argument('--depth', type=int, default=200, help="the node's qos.depth")
     parser.add_argument('--profile', default=str(ROOT / 'config' / 'fast_recording.xml'),
                         help="Fast DDS's profile of node and recorder, '' for its defaults")
-    parser.add_argument('--read', type=Path, metavar='FOLDER',
-                        help='measure report and export of this recording')
     parser.add_argument('--in-process', type=float, metavar='MILLIONS',
                         help='feed the writer without ROS')
     parser.add_argument('--limit', type=float, default=170.0, metavar='S',
@@ -85,9 +82,6 @@ def main():
     arguments = parser.parse_args()
     if arguments.in_process is not None and arguments.in_process < 1:
         parser.error('--in-process needs 1 or more: memory is read every half million messages')
-    if arguments.read is not None:
-        with tempfile.TemporaryDirectory() as scratch:
-            return read(arguments.read, Path(scratch))
     if arguments.in_process:
         with tempfile.TemporaryDirectory() as scratch:
             return feed(arguments, (arguments.folder or Path(scratch)) / 'take')
@@ -157,42 +151,12 @@ def last_line(path):
     return (path.read_text().splitlines() or [''])[-1]
 
 
-def read(folder, scratch):
-    """Run report and export as processes of their own; gives 1 if one fails."""
-    from optitrack_vrpn.recording.export_table import choose_bodies
-    from optitrack_vrpn.recording.take_io import load_take
-    take = load_take(folder)
-    names = choose_bodies(take, ())
-    counts = [len(take.bodies[name].trajectory) for name in names]
-    print(f'{folder}: {sum(counts)} poses of {len(names)} bodies in '
-          f'{(take.end_ns - take.begin_ns) / 1e9:.0f} s; {sum(counts) * 72 / 1e6:.0f} MB at 72 '
-          f'bytes, of one body {max(counts) * 72 / 1e6:.0f} MB')
-    failed = 0
-    for command in (('export', folder, '--format', 'csv', '-o', scratch / 'a.csv'),
-                    ('export', folder, '--format', 'parquet', '-o', scratch / 'a.parquet'),
-                    ('export', folder, '--format', 'tum', '--body', names[0], '-o',
-                     scratch / 'a.txt'),
-                    ('report', folder, '-o', scratch / 'a.html')):
-        begin = time.monotonic()
-        process = subprocess.Popen(
-            [sys.executable, '-m', 'optitrack_vrpn', *map(str, command)], cwd=ROOT,
-            stdout=subprocess.DEVNULL)
-        _, code, used = os.wait4(process.pid, 0)
-        failed |= bool(code)
-        name = ' '.join((command[0], *command[3:4])) if command[0] == 'export' else 'report'
-        print(f'{name:16}'
-              f'{time.monotonic() - begin:7.1f} s, {used.ru_utime + used.ru_stime:7.1f} s of '
-              f'processor time, at most {used.ru_maxrss / 1024:.0f} MB'
-              + (f'; failed ({code})' if code else ''), flush=True)
-    return failed
-
-
 def feed(arguments, take):
     """Feed the queue and the writer in this process; gives 1 if a message is missing."""
     from mcap.reader import SeekingReader
-    from optitrack_vrpn.recording.bag_io import BagWriter
-    from optitrack_vrpn.recording.mcap_format import Message
-    from optitrack_vrpn.recording.spool_io import Spool
+    from optitrack_vrpn.recording import BagWriter
+    from optitrack_vrpn.recording import Message
+    from optitrack_vrpn.recording import Spool
     from recording_kit import add_topic, pose_cdr, topic
     writer = BagWriter(take, arguments.compression)
     channels = [add_topic(writer, topic(f'/body_{i}/pose'), i + 1)

@@ -12,13 +12,9 @@ import tempfile
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.clock.difference import difference_ns
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.recording import mcap_format
-from optitrack_vrpn.recording.bag_io import (
-    BagWriter, find_file, NewTopic, read_records, recover)
-from optitrack_vrpn.recording.definitions import definition
-from optitrack_vrpn.recording.losses import ClockSteps, LossTimes, SequenceWatch
-from optitrack_vrpn.recording.mcap_format import Cut, End, Message
-from optitrack_vrpn.recording.topics import safe_name, TopicChoice
+from optitrack_vrpn.recording import (
+    BagWriter, ClockSteps, Cut, Damage, definition, End, find_file, LossTimes, mcap_format,
+    Message, NewTopic, read_records, recover, safe_name, SequenceWatch, TopicChoice)
 import pytest
 from recording_kit import (
     add_topic, BEGIN_NS, by_mcap, by_rosbags, HASH, message, POSE, pose_cdr, topic, write_poses)
@@ -134,9 +130,7 @@ def test_ten_minutes_of_silence_lose_nothing_before_them(tmp_path):
 RECORDER = """
 import sys, time
 from pathlib import Path
-from optitrack_vrpn.recording.bag_io import BagWriter
-from optitrack_vrpn.recording.spool_io import Spool
-from optitrack_vrpn.recording.mcap_format import Message
+from optitrack_vrpn.recording import BagWriter, Message, Spool
 from recording_kit import add_topic, pose_cdr, topic
 writer = BagWriter(Path(sys.argv[1]))
 channel = add_topic(writer, topic('/wand/pose'))
@@ -174,22 +168,25 @@ def test_a_killed_recorder_loses_less_than_a_second(tmp_path):
 
 
 @given(st.data())
-@settings(max_examples=40)
-def test_a_file_cut_anywhere_gives_a_prefix(tmp_path_factory, data):
+@settings(max_examples=int(os.environ.get('DAMAGED_FILES', '60')), deadline=None)
+def test_a_damaged_file_gives_the_rest_or_says_so(tmp_path_factory, data):
+    """No loss is silent, whatever is cut off or changed."""
     folder = tmp_path_factory.mktemp('cut')
     poses = some_poses(400, 10_000_000)
     writer = write_poses(folder / 'take', poses, data.draw(st.sampled_from(['none', 'zstd'])))
     whole = writer.path.read_bytes()
     cut = data.draw(st.integers(len(mcap_format.MAGIC), len(whole)))
     broken = bytearray(whole[:cut])
-    if cut > 100 and data.draw(st.booleans()):
-        broken[data.draw(st.integers(60, cut - 1))] ^= 0x55
+    for _ in range(data.draw(st.integers(0, 4)) if cut > 100 else 0):
+        broken[data.draw(st.integers(60, cut - 1))] ^= data.draw(st.integers(1, 255))
     writer.path.write_bytes(bytes(broken))
     rows = list(read_records(writer.path))
     assert isinstance(rows[-1], (Cut, End))
     found = [(r.log_time_ns, r.data) for r in rows if isinstance(r, Message)]
     wanted = [(log_ns, data) for _, log_ns, _, data in expected(poses)]
-    assert found == wanted[:len(found)]
+    left = iter(wanted)
+    assert all(row in left for row in found)    # in order
+    assert found == wanted or any(isinstance(r, (Cut, Damage)) for r in rows)
 
 
 @pytest.mark.parametrize('cut, filled', [(1, 0), (8, 0), (100, 0), (0, 4096), (20, 4096)])
@@ -247,7 +244,6 @@ def test_a_read_only_disk_prevents_a_repair(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize('names, endings, said', [
     (['a.db3'], ['.mcap', '.pcap'], 'ros2 bag convert'),
-    (['a.mcap.zstd'], ['.mcap', '.pcap'], 'zstd -d'),
     (['a.mcap', 'b.mcap'], ['.mcap', '.pcap'], '2 .mcap files'),
     (['a.pcap', 'b.pcap'], ['.mcap', '.pcap'], '2 .pcap files'),
     (['a.mcap'], ['.pcap'], 'ros2 bag play'),

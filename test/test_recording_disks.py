@@ -9,11 +9,8 @@ import subprocess
 import threading
 import time
 
-from optitrack_vrpn.recording.bag_io import BagWriter, read_records, recover
-from optitrack_vrpn.recording.mcap_format import Message
-from optitrack_vrpn.recording.raw_recorder_io import PcapWriter
-from optitrack_vrpn.recording.spool_io import Spool
-from optitrack_vrpn.recording.take_io import load_take
+from optitrack_vrpn.recording import (
+    BagWriter, load_take, Message, PcapWriter, read_records, recover, Spool)
 import pytest
 from recording_kit import add_topic, by_mcap, by_rosbags, message, topic
 from transport_kit import wait_until
@@ -134,18 +131,24 @@ def test_a_bug_in_the_notes_is_reported(tmp_path):
     assert 'no notes' in spool.stop()
 
 
+@pytest.mark.parametrize('rename', [False, True])
 @pytest.mark.parametrize('made', [
     lambda folder: BagWriter(folder / 'take', 'none'), lambda folder: PcapWriter(folder / 'take')])
-def test_a_removed_recording_ends_with_the_reason(tmp_path, made):
+def test_a_removed_or_renamed_recording_ends_with_the_reason(tmp_path, made, rename):
     """Linux continues to write to a removed file, whose content is lost when it is closed."""
     spool = spooled(made(tmp_path), tmp_path)
     spool.start()
-    if (tmp_path / 'take').is_dir():
+    if rename:
+        (tmp_path / 'take').rename(tmp_path / 'better')
+    elif (tmp_path / 'take').is_dir():
         shutil.rmtree(tmp_path / 'take')
     else:
         (tmp_path / 'take').unlink()
     wait_until(lambda: spool.status().stopped)
     assert 'was removed' in spool.stop()
+    if rename and (tmp_path / 'better').is_dir():
+        recover(tmp_path / 'better')
+        assert by_rosbags(tmp_path / 'better')[0] == []
 
 
 class SlowWriter:

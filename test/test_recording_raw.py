@@ -15,18 +15,11 @@ from optitrack_vrpn.client import sockets_io
 from optitrack_vrpn.errors import ConfigurationError, TransportError
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.pipeline import Pipeline
-from optitrack_vrpn.recording import replay_command
-from optitrack_vrpn.recording.capture_io import load_sessions
-from optitrack_vrpn.recording.pcap import (
-    file_header, Packet, packet_bytes, read_packets, TCP, UDP)
-from optitrack_vrpn.recording.raw_events import arrivals, stamped
-from optitrack_vrpn.recording.raw_recorder_io import (
-    LostDatagrams, PcapWriter, RawSink, record_raw)
-from optitrack_vrpn.recording.raw_session import (
-    clip, first_sender_time_ns, scale_times, Session)
-from optitrack_vrpn.recording.record_command import Lines
-from optitrack_vrpn.recording.replay_io import ReplayConfig, ReplayServer
-from optitrack_vrpn.recording.take_io import load_take
+from optitrack_vrpn.recording import (
+    arrivals, clip, file_header, first_sender_time_ns, Lines, load_sessions, load_take,
+    LostDatagrams, Packet, packet_bytes, PcapWriter, RawSink, read_packets, record_raw,
+    replay_command, ReplayConfig, ReplayServer, scale_times, Session, stamped, TCP, UDP)
+from optitrack_vrpn.vrpn.frames import to_frames
 from optitrack_vrpn.vrpn.messages import PoseReport
 import pcap
 import pytest
@@ -41,7 +34,7 @@ def capture(name):
 
 
 def poses(events):
-    return [(e.sender, e.sender_time_ns, e.position, e.quat_xyzw) for e in events
+    return [(e.name, e.sender_time_ns, e.position, e.quat_xyzw) for e in events
             if isinstance(e, PoseReport)]
 
 
@@ -268,7 +261,8 @@ class LiveNode(RawSink, Recorder):
         self.samples = []
 
     def receive(self, events, arrival_ns, host_minus_arrival_ns):
-        self.samples += self.pipeline.process(events, arrival_ns, host_minus_arrival_ns)
+        self.samples += self.pipeline.process(
+            to_frames(events), arrival_ns, host_minus_arrival_ns)
         self.pipeline.tick(arrival_ns)
         Recorder.receive(self, events, arrival_ns, host_minus_arrival_ns)
 

@@ -11,16 +11,12 @@ from hypothesis import given
 from hypothesis.strategies import integers, lists
 import numpy as np
 from optitrack_vrpn.cli.arguments import USAGE
-from optitrack_vrpn.recording import export_command, report_command
-from optitrack_vrpn.recording.bag_io import BagWriter, recover
-from optitrack_vrpn.recording.figures import body_figures, running_deviation
-from optitrack_vrpn.recording.findings import findings, Severity
-from optitrack_vrpn.recording.mcap_format import Message
-from optitrack_vrpn.recording.report_plots_io import rates
-from optitrack_vrpn.recording.take import Body, ClockRow, rising, StateRow, Take
-from optitrack_vrpn.recording.take_io import load_take
-from optitrack_vrpn.recording.trajectory import Trajectory
-from optitrack_vrpn.recording.tum import format_tum
+from optitrack_vrpn.findings import Severity
+from optitrack_vrpn.recording import (
+    BagWriter, Body, body_figures, ClockRow, euler_deg, export_command, format_tum, load_take,
+    longest_rise, Message, PosesInMemory, recover, report_command, running_deviation, StateRow,
+    Take, Trajectory, turns)
+from optitrack_vrpn.recording.findings import findings
 from optitrack_vrpn.units import NS_PER_S
 import pcap
 import pytest
@@ -30,7 +26,7 @@ from recording_kit import (
 from scipy.spatial.transform import Rotation
 from test_recording_evaluation import CAMERA_M, recording
 
-matplotlib = pytest.importorskip('matplotlib', reason='the report draws with it')
+pytest.importorskip('jinja2', reason='the page is a template')
 pytest.importorskip('rosbags', reason='an independent writer')
 STILL = (0.0, 0.0, 0.0, 1.0)
 NO_POSE = 'No pose of any body'
@@ -46,19 +42,22 @@ def body(name='wand', seconds=10.0, rate=240, noise_m=0.0, noise_deg=0.0, keep=N
         np.radians(noise_deg) * rng.normal(0, 1, (len(times), 3))).as_quat()
     kept = np.ones(len(times), dtype=bool) if keep is None else keep(times)
     stamps = BEGIN_NS + np.round(times * 1e9).astype(np.int64)
-    return Body(name, Trajectory(stamps[kept], positions[kept], quats[kept]),
-                stamps[kept] + 3_000_000)
+    return body_of(name, Trajectory(stamps[kept], positions[kept], quats[kept]))
+
+
+def body_of(name, trajectory, states=()):
+    return Body(name, PosesInMemory(trajectory, trajectory.stamps_ns + 3_000_000), list(states))
 
 
 def take_of(*bodies, **more):
-    stamps = [stamp for b in bodies for stamp in b.trajectory.stamps_ns.tolist()]
+    stamps = [stamp for b in bodies for stamp in b.table()['stamp'].tolist()]
     return Take('take', 'bag', {b.name: b for b in bodies}, **more,
                 begin_ns=min(stamps, default=0), end_ns=max(stamps, default=0))
 
 
 def texts(take):
     return [(f.severity, f.text) for f in findings(
-        take, [body_figures(take, b) for b in take.bodies.values()])]
+        take, [body_figures(take, b) for b in take.bodies.values() if len(b.rows) > 1])]
 
 
 def test_the_running_deviation_is_numpys():
@@ -100,12 +99,15 @@ def test_gaps_jumps_freezes_and_resets_are_found():
     frozen = made.trajectory.positions
     frozen[1200:1300] = frozen[1200]
     made.trajectory.quats_xyzw[1200:1300] = STILL
-    made.states = [StateRow(BEGIN_NS, 'TRACKED', '', 0),
-                   StateRow(BEGIN_NS + 8_003_000_000, 'TRACKED', '', 1)]
+    made = body_of('wand', made.trajectory, [
+        StateRow(BEGIN_NS, 'TRACKED', '', 0),
+        StateRow(BEGIN_NS + 8_003_000_000, 'TRACKED', '', 1)])
+    f = body_figures(take_of(made), made)
     assert [(round((a - BEGIN_NS) / NS_PER_S, 1), round((b - BEGIN_NS) / NS_PER_S, 1))
-            for a, b in made.gaps] == [(4.0, 4.7)]
-    assert len(made.frozen()) == 1
-    np.testing.assert_allclose((made.breaks_ns - BEGIN_NS) / NS_PER_S, [8.004], atol=0.005)
+            for a, b in f.gaps_ns] == [(4.0, 4.7)]
+    assert len(f.frozen_ns) == 1
+    np.testing.assert_allclose(
+        (np.array(f.breaks_ns) - BEGIN_NS) / NS_PER_S, [8.004], atol=0.005)
     found = texts(take_of(made))
     assert [severity for severity, _ in found] == sorted(
         [severity for severity, _ in found], reverse=True)
@@ -113,6 +115,49 @@ def test_gaps_jumps_freezes_and_resets_are_found():
     for words in (
             '1 discontinuity', 'no pose for up to 0.7', 'the same pose was repeated in 1 span'):
         assert words in said
+
+
+def stopped(name, restarts=0):
+    """Give a body that is away from 4 to 5 s, and returns elsewhere with a reset."""
+    made = body(name, noise_m=0.0002, keep=lambda t: (t < 4.0) | (t > 5.0),
+                move=lambda t: np.where(t > 4.5, 0.5 * restarts, 0.0))
+    return body_of(name, made.trajectory, [
+        StateRow(BEGIN_NS, 'TRACKED', '', 0),
+        StateRow(BEGIN_NS + 5_010_000_000, 'TRACKED', '', restarts)])
+
+
+@pytest.mark.parametrize('restarts, more, cause', [
+    (1, {'clock': [ClockRow(BEGIN_NS + at * 10**9, int(at > 5), 7.0 * (at > 5), 1, 10)
+                   for at in range(10)]}, 'the server restarted'),
+    (0, {'links': [(BEGIN_NS, 'streaming'), (BEGIN_NS + 4 * 10**9, 'lost'),
+                   (BEGIN_NS + 5 * 10**9, 'streaming')]}, 'the connection to the server was lost'),
+    (0, {'notes': {'lost': '/a: 9', 'lost_at': f'{BEGIN_NS // 10**9 + 4} /a 9'}},
+     'between publisher and recorder'),
+    (0, {}, 'the server or the network')])
+def test_one_cause_gives_one_finding_with_its_time(restarts, more, cause):
+    take = take_of(*(stopped(f'b{number}', restarts) for number in range(5)),
+                   body('other', noise_m=0.0002), **more)
+    found = findings(take, [body_figures(take, each) for each in take.bodies.values()])
+    (gap,) = [finding for finding in found if 'Some messages' not in finding.text]
+    assert cause in gap.text and '5 bodies' in gap.text
+    ((begin_ns, end_ns),) = gap.spans_ns
+    assert (begin_ns - BEGIN_NS) / 1e9 == pytest.approx(4.0, abs=0.01)
+    assert (end_ns - BEGIN_NS) / 1e9 == pytest.approx(5.0, abs=0.01)
+
+
+def test_what_one_body_has_is_its_own_finding():
+    take = take_of(stopped('away'), *(
+        body(f'b{number}', noise_m=0.0002) for number in range(5)))
+    found = findings(take, [body_figures(take, each) for each in take.bodies.values()])
+    assert [finding.bodies for finding in found] == [('away',)]
+
+
+def test_late_poses_of_all_bodies_are_one_finding():
+    bodies = [body(f'b{number}', noise_m=0.0002) for number in range(4)]
+    late = [Body(each.name, PosesInMemory(
+        each.trajectory, each.trajectory.stamps_ns + 80_000_000)) for each in bodies]
+    ((_, text),) = texts(take_of(*late))
+    assert text.startswith('4 of 4 bodies') and '80 ms' in text
 
 
 @pytest.mark.parametrize('change, severity, said', [
@@ -181,8 +226,9 @@ def test_other_poses_in_a_bodys_namespace_are_not_its_own(tmp_path):
 
 def test_poses_with_covariance_alone_make_a_body(tmp_path):
     take = written(tmp_path / 'take', {
-        '/a/pose_cov': ('geometry_msgs/msg/PoseWithCovarianceStamped', poses_of(1.0)),
-        '/camera/pose_cov': ('geometry_msgs/msg/PoseWithCovarianceStamped', poses_of(2.0)),
+        name: ('geometry_msgs/msg/PoseWithCovarianceStamped', [
+            (at, data + bytes(36 * 8)) for at, data in poses_of(1.0)])
+        for name in ('/a/pose_cov', '/camera/pose_cov')} | {
         '/a/status': status('a', 'TRACKED')})
     assert list(take.bodies) == ['a']
 
@@ -247,13 +293,11 @@ def test_poses_after_a_restart_of_the_stamps_are_reported_as_left_out(tmp_path, 
 @given(lists(integers(0, 9), max_size=12))
 def test_as_few_poses_as_possible_are_left_out(stamps):
     """A single stamp in the far future costs one pose, not all after it."""
-    poses = np.tile((1.0, 2.0, 3.0, 0.0, 0.0, 0.0, 1.0), (len(stamps), 1))
-    trajectory, arrivals, left_out = rising((
-        np.array(stamps, np.int64), np.arange(len(stamps)), poses))
-    assert trajectory.stamps_ns.tolist() == [stamps[at] for at in arrivals]
-    longest = max(size for size in range(len(stamps) + 1)
-                  if any(part == tuple(sorted(set(part))) for part in combinations(stamps, size)))
-    assert len(trajectory) == longest == len(stamps) - left_out
+    kept = [stamps[at] for at in longest_rise(np.array(stamps, np.int64)).tolist()]
+    assert kept == sorted(set(kept))
+    assert len(kept) == max(
+        size for size in range(len(stamps) + 1)
+        if any(part == tuple(sorted(set(part))) for part in combinations(stamps, size)))
 
 
 def test_a_repaired_recording_is_no_recording_without_loss(tmp_path):
@@ -272,7 +316,7 @@ def test_damage_in_the_middle_is_not_called_the_end(tmp_path):
     path.write_bytes(bytes(data))
     severity, text = texts(load_take(tmp_path / 'take'))[0]
     assert severity is Severity.ERROR
-    assert 'that is missing' in text and 'not closed' not in text
+    assert 'damaged in 1 place' in text and 'not closed' not in text
 
 
 @pytest.mark.parametrize('arguments', [
@@ -316,6 +360,45 @@ def test_the_page_is_self_contained_without_scripts(tmp_path, capsys):
     assert page.index('verdict') < page.index('<table')
 
 
+def test_the_page_tells_when_and_where_and_links_to_the_timeline(tmp_path, capsys):
+    poses = [('/wand/pose', BEGIN_NS + i * 4_166_667, BEGIN_NS + i * 4_166_667,
+              (0.0, 0.0, 1.0), STILL) for i in range(1000) if not 300 <= i < 600]
+    write_poses(tmp_path / 'take', poses, notes={'utc_offset_s': '7200', 'host': 'lab-pc'})
+    page = page_of(tmp_path, capsys, tmp_path / 'take')
+    # 1 790 000 000 s is 14:13:20 UTC on this day
+    assert '2026-09-21 16:13:20 to 16:13:24 UTC+02:00' in page and 'lab-pc' in page
+    anchor = re.search(
+        r'no pose for up to 1\.25 s.*?<a href="#(\w+)">16:13:21\.2 \(\+1\.2 s\)', page)
+    assert f'<i id="{anchor[1]}" class="error"' in page
+
+
+def test_peaks_between_the_columns_of_pixels_are_drawn():
+    times = np.arange(0, 60.0, 1 / 240)
+    height = np.ones(len(times))
+    height[7777], height[9999] = 1.75, 0.25
+    stamps = BEGIN_NS + np.round(times * 1e9).astype(np.int64)
+    made = body_of('wand', Trajectory(
+        stamps, np.column_stack((times, times, height)), np.tile(STILL, (len(times), 1))))
+    envelope = body_figures(take_of(made), made).envelope
+    assert (envelope.high['up'].max(), envelope.low['up'].min()) == (1.75, 0.25)
+    assert len(envelope.times_ns) == 800
+    for name, row in (('east', times), ('up', height)):
+        np.testing.assert_array_equal(envelope.low[name], [
+            part.min() for part in np.split(row, np.searchsorted(stamps, envelope.times_ns[1:]))])
+
+
+@given(lists(lists(integers(-4, 4), min_size=4, max_size=4).filter(any), min_size=2, max_size=9))
+def test_turns_and_angles_are_scipys(quats):
+    table = np.array(quats, float)
+    rotations = Rotation.from_quat(table)
+    found = Rotation.from_rotvec(turns(table))
+    assert ((rotations[:-1].inv() * rotations[1:]).inv() * found).magnitude().max() < 1e-6
+    angles = euler_deg(table)
+    again = Rotation.from_euler('ZYX', angles[:, ::-1], degrees=True)
+    upright = np.abs(angles[:, 1]) < 89.0    # else roll and yaw are one angle
+    assert ((rotations.inv() * again).magnitude()[upright] < 1e-6).all()
+
+
 def test_empty_and_broken_takes_have_a_page(tmp_path, capsys):
     write_poses(tmp_path / 'none', [])
     assert NO_POSE in page_of(tmp_path, capsys, tmp_path / 'none')
@@ -331,7 +414,7 @@ def test_empty_and_broken_takes_have_a_page(tmp_path, capsys):
 
 def test_a_raw_capture_shows_the_body_that_was_out_of_view(tmp_path, capsys):
     page = page_of(tmp_path, capsys, pcap.DATA / 'motive_like_5x240.pcap', '--body', 'body_1drone')
-    assert re.search(r'body_1drone: no pose [a-z ]+ 2\.\d\d s', page)
+    assert re.search(r'body_1drone: no pose [a-z ]+ 3\.\d\d s', page)
 
 
 def written_by_rosbags(folder, reference, estimate):
@@ -405,6 +488,7 @@ def test_a_raw_recording_is_read_with_its_bodies_and_clock():
 
 
 def test_the_rate_of_equal_intervals_is_the_same_in_the_first_bin():
-    seconds = np.arange(0.0, 10.0, 1 / 120)
-    seconds[1:] -= 1e-6
-    assert rates(seconds)[1] == pytest.approx(120.0)
+    made = body(rate=120)
+    made.trajectory.stamps_ns[1:] -= 1000
+    made = body_of('wand', made.trajectory)
+    assert body_figures(take_of(made), made).rates[1] == pytest.approx(120.0)

@@ -5,14 +5,14 @@
 import contextlib
 import os
 import re
+import signal
 import time
 
 from geometry_msgs.msg import PoseStamped, TransformStamped
-from optitrack_vrpn.mocap_control.protocol import ControlConfig
-from optitrack_vrpn.recording.findings import findings, Severity
-from optitrack_vrpn.recording.recorder_ros import Recorder, RecorderConfig
-from optitrack_vrpn.recording.take_io import load_take
-from optitrack_vrpn.recording.topics import TopicChoice
+from optitrack_vrpn.findings import Severity
+from optitrack_vrpn.mocap_control import ControlConfig
+from optitrack_vrpn.recording import load_take, Recorder, RecorderConfig, TopicChoice
+from optitrack_vrpn.recording.findings import findings
 import pytest
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.serialization import deserialize_message
@@ -270,6 +270,24 @@ def test_the_command_records_until_it_is_interrupted(graph):
     assert len(by_mcap(graph.bag)) == 50
     assert 'recorded 50 messages' in process.log
     assert 'Failed to publish' not in process.log
+
+
+def test_a_loss_is_no_success(graph):
+    """More messages than a reader keeps, while the recorder does not run."""
+    wand = graph.publisher(PoseStamped, '/wand/pose', reliable=False)
+    with NodeProcess('-o', graph.folder / 'take', tool='record', ros=False) as process:
+        process.wait_for('recording')
+        matched(wand)
+        wand.publish(pose(0))
+        process.wait_for(r'1 message, ', 25.0)
+        process.process.send_signal(signal.SIGSTOP)
+        for number in range(1, 4000):
+            wand.publish(pose(number))
+        process.process.send_signal(signal.SIGCONT)
+        process.wait_for('lost on the way', 25.0)    # a line each 10 s
+        code, _ = process.end()
+    assert code == 1
+    assert len(by_mcap(graph.bag)) < 4000
 
 
 def test_the_command_ends_after_its_time(graph):

@@ -1,21 +1,21 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Write bags of which a killed recorder loses less than a second; read and repair bags.
+Write bags of which a killed recorder loses less than a second; repair bags.
 
 A bag is a folder NAME with NAME.mcap and metadata.yaml, in the layout of ``ros2 bag``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 import contextlib
 import fcntl
 import itertools
 import os
 from pathlib import Path
 import tempfile
-from typing import Callable, IO, NamedTuple, Optional
+from typing import IO, NamedTuple, Optional
 import zlib
 
 from optitrack_vrpn import __version__
@@ -23,70 +23,18 @@ from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording import mcap_format as mcap
 from optitrack_vrpn.recording.bag_metadata import (
     bag_metadata, channel_metadata, dump, topic_of_channel, TopicMetadata)
+from optitrack_vrpn.recording.bag_read_io import (
+    compressor, Damage, find_file, read_records)
 from optitrack_vrpn.recording.spool_io import check_exists
 
-try:
-    import zstandard
-except ImportError:
-    zstandard = None  # type: ignore[assignment]
-try:
-    import lz4.frame as lz4_frame
-except ImportError:
-    lz4_frame = None
-
-#: Packages to install for each compression: the Debian name, which rosdep also uses, and PyPI's.
-_PACKAGES = {'zstd': 'python3-zstandard (pip: zstandard)', 'lz4': 'python3-lz4 (pip: lz4)'}
 LIBRARY = f'optitrack_vrpn {__version__}'
 #: Name of the metadata record with the events of the recording.
 RECORDER = 'optitrack_vrpn'
 #: A chunk ends at this size or at this age (ns). Chosen: the size compresses well, and a killed
-#: recorder loses this time. Halved, files are larger; doubled, more is lost.
+#: recorder loses this time.
 _CHUNK_SIZE = 1 << 20
 _CHUNK_NS = 400_000_000
 _COPY = 1 << 20
-_NOT_CLOSED = 'it was not closed: up to a second at its end is missing'
-
-
-def _compressor(name: str) -> tuple[str, Callable[[bytes], bytes]]:
-    """
-    Return the compression to use.
-
-    :param name: 'zstd', 'lz4', 'none', or 'auto' for the first that is installed.
-    :raises ConfigurationError: if it is not installed.
-    """
-    if name in ('zstd', 'auto') and zstandard is not None:
-        return 'zstd', zstandard.ZstdCompressor(level=1).compress
-    if name in ('lz4', 'auto') and lz4_frame is not None:
-        return 'lz4', lz4_frame.compress
-    if name in ('none', 'auto'):
-        return '', bytes
-    raise ConfigurationError(
-        f'compression {name} is not installed: install {_PACKAGES[name]}, or record with '
-        '--compression none')
-
-
-def decompress(compression: str, data: bytes, size: int) -> bytes:
-    """
-    Decompress a chunk.
-
-    :param size: size of the result (bytes).
-    :raises ConfigurationError: if the package is not installed or the compression is unknown.
-    :raises ValueError: if the data are damaged.
-    """
-    if not compression:
-        return data
-    if compression not in _PACKAGES:
-        raise ConfigurationError(f'recordings with compression {compression!r} are not supported')
-    try:
-        if compression == 'zstd' and zstandard is not None:
-            return bytes(zstandard.ZstdDecompressor().decompress(data, max_output_size=size))
-        if compression == 'lz4' and lz4_frame is not None:
-            return bytes(lz4_frame.decompress(data))
-    except Exception as error:    # each package has its own errors
-        raise ValueError(f'a chunk cannot be decompressed: {error}') from None
-    raise ConfigurationError(
-        f'this recording is compressed with {compression}, whose Python package is not '
-        f'installed: install {_PACKAGES[compression]}')
 
 
 class NewTopic(NamedTuple):
@@ -109,7 +57,7 @@ class BagWriter:
     Write one bag; not thread-safe.
 
     :param folder: the folder to create; must not exist.
-    :param compression: see ``_compressor``.
+    :param compression: see ``compressor``.
     :ivar remedy: for a file that could not be closed.
     :ivar messages: number of messages, including the open chunk.
     :ivar size: size of the file (bytes).
@@ -119,7 +67,7 @@ class BagWriter:
     remedy = 'remove the cause, then repair it with record --recover'
 
     def __init__(self, folder: Path, compression: str = 'auto') -> None:
-        self._compression, self._compress = _compressor(compression)
+        self._compression, self._compress = compressor(compression)
         self.folder = folder
         self.path = folder / f'{folder.name}.mcap'
         try:
@@ -224,9 +172,9 @@ class BagWriter:
         """
         Flush the written data to the disk, against power failures; may take long.
 
-        :raises OSError: if the disk fails or the file was removed.
+        :raises OSError: if the disk fails or the file was removed or renamed.
         """
-        check_exists(self._file)
+        check_exists(self._file, self.path)
         os.fdatasync(self._file.fileno())
 
     def close(self, notes: Optional[Mapping[str, str]] = None) -> None:
@@ -306,95 +254,16 @@ def _truncate(file: IO[bytes], size: int) -> None:
         file.seek(size)
 
 
-#: What to do with files of other formats than those that are needed.
-_OTHERS = {
-    '.db3': 'is a bag in sqlite3; convert it to mcap with ros2 bag convert',
-    '.zstd': 'is a bag with compressed files; decompress them with zstd -d --rm',
-    '.mcap': 'is a recording of topics; play it with ros2 bag play. replay serves raw recordings '
-             '(record --raw)'}
-
-
-def find_file(path: Path, *endings: str) -> Path:
-    """
-    Find the file of a recording.
-
-    :param path: its folder, or the file itself.
-    :param endings: names that the file can end with, such as '.mcap', the best first.
-    :raises ConfigurationError: if there is none, or more than one.
-    """
-    if path.is_file():
-        remedy = '' if path.suffix in endings else _OTHERS.get(path.suffix, '')
-        if remedy:
-            raise ConfigurationError(f'{path}: {remedy}')
-        return path
-    if not path.is_dir():
-        raise ConfigurationError(f'{path}: no such file or folder')
-    for ending in endings:
-        found = sorted(path.glob(f'*{ending}'))
-        if len(found) > 1:
-            raise ConfigurationError(
-                f'{path}: contains {len(found)} {ending} files; give the path of one')
-        if found:
-            return found[0]
-    for ending, remedy in _OTHERS.items():
-        if any(path.glob(f'*{ending}')):
-            raise ConfigurationError(f'{path}: {remedy}')
-    raise ConfigurationError(f'{path}: contains no {" or ".join(endings)} file')
-
-
-def read_records(path: Path) -> Iterator[mcap.Record | mcap.End | mcap.Cut]:
-    """
-    Read the records of an MCAP file in file order, including those in chunks.
-
-    The last record is ``End`` for a file that was closed, else ``Cut``.
-
-    :raises ConfigurationError: if it is not an MCAP file, or its compression is not installed.
-    """
-    with open(path, 'rb') as file:
-        if file.read(len(mcap.MAGIC)) != mcap.MAGIC:
-            raise ConfigurationError(f'{path}: not an MCAP file')
-        end = os.fstat(file.fileno()).st_size
-        while True:
-            at = file.tell()
-            head = file.read(mcap.HEAD_SIZE)
-            if len(head) < mcap.HEAD_SIZE:
-                yield mcap.Cut(at, _NOT_CLOSED)
-                return
-            opcode, size = mcap.unpack_head(head)
-            if size > min(mcap.MAX_RECORD, end - at - mcap.HEAD_SIZE):
-                yield mcap.Cut(at, _NOT_CLOSED)
-                return
-            if opcode in (mcap.DATA_END, mcap.FOOTER):
-                yield mcap.End()
-                return
-            if opcode == mcap.MESSAGE_INDEX:
-                file.seek(size, os.SEEK_CUR)
-                continue
-            content = file.read(size)
-            try:
-                if opcode == mcap.CHUNK:
-                    chunk = mcap.parse_chunk(content)
-                    records = decompress(chunk.compression, chunk.records, chunk.size)
-                    if chunk.crc and zlib.crc32(records) != chunk.crc:
-                        raise ValueError('a chunk has a wrong checksum')
-                    yield from mcap.parse_records(records)
-                else:
-                    found = mcap.parse_record(opcode, content)
-                    if found is not None:
-                        yield found
-            except ValueError as error:
-                yield mcap.Cut(at, f'it is damaged at byte {at} of {end} ({error}): everything '
-                               'after that is missing')
-                return
-
-
-def recover(path: Path) -> tuple[Path, int, str]:
+def recover(
+    path: Path, progress: Callable[[float], None] = lambda share: None,
+) -> tuple[Path, int, str]:
     """
     Repair a bag that was not closed: create its index and metadata.yaml.
 
     The file is copied and replaced; the damaged file is kept beside it as NAME.mcap.broken.
 
     :param path: the bag's folder or file.
+    :param progress: called with the fraction that was copied, 0 to 1.
     :returns: the repaired file, its number of messages, and what was wrong; '' if the bag was
         complete, which is then left unchanged.
     :raises ConfigurationError: if it is not an MCAP file or the copy cannot be created.
@@ -404,14 +273,14 @@ def recover(path: Path) -> tuple[Path, int, str]:
         with open(source, 'rb') as file:
             _check_not_recorded(file, source)
             file.seek(-min(len(mcap.MAGIC), os.fstat(file.fileno()).st_size), os.SEEK_END)
-            complete = file.read() == mcap.MAGIC and any(
-                isinstance(row, mcap.End) for row in read_records(source))
+            complete = file.read() == mcap.MAGIC and not any(
+                isinstance(row, (mcap.Cut, Damage)) for row in read_records(source))
             if complete and (source.parent / 'metadata.yaml').is_file():
                 return source, 0, ''
             with tempfile.TemporaryDirectory(
                     prefix='.recover-', dir=source.parent, ignore_cleanup_errors=True) as scratch:
                 writer = BagWriter(Path(scratch) / source.stem)
-                reason = _copy(source, writer) or 'its index or metadata.yaml is missing'
+                reason = _copy(source, writer, progress) or 'its index or metadata.yaml is missing'
                 writer.close({'recovered': reason})
                 source.rename(source.with_suffix('.mcap.broken'))
                 writer.path.rename(source)
@@ -432,12 +301,13 @@ def _check_not_recorded(file: IO[bytes], source: Path) -> None:
         pass    # a file system without locks
 
 
-def _copy(source: Path, writer: BagWriter) -> str:
-    """Copy all readable records; return the reason why reading ended early, or ''."""
+def _copy(source: Path, writer: BagWriter, progress: Callable[[float], None]) -> str:
+    """Copy all readable records; return what could not be read, or ''."""
+    problems: dict[str, int] = {}
     schemas: dict[int, mcap.Schema] = {}
     channels: dict[int, int] = {}
     now_ns = 0
-    for row in read_records(source):
+    for row in read_records(source, progress):
         if isinstance(row, mcap.Message) and row.channel_id in channels:
             # Use the message time as the present, so that chunks are cut as in a live recording.
             now_ns = max(now_ns, row.log_time_ns)
@@ -451,6 +321,7 @@ def _copy(source: Path, writer: BagWriter) -> str:
             writer.write(NewTopic(
                 channels[row.id], topic_of_channel(row.topic, schema.name, row.metadata),
                 schema.definition.decode(errors='replace'), schema.encoding), 0)
-        elif isinstance(row, mcap.Cut):
-            return row.reason
-    return ''
+        elif isinstance(row, (mcap.Cut, Damage)):
+            problems[row.reason] = problems.get(row.reason, 0) + 1
+    return '; '.join(text if count == 1 else f'{count} times: {text}'
+                     for text, count in problems.items())

@@ -15,8 +15,6 @@ import yaml
 
 VERSION = 9
 #: Chosen: depth offered to players, because the graph does not contain a publisher's depth.
-#: Halved, a burst of a played bag can overwrite messages before they are sent; doubled, twice the
-#: memory of the player.
 _DEPTH = 10
 
 

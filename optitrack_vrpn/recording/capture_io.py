@@ -14,8 +14,7 @@ from optitrack_vrpn.recording.raw_capture import find_sessions
 from optitrack_vrpn.recording.raw_session import Session
 from optitrack_vrpn.recording.rows_io import Scratch
 
-#: Chosen: packets of a conversation in memory before they are written, some 100 kB. Halved, twice
-#: as many writes; doubled, twice the memory.
+#: Chosen: packets of a conversation in memory before they are written, some 100 kB.
 _BLOCK = 256
 
 

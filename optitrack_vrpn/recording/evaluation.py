@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording.trajectory import (
-    Floats, interpolate, Mask, Stamps, Trajectory)
+    Floats, GAP_INTERVALS, interpolate, Mask, Stamps, Trajectory)
 from optitrack_vrpn.units import NS_PER_S
 from scipy.spatial.transform import Rotation
 
@@ -25,6 +25,9 @@ Indices = npt.NDArray[np.intp]
 #: Allowed deviation of a pair's time from the requested time, as a fraction of it; half an
 #: interval between poses is always allowed, because the nearest pose can be that far away.
 PAIR_TOLERANCE = 0.02
+#: Error of a step between neighbours that is a displacement: this much (m, rad), and this many
+#: times the median error of a step.
+_RESET_M, _RESET_RAD, _RESET_STEPS = 0.05, np.radians(5.0), 10.0
 
 
 class Statistics(NamedTuple):
@@ -75,6 +78,20 @@ class Relative(NamedTuple):
     stamps_ns: Stamps
     distances: Floats
     seconds: float
+
+
+class Continuity(NamedTuple):
+    """
+    What of the reference an estimate covers, and where it is interrupted.
+
+    :ivar coverage: fraction of the reference's duration with poses of the estimate, 0 to 1.
+    :ivar gaps_ns: last stamp before and first stamp after each time without poses.
+    :ivar resets_ns: stamps of poses before which the estimate is displaced against the reference.
+    """
+
+    coverage: float
+    gaps_ns: list[tuple[int, int]]
+    resets_ns: list[int]
 
 
 def statistics(values: Floats) -> Statistics:
@@ -187,6 +204,35 @@ def relative_error(reference: Trajectory, estimate: Trajectory, seconds: float) 
     angles = np.degrees((true_r.inv() * found_r).magnitude())
     return Relative(statistics(distances), statistics(angles), estimate.stamps_ns[first],
                     distances, seconds)
+
+
+def continuity(reference: Trajectory, estimate: Trajectory, truth: Trajectory) -> Continuity:
+    """
+    Find interruptions and displacements of an estimate.
+
+    :param estimate: on the reference's clock.
+    :param truth: the reference at stamps of the estimate, see ``associate``.
+    """
+    stamps = estimate.stamps_ns
+    intervals = np.diff(stamps)
+    # The period of its source: most intervals can be longer, if it loses most frames.
+    period = np.percentile(intervals, 10) if len(intervals) else 0.0
+    long = intervals > GAP_INTERVALS * period
+    inside = np.clip(stamps, reference.stamps_ns[0], reference.stamps_ns[-1])
+    covered_ns = float(np.diff(inside)[~long].sum() + period)
+    compared = estimate.at(np.isin(stamps, truth.stamps_ns))
+    steps = np.arange(len(compared) - 1)
+    true_t, true_r = motions(truth, steps, steps + 1)
+    found_t, found_r = motions(compared, steps, steps + 1)
+    displaced = np.zeros(len(steps), dtype=bool)
+    for errors, least in ((np.linalg.norm(found_t - true_t, axis=1), _RESET_M),
+                          ((true_r.inv() * found_r).magnitude(), _RESET_RAD)):
+        if len(steps):
+            displaced |= errors > max(least, _RESET_STEPS * float(np.median(errors)))
+    return Continuity(
+        min(covered_ns / max(int(reference.stamps_ns[-1] - reference.stamps_ns[0]), 1), 1.0),
+        [(int(stamps[i]), int(stamps[i + 1])) for i in np.flatnonzero(long)],
+        compared.stamps_ns[1:][displaced].tolist())
 
 
 def pairs_apart(stamps_ns: Stamps, seconds: float) -> tuple[Indices, Indices]:

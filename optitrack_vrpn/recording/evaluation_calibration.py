@@ -33,48 +33,41 @@ from scipy.spatial.transform import Rotation
 
 #: Grid of the angular speed (s), and half of the grid steps over which it is computed. Chosen:
 #: long enough to reduce noise of 0.2 degrees below slow motion by hand, short enough for its
-#: changes. Halved, noise dominates; doubled, fast changes are smoothed.
+#: changes.
 _GRID_S = 0.01
 _SPEED_HALF = 5
 #: Smallest correlation of the angular speeds for an offset. Chosen: recordings of different
-#: motions stay below 0.5. Halved, a wrong offset can pass; closer to 1, noise rejects right ones.
+#: motions stay below 0.5.
 _LEAST_CORRELATION = 0.7
-#: Smallest common time (s). Chosen: it contains enough turns for a unique match. Halved, matches
-#: are ambiguous; doubled, short recordings are rejected.
+#: Smallest common time (s). Chosen: it contains enough turns for a unique match.
 _LEAST_OVERLAP_S = 3.0
 #: Motions of the hand-eye step are over these times (s). Chosen: the first has the most pairs, the
-#: second turns further, which the translation needs. Halved, noise has more weight; doubled, short
-#: recordings have fewer pairs.
+#: second turns further, which the translation needs.
 _PAIRS_S = (0.5, 2.0)
 #: Smallest rotation of a motion; smaller ones contain little information about the axes.
 _LEAST_TURN_RAD = np.radians(5.0)
 #: Smallest second singular value of the rotation vectors, as a fraction of the first: less is
 #: noise or the wobble of a robot on wheels.
 _SECOND_AXIS = 0.1
-#: Chosen: motions of each length that are used; more cost time without a better result. Halved,
-#: the result scatters more.
+#: Chosen: motions of each length that are used; more cost time without a better result.
 _MOST_PAIRS = 1500
 #: A motion whose residual is so many times the median is no motion but a jump of the odometry.
-#: Chosen: 9 standard deviations of Gaussian noise in three axes. Halved, noise is left out;
-#: doubled, jumps of twice the size bias the transform.
+#: Chosen: 9 standard deviations of Gaussian noise in three axes.
 _JUMP = 6.0
 #: Standard deviation of the prior: body and sensor are within a metre of each other, and any
-#: rotation is possible. Chosen. Halved or doubled, only results that the motion hardly determines
-#: change.
+#: rotation is possible. Chosen.
 _PRIOR_M = 1.0
 _PRIOR_RAD = np.pi
 _PRIOR_OFFSET_S = 1.0
 #: Smallest scatter of the residuals for the deviations, as a fraction of its first estimate: with
-#: exact data none would remain, and the prior would have no effect. Chosen. Halved or doubled,
-#: only the deviations of nearly exact data change.
+#: exact data none would remain, and the prior would have no effect. Chosen.
 _LEAST_SCATTER = 0.1
 #: A result with a larger standard deviation is reported as undetermined. Chosen: ten times the
-#: accuracy of hand-held recordings in simulation, and far below the prior. Halved, more results
-#: are reported; doubled, less certain ones pass.
+#: accuracy of hand-held recordings in simulation, and far below the prior.
 UNDETERMINED_M = 0.01
 UNDETERMINED_DEG = 1.0
 #: Largest change (s) of the offset in the last step. Chosen: five grid steps; the offset is
-#: accurate to one. Halved or doubled, only results at the limit change.
+#: accurate to one.
 _REFINE_S = 0.05
 
 

@@ -7,19 +7,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from optitrack_vrpn.names import counted
 from optitrack_vrpn.recording.evaluation import (
-    Absolute, absolute_error, associate, Relative, relative_error)
+    Absolute, absolute_error, associate, Continuity, continuity, Relative, relative_error)
 from optitrack_vrpn.recording.evaluation_calibration import (
     estimate_hand_eye, estimate_time_offset, HandEye, TimeOffset)
 from optitrack_vrpn.recording.trajectory import Floats, Trajectory
+from optitrack_vrpn.units import NS_PER_S
 
 #: Fraction of the estimate's poses with a reference below which a warning is given. Chosen.
-#: Halved, large gaps pass; nearer to 1, usual occlusions are reported.
 _ENOUGH_MATCHED = 0.9
 #: Error of the aligned estimate, as a fraction of the width of the path, above which a warning is
-#: given: the alignment can turn about the path by that angle (rad). Chosen. Halved, drifting
-#: odometries in narrow rooms are reported; doubled, attitude errors of 60 degrees pass.
+#: given: the alignment can turn about the path by that angle (rad). Chosen.
 _STRAIGHT = 0.5
+#: Fraction of the reference with poses of the estimate below which a warning is given, and below
+#: which the errors describe too little of it.
+_COVERED, _HALF_COVERED = 0.9, 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +35,8 @@ class OdometryEvaluation:
     :ivar ate: absolute trajectory error.
     :ivar rpe: relative pose error.
     :ivar matched: fraction of the estimate's poses that were compared, 0 to 1.
+    :ivar continuity: what of the reference the estimate covers, and its interruptions.
+    :ivar faults: why the errors do not describe the whole path.
     :ivar warnings: what the recorded motion does not determine, or what was not compared.
     """
 
@@ -40,6 +45,8 @@ class OdometryEvaluation:
     ate: Absolute
     rpe: Relative
     matched: float
+    continuity: Continuity
+    faults: tuple[str, ...]
     warnings: tuple[str, ...]
 
 
@@ -76,9 +83,21 @@ def evaluate_odometry(
             f'{1000 * width_m:.1f} mm, and the estimate from the path by '
             f'{1000 * ate.translation.rmse:.1f} mm, so that the rotation about this line, and '
             'with it the attitude of the ATE, is arbitrary; the RPE is not affected')
+    whole = continuity(reference, estimate.shifted(hand_eye.offset_ns), truth)
+    faults = []
+    if whole.resets_ns:
+        faults.append(
+            f'the estimate is displaced {counted(len(whole.resets_ns), "time")} (a reset, a '
+            'restart or a slip): the ATE mixes the parts, and the motion between them is missing')
+    if whole.coverage < _COVERED:
+        longest_s = max((b - a for a, b in whole.gaps_ns), default=0) / NS_PER_S
+        (faults if whole.coverage < _HALF_COVERED else warnings).append(
+            f'the estimate has poses for {100 * whole.coverage:.0f} % of the reference '
+            f'({counted(len(whole.gaps_ns), "interruption")}, up to {longest_s:.2f} s): the '
+            'errors say nothing about the rest')
     return OdometryEvaluation(
-        offset, hand_eye, ate, relative_error(truth, compared, rpe_seconds), matched,
-        tuple(warnings))
+        offset, hand_eye, ate, relative_error(truth, compared, rpe_seconds), matched, whole,
+        tuple(faults), tuple(warnings))
 
 
 def _width(positions: Floats) -> float:

@@ -3,25 +3,32 @@
 """Export a take: ``export FOLDER --format csv -o FILE``."""
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+import contextlib
 import csv
+import importlib.util
 from pathlib import Path
 import sys
-from typing import Optional
+from typing import Any, Optional
 
+import numpy as np
 from optitrack_vrpn.cli.arguments import duration, Parser, without_ros_arguments
 from optitrack_vrpn.cli.command_io import command
+from optitrack_vrpn.cli.progress_io import Progress
 from optitrack_vrpn.cli.whole_file_io import whole_file
 from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError
 from optitrack_vrpn.names import counted
 from optitrack_vrpn.recording.export_table import (
-    check_span, choose_bodies, COLUMNS, columns, rows, Table, table)
+    check_span, choose_bodies, COLUMNS, columns, rows, Table, tables)
 from optitrack_vrpn.recording.take_io import load_take
+from optitrack_vrpn.recording.trajectory import Stamps, Trajectory
 from optitrack_vrpn.recording.tum import format_tum
 
-#: Chosen: rows of a row group of Parquet. Halved or doubled, so is the memory.
+#: Rows of a row group of Parquet.
 ROW_GROUP = 100_000
-_FORMATS = ('csv', 'csv-semicolon', 'tum', 'parquet')
+_DELIMITERS = {'csv': ',', 'csv-semicolon': ';', 'tum': ' '}
+_FORMATS = (*_DELIMITERS, 'parquet')
+_TUM = ('stamp', 'x', 'y', 'z', 'qx', 'qy', 'qz', 'qw')
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -43,45 +50,91 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _write_parquet(path: Path, tables: Iterable[Table]) -> int:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise BackendUnavailableError(
-            'the format parquet needs pyarrow: pip install pyarrow') from None
+def _by_pyarrow(path: Path, kind: str, tables: Iterable[Table], plain: bool) -> int:
+    """
+    Write the tables with pyarrow; gives the number of poses.
+
+    :param plain: whether no name needs quotation marks.
+    """
+    import pyarrow as pa
+    from pyarrow import csv as pa_csv, parquet
     count, writer = 0, None
-    try:
-        for made in tables:
-            if writer is None:
-                writer = pyarrow.parquet.ParquetWriter(
-                    path, pyarrow.table(columns(made, slice(1))).schema)
-            for at in range(0, len(made.trajectory), ROW_GROUP):
-                writer.write_table(pyarrow.table(columns(made, slice(at, at + ROW_GROUP))))
-            count += len(made.trajectory)
-    finally:
-        if writer is not None:
-            writer.close()
+    with contextlib.ExitStack() as stack:
+        for part in _in_groups(tables):
+            found = {name: pa.array(values) for name, values in columns(part).items()}
+            if kind != 'parquet':
+                found = {'stamp': _decimal(pa, part.trajectory.stamps_ns), **found, 'arrival':
+                         _decimal(pa, part.arrivals_ns), 'segment': found['segment'],
+                         'resampled': found['resampled'].cast('int8')}
+            names = {'parquet': tuple(found), 'tum': _TUM}.get(kind, COLUMNS)
+            table = pa.table({name: found[name] for name in names})
+            if writer is None and kind == 'parquet':
+                writer = stack.enter_context(
+                    parquet.ParquetWriter(path, table.schema, compression='zstd'))
+            elif writer is None:
+                file = stack.enter_context(open(path, 'wb'))
+                if kind != 'tum':
+                    file.write((_DELIMITERS[kind].join(COLUMNS) + '\n').encode())
+                writer = stack.enter_context(pa_csv.CSVWriter(
+                    file, table.schema, write_options=pa_csv.WriteOptions(
+                        include_header=False, delimiter=_DELIMITERS[kind],
+                        quoting_style='none' if plain else 'needed')))
+            writer.write_table(table)
+            count += table.num_rows
     return count
 
 
-def _write(path: Path, kind: str, tables: Iterable[Table]) -> int:
+def _decimal(pa: Any, times_ns: Stamps) -> Any:
+    """Return times as decimal seconds, exactly; negative ones are none."""
+    words = np.zeros((len(times_ns), 2), np.int64)
+    words[:, 0] = times_ns
+    valid = np.packbits(times_ns >= 0, bitorder='little').tobytes()
+    return pa.Array.from_buffers(
+        pa.decimal128(19, 9), len(times_ns), [pa.py_buffer(valid), pa.py_buffer(words)])
+
+
+def _in_groups(tables: Iterable[Table]) -> Iterator[Table]:
+    """Join parts of one body to groups of rows, and split longer ones."""
+    waiting: list[Table] = []
+
+    def joined() -> Table:
+        parts = list(zip(*((each.trajectory.stamps_ns, each.trajectory.positions,
+                            each.trajectory.quats_xyzw, *each[2:]) for each in waiting)))
+        stamps, positions, quats, *others = map(np.concatenate, parts)
+        made = Table(waiting[0].body, Trajectory(stamps, positions, quats), *others)
+        waiting.clear()
+        return made
+
+    for table in tables:
+        for at in range(0, len(table.trajectory), ROW_GROUP):
+            part = slice(at, at + ROW_GROUP)
+            if waiting and (waiting[0].body != table.body or sum(
+                    len(each.trajectory) for each in waiting) + min(
+                    len(table.trajectory) - at, ROW_GROUP) > ROW_GROUP):
+                yield joined()
+            waiting.append(Table(table.body, table.trajectory.at(part), table.arrivals_ns[part],
+                                 table.segments[part], table.resampled[part]))
+    if waiting:
+        yield joined()
+
+
+def _write(path: Path, kind: str, tables: Iterable[Table], plain: bool) -> int:
     """Write the bodies one after the other; gives the number of poses."""
+    if importlib.util.find_spec('pyarrow') is not None:
+        return _by_pyarrow(path, kind, tables, plain)
     if kind == 'parquet':
-        return _write_parquet(path, tables)
+        raise BackendUnavailableError('the format parquet needs pyarrow: pip install pyarrow')
     count = 0
     with open(path, 'w', newline='', encoding='utf-8') as file:
-        if kind == 'tum':
-            for made in tables:
-                count += len(made.trajectory)
-                file.writelines(format_tum(made.trajectory))
-            return count
-        writer = csv.writer(file, delimiter=';' if kind == 'csv-semicolon' else ',',
-                            lineterminator='\n')
-        writer.writerow(COLUMNS)
+        writer = csv.writer(file, delimiter=_DELIMITERS[kind], lineterminator='\n')
+        if kind != 'tum':
+            writer.writerow(COLUMNS)
         for made in tables:
             count += len(made.trajectory)
-            writer.writerows(rows(made))
+            if kind == 'tum':
+                file.writelines(format_tum(made.trajectory))
+            else:
+                writer.writerows(rows(made))
     return count
 
 
@@ -95,17 +148,21 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     arguments = make_parser().parse_args(
         without_ros_arguments(sys.argv[1:] if argv is None else argv))
-    take = load_take(arguments.recording)
+    with Progress('reading') as reading:
+        take = load_take(arguments.recording, progress=reading.show)
     bodies = choose_bodies(take, tuple(arguments.body))
     if arguments.format == 'tum' and len(bodies) > 1:
         raise ConfigurationError(
             'a TUM file holds one body: choose it with --body '
             f'({", ".join(bodies)})')
     check_span(take, arguments.start, arguments.end, arguments.resample)
-    with whole_file(arguments.output) as path:
+    bar = Progress('exporting', len(bodies))
+    with whole_file(arguments.output) as path, bar:
         count = _write(path, arguments.format, (
-            table(take, take.bodies[name], frame=arguments.frame, start_s=arguments.start,
-                  end_s=arguments.end, resample_hz=arguments.resample) for name in bodies))
+            part for name in bar.over(bodies) for part in tables(
+                take, take.bodies[name], frame=arguments.frame, start_s=arguments.start,
+                end_s=arguments.end, resample_hz=arguments.resample)), not any(
+                    set(name) & set(',;"\r\n') for name in bodies))
     left_out = sum(take.left_out.values())
     print(f'{arguments.output}: {counted(count, "pose")} of {counted(len(bodies), "body")}'
           + (f'; left out: {counted(left_out, "pose")} of the recording that is not finite or '

@@ -4,27 +4,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple, Optional
 
 import numpy as np
 import numpy.typing as npt
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.recording.take import Body, Take, to_ned
+from optitrack_vrpn.recording.figures import body_breaks
+from optitrack_vrpn.recording.take import Body, Take, to_ned, trajectory_of
 from optitrack_vrpn.recording.trajectory import (
     interpolate, Mask, Stamps, Trajectory)
 from optitrack_vrpn.units import format_seconds, NS_PER_S
 
 COLUMNS = ('stamp', 'body', 'x', 'y', 'z', 'qx', 'qy', 'qz', 'qw', 'arrival', 'segment',
            'resampled')
-#: Chosen: maximum number of rows per body, which limits the memory to some GB. Halved or doubled,
-#: so is that memory.
+#: Chosen: maximum number of rows per body, which limits the memory to some GB.
 _MOST_ROWS = 100_000_000
 
 
 class Table(NamedTuple):
     """
-    Poses of one body.
+    Poses of one body, or some of them.
 
     :ivar arrivals_ns: arrivals (ns); -1 for resampled rows.
     :ivar segments: number of the segment without gap or reset that contains the row, from 0.
@@ -59,12 +59,12 @@ def choose_bodies(take: Take, names: tuple[str, ...]) -> list[str]:
     return list(names or take.bodies)
 
 
-def table(
+def tables(
     take: Take, body: Body, *, frame: str = 'enu', start_s: Optional[float] = None,
     end_s: Optional[float] = None, resample_hz: Optional[float] = None,
-) -> Table:
+) -> Iterator[Table]:
     """
-    Create the rows of one body.
+    Create the rows of one body, some thousands at a time; resampled ones all at once.
 
     :param frame: 'enu' or 'ned'.
     :param start_s: seconds after the take's first stamp.
@@ -72,25 +72,28 @@ def table(
     :param resample_hz: rate of the rows (Hz); None for the poses as measured.
     :raises ConfigurationError: if the rate is not allowed.
     """
-    trajectory, arrivals = body.trajectory, body.arrivals_ns
-    breaks = body.breaks_ns
+    gaps, breaks = body_breaks(body)
+    edges = np.union1d(gaps, breaks)
     begin_ns, end_ns = _span(take, start_s, end_s)
-    begins = np.isin(trajectory.stamps_ns, [*(after for _, after in body.gaps), *breaks])
-    pieces = np.cumsum(begins, dtype=np.int64)
+
+    def made(trajectory: Trajectory, arrivals: Stamps, resampled: Mask) -> Table:
+        return Table(body.name, to_ned(trajectory) if frame == 'ned' else trajectory, arrivals,
+                     np.searchsorted(edges, trajectory.stamps_ns, 'right'), resampled)
+
     if resample_hz is None:
-        kept = (trajectory.stamps_ns >= begin_ns) & (trajectory.stamps_ns <= end_ns)
-        chosen, came, numbers = trajectory.at(kept), arrivals[kept], pieces[kept]
-        marks = np.zeros(len(chosen), dtype=bool)
-    else:
-        times = _grid(begin_ns, end_ns, resample_hz)
-        positions, quats, valid = interpolate(trajectory, times, None, breaks)
-        chosen = Trajectory(times[valid], positions[valid], quats[valid])
-        came = np.full(len(chosen), -1, dtype=np.int64)
-        marks = ~np.isin(chosen.stamps_ns, trajectory.stamps_ns)
-        index = np.searchsorted(trajectory.stamps_ns, chosen.stamps_ns, 'right') - 1
-        numbers = pieces[index]
-        came[~marks] = arrivals[index[~marks]]
-    return Table(body.name, to_ned(chosen) if frame == 'ned' else chosen, came, numbers, marks)
+        for rows in body.rows.blocks():
+            rows = rows[(rows['stamp'] >= begin_ns) & (rows['stamp'] <= end_ns)]
+            if len(rows):
+                yield made(trajectory_of(rows), rows['arrival'], np.zeros(len(rows), bool))
+        return
+    whole = body.table()
+    times = _grid(begin_ns, end_ns, resample_hz)
+    positions, quats, valid = interpolate(trajectory_of(whole), times, None, breaks)
+    stamps = times[valid]
+    index = np.searchsorted(whole['stamp'], stamps, 'right') - 1
+    measured = whole['stamp'][index] == stamps
+    yield made(Trajectory(stamps, positions[valid], quats[valid]),
+               np.where(measured, whole['arrival'][index], -1), ~measured)
 
 
 def _span(take: Take, start_s: Optional[float], end_s: Optional[float]) -> tuple[int, int]:
@@ -138,17 +141,16 @@ def _grid(begin_ns: int, end_ns: int, rate_hz: float) -> Stamps:
 def rows(made: Table) -> Iterator[tuple[str, ...]]:
     """Format rows as texts; values keep full precision, times have nine decimals."""
     for (stamp, values), came, segment, resampled in zip(
-            made.trajectory.rows(), map(int, made.arrivals_ns), made.segments, made.resampled):
+            made.trajectory.rows(), made.arrivals_ns.tolist(), made.segments.tolist(),
+            made.resampled.tolist()):
         yield (format_seconds(stamp), made.body, *map(repr, values),
                '' if came < 0 else format_seconds(came), str(segment), str(int(resampled)))
 
 
-def columns(made: Table, part: slice) -> Mapping[str, npt.NDArray[np.generic]]:
-    """Return some rows by column, with times as integer nanoseconds."""
-    positions, quats = made.trajectory.positions[part], made.trajectory.quats_xyzw[part]
+def columns(made: Table) -> dict[str, npt.NDArray[np.generic]]:
+    """Return rows by column, with times as integer nanoseconds."""
+    positions, quats = made.trajectory.positions, made.trajectory.quats_xyzw
     return {
-        'stamp_ns': made.trajectory.stamps_ns[part], 'body': np.full(len(positions), made.body),
-        **{name: positions[:, number] for number, name in enumerate(('x', 'y', 'z'))},
-        **{name: quats[:, number] for number, name in enumerate(('qx', 'qy', 'qz', 'qw'))},
-        'arrival_ns': made.arrivals_ns[part], 'segment': made.segments[part],
-        'resampled': made.resampled[part]}
+        'stamp_ns': made.trajectory.stamps_ns, 'body': np.full(len(positions), made.body),
+        **dict(zip('xyz', positions.T)), **dict(zip(('qx', 'qy', 'qz', 'qw'), quats.T)),
+        'arrival_ns': made.arrivals_ns, 'segment': made.segments, 'resampled': made.resampled}

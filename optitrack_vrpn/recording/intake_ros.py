@@ -24,12 +24,10 @@ from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 
 #: Period (s) of reading all topics; messages wait in the readers meanwhile, twelve of a body at
-#: 240 Hz. Chosen: reading 150 topics takes 1 ms, also without messages. Halved, twice that load;
-#: doubled, 24 messages wait, and a killed recorder loses as much more.
+#: 240 Hz. Chosen: reading 150 topics takes 1 ms, also without messages.
 _TURN_S = 0.05
 #: Chosen: messages that wait in a reader: four seconds of a body at 240 Hz. Those after a lost one
-#: wait until the publisher has repeated it, with Fast DDS's defaults 3 s. Halved, they are lost
-#: too; doubled, memory only.
+#: wait until the publisher has repeated it, with Fast DDS's defaults 3 s.
 _DEPTH = 1000
 #: Chosen: messages of one reader before the next one is served. Double delays the others by twice
 #: as much in a backlog.

@@ -6,13 +6,11 @@ from __future__ import annotations
 
 #: A change (ns) of system clock minus monotonic clock between two calls that is a step. Linux
 #: slews both clocks alike (clock_gettime(2)), so that slewing does not change the difference.
-#: Chosen: several times the error of a reading. Halved, a reading that was interrupted can count
-#: as a step; doubled, steps below 10 ms are not reported.
+#: Chosen: several times the error of a reading.
 STEP_NS = 5_000_000
-#: Chosen: stored clock steps. Halved or doubled, so is their memory.
+#: Chosen: stored clock steps.
 _MOST_STEPS = 100
-#: Chosen: stored losses (topics times seconds); later ones are only counted. Halved or doubled, so
-#: is their memory.
+#: Chosen: stored losses (topics times seconds); later ones are only counted.
 _MOST_LOSSES = 2000
 
 

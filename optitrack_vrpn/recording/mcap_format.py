@@ -10,7 +10,7 @@ This module also reads a file without its end, which remains from a killed recor
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 import struct
 from typing import NamedTuple, Union
 import zlib
@@ -25,7 +25,6 @@ _MESSAGE_BODY = struct.Struct('<HIQQ')
 _CHUNK = struct.Struct('<QQQI')
 _FOOTER = struct.Struct('<QQI')
 #: Chosen: a longer record (bytes) is part of a damaged file; real records have less than some MB.
-#: Halved or doubled, so is the memory that a damaged file can take.
 MAX_RECORD = 1 << 30
 
 
@@ -127,6 +126,12 @@ def channel(row: Channel) -> bytes:
                   + _text(row.encoding) + _map(row.metadata))
 
 
+def message_head(channel_id: int, sequence: int, log_ns: int, publish_ns: int, size: int) -> bytes:
+    """Encode a message record without its data, which has this size."""
+    return _MESSAGE.pack(
+        MESSAGE, 22 + size, channel_id, sequence & 0xFFFFFFFF, log_ns, publish_ns)
+
+
 def metadata(row: Metadata) -> bytes:
     """Encode named text values."""
     return record(METADATA, _text(row.name) + _map(row.values))
@@ -170,8 +175,7 @@ class ChunkBuilder:
         except KeyError:
             self._index[channel_id] = [*place]
         length = len(data)
-        self._parts += (_MESSAGE.pack(
-            MESSAGE, 22 + length, channel_id, sequence & 0xFFFFFFFF, log_ns, publish_ns), data)
+        self._parts += (message_head(channel_id, sequence, log_ns, publish_ns, length), data)
         self.size += _MESSAGE.size + length
 
     def content(self) -> bytes:
@@ -305,26 +309,6 @@ def parse_record(opcode: int, content: bytes) -> Record | None:
     except struct.error as error:
         raise ValueError(str(error)) from None
     return None
-
-
-def parse_records(data: bytes) -> Iterator[Record]:
-    """
-    Decode the records of an uncompressed chunk.
-
-    :raises ValueError: if they are damaged.
-    """
-    at = 0
-    while at < len(data):
-        if at + _RECORD.size > len(data):
-            raise ValueError('a record is truncated')
-        opcode, size = _RECORD.unpack_from(data, at)
-        at += _RECORD.size
-        if at + size > len(data):
-            raise ValueError('a record is truncated')
-        found = parse_record(opcode, data[at:at + size])
-        if found is not None:
-            yield found
-        at += size
 
 
 def unpack_head(data: bytes) -> tuple[int, int]:

@@ -36,8 +36,7 @@ _LARGEST = 1 << 18
 #: Maximum number of segments that wait for an earlier one; more mean that it was not captured.
 _MOST_WAITING = 1000
 #: Packets of other programs' captures are sorted by time within this span (ns) and number. Chosen:
-#: several interfaces or processors swap neighbours by less than a millisecond. Halved or doubled,
-#: so is the memory; no known capture changes.
+#: several interfaces or processors swap neighbours by less than a millisecond.
 _DISORDER_NS = 200_000_000
 _MOST_HELD = 20_000
 

@@ -22,7 +22,7 @@ from optitrack_vrpn.vrpn.codec import decode_request
 from optitrack_vrpn.vrpn.constants import COOKIE_PREFIX, DEFAULT_PORT
 
 #: Chosen: number of bytes at the beginning of a stream in which a client describes its UDP port;
-#: clients do so within some hundred bytes. Halved or doubled, so is the memory per stream.
+#: clients do so within some hundred bytes.
 _HEAD = 1 << 16
 
 End = tuple[str, int]

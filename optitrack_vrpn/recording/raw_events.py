@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from optitrack_vrpn.errors import RemoteProtocolError
-from optitrack_vrpn.pipeline.channel import Sample
 from optitrack_vrpn.pipeline.pipeline import Pipeline
+from optitrack_vrpn.pipeline.tracked_body import Sample
 from optitrack_vrpn.recording.raw_session import Session
 from optitrack_vrpn.vrpn.connection import Connection
+from optitrack_vrpn.vrpn.frames import to_frames
 from optitrack_vrpn.vrpn.messages import Event
 
 
@@ -54,6 +55,6 @@ def stamped(sessions: Iterable[Session], pipeline: Pipeline) -> Iterator[tuple[S
         if number:
             pipeline.reconnected()
         for events, arrival_ns, offset_ns in arrivals(session):
-            for sample in pipeline.process(events, arrival_ns, offset_ns):
+            for sample in pipeline.process(to_frames(events), arrival_ns, offset_ns):
                 yield sample, arrival_ns + offset_ns
             pipeline.tick(arrival_ns)

@@ -28,14 +28,11 @@ from optitrack_vrpn.vrpn.messages import Event
 #: Port of the server in the capture: that of VRPN. The data do not depend on it.
 _SERVER_PORT = 3883
 #: Chosen: the recorder's own ports in the capture: one for each conversation, above all usual
-#: services. Halved, they are among those of other services; doubled, no port is left. The data do
-#: not depend on them.
+#: services. The data do not depend on them.
 _FIRST_PORT = 40000
-#: Chosen: bytes per segment; it fits an IP packet of 64 kB. Halved, twice the headers in the file;
-#: doubled, a segment does not fit.
+#: Chosen: bytes per segment; it fits an IP packet of 64 kB.
 _SEGMENT = 32768
-#: Chosen: period (ns) of writes, which a killed recorder loses, and of reports (s). Halved, twice
-#: the writes and reports; doubled, twice the loss, and later reports.
+#: Chosen: period (ns) of writes, which a killed recorder loses, and of reports (s).
 _FLUSH_NS = 200_000_000
 _REPORT_S = 1.0
 
@@ -54,6 +51,7 @@ class PcapWriter:
     remedy = 'it can be read up to its last complete packet'
 
     def __init__(self, path: Path) -> None:
+        self._path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file: IO[bytes] = open(path, 'xb')
@@ -81,9 +79,9 @@ class PcapWriter:
         """
         Check the file; flushed data survive the end of this process.
 
-        :raises OSError: if the file was removed.
+        :raises OSError: if the file was removed or renamed.
         """
-        check_exists(self._file)
+        check_exists(self._file, self._path)
 
     def close(self, notes: Optional[Mapping[str, str]] = None) -> None:
         """Close the file."""

@@ -15,7 +15,7 @@ from optitrack_vrpn.vrpn.constants import (
     COOKIE_PREFIX, COOKIE_SIZE, HEADER, HEADER_SIZE, TYPE_DESCRIPTION, UDP_DESCRIPTION)
 
 #: Chosen: limit of a message (bytes), above VRPN's 64 kB; it bounds the memory for broken
-#: captures. Halved or doubled, only these are read differently.
+#: captures.
 _MAX_MESSAGE = 1 << 20
 
 

@@ -11,14 +11,15 @@ from typing import Any, Optional
 
 from optitrack_vrpn.cli.arguments import duration, Parser, server_address, split_ros_args
 from optitrack_vrpn.cli.command_io import command
+from optitrack_vrpn.cli.fast_dds_io import use_profile
 from optitrack_vrpn.cli.loading import loading
+from optitrack_vrpn.cli.progress_io import Progress
 from optitrack_vrpn.names import counted
 from optitrack_vrpn.recording.bag_io import recover
 from optitrack_vrpn.recording.topics import merged, TopicChoice
 
 _MEGABYTE = 1_000_000
-#: Chosen: period (s) of status lines if the output is not a terminal. Halved or doubled, twice or
-#: half the lines.
+#: Chosen: period (s) of status lines if the output is not a terminal.
 _LINE_S = 10
 
 
@@ -117,6 +118,7 @@ def _clock(elapsed_s: float) -> str:
 
 
 def _record(arguments: argparse.Namespace, ros_arguments: Sequence[str]) -> int:
+    use_profile()
     with loading('record'):
         from optitrack_vrpn.recording.recorder_ros import Progress, record, RecorderConfig
     lines = Lines()
@@ -164,7 +166,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     own, ros_arguments = split_ros_args(sys.argv[1:] if argv is None else argv)
     arguments = _checked(own)
     if arguments.recover is not None:
-        path, messages, reason = recover(arguments.recover)
+        with Progress('repairing') as bar:
+            path, messages, reason = recover(arguments.recover, bar.show)
         print(f'{path}: {counted(messages, "message")} saved ({reason}); the damaged file is '
               f'kept as {path.name}.broken' if reason else
               f'{path}: is complete; no repair needed')

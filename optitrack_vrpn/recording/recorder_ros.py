@@ -6,10 +6,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from functools import partial
+import os
 from pathlib import Path
+import platform
 import time
 from typing import Any, NamedTuple, Optional, Union
 
+from optitrack_vrpn import __version__
 from optitrack_vrpn.clock.difference import difference_ns
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.mocap_control.participant_ros import ControlledLifecycleNode
@@ -27,15 +30,13 @@ from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 
 #: Period (s) of the queries for new topics; messages before the query are lost. A query takes 30
-#: us (measured). Halved, the load doubles; doubled, the loss doubles.
+#: us (measured).
 _LOOK_S = 0.05
-#: Chosen: periods (s) of the checks of clocks and publishers, and of status reports. Halved, twice
-#: the load; doubled, a set clock or a full disk is reported later.
+#: Chosen: periods (s) of the checks of clocks and publishers, and of status reports.
 _WATCH_S = 0.5
 _REPORT_S = 1.0
 #: Chosen: maximum number of stored messages of a latched topic with several publishers, such as
-#: /tf_static, which limits the memory. Halved, a new segment can lack static transforms of large
-#: systems; doubled, twice the memory.
+#: /tf_static, which limits the memory.
 _MOST_LATCHED = 100
 
 
@@ -127,7 +128,7 @@ class Recorder(ControlledLifecycleNode):
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Open the file and start recording."""
-        pending = self.control_pending
+        pending = self.mocap_control.pending
         session = pending.session_id if pending is not None else ''
         self._folder = self._config.folder
         if self._config.sessions:
@@ -239,7 +240,16 @@ class Recorder(ControlledLifecycleNode):
 
     def _notes(self) -> dict[str, str]:
         """Return the notes that are stored in the file."""
-        notes = {'session': self._session} if self._session else {}
+        zone = datetime.now().astimezone().utcoffset()
+        notes = {
+            'session': self._session, 'host': platform.node(),
+            'version': f'optitrack_vrpn {__version__}',
+            'utc_offset_s': str(round(zone.total_seconds())) if zone else '',
+            'ros_distribution': os.environ.get('ROS_DISTRO', ''),
+            'middleware': rclpy.get_rmw_implementation_identifier(),
+            'bodies': ', '.join(self._config.choice.bodies),
+            'topics': ', '.join(self._config.choice.topics)}
+        notes = {name: text for name, text in notes.items() if text}
         lost = self._intake.lost() if self._intake is not None else {}
         if lost:
             notes['lost'] = ', '.join(f'{name}: {count}' for name, count in lost.items())
@@ -256,16 +266,16 @@ class Recorder(ControlledLifecycleNode):
         lost = sum(self._intake.lost().values()) if self._intake is not None else 0
         problem = spool.stop()
         status = spool.status()
+        if lost:
+            problem = '; '.join(filter(None, (problem, (
+                f'lost on the way: {counted(lost, "message")} that publishers had dropped before '
+                'the recorder received them; start the node with config/fast_recording.xml and '
+                'qos.depth 200, see "Losses" in docs/recording.md'))))
         self.finished = (self._folder, problem)
         # After Ctrl-C the log topic is closed; a logger without a node does not use it.
         log = self.get_logger() if self.context.ok() else rclpy.logging.get_logger('record')
         summary = (f'{counted(status.messages, "message")}, {status.size / 1e6:.1f} MB in '
                    f'{self._folder}')
-        if lost:
-            log.warning(
-                f'lost on the way: {counted(lost, "message")} that publishers had dropped before '
-                'the recorder received them; record with config/fast_recording.xml and qos.depth '
-                'of the node at 200, see "Losses" in docs/recording.md')
         if problem:
             log.error(f'recorded {summary}; {problem}')
         else:
@@ -305,7 +315,7 @@ def record(
     :param seconds: duration of the recording (s), 0 for no limit.
     :param argv: the command line for ROS, with the program's name first.
     :param report: called once a second with the state of the recording.
-    :returns: exit code: 1 if a recording could not be created or closed.
+    :returns: exit code: 1 if a recording could not be created or closed, or a message was lost.
     """
     made: list[Recorder] = []
 

@@ -13,7 +13,7 @@ from optitrack_vrpn.cli.arguments import duration, Parser, whole, without_ros_ar
 from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.names import counted
-from optitrack_vrpn.recording.bag_io import find_file
+from optitrack_vrpn.recording.bag_read_io import find_file
 from optitrack_vrpn.recording.capture_io import load_sessions
 from optitrack_vrpn.recording.replay_io import ReplayConfig, ReplayServer
 

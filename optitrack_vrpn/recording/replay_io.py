@@ -24,8 +24,7 @@ from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording.raw_session import (
     Action, clip, described_all, described_udp_port, first_sender_time_ns, scale_times, Session)
 from optitrack_vrpn.sim.acceptor_io import Acceptor, Address, raw_clock_ns
-from optitrack_vrpn.sim.counters_io import Counters
-from optitrack_vrpn.sim.scenario_io import Server
+from optitrack_vrpn.sim.stream import Counters
 from optitrack_vrpn.units import NS_PER_S
 
 _LOG = logging.getLogger(__name__)
@@ -33,8 +32,7 @@ _LOG = logging.getLogger(__name__)
 #: idle or hostile peers; half rejects slower clients.
 _MOST_CLIENTS = 8
 _HANDSHAKE_S = 10.0
-#: Chosen: maximum stored bytes of a client's stream, in which its UDP port is found. Halved or
-#: doubled, so is the memory that a client can take.
+#: Chosen: maximum stored bytes of a client's stream, in which its UDP port is found.
 _MOST_HEARD = 1 << 20
 
 
@@ -97,9 +95,8 @@ class ReplayServer:
         self._selector = selectors.DefaultSelector()
         self._players: dict[Address, threading.Thread] = {}
         self._acceptor = Acceptor(
-            Server(host=config.host, port=config.port, max_clients=_MOST_CLIENTS),
-            self._selector, Counters(), self._begin, self._clients,
-            self._is_connected)
+            config.host, config.port, self._selector, Counters(), self._begin,
+            self._is_connected, _HANDSHAKE_S)
         self._acceptor.open()
         self._udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._udp.bind((config.host, 0))
@@ -160,7 +157,7 @@ class ReplayServer:
                          if thread.is_alive()}
         return len(self._players)
 
-    def _is_connected(self, address: Address, now_ns: int) -> bool:
+    def _is_connected(self, address: Address) -> bool:
         return self._clients() > 0 and address in self._players
 
     def _begin(self, sock: socket.socket, connected_back: bool) -> None:

@@ -4,6 +4,7 @@
 
 import argparse
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 import sys
 from typing import Optional
@@ -11,21 +12,22 @@ from typing import Optional
 from optitrack_vrpn import __version__
 from optitrack_vrpn.cli.arguments import duration, Parser, seconds, without_ros_arguments
 from optitrack_vrpn.cli.command_io import command
+from optitrack_vrpn.cli.progress_io import Progress
 from optitrack_vrpn.cli.whole_file_io import whole_file
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.recording import report_plots_io as plots
+from optitrack_vrpn.recording.charts import (
+    body_pictures, clock_picture, odometry_picture, paths)
 from optitrack_vrpn.recording.evaluation_odometry import evaluate_odometry
-from optitrack_vrpn.recording.figures import body_figures
+from optitrack_vrpn.recording.figures import body_figures, Figures
 from optitrack_vrpn.recording.findings import Finding, findings
-from optitrack_vrpn.recording.report_page import (
-    compare_table, evaluation_section, page, Picture, Section)
-from optitrack_vrpn.recording.take import Body, Take
+from optitrack_vrpn.recording.report_page_io import (
+    check_available, Clock, comparison, evaluation_section, page, Section)
+from optitrack_vrpn.recording.take import Take
 from optitrack_vrpn.recording.take_io import load_estimate, load_take
 from optitrack_vrpn.recording.topics import absolute
 from optitrack_vrpn.recording.trajectory import Trajectory
 
-#: Chosen: number of bodies with their own pictures unless requested. Halved or doubled, so is the
-#: size of a page with many bodies; more than 8 are too large for a telephone.
+#: Chosen: number of bodies with their own pictures unless requested.
 _MOST_PICTURED = 8
 
 
@@ -62,40 +64,18 @@ def _estimate(take: Take, what: str) -> Trajectory:
         f'{", ".join(sorted(take.estimates)) or "none"}')
 
 
-def _pictures(take: Take, body: Body, kind: str) -> list[Picture]:
-    begin = take.begin_ns
-    made = [
-        Picture(plots.path_plot([plots.path_line(body)]),
-                'Path from above; the dot marks the start.'),
-        Picture(plots.position_plot(body, begin), 'Position. Orange: no pose; blue: frozen; '
-                'dotted: a jump or reset.'),
-        Picture(plots.attitude_plot(body, begin), 'Attitude.'),
-        Picture(plots.rate_plot(body, begin), 'Rate, and intervals of stamps.')]
-    if kind != 'motive csv':
-        made.append(Picture(plots.latency_plot(body, begin), 'Delay from stamp to recorder.'))
-    noise = plots.noise_plot(body, begin)
-    if noise is not None:
-        made.append(Picture(noise, 'Standard deviation over 100 samples, worst axis: noise while '
-                            'the body is at rest, motion otherwise.'))
-    return made
-
-
-def make_report(arguments: argparse.Namespace) -> tuple[str, list[Finding]]:
+def make_report(arguments: argparse.Namespace) -> tuple[str, list[Finding], Take]:
     """
     Create the page.
 
-    :returns: the page and the findings.
+    :returns: the page, the findings and the take.
     :raises OptitrackVrpnError: if an input cannot be read or evaluated.
     """
-    plots.check_available()
-    take = load_take(arguments.recording, absolute(arguments.estimate or ''))
-    # One body at a time is in memory.
-    figures, paths = {}, []
-    for name, body in take.bodies.items():
-        if len(body.trajectory) > 1:
-            figures[name] = body_figures(take, body)
-            paths.append(plots.path_line(body))
-        del body
+    check_available()
+    with Progress('reading') as reading:
+        take = load_take(
+            arguments.recording, absolute(arguments.estimate or ''), reading.show)
+    figures = _figures(take)
     found = findings(take, list(figures.values()))
     sections = []
     if arguments.estimate is not None:
@@ -107,44 +87,43 @@ def make_report(arguments: argparse.Namespace) -> tuple[str, list[Finding]]:
             take.bodies[arguments.reference].trajectory, _estimate(take, arguments.estimate),
             rpe_seconds=arguments.rpe_seconds, max_offset_s=arguments.max_offset)
         sections.append(evaluation_section(
-            arguments.reference, arguments.estimate, result, plots.odometry_plot(result)))
+            arguments.reference, arguments.estimate, result, odometry_picture(result)))
     if arguments.compare is not None:
-        other = load_take(arguments.compare)
-        theirs = [body_figures(other, body) for body in other.bodies.values()
-                  if len(body.trajectory) > 1]
-        sections.append(Section('Compared with ' + other.name, [], compare_table(
-            (take.name, other.name), list(figures.values()), theirs)))
+        with Progress('reading') as reading:
+            other = load_take(arguments.compare, progress=reading.show)
+        sections.append(comparison((take.name, other.name), list(figures.values()),
+                                   list(_figures(other).values())))
     chosen = arguments.body or _worst(list(figures), found)
     for name in chosen:
         if name not in figures:
             raise ConfigurationError(f'{name}: no such body; recorded are {", ".join(figures)}')
-    common = []
-    if len(figures) > 1:
-        common.append(Picture(
-            plots.path_plot(paths), 'All paths from above.'))
-    clock = plots.clock_plot(take)
-    if clock is not None:
-        common.append(Picture(
-            clock, "The sender's clock: offset, skew and uncertainty as the node reported them; "
-            'dotted: restart of the clock model.'))
-    if common:
-        sections.append(Section('Paths and clock' if len(common) > 1 else 'The take', common))
-    sections += [Section(name, _pictures(take, take.bodies[name], take.kind)) for name in chosen]
+    common = [paths(list(figures.values()))] if len(figures) > 1 else []
+    clock = clock_picture(take)
+    if common or clock is not None:
+        sections.append(Section('Paths and clock' if common and clock else 'The take', [
+            *common, *([clock] if clock is not None else [])]))
+    sections += [Section(name, body_pictures(take, figures[name], take.kind != 'motive csv'))
+                 for name in chosen]
     left = len(figures) - len(chosen)
     if left:
-        sections.append(Section(
-            f'{left} more', [], '<p>Plot other bodies with --body NAME.</p>'))
-    number = 0
-    for section in sections:
-        for picture in section.pictures:
-            picture.svg, number = plots.unique(picture.svg, number), number + 1
-    made = f'optitrack_vrpn {__version__}: report {arguments.recording.name}'
-    return page(take, found, list(figures.values()), sections, made), found
+        sections.append(Section(f'{left} more', text='Plot other bodies with --body NAME.'))
+    now = datetime.now().astimezone()
+    made = (f'Made by optitrack_vrpn {__version__} on {now:%Y-%m-%d %H:%M %z} from '
+            f'{arguments.recording.resolve().name}.')
+    return page(take, found, list(figures.values()), sections, made), found, take
+
+
+def _figures(take: Take) -> dict[str, Figures]:
+    """Compute the figures of all bodies with two or more poses, one body after the other."""
+    with Progress('computing', len(take.bodies)) as bar:
+        return {name: body_figures(take, body) for name, body in bar.over(take.bodies.items())
+                if len(body.rows) > 1}
 
 
 def _worst(names: list[str], found: Sequence[Finding]) -> list[str]:
     """Return the bodies in the order of the findings about them, then the others."""
-    named = [name for finding in found for name in names if finding.text.startswith(f'{name}: ')]
+    named = [name for finding in found if len(finding.bodies) == 1 for name in finding.bodies
+             if name in names]
     return list(dict.fromkeys([*named, *names]))[:_MOST_PICTURED]
 
 
@@ -160,10 +139,12 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     arguments = parser.parse_args(without_ros_arguments(sys.argv[1:] if argv is None else argv))
     if (arguments.reference is None) != (arguments.estimate is None):
         parser.error('--reference BODY and --estimate TOPIC_OR_FILE need each other')
-    text, found = make_report(arguments)
+    text, found, take = make_report(arguments)
+    clock = Clock(take)
     with whole_file(arguments.output) as path:
         path.write_text(text, encoding='utf-8')
     for finding in found[:5]:
-        print(f'{finding.severity.name.lower()}: {finding.text}')
+        when = f' {clock.span(*finding.spans_ns[0])}' if finding.spans_ns else ''
+        print(f'{finding.severity.name.lower()}: {finding.text}{when}')
     print(f'{arguments.output}: {len(text) // 1000} kB')
     return 0

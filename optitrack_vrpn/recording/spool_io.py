@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
+import contextlib
 import errno
 import os
 from pathlib import Path
@@ -23,11 +24,10 @@ from optitrack_vrpn.names import counted
 T_contra = TypeVar('T_contra', contravariant=True)
 T = TypeVar('T')
 
-#: Chosen: maximum amount of waiting data (bytes): ten seconds of 50 bodies at 240 Hz. Halved or
-#: doubled, so is the longest disk stall without loss.
+#: Chosen: maximum amount of waiting data (bytes): ten seconds of 50 bodies at 240 Hz.
 MAX_WAITING = 64 << 20
 #: Chosen: free space (bytes) below which the recording stops, because a full disk would stop other
-#: programs. Halved or doubled, it stops later or earlier.
+#: programs.
 MIN_FREE = 256 << 20
 #: Chosen: pause of the thread (s), and periods (ns) of the checks of the disk and of flushing to
 #: the disk. A power failure loses the last period; half doubles the number of calls.
@@ -213,14 +213,16 @@ class Spool(Generic[T]):
         return batch
 
 
-def check_exists(file: IO[bytes]) -> None:
+def check_exists(file: IO[bytes], path: Path) -> None:
     """
-    Check that an open file still has a name.
+    Check that an open file is still where it was created.
 
-    :raises OSError: if it was removed; what is written to it is lost.
+    :raises OSError: if it was removed or renamed; what is written to it is lost, or not found.
     """
-    if not os.fstat(file.fileno()).st_nlink:
-        raise OSError(errno.ENOENT, 'it was removed')
+    with contextlib.suppress(OSError):
+        if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
+            return
+    raise OSError(errno.ENOENT, f'{path} was removed, renamed or moved')
 
 
 def _free(folder: Path) -> int:

@@ -4,49 +4,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 import sys
-from typing import Optional
+from typing import Any, NamedTuple, Optional
 
+import numpy as np
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.recording import mcap_format as mcap
-from optitrack_vrpn.recording.bag_io import find_file, read_records, RECORDER
+from optitrack_vrpn.recording.bag_io import RECORDER
+from optitrack_vrpn.recording.bag_read_io import (
+    BAGS, Damage, find_files, inflate, read_batches)
 from optitrack_vrpn.recording.capture_io import load_sessions
-from optitrack_vrpn.recording.cdr_reader import (
-    read_diagnostics, read_pose, read_status, Stamped, Status)
+from optitrack_vrpn.recording.cdr import decode, parse_definition, Types
+from optitrack_vrpn.recording.columns import (
+    Batch, DATA_AT, PoseColumns, POSES, ROW, Rows, TF)
 from optitrack_vrpn.recording.motive_csv import is_motive_csv, parse_motive_csv
 from optitrack_vrpn.recording.raw_events import stamped
 from optitrack_vrpn.recording.rows_io import Scratch, Stored, StoredRows
-from optitrack_vrpn.recording.take import Body, ClockRow, rising, StateRow, Take
+from optitrack_vrpn.recording.take import Body, ClockRow, StateRow, Take
 from optitrack_vrpn.recording.topics import body_of
 from optitrack_vrpn.recording.trajectory import Trajectory
 from optitrack_vrpn.recording.tum import parse_tum
 from optitrack_vrpn.units import NS_PER_S
 
-_POSES = ('geometry_msgs/msg/PoseStamped', 'geometry_msgs/msg/PoseWithCovarianceStamped',
-          'nav_msgs/msg/Odometry')
 _STATUS = 'diagnostic_msgs/msg/DiagnosticStatus'
 _ARRAY = 'diagnostic_msgs/msg/DiagnosticArray'
+_ZSTD = np.void(b'\x28\xb5\x2f\xfd')
+#: Poses of a raw recording or a CSV that are stored at once.
+_BLOCK = 1000
 
 
-def load_take(path: Path, estimate: Optional[str] = None) -> Take:
+def load_take(
+    path: Path, estimate: str = '', progress: Callable[[float], None] = lambda share: None,
+) -> Take:
     """
     Read a take.
 
-    :param path: a bag's folder or .mcap, a .pcap, or a .csv of Motive.
-    :param estimate: a topic whose poses are kept even if they are those of a body in NED.
+    :param path: a bag's folder or file, a .pcap, or a .csv of Motive.
+    :param estimate: a topic whose poses are kept whatever they are; for a transform TOPIC:CHILD.
+    :param progress: called with the fraction of a bag that was read, 0 to 1.
     :raises ConfigurationError: if it cannot be read.
     """
-    path = find_file(path, '.mcap', '.pcap')
+    paths = find_files(path, *BAGS, '.pcap')
+    name, path = (path if len(paths) > 1 else paths[0]).stem, paths[0]
     try:
         if path.suffix == '.pcap':
             return _load_raw(path)
         if path.suffix.lower() == '.csv':
             return _load_csv(path)
-        return _load_bag(path, estimate)
+        return _load_bag(paths, name, estimate, progress)
     except OSError as error:
         raise ConfigurationError(f'{path}: {error.strerror}') from None
 
@@ -76,94 +86,198 @@ def _load_csv(path: Path) -> Take:
         export = parse_motive_csv(file, str(path))
         take, scratch = Take(export.take or str(path), 'motive csv'), Scratch()
         poses = {name: StoredRows(scratch) for name in export.bodies}
-        for name, stamp_ns, pose in export.poses:
-            poses[name].add(stamp_ns, stamp_ns, pose)
+        for name, rows in _in_blocks((name, (stamp_ns, stamp_ns, pose))
+                                     for name, stamp_ns, pose in export.poses):
+            poses[name].add(rows)
     _keep_bodies(take, poses)
     return take
 
 
-class _Topic:
+class _Topics:
     """
-    Poses of one topic of a bag.
+    Poses and states of a bag, topic by topic, while it is read.
 
-    :ivar ned: whether they are in NED; the bodies of a node are in ENU as well.
+    :param estimate: a topic, or a topic of transforms, a colon and a child frame, whose poses are
+        kept in any case.
     """
 
-    def __init__(self, type_name: str, scratch: Scratch, wanted: bool) -> None:
-        self.type_name = type_name
-        self.rows = StoredRows(scratch)
-        self.ned = False
-        self._wanted = wanted
+    def __init__(self, take: Take, estimate: str) -> None:
+        self._take, self._estimate = take, estimate
+        self._scratch = Scratch()
+        self._schemas: dict[int, mcap.Schema] = {}
+        self._types: dict[int, Types] = {}
+        self._columns: dict[int, PoseColumns] = {}
+        #: By channel; a new one can change it.
+        self._wanted: dict[int, bool] = {}
+        self._last: dict[int, tuple[bytes, str]] = {}
+        self.channels: dict[int, tuple[str, str]] = {}
+        self.poses: dict[str, tuple[str, StoredRows]] = {}
+        self.states: dict[str, list[StateRow]] = {}
+        #: First and last arrival of diagnostics, which come once a second and are never latched.
+        self.alive_ns = (sys.maxsize, 0)
 
-    def add(self, row: Stamped, arrival_ns: int) -> None:
-        """Append a pose that was read."""
-        self.ned = self.ned or row.frame.endswith('_ned')
-        if self._wanted or not self.ned or self.type_name != _POSES[0]:
-            self.rows.add(row.stamp_ns, arrival_ns, row.pose)
+    def add(self, record: mcap.Record) -> None:
+        """Take a schema, a channel or metadata."""
+        take = self._take
+        if isinstance(record, mcap.Schema):
+            self._schemas[record.id] = record
+        elif isinstance(record, mcap.Channel):
+            schema = self._schemas.get(record.schema_id)
+            name = schema.name if schema else ''
+            if self.channels.get(record.id) == (record.topic, name):
+                return
+            self.channels[record.id] = record.topic, name
+            take.topics.setdefault(record.topic, 0)
+            self._columns.pop(record.id, None)
+            self._wanted = {}
+            if schema and name in (*POSES, _STATUS, _ARRAY):
+                text = schema.definition.decode(errors='replace')
+                try:
+                    self._types[record.id] = parse_definition(
+                        name, text if schema.encoding == 'ros2msg' else '')
+                except ValueError:    # damaged; the type is known
+                    self._types[record.id] = parse_definition(name, '')
+        elif isinstance(record, mcap.Metadata) and record.name == RECORDER:
+            take.notes.update(record.values)
 
+    def _is_wanted(self, topic: str, type_name: str) -> bool:
+        """Return whether the poses of a topic can become those of a body, or are asked for."""
+        if topic in (self._estimate, self._estimate.partition(':')[0]):
+            return True
+        kinds = list(POSES)
+        better = kinds[:kinds.index(type_name)]
+        if type_name == TF:    # of all bodies at once
+            return topic != '/tf_static' and not any(
+                kind in better[:2] for _, kind in self.channels.values())
+        return not any(kind in better and body_of(name) == body_of(topic)
+                       for name, kind in self.channels.values())
 
-def _load_bag(path: Path, estimate: Optional[str]) -> Take:
-    take = Take(path.stem, 'bag')
-    schemas: dict[int, str] = {}
-    channels: dict[int, tuple[str, str]] = {}
-    scratch = Scratch()
-    poses: dict[str, _Topic] = {}
-    states: dict[str, list[StateRow]] = {}
-    first_ns, last_ns = sys.maxsize, 0
-    for row in read_records(path):
-        if isinstance(row, mcap.Message):
-            topic, type_name = channels.get(row.channel_id, ('', ''))
-            take.topics[topic] = take.topics.get(topic, 0) + 1
-            if type_name == _ARRAY:    # once a second, and never latched
-                first_ns, last_ns = min(first_ns, row.log_time_ns), max(last_ns, row.log_time_ns)
+    def read(self, batch: Batch) -> None:
+        """Take the messages of a batch."""
+        take = self._take
+        numbers = batch.field(9, '<u2')
+        order = np.argsort(numbers, kind='stable')
+        found, begins = np.unique(numbers[order], return_index=True)
+        for number, part in zip(found.tolist(), np.split(batch.offsets[order], begins[1:])):
+            topic, kind = self.channels.get(number, ('', ''))
+            take.topics[topic] = take.topics.get(topic, 0) + len(part)
+            if number not in self._wanted:
+                self._wanted[number] = number in self._types and (
+                    kind not in POSES or self._is_wanted(topic, kind))
+            if not self._wanted[number]:
+                continue
+            of_topic = batch._replace(offsets=part)
+            if (of_topic.field(DATA_AT, 'V4') == _ZSTD).any():
+                of_topic = inflate(batch, part)
+            if kind in POSES:
+                self._read_poses(number, topic, kind, of_topic)
+            else:
+                self._read_statuses(number, topic, kind, of_topic)
+
+    def _read_poses(self, number: int, topic: str, kind: str, batch: Batch) -> None:
+        columns = self._columns.setdefault(number, PoseColumns(kind, self._types[number]))
+        before = columns.unread
+        for child, ned, rows in columns.read(batch, batch.offsets):
+            name = f'{topic}:{child}' if child else topic
+            # the bodies of a node are in ENU as well
+            if ned and name != self._estimate:
+                continue
+            if name not in self.poses:
+                self.poses[name] = kind, StoredRows(self._scratch)
+            self.poses[name][1].add(rows)
+        self._unread(topic, columns.unread - before)
+
+    def _read_statuses(self, number: int, topic: str, kind: str, batch: Batch) -> None:
+        times = batch.field(15, '<u8').tolist()
+        sizes = (batch.field(1, '<u8').astype(np.int64) - 22).tolist()
+        for at, time_ns, size in zip(batch.offsets.tolist(), times, sizes):
+            content = batch.data[at + DATA_AT:at + DATA_AT + size].tobytes()
             try:
-                if type_name in _POSES:
-                    if topic not in poses:
-                        poses[topic] = _Topic(type_name, scratch, topic == estimate)
-                    poses[topic].add(read_pose(type_name, row.data), row.log_time_ns)
-                elif type_name == _STATUS:
-                    status = read_status(row.data)
-                    if status.name.partition(': ')[2].startswith('body '):
-                        _add_state(states.setdefault(body_of(topic), []),
-                                   _state(status, row.log_time_ns))
-                elif type_name == _ARRAY:
-                    _take_diagnostics(take, row)
-            except ValueError:    # damaged, compressed one by one, or another layout
-                take.unread[topic] = take.unread.get(topic, 0) + 1
-        elif isinstance(row, mcap.Schema):
-            schemas[row.id] = row.name
-        elif isinstance(row, mcap.Channel):
-            channels[row.id] = (row.topic, schemas.get(row.schema_id, ''))
-            take.topics.setdefault(row.topic, 0)
-        elif isinstance(row, mcap.Metadata) and row.name == RECORDER:
-            take.notes.update(row.values)
-        elif isinstance(row, mcap.Cut):
-            take.cut = row.reason
+                if kind == _ARRAY:
+                    self.alive_ns = min(self.alive_ns[0], time_ns), max(self.alive_ns[1], time_ns)
+                    made = decode(content, self._types[number], _ARRAY.replace('/msg/', '/'))
+                    for status in made.get('status', {}).values():
+                        _take_diagnostics(self._take, Status.of(status), time_ns)
+                    continue
+                if self._last.get(number, (b'',))[0] == content:    # most states do not change
+                    continue
+                status = Status.of(decode(
+                    content, self._types[number], _STATUS.replace('/msg/', '/')))
+                self._last[number] = content, status.name
+                if status.name.partition(': ')[2].startswith('body '):
+                    _add_state(self.states.setdefault(body_of(topic), []),
+                               _state(status, time_ns))
+            except (ValueError, KeyError):
+                self._unread(topic, 1)
+
+    def _unread(self, topic: str, count: int) -> None:
+        if count:
+            self._take.unread[topic] = self._take.unread.get(topic, 0) + count
+
+
+def _load_bag(
+    paths: Sequence[Path], name: str, estimate: str, progress: Callable[[float], None],
+) -> Take:
+    take = Take(name, 'bag')
+    topics = _Topics(take, estimate)
+    for number, path in enumerate(paths):
+        def of_all(share: float, number: int = number) -> None:
+            progress((number + share) / len(paths))
+
+        for item in read_batches(path, of_all):
+            if isinstance(item, Batch):
+                for record in item.others:
+                    topics.add(record)
+                topics.read(item)
+            elif isinstance(item, Damage):
+                take.damaged.append((item.reason, item.span_ns))
+            elif isinstance(item, mcap.Cut):
+                take.cut = take.cut or item.reason
+    progress(1.0)
     take.topics.pop('', None)
-    _keep(take, {topic: found.rows for topic, found in poses.items()},
+    poses, states = topics.poses, topics.states
+    _keep(take, {topic: rows for topic, (_, rows) in poses.items()},
           _body_topics(poses, states), states)
     take.unseen = [name for name in states if name not in take.bodies]
+    first_ns, last_ns = topics.alive_ns
     if take.arrivals_ns is not None and last_ns:
         begin_ns, end_ns = take.arrivals_ns
         take.silent_s = ((begin_ns - first_ns) / NS_PER_S, (last_ns - end_ns) / NS_PER_S)
     return take
 
 
+class Status(NamedTuple):
+    """A DiagnosticStatus."""
+
+    name: str
+    message: str
+    values: dict[str, str]
+
+    @classmethod
+    def of(cls, made: dict[str, Any]) -> Status:
+        """Convert a decoded message."""
+        return cls(made['name'], made['message'], {
+            pair['key']: pair['value'] for pair in made.get('values', {}).values()})
+
+
 def _body_topics(
-    poses: dict[str, _Topic], states: dict[str, list[StateRow]],
+    poses: Mapping[str, tuple[str, StoredRows]], states: Mapping[str, list[StateRow]],
 ) -> dict[str, str]:
     """
     Choose the topic of each body; other poses in its namespace can be targets or estimates.
 
-    Bodies are those whose state the node publishes; without any state, all with a PoseStamped.
+    Bodies are those whose state the node publishes; without any state, all that have a pose of
+    the most specific type in the bag.
 
     :returns: names of the bodies, by topic.
     """
-    chosen: dict[str, tuple[tuple[bool, bool, int], str]] = {}
-    for topic, found in poses.items():
-        name, stamped = body_of(topic), found.type_name == _POSES[0]
-        rank = (stamped, topic.endswith('/pose'), found.rows.count), topic
-        if not found.ned and (name in states if states else stamped):
+    kinds = list(POSES)
+    best = min((kinds.index(kind) for kind, rows in poses.values() if len(rows)), default=0)
+    chosen: dict[str, tuple[tuple[int, bool, int], str]] = {}
+    for topic, (kind, rows) in poses.items():
+        name = topic.partition(':')[2] if kind == TF else body_of(topic)
+        rank = (-kinds.index(kind), topic.endswith('/pose'), rows.count), topic
+        if name in states if states else kinds.index(kind) == best:
             chosen[name] = max(rank, chosen.get(name, rank))
     return {topic: name for name, (_, topic) in chosen.items()}
 
@@ -175,8 +289,8 @@ def _add_state(rows: list[StateRow], row: StateRow) -> None:
 
 
 def _keep(
-    take: Take, poses: dict[str, StoredRows], bodies: dict[str, str],
-    states: dict[str, list[StateRow]],
+    take: Take, poses: Mapping[str, StoredRows], bodies: Mapping[str, str],
+    states: Mapping[str, list[StateRow]],
 ) -> None:
     """
     Add bodies and estimates to a take; they are read from disk when they are used.
@@ -186,23 +300,24 @@ def _keep(
     """
     makers, trajectories, spans = {}, {}, []
     for topic, rows in poses.items():
-        trajectory, arrivals, left_out = rising(rows.columns())
-        if left_out:
-            take.left_out[topic] = left_out
-        if not len(trajectory):
+        if rows.left_out:
+            take.left_out[topic] = rows.left_out
+        if not len(rows):
             continue
         trajectories[topic] = partial(_trajectory, rows)
         if topic in bodies:
-            makers[bodies[topic]] = partial(_body, bodies[topic], rows, states)
-            spans.append((trajectory.stamps_ns[[0, -1]], arrivals[[0, -1]]))
+            name = bodies[topic]
+            makers[name] = partial(Body, name, rows, states.get(name, []))
+            spans.append(rows.span())
     take.bodies, take.estimates = Stored(makers), Stored(trajectories)
     if spans:
-        (take.begin_ns, take.end_ns), take.arrivals_ns = (
-            (int(min(begin for begin, _ in found)), int(max(end for _, end in found)))
-            for found in zip(*spans))
+        firsts, lasts = zip(*spans)
+        (take.begin_ns, begin_ns), (take.end_ns, end_ns) = map(min, zip(*firsts)), map(
+            max, zip(*lasts))
+        take.arrivals_ns = begin_ns, end_ns
 
 
-def _keep_bodies(take: Take, poses: dict[str, StoredRows]) -> None:
+def _keep_bodies(take: Take, poses: Mapping[str, StoredRows]) -> None:
     """Add bodies to a take that is not a bag: each has the topic that the node would publish."""
     _keep(take, {f'/{name}/pose': rows for name, rows in poses.items()},
           {f'/{name}/pose': name for name in poses}, {})
@@ -211,12 +326,7 @@ def _keep_bodies(take: Take, poses: dict[str, StoredRows]) -> None:
 
 
 def _trajectory(rows: StoredRows) -> Trajectory:
-    return rising(rows.columns())[0]
-
-
-def _body(name: str, rows: StoredRows, states: dict[str, list[StateRow]]) -> Body:
-    trajectory, arrivals, _ = rising(rows.columns())
-    return Body(name, trajectory, arrivals, states.get(name, []))
+    return Body('', rows).trajectory
 
 
 def _state(status: Status, time_ns: int) -> StateRow:
@@ -233,17 +343,17 @@ def _number(text: Optional[str]) -> float:
         return float('nan')
 
 
-def _take_diagnostics(take: Take, row: mcap.Message) -> None:
-    for entry in read_diagnostics(row.data):
-        what = entry.name.partition(': ')[2]
-        if what == 'clock' and 'offset_s' in entry.values:
-            values = entry.values
-            take.clock.append(ClockRow(
-                row.log_time_ns, int(_number(values.get('epoch', '0'))),
-                _number(values['offset_s']), _number(values.get('skew_ppm')),
-                _number(values.get('uncertainty_us'))))
-        elif what == 'connection' and 'sessions' in entry.values:
-            take.connection = entry.values
+def _take_diagnostics(take: Take, entry: Status, time_ns: int) -> None:
+    what, values = entry.name.partition(': ')[2], entry.values
+    if what == 'clock' and 'offset_s' in values:
+        take.clock.append(ClockRow(
+            time_ns, int(_number(values.get('epoch', '0'))), _number(values['offset_s']),
+            _number(values.get('skew_ppm')), _number(values.get('uncertainty_us'))))
+    elif what == 'connection' and 'sessions' in values:
+        take.connection = values
+        state = entry.message.partition(':')[0].partition(' ')[0]
+        if not take.links or take.links[-1][1].partition(' ')[0] != state:
+            take.links.append((time_ns, state))
 
 
 def _load_raw(path: Path) -> Take:
@@ -253,16 +363,28 @@ def _load_raw(path: Path) -> Take:
     pipeline = Pipeline(PipelineConfig())
     scratch = Scratch()
     poses: dict[str, StoredRows] = {}
-    arrival_ns = 0
-    for sample, arrival_ns in stamped(sessions, pipeline):
-        name = sample.channel.names.ros
-        if name not in poses:
-            poses[name] = StoredRows(scratch)
-        poses[name].add(
-            sample.stamp_ns, arrival_ns, (*sample.position, *sample.quat_xyzw))
+    for name, rows in _in_blocks(
+            (sample.channel.names.ros,
+             (sample.stamp_ns, arrival_ns, (*sample.position, *sample.quat_xyzw)))
+            for sample, arrival_ns in stamped(sessions, pipeline)):
+        poses.setdefault(name, StoredRows(scratch)).add(rows)
     status = pipeline.stamps.status()
-    take.clock.append(ClockRow(
-        arrival_ns, status.epoch, status.offset_ns / 1e9, status.skew_ppm,
-        status.uncertainty_s * 1e6))
     _keep_bodies(take, poses)
+    take.clock.append(ClockRow(
+        take.arrivals_ns[1] if take.arrivals_ns else 0, status.epoch, status.offset_ns / 1e9,
+        status.skew_ppm,
+        status.uncertainty_s * 1e6))
     return take
+
+
+def _in_blocks(poses: Iterable[tuple[str, tuple[Any, ...]]]) -> Iterator[tuple[str, Rows]]:
+    """Collect the poses of each body to arrays."""
+    waiting: dict[str, list[tuple[Any, ...]]] = {}
+    for name, row in poses:
+        rows = waiting.setdefault(name, [])
+        rows.append(row)
+        if len(rows) >= _BLOCK:
+            yield name, np.array(rows, ROW)
+            rows.clear()
+    for name, rows in waiting.items():
+        yield name, np.array(rows, ROW)

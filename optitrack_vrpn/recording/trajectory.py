@@ -24,10 +24,9 @@ Stamps = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 #: Multiple of the median interval above which an interval is a gap. Chosen: one lost frame (2) is
-#: bridged. Halved, jitter causes gaps; doubled, three lost frames are bridged.
+#: bridged.
 GAP_INTERVALS = 2.5
-#: Chosen: poses that are converted at once, which bounds the memory of Python's objects. Halved or
-#: doubled, so is that memory.
+#: Chosen: poses that are converted at once, which bounds the memory of Python's objects.
 _AT_ONCE = 8192
 
 
@@ -38,7 +37,7 @@ class Trajectory:
 
     :ivar stamps_ns: (n,) int64, strictly rising.
     :ivar positions: (n, 3), metres, in the parent frame.
-    :ivar quats_xyzw: (n, 4), unit quaternions parent_from_child.
+    :ivar quats_xyzw: (n, 4), quaternions parent_from_child, of any norm above 0.
     """
 
     stamps_ns: Stamps
@@ -47,7 +46,7 @@ class Trajectory:
 
     def __post_init__(self) -> None:
         """
-        Check shapes, order and values, and scale quaternions to unit norm.
+        Check shapes, order and values.
 
         :raises ConfigurationError: if the shapes of the arrays differ, stamps do not rise, a value
             is not finite or a quaternion is zero.
@@ -69,7 +68,7 @@ class Trajectory:
                                      'quaternion')
         object.__setattr__(self, 'stamps_ns', stamps)
         object.__setattr__(self, 'positions', positions)
-        object.__setattr__(self, 'quats_xyzw', quats / norms[:, None] if len(norms) else quats)
+        object.__setattr__(self, 'quats_xyzw', quats)
 
     def __len__(self) -> int:
         return len(self.stamps_ns)

@@ -1,0 +1,210 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Bags of other writers: sqlite3, split, compressed, without chunks or index, odd definitions."""
+
+import struct
+
+import numpy as np
+from optitrack_vrpn.recording import body_figures, decode, load_take, parse_definition
+import pytest
+from recording_kit import (
+    BEGIN_NS, cdr, definition_of, header, make, POSE, pose_cdr, POSE_TEXT, typestore)
+
+pytest.importorskip('rosbags', reason='an independent writer')
+mcap_writer = pytest.importorskip('mcap.writer', reason='an independent writer')
+COUNT, PERIOD_NS = 500, 4_166_667
+
+
+def value(number):
+    """Give position and quaternion of a pose; the norm is not exactly 1."""
+    return (0.001 * number, -0.2, 1.5 + 1e-9 * number), (0.0, 0.6, 0.0, 0.8 + 1e-16 * number)
+
+
+def messages(kind, name='wand', frame='optitrack'):
+    """Give log time and bytes of messages, serialised by another program."""
+    zero = make('geometry_msgs/Vector3', 0.0, 0.0, 0.0)
+    for number in range(COUNT):
+        stamp = BEGIN_NS + number * PERIOD_NS
+        place, turn = value(number)
+        pose = make('geometry_msgs/Pose', make('geometry_msgs/Point', *place),
+                    make('geometry_msgs/Quaternion', *turn))
+        if kind == 'nav_msgs/msg/Odometry':
+            twist = make('geometry_msgs/TwistWithCovariance',
+                         make('geometry_msgs/Twist', zero, zero), np.zeros(36))
+            message = make('nav_msgs/Odometry', header(stamp, frame), name, make(
+                'geometry_msgs/PoseWithCovariance', pose, np.ones(36)), twist)
+        elif kind == 'tf2_msgs/msg/TFMessage':
+            # another body with a longer name now and then, as publishers of frames do
+            names = [name] if number % 7 else ['a_longer_name', name]
+            message = make('tf2_msgs/TFMessage', [make(
+                'geometry_msgs/TransformStamped', header(stamp, frame), each, make(
+                    'geometry_msgs/Transform', make('geometry_msgs/Vector3', *place),
+                    make('geometry_msgs/Quaternion', *turn))) for each in names])
+        elif kind == 'geometry_msgs/msg/PoseWithCovarianceStamped':
+            message = make('geometry_msgs/PoseWithCovarianceStamped', header(stamp, frame), make(
+                'geometry_msgs/PoseWithCovariance', pose, np.ones(36)))
+        else:
+            message = make('geometry_msgs/PoseStamped', header(stamp, frame), pose)
+        yield stamp + 3_000_000, cdr(message)
+
+
+def by_rosbags(folder, topics, plugin='MCAP', **more):
+    """Write a bag with rosbags; ``more`` are its compression mode and format."""
+    from rosbags.rosbag2 import CompressionFormat, CompressionMode, StoragePlugin, Writer
+    writer = Writer(folder, version=9, storage_plugin=getattr(StoragePlugin, plugin))
+    if more:
+        writer.set_compression(getattr(CompressionMode, more['mode']), CompressionFormat.ZSTD)
+    with writer:
+        for topic, kind in topics.items():
+            connection = writer.add_connection(topic, kind, typestore=typestore())
+            for log_ns, data in messages(kind):
+                writer.write(connection, log_ns, data)
+
+
+def check(take, name='wand', count=COUNT):
+    """Check that all poses were read, bit by bit."""
+    assert (take.cut, take.damaged, take.unread, take.left_out) == ('', [], {}, {})
+    table = take.bodies[name].table()
+    numbers = range(COUNT - count, COUNT)
+    np.testing.assert_array_equal(
+        table['pose'], [[*place, *turn] for place, turn in map(value, numbers)])
+    np.testing.assert_array_equal(
+        table['stamp'], [BEGIN_NS + number * PERIOD_NS for number in numbers])
+    np.testing.assert_array_equal(table['arrival'], table['stamp'] + 3_000_000)
+    assert body_figures(take, take.bodies[name]).gaps_ns == []
+
+
+@pytest.mark.parametrize('topic, kind', [
+    ('/wand/pose', POSE), ('/wand/odom', 'nav_msgs/msg/Odometry'),
+    ('/wand/pose_cov', 'geometry_msgs/msg/PoseWithCovarianceStamped'),
+    ('/tf', 'tf2_msgs/msg/TFMessage')])
+@pytest.mark.parametrize('plugin', ['MCAP', 'SQLITE3'])
+def test_any_kind_of_pose_is_a_body_where_there_is_no_better(tmp_path, topic, kind, plugin):
+    by_rosbags(tmp_path / 'bag', {topic: kind}, plugin)
+    take = load_take(tmp_path / 'bag')
+    check(take)
+    assert take.topics == {topic: COUNT}
+
+
+@pytest.mark.parametrize('plugin', ['MCAP', 'SQLITE3'])
+@pytest.mark.parametrize('mode', ['FILE', 'MESSAGE', 'STORAGE'])
+def test_compressed_bags_are_read(tmp_path, plugin, mode):
+    pytest.importorskip('zstandard')
+    if (plugin, mode) == ('SQLITE3', 'STORAGE'):
+        pytest.skip('sqlite3 has no compression of its own')
+    by_rosbags(tmp_path / 'bag', {'/wand/pose': POSE, '/wand/odom': 'nav_msgs/msg/Odometry'},
+               plugin, mode=mode)
+    check(load_take(tmp_path / 'bag'))
+
+
+def test_the_most_specific_source_of_a_body_is_taken(tmp_path):
+    by_rosbags(tmp_path / 'bag', {
+        '/tf': 'tf2_msgs/msg/TFMessage', '/wand/odom': 'nav_msgs/msg/Odometry',
+        '/wand/pose': POSE, '/camera/odom': 'nav_msgs/msg/Odometry'})
+    take = load_take(tmp_path / 'bag')
+    check(take)
+    assert list(take.bodies) == ['wand']
+    assert '/camera/odom' in take.estimates
+    assert len(load_take(tmp_path / 'bag', '/wand/odom').estimates['/wand/odom']) == COUNT
+    assert len(load_take(tmp_path / 'bag', '/tf:wand').estimates['/tf:wand']) == COUNT
+
+
+def by_mcap(path, definition=POSE_TEXT, rows=None, **options):
+    """Write an MCAP file with the mcap package."""
+    with open(path, 'wb') as file:
+        writer = mcap_writer.Writer(file, **options)
+        writer.start('ros2', 'other')
+        schema = writer.register_schema(POSE, 'ros2msg', definition.encode())
+        channel = writer.register_channel('/wand/pose', 'cdr', schema)
+        for log_ns, data in rows or messages(POSE):
+            writer.add_message(channel, log_ns, data, log_ns)
+        writer.finish()
+
+
+@pytest.mark.parametrize('options', [
+    {'use_chunking': False}, {'index_types': mcap_writer.IndexType.NONE},
+    {'chunk_size': 2000}, {'enable_crcs': False},
+    {'compression': mcap_writer.CompressionType.LZ4}])
+def test_files_without_chunks_index_or_checksum_are_read(tmp_path, options):
+    by_mcap(tmp_path / 'a.mcap', **options)
+    check(load_take(tmp_path / 'a.mcap'))
+
+
+def test_a_wrong_index_is_noticed(tmp_path):
+    by_mcap(tmp_path / 'a.mcap', compression=mcap_writer.CompressionType.NONE)
+    data = bytearray((tmp_path / 'a.mcap').read_bytes())
+    at = data.rindex(b'\x07', 0, data.index(b'\x0f' + struct.pack('<Q', 4)))
+    for place in range(at + 15 + 8, at + 15 + 8 + 16 * 40, 16):    # offsets of messages
+        data[place] ^= 0x0f
+    (tmp_path / 'a.mcap').write_bytes(data)
+    check(load_take(tmp_path / 'a.mcap'))
+
+
+def test_split_bags_are_read_in_their_order(tmp_path):
+    rows = list(messages(POSE))
+    for number in range(11):
+        by_mcap(tmp_path / f'bag_{number}.mcap', rows=rows[50 * number:50 * number + 50] or [
+            rows[-1]])
+    (tmp_path / 'bag_10.mcap').unlink()
+    check(load_take(tmp_path))
+
+
+def test_fields_are_found_in_any_order_of_the_definition(tmp_path):
+    text = ('# the pose first\nuint8 KIND=3\nint16[] more\ngeometry_msgs/Pose pose\n'
+            'string[<=4] names\nHeader header  # last\n'
+            + POSE_TEXT[POSE_TEXT.index('='):].replace(
+                'string frame_id', 'string frame_id "map"'))
+    rows = []
+    for log_ns, data in messages(POSE):
+        order, frame = '>', b'optitrack\0'
+        stamp = struct.unpack_from('<iI', data, 4)
+        values = struct.unpack_from('<7d', data, 28)
+        body = struct.pack('>I2hI', 2, 5, 6, 0)[:8] + struct.pack('>7d', *values)
+        body += struct.pack('>II', 1, 3) + b'ab\0\0' + struct.pack(
+            f'{order}iII', *stamp, len(frame)) + frame
+        rows.append((log_ns, b'\0\0\0\0' + body))
+    by_mcap(tmp_path / 'a.mcap', text, rows)
+    check(load_take(tmp_path / 'a.mcap'))
+
+
+def test_messages_of_changing_length_and_frame_are_all_read(tmp_path):
+    rows = []
+    for number in range(COUNT):
+        stamp = BEGIN_NS + number * PERIOD_NS
+        rows.append((stamp + 3_000_000, pose_cdr(
+            stamp, *value(number), 'map' + 'x' * (number % 11) + str(number % 3))))
+    by_mcap(tmp_path / 'a.mcap', rows=rows)
+    check(load_take(tmp_path / 'a.mcap'))
+
+
+def test_a_damaged_chunk_costs_its_own_messages(tmp_path):
+    by_mcap(tmp_path / 'a.mcap', chunk_size=5000, compression=mcap_writer.CompressionType.NONE)
+    data = bytearray((tmp_path / 'a.mcap').read_bytes())
+    data[data.index(list(messages(POSE))[COUNT // 2][1]) + 40] ^= 0xff
+    (tmp_path / 'a.mcap').write_bytes(data)
+    take = load_take(tmp_path / 'a.mcap')
+    ((reason, (begin_ns, end_ns)),) = take.damaged
+    assert 'checksum' in reason and BEGIN_NS < begin_ns < end_ns
+    assert COUNT - 60 < len(take.bodies['wand'].rows) < COUNT
+
+
+def test_a_damaged_sqlite3_bag_is_no_traceback(tmp_path):
+    by_rosbags(tmp_path / 'bag', {'/wand/pose': POSE}, 'SQLITE3')
+    (path,) = (tmp_path / 'bag').glob('*.db3')
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2:len(data) // 2 + 4096] = bytes(4096)
+    path.write_bytes(data)
+    take = load_take(tmp_path / 'bag')
+    assert take.cut or take.damaged or take.unread
+
+
+def test_the_decoder_finds_what_another_serialiser_wrote():
+    kind = 'diagnostic_msgs/msg/DiagnosticArray'
+    status = [make('diagnostic_msgs/DiagnosticStatus', 2, f'n{i}', 'text', '', [
+        make('diagnostic_msgs/KeyValue', 'key', 'v' * i)] * i) for i in range(3)]
+    message = make('diagnostic_msgs/DiagnosticArray', header(BEGIN_NS), status)
+    for text in (definition_of(kind), ''):    # Humble's sqlite3 has no definitions
+        found = decode(cdr(message), parse_definition(kind, text), kind.replace('/msg/', '/'))
+        assert [[pair['value'] for pair in found['status'][i].get('values', {}).values()]
+                for i in range(3)] == [[], ['v'], ['vv', 'vv']]
+        assert found['header']['stamp']['nanosec'] == BEGIN_NS % 10**9
