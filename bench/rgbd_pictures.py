@@ -11,13 +11,11 @@ from pathlib import Path
 import matplotlib
 from matplotlib.figure import Figure
 import numpy as np
-from optitrack_vrpn.recording.evaluation import absolute_error
-from optitrack_vrpn.recording.trajectory import Trajectory
+from optitrack_vrpn.recording import absolute_error, Trajectory
 from optitrack_vrpn.rgbd.camera import Intrinsics
 from optitrack_vrpn.rgbd.images import grey_of
 from optitrack_vrpn.rgbd.odometry import Odometry, OdometrySettings
-from optitrack_vrpn.rgbd.room import Room
-from optitrack_vrpn.rgbd.sensor import Sensor
+from optitrack_vrpn.rgbd.room import Room, Sensor
 from optitrack_vrpn.rgbd.trajectories import camera_on_body, TRAJECTORIES
 
 IMAGES = Path(__file__).resolve().parent.parent / 'docs' / 'img'

@@ -6,8 +6,8 @@ import numpy as np
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.rgbd.calibration import (
     parse_extrinsics, parse_intrinsics, parse_warp, read_storage)
-from optitrack_vrpn.rgbd.calibration_io import load_storage
 from optitrack_vrpn.rgbd.camera import Intrinsics
+from optitrack_vrpn.rgbd.files_io import load_storage
 from optitrack_vrpn.rgbd.images import ImageError
 from optitrack_vrpn.rgbd.registration import ImageProcessor, Rectifier, Registration
 import pytest

@@ -130,5 +130,5 @@ def test_sizes_that_differ_are_refused(grey, depth, message):
 
 def test_without_opencv_the_error_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(__import__('sys').modules, 'cv2', None)
-    with pytest.raises(BackendUnavailableError, match='apt install python3-opencv'):
+    with pytest.raises(BackendUnavailableError, match='make env|apt install python3-opencv'):
         find_features(chequers(), flat(), CAMERA)

@@ -8,8 +8,7 @@ import numpy as np
 from optitrack_vrpn.rgbd.camera import Intrinsics
 from optitrack_vrpn.rgbd.loops import (
     describe, edge_information, LoopSettings, match_descriptors, match_views, Places, ransac, View)
-from optitrack_vrpn.rgbd.room import Room
-from optitrack_vrpn.rgbd.sensor import Sensor
+from optitrack_vrpn.rgbd.room import Room, Sensor
 from optitrack_vrpn.rgbd.trajectories import camera_on_body, rotation_from_angles
 from optitrack_vrpn.rgbd.transforms import motion_of, rigid, transformed
 import pytest

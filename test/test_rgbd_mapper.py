@@ -7,13 +7,12 @@ from pathlib import Path
 
 import numpy as np
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.recording.tum import parse_tum
+from optitrack_vrpn.recording import parse_tum
 from optitrack_vrpn.rgbd.camera import Intrinsics
+from optitrack_vrpn.rgbd.files_io import load_keyframes, save_keyframes, save_pcd
 from optitrack_vrpn.rgbd.keyframes import KeyframeSettings, pcd_bytes, voxel_means
-from optitrack_vrpn.rgbd.map_io import load_keyframes, save_keyframes, save_pcd
 from optitrack_vrpn.rgbd.mapper import GraphSettings, Mapper, MapperSettings
-from optitrack_vrpn.rgbd.room import Layout, Room
-from optitrack_vrpn.rgbd.sensor import Sensor
+from optitrack_vrpn.rgbd.room import Layout, Room, Sensor
 from optitrack_vrpn.rgbd.trajectories import TRAJECTORIES
 from optitrack_vrpn.rgbd.transforms import motion_of, rigid, rigid_transform, transformed
 import pytest

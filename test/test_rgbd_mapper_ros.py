@@ -5,7 +5,7 @@
 from geometry_msgs.msg import PoseArray
 from nav_msgs.msg import Odometry, Path
 import numpy as np
-from optitrack_vrpn.rgbd.map_io import load_keyframes
+from optitrack_vrpn.rgbd.files_io import load_keyframes
 from optitrack_vrpn.rgbd.mapper_ros import RgbdMapper
 from optitrack_vrpn.rgbd.messages_ros import make_header, pose_message
 from optitrack_vrpn.rgbd.trajectories import camera_on_body

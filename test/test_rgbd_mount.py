@@ -3,9 +3,8 @@
 """Chains of static transforms against products of matrices."""
 
 import numpy as np
-from optitrack_vrpn.rgbd.mount import StaticFrames
-from optitrack_vrpn.rgbd.odometry_settings import MountSettings
-from optitrack_vrpn.rgbd.transforms import rigid
+from optitrack_vrpn.rgbd.settings import MountSettings
+from optitrack_vrpn.rgbd.transforms import rigid, StaticFrames
 import pytest
 from scipy.spatial.transform import Rotation
 

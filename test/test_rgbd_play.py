@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Sequences in the format of the TUM RGB-D benchmark: written by hand, read, and published."""
 
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -10,9 +12,9 @@ from geometry_msgs.msg import PoseStamped
 import numpy as np
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.rgbd.camera import Intrinsics
+from optitrack_vrpn.rgbd.files_io import Sequence
 from optitrack_vrpn.rgbd.images import to_depth, to_rgb
 from optitrack_vrpn.rgbd.tum_sequence import camera_of, Entry, pair, parse_list
-from optitrack_vrpn.rgbd.tum_sequence_io import Sequence
 import pytest
 from rclpy.qos import qos_profile_sensor_data
 from rosgraph import ROOT, stamp_ns
@@ -139,6 +141,32 @@ def test_a_sequence_is_published_with_its_ground_truth(tmp_path, observer):
     # the pose at the first image, by its place: x counts the seconds
     first = min(truth, key=lambda each: abs(stamp_ns(each) - stamp_ns(colour[0])))
     assert first.pose.position.x == pytest.approx(1.3, abs=0.011)
+
+
+@pytest.mark.ros
+@pytest.mark.parametrize('size, rate', [((320, 240), '1'), ((640, 480), '0.3')])
+def test_every_image_reaches_the_odometry_as_shipped(tmp_path, unused_domain, size, rate):
+    """A pair of QVGA does not fit the shared memory of Fast DDS's defaults; the player counts."""
+    by_hand(tmp_path / 'freiburg1_mine', 40, size)
+    environment = {name: value for name, value in os.environ.items()
+                   if not name.endswith('_DEFAULT_PROFILES_FILE')}
+    tool = [sys.executable, '-m', 'optitrack_vrpn']
+    odometry = subprocess.Popen(
+        [*tool, 'rgbd_odometry', '--ros-args', '-p', 'autostart:=true', '-p',
+         'mount.source:=parameters', *(word for name, topic in (
+             ('colour', 'color/image_raw'), ('depth', 'aligned_depth_to_color/image_raw'),
+             ('info', 'color/camera_info')) for word in ('-p', f'input.{name}:={topic}'))],
+        cwd=ROOT, env=environment, stderr=subprocess.DEVNULL)
+    try:
+        played = subprocess.run(
+            [*tool, 'rgbd_play', str(tmp_path / 'freiburg1_mine'), '--wait', '1', '--rate', rate],
+            cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
+    finally:
+        odometry.send_signal(signal.SIGINT)
+        odometry.wait(20)
+    published, received = played.stdout.splitlines()
+    assert published.startswith('40 of 40 pairs')
+    assert received == 'rgbd_odometry received 40 colour and 40 depth images, 40 pairs'
 
 
 @pytest.mark.ros

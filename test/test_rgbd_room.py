@@ -5,8 +5,7 @@
 import numpy as np
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.rgbd.camera import Intrinsics
-from optitrack_vrpn.rgbd.room import Box, Layout, Room
-from optitrack_vrpn.rgbd.sensor import Sensor, SensorConfig
+from optitrack_vrpn.rgbd.room import Box, Layout, Room, Sensor, SensorConfig
 from optitrack_vrpn.rgbd.trajectories import (
     camera_on_body, FLU_FROM_OPTICAL, TRAJECTORIES, Trajectory)
 import pytest

@@ -17,9 +17,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-
-from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.rgbd.opencv import opencv
+from optitrack_vrpn.cli.loading import how_to_install
+from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError
 
 Floats = NDArray[np.float64]
 
@@ -29,16 +28,13 @@ DISTORTION_MODELS = ('', 'plumb_bob', 'rational_polynomial', 'none', 'None')
 #: Numbers of coefficients that OpenCV allows; 12 and 14 contain further terms.
 COEFFICIENT_COUNTS = (0, 4, 5, 8)
 #: Chosen: margin at each side of the image, as a share of its size; a principal point in the
-#: margin is rejected, such as that of a VGA calibration with QVGA images. Halved, more wrong
-#: calibrations pass; doubled, cropped images are rejected.
+#: margin is rejected, such as that of a VGA calibration with QVGA images.
 _CENTRAL = 0.1
 #: Chosen: limits of the focal lengths as a share of the larger side of the image, for fields of
 #: view of 179 to 0.06 degrees. With limits twice as wide, more wrong calibrations pass.
 _FOCAL = 0.01, 1000.0
 #: Limit of fixed-point steps for the removal of distortion. The coefficients in the tests need 5
-#: to 15 steps (measured); with a strong fish-eye lens the iteration does not converge. Halved,
-#: lenses with slower convergence are less accurate; doubled, lenses that do not converge take
-#: twice the time.
+#: to 15 steps (measured); with a strong fish-eye lens the iteration does not converge.
 UNDISTORT_STEPS = 40
 
 
@@ -177,3 +173,18 @@ class Intrinsics:
         u, v = np.meshgrid(np.arange(self.width), np.arange(self.height))
         grid: Floats = np.stack([u.ravel(), v.ravel()], axis=1).astype(float)
         return grid
+
+
+def opencv() -> Any:
+    """
+    Return the module cv2.
+
+    :raises BackendUnavailableError: if it is not installed.
+    """
+    try:
+        import cv2
+    except ImportError as error:
+        raise BackendUnavailableError(
+            f'OpenCV for Python was not found ({error}): ' + how_to_install(
+                'apt install python3-opencv, or pip install opencv-python-headless')) from None
+    return cv2

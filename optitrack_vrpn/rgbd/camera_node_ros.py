@@ -10,13 +10,13 @@ from typing import Any, Iterator, Optional, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.mocap_control.settings_node_ros import SettingsNode
+from optitrack_vrpn.mocap_control.participant_ros import MocapControl
 from optitrack_vrpn.rgbd.camera import Intrinsics
 from optitrack_vrpn.rgbd.messages_ros import stamp_ns
-from optitrack_vrpn.rgbd.mount import StaticFrames
-from optitrack_vrpn.rgbd.odometry_settings import InputSettings, MountSettings
-from optitrack_vrpn.rgbd.pair_settings import PairSettings
 from optitrack_vrpn.rgbd.pairing import Pairer
+from optitrack_vrpn.rgbd.settings import InputSettings, MountSettings, PairSettings
+from optitrack_vrpn.rgbd.transforms import StaticFrames
+from optitrack_vrpn.ros.managed_node import SettingsNode
 from optitrack_vrpn.units import NS_PER_S
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import CameraInfo, Image
@@ -59,6 +59,7 @@ class CameraNode(SettingsNode[S]):
         self._camera_error = ''
         self._error = ''
         super().__init__(node_name, settings, **kwargs)
+        self._mocap_control = MocapControl(self)
 
     def _pair(self, colour: Image, depth: Image) -> None:
         """Process a pair of images."""

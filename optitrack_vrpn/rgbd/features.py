@@ -13,9 +13,8 @@ from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
-from optitrack_vrpn.rgbd.camera import Intrinsics
+from optitrack_vrpn.rgbd.camera import Intrinsics, opencv
 from optitrack_vrpn.rgbd.images import Bytes, Depth, ImageError
-from optitrack_vrpn.rgbd.opencv import opencv
 from optitrack_vrpn.settings import checked, setting
 
 Floats = NDArray[np.float64]

@@ -8,16 +8,15 @@ from typing import Any, Optional, Sequence
 
 from diagnostic_msgs.msg import DiagnosticStatus
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.mocap_control.settings_node_ros import entry
 from optitrack_vrpn.rgbd.calibration import parse_extrinsics, parse_intrinsics, parse_warp
-from optitrack_vrpn.rgbd.calibration_io import load_storage
-from optitrack_vrpn.rgbd.camera import Intrinsics
+from optitrack_vrpn.rgbd.camera import Intrinsics, opencv
 from optitrack_vrpn.rgbd.camera_node_ros import CameraNode, SENSOR_QOS
-from optitrack_vrpn.rgbd.image_proc_settings import ImageProcSettings
+from optitrack_vrpn.rgbd.files_io import load_storage
 from optitrack_vrpn.rgbd.images import from_depth, from_rgb, to_depth, to_rgb
 from optitrack_vrpn.rgbd.messages_ros import cloud_message, image_message, info_message
-from optitrack_vrpn.rgbd.opencv import opencv
 from optitrack_vrpn.rgbd.registration import ImageProcessor
+from optitrack_vrpn.rgbd.settings import ImageProcSettings
+from optitrack_vrpn.ros.managed_node import entry
 from sensor_msgs.msg import CameraInfo, Image, PointCloud2
 from std_msgs.msg import Header
 
@@ -75,7 +74,7 @@ class RgbdImageProc(CameraNode[ImageProcSettings]):
             'rgb': create(Image, 'rgbd/rgb', 5), 'depth': create(Image, 'rgbd/depth', 5),
             'info': create(CameraInfo, 'rgbd/info', 5),
             'cloud': create(PointCloud2, 'rgbd/cloud', 1)}
-        self.set_info_topics([each.topic_name for each in self._outputs.values()])
+        self._mocap_control.set_info_topics([each.topic_name for each in self._outputs.values()])
 
     def begin(self) -> None:
         """Reset the state, and subscribe."""

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.rgbd.camera import Intrinsics
-from optitrack_vrpn.rgbd.opencv import opencv
+from optitrack_vrpn.rgbd.camera import Intrinsics, opencv
 
 Bytes = NDArray[np.uint8]
 Depth = NDArray[np.float32]

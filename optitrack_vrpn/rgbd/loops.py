@@ -13,28 +13,23 @@ from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
-from optitrack_vrpn.rgbd.camera import Intrinsics
+from optitrack_vrpn.rgbd.camera import Intrinsics, opencv
 from optitrack_vrpn.rgbd.features import Features, FeatureSettings, find_features
 from optitrack_vrpn.rgbd.images import Bytes, Depth
-from optitrack_vrpn.rgbd.opencv import opencv
 from optitrack_vrpn.rgbd.transforms import cross_matrices, rigid_transform, transformed
 from optitrack_vrpn.settings import checked, setting
 
 Floats = NDArray[np.float64]
 
 #: Chosen: number of nearest descriptors of other keyframes that each new descriptor votes for.
-#: Halved, fewer candidates get votes; doubled, unrelated keyframes get more.
 VOTES = 4
-#: Chosen: RANSAC hypotheses that are evaluated at once. Halved, numpy is called more often;
-#: doubled, pairs with many inliers take longer.
+#: Chosen: RANSAC hypotheses that are evaluated at once.
 _BATCH = 100
 #: Measured (bench/rgbd.py): the errors of keypoints in one image are correlated. The covariance of
-#: an edge is computed for independent errors and multiplied by this factor. Halved or doubled,
-#: loops have twice or half the weight against the odometry.
+#: an edge is computed for independent errors and multiplied by this factor.
 CORRELATION = 4.0
 #: Chosen: standard deviations (m, rad) that are added to each edge: the errors of the calibration
-#: and of the time between colour and depth. Halved, a wrong calibration distorts the map more;
-#: doubled, loops correct less.
+#: and of the time between colour and depth.
 FLOOR_M, FLOOR_RAD = 0.003, 0.002
 #: Seed of RANSAC's samples, so that the same images give the same graph.
 _SEED = 1

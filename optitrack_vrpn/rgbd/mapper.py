@@ -14,15 +14,14 @@ from typing import NamedTuple, Optional
 import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.recording.trajectory import slerp, Trajectory
+from optitrack_vrpn.recording import slerp, Trajectory
 from optitrack_vrpn.rgbd.camera import Intrinsics
 from optitrack_vrpn.rgbd.features import FeatureSettings
 from optitrack_vrpn.rgbd.images import Bytes, Depth, grey_of, pack_depth, unpack_depth
 from optitrack_vrpn.rgbd.keyframes import (
     CloudSettings, is_due, Keyframe, KeyframeSettings, points_of, voxel_means)
 from optitrack_vrpn.rgbd.loops import describe, Loop, LoopSettings, Places
-from optitrack_vrpn.rgbd.posegraph import (
-    diagonal_information, Edge, optimise_without_outliers)
+from optitrack_vrpn.rgbd.posegraph import diagonal_information, Edge, optimise_without_outliers
 from optitrack_vrpn.rgbd.transforms import transformed
 from optitrack_vrpn.settings import checked, section, setting
 from scipy.spatial.transform import Rotation
@@ -30,8 +29,7 @@ from scipy.spatial.transform import Rotation
 Floats = NDArray[np.float64]
 
 #: Chosen: standard deviations (m, rad) of an unknown motion between keyframes, such as between a
-#: loaded map and a new run; they allow any motion. Halved or doubled, a loop determines it as
-#: before.
+#: loaded map and a new run; they allow any motion.
 _UNKNOWN_M, _UNKNOWN_RAD = 100.0, 3.0
 
 

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.rgbd.camera_node_ros import LATCHED
 from optitrack_vrpn.rgbd.mapper import Mapper
-from optitrack_vrpn.rgbd.mapper_settings import MapOutputSettings
 from optitrack_vrpn.rgbd.messages_ros import (
     cloud_message, make_header, pose_message, transform_message)
+from optitrack_vrpn.rgbd.settings import MapOutputSettings
 from optitrack_vrpn.ros.tf import tf_publisher
 from rclpy.node import Node
 from sensor_msgs.msg import PointCloud2
@@ -27,8 +27,7 @@ Floats = NDArray[np.float64]
 #: for them, because their cost grows with the map. Time doubled or share halved, large maps are
 #: published half as often; the other way, mapping has less time.
 _CLOUD_PERIOD_S, _CLOUD_SHARE = 2.0, 0.1
-#: Chosen: width of the lines in rviz (m), and their colours. Halved or doubled, only the picture
-#: changes.
+#: Chosen: width of the lines in rviz (m), and their colours.
 _LINE_M = 0.005
 _ODOMETRY_RGB, _LOOP_RGB, _OUTLIER_RGB = (0.3, 0.3, 1.0), (0.1, 0.8, 0.1), (1.0, 0.1, 0.1)
 

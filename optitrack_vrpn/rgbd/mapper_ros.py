@@ -22,19 +22,18 @@ from nav_msgs.msg import Odometry as OdometryMessage
 import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
-from optitrack_vrpn.mocap_control.settings_node_ros import entry
 from optitrack_vrpn.names import counted
-from optitrack_vrpn.rgbd.camera import Intrinsics
+from optitrack_vrpn.rgbd.camera import Intrinsics, opencv
 from optitrack_vrpn.rgbd.camera_node_ros import CameraNode, SENSOR_QOS
+from optitrack_vrpn.rgbd.files_io import load_keyframes, save_keyframes, save_pcd
 from optitrack_vrpn.rgbd.images import scaled_pair, to_depth, to_rgb
 from optitrack_vrpn.rgbd.keyframes import Keyframe
-from optitrack_vrpn.rgbd.map_io import load_keyframes, save_keyframes, save_pcd
 from optitrack_vrpn.rgbd.mapper import Mapper, Solved
 from optitrack_vrpn.rgbd.mapper_output_ros import MapOutput
-from optitrack_vrpn.rgbd.mapper_settings import MapperNodeSettings
 from optitrack_vrpn.rgbd.messages_ros import pose_matrix, stamp_ns
-from optitrack_vrpn.rgbd.opencv import opencv
 from optitrack_vrpn.rgbd.pairing import Pairer
+from optitrack_vrpn.rgbd.settings import MapperNodeSettings
+from optitrack_vrpn.ros.managed_node import entry
 from optitrack_vrpn.settings_ros import read_settings
 from optitrack_vrpn.units import NS_PER_S
 from rclpy.task import Future
@@ -43,8 +42,7 @@ from std_srvs.srv import Trigger
 
 Floats = NDArray[np.float64]
 
-#: Chosen: most frames in the queue of the mapping thread, 1 s at 30 Hz and 11 MB at QVGA. Halved,
-#: a long solution drops frames; doubled, the queue takes twice the memory.
+#: Chosen: most frames in the queue of the mapping thread, 1 s at 30 Hz and 11 MB at QVGA.
 _WAITING = 30
 #: Chosen: after a longer pause of the odometry (s) the motion counts as unknown, because the
 #: odometry may have restarted. Halved, short dropouts split the map; doubled, the motion of a
@@ -111,7 +109,7 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
         self._last_ns = None
         self._map_output = MapOutput(self, settings.output)
         self._outputs = self._map_output.publishers
-        self.set_info_topics([self._outputs['path'].topic_name])
+        self._mocap_control.set_info_topics([self._outputs['path'].topic_name])
         self._ending = False
         self._thread = threading.Thread(target=self._run, name='mapper', daemon=True)
         self._thread.start()

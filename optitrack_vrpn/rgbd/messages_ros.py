@@ -10,9 +10,12 @@ from geometry_msgs.msg import Pose, TransformStamped
 import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.rgbd.camera import Intrinsics
+from optitrack_vrpn.rgbd.images import from_depth, from_rgb
 from optitrack_vrpn.rgbd.keyframes import packed_colours
 from optitrack_vrpn.rgbd.transforms import pose_of
 from optitrack_vrpn.units import NS_PER_S
+from rclpy.node import Node
+from rclpy.qos import qos_profile_sensor_data
 from scipy.spatial.transform import Rotation
 from sensor_msgs.msg import CameraInfo, Image, PointCloud2, PointField
 from std_msgs.msg import Header
@@ -92,3 +95,46 @@ def cloud_message(
         header=header, height=1, width=len(data), fields=fields, is_bigendian=False,
         point_step=data.shape[1] * 4, row_step=data.nbytes, data=byte_array(data.tobytes()),
         is_dense=bool(np.isfinite(columns[0]).all()))
+
+
+#: Topics of realsense2_camera below the camera's namespace.
+COLOUR, DEPTH, INFO = 'color/image_raw', 'aligned_depth_to_color/image_raw', 'color/camera_info'
+
+
+class CameraOutput:
+    """
+    The publishers of a camera.
+
+    :param node: owner of the publishers.
+    :param camera: intrinsics of both images.
+    :param frame: optical frame of both images.
+    """
+
+    def __init__(self, node: Node, camera: Intrinsics, frame: str) -> None:
+        self._frame = frame
+        self._camera = camera
+        self._colour = node.create_publisher(Image, COLOUR, qos_profile_sensor_data)
+        self._depth = node.create_publisher(Image, DEPTH, qos_profile_sensor_data)
+        self._camera_info = node.create_publisher(CameraInfo, INFO, qos_profile_sensor_data)
+
+    @property
+    def listeners(self) -> int:
+        """Return the number of subscribers of the colour images."""
+        return int(self._colour.get_subscription_count())
+
+    def publish(
+        self, stamp_ns: int, rgb: NDArray[np.uint8], depth: NDArray[np.float32],
+        encoding: str = '16UC1',
+    ) -> None:
+        """
+        Publish one exposure; camera_info first, because receivers need it for the images.
+
+        :param stamp_ns: time of the exposure (ns since the epoch).
+        :param rgb: (height, width, 3).
+        :param depth: (height, width), metres, 0 for no measurement.
+        :param encoding: encoding of the depth, 16UC1 (mm) or 32FC1 (m).
+        """
+        header = make_header(stamp_ns, self._frame)
+        self._camera_info.publish(info_message(header, self._camera))
+        self._colour.publish(image_message(header, from_rgb(rgb)))
+        self._depth.publish(image_message(header, from_depth(depth, encoding)))

@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Run the nodes rgbd_image_proc, rgbd_odometry and rgbd_mapper."""
 
+from optitrack_vrpn.cli.fast_dds_io import use_profile
 from optitrack_vrpn.ros.node_command import run_node_by_parameters
 
 
 def image_proc() -> int:
     """Run the node rgbd_image_proc until it ends; return the exit code."""
+    use_profile()
     return run_node_by_parameters(
         'rgbd_image_proc', 'optitrack_vrpn.rgbd.image_proc_ros:RgbdImageProc',
         'Rectify colour and depth images, and register the depth to the colour.',
@@ -15,6 +17,7 @@ def image_proc() -> int:
 
 def odometry() -> int:
     """Run the node rgbd_odometry until it ends; return the exit code."""
+    use_profile()
     return run_node_by_parameters(
         'rgbd_odometry', 'optitrack_vrpn.rgbd.odometry_ros:RgbdOdometry',
         'Estimate the motion of a colour and depth camera from its images.',
@@ -23,6 +26,7 @@ def odometry() -> int:
 
 def mapper() -> int:
     """Run the node rgbd_mapper until it ends; return the exit code."""
+    use_profile()
     return run_node_by_parameters(
         'rgbd_mapper', 'optitrack_vrpn.rgbd.mapper_ros:RgbdMapper',
         'Map a place with a colour and depth camera and odometry.', '-p odometry:=vo',

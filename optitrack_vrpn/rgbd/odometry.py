@@ -21,12 +21,12 @@ from typing import Any, NamedTuple, Optional
 
 import numpy as np
 from numpy.typing import NDArray
+from optitrack_vrpn.rgbd.alignment import (
+    align, IcpSettings, refine, Refined, RefinementSettings, rotated)
 from optitrack_vrpn.rgbd.camera import Intrinsics
 from optitrack_vrpn.rgbd.features import Features, FeatureSettings, find_features
-from optitrack_vrpn.rgbd.icp import align, IcpSettings
 from optitrack_vrpn.rgbd.images import Bytes, Depth, ImageError
 from optitrack_vrpn.rgbd.model import LandmarkModel, Matches, ModelSettings
-from optitrack_vrpn.rgbd.refinement import refine, Refined, RefinementSettings, rotated
 from optitrack_vrpn.rgbd.transforms import (
     cross_matrices, motion_of, rigid, rotation_matrix, rotation_vector, transformed)
 from optitrack_vrpn.settings import checked, section, setting
@@ -37,22 +37,18 @@ Floats = NDArray[np.float64]
 CONSTRAINTS = ('none', 'level', 'planar')
 #: Measured (bench/rgbd.py, column NEES): the errors of a keypoint in successive frames are
 #: correlated. The covariance of a registration is computed for independent errors and multiplied
-#: by this factor. Halved or doubled, so are the covariances of the odometry.
+#: by this factor.
 CORRELATION = 4.0
 #: Chosen: standard deviations of the velocity (m/s, rad/s) while nothing is tracked; the
-#: covariance of a new model contains them. Halved, a fast motion in a gap is underestimated;
-#: doubled, the covariance after a gap is larger.
+#: covariance of a new model contains them.
 _LOST_SPEED, _LOST_TURN = 0.5, 0.5
 #: Chosen: number of successive frames with rising stamps, all older than the last frame, after
-#: which the clock counts as set back, as by a bag that starts again. Halved, frames that arrive
-#: out of order restart the odometry; doubled, a restarted bag loses 10 frames.
+#: which the clock counts as set back, as by a bag that starts again.
 _LATE_FRAMES = 5
 #: Chosen: number of intervals whose median is the usual one, for the count of missed frames.
-#: Halved, bursts disturb it; doubled, a changed camera rate is noticed later.
 _INTERVALS = 15
 #: Chosen: least interval for the limits of speed (s), because drivers that stamp images on arrival
-#: deliver them in bursts. Halved, bursts exceed the limits; doubled, wrong motions of twice the
-#: size pass.
+#: deliver them in bursts.
 _LEAST_INTERVAL_S = 1 / 30
 
 

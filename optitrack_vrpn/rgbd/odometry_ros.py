@@ -18,27 +18,25 @@ from nav_msgs.msg import Odometry as OdometryMessage
 from nav_msgs.msg import Path
 import numpy as np
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.mocap_control.settings_node_ros import entry
+from optitrack_vrpn.rgbd.camera import opencv
 from optitrack_vrpn.rgbd.camera_node_ros import CameraNode, LATCHED
 from optitrack_vrpn.rgbd.images import ImageError, scaled_pair, to_depth, to_grey
 from optitrack_vrpn.rgbd.messages_ros import (
     cloud_message, make_header, pose_message, stamp_ns, transform_message)
 from optitrack_vrpn.rgbd.odometry import Frame, Odometry, Status
-from optitrack_vrpn.rgbd.odometry_settings import OdometryNodeSettings
-from optitrack_vrpn.rgbd.opencv import opencv
+from optitrack_vrpn.rgbd.settings import OdometryNodeSettings
+from optitrack_vrpn.ros.managed_node import entry
 from optitrack_vrpn.ros.tf import tf_publisher
 from sensor_msgs.msg import Image, PointCloud2
 from std_msgs.msg import UInt32
 from tf2_msgs.msg import TFMessage
 
-#: Chosen: variance of an unknown velocity, (m/s)^2 and (rad/s)^2. Halved or doubled, filters still
-#: ignore such a velocity.
+#: Chosen: variance of an unknown velocity, (m/s)^2 and (rad/s)^2.
 _UNKNOWN = 1e6
-#: Chosen: least periods of the large messages (s). Halved, twice the traffic; doubled, rviz
-#: updates half as often.
+#: Chosen: least periods of the large messages (s).
 _PATH_PERIOD_S, _MODEL_PERIOD_S = 1.0, 0.5
 #: Chosen: most poses of the path, and least distance between two (m): 40 m at least, a message of
-#: 200 kB. Halved or doubled, so is its length.
+#: 200 kB.
 _PATH_LENGTH, _PATH_STEP_M = 2000, 0.02
 
 
@@ -81,7 +79,7 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
         self._outputs['path'] = self.create_publisher(Path, 'path', 1)
         self._outputs['features'] = self.create_publisher(PointCloud2, 'feature/cloud', 2)
         self._outputs['model'] = self.create_publisher(PointCloud2, 'model/cloud', 1)
-        self.set_info_topics([self._outputs['odometry'].topic_name])
+        self._mocap_control.set_info_topics([self._outputs['odometry'].topic_name])
 
     def begin(self) -> None:
         """Start at the origin of the fixed frame."""

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, Optional
 
 #: Chosen: stamps that go back by at least this mean a restart of the stream (ns); less is late.
-#: Halved or doubled, so is the disorder that is tolerated.
 _RESTART_NS = 1_000_000_000
 
 

@@ -5,13 +5,16 @@
 import argparse
 from pathlib import Path
 import sys
-from typing import Optional, Sequence as Words
+from typing import Optional
+from typing import Sequence as Words
 
 from optitrack_vrpn.cli.arguments import duration, Parser, split_ros_args
 from optitrack_vrpn.cli.command_io import command
+from optitrack_vrpn.cli.fast_dds_io import use_profile
 from optitrack_vrpn.cli.loading import loading
+from optitrack_vrpn.names import counted
+from optitrack_vrpn.rgbd.files_io import Sequence
 from optitrack_vrpn.rgbd.tum_sequence import camera_of, CAMERAS
-from optitrack_vrpn.rgbd.tum_sequence_io import Sequence
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -51,6 +54,7 @@ def main(argv: Optional[Words[str]] = None) -> int:
     camera = camera_of(
         arguments.folder.resolve().name, rgb.shape[1], rgb.shape[0], arguments.camera,
         tuple(arguments.intrinsics) if arguments.intrinsics else None)
+    use_profile()
     with loading('rgbd_play', 0):
         from optitrack_vrpn.rgbd.play_ros import RgbdPlay
         from optitrack_vrpn.ros.run import run
@@ -65,5 +69,11 @@ def main(argv: Optional[Words[str]] = None) -> int:
     if made and made[0].failure is not None:
         raise made[0].failure
     if made:
-        print(f'{made[0].published} of {len(sequence.pairs)} pairs of images published')
+        published = made[0].published
+        print(f'{published} of {counted(len(sequence.pairs), "pair")} of images published')
+        for name, received in made[0].received().items():
+            print(f'{name} received {received.colour} colour and {received.depth} depth images, '
+                  f'{counted(received.pairs, "pair")}'
+                  + (f': {published - received.pairs} lost on the way'
+                     if received.pairs < published else ''))
     return code

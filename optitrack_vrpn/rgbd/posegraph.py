@@ -32,19 +32,15 @@ from scipy.spatial.transform import Rotation
 Floats = NDArray[np.float64]
 
 #: Root of the 95 % quantile of chi-squared with six degrees of freedom: the cost of 19 of 20 right
-#: edges is quadratic. Halved, right edges lose weight too; doubled, the effect of a wrong edge
-#: doubles.
+#: edges is quadratic.
 KNEE = 3.55
 #: Chosen: an edge with less weight, that is an error of more than knee / weight = 18 standard
-#: deviations, is an outlier. Halved, slightly wrong loops stay; doubled, right loops after a large
-#: drift are left out.
+#: deviations, is an outlier.
 OUTLIER_WEIGHT = 0.2
 #: Chosen: initial damping of Levenberg-Marquardt, and its factors after an accepted and a rejected
-#: step (Nielsen 1999 uses 1/3 and 2, growing). Halved or doubled, the number of iterations
-#: changes, the result does not.
+#: step (Nielsen 1999 uses 1/3 and 2, growing).
 _DAMPING, _RELAX, _TIGHTEN = 1e-4, 0.2, 5.0
-#: Chosen: damping at which the optimisation ends, because steps are negligible. Halved or doubled,
-#: one iteration fewer or more at the end.
+#: Chosen: damping at which the optimisation ends, because steps are negligible.
 _MOST_DAMPING = 1e10
 
 

@@ -14,9 +14,8 @@ from typing import Any, Optional
 import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.rgbd.calibration import Warp
-from optitrack_vrpn.rgbd.camera import Intrinsics
+from optitrack_vrpn.rgbd.camera import Intrinsics, opencv
 from optitrack_vrpn.rgbd.images import Bytes, Depth, ImageError, resized
-from optitrack_vrpn.rgbd.opencv import opencv
 
 Floats = NDArray[np.float64]
 

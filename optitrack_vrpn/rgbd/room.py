@@ -11,6 +11,13 @@ pixel's ray p = ((u - cx) / fx, (v - cy) / fy, 1) meets the plane where q = M^-1
 1/z = q3, s = q1 / q3, t = q2 / q3. The components of q are affine in the pixel, so the search for
 the visible face, the one with the greatest 1/z, needs additions but no divisions. The result is
 that of a ray through the centre of each pixel (a test compares it with the slab test).
+
+``Sensor`` adds the errors of a structured light camera, such as a Kinect, to exact images.
+Depth is measured as a disparity d = f b / z with a random error, rounded to eighths of a pixel
+(Khoshelham, Elberink: Accuracy and resolution of Kinect depth data, Sensors 12, 2012; its
+sigma_z = 0.001425 z^2 m corresponds to an error of 0.0625 pixels). The disparity is that of a VGA
+image for all image sizes. Not modelled: motion blur, rolling shutter, exposure, the shadow of the
+projector, and errors that are equal in successive frames.
 """
 
 from dataclasses import dataclass, replace
@@ -18,22 +25,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.rgbd.camera import Intrinsics
-from optitrack_vrpn.rgbd.opencv import opencv
+from optitrack_vrpn.rgbd.camera import Intrinsics, opencv
+from optitrack_vrpn.settings import checked, setting
 
 Array = NDArray[np.float64]
 
-#: Chosen: edge of a texel (m), about the footprint of a VGA pixel at 3 m. Halved, four times the
-#: memory; doubled, near faces look blurred.
+#: Chosen: edge of a texel (m), about the footprint of a VGA pixel at 3 m.
 TEXEL_M = 0.005
 #: Chosen: cells of the octaves of the texture (texels) and the standard deviation of each in grey
 #: levels. The finest octave is 4 texels, 20 mm, so that a QVGA image does not alias up to 5 m.
-#: Halved, it aliases from 2.5 m on; doubled, images have fewer corners.
 OCTAVES = ((4, 16.0), (10, 22.0), (24, 20.0), (64, 14.0))
-#: Chosen: near plane of the camera (m). Halved or doubled, the least distance of a wall changes
-#: with it.
+#: Chosen: near plane of the camera (m).
 _NEAR_M = 0.02
 
 
@@ -270,3 +273,86 @@ def _atlas(faces: list[_Face], seed: int) -> tuple[NDArray[np.uint8], list[_Face
     for face, texture in zip(placed, textures):
         atlas[face.top - 1:, face.left - 1:][:texture.shape[0], :texture.shape[1]] = texture
     return atlas, placed
+
+
+#: Chosen: pixels whose depths differ by more than this share of the depth are an edge and have no
+#: measurement.
+_EDGE_SHARE = 0.04
+
+
+@checked
+@dataclass(frozen=True)
+class SensorConfig:
+    """Errors of the simulated camera; the defaults are those of a Kinect."""
+
+    baseline: float = setting(
+        0.075, unit='m', low=0.001, high=1.0, doc='from projector to infrared camera')
+    focal: float = setting(
+        570.34, unit='px', low=1.0, high=10000.0, doc='focal length of the infrared camera')
+    disparity_noise: float = setting(
+        0.0625, unit='px', low=0.0, high=10.0, doc='standard deviation of a disparity')
+    disparity_step: float = setting(
+        0.125, unit='px', low=0.0, high=10.0, doc='rounding step of disparities; 0: none')
+    near: float = setting(0.5, unit='m', low=0.0, high=100.0, doc='least measured depth')
+    far: float = setting(5.0, unit='m', low=0.0, high=100.0, doc='greatest measured depth')
+    image_noise: float = setting(
+        2.0, unit='grey levels', low=0.0, high=255.0, doc='standard deviation of each colour')
+
+
+class Sensor:
+    """
+    Add the errors of a camera.
+
+    :param config: size of the errors.
+    :param seed: the same seed gives the same errors.
+    """
+
+    def __init__(self, config: SensorConfig = SensorConfig(), seed: int = 0) -> None:
+        self.config = config
+        self._random = np.random.default_rng(seed)
+
+    def depth(self, exact: NDArray[np.float32]) -> NDArray[np.float32]:
+        """
+        Measure a depth image.
+
+        :param exact: (height, width), metres, 0 for no surface.
+        :returns: (height, width), metres, 0 where there is no measurement.
+        """
+        config = self.config
+        valid = (exact >= config.near) & (exact <= config.far) & (exact > 0) & ~_edges(exact)
+        scale = np.float32(config.focal * config.baseline)
+        with np.errstate(divide='ignore'):
+            disparity = scale / exact
+        disparity += np.float32(config.disparity_noise) * self._random.standard_normal(
+            exact.shape, np.float32)
+        if config.disparity_step:
+            step = np.float32(config.disparity_step)
+            disparity = np.rint(disparity / step) * step
+        valid &= disparity > 0
+        measured = np.zeros(exact.shape, np.float32)
+        np.divide(scale, disparity, out=measured, where=valid)
+        return measured
+
+    def image(self, exact: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """
+        Measure a colour image.
+
+        :param exact: (height, width, 3).
+        """
+        noise = np.float32(self.config.image_noise) * self._random.standard_normal(
+            exact.shape, np.float32)
+        measured: NDArray[np.uint8] = np.clip(np.rint(exact + noise), 0, 255).astype(np.uint8)
+        return measured
+
+
+def _edges(depth: NDArray[np.float32]) -> NDArray[np.bool_]:
+    """Find pixels beside a step of the depth."""
+    found = np.zeros(depth.shape, bool)
+    limit = _EDGE_SHARE * depth
+    across = np.abs(np.diff(depth, axis=1)) > limit[:, 1:]
+    down = np.abs(np.diff(depth, axis=0)) > limit[1:]
+    found[:, 1:] |= across
+    found[:, :-1] |= across
+    found[1:] |= down
+    found[:-1] |= down
+    return found

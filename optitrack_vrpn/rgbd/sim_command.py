@@ -13,6 +13,7 @@ from typing import Optional, Sequence
 
 from optitrack_vrpn.cli.arguments import split_ros_args
 from optitrack_vrpn.cli.command_io import command
+from optitrack_vrpn.cli.fast_dds_io import use_profile
 from optitrack_vrpn.cli.loading import loading
 from optitrack_vrpn.cli.signals_io import end_with_parent
 from optitrack_vrpn.sim.command import make_parser as motive_parser, scenario_from_arguments
@@ -51,6 +52,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     if arguments.names is None and arguments.bodies is None and arguments.scenario is None:
         arguments.names = [BODY]
     scenario = scenario_from_arguments(arguments)
+    use_profile()
     with loading('rgbd_sim', 0):
         from optitrack_vrpn.rgbd.sim_ros import RgbdSim
         from optitrack_vrpn.ros.run import run

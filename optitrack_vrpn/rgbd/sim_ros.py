@@ -16,14 +16,12 @@ from typing import Any, Optional
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.names import ros_name
-from optitrack_vrpn.rgbd.camera_output_ros import CameraOutput
-from optitrack_vrpn.rgbd.messages_ros import make_header, pose_message, transform_message
-from optitrack_vrpn.rgbd.opencv import opencv
-from optitrack_vrpn.rgbd.room import Room
-from optitrack_vrpn.rgbd.sensor import Sensor
-from optitrack_vrpn.rgbd.sim_motion import BodyMotion
-from optitrack_vrpn.rgbd.sim_settings import SimSettings
-from optitrack_vrpn.rgbd.trajectories import camera_on_body, TRAJECTORIES
+from optitrack_vrpn.rgbd.camera import opencv
+from optitrack_vrpn.rgbd.messages_ros import (
+    CameraOutput, make_header, pose_message, transform_message)
+from optitrack_vrpn.rgbd.room import Room, Sensor
+from optitrack_vrpn.rgbd.settings import SimSettings
+from optitrack_vrpn.rgbd.trajectories import BodyMotion, camera_on_body, TRAJECTORIES
 from optitrack_vrpn.ros.tf import StaticTransformBroadcaster
 from optitrack_vrpn.settings_ros import declare_settings, read_settings
 from optitrack_vrpn.sim.scenario_io import Scenario
@@ -31,8 +29,7 @@ from optitrack_vrpn.sim.server_io import MotiveSimServer
 import rclpy
 from rclpy.node import Node
 
-#: Chosen: period of the warning about skipped images (s). Halved or doubled, twice or half the
-#: warnings.
+#: Chosen: period of the warning about skipped images (s).
 _REPORT_S = 10.0
 
 

@@ -15,6 +15,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from optitrack_vrpn.rgbd.transforms import rigid
+from optitrack_vrpn.sim.motion import MotionState, oriented
 from scipy.spatial.transform import Rotation
 
 Array = NDArray[np.float64]
@@ -138,11 +139,10 @@ def camera_on_body(
     return rigid(rotation_from_angles(rpy[2], rpy[1], rpy[0]) @ FLU_FROM_OPTICAL, xyz)
 
 
-#: Chosen: duration of one round (s) of the trajectory loop. Halved, its speeds double.
+#: Chosen: duration of one round (s) of the trajectory loop.
 _ROUND_S = 12.0
 
-#: Chosen: speeds of a hand-held camera, up to 0.7 m/s and 60 deg/s. Doubled, the motion between
-#: images doubles, and the odometry must match images that differ more.
+#: Chosen: speeds of a hand-held camera, up to 0.7 m/s and 60 deg/s.
 TRAJECTORIES: dict[str, Trajectory] = {
     'translation': Trajectory(
         8.0, 'back and forth, sideways and up, looking east',
@@ -174,3 +174,35 @@ TRAJECTORIES: dict[str, Trajectory] = {
         pitch=Harmonic(0.08, 0.0, ((math.radians(9.0), 4.3, 0.9), (math.radians(1.0), 0.9, 0.0))),
         roll=Harmonic(0.0, 0.0, ((math.radians(8.0), 5.3, 0.2), (math.radians(1.0), 1.1, 0.5)))),
 }
+
+#: Columns: the axes of Motive (x forward, y up, z right) in ENU, with Motive's x to the north (the
+#: default of the node's ``motive_x``).
+ENU_FROM_MOTIVE = np.array(((0.0, 0.0, 1.0), (1.0, 0.0, 0.0), (0.0, 1.0, 0.0)))
+
+
+class BodyMotion:
+    """
+    The motion of a body in Motive's axes.
+
+    :param trajectory: motion of the body in ENU and FLU.
+    """
+
+    def __init__(self, trajectory: Trajectory) -> None:
+        self._trajectory = trajectory
+
+    def at(self, time: Array, /) -> MotionState:
+        """
+        Evaluate the motion.
+
+        :param time: (n,) seconds of the scenario.
+        """
+        trajectory = self._trajectory
+        # a row vector times ENU_FROM_MOTIVE: MOTIVE_FROM_ENU times the column vector
+        position, velocity, acceleration = (
+            trajectory.positions(time, order) @ ENU_FROM_MOTIVE for order in (0, 1, 2))
+        (yaw, yaw_rate), (pitch, pitch_rate), (roll, roll_rate) = (
+            (angle.at(time), angle.at(time, 1))
+            for angle in (trajectory.yaw, trajectory.pitch, trajectory.roll))
+        # yaw counts from Motive's x instead of east, and pitch about its z, to the right
+        return oriented(position, velocity, acceleration, yaw - np.pi / 2, -pitch, roll,
+                        yaw_rate, -pitch_rate, roll_rate)

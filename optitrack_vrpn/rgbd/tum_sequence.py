@@ -18,9 +18,7 @@ from optitrack_vrpn.units import parse_seconds
 
 #: Units per metre in depth images.
 DEPTH_SCALE = 5000.0
-#: Greatest difference of the stamps of a pair (ns), as in the benchmark's tools. Halved, pairs of
-#: sequences with a drifting depth clock are lost; doubled, the images of a pair differ by more
-#: motion.
+#: Greatest difference of the stamps of a pair (ns), as in the benchmark's tools.
 TOLERANCE_NS = 20_000_000
 #: Focal lengths and principal points of the benchmark's cameras at 640 x 480 (its page
 #: "Intrinsic Camera Calibration"); ros: the default of the ROS drivers.

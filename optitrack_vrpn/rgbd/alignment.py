@@ -1,12 +1,15 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Refine a registration with the covariances of points and landmarks, and compute its covariance.
+Align points to a model: iterative closest point, and a refinement with covariances.
 
-ICP gives all pairs the same weight, but the depth of a far point is less certain than its
-direction by an order of magnitude. Gauss-Newton on the Mahalanobis distances uses this difference
-(compare Segal, Haehnel, Thrun, "Generalized-ICP", RSS 2009). With a point x in the fixed frame,
-its landmark m and C = S_m + S_x, it minimises sum w(d^2) d^2, d^2 = (m - x)^T C^-1 (m - x).
+ICP: Besl and McKay, "A Method for Registration of 3-D Shapes", PAMI 14 (1992).
+
+The refinement computes the covariance of the result. ICP gives all pairs the same weight, but the
+depth of a far point is less certain than its direction by an order of magnitude. Gauss-Newton on
+the Mahalanobis distances uses this difference (compare Segal, Haehnel, Thrun, "Generalized-ICP",
+RSS 2009). With a point x in the fixed frame, its landmark m and C = S_m + S_x, it minimises sum
+w(d^2) d^2, d^2 = (m - x)^T C^-1 (m - x).
 
 A small motion (rho, theta) of the fixed frame moves x by rho + theta x x. Poses are perturbed from
 the left, so the covariance of a pose refers to the axes and the origin of the fixed frame. It
@@ -14,22 +17,71 @@ applies to the camera and to all landmarks that were added from this pose.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple, Optional
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.rgbd.model import inverse_3x3, LandmarkModel, Matches
-from optitrack_vrpn.rgbd.transforms import cross_matrices, rigid, rotation_matrix, transformed
+from optitrack_vrpn.rgbd.transforms import (
+    cross_matrices, motion_of, rigid, rigid_transform, rotation_matrix, transformed)
 from optitrack_vrpn.settings import checked, setting
 
 Floats = NDArray[np.float64]
 
-#: Chosen: added to the information matrix (1/m2, 1/rad2) to keep it invertible. Halved or doubled,
-#: only directions without any information change.
+
+@checked
+@dataclass(frozen=True)
+class IcpSettings:
+    """Alignment of points to the model."""
+
+    rounds: int = setting(10, low=1, high=100, doc='maximum number of ICP iterations')
+    distance_m: float = setting(
+        0.15, unit='m', low=0.001, high=10.0, doc='greatest distance of a pair of points')
+    pairs: int = setting(
+        15, low=3, high=1000, doc='fewest pairs; a frame with fewer is not used')
+    stop_m: float = setting(
+        1e-3, unit='m', low=0.0, high=1.0, doc='end when an iteration moves by less than '
+        'this and turns by less than stop_rad')
+    stop_rad: float = setting(
+        1.7e-3, unit='rad', low=0.0, high=1.0, doc='end when an iteration turns by less '
+        'than this and moves by less than stop_m')
+
+
+def align(
+    points: Floats, tree: Any, model: Floats, settings: IcpSettings,
+    start: Optional[Floats] = None,
+) -> tuple[Optional[Floats], str]:
+    """
+    Align points to the nearest points of a model.
+
+    :param points: (N, 3).
+    :param tree: scipy's cKDTree of ``model``.
+    :param model: (M, 3).
+    :param start: 4x4, initial model_from_points; identity by default.
+    :returns: model_from_points and '', or None and the reason for the failure.
+    """
+    transform = np.eye(4) if start is None else start
+    moved = transformed(transform, points)
+    for _ in range(settings.rounds):
+        distances, nearest = tree.query(
+            moved, distance_upper_bound=settings.distance_m)
+        [kept] = np.nonzero(np.isfinite(distances))
+        if len(kept) < settings.pairs:
+            return None, (f'{len(kept)} of {len(points)} points lie within '
+                          f'{settings.distance_m:g} m of the model, {settings.pairs} are needed')
+        step = rigid_transform(moved[kept], model[nearest[kept]])
+        transform = step @ transform
+        moved = transformed(transform, points)
+        moved_m, turned_rad = motion_of(step)
+        if moved_m < settings.stop_m and turned_rad < settings.stop_rad:
+            break
+    return transform, ''
+
+
+#: Chosen: added to the information matrix (1/m2, 1/rad2) to keep it invertible.
 _LEAST_INFORMATION = 1e-6
 #: Number of first iterations that match points and landmarks again; the last one always does. More
-#: change the ATE by less than 0.2 mm (measured). Halved, the matches of the first estimate have
-#: more weight; doubled, more time.
+#: change the ATE by less than 0.2 mm (measured).
 _MATCHING_ROUNDS = 2
 
 
