@@ -4,8 +4,8 @@
 Inject every fault into closed-form trajectories and compare the published poses with the truth.
 
     python -m bench.bodies                 print the table
-    python -m bench.bodies --write-docs    and put it into docs/bodies.md
-    python -m bench.bodies --write-diagram put the diagram of states there
+    python -m bench.bodies --write-docs    and put the diagram of states into docs/bodies.md
+    python -m bench.bodies --write-diagram put only this diagram there
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from typing import NamedTuple
 
 from optitrack_vrpn.bodies import swap
 from optitrack_vrpn.bodies.config import BodyConfig
-from optitrack_vrpn.bodies.states import State
-from optitrack_vrpn.bodies.transitions import mermaid
+from optitrack_vrpn.bodies.states import mermaid, State
 from optitrack_vrpn.bodies.validity import ValidityGate
 from optitrack_vrpn.motion.quaternion import (
     angle_between, from_rotation_vector, multiply, normalised, Quat, Vector)
@@ -351,8 +350,8 @@ def run(case: Case, rate: float, config: BodyConfig | None = None, noise: float 
     """
     bodies = {name: ValidityGate(name, config) for name in TRUTH}
     for each in bodies.values():
-        each.find_swap = lambda *arguments: swap.find_swap(
-            arguments[0], bodies.values(), *arguments[1:])
+        each.compare_with(lambda *arguments: swap.find_swap(
+            arguments[0], bodies.values(), *arguments[1:]))
     events = plan(case, rate)
     outcome = Outcome(events=len(events))
     lag_ns = 2_000_000
@@ -454,20 +453,17 @@ def write_block(path: Path, marker: str, text: str) -> None:
 
 
 def main() -> None:
-    """Print the table; write it into the documentation if asked to."""
+    """Print the table; write the diagram into the documentation if asked to."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('--write-docs', action='store_true', help='update docs/bodies.md')
     parser.add_argument(
-        '--write-diagram', action='store_true', help='update its diagram of states, and end')
+        '--write-docs', action='store_true', help='update the diagram in docs/bodies.md too')
+    parser.add_argument(
+        '--write-diagram', action='store_true', help='update this diagram, and end')
     arguments = parser.parse_args()
     if arguments.write_diagram or arguments.write_docs:
         write_block(DOCS, 'transitions', mermaid())
-    if arguments.write_diagram:
-        return
-    text = table()
-    print(text)
-    if arguments.write_docs:
-        write_block(DOCS, 'bench/bodies.py', text)
+    if not arguments.write_diagram:
+        print(table())
 
 
 if __name__ == '__main__':

@@ -9,14 +9,17 @@ import signal
 import time
 
 import fault_bridge
-from fault_kit import connect_quietly, Heard, RATE, scenario, Session
-from fault_net import Namespace
+from fault_kit import Heard, RATE, scenario, Session
 from fault_protocol import follower, NATNET, other_client, relay_to, title
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.pipeline import Pipeline
+from optitrack_vrpn.sim import Network
+from rawvrpn import RawClient
+from relay_kit import Background, PacketRelay
 from rosgraph import wait_until
 from server_kit import FakeServer, free_port
+from two_networks import inside
 
 BODIES = 3
 #: The same bodies at other places of their curves, so that two servers' poses can be told apart.
@@ -216,30 +219,43 @@ def half_open():
                     lag_ns=_LAG_NS)]
 
 
-def black_hole_namespace():
+def _in_namespace(name, fault, recovers=True, lag_ns=0, **parameters):
+    """Run the server in a network namespace behind a relay of packets; needs root."""
     with Session(BODIES) as session:
-        lab = session.hold(Namespace())
+        lab = session.hold(PacketRelay())
         server = session.server(scenario(BODIES), host=lab.server, prefix=lab.prefix)
-        session.start_node(server.port, lab.server)
+        session.start_node(server.port, lab.server, **parameters)
         steady = session.steady()
         begin = time.time_ns()
-        lab.hole(True)
-        time.sleep(15.0)
-        end = time.time_ns()
-        lab.hole(False)
-        return [row(session, 'black hole for 15 s (network namespace)', steady, begin, end)]
+        fault(lab)
+        return [row(session, name, steady, begin, time.time_ns(), recovers=recovers,
+                    lag_ns=lag_ns)]
+
+
+def _hole_of_15_s(lab):
+    lab.hole(True)
+    time.sleep(15.0)
+    lab.hole(False)
+
+
+def _other_address(lab):
+    lab.change_client_address()
+
+
+def black_hole_namespace():
+    return _in_namespace('black hole for 15 s (packets)' + ('' if NATNET else ', poses by TCP'),
+                         _hole_of_15_s, connection='tcp')
 
 
 def address_changed():
-    with Session(BODIES) as session:
-        lab = session.hold(Namespace())
-        server = session.server(scenario(BODIES), host=lab.server, prefix=lab.prefix)
-        session.start_node(server.port, lab.server)
-        steady = session.steady()
-        begin = time.time_ns()
-        lab.change_client_address()
-        return [row(session, "the node's address changed (network namespace)", steady, begin,
-                    begin, lag_ns=_LAG_NS)]
+    def stays(lab):
+        _other_address(lab)
+        time.sleep(30.0)
+    name = "the node's address changed (packets)"
+    return [*_in_namespace(name, _other_address, lag_ns=_LAG_NS, connection='udp'),
+            *([] if NATNET else _in_namespace(
+                f'{name}, poses by TCP: the server waits for the old connection', stays,
+                recovers=False, connection='tcp'))]
 
 
 def _impaired(name, seconds, **network):
@@ -285,17 +301,73 @@ def five_clients():
                     note=f'the worst of the others got {least / (BODIES * RATE * seconds):.1%}')]
 
 
-def deaf_client():
-    session, server, steady = running(scenario(
-        BODIES, server={'client_buffer': 20000, 'client_timeout': 2.0}))
-    with session:
+#: Bodies while another client fails, which fill its buffer as in a laboratory.
+_MANY = 20
+
+
+def _other_fails(name, begin_fault, seconds, udp):
+    """Let another client fail for a while; the node, which takes poses by UDP, is well."""
+    with Session(_MANY) as session:
+        link = session.hold(PacketRelay())
+        server = session.server(scenario(_MANY), host='0.0.0.0')
+        with inside(link.name):
+            other = session.hold(RawClient(server.port, host=link.client, local=link.server))
+        other.hello(udp=udp)
+        reading = session.hold(Reading(other))
+        session.start_node(server.port, connection='udp')
+        steady = session.steady()
         begin = time.time_ns()
-        with connect_quietly(server.port):
-            time.sleep(12.0)
-            left = server.ask('count')['clients']
-        return [row(session, 'another client stops reading', steady, begin, begin,
-                    recovers=False, settle_s=0.5,
-                    note='dropped by the server' if left == 1 else 'held by the server')]
+        begin_fault(link, reading)
+        time.sleep(seconds)
+        link.hole(False)
+        reading.paused = False
+        end = time.time_ns()
+        found = row(session, f'{name}, which takes poses by {"UDP" if udp else "TCP"}', steady,
+                    begin, end)
+        return found
+
+
+class Reading(Background):
+    """
+    Read what arrives for a client.
+
+    :ivar paused: whether to read nothing, as a stopped process.
+    """
+
+    def __init__(self, client):
+        super().__init__()
+        self._client = client
+        self.paused = False
+
+    def turn(self):
+        """Read what is there."""
+        if not self.paused:
+            self._client.pump()
+            self._client.stream, self._client.datagrams = b'', []
+        time.sleep(0.005)
+
+    def close(self):
+        """Leave the client to its owner."""
+
+
+def _stop(link, reading):
+    reading.paused = True
+
+
+def _cut(link, reading):
+    link.hole(True)
+
+
+def _lose(link, reading):
+    link.link.set_network(Network(loss=0.05))
+
+
+def other_client_fails():
+    return [_other_fails(name, fault, seconds, udp) for name, fault, seconds in (
+        ('another client stopped for 8 s', _stop, 8.0),
+        ('link of another client dead for 8 s', _cut, 8.0),
+        ('5 % loss for 20 s on the link of another client', _lose, 20.0))
+        for udp in (False, True)]
 
 
 # -- clocks -------------------------------------------------------------------------------------
@@ -460,9 +532,10 @@ CASES = {
     'duplicates': duplicates, 'jitter': jitter, 'half_open': half_open,
     'address_changed': address_changed, 'clock_stepped': clock_stepped,
     'sender_stepped': sender_stepped,
-    'version_refused': version_refused, 'five_clients': five_clients, 'deaf_client': deaf_client,
+    'version_refused': version_refused, 'five_clients': five_clients,
+    'other_client_fails': other_client_fails,
     **fault_bridge.CASES,
 }
 #: Those that need a network namespace.
-PRIVILEGED = ('black_hole_namespace', 'address_changed')
+PRIVILEGED = ('black_hole_namespace', 'address_changed', 'other_client_fails')
 QUICK = ('bodies', 'killed', 'clock_stepped')

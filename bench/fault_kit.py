@@ -14,7 +14,6 @@ import math
 from pathlib import Path
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -35,7 +34,7 @@ from scipy.spatial.transform import Rotation
 HERE = Path(__file__).resolve().parent
 RATE = 100.0
 #: The node publishes no pose older than this (stamps.max_age_s), and takes a moment to write it.
-MAX_AGE_S = 0.5
+MAX_AGE_S = 0.25
 WRITING_S = 0.1
 SAME = 1e-6
 LOG = re.compile(r'\[(INFO|WARN|ERROR)\] \[(\d+)\.(\d{9})\] \[[^\]]*\]: (.*)')
@@ -140,11 +139,11 @@ class Server:
             if not frame.copies:
                 continue
             for report in frame.reports:
-                state = truth[report.sender]
+                state = truth[report.name]
                 row = number - first
                 if (math.dist(report.position, state.position[row]) < SAME
                         and abs(np.dot(report.quat_xyzw, state.quat_xyzw[row])) > 1 - SAME):
-                    found.append((report.sender, number))
+                    found.append((report.name, number))
         return found
 
 
@@ -331,12 +330,3 @@ def _table(world, name, count):
     motive_from_flu = Rotation.from_matrix([[1, 0, 0], [0, 0, 1], [0, -1, 0]])
     attitude = enu_from_motive * Rotation.from_quat(state.quat_xyzw) * motive_from_flu
     return cKDTree(position), attitude.as_quat()
-
-
-def connect_quietly(port):
-    """Connect a client that shakes hands and never reads again."""
-    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    sock.connect(('127.0.0.1', port))
-    sock.sendall(b'vrpn: ver. 07.38  0\0\0\0\0\0')
-    return sock

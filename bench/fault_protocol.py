@@ -9,14 +9,14 @@ The protocol comes from the environment, so that each case, a process of its own
 import contextlib
 import os
 
-from fault_net import Proxy
 from natnet_kit import Sink
 from optitrack_vrpn.client.client_io import VrpnClient
 from optitrack_vrpn.client.config import ClientConfig
 from optitrack_vrpn.natnet.client_io import NatNetClient
-from optitrack_vrpn.natnet.reports import RigidBodyReport
 from optitrack_vrpn.natnet.settings import NatNetConfig
-from relay_kit import Relay
+from optitrack_vrpn.sources import Frame
+from optitrack_vrpn.vrpn.frames import FrameSink
+from relay_kit import Relay, VrpnRelay
 from transport_kit import client as vrpn_client
 
 VARIABLE = 'FAULT_PROTOCOL'
@@ -55,7 +55,7 @@ def follower(port, sink, clock):
     if NATNET:
         return NatNetClient(
             ClientConfig(server='127.0.0.1'), NatNetConfig(port=port), sink, clock)
-    return VrpnClient(ClientConfig(server='127.0.0.1', port=port), sink, clock)
+    return VrpnClient(ClientConfig(server='127.0.0.1', port=port), FrameSink(sink), clock)
 
 
 class CountingSink(Sink):
@@ -67,7 +67,7 @@ class CountingSink(Sink):
 
     def receive(self, events, arrival_ns, host_minus_arrival_ns):
         """Count the bodies of a frame."""
-        self.count += sum(isinstance(event, RigidBodyReport) for event in events)
+        self.count += sum(len(event.bodies) for event in events if isinstance(event, Frame))
 
 
 @contextlib.contextmanager
@@ -88,4 +88,4 @@ def other_client(port):
 
 def relay_to(server_port):
     """Make something that stands between clients and a server and can fail."""
-    return Relay(server_port) if NATNET else Proxy(server_port)
+    return Relay(server_port) if NATNET else VrpnRelay(server_port)

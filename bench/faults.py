@@ -44,9 +44,9 @@ def run_here(name):
     with tempfile.TemporaryDirectory() as logs, claim_domain({own_domain()}) as claim:
         isolate(os.environ, claim.domain)
         os.environ['ROS_LOG_DIR'] = logs
-        from fault_net import namespaces_allowed
+        from relay_kit import packet_relay_allowed
         cases = cases_of(os.environ[VARIABLE])
-        if name in cases.PRIVILEGED and not namespaces_allowed():
+        if name in cases.PRIVILEGED and not packet_relay_allowed():
             return [{'name': name, 'skipped': 'no network namespaces without the rights to'}]
         return cases.CASES[name]()
 
@@ -99,8 +99,9 @@ def summary(row):
     return ' | '.join(cells(row))
 
 
-HEAD = ('Fault', 'Noticed after', 'as', 'Poses again after', 'Poses lost / made', 'Stale', 'Wrong',
-        'Twice', 'Back', 'Oldest out', 'Stamp off by')
+HEAD = ('Fault', 'Noticed after', 'as', 'Poses again after', 'Poses lost / made', 'Bad',
+        'Oldest out', 'Stamp off by')
+BAD = ('stale', 'wrong', 'repeated', 'backwards')
 
 
 def cells(row):
@@ -110,8 +111,8 @@ def cells(row):
     name = row['name'] + (f' ({row["note"]})' if row['note'] else '')
     return [
         name, seconds(row['noticed_s']), row['word'] or '-', seconds(row['recovered_s']),
-        f'{row["lost"]} / {row["made"]}', *(str(row[key]) for key in (
-            'stale', 'wrong', 'repeated', 'backwards')),
+        f'{row["lost"]} / {row["made"]}',
+        ', '.join(f'{row[key]} {key}' for key in BAD if row[key]) or '0',
         f'{row["oldest_ms"]:.0f} ms' if row['poses'] else '-',
         f'{row["stamp_error_ms"]:.1f} ms' if row['poses'] else '-']
 
@@ -182,7 +183,7 @@ def main():
     if arguments.write_docs:
         write_docs(text, arguments.protocol, partly=len(set(names)) < len(cases.CASES))
     bad = [row for row in rows if 'failed' in row or any(
-        row.get(key) for key in ('stale', 'wrong', 'repeated', 'backwards'))]
+        row.get(key) for key in BAD)]
     return 1 if bad else 0
 
 

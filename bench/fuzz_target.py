@@ -11,8 +11,7 @@ Any bytes are an input; a truncated record is used up to its end.
 import copy
 import math
 
-from optitrack_vrpn.bodies.config import BodyConfig
-from optitrack_vrpn.bodies.selection import Selection
+from optitrack_vrpn.bodies import Selection
 from optitrack_vrpn.clock import StampConfig
 from optitrack_vrpn.errors import RemoteProtocolError
 from optitrack_vrpn.motion.estimator import EstimateConfig
@@ -23,18 +22,19 @@ from optitrack_vrpn.vrpn.connection import Connection, Counters
 from optitrack_vrpn.vrpn.constants import (
     ACCELERATION_TYPE, CONTROL_SENDER, MAX_IDS, POSE_TYPE, SENDER_DESCRIPTION, TEXT_TYPE,
     TYPE_DESCRIPTION, VELOCITY_TYPE)
+from optitrack_vrpn.vrpn.frames import to_frames
 from optitrack_vrpn.vrpn.names import RemoteNames
 
 _NS = 1_000_000_000
 STREAM, DATAGRAM, PAUSE, RECONNECT = 0, 3, 6, 7
 #: Options: two bits of the mode of the stamps, then one each.
 MODES = ('tracking', 'min_offset', 'arrival', 'sender')
-SERVER_MOTION, UNTRACKED, PREAMBLE, ESTIMATE, FEW = 4, 8, 16, 32, 64
+SERVER_MOTION, PREAMBLE, ESTIMATE, FEW = 4, 16, 32, 64
 TYPES = {4: POSE_TYPE, 5: VELOCITY_TYPE, 6: ACCELERATION_TYPE, 15: TEXT_TYPE}
 ARRIVAL_NS = 1_000 * _NS
 HOST_MINUS_ARRIVAL_NS = 1_700_000_000 * _NS
 STEP_NS = 1_000_000
-MAX_AGE_NS = 500_000_000
+MAX_AGE_NS = 250_000_000
 
 
 class Broken(AssertionError):
@@ -49,7 +49,6 @@ def _configs():
         estimate = EstimateConfig(learn_noise=watched, estimate_motion=watched)
         configs.append(PipelineConfig(
             stamps=StampConfig(mode=MODES[options & 3], offset_samples=5),
-            body=BodyConfig(publish_untracked=bool(options & UNTRACKED)),
             server_motion=bool(options & SERVER_MOTION), estimate=estimate,
             selection=Selection(deny=('no*',)) if options & FEW else Selection(),
             max_bodies=3 if options & FEW else 500))
@@ -148,7 +147,7 @@ class Run:
         """Give events to the pipeline, and look at what comes out."""
         if not events:
             return
-        samples = self.pipeline.process(events, self.now_ns, HOST_MINUS_ARRIVAL_NS)
+        samples = self.pipeline.process(to_frames(events), self.now_ns, HOST_MINUS_ARRIVAL_NS)
         self.look()
         if samples or self.pipeline.server_motions:
             self.judge(samples)

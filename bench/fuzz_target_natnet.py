@@ -10,12 +10,13 @@ as there: datagrams of n bytes, n * 10 ms in which nothing comes, or a new conve
 from fuzz_target import Broken, PAUSE, play, PREAMBLE, record, Run, STEP_NS
 from optitrack_vrpn.natnet import codec
 from optitrack_vrpn.natnet.connection import ClientConnection
-from optitrack_vrpn.natnet.constants import UNRECOGNIZED_REQUEST
+from optitrack_vrpn.natnet.constants import (
+    MODEL_DEFINITIONS, REQUEST_MODEL_DEFINITIONS, UNRECOGNIZED_REQUEST)
 from optitrack_vrpn.natnet.definitions import encode_definitions
 from optitrack_vrpn.natnet.encoding import encode_frame
 from optitrack_vrpn.natnet.facts import ServerWatch
 from optitrack_vrpn.natnet.messages import (
-    Body, BodyDefinition, Definitions, Echo, Frame, Marker, Response, ServerInfo, Unanswered,
+    Body, BodyDefinition, Definitions, Echo, Frame, Held, Marker, Response, ServerInfo, Unanswered,
     Unrecognized)
 from optitrack_vrpn.natnet.reports import name_table, Translator
 
@@ -65,6 +66,8 @@ class NatNetRun(Run):
     def connect(self):
         """Begin a conversation."""
         self.over = False
+        self._stated = []
+        self._described = b''    # the last definitions, with which requests are answered
         self.connection = ClientConnection(self.now_ns, markers=True)
         self._translator, self._watch = Translator(0), ServerWatch('y')
         for command in ServerWatch.QUESTIONS:
@@ -79,23 +82,39 @@ class NatNetRun(Run):
         connection = self.connection
         if connection.echo_due(self.now_ns):
             connection.echo_request(self.now_ns)
-        if len(connection.due(self.now_ns)) > 8:
-            raise Broken('requests without bound')
-        for event in connection.unanswered() + connection.receive(memoryview(data), self.now_ns):
-            self._event(event)
+        self._send()
+        if data[:1] == bytes((MODEL_DEFINITIONS,)):
+            self._described = bytes(data)
+        self._receive(data)
         if len(connection.models.names) > _MOST_BODIES:
             raise Broken('names without bound')
 
     def pause(self, hundredths):
         """Let nothing come for a while."""
         super().pause(hundredths)
-        self.connection.due(self.now_ns)
+        self._send()
+
+    def _send(self):
+        due = self.connection.due(self.now_ns)
+        if len(due) > 8:
+            raise Broken('requests without bound')
+        if self._described and any(
+                codec.decode_message(request)[0] == REQUEST_MODEL_DEFINITIONS for request in due):
+            self._receive(self._described)
+
+    def _receive(self, data):
+        connection = self.connection
+        for event in connection.unanswered() + connection.receive(memoryview(data), self.now_ns):
+            self._event(event)
 
     def _event(self, event):
         remarks = []
+        event = event.frame if isinstance(event, Held) else event
         if isinstance(event, Frame):
             self._translator.names = self.connection.models.names
-            self.give(self._translator.frame(event))
+            named = self._translator.frame(event)
+            self._judge_names(event, named)
+            self.give([] if named is None else [named])
             remarks = self._watch.frame(event, self.now_ns)
             remarks += self._watch.unknown(self._translator.unknown)
         elif isinstance(event, Echo):
@@ -103,12 +122,21 @@ class NatNetRun(Run):
         elif isinstance(event, ServerInfo):
             self._translator = Translator(event.frequency)
         elif isinstance(event, Definitions):
+            self._stated = [(body.name, body.streaming_id) for body in event.bodies]
             remarks = self._watch.definitions(event, name_table(event))
         elif isinstance(event, (Response, Unrecognized, Unanswered)):
             remarks = self._watch.answer(event)
         for remark in remarks:
             if not remark.text.isprintable():
                 raise Broken(f'not fit for a log: {remark.text!r}')
+
+    def _judge_names(self, frame, named):
+        """Compare names with the last definitions: each belongs to one id, of this frame."""
+        ids = {body.streaming_id for body in frame.bodies}
+        for body in named.bodies if named is not None else ():
+            owners = [number for name, number in self._stated if name == body.name]
+            if len(owners) != 1 or owners[0] not in ids:
+                raise Broken(f'{body.name!r} is not the name of a body of this frame')
 
     def give(self, reports):
         """Give reports to the pipeline, and look at what comes out."""
@@ -129,10 +157,10 @@ def seeds():
     """Make inputs of conversations that go well."""
     made = []
     for number, version in enumerate(VERSIONS):
-        frames = [piece for k in range(1, 8) for piece in (
+        frames = [piece for k in range(1, 15) for piece in (
             record(_DATAGRAM, frame(k, version)), record(PAUSE, count=1))]
-        change = [record(_DATAGRAM, frame(8, version, 2)),
-                  record(_DATAGRAM, definitions(version)), record(_DATAGRAM, frame(9, version))]
+        change = [record(_DATAGRAM, frame(15, version, 2)),
+                  record(_DATAGRAM, definitions(version)), record(_DATAGRAM, frame(16, version))]
         hello = [record(_DATAGRAM, codec.encode_server_info(info(version))),
                  record(_DATAGRAM, definitions(version))]
         answers = [record(_DATAGRAM, codec.encode_response(100.0)),
@@ -145,5 +173,5 @@ def seeds():
             made.append(bytes((option, number)) + b''.join(hello + answers + frames))
         made.append(bytes((PREAMBLE, number)) + b''.join(frames + change))
         made.append(bytes((PREAMBLE, number)) + b''.join(
-            frames[:8] + [record(_RECONNECT)] + frames[:8]))
+            frames[:20] + [record(_RECONNECT)] + frames[:20]))
     return made

@@ -57,13 +57,9 @@ from optitrack_vrpn.graph.domain_io import (  # noqa: E402
     claim_domain, DomainClaim, isolate, own_domain)
 HERE = ROOT / 'bench'
 DOCS = ROOT / 'docs' / 'performance.md'
-#: Page of the tables of details.
-DETAILS = ROOT / 'docs' / 'performance_measured.md'
-POINTS = (
-    (1, 240), (1, 1000), (10, 240), (20, 240), (20, 1000), (50, 240), (100, 240), (240, 100))
+POINTS = ((1, 240), (20, 240), (50, 240), (100, 240))
 #: Further tables of the documents: page, and the function that writes the table.
 BLOCKS = {
-    'calm': (DETAILS, functools.partial(side_by_side, bridges=('floor', 'calm floor'))),
     'repeated': (DOCS, repeated_table),
     'vrpn_mocap': (DOCS, client_table),
     'natnet': (ROOT / 'docs' / 'natnet.md',

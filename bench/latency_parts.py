@@ -4,7 +4,6 @@
 Time the ways to do each part of a pose's way, in one process and with warm caches.
 
     python bench/latency_parts.py                print the table
-    python bench/latency_parts.py --write-docs   and put it into docs/performance_measured.md
 
 Figures are the minimum of many rounds, which reduces the effect of other load on the machine.
 """
@@ -17,8 +16,7 @@ import sys
 import time
 
 from geometry_msgs.msg import PoseStamped, TransformStamped
-from latency import DETAILS, environment
-from latency_tables import write_block
+from latency import environment
 import numpy as np
 from optitrack_vrpn.node import messages
 from optitrack_vrpn.ros import cdr
@@ -116,8 +114,7 @@ def main():
     """Measure, print, write."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--write-docs', action='store_true')
-    arguments = parser.parse_args()
+    parser.parse_args()
     os.environ.update(environment())
     from optitrack_vrpn.node.node import OptitrackVrpnNode
     rclpy.init(args=['parts', '--ros-args', '--log-level', 'error'])
@@ -125,8 +122,6 @@ def main():
     lines = ['| part (no subscribers) | us |', '|---|---|']
     lines += [f'| {what} | {figure:.1f} |' for what, figure in rows(node)]
     print('\n'.join(lines))
-    if arguments.write_docs:
-        write_block(DETAILS, 'parts', '\n'.join(lines))
     node.destroy_node()
     rclpy.shutdown()
     return 0

@@ -3,8 +3,7 @@
 """
 Measure the processor time of each step of a pose in the node.
 
-    python bench/latency_profile.py                print the table
-    python bench/latency_profile.py --write-docs   and put it and the picture into docs/
+    python bench/latency_profile.py
 
 The node runs in this process, with a sender and a subscriber in other processes at the real rate
 (so that caches are as cold as in use). Each step is wrapped in a timer of the thread's processor
@@ -26,8 +25,7 @@ PLAIN = {'OPTITRACK_VRPN_COMPILE': '0'}
 if __name__ == '__main__':
     os.environ.update(PLAIN)
 
-from latency import Child, DOCS, environment, ROOT    # noqa: E402
-from latency_tables import write_block    # noqa: E402
+from latency import Child, environment    # noqa: E402
 from matplotlib import pyplot as plt    # noqa: E402
 
 plt.switch_backend('Agg')
@@ -171,45 +169,16 @@ def table(results):
     return '\n'.join(lines)
 
 
-def picture(results, path):
-    """Draw a bar a point."""
-    figure, axis = plt.subplots(figsize=(9, 1.2 + 0.7 * len(results)))
-    colours = (*COLOURS, '#eac54f')
-    for row, steps in enumerate(results.values()):
-        whole, left = sum(steps.values()), 0.0
-        for (step, value), colour in zip(steps.items(), colours):
-            share = 100 * value / whole
-            axis.barh(row, share, left=left, color=colour, label=None if row else step)
-            if share > 4:
-                axis.text(left + share / 2, row, f'{value:.1f}', ha='center', va='center',
-                          fontsize=8, color='white' if colour not in colours[-2:] else 'black')
-            left += share
-        axis.text(101, row, f'{whole:.1f} us', va='center', fontsize=9)
-    axis.set_yticks(range(len(results)), [f'{bodies} x {rate} Hz' for bodies, rate in results])
-    axis.set_xlim(0, 110)
-    axis.invert_yaxis()
-    axis.set_xlabel('share of the time per pose (%); figures in microseconds')
-    axis.legend(fontsize=8, ncol=4, loc='lower center', bbox_to_anchor=(0.5, 1.0), frameon=False)
-    figure.tight_layout()
-    figure.savefig(path, dpi=90)
-    plt.close(figure)
-
-
 def main():
     """Measure, print, write."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--seconds', type=float, default=8.0)
-    parser.add_argument('--write-docs', action='store_true')
     arguments = parser.parse_args()
     watch = Watch()
     install(watch)
     results = {point: measure(*point, arguments.seconds, watch) for point in POINTS}
-    text = table(results)
-    print(text)
-    if arguments.write_docs:
-        write_block(DOCS, 'profile', text)
-        picture(results, ROOT / 'docs' / 'img' / 'latency_profile.png')
+    print(table(results))
     return 0
 
 

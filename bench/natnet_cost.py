@@ -35,6 +35,7 @@ from optitrack_vrpn.sim.world import World  # noqa: E402
 from optitrack_vrpn.vrpn.codec import encode_pose  # noqa: E402
 from optitrack_vrpn.vrpn.connection import Connection  # noqa: E402
 from optitrack_vrpn.vrpn.constants import MAX_DATAGRAM_SIZE, POSE_TYPE  # noqa: E402
+from optitrack_vrpn.vrpn.frames import to_frames  # noqa: E402
 from optitrack_vrpn.vrpn.messages import PoseReport  # noqa: E402
 
 _NS = 1_000_000_000
@@ -58,7 +59,7 @@ def vrpn(world: World, frames: list[Any]) -> Callable[[], int]:
         for report in frame.reports:
             assert isinstance(report, PoseReport)
             message = server.datagram_message(
-                report.sender, POSE_TYPE,
+                report.name, POSE_TYPE,
                 encode_pose(0, report.position, report.quat_xyzw), report.sender_time_ns)
             if len(packed) + len(message) > MAX_DATAGRAM_SIZE:
                 datagrams.append(bytes(packed))
@@ -71,7 +72,7 @@ def vrpn(world: World, frames: list[Any]) -> Callable[[], int]:
         for time_ns, datagrams in sent:
             for datagram in datagrams:
                 count += len(pipeline.process(
-                    client.receive_datagram(datagram), time_ns + _NS, 0))
+                    to_frames(client.receive_datagram(datagram)), time_ns + _NS, 0))
         return count
     return run
 
@@ -94,8 +95,9 @@ def natnet(world: NatNetWorld, frames: list[Any], version: tuple[int, int]) -> C
         translator.names = name_table(connection.definitions).names
         for time_ns, datagram in sent:
             for event in connection.receive(datagram, time_ns + _NS):
-                count += len(pipeline.process(
-                    translator.frame(event), time_ns + _NS, 0))  # type: ignore[arg-type]
+                named = translator.frame(event)  # type: ignore[arg-type]
+                if named is not None:
+                    count += len(pipeline.process([named], time_ns + _NS, 0))
         return count
     return run
 

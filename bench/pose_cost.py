@@ -103,9 +103,10 @@ class OwnShare:
 
         def discovered(channel):
             output = BodyOutput(channel, lambda *_: Silent(), lambda _: None, True)
-            output.equip(settings)
-            channel.user = output
+            output.create_publishers(settings)
+            self.outputs[channel] = output
 
+        self.outputs = {}
         self.pipeline = Pipeline(configuration.pipeline, discovered)
         self._send_tf = lambda pieces: len(tf_message(pieces))
 
@@ -128,6 +129,7 @@ class OwnShare:
         :param before: called before each datagram.
         """
         from optitrack_vrpn.node.hot_path import publish_samples
+        from optitrack_vrpn.vrpn.frames import to_frames
         clock = time.perf_counter_ns
         receive, process = self.connection.receive_datagram, self.pipeline.process
         published = 0
@@ -136,11 +138,11 @@ class OwnShare:
             for data in datagrams:
                 before()
                 begun = clock()
-                events = receive(data)
+                items = to_frames(receive(data))
                 decoded = clock()
-                samples = process(events, arrival_ns, 0, arrival_ns)
+                samples = process(items, arrival_ns, 0, arrival_ns)
                 processed = clock()
-                publish_samples(samples, self._send_tf, time.monotonic_ns, 1 << 62)
+                publish_samples(samples, self.outputs, self._send_tf, time.monotonic_ns, 1 << 62)
                 done = clock()
                 published += len(samples)
                 for step, ns in zip(STEPS, (

@@ -5,10 +5,10 @@ Compare poses by TCP with poses by UDP: latency, jitter, and the effect of 1 % l
 
     python3 bench/transports.py                        the simulator; needs root, some 3 minutes
     python3 bench/transports.py --server PATH          also a server of the VRPN library
-    python3 bench/transports.py --write-docs           renew docs/performance_measured.md
+    python3 bench/transports.py --write-docs           renew docs/performance.md
 
 The server runs in its own network namespace behind a link that loses packets
-(lossy_link.py). The transports take turns, run by run. Only the client is measured: no ROS.
+(test/relay_kit.py). The transports take turns, run by run. Only the client is measured: no ROS.
 
 ``PATH PORT BODIES RATE`` must serve bodies with the seconds and nanoseconds of CLOCK_MONOTONIC at
 sending in x and y, and print a line once it listens.
@@ -28,13 +28,13 @@ ROOT = HERE.parent
 sys.path[:0] = [str(ROOT), str(ROOT / 'test')]
 
 from latency_tables import percentile, write_block    # noqa: E402
-from lossy_link import LossyLink    # noqa: E402
 from optitrack_vrpn.client.client_io import VrpnClient    # noqa: E402
 from optitrack_vrpn.client.config import ClientConfig    # noqa: E402
 from optitrack_vrpn.client.link import LinkConfig    # noqa: E402
 from optitrack_vrpn.vrpn.messages import PoseReport    # noqa: E402
+from relay_kit import PacketRelay    # noqa: E402
 
-DOCS = ROOT / 'docs' / 'performance_measured.md'
+DOCS = ROOT / 'docs' / 'performance.md'
 WAYS = ('tcp', 'udp')
 SETTLE_S = 1.0
 #: A pose this late cannot be used by a controller at 240 Hz; its share is reported.
@@ -165,7 +165,7 @@ def main():
         for name, server in servers.items():
             for loss in options.loss:
                 for way in WAYS:
-                    with LossyLink(loss) as link:
+                    with PacketRelay(loss) as link:
                         runs.setdefault((name, loss, way), []).append(measure(
                             link, server, way, options.bodies, options.rate, options.seconds))
     lines = [

@@ -4,7 +4,7 @@
 Measure the error of estimated velocities on closed-form trajectories.
 
     python -m bench.velocity                 print the tables
-    python -m bench.velocity --write-docs    and put them into docs/bodies.md
+    python -m bench.velocity --write-docs    and put smoothing and costs into docs/bodies.md
 
 Every method is causal and is evaluated at the stamp of the newest pose, so that none has a delay.
 Finite differences are also evaluated in the middle of their step, where their error is smallest;
@@ -22,7 +22,7 @@ import time
 from bench.bodies import DOCS, drone, Pose, rover, wand, write_block
 import numpy as np
 from numpy.typing import NDArray
-from optitrack_vrpn.bodies.validity import ValidityGate
+from optitrack_vrpn.bodies import ValidityGate
 from optitrack_vrpn.motion.kalman import Motion
 from optitrack_vrpn.motion.lowpass import Lowpass, LowpassConfig
 from optitrack_vrpn.motion.quaternion import from_rotation_vector, multiply
@@ -229,7 +229,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--write-docs', action='store_true', help='update docs/bodies.md')
     arguments = parser.parse_args()
-    for marker, make in (('velocity', accuracy), ('smoothing', smoothing), ('costs', costs)):
+    print(accuracy(), end='\n\n')
+    for marker, make in (('smoothing', smoothing), ('costs', costs)):
         text = make()
         print(text, end='\n\n')
         if arguments.write_docs:

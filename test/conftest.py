@@ -16,13 +16,14 @@ import logging
 import os
 from pathlib import Path
 import re
+import secrets
 import signal
 import sys
 import tempfile
 import time
 import tracemalloc
 
-from optitrack_vrpn.graph.domain_io import claim_domain, isolate, own_domain
+from optitrack_vrpn.graph import claim_domain, isolate, own_domain
 import pytest
 from shared_memory import clear_ports
 
@@ -276,6 +277,18 @@ def pytest_unconfigure(config):
 
 def pytest_report_header(config):
     return f'ROS domain {os.environ["ROS_DOMAIN_ID"]}'
+
+
+@pytest.fixture(scope='session')
+def state_folders(tmp_path_factory):
+    """Give a folder for what the tests make the package remember about this computer."""
+    return tmp_path_factory.mktemp('state')
+
+
+@pytest.fixture(autouse=True)
+def no_memory(monkeypatch, state_folders):
+    """Let each test begin on a computer of which nothing is remembered."""
+    monkeypatch.setenv('XDG_STATE_HOME', str(state_folders / secrets.token_hex(8)))
 
 
 @pytest.fixture

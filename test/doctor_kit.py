@@ -3,28 +3,19 @@
 """Run the doctor in this process and parse its report."""
 
 import contextlib
-import functools
 import json
 import time
 
-from conftest import at_last, lacking
+from conftest import lacking
 from optitrack_vrpn.doctor import command as doctor
 import pytest
 
 CHECKS = [
     'name', 'route', 'udp', 'connect-back', 'tcp', 'handshake', 'senders', 'data', 'rate',
     'bodies', 'axes', 'stamps', 'clock', 'natnet', 'natnet-data', 'natnet-clock',
-    'qos', 'publishers', 'lifecycle', 'settings']
+    'qos', 'publishers', 'published', 'lifecycle', 'reach', 'settings']
 #: For what does not answer: that time passes. Not too short for what does, on a busy machine.
 IN_VAIN_S = 0.8
-
-
-def despite_load(test):
-    """Let a test try again whose server a busy machine may have kept from sending."""
-    @functools.wraps(test)
-    def wrapper(**arguments):
-        at_last(lambda _: test(**arguments), 1, 2, 3)
-    return wrapper
 
 
 class Result:

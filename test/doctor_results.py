@@ -5,10 +5,10 @@
 from dataclasses import replace
 
 from conftest import lacking
-from optitrack_vrpn.bodies.states import BodyStatus, State
+from optitrack_vrpn.bodies import BodyStatus, State
 from optitrack_vrpn.clock import ClockStatus
-from optitrack_vrpn.doctor.checks import STAGES
-from optitrack_vrpn.doctor.probe_results import Attempt, Outcome, ProbeResults, Stream
+from optitrack_vrpn.doctor import Attempt, Outcome, ProbeResults, STAGES, Stream
+from optitrack_vrpn.findings import BodySeen, Intervals
 
 CLOCK = ClockStatus(
     mode='tracking', epoch=0, learnt=True, offset_ns=10**18, skew_ppm=1.0, uncertainty_s=1e-4,
@@ -16,8 +16,9 @@ CLOCK = ClockStatus(
     refused=0)
 
 
-def body(name, state=State.TRACKED, detail='seen'):
-    return BodyStatus(name, state, 0, 120.0, 0.01, 0, 100, 0, 0, detail)
+def body(name, state=State.TRACKED, detail='seen', **intervals):
+    return BodySeen(BodyStatus(name, state, 0, 120.0, 0.01, 0, 100, 0, 0, detail), Intervals(
+        **{'frames': 480, 'interval_s': 1.0 / 120.0, 'span_s': 4.0, **intervals}))
 
 
 def heard(**changes):
@@ -27,10 +28,10 @@ def heard(**changes):
     facts.tcp = Attempt(Outcome.OPEN, version=(7, 38))
     facts.udp = Attempt(Outcome.OPEN)
     facts.stream = replace(Stream(
-        'udp', Attempt(Outcome.OPEN, version=(7, 38)), 4.0, 0.01, 960,
+        transport='udp', attempt=Attempt(Outcome.OPEN, version=(7, 38)), listened_s=4.0,
+        first_pose_s=0.01, poses=960,
         senders=('drone', 'wand'), answered=('drone', 'wand'),
-        bodies=(body('drone'), body('wand')), rates={'drone': 120.0, 'wand': 120.0},
-        clock=CLOCK, newest_sender_ns=10**12), **changes)
+        bodies=(body('drone'), body('wand')), clock=CLOCK, newest_sender_ns=10**12), **changes)
     return facts
 
 

@@ -7,12 +7,11 @@ from dataclasses import replace
 
 from optitrack_vrpn.client.config import ClientConfig
 from optitrack_vrpn.client.link import LinkConfig
-from optitrack_vrpn.natnet.factory_io import make_backend
-from optitrack_vrpn.natnet.reports import (
-    EchoReport, FrameReport, MarkersReport, RigidBodyReport)
 from optitrack_vrpn.natnet.settings import NatNetConfig
 from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
 from optitrack_vrpn.sim.server_io import MotiveSimServer
+from optitrack_vrpn.sources import (
+    Frame, make_source, RoundTrip, source_settings, SourceOptions)
 from transport_kit import Recorder
 
 
@@ -24,19 +23,24 @@ class Sink(Recorder):
 
     @property
     def bodies(self):
-        return self.of(RigidBodyReport)
+        return [body for frame in self.frames for body in frame.bodies]
 
     @property
     def frames(self):
-        return self.of(FrameReport)
+        """Give the frames of NatNet; with VRPN, a backlog can precede a frame."""
+        return [frame for frame in self.of(Frame) if frame.fresh]
+
+    @property
+    def vrpn_frames(self):
+        return [frame for frame in self.of(Frame) if not frame.fresh]
 
     @property
     def echoes(self):
-        return self.of(EchoReport)
+        return self.of(RoundTrip)
 
     @property
     def markers(self):
-        return self.of(MarkersReport)
+        return [frame.markers for frame in self.frames if frame.markers]
 
     def said(self, text):
         return any(text in change.text for change in list(self.changes))
@@ -52,7 +56,7 @@ class Sink(Recorder):
 
 def simulated(bodies=2, paced=True, rate=200, **rest):
     """Make a simulated Motive that speaks NatNet on a free port."""
-    natnet = {'port': 0, **rest.pop('natnet', {})}
+    natnet = {'port': 0, 'data_port': 0, **rest.pop('natnet', {})}
     return MotiveSimServer(scenario_from_mapping({
         'bodies': bodies, 'rate': rate, 'protocol': 'natnet', 'natnet': natnet,
         'server': {'port': 0}, **rest}), paced=paced)
@@ -73,9 +77,12 @@ def following(motive, natnet=None, protocol='natnet', sink=None, interface='', *
     :param motive: a simulated Motive, or the command port of a peer.
     """
     sink = Sink() if sink is None else sink
-    client = make_backend(
-        protocol, replace(client_config(**config), interface=interface), NatNetConfig(**{
-            'port': getattr(motive, 'natnet_port', motive), **(natnet or {})}), sink)
+    own = {'port': getattr(motive, 'natnet_port', motive), **(natnet or {})}
+    markers = own.pop('markers', False)
+    client = make_source(
+        protocol, replace(client_config(**config), interface=interface),
+        replace(source_settings(), natnet=NatNetConfig(**own)), sink,
+        SourceOptions(markers=markers))
     client.start()
     try:
         yield sink, client

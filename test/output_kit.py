@@ -7,12 +7,12 @@ from types import SimpleNamespace
 
 from optitrack_vrpn.node.body_output import BodyOutput
 from optitrack_vrpn.node.configuration import make_configuration
-from optitrack_vrpn.ros.cdr import TransformWriter
+from optitrack_vrpn.ros import TransformWriter
 
 
 def poses_alone(channel, send_pose, piece=b'', tf=False):
     """
-    Connect a channel with publishers of its pose.
+    Make publishers of a body's pose.
 
     :param send_pose: called with ``piece`` for each pose.
     :param tf: whether there are transforms, ``piece`` each.
@@ -22,13 +22,12 @@ def poses_alone(channel, send_pose, piece=b'', tf=False):
     output.write_pose = lambda *_: piece
     output.tf = tf
     output.write_tf = TransformWriter(output.write_pose, output.write_pose)
-    channel.user = output
     return output
 
 
 def every_output(channel, outputs, sent):
     """
-    Connect a channel with publishers that all have subscribers.
+    Make publishers of a body that all have subscribers.
 
     :param outputs: the parameter ``outputs``.
     :param sent: gets the last message of each kind.
@@ -38,6 +37,6 @@ def every_output(channel, outputs, sent):
             publish=lambda message: sent.update({kind: copy.deepcopy(message)}),
             get_subscription_count=lambda: 1)
     output = BodyOutput(channel, create, lambda _: None, False, lambda: False)
-    output.equip(make_configuration({'server': '127.0.0.1', 'outputs': outputs}).settings)
-    channel.user = output
+    output.create_publishers(
+        make_configuration({'server': '127.0.0.1', 'outputs': outputs}).settings)
     return output

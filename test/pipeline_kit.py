@@ -5,7 +5,7 @@
 from optitrack_vrpn.clock import StampConfig
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.pipeline import Pipeline
-from optitrack_vrpn.vrpn.messages import PoseReport
+from optitrack_vrpn.sources import Body, Frame
 
 MS = 10**6
 S = 10**9
@@ -14,8 +14,16 @@ HOST = 1_700_000_000 * S
 
 
 def pose_report(name, time_ns, position, quat_xyzw=(0.0, 0.0, 0.0, 1.0), sensor=0):
-    """Make the report of a pose, upright unless stated otherwise."""
-    return PoseReport(name, sensor, time_ns, position, quat_xyzw)
+    """Make a frame of one pose, upright unless stated otherwise."""
+    return Frame(time_ns, [Body(name, sensor, time_ns, position, quat_xyzw)])
+
+
+def altered(frame, **changes):
+    """Change a frame of one pose: fields of the frame or of its body."""
+    of_frame = {key: changes.pop(key) for key in list(changes) if key in Frame._fields}
+    time_ns = of_frame.get('sender_time_ns', frame.sender_time_ns)
+    return frame._replace(bodies=[
+        frame.bodies[0]._replace(sender_time_ns=time_ns, **changes)], **of_frame)
 
 
 def make_pipeline(mode='tracking', **config):

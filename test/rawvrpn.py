@@ -65,18 +65,21 @@ class RawClient:
 
     :param port: of the server on this machine.
     :param way: 'tcp' (connects out) or 'udp' (asks and is connected back to).
+    :param host: address of the server.
+    :param local: address of the client.
     """
 
-    def __init__(self, port: int, way: str = 'tcp', timeout: float = 10.0) -> None:
+    def __init__(self, port: int, way: str = 'tcp', timeout: float = 10.0,
+                 host: str = '127.0.0.1', local: str = '127.0.0.1') -> None:
         self.timeout = timeout
         self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.udp.bind(('127.0.0.1', 0))
+        self.udp.bind((local, 0))
         self.udp.setblocking(False)
         self.stream = b''
         self.datagrams: list[bytes] = []
         self.closed = False
         if way == 'tcp':
-            self.tcp = socket.create_connection(('127.0.0.1', port), timeout)
+            self.tcp = socket.create_connection((host, port), timeout)
         else:
             with socket.create_server(('127.0.0.1', 0)) as listener:
                 listener.settimeout(1.0)

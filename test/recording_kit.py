@@ -5,9 +5,7 @@
 import functools
 import struct
 
-from optitrack_vrpn.recording.bag_io import BagWriter, NewTopic
-from optitrack_vrpn.recording.bag_metadata import make_qos, TopicMetadata
-from optitrack_vrpn.recording.mcap_format import Message
+from optitrack_vrpn.recording import BagWriter, make_qos, Message, NewTopic, TopicMetadata
 
 POSE = 'geometry_msgs/msg/PoseStamped'
 HASH = 'RIHS01_10f3786d7d40fd2b54367835614bff85d4ad3b5dab62bf8bca0cc232d73b4cd8'
@@ -71,7 +69,8 @@ def cdr(message):
 
 
 def topic(name, type_name=POSE, **qos):
-    return TopicMetadata(name, type_name, (make_qos(**qos),), HASH)
+    return TopicMetadata(
+        name, type_name, (make_qos(**qos),), HASH if type_name == POSE else '')
 
 
 def message(number, channel=1):
@@ -80,9 +79,17 @@ def message(number, channel=1):
                    pose_cdr(BEGIN_NS, (number, 0, 0), (0, 0, 0, 1)))
 
 
+@functools.cache
+def definition_of(type_name):
+    """Give the definition of a type, by another program."""
+    if type_name == POSE:
+        return POSE_TEXT
+    return typestore().generate_msgdef(type_name, ros_version=2)[0]
+
+
 def add_topic(writer, metadata, channel=1):
-    """Add a topic with the definition of poses; give its channel."""
-    writer.write(NewTopic(channel, metadata, POSE_TEXT), 1)
+    """Add a topic with its definition; give its channel."""
+    writer.write(NewTopic(channel, metadata, definition_of(metadata.type_name)), 1)
     return channel
 
 

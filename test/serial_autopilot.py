@@ -7,11 +7,7 @@ import os
 import time
 import tty
 
-from optitrack_vrpn.autopilot.connection import parse
-from optitrack_vrpn.autopilot.fake_autopilot_io import FakeServer
-from optitrack_vrpn.autopilot.link_io import LinkThread
-from optitrack_vrpn.autopilot.settings import BridgeSettings, plan
-from optitrack_vrpn.autopilot.vehicle import Vehicle
+from optitrack_vrpn.autopilot import BridgeSettings, FakeServer, LinkThread, parse, plan, Vehicle
 
 
 @contextmanager

@@ -38,6 +38,7 @@ class FakeServer:
     :param accept: take TCP connections.
     :param udp: have a UDP socket at all; without one the system refuses requests.
     :param back_from: the address that connect-backs come from.
+    :param host: the address to listen on.
     :ivar connections: (monotonic time, way, peer address) of each connection.
     :ivar requests: requests as they came.
     """
@@ -45,7 +46,7 @@ class FakeServer:
     def __init__(
         self, serve: Callable[[FakeServer, socket.socket], None], *,
         connect_back: bool = True, accept: bool = True, udp: bool = True,
-        back_from: str = '127.0.0.1', port: int = 0,
+        back_from: str = '127.0.0.1', port: int = 0, host: str = '127.0.0.1',
     ) -> None:
         self.connections: list[tuple[float, str, tuple[str, int]]] = []
         self.requests: list[bytes] = []
@@ -54,7 +55,7 @@ class FakeServer:
         self._serve = serve
         self._connect_back = connect_back
         self._back_from = back_from
-        self._listener, self.udp = pair_of_sockets(port, listening=accept)
+        self._listener, self.udp = pair_of_sockets(port, accept, host)
         self.port = self.udp.getsockname()[1]
         self._readers = ([self._listener] if accept else []) + ([self.udp] if udp else [])
         if not udp:
@@ -93,7 +94,8 @@ class FakeServer:
                         sock = socket.create_connection(address, 1.0, (self._back_from, 0))
                     except OSError:
                         continue
-                    drain(self.udp)
+                    finally:
+                        drain(self.udp)    # as the library does after each request
                     self._begin(sock, 'udp', address)
 
     def _begin(self, sock: socket.socket, way: str, address: tuple[str, int]) -> None:
@@ -339,7 +341,7 @@ def free_port() -> int:
 
 
 def pair_of_sockets(
-    port: int = 0, listening: bool = True,
+    port: int = 0, listening: bool = True, host: str = '127.0.0.1',
 ) -> tuple[socket.socket, socket.socket]:
     """Open a TCP and a UDP socket on the same port, which the system picks if it is 0."""
     for _ in range(50):
@@ -347,7 +349,7 @@ def pair_of_sockets(
         udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:
             tcp.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            tcp.bind(('127.0.0.1', port))
+            tcp.bind((host, port))
             udp.bind(tcp.getsockname())
         except OSError:
             tcp.close()

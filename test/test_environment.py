@@ -273,6 +273,20 @@ def test_a_run_that_failed_goes_on_where_it_stopped(parts, monkeypatch, checkout
     assert env_.done('stage', 'key') and not env_.done('stage', 'another key')
 
 
+def test_the_progress_of_builds_is_estimated(parts):
+    percent, progress = parts.from_pypi.percent, parts.from_pypi.progress
+    assert percent('-- Configuring done\n') == 0
+    assert percent('[  4%] Built target a\n[ 45%] Building CXX object b\n') == 45
+    assert progress([100, 50, 0], 30.0) == '1 of 3 packages built, 50 % in 30 s, about 30 s left'
+    assert 'left' not in progress([5, 0], 10.0), 'too early to tell'
+
+
+def test_the_user_is_told_which_of_both_environments_he_has(parts):
+    env_ = types.SimpleNamespace(name='.venv')
+    assert 'full' in parts.from_pypi.contents(env_, True)
+    assert 'make env adds' in parts.from_pypi.contents(env_, False)
+
+
 # -- a ROS 2 that is sourced -------------------------------------------------------------------
 
 @pytest.fixture

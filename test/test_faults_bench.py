@@ -38,7 +38,7 @@ def session():
     for number in range(FRAMES):
         at_ns = server.origin_ns + round(number * 1e9 / RATE)
         for report in server.world.frame(number).reports:
-            session.heard[report.sender].append(Heard(
+            session.heard[report.name].append(Heard(
                 at_ns + 1_000_000, at_ns + 500_000, maps.position_to_enu(report.position),
                 maps.quat_to_enu(report.quat_xyzw)))
     return session

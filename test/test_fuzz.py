@@ -16,10 +16,10 @@ import fuzz  # noqa: E402
 import fuzz_target  # noqa: E402
 import fuzz_target_natnet  # noqa: E402
 from hypothesis import given, settings, strategies as st  # noqa: E402
-from optitrack_vrpn.pipeline.channel import body_name  # noqa: E402
 from optitrack_vrpn.pipeline.config import PipelineConfig  # noqa: E402
 from optitrack_vrpn.pipeline.pipeline import Pipeline  # noqa: E402
-from optitrack_vrpn.vrpn.messages import PoseReport  # noqa: E402
+from optitrack_vrpn.pipeline.tracked_body import body_name  # noqa: E402
+from pipeline_kit import pose_report  # noqa: E402
 import pytest  # noqa: E402
 
 SEEDS = {'vrpn': fuzz.seeds(), 'natnet': fuzz_target_natnet.seeds()}
@@ -28,7 +28,8 @@ ONE_INPUT = {'vrpn': fuzz_target.one_input, 'natnet': fuzz_target_natnet.one_inp
 
 def test_recorded_sessions_hold_and_get_as_far_as_publishing():
     runs = [fuzz_target.one_input(data) for data in SEEDS['vrpn']]
-    assert sum(run.published for run in runs) > 100
+    # The first frames of a connection are withheld until they are live.
+    assert sum(run.published for run in runs) > 50
     assert {len(run.last) for run in runs} >= {0, 1, 3}, 'bodies that published'
 
 
@@ -67,8 +68,8 @@ def test_the_target_sees_what_must_not_be(protocol, monkeypatch):
 
 def poses(count, name='body', sensor=0, start_ns=10**9):
     """Make the poses of a body that moves a little, 100 a second."""
-    return [PoseReport(name, sensor, start_ns + i * 10_000_000, (1.0 + 1e-3 * i, 2.0, 3.0),
-                       (0.0, 0.0, 0.0, 1.0)) for i in range(count)]
+    return [pose_report(name, start_ns + i * 10_000_000, (1.0 + 1e-3 * i, 2.0, 3.0), sensor=sensor)
+            for i in range(count)]
 
 
 def test_frames_that_arrive_as_one_have_no_stamp_in_common():

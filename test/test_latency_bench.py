@@ -86,18 +86,3 @@ def test_a_process_of_a_measurement_that_is_killed_ends_too():
         assert select.select([child], [], [], 20.0)[0], 'it still runs'
     finally:
         os.close(child)
-
-
-def test_the_readme_quotes_the_page_on_speed():
-    root = Path(__file__).resolve().parent.parent
-    if not (root / 'README.md').exists() or not (root / 'docs').exists():
-        pytest.skip('runs in a checkout alone')
-    rows = {}
-    for line in (root / 'docs' / 'performance.md').read_text().splitlines():
-        cells = [cell.strip() for cell in line.strip('|').split('|')]
-        if len(cells) == 11 and cells[1] == 'node':
-            rows[cells[0]] = cells
-    one, fifty = rows['1 x 240'], rows['50 x 240']
-    said = (f'{float(one[2]):.1f} ms after it was sent (median, one body at 240 Hz; '
-            f'{float(fifty[2]):.1f} ms with 50, for {float(fifty[6]):.0f} % of a core)')
-    assert said in ' '.join((root / 'README.md').read_text().split())

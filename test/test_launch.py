@@ -119,7 +119,9 @@ class Prefix:
 
     def launch(self, file, *arguments):
         """Launch until all programs have ended; gives (exit code, output)."""
-        process = self.start(file, *arguments)
+        once = ['respawn:=false'] if 'respawn' in Path(file).read_text() and (
+            Path(file).parent == ROOT / 'launch') else []
+        process = self.start(file, *once, *arguments)
         try:
             output, _ = process.communicate(timeout=60)
         finally:
@@ -232,7 +234,8 @@ def test_xml_launch_files_can_include_the_yaml_one(prefix, tmp_path):
     outer.write_text(
         '<launch><include file="$(find-pkg-share optitrack_vrpn)/launch/'
         'optitrack_vrpn.launch.yaml"><arg name="server" value="192.0.2.1"/>'
-        '<arg name="namespace" value="lab"/></include></launch>')
+        '<arg name="namespace" value="lab"/><arg name="respawn" value="false"/>'
+        '</include></launch>')
     call, = prefix.run(outer)
     assert parameters_of(call)['server'] == '192.0.2.1' and '__ns:=/lab' in call[1]
 
@@ -312,7 +315,7 @@ def test_absent_rviz_is_told_and_does_not_cost_the_node(prefix):
 
 @with_launch
 def test_respawn_starts_the_node_again(prefix):
-    process = prefix.start(NODE, 'respawn:=true')
+    process = prefix.start(NODE)
     try:
         deadline = time.monotonic() + 60.0
         while len(prefix.calls()) < 2 and time.monotonic() < deadline:
@@ -329,7 +332,7 @@ def test_respawn_starts_the_node_again(prefix):
 def test_a_node_that_is_killed_is_there_again_and_active(tmp_path):
     from rosgraph import Observer, wait_until
     real = Prefix(tmp_path, REAL)
-    process = real.start(NODE, 'respawn:=true', 'server:=127.0.0.1', f'port:={free_port()}')
+    process = real.start(NODE, 'server:=127.0.0.1', f'port:={free_port()}')
     try:
         with Observer() as observer:
             first, = wait_until(lambda: children_of(process.pid), 60.0, 'the node')
@@ -410,5 +413,7 @@ def test_an_including_launch_file_keeps_its_own_arguments(prefix, tmp_path):
     outer = tmp_path / 'outer.launch.yaml'
     outer.write_text(
         'launch:\n- arg: {name: ports, default: none}\n- arg: {name: robot, default: r1}\n'
-        "- include: {file: '$(find-pkg-share optitrack_vrpn)/launch/optitrack_vrpn.launch.py'}\n")
+        '- include:\n'
+        "    file: '$(find-pkg-share optitrack_vrpn)/launch/optitrack_vrpn.launch.py'\n"
+        "    arg: [{name: respawn, value: 'false'}]\n")
     assert [call[0] for call in prefix.run(outer, 'ports:=both')] == ['optitrack_vrpn_node']

@@ -5,15 +5,13 @@
 from launch_kit import LAUNCH
 from optitrack_vrpn.autopilot.settings import BridgeSettings as AutopilotSettings
 from optitrack_vrpn.axes.settings import BridgeSettings
-from optitrack_vrpn.cli.launch_arguments import (
-    LaunchArgument, log_level, read_launch_arguments)
+from optitrack_vrpn.cli.launch_arguments import LaunchArgument, log_level, read_launch_arguments
 from optitrack_vrpn.cli.tools import TOOLS
-from optitrack_vrpn.gantry.node_settings import ControllerSettings
+from optitrack_vrpn.gantry.settings import ControllerSettings
 from optitrack_vrpn.gantry.sim_command import make_parser
 from optitrack_vrpn.node.settings import NodeSettings
-from optitrack_vrpn.rgbd.image_proc_settings import ImageProcSettings
-from optitrack_vrpn.rgbd.mapper_settings import MapperNodeSettings
-from optitrack_vrpn.rgbd.odometry_settings import OdometryNodeSettings
+from optitrack_vrpn.rgbd.settings import (
+    ImageProcSettings, MapperNodeSettings, OdometryNodeSettings)
 from optitrack_vrpn.settings import parameters_of
 from optitrack_vrpn.sim.command import scenario_from_arguments
 import pytest

@@ -8,7 +8,7 @@ import re
 from conftest import lacking
 from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.settings import parameters_of
-from optitrack_vrpn.vrpn.messages import PoseReport
+from pipeline_kit import pose_report
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -58,7 +58,7 @@ def test_a_file_is_read_with_whole_numbers_empty_lists_and_any_body(ros, tmp_pat
         assert made.pipeline.overrides['drone/left'] == {'max_angular_rate': 50.0}
         assert made.pipeline.overrides['a.b c'] == {'detect_zeroed': False}
         for name in ('Rigid Body 1', 'ghost 1', 'a.b c'):
-            report = PoseReport(name, 0, 0, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0))
+            report = pose_report(name, 0, (1.0, 2.0, 3.0))
             here.node.receive([report], 0, 0)
         wanted = {'/cf1/pose', '/a_b_c/pose'}
         ros.wait_until(lambda: wanted <= {one.topic_name for one in here.node.publishers})
@@ -72,7 +72,7 @@ def test_topics_may_be_in_the_private_namespace_of_the_node(ros):
     given_ = {'server': '127.0.0.1', 'port': 9, 'topics.pose': '~/{body}/pose'}
     with ros.NodeHere(given_, spin=False, namespace='/lab') as here:
         assert here.node.trigger_configure().name == 'SUCCESS'
-        report = PoseReport('wand', 0, 0, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0))
+        report = pose_report('wand', 0, (1.0, 2.0, 3.0))
         here.node.receive([report], 0, 0)
         wanted = {'/lab/optitrack_vrpn/wand/pose', '/lab/wand/pose_ned'}
         ros.wait_until(lambda: wanted <= {one.topic_name for one in here.node.publishers})

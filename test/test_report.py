@@ -5,7 +5,7 @@
 import math
 
 from conftest import lacking_in_lines
-from optitrack_vrpn.bodies.states import BodyStatus, State
+from optitrack_vrpn.bodies import BodyStatus, State
 from optitrack_vrpn.client.link import LinkState
 from optitrack_vrpn.node.report import body_entry, frames_entry, Level, link_entry, MAX_REASON
 from optitrack_vrpn.stats import Percentiles
@@ -23,8 +23,8 @@ def entry(rate_hz, state=State.TRACKED, **rates):
     (60.0, 0.0, 60.0, Level.WARN, 'set expected_rate_hz: 60'),
     (60.0, 60.0, 60.0, Level.OK, 'TRACKED'),
     (59.94, 60.0, 59.94, Level.OK, 'TRACKED'),
-    (60.0, 240.0, 60.0, Level.WARN, '60 Hz where 240 Hz is expected'),
-    (60.0, 0.0, 120.0, Level.WARN, '60 Hz where 120 Hz is expected'),
+    (60.0, 240.0, 60.0, Level.WARN, '60.0 Hz where 240 Hz is expected'),
+    (60.0, 0.0, 120.0, Level.WARN, '60.0 Hz where 120 Hz is expected'),
     (50.0, 0.0, 50.0, Level.OK, 'TRACKED'),
     (0.0, 240.0, 0.0, Level.OK, 'TRACKED'),
 ])

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Claims of docs/security.md without another test; every test that it names exists."""
+"""Claims of docs/security.md without another test."""
 
 import os
 from pathlib import Path
@@ -9,24 +9,15 @@ import re
 from optitrack_vrpn.client.link import LinkState
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.pipeline import Pipeline
-from optitrack_vrpn.vrpn.messages import PoseReport, TextReport
+from optitrack_vrpn.sources import ServerText
+from pipeline_kit import pose_report
 import pytest
 from server_kit import FakeServer
 from transport_kit import client, link, message, name, pose, POSE_TYPE_ID, stream
 from transport_kit import COOKIE
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / 'docs' / 'security.md'
 EVIL = '\x1b[2Jowned\r\n[INFO] all fine\u202e\x00\u0085'
-
-
-@pytest.mark.skipif(not PAGE.exists(), reason='runs in a checkout alone')
-def test_every_test_that_the_page_names_exists():
-    named = re.findall(r'`(test_\w+\.py)::(test_\w+)`', PAGE.read_text())
-    assert len(named) > 30
-    for file, function in named:
-        text = (ROOT / 'test' / file).read_text()
-        assert re.search(rf'^def {function}\(', text, re.MULTILINE), f'{file}::{function}'
 
 
 def own_sockets():
@@ -77,8 +68,8 @@ def test_bodies_beyond_the_most_are_counted_and_cost_nothing():
     made = []
     pipeline = Pipeline(PipelineConfig(max_bodies=5), made.append)
     for number in range(2000):
-        pipeline.process([PoseReport(
-            f'body {number}', sensor, 10**9 + number, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0))
+        pipeline.process([pose_report(
+            f'body {number}', 10**9 + number, (1.0, 2.0, 3.0), sensor=sensor)
             for sensor in (0, 1)], 10**15 + number, 10**18)
     assert len(made) == len(pipeline.bodies) == 5
     assert pipeline.dropped['more_than_bodies_max'] == 4000 - 5
@@ -89,9 +80,9 @@ def test_what_the_log_is_told_of_a_hostile_server_is_one_printable_line():
     """Notices of the pipeline and changes of the connection are all that the node logs of it."""
     pipeline = Pipeline(PipelineConfig())
     pipeline.process([
-        PoseReport(EVIL, 0, 10**9, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0)),
-        PoseReport(EVIL + '\n', 0, 10**9, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0)),
-        TextReport(EVIL, 10**9, 2, 0, EVIL * 100)], 10**15, 10**18)
+        pose_report(EVIL, 10**9, (1.0, 2.0, 3.0)),
+        pose_report(EVIL + '\n', 10**9, (1.0, 2.0, 3.0)),
+        ServerText(EVIL, 'error', EVIL * 100)], 10**15, 10**18)
     texts = [notice.text for notice in pipeline.take_events()]
     assert any('owned' in text for text in texts)
 

@@ -23,6 +23,7 @@ from optitrack_vrpn.client.client_io import VrpnClient
 from optitrack_vrpn.client.config import ClientConfig
 from optitrack_vrpn.client.link import LinkConfig, LinkState
 from optitrack_vrpn.clock.hostclock_io import HostClock
+from optitrack_vrpn.sources import Frame
 from optitrack_vrpn.vrpn.messages import PoseReport
 from rawvrpn import COOKIE
 from server_kit import FakeServer, TIMEOUT_S
@@ -75,8 +76,11 @@ class Recorder:
         return [event for batch in list(self.batches) for event in batch[0]]
 
     @property
-    def poses(self) -> list[PoseReport]:
-        return [event for event in self.events if isinstance(event, PoseReport)]
+    def poses(self) -> list:
+        """Give the poses: reports of VRPN, or bodies of frames."""
+        return [pose for event in self.events for pose in (
+            [event] if isinstance(event, PoseReport) else
+            event.bodies if isinstance(event, Frame) else [])]
 
     @property
     def states(self) -> list[LinkState]:

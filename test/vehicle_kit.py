@@ -2,12 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The model of a vehicle, connected to the fake autopilot; and poses for them."""
 
-from optitrack_vrpn.autopilot.fake_autopilot import FakeAutopilot, FakeConfig
-from optitrack_vrpn.autopilot.gate import Gate, GateConfig
-from optitrack_vrpn.autopilot.messages import convert, make, Sample
-from optitrack_vrpn.autopilot.report import findings, LinkReport, Source
-from optitrack_vrpn.autopilot.settings import BridgeSettings, plan
-from optitrack_vrpn.autopilot.vehicle import Incoming, Vehicle
+from optitrack_vrpn.autopilot import (
+    BridgeSettings, convert, FakeAutopilot, FakeConfig, findings, Gate, GateConfig, Incoming,
+    LinkReport, make, plan, Sample, Source, Vehicle)
 
 MS = 1_000_000
 START = 1_700_000_000 * 1000 * MS
