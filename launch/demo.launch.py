@@ -18,7 +18,7 @@ from optitrack_vrpn.cli.arguments import hertz, namespace as valid_namespace, wh
 from optitrack_vrpn.cli.launch_arguments import flag
 from optitrack_vrpn.cli.launch_file_ros import describe
 from optitrack_vrpn.cli.signals_io import with_parent
-from optitrack_vrpn.demo.display_io import display_file
+from optitrack_vrpn.demo.files_io import display_file
 from optitrack_vrpn.demo.foreign_ros import publishers_below
 from optitrack_vrpn.demo.isolation import body_names, node_parameters
 

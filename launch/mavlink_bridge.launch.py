@@ -24,7 +24,7 @@ ARGUMENTS = (
      'parameters of all bridges', existing_file),
     ('namespace', '', "namespace of the bridges: the node's, whose topics they read"),
     ('activate', 'true', 'false: leave the bridges inactive, for mocap control', flag),
-    ('respawn', 'false', 'start a bridge again if it dies', flag),
+    ('respawn', 'true', 'start a bridge again 1 s after it died, so that a flight goes on', flag),
     ('log_level', 'info', 'debug, info, warn, error or fatal', log_level),
 )
 
@@ -59,7 +59,7 @@ def make_bridges(given):
         package='optitrack_vrpn', executable='mavlink_bridge', name=node_name(vehicle),
         namespace=given['namespace'], parameters=[given['params_file'], common, vehicle],
         ros_arguments=['--log-level', given['log_level']],
-        respawn=given['respawn'], respawn_delay=2.0, output='screen',
+        respawn=given['respawn'], respawn_delay=1.0, output='screen',
         emulate_tty=True) for vehicle in vehicles]
 
 

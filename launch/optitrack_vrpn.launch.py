@@ -23,7 +23,7 @@ ARGUMENTS = (
     ('name', 'optitrack_vrpn', 'name of the node'),
     ('autostart', 'true', 'configure (and activate) the node without a lifecycle manager', flag),
     ('activate', 'true', 'false: autostart leaves the node inactive, for mocap control', flag),
-    ('respawn', 'false', 'start the node again if it dies', flag),
+    ('respawn', 'true', 'start the node again 1 s after it died, so that a flight goes on', flag),
     ('log_level', 'info', 'debug, info, warn, error or fatal', log_level),
     ('rviz', 'false', 'start rviz2 with the display of this package', flag),
 )
@@ -52,7 +52,7 @@ def make_all(given):
         parameters=[given['params_file'], {
             **parameters, 'autostart': given['autostart'], 'activate': given['activate']}],
         ros_arguments=['--log-level', given['log_level']],
-        respawn=given['respawn'], respawn_delay=2.0, output='screen', emulate_tty=True)
+        respawn=given['respawn'], respawn_delay=1.0, output='screen', emulate_tty=True)
     return [node, make_rviz()] if given['rviz'] else [node]
 
 

@@ -6,6 +6,7 @@ from launch.actions import IncludeLaunchDescription
 from launch.launch_description_sources import PythonLaunchDescriptionSource
 from launch.substitutions import PathJoinSubstitution
 from launch_ros.substitutions import FindPackageShare
+from optitrack_vrpn.cli.fast_dds_io import use_profile
 from optitrack_vrpn.cli.launch_arguments import flag, one_of
 from optitrack_vrpn.cli.launch_file_ros import describe
 from optitrack_vrpn.rgbd.launch_rows import SCALE, TF
@@ -41,6 +42,7 @@ def include(package, name, arguments):
 
 def make_all(given):
     """Make the actions once the arguments are known."""
+    use_profile()    # for the driver too
     package, name, arguments, colour, depth, info = DRIVERS[given['driver']]
     actions = [include(package, name, arguments)]
     if given['odometry']:

@@ -8,6 +8,7 @@ from launch.actions import ExecuteProcess, IncludeLaunchDescription
 from launch.launch_description_sources import PythonLaunchDescriptionSource
 from launch.substitutions import PathJoinSubstitution
 from launch_ros.substitutions import FindPackageShare
+from optitrack_vrpn.cli.fast_dds_io import use_profile
 from optitrack_vrpn.cli.launch_arguments import number
 from optitrack_vrpn.cli.launch_file_ros import describe
 from optitrack_vrpn.rgbd.launch_rows import BASE, SCALE, TOPICS
@@ -24,6 +25,7 @@ def make_all(given):
     folder = os.path.expanduser(given['folder'])
     if not os.path.exists(folder):
         raise ValueError(f'folder:={folder} does not exist')
+    use_profile()    # for ros2 bag play too
     odometry = {name: str(given[name]) for name, *_ in (*TOPICS, SCALE, BASE)}
     return [
         IncludeLaunchDescription(
