@@ -7,7 +7,7 @@ ARGS ?=
 RUN = @$(PYTHON) tools/env.py run
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-rgbd check test compile lint docs env bench bench-parts bench-bodies bench-clock bench-recorder bench-faults bench-gantry bench-rgbd bench-rgbd-map rgbd-pictures soak clean clean-env
+.PHONY: help demo demo-rgbd check test compile lint docs env bench bench-parts bench-bodies bench-clock bench-recorder bench-takes bench-faults bench-gantry bench-rgbd bench-rgbd-map rgbd-pictures soak clean clean-env
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -54,6 +54,9 @@ bench-bodies:  ## measure validity, velocities and smoothing
 
 bench-clock:  ## measure the stamp estimators
 	$(RUN) bench/clock.py $(ARGS)
+
+bench-takes:  ## measure report and export on long takes
+	$(RUN) bench/takes.py $(ARGS)
 
 bench-recorder:  ## measure the recording of 50 bodies
 	$(RUN) bench/recorder.py $(ARGS)

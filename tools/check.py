@@ -15,6 +15,7 @@ import hashlib
 import importlib.metadata
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -87,7 +88,9 @@ class Part:
         self._output = None if shown else tempfile.TemporaryFile()
         self.process = subprocess.Popen(
             command, cwd=ROOT, env=variables, stdout=self._output,
-            stderr=None if shown else subprocess.STDOUT) if command else None
+            stderr=None if shown else subprocess.STDOUT,
+            # Ctrl-C reaches this program alone, which ends them without their tracebacks.
+            start_new_session=True) if command else None
 
     def ended(self):
         """Return whether it has ended, and store the time of its end."""
@@ -128,7 +131,7 @@ def main(arguments):
     except KeyboardInterrupt:
         for part in parts:
             if not part.ended():
-                part.process.terminate()
+                os.killpg(part.process.pid, signal.SIGTERM)
         return 130
     if not style.failed and clean != set(keys.values()):
         keep_clean_keys(keys.values())

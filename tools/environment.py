@@ -97,6 +97,19 @@ class Environment:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         return path
 
+    def log_size(self, stage):
+        """Return the size of a stage's log (bytes)."""
+        path = self._path('log', stage) + '.log'
+        return os.path.getsize(path) if os.path.exists(path) else 0
+
+    def log_text(self, stage, begin):
+        """Read a stage's log from a position on (bytes)."""
+        if not self.log_size(stage):
+            return ''
+        with open(self._path('log', stage) + '.log', 'rb') as stream:
+            stream.seek(begin)
+            return stream.read().decode(errors='replace')
+
     def done(self, stage, key):
         """Return whether a stage was finished with inputs of that hash."""
         try:

@@ -5,6 +5,7 @@
 import concurrent.futures
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -29,6 +30,8 @@ INTERFACES = {
     'motion_capture_tracking_interfaces': '',
     'control_msgs': '',
 }
+# Period of progress reports while they are built (s).
+PROGRESS_S = 10.0
 # Those that node and demo need; the others are optional, for mocap control, autopilots and swarms.
 NEEDED = ('tf2_msgs',)
 # Variables of another ROS 2, of a build or of a parent Python with ROS 2, which would add
@@ -121,10 +124,37 @@ def build_interfaces(env, ros_key, packages, messages_only=False):
             'install'], env=variables)
         env.mark(package, keys[package])
 
+    begun = {package: env.log_size(package) for package in todo}
     with concurrent.futures.ThreadPoolExecutor(len(todo)) as pool:
-        for outcome in [pool.submit(build, package) for package in todo]:
+        outcomes = [pool.submit(build, package) for package in todo]
+        begin = time.monotonic()
+        while concurrent.futures.wait(outcomes, PROGRESS_S).not_done:
+            shares = [100 if outcome.done() else percent(env.log_text(package, begun[package]))
+                      for package, outcome in zip(todo, outcomes)]
+            say(progress(shares, time.monotonic() - begin))
+        for outcome in outcomes:
             outcome.result()
     shutil.rmtree(builds)
+
+
+def percent(log):
+    """Return how much of a package is built (%), as make wrote it last."""
+    found = re.findall(r'^\[ *([0-9]+)%\]', log, re.MULTILINE)
+    return int(found[-1]) if found else 0
+
+
+def progress(shares, seconds):
+    """
+    Describe how far several packages are, and estimate the rest.
+
+    :param shares: of each, how much is built (%)
+    :param seconds: time since the begin
+    """
+    done = sum(shares) / len(shares) / 100
+    text = '{} of {} packages built, {:.0f} % in {:.0f} s'.format(
+        sum(share == 100 for share in shares), len(shares), 100 * done, seconds)
+    return text + (', about {:.0f} s left'.format(seconds * (1 - done) / done)
+                   if done >= 0.1 else '')
 
 
 def make(distro, runtime_only=False):
@@ -147,13 +177,15 @@ def make(distro, runtime_only=False):
     key = digest([ros_key, environment.ROOT], [environment.TOOLS, UNDERLAY])
     final = 'complete' if runtime_only else 'complete-test'
     if env.done(final, key) and os.path.exists(env.python):
+        say(contents(env, env.done('complete-test', key)))
         return env
     need_machine(env)
     packages = NEEDED if runtime_only else tuple(INTERFACES)
     names = ['making the virtual environment {}'.format(env.name), 'fetching the installer',
              'installing numpy, scipy and other libraries',
              'installing ROS 2 {} from PyPI'.format(distro.capitalize()),
-             'building the interface packages that PyPI lacks: ' + ', '.join(packages)]
+             'building the {} interface packages that PyPI lacks, up to a minute on two idle '
+             'processors: {}'.format(len(packages), ', '.join(packages))]
     if not runtime_only:
         names.append('installing what tests, lint and optional capabilities need')
     steps = environment.Steps(names + ['checking'])
@@ -187,4 +219,12 @@ def make(distro, runtime_only=False):
         env.mark(final, key)
     say('{} is ready: ROS 2 {} from PyPI, Python {} ({:.0f} s)'.format(
         env.name, distro.capitalize(), env.version, time.monotonic() - start))
+    say(contents(env, env.done('complete-test', key)))
     return env
+
+
+def contents(env, full):
+    """Say which of both environments the user has."""
+    return '{} is the {}'.format(env.name, (
+        'full environment: node, reports, depth cameras, autopilots, tests' if full else
+        'small environment of make demo; make env adds reports, depth cameras, autopilots, tests'))

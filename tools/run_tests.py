@@ -25,7 +25,7 @@ import sys
 import tempfile
 import time
 
-BUDGET = 12
+BUDGET = 3
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LAST_FAILED = os.path.join(ROOT, '.pytest_cache', 'v', 'cache', 'lastfailed')
 
@@ -55,9 +55,30 @@ def pytest_command(arguments, workers, spread):
 
 
 def pytest(arguments, workers=0):
-    """Run pytest in the project's folder; return its exit code."""
-    return subprocess.call(pytest_command(arguments, workers, 'loadfile'), cwd=ROOT,
-                           env=test_environment())
+    """
+    Run pytest in the project's folder; return its exit code.
+
+    In parallel it has a session of its own, so that it gets one SIGINT, however often the user
+    presses Ctrl-C: a second one shows tracebacks of pytest. The second one kills it.
+    """
+    apart = bool(workers)
+    process = subprocess.Popen(
+        pytest_command(arguments, workers, 'loadfile'), cwd=ROOT, env=test_environment(),
+        start_new_session=apart, stdin=subprocess.DEVNULL if apart else None)
+    pressed = 0
+    while True:
+        try:
+            code = process.wait()
+        except KeyboardInterrupt:
+            pressed += 1
+            if apart and pressed == 1:
+                process.send_signal(signal.SIGINT)
+            elif apart:
+                os.killpg(process.pid, signal.SIGKILL)
+            continue
+        if pressed:
+            raise KeyboardInterrupt
+        return code
 
 
 def failed_tests():
@@ -136,4 +157,7 @@ def main(arguments):
 
 
 if __name__ == '__main__':
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:    # pytest has reported what it was doing
+        sys.exit(130)
