@@ -14,8 +14,8 @@ import time
 import fault_cases
 from fault_cases import BODIES, row, running, session_begin
 from fault_kit import scenario, Session
-from optitrack_vrpn.natnet import codec
-from optitrack_vrpn.natnet.messages import ServerInfo
+from optitrack_vrpn.sources.natnet import codec
+from optitrack_vrpn.sources.natnet.messages import ServerInfo
 from relay_kit import Background
 
 _OLD = (2, 5)

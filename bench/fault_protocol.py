@@ -10,12 +10,12 @@ import contextlib
 import os
 
 from natnet_kit import Sink
-from optitrack_vrpn.client.client_io import VrpnClient
-from optitrack_vrpn.client.config import ClientConfig
-from optitrack_vrpn.natnet.client_io import NatNetClient
-from optitrack_vrpn.natnet.settings import NatNetConfig
 from optitrack_vrpn.sources import Frame
-from optitrack_vrpn.vrpn.frames import FrameSink
+from optitrack_vrpn.sources.config import ClientConfig
+from optitrack_vrpn.sources.natnet.client_io import NatNetClient
+from optitrack_vrpn.sources.natnet.settings import NatNetConfig
+from optitrack_vrpn.sources.vrpn.client_io import VrpnClient
+from optitrack_vrpn.sources.vrpn.frames import FrameSink
 from relay_kit import Relay, VrpnRelay
 from transport_kit import client as vrpn_client
 

@@ -8,17 +8,17 @@ as there: datagrams of n bytes, n * 10 ms in which nothing comes, or a new conve
 """
 
 from fuzz_target import Broken, PAUSE, play, PREAMBLE, record, Run, STEP_NS
-from optitrack_vrpn.natnet import codec
-from optitrack_vrpn.natnet.connection import ClientConnection
-from optitrack_vrpn.natnet.constants import (
+from optitrack_vrpn.sources.natnet import codec
+from optitrack_vrpn.sources.natnet.connection import ClientConnection
+from optitrack_vrpn.sources.natnet.constants import (
     MODEL_DEFINITIONS, REQUEST_MODEL_DEFINITIONS, UNRECOGNIZED_REQUEST)
-from optitrack_vrpn.natnet.definitions import encode_definitions
-from optitrack_vrpn.natnet.encoding import encode_frame
-from optitrack_vrpn.natnet.facts import ServerWatch
-from optitrack_vrpn.natnet.messages import (
+from optitrack_vrpn.sources.natnet.definitions import encode_definitions
+from optitrack_vrpn.sources.natnet.encoding import encode_frame
+from optitrack_vrpn.sources.natnet.facts import ServerWatch
+from optitrack_vrpn.sources.natnet.messages import (
     Body, BodyDefinition, Definitions, Echo, Frame, Held, Marker, Response, ServerInfo, Unanswered,
     Unrecognized)
-from optitrack_vrpn.natnet.reports import name_table, Translator
+from optitrack_vrpn.sources.natnet.reports import name_table, Translator
 
 _NS = 1_000_000_000
 VERSIONS = ((2, 7), (2, 9), (3, 0), (4, 0), (4, 1), (4, 2))

@@ -14,13 +14,14 @@ import time
 
 from latency_mark import APART, mark
 from latency_sender import body_names, main, Sender
-from optitrack_vrpn.natnet import codec
-from optitrack_vrpn.natnet.constants import (
+from optitrack_vrpn.sources.natnet import codec
+from optitrack_vrpn.sources.natnet.constants import (
     BODY, BODY_TRACKING_VALID, CONNECT, ECHO_REQUEST, FRAME, REQUEST, REQUEST_MODEL_DEFINITIONS,
     SUFFIX_4_1, UNRECOGNIZED_REQUEST)
-from optitrack_vrpn.natnet.definitions import encode_definitions
-from optitrack_vrpn.natnet.encoding import encode_frame
-from optitrack_vrpn.natnet.messages import Body, BodyDefinition, Definitions, Frame, ServerInfo
+from optitrack_vrpn.sources.natnet.definitions import encode_definitions
+from optitrack_vrpn.sources.natnet.encoding import encode_frame
+from optitrack_vrpn.sources.natnet.messages import (
+    Body, BodyDefinition, Definitions, Frame, ServerInfo)
 
 _VERSION = (4, 1)
 #: Ticks of 100 ns, as on Windows.

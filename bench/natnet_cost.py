@@ -21,22 +21,22 @@ from typing import Any
 
 sys.path[:0] = [str(Path(__file__).resolve().parent.parent)]
 
-from optitrack_vrpn.natnet import codec  # noqa: E402
-from optitrack_vrpn.natnet.connection import ClientConnection  # noqa: E402
-from optitrack_vrpn.natnet.definitions import encode_definitions  # noqa: E402
-from optitrack_vrpn.natnet.encoding import encode_frame  # noqa: E402
-from optitrack_vrpn.natnet.messages import ServerInfo  # noqa: E402
-from optitrack_vrpn.natnet.reports import name_table, Translator  # noqa: E402
 from optitrack_vrpn.pipeline.config import PipelineConfig  # noqa: E402
 from optitrack_vrpn.pipeline.pipeline import Pipeline  # noqa: E402
 from optitrack_vrpn.sim.natnet import NatNetWorld  # noqa: E402
 from optitrack_vrpn.sim.scenario_io import scenario_from_mapping  # noqa: E402
 from optitrack_vrpn.sim.world import World  # noqa: E402
-from optitrack_vrpn.vrpn.codec import encode_pose  # noqa: E402
-from optitrack_vrpn.vrpn.connection import Connection  # noqa: E402
-from optitrack_vrpn.vrpn.constants import MAX_DATAGRAM_SIZE, POSE_TYPE  # noqa: E402
-from optitrack_vrpn.vrpn.frames import to_frames  # noqa: E402
-from optitrack_vrpn.vrpn.messages import PoseReport  # noqa: E402
+from optitrack_vrpn.sources.natnet import codec  # noqa: E402
+from optitrack_vrpn.sources.natnet.connection import ClientConnection  # noqa: E402
+from optitrack_vrpn.sources.natnet.definitions import encode_definitions  # noqa: E402
+from optitrack_vrpn.sources.natnet.encoding import encode_frame  # noqa: E402
+from optitrack_vrpn.sources.natnet.messages import ServerInfo  # noqa: E402
+from optitrack_vrpn.sources.natnet.reports import name_table, Translator  # noqa: E402
+from optitrack_vrpn.sources.vrpn.codec import encode_pose  # noqa: E402
+from optitrack_vrpn.sources.vrpn.connection import Connection  # noqa: E402
+from optitrack_vrpn.sources.vrpn.constants import MAX_DATAGRAM_SIZE, POSE_TYPE  # noqa: E402
+from optitrack_vrpn.sources.vrpn.frames import to_frames  # noqa: E402
+from optitrack_vrpn.sources.vrpn.messages import PoseReport  # noqa: E402
 
 _NS = 1_000_000_000
 _PROCESSING_NS = 5_400_000

@@ -6,10 +6,10 @@ import socket
 from types import SimpleNamespace
 
 from conftest import lacking
-from optitrack_vrpn.client import handshake_io
-from optitrack_vrpn.client.config import ClientConfig
-from optitrack_vrpn.client.link import LinkState
 from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.sources.config import ClientConfig
+from optitrack_vrpn.sources.link import LinkState
+from optitrack_vrpn.sources.vrpn import handshake_io
 import pytest
 from server_kit import FakeServer
 from transport_kit import (

@@ -8,10 +8,10 @@ import threading
 import time
 
 from optitrack_vrpn.bodies import Disposition
-from optitrack_vrpn.client.link import LinkState
 from optitrack_vrpn.clock.hostclock_io import HostClock
-from optitrack_vrpn.vrpn.frames import to_frames
-from optitrack_vrpn.vrpn.messages import PoseReport
+from optitrack_vrpn.sources.link import LinkState
+from optitrack_vrpn.sources.vrpn.frames import to_frames
+from optitrack_vrpn.sources.vrpn.messages import PoseReport
 from pipeline_kit import make_pipeline
 import pytest
 from server_kit import FakeServer

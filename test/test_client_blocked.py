@@ -9,9 +9,9 @@ The unanswered address is real: see ``transport_kit.black_hole``.
 import contextlib
 import threading
 
-from optitrack_vrpn.client.link import LinkState
 from optitrack_vrpn.sim.scenario_io import named_bodies, Scenario, Server
 from optitrack_vrpn.sim.server_io import MotiveSimServer
+from optitrack_vrpn.sources.link import LinkState
 from server_kit import FakeServer
 from transport_kit import black_hole, client, link, stream, wait_until
 

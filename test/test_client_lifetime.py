@@ -11,14 +11,14 @@ import socket
 import threading
 import time
 
-from optitrack_vrpn.client.backend_io import LinkStatus
-from optitrack_vrpn.client.client_io import VrpnClient
-from optitrack_vrpn.client.config import ClientConfig
-from optitrack_vrpn.client.factory_io import make_backend
-from optitrack_vrpn.client.link import LinkState
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.errors import ConfigurationError, TransportError
 from optitrack_vrpn.sources import make_source, source_settings
+from optitrack_vrpn.sources.backend_io import LinkStatus
+from optitrack_vrpn.sources.config import ClientConfig
+from optitrack_vrpn.sources.link import LinkState
+from optitrack_vrpn.sources.vrpn.client_io import VrpnClient
+from optitrack_vrpn.sources.vrpn.factory_io import make_backend
 import pytest
 from server_kit import FakeServer
 from transport_kit import (

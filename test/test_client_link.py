@@ -5,8 +5,8 @@
 import math
 
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.client.link import Link, link_event, LinkConfig, LinkState
-from optitrack_vrpn.client.link_log import LinkLog
+from optitrack_vrpn.sources.link import Link, link_event, LinkConfig, LinkState
+from optitrack_vrpn.sources.link_log import LinkLog
 import pytest
 
 S = 1_000_000_000

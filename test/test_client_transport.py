@@ -10,10 +10,10 @@ import threading
 import time
 from types import SimpleNamespace
 
-from optitrack_vrpn.client.link import LinkState
-from optitrack_vrpn.client.transport import (
+from optitrack_vrpn.sources.link import LinkState
+from optitrack_vrpn.sources.vrpn.transport import (
     choose_transport, closes_input, HostFacts, judge_request, Request, Seen)
-from optitrack_vrpn.client.transport_io import (
+from optitrack_vrpn.sources.vrpn.transport_io import (
     find_firewall, find_private_network, find_route, remembered_request, RequestMemory)
 import pytest
 from server_kit import FakeServer

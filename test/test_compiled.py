@@ -27,8 +27,8 @@ from optitrack_vrpn import RUNS
 from optitrack_vrpn.motion.estimator import EstimateConfig
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.pipeline import Pipeline
-from optitrack_vrpn.vrpn.connection import Connection
-from optitrack_vrpn.vrpn.frames import to_frames
+from optitrack_vrpn.sources.vrpn.connection import Connection
+from optitrack_vrpn.sources.vrpn.frames import to_frames
 from sessions import sessions
 print(RUNS, file=sys.stderr)
 for name in ('vrpn_server_spin', 'motive_like_5x240', 'udp_lob', 'late_server_then_restart'):

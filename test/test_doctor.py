@@ -11,13 +11,13 @@ import time
 from conftest import lacking
 import doctor_kit
 from doctor_kit import CHECKS, IN_VAIN_S
-from optitrack_vrpn.client.transport_io import RequestMemory
 from optitrack_vrpn.doctor import probe_io as probe
 from optitrack_vrpn.sim.faults import Occlusion
 from optitrack_vrpn.sim.motion import Line
 from optitrack_vrpn.sim.scenario_io import (
     Body, Clock, named_bodies, Noise, Scenario, scenario_from_mapping)
 from optitrack_vrpn.sim.server_io import MotiveSimServer
+from optitrack_vrpn.sources.vrpn.transport_io import RequestMemory
 import pytest
 from server_kit import FakeServer
 from transport_kit import COOKIE, pose, say_hello, stream

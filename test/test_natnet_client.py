@@ -8,22 +8,21 @@ import socket
 import sys
 
 from natnet_kit import client_config, following, simulated, Sink
-from optitrack_vrpn.client.link import LinkState
 from optitrack_vrpn.clock.hostclock_io import HostClock
-from optitrack_vrpn.errors import (
-    BackendUnavailableError, ConfigurationError, TransportError)
-from optitrack_vrpn.natnet import choice, codec
-from optitrack_vrpn.natnet.client_io import NatNetClient
-from optitrack_vrpn.natnet.constants import (
-    FRAME, KEEP_ALIVE, MODEL_DEFINITIONS, REQUEST_MODEL_DEFINITIONS)
-from optitrack_vrpn.natnet.messages import ServerInfo
-from optitrack_vrpn.natnet.recording import without_ended_recordings
-from optitrack_vrpn.natnet.settings import NatNetConfig
-from optitrack_vrpn.natnet.sockets_io import choose_server
+from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError, TransportError
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.sim.scenario_io import Network
 from optitrack_vrpn.sources import make_source, source_settings
+from optitrack_vrpn.sources.link import LinkState
+from optitrack_vrpn.sources.natnet import choice, codec
+from optitrack_vrpn.sources.natnet.client_io import NatNetClient
+from optitrack_vrpn.sources.natnet.constants import (
+    FRAME, KEEP_ALIVE, MODEL_DEFINITIONS, REQUEST_MODEL_DEFINITIONS)
+from optitrack_vrpn.sources.natnet.messages import ServerInfo
+from optitrack_vrpn.sources.natnet.recording import without_ended_recordings
+from optitrack_vrpn.sources.natnet.settings import NatNetConfig
+from optitrack_vrpn.sources.natnet.sockets_io import choose_server
 import pytest
 from relay_kit import Relay
 from server_kit import free_port

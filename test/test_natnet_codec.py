@@ -13,12 +13,12 @@ import struct
 from conftest import examples, independent
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.errors import LocalProtocolError, RemoteProtocolError
-from optitrack_vrpn.natnet import codec
-from optitrack_vrpn.natnet.constants import FRAME, MAX_PAYLOAD, MODEL_DEFINITIONS
-from optitrack_vrpn.natnet.definitions import decode_definitions, encode_definitions
-from optitrack_vrpn.natnet.encoding import encode_frame
-from optitrack_vrpn.natnet.frames import decode_frame
-from optitrack_vrpn.natnet.messages import (
+from optitrack_vrpn.sources.natnet import codec
+from optitrack_vrpn.sources.natnet.constants import FRAME, MAX_PAYLOAD, MODEL_DEFINITIONS
+from optitrack_vrpn.sources.natnet.definitions import decode_definitions, encode_definitions
+from optitrack_vrpn.sources.natnet.encoding import encode_frame
+from optitrack_vrpn.sources.natnet.frames import decode_frame
+from optitrack_vrpn.sources.natnet.messages import (
     Body, BodyDefinition, Definitions, Frame, Marker, ServerInfo)
 import pytest
 

@@ -6,14 +6,14 @@ import collections
 import struct
 
 from optitrack_vrpn.errors import LocalProtocolError
-from optitrack_vrpn.natnet import codec
-from optitrack_vrpn.natnet.connection import bitstream_version, ClientConnection
-from optitrack_vrpn.natnet.constants import (
+from optitrack_vrpn.sources.natnet import codec
+from optitrack_vrpn.sources.natnet.connection import bitstream_version, ClientConnection
+from optitrack_vrpn.sources.natnet.constants import (
     CONNECT, DISCONNECT, DISCONNECT_BY_TIMEOUT, FRAME_BITSTREAM_CHANGED, KEEP_ALIVE, REQUEST,
     REQUEST_MODEL_DEFINITIONS, UNRECOGNIZED_REQUEST)
-from optitrack_vrpn.natnet.definitions import encode_definitions
-from optitrack_vrpn.natnet.encoding import encode_frame
-from optitrack_vrpn.natnet.messages import (
+from optitrack_vrpn.sources.natnet.definitions import encode_definitions
+from optitrack_vrpn.sources.natnet.encoding import encode_frame
+from optitrack_vrpn.sources.natnet.messages import (
     Definitions, Disconnected, Echo, Frame, Response, ServerInfo, Unanswered, Unrecognized,
     Untimed)
 import pytest

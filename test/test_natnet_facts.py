@@ -6,12 +6,12 @@ import random
 import struct
 
 from conftest import lacking_in_lines
-from optitrack_vrpn.natnet.facts import ServerWatch
-from optitrack_vrpn.natnet.messages import (
-    BodyDefinition, Definitions, Frame, Response, ServerInfo, Unanswered, Unrecognized)
-from optitrack_vrpn.natnet.reports import name_table, Translator
-from optitrack_vrpn.natnet.settings import NatNetConfig
 from optitrack_vrpn.sources import RoundTrip
+from optitrack_vrpn.sources.natnet.facts import ServerWatch
+from optitrack_vrpn.sources.natnet.messages import (
+    BodyDefinition, Definitions, Frame, Response, ServerInfo, Unanswered, Unrecognized)
+from optitrack_vrpn.sources.natnet.reports import name_table, Translator
+from optitrack_vrpn.sources.natnet.settings import NatNetConfig
 import pytest
 
 S = 1_000_000_000

@@ -6,12 +6,12 @@ import random
 
 from hypothesis import given, settings, strategies as st
 from natnet_kit import following, simulated
-from optitrack_vrpn.natnet import codec
-from optitrack_vrpn.natnet.connection import ClientConnection
-from optitrack_vrpn.natnet.constants import FRAME_MODELS_CHANGED, REQUEST_MODEL_DEFINITIONS
-from optitrack_vrpn.natnet.definitions import encode_definitions
-from optitrack_vrpn.natnet.encoding import encode_frame
-from optitrack_vrpn.natnet.messages import (
+from optitrack_vrpn.sources.natnet import codec
+from optitrack_vrpn.sources.natnet.connection import ClientConnection
+from optitrack_vrpn.sources.natnet.constants import FRAME_MODELS_CHANGED, REQUEST_MODEL_DEFINITIONS
+from optitrack_vrpn.sources.natnet.definitions import encode_definitions
+from optitrack_vrpn.sources.natnet.encoding import encode_frame
+from optitrack_vrpn.sources.natnet.messages import (
     Body, BodyDefinition, Definitions, Frame, Held, ServerInfo)
 import pytest
 from relay_kit import Relay

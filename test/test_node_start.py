@@ -11,7 +11,7 @@ import pytest
 pytestmark = pytest.mark.ros
 
 #: Modules that take long to import or much memory, and that few nodes use.
-_HEAVY = ('lark', 'nav_msgs', 'numpy.random', 'optitrack_vrpn.natnet.client_io', 'scipy',
+_HEAVY = ('lark', 'nav_msgs', 'numpy.random', 'optitrack_vrpn.sources.natnet.client_io', 'scipy',
           'sensor_msgs', 'std_srvs', 'transforms3d')
 _START = """
 import json, sys

@@ -11,7 +11,6 @@ import tracemalloc
 
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.cli.arguments import USAGE
-from optitrack_vrpn.client import sockets_io
 from optitrack_vrpn.errors import ConfigurationError, TransportError
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.pipeline import Pipeline
@@ -19,8 +18,9 @@ from optitrack_vrpn.recording import (
     arrivals, clip, file_header, first_sender_time_ns, Lines, load_sessions, load_take,
     LostDatagrams, Packet, packet_bytes, PcapWriter, RawSink, read_packets, record_raw,
     replay_command, ReplayConfig, ReplayServer, scale_times, Session, stamped, TCP, UDP)
-from optitrack_vrpn.vrpn.frames import to_frames
-from optitrack_vrpn.vrpn.messages import PoseReport
+from optitrack_vrpn.sources import sockets_io
+from optitrack_vrpn.sources.vrpn.frames import to_frames
+from optitrack_vrpn.sources.vrpn.messages import PoseReport
 import pcap
 import pytest
 import sessions

@@ -12,7 +12,6 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from lifecycle_msgs.srv import ChangeState
 from node_kit import bug, held, logged, parameters, refuse_topic, released
 from optitrack_vrpn.axes.bridge_ros import AxisBridge
-from optitrack_vrpn.client.link import link_event, LinkState
 from optitrack_vrpn.errors import OptitrackVrpnError
 from optitrack_vrpn.gantry.controller_ros import GantryController
 from optitrack_vrpn.node import node as node_module
@@ -20,6 +19,7 @@ from optitrack_vrpn.node.node import OptitrackVrpnNode
 from optitrack_vrpn.node.publishers import Publishers
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.ros import Ticker
+from optitrack_vrpn.sources.link import link_event, LinkState
 import pytest
 from rclpy.clock import ClockType
 from rclpy.executors import SingleThreadedExecutor

@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 import re
 
-from optitrack_vrpn.client.link import LinkState
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.sources import ServerText
+from optitrack_vrpn.sources.link import LinkState
 from pipeline_kit import pose_report
 import pytest
 from server_kit import FakeServer

@@ -20,12 +20,12 @@ import time
 from conftest import independent
 import natnet_kit
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.natnet import codec
-from optitrack_vrpn.natnet.constants import FRAME, KEEP_ALIVE, RESPONSE, SERVER_INFO
-from optitrack_vrpn.natnet.frames import decode_frame
 from optitrack_vrpn.sim.natnet import NatNetWorld
 from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
 from optitrack_vrpn.sim.world import World
+from optitrack_vrpn.sources.natnet import codec
+from optitrack_vrpn.sources.natnet.constants import FRAME, KEEP_ALIVE, RESPONSE, SERVER_INFO
+from optitrack_vrpn.sources.natnet.frames import decode_frame
 import pytest
 from server_kit import free_port
 from transport_kit import wait_until

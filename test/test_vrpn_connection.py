@@ -7,9 +7,9 @@ from collections import Counter
 from conftest import examples, memory_growth
 from hypothesis import example, given, settings, strategies as st
 from optitrack_vrpn.errors import RemoteProtocolError
-from optitrack_vrpn.vrpn import codec, constants, messages
-from optitrack_vrpn.vrpn.connection import Connection, Counters
-from optitrack_vrpn.vrpn.names import LocalNames
+from optitrack_vrpn.sources.vrpn import codec, constants, messages
+from optitrack_vrpn.sources.vrpn.connection import Connection, Counters
+from optitrack_vrpn.sources.vrpn.names import LocalNames
 import pytest
 import sessions
 

@@ -76,7 +76,7 @@ def source_files(package: Path) -> Iterator[tuple[str, bytes]]:
     """Read every file that decides, by its path within the package."""
     for name in SOURCES:
         place = package / name
-        for path in ([place] if name.endswith('.py') else place.glob('*.py')):
+        for path in ([place] if name.endswith('.py') else place.rglob('*.py')):
             yield path.relative_to(package).as_posix(), path.read_bytes()
 
 

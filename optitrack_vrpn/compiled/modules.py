@@ -13,10 +13,10 @@ import hashlib
 
 #: Modules that are compiled: what a pose passes, and what it calls.
 MODULES = ('optitrack_vrpn.stats', *(f'optitrack_vrpn.{package}.{name}' for package, names in {
-    'sources': ('frames',),
-    'vrpn': ('codec', 'connection', 'frames', 'messages', 'names'),
-    'natnet': ('codec', 'connection', 'frames', 'messages', 'model_list', 'reader', 'reports'),
-    'client': ('session_io', 'sockets_io'),
+    'sources': ('frames', 'sockets_io'),
+    'sources.vrpn': ('codec', 'connection', 'frames', 'messages', 'names', 'session_io'),
+    'sources.natnet': ('codec', 'connection', 'frames', 'messages', 'model_list', 'reader',
+                       'reports'),
     'clock': ('cadence', 'difference', 'epochs', 'filter', 'history', 'host', 'rules', 'segment',
               'source', 'tracker', 'two_way'),
     'motion': ('estimator', 'frames', 'gains', 'kalman', 'lever_arm', 'quaternion',
@@ -31,9 +31,9 @@ MODULES = ('optitrack_vrpn.stats', *(f'optitrack_vrpn.{package}.{name}' for pack
 #: Files and folders whose contents decide whether compiled modules may be used. More than the
 #: modules themselves: mypyc relies on the types and constants of all that they import.
 SOURCES = (
-    'bodies', 'client', 'clock', 'compiled/modules.py', 'errors.py', 'events.py',
-    'mocap_control', 'motion', 'names.py', 'natnet', 'node', 'pipeline', 'ros', 'settings',
-    'sources', 'stats.py', 'throttle.py', 'units.py', 'vrpn')
+    'bodies', 'clock', 'compiled/modules.py', 'errors.py', 'events.py',
+    'mocap_control', 'motion', 'names.py', 'node', 'pipeline', 'ros', 'settings',
+    'sources', 'stats.py', 'throttle.py', 'units.py')
 #: The environment variable that switches compiled modules off, when they are made and used.
 SWITCH = 'OPTITRACK_VRPN_COMPILE'
 #: Its values for off; any other, and none, is on.

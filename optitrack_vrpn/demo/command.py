@@ -21,7 +21,6 @@ from optitrack_vrpn.cli.arguments import (
 from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.loading import loading
 from optitrack_vrpn.cli.signals_io import ignore
-from optitrack_vrpn.client.link import LinkState
 from optitrack_vrpn.demo.child_io import Child, start_program, start_sim, start_tool
 from optitrack_vrpn.demo.files_io import display_file, for_demo
 from optitrack_vrpn.demo.isolation import body_names, NAMES, too_fast
@@ -32,7 +31,8 @@ from optitrack_vrpn.graph.domain_io import claim_domain, DOMAINS, isolate, own_d
 from optitrack_vrpn.names import counted, ros_name
 from optitrack_vrpn.node.topic_kinds import DEFAULT_OUTPUTS
 from optitrack_vrpn.sim.scenario_io import MAX_BODIES
-from optitrack_vrpn.vrpn.constants import DEFAULT_PORT
+from optitrack_vrpn.sources.link import LinkState
+from optitrack_vrpn.sources.vrpn.constants import DEFAULT_PORT
 
 if TYPE_CHECKING:
     from optitrack_vrpn.demo.autopilot_io import AutopilotDemo

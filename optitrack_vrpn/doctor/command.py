@@ -23,8 +23,6 @@ from typing import Any, Optional, TextIO, TYPE_CHECKING
 from optitrack_vrpn.cli.arguments import hertz, Parser, seconds, split_ros_args, whole
 from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.loading import how_to_install
-from optitrack_vrpn.client.config import ClientConfig
-from optitrack_vrpn.client.link import CONNECTIONS, LinkConfig
 from optitrack_vrpn.doctor import bodies, graph as graph_checks, natnet, network, stream
 from optitrack_vrpn.doctor.natnet_io import probe_natnet
 from optitrack_vrpn.doctor.probe_io import Probe
@@ -34,9 +32,11 @@ from optitrack_vrpn.doctor.result import CheckResult, exit_code, Level, skip
 from optitrack_vrpn.doctor.takeover import choose_target, Target, variables_of_node
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.names import counted, printable
-from optitrack_vrpn.natnet.constants import COMMAND_PORT
 from optitrack_vrpn.sources import SOURCES
-from optitrack_vrpn.vrpn.constants import DEFAULT_PORT
+from optitrack_vrpn.sources.config import ClientConfig
+from optitrack_vrpn.sources.link import CONNECTIONS, LinkConfig
+from optitrack_vrpn.sources.natnet.constants import COMMAND_PORT
+from optitrack_vrpn.sources.vrpn.constants import DEFAULT_PORT
 
 if TYPE_CHECKING:
     from optitrack_vrpn.doctor.graph_ros import GraphView

@@ -17,24 +17,25 @@ import select
 import socket
 from typing import Optional
 
-from optitrack_vrpn.client.addresses_io import card_address, local_address, Lookup
-from optitrack_vrpn.client.config import ClientConfig
-from optitrack_vrpn.client.handshake_io import (
-    connect_back, connect_out, NoAnswerError, ServerAbsentError, Waiting)
-from optitrack_vrpn.client.link import Link
-from optitrack_vrpn.client.session_io import Conversation
-from optitrack_vrpn.client.sockets_io import Waker
-from optitrack_vrpn.client.transport import Choice, Request
-from optitrack_vrpn.client.transport_io import find_transport, remembered_request, RequestMemory
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.doctor.probe_results import Attempt, Outcome, ProbeResults, Stream
 from optitrack_vrpn.doctor.stream import DATA_WITHIN_S
 from optitrack_vrpn.doctor.watch import Watch
 from optitrack_vrpn.errors import RemoteProtocolError, TransportError
-from optitrack_vrpn.natnet.sockets_io import find_server
 from optitrack_vrpn.sources import AUTO
+from optitrack_vrpn.sources.addresses_io import card_address, local_address, Lookup
+from optitrack_vrpn.sources.config import ClientConfig
+from optitrack_vrpn.sources.link import Link
+from optitrack_vrpn.sources.natnet.sockets_io import find_server
+from optitrack_vrpn.sources.sockets_io import Waker
+from optitrack_vrpn.sources.vrpn.connection import Connection
+from optitrack_vrpn.sources.vrpn.handshake_io import (
+    connect_back, connect_out, NoAnswerError, ServerAbsentError, Waiting)
+from optitrack_vrpn.sources.vrpn.session_io import Conversation
+from optitrack_vrpn.sources.vrpn.transport import Choice, Request
+from optitrack_vrpn.sources.vrpn.transport_io import (
+    find_transport, remembered_request, RequestMemory)
 from optitrack_vrpn.units import NS_PER_S
-from optitrack_vrpn.vrpn.connection import Connection
 
 #: Chosen: timeout of the name resolution (s), the default of glibc's resolver for one server.
 LOOKUP_S = 5.0

@@ -14,9 +14,6 @@ import contextlib
 from dataclasses import replace
 from typing import Any, Optional
 
-from optitrack_vrpn.client.backend_io import Backend
-from optitrack_vrpn.client.link import LinkState
-from optitrack_vrpn.client.link_log import LinkLog
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.events import Event as UserEvent
@@ -33,6 +30,9 @@ from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.ros.deferred_destruction import DeferredDestruction
 from optitrack_vrpn.ros.managed_node import ManagedNode
 from optitrack_vrpn.sources import lacking, make_source, Recorder, recording_wanted
+from optitrack_vrpn.sources.backend_io import Backend
+from optitrack_vrpn.sources.link import LinkState
+from optitrack_vrpn.sources.link_log import LinkLog
 
 
 class OptitrackVrpnNode(ManagedNode):

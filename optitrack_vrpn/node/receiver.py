@@ -55,7 +55,7 @@ class Receiver:
     def receive(
         self, items: Sequence[Item], arrival_ns: int, host_minus_arrival_ns: int,
     ) -> None:
-        """Process what one datagram contained; see ``client.backend_io.Sink``."""
+        """Process what one datagram contained; see ``sources.backend_io.Sink``."""
         error = ''
         self._lock.acquire_first()
         try:

@@ -12,11 +12,11 @@ from typing import Mapping, NamedTuple, Optional
 
 from optitrack_vrpn.bodies.disposition import Disposition
 from optitrack_vrpn.bodies.states import BodyStatus, State
-from optitrack_vrpn.client.link import LinkState
-from optitrack_vrpn.client.loss import LossWatch
 from optitrack_vrpn.clock import ClockStatus
 from optitrack_vrpn.findings import Finding, rate_findings
 from optitrack_vrpn.names import printable
+from optitrack_vrpn.sources.link import LinkState
+from optitrack_vrpn.sources.loss import LossWatch
 from optitrack_vrpn.stats import Percentiles
 
 

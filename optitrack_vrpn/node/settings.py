@@ -12,7 +12,6 @@ import math
 
 from optitrack_vrpn.bodies.config import BodyConfig
 from optitrack_vrpn.bodies.selection import Selection
-from optitrack_vrpn.client.config import ClientConfig
 from optitrack_vrpn.clock import StampConfig
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.mocap_control.protocol import ControlConfig
@@ -23,6 +22,7 @@ from optitrack_vrpn.names import check_frame, check_template
 from optitrack_vrpn.node.topic_kinds import DEFAULT_OUTPUTS, KINDS
 from optitrack_vrpn.settings import Change, checked, section, setting
 from optitrack_vrpn.sources import source_settings, SOURCES
+from optitrack_vrpn.sources.config import ClientConfig
 
 _SOURCES = source_settings()
 

@@ -7,8 +7,6 @@ import traceback
 from typing import Callable, NamedTuple, Optional, Sequence, TYPE_CHECKING
 
 from optitrack_vrpn import RUNS
-from optitrack_vrpn.client.backend_io import Backend
-from optitrack_vrpn.client.loss import LossWatch
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.node.configuration import Configuration
 from optitrack_vrpn.node.diagnostics import Diagnostics
@@ -18,6 +16,8 @@ from optitrack_vrpn.node.turn_lock import TurnLock
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.pipeline.tracked_body import how_to_accept, Sample, TrackedBody
 from optitrack_vrpn.sources import own_settings
+from optitrack_vrpn.sources.backend_io import Backend
+from optitrack_vrpn.sources.loss import LossWatch
 from optitrack_vrpn.stats import Window
 from rclpy.node import Node
 

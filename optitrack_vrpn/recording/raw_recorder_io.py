@@ -16,14 +16,14 @@ import threading
 import time
 from typing import IO, Optional
 
-from optitrack_vrpn.client.client_io import VrpnClient
-from optitrack_vrpn.client.config import ClientConfig
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.events import Event as UserEvent
 from optitrack_vrpn.names import counted
 from optitrack_vrpn.recording.pcap import ACK, file_header, Packet, packet_bytes, SYN, TCP, UDP
 from optitrack_vrpn.recording.spool_io import check_exists, Spool
-from optitrack_vrpn.vrpn.messages import Event
+from optitrack_vrpn.sources.config import ClientConfig
+from optitrack_vrpn.sources.vrpn.client_io import VrpnClient
+from optitrack_vrpn.sources.vrpn.messages import Event
 
 #: Port of the server in the capture: that of VRPN. The data do not depend on it.
 _SERVER_PORT = 3883

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 import math
 import random
 
-from optitrack_vrpn.natnet.constants import (
-    BODY_TRACKING_VALID, FRAME_EDIT_MODE, FRAME_MODELS_CHANGED, FRAME_RECORDING, MARKER_OCCLUDED)
-from optitrack_vrpn.natnet.messages import (
-    Body, BodyDefinition, Definitions, Frame, Marker, Version)
 from optitrack_vrpn.sim.scenario_io import NATNET_VERSIONS, Scenario
 from optitrack_vrpn.sim.world import Frame as WorldFrame
+from optitrack_vrpn.sources.natnet.constants import (
+    BODY_TRACKING_VALID, FRAME_EDIT_MODE, FRAME_MODELS_CHANGED, FRAME_RECORDING, MARKER_OCCLUDED)
+from optitrack_vrpn.sources.natnet.messages import (
+    Body, BodyDefinition, Definitions, Frame, Marker, Version)
+from optitrack_vrpn.sources.vrpn.messages import PoseReport, Quaternion, Vector
 from optitrack_vrpn.units import NS_PER_S
-from optitrack_vrpn.vrpn.messages import PoseReport, Quaternion, Vector
 
 #: Parameters of a labelled marker of a model: part of the model, solved with it.
 _MODEL_SOLVED = 4 | 8

@@ -16,19 +16,19 @@ from typing import Optional
 
 from optitrack_vrpn.errors import (
     ConfigurationError, LocalProtocolError, RemoteProtocolError, TransportError)
-from optitrack_vrpn.natnet import codec
-from optitrack_vrpn.natnet.constants import (
-    CONNECT, DISCONNECT, DISCONNECT_BY_TIMEOUT, DISCOVERY, ECHO_REQUEST, KEEP_ALIVE, REQUEST,
-    REQUEST_FRAME, REQUEST_MODEL_DEFINITIONS, UNRECOGNIZED_REQUEST, V4_0)
-from optitrack_vrpn.natnet.definitions import encode_definitions
-from optitrack_vrpn.natnet.encoding import encode_frame
-from optitrack_vrpn.natnet.messages import ServerInfo, Version
 from optitrack_vrpn.sim.acceptor_io import cannot_listen, forget, raw_clock_ns
 from optitrack_vrpn.sim.impairments import Link
 from optitrack_vrpn.sim.natnet import FREQUENCY, NatNetWorld
 from optitrack_vrpn.sim.scenario_io import NATNET_VERSIONS, Scenario
 from optitrack_vrpn.sim.stream import Counters, Stream, Timers
 from optitrack_vrpn.sim.world import Frame as WorldFrame, World
+from optitrack_vrpn.sources.natnet import codec
+from optitrack_vrpn.sources.natnet.constants import (
+    CONNECT, DISCONNECT, DISCONNECT_BY_TIMEOUT, DISCOVERY, ECHO_REQUEST, KEEP_ALIVE, REQUEST,
+    REQUEST_FRAME, REQUEST_MODEL_DEFINITIONS, UNRECOGNIZED_REQUEST, V4_0)
+from optitrack_vrpn.sources.natnet.definitions import encode_definitions
+from optitrack_vrpn.sources.natnet.encoding import encode_frame
+from optitrack_vrpn.sources.natnet.messages import ServerInfo, Version
 from optitrack_vrpn.units import NS_PER_S
 
 _LOG = logging.getLogger(__name__)

@@ -25,15 +25,15 @@ from optitrack_vrpn.sim.impairments import Link
 from optitrack_vrpn.sim.scenario_io import Scenario
 from optitrack_vrpn.sim.stream import Counters, Stream, Timers
 from optitrack_vrpn.sim.world import Frame, Report, World
-from optitrack_vrpn.units import NS_PER_S
-from optitrack_vrpn.vrpn.codec import encode_motion, encode_pose
-from optitrack_vrpn.vrpn.connection import Connection
-from optitrack_vrpn.vrpn.constants import (
+from optitrack_vrpn.sources.vrpn.codec import encode_motion, encode_pose
+from optitrack_vrpn.sources.vrpn.connection import Connection
+from optitrack_vrpn.sources.vrpn.constants import (
     ACCELERATION_TYPE, MAX_DATAGRAM_SIZE, PONG_TYPE, POSE_TYPE, VELOCITY_TYPE)
-from optitrack_vrpn.vrpn.messages import (
+from optitrack_vrpn.sources.vrpn.messages import (
     Event, PeerHello, PingReport, PoseReport, SenderDescribed, TextReport, UdpDescribed,
     VelocityReport)
-from optitrack_vrpn.vrpn.names import LocalNames
+from optitrack_vrpn.sources.vrpn.names import LocalNames
+from optitrack_vrpn.units import NS_PER_S
 
 _LOG = logging.getLogger(__name__)
 #: Chosen: largest number of bytes per read, so that other clients are served.

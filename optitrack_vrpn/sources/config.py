@@ -1,0 +1,89 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Settings of a client: server and port, network interface, backend, trackers."""
+
+from dataclasses import dataclass
+import ipaddress
+
+from optitrack_vrpn.errors import ConfigurationError, LocalProtocolError
+from optitrack_vrpn.settings import checked, section, setting
+from optitrack_vrpn.sources.link import LinkConfig
+from optitrack_vrpn.sources.vrpn.codec import encode_request
+from optitrack_vrpn.sources.vrpn.constants import DEFAULT_PORT
+
+BACKENDS = ('builtin', 'python_vrpn')
+
+
+def is_ipv4(text: str) -> bool:
+    """Check whether a text is an IPv4 address in dotted form."""
+    try:
+        ipaddress.IPv4Address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _of_one_computer(address: ipaddress.IPv4Address) -> bool:
+    return not (address.is_multicast or address.is_unspecified
+                or address == ipaddress.IPv4Address('255.255.255.255'))
+
+
+@checked
+@dataclass(frozen=True)
+class ClientConfig:
+    """The server and the connection to it."""
+
+    server: str = setting('localhost', doc='host name or IPv4 address of the Motive PC')
+    port: int = setting(DEFAULT_PORT, low=1, high=65535, doc='its VRPN port, UDP and TCP')
+    link: LinkConfig = section(LinkConfig(), name='')
+    interface: str = setting('', doc=(
+        'local IPv4 address or network card to use; empty for the one of the route to the server'))
+    advertise: str = setting('', doc=(
+        'address that the server is asked to connect back to, as HOST or HOST:PORT, where that is '
+        'not the local one; with PORT this computer listens on that TCP port and takes poses on '
+        'the UDP port of the same number'))
+    backend: str = setting('builtin', choices=BACKENDS, doc=(
+        'the VRPN client: built in, or the module vrpn of the VRPN library'))
+    trackers: tuple[str, ...] = setting((), doc=(
+        'names of trackers, for the backend that cannot list them (python_vrpn)'))
+
+    def check(self) -> None:
+        """
+        Check conditions that a single field's range cannot express.
+
+        :raises ConfigurationError: names the wrong value and the allowed values.
+        """
+        if not self.server or any(c.isspace() or not c.isprintable() for c in self.server):
+            raise ConfigurationError(
+                f'server is {self.server!r}; give the host name or IPv4 address of the machine '
+                'that Motive runs on')
+        if ':' in self.server:
+            host, _, port = self.server.partition(':')
+            raise ConfigurationError(
+                f'server is {self.server!r}; ' + (
+                    f'give {host!r} alone: the port is the parameter port'
+                    if host and port.isdigit() else
+                    'give the host name or IPv4 address alone (VRPN does not support IPv6; set '
+                    'the port in the parameter port, the transport in the parameter connection)'))
+        numbers = self.server.split('.')
+        if len(numbers) >= 4 and all(map(str.isdecimal, numbers)) and not is_ipv4(self.server):
+            raise ConfigurationError(
+                f'server is {self.server!r}, which is not a valid IPv4 address: give four '
+                'numbers from 0 to 255, as in 192.168.1.20')
+        if is_ipv4(self.server) and not _of_one_computer(ipaddress.IPv4Address(self.server)):
+            raise ConfigurationError(
+                f'server is {self.server!r}, which is not the address of one computer: give that '
+                'of the Motive PC, as in 192.168.1.20')
+        if self.backend == 'python_vrpn' and not any(self.trackers):
+            raise ConfigurationError(
+                'backend python_vrpn cannot list trackers: name them in the parameter trackers')
+        if self.advertise:
+            host, colon, port = self.advertise.partition(':')
+            try:
+                # encode_request rejects hosts and ports that VRPN servers reject. Without a port,
+                # 1024 is a valid placeholder.
+                encode_request(host, int(port) if colon else 1024)
+            except (LocalProtocolError, ValueError):
+                raise ConfigurationError(
+                    f'advertise is {self.advertise!r}; HOST or HOST:PORT is allowed, with '
+                    'letters, digits and dots in HOST and PORT from 1024 to 65535') from None

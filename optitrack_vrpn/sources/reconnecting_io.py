@@ -1,0 +1,293 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The loop of every client: one thread that connects to a server, listens, and connects again.
+
+Received data drives the thread; the only timeouts are those of the watchdog. Each change of state
+is reported, including the end of the attempts. A subclass supplies the protocol.
+"""
+
+from contextlib import AbstractContextManager
+import logging
+import select
+import threading
+from typing import Generic, Optional, Protocol, TypeVar
+
+from optitrack_vrpn.clock.hostclock_io import HostClock
+from optitrack_vrpn.errors import (
+    OptitrackVrpnError, RemoteProtocolError, TransportError, VersionRefusedError)
+from optitrack_vrpn.events import Event
+from optitrack_vrpn.sources.addresses_io import local_address, Lookup
+from optitrack_vrpn.sources.backend_io import LinkStatus, report_change, Sink
+from optitrack_vrpn.sources.config import ClientConfig
+from optitrack_vrpn.sources.link import Link, LinkState
+from optitrack_vrpn.sources.scheduling_io import use_default_scheduling
+from optitrack_vrpn.sources.sockets_io import Waker
+from optitrack_vrpn.sources.vrpn.handshake_io import Stopped, Waiting
+from optitrack_vrpn.units import NS_PER_S
+
+_LOG = logging.getLogger(__name__)
+#: Chosen: addresses reported by name; all are counted.
+_MAX_PEERS_REPORTED = 16
+
+
+class Listening(Protocol):
+    """One conversation with a server, as the loop uses it."""
+
+    def register(self, poll: 'select.poll') -> None:
+        """Register the sockets for reading, and begin."""
+
+    def next_check_s(self) -> float:
+        """Return the longest wait before the next call of ``handle`` (s)."""
+
+    def handle(self, ready: list[tuple[int, int]]) -> Optional[str]:
+        """Read the sockets that are ready; return the reason if the conversation has ended."""
+
+    def counters(self) -> dict[str, int]:
+        """Return the counters of this conversation; safe from any thread."""
+
+    def queue(self) -> dict[str, int]:
+        """Return the lengths of the receive queues; safe from any thread."""
+
+
+C = TypeVar('C', bound=Listening)
+
+
+class ReconnectingClient(Generic[C]):
+    """
+    Stay connected to one server, across restarts and outages of the server.
+
+    :param config: the server and the connection to it.
+    :param port: the server's port.
+    :param sink: receives all events, from this client's thread.
+    :param clock: the host's clocks.
+    """
+
+    #: Name of the protocol, for logs and threads.
+    protocol = ''
+
+    def __init__(
+        self, config: ClientConfig, port: int, sink: Sink, clock: Optional[HostClock] = None,
+    ) -> None:
+        self._config = config
+        self._port = port
+        self._sink = sink
+        self._clock = clock or HostClock()
+        self._link = Link(config.link, self._clock.now_ns())
+        self._waker = Waker()
+        self._stopping = False
+        self._thread: Optional[threading.Thread] = None
+        self._closed = False
+        self._lock = threading.Lock()
+        self._server_ip = ''
+        self._local = ''
+        self._last_bug = ''
+        self._unexpected_peers: set[str] = set()
+        self._unexpected_count = 0
+        #: Summed counters of the finished conversations, and the current conversation.
+        self._account: tuple[dict[str, int], Optional[C]] = ({}, None)
+        self._waiting = Waiting(
+            self._clock.now_ns, lambda: self._stopping, self._waker, self._unexpected_peer)
+
+    # -- supplied by the protocol --------------------------------------------------------------
+
+    def _open(self) -> AbstractContextManager[C]:
+        """
+        Find the server and connect; the context is the conversation.
+
+        :raises OptitrackVrpnError: if the server cannot be reached.
+        """
+        raise NotImplementedError
+
+    def _before_handle(self, conversation: C) -> None:
+        """Do what other threads asked for."""
+
+    def _finish(self) -> None:
+        """Close what the protocol keeps between connections; at the end of the thread."""
+
+    # -- the backend's interface ---------------------------------------------------------------
+
+    def start(self) -> None:
+        """
+        Start to connect; return immediately.
+
+        :raises TransportError: if the client was started or stopped before.
+        """
+        with self._lock:
+            if self._thread is not None or self._closed:
+                raise TransportError('a client can be started only once; create a new one')
+            # Set before the thread runs: the sink may call ``stop`` from its first call.
+            self._thread = threading.Thread(
+                target=self._run, name=f'{self.protocol.lower()} client', daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """
+        Stop the thread and close all sockets; idempotent.
+
+        The thread may call the sink until this method returns: do not call it while holding a
+        lock that the sink acquires. Called from the sink, it returns immediately, and the client
+        stops after the sink has returned.
+        """
+        self._stopping = True
+        self._waker.wake()
+        thread = self._thread
+        if thread is threading.current_thread():
+            return
+        if thread is not None and thread.is_alive():    # it is not if start() has failed
+            thread.join()
+        with self._lock:
+            self._closed = True
+            self._waker.close()
+
+    def status(self) -> LinkStatus:
+        """Return the state of the connection."""
+        link = self._link
+        totals, conversation = self._account
+        return LinkStatus(
+            link.state, link.reason, link.since_ns, link.transport,
+            f'{self._server_ip or self._config.server}:{self._port}', self._local,
+            link.sessions, link.failures, link.last_failure, self._unexpected_count,
+            _sum(totals, conversation),
+            conversation.queue() if conversation is not None else {},
+            link.transport_reason)
+
+    # -- the thread ----------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        use_default_scheduling()
+        link, clock = self._link, self._clock
+        link.begin(clock.now_ns())
+        try:
+            while True:
+                pause_s = self._attempt()
+                reason = link.give_up_reason(clock.now_ns())
+                if reason is not None:
+                    self._change(LinkState.STOPPED, reason, 'error')
+                    return
+                pause_s = max(0.0, min(pause_s, link.time_left_s(clock.now_ns())))
+                deadline = clock.now_ns() + int(pause_s * NS_PER_S)
+                while clock.now_ns() < deadline:
+                    self._waiting.wait(deadline)
+        except Stopped:
+            self._change(LinkState.STOPPED, 'stopped')
+        finally:
+            self._finish()
+            self._waker.close()
+
+    def _attempt(self) -> float:
+        """
+        Connect once, and read until the connection ends.
+
+        :returns: pause before the next attempt (s).
+        """
+        link = self._link
+        sessions = link.sessions
+        state, severity = LinkState.LOST, 'warn'
+        try:
+            with self._open() as conversation:
+                totals, _ = self._account
+                self._account = (totals, conversation)
+                try:
+                    reason = self._listen(conversation)
+                finally:
+                    self._account = (_sum(totals, conversation), None)
+        except VersionRefusedError as error:
+            state, reason, severity = LinkState.REFUSED, str(error), 'error'
+        except RemoteProtocolError as error:
+            reason, severity = str(error), 'error'
+        except OptitrackVrpnError as error:
+            reason = str(error)
+        except OSError as error:
+            reason = f'the network failed: {error.strerror or error}'
+        except Stopped:
+            raise
+        except Exception as error:
+            # A bug must not end the thread silently, and data of a peer must not end the node.
+            reason, severity = f'bug: {error!r}; reconnecting', 'error'
+            if reason != self._last_bug:
+                self._last_bug = reason
+                _LOG.exception(
+                    'bug in the %s client or its sink; reconnecting', self.protocol)
+        self._change(state, reason, severity)
+        if link.sessions == sessions:
+            return link.attempt_failed()
+        return link.ended(self._clock.now_ns())
+
+    def _resolve(self) -> tuple[str, int]:
+        """Resolve the server's name and choose the local address; return address and port."""
+        config = self._config
+        self._change(LinkState.RESOLVING, f'looking up {config.server}')
+        wake = self._waker.wake
+        lookup = Lookup(config.server, wake)
+        try:
+            while not lookup.finished:
+                left_s = self._seconds(1.0)
+                if not left_s:
+                    raise TransportError(
+                        f'the lookup of the name {config.server!r} has not finished: check the '
+                        'name server, or set server to an IP address, which needs no lookup')
+                self._waiting.wait(self._clock.now_ns() + int(left_s * NS_PER_S))
+        finally:
+            lookup.abandon(wake)
+        return self._use(lookup.address(self._link.failures))
+
+    def _use(self, server_ip: str) -> tuple[str, int]:
+        """Choose the local address for a server; return the server's address and port."""
+        self._server_ip = server_ip
+        self._local = local_address(server_ip, self._port, self._config.interface)
+        return server_ip, self._port
+
+    def _seconds(self, attempt_s: float) -> float:
+        """Limit a wait (s) to the time left before the client gives up."""
+        return max(0.0, min(attempt_s, self._link.time_left_s(self._clock.now_ns())))
+
+    def _listen(self, conversation: C) -> str:
+        """
+        Run one conversation until it ends.
+
+        :returns: the reason of its end.
+        """
+        poll = select.poll()
+        waker = self._waker.fileno()
+        poll.register(waker, select.POLLIN)
+        conversation.register(poll)
+        while True:
+            ready = poll.poll(conversation.next_check_s() * 1000.0)
+            for fd, _ in ready:
+                if fd == waker:
+                    self._waker.drain()
+            self._before_handle(conversation)
+            if self._stopping:
+                raise Stopped
+            reason = conversation.handle(ready)
+            if reason is not None:
+                return reason
+
+    # -- reporting -----------------------------------------------------------------------------
+
+    def _change(self, state: LinkState, reason: str, severity: str = 'info') -> None:
+        self._report(self._link.to(state, reason, self._clock.now_ns(), severity))
+
+    def _report(self, change: Optional[Event]) -> None:
+        report_change(self._sink, change)
+
+    def _unexpected_peer(self, address: str, what: str) -> None:
+        """Count a connection or datagram of another host; report each host once."""
+        self._unexpected_count += 1
+        known = self._unexpected_peers
+        if address in known or len(known) >= _MAX_PEERS_REPORTED:
+            return
+        known.add(address)
+        self._report(self._link.message(
+            f'{what} from {address} was refused: the server is {self._server_ip}; if '
+            f'{address} is another address of the server, set server: {address}', 'warn'))
+
+
+def _sum(totals: dict[str, int], conversation: Optional[Listening]) -> dict[str, int]:
+    """Add one conversation's counters to those of the earlier ones."""
+    result = dict(totals)
+    if conversation is not None:
+        for name, value in conversation.counters().items():
+            result[name] = result.get(name, 0) + value
+    return result
