@@ -174,3 +174,11 @@ def test_the_noise_figures_of_the_thesis(monkeypatch):
     assert position < 0.00033
     assert math.degrees(attitude) < 0.04
     assert delay == pytest.approx(0.1, abs=0.005)
+
+
+def test_a_rate_far_above_that_of_the_inputs_costs_no_more_than_the_memory_of_the_filter():
+    lowpass = Lowpass(LowpassConfig(cutoff_hz=5.0, compensate_delay=False))
+    for k in range(100):
+        lowpass.update(k * 50_000_000, (1.0, 2.0, 3.0), UPRIGHT, 20.0)
+    _, position, _ = lowpass.update(100 * 50_000_000, (1.0, 2.0, 3.0), UPRIGHT, 1e12)
+    assert np.allclose(position, (1.0, 2.0, 3.0))

@@ -282,7 +282,9 @@ class Lowpass:
         """Start from the last inputs, resampled to the new rate."""
         ago = np.cumsum([0.0] + [dt for _, dt in islice(recent, 1, None)])
         ago -= ago[-1]
-        times = np.arange(math.ceil(ago[0] * self.rate_hz), 1) / self.rate_hz
+        # At most what the filter remembers: a rate estimate may be far above that of the inputs.
+        first = max(math.ceil(ago[0] * self.rate_hz), 1 - (self._recent.maxlen or 1))
+        times = np.arange(first, 1) / self.rate_hz
         paths = np.array([path for path, _ in recent])
         rows = np.column_stack([np.interp(times, ago, column) for column in paths.T]).tolist()
         self._start(tuple(rows[0]))
