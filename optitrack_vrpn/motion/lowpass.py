@@ -44,6 +44,8 @@ Group delays of past input that initialise a new design. Chosen: the step respon
 0.7 % of its end (measured).
 """
 MOST_REMEMBERED = 1000
+#: No camera is this fast (Hz): stamps that make such a rate are wrong, and the design is singular.
+MAX_RATE_HZ = 1e5
 """
 Limit of that memory (samples), reached by cutoffs below 1/390 of the rate. Chosen: 0.3 MB a body.
 """
@@ -200,8 +202,8 @@ class Lowpass:
         :param stamp_ns: its stamp (ns).
         :param position: position (m).
         :param quat_xyzw: attitude of unit norm, either sign.
-        :param rate_hz: the body's own rate (Hz). While it is unknown, or the cutoff is not below
-            half of it, poses pass unchanged.
+        :param rate_hz: the body's own rate (Hz). While it is unknown or absurd, or the cutoff is
+            not below half of it, poses pass unchanged.
         :returns: stamp (ns; earlier by the lag of the filter where that is configured), filtered
             position and attitude. The attitude has the sign of the one given.
         """
@@ -264,7 +266,7 @@ class Lowpass:
         self._channels = None
         self.rate_hz = 0.0
         self.delay_s = 0.0
-        if rate_hz <= 2.0 * self.config.cutoff_hz or self.config.cutoff_hz <= 0.0:
+        if not 0.0 < 2.0 * self.config.cutoff_hz < rate_hz <= MAX_RATE_HZ:
             return
         from scipy import signal  # see LowpassConfig
         self.rate_hz = rate_hz
