@@ -26,6 +26,8 @@ import tempfile
 import time
 
 BUDGET = 3
+#: Seconds after which a run is ended: many times what it takes, also on a loaded machine.
+LIMIT_S = 2700.0
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LAST_FAILED = os.path.join(ROOT, '.pytest_cache', 'v', 'cache', 'lastfailed')
 
@@ -68,7 +70,12 @@ def pytest(arguments, workers=0):
     pressed = 0
     while True:
         try:
-            code = process.wait()
+            code = process.wait(LIMIT_S)
+        except subprocess.TimeoutExpired:
+            print('\nthe tests did not end within {:.0f} min'.format(LIMIT_S / 60.0), flush=True)
+            os.killpg(process.pid, signal.SIGKILL) if apart else process.kill()
+            process.wait()
+            return 3
         except KeyboardInterrupt:
             pressed += 1
             if apart and pressed == 1:
