@@ -59,6 +59,19 @@ class Feed:
             if tick:
                 self.body.tick(self.frame * STEP)
 
+    def hold(self, ms, count=30, tick=True):
+        """Send frames that the network holds back; gives which go out."""
+        begin = self.frame * STEP
+        if tick:
+            self.body.tick(begin - STEP + ms * MS)
+        out = []
+        for _ in range(count):
+            t = self.frame * STEP
+            pose = self.pose()
+            self.frame += 1
+            out.append(self.update(t, max(t, begin - STEP + ms * MS) + MS, *pose) is not None)
+        return out
+
     def states(self):
         return [change.after for change in self.body.take_changes()]
 

@@ -12,7 +12,8 @@ from optitrack_vrpn.bodies import mermaid, Observed, State, TRANSITIONS
 import pytest
 
 PAGE = Path(__file__).resolve().parent.parent / 'docs' / 'bodies.md'
-RECOVERY = {Observed.ACQUIRED, Observed.RETURNED, Observed.SETTLED, Observed.ACCEPTED}
+RECOVERY = {Observed.ACQUIRED, Observed.RETURNED, Observed.SETTLED, Observed.ACCEPTED,
+            Observed.RESUMED}
 NAN = math.nan
 
 
@@ -42,6 +43,7 @@ COMMANDS = {
     'one good': lambda feed: feed.good(1),
     'silent': lambda feed: feed.skip(60),
     'gone': lambda feed: feed.skip(300),
+    'held': lambda feed: feed.hold(150),
     'unseen': lambda feed: feed.skip(30, tick=False),
     'zeros': lambda feed: feed.send((0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0)),
     'nan': lambda feed: feed.send((NAN, 0.0, 0.0)),

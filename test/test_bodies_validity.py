@@ -81,6 +81,24 @@ def test_stale_is_noticed_without_a_tick(delayed):
     assert feed.body.resets == feed.body.status(0).gaps == 0
 
 
+@pytest.mark.parametrize('tick', [True, False])
+def test_frames_that_the_network_held_back_are_no_loss_of_tracking(tick):
+    feed = tracked()
+    assert all(feed.hold(150, tick=tick))
+    assert feed.states() == tick * [State.STALE, State.TRACKED]
+    # A frame is missing, the body was no longer valid, or the hold was too long to compare.
+    feed.skip(25)
+    assert feed.good(3) == [False, False, True]
+    feed.send((0.0, 0.0, 0.0))
+    assert feed.hold(150)[:3] == [False, False, True]
+    assert feed.hold(1100)[:3] == [False, False, True]
+    # The body may have moved while the network held the frames back.
+    feed.body.tick(feed.frame * STEP + 150 * MS)
+    t = feed.frame * STEP
+    assert feed.update(t, t + 150 * MS, (9.0, 9.0, 9.0), (0.0, 0.0, 0.0, 1.0)) is None
+    assert feed.body.state is State.JUMPED
+
+
 @pytest.mark.parametrize('seen', [0, 1])    # frames after 0.5 s, too few to be acquired
 def test_a_long_absence_counts_a_reset(seen):
     feed = tracked()

@@ -11,7 +11,9 @@ Rules:
 4. Silence, zeros and bad numbers do not end a jump. It ends when the body returns (RETURNED), when
    it was carried or turned and has been seen so for long enough (SETTLED), or when the user
    accepts it (ACCEPTED).
-5. A restart of the sender's clock makes a TRACKED body NEW; the other states continue.
+5. A STALE body becomes TRACKED at once (RESUMED) if its last pose was valid, and the network held
+   the frames back: the sender's times show no silence.
+6. A restart of the sender's clock makes a TRACKED body NEW; the other states continue.
 
 ``validity.py`` makes the observations and applies the table. The diagram of docs/bodies.md is
 generated from it.
@@ -62,6 +64,7 @@ class Observed(Enum):
     RETURNED = 'returned for m frames'
     SETTLED = 'carried, 2 s in the new place'
     ACCEPTED = 'accepted by the user'
+    RESUMED = 'late frames, none missing'
 
 
 _FAULTS = {
@@ -78,6 +81,7 @@ _RECOVERY = dict.fromkeys(
 TRANSITIONS: dict[State, dict[Observed, State]] = {
     **{state: {**_FAULTS, **_RECOVERY} for state in State},
     State.NEW: {**_FAULTS, Observed.ACQUIRED: State.TRACKED},
+    State.STALE: {**_FAULTS, **_RECOVERY, Observed.RESUMED: State.TRACKED},
     State.TRACKED: {
         **_FAULTS, Observed.UNSEEN: State.STALE, Observed.RESTARTED: State.NEW},
 }

@@ -466,8 +466,14 @@ class ValidityGate:
         since = now - times.last_ns if times.last_ns > -NEVER_NS else 0
         silent = receive_ns - times.receive_ns
         is_silent = silent >= times.silence_ns
+        if is_silent and 0 < since < times.silence_ns and silent < self._limits.memory_ns:
+            # The network held the frames back (WiFi power save): none is missing.
+            is_silent = False
+            silent = since
+            if states.state is State.STALE and self._last.now == times.last_ns:
+                states.observe(Observed.RESUMED, receive_ns, 'no frame was missing')
         # A NEW body is seen for the first time.
-        if receive_ns - times.heard() >= times.silence_ns and states.state is not State.NEW:
+        elif receive_ns - times.heard() >= times.silence_ns and states.state is not State.NEW:
             states.observe(Observed.SILENT, times.receive_ns + times.silence_ns,
                            f'silent for {silent * 1e-9:.2f} s')
         if since and times.rate.update(
