@@ -22,7 +22,7 @@ from server_kit import FakeServer, free_port
 from two_networks import inside
 
 BODIES = 3
-#: The same bodies at other places of their curves, so that two servers' poses can be told apart.
+#: The same bodies at other places of their curves, so that two servers' poses differ.
 _LATER = 0.37
 #: What is on its way still comes after the way has ended.
 _LAG_NS = 500_000_000
