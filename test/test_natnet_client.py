@@ -13,9 +13,9 @@ from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError, T
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.sim.scenario_io import Network
-from optitrack_vrpn.sources import make_source, source_settings
+from optitrack_vrpn.sources import choice, make_source, source_settings
 from optitrack_vrpn.sources.link import LinkState
-from optitrack_vrpn.sources.natnet import choice, codec
+from optitrack_vrpn.sources.natnet import codec
 from optitrack_vrpn.sources.natnet.client_io import NatNetClient
 from optitrack_vrpn.sources.natnet.constants import (
     FRAME, KEEP_ALIVE, MODEL_DEFINITIONS, REQUEST_MODEL_DEFINITIONS)
