@@ -192,11 +192,6 @@ def black_hole_tcp():
                        connection='tcp')
 
 
-def black_hole_long():
-    return _black_hole('black hole for 35 s, poses by TCP, no reconnection: a new epoch', 35.0,
-                       connection='tcp', **{'watchdog.reconnect_after_s': 0.0})
-
-
 def held_up(name='datagrams held up for 3 s (proxy), then a burst, some overtaken', **settings):
     """Hold datagrams up."""
     session, relay, steady = running(
@@ -527,7 +522,7 @@ CASES = {
     'bodies': bodies, 'absent': absent, 'late': late, 'killed': killed, 'restarted': restarted,
     'paused': paused, 'node_stopped': node_stopped, 'node_stopped_tcp': node_stopped_tcp,
     'black_hole_udp': black_hole_udp, 'black_hole_tcp': black_hole_tcp,
-    'black_hole_long': black_hole_long, 'held_up': held_up,
+    'held_up': held_up,
     'black_hole_namespace': black_hole_namespace, 'loss': loss, 'reordering': reordering,
     'duplicates': duplicates, 'jitter': jitter, 'half_open': half_open,
     'address_changed': address_changed, 'clock_stepped': clock_stepped,

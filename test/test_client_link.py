@@ -85,7 +85,7 @@ def test_the_search_ends_after_the_timeout():
     link.begin(100 * S)
     assert link.time_left_s(104 * S) == 6.0
     assert link.give_up_reason(110 * S - 1) is None
-    assert 'connect.give_up_after_s' in link.give_up_reason(110 * S)
+    assert 'give_up_after_s' in link.give_up_reason(110 * S)
     link.established(105 * S)
     link.ended(500 * S)
     assert link.give_up_reason(505 * S) is None

@@ -52,18 +52,18 @@ def test_a_body_of_any_name_has_settings_of_its_own(name, speed, other):
 
 def test_settings_of_a_body_may_stand_in_the_sections_of_the_table():
     found = body_settings({
-        'bodies.a.b.validation.max_speed': 3, 'bodies.a.b.lowpass.order': 2,
+        'bodies.a.b.validation.max_speed': 3, 'bodies.a.b.lowpass.cutoff_hz': 2,
         'bodies.a.b.motion.position_noise': 0.5, 'bodies.lowpass.max_speed': 1.0})
     assert found == {
-        'a.b': {'max_speed': 3.0, 'lowpass.order': 2, 'motion.position_noise': 0.5},
+        'a.b': {'max_speed': 3.0, 'lowpass.cutoff_hz': 2.0, 'motion.position_noise': 0.5},
         'lowpass': {'max_speed': 1.0}}
     with pytest.raises(ConfigurationError, match='twice'):
         body_settings({'bodies.a.validation.max_speed': 3.0, 'bodies.a.max_speed': 4.0})
     with pytest.raises(ConfigurationError, match=r"a\.lowpass\.cutof.*'lowpass.cutoff_hz'"):
         body_settings({'bodies.a.lowpass.cutof': 3.0})
-    with pytest.raises(ConfigurationError, match=r'bodies\.a\.lowpass\.order is 99; allowed'):
-        body_settings({'bodies.a.lowpass.order': 99})
-    fixed = ('name', 'offset', 'lowpass.order')
+    with pytest.raises(ConfigurationError, match=r'a\.lowpass\.cutoff_hz is -1.0; allowed'):
+        body_settings({'bodies.a.lowpass.cutoff_hz': -1})
+    fixed = ('name', 'offset', 'lowpass.cutoff_hz')
     changing = ('max_speed', 'validation.max_speed', 'motion.position_noise')
     assert all(is_fixed(f'bodies.a.{setting}') for setting in fixed)
     assert not any(is_fixed(f'bodies.a.{setting}') for setting in changing)

@@ -20,7 +20,7 @@ FILE = """
 /**:
   ros__parameters:
     server: 127.0.0.1
-    connect: {retry_max_s: 2, give_up_after_s: 0}
+    connect: {retry_max_s: 2}
     bodies:
       allow: []
       deny: ['Rigid Body 9', 'ghost*']
@@ -144,10 +144,10 @@ def test_parameters_change_at_run_time_or_say_why_not(ros, observer):
         assert node.configuration.settings.outputs == ('pose', 'tf')
         assert observer.set_all({'bodies.Rigid Body 1.max_speed': 12.0}) == ''
         assert node.configuration.pipeline.overrides == {'Rigid Body 1': {'max_speed': 12.0}}
-        assert observer.set_all({'bodies.Rigid Body 1.motion.angular_process_noise': 5.0}) == ''
+        assert observer.set_all({'bodies.Rigid Body 1.motion.position_noise': 5}) == ''
         assert node.configuration.pipeline.estimates == {
-            'Rigid Body 1': {'motion.angular_process_noise': 5.0}}
-        assert 'fixed' in observer.set_all({'bodies.Rigid Body 1.lowpass.order': 3})
+            'Rigid Body 1': {'motion.position_noise': 5.0}}
+        assert 'fixed' in observer.set_all({'bodies.Rigid Body 1.lowpass.cutoff_hz': 3.0})
         assert observer.set_all({'bodies.Rigid Body 1.max_speed': None}) == ''
         assert node.configuration.pipeline.overrides == {}
         # What is not, or is wrong, is refused with the reason and changes nothing.

@@ -269,7 +269,7 @@ def test_one_body_is_smoothed_and_another_not():
            'noise': {'position_mm': 1.0}}
     config = PipelineConfig(
         stamps=StampConfig(mode='sender'),
-        estimates={'w*': {'lowpass.cutoff_hz': 5.0, 'motion.process_noise': 3.0}})
+        estimates={'w*': {'lowpass.cutoff_hz': 5.0, 'motion.position_noise': 3.0}})
     samples, _, _ = run(3.0, config=config, **two)
     spread = {name: np.std([s.position for s in samples[-2 * RATE:]
                             if s.channel.names.motive == name], axis=0)
@@ -277,7 +277,7 @@ def test_one_body_is_smoothed_and_another_not():
     assert (spread['wand'] < 0.35 * spread['drone']).all()
     configs = {s.channel.names.motive: s.channel.estimator.config for s in samples}
     assert configs['wand'].lowpass == LowpassConfig(5.0)
-    assert configs['wand'].motion == MotionConfig(process_noise=3.0)
+    assert configs['wand'].motion == MotionConfig(position_noise=3.0)
     assert configs['drone'] == EstimateConfig(learn_noise=False)
 
 

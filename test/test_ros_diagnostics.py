@@ -132,10 +132,9 @@ def troubled():
     with FakeServer(trouble.serve) as server, Observer() as observer:
         topic = observer.listen(DiagnosticArray, '/diagnostics', 100)
         with node_of(server.port, **{
-                # No hiccup of this machine is silence, or makes poses too old to go out; nor does
-                # the node connect again meanwhile.
+                # No hiccup of this machine is silence, or makes poses too old to go out.
                 'validation.stale_after_s': 2.0, 'stamps.max_age_s': 10.0, 'load_shedding': False,
-                'watchdog.reconnect_after_s': 60.0, 'lowpass.cutoff_hz': 20.0}):
+                'lowpass.cutoff_hz': 20.0}):
             wait_until(lambda: trouble.datagrams, 60.0, 'the end of the stream')
 
             def stale():

@@ -180,7 +180,7 @@ OPTIONS = {
                   '--rate --scenario --seed --skew-ppm --stamp-in-pose --stamp-start --stamps '
                   '--velocities',
     'parameters': '--markdown --write',
-    'restamp': '--latency-ms --mode --offset-samples',
+    'restamp': '--latency-ms --mode',
 }
 
 

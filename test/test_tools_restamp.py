@@ -111,9 +111,9 @@ def test_a_missing_file_and_the_input_as_output_are_refused(tmp_path, capsys):
 
 
 def test_it_runs_as_a_module_in_a_pipe(tmp_path):
-    recording(tmp_path / 'in.csv', rows=50)
-    done = run_tool('restamp', '-', '-', '--mode', 'min_offset', '--offset-samples', '10',
+    recording(tmp_path / 'in.csv', rows=150)
+    done = run_tool('restamp', '-', '-', '--mode', 'min_offset',
                     input=(tmp_path / 'in.csv').read_text())
     assert done.returncode == 0, done.stderr
-    assert len(done.stdout.splitlines()) == 51
-    assert 'constant, the least of 10 messages' in done.stderr
+    assert len(done.stdout.splitlines()) == 151
+    assert 'constant, the least of 100 messages' in done.stderr

@@ -40,10 +40,14 @@ class BodySettings:
     motion: MotionConfig = section(MotionConfig())
 
 
-PARAMETERS = {parameter.name: parameter for parameter in parameters_of(BodySettings)}
+#: Settings with one value for all bodies.
+_COMMON = ('acquire_frames',)
+PARAMETERS = {parameter.name: parameter for parameter in parameters_of(BodySettings)
+              if parameter.name not in _COMMON}
 NAMES = ('name', 'topic', 'frame')
 #: Settings of the validity gate, and of the estimates from valid poses.
-THRESHOLDS = tuple(parameter.name for parameter in parameters_of(BodyConfig))
+THRESHOLDS = tuple(parameter.name for parameter in parameters_of(BodyConfig)
+                   if parameter.name in PARAMETERS)
 ESTIMATES = tuple(name for name in PARAMETERS if name not in (*NAMES, *THRESHOLDS))
 _SECTIONS = (_OPTIONAL_SECTION, 'lowpass', 'motion')
 

@@ -67,7 +67,7 @@ class LowpassConfig:
     cutoff_hz: float = setting(0.0, unit='Hz', low=0.0, high=1000.0, doc=(
         'smooth poses with a causal Butterworth low-pass of this cutoff frequency (-3 dB); 0 '
         'switches it off'))
-    order: int = setting(5, low=1, high=10, doc='order of the low-pass')
+    order: int = 5
     compensate_delay: bool = setting(False, doc=(
         'subtract the delay of the low-pass from the stamps, so that pose and stamp agree; poses '
         'and pose_array keep the stamp of the frame'))

@@ -5,13 +5,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from optitrack_vrpn.settings import Change, checked, setting
-
-
-def _noise(default: float, unit: str, doc: str) -> Any:
-    return setting(default, unit=unit, low=1e-9, high=1e6, doc=doc, change=Change.ANY_TIME)
 
 
 @checked
@@ -25,15 +20,15 @@ class MotionConfig:
     are chosen: noise of a well calibrated room, process noise of a small drone.
     """
 
-    position_noise: float = _noise(
-        0.0003, 'm', 'standard deviation of a measured position, each axis; used until the body '
-        'has been at rest, where the noise is learned')
-    attitude_noise: float = _noise(
-        0.002, 'rad', 'standard deviation of a measured attitude, each axis; used likewise')
-    process_noise: float = _noise(
-        10.0, 'm/s^3/sqrt(Hz)', 'process noise of the acceleration at which adaptation starts; '
-        'a larger value follows faster, a smaller one is smoother')
-    angular_process_noise: float = _noise(
-        20.0, 'rad/s^3/sqrt(Hz)', 'the same for the angular acceleration')
+    position_noise: float = setting(
+        0.0003, unit='m', low=1e-9, high=1e6, change=Change.ANY_TIME, doc=(
+            'standard deviation of a measured position, each axis; used until the body has been '
+            'at rest, where the noise is learned'))
+    attitude_noise: float = 0.002
+    """Standard deviation of a measured attitude (rad), each axis; used likewise."""
+    process_noise: float = 10.0
+    """Process noise of the acceleration (m/s^3/sqrt(Hz)) at which adaptation starts."""
+    angular_process_noise: float = 20.0
+    """The same for the angular acceleration (rad/s^3/sqrt(Hz))."""
     adaptive: bool = True
     """Learn both process noises from the motion, up to a factor of 100 in both directions."""

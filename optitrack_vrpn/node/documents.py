@@ -2,10 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Parts of the documents of the node's parameters beside its settings; imports no ROS."""
 
-from optitrack_vrpn.bodies.body_settings import BodySettings
+from optitrack_vrpn.bodies import body_settings
 from optitrack_vrpn.node import topic_kinds
 from optitrack_vrpn.settings.documents import markdown_table
-from optitrack_vrpn.settings.parameters import parameters_of
 
 #: The parameters that most users set.
 COMMON = (
@@ -14,8 +13,8 @@ COMMON = (
     'stamps.mode', 'stamps.latency_ms')
 
 YAML_NOTES = {'bodies': (
-    'Settings for one body, under its name or a pattern: all of validation.*, lowpass.* and',
-    'motion.*, and these:',
+    'Settings for one body, under its name or a pattern: validation.* (but',
+    'acquire_frames), lowpass.* and motion.*, and these:',
     "'Rigid Body 1':",
     '  name: cf1            # its name in ROS; topic: and frame: set one of the two',
     '  validation: {max_speed: 30.0}      # a fast body',
@@ -36,4 +35,4 @@ def sections() -> str:
         'A setting that is not given has the value for all bodies. A setting under the name of '
         'the body overrides patterns, and later patterns override earlier ones. '
         '`bodies.NAME.validation.max_speed` is the same as `bodies.NAME.max_speed`.', '',
-        markdown_table(parameters_of(BodySettings))))
+        markdown_table(tuple(body_settings.PARAMETERS.values()))))

@@ -60,7 +60,12 @@ class LinkConfig:
         a server (s). Within this time the client sends no second request and does not abandon a
         handshake.
     :ivar retry_min_s: pause after the first failed attempt (s); it doubles up to ``retry_max_s``.
-        Chosen. Halved or doubled, the first reconnection comes earlier or later by that much.
+        Chosen.
+    :ivar give_up_after_s: time without a connection (s) after which the client stops trying; 0 for
+        never. For programs that use the client alone.
+    :ivar silent_after_s: time without a pose (s) that is reported as silence; 0 for never. Chosen.
+    :ivar reconnect_after_s: time without a pose (s) after which the client connects again,
+        doubling up to 60 s while that does not help; 0 for never. Chosen.
     """
 
     connection: str = setting('auto', choices=CONNECTIONS, doc=(
@@ -74,16 +79,9 @@ class LinkConfig:
     retry_max_s: float = setting(
         2.0, unit='s', low=0.01, high=600.0, name='connect.retry_max_s',
         doc='longest pause between attempts to connect')
-    give_up_after_s: float = setting(
-        0.0, unit='s', low=0.0, high=1e6, name='connect.give_up_after_s',
-        doc='time without a connection after which the client stops trying; 0 for never')
-    silent_after_s: float = setting(
-        1.0, unit='s', low=0.0, high=3600.0, name='watchdog.silent_after_s',
-        doc='time without a pose that is reported as silence; 0 for never')
-    reconnect_after_s: float = setting(
-        10.0, unit='s', low=0.0, high=3600.0, name='watchdog.reconnect_after_s', doc=(
-            'time without a pose after which the client connects again, doubling up to 60 s '
-            'while that does not help; 0 for never'))
+    give_up_after_s: float = 0.0
+    silent_after_s: float = 1.0
+    reconnect_after_s: float = 10.0
 
 
 def link_event(state: LinkState, text: str, severity: str) -> Event:
@@ -187,7 +185,7 @@ class Link:
         if self.time_left_s(now_ns) <= 0.0:
             searching_s = (now_ns - self._searching_since_ns) / NS_PER_S
             return (f'gave up after {searching_s:.1f} s without a connection '
-                    '(connect.give_up_after_s)')
+                    '(give_up_after_s)')
         return None
 
     # -- a conversation ------------------------------------------------------------------------

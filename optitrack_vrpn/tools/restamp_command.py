@@ -86,8 +86,6 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument('output', metavar='OUT.csv', help='- is the standard output')
     parser.add_argument('--mode', choices=MODES, default=defaults.mode,
                         help='default %(default)s; see docs/stamps.md')
-    parser.add_argument('--offset-samples', type=int, default=defaults.offset_samples,
-                        metavar='N', help='messages for min_offset (default %(default)s)')
     parser.add_argument('--latency-ms', type=float, default=defaults.latency_ms, metavar='MS',
                         help='subtracted from every stamp (default %(default)s)')
     return parser
@@ -167,9 +165,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     arguments = make_parser().parse_args(
         without_ros_arguments(sys.argv[1:] if argv is None else argv))
-    config = StampConfig(
-        mode=arguments.mode, offset_samples=arguments.offset_samples,
-        latency_ms=arguments.latency_ms)
+    config = StampConfig(mode=arguments.mode, latency_ms=arguments.latency_ms)
     try:
         _run(arguments, StampSource(config))
     except UnicodeDecodeError:

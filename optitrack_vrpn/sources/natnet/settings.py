@@ -24,7 +24,6 @@ class NatNetConfig:
         'auto', choices=TRANSPORTS,
         doc='auto: as Motive states; multicast reaches every listener on the network card')
     group: str = setting('', doc="multicast address; empty: as Motive states, or NatNet's own")
-    data_port: int = setting(0, low=0, high=65535, doc='port of multicast data; 0: as stated')
     bitstream: str = setting(
         '', doc='version of NatNet to ask for, such as 4.1 (unicast, Motive 3.0 and later); '
         "empty: Motive's newest")
@@ -32,6 +31,8 @@ class NatNetConfig:
         False, doc='mocap control START and STOP start and stop a recording in Motive too')
     playback: bool = setting(
         False, doc='publish the poses of a take that Motive plays (edit mode) as if live')
+    data_port: int = 0
+    """Port of multicast data; 0: as Motive states."""
     markers: bool = False
     """Whether labelled markers are decoded; derived from the outputs."""
 
