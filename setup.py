@@ -13,7 +13,7 @@ from setuptools.command.develop import develop
 
 PACKAGE = 'optitrack_vrpn'
 # colcon runs this file in the source folder, or in a folder of symbolic links to it.
-TOOLS = runpy.run_path(os.path.join(PACKAGE, 'cli', 'tools.py'))
+ROWS = runpy.run_path(os.path.join(PACKAGE, 'cli', 'rows_io.py'))
 
 
 def share(folder, *endings):
@@ -92,5 +92,5 @@ setup(
     maintainer_email='maintainers@example.com',
     description='OptiTrack motion capture over VRPN or NatNet for ROS 2.',
     license='BSD-3-Clause',
-    entry_points={'console_scripts': TOOLS['console_scripts']()},
+    entry_points={'console_scripts': ROWS['console_scripts']()},
 )

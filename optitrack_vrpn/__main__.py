@@ -8,18 +8,18 @@ from optitrack_vrpn.cli.arguments import USAGE, VERSION
 from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.early import interrupt_code
 from optitrack_vrpn.cli.loading import load
+from optitrack_vrpn.cli.rows_io import tools
 from optitrack_vrpn.cli.signals_io import end_with_parent
-from optitrack_vrpn.cli.tools import TOOLS
 
 
 @command('optitrack_vrpn')
 def main() -> int:
     """Run the tool that the first argument names; the exit code is the tool's own."""
     end_with_parent()
-    names = {tool.name: tool for tool in TOOLS}
+    names = {tool.name: tool for tool in tools()}
     if len(sys.argv) < 2 or sys.argv[1] in ('-h', '--help'):
         print('usage: python -m optitrack_vrpn TOOL [ARGUMENTS]\n')
-        for tool in TOOLS:
+        for tool in names.values():
             print(f'  {tool.name:20} {tool.summary}')
         return 0
     if sys.argv[1] == '--version':

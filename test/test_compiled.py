@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 from hypothesis import given, strategies as st
-from optitrack_vrpn.cli.tools import TOOLS
+from optitrack_vrpn.cli.rows_io import tools
 from optitrack_vrpn.compiled import build_io, importer_io
 from optitrack_vrpn.compiled.modules import folder_name, MODULES, SWITCH
 from optitrack_vrpn.errors import BackendUnavailableError
@@ -176,7 +176,7 @@ def test_what_is_built_is_found_and_is_not_built_again(monkeypatch, tmp_path):
 
 
 def test_there_is_a_command_for_it():
-    assert 'compile' in {tool.name for tool in TOOLS}
+    assert 'compile' in {tool.name for tool in tools()}
     run = python('-m', 'optitrack_vrpn', 'compile', '--check', **{SWITCH: '0'})
     assert (run.returncode, run.stdout) == (1, f'as plain Python: switched off by {SWITCH}\n')
 

@@ -19,8 +19,7 @@ import sys
 
 from launch_kit import LAUNCH, loader
 from optitrack_vrpn.bodies.body_settings import is_body_setting
-from optitrack_vrpn.cli.nodes import NODES
-from optitrack_vrpn.cli.tools import TOOLS
+from optitrack_vrpn.cli.rows_io import nodes, tools
 from optitrack_vrpn.settings import parameters_of, sift
 import pytest
 import yaml
@@ -90,7 +89,7 @@ def arguments_alone():
 
 def check_tool(name, arguments, monkeypatch):
     """Let a tool parse its arguments, and check the parameters of its node."""
-    tool, = [one for one in TOOLS if one.name == name]
+    tool, = [one for one in tools() if one.name == name]
     module, function = tool.function.split(':')
     monkeypatch.setattr(sys, 'argv', [name, *arguments])
     with arguments_alone():
@@ -108,7 +107,7 @@ def check_tool(name, arguments, monkeypatch):
 
 def check_parameters(node, values):
     """Check names and values of parameters as the node does at its start."""
-    row, = [one for one in NODES if one.name == node]
+    row, = [one for one in nodes() if one.name == node]
     module, settings = row.settings.split(':')
     settings = getattr(importlib.import_module(module), settings)
     allowed = {one.name for one in parameters_of(settings)} | {'autostart', 'use_sim_time'}

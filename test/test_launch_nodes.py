@@ -6,7 +6,7 @@ from launch_kit import LAUNCH
 from optitrack_vrpn.autopilot.settings import BridgeSettings as AutopilotSettings
 from optitrack_vrpn.axes.settings import BridgeSettings
 from optitrack_vrpn.cli.launch_arguments import LaunchArgument, log_level, read_launch_arguments
-from optitrack_vrpn.cli.tools import TOOLS
+from optitrack_vrpn.cli.rows_io import tools
 from optitrack_vrpn.gantry.settings import ControllerSettings
 from optitrack_vrpn.gantry.sim_command import make_parser
 from optitrack_vrpn.node.settings import NodeSettings
@@ -35,7 +35,7 @@ def quiet_graph(monkeypatch):
     'axis_bridge', 'gantry', 'rgbd_odometry', 'rgbd_image_proc', 'rgbd_mapping'])
 def test_launch_files_start_tools_with_parameters_that_exist(load_launch, quiet_graph, name):
     for node in [each.named for each in load_launch(f'{name}.launch.py')[1]]:
-        assert node['executable'] in {tool.name for tool in TOOLS}
+        assert node['executable'] in {tool.name for tool in tools()}
         for parameters in node.get('parameters', ()):
             rows = KNOWN[node['executable']]
             for parameter, value in parameters.items():

@@ -6,7 +6,7 @@ from pathlib import Path
 import re
 
 from optitrack_vrpn.bodies.body_settings import sift_body_settings
-from optitrack_vrpn.cli.nodes import NODES
+from optitrack_vrpn.cli.rows_io import nodes
 from optitrack_vrpn.node import documents as node_documents
 from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.node.topic_kinds import KINDS
@@ -33,6 +33,7 @@ def flat(tree, prefix=''):
     return leaves
 
 
+NODES = nodes()
 NODE_IDS = pytest.mark.parametrize('node', NODES, ids=[node.name for node in NODES])
 
 

@@ -19,13 +19,14 @@ from conftest import lacking
 from optitrack_vrpn import __version__
 from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.loading import loading
-from optitrack_vrpn.cli.tools import console_scripts, TOOLS
+from optitrack_vrpn.cli.rows_io import console_scripts, tools
 from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError, TransportError
 from optitrack_vrpn.tools.topics_command import lines_of
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 SETUP = ROOT / 'setup.py'
+TOOLS = tools()
 in_the_repository = pytest.mark.skipif(not SETUP.exists(), reason='runs in a checkout alone')
 
 
@@ -284,7 +285,7 @@ def test_an_interrupt_while_modules_load_shows_no_traceback(arguments, where, co
 
 
 @pytest.mark.parametrize('where', [
-    'optitrack_vrpn.compiled.importer_io', 'optitrack_vrpn.errors', 'optitrack_vrpn.cli.tools'])
+    'optitrack_vrpn.compiled.importer_io', 'optitrack_vrpn.errors', 'optitrack_vrpn.cli.rows_io'])
 @pytest.mark.parametrize('tool, code', [('doctor', 130), ('motive_sim', 0)])
 def test_an_interrupt_while_the_package_itself_loads_shows_no_traceback(
         where, tool, code, tmp_path):

@@ -2,11 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Poses of one body to a PX4 or ArduPilot vehicle; see docs/autopilot.md."""
 
-from importlib import import_module
-from typing import Any
+from optitrack_vrpn.faces import lazy
 
-#: Public names by file, which is imported when a name is first used: ROS loads slowly.
-_FILES = {
+__all__, __getattr__ = lazy(__name__, {
     'agreement': 'Agreement judge_attitude judge_position',
     'bridge_ros': 'MavlinkBridge',
     'check_ros': 'running',
@@ -26,12 +24,16 @@ _FILES = {
     'timesync': 'PX4_ANSWERS REQUEST_PERIOD_NS Timesync',
     'transport_io': 'open_transport Transport',
     'vehicle': 'Happening Incoming Link TRANSITIONS Vehicle',
-}
-_FILE = {name: file for file, names in _FILES.items() for name in names.split()}
-__all__ = list(_FILE)
+})
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _FILE:
-        raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
-    return getattr(import_module(f'{__name__}.{_FILE[name]}'), name)
+#: Rows of this package; see cli/rows_io.py.
+TOOLS = (
+    ('mavlink_bridge', 'command:main',
+     'poses of one body to a PX4 or ArduPilot vehicle, and a check before the take-off'),
+)
+NODES = (
+    ('mavlink_bridge', 'settings:BridgeSettings'),
+)
+CHECKS = (
+    'check_ros:BridgeChecks',
+)

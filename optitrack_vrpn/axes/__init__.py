@@ -2,11 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tracked bodies to the axes of a machine; see docs/axes.md."""
 
-from importlib import import_module
-from typing import Any
+from optitrack_vrpn.faces import lazy
 
-#: Public names by file, which is imported when a name is first used: ROS and numpy load slowly.
-_FILES = {
+__all__, __getattr__ = lazy(__name__, {
     'bridge_ros': 'AxisBridge',
     'cycle_io': 'Cycle CycleThread running_ns',
     'datagram_io': 'encode UdpSender',
@@ -17,12 +15,13 @@ _FILES = {
     'table_io': 'load_table write_row',
     'teach': 'identify_axis Recording report',
     'teach_ros': 'TeachRecorder',
-}
-_FILE = {name: file for file, names in _FILES.items() for name in names.split()}
-__all__ = list(_FILE)
+})
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _FILE:
-        raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
-    return getattr(import_module(f'{__name__}.{_FILE[name]}'), name)
+#: Rows of this package; see cli/rows_io.py.
+TOOLS = (
+    ('axis_bridge', 'command:main',
+     'tracked bodies to the axes of a machine: JointState and UDP at 100 Hz'),
+)
+NODES = (
+    ('axis_bridge', 'settings:BridgeSettings'),
+)

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any, Union
 
-from optitrack_vrpn.cli.nodes import NODES
+from optitrack_vrpn.cli.rows_io import nodes
 from optitrack_vrpn.errors import ConfigurationError
 import yaml
 
@@ -33,9 +33,9 @@ def find_config(given: str, pattern: str) -> str:
     """
     if os.path.dirname(given) or os.path.isfile(given):
         return given
-    nodes = {node.name for node in NODES}
+    excluded = {node.name for node in nodes()}
     own = {path.stem: path for folder in reversed(config_folders())
-           for path in folder.glob(pattern) if path.stem not in nodes}
+           for path in folder.glob(pattern) if path.stem not in excluded}
     name = given.removesuffix('.yaml')
     if name not in own:
         raise ConfigurationError(

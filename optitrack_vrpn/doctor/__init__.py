@@ -43,3 +43,10 @@ def __getattr__(name: str) -> Any:
     if name not in _FILE:
         raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
     return getattr(import_module(f'{__name__}.{_FILE[name]}'), name)
+
+
+#: Rows of this package; see cli/rows_io.py.
+TOOLS = (
+    ('doctor', 'command:main',
+     'check the connection, the bodies and the ROS graph, and report remedies'),
+)

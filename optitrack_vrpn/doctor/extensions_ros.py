@@ -11,27 +11,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 import importlib
-from typing import Any
+from typing import Any, Optional
 
+from optitrack_vrpn.cli.rows_io import checks
 from optitrack_vrpn.doctor.result import CheckResult, cleaned, warn
-
-#: As ``module:class``; created with a node. At the end the doctor calls ``findings(spin)``;
-#: ``spin(seconds)`` processes messages of the node for that time.
-EXTENSIONS = ('optitrack_vrpn.autopilot.check_ros:BridgeChecks',)
 
 
 class Extensions:
     """
-    The extensions of one run.
+    The extensions of one run: each is a class that is created with a node.
+
+    At the end the doctor calls its ``findings(spin)``; ``spin(seconds)`` processes messages of
+    the node for that time.
 
     :param node: the doctor's.
-    :param rows: the extensions, as in ``EXTENSIONS``.
+    :param rows: the classes, as ``module:class``; None for those of all packages.
     """
 
-    def __init__(self, node: Any, rows: Sequence[str] = EXTENSIONS) -> None:
+    def __init__(self, node: Any, rows: Optional[Sequence[str]] = None) -> None:
         self._made: list[Any] = []
         self._failed: list[CheckResult] = []
-        for place in rows:
+        for place in checks() if rows is None else rows:
             module, _, name = place.partition(':')
             try:
                 self._made.append(getattr(importlib.import_module(module), name)(node))

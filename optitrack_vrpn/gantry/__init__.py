@@ -2,11 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A machine of several axes in closed loop on motion capture; see docs/gantry.md."""
 
-from importlib import import_module
-from typing import Any
+from optitrack_vrpn.faces import lazy
 
-#: Public names by file, which is imported when a name is first used: ROS and numpy load slowly.
-_FILES = {
+__all__, __getattr__ = lazy(__name__, {
     'axis': 'Axis Run',
     'calibration': 'Calibration',
     'client_ros': 'GantryClient',
@@ -27,12 +25,16 @@ _FILES = {
     'trajectory': 'make_trajectory parse Sine Trajectory',
     'wire': 'ahead Answer decode_answer decode_set_points encode_answer encode_set_points '
             'in_steps in_units SetPoints',
-}
-_FILE = {name: file for file, names in _FILES.items() for name in names.split()}
-__all__ = list(_FILE)
+})
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _FILE:
-        raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
-    return getattr(import_module(f'{__name__}.{_FILE[name]}'), name)
+#: Rows of this package; see cli/rows_io.py.
+TOOLS = (
+    ('gantry_controller', 'command:controller',
+     'the lifecycle node that moves a machine in closed loop on mocap'),
+    ('gantry_sim', 'sim_command:main',
+     'a simulated machine with slip, and a simulated Motive that sees it'),
+    ('gantry', 'command:main', 'watch and command a gantry_controller'),
+)
+NODES = (
+    ('gantry_controller', 'settings:ControllerSettings'),
+)

@@ -92,3 +92,13 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
     return getattr(importlib.import_module(f'{__name__}.{_HOMES[name]}'), name)
+
+
+#: Rows of this package; see cli/rows_io.py.
+TOOLS = (
+    ('record', 'record_command:main',
+     "record a session as a bag, or the server's bytes as a pcap"),
+    ('replay', 'replay_command:main', 'serve a raw recording, or a pcap of VRPN, as a server'),
+    ('export', 'export_command:main', 'poses of a recording as CSV, TUM or Parquet'),
+    ('report', 'report_command:main', 'what happened in a recording, as one page with a verdict'),
+)

@@ -2,11 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Base classes of nodes, messages as bytes, and what commands need of rclpy."""
 
-from importlib import import_module
-from typing import Any
+from optitrack_vrpn.faces import lazy
 
-#: Public names by file, which is imported when a name is first used: ROS loads slowly.
-_FILES = {
+__all__, __getattr__ = lazy(__name__, {
     'cdr': 'Fill serialisation_template stamp_bytes tf_message time_of '
            'transform_template TransformWriter UnsupportedCdr Write',
     'deferred_destruction': 'DeferredDestruction',
@@ -19,12 +17,4 @@ _FILES = {
     'tf': 'StaticTransformBroadcaster tf_publisher',
     'ticker_io': 'Ticker',
     'tool_node': 'ask_all BackgroundNode checked_topic SLICE_S ToolNode',
-}
-_FILE = {name: file for file, names in _FILES.items() for name in names.split()}
-__all__ = list(_FILE)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _FILE:
-        raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
-    return getattr(import_module(f'{__name__}.{_FILE[name]}'), name)
+})

@@ -36,3 +36,9 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
     return getattr(importlib.import_module(f'{__name__}.{_HOMES[name]}'), name)
+
+
+#: Rows of this package; see cli/rows_io.py.
+TOOLS = (
+    ('motive_sim', 'command:main', 'a simulated Motive that streams bodies over VRPN and NatNet'),
+)

@@ -10,12 +10,11 @@ from typing import Any, Optional, Sequence
 import optitrack_vrpn
 from optitrack_vrpn.cli.arguments import Parser, USAGE, without_ros_arguments
 from optitrack_vrpn.cli.command_io import command
-from optitrack_vrpn.cli.nodes import Node, NODES
+from optitrack_vrpn.cli.rows_io import Node, nodes
 from optitrack_vrpn.settings import documents, Parameter, parameters_of
 
 BEGIN, END = '<!-- parameters -->', '<!-- /parameters -->'
 _REMAKE = 'python -m optitrack_vrpn parameters --write'
-_BY_NAME = {node.name: node for node in NODES}
 
 
 def settings_class(node: Node) -> type[Any]:
@@ -55,7 +54,7 @@ def page() -> str:
         '# Parameters', '',
         f'This page is generated from the settings in the code by `{_REMAKE}`. '
         '`ros2 run optitrack_vrpn parameters --node NAME` prints a parameter file.', '',
-        *(section(node) for node in NODES)))
+        *(section(node) for node in nodes())))
 
 
 def with_table(readme: str) -> str:
@@ -69,7 +68,7 @@ def with_table(readme: str) -> str:
     if not (begin and end):
         return readme
     table = documents.markdown_table([
-        parameter for node in NODES for parameter in parameters(node)
+        parameter for node in nodes() for parameter in parameters(node)
         if parameter.name in _note(node, 'COMMON', ())])
     return f'{before}{BEGIN}\n{table}{END}{after}'
 
@@ -81,7 +80,7 @@ def generated(root: Path) -> dict[Path, str]:
     :param root: a checkout.
     :returns: contents by path; without the README if it does not exist.
     """
-    made = {root / 'config' / f'{node.name}.yaml': parameter_file(node) for node in NODES}
+    made = {root / 'config' / f'{node.name}.yaml': parameter_file(node) for node in nodes()}
     made[root / 'docs' / 'parameters.md'] = page()
     readme = root / 'README.md'
     if readme.exists():
@@ -97,11 +96,12 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     :param argv: arguments, those of the process by default.
     :returns: exit code.
     """
+    by_name = {node.name: node for node in nodes()}
     parser = Parser(
         prog='parameters',
         description='Print a parameter file for a node, with all defaults and descriptions.')
     parser.add_argument(
-        '--node', choices=list(_BY_NAME), default=NODES[0].name,
+        '--node', choices=list(by_name), default=next(iter(by_name)),
         help='the node (default: %(default)s)')
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument('--markdown', action='store_true', help='print a table instead')
@@ -112,7 +112,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     arguments = parser.parse_args(
         without_ros_arguments(sys.argv[1:] if argv is None else argv))
     if not arguments.write:
-        node = _BY_NAME[arguments.node]
+        node = by_name[arguments.node]
         print(section(node) if arguments.markdown else parameter_file(node), end='')
         return 0
     root = Path(optitrack_vrpn.__file__).resolve().parent.parent
