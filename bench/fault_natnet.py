@@ -14,8 +14,7 @@ import time
 import fault_cases
 from fault_cases import BODIES, row, running, session_begin
 from fault_kit import scenario, Session
-from optitrack_vrpn.sources.natnet import codec
-from optitrack_vrpn.sources.natnet.messages import ServerInfo
+from optitrack_vrpn.sources.natnet import codec, ServerInfo
 from relay_kit import Background
 
 _OLD = (2, 5)

@@ -10,12 +10,9 @@ import contextlib
 import os
 
 from natnet_kit import Sink
-from optitrack_vrpn.sources import Frame
-from optitrack_vrpn.sources.config import ClientConfig
-from optitrack_vrpn.sources.natnet.client_io import NatNetClient
-from optitrack_vrpn.sources.natnet.settings import NatNetConfig
-from optitrack_vrpn.sources.vrpn.client_io import VrpnClient
-from optitrack_vrpn.sources.vrpn.frames import FrameSink
+from optitrack_vrpn.sources import ClientConfig, Frame
+from optitrack_vrpn.sources.natnet import NatNetClient, NatNetConfig
+from optitrack_vrpn.sources.vrpn import FrameSink, VrpnClient
 from relay_kit import Relay, VrpnRelay
 from transport_kit import client as vrpn_client
 

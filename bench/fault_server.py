@@ -22,7 +22,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parent.parent)]
 from optitrack_vrpn.clock.hostclock_io import HostClock  # noqa: E402
 from optitrack_vrpn.sim.scenario_io import Network, scenario_from_mapping  # noqa: E402
 from optitrack_vrpn.sim.server_io import MotiveSimServer  # noqa: E402
-from optitrack_vrpn.sources.natnet.constants import REQUEST_MODEL_DEFINITIONS  # noqa: E402
+from optitrack_vrpn.sources.natnet import MessageId  # noqa: E402
 
 
 def say(**values):
@@ -41,7 +41,7 @@ def change_models(natnet, names):
     take, left = natnet.execute, [2]
 
     def take_later(message_id, payload, address):
-        if message_id == REQUEST_MODEL_DEFINITIONS and left[0]:
+        if message_id == MessageId.REQUEST_MODEL_DEFINITIONS and left[0]:
             left[0] -= 1
         else:
             take(message_id, payload, address)

@@ -17,13 +17,10 @@ from optitrack_vrpn.errors import RemoteProtocolError
 from optitrack_vrpn.motion.estimator import EstimateConfig
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.pipeline import Pipeline
-from optitrack_vrpn.sources.vrpn.codec import encode_cookie, encode_message, encode_name
-from optitrack_vrpn.sources.vrpn.connection import Connection, Counters
-from optitrack_vrpn.sources.vrpn.constants import (
-    ACCELERATION_TYPE, CONTROL_SENDER, MAX_IDS, POSE_TYPE, SENDER_DESCRIPTION, TEXT_TYPE,
+from optitrack_vrpn.sources.vrpn import (
+    ACCELERATION_TYPE, Connection, CONTROL_SENDER, Counters, encode_cookie, encode_message,
+    encode_name, MAX_IDS, POSE_TYPE, RemoteNames, SENDER_DESCRIPTION, TEXT_TYPE, to_frames,
     TYPE_DESCRIPTION, VELOCITY_TYPE)
-from optitrack_vrpn.sources.vrpn.frames import to_frames
-from optitrack_vrpn.sources.vrpn.names import RemoteNames
 
 _NS = 1_000_000_000
 STREAM, DATAGRAM, PAUSE, RECONNECT = 0, 3, 6, 7

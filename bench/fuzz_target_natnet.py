@@ -8,17 +8,10 @@ as there: datagrams of n bytes, n * 10 ms in which nothing comes, or a new conve
 """
 
 from fuzz_target import Broken, PAUSE, play, PREAMBLE, record, Run, STEP_NS
-from optitrack_vrpn.sources.natnet import codec
-from optitrack_vrpn.sources.natnet.connection import ClientConnection
-from optitrack_vrpn.sources.natnet.constants import (
-    MODEL_DEFINITIONS, REQUEST_MODEL_DEFINITIONS, UNRECOGNIZED_REQUEST)
-from optitrack_vrpn.sources.natnet.definitions import encode_definitions
-from optitrack_vrpn.sources.natnet.encoding import encode_frame
-from optitrack_vrpn.sources.natnet.facts import ServerWatch
-from optitrack_vrpn.sources.natnet.messages import (
-    Body, BodyDefinition, Definitions, Echo, Frame, Held, Marker, Response, ServerInfo, Unanswered,
-    Unrecognized)
-from optitrack_vrpn.sources.natnet.reports import name_table, Translator
+from optitrack_vrpn.sources.natnet import (
+    Body, BodyDefinition, codec, Connection, Definitions, Echo, encode_definitions, encode_frame,
+    Frame, Held, Marker, MessageId, name_table, Response, ServerInfo, ServerWatch, Translator,
+    Unanswered, Unrecognized)
 
 _NS = 1_000_000_000
 VERSIONS = ((2, 7), (2, 9), (3, 0), (4, 0), (4, 1), (4, 2))
@@ -68,7 +61,7 @@ class NatNetRun(Run):
         self.over = False
         self._stated = []
         self._described = b''    # the last definitions, with which requests are answered
-        self.connection = ClientConnection(self.now_ns, markers=True)
+        self.connection = Connection(self.now_ns, markers=True)
         self._translator, self._watch = Translator(0), ServerWatch('y')
         for command in ServerWatch.QUESTIONS:
             self.connection.request(command)
@@ -83,7 +76,7 @@ class NatNetRun(Run):
         if connection.echo_due(self.now_ns):
             connection.echo_request(self.now_ns)
         self._send()
-        if data[:1] == bytes((MODEL_DEFINITIONS,)):
+        if data[:1] == bytes((MessageId.MODEL_DEFINITIONS,)):
             self._described = bytes(data)
         self._receive(data)
         if len(connection.models.names) > _MOST_BODIES:
@@ -99,7 +92,8 @@ class NatNetRun(Run):
         if len(due) > 8:
             raise Broken('requests without bound')
         if self._described and any(
-                codec.decode_message(request)[0] == REQUEST_MODEL_DEFINITIONS for request in due):
+                codec.decode_message(request)[0] == MessageId.REQUEST_MODEL_DEFINITIONS
+                for request in due):
             self._receive(self._described)
 
     def _receive(self, data):
@@ -168,7 +162,7 @@ def seeds():
                    record(_DATAGRAM, codec.encode_response(2)),
                    record(_DATAGRAM, codec.encode_response(
                        f'Bitstream,{version[0]}.{version[1]}')),
-                   record(_DATAGRAM, codec.encode_message(UNRECOGNIZED_REQUEST))]
+                   record(_DATAGRAM, codec.encode_message(MessageId.UNRECOGNIZED_REQUEST))]
         for option in (0, 1, 2, 3):
             made.append(bytes((option, number)) + b''.join(hello + answers + frames))
         made.append(bytes((PREAMBLE, number)) + b''.join(frames + change))

@@ -21,10 +21,8 @@ import time
 
 from geometry_msgs.msg import PoseStamped, TransformStamped
 from latency_sender import body_names
-from optitrack_vrpn.sources.scheduling_io import use_batch_scheduling, use_default_scheduling
-from optitrack_vrpn.sources.vrpn.codec import encode_request
-from optitrack_vrpn.sources.vrpn.connection import Connection
-from optitrack_vrpn.sources.vrpn.constants import POSE_MESSAGE
+from optitrack_vrpn.sources import use_batch_scheduling, use_default_scheduling
+from optitrack_vrpn.sources.vrpn import Connection, encode_request, POSE_MESSAGE
 import rclpy
 from rclpy.executors import ExternalShutdownException
 from rclpy.qos import QoSProfile

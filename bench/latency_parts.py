@@ -20,7 +20,7 @@ from latency import environment
 import numpy as np
 from optitrack_vrpn.node import messages
 from optitrack_vrpn.ros import cdr
-from optitrack_vrpn.sources.vrpn.constants import POSE_MESSAGE
+from optitrack_vrpn.sources.vrpn import POSE_MESSAGE
 import rclpy
 from tf2_msgs.msg import TFMessage
 

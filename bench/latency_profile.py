@@ -80,8 +80,7 @@ def install(watch):
     from optitrack_vrpn.node import publishers
     from optitrack_vrpn.node.body_output import BodyOutput
     from optitrack_vrpn.pipeline.pipeline import Pipeline
-    from optitrack_vrpn.sources.vrpn import session_io
-    from optitrack_vrpn.sources.vrpn.connection import Connection
+    from optitrack_vrpn.sources.vrpn import Connection, session_io
     watched_socket = type('WatchedSocket', (socket.socket,), {
         'recvmsg_into': watch.around(STEPS[0], socket.socket.recvmsg_into)})
     open_socket = session_io.datagram_socket
@@ -121,7 +120,7 @@ def measure(bodies, rate, seconds, watch):
     variables = environment()
     os.environ.update(variables)
     from optitrack_vrpn.node.node import OptitrackVrpnNode
-    from optitrack_vrpn.sources.scheduling_io import use_batch_scheduling
+    from optitrack_vrpn.sources import use_batch_scheduling
     import rclpy
     use_batch_scheduling()    # as in the node's own process
     sender = Child(['latency_sender.py', '--bodies', str(bodies), '--rate', str(rate)], variables)

@@ -15,13 +15,10 @@ import sys
 import time
 
 from latency_mark import APART, mark
-from optitrack_vrpn.sources.sockets_io import datagram_socket
-from optitrack_vrpn.sources.vrpn import codec
-from optitrack_vrpn.sources.vrpn.connection import Connection
-from optitrack_vrpn.sources.vrpn.constants import (
-    MAX_DATAGRAM_SIZE, PING_TYPE, PONG_TYPE, POSE_MESSAGE, POSE_TYPE)
-from optitrack_vrpn.sources.vrpn.messages import PingReport, UdpDescribed
-from optitrack_vrpn.sources.vrpn.names import LocalNames
+from optitrack_vrpn.sources import datagram_socket
+from optitrack_vrpn.sources.vrpn import (
+    codec, Connection, LocalNames, MAX_DATAGRAM_SIZE, PING_TYPE, PingReport, PONG_TYPE,
+    POSE_MESSAGE, POSE_TYPE, UdpDescribed)
 
 NS = 1_000_000_000
 _IN_A_DATAGRAM = MAX_DATAGRAM_SIZE // POSE_MESSAGE.size

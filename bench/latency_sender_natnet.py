@@ -14,14 +14,9 @@ import time
 
 from latency_mark import APART, mark
 from latency_sender import body_names, main, Sender
-from optitrack_vrpn.sources.natnet import codec
-from optitrack_vrpn.sources.natnet.constants import (
-    BODY, BODY_TRACKING_VALID, CONNECT, ECHO_REQUEST, FRAME, REQUEST, REQUEST_MODEL_DEFINITIONS,
-    SUFFIX_4_1, UNRECOGNIZED_REQUEST)
-from optitrack_vrpn.sources.natnet.definitions import encode_definitions
-from optitrack_vrpn.sources.natnet.encoding import encode_frame
-from optitrack_vrpn.sources.natnet.messages import (
-    Body, BodyDefinition, Definitions, Frame, ServerInfo)
+from optitrack_vrpn.sources.natnet import (
+    BODY, Body, BODY_TRACKING_VALID, BodyDefinition, codec, Definitions, encode_definitions,
+    encode_frame, Frame, MessageId, ServerInfo, SUFFIX_4_1)
 
 _VERSION = (4, 1)
 #: Ticks of 100 ns, as on Windows.
@@ -49,7 +44,7 @@ class NatNetSender(Sender):
         self._frame = bytearray(encode_frame(
             Frame(0, bodies, [], 0.0, 0, 0, 0.0, 1, 1, 1, 0, 0, 0), _VERSION))
         header = codec.decode_message(bytes(self._frame))
-        assert header[0] == FRAME
+        assert header[0] == MessageId.FRAME
         self._number_at = len(self._frame) - len(header[1])
         first = self._frame.index(BODY.pack(*bodies[0]))
         #: Where each position is, behind the body's id, and how far along the row the body stands.
@@ -61,19 +56,19 @@ class NatNetSender(Sender):
         datagram, address = self._socket.recvfrom(65536)
         kind, payload = codec.decode_message(datagram)
         answer = None
-        if kind == CONNECT:
+        if kind == MessageId.CONNECT:
             answer = codec.encode_server_info(ServerInfo(
                 'Motive', (3, 1, 0, 0), _VERSION, _FREQUENCY, 1511, False, ''))
             if address not in self._clients:
                 self._clients.add(address)
                 print(time.monotonic_ns(), flush=True)
-        elif kind == ECHO_REQUEST:
+        elif kind == MessageId.ECHO_REQUEST:
             answer = codec.encode_echo_response(
                 codec.decode_echo_request(payload), time.monotonic_ns() // _TICK_NS)
-        elif kind == REQUEST_MODEL_DEFINITIONS:
+        elif kind == MessageId.REQUEST_MODEL_DEFINITIONS:
             answer = self._definitions
-        elif kind == REQUEST:
-            answer = codec.encode_message(UNRECOGNIZED_REQUEST)
+        elif kind == MessageId.REQUEST:
+            answer = codec.encode_message(MessageId.UNRECOGNIZED_REQUEST)
         if answer is not None:
             self._socket.sendto(answer, address)
 

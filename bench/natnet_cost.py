@@ -26,17 +26,11 @@ from optitrack_vrpn.pipeline.pipeline import Pipeline  # noqa: E402
 from optitrack_vrpn.sim.natnet import NatNetWorld  # noqa: E402
 from optitrack_vrpn.sim.scenario_io import scenario_from_mapping  # noqa: E402
 from optitrack_vrpn.sim.world import World  # noqa: E402
-from optitrack_vrpn.sources.natnet import codec  # noqa: E402
-from optitrack_vrpn.sources.natnet.connection import ClientConnection  # noqa: E402
-from optitrack_vrpn.sources.natnet.definitions import encode_definitions  # noqa: E402
-from optitrack_vrpn.sources.natnet.encoding import encode_frame  # noqa: E402
-from optitrack_vrpn.sources.natnet.messages import ServerInfo  # noqa: E402
-from optitrack_vrpn.sources.natnet.reports import name_table, Translator  # noqa: E402
-from optitrack_vrpn.sources.vrpn.codec import encode_pose  # noqa: E402
-from optitrack_vrpn.sources.vrpn.connection import Connection  # noqa: E402
-from optitrack_vrpn.sources.vrpn.constants import MAX_DATAGRAM_SIZE, POSE_TYPE  # noqa: E402
-from optitrack_vrpn.sources.vrpn.frames import to_frames  # noqa: E402
-from optitrack_vrpn.sources.vrpn.messages import PoseReport  # noqa: E402
+from optitrack_vrpn.sources.natnet import (  # noqa: E402
+    codec, Connection as NatNetConnection, encode_definitions, encode_frame, name_table,
+    ServerInfo, Translator)
+from optitrack_vrpn.sources.vrpn import (  # noqa: E402
+    Connection, encode_pose, MAX_DATAGRAM_SIZE, POSE_TYPE, PoseReport, to_frames)
 
 _NS = 1_000_000_000
 _PROCESSING_NS = 5_400_000
@@ -86,7 +80,7 @@ def natnet(world: NatNetWorld, frames: list[Any], version: tuple[int, int]) -> C
             frame, exposure_ns, exposure_ns + _PROCESSING_NS), version)))
 
     def run() -> int:
-        connection, pipeline, count = ClientConnection(0), Pipeline(PipelineConfig()), 0
+        connection, pipeline, count = NatNetConnection(0), Pipeline(PipelineConfig()), 0
         connection.receive(codec.encode_server_info(ServerInfo(
             'Motive', (3, 1, 0, 0), version, 10_000_000, 1511, False, '')), 0)
         connection.receive(encode_definitions(world.definitions, version), 0)

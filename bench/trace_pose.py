@@ -64,7 +64,7 @@ def trace_pose():
     from optitrack_vrpn.node.receiver import Receiver
     from optitrack_vrpn.node.shared_output import SharedOutput
     from optitrack_vrpn.node.turn_lock import TurnLock
-    from optitrack_vrpn.sources.vrpn.frames import FrameSink
+    from optitrack_vrpn.sources.vrpn import FrameSink
     share = OwnShare(1, ['pose', 'pose_ned', 'tf', 'status'])
     present = [0]
 

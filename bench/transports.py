@@ -28,10 +28,8 @@ ROOT = HERE.parent
 sys.path[:0] = [str(ROOT), str(ROOT / 'test')]
 
 from latency_tables import percentile, write_block    # noqa: E402
-from optitrack_vrpn.sources.config import ClientConfig    # noqa: E402
-from optitrack_vrpn.sources.link import LinkConfig    # noqa: E402
-from optitrack_vrpn.sources.vrpn.client_io import VrpnClient    # noqa: E402
-from optitrack_vrpn.sources.vrpn.messages import PoseReport    # noqa: E402
+from optitrack_vrpn.sources import ClientConfig, LinkConfig  # noqa: E402
+from optitrack_vrpn.sources.vrpn import PoseReport, VrpnClient  # noqa: E402
 from relay_kit import PacketRelay    # noqa: E402
 
 DOCS = ROOT / 'docs' / 'performance.md'

@@ -7,10 +7,9 @@ from dataclasses import replace
 
 from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
 from optitrack_vrpn.sim.server_io import MotiveSimServer
-from optitrack_vrpn.sources import Frame, make_source, RoundTrip, source_settings, SourceOptions
-from optitrack_vrpn.sources.config import ClientConfig
-from optitrack_vrpn.sources.link import LinkConfig
-from optitrack_vrpn.sources.natnet.settings import NatNetConfig
+from optitrack_vrpn.sources import (
+    ClientConfig, Frame, LinkConfig, make_source, RoundTrip, source_settings, SourceOptions)
+from optitrack_vrpn.sources.natnet import NatNetConfig
 from transport_kit import Recorder
 
 

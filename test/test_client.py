@@ -7,8 +7,7 @@ from types import SimpleNamespace
 
 from conftest import lacking
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.sources.config import ClientConfig
-from optitrack_vrpn.sources.link import LinkState
+from optitrack_vrpn.sources import ClientConfig, LinkState
 from optitrack_vrpn.sources.vrpn import handshake_io
 import pytest
 from server_kit import FakeServer

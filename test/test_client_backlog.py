@@ -9,9 +9,8 @@ import time
 
 from optitrack_vrpn.bodies import Disposition
 from optitrack_vrpn.clock.hostclock_io import HostClock
-from optitrack_vrpn.sources.link import LinkState
-from optitrack_vrpn.sources.vrpn.frames import to_frames
-from optitrack_vrpn.sources.vrpn.messages import PoseReport
+from optitrack_vrpn.sources import LinkState
+from optitrack_vrpn.sources.vrpn import PoseReport, to_frames
 from pipeline_kit import make_pipeline
 import pytest
 from server_kit import FakeServer

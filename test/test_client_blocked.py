@@ -11,7 +11,7 @@ import threading
 
 from optitrack_vrpn.sim.scenario_io import named_bodies, Scenario, Server
 from optitrack_vrpn.sim.server_io import MotiveSimServer
-from optitrack_vrpn.sources.link import LinkState
+from optitrack_vrpn.sources import LinkState
 from server_kit import FakeServer
 from transport_kit import black_hole, client, link, stream, wait_until
 

@@ -11,8 +11,8 @@ import socket
 import struct
 import time
 
-from optitrack_vrpn.sources.link import LinkState
-from optitrack_vrpn.sources.vrpn.messages import SenderDescribed
+from optitrack_vrpn.sources import LinkState
+from optitrack_vrpn.sources.vrpn import SenderDescribed
 import pytest
 import rawvrpn
 from server_kit import FakeServer, unread

@@ -13,12 +13,9 @@ import time
 
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.errors import ConfigurationError, TransportError
-from optitrack_vrpn.sources import make_source, source_settings
-from optitrack_vrpn.sources.backend_io import LinkStatus
-from optitrack_vrpn.sources.config import ClientConfig
-from optitrack_vrpn.sources.link import LinkState
-from optitrack_vrpn.sources.vrpn.client_io import VrpnClient
-from optitrack_vrpn.sources.vrpn.factory_io import make_backend
+from optitrack_vrpn.sources import (
+    ClientConfig, LinkState, LinkStatus, make_source, source_settings)
+from optitrack_vrpn.sources.vrpn import make_backend, VrpnClient
 import pytest
 from server_kit import FakeServer
 from transport_kit import (

@@ -5,8 +5,7 @@
 import math
 
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.sources.link import Link, link_event, LinkConfig, LinkState
-from optitrack_vrpn.sources.link_log import LinkLog
+from optitrack_vrpn.sources import Link, link_event, LinkConfig, LinkLog, LinkState
 import pytest
 
 S = 1_000_000_000

@@ -6,8 +6,7 @@ import math
 
 from conftest import lacking
 from optitrack_vrpn.node.report import Level, link_entry
-from optitrack_vrpn.sources.link import LinkState
-from optitrack_vrpn.sources.loss import LossWatch
+from optitrack_vrpn.sources import LinkState, LossWatch
 import pytest
 
 

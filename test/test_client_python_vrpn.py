@@ -9,11 +9,9 @@ import types
 
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError, TransportError
-from optitrack_vrpn.sources.config import ClientConfig
-from optitrack_vrpn.sources.link import LinkState
-from optitrack_vrpn.sources.vrpn.factory_io import make_backend
-from optitrack_vrpn.sources.vrpn.messages import AccelerationReport, PoseReport, VelocityReport
-from optitrack_vrpn.sources.vrpn.python_vrpn_io import sender_time_ns, tracker_address
+from optitrack_vrpn.sources import ClientConfig, LinkState
+from optitrack_vrpn.sources.vrpn import (
+    AccelerationReport, make_backend, PoseReport, sender_time_ns, tracker_address, VelocityReport)
 import pytest
 from transport_kit import link, Recorder, wait_until
 

@@ -8,8 +8,7 @@ import sys
 import threading
 import time
 
-from optitrack_vrpn.sources import sockets_io as sockets
-from optitrack_vrpn.sources.link import LinkState
+from optitrack_vrpn.sources import LinkState, sockets_io as sockets
 import pytest
 from server_kit import FakeServer
 from transport_kit import client, greeted, link, pose, SlowRecorder, wait_until

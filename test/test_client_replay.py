@@ -5,8 +5,8 @@
 import sys
 import threading
 
-from optitrack_vrpn.sources.link import LinkState
-from optitrack_vrpn.sources.vrpn.messages import (
+from optitrack_vrpn.sources import LinkState
+from optitrack_vrpn.sources.vrpn import (
     AccelerationReport, PongReport, PoseReport, SenderDescribed, TextReport, VelocityReport)
 import pytest
 import rawvrpn

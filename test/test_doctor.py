@@ -17,7 +17,7 @@ from optitrack_vrpn.sim.motion import Line
 from optitrack_vrpn.sim.scenario_io import (
     Body, Clock, named_bodies, Noise, Scenario, scenario_from_mapping)
 from optitrack_vrpn.sim.server_io import MotiveSimServer
-from optitrack_vrpn.sources.vrpn.transport_io import RequestMemory
+from optitrack_vrpn.sources.vrpn import RequestMemory
 import pytest
 from server_kit import FakeServer
 from transport_kit import COOKIE, pose, say_hello, stream

@@ -14,8 +14,7 @@ from optitrack_vrpn.doctor import (
     Attempt, check_axes, check_bodies, check_clock, check_connect_back, check_data, check_rate,
     check_senders, check_tcp, check_udp, exit_code, fail, Graph, Level, Lift, Mismatch, ok,
     Outcome, RunningNode, skip, warn, Watch)
-from optitrack_vrpn.sources.vrpn.messages import (
-    PongReport, PoseReport, SenderDescribed, TextReport)
+from optitrack_vrpn.sources.vrpn import PongReport, PoseReport, SenderDescribed, TextReport
 import pytest
 
 SILENT = Attempt(Outcome.SILENT, took_s=3.0)

@@ -12,8 +12,7 @@ from natnet_kit import simulated
 from optitrack_vrpn import doctor
 from optitrack_vrpn.doctor import (
     Attempt, check_natnet, Level, NatNetResults, Outcome, ProbeResults, Stream)
-from optitrack_vrpn.sources.natnet import codec
-from optitrack_vrpn.sources.natnet.messages import ServerInfo
+from optitrack_vrpn.sources.natnet import codec, ServerInfo
 import pytest
 
 examine = doctor_kit.examine

@@ -11,7 +11,7 @@ from doctor_results import body, check_all, heard, judged
 from optitrack_vrpn.bodies import State
 from optitrack_vrpn.doctor import (
     check_bodies, check_data, check_rate, check_stamps, exit_code, Level, Watch)
-from optitrack_vrpn.sources.vrpn.messages import PoseReport
+from optitrack_vrpn.sources.vrpn import PoseReport
 import pytest
 
 

@@ -13,16 +13,10 @@ from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError, T
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.sim.scenario_io import Network
-from optitrack_vrpn.sources import choice, make_source, source_settings
-from optitrack_vrpn.sources.link import LinkState
-from optitrack_vrpn.sources.natnet import codec
-from optitrack_vrpn.sources.natnet.client_io import NatNetClient
-from optitrack_vrpn.sources.natnet.constants import (
-    FRAME, KEEP_ALIVE, MODEL_DEFINITIONS, REQUEST_MODEL_DEFINITIONS)
-from optitrack_vrpn.sources.natnet.messages import ServerInfo
-from optitrack_vrpn.sources.natnet.recording import without_ended_recordings
-from optitrack_vrpn.sources.natnet.settings import NatNetConfig
-from optitrack_vrpn.sources.natnet.sockets_io import choose_server
+from optitrack_vrpn.sources import automatic_io as choice, LinkState, make_source, source_settings
+from optitrack_vrpn.sources.natnet import (
+    choose_server, codec, MessageId, NatNetClient, NatNetConfig, ServerInfo,
+    without_ended_recordings)
 import pytest
 from relay_kit import Relay
 from server_kit import free_port
@@ -51,7 +45,7 @@ def test_bodies_come_with_names_times_and_flags(version, multicast):
             timed = version >= '3.0'
             assert bool(sink.echoes) == timed
             # Before 3.0 a server does not say that it sends multicast.
-            assert (KEEP_ALIVE in heard) is not (multicast and timed)
+            assert (MessageId.KEEP_ALIVE in heard) is not (multicast and timed)
             if timed:
                 # Frames wait for the first round trips, which their stamps need.
                 assert sink.events[0] is sink.echoes[0]
@@ -139,10 +133,11 @@ def test_a_restarted_server_is_followed():
         sink.wait_for_bodies()
 
 
-@pytest.mark.parametrize('damaged', [None, codec.encode_message(MODEL_DEFINITIONS, b'\1\0\0')])
+@pytest.mark.parametrize('damaged', [
+    None, codec.encode_message(MessageId.MODEL_DEFINITIONS, b'\1\0\0')])
 def test_missing_or_unreadable_descriptions_are_reported(damaged):
     def replace_descriptions(data, answer):
-        if codec.decode_message(data)[0] != REQUEST_MODEL_DEFINITIONS:
+        if codec.decode_message(data)[0] != MessageId.REQUEST_MODEL_DEFINITIONS:
             return data
         if damaged is not None:
             answer(damaged)
@@ -372,7 +367,7 @@ def test_frames_that_cannot_be_decoded_are_reported_with_the_remedy(version, rem
             _, address = peer.recvfrom(2048)
             peer.sendto(info, address)
             for _ in range(60):
-                peer.sendto(codec.encode_message(FRAME, b'\1\2\3'), address)
+                peer.sendto(codec.encode_message(MessageId.FRAME, b'\1\2\3'), address)
             sink.wait(lambda: client.status().counters['malformed'] == 60)
             said, = [change.text for change in sink.changes if 'be decoded' in change.text]
             assert remedy in said

@@ -13,13 +13,9 @@ import struct
 from conftest import examples, independent
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.errors import LocalProtocolError, RemoteProtocolError
-from optitrack_vrpn.sources.natnet import codec
-from optitrack_vrpn.sources.natnet.constants import FRAME, MAX_PAYLOAD, MODEL_DEFINITIONS
-from optitrack_vrpn.sources.natnet.definitions import decode_definitions, encode_definitions
-from optitrack_vrpn.sources.natnet.encoding import encode_frame
-from optitrack_vrpn.sources.natnet.frames import decode_frame
-from optitrack_vrpn.sources.natnet.messages import (
-    Body, BodyDefinition, Definitions, Frame, Marker, ServerInfo)
+from optitrack_vrpn.sources.natnet import (
+    Body, BodyDefinition, codec, decode_definitions, decode_frame, Definitions, encode_definitions,
+    encode_frame, Frame, Marker, MAX_PAYLOAD, MessageId, ServerInfo)
 import pytest
 
 VERSIONS = [(2, 7), (2, 9), (2, 10), (3, 0), (3, 1), (4, 0), (4, 1), (4, 2)]
@@ -275,10 +271,10 @@ def test_a_group_that_is_no_multicast_address_is_ignored(group):
 
 def test_an_impossible_message_is_refused_before_sending():
     with pytest.raises(LocalProtocolError):
-        codec.encode_message(FRAME, bytes(MAX_PAYLOAD + 1))
+        codec.encode_message(MessageId.FRAME, bytes(MAX_PAYLOAD + 1))
     with pytest.raises(LocalProtocolError):
         codec.encode_request('a\0b')
-    assert codec.decode_message(codec.encode_message(MODEL_DEFINITIONS, b'x'))[1] == b'x'
+    assert codec.decode_message(codec.encode_message(MessageId.MODEL_DEFINITIONS, b'x'))[1] == b'x'
 
 
 @pytest.mark.parametrize('data', [b'', b'\5\0\1', b'\5\0\3\0ab', b'\5\0\xff\xff' + bytes(100)])

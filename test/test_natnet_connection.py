@@ -6,16 +6,10 @@ import collections
 import struct
 
 from optitrack_vrpn.errors import LocalProtocolError
-from optitrack_vrpn.sources.natnet import codec
-from optitrack_vrpn.sources.natnet.connection import bitstream_version, ClientConnection
-from optitrack_vrpn.sources.natnet.constants import (
-    CONNECT, DISCONNECT, DISCONNECT_BY_TIMEOUT, FRAME_BITSTREAM_CHANGED, KEEP_ALIVE, REQUEST,
-    REQUEST_MODEL_DEFINITIONS, UNRECOGNIZED_REQUEST)
-from optitrack_vrpn.sources.natnet.definitions import encode_definitions
-from optitrack_vrpn.sources.natnet.encoding import encode_frame
-from optitrack_vrpn.sources.natnet.messages import (
-    Definitions, Disconnected, Echo, Frame, Response, ServerInfo, Unanswered, Unrecognized,
-    Untimed)
+from optitrack_vrpn.sources.natnet import (
+    bitstream_version, codec, Connection, Definitions, Disconnected, Echo, encode_definitions,
+    encode_frame, Frame, FRAME_BITSTREAM_CHANGED, MessageId, Response, ServerInfo, Unanswered,
+    Unrecognized, Untimed)
 import pytest
 
 S = 1_000_000_000
@@ -23,7 +17,7 @@ INFO = ServerInfo('Motive', (3, 1, 0, 0), (4, 1), 10**7, 1511, False, '')
 
 
 def connected(info=INFO):
-    connection = ClientConnection(0)
+    connection = Connection(0)
     connection.receive(codec.encode_server_info(info), 0)
     return connection
 
@@ -39,7 +33,7 @@ def frame(number, version=(4, 1), params=0, ticks=1):
 
 def commands(datagrams):
     return [codec.decode_request(payload) for kind, payload in map(
-        codec.decode_message, datagrams) if kind == REQUEST]
+        codec.decode_message, datagrams) if kind == MessageId.REQUEST]
 
 
 def test_a_server_without_frames_is_asked_again():
@@ -48,7 +42,7 @@ def test_a_server_without_frames_is_asked_again():
         now = quarter * S // 4
         token = codec.decode_message(connection.echo_request(now))[1]
         connection.receive(codec.encode_echo_response(int.from_bytes(token, 'little'), 1), now)
-        assert (CONNECT in sent(connection, now)) is (quarter == 4)
+        assert (MessageId.CONNECT in sent(connection, now)) is (quarter == 4)
 
 
 def test_frames_of_another_version_do_not_keep_a_connection():
@@ -58,11 +52,11 @@ def test_frames_of_another_version_do_not_keep_a_connection():
     connection.receive(encode_definitions(Definitions(()), (4, 1)), 0)
     for number in range(10):
         connection.receive(frame(number, (3, 0)), number * S // 10)
-        assert set(sent(connection, number * S // 10)) <= {KEEP_ALIVE}
+        assert set(sent(connection, number * S // 10)) <= {MessageId.KEEP_ALIVE}
     assert connection.failing == 10
     asked = connection.due(S)
     assert commands(asked) == ['Bitstream']
-    assert {CONNECT, REQUEST_MODEL_DEFINITIONS} < {
+    assert {MessageId.CONNECT, MessageId.REQUEST_MODEL_DEFINITIONS} < {
         codec.decode_message(datagram)[0] for datagram in asked}
     connection.receive(codec.encode_response('Bitstream,3.0.0.0'), S)
     assert connection.receive(frame(11, (3, 0)), S) and not connection.failing
@@ -80,7 +74,7 @@ def test_a_change_of_the_bitstream_is_asked_for_once():
     assert asked == ['Bitstream', 'Bitstream']
 
 
-@pytest.mark.parametrize('kind', [DISCONNECT, DISCONNECT_BY_TIMEOUT])
+@pytest.mark.parametrize('kind', [MessageId.DISCONNECT, MessageId.DISCONNECT_BY_TIMEOUT])
 def test_a_server_that_says_goodbye_ends_the_conversation(kind):
     event, = connected().receive(struct.pack('<HH', kind, 0), S)
     assert isinstance(event, Disconnected) and event.reason
@@ -129,7 +123,7 @@ def test_frames_of_an_interruption_are_not_counted_as_lost(pause_ns, lost):
 
 
 def test_answers_before_the_greeting_or_without_a_request_are_counted_only():
-    connection = ClientConnection(0)
+    connection = Connection(0)
     for datagram in (frame(1), encode_definitions(Definitions(()), (4, 1)),
                      codec.encode_response(1), codec.encode_echo_response(0, 1)):
         assert connection.receive(datagram, 0) == []
@@ -141,7 +135,7 @@ def test_a_command_that_the_server_does_not_know_is_reported():
     connection = connected(INFO._replace(version=(2, 7)))
     connection.request('UpAxis')
     assert commands(connection.due(0)) == ['UpAxis']
-    assert connection.receive(codec.encode_message(UNRECOGNIZED_REQUEST), 0) == [
+    assert connection.receive(codec.encode_message(MessageId.UNRECOGNIZED_REQUEST), 0) == [
         Unrecognized('UpAxis')]
 
 
@@ -170,12 +164,12 @@ def test_something_is_due_at_the_next_deadline_and_not_before(info, keep_alive):
             connection.echo_request(now)
         assert bool(datagrams or connection.unanswered() or echo) == (now >= deadline), number
         counts.update(codec.decode_message(datagram)[0] for datagram in datagrams)
-        for _ in range(counts[REQUEST_MODEL_DEFINITIONS]):
+        for _ in range(counts[MessageId.REQUEST_MODEL_DEFINITIONS]):
             connection.receive(encode_definitions(Definitions(()), info.version), now)
         if 'Bitstream' in commands(datagrams):
             connection.receive(codec.encode_response('Bitstream,4.1'), now)
     # Without frames the client connects again each second.
-    assert counts[CONNECT] == 2 and counts[KEEP_ALIVE] == 5 * keep_alive
+    assert counts[MessageId.CONNECT] == 2 and counts[MessageId.KEEP_ALIVE] == 5 * keep_alive
     assert connection.counters.messages == 299 and connection.definitions == Definitions(())
     assert bool(connection.farewell()) is keep_alive
 
@@ -229,7 +223,7 @@ def test_definitions_are_requested_in_both_ways():
     for tenth in range(30):
         for datagram in connection.due(tenth * S // 10):
             kind, payload = codec.decode_message(datagram)
-            if kind == REQUEST_MODEL_DEFINITIONS:
+            if kind == MessageId.REQUEST_MODEL_DEFINITIONS:
                 masks.append(payload)
     assert masks[:4] == [b'', b'\x03\0\0\0', b'', b'\x03\0\0\0']
 
@@ -250,14 +244,15 @@ def test_a_late_answer_belongs_to_its_command():
     connection = connected(INFO._replace(version=(3, 0)))
     connection.request('FrameRate')
     connection.request('UnitsToMillimeters')
-    assert sent(connection, 0).count(REQUEST) == 1
-    assert sent(connection, 6 * S // 10).count(REQUEST) == 1    # repeated: two answers will come
+    assert sent(connection, 0).count(MessageId.REQUEST) == 1
+    # repeated: two answers will come
+    assert sent(connection, 6 * S // 10).count(MessageId.REQUEST) == 1
     answers = [codec.encode_response(240.0)] * 2
     assert connection.receive(answers[0], 7 * S // 10) == [
         Response('FrameRate', codec.decode_message(answers[0])[1])]
-    assert REQUEST not in sent(connection, 8 * S // 10)
+    assert MessageId.REQUEST not in sent(connection, 8 * S // 10)
     assert connection.receive(answers[1], 9 * S // 10) == []
-    assert REQUEST in sent(connection, 13 * S // 10)
+    assert MessageId.REQUEST in sent(connection, 13 * S // 10)
     (found,) = connection.receive(codec.encode_response(1000.0), 13 * S // 10)
     assert found.command == 'UnitsToMillimeters'
 

@@ -7,11 +7,9 @@ import struct
 
 from conftest import lacking_in_lines
 from optitrack_vrpn.sources import RoundTrip
-from optitrack_vrpn.sources.natnet.facts import ServerWatch
-from optitrack_vrpn.sources.natnet.messages import (
-    BodyDefinition, Definitions, Frame, Response, ServerInfo, Unanswered, Unrecognized)
-from optitrack_vrpn.sources.natnet.reports import name_table, Translator
-from optitrack_vrpn.sources.natnet.settings import NatNetConfig
+from optitrack_vrpn.sources.natnet import (
+    BodyDefinition, Definitions, Frame, name_table, NatNetConfig, Response, ServerInfo,
+    ServerWatch, Translator, Unanswered, Unrecognized)
 import pytest
 
 S = 1_000_000_000

@@ -6,13 +6,9 @@ import random
 
 from hypothesis import given, settings, strategies as st
 from natnet_kit import following, simulated
-from optitrack_vrpn.sources.natnet import codec
-from optitrack_vrpn.sources.natnet.connection import ClientConnection
-from optitrack_vrpn.sources.natnet.constants import FRAME_MODELS_CHANGED, REQUEST_MODEL_DEFINITIONS
-from optitrack_vrpn.sources.natnet.definitions import encode_definitions
-from optitrack_vrpn.sources.natnet.encoding import encode_frame
-from optitrack_vrpn.sources.natnet.messages import (
-    Body, BodyDefinition, Definitions, Frame, Held, ServerInfo)
+from optitrack_vrpn.sources.natnet import (
+    Body, BodyDefinition, codec, Connection, Definitions, encode_definitions, encode_frame, Frame,
+    FRAME_MODELS_CHANGED, Held, MessageId, ServerInfo)
 import pytest
 from relay_kit import Relay
 from transport_kit import wait_until
@@ -34,7 +30,7 @@ class Motive:
         self.models = dict(models)
         self.now = 0
         self.number = 0
-        self.connection = ClientConnection(0)
+        self.connection = Connection(0)
         self.connection.receive(codec.encode_server_info(ServerInfo(
             'Motive', (3, 1, 0, 0), V, 10**7, 1511, False, '')), 0)
         self.answers = []
@@ -51,7 +47,7 @@ class Motive:
     def turn(self, answer_ms=2.0):
         """Send what is due; each request is answered after a time, None: never."""
         for datagram in self.connection.due(self.now):
-            if codec.decode_message(datagram)[0] == REQUEST_MODEL_DEFINITIONS:
+            if codec.decode_message(datagram)[0] == MessageId.REQUEST_MODEL_DEFINITIONS:
                 self.requests += 1
                 if answer_ms is not None:
                     self.answers.append((self.now + round(answer_ms * MS), self.definitions()))
@@ -289,7 +285,7 @@ def test_a_body_that_takes_over_an_id_loses_the_old_name():
 
     def lose_requests(data, answer):
         message_id, _ = codec.decode_message(data)
-        if message_id == REQUEST_MODEL_DEFINITIONS and changed and unanswered[0]:
+        if message_id == MessageId.REQUEST_MODEL_DEFINITIONS and changed and unanswered[0]:
             unanswered[0] -= 1
             return None
         return data

@@ -11,7 +11,7 @@ from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.settings import parameters_of, sift
 from optitrack_vrpn.settings.parameters import is_foreign
-from optitrack_vrpn.sources.config import ClientConfig
+from optitrack_vrpn.sources import ClientConfig
 import pytest
 
 NAMES_OF_NODE = {row.name for row in parameters_of(NodeSettings)}

@@ -17,8 +17,7 @@ from optitrack_vrpn.node.report import body_entry, Level
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.sources import ServerText
-from optitrack_vrpn.sources.vrpn.connection import Connection
-from optitrack_vrpn.sources.vrpn.frames import to_frames
+from optitrack_vrpn.sources.vrpn import Connection, to_frames
 from pipeline_kit import HOST, make_pipeline, MS, pose_report, S
 import pytest
 import sessions

@@ -20,7 +20,7 @@ from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
 from optitrack_vrpn.sim.world import World
 from optitrack_vrpn.sources import Motion
-from optitrack_vrpn.sources.vrpn.frames import to_frames
+from optitrack_vrpn.sources.vrpn import to_frames
 from pipeline_kit import make_pipeline, pose_report
 import pytest
 from scipy.spatial.transform import Rotation

@@ -19,8 +19,7 @@ from optitrack_vrpn.recording import (
     LostDatagrams, Packet, packet_bytes, PcapWriter, RawSink, read_packets, record_raw,
     replay_command, ReplayConfig, ReplayServer, scale_times, Session, stamped, TCP, UDP)
 from optitrack_vrpn.sources import sockets_io
-from optitrack_vrpn.sources.vrpn.frames import to_frames
-from optitrack_vrpn.sources.vrpn.messages import PoseReport
+from optitrack_vrpn.sources.vrpn import PoseReport, to_frames
 import pcap
 import pytest
 import sessions

@@ -19,7 +19,7 @@ from optitrack_vrpn.node.node import OptitrackVrpnNode
 from optitrack_vrpn.node.publishers import Publishers
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.ros import Ticker
-from optitrack_vrpn.sources.link import link_event, LinkState
+from optitrack_vrpn.sources import link_event, LinkState
 import pytest
 from rclpy.clock import ClockType
 from rclpy.executors import SingleThreadedExecutor

@@ -8,8 +8,7 @@ import re
 
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.pipeline import Pipeline
-from optitrack_vrpn.sources import ServerText
-from optitrack_vrpn.sources.link import LinkState
+from optitrack_vrpn.sources import LinkState, ServerText
 from pipeline_kit import pose_report
 import pytest
 from server_kit import FakeServer

@@ -23,9 +23,7 @@ from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.sim.natnet import NatNetWorld
 from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
 from optitrack_vrpn.sim.world import World
-from optitrack_vrpn.sources.natnet import codec
-from optitrack_vrpn.sources.natnet.constants import FRAME, KEEP_ALIVE, RESPONSE, SERVER_INFO
-from optitrack_vrpn.sources.natnet.frames import decode_frame
+from optitrack_vrpn.sources.natnet import codec, decode_frame, MessageId
 import pytest
 from server_kit import free_port
 from transport_kit import wait_until
@@ -129,10 +127,11 @@ class Raw:
 def test_frames_leave_from_the_stated_data_port_as_the_closed_library_requires(version):
     with simulated(version=version) as server, Raw(server) as client:
         info = codec.decode_server_info(client.ask(codec.encode_hello('one', (4, 4)), 1)[1])
-        client.ask(codec.encode_message(KEEP_ALIVE), FRAME)
-        assert client.ports == {SERVER_INFO: {server.natnet_port}, FRAME: {info.data_port}}
+        client.ask(codec.encode_message(MessageId.KEEP_ALIVE), MessageId.FRAME)
+        assert client.ports == {
+            MessageId.SERVER_INFO: {server.natnet_port}, MessageId.FRAME: {info.data_port}}
         assert info.data_port != server.natnet_port
-        assert client.ask(codec.encode_request('Disconnect'), RESPONSE)[1] == bytes(4)
+        assert client.ask(codec.encode_request('Disconnect'), MessageId.RESPONSE)[1] == bytes(4)
 
 
 def test_two_simulators_on_one_computer_send_from_one_data_port():
@@ -140,15 +139,15 @@ def test_two_simulators_on_one_computer_send_from_one_data_port():
     with simulated(data_port=port) as one, simulated(data_port=port) as other:
         for server in (one, other):
             with Raw(server) as client:
-                client.ask(codec.encode_hello('one', (4, 1)), FRAME)
-                assert client.ports[FRAME] == {port}
+                client.ask(codec.encode_hello('one', (4, 1)), MessageId.FRAME)
+                assert client.ports[MessageId.FRAME] == {port}
 
 
 def test_each_unicast_client_chooses_its_bitstream():
     with simulated(version='4.2') as server, Raw(server) as old, Raw(server) as new:
         old.ask(codec.encode_hello('old', (4, 2), bitstream=(3, 0)), 1)
         new.ask(codec.encode_hello('new', (4, 2)), 1)
-        keep_alive = codec.encode_message(KEEP_ALIVE)
+        keep_alive = codec.encode_message(MessageId.KEEP_ALIVE)
         assert len(decode_frame(old.ask(keep_alive, 7)[1], (3, 0)).bodies) == 2
         assert len(decode_frame(new.ask(keep_alive, 7)[1], (4, 2)).bodies) == 2
         assert new.ask(codec.encode_request('Bitstream'), 3)[1] == b'Bitstream,4.2.0.0\0'
@@ -177,7 +176,7 @@ def test_a_body_out_of_view_keeps_its_last_pose_and_loses_its_flag():
         bodies = []
         for _ in range(25):
             server.send_frame()
-            _, payload = client.ask(codec.encode_message(KEEP_ALIVE), 7)
+            _, payload = client.ask(codec.encode_message(MessageId.KEEP_ALIVE), 7)
             bodies += decode_frame(payload, (3, 0)).bodies
         assert [body.params & 1 for body in bodies] == [1] * 10 + [0] * 10 + [1] * 5
         assert {body[1:8] for body in bodies[10:20]} == {bodies[9][1:8]}
@@ -188,7 +187,7 @@ def test_a_doubled_frame_comes_twice_with_equal_times():
             {'type': 'duplicate_frames', 'probability': 1.0}]) as server, Raw(server) as client:
         client.ask(codec.encode_hello('client', (4, 1)), 1)
         server.send_frame()
-        keep_alive = codec.encode_message(KEEP_ALIVE)
+        keep_alive = codec.encode_message(MessageId.KEEP_ALIVE)
         assert client.ask(keep_alive, 7) == client.ask(keep_alive, 7)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from optitrack_vrpn.errors import LocalProtocolError, TransportError
 from optitrack_vrpn.sim.scenario_io import named_bodies, Scenario, scenario_from_mapping
 from optitrack_vrpn.sim.server_io import MotiveSimServer
-from optitrack_vrpn.sources.vrpn.messages import AccelerationReport, PoseReport, VelocityReport
+from optitrack_vrpn.sources.vrpn import AccelerationReport, PoseReport, VelocityReport
 import pytest
 import rawvrpn
 from rawvrpn import RawClient

@@ -10,9 +10,8 @@ import sys
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.sources import (
     Body, check_server, Frame, lacking, Motion, ServerText, source_settings, SOURCES)
-from optitrack_vrpn.sources.vrpn.frames import to_frames
-from optitrack_vrpn.sources.vrpn.messages import (
-    AccelerationReport, PongReport, PoseReport, TextReport, VelocityReport)
+from optitrack_vrpn.sources.vrpn import (
+    AccelerationReport, PongReport, PoseReport, TextReport, to_frames, VelocityReport)
 import pytest
 
 UPRIGHT = (0.0, 0.0, 0.0, 1.0)

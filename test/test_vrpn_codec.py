@@ -5,10 +5,8 @@
 
 from hypothesis import given, strategies as st
 from optitrack_vrpn.errors import LocalProtocolError, RemoteProtocolError, VersionRefusedError
-from optitrack_vrpn.sources.vrpn import codec
-from optitrack_vrpn.sources.vrpn.constants import (
-    MAX_IDS, MAX_NAME_SIZE, MAX_SENDER_SECONDS, TEXT_HEAD)
-from optitrack_vrpn.sources.vrpn.names import LocalNames
+from optitrack_vrpn.sources.vrpn import (
+    codec, LocalNames, MAX_IDS, MAX_NAME_SIZE, MAX_SENDER_SECONDS, TEXT_HEAD)
 import pytest
 
 #: The first bytes that either side of the real library (07.38) sends.

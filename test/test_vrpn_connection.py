@@ -7,9 +7,8 @@ from collections import Counter
 from conftest import examples, memory_growth
 from hypothesis import example, given, settings, strategies as st
 from optitrack_vrpn.errors import RemoteProtocolError
-from optitrack_vrpn.sources.vrpn import codec, constants, messages
-from optitrack_vrpn.sources.vrpn.connection import Connection, Counters
-from optitrack_vrpn.sources.vrpn.names import LocalNames
+from optitrack_vrpn.sources.vrpn import (
+    codec, codec as messages, codec as constants, Connection, Counters, LocalNames)
 import pytest
 import sessions
 

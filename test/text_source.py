@@ -8,9 +8,8 @@ import threading
 
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.settings import checked, setting
-from optitrack_vrpn.sources import Body, Frame, SourceKind, SOURCES
-from optitrack_vrpn.sources.backend_io import LinkStatus
-from optitrack_vrpn.sources.link import link_event, LinkState
+from optitrack_vrpn.sources import (
+    Body, Frame, link_event, LinkState, LinkStatus, SourceKind, SOURCES)
 
 
 @checked

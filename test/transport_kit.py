@@ -20,11 +20,8 @@ from typing import Callable, Optional
 from unittest import SkipTest
 
 from optitrack_vrpn.clock.hostclock_io import HostClock
-from optitrack_vrpn.sources import Frame
-from optitrack_vrpn.sources.config import ClientConfig
-from optitrack_vrpn.sources.link import LinkConfig, LinkState
-from optitrack_vrpn.sources.vrpn.client_io import VrpnClient
-from optitrack_vrpn.sources.vrpn.messages import PoseReport
+from optitrack_vrpn.sources import ClientConfig, Frame, LinkConfig, LinkState
+from optitrack_vrpn.sources.vrpn import PoseReport, VrpnClient
 from rawvrpn import COOKIE
 from server_kit import FakeServer, TIMEOUT_S
 

@@ -7,7 +7,7 @@ import threading
 import time
 from typing import Callable
 
-from optitrack_vrpn.sources.scheduling_io import use_default_scheduling
+from optitrack_vrpn.sources import use_default_scheduling
 
 
 def running_ns() -> int:

@@ -14,9 +14,8 @@ import hashlib
 #: Modules that are compiled: what a pose passes, and what it calls.
 MODULES = ('optitrack_vrpn.stats', *(f'optitrack_vrpn.{package}.{name}' for package, names in {
     'sources': ('frames', 'sockets_io'),
-    'sources.vrpn': ('codec', 'connection', 'frames', 'messages', 'names', 'session_io'),
-    'sources.natnet': ('codec', 'connection', 'frames', 'messages', 'model_list', 'reader',
-                       'reports'),
+    'sources.vrpn': ('codec', 'connection', 'frames', 'session_io'),
+    'sources.natnet': ('codec', 'connection', 'frames', 'messages', 'model_list', 'reports'),
     'clock': ('cadence', 'difference', 'epochs', 'filter', 'history', 'host', 'rules', 'segment',
               'source', 'tracker', 'two_way'),
     'motion': ('estimator', 'frames', 'gains', 'kalman', 'lever_arm', 'quaternion',

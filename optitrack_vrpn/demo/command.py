@@ -31,8 +31,8 @@ from optitrack_vrpn.graph.domain_io import claim_domain, DOMAINS, isolate, own_d
 from optitrack_vrpn.names import counted, ros_name
 from optitrack_vrpn.node.topic_kinds import DEFAULT_OUTPUTS
 from optitrack_vrpn.sim.scenario_io import MAX_BODIES
-from optitrack_vrpn.sources.link import LinkState
-from optitrack_vrpn.sources.vrpn.constants import DEFAULT_PORT
+from optitrack_vrpn.sources import LinkState
+from optitrack_vrpn.sources.vrpn import DEFAULT_PORT
 
 if TYPE_CHECKING:
     from optitrack_vrpn.demo.autopilot_io import AutopilotDemo

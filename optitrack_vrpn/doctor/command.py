@@ -32,11 +32,9 @@ from optitrack_vrpn.doctor.result import CheckResult, exit_code, Level, skip
 from optitrack_vrpn.doctor.takeover import choose_target, Target, variables_of_node
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.names import counted, printable
-from optitrack_vrpn.sources import SOURCES
-from optitrack_vrpn.sources.config import ClientConfig
-from optitrack_vrpn.sources.link import CONNECTIONS, LinkConfig
-from optitrack_vrpn.sources.natnet.constants import COMMAND_PORT
-from optitrack_vrpn.sources.vrpn.constants import DEFAULT_PORT
+from optitrack_vrpn.sources import ClientConfig, CONNECTIONS, LinkConfig, SOURCES
+from optitrack_vrpn.sources.natnet import COMMAND_PORT
+from optitrack_vrpn.sources.vrpn import DEFAULT_PORT
 
 if TYPE_CHECKING:
     from optitrack_vrpn.doctor.graph_ros import GraphView

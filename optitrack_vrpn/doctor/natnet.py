@@ -9,7 +9,7 @@ from optitrack_vrpn.doctor.probe_results import NatNetResults, ProbeResults
 from optitrack_vrpn.doctor.result import CheckResult, fail, ok, skip, warn
 from optitrack_vrpn.findings import join_sentences, listed, loss_findings
 from optitrack_vrpn.names import counted
-from optitrack_vrpn.sources.natnet.constants import DATA_PORT, NEWEST, OLDEST
+from optitrack_vrpn.sources.natnet import DATA_PORT, NEWEST, OLDEST
 
 _NOT_TRACKED = 'not tracked: do at least two cameras see three markers of each body?'
 

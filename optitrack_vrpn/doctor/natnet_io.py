@@ -20,15 +20,11 @@ from optitrack_vrpn.doctor.probe_results import NatNetResults
 from optitrack_vrpn.doctor.processes_io import program_on_udp_port
 from optitrack_vrpn.errors import TransportError
 from optitrack_vrpn.events import Event
-from optitrack_vrpn.sources import Frame, RoundTrip
-from optitrack_vrpn.sources.addresses_io import card_address
-from optitrack_vrpn.sources.config import ClientConfig
-from optitrack_vrpn.sources.natnet.client_io import NatNetClient
-from optitrack_vrpn.sources.natnet.codec import encode_hello
-from optitrack_vrpn.sources.natnet.constants import DATA_PORT, MULTICAST_GROUP, NEWEST
-from optitrack_vrpn.sources.natnet.messages import ServerInfo
-from optitrack_vrpn.sources.natnet.settings import NatNetConfig
-from optitrack_vrpn.sources.natnet.sockets_io import discovered, multicast_socket, receive_into
+from optitrack_vrpn.sources import (
+    card_address, ClientConfig, Frame, multicast_socket, receive_into, RoundTrip)
+from optitrack_vrpn.sources.natnet import (
+    DATA_PORT, discovered, encode_hello, MULTICAST_GROUP, NatNetClient, NatNetConfig, NEWEST,
+    ServerInfo)
 
 #: Chosen: limit of the stored messages.
 _MOST_MESSAGES = 5

@@ -22,19 +22,12 @@ from optitrack_vrpn.doctor.probe_results import Attempt, Outcome, ProbeResults, 
 from optitrack_vrpn.doctor.stream import DATA_WITHIN_S
 from optitrack_vrpn.doctor.watch import Watch
 from optitrack_vrpn.errors import RemoteProtocolError, TransportError
-from optitrack_vrpn.sources import AUTO
-from optitrack_vrpn.sources.addresses_io import card_address, local_address, Lookup
-from optitrack_vrpn.sources.config import ClientConfig
-from optitrack_vrpn.sources.link import Link
-from optitrack_vrpn.sources.natnet.sockets_io import find_server
-from optitrack_vrpn.sources.sockets_io import Waker
-from optitrack_vrpn.sources.vrpn.connection import Connection
-from optitrack_vrpn.sources.vrpn.handshake_io import (
-    connect_back, connect_out, NoAnswerError, ServerAbsentError, Waiting)
-from optitrack_vrpn.sources.vrpn.session_io import Conversation
-from optitrack_vrpn.sources.vrpn.transport import Choice, Request
-from optitrack_vrpn.sources.vrpn.transport_io import (
-    find_transport, remembered_request, RequestMemory)
+from optitrack_vrpn.sources import (
+    AUTO, card_address, ClientConfig, Link, local_address, Lookup, Waiting, Waker)
+from optitrack_vrpn.sources.natnet import find_server
+from optitrack_vrpn.sources.vrpn import (
+    Choice, connect_back, connect_out, Connection, find_transport, NoAnswerError,
+    remembered_request, Request, RequestMemory, ServerAbsentError, Session)
 from optitrack_vrpn.units import NS_PER_S
 
 #: Chosen: timeout of the name resolution (s), the default of glibc's resolver for one server.
@@ -299,7 +292,7 @@ class Probe:
         watch = Watch(stream)
         greeted_ns: Optional[int] = None
         try:
-            with Conversation(
+            with Session(
                     sock, self._probed.address, self._probed.local, link, config, self._clock,
                     watch, lambda change: None, self._note_peer) as conversation:
                 poll = select.poll()

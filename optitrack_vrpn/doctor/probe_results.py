@@ -17,7 +17,7 @@ from typing import NamedTuple, Optional
 from optitrack_vrpn.clock import ClockStatus
 from optitrack_vrpn.findings import StreamSeen
 from optitrack_vrpn.sources import Vector
-from optitrack_vrpn.sources.vrpn.messages import PeerHello
+from optitrack_vrpn.sources.vrpn import PeerHello
 
 
 class Outcome(enum.Enum):

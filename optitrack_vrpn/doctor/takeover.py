@@ -11,10 +11,9 @@ from typing import Any
 from optitrack_vrpn.doctor.probe_results import LocalProcess, RunningNode
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.names import printable
-from optitrack_vrpn.sources import SOURCES
-from optitrack_vrpn.sources.link import CONNECTIONS
-from optitrack_vrpn.sources.natnet.constants import COMMAND_PORT
-from optitrack_vrpn.sources.vrpn.constants import DEFAULT_PORT
+from optitrack_vrpn.sources import CONNECTIONS, SOURCES
+from optitrack_vrpn.sources.natnet import COMMAND_PORT
+from optitrack_vrpn.sources.vrpn import DEFAULT_PORT
 
 #: Settings whose meaning depends on the computer that the node runs on.
 _OF_THE_COMPUTER = ('interface', 'advertise')

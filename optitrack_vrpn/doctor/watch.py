@@ -15,10 +15,9 @@ from optitrack_vrpn.findings import BodySeen, Intervals, IntervalStatistics
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.pipeline.tracked_body import body_name, TrackedBody
-from optitrack_vrpn.sources.vrpn.constants import CONTROL_SENDER
-from optitrack_vrpn.sources.vrpn.frames import to_frames
-from optitrack_vrpn.sources.vrpn.messages import (
-    Event, PongReport, PoseReport, SenderDescribed, Vector)
+from optitrack_vrpn.sources import Vector
+from optitrack_vrpn.sources.vrpn import (
+    CONTROL_SENDER, Event, PongReport, PoseReport, SenderDescribed, to_frames)
 
 #: Chosen limits, above any installation: names, bodies (that of the node), texts of the server.
 _MOST_NAMES = 2000

@@ -29,10 +29,8 @@ from optitrack_vrpn.node.turn_lock import TurnLock
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.ros.deferred_destruction import DeferredDestruction
 from optitrack_vrpn.ros.managed_node import ManagedNode
-from optitrack_vrpn.sources import lacking, make_source, Recorder, recording_wanted
-from optitrack_vrpn.sources.backend_io import Backend
-from optitrack_vrpn.sources.link import LinkState
-from optitrack_vrpn.sources.link_log import LinkLog
+from optitrack_vrpn.sources import (
+    lacking, LinkLog, LinkState, make_source, Recorder, recording_wanted, Source)
 
 
 class OptitrackVrpnNode(ManagedNode):
@@ -52,7 +50,7 @@ class OptitrackVrpnNode(ManagedNode):
             self, on_start=self._start_recording, on_stop=self._stop_recording)
         self._lock = TurnLock()
         self._configuration: Optional[Configuration] = None
-        self._backend: Optional[Backend] = None
+        self._backend: Optional[Source] = None
         self._supervision: Optional[Supervision] = None
         self._clock_reader = HostClock()
         self._link_log = LinkLog()
@@ -81,7 +79,7 @@ class OptitrackVrpnNode(ManagedNode):
         """Read and check the parameters; create publishers and the client, and start both."""
         configuration = self._node_parameters.read()
         settings = configuration.settings
-        backend: Backend = make_source(
+        backend: Source = make_source(
             settings.protocol, settings.client, settings.sources, self, configuration.source)
         self._backend = backend
         self._link_log = LinkLog()    # the first lines of each configuration are logged

@@ -14,7 +14,7 @@ from optitrack_vrpn.bodies.disposition import Disposition
 from optitrack_vrpn.node.turn_lock import TurnLock
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.pipeline.tracked_body import Sample
-from optitrack_vrpn.sources.frames import Item
+from optitrack_vrpn.sources import Item
 
 if TYPE_CHECKING:    # imports messages and numpy, while the client connects
     from optitrack_vrpn.node.publishers import Publishers
@@ -55,7 +55,7 @@ class Receiver:
     def receive(
         self, items: Sequence[Item], arrival_ns: int, host_minus_arrival_ns: int,
     ) -> None:
-        """Process what one datagram contained; see ``sources.backend_io.Sink``."""
+        """Process what one datagram contained; see ``sources.Sink``."""
         error = ''
         self._lock.acquire_first()
         try:

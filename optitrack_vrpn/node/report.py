@@ -15,8 +15,7 @@ from optitrack_vrpn.bodies.states import BodyStatus, State
 from optitrack_vrpn.clock import ClockStatus
 from optitrack_vrpn.findings import Finding, rate_findings
 from optitrack_vrpn.names import printable
-from optitrack_vrpn.sources.link import LinkState
-from optitrack_vrpn.sources.loss import LossWatch
+from optitrack_vrpn.sources import LinkState, LossWatch
 from optitrack_vrpn.stats import Percentiles
 
 

@@ -21,8 +21,7 @@ from optitrack_vrpn.motion.settings import MotionConfig
 from optitrack_vrpn.names import check_frame, check_template
 from optitrack_vrpn.node.topic_kinds import DEFAULT_OUTPUTS, KINDS
 from optitrack_vrpn.settings import Change, checked, section, setting
-from optitrack_vrpn.sources import source_settings, SOURCES
-from optitrack_vrpn.sources.config import ClientConfig
+from optitrack_vrpn.sources import ClientConfig, source_settings, SOURCES
 
 _SOURCES = source_settings()
 

@@ -15,9 +15,7 @@ from optitrack_vrpn.node.report import (
 from optitrack_vrpn.node.turn_lock import TurnLock
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.pipeline.tracked_body import how_to_accept, Sample, TrackedBody
-from optitrack_vrpn.sources import own_settings
-from optitrack_vrpn.sources.backend_io import Backend
-from optitrack_vrpn.sources.loss import LossWatch
+from optitrack_vrpn.sources import LossWatch, own_settings, Source
 from optitrack_vrpn.stats import Window
 from rclpy.node import Node
 
@@ -35,7 +33,7 @@ class _Sources(NamedTuple):
     """Sources of the reports of a configured node."""
 
     configuration: Configuration
-    backend: Backend
+    backend: Source
     pipeline: Pipeline
     publishers: 'Publishers'
 
@@ -107,7 +105,7 @@ class StatusReporter:
         self._log('info', f'the path of a pose runs {RUNS}', 'runs')
 
     def configure(
-        self, configuration: Configuration, backend: Backend, pipeline: Pipeline,
+        self, configuration: Configuration, backend: Source, pipeline: Pipeline,
         publishers: 'Publishers',
     ) -> None:
         """Set the sources of the reports, with the lock held."""

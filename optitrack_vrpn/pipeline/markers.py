@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from optitrack_vrpn.motion.quaternion import Vector
 from optitrack_vrpn.motion.transform import compose, Transform
-from optitrack_vrpn.sources.frames import Marker
+from optitrack_vrpn.sources import Marker
 
 #: One point: position (m), streaming id of the body (0 for none), member number in the body (from
 #: 1), residual: distance from the model or between the rays (m).

@@ -9,7 +9,7 @@ from optitrack_vrpn.events import Event
 from optitrack_vrpn.names import printable
 from optitrack_vrpn.pipeline.load_shedding import PATIENCE_NS, STANDING_NS
 from optitrack_vrpn.pipeline.tracked_body import how_to_accept, TrackedBody
-from optitrack_vrpn.sources.frames import ServerText
+from optitrack_vrpn.sources import ServerText
 from optitrack_vrpn.units import NS_PER_S
 
 #: A jump that only the user can end is reported after this time (s). Chosen: the default of

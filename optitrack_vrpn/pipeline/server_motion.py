@@ -10,7 +10,7 @@ from optitrack_vrpn.motion.lever_arm import acceleration_at, velocity_at
 from optitrack_vrpn.motion.quaternion import Quat, rotate
 from optitrack_vrpn.motion.server_rate import angular_rate
 from optitrack_vrpn.pipeline.tracked_body import ServerMotion, TrackedBody
-from optitrack_vrpn.sources.frames import Motion
+from optitrack_vrpn.sources import Motion
 
 NO_TWIST = (
     'velocities without an angular rate (a rotation over no time): neither twist nor odometry is '

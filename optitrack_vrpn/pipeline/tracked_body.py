@@ -11,7 +11,7 @@ from optitrack_vrpn.bodies.states import BodyStatus
 from optitrack_vrpn.bodies.validity import ValidityGate
 from optitrack_vrpn.motion.estimator import Estimator, MotionEstimate
 from optitrack_vrpn.names import BodyNames
-from optitrack_vrpn.sources.frames import Quaternion, Vector
+from optitrack_vrpn.sources import Quaternion, Vector
 from optitrack_vrpn.stats import Window
 
 #: A body is reported when all its poses have been too old for this time (ns). Chosen: four

@@ -17,8 +17,7 @@ from typing import Optional, Protocol
 from optitrack_vrpn.errors import ConfigurationError, RemoteProtocolError
 from optitrack_vrpn.recording.pcap import ACK, Flow, Packet, Reassembly, SYN, TCP
 from optitrack_vrpn.recording.raw_session import Action, described_udp_port, Session, StreamCutter
-from optitrack_vrpn.sources.vrpn.codec import decode_request
-from optitrack_vrpn.sources.vrpn.constants import COOKIE_PREFIX, DEFAULT_PORT
+from optitrack_vrpn.sources.vrpn import COOKIE_PREFIX, decode_request, DEFAULT_PORT
 
 #: Chosen: number of bytes at the beginning of a stream in which a client describes its UDP port;
 #: clients do so within some hundred bytes.

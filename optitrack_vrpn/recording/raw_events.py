@@ -11,9 +11,7 @@ from optitrack_vrpn.errors import RemoteProtocolError
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.pipeline.tracked_body import Sample
 from optitrack_vrpn.recording.raw_session import Session
-from optitrack_vrpn.sources.vrpn.connection import Connection
-from optitrack_vrpn.sources.vrpn.frames import to_frames
-from optitrack_vrpn.sources.vrpn.messages import Event
+from optitrack_vrpn.sources.vrpn import Connection, Event, to_frames
 
 
 class Arrival(NamedTuple):

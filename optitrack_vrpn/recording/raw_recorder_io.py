@@ -21,9 +21,8 @@ from optitrack_vrpn.events import Event as UserEvent
 from optitrack_vrpn.names import counted
 from optitrack_vrpn.recording.pcap import ACK, file_header, Packet, packet_bytes, SYN, TCP, UDP
 from optitrack_vrpn.recording.spool_io import check_exists, Spool
-from optitrack_vrpn.sources.config import ClientConfig
-from optitrack_vrpn.sources.vrpn.client_io import VrpnClient
-from optitrack_vrpn.sources.vrpn.messages import Event
+from optitrack_vrpn.sources import ClientConfig
+from optitrack_vrpn.sources.vrpn import Event, VrpnClient
 
 #: Port of the server in the capture: that of VRPN. The data do not depend on it.
 _SERVER_PORT = 3883

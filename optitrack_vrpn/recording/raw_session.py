@@ -9,9 +9,8 @@ import struct
 from typing import NamedTuple, Optional
 
 from optitrack_vrpn.recording.pcap import Packet
-from optitrack_vrpn.sources.vrpn.codec import padded
-from optitrack_vrpn.sources.vrpn.constants import (
-    COOKIE_PREFIX, COOKIE_SIZE, HEADER, HEADER_SIZE, TYPE_DESCRIPTION, UDP_DESCRIPTION)
+from optitrack_vrpn.sources.vrpn import (
+    COOKIE_PREFIX, COOKIE_SIZE, HEADER, HEADER_SIZE, padded, TYPE_DESCRIPTION, UDP_DESCRIPTION)
 from optitrack_vrpn.units import NS_PER_S
 
 #: Chosen: limit of a message (bytes), above VRPN's 64 kB; it bounds the memory for broken

@@ -14,7 +14,7 @@ from optitrack_vrpn.cli.signals_io import leave_to_ros
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.ros.domain import check_domain
 from optitrack_vrpn.ros.params_files import warn_of_files_of_others
-from optitrack_vrpn.sources.scheduling_io import use_batch_scheduling
+from optitrack_vrpn.sources import use_batch_scheduling
 import rclpy
 from rclpy.exceptions import InvalidHandle
 from rclpy.executors import Executor, ExternalShutdownException

@@ -12,7 +12,7 @@ from typing import Optional
 
 from optitrack_vrpn.errors import RemoteProtocolError, TransportError
 from optitrack_vrpn.sim.stream import Counters
-from optitrack_vrpn.sources.vrpn.codec import decode_request
+from optitrack_vrpn.sources.vrpn import decode_request
 from optitrack_vrpn.units import NS_PER_S
 
 _LOG = logging.getLogger(__name__)

@@ -13,11 +13,11 @@ import random
 
 from optitrack_vrpn.sim.scenario_io import NATNET_VERSIONS, Scenario
 from optitrack_vrpn.sim.world import Frame as WorldFrame
-from optitrack_vrpn.sources.natnet.constants import (
-    BODY_TRACKING_VALID, FRAME_EDIT_MODE, FRAME_MODELS_CHANGED, FRAME_RECORDING, MARKER_OCCLUDED)
-from optitrack_vrpn.sources.natnet.messages import (
-    Body, BodyDefinition, Definitions, Frame, Marker, Version)
-from optitrack_vrpn.sources.vrpn.messages import PoseReport, Quaternion, Vector
+from optitrack_vrpn.sources import Quaternion, Vector
+from optitrack_vrpn.sources.natnet import (
+    Body, BODY_TRACKING_VALID, BodyDefinition, Definitions, Frame, FRAME_EDIT_MODE,
+    FRAME_MODELS_CHANGED, FRAME_RECORDING, Marker, MARKER_OCCLUDED, Version)
+from optitrack_vrpn.sources.vrpn import PoseReport
 from optitrack_vrpn.units import NS_PER_S
 
 #: Parameters of a labelled marker of a model: part of the model, solved with it.
@@ -104,7 +104,7 @@ class NatNetWorld:
             if pose is not None:
                 self._last[name] = pose
             # A body out of view stays in the list with its last pose.
-            position, quat = pose or self._last.get(name, ((0.0,) * 3, (0.0, 0.0, 0.0, 1.0)))
+            position, quat = pose or self._last.get(name, ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0)))
             error = _MEAN_ERROR_M if tracked else 0.0
             bodies.append(Body(streaming_id, *position, *quat, error,
                                BODY_TRACKING_VALID if tracked else 0))

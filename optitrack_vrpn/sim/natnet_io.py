@@ -22,13 +22,8 @@ from optitrack_vrpn.sim.natnet import FREQUENCY, NatNetWorld
 from optitrack_vrpn.sim.scenario_io import NATNET_VERSIONS, Scenario
 from optitrack_vrpn.sim.stream import Counters, Stream, Timers
 from optitrack_vrpn.sim.world import Frame as WorldFrame, World
-from optitrack_vrpn.sources.natnet import codec
-from optitrack_vrpn.sources.natnet.constants import (
-    CONNECT, DISCONNECT, DISCONNECT_BY_TIMEOUT, DISCOVERY, ECHO_REQUEST, KEEP_ALIVE, REQUEST,
-    REQUEST_FRAME, REQUEST_MODEL_DEFINITIONS, UNRECOGNIZED_REQUEST, V4_0)
-from optitrack_vrpn.sources.natnet.definitions import encode_definitions
-from optitrack_vrpn.sources.natnet.encoding import encode_frame
-from optitrack_vrpn.sources.natnet.messages import ServerInfo, Version
+from optitrack_vrpn.sources.natnet import (
+    codec, encode_definitions, encode_frame, MessageId, ServerInfo, Version)
 from optitrack_vrpn.units import NS_PER_S
 
 _LOG = logging.getLogger(__name__)
@@ -205,7 +200,7 @@ class NatNetServer:
         limit_ns = round(self._settings.client_timeout * NS_PER_S)
         for client in list(self._clients.values()):
             if now_ns - client.heard_ns > limit_ns:
-                self._send(codec.encode_message(DISCONNECT_BY_TIMEOUT), client.address)
+                self._send(codec.encode_message(MessageId.DISCONNECT_BY_TIMEOUT), client.address)
                 self._forget(client.address, 'timeout')
 
     def _forget(self, address: Address, reason: str) -> None:
@@ -312,25 +307,25 @@ class NatNetServer:
 
     def execute(self, message_id: int, payload: bytes, address: Address) -> None:
         """Answer a request of a client."""
-        if message_id == CONNECT:
+        if message_id == MessageId.CONNECT:
             hello = codec.decode_hello(payload)
             self._connect(address, hello.bitstream)
             self._answer(codec.encode_server_info(self._info()), address)
-        elif message_id == DISCOVERY:
+        elif message_id == MessageId.DISCOVERY:
             self._answer(codec.encode_server_info(self._info()), address)
-        elif message_id == ECHO_REQUEST:
+        elif message_id == MessageId.ECHO_REQUEST:
             token = codec.decode_echo_request(payload)
             ticks = self.world.ticks(self.server_ns(raw_clock_ns()))
             self._answer(codec.encode_echo_response(token, ticks), address)
-        elif message_id == REQUEST_MODEL_DEFINITIONS:
+        elif message_id == MessageId.REQUEST_MODEL_DEFINITIONS:
             version = self._bitstream(address)
             self._answer(encode_definitions(self.world.definitions, version), address)
-        elif message_id == REQUEST:
+        elif message_id == MessageId.REQUEST:
             self._answer(self._command_answer(codec.decode_request(payload), address), address)
-        elif message_id == DISCONNECT:
+        elif message_id == MessageId.DISCONNECT:
             self._forget(address, 'closed by the client')
-        elif message_id not in (KEEP_ALIVE, REQUEST_FRAME):
-            self._answer(codec.encode_message(UNRECOGNIZED_REQUEST), address)
+        elif message_id not in (MessageId.KEEP_ALIVE, MessageId.REQUEST_FRAME):
+            self._answer(codec.encode_message(MessageId.UNRECOGNIZED_REQUEST), address)
 
     def _answer(self, datagram: bytes, address: Address) -> None:
         self._through(self._link_of(address), datagram, address)
@@ -363,7 +358,7 @@ class NatNetServer:
     def _granted(self, wanted: Optional[Version]) -> Optional[Version]:
         """Return the bitstream for a client's request; None if the version is fixed."""
         possible = wanted is not None and wanted in NATNET_VERSIONS.values() and (
-            wanted <= self.world.version and self.world.version >= V4_0)
+            wanted <= self.world.version and self.world.version >= (4, 0))
         return wanted if possible and not self._settings.multicast else None
 
     def _command_answer(self, command: str, address: Address) -> bytes:
@@ -384,10 +379,10 @@ class NatNetServer:
                 self.takes.append(self._take)
             world.recording = name == 'StartRecording'
             return codec.encode_response(0)
-        if command == 'Bitstream' and world.version >= V4_0:
+        if command == 'Bitstream' and world.version >= (4, 0):
             major, minor = self._bitstream(address)
             return codec.encode_response(f'Bitstream,{major}.{minor}.0.0')
         if name == 'Disconnect':
             self._forget(address, 'closed by the client')
             return codec.encode_response(0)
-        return codec.encode_message(UNRECOGNIZED_REQUEST)
+        return codec.encode_message(MessageId.UNRECOGNIZED_REQUEST)

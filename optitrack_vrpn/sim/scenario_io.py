@@ -19,9 +19,8 @@ from optitrack_vrpn.settings import build, checked, setting
 from optitrack_vrpn.sim.faults import BODY_FAULTS, BodyFault, FRAME_FAULTS, FrameFault, SwapLabels
 from optitrack_vrpn.sim.motion import arranged, Motion, MOTIONS
 from optitrack_vrpn.sources import SOURCES
-from optitrack_vrpn.sources.natnet.constants import COMMAND_PORT, DATA_PORT, MULTICAST_GROUP
-from optitrack_vrpn.sources.vrpn.codec import encode_name
-from optitrack_vrpn.sources.vrpn.constants import CONTROL_SENDER, DEFAULT_PORT
+from optitrack_vrpn.sources.natnet import COMMAND_PORT, DATA_PORT, MULTICAST_GROUP
+from optitrack_vrpn.sources.vrpn import CONTROL_SENDER, DEFAULT_PORT, encode_name
 
 #: Chosen: the limit of the node; a frame of more bodies needs several datagrams of NatNet.
 MAX_BODIES = 500

@@ -24,8 +24,7 @@ from optitrack_vrpn.sim.stream import Counters, Stream, Timers
 from optitrack_vrpn.sim.vrpn_io import encode_report, VrpnServer
 from optitrack_vrpn.sim.world import Frame, LiveMotion, Report, World
 from optitrack_vrpn.sources import load, SOURCES
-from optitrack_vrpn.sources.vrpn.codec import encode_message, encode_text
-from optitrack_vrpn.sources.vrpn.constants import TEXT_TYPE
+from optitrack_vrpn.sources.vrpn import encode_message, encode_text, TEXT_TYPE
 from optitrack_vrpn.units import NS_PER_MS, NS_PER_S
 
 _T = TypeVar('_T')

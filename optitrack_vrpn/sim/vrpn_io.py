@@ -25,14 +25,10 @@ from optitrack_vrpn.sim.impairments import Link
 from optitrack_vrpn.sim.scenario_io import Scenario
 from optitrack_vrpn.sim.stream import Counters, Stream, Timers
 from optitrack_vrpn.sim.world import Frame, Report, World
-from optitrack_vrpn.sources.vrpn.codec import encode_motion, encode_pose
-from optitrack_vrpn.sources.vrpn.connection import Connection
-from optitrack_vrpn.sources.vrpn.constants import (
-    ACCELERATION_TYPE, MAX_DATAGRAM_SIZE, PONG_TYPE, POSE_TYPE, VELOCITY_TYPE)
-from optitrack_vrpn.sources.vrpn.messages import (
-    Event, PeerHello, PingReport, PoseReport, SenderDescribed, TextReport, UdpDescribed,
-    VelocityReport)
-from optitrack_vrpn.sources.vrpn.names import LocalNames
+from optitrack_vrpn.sources.vrpn import (
+    ACCELERATION_TYPE, Connection, encode_motion, encode_pose, Event, LocalNames,
+    MAX_DATAGRAM_SIZE, PeerHello, PingReport, PONG_TYPE, POSE_TYPE, PoseReport, SenderDescribed,
+    TextReport, UdpDescribed, VELOCITY_TYPE, VelocityReport)
 from optitrack_vrpn.units import NS_PER_S
 
 _LOG = logging.getLogger(__name__)

@@ -11,8 +11,8 @@ from optitrack_vrpn.sim.faults import DropFrames, Frames, Restart, SwapLabels
 from optitrack_vrpn.sim.impairments import add_noise, apply_faults, Draws, occlusions
 from optitrack_vrpn.sim.motion import Array, Motion, MotionState, quat_from_rotation_vector
 from optitrack_vrpn.sim.scenario_io import Body, Scenario
-from optitrack_vrpn.sources.vrpn.messages import (
-    AccelerationReport, PoseReport, Quaternion, Vector, VelocityReport)
+from optitrack_vrpn.sources import Quaternion, Vector
+from optitrack_vrpn.sources.vrpn import AccelerationReport, PoseReport, VelocityReport
 
 Report = Union[PoseReport, VelocityReport, AccelerationReport]
 

@@ -2,20 +2,48 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Sources of frames: what they deliver, whatever the protocol, and the table of protocols."""
 
-from typing import Any
+import importlib
+from typing import Any, TYPE_CHECKING
 
 from optitrack_vrpn.sources.frames import (
     Body, Frame, Item, Marker, Motion, Quaternion, RoundTrip, ServerText, Vector)
 
+if TYPE_CHECKING:
+    from optitrack_vrpn.sources.client_io import LinkStatus, Sink, Source, Stopped, Waiting
+    from optitrack_vrpn.sources.config import ClientConfig, CONNECTIONS, LinkConfig
+    from optitrack_vrpn.sources.link import Link, link_event, LinkLog, LinkState
+    from optitrack_vrpn.sources.loss import LossWatch
+    from optitrack_vrpn.sources.scheduling_io import use_batch_scheduling, use_default_scheduling
+    from optitrack_vrpn.sources.sockets_io import (
+        card_address, datagram_socket, local_address, Lookup, multicast_socket, receive_into,
+        Waker)
+    from optitrack_vrpn.sources.table import (
+        AUTO, check_server, lacking, load, make_source, own_settings, Recorder, recording_wanted,
+        source_settings, SourceKind, SourceOptions, SOURCES)
+else:
+    #: Imported at first use: pure code needs the types of frames only.
+    _HOMES = {name: module for module, names in {
+        'client_io': 'LinkStatus Sink Source Stopped Waiting',
+        'config': 'ClientConfig CONNECTIONS LinkConfig',
+        'link': 'Link link_event LinkLog LinkState',
+        'loss': 'LossWatch',
+        'scheduling_io': 'use_batch_scheduling use_default_scheduling',
+        'sockets_io': 'card_address datagram_socket local_address Lookup multicast_socket '
+                      'receive_into Waker',
+        'table': 'AUTO check_server lacking load make_source own_settings Recorder '
+                 'recording_wanted source_settings SourceKind SourceOptions SOURCES',
+    }.items() for name in names.split()}
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOMES:
+            raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
+        return getattr(importlib.import_module(f'{__name__}.{_HOMES[name]}'), name)
+
 __all__ = [
-    'AUTO', 'Body', 'Frame', 'Item', 'Marker', 'Motion', 'Quaternion', 'Recorder', 'RoundTrip',
-    'SOURCES', 'ServerText', 'SourceKind', 'SourceOptions', 'Vector', 'check_server', 'lacking',
-    'load', 'make_source', 'own_settings', 'recording_wanted', 'source_settings']
-
-
-def __getattr__(name: str) -> Any:
-    """Import the table where it is used: pure code needs the types only."""
-    if name in __all__:
-        from optitrack_vrpn.sources import table
-        return getattr(table, name)
-    raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
+    'AUTO', 'Body', 'CONNECTIONS', 'ClientConfig', 'Frame', 'Item', 'Link', 'LinkConfig',
+    'LinkLog', 'LinkState', 'LinkStatus', 'Lookup', 'LossWatch', 'Marker', 'Motion', 'Quaternion',
+    'Recorder', 'RoundTrip', 'SOURCES', 'ServerText', 'Sink', 'Source', 'SourceKind',
+    'SourceOptions', 'Stopped', 'Vector', 'Waiting', 'Waker', 'card_address', 'check_server',
+    'datagram_socket', 'lacking', 'link_event', 'load', 'local_address', 'make_source',
+    'multicast_socket', 'own_settings', 'receive_into', 'recording_wanted', 'source_settings',
+    'use_batch_scheduling', 'use_default_scheduling']

@@ -1,16 +1,20 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Settings of a client: server and port, network interface, backend, trackers."""
+"""Settings of a client: server and port, network interface, backend, trackers, retries."""
 
 from dataclasses import dataclass
 import ipaddress
 
 from optitrack_vrpn.errors import ConfigurationError, LocalProtocolError
 from optitrack_vrpn.settings import checked, section, setting
-from optitrack_vrpn.sources.link import LinkConfig
-from optitrack_vrpn.sources.vrpn.codec import encode_request
-from optitrack_vrpn.sources.vrpn.constants import DEFAULT_PORT
+from optitrack_vrpn.sources.vrpn.codec import DEFAULT_PORT, encode_request
 
+CONNECTIONS = ('auto', 'udp', 'tcp')
+#: Timeout of connect() where a firewall drops the packets: 127 s with tcp_syn_retries = 6 on
+#: Linux, 21 s with 2 retransmissions on Windows (their defaults). The VRPN library calls connect()
+#: in the thread that serves all clients. The value is the longer timeout plus 3 s; a shorter one
+#: sends requests that block the server again.
+BLOCKED_S = 130.0
 BACKENDS = ('builtin', 'python_vrpn')
 
 
@@ -26,6 +30,46 @@ def is_ipv4(text: str) -> bool:
 def _of_one_computer(address: ipaddress.IPv4Address) -> bool:
     return not (address.is_multicast or address.is_unspecified
                 or address == ipaddress.IPv4Address('255.255.255.255'))
+
+
+@checked
+@dataclass(frozen=True)
+class LinkConfig:
+    """
+    When to retry, fall back to UDP, report silence and give up.
+
+    :ivar attempt_s: timeout of a TCP connection (s). A handshake or connect-back that takes longer
+        is reported, and the client waits for it up to ``blocked_s``. Chosen: a LAN answers within
+        milliseconds, and TCP retransmits a lost SYN after 1 s and 3 s. Halved, one retransmission
+        must arrive; doubled, an absent server is reported later.
+    :ivar connect_back_s: with 'auto', time from a UDP request to the use of TCP (s). The server's
+        SYN is retransmitted after 1 s.
+    :ivar blocked_s: longest time for which a client that does not answer the connect-back blocks
+        a server (s). Within this time the client sends no second request and does not abandon a
+        handshake.
+    :ivar retry_min_s: pause after the first failed attempt (s); it doubles up to ``retry_max_s``.
+        Chosen.
+    :ivar give_up_after_s: time without a connection (s) after which the client stops trying; 0 for
+        never. For programs that use the client alone.
+    :ivar silent_after_s: time without a pose (s) that is reported as silence; 0 for never. Chosen.
+    :ivar reconnect_after_s: time without a pose (s) after which the client connects again,
+        doubling up to 60 s while that does not help; 0 for never. Chosen.
+    """
+
+    connection: str = setting('auto', choices=CONNECTIONS, doc=(
+        'connection to the server: tcp (outbound, passes NAT and firewalls), udp (a UDP request, '
+        'the server connects back), or auto (udp where the server can be expected to connect '
+        'back, else tcp)'))
+    attempt_s: float = 3.0
+    connect_back_s: float = 2.0
+    blocked_s: float = BLOCKED_S
+    retry_min_s: float = 0.25
+    retry_max_s: float = setting(
+        2.0, unit='s', low=0.01, high=600.0, name='connect.retry_max_s',
+        doc='longest pause between attempts to connect')
+    give_up_after_s: float = 0.0
+    silent_after_s: float = 1.0
+    reconnect_after_s: float = 10.0
 
 
 @checked

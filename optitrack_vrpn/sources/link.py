@@ -1,32 +1,30 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-State of the connection: next transport, pauses, silence, reason to give up; its settings.
+State of one connection: pauses between attempts, silence, reason to give up; lines of its log.
 
-Pure: the client reports what happened and when; the link returns which transport to try, how long
-to wait, and when silence has lasted too long. VRPN has no timeout of its own: a stopped server or
-a disconnected cable causes no error on either side.
+Pure: the client reports what happened and when; the link returns how long to wait, and when
+silence has lasted too long. VRPN has no timeout of its own: a stopped server or a disconnected
+cable causes no error on either side.
 """
 
-from dataclasses import dataclass
 import enum
 import math
+import re
 from typing import Callable, Optional
 
 from optitrack_vrpn.events import Event
-from optitrack_vrpn.settings import checked, setting
+from optitrack_vrpn.sources.config import LinkConfig
+from optitrack_vrpn.throttle import Throttle
 from optitrack_vrpn.units import NS_PER_S
-
-
-CONNECTIONS = ('auto', 'udp', 'tcp')
-#: Timeout of connect() where a firewall drops the packets: 127 s with tcp_syn_retries = 6 on
-#: Linux, 21 s with 2 retransmissions on Windows (their defaults). The VRPN library calls connect()
-#: in the thread that serves all clients. The value is the longer timeout plus 3 s; a shorter one
-#: sends requests that block the server again.
-BLOCKED_S = 130.0
 
 #: Chosen: wait until the next check where a deadline has passed (s); poll() counts in ms.
 _PASSED_S = 0.001
+_EPHEMERAL_PORT = re.compile(r'port \d+')
+#: Chosen: shortest time between equal lines of a connection that changes state continuously (s).
+_REPEAT_S = 5.0
+#: Chosen: time after which a continuing outage is logged again (s); likewise.
+_REMIND_S = 60.0
 
 
 class LinkState(enum.Enum):
@@ -42,46 +40,6 @@ class LinkState(enum.Enum):
     SILENT = 'silent'
     LOST = 'lost'
     REFUSED = 'refused'
-
-
-@checked
-@dataclass(frozen=True)
-class LinkConfig:
-    """
-    When to retry, fall back to UDP, report silence and give up.
-
-    :ivar attempt_s: timeout of a TCP connection (s). A handshake or connect-back that takes longer
-        is reported, and the client waits for it up to ``blocked_s``. Chosen: a LAN answers within
-        milliseconds, and TCP retransmits a lost SYN after 1 s and 3 s. Halved, one retransmission
-        must arrive; doubled, an absent server is reported later.
-    :ivar connect_back_s: with 'auto', time from a UDP request to the use of TCP (s). The server's
-        SYN is retransmitted after 1 s.
-    :ivar blocked_s: longest time for which a client that does not answer the connect-back blocks
-        a server (s). Within this time the client sends no second request and does not abandon a
-        handshake.
-    :ivar retry_min_s: pause after the first failed attempt (s); it doubles up to ``retry_max_s``.
-        Chosen.
-    :ivar give_up_after_s: time without a connection (s) after which the client stops trying; 0 for
-        never. For programs that use the client alone.
-    :ivar silent_after_s: time without a pose (s) that is reported as silence; 0 for never. Chosen.
-    :ivar reconnect_after_s: time without a pose (s) after which the client connects again,
-        doubling up to 60 s while that does not help; 0 for never. Chosen.
-    """
-
-    connection: str = setting('auto', choices=CONNECTIONS, doc=(
-        'connection to the server: tcp (outbound, passes NAT and firewalls), udp (a UDP request, '
-        'the server connects back), or auto (udp where the server can be expected to connect '
-        'back, else tcp)'))
-    attempt_s: float = 3.0
-    connect_back_s: float = 2.0
-    blocked_s: float = BLOCKED_S
-    retry_min_s: float = 0.25
-    retry_max_s: float = setting(
-        2.0, unit='s', low=0.01, high=600.0, name='connect.retry_max_s',
-        doc='longest pause between attempts to connect')
-    give_up_after_s: float = 0.0
-    silent_after_s: float = 1.0
-    reconnect_after_s: float = 10.0
 
 
 def link_event(state: LinkState, text: str, severity: str) -> Event:
@@ -309,47 +267,37 @@ class Link:
         return min(max((min(deadlines) - now_ns) / NS_PER_S, _PASSED_S), 1.0)
 
 
-def silent_handshake(server: str, waited_s: float, until_s: float) -> str:
+class LinkLog:
     """
-    Describe a server that accepted the TCP connection and then sent nothing.
+    Log each state once per outage, and again once a minute while the outage lasts.
 
-    :param server: its address.
-    :param waited_s: time without data so far (s).
-    :param until_s: timeout (s).
+    A server that accepts and closes connections continuously causes many changes per second; equal
+    changes are then logged once in 5 s. The end of a logged outage is always logged.
     """
-    return (
-        f'{server} accepted the connection but sent no VRPN greeting within {waited_s:g} s: its '
-        'VRPN server is probably blocked, by a client whose firewall drops the connection to it '
-        '(Windows 21 s, Linux 127 s), or suspended; or another program uses the port' + (
-            f'. Waiting for up to {until_s:g} s' if waited_s < until_s else ''))
 
+    def __init__(self) -> None:
+        self._outage = Throttle(_REMIND_S)
+        self._flapping = Throttle(_REPEAT_S)
+        self._outage_logged = True
 
-def unanswered_request(
-    server: str, host: str, port: int, waited_s: float, blocked_s: float,
-) -> str:
-    """
-    Describe a UDP request after which the server did not connect back.
+    def allow(self, change: Event, now_ns: int) -> bool:
+        """
+        Return whether to log a change.
 
-    :param server: its address.
-    :param host: host in the request.
-    :param port: TCP port in the request.
-    :param waited_s: time without a connection so far (s).
-    :param blocked_s: time from the request to the next one (s).
-    """
-    return (
-        f'{server} did not connect back to {host} port {port} within {waited_s:g} s: admit '
-        'inbound TCP here and UDP there, or set connection: tcp. A dropped connection blocks the '
-        f'server for all clients: next request after {blocked_s:g} s')
-
-
-def waiting_for_earlier_request(server: str, left_s: float) -> str:
-    """
-    Describe a server that an earlier, unanswered UDP request may still block.
-
-    :param server: its address.
-    :param left_s: time until the next request (s).
-    """
-    return (
-        f'{server} has not answered the UDP request of an earlier configuration and may be '
-        f'blocked by it: next request in {left_s:.0f} s. Check the firewall here for inbound '
-        'TCP, or set connection: tcp')
+        :param now_ns: present time on a clock that does not step (ns).
+        """
+        good = change.severity == 'info' and change.data in (
+            LinkState.CONNECTED, LinkState.STREAMING)
+        if good and change.data is LinkState.CONNECTED:
+            self._outage = Throttle(_REMIND_S)
+        # Ports that the system chooses differ between attempts.
+        key = (change.data, _EPHEMERAL_PORT.sub('port', change.text))
+        often = (self._outage.allow(key, now_ns) is None
+                 or self._flapping.allow(key, now_ns) is None)
+        if often and not (good and self._outage_logged):
+            return False
+        if change.severity != 'info':
+            self._outage_logged = True
+        elif change.data is LinkState.STREAMING:
+            self._outage_logged = False
+        return True

@@ -54,15 +54,15 @@ class Recorder(Protocol):
 #: The protocols; ``auto`` chooses between the two of Motive.
 SOURCES: dict[str, SourceKind] = {
     'vrpn': SourceKind(
-        'optitrack_vrpn.sources.vrpn.factory_io:make_source',
+        'optitrack_vrpn.sources.vrpn.client_io:make_source',
         server='optitrack_vrpn.sim.vrpn_io:VrpnServer'),
     'natnet': SourceKind(
-        'optitrack_vrpn.sources.natnet.factory_io:make_source',
+        'optitrack_vrpn.sources.natnet.client_io:make_source',
         'optitrack_vrpn.sources.natnet.settings:NatNetConfig',
         searches=True, sends=frozenset({'markers', 'recording'}),
         server='optitrack_vrpn.sim.natnet_io:NatNetServer'),
     AUTO: SourceKind(
-        'optitrack_vrpn.sources.natnet.factory_io:make_automatic', searches=True,
+        'optitrack_vrpn.sources.automatic_io:make_source', searches=True,
         sends=frozenset({'markers', 'recording'})),
 }
 
@@ -124,11 +124,11 @@ def make_source(
     protocol: str, config: Any, settings: Any, sink: Any, options: SourceOptions = SourceOptions(),
 ) -> Any:
     """
-    Make the client of a protocol: see ``sources.backend_io.Backend``.
+    Make the client of a protocol: see ``sources.Source``.
 
     :param config: the server and the connection to it.
     :param settings: the sections of ``source_settings``.
-    :param sink: see ``sources.backend_io.Sink``.
+    :param sink: see ``sources.Sink``.
     :raises ConfigurationError: for another protocol, or a server that cannot be searched.
     """
     check_server(protocol, config.server)

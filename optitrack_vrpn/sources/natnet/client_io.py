@@ -1,28 +1,138 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The NatNet client: it finds a NatNet server and reads it in the loop of ``reconnecting_io``.
+The NatNet client: it finds a NatNet server and reads it in the loop of ``sources.client_io``.
 
-It is a backend like the VRPN client. Several clients can run on one machine: each has its own
-command port, and they share the port of multicast data.
+Several clients can run on one machine: each has its own command port, and they share the port of
+multicast data.
 """
 
 from collections import deque
-from typing import Optional
+from collections.abc import Sequence
+from dataclasses import replace
+import select
+import socket
+from typing import Any, Optional
 
 from optitrack_vrpn.clock.hostclock_io import HostClock
-from optitrack_vrpn.errors import LocalProtocolError
-from optitrack_vrpn.sources import AUTO
-from optitrack_vrpn.sources.backend_io import Sink
+from optitrack_vrpn.errors import LocalProtocolError, RemoteProtocolError, TransportError
+from optitrack_vrpn.sources import AUTO, SourceOptions
+from optitrack_vrpn.sources.client_io import ReconnectingClient, Sink, Source, Waiting
 from optitrack_vrpn.sources.config import ClientConfig
 from optitrack_vrpn.sources.link import LinkState
-from optitrack_vrpn.sources.natnet.messages import ServerInfo
-from optitrack_vrpn.sources.natnet.recording import (
-    START, STOP, TAKE_NAME, without_ended_recordings)
-from optitrack_vrpn.sources.natnet.session_io import Session
+from optitrack_vrpn.sources.natnet import codec
+from optitrack_vrpn.sources.natnet.messages import (
+    MessageId, NEWEST, ServerInfo, START, STOP, TAKE_NAME)
+from optitrack_vrpn.sources.natnet.session_io import command_socket, Session
 from optitrack_vrpn.sources.natnet.settings import NatNetConfig
-from optitrack_vrpn.sources.natnet.sockets_io import find_server
-from optitrack_vrpn.sources.reconnecting_io import ReconnectingClient
+from optitrack_vrpn.sources.sockets_io import broadcast_addresses, local_address, receive_into
+from optitrack_vrpn.units import NS_PER_S
+
+def without_ended_recordings(commands: Sequence[str]) -> list[str]:
+    """
+    Remove recordings that ended before Motive received their start.
+
+    Otherwise a server that returns would record a take of some milliseconds, long after the
+    session.
+
+    :param commands: waiting commands, oldest first.
+    """
+    kept = list(commands)
+    begun = next((i for i, command in enumerate(kept) if not command.startswith(STOP)), len(kept))
+    ended = max((i for i, command in enumerate(kept) if command == STOP), default=-1)
+    if begun < ended:
+        del kept[begun:ended + 1]
+    return kept
+
+
+#: Chosen: maximum number of servers in one search, as a limit for floods of forged answers.
+MOST_SERVERS = 32
+#: Chosen: duration of a search and period of its requests (s). Servers answer within milliseconds.
+_SEARCH_S = 1.0
+_SEARCH_AGAIN_S = 0.4
+
+
+def send_discovery(sock: socket.socket, port: int, name: str, local: str = '') -> None:
+    """
+    Send a discovery to all servers that this machine can reach, including its own.
+
+    :param local: address of the only network card to search; '' for all.
+    :raises TransportError: if nothing could be sent.
+    """
+    datagram = codec.encode_hello(name, NEWEST, discovery=True)
+    failure = None
+    sent = 0
+    for address in (*broadcast_addresses(local), '255.255.255.255', '127.0.0.1'):
+        try:
+            sock.sendto(datagram, (address, port))
+            sent += 1
+        except OSError as error:
+            failure = error
+    if not sent:
+        raise TransportError(f'cannot search for Motive ({failure}): is a network card up?')
+
+
+def discovered(
+    datagram: bytes, address: tuple[str, int], found: dict[str, ServerInfo],
+) -> None:
+    """Store the answer of a server under its address."""
+    try:
+        message_id, payload = codec.decode_message(datagram)
+        if message_id == MessageId.SERVER_INFO and len(found) < MOST_SERVERS:
+            found[address[0]] = codec.decode_server_info(payload)
+    except RemoteProtocolError:
+        pass    # another service uses that port
+
+
+def find_server(waiting: Waiting, port: int, interface: str) -> str:
+    """
+    Search the networks of this computer for the one NatNet server.
+
+    :param port: its command port.
+    :param interface: network card to search; '' for all.
+    :returns: its address.
+    :raises TransportError: if none or several answered, or the card cannot be used.
+    """
+    found: dict[str, ServerInfo] = {}
+    local = local_address('127.0.0.1', port, interface) if interface else ''
+    buffer = memoryview(bytearray(65536))
+    with command_socket(local or '0.0.0.0') as sock:
+        now_ns = waiting.now_ns()
+        end_ns = now_ns + int(_SEARCH_S * NS_PER_S)
+        again_ns = now_ns
+        while now_ns < end_ns:
+            if now_ns >= again_ns:
+                send_discovery(sock, port, 'optitrack_vrpn', local)
+                again_ns = now_ns + int(_SEARCH_AGAIN_S * NS_PER_S)
+            waiting.wait(min(end_ns, again_ns), (sock, select.POLLIN))
+            while (arrival := receive_into(sock, buffer)) is not None:
+                discovered(bytes(buffer[:arrival.size]), arrival.address, found)
+                if waiting.now_ns() >= end_ns:
+                    break    # a flood of answers must not prolong the search
+            now_ns = waiting.now_ns()
+    return choose_server(found)
+
+
+def choose_server(found: dict[str, ServerInfo]) -> str:
+    """
+    Return the address of the one server that answered.
+
+    :raises TransportError: if none or several answered.
+    """
+    # A server on this machine answers from both addresses.
+    others = [address for address in found if not address.startswith('127.')]
+    addresses = others or list(found)
+    if len(addresses) == 1:
+        return addresses[0]
+    if not addresses:
+        raise TransportError(
+            'no Motive answered a NatNet discovery: is NatNet streaming on in Motive, does a '
+            'firewall block UDP port 1510, is the network card (interface) correct? Or set server '
+            'to the address of the Motive PC')
+    listed = ', '.join(f'{address} ({found[address].name!r})' for address in addresses[:8])
+    raise TransportError(
+        f'{len(addresses)} servers answered a NatNet discovery: {listed}; set server to one of '
+        'them, or interface to the network card of one')
 
 
 class NatNetClient(ReconnectingClient[Session]):
@@ -118,3 +228,11 @@ class NatNetClient(ReconnectingClient[Session]):
                 session.request(command)
             except LocalProtocolError as error:
                 self._report(self._link.message(str(error), 'error'))
+
+
+def make_source(
+    config: ClientConfig, settings: Any, sink: Sink, options: SourceOptions,
+) -> Source:
+    """Create the client of NatNet; see ``sources.SourceKind``."""
+    return NatNetClient(
+        config, replace(settings.natnet, markers=options.markers), sink, up_axis=options.up_axis)

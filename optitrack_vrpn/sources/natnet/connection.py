@@ -15,17 +15,13 @@ from typing import Optional
 
 from optitrack_vrpn.errors import LocalProtocolError, RemoteProtocolError
 from optitrack_vrpn.sources.natnet import codec
-from optitrack_vrpn.sources.natnet.constants import (
-    DISCONNECT, DISCONNECT_BY_TIMEOUT, ECHO_RESPONSE, FRAME, FRAME_BITSTREAM_CHANGED, KEEP_ALIVE,
-    MODEL_DEFINITIONS, NEWEST, OLDEST, RESPONSE, SERVER_INFO, UNRECOGNIZED_REQUEST, V3_0, V4_0)
-from optitrack_vrpn.sources.natnet.definitions import decode_definitions
+from optitrack_vrpn.sources.natnet.codec import Buffer, decode_definitions
 from optitrack_vrpn.sources.natnet.frames import decode_frame
 from optitrack_vrpn.sources.natnet.messages import (
-    Definitions, Disconnected, Echo, Event, Frame, Held, Response, ServerInfo, Unanswered,
-    Unrecognized, Untimed, Version)
+    Definitions, Disconnected, Echo, Event, Frame, FRAME_BITSTREAM_CHANGED, Held, MessageId,
+    NEWEST, OLDEST, RECORDING_COMMANDS, Response, ServerInfo, Unanswered, Unrecognized, Untimed,
+    Version)
 from optitrack_vrpn.sources.natnet.model_list import ModelList
-from optitrack_vrpn.sources.natnet.reader import Buffer
-from optitrack_vrpn.sources.natnet.recording import COMMANDS as RECORDING_COMMANDS
 from optitrack_vrpn.sources.natnet.reports import name_table
 from optitrack_vrpn.units import NS_PER_MS, NS_PER_S
 
@@ -92,7 +88,7 @@ class Counters:
     echoes: int = 0
 
 
-class ClientConnection:
+class Connection:
     """
     One conversation with one server.
 
@@ -180,7 +176,7 @@ class ClientConnection:
             self._ask_bitstream()
         if self.keep_alive and now_ns >= self._keep_alive_ns:
             self._keep_alive_ns = now_ns + _KEEP_ALIVE_NS
-            out.append(codec.encode_message(KEEP_ALIVE))
+            out.append(codec.encode_message(MessageId.KEEP_ALIVE))
         models_ns = self.models.next_due_ns
         if models_ns is not None and now_ns >= models_ns:
             out.append(codec.encode_definitions_request(self.models.request_mask(now_ns)))
@@ -263,7 +259,7 @@ class ClientConnection:
         self._requests.append(command)
 
     def _ask_bitstream(self) -> None:
-        if self.info is not None and self.info.version >= V4_0 and (
+        if self.info is not None and self.info.version >= (4, 0) and (
                 _BITSTREAM not in self._requests):
             self._requests.append(_BITSTREAM)
 
@@ -278,7 +274,7 @@ class ClientConnection:
         self._unanswered += map(Unanswered, self._requests)
         self._requests.clear()
         if self.info is not None and self.keep_alive:
-            out += [codec.encode_request('Disconnect'), codec.encode_message(DISCONNECT)]
+            out += [codec.encode_request('Disconnect'), codec.encode_message(MessageId.DISCONNECT)]
         return out
 
     # -- bytes in ------------------------------------------------------------------------------
@@ -303,16 +299,16 @@ class ClientConnection:
         except RemoteProtocolError as error:
             counters.malformed += 1
             self.last_error = str(error)
-            if message_id == FRAME:
+            if message_id == MessageId.FRAME:
                 self.failing += 1
         return events
 
     def _take(
         self, message_id: int, payload: bytes, arrival_ns: int, events: list[Event],
     ) -> None:
-        if message_id == FRAME:
+        if message_id == MessageId.FRAME:
             self._take_frame(payload, arrival_ns, events)
-        elif message_id == ECHO_RESPONSE:
+        elif message_id == MessageId.ECHO_RESPONSE:
             token, ticks = codec.decode_echo_response(payload)
             if token not in self._echoes:
                 self.counters.unexpected += 1
@@ -322,13 +318,13 @@ class ClientConnection:
                 self.counters.echoes += 1
                 (events if self._early is None else self._early).append(
                     Echo(token, ticks, arrival_ns))
-        elif message_id == MODEL_DEFINITIONS:
+        elif message_id == MessageId.MODEL_DEFINITIONS:
             self._take_definitions(payload, arrival_ns, events)
-        elif message_id == SERVER_INFO:
+        elif message_id == MessageId.SERVER_INFO:
             self._take_info(codec.decode_server_info(payload), arrival_ns, events)
-        elif message_id in (RESPONSE, UNRECOGNIZED_REQUEST):
+        elif message_id in (MessageId.RESPONSE, MessageId.UNRECOGNIZED_REQUEST):
             self._take_response(message_id, payload, arrival_ns, events)
-        elif message_id in (DISCONNECT, DISCONNECT_BY_TIMEOUT):
+        elif message_id in (MessageId.DISCONNECT, MessageId.DISCONNECT_BY_TIMEOUT):
             events.append(Disconnected('Motive ended the connection'))
         else:
             self.counters.other_type += 1
@@ -419,12 +415,12 @@ class ClientConnection:
             self.counters.unexpected += 1
             return
         command = self._end_request(now_ns)
-        if message_id == UNRECOGNIZED_REQUEST:
+        if message_id == MessageId.UNRECOGNIZED_REQUEST:
             events.append(Unrecognized(command))
             return
         if command == _BITSTREAM:
             version = bitstream_version(codec.response_text(payload))
-            if version is not None and version >= V3_0:
+            if version is not None and version >= (3, 0):
                 self.version = version
         events.append(Response(command, payload))
 

@@ -13,10 +13,9 @@ from typing import Optional, Union
 from optitrack_vrpn.events import Event
 from optitrack_vrpn.sources.frames import RoundTrip
 from optitrack_vrpn.sources.natnet import codec
-from optitrack_vrpn.sources.natnet.constants import FRAME_EDIT_MODE
 from optitrack_vrpn.sources.natnet.messages import (
-    Definitions, Frame, Response, ServerInfo, Unanswered, Unrecognized)
-from optitrack_vrpn.sources.natnet.recording import COMMANDS, START, STOP
+    Definitions, Frame, FRAME_EDIT_MODE, RECORDING_COMMANDS, Response, ServerInfo, START, STOP,
+    Unanswered, Unrecognized)
 from optitrack_vrpn.sources.natnet.reports import NameTable
 from optitrack_vrpn.sources.natnet.settings import NatNetConfig
 from optitrack_vrpn.units import NS_PER_S
@@ -168,7 +167,7 @@ class ServerWatch:
         """Process the answer to a query or a command."""
         command = event.command.partition(',')[0]
         if not isinstance(event, Response):
-            if command not in COMMANDS:
+            if command not in RECORDING_COMMANDS:
                 return []    # a query that this version does not know
             how = 'does not know' if isinstance(event, Unrecognized) else 'did not answer'
             return [_event('error', f'Motive {how} the command {event.command!r}: check in Motive '
@@ -181,7 +180,7 @@ class ServerWatch:
             return self._units(codec.response_float(event.payload))
         elif command == 'UpAxis':
             return self._up(codec.response_int(event.payload))
-        elif command in COMMANDS:
+        elif command in RECORDING_COMMANDS:
             return self._recording(event)
         return []
 

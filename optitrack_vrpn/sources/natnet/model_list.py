@@ -18,8 +18,8 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Optional
 
-from optitrack_vrpn.sources.natnet.constants import FRAME_MODELS_CHANGED, MARKER_SETS_AND_BODIES
-from optitrack_vrpn.sources.natnet.messages import Frame
+from optitrack_vrpn.sources.natnet.messages import (
+    Frame, FRAME_MODELS_CHANGED, MARKER_SETS_AND_BODIES)
 from optitrack_vrpn.units import NS_PER_MS, NS_PER_S
 
 #: Chosen: request intervals (ns) while names are not confirmed, and otherwise. Motive 2.1 answered

@@ -15,9 +15,8 @@ from typing import NamedTuple, Optional
 
 from optitrack_vrpn.sources.frames import (
     Body as SourceBody, Frame as SourceFrame, Marker as SourceMarker, RoundTrip)
-from optitrack_vrpn.sources.natnet.constants import (
-    BODY_TRACKING_VALID, FRAME_EDIT_MODE, MARKER_OCCLUDED)
-from optitrack_vrpn.sources.natnet.messages import Definitions, Frame, Marker
+from optitrack_vrpn.sources.natnet.messages import (
+    BODY_TRACKING_VALID, Definitions, Frame, FRAME_EDIT_MODE, Marker, MARKER_OCCLUDED)
 from optitrack_vrpn.units import NS_PER_S
 
 #: No camera system needs more time (ns) from exposure to transmission; larger values are faults.

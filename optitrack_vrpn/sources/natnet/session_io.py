@@ -11,18 +11,18 @@ from typing import Optional
 
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.events import Event as UserEvent
-from optitrack_vrpn.sources.backend_io import Sink
+from optitrack_vrpn.sources.client_io import Sink
 from optitrack_vrpn.sources.link import Link, LinkState
-from optitrack_vrpn.sources.natnet.connection import ClientConnection, FIRST_ECHOES
-from optitrack_vrpn.sources.natnet.constants import DATA_PORT, MULTICAST_GROUP, NEWEST, V3_0
+from optitrack_vrpn.sources.natnet.connection import Connection, FIRST_ECHOES
 from optitrack_vrpn.sources.natnet.facts import ServerWatch
 from optitrack_vrpn.sources.natnet.messages import (
-    Definitions, Disconnected, Echo, Event, Frame, Held, Response, ServerInfo, Unanswered,
-    Unrecognized, Untimed)
+    DATA_PORT, Definitions, Disconnected, Echo, Event, Frame, Held, MULTICAST_GROUP, NEWEST,
+    Response, ServerInfo, Unanswered, Unrecognized, Untimed)
 from optitrack_vrpn.sources.natnet.reports import name_table, Translator
 from optitrack_vrpn.sources.natnet.settings import NatNetConfig
-from optitrack_vrpn.sources.natnet.sockets_io import command_socket, multicast_socket, receive_into
-from optitrack_vrpn.sources.sockets_io import arrival_time_ns, unread_datagrams
+from optitrack_vrpn.sources.sockets_io import (
+    arrival_time_ns, ask_for_stamps, datagram_socket, multicast_socket, receive_into,
+    unread_datagrams)
 from optitrack_vrpn.units import NS_PER_S
 
 #: More than the largest payload of UDP over IPv4 (65 507 bytes).
@@ -40,6 +40,18 @@ _CLOCK_WAIT_NS = 600_000_000
 _FAILING = 50
 #: Chosen: interval (ns) between requests for definitions because of unknown bodies.
 _ASK_AGAIN_NS = NS_PER_S
+
+
+def command_socket(local: str) -> socket.socket:
+    """
+    Open the socket for commands and unicast data.
+
+    :raises TransportError: if the address is not available.
+    """
+    sock = datagram_socket(local)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+    ask_for_stamps(sock)
+    return sock
 
 
 class Session:
@@ -77,7 +89,7 @@ class Session:
         self._attempt_s = attempt_s
         self.miscounting = miscounting
         now_ns = clock.now_ns()
-        self.connection = ClientConnection(
+        self.connection = Connection(
             now_ns, bitstream=config.version(), markers=config.markers, miscounting=miscounting)
         self._command = command_socket(local)
         self._data: Optional[socket.socket] = None
@@ -332,7 +344,7 @@ class Session:
         multicast = config.transport == 'multicast' or (
             config.transport == 'auto' and info.multicast is not False)
         # Before 3.0 a server does not state how it sends: both ways are possible.
-        self.connection.keep_alive = not multicast or info.version < V3_0
+        self.connection.keep_alive = not multicast or info.version < (3, 0)
         group = config.group or info.group or MULTICAST_GROUP
         port = config.data_port or info.data_port or DATA_PORT
         if multicast:

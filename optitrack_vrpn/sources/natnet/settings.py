@@ -8,8 +8,7 @@ from typing import Optional
 
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.settings import checked, setting
-from optitrack_vrpn.sources.natnet.constants import COMMAND_PORT, NEWEST, OLDEST
-from optitrack_vrpn.sources.natnet.messages import Version
+from optitrack_vrpn.sources.natnet.messages import COMMAND_PORT, NEWEST, OLDEST, Version
 
 TRANSPORTS = ('auto', 'unicast', 'multicast')
 

@@ -1,23 +1,24 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The built-in VRPN client: how the loop of ``reconnecting_io`` reaches a VRPN server."""
+"""The VRPN client: how the loop of ``sources.client_io`` reaches a VRPN server."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 import math
 import socket
-from typing import Optional
+from typing import Any, Optional
 
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.events import Event
-from optitrack_vrpn.sources.backend_io import Sink
+from optitrack_vrpn.sources import SourceOptions
+from optitrack_vrpn.sources.client_io import ReconnectingClient, Sink, Source, Stopped
 from optitrack_vrpn.sources.config import ClientConfig
-from optitrack_vrpn.sources.link import LinkState, waiting_for_earlier_request
-from optitrack_vrpn.sources.reconnecting_io import ReconnectingClient
+from optitrack_vrpn.sources.link import LinkState
+from optitrack_vrpn.sources.vrpn.frames import FrameSink
 from optitrack_vrpn.sources.vrpn.handshake_io import (
     accept_server, connect_back, connect_out, listen_for, NoAnswerError, ServerAbsentError,
-    Stopped, UnreachableError)
-from optitrack_vrpn.sources.vrpn.session_io import Conversation
+    UnreachableError, waiting_for_earlier_request)
+from optitrack_vrpn.sources.vrpn.session_io import Session
 from optitrack_vrpn.sources.vrpn.transport import Choice, judge_request, Request, Seen
 from optitrack_vrpn.sources.vrpn.transport_io import find_transport, RequestMemory
 from optitrack_vrpn.units import NS_PER_S
@@ -26,7 +27,7 @@ from optitrack_vrpn.units import NS_PER_S
 _REQUEST_CHECK_S = 0.1
 
 
-class VrpnClient(ReconnectingClient[Conversation]):
+class VrpnClient(ReconnectingClient[Session]):
     """
     Stay connected to one VRPN server, across restarts and outages of the server.
 
@@ -49,13 +50,13 @@ class VrpnClient(ReconnectingClient[Conversation]):
         self._connected_ns = 0
 
     @contextmanager
-    def _open(self) -> Iterator[Conversation]:
+    def _open(self) -> Iterator[Session]:
         server = self._resolve()
         with self._connect(server) as sock:
             self._change(
                 LinkState.HANDSHAKING,
                 f'connected to {server[0]} port {server[1]}; waiting for VRPN')
-            with Conversation(
+            with Session(
                     sock, self._server_ip, self._local, self._link, self._config, self._clock,
                     self._sink, self._report, self._unexpected_peer) as conversation:
                 yield conversation
@@ -233,3 +234,22 @@ class VrpnClient(ReconnectingClient[Conversation]):
 
     def _finish(self) -> None:
         self._listen_for(None)
+
+
+def make_backend(config: ClientConfig, sink: Sink) -> Source:
+    """
+    Create the backend that ``config.backend`` names.
+
+    :raises BackendUnavailableError: if the backend's Python module is not installed.
+    """
+    if config.backend == 'python_vrpn':
+        from optitrack_vrpn.sources.vrpn.python_vrpn_io import PythonVrpnBackend
+        return PythonVrpnBackend(config, sink)
+    return VrpnClient(config, sink)
+
+
+def make_source(
+    config: ClientConfig, settings: Any, sink: Sink, options: SourceOptions,
+) -> Source:
+    """Create the source of VRPN's frames; see ``sources.SourceKind``."""
+    return make_backend(config, FrameSink(sink))

@@ -1,26 +1,170 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Encode and decode single VRPN messages.
+The VRPN wire protocol: numbers and layouts, events as named tuples, encoders, decoders, names.
 
-``constants`` defines the layouts. Encoders raise ``LocalProtocolError`` for values that the
-protocol cannot carry; for invalid bytes decoders raise ``RemoteProtocolError`` only.
+Source: recorded sessions of VRPN 07.38 (``test/data``). Times are readings of the sender's clock
+in integer nanoseconds (the protocol carries microseconds); positions are in metres, quaternions in
+the order x, y, z, w, both in the sender's axes. Encoders raise ``LocalProtocolError`` for values
+that the protocol cannot carry; for invalid bytes decoders raise ``RemoteProtocolError`` only.
 """
 
 import re
-from typing import NamedTuple, Optional, Union
+import struct
+from typing import Final, NamedTuple, Optional, Union
 
 from optitrack_vrpn.errors import LocalProtocolError, RemoteProtocolError, VersionRefusedError
-from optitrack_vrpn.sources.frames import Quaternion, Vector
-from optitrack_vrpn.sources.vrpn.constants import (
-    ALIGNMENT, COOKIE_PREFIX, COOKIE_SIZE, HEADER, HEADER_SIZE, MAJOR_VERSION, MAX_NAME_SIZE,
-    MAX_SENDER_SECONDS, MINOR_VERSION, MOTION_PAYLOAD, POSE_PAYLOAD, TEXT_HEAD, TEXT_SIZE)
+from optitrack_vrpn.sources.frames import Body as PoseReport, Quaternion, Vector
 from optitrack_vrpn.units import NS_PER_S
+
+#: The port that VRPN servers, Motive among them, listen on for UDP requests and for TCP.
+DEFAULT_PORT = 3883
+
+#: Beginning of every cookie, before the major version.
+COOKIE_PREFIX = b'vrpn: ver. '
+MAJOR_VERSION = 7
+MINOR_VERSION = 38
+COOKIE_SIZE = 24
+
+#: Length, seconds, microseconds, sender, type, sequence; big-endian.
+HEADER = struct.Struct('>IIIiiI')
+HEADER_SIZE = HEADER.size
+#: Messages are padded to a multiple of this number of bytes.
+ALIGNMENT = 8
+
+#: System messages have negative types.
+SENDER_DESCRIPTION = -1
+TYPE_DESCRIPTION = -2
+UDP_DESCRIPTION = -3
+LOG_DESCRIPTION = -4
+DISCONNECT = -5
+
+#: Sender of the VRPN library's own messages; not a tracker.
+CONTROL_SENDER = 'VRPN Control'
+
+#: The types that every peer describes first, under the ids 0 to 3.
+GOT_FIRST_CONNECTION = 'VRPN_Connection_Got_First_Connection'
+GOT_CONNECTION = 'VRPN_Connection_Got_Connection'
+DROPPED_CONNECTION = 'VRPN_Connection_Dropped_Connection'
+DROPPED_LAST_CONNECTION = 'VRPN_Connection_Dropped_Last_Connection'
+CONNECTION_TYPES = (
+    GOT_FIRST_CONNECTION, GOT_CONNECTION, DROPPED_CONNECTION, DROPPED_LAST_CONNECTION)
+
+POSE_TYPE = 'vrpn_Tracker Pos_Quat'
+VELOCITY_TYPE = 'vrpn_Tracker Velocity'
+ACCELERATION_TYPE = 'vrpn_Tracker Acceleration'
+TEXT_TYPE = 'vrpn_Base text_message'
+PING_TYPE = 'vrpn_Base ping_message'
+PONG_TYPE = 'vrpn_Base pong_message'
+
+#: Sensor, filler, position (m), quaternion x y z w.
+POSE_PAYLOAD = struct.Struct('>i4x7d')
+#: Sensor, filler, vector, quaternion x y z w, dt (s); velocity and acceleration alike.
+MOTION_PAYLOAD = struct.Struct('>i4x8d')
+#: Severity, level; then the text.
+TEXT_HEAD = struct.Struct('>II')
+TEXT_SIZE = 1024
+#: A pose in a datagram: header and payload together.
+POSE_MESSAGE = struct.Struct('>IIIiiIi4x7d')
+
+TEXT_NORMAL = 0
+TEXT_WARNING = 1
+TEXT_ERROR = 2
+
+#: The library's tables: names with their NUL fit in 100 bytes, ids run from 0 to 1999.
+MAX_NAME_SIZE = 100
+MAX_IDS = 2000
+#: Size of the library's TCP buffer (bytes), which limits the length of a message.
+MAX_MESSAGE_SIZE = 64000
+#: Largest payload of a datagram of the library: an Ethernet frame without IP and UDP headers.
+MAX_DATAGRAM_SIZE = 1472
+
+#: Seconds are 32 bits unsigned on the wire. Larger values (after the year 2096) are negative
+#: numbers or invalid data.
+MAX_SENDER_SECONDS: Final = 4_000_000_000
 
 Buffer = Union[bytes, bytearray, memoryview]
 
 _COOKIE = re.compile(rb'vrpn: ver\. (\d\d)\.(\d\d)  ([0-3])')
 _REQUEST = re.compile(rb'([A-Za-z0-9.\-]{1,253}) (\d{1,5})\0?')
+
+
+__all__ = [
+    'AccelerationReport', 'Event', 'PeerHello', 'PingReport', 'PongReport', 'PoseReport',
+    'Quaternion', 'SenderDescribed', 'TextReport', 'UdpDescribed', 'Vector', 'VelocityReport']
+
+
+class VelocityReport(NamedTuple):
+    """A tracker's velocity (m/s) and the rotation that it makes in ``dt`` seconds."""
+
+    name: str
+    sensor: int
+    sender_time_ns: int
+    velocity: Vector
+    quat_xyzw: Quaternion
+    dt: float
+
+
+class AccelerationReport(NamedTuple):
+    """A tracker's acceleration (m/s^2) and the change of rotation that it makes in ``dt`` s."""
+
+    name: str
+    sensor: int
+    sender_time_ns: int
+    acceleration: Vector
+    quat_xyzw: Quaternion
+    dt: float
+
+
+class TextReport(NamedTuple):
+    """A text message for users; severity is 0 (normal), 1 (warning) or 2 (error)."""
+
+    sender: str
+    sender_time_ns: int
+    severity: int
+    level: int
+    text: str
+
+
+class PingReport(NamedTuple):
+    """The peer asks whether a tracker exists."""
+
+    sender: str
+    sender_time_ns: int
+
+
+class PongReport(NamedTuple):
+    """A tracker exists; the server sends the answer to all its clients."""
+
+    sender: str
+    sender_time_ns: int
+
+
+class PeerHello(NamedTuple):
+    """The peer's cookie was accepted; ``note`` describes a different minor version, or is ''."""
+
+    major: int
+    minor: int
+    note: str
+
+
+class SenderDescribed(NamedTuple):
+    """The peer described a sender; this does not prove that a tracker of that name exists."""
+
+    sender: str
+    sender_id: int
+
+
+class UdpDescribed(NamedTuple):
+    """The peer receives poses by UDP at this port; ``host`` is its own name for itself."""
+
+    host: str
+    port: int
+
+
+Event = Union[
+    PoseReport, VelocityReport, AccelerationReport, TextReport, PingReport, PongReport,
+    PeerHello, SenderDescribed, UdpDescribed]
 
 
 class Cookie(NamedTuple):
@@ -206,3 +350,72 @@ def sender_time_ns(seconds: int, microseconds: int) -> Optional[int]:
     if seconds > MAX_SENDER_SECONDS or microseconds > 999_999:
         return None
     return seconds * NS_PER_S + microseconds * 1000
+
+
+class LocalNames:
+    """
+    This side's senders and types, numbered in the order of their registration.
+
+    A server shares one table between its connections. Sender 0 and the types 0 to 3 belong to
+    the library, as every peer expects.
+    """
+
+    def __init__(self) -> None:
+        self.senders: dict[str, int] = {CONTROL_SENDER: 0}
+        self.types: dict[str, int] = {name: i for i, name in enumerate(CONNECTION_TYPES)}
+
+    def sender_id(self, name: str) -> int:
+        """
+        Return the number of a sender; register a new sender.
+
+        :raises LocalProtocolError: if the name does not fit the wire or the table is full.
+        """
+        return self._register(self.senders, name)
+
+    def type_id(self, name: str) -> int:
+        """
+        Return the number of a message type; register a new type.
+
+        :raises LocalProtocolError: if the name does not fit the wire or the table is full.
+        """
+        return self._register(self.types, name)
+
+    @staticmethod
+    def _register(table: dict[str, int], name: str) -> int:
+        number = table.get(name)
+        if number is None:
+            encode_name(name)
+            if len(table) >= MAX_IDS:
+                raise LocalProtocolError(f'a VRPN server has at most {MAX_IDS} names')
+            number = table[name] = len(table)
+        return number
+
+
+class RemoteNames:
+    """
+    The peer's senders and types by their numbers, with the limits of the library's tables.
+
+    :ivar refused: number of descriptions refused because their number is out of range.
+    """
+
+    def __init__(self) -> None:
+        self.senders: dict[int, str] = {}
+        self.types: dict[int, str] = {}
+        self.refused = 0
+
+    def describe_sender(self, number: int, name: str) -> bool:
+        """Store a sender; return False if it was known already or is out of range."""
+        return self._describe(self.senders, number, name)
+
+    def describe_type(self, number: int, name: str) -> bool:
+        """Store a type; return False if it was known already or is out of range."""
+        return self._describe(self.types, number, name)
+
+    def _describe(self, table: dict[int, str], number: int, name: str) -> bool:
+        if not 0 <= number < MAX_IDS:
+            self.refused += 1
+            return False
+        if table.get(number) == name:
+            return False
+        table[number] = name
+        return True

@@ -13,16 +13,12 @@ from typing import Callable, Final, Optional
 
 from optitrack_vrpn.errors import LocalProtocolError, RemoteProtocolError
 from optitrack_vrpn.sources.vrpn import codec
-from optitrack_vrpn.sources.vrpn.codec import Buffer
-from optitrack_vrpn.sources.vrpn.constants import (
-    ACCELERATION_TYPE, COOKIE_SIZE, HEADER, HEADER_SIZE, MAJOR_VERSION, MAX_MESSAGE_SIZE,
-    MAX_SENDER_SECONDS, MINOR_VERSION, MOTION_PAYLOAD, PING_TYPE, PONG_TYPE, POSE_MESSAGE,
-    POSE_PAYLOAD, POSE_TYPE, SENDER_DESCRIPTION, TEXT_TYPE, TYPE_DESCRIPTION, UDP_DESCRIPTION,
-    VELOCITY_TYPE)
-from optitrack_vrpn.sources.vrpn.messages import (
-    AccelerationReport, Event, PeerHello, PingReport, PongReport, PoseReport, SenderDescribed,
-    TextReport, UdpDescribed, VelocityReport)
-from optitrack_vrpn.sources.vrpn.names import LocalNames, RemoteNames
+from optitrack_vrpn.sources.vrpn.codec import (
+    ACCELERATION_TYPE, AccelerationReport, Buffer, COOKIE_SIZE, Event, HEADER, HEADER_SIZE,
+    LocalNames, MAJOR_VERSION, MAX_MESSAGE_SIZE, MAX_SENDER_SECONDS, MINOR_VERSION, MOTION_PAYLOAD,
+    PeerHello, PING_TYPE, PingReport, PONG_TYPE, PongReport, POSE_MESSAGE, POSE_PAYLOAD, POSE_TYPE,
+    PoseReport, RemoteNames, SENDER_DESCRIPTION, SenderDescribed, TEXT_TYPE, TextReport,
+    TYPE_DESCRIPTION, UDP_DESCRIPTION, UdpDescribed, VELOCITY_TYPE, VelocityReport)
 
 _POSE_SIZE: Final = POSE_MESSAGE.size
 _UNPACK_POSES: Final = POSE_MESSAGE.iter_unpack

@@ -7,9 +7,9 @@ from typing import Any, Callable, Final, Protocol
 
 from optitrack_vrpn.events import Event as UserEvent
 from optitrack_vrpn.sources.frames import Frame, Item, Motion, ServerText
-from optitrack_vrpn.sources.vrpn.constants import CONTROL_SENDER, TEXT_ERROR, TEXT_WARNING
-from optitrack_vrpn.sources.vrpn.messages import (
-    AccelerationReport, Event, PoseReport, TextReport, VelocityReport)
+from optitrack_vrpn.sources.vrpn.codec import (
+    AccelerationReport, CONTROL_SENDER, Event, PoseReport, TEXT_ERROR, TEXT_WARNING, TextReport,
+    VelocityReport)
 
 _new: Final = tuple.__new__
 _SEVERITIES: Final = {TEXT_WARNING: 'warn', TEXT_ERROR: 'error'}
@@ -95,7 +95,7 @@ class FrameSink:
     """
     Pass the events of a VRPN client on as frames.
 
-    :param sink: receives them, and the changes of the connection; see ``sources.backend_io.Sink``.
+    :param sink: receives them, and the changes of the connection; see ``sources.Sink``.
     """
 
     def __init__(self, sink: _Sink) -> None:

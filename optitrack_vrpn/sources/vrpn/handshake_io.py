@@ -14,14 +14,11 @@ import socket
 from typing import Callable, Optional
 
 from optitrack_vrpn.errors import TransportError
-from optitrack_vrpn.sources.link import LinkConfig, unanswered_request
-from optitrack_vrpn.sources.sockets_io import listening_socket, prepare_stream, Waker
+from optitrack_vrpn.sources.client_io import Waiting
+from optitrack_vrpn.sources.config import LinkConfig
+from optitrack_vrpn.sources.sockets_io import listening_socket, prepare_stream
 from optitrack_vrpn.sources.vrpn.codec import encode_request
 from optitrack_vrpn.units import NS_PER_S
-
-
-class Stopped(Exception):
-    """The client is being stopped; all waits end immediately."""
 
 
 class ServerAbsentError(TransportError):
@@ -43,40 +40,6 @@ _UNREACHABLE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.EN
 #: Time to the one repetition of a request (s): a datagram can be lost, and TCP retransmits after
 #: 1 s. A server that the first request blocks discards it with all that waits at its UDP port.
 _REPEAT_S = 0.5
-
-
-class Waiting:
-    """
-    Wait for sockets with a deadline, until the client is stopped.
-
-    :param now_ns: reads the arrival clock.
-    :param stopping: returns whether the client is being stopped.
-    :param waker: ends the wait when ``stopping`` changes.
-    :param unexpected_peer: called with the address and the kind of a connection from a host
-        other than the server.
-    """
-
-    def __init__(
-        self, now_ns: Callable[[], int], stopping: Callable[[], bool], waker: Waker,
-        unexpected_peer: Callable[[str, str], None],
-    ) -> None:
-        self.now_ns = now_ns
-        self.stopping = stopping
-        self.waker = waker
-        self.unexpected_peer = unexpected_peer
-
-    def wait(
-        self, deadline_ns: int, *sockets: tuple[socket.socket, int],
-    ) -> dict[int, int]:
-        """
-        Wait for sockets until a deadline.
-
-        :raises Stopped: if the client is being stopped.
-        """
-        ready = self.waker.wait((deadline_ns - self.now_ns()) / NS_PER_S, *sockets)
-        if self.stopping():
-            raise Stopped
-        return ready
 
 
 def connect_back(
@@ -260,3 +223,34 @@ def _is_gone(sock: socket.socket) -> bool:
     except OSError:
         return True
     return False
+
+
+def unanswered_request(
+    server: str, host: str, port: int, waited_s: float, blocked_s: float,
+) -> str:
+    """
+    Describe a UDP request after which the server did not connect back.
+
+    :param server: its address.
+    :param host: host in the request.
+    :param port: TCP port in the request.
+    :param waited_s: time without a connection so far (s).
+    :param blocked_s: time from the request to the next one (s).
+    """
+    return (
+        f'{server} did not connect back to {host} port {port} within {waited_s:g} s: admit '
+        'inbound TCP here and UDP there, or set connection: tcp. A dropped connection blocks the '
+        f'server for all clients: next request after {blocked_s:g} s')
+
+
+def waiting_for_earlier_request(server: str, left_s: float) -> str:
+    """
+    Describe a server that an earlier, unanswered UDP request may still block.
+
+    :param server: its address.
+    :param left_s: time until the next request (s).
+    """
+    return (
+        f'{server} has not answered the UDP request of an earlier configuration and may be '
+        f'blocked by it: next request in {left_s:.0f} s. Check the firewall here for inbound '
+        'TCP, or set connection: tcp')

@@ -19,13 +19,12 @@ from typing import Any, Optional
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.errors import BackendUnavailableError, TransportError
 from optitrack_vrpn.events import Event as UserEvent
-from optitrack_vrpn.sources.backend_io import LinkStatus, report_change, Sink
+from optitrack_vrpn.sources.client_io import LinkStatus, report_change, Sink
 from optitrack_vrpn.sources.config import ClientConfig
 from optitrack_vrpn.sources.link import Link, LinkState
 from optitrack_vrpn.sources.scheduling_io import use_default_scheduling
-from optitrack_vrpn.sources.vrpn.constants import DEFAULT_PORT
-from optitrack_vrpn.sources.vrpn.messages import (
-    AccelerationReport, Event, PoseReport, VelocityReport)
+from optitrack_vrpn.sources.vrpn.codec import (
+    AccelerationReport, DEFAULT_PORT, Event, PoseReport, VelocityReport)
 from optitrack_vrpn.units import NS_PER_S
 
 _LOG = logging.getLogger(__name__)

@@ -17,16 +17,16 @@ from typing import Any, Callable, Final, Optional, Sequence
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.errors import LocalProtocolError, RemoteProtocolError
 from optitrack_vrpn.events import Event as UserEvent
-from optitrack_vrpn.sources.backend_io import Sink
+from optitrack_vrpn.sources.client_io import Sink
 from optitrack_vrpn.sources.config import ClientConfig
-from optitrack_vrpn.sources.link import Link, LinkState, silent_handshake
+from optitrack_vrpn.sources.link import Link, LinkState
 from optitrack_vrpn.sources.sockets_io import (
     ANCILLARY_SIZE, arrival_time_ns, ask_for_stamps, datagram_socket, kernel_time_ns,
     reset_on_close, unread_datagrams, unread_stream_bytes)
+from optitrack_vrpn.sources.vrpn.codec import (
+    CONTROL_SENDER, Event, MAX_DATAGRAM_SIZE, PeerHello, PongReport, POSE_MESSAGE, PoseReport,
+    SenderDescribed)
 from optitrack_vrpn.sources.vrpn.connection import Connection
-from optitrack_vrpn.sources.vrpn.constants import CONTROL_SENDER, MAX_DATAGRAM_SIZE, POSE_MESSAGE
-from optitrack_vrpn.sources.vrpn.messages import (
-    Event, PeerHello, PongReport, PoseReport, SenderDescribed)
 from optitrack_vrpn.units import NS_PER_S
 
 #: Bytes per read: the largest UDP datagram has 65507 bytes of payload, rounded up to a power of
@@ -47,7 +47,7 @@ _MOST_PINGS = 5
 _MOST_ASKED = 500
 
 
-class Conversation:
+class Session:
     """
     Read the messages of one server until the connection ends.
 
@@ -115,7 +115,7 @@ class Conversation:
         #: Time of the next check of pings and silence; an event can bring it forward (ns).
         self._next_check_ns = 0
 
-    def __enter__(self) -> 'Conversation':
+    def __enter__(self) -> 'Session':
         return self
 
     def __exit__(
@@ -390,3 +390,18 @@ class Conversation:
 
     def _host_ns(self) -> int:
         return self._now_ns() + self._host_minus_arrival_ns()
+
+
+def silent_handshake(server: str, waited_s: float, until_s: float) -> str:
+    """
+    Describe a server that accepted the TCP connection and then sent nothing.
+
+    :param server: its address.
+    :param waited_s: time without data so far (s).
+    :param until_s: timeout (s).
+    """
+    return (
+        f'{server} accepted the connection but sent no VRPN greeting within {waited_s:g} s: its '
+        'VRPN server is probably blocked, by a client whose firewall drops the connection to it '
+        '(Windows 21 s, Linux 127 s), or suspended; or another program uses the port' + (
+            f'. Waiting for up to {until_s:g} s' if waited_s < until_s else ''))

@@ -1,29 +1,28 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The loop of every client: one thread that connects to a server, listens, and connects again.
+The client of any protocol: one thread that connects to a server, listens, and connects again.
 
 Received data drives the thread; the only timeouts are those of the watchdog. Each change of state
 is reported, including the end of the attempts. A subclass supplies the protocol.
 """
 
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 import logging
 import select
+import socket
 import threading
-from typing import Generic, Optional, Protocol, TypeVar
+from typing import Any, Callable, Generic, Optional, Protocol, Sequence, TypeVar
 
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.errors import (
     OptitrackVrpnError, RemoteProtocolError, TransportError, VersionRefusedError)
 from optitrack_vrpn.events import Event
-from optitrack_vrpn.sources.addresses_io import local_address, Lookup
-from optitrack_vrpn.sources.backend_io import LinkStatus, report_change, Sink
 from optitrack_vrpn.sources.config import ClientConfig
 from optitrack_vrpn.sources.link import Link, LinkState
 from optitrack_vrpn.sources.scheduling_io import use_default_scheduling
-from optitrack_vrpn.sources.sockets_io import Waker
-from optitrack_vrpn.sources.vrpn.handshake_io import Stopped, Waiting
+from optitrack_vrpn.sources.sockets_io import local_address, Lookup, Waker
 from optitrack_vrpn.units import NS_PER_S
 
 _LOG = logging.getLogger(__name__)
@@ -31,7 +30,135 @@ _LOG = logging.getLogger(__name__)
 _MAX_PEERS_REPORTED = 16
 
 
-class Listening(Protocol):
+class Sink(Protocol):
+    """Receiver of a backend's events; the backend's thread calls it."""
+
+    def receive(
+        self, events: Sequence[Any], arrival_ns: int, host_minus_arrival_ns: int,
+    ) -> None:
+        """
+        Process what one datagram or one read from the stream contained.
+
+        The client logs an exception as a bug, closes the connection and connects again.
+
+        :param events: items of ``optitrack_vrpn.sources``; the VRPN clients pass events of VRPN,
+            which ``vrpn.frames`` converts.
+        :param arrival_ns: arrival time on the arrival clock (ns). The kernel stamps it where
+            supported, so that data that waited in the socket keeps its true arrival time. The
+            age of an event is the difference to the present time, not to the time of this call.
+        :param host_minus_arrival_ns: system time minus arrival clock, read at the same time (ns).
+        """
+
+    def link_changed(self, change: Event) -> None:
+        """Process a change of the connection's state, or a message about it: see link_event()."""
+
+
+@dataclass
+class LinkStatus:
+    """
+    State of the connection, for diagnostics.
+
+    :ivar state: link state.
+    :ivar reason: reason of the state.
+    :ivar since_ns: time of the last change of state, on the arrival clock (ns).
+    :ivar transport: 'udp', 'tcp' or the name of the backend.
+    :ivar server: the server's address once resolved, before that its name.
+    :ivar local: the local address in use.
+    :ivar sessions: number of conversations so far.
+    :ivar failures: number of failed attempts since the last conversation.
+    :ivar last_failure: reason of the last failure since the last conversation, or ''.
+    :ivar unexpected_peers: number of connections and datagrams from addresses other than the
+        server's; all are refused.
+    :ivar counters: counters of the protocol, summed over all conversations.
+    :ivar queue: receive queues of the current conversation: ``unread_udp_bytes`` (kernel memory
+        used by unread datagrams), ``unread_tcp_bytes``, ``dropped_unread`` (datagrams that the
+        kernel dropped because its buffer was full) and ``most_datagrams_at_once`` (largest number
+        read in one call since the last status). Values that the system does not report are absent.
+    :ivar transport_reason: why this transport was chosen.
+    """
+
+    state: LinkState = LinkState.STOPPED
+    reason: str = 'not started'
+    since_ns: int = 0
+    transport: str = ''
+    server: str = ''
+    local: str = ''
+    sessions: int = 0
+    failures: int = 0
+    last_failure: str = ''
+    unexpected_peers: int = 0
+    counters: dict[str, int] = field(default_factory=dict)
+    queue: dict[str, int] = field(default_factory=dict)
+    transport_reason: str = ''
+
+
+def report_change(sink: Sink, change: Optional[Event]) -> None:
+    """Pass a change to the sink, if there is one; log exceptions of the sink."""
+    if change is None:
+        return
+    try:
+        sink.link_changed(change)
+    except Exception:
+        _LOG.exception('bug: the sink raised an exception for the change %s', change)
+
+
+class Source(Protocol):
+    """A source of VRPN events."""
+
+    def start(self) -> None:
+        """
+        Start the backend's thread; return immediately.
+
+        :raises TransportError: if it was started or stopped before.
+        :raises RuntimeError: if the system has no room for another thread.
+        """
+
+    def stop(self) -> None:
+        """Stop the thread and wait for its end. All sockets are then closed. Idempotent."""
+
+    def status(self) -> LinkStatus:
+        """Return the state of the connection; safe from any thread."""
+
+
+class Stopped(Exception):
+    """The client is being stopped; all waits end immediately."""
+
+
+class Waiting:
+    """
+    Wait for sockets with a deadline, until the client is stopped.
+
+    :param now_ns: reads the arrival clock.
+    :param stopping: returns whether the client is being stopped.
+    :param waker: ends the wait when ``stopping`` changes.
+    :param unexpected_peer: called with the address and the kind of a connection from a host
+        other than the server.
+    """
+
+    def __init__(
+        self, now_ns: Callable[[], int], stopping: Callable[[], bool], waker: Waker,
+        unexpected_peer: Callable[[str, str], None],
+    ) -> None:
+        self.now_ns = now_ns
+        self.stopping = stopping
+        self.waker = waker
+        self.unexpected_peer = unexpected_peer
+
+    def wait(
+        self, deadline_ns: int, *sockets: tuple[socket.socket, int],
+    ) -> dict[int, int]:
+        """
+        Wait for sockets until a deadline.
+
+        :raises Stopped: if the client is being stopped.
+        """
+        ready = self.waker.wait((deadline_ns - self.now_ns()) / NS_PER_S, *sockets)
+        if self.stopping():
+            raise Stopped
+        return ready
+
+
+class Session(Protocol):
     """One conversation with a server, as the loop uses it."""
 
     def register(self, poll: 'select.poll') -> None:
@@ -50,7 +177,7 @@ class Listening(Protocol):
         """Return the lengths of the receive queues; safe from any thread."""
 
 
-C = TypeVar('C', bound=Listening)
+C = TypeVar('C', bound=Session)
 
 
 class ReconnectingClient(Generic[C]):
@@ -284,7 +411,7 @@ class ReconnectingClient(Generic[C]):
             f'{address} is another address of the server, set server: {address}', 'warn'))
 
 
-def _sum(totals: dict[str, int], conversation: Optional[Listening]) -> dict[str, int]:
+def _sum(totals: dict[str, int], conversation: Optional[Session]) -> dict[str, int]:
     """Add one conversation's counters to those of the earlier ones."""
     result = dict(totals)
     if conversation is not None:
