@@ -11,7 +11,7 @@ from optitrack_vrpn.sources.natnet.connection import bitstream_version, Connecti
 from optitrack_vrpn.sources.natnet.facts import ServerWatch
 from optitrack_vrpn.sources.natnet.frames import decode_frame, encode_frame
 from optitrack_vrpn.sources.natnet.messages import (
-    Body, BODY, BODY_TRACKING_VALID, BodyDefinition, COMMAND_PORT, DATA_PORT, Definitions,
+    BODY, Body, BODY_TRACKING_VALID, BodyDefinition, COMMAND_PORT, DATA_PORT, Definitions,
     Disconnected, Echo, Frame, FRAME_BITSTREAM_CHANGED, FRAME_EDIT_MODE, FRAME_MODELS_CHANGED,
     FRAME_RECORDING, Held, Marker, MARKER_OCCLUDED, MAX_PAYLOAD, MessageId, MULTICAST_GROUP,
     NEWEST, OLDEST, Response, ServerInfo, SUFFIX_4_1, Unanswered, Unrecognized, Untimed, Version)

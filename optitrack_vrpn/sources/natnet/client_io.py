@@ -28,6 +28,7 @@ from optitrack_vrpn.sources.natnet.settings import NatNetConfig
 from optitrack_vrpn.sources.sockets_io import broadcast_addresses, local_address, receive_into
 from optitrack_vrpn.units import NS_PER_S
 
+
 def without_ended_recordings(commands: Sequence[str]) -> list[str]:
     """
     Remove recordings that ended before Motive received their start.
