@@ -113,7 +113,7 @@ class Cadence:
         if self.smoothing:
             # The newest end of a line has twice the deviation of a mean; to three deviations.
             # Ticks beat evenly where they are longer than an interval, and cancel sooner.
-            wide = 4.0 if self.tick_ns > 0.5 * self.interval_ns else 6.0
+            wide = 1.6 if self.tick_ns > 0.5 * self.interval_ns else 3.0 if self.tick_ns else 6.0
             return wide * self.jitter_ns / math.sqrt(self._frames)
         return 3.0 * self.jitter_ns if self.interval_ns else self.tick_ns
 

@@ -48,11 +48,8 @@ MOST_SKEW: Final = 1500.0
 KEPT: Final = 20
 KEPT_CHALLENGERS: Final = 4
 """Number of hypotheses: below 12, events under load are lost (bench/clock.py)."""
-LEAST_SCATTER: Final = 2.0
-"""Standard deviation of minima at least (us): resolution of the times."""
 YOUNG_BLOCKS: Final = 12
-YOUNG_SCATTER: Final = 20.0
-"""The same for the first blocks, whose scatter is hardly known: on a wire 10, under load 50."""
+"""Number of blocks in which the scatter of the minima is hardly known."""
 WIDE: Final = 0.2
 """Standard deviation of the log of the spread of delays in a block."""
 SPREAD_SHARE: Final = 4.0
@@ -63,19 +60,20 @@ USUAL_DOWN: Final = 0.05
 """Steps with which the log of the usual spread follows that of a block: it is a low quantile."""
 OPEN_COST: Final = 45.0
 """Hypotheses within this of the best one count for the uncertainty."""
-DIPS_S: Final = 300.0
-"""Time for which the deepest minimum below the envelope counts."""
+MEMORY_S: Final = 300.0
+"""Time for which the deepest minimum below the envelope, and a step of it, count."""
 
 
 class Hypothesis:
     """One history of explanations, with its state, covariance and cost."""
 
     __slots__ = ('cost', 'offset', 'skew', 'p00', 'p01', 'p11', 'bent', 'clean', 'delayed',
-                 'steady', 'challenges')
+                 'narrow', 'steady', 'challenges')
 
     def __init__(
         self, cost: float, offset: float, skew: float, p00: float, p01: float, p11: float,
-        bent: float, clean: float, delayed: int, steady: int, challenges: bool,
+        bent: float, clean: float, delayed: int = 0, narrow: float = 0.0, steady: int = 0,
+        challenges: bool = False,
     ) -> None:
         self.cost = cost
         self.offset = offset
@@ -86,6 +84,7 @@ class Hypothesis:
         self.bent = bent            # time of the last change of skew
         self.clean = clean          # time of the last clean block
         self.delayed = delayed      # blocks of queueing delay in a row
+        self.narrow = narrow        # their cost because the delays do not spread
         self.steady = steady        # clean blocks since the change of skew
         self.challenges = challenges
 
@@ -93,7 +92,7 @@ class Hypothesis:
         """Return a copy that costs so much more."""
         return Hypothesis(
             self.cost + cost, self.offset, self.skew, self.p00, self.p01, self.p11, self.bent,
-            self.clean, self.delayed, self.steady, self.challenges)
+            self.clean, self.delayed, self.narrow, self.steady, self.challenges)
 
     def predict(self, dt: float, walk: float) -> None:
         """Advance by a time (s) with the variance of the skew's walk."""
@@ -114,15 +113,13 @@ class Hypothesis:
         self.p11 -= gain1 * self.p01
         self.p01 -= gain0 * self.p01
         self.p00 -= gain0 * self.p00
-        self.clean = t
-        self.delayed = 0
+        self.clean, self.delayed, self.narrow = t, 0, 0.0
         self.steady += 1
 
     def move(self, t: float, offset: float, variance: float) -> None:
         """Set the offset anew; the skew stays."""
         self.offset, self.p00, self.p01 = offset, variance, 0.0
-        self.clean = t
-        self.delayed = 0
+        self.clean, self.delayed, self.narrow = t, 0, 0.0
 
 
 def queueing_cost(residual: float, spread: float) -> float:
@@ -154,6 +151,8 @@ class ClockFilter:
         self._hypotheses: list[Hypothesis] = []
         self._minima: deque[tuple[float, float]] = deque(maxlen=64)
         self._dips: deque[tuple[float, float]] = deque()
+        self._steps: deque[tuple[float, float]] = deque()
+        self._before = (0.0, 0.0)
         self._recent: deque[float] = deque(maxlen=16)
         self._heights: deque[float] = deque(maxlen=64)
         self._depth = 0.0
@@ -203,29 +202,28 @@ class ClockFilter:
         self.jumped = 0.0
         if not self._hypotheses:
             self.time = self._first = t
+            self._before = (height, spread)
             self._usual = math.log(spread)
             self._hypotheses.append(Hypothesis(
-                0.0, height, self._skew, variance, 0.0, self._skew_variance, -math.inf, t, 0, 0,
-                False))
+                0.0, height, self._skew, variance, 0.0, self._skew_variance, -math.inf, t))
             for deviation in (ANY_SKEW, LARGE_SKEW):
                 if deviation ** 2 > 2.0 * self._skew_variance:
                     self._hypotheses.append(Hypothesis(
-                        BEND, height, 0.0, variance, 0.0, deviation ** 2, -math.inf, t, 0, 0,
-                        False))
+                        BEND, height, 0.0, variance, 0.0, deviation ** 2, -math.inf, t))
             self.uncertainty = 3.0 * math.hypot(spread, LARGE_SKEW)
             return
         dt = t - self.time
         if dt <= 0.0:
             return
         self.time = t
+        self._follow_steps(t, dt, height, spread)
         wide = max(0.0, math.log(spread) - self._usual) / WIDE
         self._usual += USUAL_UP if wide > 0.0 else -USUAL_DOWN
         before = self._hypotheses[0]
-        offset = before.offset
         self._extend(t, dt, height, variance, spread, min(wide * wide, LOAD))
         best = self._hypotheses[0]
         if best.challenges:
-            self.jumped = best.offset - offset
+            self.jumped = best.offset - before.offset
             self._hypotheses = [each for each in self._hypotheses if each.challenges]
             for each in self._hypotheses:
                 each.challenges = False
@@ -256,8 +254,10 @@ class ClockFilter:
                 clean.update(t, residual, variance)
                 found.append(clean)
             if residual > 0.0:
-                delayed = each.copy(queueing_cost(residual, spread))
+                cost = queueing_cost(residual, spread)
+                delayed = each.copy(cost)
                 delayed.delayed += 1
+                delayed.narrow += cost - LOAD
                 found.append(delayed)
             if (rank < 5 and not each.challenges and residual * residual > LOAD * total
                     and (each.steady >= 4 or each.delayed > 2) and self.blocks > 4):
@@ -281,7 +281,8 @@ class ClockFilter:
         for since in spans:
             change = (residual / since) ** 2 + 400.0
             square = since * since + dt * dt / 192.0
-            bent = each.copy(BEND + wide)
+            # A slewed clock does not widen the spread.
+            bent = each.copy(BEND + 4.0 * wide)
             bent.p00 += change * square
             bent.p01 += change * since
             bent.p11 += change
@@ -333,40 +334,51 @@ class ClockFilter:
             self._hypotheses = [each for each in kept if not each.challenges]
 
     def _measure_scatter(self, spread: float) -> None:
-        """Measure the deviation of minima from second differences, most of which load raised."""
+        """
+        Measure the deviation of minima from second differences, most of which load raised.
+
+        The deviation is that of normal deviates with the same percentile.
+        """
         if self.blocks % 8 and self.blocks > 24:
             return
-        scatter = 0.0
+        found = [0.0]
         for apart in (1, 7, 16):
-            scatter = max(scatter, self._second_difference(apart))
-        if scatter:
-            if len(self._heights) >= 24:
-                # The lowest met no load: normal percentiles 5 and 20 are 0.8 apart.
-                low = sorted(self._heights)
-                scatter = min(scatter, 1.5 / 0.8 * (low[len(low) // 5] - low[len(low) // 20]))
-            self.scatter = max(LEAST_SCATTER, scatter)
-        else:
-            self.scatter = max(LEAST_SCATTER, 0.25 * spread)
-        if self.blocks < YOUNG_BLOCKS:
-            self.scatter = max(self.scatter, YOUNG_SCATTER)
+            minima, sizes = self._minima, []
+            for k in range(2 * apart, len(minima)):
+                t0, y0 = minima[k - 2 * apart]
+                t1, y1 = minima[k - apart]
+                t2, y2 = minima[k]
+                share = (t1 - t0) / (t2 - t0)
+                sizes.append(abs(y1 - y0 - (y2 - y0) * share) / math.sqrt(
+                    1.0 + share * share + (1.0 - share) ** 2))
+            if len(sizes) >= 6:
+                # Of few minima, low percentiles are too low by chance.
+                sizes.sort()
+                found.append(sizes[len(sizes) * 60 // 100] / 0.842 if self.blocks < 24
+                             else sizes[len(sizes) * 30 // 100] / 0.385)
+        scatter = max(found) or 0.25 * spread
+        if len(self._heights) >= 24 and len(found) > 1:
+            # The lowest met no load: normal percentiles 5 and 20 are 0.8 apart.
+            low = sorted(self._heights)
+            scatter = min(scatter, 1.5 / 0.8 * (low[len(low) // 5] - low[len(low) // 20]))
+        # On a wire, minima scatter by 10 us, under load by 50; the times are resolved to 1 us.
+        self.scatter = max(2.0 if self.blocks >= YOUNG_BLOCKS else 20.0, scatter)
 
-    def _second_difference(self, apart: int) -> float:
-        """Return the deviation of minima so many blocks apart from lines; 0 if unknown."""
-        minima = self._minima
-        sizes = []
-        for k in range(2 * apart, len(minima)):
-            (t0, y0), (t1, y1), (t2, y2) = (
-                minima[k - 2 * apart], minima[k - apart], minima[k])
-            share = (t1 - t0) / (t2 - t0)
-            off = abs(y1 - y0 - (y2 - y0) * share)
-            sizes.append(off / math.sqrt(1.0 + share * share + (1.0 - share) ** 2))
-        if len(sizes) < 6:
-            return 0.0
-        sizes.sort()
-        if self.blocks < 24:
-            # Few minima: chance makes low percentiles too low. The 60th of a normal size is 0.842.
-            return sizes[len(sizes) * 60 // 100] / 0.842
-        return sizes[len(sizes) * 30 // 100] / 0.385
+    def _follow_steps(self, t: float, dt: float, height: float, spread: float) -> None:
+        """
+        Remember steps of the minima that neither queueing delay nor a slew explains.
+
+        Frames that wait in step with a poll make such steps when the wait begins anew: the same
+        wait may be in the stamps for some time before and after. A longer route makes one.
+        """
+        steps = self._steps
+        if steps and steps[0][0] < t - MEMORY_S:
+            steps.popleft()
+        before, self._before = self._before, (height, spread)
+        size = abs(height - before[0] - self._hypotheses[0].skew * dt)
+        if (size > LARGE_BEND * dt and self.blocks > YOUNG_BLOCKS
+                and queueing_cost(size, max(spread, before[1])) > 2.0 * LOAD):
+            steps.append((t, size))
 
     def _measure_fit(
         self, t: float, height: float, before: Hypothesis, variance: float,
@@ -380,11 +392,10 @@ class ClockFilter:
         while dips and dips[-1][1] <= dip:
             dips.pop()
         dips.append((t, dip))
-        while dips[0][0] < t - DIPS_S:
+        while dips[0][0] < t - MEMORY_S:
             dips.popleft()
         deepest = dips[0][1] - 0.5 * min(math.sqrt(best.p00), self.scatter)
-        self._depth = 0.5 * (self.scatter - LEAST_SCATTER) + min(
-            max(deepest, 0.0), 4.0 * self.scatter)
+        self._depth = 0.5 * (self.scatter - 2.0) + min(max(deepest, 0.0), 4.0 * self.scatter)
         self._heights.append(height - best.offset)
         if not best.delayed:
             deviation = math.sqrt(before.p00 + variance)
@@ -393,22 +404,31 @@ class ClockFilter:
             self._fit += gain * ((missed / deviation) ** 2 - self._fit)
             self._lag += gain * (missed - self._lag)
             self._recent.append(height - best.offset)
-        fit = math.sqrt(max(self._fit, 0.05))
-        # Until the end of the next block, by all hypotheses that are not refuted.
-        wide = 0.0
+        self.uncertainty = max(
+            self._depth + (min(self._recent) if self._recent else 0.0),
+            0.7 + 1.5 * self.scatter * math.sqrt(max(self._fit, 0.05)) + 2.0 * abs(self._lag)
+            + self._distance(height))
+
+    def _distance(self, height: float) -> float:
+        """Return how far the line may be off until the end of the next block (us)."""
+        best, fit = self._hypotheses[0], math.sqrt(max(self._fit, 0.05))
+        distance = max([size for _, size in self._steps], default=0.0)
+        if best.narrow > OPEN_COST:
+            # Delays as steady as before: a step is as likely as queueing delay.
+            distance = max(distance, height - best.offset)
         for each in self._hypotheses:
             deviations = 3.0 * math.sqrt(max(0.0, 1.0 - each.cost / OPEN_COST))
             if each.delayed and each.bent < best.bent:
                 # The frames since the last change of skew may have been delayed.
                 deviations = max(deviations, 0.1)
             if deviations:
+                if each.bent == self.time:
+                    deviations = 0.0    # its skew is that of a single minimum
                 apart = each.offset - best.offset
                 later = apart + 2.0 * (each.skew - best.skew)
-                wide = max(wide, 1.1 * max(abs(apart), abs(later)) + (
+                distance = max(distance, 1.1 * max(abs(apart), abs(later)) + (
                     deviations * fit * math.sqrt(each.p00 + 2.0 * each.p01 + each.p11)))
-        least = self._depth + (min(self._recent) if self._recent else 0.0)
-        self.uncertainty = max(
-            least, 0.7 + 1.5 * self.scatter * fit + 2.0 * abs(self._lag) + wide)
+        return distance
 
 
 def _cost(hypothesis: Hypothesis) -> float:

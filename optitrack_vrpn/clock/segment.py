@@ -16,6 +16,8 @@ SHORT_BLOCK_NS: Final = 250_000_000
 YOUNG_NS: Final = 3_000_000_000
 LATE_NS: Final = 10e6
 """Frames later than this are out of the ordinary (ns); at 300 ppm they are after 30 s."""
+PERSIST_NS: Final = 100_000_000
+"""Stalls of a network that fitting frames do not interrupt are shorter (ns)."""
 FAR_NS: Final = 250e6
 """Frames later than this may be old: the filter does not learn from them (ns)."""
 CAP: Final = 4.0
@@ -77,6 +79,8 @@ class Segment:
         self.stepped_ns = 0.0
         self._last = 0.0
         self._mean_difference = 0.0
+        self._fitted_ns = arrival_ns
+        self._late = False
         self._open(arrival_ns, SHORT_BLOCK_NS)
         # Liveness: least residual, its recurrences, the last of them, time without a lower.
         self._lowest = 0.0
@@ -139,9 +143,16 @@ class Segment:
         t = sender_ns - self.zero_ns
         residual = float(arrival_ns - sender_ns - self.base_ns)
         line = self._height + self._slope * t
-        if residual < line:
-            self._height += residual - line
-            line = residual
+        if residual < line + LATE_NS:
+            self._fitted_ns = arrival_ns
+            if residual < line:
+                self._height += residual - line
+                line = residual
+        elif not self._late and arrival_ns - self._fitted_ns >= PERSIST_NS:
+            # All frames are late: their own minima tell more than the end of the block.
+            self._late = True
+            self._mean_difference = 0.0
+            self._open(arrival_ns, SHORT_BLOCK_NS)
         difference = abs(residual - self._last)
         self._last = residual
         most = CAP * self._mean_difference
@@ -178,8 +189,8 @@ class Segment:
             self._mean_difference = self._differences / self._count or 1.0
         found.add(self._least_t * 1e-9, self._least_residual * 1e-3,
                   max(1.0, self._mean_difference * 1e-3))
-        late = self._least_residual - self._height - self._slope * self._least_t > LATE_NS
-        short = late or arrival_ns - self.began_ns < YOUNG_NS
+        self._late = self._least_residual - self._height - self._slope * self._least_t > LATE_NS
+        short = self._late or arrival_ns - self.began_ns < YOUNG_NS
         length = SHORT_BLOCK_NS if short else BLOCK_NS
         now = self._height + self._slope * t
         if found.jumped * 1e3 > LATE_NS:

@@ -17,7 +17,7 @@ import math
 from typing import Final
 
 from optitrack_vrpn.clock.filter import ANY_SKEW, JUMP, LOAD, queueing_cost
-from optitrack_vrpn.clock.segment import FAR_NS, LATE_NS, Segment, YOUNG_NS
+from optitrack_vrpn.clock.segment import FAR_NS, LATE_NS, PERSIST_NS, Segment, YOUNG_NS
 from optitrack_vrpn.clock.types import HOST_STEPPED, SENDER_RESTARTED
 
 EARLY_NS: Final = 5e6
@@ -27,8 +27,6 @@ UNKNOWN_NS: Final = 50e6
 FALL: Final = 5.0 * LOAD
 """Price of a restart after which sender times are below the newest one: networks repeat and
 reorder single frames."""
-PERSIST_NS: Final = 100_000_000
-"""Stalls of a network that fitting frames do not interrupt are shorter (ns)."""
 GAP_NS: Final = 1_000_000_000
 """A silence of this length announces a restart (ns)."""
 REPORT_NS: Final = 500_000_000
