@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError
 from optitrack_vrpn.gantry import (
     Axis, AxisSettings, between, Limits, MachineSettings, make_trajectory, Mode,
-    parse, Planner, State, Switches)
+    parse, Planner, State)
 from optitrack_vrpn.settings import build
 import pytest
 
@@ -152,22 +152,21 @@ def test_a_sine_is_the_closed_form_around_where_it_was_entered():
             0.5 + min(1.0, 0.001 * k) * 0.1 * math.sin(2 * math.pi * 0.001 * k), abs=1e-12)
 
 
-@pytest.mark.parametrize('follow_up', ['stream', 'home', 'follow'])
+@pytest.mark.parametrize('follow_up', ['stream', 'home', 'sine'])
 def test_leaving_a_sine_goes_back_to_its_middle_first(follow_up):
     rig = perfect()
     rig.axis.sine(0.1, 0.1)
     rig.run(12.5)
     assert rig.axis.state.position == pytest.approx(0.1, abs=1e-3)
     assert {'stream': rig.axis.stream, 'home': rig.axis.home,
-            'follow': lambda: rig.axis.follow(make_trajectory([0, 1], [0, 0]))}[follow_up]() == ''
+            'sine': lambda: rig.axis.sine(0.05, 0.1)}[follow_up]() == ''
     assert rig.axis.mode is Mode.MANUAL
     for _ in range(2000):
         rig.cycle()
         if rig.axis.mode is not Mode.MANUAL:
             break
     assert rig.axis.state.position == pytest.approx(0.0, abs=1e-3)
-    assert rig.axis.mode.value == {'home': 'reference', 'follow': 'trajectory'}.get(
-        follow_up, follow_up)
+    assert rig.axis.mode.value == {'home': 'reference'}.get(follow_up, follow_up)
 
 
 @pytest.mark.parametrize('name, command, words', [
@@ -278,9 +277,6 @@ def test_commands_of_all_axes_report_each():
     rig = perfect()
     assert rig.machine.command('all', lambda axis: axis.go_to(9.0))['chaser_x']
     assert 'no axis' in rig.machine.command('z', lambda axis: axis.stop())['z']
-    view = rig.machine.view()[0]
-    assert (view.name, view.mode, view.unit, view.switches) == (
-        'chaser_x', 'stopping', 'm', Switches())
 
 
 # -- trajectories -------------------------------------------------------------------------------

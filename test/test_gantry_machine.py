@@ -217,6 +217,10 @@ def test_the_driver_udp_needs_the_address_of_the_machine():
         ControllerSettings(driver='udp', machine_host=' ')
 
 
+def shown(control):
+    return [(name, axis.mode.value, cells(axis)) for name, axis in control.axes.items()]
+
+
 def test_the_table_shows_mode_position_limits_lock_and_warnings():
     control = Machine(ORION)
     axis = control.axes['chaser_x']
@@ -224,7 +228,7 @@ def test_the_table_shows_mode_position_limits_lock_and_warnings():
     control.step(0.0, {}, None)
     axis.lock()
     axis.warnings.add('mocap_lost')
-    lines = table([(view.name, view.mode, cells(view)) for view in control.view()])
+    lines = table(shown(control))
     assert len(lines) == 8
     line = next(each for each in lines if each.startswith('chaser_x'))
     for word in ('lock', '-0.5..3', 'locked (manual)', 'mocap_lost', 'open', '1.0000'):
@@ -235,9 +239,8 @@ def test_on_a_terminal_of_80_columns_the_table_shows_every_axis_and_its_warnings
     control = Machine(load_machine('gantry_racoon'))
     for axis in control.axes.values():
         axis.warnings |= {'mocap_lost', 'correction_limit'}
-    shown = [(view.name, view.mode, cells(view)) for view in control.view()]
-    assert max(map(len, table(shown))) > 80
-    lines = table(shown, 80)
+    assert max(map(len, table(shown(control)))) > 80
+    lines = table(shown(control), 80)
     assert len(lines) == 14 and max(map(len, lines)) <= 80
     assert all('correction_limit, mocap_lost' in line for line in lines[2:])
 

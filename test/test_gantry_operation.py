@@ -19,7 +19,7 @@ import time
 
 from gantry_kit import ORION
 from optitrack_vrpn.errors import TransportError
-from optitrack_vrpn.gantry import decode_set_points, GantryClient, in_units
+from optitrack_vrpn.gantry import decode_set_points, GantryClient
 import pytest
 from rosgraph import NodeProcess, wait_until
 
@@ -70,7 +70,7 @@ class Relay:
 
     def _check(self, points, now_s):
         self.count += 1
-        cubics = [in_units(cubic, axis.steps_per_unit)
+        cubics = [cubic.scaled(1.0 / axis.steps_per_unit)
                   for cubic, axis in zip(points.cubics, ORION.axes)]
         self.moving = sum(abs(cubic.a) > 0.0 for cubic in cubics)
         last, self._last = self._last, (points, cubics, now_s)

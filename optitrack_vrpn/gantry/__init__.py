@@ -6,25 +6,21 @@ from optitrack_vrpn.faces import lazy
 
 __all__, __getattr__ = lazy(__name__, {
     'axis': 'Axis Run',
-    'calibration': 'Calibration',
     'client_ros': 'GantryClient',
-    'control': 'cells Feedback Machine table',
     'controller_ros': 'GantryController',
-    'correction': 'Correction Measurement',
-    'goal': 'Code Goal GOAL_TIME_S Tolerances',
-    'machine_io': 'load_machine UdpDriver',
+    'correction': 'Correction Measurement SlipEstimator',
+    'machine': 'cells Feedback Machine table',
+    'machine_io': 'header load_machine Recorder row UdpDriver',
     'modes': 'Event Mode MOVING',
-    'recorder_io': 'header Recorder row',
     'services_ros': 'COMMANDS load_file paths_of serve',
     'setpoints': 'between Cubic halt_position Limits Planner State step stopping_distance '
                  'Switches',
     'settings': 'AxisSettings ControllerSettings CorrectionSettings MachineSettings',
-    'sim_io': 'carried UdpMachine',
-    'sim_model': 'SimulatedMachine',
-    'slip': 'SlipEstimator',
+    'sim_io': 'carried SimulatedMachine UdpMachine',
+    'tasks': 'Calibration Goal Tolerances',
     'trajectory': 'make_trajectory parse Sine Trajectory',
     'wire': 'ahead Answer decode_answer decode_set_points encode_answer encode_set_points '
-            'in_steps in_units SetPoints',
+            'SetPoints',
 })
 
 #: Rows of this package; see cli/rows_io.py.

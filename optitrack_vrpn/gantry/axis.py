@@ -13,14 +13,11 @@ import math
 from typing import Callable, Literal, Optional
 
 from optitrack_vrpn.gantry.correction import Correction, Measurement
-from optitrack_vrpn.gantry.modes import after, Event, Mode, MOVING
+from optitrack_vrpn.gantry.modes import Event, Mode, MOVING, TRANSITIONS
 from optitrack_vrpn.gantry.setpoints import (
     between, Cubic, halt_position, Planner, State, step, Switches)
 from optitrack_vrpn.gantry.settings import AxisSettings
-from optitrack_vrpn.gantry.trajectory import Path, Sine
-
-#: Longest motion to a target (s). Ruckig refuses motions above 7600 s.
-_LONGEST_S = 7200.0
+from optitrack_vrpn.gantry.trajectory import LARGEST, Path, refusal, Sine
 
 #: Warnings for the user.
 Warned = Literal[
@@ -41,7 +38,7 @@ class Run:
     path: Path
     origin: float
     cycles: int = 0
-    ended_by: Optional[Event] = None
+    ended_by: 'Mode | Event | None' = None
 
     @property
     def end(self) -> float:
@@ -64,6 +61,7 @@ class Axis:
     :ivar tracking: whether the closed loop is on.
     :ivar referenced: whether the reference search has found the switch.
     :ivar run: the last sine or trajectory.
+    :ivar measured: mocap value of the last cycle (unit); None without a valid one.
     :ivar warnings: the active warnings; they stay until the next command.
     """
 
@@ -75,6 +73,7 @@ class Axis:
         self.target = self.target_velocity = 0.0
         self.tracking = False
         self.referenced = False
+        self.measured: Optional[float] = None
         self.warnings: set[Warned] = set()
         self.correction = Correction(
             settings.correction, 360.0 if settings.kind == 'rotary' else math.inf)
@@ -105,13 +104,18 @@ class Axis:
         """Return whether the set point moves."""
         return self.state.velocity != 0.0 or self.state.acceleration != 0.0
 
+    @property
+    def deviation(self) -> float:
+        """Return measured minus commanded position (unit); 0 in open loop or without an error."""
+        return (self.correction.error or 0.0) if self.tracking else 0.0
+
     # -- commands: each returns '', or the reason why it is refused ----------------------------
 
     def go_to(self, target: float) -> str:
         """Move to a position (unit)."""
-        reason = self._refusal(Event.MANUAL) or self._outside(target)
+        reason = self._held() or self._outside(target)
         if not reason:
-            self._start(Event.MANUAL, functools.partial(self.go_to, target))
+            self._start(Mode.MANUAL, functools.partial(self.go_to, target))
             self.target = target
         return reason
 
@@ -125,33 +129,39 @@ class Axis:
         if not abs(velocity) <= self.limits.velocity:
             return (f'{velocity:.6g} {self.settings.unit}/s is too fast: at most '
                     f'{self.limits.velocity:.6g}')
-        reason = self._begin(Event.VELOCITY, functools.partial(self.move, velocity))
+        reason = self._begin(Mode.VELOCITY, functools.partial(self.move, velocity))
         if self.mode is Mode.VELOCITY:
             self.target_velocity = velocity
         return reason
 
     def stream(self) -> str:
         """Follow the targets of the stream."""
-        return self._begin(Event.STREAM, self.stream)
+        return self._begin(Mode.STREAM, self.stream)
 
     def sine(self, amplitude: float, frequency: float) -> str:
         """Follow a sine around the position at its start; see ``Sine``."""
+        if not (abs(amplitude) <= LARGEST and 1e-4 <= frequency <= LARGEST):
+            return ('sine needs an amplitude and a frequency of at least 0.0001 Hz, got '
+                    f'{amplitude}, {frequency}')
         return self.follow(Sine(amplitude, frequency))
 
     def follow(self, path: Path) -> str:
         """Follow a sine or trajectory exactly, relative to the position at its start."""
-        event = Event.SINE if isinstance(path, Sine) else Event.TRAJECTORY
-        sine = self.mode is Mode.SINE and self.run is not None
-        origin = self.run.origin if sine and self.run is not None else self.state.position
-        reason = self._refusal(event)
-        if not reason and self.moving and not sine:
-            reason = f'{event.value} begins at rest: stop the axis first'
-        reason = reason or path.refusal(self.limits, origin, self._dt, self.settings.unit)
-        if not reason:
-            reason = self._begin(event, functools.partial(self.follow, path))
-            if not sine:
-                self.run = Run(path, origin)
+        reason = self.refuses(path) or self._begin(
+            _mode_of(path), functools.partial(self.follow, path))
+        if not reason and self._pending is None:
+            self.run = Run(path, self.state.position)
         return reason
+
+    def refuses(self, path: Path) -> str:
+        """Return why the axis does not begin a path now; '' if it does."""
+        mode, origin, returns = _mode_of(path), self.state.position, False
+        if self.mode is Mode.SINE and mode is Mode.SINE and self.run is not None:
+            origin, returns = self.run.origin, True     # from where the next sine begins
+        reason = self._held()
+        if not reason and not returns and (self.moving or self.mode is Mode.SINE):
+            reason = f'{mode.value} begins at rest: stop the axis first'
+        return reason or refusal(path, self.limits, origin, self._dt, self.settings.unit)
 
     def home(self) -> str:
         """
@@ -165,7 +175,7 @@ class Axis:
         if speed > self.limits.velocity:
             return f'the reference search needs {speed:.6g} {self.settings.unit}/s: raise the ' \
                    'limit of the velocity'
-        return self._begin(Event.REFERENCE, self.home)
+        return self._begin(Mode.REFERENCE, self.home)
 
     def stop(self) -> str:
         """Decelerate, then hold."""
@@ -297,6 +307,7 @@ class Axis:
         """
         start, velocity = self.position, self.state.velocity
         self.switches = switches
+        self.measured = None if measurement is None else measurement.value
         self._watch(measurement, periods)
         if self.mode is Mode.EMERGENCY:
             self.correction.commanded(now + self._dt, self.state.position, False, self._dt)
@@ -400,8 +411,8 @@ class Axis:
 
     # -- changing modes ------------------------------------------------------------------------
 
-    def _apply(self, event: Event) -> str:
-        mode = after(self.mode, event)
+    def _apply(self, event: 'Mode | Event') -> str:
+        mode = TRANSITIONS.get((self.mode, event))
         if mode is None:
             return f'{event.value} is not possible in mode {self.mode.value}'
         if self.mode in (Mode.SINE, Mode.TRAJECTORY) and self.run is not None:
@@ -409,18 +420,15 @@ class Axis:
         self.mode = mode
         return ''
 
-    def _refusal(self, event: Event) -> str:
-        """Return the reason why a command is refused, without executing it."""
-        if self.mode is Mode.EMERGENCY:
-            return 'emergency stop: reset first'
-        if self.mode is Mode.LOCK:
-            return 'the axis is locked: unlock first'
-        return '' if after(self.mode, event) is not None else (
-            f'{event.value} is not possible in mode {self.mode.value}')
+    def _held(self) -> str:
+        """Return why no motion can begin, or ''."""
+        return {Mode.EMERGENCY: 'emergency stop: reset first',
+                Mode.LOCK: 'the axis is locked: unlock first'}.get(self.mode, '')
 
     def _outside(self, target: float) -> str:
         low, high, unit = self.limits.low, self.limits.high, self.settings.unit
-        if not abs(target - self.state.position) <= _LONGEST_S * self.limits.velocity:
+        # Ruckig refuses motions above 7600 s.
+        if not abs(target - self.state.position) <= 7200.0 * self.limits.velocity:
             return f'the motion to {target:.6g} {unit} takes more than 2 hours'
         if not low <= target <= high:
             return f'{target:.6g} {unit} is outside the soft limits {low:.6g} to {high:.6g}'
@@ -428,34 +436,35 @@ class Axis:
 
     def leave_sine(self) -> str:
         """Return to the position at the start of the sine, and hold."""
-        if self.mode is not Mode.SINE or self.run is None:
-            return 'the axis is not in mode sine'
+        assert self.mode is Mode.SINE and self.run is not None
         return self.go_to(self.run.origin)
 
-    def _begin(self, event: Event, again: Callable[[], str]) -> str:
+    def _begin(self, mode: Mode, again: Callable[[], str]) -> str:
         """
         Execute a command that starts a mode; from a sine the axis returns to its middle first.
 
         :param again: the same command.
         :returns: '' or the reason why it is refused.
         """
-        reason = self._refusal(event)
-        if not reason and self.mode is Mode.SINE:
-            reason = self.leave_sine()
-            if not reason:
-                self._pending = again
+        returns = self.mode is Mode.SINE
+        reason = self._held() or (self.leave_sine() if returns else '')
+        if not reason and returns:
+            self._pending = again
         elif not reason:
-            self._start(event, again)
+            self._start(mode, again)
         return reason
 
-    def _start(self, event: Event, again: Callable[[], str]) -> None:
+    def _start(self, mode: Mode, again: Callable[[], str]) -> None:
         """Execute a command of the user, which clears the warnings."""
         self.warnings.clear()
         self._pending = None
-        self._apply(event)
+        self._apply(mode)
         self._again = again
-        self._origin = self.state.position
+        self._origin = self.target = self.state.position
         self._leaving = None
         self._without_stream = 0
         self._streamed = False
-        self.target = self.state.position
+
+
+def _mode_of(path: Path) -> Mode:
+    return Mode.SINE if isinstance(path, Sine) else Mode.TRAJECTORY

@@ -3,24 +3,39 @@
 """Run the controller; watch and command it from the terminal."""
 
 import argparse
+import contextlib
 import os
+import queue
 import shutil
 import sys
+import termios
+import threading
 import time
-from typing import Any, Optional, Sequence
+import tty
+from typing import Any, Iterator, Optional, Sequence
 
 from optitrack_vrpn.cli.arguments import Parser, split_ros_args
 from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.loading import loading
-from optitrack_vrpn.errors import OptitrackVrpnError
-from optitrack_vrpn.gantry.control import table
-from optitrack_vrpn.gantry.keyboard_io import Keyboard
+from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
+from optitrack_vrpn.gantry.machine import table
 from optitrack_vrpn.ros.node_command import run_node_by_parameters
 
-#: Longest wait for the axes (s). Measured on a busy computer: 6 of 40 new nodes miss the first
-#: announcements of DDS, which are repeated after 3 s and 6 s.
-_DISCOVERY_S = 7.0
-_KEYS = 'space: stop all   e: emergency stop   r: reset   q: quit'
+#: Commands to an axis: name, number of values, help.
+_COMMANDS = (
+    ('go_to', 1, 'move to a position'), ('jog', 1, 'move by a distance'),
+    ('velocity', 1, 'move at a velocity'), ('sine', 2, 'follow a sine: amplitude, frequency'),
+    ('home', 0, 'search the reference switch'),
+    ('max_velocity', 1, 'change the greatest velocity'),
+    ('max_acceleration', 1, 'change the greatest acceleration'),
+    ('soft_limits', 2, 'change the soft limits: low, high'),
+    ('mode', 1, 'manual, stream, reference, stopping or lock'),
+    ('tracking', 1, 'closed loop on or off'), ('lock', 1, 'lock on or off'),
+    ('calibrate', 1, 'measure the steps per unit over a distance'))
+#: Commands to all axes, and their keys in the view.
+_TRIGGERS = {'stop': 'stop all axes', 'emergency_stop': 'switch off the power',
+             'reset': 'end an emergency; the axes hold'}
+_KEYS = {' ': 'stop', 's': 'stop', 'e': 'emergency_stop', 'r': 'reset'}
 
 
 def _value(text: str) -> Any:
@@ -41,30 +56,16 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest='command', required=True, metavar='COMMAND')
     view = commands.add_parser('view', help='a live table of all axes, with a stop key')
     view.add_argument('--once', action='store_true', help='print the table once')
-    for name, words in (
-            ('go_to', 'move to a position'), ('jog', 'move by a distance'),
-            ('velocity', 'move at a velocity'), ('max_velocity', 'change the greatest velocity'),
-            ('max_acceleration', 'change the greatest acceleration'),
-            ('mode', 'manual, stream, reference, stopping or lock'),
-            ('tracking', 'closed loop on or off'), ('lock', 'lock on or off'),
-            ('calibrate', 'measure the steps per unit over a distance')):
-        sub = commands.add_parser(name, help=words)
+    for name, count, words in _COMMANDS:
+        sub = commands.add_parser(name, help=words, description=words)
         sub.add_argument('axis', help='name of an axis, or all')
-        sub.add_argument('value', type=_value)
-    sub = commands.add_parser('home', help='search the reference switch')
-    sub.add_argument('axis', help='name of an axis, or all')
-    for name, words, first, second in (
-            ('sine', 'follow a sine', 'amplitude', 'frequency'),
-            ('soft_limits', 'change the soft limits', 'low', 'high')):
-        sub = commands.add_parser(name, help=words)
-        sub.add_argument('axis', help='name of an axis, or all')
-        sub.add_argument('first', type=float, metavar=first)
-        sub.add_argument('second', type=float, metavar=second)
+        if count:
+            sub.add_argument('values', metavar='VALUE', nargs=count,
+                             type=_value if count == 1 else float)
     sub = commands.add_parser('trajectory', help='follow a file: time; one column per axis')
     sub.add_argument('file')
     sub.add_argument('--loop', action='store_true')
-    for name, words in (('stop', 'stop all axes'), ('emergency_stop', 'switch off the power'),
-                        ('reset', 'end an emergency; the axes hold')):
+    for name, words in _TRIGGERS.items():
         commands.add_parser(name, help=words)
     return parser
 
@@ -91,26 +92,23 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
 
 def _send(client: Any, arguments: argparse.Namespace) -> list[str]:
     """Send a command; return the reasons of refusals."""
-    name = arguments.command
-    if name in ('stop', 'emergency_stop', 'reset'):
-        reason = client.trigger(name)
-        return [reason] if reason else []
-    refused: list[str]
+    name, values = arguments.command, getattr(arguments, 'values', [True])
+    if name in _TRIGGERS:
+        return list(filter(None, [client.trigger(name)]))
     if name == 'trajectory':
         # the controller has another working directory
-        values = {'file': os.path.abspath(os.path.expanduser(arguments.file)),
-                  **({'loop': True} if arguments.loop else {})}
-        refused = client.command('trajectory_file', values)[:1]
-    elif name in ('sine', 'soft_limits'):
-        refused = client.command(name, {arguments.axis: [arguments.first, arguments.second]})
-    else:
-        value = True if name == 'home' else arguments.value
-        refused = client.command(name, {arguments.axis: value})
-    return refused
+        path = os.path.abspath(os.path.expanduser(arguments.file))
+        found: list[str] = client.command(
+            'trajectory_file', {'file': path, 'loop': arguments.loop})
+        return found[:1]
+    found = client.command(name, {arguments.axis: values if len(values) > 1 else values[0]})
+    return found
 
 
 def _once(client: Any) -> int:
-    deadline = time.monotonic() + _DISCOVERY_S
+    # Measured on a busy computer: 6 of 40 new nodes miss the first announcements of DDS, which
+    # are repeated after 3 s and 6 s.
+    deadline = time.monotonic() + 7.0
     while time.monotonic() < deadline:
         axes, _ = client.axes()
         if axes:
@@ -121,27 +119,57 @@ def _once(client: Any) -> int:
     return 1
 
 
+@contextlib.contextmanager
+def _keys() -> Iterator['queue.SimpleQueue[str]']:
+    """
+    Queue the keys pressed in the terminal, without Enter; '' at the end of the input.
+
+    :raises ConfigurationError: if the standard input is closed.
+    """
+    if sys.stdin is None:
+        raise ConfigurationError('there is no standard input to read keys from')
+    file, keys = sys.stdin.fileno(), queue.SimpleQueue[str]()
+
+    def read() -> None:
+        with contextlib.suppress(OSError):      # the terminal is gone
+            while key := os.read(file, 1):
+                keys.put(key.decode(errors='replace'))
+        keys.put('')
+    before = termios.tcgetattr(file) if os.isatty(file) else None
+    try:
+        if before is not None:
+            tty.setcbreak(file)
+        threading.Thread(target=read, daemon=True).start()
+        yield keys
+    finally:
+        if before is not None:
+            termios.tcsetattr(file, termios.TCSADRAIN, before)
+
+
 def _watch(client: Any) -> int:
     """Print the table five times per second; keys act immediately."""
-    actions = {' ': 'stop', 's': 'stop', 'e': 'emergency_stop', 'r': 'reset'}
     result = ''
     clear = '\x1b[2J\x1b[H' if sys.stdout.isatty() else ''
-    with Keyboard() as keyboard:
+    with _keys() as keys:
         while True:
             axes, age_s = client.axes()
-            width = shutil.get_terminal_size().columns if clear else 0
-            lines = table(axes, width) if axes else ['no axes yet']
+            lines = table(axes, shutil.get_terminal_size().columns if clear else 0) if axes else [
+                'no axes yet']
             if axes and age_s > 1.0:
                 lines.append(f'NO DATA FROM THE CONTROLLER FOR {age_s:.0f} s')
-            print(clear + '\n'.join([*lines, '', _KEYS, result]), flush=True)
-            key = keyboard.read(0.2)
+            lines += ['', 'space: stop all   e: emergency stop   r: reset   q: quit', result]
+            print(clear + '\n'.join(lines), flush=True)
+            try:
+                key = keys.get(timeout=0.2)
+            except queue.Empty:
+                continue
             if key in ('q', ''):
                 return 0
-            if key in actions:
+            if key in _KEYS:
                 try:
-                    result = f'{actions[key]}: {client.trigger(actions[key]) or "done"}'
+                    result = f'{_KEYS[key]}: {client.trigger(_KEYS[key]) or "done"}'
                 except OptitrackVrpnError as error:
-                    result = f'{actions[key]} FAILED: {error}'
+                    result = f'{_KEYS[key]} FAILED: {error}'
 
 
 def controller() -> int:

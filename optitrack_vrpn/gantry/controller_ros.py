@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The lifecycle node gantry_controller: callbacks of topics and services, 100 cycles a second."""
 
+import contextlib
 import functools
 import math
 import threading
@@ -12,20 +13,19 @@ from typing import Any, Callable, Mapping, Optional, Sequence
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from optitrack_vrpn.axes import CycleThread
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.gantry.calibration import Calibration
-from optitrack_vrpn.gantry.control import AxisView, cells, Machine
+from optitrack_vrpn.gantry.axis import Axis
 from optitrack_vrpn.gantry.correction import Measurement
 from optitrack_vrpn.gantry.follow_ros import action_type, FollowServer
-from optitrack_vrpn.gantry.machine_io import Driver, load_machine, SimDriver, UdpDriver
-from optitrack_vrpn.gantry.recorder_io import Recorder, row
+from optitrack_vrpn.gantry.machine import cells, Machine, Sample
+from optitrack_vrpn.gantry.machine_io import Driver, load_machine, Recorder, row, UdpDriver
 from optitrack_vrpn.gantry.services_ros import (
     answer, COMMANDS, load_file, paths_of, serve, start, value_of)
-from optitrack_vrpn.gantry.setpoints import Cubic
 from optitrack_vrpn.gantry.settings import ControllerSettings
-from optitrack_vrpn.gantry.sim_model import SimulatedMachine
-from optitrack_vrpn.gantry.trajectory import Trajectory
-from optitrack_vrpn.graph.one_publisher_ros import OneSubscription
-from optitrack_vrpn.mocap_control.participant_ros import MocapControl
+from optitrack_vrpn.gantry.sim_io import SimulatedMachine
+from optitrack_vrpn.gantry.tasks import Calibration
+from optitrack_vrpn.gantry.trajectory import LARGEST, Trajectory
+from optitrack_vrpn.graph import OneSubscription
+from optitrack_vrpn.mocap_control import MocapControl
 from optitrack_vrpn.ros.managed_node import entry, SettingsNode
 from optitrack_vrpn.units import NS_PER_S
 from rcl_interfaces.srv import SetParameters
@@ -35,11 +35,7 @@ from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 
-#: Timeout of deactivate for the stop of the axes, after which it cuts the power: multiple of the
-#: longest time that an axis needs from its motor velocity. Chosen.
-_STOP_PATIENCE = 2.0
-#: Chosen: period (s) of the published state: smooth for the eye, a tenth of the cycles.
-_VIEW_S = 0.1
+_INACTIVE = 'the node is not active'
 
 
 def in_ns(message: JointState) -> int:
@@ -62,8 +58,8 @@ class GantryController(SettingsNode[ControllerSettings]):
         self._thread: Optional[CycleThread] = None
         self._calibration: Optional[Calibration] = None
         self._used: Optional[ControllerSettings] = None
-        self._entities: list[tuple[Any, Any]] = []
-        self._exclusive: list[OneSubscription] = []
+        self._owned = contextlib.ExitStack()
+        self._inputs: list[OneSubscription] = []
         self._fresh: dict[str, Measurement] = {}
         self._stamp = (0, 0.0)
         self._began_s = 0.0
@@ -73,7 +69,7 @@ class GantryController(SettingsNode[ControllerSettings]):
         self._measured: Any = None
         self._view: Any = None
         self._action: Optional[FollowServer] = None
-        self._shown: dict[str, tuple[str, tuple[str, ...]]] = {}
+        self._logged: dict[str, tuple[str, set[str]]] = {}
         super().__init__(node_name, ControllerSettings, **kwargs)
         self._mocap_control = MocapControl(self)
 
@@ -88,33 +84,29 @@ class GantryController(SettingsNode[ControllerSettings]):
         """
         description = load_machine(settings.machine)
         self._machine = Machine(description)
-        if settings.driver == 'udp':
-            self._driver = UdpDriver(
-                description, settings.machine_host, settings.machine_port)
-        else:
-            self._driver = SimDriver(SimulatedMachine(description))
+        self._driver = UdpDriver(
+            description, settings.machine_host, settings.machine_port,
+        ) if settings.driver == 'udp' else SimulatedMachine(description)
         self._used = settings
-        self._commanded = self._own(self.create_publisher(
-            JointState, '~/commanded', 10), self.destroy_publisher)
-        self._measured = self._own(self.create_publisher(
-            JointState, '~/measured', 10), self.destroy_publisher)
-        self._view = self._own(self.create_publisher(
-            DiagnosticArray, '~/axes', 10), self.destroy_publisher)
-        for topic, callback in (
-                (settings.axes_topic, self._take_measured), ('~/stream', self._take_stream)):
-            one = OneSubscription(self, JointState, topic, callback, 10)
-            self._exclusive.append(one)
-            self._own(one, OneSubscription.destroy)
+        self._commanded, self._measured, self._view = (
+            self._own(self.create_publisher(kind, f'~/{name}', 10), self.destroy_publisher)
+            for kind, name in ((JointState, 'commanded'), (JointState, 'measured'),
+                               (DiagnosticArray, 'axes')))
+        self._inputs = [
+            self._own(OneSubscription(self, JointState, topic, callback, 10),
+                      OneSubscription.destroy)
+            for topic, callback in ((settings.axes_topic, self._take_measured),
+                                    ('~/stream', self._take_stream))]
         self._own(self.create_subscription(
             JointTrajectory, '~/joint_trajectory', self._take_trajectory, 10),
             self.destroy_subscription)
-        services: list[tuple[Any, str, Any]] = [
-            (SetParameters, name, functools.partial(self._command, name)) for name in COMMANDS]
-        services += [
-            (SetParameters, 'calibrate', self._calibrate),
-            (Trigger, 'stop', self._stop), (Trigger, 'emergency_stop', self._emergency_stop),
-            (Trigger, 'reset', self._reset)]
-        for kind, name, callback in services:
+        services: dict[str, tuple[Any, Any]] = {
+            **{name: (SetParameters, functools.partial(self._command, name)) for name in COMMANDS},
+            **{name: (Trigger, functools.partial(self._trigger, act)) for name, act in (
+                ('stop', self._stop), ('emergency_stop', self._emergency_stop),
+                ('reset', self._reset))},
+            'calibrate': (SetParameters, self._calibrate)}
+        for name, (kind, callback) in services.items():
             self._own(self.create_service(kind, f'~/{name}', callback), self.destroy_service)
         # in a group of its own, because a group executes one callback at a time
         self._own(self.create_service(
@@ -126,12 +118,12 @@ class GantryController(SettingsNode[ControllerSettings]):
                 'control_msgs is not installed: no action ~/follow_joint_trajectory')
         elif self._action is None:      # it outlives cleanup: clients ask for results later
             self._action = FollowServer(self, kind, self._active, self._lock)
-        self._own(self.create_timer(_VIEW_S, self._show, clock=self._steady), self.destroy_timer)
+        self._own(self.create_timer(0.1, self._show, clock=self._steady), self.destroy_timer)
         self._mocap_control.set_info_topics(
             [self._commanded.topic_name, self._measured.topic_name])
 
-    def _own(self, entity: Any, destroy: Any) -> Any:
-        self._entities.append((entity, destroy))
+    def _own(self, entity: Any, destroy: Callable[[Any], object]) -> Any:
+        self._owned.callback(destroy, entity)
         return entity
 
     def begin(self) -> None:
@@ -150,12 +142,12 @@ class GantryController(SettingsNode[ControllerSettings]):
         """Stop every axis within its limits, then stop the cycles."""
         if self._thread is None or self._machine is None:
             return
+        axes = self._machine.axes.values()
         with self._lock:
-            self._machine.command('all', lambda axis: axis.stop())
-        patience_s = _STOP_PATIENCE * max(
-            axis.settings.stopping_s for axis in self._machine.axes.values())
+            self._machine.command('all', Axis.stop)
+        patience_s = 2.0 * max(axis.settings.stopping_s for axis in axes)
         deadline = time.monotonic() + patience_s
-        while any(axis.moving for axis in self._machine.axes.values()):
+        while any(axis.moving for axis in axes):
             if time.monotonic() > deadline:
                 reason = f'an axis still moves after {patience_s:.1f} s: the power is cut'
                 self.get_logger().error(reason)
@@ -167,7 +159,7 @@ class GantryController(SettingsNode[ControllerSettings]):
         self._thread.stop()
         self._thread = None
         with self._lock:
-            for axis in self._machine.axes.values():
+            for axis in axes:
                 axis.track(False)
                 axis.referenced = False     # another controller may move the machine
         if self._action is not None:
@@ -182,10 +174,8 @@ class GantryController(SettingsNode[ControllerSettings]):
 
     def release(self) -> None:
         """Destroy topics and services, close the driver."""
-        for entity, destroy in self._entities:
-            destroy(entity)
-        self._entities.clear()
-        self._exclusive.clear()
+        self._owned.close()
+        self._inputs.clear()
         if self._driver is not None:
             self._driver.close()
             self._driver = None
@@ -206,7 +196,7 @@ class GantryController(SettingsNode[ControllerSettings]):
     def _cycle(self, periods: int) -> None:
         try:
             with self._lock:
-                views, cubics = self._work(periods)
+                samples = self._work(periods)
         except Exception:
             self._log('error', f'bug in a cycle; the power is cut:\n{traceback.format_exc()}',
                       'cycle')
@@ -216,8 +206,8 @@ class GantryController(SettingsNode[ControllerSettings]):
         # No failure of an output stops the axes: ROS shuts down before ``end`` on Ctrl-C.
         try:
             if self._recorder is not None:
-                self._recorder.write(row((time.monotonic() - self._began_s) * 1e3, views, cubics))
-            self._publish(views)
+                self._recorder.write(row((time.monotonic() - self._began_s) * 1e3, samples))
+            self._publish(samples)
         except Exception:
             if self.context.ok():
                 self._log('error', f'bug: a cycle is not published:\n{traceback.format_exc()}',
@@ -232,7 +222,7 @@ class GantryController(SettingsNode[ControllerSettings]):
         self._driver.cut_power()
         return True
 
-    def _work(self, periods: int) -> tuple[Sequence[AxisView], Mapping[str, Cubic]]:
+    def _work(self, periods: int) -> list[Sample]:
         """Read the machine, compute the cycle, drive the motors."""
         machine, driver = self._machine, self._driver
         assert machine is not None and driver is not None
@@ -241,48 +231,47 @@ class GantryController(SettingsNode[ControllerSettings]):
         if machine.emergency and not self._cut:
             self._cut_power('emergency stop: the machine reports that its power is cut')
         driver.run(cubics, machine.dt)
-        if self._calibration is not None and not self._calibration.done:
-            self._calibration.step(
-                fresh.get(self._calibration.axis.settings.name), machine.dt)
-        return machine.view(), cubics
+        if self._calibration is not None:
+            self._calibration.step(machine.dt)
+        return machine.samples()
 
-    def _publish(self, views: Sequence[AxisView]) -> None:
+    def _publish(self, samples: Sequence[Sample]) -> None:
         """Publish the set points and the measured positions of the axes, in m and rad."""
-        names = [view.name for view in views]
-        scale = [1.0 if view.unit == 'm' else math.radians(1.0) for view in views]
-        stamp = self.get_clock().now().to_msg()
-        message = JointState(
-            name=names, position=[v.position * s for v, s in zip(views, scale)],
-            velocity=[v.velocity * s for v, s in zip(views, scale)])
-        message.header.stamp = stamp
-        self._commanded.publish(message)
-        message = JointState(name=names, position=[
-            math.nan if v.measured is None else v.measured * s for v, s in zip(views, scale)])
-        message.header.stamp = stamp
-        self._measured.publish(message)
+        commanded, measured = JointState(), JointState()
+        commanded.header.stamp = measured.header.stamp = self.get_clock().now().to_msg()
+        commanded.name = measured.name = [each.axis.settings.name for each in samples]
+        scales = [each.axis.settings.si_per_unit for each in samples]
+        commanded.position = [s.state.position * k for s, k in zip(samples, scales)]
+        commanded.velocity = [s.state.velocity * k for s, k in zip(samples, scales)]
+        measured.position = [
+            math.nan if s.measured is None else s.measured * k for s, k in zip(samples, scales)]
+        self._commanded.publish(commanded)
+        self._measured.publish(measured)
 
     # -- inputs, on the executor's thread ------------------------------------------------------
 
-    def _take_measured(self, message: JointState) -> None:
-        """Process the axes from axis_bridge; NaN is no measurement."""
+    def _values(self, message: JointState) -> list[tuple[Axis, float]]:
+        """Return the axes of the machine in a message, and their finite values (unit)."""
         machine = self._machine
         if machine is None or len(message.name) != len(message.position):
-            return
-        if not any(value == value for value in message.position):
-            return      # no value is valid, so the stamp is not valid either
+            return []
+        return [(axis, value / axis.settings.si_per_unit)
+                for name, value in zip(message.name, message.position)
+                if (axis := machine.axes.get(name)) is not None and math.isfinite(value)]
+
+    def _take_measured(self, message: JointState) -> None:
+        """Process the axes from axis_bridge; NaN is no measurement."""
+        values = [(axis, value) for axis, value in self._values(message) if abs(value) <= LARGEST]
         stamp_ns = in_ns(message)
         age_s = (time.time_ns() - stamp_ns) * 1e-9
-        if not self._recent('measured axes', age_s):
+        # without a valid value the stamp is not valid either
+        if not values or not self._recent('measured axes', age_s):
             return
         if stamp_ns != self._stamp[0]:      # a repeated value keeps its time: it is not a new one
             self._stamp = (stamp_ns, time.monotonic() - age_s)
-        found = {}
-        for name, value in zip(message.name, message.position):
-            axis = machine.axes.get(name)
-            if axis is not None and value == value and abs(value) < 1e6:
-                found[name] = Measurement(value / axis.settings.si_per_unit, self._stamp[1])
         with self._lock:
-            self._fresh.update(found)
+            self._fresh.update({axis.settings.name: Measurement(value, self._stamp[1])
+                                for axis, value in values})
 
     def _recent(self, what: str, age_s: float) -> bool:
         """Return whether a message is used at its age; log why not."""
@@ -295,16 +284,13 @@ class GantryController(SettingsNode[ControllerSettings]):
 
     def _take_stream(self, message: JointState) -> None:
         """Process targets of the mode stream; a stamp of 0 means now."""
-        machine, stamp_ns = self._machine, in_ns(message)
-        if machine is None or len(message.name) != len(message.position):
-            return
-        if stamp_ns and not self._recent('targets', (time.time_ns() - stamp_ns) * 1e-9):
+        values, stamp_ns = self._values(message), in_ns(message)
+        if not values or (stamp_ns and not self._recent(
+                'targets', (time.time_ns() - stamp_ns) * 1e-9)):
             return
         with self._lock:
-            for name, value in zip(message.name, message.position):
-                axis = machine.axes.get(name)
-                if axis is not None:
-                    axis.stream_target(value / axis.settings.si_per_unit)
+            for axis, value in values:
+                axis.stream_target(value)
 
     def _take_trajectory(self, message: JointTrajectory) -> None:
         """Follow a trajectory_msgs/JointTrajectory."""
@@ -317,7 +303,7 @@ class GantryController(SettingsNode[ControllerSettings]):
         """Make trajectories and start them; return '' or the reason of a refusal."""
         machine, before = self._active(), self._commands
         if machine is None:
-            return 'the node is not active'
+            return _INACTIVE
         try:
             paths = make(machine)   # without the lock: cycles must not wait for a file
         except ConfigurationError as error:
@@ -360,53 +346,48 @@ class GantryController(SettingsNode[ControllerSettings]):
         with self._lock:
             machine = self._active()
             if machine is None:
-                reason = 'the node is not active'
+                reason = _INACTIVE
             elif len(request.parameters) != 1:
                 reason = 'give one axis and the distance to move'
-            elif self._calibration is not None and not self._calibration.done:
+            elif self._calibration is not None:
                 reason = 'a calibration is running'
             else:
-                name = request.parameters[0].name
-                distance = value_of(request.parameters[0])
-                if name not in machine.axes or isinstance(distance, bool) or not isinstance(
-                        distance, (int, float)):
+                name, distance = request.parameters[0].name, value_of(request.parameters[0])
+                if name not in machine.axes or type(distance) not in (int, float):
                     reason = f'{name!r} with {distance!r} is not an axis with a distance'
                 else:
-                    self._calibration = Calibration(machine.axes[name], float(distance))
-                    reason = self._calibration.reason
+                    calibration = Calibration(machine.axes[name], float(distance))
+                    reason = calibration.reason
+                    self._calibration = None if reason else calibration
         return answer(request, response, reason)
 
-    def _stop(self, request: Any, response: Any) -> Any:
+    def _trigger(self, act: Callable[[], str], request: Any, response: Any) -> Any:
+        """Answer a command without values; ``act`` returns the reason of a refusal."""
         with self._lock:
             self._commands += 1
-            machine = self._active()
-            refusals = {'': 'the node is not active'} if machine is None else {
-                name: reason for name, reason in machine.command(
-                    'all', lambda axis: axis.stop()).items()
-                # a lock holds still already
-                if reason and machine.axes[name].mode.value not in ('lock', 'emergency')}
-        response.success, response.message = not refusals, '; '.join(refusals.values())
+            response.message = act()
+        response.success = not response.message
         return response
 
-    def _emergency_stop(self, request: Any, response: Any) -> Any:
-        with self._lock:
-            self._commands += 1
-            response.success = self._cut_power('emergency stop by ~/emergency_stop')
-        response.message = '' if response.success else 'the node is not configured'
-        return response
+    def _stop(self) -> str:
+        machine = self._active()
+        if machine is None:
+            return _INACTIVE
+        machine.command('all', Axis.stop)       # a locked axis rests already
+        return ''
 
-    def _reset(self, request: Any, response: Any) -> Any:
-        with self._lock:
-            machine = self._active()
-            if machine is None or self._driver is None:
-                reason = 'the node is not active'
-            else:
-                reason = machine.reset()
-                if not reason:
-                    self._cut = ''
-                    self._driver.restore_power()
-        response.success, response.message = not reason, reason
-        return response
+    def _emergency_stop(self) -> str:
+        done = self._cut_power('emergency stop by ~/emergency_stop')
+        return '' if done else 'the node is not configured'
+
+    def _reset(self) -> str:
+        machine = self._active()
+        if machine is None or self._driver is None:
+            return _INACTIVE
+        machine.reset()
+        self._cut = ''
+        self._driver.restore_power()
+        return ''
 
     # -- published state -----------------------------------------------------------------------
 
@@ -417,59 +398,61 @@ class GantryController(SettingsNode[ControllerSettings]):
 
     def _publish_view(self) -> None:
         with self._lock:
-            if self._machine is None or self._view is None:
+            if self._machine is None:
                 return
-            views = self._machine.view()
+            array = DiagnosticArray(status=[
+                self._status(axis) for axis in self._machine.axes.values()])
+            now: dict[str, tuple[str, set[str]]] = {
+                name: (axis.mode.value, {*axis.warnings})
+                for name, axis in self._machine.axes.items()}
             calibration = self._calibration
-        array = DiagnosticArray(status=[self._status(view) for view in views])
         array.header.stamp = self.get_clock().now().to_msg()
         self._view.publish(array)
-        for view in views:
-            shown = (view.mode, view.warnings)
-            before = self._shown.get(view.name)
-            if before is not None and before != shown:
-                self._log('warn' if set(view.warnings) - set(before[1]) else 'info',
-                          f'axis {view.name}: {view.mode}'
-                          + (f' ({", ".join(view.warnings)})' if view.warnings else ''),
-                          (view.name, shown))
-            self._shown[view.name] = shown
+        for name, (mode, warnings) in now.items():
+            before = self._logged.get(name, (mode, warnings))
+            if before != (mode, warnings):
+                words = ', '.join(sorted(warnings))
+                self._log('warn' if warnings - before[1] else 'info',
+                          f'axis {name}: {mode}' + (f' ({words})' if words else ''),
+                          (name, mode, words))
+        self._logged = now
         if calibration is not None and calibration.done:
+            self._calibration = None
             self._report(calibration)
 
     def _report(self, calibration: Calibration) -> None:
-        self._calibration = None
-        name = calibration.axis.settings.name
-        if calibration.result is None:
+        name, result = calibration.axis.settings.name, calibration.result
+        if result is None:
             self.get_logger().error(f'calibration of {name} failed: {calibration.reason}')
             return
-        result = calibration.result
         self.get_logger().info(
             f'calibration of {name}: mocap measured {result.ratio:.6f} of the way (standard error '
             f'{result.uncertainty:.1e}; up less down {result.difference:+.1e}), backlash '
             f'{result.backlash:.3g} {calibration.axis.settings.unit}: set '
             f'steps_per_unit to {result.steps_per_unit:.6g}')
 
-    def _status(self, view: AxisView) -> DiagnosticStatus:
-        level = 'error' if view.mode == 'emergency' else 'warn' if view.warnings else 'ok'
-        return entry(view.name, level, view.mode, cells(view))
+    def _status(self, axis: Axis) -> DiagnosticStatus:
+        mode = axis.mode.value
+        level = 'error' if mode == 'emergency' else 'warn' if axis.warnings else 'ok'
+        return entry(axis.settings.name, level, mode, cells(axis))
 
     def diagnostics(self) -> Sequence[DiagnosticStatus]:
         """Return the diagnostics of the cycles and the axes."""
         with self._lock:
             if self._machine is None or self._thread is None or self._driver is None:
                 return ()
-            cycle, views = self._thread.cycle, self._machine.view()
+            figures = self._thread.cycle.figures()
             trouble = self._cut or self._driver.trouble
+            axes = [self._status(axis) for axis in self._machine.axes.values()]
         if trouble:
             self._log('error', trouble, 'machine')
         found = [entry(f'{self.get_name()}: cycles', 'error' if trouble else 'ok',
-                       trouble or 'running', cycle.figures())]
-        for view in views:
-            status = self._status(view)
-            status.name = f'{self.get_name()}: axis {view.name}'
-            status.message = ': '.join(filter(None, (view.mode, ', '.join(view.warnings))))
-            found.append(status)
-        for one in self._exclusive:
+                       trouble or 'running', figures), *axes]
+        for status in axes:
+            warnings = next(pair.value for pair in status.values if pair.key == 'warnings')
+            status.message = ': '.join(filter(None, (status.message, warnings)))
+            status.name = f'{self.get_name()}: axis {status.name}'
+        for one in self._inputs:
             one.look()
             if one.problem:
                 text = f'{one.problem}: its values are not used; end all but one'

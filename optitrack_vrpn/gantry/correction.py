@@ -13,11 +13,13 @@ Signs: the motor is at own position + offset, the axis at motor + distance lost.
 a cycle changes the offset by minus its value.
 """
 
+from bisect import bisect_right
+from collections import deque
 import math
-from typing import NamedTuple, Optional
+from typing import Any, Generic, NamedTuple, Optional, TypeVar
 
+import numpy as np
 from optitrack_vrpn.gantry.settings import CorrectionSettings
-from optitrack_vrpn.gantry.slip import History, SlipEstimator
 
 #: Time (s) after which a resting axis counts as settled: four times the measured delay of 0.15 s.
 SETTLED_S = 0.6
@@ -47,6 +49,153 @@ class Commanded(NamedTuple):
     time: float
     position: float
     offset: float
+
+
+class Travel(NamedTuple):
+    """Ways of the motor in both directions (unit), and the share of the play, at a time (s)."""
+
+    time: float
+    up: float
+    down: float
+    share: float
+
+
+Entry = TypeVar('Entry', bound=NamedTuple)
+
+
+class History(Generic[Entry]):
+    """
+    Store the entries of the last two seconds: longer than a measurement may be late.
+
+    :ivar entries: named tuples of numbers, of which the first is the time (s); times rise.
+    """
+
+    def __init__(self) -> None:
+        self.entries: deque[Entry] = deque()
+
+    def add(self, entry: Entry) -> None:
+        """Add an entry later than the last."""
+        self.entries.append(entry)
+        while entry[0] - self.entries[0][0] > 2.0:
+            self.entries.popleft()
+
+    def at(self, time: float) -> Optional[Entry]:
+        """
+        Return the entry for a time, interpolated linearly; the last one for a later time.
+
+        :returns: None if the time is before the stored entries, or none are stored.
+        """
+        entries = self.entries
+        i = bisect_right(entries, time, key=lambda each: each[0])
+        if i == 0 or i == len(entries):
+            return entries[-1] if i else None
+        before, after = entries[i - 1], entries[i]
+        share = (time - before[0]) / (after[0] - before[0])
+        return before._make(a + share * (b - a) for a, b in zip(before, after))
+
+
+class SlipTuning(NamedTuple):
+    """
+    Tuning of the estimator of slip; all values are chosen.
+
+    :ivar noise: standard deviation of a measurement after the low-pass, in dead bands: 3 sigma of
+        a filtered standing body (0.3 mm, 0.04 deg) compared with 1 mm and 0.1 to 0.3 deg.
+    :ivar correlated: cycles over which low-pass samples are correlated; the measurement variance
+        is multiplied by it.
+    :ivar drift: process noise per square root of a cycle: of the constant and the backlash in dead
+        bands, and of the slip. The constant follows within ten seconds.
+    :ivar first: initial standard deviations, in the same units; slip up to 1 %.
+    """
+
+    noise: float = 0.1
+    correlated: float = 20.0
+    drift: tuple[float, float, float] = (3e-4, 1e-4, 1e-7)
+    first: tuple[float, float, float] = (0.1, 2.0, 2e-3)
+
+
+TUNING = SlipTuning()
+
+
+class SlipEstimator:
+    """
+    A Kalman filter that estimates slip and backlash of an axis from mocap.
+
+    The difference between the position of the axis and the count of its motor is modelled as
+    ``d = c + b h``. The backlash is b, its share h (-1/2 to 1/2) follows from the play operator.
+    For each unit of way of the motor in positive direction c decreases by the slip p, for each
+    unit in negative direction it increases by the slip n. The states c, p, n and b have small
+    process noise. The model predicts d without measurements, also right after a reversal.
+
+    :param dead_band: scale of the noise and of the backlash (unit).
+    """
+
+    def __init__(self, dead_band: float) -> None:
+        def variances(constant: float, backlash: float, slip: float) -> Any:
+            return np.square((constant * dead_band, slip, slip, backlash * dead_band))
+
+        self._scale = dead_band
+        self._x = np.zeros(4)       # c, p, n, b
+        self._p = np.diag(variances(*TUNING.first))
+        self._q = np.diag(variances(*TUNING.drift))
+        self._r = TUNING.correlated * (TUNING.noise * dead_band) ** 2
+        self._motor: Optional[float] = None
+        self._load = 0.0
+        self._now = Travel(-math.inf, 0.0, 0.0, 0.0)
+        self._travels: History[Travel] = History()
+
+    @property
+    def slips(self) -> tuple[float, float]:
+        """Return the estimated shares of the way lost in positive and in negative direction."""
+        return float(self._x[1]), float(self._x[2])
+
+    @property
+    def backlash(self) -> float:
+        """Return the estimated play (unit)."""
+        return float(self._x[3])
+
+    def move(self, time: float, motor: float) -> None:
+        """
+        Add the position of the motor at a time later than the last one.
+
+        :param time: time (s).
+        :param motor: position of the motor (unit).
+        """
+        if self._motor is None:
+            self._motor = self._load = motor
+        way = motor - self._motor
+        self._motor = motor
+        up, down = max(way, 0.0), max(-way, 0.0)
+        width = max(self.backlash, 0.2 * self._scale)
+        self._load = min(max(self._load, motor - 0.5 * width), motor + 0.5 * width)
+        self._now = Travel(
+            time, self._now.up + up, self._now.down + down, (self._load - motor) / width)
+        self._travels.add(self._now)
+        change = np.eye(4)
+        change[0, 1:3] = -up, down
+        self._x = change @ self._x
+        self._p = change @ self._p @ change.T + self._q
+
+    def measure(self, time: float, distance: float) -> None:
+        """
+        Process a measurement.
+
+        :param time: stamp of the measurement, on the clock of ``move`` (s).
+        :param distance: position of the axis minus that of the motor (unit).
+        """
+        then = self._travels.at(time)
+        if then is None:
+            return
+        row = np.array((1.0, self._now.up - then.up, then.down - self._now.down, then.share))
+        spread = self._p @ row
+        gain = spread / (float(row @ spread) + self._r)
+        self._x = self._x + gain * (distance - float(row @ self._x))
+        self._p = self._p - np.outer(gain, spread)
+        self._p = 0.5 * (self._p + self._p.T)
+        self._x[3] = max(0.0, self._x[3])
+
+    def distance(self) -> float:
+        """Return the predicted axis minus motor position at the last ``move`` (unit)."""
+        return float(self._x[0] + self._now.share * self._x[3])
 
 
 class Correction:

@@ -14,10 +14,9 @@ from typing import Any, Callable, Optional, Sequence
 
 from builtin_interfaces.msg import Duration
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.gantry.control import Machine
-from optitrack_vrpn.gantry.goal import (
-    Code, deviation, Goal, GOAL_TIME_S, GOAL_TOLERANCE, Outcome, Tolerances)
-from optitrack_vrpn.gantry.services_ros import paths_of, refusal, start
+from optitrack_vrpn.gantry.machine import Machine
+from optitrack_vrpn.gantry.services_ros import FAR, paths_of, refusal, start
+from optitrack_vrpn.gantry.tasks import Goal, Outcome, Tolerances
 from optitrack_vrpn.gantry.trajectory import Trajectory
 from optitrack_vrpn.ros.log import ros_is_up
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
@@ -72,7 +71,7 @@ class FollowServer:
         goals, self._goals = self._goals, []
         for handle, goal, _ in goals:
             self._finish(handle, goal.poll(time.monotonic()) or Outcome(
-                Code.GOAL_TOLERANCE_VIOLATED, 'the node is deactivated before the goal ended'))
+                'GOAL_TOLERANCE_VIOLATED', 'the node is deactivated before the goal ended'))
 
     def destroy(self) -> None:
         """Destroy the action server; a result that no client has yet asked for is lost."""
@@ -124,7 +123,7 @@ class FollowServer:
                                   tolerances(machine, handle.request))
                 self._goals.append((handle, supervised, time.monotonic()))
         except ConfigurationError as error:
-            self._finish(handle, Outcome(Code.INVALID_GOAL, str(error)))
+            self._finish(handle, Outcome('INVALID_GOAL', str(error)))
 
     def _cancel(self, handle: Any) -> CancelResponse:
         with self._lock:
@@ -157,7 +156,7 @@ class FollowServer:
         axes = goal.axes.values()
         scale = [axis.settings.si_per_unit for axis in axes]
         desired = [axis.state.position * s for axis, s in zip(axes, scale)]
-        apart = [deviation(axis) * s for axis, s in zip(axes, scale)]
+        apart = [axis.deviation * s for axis, s in zip(axes, scale)]
         feedback.desired = JointTrajectoryPoint(
             positions=desired, time_from_start=since,
             velocities=[axis.state.velocity * s for axis, s in zip(axes, scale)])
@@ -174,14 +173,14 @@ class FollowServer:
             return
         if outcome.canceled and handle.is_cancel_requested:
             handle.canceled()
-        elif outcome.code is Code.SUCCESSFUL:
+        elif outcome.code == 'SUCCESSFUL':
             handle.succeed()
         else:
             self._node.get_logger().error(
                 f'a goal of follow_joint_trajectory is aborted: {outcome.text}')
             handle.abort()
         self._server.finish(handle, self._kind.Result(
-            error_code=getattr(self._kind.Result, outcome.code.value),
+            error_code=getattr(self._kind.Result, outcome.code),
             error_string=outcome.text))
 
 
@@ -195,11 +194,12 @@ def tolerances(machine: Machine, goal: Any) -> Tolerances:
     if goal.component_path_tolerance or goal.component_goal_tolerance:
         raise ConfigurationError('component tolerances are not supported')
     time_s = goal.goal_time_tolerance.sec + goal.goal_time_tolerance.nanosec * 1e-9
-    end = {name: GOAL_TOLERANCE[machine.axes[name].settings.kind] for name in names}
+    end = {name: FAR[machine.axes[name].settings.kind] for name in names}
     return Tolerances(
         _read(machine, 'path_tolerance', goal.path_tolerance, names),
         {**end, **_read(machine, 'goal_tolerance', goal.goal_tolerance, names)},
-        time_s if time_s > 0.0 else GOAL_TIME_S)
+        # without one: the rule of the thesis needs some seconds to remove the effect of the delay
+        time_s if time_s > 0.0 else 5.0)
 
 
 def _read(

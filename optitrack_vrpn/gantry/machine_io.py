@@ -1,28 +1,39 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""A machine's description, and its drivers: simulated in this process, or over UDP."""
+"""
+Files and sockets of the controller: the machine's description, its UDP driver, the recording.
 
+The recording is that of the thesis: a CSV with semicolons, one row per cycle: time in ms;
+position, velocity and acceleration of each axis; the three coefficients of the cubic of each axis;
+the mocap value of each axis, empty without a valid one.
+"""
+
+import datetime
 from pathlib import Path
+import queue
 import socket
-from typing import Mapping, Optional, Protocol, Union
+import threading
+from typing import Mapping, Optional, Protocol, Sequence, Union
 
 from optitrack_vrpn.cli.config_files_io import find_config, read_yaml
-from optitrack_vrpn.errors import RemoteProtocolError, TransportError
-from optitrack_vrpn.gantry.control import Feedback
+from optitrack_vrpn.errors import ConfigurationError, RemoteProtocolError, TransportError
+from optitrack_vrpn.gantry.machine import Feedback, Sample
 from optitrack_vrpn.gantry.setpoints import Cubic
 from optitrack_vrpn.gantry.settings import MachineSettings
-from optitrack_vrpn.gantry.sim_model import SimulatedMachine
 from optitrack_vrpn.gantry.wire import (
-    ahead, Answer, decode_answer, encode_set_points, in_steps, SetPoints)
+    ahead, Answer, decode_answer, encode_set_points, MOST_BYTES, SetPoints)
 from optitrack_vrpn.settings import build
 
-#: Chosen: buffer of one datagram (bytes), above the 1048 of a machine with 32 axes.
-_MOST_BYTES = 2048
-#: Chosen: answers read per cycle, 64 times as many as a machine sends.
-_MOST_ANSWERS = 64
-#: Chosen: copies of the datagram that cuts the power, because UDP can lose one and no cycle may
-#: follow.
-_CUT_COPIES = 3
+
+def load_machine(path: Union[str, Path]) -> MachineSettings:
+    """
+    Read a machine.
+
+    :param path: a file, or the name of one of the package's own, as ``gantry_orion``.
+    :raises ConfigurationError: if anything in it is not allowed; names file, axis and key.
+    """
+    found = find_config(str(path), 'gantry_*.yaml')
+    return build(MachineSettings, read_yaml(found), f'{found}: ')
 
 
 class Driver(Protocol):
@@ -48,38 +59,6 @@ class Driver(Protocol):
 
     def close(self) -> None:
         """Release all resources; idempotent."""
-
-
-class SimDriver:
-    """
-    A simulated machine in this process.
-
-    :param machine: the simulation.
-    """
-
-    trouble = ''
-
-    def __init__(self, machine: SimulatedMachine) -> None:
-        self.machine = machine
-
-    def feedback(self) -> Optional[Feedback]:
-        """Return power and switches."""
-        return Feedback(self.machine.power, self.machine.switches())
-
-    def run(self, cubics: Mapping[str, Cubic], dt: float) -> None:
-        """Drive every axis through a cycle."""
-        self.machine.run(cubics, dt)
-
-    def cut_power(self) -> None:
-        """Cut the power."""
-        self.machine.power = False
-
-    def restore_power(self) -> None:
-        """Restore the power."""
-        self.machine.power = True
-
-    def close(self) -> None:
-        """Do nothing: there are no resources."""
 
 
 class UdpDriver:
@@ -117,9 +96,9 @@ class UdpDriver:
     def feedback(self) -> Optional[Feedback]:
         """Read the answers; the newest one counts, regardless of the order of arrival."""
         newest: Optional[Answer] = None
-        for _ in range(_MOST_ANSWERS):
+        for _ in range(64):      # a flood of answers must not hold a cycle
             try:
-                data = self._socket.recv(_MOST_BYTES)
+                data = self._socket.recv(MOST_BYTES)
             except BlockingIOError:     # nothing left
                 break
             except OSError as error:    # such as no listener
@@ -154,7 +133,7 @@ class UdpDriver:
     def run(self, cubics: Mapping[str, Cubic], dt: float) -> None:
         """Send the cubics of the next cycle, in steps."""
         points = SetPoints(self._sequence, dt, self._power, tuple(
-            in_steps(cubics[axis.name], axis.steps_per_unit) for axis in self._settings.axes))
+            cubics[axis.name].scaled(axis.steps_per_unit) for axis in self._settings.axes))
         self._ends = {name: Cubic(cubic.at(dt), 0.0, 0.0, 0.0) for name, cubic in cubics.items()}
         self._sequence += 1
         try:
@@ -165,7 +144,7 @@ class UdpDriver:
     def cut_power(self) -> None:
         """Command the power cut, now and in every following datagram."""
         self._power = False
-        for _ in range(_CUT_COPIES):
+        for _ in range(3):      # UDP can lose one, and no cycle may follow
             self.run(self._ends, 1.0 / self._settings.rate_hz)
 
     def restore_power(self) -> None:
@@ -178,12 +157,84 @@ class UdpDriver:
         self._socket.close()
 
 
-def load_machine(path: Union[str, Path]) -> MachineSettings:
+class Recorder:
     """
-    Read a machine.
+    Write lines to a file named by date and time; it stays open while recording.
 
-    :param path: a file, or the name of one of the package's own, as ``gantry_orion``.
-    :raises ConfigurationError: if anything in it is not allowed; names file, axis and key.
+    :param folder: folder of the file; created if it is missing.
+    :param names: names of the axes.
+    :raises ConfigurationError: if the file cannot be created.
+    :ivar path: path of the file.
+    :ivar dropped: number of lines that are missing because the disk was full or too slow.
     """
-    found = find_config(str(path), 'gantry_*.yaml')
-    return build(MachineSettings, read_yaml(found), f'{found}: ')
+
+    def __init__(self, folder: str, names: Sequence[str]) -> None:
+        place = Path(folder).expanduser()
+        stamp = datetime.datetime.now().strftime('%Y-%m-%d_%H-%M-%S')
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            self.path = place / f'{stamp}.csv'
+            number = 1
+            while self.path.exists():
+                number += 1
+                self.path = place / f'{stamp}_{number}.csv'
+            self._file = open(self.path, 'x', encoding='ascii')
+        except OSError as error:
+            raise ConfigurationError(
+                f'record_folder {folder}: cannot be written ({error.strerror})') from None
+        self.dropped = 0
+        self._lines: queue.Queue[Optional[str]] = queue.Queue(10_000)
+        self._lines.put(header(names))
+        self._thread = threading.Thread(target=self._run, name='recorder', daemon=True)
+        self._thread.start()
+
+    def write(self, line: str) -> None:
+        """Add a line; never blocks."""
+        try:
+            self._lines.put_nowait(line)
+        except queue.Full:
+            self.dropped += 1
+
+    def _run(self) -> None:
+        for line in iter(self._lines.get, None):
+            try:
+                self._file.write(line)
+                if self._lines.empty():
+                    self._file.flush()
+            except OSError:
+                self.dropped += 1
+
+    def close(self) -> None:
+        """Write the waiting lines, and close the file."""
+        try:
+            self._lines.put(None, timeout=10.0)
+        except queue.Full:      # the disk does not answer: nothing more can be written
+            self.dropped += self._lines.qsize()
+            return
+        self._thread.join(10.0)
+        try:
+            self._file.close()
+        except OSError:
+            self.dropped += 1
+
+
+def header(names: Sequence[str]) -> str:
+    """Return the first line: the names of the columns."""
+    return ';'.join([
+        'time_ms', *(f'{name}_{part}' for part in ('position', 'velocity', 'acceleration')
+                     for name in names),
+        *(f'{name}_{part}' for name in names for part in 'abc'),
+        *(f'{name}_mocap' for name in names)]) + '\n'
+
+
+def row(time_ms: float, samples: Sequence[Sample]) -> str:
+    """
+    Return the line of a cycle.
+
+    :param time_ms: time since the start of the recording (ms).
+    :param samples: the axes in this cycle.
+    """
+    numbers = [each.state[i] for i in range(3) for each in samples]
+    numbers += [value for each in samples for value in each.cubic[1:]]
+    measured = ['' if each.measured is None else f'{each.measured:.9g}' for each in samples]
+    return ';'.join([f'{time_ms:.1f}', *(f'{value:.9g}' for value in numbers), *measured]) + '\n'

@@ -30,15 +30,12 @@ class Mode(Enum):
     EMERGENCY = 'emergency'
 
 
-class Event(Enum):
-    """Events that change the mode; the first six are commands that start a motion."""
+MOVING = (Mode.MANUAL, Mode.VELOCITY, Mode.STREAM, Mode.SINE, Mode.TRAJECTORY, Mode.REFERENCE)
 
-    MANUAL = 'manual'
-    VELOCITY = 'velocity'
-    STREAM = 'stream'
-    SINE = 'sine'
-    TRAJECTORY = 'trajectory'
-    REFERENCE = 'reference'
+
+class Event(Enum):
+    """Events that change the mode, besides a mode with motion: the command that starts it."""
+
     STOP = 'stop'
     LOCK = 'lock'
     UNLOCK = 'unlock'
@@ -50,15 +47,9 @@ class Event(Enum):
     RESET = 'reset'
 
 
-MOVING = (Mode.MANUAL, Mode.VELOCITY, Mode.STREAM, Mode.SINE, Mode.TRAJECTORY, Mode.REFERENCE)
-COMMANDS = {mode: Event(mode.value) for mode in MOVING}
-
 #: (mode, event) -> mode. A pair that is not listed is refused, or does not change the mode.
-TRANSITIONS: 'dict[tuple[Mode, Event], Mode]' = {
-    # commands start a motion from rest, and from another motion
-    **{(mode, event): Mode(event.value)
-       for mode in (Mode.STOPPING, *MOVING) for event in COMMANDS.values()},
-    # events that end a motion
+TRANSITIONS: 'dict[tuple[Mode, Mode | Event], Mode]' = {
+    **{(mode, command): command for mode in (Mode.STOPPING, *MOVING) for command in MOVING},
     **{(mode, event): Mode.STOPPING
        for mode in (Mode.STOPPING, *MOVING)
        for event in (Event.STOP, Event.LIMIT, Event.LOST, Event.FAULT, Event.END)},
@@ -67,8 +58,3 @@ TRANSITIONS: 'dict[tuple[Mode, Event], Mode]' = {
     **{(mode, Event.EMERGENCY): Mode.EMERGENCY for mode in Mode},
     (Mode.EMERGENCY, Event.RESET): Mode.STOPPING,
 }
-
-
-def after(mode: Mode, event: Event) -> 'Mode | None':
-    """Return the mode after an event, or None if the event does not apply."""
-    return TRANSITIONS.get((mode, event))

@@ -7,16 +7,18 @@ Commands with a value have the type rcl_interfaces/SetParameters: the name of ea
 an axis (or ``all``), its value is that of the command, and each gets a result with a reason.
 """
 
+from dataclasses import dataclass
 import functools
 import logging
-import os
-from typing import Any, Callable, Mapping, Optional, Protocol
+from pathlib import Path
+from typing import Any, Callable, Mapping, Optional
 
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.gantry.axis import Axis
-from optitrack_vrpn.gantry.control import Machine
+from optitrack_vrpn.gantry.machine import Machine
 from optitrack_vrpn.gantry.modes import Mode
-from optitrack_vrpn.gantry.trajectory import LARGEST, make_trajectory, parse, Trajectory
+from optitrack_vrpn.gantry.trajectory import (
+    check_axes, LARGEST, make_trajectory, parse, Trajectory)
 from rcl_interfaces.msg import Parameter, SetParametersResult
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import parameter_value_to_python
@@ -25,61 +27,57 @@ from trajectory_msgs.msg import JointTrajectory
 _LOG = logging.getLogger(__name__)
 
 
-class Act(Protocol):
-    """A command to one axis."""
+@dataclass(frozen=True)
+class Command:
+    """
+    A command to an axis; call it with the axis and the value.
+
+    :ivar act: the method of the axis; returns '' or the reason of a refusal.
+    :ivar words: the value, for an error message.
+    :ivar kinds: types of the value, or of each of several; it is converted to the last one.
+    :ivar several: number of values; a bool is no number.
+    """
+
+    act: Callable[..., str]
+    words: str = f'a number of at most {LARGEST:g}'
+    kinds: tuple[type, ...] = (int, float)
+    several: int = 1
 
     def __call__(self, axis: Axis, value: Any) -> str:
-        """Command an axis; return '' or the reason of a refusal."""
+        values = list(value) if self.several > 1 and hasattr(value, '__iter__') else [value]
+        if len(values) != self.several or not all(
+                type(each) in self.kinds and abs(each) <= LARGEST for each in values):
+            return f'expected {self.words}, got {value!r}'
+        return self.act(axis, *map(self.kinds[-1], values))
 
 
-def _typed(words: str, kinds: tuple[type, ...], act: Callable[[Axis, Any], str]) -> Act:
-    """Check the type of the value, and convert it to the last kind; a bool is not a number."""
-    def checked(axis: Axis, value: Any) -> str:
-        if type(value) not in kinds:
-            return f'expected {words}, got {value!r}'
-        if not abs(value) <= LARGEST:
-            return f'expected {words} of at most {LARGEST:g}, got {value!r}'
-        return act(axis, kinds[-1](value))
-    return checked
-
-
-_number = functools.partial(_typed, 'a number', (int, float))
-_switch = functools.partial(_typed, 'true or false', (bool,))
-
-
-def _pair(words: str, act: Callable[[Axis, float, float], str]) -> Act:
-    def checked(axis: Axis, value: Any) -> str:
-        numbers = list(value) if hasattr(value, '__iter__') and not isinstance(value, str) else []
-        if len(numbers) != 2 or not all(isinstance(each, (int, float)) for each in numbers):
-            return f'expected {words}, got {value!r}'
-        return act(axis, float(numbers[0]), float(numbers[1]))
-    return checked
+_pair = functools.partial(Command, several=2)
+_switch = functools.partial(Command, words='true or false', kinds=(bool,))
+_MODES: Mapping[Any, Callable[[Axis], str]] = {
+    'manual': lambda axis: axis.leave_sine() if axis.mode is Mode.SINE else axis.go_to(
+        axis.state.position),
+    'stream': Axis.stream, 'reference': Axis.home, 'stopping': Axis.stop, 'lock': Axis.lock}
 
 
 def _mode(axis: Axis, value: Any) -> str:
-    modes: Mapping[str, Callable[[], str]] = {
-        'manual': lambda: axis.leave_sine() if axis.mode.value == 'sine' else axis.go_to(
-            axis.state.position), 'stream': axis.stream, 'reference': axis.home,
-        'stopping': axis.stop, 'lock': axis.lock}
-    act = modes.get(value) if isinstance(value, str) else None
-    if act is None:
-        return f'expected one of {", ".join(modes)}, got {value!r}; sine and trajectory have ' \
+    if not isinstance(value, str) or value not in _MODES:
+        return f'expected one of {", ".join(_MODES)}, got {value!r}; sine and trajectory have ' \
                'separate services'
-    return act()
+    return _MODES[value](axis)
 
 
 #: Name of the service -> what it does to an axis with a value.
-COMMANDS: Mapping[str, Act] = {
-    'go_to': _number(lambda axis, value: axis.go_to(value)),
-    'jog': _number(lambda axis, value: axis.jog(value)),
-    'velocity': _number(lambda axis, value: axis.move(value)),
-    'sine': _pair('[amplitude, frequency in Hz]', lambda axis, a, b: axis.sine(a, b)),
-    'max_velocity': _number(lambda axis, value: axis.limit(velocity=value)),
-    'max_acceleration': _number(lambda axis, value: axis.limit(acceleration=value)),
-    'soft_limits': _pair('[low, high]', lambda axis, a, b: axis.limit(low=a, high=b)),
+COMMANDS: dict[str, Callable[..., str]] = {
+    'go_to': Command(Axis.go_to),
+    'jog': Command(Axis.jog),
+    'velocity': Command(Axis.move),
+    'sine': _pair(Axis.sine, '[amplitude, frequency in Hz]'),
+    'max_velocity': Command(lambda axis, value: axis.limit(velocity=value)),
+    'max_acceleration': Command(lambda axis, value: axis.limit(acceleration=value)),
+    'soft_limits': _pair(lambda axis, low, high: axis.limit(low=low, high=high), '[low, high]'),
     'mode': _mode,
     'home': _switch(lambda axis, on: axis.home() if on else axis.stop()),
-    'tracking': _switch(lambda axis, on: axis.track(on)),
+    'tracking': _switch(Axis.track),
     'lock': _switch(lambda axis, on: axis.lock() if on else axis.unlock()),
 }
 
@@ -128,28 +126,15 @@ def serve(
     return response
 
 
-#: The first point of a JointTrajectory, whose positions are absolute, may be this far from the set
-#: point of the axis (unit). Chosen: ten times the least deviation of the closed loop.
-_FIRST_POINT = {'linear': 0.01, 'rotary': 1.0}
-#: A trajectory with a stamp further ahead (s) is refused, because it would begin later. Chosen:
-#: synchronised computers differ by less.
-_AHEAD_S = 0.1
-#: Chosen: largest file (bytes): 300 for each of the most rows.
-_MOST_BYTES = 30_000_000
+#: Deviations (unit) that end a trajectory: of its first point from the axis, and, in goals without
+#: a tolerance, of the axis from its last point. Chosen: ten times the thesis's dead bands.
+FAR = {'linear': 0.01, 'rotary': 1.0}
 
 
 def refusal(machine: Machine, paths: Mapping[str, Trajectory]) -> str:
     """Return why axes cannot follow their trajectories now, or ''."""
-    for name, path in paths.items():
-        axis = machine.axes[name]
-        if axis.moving or axis.mode in (Mode.SINE, Mode.LOCK, Mode.EMERGENCY):
-            return (f'{name}: a trajectory begins at rest, but the axis moves or is in mode '
-                    f'{axis.mode.value}')
-        reason = path.refusal(
-            axis.limits, axis.state.position, machine.dt, axis.settings.unit)
-        if reason:
-            return f'{name}: {reason}'
-    return ''
+    return '; '.join(f'{name}: {reason}' for name, path in paths.items()
+                     if (reason := machine.axes[name].refuses(path)))
 
 
 def start(machine: Machine, paths: Mapping[str, Trajectory]) -> str:
@@ -158,8 +143,8 @@ def start(machine: Machine, paths: Mapping[str, Trajectory]) -> str:
 
     :returns: '' or the reason of a refusal.
     """
-    return refusal(machine, paths) or '; '.join(filter(None, (
-        machine.axes[name].follow(path) for name, path in paths.items())))
+    return refusal(machine, paths) or ''.join(
+        machine.axes[name].follow(path) for name, path in paths.items())
 
 
 def paths_of(
@@ -175,11 +160,7 @@ def paths_of(
     :raises ConfigurationError: if stamp, joints or points are wrong.
     """
     names = list(message.joint_names)
-    unknown = [name for name in names if name not in machine.axes]
-    if not names or unknown or len(set(names)) < len(names):
-        raise ConfigurationError(
-            f'joints {", ".join(map(repr, unknown or names)) or "none"} are not axes, or one '
-            f'is repeated; allowed: {", ".join(machine.axes)}')
+    check_axes(names, machine.axes, 'joints')
     if not message.points:
         raise ConfigurationError('the trajectory has no points')
     if any(len(p.positions) != len(names) or len(p.velocities) not in (0, len(names))
@@ -188,7 +169,8 @@ def paths_of(
             f'each point needs {len(names)} positions, and as many velocities or none')
     times = [p.time_from_start.sec + p.time_from_start.nanosec * 1e-9 for p in message.points]
     start_s = message.header.stamp.sec + message.header.stamp.nanosec * 1e-9
-    if start_s and not -times[-1] <= start_s - now_s <= _AHEAD_S:
+    # Synchronised computers differ by less than 0.1 s; a later start would be a wait.
+    if start_s and not -times[-1] <= start_s - now_s <= 0.1:
         raise ConfigurationError(
             f'its start is {abs(start_s - now_s):.3g} s in the '
             f'{"future" if start_s > now_s else "past"}; use a stamp of 0 to begin at once')
@@ -204,7 +186,7 @@ def paths_of(
         if at[0] > 0.0:     # from where the axis is, as ros2_control does
             at, positions = [0.0, *at], [here, *positions]
             speeds = None if speeds is None else [0.0, *speeds]
-        elif abs(positions[0] - here) > _FIRST_POINT[settings.kind]:
+        elif abs(positions[0] - here) > FAR[settings.kind]:
             raise ConfigurationError(
                 f'{name}: the first point is {abs(positions[0] - here):.4g} '
                 f'{settings.unit} from where the axis is')
@@ -222,18 +204,17 @@ def load_file(machine: Machine, values: Mapping[str, Any]) -> dict[str, Trajecto
     :param values: ``file``: its path; ``loop``: begin again at its end.
     :raises ConfigurationError: if a value or the file is wrong.
     """
-    path, loop = values.get('file'), values.get('loop', False)
-    if not isinstance(path, str) or not isinstance(loop, bool) or set(values) - {'file', 'loop'}:
+    name, loop = values.get('file'), values.get('loop', False)
+    if not isinstance(name, str) or not isinstance(loop, bool) or set(values) - {'file', 'loop'}:
         raise ConfigurationError(
             'give the parameter file (a path) and optionally loop (true or false)')
-    path = os.path.expanduser(path)
     try:
-        if os.path.exists(path) and not os.path.isfile(path):
-            raise ConfigurationError(f'{path}: is not a regular file')
-        if os.path.getsize(path) > _MOST_BYTES:
-            raise ConfigurationError(f'{path}: is too large for a trajectory')
-        with open(path, encoding='utf-8') as file:
-            text = file.read()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f'{path}: cannot be read: {error}') from None
-    return parse(text, list(machine.axes), path, loop)
+        path = Path(name).expanduser()
+        if path.exists() and not path.is_file():
+            raise OSError('it is not a regular file')
+        if path.stat().st_size > 30_000_000:    # 300 bytes for each of the most rows
+            raise OSError('it is too large for a trajectory')
+        text = path.read_text(encoding='utf-8')
+    except (OSError, RuntimeError, ValueError) as error:    # no home; null bytes, no UTF-8
+        raise ConfigurationError(f'{name}: cannot be read: {error}') from None
+    return parse(text, list(machine.axes), name, loop)

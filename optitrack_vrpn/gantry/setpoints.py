@@ -10,12 +10,10 @@ induction such a stop is possible in every state, so that no mode can leave the 
 """
 
 import math
-from typing import Any, Iterator, Literal, NamedTuple, Optional
+from typing import Any, Literal, NamedTuple, Optional
 
 from optitrack_vrpn.errors import BackendUnavailableError
 
-#: Points that the stepper controller interpolates per cycle: 1000 Hz at 100 Hz, as in the thesis.
-POINTS = 10
 #: Rounding of the planner (unit, unit/s), relative above 1.
 _EPSILON = 1e-9
 
@@ -34,9 +32,6 @@ class Switches(NamedTuple):
     low: bool = False
     high: bool = False
     reference: bool = False
-
-
-NO_SWITCHES = Switches()
 
 
 class Limits(NamedTuple):
@@ -83,7 +78,7 @@ def brake(state: State, acceleration: float, dt: float) -> State:
 
 def step(
     state: State, wanted: Optional[State], limits: Limits, dt: float,
-    switches: Switches = NO_SWITCHES,
+    switches: Switches,
 ) -> 'tuple[State, Literal["", "motion_limit", "soft_limit", "limit_switch"]]':
     """
     Return the state after a cycle, and which limit forbids the wanted one, or ''.
@@ -227,10 +222,13 @@ class Cubic(NamedTuple):
         """Return the position at t (s from the start of the cycle)."""
         return self.start + t * (self.a + t * (self.b + t * self.c))
 
-    def points(self, dt: float, count: int = POINTS) -> Iterator[float]:
-        """Return the positions at the ends of equal parts of the cycle."""
-        for k in range(1, count + 1):
-            yield self.at(k * dt / count)
+    def points(self, dt: float) -> list[float]:
+        """Return the ten positions per cycle that a stepper controller interpolates."""
+        return [self.at(k * dt / 10) for k in range(1, 11)]
+
+    def scaled(self, factor: float) -> 'Cubic':
+        """Convert it from units to steps, or back."""
+        return Cubic(*(each * factor for each in self))
 
 
 def between(start: float, velocity: float, end: float, end_velocity: float, dt: float) -> Cubic:

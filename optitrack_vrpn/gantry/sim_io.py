@@ -1,30 +1,170 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The simulated machine behind its UDP port, and the bodies that it carries."""
+"""
+A simulated stepper machine, its UDP port, and the bodies that it carries.
 
-from collections import OrderedDict
+The motor of an axis moves in whole steps, with play between motor and load. The load loses a share
+of its way that depends on the direction (slip), and a fixed way after each turn to the positive
+direction.
+"""
+
 from dataclasses import replace
+import functools
 import socket
 import threading
 import time
-from typing import Any, Optional
+from typing import Callable, Mapping, Optional
 
 import numpy as np
 from optitrack_vrpn.axes import AxisTable
 from optitrack_vrpn.errors import ConfigurationError, RemoteProtocolError, TransportError
-from optitrack_vrpn.gantry.settings import MachineSettings
-from optitrack_vrpn.gantry.sim_model import SimulatedMachine
-from optitrack_vrpn.gantry.wire import ahead, Answer, decode_set_points, encode_answer, in_units
+from optitrack_vrpn.gantry.machine import Feedback
+from optitrack_vrpn.gantry.setpoints import Cubic, Switches
+from optitrack_vrpn.gantry.settings import AxisSettings, MachineSettings
+from optitrack_vrpn.gantry.wire import ahead, Answer, decode_set_points, encode_answer, MOST_BYTES
+from optitrack_vrpn.motion.frames import Pose
 from optitrack_vrpn.sim.motion import Array, MotionState
 from optitrack_vrpn.sim.scenario_io import Body, Scenario
 
-#: Chosen: time without set points (s) after which the machine accepts another controller and a new
-#: count.
-_OWNER_S = 1.0
-#: Buffer of one datagram (bytes), above the 1048 of a machine with 32 axes.
-_MOST_BYTES = 2048
-#: Chosen: stored frames, so that a frozen body keeps its pose (8 s at 240 Hz).
-_REMEMBERED = 2000
+
+class SimulatedAxis:
+    """
+    One axis.
+
+    :param settings: steps per unit, mechanics, switches.
+    :ivar steps: position of the motor in steps.
+    :ivar position: true position of the load (unit).
+    """
+
+    def __init__(self, settings: AxisSettings) -> None:
+        self.settings = settings
+        self.steps = 0
+        self.position = settings.plant.start
+        self._origin = 0
+        self._load = 0.0      # load side of the play, in the motor's coordinate
+        self._direction = 0
+        self._owed = 0.0
+
+    def recount(self, motor: float) -> None:
+        """Take a set point (unit) as the count of the present position, without motion."""
+        self._origin = self.steps - round(motor * self.settings.steps_per_unit)
+
+    def drive(self, motor: float) -> None:
+        """
+        Move the motor to the nearest whole step of a position; fractions do not accumulate.
+
+        :param motor: position in the coordinate of the controller (unit).
+        """
+        self.steps = round(motor * self.settings.steps_per_unit) + self._origin
+        plant = self.settings.plant
+        angle = self.steps / self.settings.steps_per_unit
+        half = 0.5 * plant.backlash
+        load = min(max(self._load, angle - half), angle + half)
+        change = load - self._load
+        if change == 0.0:
+            return
+        self._load = load
+        direction = 1 if change > 0.0 else -1
+        if direction != self._direction:
+            if direction > 0 and self._direction < 0:
+                self._owed += plant.reversal_loss
+            self._direction = direction
+        if direction > 0 and self._owed > 0.0:
+            lost = min(change, self._owed)
+            self._owed -= lost
+            change -= lost
+        slip = plant.slip_positive if direction > 0 else plant.slip_negative
+        self.position += change * (1.0 - slip)
+
+    @property
+    def switches(self) -> Switches:
+        """Return the state of the switches."""
+        settings, plant = self.settings, self.settings.plant
+        return Switches(
+            settings.switch_low is not None and self.position <= settings.switch_low,
+            settings.switch_high is not None and self.position >= settings.switch_high,
+            settings.reference_velocity != 0.0
+            and plant.reference <= self.position <= plant.reference + plant.reference_width)
+
+
+class SimulatedMachine:
+    """
+    All axes of a machine, driven by the cubics of the controller.
+
+    It is the driver ``sim`` too: see ``machine_io.Driver``.
+
+    :param settings: settings of the machine.
+    :ivar power: False after an emergency stop: the motors do not move.
+    """
+
+    trouble = ''
+
+    def __init__(self, settings: MachineSettings) -> None:
+        self.settings = settings
+        self.power = True
+        self._counted = False
+        self._before: dict[str, float] = {}
+        self._begun = self._dt = 0.0
+        self.axes = {each.name: SimulatedAxis(each) for each in settings.axes}
+
+    def recount(self) -> None:
+        """Take the start of the next cubics as the count of the present positions."""
+        self._counted = False
+
+    def run(self, cubics: Mapping[str, Cubic], dt: float, now: float = 0.0) -> None:
+        """
+        Move every axis through one cycle, at ten points, as the stepper controller does.
+
+        :param cubics: motion of each motor in units.
+        :param dt: duration of the cycle (s).
+        :param now: start of the cycle (s), for ``shown``.
+        """
+        self._before, self._begun, self._dt = self.positions(), now, dt
+        if not self.power:
+            self.recount()      # the controller's count can differ from where the motors halted
+            return
+        for name, cubic in cubics.items():
+            axis = self.axes[name]
+            if not self._counted:
+                axis.recount(cubic.start)
+            for point in cubic.points(dt):
+                axis.drive(point)
+        self._counted = True
+
+    def positions(self) -> dict[str, float]:
+        """Return the true position of each axis (unit)."""
+        return {name: axis.position for name, axis in self.axes.items()}
+
+    def shown(self, now: float) -> dict[str, float]:
+        """
+        Return the true positions at a time within the last cycle.
+
+        :param now: time on the clock of ``run`` (s).
+        """
+        if not self._before or self._dt <= 0.0:
+            return self.positions()
+        share = min(max((now - self._begun) / self._dt, 0.0), 1.0)
+        return {name: self._before[name] + share * (axis.position - self._before[name])
+                for name, axis in self.axes.items()}
+
+    def switches(self) -> dict[str, Switches]:
+        """Return the switches of each axis."""
+        return {name: axis.switches for name, axis in self.axes.items()}
+
+    def feedback(self) -> Feedback:
+        """Return power and switches."""
+        return Feedback(self.power, self.switches())
+
+    def cut_power(self) -> None:
+        """Cut the power."""
+        self.power = False
+
+    def restore_power(self) -> None:
+        """Restore the power."""
+        self.power = True
+
+    def close(self) -> None:
+        """Do nothing: there are no resources."""
 
 
 class CarriedMotion:
@@ -43,7 +183,8 @@ class CarriedMotion:
         self._body = body
         self._machine = machine
         self._lock = lock
-        self._known: OrderedDict[float, tuple[Any, Any]] = OrderedDict()
+        # A frozen body keeps its pose: 8 s at 240 Hz.
+        self._pose: Callable[[float], Pose] = functools.lru_cache(2000)(self._present_pose)
 
     def at(self, time_s: Array) -> MotionState:
         """
@@ -51,38 +192,17 @@ class CarriedMotion:
 
         :param time_s: (n,) seconds of the scenario.
         """
-        rows = [self._pose(float(each)) for each in time_s]
-        zero = np.zeros((len(rows), 3))
+        poses = [self._pose(float(each)) for each in time_s]
+        zero = np.zeros((len(poses), 3))
         return MotionState(
-            np.array([row[0] for row in rows], dtype=np.float64), zero, zero,
-            np.array([row[1] for row in rows], dtype=np.float64), zero)
+            np.array([pose.position for pose in poses], dtype=np.float64), zero, zero,
+            np.array([pose.quat_xyzw for pose in poses], dtype=np.float64), zero)
 
-    def _pose(self, time_s: float) -> tuple[Any, Any]:
-        found = self._known.get(time_s)
-        if found is None:
-            with self._lock:
-                positions = self._machine.shown(time.monotonic())
-            found = self._table.carried_pose(self._body, positions)
-            self._known[time_s] = found
-            if len(self._known) > _REMEMBERED:
-                self._known.popitem(last=False)
-        else:
-            self._known.move_to_end(time_s)
-        return found
-
-
-def check_names(table: AxisTable, settings: MachineSettings) -> None:
-    """
-    Check that machine and axis table contain the same axes.
-
-    :raises ConfigurationError: with the names of the axes that only one of them contains.
-    """
-    machine = {axis.name for axis in settings.axes}
-    only = machine.symmetric_difference(table.names)
-    if only:
-        raise ConfigurationError(
-            f'the axis table and the machine differ in {", ".join(sorted(only))}: both must name '
-            'the same axes')
+    def _present_pose(self, time_s: float) -> Pose:
+        with self._lock:
+            positions = self._machine.shown(time.monotonic())
+        pose: Pose = self._table.carried_pose(self._body, positions)
+        return pose
 
 
 def carried(
@@ -95,7 +215,11 @@ def carried(
     :returns: the scenario with the missing bodies added, and the motions of the carried bodies.
     :raises ConfigurationError: if the axes of table and machine differ.
     """
-    check_names(table, machine.settings)
+    only = set(machine.axes).symmetric_difference(table.names)
+    if only:
+        raise ConfigurationError(
+            f'the axis table and the machine differ in {", ".join(sorted(only))}: both must name '
+            'the same axes')
     values = dict.fromkeys(machine.axes, 0.0)
     for name in table.bodies:
         table.carried_pose(name, values)    # a mix of frames fails here, not in the first cycle
@@ -153,7 +277,7 @@ class UdpMachine:
     def _run(self) -> None:
         while not self._ended.is_set():
             try:
-                data, sender = self._socket.recvfrom(_MOST_BYTES)
+                data, sender = self._socket.recvfrom(MOST_BYTES)
             except OSError:     # including timeouts
                 continue
             answer = self._take(data, sender, time.monotonic())
@@ -172,7 +296,7 @@ class UdpMachine:
         except RemoteProtocolError:
             self.refused += 1
             return b''
-        silent = now_s - self._last_s >= _OWNER_S
+        silent = now_s - self._last_s >= 1.0
         if sender != self._owner:
             if self._owner is not None and not silent:
                 self.refused += 1
@@ -189,7 +313,7 @@ class UdpMachine:
                 self.machine.recount()
             self.machine.power = points.power and not self.pressed
             self.machine.run({
-                axis.name: in_units(cubic, axis.steps_per_unit)
+                axis.name: cubic.scaled(1.0 / axis.steps_per_unit)
                 for axis, cubic in zip(self._settings.axes, points.cubics)}, points.dt, now_s)
             switches = self.machine.switches()
             answer = Answer(points.sequence, self.machine.power, tuple(switches.values()))

@@ -7,32 +7,18 @@ Trajectories come from the semicolon files of the thesis or from trajectory_msgs
 """
 
 from bisect import bisect_right
+from dataclasses import dataclass
 import math
-from typing import NamedTuple, Optional, Protocol, Sequence
+from typing import Any, ClassVar, Collection, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
-from numpy.typing import NDArray
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.gantry.setpoints import between, Limits, State
 
-#: Greatest deviation of the time between two rows of a file from ``ROW_S`` (s): half of the last
-#: digit.
-_TOLERANCE_S = 0.0005
 #: Time per row (s), as in the thesis's files.
 ROW_S = 0.01
-#: Chosen: 17 minutes. 100 000 rows of 6 axes are read in 2 s (measured on a busy computer).
-MAX_ROWS = 100_000
-#: Velocity at the ends of a trajectory (unit/s) that counts as rest: the rounding of a planner.
-AT_REST = 1e-4
-#: Greatest frequency of a sine, in periods per cycle: ten set points a period.
-_SINE_CYCLES = 0.1
-#: Least frequency of a sine (Hz): a period of 2.8 hours.
-_SLOWEST_HZ = 1e-4
 #: Largest number of a command or trajectory (SI): above any machine, far from an overflow.
 LARGEST = 1e9
-
-
-Numbers = NDArray[np.float64]
 
 
 class Bounds(NamedTuple):
@@ -44,31 +30,10 @@ class Bounds(NamedTuple):
     high: float
 
 
-class Path(Protocol):
-    """A path relative to where the axis is at its start, at rest."""
-
-    @property
-    def duration(self) -> float:
-        """Return the time of its end (s), infinite if it has none."""
-
-    @property
-    def end(self) -> float:
-        """Return the position at its end."""
-
-    def at(self, t: float) -> State:
-        """Return the state at a time since the start (s)."""
-
-    @property
-    def bounds(self) -> Bounds:
-        """Return its bounds."""
-
-    def refusal(self, limits: Limits, origin: float, dt: float, unit: str) -> str:
-        """Return why an axis at ``origin`` within these limits cannot follow it, or ''."""
-
-
-class Sine(NamedTuple):
+@dataclass(frozen=True)
+class Sine:
     """
-    A sin(2 pi f t), after one period in which the amplitude rises linearly from 0.
+    A sin(2 pi f t) without end, after one period in which the amplitude rises linearly from 0.
 
     With the rising amplitude the path begins at rest, and stays within the bounds of the sine.
 
@@ -78,16 +43,8 @@ class Sine(NamedTuple):
 
     amplitude: float
     frequency: float
-
-    @property
-    def duration(self) -> float:
-        """Return infinity: it has no end."""
-        return math.inf
-
-    @property
-    def end(self) -> float:
-        """Return the position to which the axis returns."""
-        return 0.0
+    duration: ClassVar[float] = math.inf
+    end: ClassVar[float] = 0.0
 
     def at(self, t: float) -> State:
         """Return the state at a time since the start (s)."""
@@ -103,47 +60,6 @@ class Sine(NamedTuple):
         """Return its bounds."""
         rate, size = 2.0 * math.pi * self.frequency, abs(self.amplitude)
         return Bounds(rate * size, rate * rate * size, -size, size)
-
-    def refusal(self, limits: Limits, origin: float, dt: float, unit: str) -> str:
-        """Return why an axis cannot follow it, with the largest possible values, or ''."""
-        size, frequency = abs(self.amplitude), self.frequency
-        if not (size <= LARGEST and _SLOWEST_HZ <= frequency <= LARGEST):
-            return (f'sine needs an amplitude and a frequency of at least {_SLOWEST_HZ:g} Hz, got '
-                    f'{self.amplitude}, {frequency}')
-        fastest = _SINE_CYCLES / dt
-        room = max(0.0, min(origin - limits.low, limits.high - origin))
-        rate = 2.0 * math.pi * min(frequency, fastest)
-        largest = min(limits.velocity / rate, limits.acceleration / rate ** 2, room)
-        if frequency <= fastest and _within(size, largest):
-            return ''
-        found = self.bounds
-        reason = (f'the sine reaches {found.velocity:.4g} {unit}/s, {found.acceleration:.4g} '
-                  f'{unit}/s^2 and {size:.4g} {unit} around {origin:.4g}; the axis '
-                  f'{_limits(limits, unit)}')
-        if frequency <= fastest:
-            reason += f'. Largest amplitude at {frequency:.4g} Hz: {_down(largest)} {unit}'
-        if size and _within(size, room):
-            fastest = min(fastest, limits.velocity / size / (2.0 * math.pi),
-                          math.sqrt(limits.acceleration / size) / (2.0 * math.pi))
-            reason += f'. Highest frequency at {size:.4g} {unit}: {_down(fastest)} Hz'
-        return reason
-
-
-def _within(value: float, most: float) -> bool:
-    return value <= most * (1.0 + 1e-9) + 1e-12
-
-
-def _down(value: float) -> str:
-    """Format a largest value with four digits, rounded down so that it is accepted."""
-    if value <= 0.0:
-        return '0'
-    unit = 10.0 ** (math.floor(math.log10(value)) - 3)
-    return f'{math.floor(value / unit * (1.0 + 1e-12)) * unit:.4g}'
-
-
-def _limits(limits: Limits, unit: str) -> str:
-    return (f'allows {limits.velocity:.4g} {unit}/s, {limits.acceleration:.4g} {unit}/s^2 and '
-            f'{limits.low:.4g} to {limits.high:.4g} {unit}')
 
 
 class Trajectory(NamedTuple):
@@ -192,25 +108,57 @@ class Trajectory(NamedTuple):
         return State(path.at(u), path.a + u * (2.0 * path.b + 3.0 * u * path.c),
                      2.0 * path.b + 6.0 * path.c * u)
 
-    def refusal(self, limits: Limits, origin: float, dt: float, unit: str) -> str:
-        """Return why an axis cannot follow it, and at which scale it could, or ''."""
-        found = self.bounds
-        low, high = limits.low - origin, limits.high - origin
-        if _within(found.velocity, limits.velocity) and _within(
-                found.acceleration, limits.acceleration) and _within(
-                    found.high, high) and _within(-found.low, -low):
-            return ''
-        reason = (f'the trajectory reaches {found.velocity:.4g} {unit}/s, '
-                  f'{found.acceleration:.4g} {unit}/s^2 and {origin + found.low:.4g} to '
-                  f'{origin + found.high:.4g} {unit}; the axis {_limits(limits, unit)}')
-        slower = max(found.velocity / limits.velocity,
-                     math.sqrt(found.acceleration / limits.acceleration))
-        scale = min(1.0, *(most / value for most, value in (
-            (limits.velocity, found.velocity), (limits.acceleration, found.acceleration),
-            (high, found.high), (low, found.low)) if value))
+
+#: A path relative to the position of the axis at its start, at rest.
+Path = Union[Sine, Trajectory]
+
+
+def refusal(path: Path, limits: Limits, origin: float, dt: float, unit: str) -> str:
+    """
+    Return why an axis at ``origin`` cannot follow a path, and what it can follow; '' if it can.
+
+    :param dt: duration of a cycle (s); a period of a sine needs ten cycles.
+    """
+    found, low, high = path.bounds, limits.low - origin, limits.high - origin
+    inside = _within(found.high, high) and _within(-found.low, -low)
+    fastest = 0.1 / dt
+    frequency = path.frequency if isinstance(path, Sine) else 0.0
+    slower = max(found.velocity / limits.velocity,
+                 math.sqrt(found.acceleration / limits.acceleration))
+    if inside and frequency <= fastest and _within(found.velocity, limits.velocity) and _within(
+            found.acceleration, limits.acceleration):
+        return ''
+    reason = (
+        f'the path reaches {found.velocity:.4g} {unit}/s, {found.acceleration:.4g} {unit}/s^2 and '
+        f'{origin + found.low:.4g} to {origin + found.high:.4g} {unit}; the axis allows '
+        f'{limits.velocity:.4g} {unit}/s, {limits.acceleration:.4g} {unit}/s^2 and '
+        f'{limits.low:.4g} to {limits.high:.4g} {unit}')
+    scale = min([1.0, *(most / value for most, value in (
+        (limits.velocity, found.velocity), (limits.acceleration, found.acceleration),
+        (high, found.high), (low, found.low)) if value)])
+    if not isinstance(path, Sine):
         if slower > 1.0:
             reason += f'. Stretch its time by {slower:.4g} or more'
         return f'{reason}. Largest scale of its positions: {_down(scale)}'
+    if frequency <= fastest:
+        reason += (f'. Largest amplitude at {frequency:.4g} Hz: '
+                   f'{_down(scale * abs(path.amplitude))} {unit}')
+    if inside and slower:
+        reason += (f'. Highest frequency at {abs(path.amplitude):.4g} {unit}: '
+                   f'{_down(min(fastest, frequency / slower))} Hz')
+    return reason
+
+
+def _within(value: float, most: float) -> bool:
+    return value <= most * (1.0 + 1e-9) + 1e-12
+
+
+def _down(value: float) -> str:
+    """Format a largest value with four digits, rounded down so that it is accepted."""
+    if value <= 0.0:
+        return '0'
+    unit = 10.0 ** (math.floor(math.log10(value)) - 3)
+    return f'{math.floor(value / unit * (1.0 + 1e-12)) * unit:.4g}'
 
 
 def make_trajectory(
@@ -239,7 +187,7 @@ def make_trajectory(
         slope = np.diff(positions) / dt
         inner = (dt[1:] * slope[:-1] + dt[:-1] * slope[1:]) / (dt[1:] + dt[:-1])
         velocities = [0.0, *inner, 0.0]
-    elif max(abs(velocities[0]), abs(velocities[-1])) > AT_REST:
+    elif max(abs(velocities[0]), abs(velocities[-1])) > 1e-4:   # the rounding of a planner
         raise ConfigurationError(
             'the trajectory does not begin and end at rest: its first and last velocity must be 0')
     t, p = np.array(times) - times[0], np.array(positions) - positions[0]
@@ -248,27 +196,37 @@ def make_trajectory(
                       _bounds(t, p, v, loop), loop)
 
 
-def _bounds(times: Numbers, p: Numbers, v: Numbers, loop: bool) -> Bounds:
+def _bounds(t: Any, p: Any, v: Any, loop: bool) -> Bounds:
     """Return the bounds of cubic Hermite polynomials, at the points and between them."""
-    dt = np.diff(times)
-    # position p + v u + b u^2 + c u^3 with u from 0 to dt
-    mean = np.diff(p) / dt
-    v0, v1 = v[:-1], v[1:]
-    b, c = (3.0 * mean - 2.0 * v0 - v1) / dt, (v0 + v1 - 2.0 * mean) / dt ** 2
+    dt = np.diff(t)
+    # p + a u + b u^2 + c u^3 with u from 0 to dt
+    cubic: Any = between(p[:-1], v[:-1], p[1:], v[1:], dt)
+    _, a, b, c = cubic
     with np.errstate(divide='ignore', invalid='ignore'):
-        root = np.sqrt(b * b - 3.0 * c * v0)
-        # of the velocity, and of the position (both roots, in the stable form)
-        turns = [-b / (3.0 * c)]
-        q = -(b + np.copysign(root, b))
-        stops = [q / (3.0 * c), v0 / q]
-        inside = [np.where((u > 0.0) & (u < dt), u, 0.0) for u in turns + stops]
-    speeds = np.abs(np.concatenate([v, v0 + inside[0] * (2.0 * b + 3.0 * inside[0] * c)]))
-    places = np.concatenate([p, *(
-        p[:-1] + u * (v0 + u * (b + u * c)) for u in inside[1:])])
+        # times of the greatest velocity, and of both stops in the stable form
+        q = -(b + np.copysign(np.sqrt(b * b - 3.0 * c * a), b))
+        turn, *stops = (np.where((u > 0.0) & (u < dt), u, 0.0)
+                        for u in (-b / (3.0 * c), q / (3.0 * c), a / q))
+    speeds = np.abs(np.concatenate([v, a + turn * (2.0 * b + 3.0 * turn * c)]))
+    places = np.concatenate([p, *(cubic.at(u) for u in stops)])
     growth = math.inf * p[-1] if loop and p[-1] else 0.0
     return Bounds(
         float(speeds.max()), float(np.abs(np.concatenate([2 * b, 2 * b + 6 * c * dt])).max()),
         min(float(places.min()), growth), max(float(places.max()), growth))
+
+
+def check_axes(names: Sequence[str], axes: Collection[str], where: str) -> None:
+    """
+    Check the names of the axes that a trajectory moves.
+
+    :param where: begin of an error message.
+    :raises ConfigurationError: if there is none, one is unknown, or one is repeated.
+    """
+    unknown = [name for name in names if name not in axes]
+    if not names or unknown or len(set(names)) < len(names):
+        raise ConfigurationError(
+            f'{where} {", ".join(map(repr, unknown or names)) or "(none)"} are not axes, or one '
+            f'is repeated; allowed: {", ".join(axes)}')
 
 
 def parse(text: str, axes: Sequence[str], where: str = 'trajectory',
@@ -285,20 +243,13 @@ def parse(text: str, axes: Sequence[str], where: str = 'trajectory',
     """
     lines = [(n, line.strip().rstrip(';')) for n, line in enumerate(text.splitlines(), 1)
              if line.strip() and not line.lstrip().startswith('#')]
-    if len(lines) > MAX_ROWS:
-        raise ConfigurationError(f'{where}: {len(lines)} rows are too many; at most {MAX_ROWS}')
+    if len(lines) > 100_000:    # 17 minutes; with 6 axes they are read in 2 s
+        raise ConfigurationError(f'{where}: {len(lines)} rows are too many; at most 100000')
     names = list(axes)
     if lines and not _numbers(lines[0][1]):
-        names = [cell.strip() for cell in lines[0][1].split(';')[1:]]
-        unknown = [name for name in names if name not in axes]
-        if unknown or len(set(names)) < len(names):
-            raise ConfigurationError(
-                f'{where}: line {lines[0][0]}: columns {", ".join(map(repr, unknown or names))} '
-                f'are not axes, or one is repeated; allowed: {", ".join(axes)}')
-        lines = lines[1:]
-    if not names:
-        raise ConfigurationError(
-            f'{where}: has no column of an axis; allowed: {", ".join(axes)}')
+        number, line = lines.pop(0)
+        names = [cell.strip() for cell in line.split(';')[1:]]
+        check_axes(names, axes, f'{where}: line {number}: columns')
     rows: list[list[float]] = []
     for number, line in lines:
         cells = _numbers(line)
@@ -306,20 +257,19 @@ def parse(text: str, axes: Sequence[str], where: str = 'trajectory',
             raise ConfigurationError(
                 f'{where}: line {number}: expected {len(names) + 1} numbers separated by '
                 f'semicolons (time, {", ".join(names)}), got {line[:60]!r}')
-        if rows and abs(cells[0] - rows[-1][0] - ROW_S) > _TOLERANCE_S:
+        if rows and abs(cells[0] - rows[-1][0] - ROW_S) > 0.0005:   # half of the last digit
             raise ConfigurationError(
                 f'{where}: line {number}: time {cells[0]:g} s does not follow {rows[-1][0]:g} s '
                 f'by {ROW_S:g} s')
         rows.append(cells)
     if len(rows) < 2:
         raise ConfigurationError(f'{where}: needs two rows or more')
-    columns = list(zip(*rows))
     times = [k * ROW_S for k in range(len(rows))]
     return {name: make_trajectory(times, column, loop=loop)
-            for name, column in zip(names, columns[1:])}
+            for name, column in zip(names, list(zip(*rows))[1:])}
 
 
-def _numbers(line: str) -> 'list[float] | None':
+def _numbers(line: str) -> Optional[list[float]]:
     try:
         # a decimal comma is accepted too: German spreadsheets write it
         cells = [float(cell.replace(',', '.')) for cell in line.split(';')]

@@ -26,18 +26,41 @@ Answer of the machine to each datagram:
 """  # noqa: E501
 
 import struct
-from typing import NamedTuple, Sequence
+from typing import Any, NamedTuple, Sequence
 
 from optitrack_vrpn.errors import RemoteProtocolError
 from optitrack_vrpn.gantry.setpoints import Cubic, Switches
 
-COMMAND, ANSWER = b'OVGC', b'OVGM'
-_COMMAND, _ANSWER = struct.Struct('<4sIdII'), struct.Struct('<4sIII')
-#: Chosen: limit of axes in a datagram; it rejects damaged headers.
-_MOST_AXES = 32
-#: Chosen: largest coefficient (steps, steps/s^n), 200 years at 170 kHz; it rejects NaN and values
-#: whose sum is infinite.
-_MOST_STEPS = 1e15
+#: Buffer for a datagram (bytes), above the 1048 of a machine with 32 axes.
+MOST_BYTES = 2048
+
+
+class _Layout(NamedTuple):
+    """Magic bytes; format of the head, with the number of axes last; format of each axis."""
+
+    magic: bytes
+    head: struct.Struct
+    axis: struct.Struct
+
+    def encode(self, fields: Sequence[Any], axes: Sequence[Sequence[Any]]) -> bytes:
+        return self.head.pack(self.magic, *fields, len(axes)) + b''.join(
+            self.axis.pack(*each) for each in axes)
+
+    def decode(self, data: bytes) -> tuple[Sequence[Any], list[Any]]:
+        """Return the fields between magic bytes and number of axes, and those of each axis."""
+        size = self.head.size
+        if len(data) < size or data[:4] != self.magic:
+            raise RemoteProtocolError(
+                f'{len(data)} bytes are not a {self.magic.decode()} datagram')
+        _, *fields, count = self.head.unpack_from(data)
+        if count > 32 or len(data) != size + self.axis.size * count:
+            raise RemoteProtocolError(
+                f'a {self.magic.decode()} datagram of {len(data)} bytes announces {count} axes')
+        return fields, list(self.axis.iter_unpack(data[size:]))
+
+
+_SET_POINTS = _Layout(b'OVGC', struct.Struct('<4sIdII'), struct.Struct('<4d'))
+_ANSWER = _Layout(b'OVGM', struct.Struct('<4sIII'), struct.Struct('<I'))
 
 
 class SetPoints(NamedTuple):
@@ -69,9 +92,8 @@ def ahead(sequence: int, other: int) -> int:
 
 def encode_set_points(points: SetPoints) -> bytes:
     """Encode a datagram of set points."""
-    return _COMMAND.pack(
-        COMMAND, points.sequence & 0xffffffff, points.dt, points.power, len(points.cubics),
-    ) + b''.join(struct.pack('<4d', *cubic) for cubic in points.cubics)
+    return _SET_POINTS.encode(
+        (points.sequence & 0xffffffff, points.dt, points.power), points.cubics)
 
 
 def decode_set_points(data: bytes) -> SetPoints:
@@ -80,23 +102,19 @@ def decode_set_points(data: bytes) -> SetPoints:
 
     :raises RemoteProtocolError: if it is damaged, or contains a value that is not possible.
     """
-    count = _head(data, COMMAND, _COMMAND, 32)
-    _, sequence, dt, power, _ = _COMMAND.unpack_from(data)
-    cubics = tuple(Cubic(*struct.unpack_from('<4d', data, _COMMAND.size + 32 * i))
-                   for i in range(count))
-    if not 0.0 < dt < 1.0 or not all(abs(each) <= _MOST_STEPS for c in cubics for each in c):
+    (sequence, dt, power), axes = _SET_POINTS.decode(data)
+    # 1e15 steps are 200 years at 170 kHz; the limit also rejects NaN and infinite sums.
+    if not 0.0 < dt < 1.0 or not all(abs(each) <= 1e15 for cubic in axes for each in cubic):
         raise RemoteProtocolError(
             'the cycle time of set points is not between 0 and 1 s, or a value is not a possible '
             'number of steps')
-    return SetPoints(sequence, dt, bool(power), cubics)
+    return SetPoints(sequence, dt, bool(power), tuple(Cubic(*each) for each in axes))
 
 
 def encode_answer(answer: Answer) -> bytes:
     """Encode the machine's answer."""
-    return _ANSWER.pack(
-        ANSWER, answer.sequence & 0xffffffff, answer.power, len(answer.switches),
-    ) + struct.pack(f'<{len(answer.switches)}I', *(
-        each.low | each.high << 1 | each.reference << 2 for each in answer.switches))
+    return _ANSWER.encode((answer.sequence & 0xffffffff, answer.power), [
+        (each.low | each.high << 1 | each.reference << 2,) for each in answer.switches])
 
 
 def decode_answer(data: bytes) -> Answer:
@@ -105,29 +123,6 @@ def decode_answer(data: bytes) -> Answer:
 
     :raises RemoteProtocolError: if it is damaged.
     """
-    count = _head(data, ANSWER, _ANSWER, 4)
-    _, sequence, power, _ = _ANSWER.unpack_from(data)
-    bits: Sequence[int] = struct.unpack_from(f'<{count}I', data, _ANSWER.size)
+    (sequence, power), axes = _ANSWER.decode(data)
     return Answer(sequence, bool(power), tuple(
-        Switches(bool(b & 1), bool(b & 2), bool(b & 4)) for b in bits))
-
-
-def _head(data: bytes, magic: bytes, head: struct.Struct, size: int) -> int:
-    """Check length and magic bytes of a datagram; return the number of axes."""
-    if len(data) < head.size or data[:4] != magic:
-        raise RemoteProtocolError(f'{len(data)} bytes are not a {magic.decode()} datagram')
-    count: int = head.unpack_from(data)[-1]
-    if count > _MOST_AXES or len(data) != head.size + size * count:
-        raise RemoteProtocolError(
-            f'a {magic.decode()} datagram of {len(data)} bytes announces {count} axes')
-    return count
-
-
-def in_steps(cubic: Cubic, steps_per_unit: float) -> Cubic:
-    """Convert a cubic from units to steps."""
-    return Cubic(*(each * steps_per_unit for each in cubic))
-
-
-def in_units(cubic: Cubic, steps_per_unit: float) -> Cubic:
-    """Convert a cubic from steps to units."""
-    return Cubic(*(each / steps_per_unit for each in cubic))
+        Switches(bool(bits & 1), bool(bits & 2), bool(bits & 4)) for bits, in axes))

@@ -9,10 +9,9 @@ from optitrack_vrpn.cli import table as cli_table
 from optitrack_vrpn.gantry.axis import Axis
 from optitrack_vrpn.gantry.correction import Measurement
 from optitrack_vrpn.gantry.modes import Mode
-from optitrack_vrpn.gantry.setpoints import Cubic, Limits, Switches
+from optitrack_vrpn.gantry.setpoints import Cubic, State, Switches
 from optitrack_vrpn.gantry.settings import MachineSettings
 
-ALL = 'all'
 #: Time between two cycles (s) after which the controller starts from rest: the motors have
 #: stopped. Below the second after which a machine counts anew (docs/gantry.md): delay of UDP.
 HELD_S = 0.9
@@ -30,27 +29,13 @@ class Feedback(NamedTuple):
     switches: Mapping[str, Switches] = {}
 
 
-class AxisView(NamedTuple):
-    """State of one axis for the user; lengths in its unit."""
+class Sample(NamedTuple):
+    """One axis in one cycle: set point, motion of the motor, mocap value if there is one."""
 
-    name: str
-    unit: str
-    mode: str
-    position: float
-    velocity: float
-    acceleration: float
-    target: float
-    target_velocity: float
-    motor: float
-    offset: float
-    error: Optional[float]
+    axis: Axis
+    state: State
+    cubic: Cubic
     measured: Optional[float]
-    tracking: bool
-    referenced: bool
-    remembered: str
-    limits: Limits
-    switches: Switches
-    warnings: tuple[str, ...]
 
 
 class Machine:
@@ -68,7 +53,6 @@ class Machine:
         self.axes = {each.name: Axis(each, self.dt, settings.loss_cycles)
                      for each in settings.axes}
         self.cubics: dict[str, Cubic] = {}
-        self.measured: dict[str, Optional[float]] = dict.fromkeys(self.axes)
         self._without_machine = 0
 
     def command(self, name: str, act: Callable[[Axis], str]) -> dict[str, str]:
@@ -79,10 +63,10 @@ class Machine:
         :param act: the command; returns '' or the reason why it is refused.
         :returns: the refusals by axis, '' where there is none.
         """
-        if name == ALL:
+        if name == 'all':
             return {each: act(axis) for each, axis in self.axes.items()}
         if name not in self.axes:
-            return {name: f'no axis {name!r}; allowed: {", ".join(self.axes)}, {ALL}'}
+            return {name: f'no axis {name!r}; allowed: {", ".join(self.axes)}, all'}
         return {name: act(self.axes[name])}
 
     def emergency_stop(self) -> None:
@@ -90,14 +74,10 @@ class Machine:
         for axis in self.axes.values():
             axis.emergency()
 
-    def reset(self) -> str:
-        """
-        End the emergency of every axis; they hold.
-
-        :returns: '' or the reason why it is refused.
-        """
-        return '; '.join(filter(None, (
-            axis.reset() for axis in self.axes.values() if axis.mode is Mode.EMERGENCY)))
+    def reset(self) -> None:
+        """End the emergency of every axis; they hold."""
+        for axis in self.axes.values():
+            axis.reset()
 
     @property
     def emergency(self) -> bool:
@@ -128,54 +108,50 @@ class Machine:
         for name, axis in self.axes.items():
             if lost:
                 axis.lose(held)
-            measurement = measurements.get(name)
-            self.measured[name] = None if measurement is None else measurement.value
             switches = axis.switches if feedback is None else feedback.switches.get(
                 name, Switches())
-            self.cubics[name] = axis.step(now, measurement, switches, periods)
+            self.cubics[name] = axis.step(
+                now, measurements.get(name), switches, periods)
         return self.cubics
 
-    def view(self) -> tuple[AxisView, ...]:
-        """Return the state of every axis."""
-        return tuple(AxisView(
-            name, axis.settings.unit, axis.mode.value, axis.state.position, axis.state.velocity,
-            axis.state.acceleration, axis.target, axis.target_velocity, axis.position,
-            axis.correction.offset,
-            axis.correction.error if axis.tracking else None, self.measured[name],
-            axis.tracking, axis.referenced,
-            axis.remembered.value if axis.remembered is not None else '', axis.limits,
-            axis.switches, tuple(sorted(axis.warnings)),
-        ) for name, axis in self.axes.items())
+    def samples(self) -> list[Sample]:
+        """Return the last cycle of every axis."""
+        return [Sample(axis, axis.state, self.cubics[name], axis.measured)
+                for name, axis in self.axes.items()]
 
 
-_HEAD = ('axis', 'mode', 'position', 'velocity', 'target', 'error', 'correction', 'limits',
-         'fastest', 'switches', 'loop', 'lock', 'warnings')
-_LEFT = ('axis', 'mode', *_HEAD[7:])
-#: Columns in the order in which they are left out on a narrow terminal; warnings never are.
-_DISPENSABLE = (
-    'fastest', 'velocity', 'limits', 'correction', 'switches', 'target', 'loop', 'lock', 'error')
+#: Columns of the table beside name and mode: keys of ``cells``. Then those that are left out on a
+#: narrow terminal, in this order; warnings never are.
+_COLUMNS = ('position', 'unit', 'velocity', 'target', 'error', 'correction', 'limits', 'fastest',
+            'switches', 'tracking', 'lock', 'warnings')
+_DISPENSABLE = ('fastest', 'velocity', 'limits', 'correction', 'switches', 'target', 'tracking',
+                'lock', 'error', 'unit')
 
 
-def cells(view: AxisView) -> dict[str, str]:
+def cells(axis: Axis) -> dict[str, str]:
     """Return the displayed values of an axis as strings, for a message."""
-    digits = 4 if view.unit == 'm' else 2
+    digits = 4 if axis.settings.unit == 'm' else 2
 
-    def number(value: 'float | None') -> str:
+    def number(value: Optional[float]) -> str:
         return '' if value is None else f'{value:.{digits}f}'
 
+    limits, remembered = axis.limits, axis.remembered
     return {
-        'unit': view.unit, 'position': number(view.position),
-        'target': f'{number(view.target_velocity)}/s' if view.mode == 'velocity' else number(
-            view.target),
-        'velocity': number(view.velocity), 'motor': number(view.motor),
-        'measured': number(view.measured), 'error': number(view.error),
-        'correction': number(view.offset),
-        'limits': '..'.join('' if math.isinf(each) else f'{each:g}' for each in view.limits[3:]),
-        'fastest': f'{view.limits.velocity:g}/s, {view.limits.acceleration:g}/s^2',
-        'switches': ''.join(letter for letter, on in zip('LHR', view.switches) if on),
-        'tracking': 'closed' if view.tracking else 'open',
-        'referenced': 'yes' if view.referenced else 'no',
-        'remembered': view.remembered, 'warnings': ', '.join(view.warnings)}
+        'unit': axis.settings.unit, 'position': number(axis.state.position),
+        'target': f'{number(axis.target_velocity)}/s' if axis.mode is Mode.VELOCITY else number(
+            axis.target),
+        'velocity': number(axis.state.velocity), 'motor': number(axis.position),
+        'measured': number(axis.measured),
+        'error': number(axis.correction.error if axis.tracking else None),
+        'correction': number(axis.correction.offset),
+        'limits': '..'.join('' if math.isinf(each) else f'{each:g}' for each in limits[3:]),
+        'fastest': f'{limits.velocity:g}/s, {limits.acceleration:g}/s^2',
+        'switches': ''.join(letter for letter, on in zip('LHR', axis.switches) if on),
+        'tracking': 'closed' if axis.tracking else 'open',
+        'referenced': 'yes' if axis.referenced else 'no',
+        'lock': '' if axis.mode is not Mode.LOCK else 'locked' if remembered is None else (
+            f'locked ({remembered.value})'),
+        'warnings': ', '.join(sorted(axis.warnings))}
 
 
 def table(
@@ -188,14 +164,6 @@ def table(
     :param width: columns of the terminal; 0 for no limit.
     :returns: lines without colours.
     """
-    rows = []
-    for name, mode, shown in axes:
-        locked = f'locked ({shown["remembered"]})' if shown.get('remembered') else (
-            'locked' if mode == 'lock' else '')
-        rows.append((
-            name, mode, f'{shown.get("position", "")} {shown.get("unit", "")}',
-            *(shown.get(key, '') for key in (
-                'velocity', 'target', 'error', 'correction', 'limits', 'fastest', 'switches',
-                'tracking')),
-            locked, shown.get('warnings', '')))
-    return cli_table.table(_HEAD, rows, _LEFT, width, _DISPENSABLE)
+    rows = [(name, mode, *(shown.get(key, '') for key in _COLUMNS)) for name, mode, shown in axes]
+    return cli_table.table(('axis', 'mode', *_COLUMNS), rows, (
+        'axis', 'mode', 'unit', *_COLUMNS[6:]), width, _DISPENSABLE)
