@@ -10,6 +10,7 @@ the last values; ``frame_interval``, ``missing_frames`` and ``spread`` describe 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 import math
 from typing import Any, NamedTuple
@@ -47,7 +48,14 @@ _TOLERANCE = 0.2
 _ENOUGH_FITTING = 0.8
 """Share of the steps that must be such multiples; else missing frames are not counted. Chosen."""
 _OTHER_CLOCK_S = 60.0
-"""Median age (s) above which stamps are on another clock. Chosen: larger than any latency."""
+"""
+Median age, or step forward, (s) above which stamps are on another clock. Chosen: larger than any
+latency and any pause of the reception.
+"""
+_RESTART_NS = 1_000_000_000
+"""Step back (ns) that means another clock. Chosen as in the validity gate."""
+_SILENCE_S, _SILENCE_FRAMES = 0.1, 5
+"""A gap of this time (s) and of these frames is a silence, a shorter one lost frames. Chosen."""
 
 
 class Percentiles(NamedTuple):
@@ -275,6 +283,88 @@ def _fitting(steps: Sequence[float], interval: float) -> float:
     fitting = sum(
         abs(step / interval - max(1, round(step / interval))) < _TOLERANCE for step in steps)
     return fitting / len(steps)
+
+
+class Intervals(NamedTuple):
+    """
+    Interval statistics.
+
+    :ivar frames: frames with distinct times.
+    :ivar interval_s: interval of successive frames (s), 0 if unknown.
+    :ivar span_s: time from the first to the last (s).
+    :ivar missing: frames missing in short gaps, without those that arrived late.
+    :ivar silences: number of longer gaps.
+    :ivar silent_s: their sum (s).
+    :ivar longest_s: the longest of them (s).
+    :ivar doubled: frames that arrived again with equal time and pose.
+    :ivar stuck: poses with the time of the one before, but another position or attitude.
+    :ivar late: poses with an earlier time than the one before.
+    :ivar first_ns: the first sender time (ns).
+    :ivar silence_s: begin of the first silence (s, from the first frame); NaN without one.
+    """
+
+    frames: int = 0
+    interval_s: float = 0.0
+    span_s: float = 0.0
+    missing: int = 0
+    silences: int = 0
+    silent_s: float = 0.0
+    longest_s: float = 0.0
+    doubled: int = 0
+    stuck: int = 0
+    late: int = 0
+    first_ns: int = 0
+    silence_s: float = math.nan
+
+
+class IntervalStatistics:
+    """
+    Collect the times of the poses of one body, or of all, in bounded memory.
+
+    The sender's times are used, on which the network and the load of this host have no effect.
+    """
+
+    __slots__ = (
+        '_steps', '_first_ns', '_last_ns', '_pose', '_frames', '_doubled', '_stuck', '_late')
+
+    def __init__(self) -> None:
+        self._steps: deque[int] = deque(maxlen=4096)    # 17 s at 240 Hz
+        self._first_ns = self._last_ns = 0
+        self._pose: tuple[Sequence[float], Sequence[float]] | None = None
+        self._frames = self._doubled = self._stuck = self._late = 0
+
+    def update(self, time_ns: int, position: Sequence[float], quat_xyzw: Sequence[float]) -> None:
+        """Add a pose and its sender time."""
+        pose = position, quat_xyzw
+        step = time_ns - self._last_ns
+        if self._frames and -_RESTART_NS <= step <= 0:
+            if step:
+                self._late += 1
+            elif pose == self._pose:
+                self._doubled += 1
+            else:
+                self._stuck += 1
+                self._pose = pose
+            return
+        if not self._frames:
+            self._first_ns = time_ns
+        elif step > 0:
+            self._steps.append(step)
+        self._frames += 1
+        self._last_ns, self._pose = time_ns, pose
+
+    def intervals(self) -> Intervals:
+        """Return the statistics of the stored intervals."""
+        steps = [step * 1e-9 for step in self._steps if step < _OTHER_CLOCK_S * 1e9]
+        interval = frame_interval(steps)
+        longest = max(_SILENCE_S, _SILENCE_FRAMES * interval)
+        silences = [step for step in steps if step > longest]
+        missing = missing_frames([step for step in steps if step <= longest], interval)
+        return Intervals(
+            self._frames, interval, math.fsum(steps), max(0, missing - self._late),
+            len(silences), math.fsum(silences), max(silences, default=0.0), self._doubled,
+            self._stuck, self._late, self._first_ns,
+            math.fsum(steps[:steps.index(silences[0])]) if silences else math.nan)
 
 
 class Spread(NamedTuple):

@@ -7,8 +7,9 @@ from dataclasses import replace
 from conftest import lacking
 from optitrack_vrpn.bodies import BodyStatus, State
 from optitrack_vrpn.clock import ClockStatus
-from optitrack_vrpn.doctor import Attempt, Outcome, ProbeResults, STAGES, Stream
-from optitrack_vrpn.findings import BodySeen, Intervals
+from optitrack_vrpn.doctor import CHECKS, ProbeResults, Stream
+from optitrack_vrpn.findings import BodySeen
+from optitrack_vrpn.stats import Intervals
 
 CLOCK = ClockStatus(
     mode='tracking', epoch=0, learnt=True, offset_ns=10**18, skew_ppm=1.0, uncertainty_s=1e-4,
@@ -24,13 +25,9 @@ def body(name, state=State.TRACKED, detail='seen', **intervals):
 def heard(**changes):
     """Make facts of a healthy conversation, but for what a test changes in its stream."""
     facts = ProbeResults(
-        'motive', 3883, addresses=('192.168.1.20',), local='192.168.1.5', card='eth0')
-    facts.tcp = Attempt(Outcome.OPEN, version=(7, 38))
-    facts.udp = Attempt(Outcome.OPEN)
+        'motive', 3883, addresses=('192.168.1.20',), local='192.168.1.5', card='eth0', by='vrpn')
     facts.stream = replace(Stream(
-        transport='udp', attempt=Attempt(Outcome.OPEN, version=(7, 38)), listened_s=4.0,
-        first_pose_s=0.01, poses=960,
-        senders=('drone', 'wand'), answered=('drone', 'wand'),
+        transport='udp', listened_s=4.0, first_pose_s=0.01, poses=960,
         bodies=(body('drone'), body('wand')), clock=CLOCK, newest_sender_ns=10**12), **changes)
     return facts
 
@@ -52,4 +49,4 @@ def judged(result, level, *found, advice=(), without=()):
 
 def check_all(facts):
     """Run all checks on the results of the probes."""
-    return [check(facts) for checks in STAGES.values() for check in checks]
+    return [check.run(facts) for check in CHECKS]

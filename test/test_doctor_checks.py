@@ -11,13 +11,26 @@ from doctor_results import body, check_all, CLOCK, heard, judged
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.bodies import State
 from optitrack_vrpn.doctor import (
-    Attempt, check_axes, check_bodies, check_clock, check_connect_back, check_data, check_rate,
-    check_senders, check_tcp, check_udp, exit_code, fail, Graph, Level, Lift, Mismatch, ok,
-    Outcome, RunningNode, skip, warn, Watch)
-from optitrack_vrpn.sources.vrpn import PongReport, PoseReport, SenderDescribed, TextReport
+    check_axes, check_bodies, check_clock, check_data, check_rate, exit_code, fail, Graph, Level,
+    Lift, Mismatch, ok, RunningNode, skip, warn, Watch)
+from optitrack_vrpn.sources import Heard, Place
+from optitrack_vrpn.sources.vrpn import (
+    PongReport, PoseReport, SenderDescribed, TextReport, to_frames)
+from optitrack_vrpn.sources.vrpn.probe import (
+    Attempt, check_connect_back, check_handshake, check_senders, check_tcp, check_udp,
+    explain_silence, Facts, Outcome)
 import pytest
 
 SILENT = Attempt(Outcome.SILENT, took_s=3.0)
+HEARD = Heard(960, ('drone', 'wand'), 4.0)
+
+
+def vrpn(address='192.168.1.20', **changes):
+    """Make the facts of a healthy VRPN server, but for what a test changes."""
+    return replace(Facts(
+        Place(address, '192.168.1.5', 'eth0'), 3883, tcp=Attempt(Outcome.OPEN, version=(7, 38)),
+        udp=Attempt(Outcome.OPEN, version=(7, 38)), described=dict.fromkeys(('drone', 'wand')),
+        answered={'drone', 'wand'}), **changes)
 
 
 def test_healthy_facts_find_nothing_wrong():
@@ -94,10 +107,11 @@ def test_jitter_and_restarts_are_warnings():
 
 
 def test_a_body_that_the_server_streams_but_that_sends_no_pose_is_named():
-    hidden = check_senders(heard(bodies=(body('drone'),)))
-    assert hidden.level is Level.WARN and "'wand'" in hidden.found
-    assert check_senders(heard(
-        senders=('drone', 'echo'), answered=('drone',), bodies=(body('drone'),))).level is Level.OK
+    few = HEARD._replace(names=('drone',))
+    judged(check_senders(vrpn(), few), Level.WARN, "'wand'")
+    echo = vrpn(described={'drone': None, 'echo': None}, answered={'drone'})
+    judged(check_senders(echo, few), Level.OK)
+    judged(check_senders(vrpn(), None), Level.SKIP)
 
 
 @pytest.mark.parametrize(('seen', 'level'), [
@@ -113,47 +127,41 @@ def test_bodies_that_are_not_tracked_are_a_failure_where_none_is(seen, level):
 
 
 def test_one_way_in_is_enough_under_auto_and_not_where_the_other_was_asked_for():
-    facts = replace(heard(), udp=SILENT)
-    judged(check_connect_back(facts), Level.WARN)
-    judged(check_connect_back(replace(facts, connection='udp')), Level.FAIL)
-    facts = replace(heard(), tcp=SILENT)
-    judged(check_tcp(facts), Level.WARN)
-    judged(check_tcp(replace(facts, udp=None, connection='tcp')), Level.FAIL)
+    judged(check_connect_back(vrpn(udp=SILENT)), Level.WARN)
+    judged(check_connect_back(vrpn(udp=SILENT, connection='udp')), Level.FAIL)
+    judged(check_tcp(vrpn(tcp=SILENT)), Level.WARN)
+    judged(check_tcp(vrpn(tcp=SILENT, udp=None, connection='tcp')), Level.FAIL)
+    assert [one.transport for one in (
+        vrpn(), vrpn(udp=SILENT), vrpn(udp=SILENT, connection='udp'), vrpn(tcp=SILENT),
+        vrpn(tcp=SILENT, udp=SILENT))] == ['udp', 'tcp', '', 'udp', '']
 
 
 def test_what_stands_between_goes_into_the_advice():
-    facts = replace(heard(), udp=SILENT)
-    judged(check_connect_back(facts), Level.WARN, without=['container'])
-    facts.environment = ('container', 'ufw')
-    judged(check_connect_back(facts), Level.WARN,
+    judged(check_connect_back(vrpn(udp=SILENT)), Level.WARN, without=['container'])
+    judged(check_connect_back(vrpn(udp=SILENT, surroundings=('container', 'ufw'))), Level.WARN,
            advice=['--network host', 'ufw is enabled'])
 
 
 @pytest.mark.parametrize('address', ['127.0.0.1', '127.0.1.1', '::1'])
-def test_in_this_machine_itself_the_server_hangs_and_no_firewall_is_blamed(address):
+@pytest.mark.parametrize('tcp', [Outcome.OPEN, Outcome.SILENT])
+def test_in_this_machine_itself_the_server_hangs_and_no_firewall_is_blamed(address, tcp):
     """Nothing filters the loopback interface, and no container or NAT lies on the way."""
-    def advice(address, tcp):
-        facts = replace(
-            heard(poses=0, first_pose_s=None), addresses=(address,), tcp=Attempt(tcp),
-            udp=SILENT, tcp_poses=7,
-            environment=('container', 'wsl', 'ufw'))
-        said = [check_connect_back(facts), check_data(facts)]
-        if tcp is Outcome.SILENT:
-            said.append(check_tcp(facts))
-        return [one.advice for one in said]
-
-    for tcp in (Outcome.OPEN, Outcome.SILENT):
-        for one in advice(address, tcp):
-            assert one.startswith('the server hangs')
-            for word in ('ufw', 'firewall', 'container', 'NAT'):
-                assert word not in one
-        elsewhere = advice('192.168.1.20', tcp)
-        assert 'ufw allow from 192.168.1.20' in elsewhere[0]
-        assert 'inbound UDP from 192.168.1.20' in elsewhere[1]
+    def advice(address):
+        facts = vrpn(address, tcp=Attempt(tcp), udp=SILENT, tcp_poses=7,
+                     surroundings=('container', 'WSL', 'ufw'))
+        said = [check_connect_back(facts), explain_silence(facts, Heard(seconds=2.0))]
+        return [one.advice for one in (*said, *[check_tcp(facts)] * (tcp is Outcome.SILENT))]
+    for one in advice(address):
+        assert one.startswith('the server hangs')
+        for word in ('ufw', 'firewall', 'container', 'NAT'):
+            assert word not in one
+    elsewhere = advice('192.168.1.20')
+    assert 'ufw allow from 192.168.1.20' in elsewhere[0]
+    assert 'inbound UDP from 192.168.1.20' in elsewhere[1]
 
 
 def test_where_nobody_has_the_address_no_firewall_is_blamed():
-    facts = replace(heard(), stream=None, udp=SILENT, tcp=SILENT, address_unused=True)
+    facts = vrpn(udp=SILENT, tcp=SILENT, unused=True)
     judged(check_tcp(facts), Level.FAIL, 'network of eth0')
     judged(check_udp(facts), Level.SKIP)
     judged(check_connect_back(facts), Level.SKIP)
@@ -176,17 +184,20 @@ EVENTS = st.one_of(
 @settings(max_examples=examples(40), deadline=None)
 @given(st.lists(st.lists(EVENTS, max_size=6), max_size=12), st.text(max_size=60), st.booleans())
 def test_whatever_a_server_says_gives_lines_for_a_terminal_and_json(batches, text, lifting):
-    facts = heard(ended=text)
-    watch = Watch(facts.stream)
+    facts = heard(ended=text, poses=0, bodies=())
+    watch, seen = Watch(facts.stream), vrpn(described={}, answered=set())
     for number, batch in enumerate(batches):
         if lifting and number == len(batches) // 2:
             watch.begin_lift()
-        watch.receive(batch, 10**15 + number * 10**7, 10**18)
+        seen.note(batch)
+        watch.receive(to_frames(batch), 10**15 + number * 10**7, 10**18)
     watch.fill(10**15 + 10**9)
     facts.graph = Graph(wanted=text, nodes=(RunningNode(
         text, 1, text, {'server': text}, 1, 1, (Mismatch(text, text, text),), (text,), 1,
         {text: (text, 'b')}),))
-    for one in check_all(facts):
+    said = facts.stream.heard()
+    for one in (*check_all(facts), check_senders(seen, said), check_handshake(seen, said),
+                explain_silence(seen, said)):
         assert one.found.isprintable() and one.advice.isprintable()
         assert len(one.found) <= 900
         assert bool(one.advice) == (one.level in (Level.WARN, Level.FAIL)), one
@@ -194,13 +205,13 @@ def test_whatever_a_server_says_gives_lines_for_a_terminal_and_json(batches, tex
 
 
 def test_a_server_of_ever_new_names_fills_no_memory():
-    stream = heard().stream
+    stream, seen = heard(poses=0).stream, vrpn(described={})
     watch = Watch(stream)
     for number in range(20_000):
-        watch.receive([
-            SenderDescribed(f'name {number}', number % 2000),
-            PoseReport(f'name {number}', 0, 10**9, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0))],
+        seen.note([SenderDescribed(f'name {number}', number % 2000)])
+        watch.receive(to_frames([
+            PoseReport(f'name {number}', 0, 10**9, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0))]),
             10**15 + number, 0)
     watch.fill(10**15)
-    assert (len(stream.senders), len(stream.bodies)) == (2000, 500)
+    assert (len(seen.described), len(stream.bodies)) == (2000, 500)
     assert (stream.more_bodies, stream.poses) == (19_500, 20_000)

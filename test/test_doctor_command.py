@@ -12,9 +12,8 @@ import time
 
 import doctor_kit
 from doctor_kit import CHECKS, Result
-from optitrack_vrpn.doctor import CheckResult, Extensions, Level, ProbeResults
-from optitrack_vrpn.doctor import command as doctor
-from optitrack_vrpn.doctor import probe_io as probe
+from optitrack_vrpn.doctor import CheckResult, command as doctor, Extensions, Level, ProbeResults
+from optitrack_vrpn.sources import is_unused
 from server_kit import FakeServer
 from tool_kit import start_tool
 from transport_kit import COOKIE, message, name, pose, POSE_TYPE_ID, say_hello, stream
@@ -217,26 +216,13 @@ def test_it_leaves_no_descriptor_open(examine, unused_port):
     assert count() <= before    # less where something of another test was closed meanwhile
 
 
-def test_what_stands_between_is_read_from_the_system(tmp_path):
-    assert probe.environment(str(tmp_path)) == ()
-    (tmp_path / '.dockerenv').touch()
-    for path, text in (('proc/sys/kernel/osrelease', '5.15.90.1-microsoft-standard-WSL2\n'),
-                       ('etc/ufw/ufw.conf', '# ufw\nENABLED=yes\n')):
-        file = tmp_path / path
-        file.parent.mkdir(parents=True)
-        file.write_text(text)
-    assert probe.environment(str(tmp_path)) == ('container', 'wsl', 'ufw')
-    (tmp_path / 'etc/ufw/ufw.conf').write_text('ENABLED=no\n')
-    assert 'ufw' not in probe.environment(str(tmp_path))
-
-
 def test_an_address_that_no_machine_has_is_told_from_a_firewall(tmp_path):
     table = tmp_path / 'arp'
     table.write_text(
         'IP address       HW type     Flags       HW address            Mask     Device\n'
         '10.77.0.1        0x1         0x2         86:ea:0f:11:22:33     *        eth0\n'
         '10.77.0.9        0x1         0x0         00:00:00:00:00:00     *        eth0\n')
-    assert probe.is_unused('10.77.0.9', str(table))
-    assert not probe.is_unused('10.77.0.1', str(table))
-    assert not probe.is_unused('10.77.0.2', str(table))
-    assert not probe.is_unused('10.77.0.2', str(tmp_path / 'none'))
+    assert is_unused('10.77.0.9', str(table))
+    assert not is_unused('10.77.0.1', str(table))
+    assert not is_unused('10.77.0.2', str(table))
+    assert not is_unused('10.77.0.2', str(tmp_path / 'none'))

@@ -8,7 +8,7 @@ from optitrack_vrpn.errors import ConfigurationError
 import pytest
 
 SETTINGS = {'server': '10.0.0.9', 'port': 3999, 'protocol': 'natnet', 'connection': 'tcp',
-            'interface': 'eth1', 'advertise': '', 'natnet.port': 1610}
+            'interface': 'eth1', 'natnet.port': 1610, 'natnet.transport': 'unicast'}
 
 
 def node(name='/mocap', **settings):
@@ -16,21 +16,26 @@ def node(name='/mocap', **settings):
 
 
 def test_without_options_and_nodes_the_defaults_apply():
-    assert choose_target({}, [], False) == Target()
+    assert choose_target({}, [], False) == Target('', 'vrpn', {})
     assert choose_target({'server': 'motive', 'port': None}, [RunningNode('/hangs')], True) == (
-        Target('motive'))
+        Target('motive', 'vrpn', {}))
+    config, settings = Target('motive', 'vrpn', {}).config(3.0)
+    assert (config.port, settings.natnet.port) == (3883, 1510)
+    with pytest.raises(ConfigurationError):
+        Target('', 'vrpn', {'port': 70_000}).config(3.0)
 
 
 def test_all_that_no_option_states_is_that_of_the_node():
     target = choose_target({'connection': 'udp', 'server': None}, [node()], True)
-    assert (target.server, target.port, target.protocol, target.natnet_port) == (
-        '10.0.0.9', 3999, 'natnet', 1610)
-    assert (target.connection, target.interface) == ('udp', 'eth1')
+    assert (target.server, target.protocol) == ('10.0.0.9', 'natnet')
+    config, settings = target.config(3.0)
+    assert (config.port, config.link.connection, config.interface) == (3999, 'udp', 'eth1')
+    assert (settings.natnet.port, settings.natnet.transport) == (1610, 'unicast')
     assert 'connection' not in target.taken and target.node == '/mocap'
 
 
 def test_the_network_card_of_another_computer_is_not_taken():
-    assert choose_target({}, [node()], False).interface == ''
+    assert 'interface' not in choose_target({}, [node()], False).values
 
 
 def test_among_several_nodes_that_of_the_server_counts():
@@ -39,12 +44,12 @@ def test_among_several_nodes_that_of_the_server_counts():
         choose_target({}, nodes, True)
     target = choose_target({'server': '10.0.0.8'}, nodes, True)
     assert (target.protocol, target.node) == ('vrpn', '/other')
-    assert choose_target({'server': '10.0.0.7'}, nodes, True) == Target('10.0.0.7')
+    assert choose_target({'server': '10.0.0.7'}, nodes, True) == Target('10.0.0.7', 'vrpn', {})
 
 
 def test_values_that_are_no_settings_of_this_package_are_not_taken():
     target = choose_target({}, [node(port='x', protocol='carrier pigeon', connection=7)], True)
-    assert (target.port, target.protocol, target.connection) == (3883, 'vrpn', 'auto')
+    assert target.protocol == 'vrpn' and not {'port', 'connection'} & set(target.values)
 
 
 @pytest.mark.parametrize(('processes', 'given', 'expected'), [

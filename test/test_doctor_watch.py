@@ -11,7 +11,7 @@ from doctor_results import body, check_all, heard, judged
 from optitrack_vrpn.bodies import State
 from optitrack_vrpn.doctor import (
     check_bodies, check_data, check_rate, check_stamps, exit_code, Level, Watch)
-from optitrack_vrpn.sources.vrpn import PoseReport
+from optitrack_vrpn.sources.vrpn import PoseReport, to_frames
 import pytest
 
 
@@ -23,7 +23,7 @@ def pose(name, time_s, x=None, quat=(0.0, 0.0, 0.0, 1.0)):
 
 def listened(batches, **changes):
     """Let a watch take batches of (time in s, poses), and make the facts of it."""
-    facts = heard()
+    facts = heard(poses=0)
     watch = Watch(facts.stream)
     now_ns = arrival_ns = 10**15
     for time_s, batch in batches:
@@ -31,10 +31,9 @@ def listened(batches, **changes):
         while now_ns < arrival_ns:
             now_ns += 10**8
             watch.tick(min(now_ns, arrival_ns))
-        watch.receive(batch, arrival_ns, 10**18)
+        watch.receive(to_frames(batch), arrival_ns, 10**18)
     watch.fill(arrival_ns)
-    names = tuple(body.name for body in facts.stream.bodies)
-    facts.stream = replace(facts.stream, **{'senders': names, 'answered': names, **changes})
+    facts.stream = replace(facts.stream, **changes)
     return facts
 
 

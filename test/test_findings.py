@@ -7,8 +7,8 @@ import string
 from hypothesis import given, strategies as st
 from optitrack_vrpn.bodies import BodyStatus, State
 from optitrack_vrpn.findings import (
-    body_findings, BodySeen, CAUSES, Finding, Intervals, merge, rate_findings, stream_findings,
-    StreamSeen)
+    body_findings, BodySeen, CAUSES, Finding, merge, rate_findings, stream_findings, StreamSeen)
+from optitrack_vrpn.stats import Intervals
 import pytest
 
 

@@ -12,29 +12,29 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Mapping, Sequence
 import contextlib
+from dataclasses import replace
 import json
 import os
 import shutil
 import subprocess
 import sys
 import textwrap
-from typing import Any, Optional, TextIO, TYPE_CHECKING
+from typing import Any, NamedTuple, Optional, TextIO, TYPE_CHECKING
 
+from optitrack_vrpn.checks import CheckResult, exit_code, fail, Level, skip
 from optitrack_vrpn.cli.arguments import hertz, Parser, seconds, split_ros_args, whole
 from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.loading import how_to_install
-from optitrack_vrpn.doctor import bodies, graph as graph_checks, natnet, network, stream
-from optitrack_vrpn.doctor.natnet_io import probe_natnet
-from optitrack_vrpn.doctor.probe_io import Probe
-from optitrack_vrpn.doctor.probe_results import DISCOVERY_VARIABLES, Graph, ProbeResults
+from optitrack_vrpn.doctor import graph as graph_checks, network, stream
+from optitrack_vrpn.doctor.probes_io import chosen_from, find_route, listen, look_up
 from optitrack_vrpn.doctor.processes_io import local_nodes
-from optitrack_vrpn.doctor.result import CheckResult, exit_code, Level, skip
-from optitrack_vrpn.doctor.takeover import choose_target, Target, variables_of_node
+from optitrack_vrpn.doctor.results import DISCOVERY_VARIABLES, Graph, ProbeResults
+from optitrack_vrpn.doctor.takeover import choose_target, ports, variables_of_node
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.names import counted, printable
-from optitrack_vrpn.sources import ClientConfig, CONNECTIONS, LinkConfig, SOURCES
-from optitrack_vrpn.sources.natnet import COMMAND_PORT
-from optitrack_vrpn.sources.vrpn import DEFAULT_PORT
+from optitrack_vrpn.sources import (
+    ClientConfig, CONNECTIONS, load, make_source, own_settings, Probe, SourceOptions, SOURCES,
+    title, using)
 
 if TYPE_CHECKING:
     from optitrack_vrpn.doctor.graph_ros import GraphView
@@ -42,28 +42,39 @@ if TYPE_CHECKING:
 #: Longest wait (s) for nodes, for a node that the user names, and for one whose settings are
 #: wanted while the server is known. Chosen: DDS repeats its announcements every 3 s.
 _DISCOVERY_S, _NAMED_S, _SETTINGS_S = 3.5, 10.0, 1.0
-#: Timeout (s) of NatNet when the protocol is VRPN. Chosen: an answer takes milliseconds.
+#: Timeout (s) of a protocol that the node does not use. Chosen: an answer takes milliseconds.
 _IN_PASSING_S = 0.4
-Check = Callable[[ProbeResults], CheckResult]
+#: Chosen: timeout of the name resolution (s), the default of glibc's resolver for one server.
+_LOOKUP_S = 5.0
 
-#: Checks of each stage; they run when the probes of the stage have ended.
-STAGES: dict[str, tuple[Check, ...]] = {
-    'name': (network.check_name,),
-    'route': (network.check_route,),
-    'connections': (network.check_udp, network.check_connect_back, network.check_tcp),
-    'stream': (
-        stream.check_handshake, stream.check_senders, stream.check_data, stream.check_rate,
-        bodies.check_bodies, stream.check_axes, stream.check_stamps, stream.check_clock),
-    'natnet': (natnet.check_natnet, natnet.check_natnet_data, natnet.check_natnet_clock),
-    'graph': (
-        graph_checks.check_qos, graph_checks.check_publishers, graph_checks.check_published,
-        graph_checks.check_lifecycle, graph_checks.check_reach, graph_checks.check_settings),
-}
+
+class Check(NamedTuple):
+    """A check: the stage after whose probes it runs, its name, and its function."""
+
+    stage: str
+    name: str
+    run: Callable[[ProbeResults], CheckResult]
+
+
+#: The checks in their order; those of the protocols come between route and stream.
+CHECKS = (
+    Check('name', 'name', network.check_name),
+    Check('route', 'route', network.check_route),
+    Check('stream', 'data', stream.check_data),
+    Check('stream', 'rate', stream.check_rate),
+    Check('stream', 'bodies', stream.check_bodies),
+    Check('stream', 'axes', stream.check_axes),
+    Check('stream', 'stamps', stream.check_stamps),
+    Check('stream', 'clock', stream.check_clock),
+    Check('graph', 'qos', graph_checks.check_qos),
+    Check('graph', 'publishers', graph_checks.check_publishers),
+    Check('graph', 'published', graph_checks.check_published),
+    Check('graph', 'lifecycle', graph_checks.check_lifecycle),
+    Check('graph', 'reach', graph_checks.check_reach),
+    Check('graph', 'settings', graph_checks.check_settings),
+)
 _COLOURS = {Level.OK: 32, Level.WARN: 33, Level.FAIL: 31, Level.SKIP: 90}
 _INDENT = 20
-_GRAPH_CHECKS = ('qos', 'publishers', 'published', 'lifecycle', 'reach', 'settings')
-#: Stages whose failures do not keep poses from a node that receives them by NatNet.
-_OF_VRPN = ('connections', 'stream')
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -76,17 +87,15 @@ def make_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     like = 'like the parameter of the node'
     add('--server', metavar='HOST',
-        help='the Motive PC: name or IPv4 address; auto: search it by NatNet, as the node does')
-    add('--port', type=int, help=f'its VRPN port (default {DEFAULT_PORT})')
+        help='the Motive PC: name or IPv4 address; auto: search it, as the node does')
+    add('--port', type=int, help=f'its port, {like}')
     add('--interface', metavar='CARD', help=f'local address or network card, {like}')
-    add('--advertise', metavar='HOST[:PORT]',
-        help=f'address that the server is asked to connect back to, {like}')
     add('--connection', choices=CONNECTIONS, help=f'{like} (default auto)')
     add('--protocol', choices=tuple(SOURCES),
-        help=f'{like}; natnet skips VRPN if NatNet answers, auto checks both (default vrpn: '
-        'NatNet only if VRPN does not answer)')
-    add('--natnet-port', type=whole(1, 65535), metavar='PORT',
-        help=f'command port of NatNet (default {COMMAND_PORT})')
+        help=f'{like}; others are tried only if it does not answer')
+    for name, parameter in ports().items():
+        add(f'--{name}-port', type=whole(1, 65535), metavar='PORT', dest=parameter,
+            help=f'like the parameter {parameter}')
     add('--seconds', type=seconds, default=4.0, metavar='S',
         help='time to receive after the first pose (default %(default)g)')
     add('--timeout', type=seconds, default=3.0, metavar='S',
@@ -116,22 +125,15 @@ class Report:
         self._width = max(60, min(shutil.get_terminal_size().columns, 120))
         self.results: list[CheckResult] = []
         if not as_json:
-            how = ('protocol natnet' if probed.protocol == 'natnet' else
-                   f'port {probed.port}, connection {probed.connection}')
+            how = f'port {probed.port}, protocol {probed.protocol}'
             taken = f' (of {printable(probed.taken_from)})' if probed.taken_from else ''
             print(f'doctor: {printable(probed.server) or "no server"} {how}{taken}', flush=True)
 
-    def run_checks(self, stage: str, skipped: str = '') -> None:
-        """
-        Run the checks of a stage and print their results.
-
-        :param skipped: the reason if the probes of the stage did not run.
-        """
-        for check in STAGES[stage]:
-            result = check(self._probed)
-            if result.level is Level.FAIL and stage in _OF_VRPN and self._probed.by_natnet:
-                result = result._replace(level=Level.WARN)
-            self.add(skip(result.check, skipped) if skipped else result)
+    def run_checks(self, stage: str) -> None:
+        """Run the checks of a stage and print their results."""
+        for check in CHECKS:
+            if check.stage == stage:
+                self.add(check.run(self._probed))
 
     def add(self, one: CheckResult) -> None:
         """Add a result and print it."""
@@ -154,7 +156,8 @@ class Report:
         for one in self.results:
             failed = failed or one.level is Level.FAIL
             if one.level is Level.SKIP:
-                on_graph = one.check in _GRAPH_CHECKS
+                on_graph = any(one.check == check.name for check in CHECKS
+                               if check.stage == 'graph')
                 reason = one.found if on_graph or not failed else 'not possible after the failure'
                 reasons.setdefault(reason, []).append(one.check)
         return [line for reason, checks in reasons.items()
@@ -199,7 +202,7 @@ class Report:
         probed = self._probed
         return {
             'server': printable(probed.server), 'port': probed.port,
-            'connection': probed.connection, 'exit_code': code,
+            'protocol': probed.protocol, 'exit_code': code,
             'checks': [{**one._asdict(), 'level': one.level.value} for one in self.results]}
 
 
@@ -210,10 +213,11 @@ def examine(arguments: argparse.Namespace, ros_args: Sequence[str]) -> int:
     :returns: the exit code.
     :raises ConfigurationError: for options that exclude each other, or a wrong value.
     """
-    given = {name: getattr(arguments, name) for name in _TARGET}
+    given = {name: vars(arguments)[name] for name in (
+        'server', 'port', 'protocol', 'connection', 'interface', *ports().values())}
     if arguments.no_ros and not arguments.server:
         raise ConfigurationError('with --no-ros, --server is needed')
-    config_of(choose_target({'server': 'auto', **_stated(given)}, (), False), arguments.timeout)
+    choose_target(given, (), False).config(arguments.timeout)
     before = dict(os.environ)
     wait_s = _NAMED_S if arguments.node else _DISCOVERY_S
     with contextlib.ExitStack() as stack:
@@ -226,13 +230,17 @@ def examine(arguments: argparse.Namespace, ros_args: Sequence[str]) -> int:
                 nodes = view.settings(arguments.node, wait_s if (
                     processes or arguments.node or not arguments.server) else _SETTINGS_S)
         target = choose_target(given, nodes, bool(local_nodes()))
-        config = config_of(target, arguments.timeout)
+        config, settings = target.config(arguments.timeout)
         probed = ProbeResults(
-            target.server, config.port, config.link.connection, config.advertise,
-            arguments.expect_rate, protocol=target.protocol, graph=graph,
+            target.server, config.port, target.protocol, arguments.expect_rate, graph=graph,
             taken_from=target.node if target.taken else '')
         report = Report(probed, arguments.json)
-        _probe(arguments, config, target.natnet_port, probed, report)
+        look_up(probed, config, settings, _LOOKUP_S)
+        report.run_checks('name')
+        find_route(probed, config)
+        report.run_checks('route')
+        _probe_protocols(arguments, config, settings, probed, report)
+        report.run_checks('stream')
         if view is not None:
             probed.graph = view.look(arguments.node, wait_s)
         report.run_checks('graph')
@@ -241,61 +249,82 @@ def examine(arguments: argparse.Namespace, ros_args: Sequence[str]) -> int:
     return report.end()
 
 
-#: Options that complete the settings of a running node.
-_TARGET = ('server', 'port', 'protocol', 'connection', 'interface', 'advertise', 'natnet_port')
-
-
-def _stated(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
-
-
-def config_of(target: Target, timeout_s: float) -> ClientConfig:
-    """
-    Make the configuration of the client for the probes.
-
-    :raises ConfigurationError: for a wrong value.
-    """
-    return ClientConfig(
-        server=target.server or 'localhost', port=target.port, interface=target.interface,
-        advertise=target.advertise, link=LinkConfig(
-            connection=target.connection, attempt_s=timeout_s))
-
-
-def _probe(
-    arguments: argparse.Namespace, config: ClientConfig, natnet_port: int, probed: ProbeResults,
+def _probe_protocols(
+    arguments: argparse.Namespace, config: ClientConfig, settings: Any, probed: ProbeResults,
     report: Report,
 ) -> None:
-    """Probe the server by name, route and protocols, and report each stage."""
-    with Probe(config, probed) as probe:
-        probe.look_up(natnet_port)
-        report.run_checks('name')
-        probe.find_route()
-        report.run_checks('route')
-        if probed.local and probed.protocol != 'vrpn':    # first, as the node does
-            probed.natnet = probe_natnet(
-                config, probed.address, natnet_port, arguments.seconds, arguments.timeout)
-            if not probed.natnet.version:
-                probe.look_for_machine()
-        no_vrpn = ''
-        if probed.protocol == 'natnet' and (probed.natnet is None or probed.natnet.version):
-            no_vrpn = 'VRPN is not checked (protocol natnet)'
-        else:
-            probe.try_connections()
-            if probed.protocol == 'natnet' and not network.is_open(probed.tcp):
-                no_vrpn = 'VRPN does not answer either (protocol natnet)'
-        report.run_checks('connections', no_vrpn)
-        if not no_vrpn:
-            probe.listen(
-                arguments.seconds, arguments.lift, lambda: _ask_for_lift(
-                    arguments.lift, sys.stderr if arguments.json else sys.stdout))
-        report.run_checks('stream', no_vrpn)
-        if probed.local and probed.protocol == 'vrpn' and probed.stream is None:
-            found = probe_natnet(
-                config, probed.address, natnet_port, arguments.seconds,
-                min(arguments.timeout, _IN_PASSING_S))
-            probed.natnet = found if found.version else None    # a missing one is no finding
-        report.run_checks('natnet', '' if probed.natnet else (
-            'NatNet is not checked (use --protocol natnet or auto)'))
+    """
+    Probe the protocol of the node, and others if it does not answer; receive by it.
+
+    Of several that the node chooses from, one that answers is enough.
+    """
+    wanted = chosen_from(probed.protocol)
+    probes: dict[str, Probe] = {}
+
+    def connect(name: str, config: ClientConfig) -> bool:
+        if not SOURCES[name].probe or not probed.local:
+            return False
+        probe = probes[name] = load(SOURCES[name].probe)(
+            config, own_settings(settings, name), probed.place)
+        probe.connect()
+        return bool(probe.answered)
+
+    answering = [name for name in wanted if connect(name, config)]
+    link = replace(config.link, connection='tcp', attempt_s=min(
+        arguments.timeout, _IN_PASSING_S))
+    others = [] if answering or not SOURCES[wanted[0]].probe else [
+        name for name in SOURCES
+        if name not in wanted and connect(name, replace(config, link=link))]
+    for name in answering or others or (wanted if probed.local and not probes else ()):
+        _receive(arguments, name, probes.get(name), config, settings, probed)
+        if probed.stream is not None and probed.stream.poses:
+            break
+    for name, kind in SOURCES.items():
+        probe = probes.get(name)
+        if probe is None or name not in (*wanted, *others):
+            why = ('there is no route to the server' if not probed.local else
+                   f'{title(name)} does not answer either' if probe else
+                   f'{title(name)} is not checked') + f' (protocol {probed.protocol})'
+            for check in load(kind.probe).checks if kind.probe else ():
+                report.add(skip(check, why))
+            continue
+        heard = probed.stream.heard() if probed.stream and probed.by == name else None
+        for one in probe.results(heard):
+            if one.level is Level.FAIL and name in wanted:
+                one = _beside(one, name, answering, others)
+            report.add(one)
+
+
+def _beside(
+    one: CheckResult, name: str, answering: Sequence[str], others: Sequence[str],
+) -> CheckResult:
+    """Change the failure of a protocol if another one answers."""
+    if answering and name not in answering:
+        return one._replace(
+            level=Level.WARN, found=f'{one.found}; {title(answering[0])} answers',
+            advice=f'{one.advice}; or keep protocol: {answering[0]}')
+    if others:
+        return one._replace(
+            found=f'{one.found}; {title(others[0])} answers',
+            advice=f'set protocol: {" or ".join(using(others[0]))}; or: {one.advice}')
+    return one
+
+
+def _receive(
+    arguments: argparse.Namespace, name: str, probe: Optional[Probe], config: ClientConfig,
+    settings: Any, probed: ProbeResults,
+) -> None:
+    """Receive by one protocol, and explain it if no pose arrives."""
+    probed.by = name
+    probed.stream = found = listen(
+        probe.source if probe else lambda sink: make_source(
+            name, config, settings, sink, SourceOptions()),
+        arguments.seconds, arguments.timeout, arguments.lift, lambda: _ask_for_lift(
+            arguments.lift, sys.stderr if arguments.json else sys.stdout))
+    if not found.poses:
+        found.silence = probe.silence(found.heard()) if probe else fail(
+            'data', 'no pose arrived' + (f': {found.ended}' if found.ended else ''),
+            'does the server send, and to this computer and port?')
 
 
 def _open_graph(

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 import importlib
 from typing import Any, Optional
 
+from optitrack_vrpn.checks import CheckResult, cleaned, warn
 from optitrack_vrpn.cli.rows_io import checks
-from optitrack_vrpn.doctor.result import CheckResult, cleaned, warn
 
 
 class Extensions:

@@ -7,14 +7,12 @@ from __future__ import annotations
 from typing import Optional
 
 from optitrack_vrpn.bodies.selection import Selection, unmatched
-from optitrack_vrpn.doctor.probe_results import Graph, Mismatch, ProbeResults, RunningNode
-from optitrack_vrpn.doctor.result import (
-    CheckResult, fail, finding, joined, Level, ok, skip, warn)
+from optitrack_vrpn.checks import CheckResult, cleaned, fail, joined, Level, listed, ok, skip, warn
+from optitrack_vrpn.doctor.results import Graph, Mismatch, ProbeResults, RunningNode
 from optitrack_vrpn.doctor.stream import check_axes
-from optitrack_vrpn.findings import listed
 from optitrack_vrpn.graph.conflicts import LINGERS, ONE_NAME, ONE_TOPIC, qos_remedies
 from optitrack_vrpn.names import counted, printable
-from optitrack_vrpn.sources import AUTO
+from optitrack_vrpn.sources import AUTO, own_port, SOURCES, using
 
 #: Chosen: names in one line.
 _SHOWN = 4
@@ -108,9 +106,9 @@ def check_published(probed: ProbeResults) -> CheckResult:
     advice: list[str] = []
     for node in silent:
         protocol, interface = node.settings.get('protocol'), node.settings.get('interface')
-        if protocol in ('vrpn', 'natnet') and protocol not in probed.received.lower():
+        if protocol in SOURCES and probed.by not in (protocol, *SOURCES[protocol].of):
             advice.append(f'poses arrive by {probed.received}: set protocol: '
-                          f'{probed.received.split()[0].lower()} or auto')
+                          f'{" or ".join(using(probed.by))}')
         if isinstance(interface, str) and interface not in ('', probed.local, probed.card):
             advice.append(f'poses arrive on {probed.card or probed.local}: set interface: '
                           f'{probed.card or probed.local}')
@@ -159,10 +157,10 @@ def check_lifecycle(probed: ProbeResults) -> CheckResult:
             f'let it continue: kill -CONT {stopped}; or end it and start the node again.'))
     worst = next(level for level in (Level.FAIL, Level.WARN, Level.OK)
                  if any(one.level is level for one in results))
-    return finding(
+    return cleaned(CheckResult(
         'lifecycle', worst, '; '.join(one.found for one in results[:_SHOWN]),
         ' '.join(dict.fromkeys(one.advice for one in results if one.advice)),
-        **{f'state of {node.name}': node.state for node in graph.nodes[:20]})
+        {f'state of {node.name}': node.state for node in graph.nodes[:20]}))
 
 
 def _check_absence(graph: Graph) -> CheckResult:
@@ -230,8 +228,8 @@ def check_settings(probed: ProbeResults) -> CheckResult:
     lifted = _lifted(probed)
     for node in reporting:
         server, port = node.settings.get('server'), node.settings.get('port')
-        # NatNet does not use the port, which is that of VRPN.
-        same_port = port == probed.port or node.settings.get('protocol') == 'natnet'
+        # A protocol with a port of its own does not use this one.
+        same_port = port == probed.port or own_port(node.settings.get('protocol'))
         if not _same_server(probed, server) or not same_port:
             wrong.append(f'{node.name} uses {server} port {port}, not {probed.server} port '
                          f'{probed.port}')
@@ -294,7 +292,7 @@ def _patterns(node: RunningNode, name: str) -> tuple[str, ...]:
 def _same_server(probed: ProbeResults, server: object) -> bool:
     if server in (AUTO, probed.server, *probed.addresses):
         return True    # with auto, the node searches for the server
-    return probed.address.startswith('127.') and str(server) == 'localhost'
+    return probed.place.address.startswith('127.') and str(server) == 'localhost'
 
 
 def _lifted(probed: ProbeResults) -> Optional[str]:

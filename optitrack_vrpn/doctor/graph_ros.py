@@ -15,11 +15,11 @@ from geometry_msgs.msg import PoseArray, PoseStamped, PoseWithCovarianceStamped
 from lifecycle_msgs.srv import GetState
 from nav_msgs.msg import Odometry
 from optitrack_vrpn.bodies.body_settings import is_body_setting, split
+from optitrack_vrpn.checks import CheckResult
 from optitrack_vrpn.doctor.extensions_ros import Extensions
-from optitrack_vrpn.doctor.probe_results import (
-    discovery_variables, Graph, Mismatch, Orphan, RunningNode)
 from optitrack_vrpn.doctor.processes_io import local_nodes
-from optitrack_vrpn.doctor.result import CheckResult
+from optitrack_vrpn.doctor.results import discovery_variables, Graph, Mismatch, Orphan, RunningNode
+from optitrack_vrpn.doctor.takeover import target_parameters
 from optitrack_vrpn.graph.node_names import base_name, full_name, NAMELESS, state_services
 from optitrack_vrpn.ros.tool_node import ask_all, SLICE_S, ToolNode
 from rcl_interfaces.srv import GetParameters, ListParameters
@@ -29,8 +29,7 @@ from rclpy.qos import qos_check_compatible, QoSCompatibility, QoSProfile, Reliab
 _OURS = 'optitrack_vrpn'
 #: Parameters that only nodes of this package have together, under any node name.
 _ONLY_OURS = ('stamps.mode', 'validation.frozen_after_s', 'motive_x')
-_SETTINGS = ('server', 'port', 'protocol', 'connection', 'interface', 'advertise', 'natnet.port',
-             'up_axis', 'bodies.allow', 'bodies.deny')
+_SETTINGS = (*target_parameters(), 'protocol', 'up_axis', 'bodies.allow', 'bodies.deny')
 _POSE = 'geometry_msgs/msg/PoseStamped'
 #: Messages that contain the pose of a body.
 _WITH_POSES = {_POSE: PoseStamped, 'nav_msgs/msg/Odometry': Odometry,

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 import pwd
 
-from optitrack_vrpn.doctor.probe_results import discovery_variables, LocalProcess
+from optitrack_vrpn.doctor.results import discovery_variables, LocalProcess
 
 _NODE = b'optitrack_vrpn_node'
 #: Chosen: limit of the listed processes, above any use.
@@ -47,31 +47,6 @@ def _user(number: int) -> str:
         return pwd.getpwuid(number).pw_name
     except KeyError:
         return str(number)
-
-
-def program_on_udp_port(port: int, proc: str = '/proc') -> str:
-    """
-    Name the program that has a UDP port; '' if none is found or it is another user's.
-
-    :param proc: the process file system, see proc(5).
-    """
-    inodes = set()
-    for table in ('udp', 'udp6'):
-        try:
-            rows = [line.split() for line in
-                    (Path(proc, 'net', table)).read_text().splitlines()[1:]]
-        except OSError:
-            continue
-        inodes |= {f'socket:[{row[9]}]' for row in rows
-                   if int(row[1].rpartition(':')[2], 16) == port}
-    for link in Path(proc).glob('[0-9]*/fd/*') if inodes else ():
-        try:
-            if os.readlink(link) in inodes:
-                name = (link.parents[1] / 'comm').read_text(errors='replace').strip()
-                return f'{name} (process {link.parents[1].name})'
-        except OSError:
-            continue    # it has ended, or it is another user's
-    return ''
 
 
 def _variables(folder: Path) -> dict[str, str] | None:

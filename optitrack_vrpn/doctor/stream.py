@@ -1,23 +1,21 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Check the stream of a connected server: handshake, poses, rates, axes, stamps."""
+"""Check the stream of a connected server: poses, rates, bodies, axes, stamps, clock."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 import math
-from typing import Optional
 
+from optitrack_vrpn.bodies.states import State
+from optitrack_vrpn.checks import CheckResult, fail, join_sentences, joined, ok, skip, Value, warn
 from optitrack_vrpn.clock.types import UNIX_EPOCH
-from optitrack_vrpn.doctor.bodies import results_of, with_time
-from optitrack_vrpn.doctor.probe_results import Attempt, ProbeResults, Stream
-from optitrack_vrpn.doctor.result import CheckResult, fail, ok, skip, Value, warn
+from optitrack_vrpn.doctor.results import ProbeResults
 from optitrack_vrpn.findings import (
-    join_sentences, listed, merge, rate_findings, stamp_findings, stream_findings)
+    body_findings, CAUSES, ENOUGH_POSES, Finding, merge, rate_findings, Severity, stamp_findings,
+    stream_findings)
 from optitrack_vrpn.names import counted, printable
 
-#: Longest time from the handshake to the first pose (s). Chosen: two frames of the slowest
-#: supported sender (1 Hz).
-DATA_WITHIN_S = 2.0
 #: Jitter of arrivals (99 %, s) that is reported. Chosen: one frame at 100 Hz.
 _MUCH_JITTER_S = 0.010
 #: Standstill of this computer (s) after which a restart of the clock estimate says nothing about
@@ -27,86 +25,31 @@ _STALLED_S = 0.3
 _LEAST_LIFT = 0.1
 #: Largest displacement along another axis, relative to the lift. Chosen: 27 degrees off vertical.
 _STRAIGHT = 0.5
-_NO_DATA = 'no data was received'
-_CREATE = 'create a rigid body in Motive and tick it for streaming; VRPN sends nothing else'
-
-
-def check_handshake(probed: ProbeResults) -> CheckResult:
-    """Check the greeting and the version."""
-    attempt = _handshake(probed)
-    if attempt is None:
-        return skip('handshake', 'there is no connection')
-    if attempt.version is not None:
-        major, minor = attempt.version
-        note = f' ({attempt.note})' if attempt.note else ''
-        return ok('handshake', f'VRPN {major:02d}.{minor:02d}{note}',
-                  version=f'{major:02d}.{minor:02d}')
-    if attempt.other_program:
-        return fail('handshake', attempt.fault,
-                    f'another program uses port {probed.port} there: give the port of VRPN in '
-                    "Motive's streaming settings")
-    fault = attempt.fault or 'the connection ended before the VRPN greeting'
-    return fail('handshake', fault,
-                f'another program uses port {probed.port} there, or Motive hangs: give the port '
-                "of Motive's VRPN streaming. A client whose firewall drops Motive's connection "
-                'blocks Motive for 21 s at a time (VRPN servers on Linux for 127 s): stop the '
-                'other clients, wait, try again; then restart Motive')
-
-
-def _handshake(probed: ProbeResults) -> Optional[Attempt]:
-    if probed.stream is not None:
-        return probed.stream.attempt
-    if probed.tcp is not None and (probed.tcp.version or probed.tcp.fault):
-        return probed.tcp
-    return None
-
-
-def check_senders(probed: ProbeResults) -> CheckResult:
-    """Check which rigid bodies the server names."""
-    stream = probed.established
-    if stream is None or not stream.described:
-        return skip('senders', _NO_DATA)
-    if not stream.senders:
-        return warn('senders', 'the server names no rigid body', _CREATE, count=0)
-    without_pose = [name for name in stream.senders if not any(
-        body.name == name or body.name.startswith(f'{name}/sensor') for body in stream.bodies)]
-    hidden = [name for name in without_pose if name in stream.answered]
-    echoes = [name for name in without_pose if name not in stream.answered]
-    found = f'{counted(len(stream.senders), "sender")}: {listed(stream.senders)}'
-    values: dict[str, Value] = {
-        'count': len(stream.senders), 'answer_pings': len(stream.answered),
-        'send_poses': len(stream.bodies)}
-    if echoes:
-        found += f'; neither poses nor an answer from {listed(echoes)}'
-    if hidden and stream.bodies:
-        return warn('senders', f'{found}; no pose of {listed(hidden)}',
-                    'is it in view of the cameras, and ticked for streaming in Motive?', **values)
-    return ok('senders', found, **values)
 
 
 def check_data(probed: ProbeResults) -> CheckResult:
     """Check whether poses arrive, and how soon."""
-    stream = probed.established
+    stream = probed.stream
     if stream is None:
-        return skip('data', _NO_DATA)
+        return skip('data', 'no data was received')
     counters = stream.counters
     values: dict[str, Value] = {
         'poses': stream.poses, 'transport': stream.transport,
         'listened_s': round(stream.listened_s, 3)}
-    if stream.first_pose_s is None:
-        return _check_silence(probed, stream, values)
-    values['first_pose_s'] = round(stream.first_pose_s, 4)
-    said = f'; {"; ".join(stream.texts)}' if stream.texts else ''
+    if stream.silence is not None:
+        return stream.silence._replace(values={**values, **stream.silence.values})
+    first_s = stream.first_pose_s or 0.0
+    values['first_pose_s'] = round(first_s, 4)
     found = (
         f'{counted(stream.poses, "pose")} of {counted(len(stream.bodies), "body")} by '
         f'{stream.transport.upper()} in {stream.listened_s:.1f} s, the first after '
-        f'{stream.first_pose_s * 1e3:.0f} ms{said}')
+        f'{first_s * 1e3:.0f} ms{"".join(f"; {text}" for text in stream.texts)}')
     if stream.ended:
         return warn('data', f'{found}; then: {stream.ended}',
                     'does Motive keep running? Does another client block it?', **values)
     faults = {name: counters.get(name, 0) for name in (
         'malformed', 'bad_time', 'unknown_type', 'names_refused')}
-    troubles = []
+    troubles = [('with a warning of the client', text) for text in stream.messages]
     if stream.more_bodies or any(faults.values()):
         values.update(faults)
         noted = [f'{count} {name}' for name, count in faults.items() if count]
@@ -124,43 +67,6 @@ def check_data(probed: ProbeResults) -> CheckResult:
     return ok('data', found, **values)
 
 
-def _check_silence(probed: ProbeResults, stream: Stream, values: dict[str, Value]) -> CheckResult:
-    found = f'connected, but no pose within {DATA_WITHIN_S:g} s'
-    if stream.texts:
-        found += f' ({"; ".join(stream.texts)})'
-    if stream.ended:
-        return fail('data', f'{found}: {stream.ended}',
-                    'check the messages of Motive, or of the program on that port', **values)
-    if not stream.described:
-        return fail(
-            'data', f'{found}, nor the names that each VRPN server sends after its greeting',
-            'the network drops large packets: is a VPN, a tunnel or an overlay network of '
-            'containers on the way? Try a smaller MTU here: sudo ip link set '
-            f'{probed.card or "CARD"} mtu 1280', **values)
-    if probed.unexpected_peers:
-        others = ', '.join(sorted(probed.unexpected_peers))
-        return fail('data', f'{found}; messages from {others} were refused',
-                    f'the server has several network cards: set server to {others}', **values)
-    if probed.tcp_poses:
-        values['tcp_poses'] = probed.tcp_poses
-        return fail(
-            'data', f'{found} by UDP, but {probed.tcp_poses} arrived by TCP',
-            'the server hangs, or sends its datagrams elsewhere: start it again, or set '
-            'connection: tcp' if probed.loopback else
-            f'a firewall drops the datagrams: admit inbound UDP from {probed.address} (sudo ufw '
-            f'allow from {probed.address}), or set connection: tcp', **values)
-    if stream.counters.get('datagrams'):
-        values['datagrams'] = stream.counters['datagrams']
-        return fail('data', f'{found}, only messages of another kind',
-                    'is that Motive? Other VRPN servers send messages that this package ignores',
-                    **values)
-    return fail(
-        'data', found,
-        'is Motive live, not paused or in edit mode? Is a rigid body ticked for streaming and in '
-        'view?' if stream.senders else _CREATE,
-        **values)
-
-
 def check_rate(probed: ProbeResults) -> CheckResult:
     """Check the frame rate of the bodies."""
     stream = probed.established
@@ -176,6 +82,37 @@ def check_rate(probed: ProbeResults) -> CheckResult:
         values['slow_bodies'] = len(found[0].bodies)
         return results_of('rate', found, values, f'{fastest:.1f} Hz')
     return ok('rate', f'{fastest:.1f} Hz', **values)
+
+
+def check_bodies(probed: ProbeResults) -> CheckResult:
+    """Check whether bodies are seen, as the node would."""
+    stream = probed.established
+    if stream is None or not stream.bodies:
+        return skip('bodies', 'no body sent a pose')
+    clock = stream.clock
+    if clock is not None and clock.samples <= 1 and stream.poses >= ENOUGH_POSES:
+        cause = CAUSES['one time']
+        return fail('bodies', cause.text, cause.remedy)
+    bad = [body for body in stream.bodies if body.state is not State.TRACKED]
+    found = body_findings(stream)
+    faulty = {name for one in found for name in one.bodies}
+    good = len(stream.bodies) - len(bad)
+    values: dict[str, Value] = {
+        'tracked': good, 'not_tracked': len(bad), 'with_faults': len(faulty)}
+    for body in bad[:20]:
+        values[f'state of {printable(body.name, 48)}'] = body.state.value
+    if not found:
+        return ok('bodies', f'{good} tracked', **values)
+    lines = [with_time(one) for one in merge(found)]
+    lines += [f'{printable(body.name, 100)!r} came back {_times(body.returns)}'
+              for body in stream.bodies if body.returns and body.name in faulty]
+    shown = joined(lines, room=800)
+    advice = join_sentences(one.remedy for one in found)
+    if good or any(body.returns for body in bad):
+        return warn('bodies', f'{good or "none"} tracked at the end, {"and" if bad else "but"} '
+                    f'{shown}', advice, **values)
+    return fail('bodies', f'none is tracked, so that the node publishes none: {shown}', advice,
+                **values)
 
 
 def check_axes(probed: ProbeResults) -> CheckResult:
@@ -251,7 +188,7 @@ def check_clock(probed: ProbeResults) -> CheckResult:
                     **values)
     if clock.jitter_p99_s > _MUCH_JITTER_S:
         return warn(
-            'clock', found, ('this machine is busy: reduce its load' if probed.loopback else
+            'clock', found, ('this machine is busy: reduce its load' if probed.place.loopback else
                              'the network or this machine is busy: use a cable instead of WiFi, '
                              'and switch power saving off') + '; stamps.mode: tracking removes '
             'most of the jitter from the stamps, but poses arrive late', **values)
@@ -264,3 +201,23 @@ def _ago(seconds: float) -> str:
 
 def _figure(value: float) -> Value:
     return round(value, 9) if math.isfinite(value) else None
+
+
+def results_of(
+    check: str, found: Sequence[Finding], values: dict[str, Value], prefix: str = '',
+) -> CheckResult:
+    """Make one result of findings, of which there is at least one."""
+    found = merge(found)
+    result = fail if any(one.severity is Severity.ERROR for one in found) else warn
+    return result(check, '; '.join([*([prefix] if prefix else []), *map(with_time, found)]),
+                  join_sentences(one.remedy for one in found), **values)
+
+
+def with_time(found: Finding) -> str:
+    """Write a finding with the time of its begin, if that is known."""
+    begin = f' (first after {found.begin_s:.1f} s)' if math.isfinite(found.begin_s) else ''
+    return found.text + begin
+
+
+def _times(count: int) -> str:
+    return {1: 'once', 2: 'twice'}.get(count, f'{count} times')

@@ -5,39 +5,61 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from optitrack_vrpn.doctor.probe_results import LocalProcess, RunningNode
+from optitrack_vrpn.doctor.results import LocalProcess, RunningNode
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.names import printable
-from optitrack_vrpn.sources import CONNECTIONS, SOURCES
-from optitrack_vrpn.sources.natnet import COMMAND_PORT
-from optitrack_vrpn.sources.vrpn import DEFAULT_PORT
+from optitrack_vrpn.settings import parameters_of, sift
+from optitrack_vrpn.sources import ClientConfig, own_port, source_settings, SOURCES
 
-#: Settings whose meaning depends on the computer that the node runs on.
-_OF_THE_COMPUTER = ('interface', 'advertise')
-_ALLOWED = {'protocol': tuple(SOURCES), 'connection': CONNECTIONS}
+#: Parameters of the client that the doctor uses, beside those of each protocol.
+_CLIENT = ('server', 'port', 'connection', 'interface')
+
+
+def target_parameters() -> dict[str, Any]:
+    """Return the parameters that decide how a server is reached, by name, without protocol."""
+    client = {one.name: one for one in parameters_of(ClientConfig) if one.name in _CLIENT}
+    return {**client, **{one.name: one for one in parameters_of(type(source_settings()))}}
+
+
+def ports() -> dict[str, str]:
+    """Return the parameter of the port of each protocol that has its own."""
+    return {name: f'{name}.port' for name in SOURCES if own_port(name)}
 
 
 @dataclass
 class Target:
     """
-    What the doctor probes, with the names and defaults of the node's parameters.
+    What the doctor probes.
 
+    :ivar server: the server; '' if nobody names one.
+    :ivar protocol: the parameter of that name.
+    :ivar values: other parameters, by name; missing ones have their defaults.
     :ivar taken: names of the values that are those of the running node.
     :ivar node: full name of that node; '' without one.
     """
 
-    server: str = ''
-    port: int = DEFAULT_PORT
-    protocol: str = 'vrpn'
-    connection: str = 'auto'
-    interface: str = ''
-    advertise: str = ''
-    natnet_port: int = COMMAND_PORT
+    server: str
+    protocol: str
+    values: Mapping[str, Any]
     taken: tuple[str, ...] = ()
     node: str = ''
+
+    def config(self, timeout_s: float) -> tuple[ClientConfig, Any]:
+        """
+        Return the configuration of the client, and the settings of all protocols.
+
+        :param timeout_s: timeout of each wait (s).
+        :raises ConfigurationError: for a wrong value.
+        """
+        config, wrong = sift(ClientConfig, {'server': self.server or 'localhost', **self.values})
+        settings, more = sift(type(source_settings()), self.values)
+        if wrong or more:
+            raise ConfigurationError('\n'.join([*wrong, *more]))
+        return replace(config, link=replace(
+            config.link, attempt_s=timeout_s, silent_after_s=0.0, reconnect_after_s=0.0)), settings
 
 
 def choose_target(
@@ -46,52 +68,47 @@ def choose_target(
     """
     Complete the options of the user by the settings of a running node.
 
-    :param given: options by the names of ``Target``; None where the user gives none.
+    :param given: options by the names of parameters; None where the user gives none.
     :param nodes: running nodes with their settings.
     :param here: whether they run on this computer; else their interface is one of another.
     :raises ConfigurationError: if no option names the server, and the nodes use different ones.
     """
-    target = Target(**{name: value for name, value in given.items() if value is not None})
-    nodes = [node for node in nodes if _text(node, 'server')]
-    if not target.server:
-        servers = {_text(node, 'server'): node for node in nodes}
+    values = {name: value for name, value in given.items() if value is not None}
+    server = values.get('server', '')
+    settings = {node.name: _usable(node) for node in nodes if node.settings.get('server')}
+    if not server:
+        servers = {str(one.get('server')): name for name, one in settings.items()}
         if len(servers) > 1:
-            listed = ', '.join(f'{printable(node.name, 60)} uses {printable(server, 60)}'
-                               for server, node in list(servers.items())[:4])
+            listed = ', '.join(f'{printable(name, 60)} uses {printable(server, 60)}'
+                               for server, name in list(servers.items())[:4])
             raise ConfigurationError(
                 f'{listed}: name one of the nodes (--node), or the server (--server)')
-    same = [node for node in nodes if _text(node, 'server') == target.server]
-    nodes = same or nodes
+    settings = {name: one for name, one in settings.items()
+                if one.get('server') == server} or settings
+    taken: dict[str, Any] = {}
+    node = ''
     # Nodes that differ, none of which was named: only the user knows which of them is meant.
-    alike = len({tuple(map(str, _settings(node))) for node in nodes}) == 1
-    if not alike:
-        return target
-    target.node = nodes[0].name
-    for name, value in zip(_NAMES, _settings(nodes[0])):
-        if given.get(name) is None and value is not None and (
-                here or name not in _OF_THE_COMPUTER):
-            setattr(target, name, value)
-            target.taken += (name,)
-    return target
+    if len({str(one) for one in settings.values()}) == 1:
+        node, one = next(iter(settings.items()))
+        taken = {name: value for name, value in one.items()
+                 if name not in values and (here or name != 'interface')}
+    values = {**taken, **values}
+    return Target(values.pop('server', ''), values.pop('protocol', 'vrpn'), values,
+                  tuple(taken), node)
 
 
-_NAMES = ('server', 'port', 'protocol', 'connection', 'interface', 'advertise', 'natnet_port')
-
-
-def _settings(node: RunningNode) -> list[object]:
-    """Return the node's values in the order of ``_NAMES``; None for those that cannot be used."""
-    values: list[object] = []
-    for name in _NAMES:
-        value = node.settings.get(name.replace('natnet_', 'natnet.'))
-        right = isinstance(value, int) and 1 <= value <= 65535 if 'port' in name else (
-            isinstance(value, str) and value in _ALLOWED.get(name, (value,)))
-        values.append(value if right else None)
-    return values
-
-
-def _text(node: RunningNode, name: str) -> str:
-    value = node.settings.get(name)
-    return value if isinstance(value, str) else ''
+def _usable(node: RunningNode) -> dict[str, Any]:
+    """Return those values of a node that are valid; a node of another package has any."""
+    usable = {}
+    for name, parameter in target_parameters().items():
+        if name in node.settings:
+            try:
+                usable[name] = parameter.check(node.settings[name])
+            except ConfigurationError:
+                pass
+    if node.settings.get('protocol') in SOURCES:
+        usable['protocol'] = node.settings['protocol']
+    return usable
 
 
 def variables_of_node(

@@ -9,20 +9,16 @@ from typing import Optional
 
 from optitrack_vrpn.bodies.config import BodyConfig
 from optitrack_vrpn.bodies.states import State
-from optitrack_vrpn.doctor.probe_results import Lift, Stream
-from optitrack_vrpn.events import Event as UserEvent
-from optitrack_vrpn.findings import BodySeen, Intervals, IntervalStatistics
+from optitrack_vrpn.doctor.results import Lift, Stream
+from optitrack_vrpn.findings import BodySeen
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.pipeline.tracked_body import body_name, TrackedBody
-from optitrack_vrpn.sources import Vector
-from optitrack_vrpn.sources.vrpn import (
-    CONTROL_SENDER, Event, PongReport, PoseReport, SenderDescribed, to_frames)
+from optitrack_vrpn.sources import Body, Frame, Item, Vector
+from optitrack_vrpn.stats import Intervals, IntervalStatistics
 
-#: Chosen limits, above any installation: names, bodies (that of the node), texts of the server.
-_MOST_NAMES = 2000
-_MOST_BODIES = 500
-_MOST_TEXTS = 5
+#: Chosen limits, above any installation: bodies (that of the node), texts of the server.
+_MOST_BODIES, _MOST_TEXTS = 500, 5
 #: Chosen: silence (s) that makes a body STALE here; the node's 0.1 s is within the delays of a
 #: busy computer that runs the doctor.
 _SILENCE_S = 0.5
@@ -30,68 +26,54 @@ _SILENCE_S = 0.5
 
 class Watch:
     """
-    Receive the events of one connection, in bounded memory.
+    Receive the frames of one connection, in bounded memory.
 
     The node's pipeline with default settings validates bodies and makes stamps. It accepts a
     longer silence, because a delay of this machine does not mean a body out of view.
 
     :param stream: receives the results.
-    :ivar poses: number of poses.
-    :ivar first_pose_ns: arrival of the first (ns).
+    :ivar first_pose_ns: arrival of the first pose (ns).
     :ivar last_pose_ns: arrival of the last (ns).
-    :ivar senders: names that were described, in order.
-    :ivar answered: names that answered a ping.
-    :ivar texts: the first text messages of the server.
+    :ivar lifting: whether displacements are measured.
     """
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
-        self.poses = 0
         self.first_pose_ns: Optional[int] = None
         self.last_pose_ns = 0
+        self.lifting = False
         self._pipeline = Pipeline(PipelineConfig(body=BodyConfig(stale_min_s=_SILENCE_S)))
-        self.senders: dict[str, None] = {}
-        self.answered: dict[str, None] = {}
-        self.texts: list[str] = []
         self._all = IntervalStatistics()
         self._of_bodies: dict[tuple[str, int], IntervalStatistics] = {}
         self._tracked: dict[str, int] = {}
         self._exchanged: dict[str, str] = {}
-        self._lifting = False
         self._from: dict[str, Vector] = {}
         self._lifts: dict[str, Lift] = {}
 
     def receive(
-        self, events: Sequence[Event], arrival_ns: int, host_minus_arrival_ns: int,
+        self, items: Sequence[Item], arrival_ns: int, host_minus_arrival_ns: int,
     ) -> None:
-        """Process the events of one datagram or one read of the stream; see ``Sink``."""
-        for event in events:
-            if isinstance(event, PoseReport):
-                self.poses += 1
-                if self.first_pose_ns is None:
-                    self.first_pose_ns = arrival_ns
-                self.last_pose_ns = arrival_ns
-                self._count(event)
-                self._stream.newest_sender_ns = event.sender_time_ns
-                self._stream.ahead_s = (
-                    event.sender_time_ns - arrival_ns - host_minus_arrival_ns) / 1e9
-            elif isinstance(event, SenderDescribed):
-                _note(self.senders, event.sender)
-            elif isinstance(event, PongReport):
-                _note(self.answered, event.sender)
-        self._stream.attempt.greeted(events)
-        samples = self._pipeline.process(
-            to_frames(events), arrival_ns, host_minus_arrival_ns)
-        if self._lifting:
+        """Process the items of one datagram or one read of the stream; see ``Sink``."""
+        stream = self._stream
+        for frame in items:
+            if not isinstance(frame, Frame) or not frame.bodies:
+                continue
+            if self.first_pose_ns is None:
+                self.first_pose_ns = arrival_ns
+            self.last_pose_ns = arrival_ns
+            stream.newest_sender_ns = frame.sender_time_ns
+            stream.ahead_s = (frame.sender_time_ns - arrival_ns - host_minus_arrival_ns) / 1e9
+            stream.poses += len(frame.bodies)
+            for body in frame.bodies:
+                self._count(body)
+        samples = self._pipeline.process(items, arrival_ns, host_minus_arrival_ns)
+        if self.lifting:
             for sample in samples:
                 self._follow(sample.channel)
         for reported in self._pipeline.take_events():
-            if reported.text.startswith('the server says') and len(self.texts) < _MOST_TEXTS:
-                self.texts.append(reported.text)
+            if reported.text.startswith('the server says') and len(stream.texts) < _MOST_TEXTS:
+                stream.texts += (reported.text,)
         self._note_changes()
-
-    def link_changed(self, change: UserEvent) -> None:
-        """Ignore changes of the connection; see ``Sink``."""
 
     def tick(self, now_ns: int) -> None:
         """Detect silent bodies; call it ten times a second, like the node."""
@@ -103,20 +85,20 @@ class Watch:
 
     def begin_lift(self) -> None:
         """Start to measure displacements, from the present positions."""
-        self._lifting = True
+        self.lifting = True
         for channel in self._pipeline.bodies:
             self._follow(channel)
 
-    def _count(self, pose: PoseReport) -> None:
+    def _count(self, body: Body) -> None:
         """Count a pose of a body, and of all."""
-        key = pose.name, pose.sensor
+        key = body.name, body.sensor
         statistics = self._of_bodies.get(key)
         if statistics is None:
             if len(self._of_bodies) >= _MOST_BODIES:
                 return
             statistics = self._of_bodies[key] = IntervalStatistics()
-        statistics.update(pose.sender_time_ns, pose.position, pose.quat_xyzw)
-        self._all.update(pose.sender_time_ns, pose.position, pose.quat_xyzw)
+        for each in (statistics, self._all):
+            each.update(body.sender_time_ns, body.position, body.quat_xyzw)
 
     def _note_changes(self) -> None:
         """Count how often each body became TRACKED."""
@@ -140,8 +122,6 @@ class Watch:
         """Write the results that are known only at the end."""
         self.tick(now_ns)
         stream = self._stream
-        stream.poses, stream.texts = self.poses, tuple(self.texts)
-        stream.senders, stream.answered = tuple(self.senders), tuple(self.answered)
         # Gaps do not affect these intervals; they affect the node's own estimate for some seconds.
         intervals = {body_name(*key): statistics.intervals()
                      for key, statistics in self._of_bodies.items()}
@@ -152,9 +132,4 @@ class Watch:
         stream.more_bodies = self._pipeline.roster.refused
         stream.all_intervals = self._all.intervals()
         stream.clock = self._pipeline.stamps.status()
-        stream.lifts = tuple(self._lifts.values()) if self._lifting else None
-
-
-def _note(names: dict[str, None], name: str) -> None:
-    if name != CONTROL_SENDER and len(names) < _MOST_NAMES:
-        names[name] = None
+        stream.lifts = tuple(self._lifts.values()) if self.lifting else None

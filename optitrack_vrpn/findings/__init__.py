@@ -3,13 +3,10 @@
 """What can be wrong with a stream: one list for diagnostics, doctor and reports."""
 
 from optitrack_vrpn.findings.catalogue import Cause, CAUSES, Finding, merge, Severity
-from optitrack_vrpn.findings.intervals import Intervals, IntervalStatistics
 from optitrack_vrpn.findings.rules import (
-    body_findings, BodySeen, ENOUGH_POSES, loss_findings, rate_findings, stamp_findings,
-    stream_findings, StreamSeen, too_slow)
-from optitrack_vrpn.findings.text import join_sentences, listed, percent
+    body_findings, BodySeen, ENOUGH_POSES, rate_findings, stamp_findings, stream_findings,
+    StreamSeen, too_slow)
 
 __all__ = [
-    'BodySeen', 'CAUSES', 'Cause', 'ENOUGH_POSES', 'Finding', 'IntervalStatistics', 'Intervals',
-    'Severity', 'StreamSeen', 'body_findings', 'join_sentences', 'listed', 'loss_findings',
-    'merge', 'percent', 'rate_findings', 'stamp_findings', 'stream_findings', 'too_slow']
+    'BodySeen', 'CAUSES', 'Cause', 'ENOUGH_POSES', 'Finding', 'Severity', 'StreamSeen',
+    'body_findings', 'merge', 'rate_findings', 'stamp_findings', 'stream_findings', 'too_slow']

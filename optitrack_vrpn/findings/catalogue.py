@@ -15,7 +15,7 @@ import enum
 import math
 from typing import NamedTuple
 
-from optitrack_vrpn.findings.text import subject
+from optitrack_vrpn.checks import listed
 
 
 class Severity(enum.IntEnum):
@@ -98,7 +98,8 @@ CAUSES: Mapping[str, Cause] = {
         'its cameras drop frames'),
     'lost': Cause(
         WARNING, '{share} were lost in the network',
-        'use a cable instead of WiFi, and a separate switch; {otherwise}'),
+        'use a cable instead of WiFi, and a separate switch; or connection: tcp (VRPN), which '
+        'loses nothing but adds delay; or is the Motive PC too busy to send each frame?'),
     'unread': Cause(
         WARNING, '{share} were lost because the receive buffer of this computer was full',
         'this computer is too busy to read: reduce its load'),
@@ -178,7 +179,7 @@ class Finding:
     def _fill(self, text: str) -> str:
         one = len(self.bodies) == 1
         return text.format_map({
-            'bodies': subject(self.bodies), 'is': 'is' if one else 'are',
+            'bodies': listed(self.bodies, 4, 100), 'is': 'is' if one else 'are',
             'was': 'was' if one else 'were', 'has': 'has' if one else 'have',
             'its': 'its' if one else 'their', **self.figures})
 

@@ -10,9 +10,8 @@ import math
 
 from optitrack_vrpn.bodies.states import BodyStatus, State
 from optitrack_vrpn.findings.catalogue import Finding
-from optitrack_vrpn.findings.intervals import Intervals
-from optitrack_vrpn.findings.text import percent, silence
 from optitrack_vrpn.names import printable
+from optitrack_vrpn.stats import Intervals
 
 #: Share of poses or of time below which a fault is not reported: usual wireless losses stay below.
 MUCH = 0.01
@@ -98,7 +97,7 @@ class StreamSeen:
     def lost_share(self) -> float:
         """Return the share of poses that the network lost."""
         lost = self.counters.get('udp_lost', 0)
-        return lost / (lost + max(self.poses, 1))
+        return lost / (lost + max(self.counters.get('messages', self.poses), 1))
 
     @property
     def common_share(self) -> float:
@@ -148,25 +147,13 @@ def rate_findings(
     return []
 
 
-def loss_findings(share: float, unread: int, otherwise: str) -> list[Finding]:
-    """
-    Find losses on the way.
-
-    :param share: share of lost poses or frames.
-    :param unread: datagrams that the receive buffer could not hold.
-    :param otherwise: remedy besides a better network.
-    """
-    if share <= MUCH:
-        return []
-    return [Finding('unread' if unread else 'lost', (), {
-        'share': percent(share), 'otherwise': otherwise})]
-
-
 def stream_findings(seen: StreamSeen) -> list[Finding]:
     """Find faults of the frames between the sender and this process."""
     counters, lost = seen.counters, seen.lost_share
-    found = loss_findings(lost, counters.get('dropped_unread', 0),
-                          'or connection: tcp, which loses nothing but adds delay')
+    found = []
+    if lost > MUCH:
+        found.append(Finding('unread' if counters.get('dropped_unread') else 'lost', (), {
+            'share': percent(lost)}))
     datagrams = max(counters.get('datagrams', 0), 1)
     for key, name in (('out of order', 'udp_reordered'), ('twice on the way', 'udp_repeated')):
         share = counters.get(name, 0) / datagrams
@@ -254,6 +241,15 @@ def _detail(body: BodyStatus) -> str:
     return body.detail
 
 
+def percent(share: float) -> str:
+    """Write a share, with a digit more where it is small."""
+    return f'{share:.1%}' if share < 0.1 else f'{share:.0%}'
+
+
 def _silence(intervals: Intervals) -> str:
-    return silence(intervals.silences, intervals.longest_s,
-                   intervals.silent_s / max(intervals.span_s, 1e-9))
+    """Describe silences, of which there is at least one."""
+    if intervals.silences == 1:
+        return f'{intervals.longest_s:.2f} s'
+    share = intervals.silent_s / max(intervals.span_s, 1e-9)
+    return (f'up to {intervals.longest_s:.2f} s at a time, {intervals.silences} times, '
+            f'{percent(share)} of the time')

@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     from optitrack_vrpn.sources.config import ClientConfig, CONNECTIONS, LinkConfig
     from optitrack_vrpn.sources.link import Link, link_event, LinkLog, LinkState
     from optitrack_vrpn.sources.loss import LossWatch
+    from optitrack_vrpn.sources.probing import Heard, Place, Probe, Tap
     from optitrack_vrpn.sources.scheduling_io import use_batch_scheduling, use_default_scheduling
     from optitrack_vrpn.sources.sockets_io import (
-        card_address, datagram_socket, local_address, Lookup, multicast_socket, receive_into,
-        Waker)
+        card_address, card_of, datagram_socket, is_unused, local_address, Lookup, multicast_socket,
+        receive_into, Waker)
     from optitrack_vrpn.sources.table import (
-        AUTO, check_server, lacking, load, make_source, own_settings, Recorder, recording_wanted,
-        source_settings, SourceKind, SourceOptions, SOURCES)
+        AUTO, check_server, lacking, load, make_source, own_port, own_settings, Recorder,
+        recording_wanted, source_settings, SourceKind, SourceOptions, SOURCES, title, using)
 else:
     #: Imported at first use: pure code needs the types of frames only.
     _HOMES = {name: module for module, names in {
@@ -27,11 +28,12 @@ else:
         'config': 'ClientConfig CONNECTIONS LinkConfig',
         'link': 'Link link_event LinkLog LinkState',
         'loss': 'LossWatch',
+        'probing': 'Heard Place Probe Tap',
         'scheduling_io': 'use_batch_scheduling use_default_scheduling',
-        'sockets_io': 'card_address datagram_socket local_address Lookup multicast_socket '
-                      'receive_into Waker',
-        'table': 'AUTO check_server lacking load make_source own_settings Recorder '
-                 'recording_wanted source_settings SourceKind SourceOptions SOURCES',
+        'sockets_io': 'card_address card_of datagram_socket is_unused local_address Lookup '
+                      'multicast_socket receive_into Waker',
+        'table': 'AUTO check_server lacking load make_source own_port own_settings Recorder '
+                 'recording_wanted source_settings SourceKind SourceOptions SOURCES title using',
     }.items() for name in names.split()}
 
     def __getattr__(name: str) -> Any:
@@ -40,10 +42,11 @@ else:
         return getattr(importlib.import_module(f'{__name__}.{_HOMES[name]}'), name)
 
 __all__ = [
-    'AUTO', 'Body', 'CONNECTIONS', 'ClientConfig', 'Frame', 'Item', 'Link', 'LinkConfig',
-    'LinkLog', 'LinkState', 'LinkStatus', 'Lookup', 'LossWatch', 'Marker', 'Motion', 'Quaternion',
-    'Recorder', 'RoundTrip', 'SOURCES', 'ServerText', 'Sink', 'Source', 'SourceKind',
-    'SourceOptions', 'Stopped', 'Vector', 'Waiting', 'Waker', 'card_address', 'check_server',
-    'datagram_socket', 'lacking', 'link_event', 'load', 'local_address', 'make_source',
-    'multicast_socket', 'own_settings', 'receive_into', 'recording_wanted', 'source_settings',
-    'use_batch_scheduling', 'use_default_scheduling']
+    'AUTO', 'Body', 'CONNECTIONS', 'ClientConfig', 'Frame', 'Heard', 'Item', 'Link', 'LinkConfig',
+    'LinkLog', 'LinkState', 'LinkStatus', 'Lookup', 'LossWatch', 'Marker', 'Motion', 'Place',
+    'Probe', 'Quaternion', 'Recorder', 'RoundTrip', 'SOURCES', 'ServerText', 'Sink', 'Source',
+    'SourceKind', 'SourceOptions', 'Stopped', 'Tap', 'Vector', 'Waiting', 'Waker', 'card_address',
+    'card_of', 'check_server', 'datagram_socket', 'is_unused', 'lacking', 'link_event', 'load',
+    'local_address', 'make_source', 'multicast_socket', 'own_port', 'own_settings', 'receive_into',
+    'recording_wanted', 'source_settings', 'title', 'use_batch_scheduling',
+    'use_default_scheduling', 'using']

@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Sockets of a client, the host's addresses and names, and a waker for a waiting thread."""
 
+import contextlib
 import errno
 import fcntl
 import ipaddress
 import os
+from pathlib import Path
 import select
 import socket
 import struct
@@ -435,6 +437,29 @@ def card_address(name: str) -> str:
         raise TransportError(
             f'{name!r} is not a network interface with an IPv4 address ({error}): '
             f'set interface to one of {cards}') from None
+
+
+def card_of(address: str) -> str:
+    """Return the network card that has an address; '' if none is found."""
+    for _, name in socket.if_nameindex():
+        with contextlib.suppress(TransportError):
+            if card_address(name) == address:
+                return name
+    return ''
+
+
+def is_unused(address: str, table: str = '/proc/net/arp') -> bool:
+    """
+    Return whether ARP requests for an IPv4 address in the local network have no answer.
+
+    :param table: the neighbour table of Linux: the third column is 0x0 before an answer.
+    """
+    try:
+        rows = [line.split() for line in Path(table).read_text().splitlines()[1:]]
+    except OSError:
+        return False
+    flags = [row[2] for row in rows if len(row) > 2 and row[0] == address]
+    return bool(flags) and set(flags) == {'0x0'}
 
 
 def _card_value(name: str, request: int) -> str:

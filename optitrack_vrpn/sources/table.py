@@ -28,11 +28,18 @@ class SourceKind:
     :ivar settings: frozen dataclass of its own parameters, which are named after the row; or ''.
     :ivar searches: whether it finds the server if that is ``auto``.
     :ivar sends: what it sends beyond poses: 'markers', 'recording'.
+    :ivar title: its name in texts.
+    :ivar probe: class of its probe, see ``sources.probing.Probe``; '' if the doctor only runs the
+        client.
+    :ivar of: the protocols among which it chooses, best first.
     :ivar server: class of its server in the simulated Motive, see ``sim.server_io.Served``; or ''.
     """
 
     client: str
     settings: str = ''
+    title: str = ''
+    probe: str = ''
+    of: tuple[str, ...] = ()
     searches: bool = False
     sends: frozenset[str] = field(default_factory=frozenset)
     server: str = ''
@@ -54,15 +61,18 @@ class Recorder(Protocol):
 #: The protocols; ``auto`` chooses between the two of Motive.
 SOURCES: dict[str, SourceKind] = {
     'vrpn': SourceKind(
-        'optitrack_vrpn.sources.vrpn.client_io:make_source',
+        'optitrack_vrpn.sources.vrpn.client_io:make_source', title='VRPN',
+        probe='optitrack_vrpn.sources.vrpn.probe_io:VrpnProbe',
         server='optitrack_vrpn.sim.vrpn_io:VrpnServer'),
     'natnet': SourceKind(
         'optitrack_vrpn.sources.natnet.client_io:make_source',
-        'optitrack_vrpn.sources.natnet.settings:NatNetConfig',
+        'optitrack_vrpn.sources.natnet.settings:NatNetConfig', title='NatNet',
+        probe='optitrack_vrpn.sources.natnet.probe_io:NatNetProbe',
         searches=True, sends=frozenset({'markers', 'recording'}),
         server='optitrack_vrpn.sim.natnet_io:NatNetServer'),
     AUTO: SourceKind(
         'optitrack_vrpn.sources.automatic_io:make_source', searches=True,
+        of=('natnet', 'vrpn'),
         sends=frozenset({'markers', 'recording'})),
 }
 
@@ -90,6 +100,22 @@ def source_settings() -> Any:
 def own_settings(settings: Any, protocol: str) -> Any:
     """Return the section of a protocol; None if it has none."""
     return getattr(settings, protocol, None)
+
+
+def own_port(protocol: Any) -> bool:
+    """Return whether a protocol has a port of its own, in place of the parameter ``port``."""
+    return protocol in SOURCES and bool(SOURCES[protocol].settings) and hasattr(
+        load(SOURCES[protocol].settings), 'port')
+
+
+def title(protocol: str) -> str:
+    """Return the name of a protocol in texts."""
+    return SOURCES[protocol].title or protocol
+
+
+def using(protocol: str) -> list[str]:
+    """Return the values of the parameter ``protocol`` that can use a protocol."""
+    return [name for name, kind in SOURCES.items() if protocol in (name, *kind.of)]
 
 
 def recording_wanted(settings: Any) -> str:

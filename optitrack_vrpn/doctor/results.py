@@ -8,58 +8,15 @@ Every field is optional: a probe that fails leaves the later ones without result
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-import enum
 import math
 from typing import NamedTuple, Optional
 
+from optitrack_vrpn.checks import CheckResult
 from optitrack_vrpn.clock import ClockStatus
 from optitrack_vrpn.findings import StreamSeen
-from optitrack_vrpn.sources import Vector
-from optitrack_vrpn.sources.vrpn import PeerHello
-
-
-class Outcome(enum.Enum):
-    """Outcome of an attempt to connect to the server."""
-
-    OPEN = 'open'
-    """Connected."""
-    REFUSED = 'refused'
-    """The server's machine answered that nothing listens there."""
-    SILENT = 'silent'
-    """No answer in time."""
-    FAILED = 'failed'
-    """The network or this machine's operating system refused."""
-
-
-@dataclass
-class Attempt:
-    """
-    One attempt to connect to the server.
-
-    :ivar outcome: its outcome.
-    :ivar detail: text of the error, or ''.
-    :ivar took_s: duration (s).
-    :ivar version: the peer's version of VRPN, (major, minor), once its cookie arrived.
-    :ivar note: peculiarity of the version, or ''.
-    :ivar fault: description of a peer that is not a VRPN server.
-    :ivar other_program: True if it sent something else than this VRPN.
-    """
-
-    outcome: Outcome
-    detail: str = ''
-    took_s: float = 0.0
-    version: Optional[tuple[int, int]] = None
-    note: str = ''
-    fault: str = ''
-    other_program: bool = False
-
-    def greeted(self, events: Iterable[object]) -> None:
-        """Note the peer's greeting, if it is among these events."""
-        for event in events:
-            if isinstance(event, PeerHello):
-                self.version, self.note = (event.major, event.minor), event.note
+from optitrack_vrpn.sources import Heard, Place, title, Vector
 
 
 class Lift(NamedTuple):
@@ -77,40 +34,41 @@ class Lift(NamedTuple):
 @dataclass
 class Stream(StreamSeen):
     """
-    Data received in one conversation.
+    What the node's client and pipeline received.
 
-    :ivar transport: 'udp' or 'tcp'.
-    :ivar attempt: the handshake.
-    :ivar listened_s: time from the handshake to the end (s).
-    :ivar first_pose_s: time from the handshake to the first pose (s), None without any.
-    :ivar described: whether the server described any name; it describes the library's own first.
-    :ivar senders: described names, without the library's own.
-    :ivar answered: names that answered a ping.
+    :ivar transport: 'udp', 'tcp' or the name of the protocol.
+    :ivar listened_s: time from the connection to the end (s); 0 without a connection.
+    :ivar first_pose_s: time from the connection to the first pose (s), None without any.
     :ivar more_bodies: poses of bodies beyond the limit.
     :ivar clock: estimate of the sender's clock by the node's estimator.
     :ivar newest_sender_ns: the newest sender time (ns, epoch of the sender).
     :ivar ahead_s: that minus the host's time of its arrival (s).
     :ivar lifts: displacements of all bodies, if the user was asked to lift one.
     :ivar texts: text messages of the server.
-    :ivar ended: why the conversation ended early, or ''.
-    :ivar stalled_s: the longest time for which this computer did not run the probe (s).
+    :ivar messages: warnings of the client.
+    :ivar ended: why the connection failed or ended early, or ''.
+    :ivar stalled_s: the longest time for which this computer did not run the doctor (s).
+    :ivar silence: why no pose arrived; None if some did.
     """
 
-    transport: str = 'udp'
-    attempt: Attempt = field(default_factory=lambda: Attempt(Outcome.OPEN))
+    transport: str = ''
     listened_s: float = 0.0
     first_pose_s: Optional[float] = None
-    described: bool = True
-    senders: tuple[str, ...] = ()
-    answered: tuple[str, ...] = ()
     more_bodies: int = 0
     clock: Optional[ClockStatus] = None
     newest_sender_ns: int = 0
     ahead_s: float = math.nan
     lifts: Optional[tuple[Lift, ...]] = None
     texts: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()
     ended: str = ''
     stalled_s: float = 0.0
+    silence: Optional[CheckResult] = None
+
+    def heard(self) -> Heard:
+        """Return what the probe of the protocol needs of it."""
+        return Heard(self.poses, [body.name for body in self.bodies], self.listened_s,
+                     self.counters, self.texts, self.ended)
 
 
 @dataclass
@@ -237,137 +195,51 @@ class Graph:
 
 
 @dataclass
-class NatNetResults:
-    """
-    Data received by NatNet.
-
-    :ivar port: command port.
-    :ivar name: name of the server's application.
-    :ivar version: version of NatNet; None if no server answered.
-    :ivar multicast: whether it sends to a multicast group; None if unknown.
-    :ivar group: that group.
-    :ivar listened_s: time of the reception (s).
-    :ivar refused: whether its machine answered that nothing listens on the port.
-    :ivar frames: decoded frames.
-    :ivar lost: frames that are missing in the numbering.
-    :ivar unread: datagrams that the receive buffer of this machine could not hold.
-    :ivar unnamed: rigid bodies in frames, whose names did not arrive.
-    :ivar malformed: datagrams that could not be decoded.
-    :ivar bodies: names of rigid bodies.
-    :ivar untracked: bodies that were not tracked at the end.
-    :ivar echoes: number of round trips.
-    :ivar round_trip_ms: the shortest round trip.
-    :ivar processing_ms: time from exposure to transmission (median), 0 if it is not sent.
-    :ivar messages: messages of the client.
-    :ivar other_card: another network card on which frames arrive, '' for none.
-    :ivar other_source: the address that they come from.
-    :ivar held_by: data port, and the program of this machine that has it and does not share it.
-    """
-
-    port: int
-    name: str = ''
-    version: Optional[tuple[int, int]] = None
-    multicast: Optional[bool] = None
-    group: str = ''
-    listened_s: float = 0.0
-    refused: bool = False
-    frames: int = 0
-    lost: int = 0
-    unread: int = 0
-    unnamed: int = 0
-    malformed: int = 0
-    bodies: tuple[str, ...] = ()
-    untracked: tuple[str, ...] = ()
-    echoes: int = 0
-    round_trip_ms: float = 0.0
-    processing_ms: float = 0.0
-    messages: tuple[str, ...] = ()
-    other_card: str = ''
-    other_source: str = ''
-    held_by: str = ''
-
-
-@dataclass
 class ProbeResults:
     """
-    All results of the probes of one server and of the nodes that use it.
+    All results of the probes of one server and of the nodes that use it: the input of the checks.
 
     :ivar server: the server, as given by the user.
-    :ivar port: its VRPN port.
-    :ivar connection: 'auto', 'udp' or 'tcp', like the node's parameter.
-    :ivar advertise: address that the server is asked to connect back to, as given by the user, ''
-        for the local address.
+    :ivar port: the parameter ``port``.
+    :ivar protocol: the parameter ``protocol``.
     :ivar expected_rate_hz: the cameras' rate (Hz) if the user gave it, else 0.
     :ivar addresses: addresses of the server's name.
     :ivar name_error: why the name has no address.
     :ivar local: this machine's address on the route to the server.
     :ivar card: the network card with that address, '' if unknown.
     :ivar route_error: why there is no route.
-    :ivar environment: some of 'container', 'wsl' and 'ufw'.
-    :ivar transport_reason: why the node uses UDP or TCP.
-    :ivar remembered: what the client remembers of an unanswered request, or ''.
-    :ivar udp: the request and the connect-back; None if not tried.
-    :ivar tcp: the connection by ``tcp://``; None if not tried.
-    :ivar address_unused: True if no machine of the local network answers for the address (ARP).
-    :ivar unexpected_peers: kind of message from other addresses than the server's, by address.
     :ivar stream: the stream; None without a connection.
-    :ivar tcp_poses: poses by TCP when none arrived by UDP; None if not tried.
+    :ivar by: the protocol of the stream.
     :ivar graph: the ROS graph; None if not checked.
-    :ivar protocol: 'vrpn', 'natnet' or 'auto', like the node's parameter.
-    :ivar natnet: data received by NatNet; None if not checked.
     :ivar taken_from: the node whose settings were used where the user gave none; '' for none.
     """
 
     server: str
     port: int
-    connection: str = 'auto'
-    advertise: str = ''
+    protocol: str = 'vrpn'
     expected_rate_hz: float = 0.0
     addresses: tuple[str, ...] = ()
     name_error: str = ''
     local: str = ''
     card: str = ''
     route_error: str = ''
-    environment: tuple[str, ...] = ()
-    transport_reason: str = ''
-    remembered: str = ''
-    udp: Optional[Attempt] = None
-    tcp: Optional[Attempt] = None
-    address_unused: bool = False
-    unexpected_peers: dict[str, str] = field(default_factory=dict)
     stream: Optional[Stream] = None
-    tcp_poses: Optional[int] = None
+    by: str = ''
     graph: Optional[Graph] = None
-    protocol: str = 'vrpn'
-    natnet: Optional[NatNetResults] = None
     taken_from: str = ''
 
     @property
-    def address(self) -> str:
-        """Return the server's address in use, or '' while unknown."""
-        return self.addresses[0] if self.addresses else ''
+    def place(self) -> Place:
+        """Return where the server is."""
+        return Place(self.addresses[0] if self.addresses else '', self.local, self.card)
 
     @property
     def established(self) -> Optional[Stream]:
-        """Return the stream if the handshake succeeded."""
-        stream = self.stream
-        return stream if stream is not None and stream.attempt.version is not None else None
-
-    @property
-    def by_natnet(self) -> bool:
-        """Return whether poses reach a node with protocol auto without VRPN."""
-        return self.protocol == 'auto' and self.natnet is not None and bool(self.natnet.bodies)
+        """Return the stream if there was a connection."""
+        return self.stream if self.stream is not None and self.stream.listened_s else None
 
     @property
     def received(self) -> str:
-        """Return the protocols by which poses arrived, as in 'VRPN'; '' for none."""
-        natnet = self.natnet
-        by_natnet = natnet is not None and len(natnet.untracked) < len(natnet.bodies)
-        return ' and '.join(name for name, arrived in (
-            ('VRPN', self.stream is not None and self.stream.poses > 0),
-            ('NatNet', by_natnet)) if arrived)
-
-    @property
-    def loopback(self) -> bool:
-        """Return whether the server runs on this machine, without a firewall between."""
-        return self.address.startswith('127.') or self.address in ('::1', self.local)
+        """Return the name of the protocol by which good poses arrived; '' for none."""
+        good = self.stream is not None and any(body.status.good for body in self.stream.bodies)
+        return title(self.by) if good and self.by else ''
