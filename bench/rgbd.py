@@ -29,11 +29,8 @@ from typing import NamedTuple
 import numpy as np
 from optitrack_vrpn.cli.signals_io import with_parent
 from optitrack_vrpn.recording import absolute_error, evaluate_odometry, relative_error, Trajectory
-from optitrack_vrpn.rgbd.camera import Intrinsics, opencv
-from optitrack_vrpn.rgbd.images import grey_of
-from optitrack_vrpn.rgbd.odometry import Odometry, OdometrySettings, Status
-from optitrack_vrpn.rgbd.room import Room, Sensor
-from optitrack_vrpn.rgbd.trajectories import TRAJECTORIES
+from optitrack_vrpn.rgbd import (
+    grey_of, Intrinsics, Odometry, OdometrySettings, opencv, Room, Sensor, Status, TRAJECTORIES)
 from scipy.spatial.transform import Rotation
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -172,8 +169,8 @@ def topics(seconds):
 def measure(seconds, sequence, node):
     """Publish the sequence forwards and backwards in real time, and print the result."""
     from nav_msgs.msg import Odometry as OdometryMessage
-    from optitrack_vrpn.rgbd.images import from_depth, from_rgb
-    from optitrack_vrpn.rgbd.messages_ros import image_message, info_message, make_header, stamp_ns
+    from optitrack_vrpn.rgbd import (
+        from_depth, from_rgb, image_message, info_message, make_header, stamp_ns)
     from rclpy.qos import qos_profile_sensor_data
     from rosgraph import Observer, wait_until
     from sensor_msgs.msg import CameraInfo, Image

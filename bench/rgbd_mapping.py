@@ -17,13 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from optitrack_vrpn.recording import absolute_error
 from optitrack_vrpn.recording.trajectory import Trajectory as Path
-from optitrack_vrpn.rgbd.camera import Intrinsics
-from optitrack_vrpn.rgbd.images import grey_of
-from optitrack_vrpn.rgbd.mapper import Mapper
-from optitrack_vrpn.rgbd.model import ModelSettings
-from optitrack_vrpn.rgbd.odometry import Odometry, OdometrySettings
-from optitrack_vrpn.rgbd.room import Box, Layout, Room, Sensor
-from optitrack_vrpn.rgbd.trajectories import Harmonic, TRAJECTORIES, Trajectory
+from optitrack_vrpn.rgbd import (
+    Box, grey_of, Harmonic, Intrinsics, Layout, Mapper, ModelSettings, Odometry, OdometrySettings,
+    Room, Sensor, TRAJECTORIES, Trajectory)
 
 CAMERA = Intrinsics(320, 240, 262.5, 262.5, 159.75, 119.75)
 #: A hall of 10 x 8 m, for two rounds of a circle of 2.3 m radius.

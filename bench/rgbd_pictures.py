@@ -12,11 +12,8 @@ import matplotlib
 from matplotlib.figure import Figure
 import numpy as np
 from optitrack_vrpn.recording import absolute_error, Trajectory
-from optitrack_vrpn.rgbd.camera import Intrinsics
-from optitrack_vrpn.rgbd.images import grey_of
-from optitrack_vrpn.rgbd.odometry import Odometry, OdometrySettings
-from optitrack_vrpn.rgbd.room import Room, Sensor
-from optitrack_vrpn.rgbd.trajectories import camera_on_body, TRAJECTORIES
+from optitrack_vrpn.rgbd import (
+    camera_on_body, grey_of, Intrinsics, Odometry, OdometrySettings, Room, Sensor, TRAJECTORIES)
 
 IMAGES = Path(__file__).resolve().parent.parent / 'docs' / 'img'
 CAMERA = Intrinsics(640, 480, 525.0, 525.0, 319.5, 239.5).scaled(0.5)

@@ -9,7 +9,7 @@ from launch_ros.substitutions import FindPackageShare
 from optitrack_vrpn.cli.fast_dds_io import use_profile
 from optitrack_vrpn.cli.launch_arguments import flag, one_of
 from optitrack_vrpn.cli.launch_file_ros import describe
-from optitrack_vrpn.rgbd.launch_rows import SCALE, TF
+from optitrack_vrpn.rgbd import SCALE, TF
 
 DRIVERS = {
     'realsense2': (

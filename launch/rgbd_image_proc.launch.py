@@ -5,7 +5,7 @@
 from launch_ros.actions import Node
 from optitrack_vrpn.cli.launch_arguments import flag, number
 from optitrack_vrpn.cli.launch_file_ros import describe
-from optitrack_vrpn.rgbd.launch_rows import NODES
+from optitrack_vrpn.rgbd import NODE_ARGUMENTS
 
 PROCESSING = (
     ('colour', 'camera/rgb/image_color', 'topic of the raw colour images'),
@@ -19,12 +19,12 @@ PROCESSING = (
     ('aligned', 'false', 'true: the driver aligns the depth to the colour image', flag),
     ('scale', '0.5', 'size of the results; 0.5: QVGA of VGA', number),
 )
-ARGUMENTS = (*PROCESSING, *NODES)
+ARGUMENTS = (*PROCESSING, *NODE_ARGUMENTS)
 
 
 def make_all(given):
     """Make both nodes; every argument is a parameter of the first one."""
-    common = {name: given[name] for name, *_ in NODES}
+    common = {name: given[name] for name, *_ in NODE_ARGUMENTS}
     return [
         Node(
             package='optitrack_vrpn', executable=tool, name=tool,

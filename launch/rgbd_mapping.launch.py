@@ -4,14 +4,14 @@
 
 from launch_ros.actions import Node
 from optitrack_vrpn.cli.launch_file_ros import describe
-from optitrack_vrpn.rgbd.launch_rows import INPUT, NODES, ODOMETRY, OUTPUT
+from optitrack_vrpn.rgbd import INPUT, NODE_ARGUMENTS, ODOMETRY, OUTPUT
 
 ARGUMENTS = (
     *ODOMETRY,
     ('map_frame', 'map', 'frame of the map'),
     ('folder', '', 'folder of save_keyframes and load_keyframes'),
     ('pcd', '', 'file of save_pcd_map'),
-    *NODES,
+    *NODE_ARGUMENTS,
 )
 PARAMETERS = {
     'rgbd_odometry': {**INPUT, **OUTPUT},

@@ -4,10 +4,10 @@
 
 from launch_ros.actions import Node
 from optitrack_vrpn.cli.launch_file_ros import describe
-from optitrack_vrpn.rgbd.launch_rows import INPUT, NODES, ODOMETRY, OUTPUT
+from optitrack_vrpn.rgbd import INPUT, NODE_ARGUMENTS, ODOMETRY, OUTPUT
 
 ARGUMENTS = (
-    *ODOMETRY, ('motion_constraint', 'none', 'none, level or planar'), *NODES)
+    *ODOMETRY, ('motion_constraint', 'none', 'none, level or planar'), *NODE_ARGUMENTS)
 PARAMETERS = {**INPUT, **OUTPUT, 'method.motion_constraint': 'motion_constraint'}
 
 

@@ -11,7 +11,7 @@ from launch_ros.substitutions import FindPackageShare
 from optitrack_vrpn.cli.fast_dds_io import use_profile
 from optitrack_vrpn.cli.launch_arguments import number
 from optitrack_vrpn.cli.launch_file_ros import describe
-from optitrack_vrpn.rgbd.launch_rows import BASE, SCALE, TOPICS
+from optitrack_vrpn.rgbd import BASE, SCALE, TOPICS
 
 ARGUMENTS = (
     ('folder', 'rgbd_recording', 'the recording'),

@@ -4,7 +4,7 @@
 
 from launch_ros.actions import Node
 from optitrack_vrpn.cli.launch_file_ros import describe
-from optitrack_vrpn.rgbd.launch_rows import TOPICS
+from optitrack_vrpn.rgbd import TOPICS
 
 ARGUMENTS = (
     ('folder', 'rgbd_recording', 'new folder of the recording'),

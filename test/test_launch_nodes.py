@@ -10,8 +10,7 @@ from optitrack_vrpn.cli.rows_io import tools
 from optitrack_vrpn.gantry.settings import ControllerSettings
 from optitrack_vrpn.gantry.sim_command import make_parser
 from optitrack_vrpn.node.settings import NodeSettings
-from optitrack_vrpn.rgbd.settings import (
-    ImageProcSettings, MapperNodeSettings, OdometryNodeSettings)
+from optitrack_vrpn.rgbd import ImageProcSettings, MapperNodeSettings, OdometryNodeSettings
 from optitrack_vrpn.settings import parameters_of
 from optitrack_vrpn.sim.command import scenario_from_arguments
 import pytest

@@ -4,12 +4,9 @@
 
 import numpy as np
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.rgbd.calibration import (
-    parse_extrinsics, parse_intrinsics, parse_warp, read_storage)
-from optitrack_vrpn.rgbd.camera import Intrinsics
-from optitrack_vrpn.rgbd.files_io import load_storage
-from optitrack_vrpn.rgbd.images import ImageError
-from optitrack_vrpn.rgbd.registration import ImageProcessor, Rectifier, Registration
+from optitrack_vrpn.rgbd import (
+    ImageError, ImageProcessor, Intrinsics, load_storage, parse_extrinsics, parse_intrinsics,
+    parse_warp, read_storage, Rectifier, Registration, unwarp)
 import pytest
 from rgbd_kit import written
 from scipy.spatial.transform import Rotation
@@ -94,15 +91,15 @@ def test_each_mode_of_the_warp(load, mode, expected):
     warp = parse_warp(
         load(fit_mode=mode, c0=10 * ones, c1=1.02 * ones, c2=1e-5 * ones), 'warp.yml')
     np.testing.assert_allclose(
-        warp.unwarp(np.array([[0, 1.0]], np.float32)), [np.array(expected) / 1000], rtol=1e-6)
+        unwarp(warp, np.array([[0, 1.0]], np.float32)), [np.array(expected) / 1000], rtol=1e-6)
 
 
 def test_a_warp_that_makes_depth_negative_gives_none(load):
     ones = np.ones((1, 2))
     warp = parse_warp(load(fit_mode=0, c0=-2000 * ones, c1=ones), 'warp.yml')
-    assert warp.unwarp(np.array([[1.0, 3.0]], np.float32)) == pytest.approx(np.array([[0, 1.0]]))
+    assert unwarp(warp, np.array([[1.0, 3.0]], np.float32)) == pytest.approx(np.array([[0, 1.0]]))
     with pytest.raises(ConfigurationError, match='3 x 1 pixels, the warp calibration 2 x 1'):
-        warp.unwarp(np.ones((1, 3), np.float32))
+        unwarp(warp, np.ones((1, 3), np.float32))
 
 
 @pytest.mark.parametrize('parse, values, message', [
@@ -124,7 +121,7 @@ def test_a_wrong_file_is_refused_with_a_reason(parse, values, message):
 
 def test_files_that_cannot_be_read_are_named(tmp_path):
     for path in (str(tmp_path / 'warp.yml'), '~no_such_user/warp.yml'):
-        with pytest.raises(ConfigurationError, match='warp.yml cannot'):
+        with pytest.raises(ConfigurationError, match='warp.yml: cannot'):
             load_storage(path)
     for text in ('a: [1', '- 1\n', '%YAML:1.0\n---\na: {b: !!opencv-matrix [}\n'):
         with pytest.raises(ConfigurationError, match='file'):

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.rgbd.camera import Intrinsics
+from optitrack_vrpn.rgbd import Intrinsics
 import pytest
 from rgbd_kit import projected
 

@@ -10,8 +10,7 @@ import sys
 from conftest import at_last
 import numpy as np
 from optitrack_vrpn.demo.rgbd_view import Comparison, line
-from optitrack_vrpn.rgbd.trajectories import TRAJECTORIES
-from optitrack_vrpn.rgbd.transforms import pose_of
+from optitrack_vrpn.rgbd import pose_of, TRAJECTORIES
 import pytest
 
 pytest.importorskip('cv2')

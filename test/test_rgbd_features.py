@@ -4,10 +4,9 @@
 
 import numpy as np
 from optitrack_vrpn.errors import BackendUnavailableError
-from optitrack_vrpn.rgbd.camera import Intrinsics
-from optitrack_vrpn.rgbd.features import (
-    corner_contrast, covariances_of, depth_mixture, FeatureSettings, find_features)
-from optitrack_vrpn.rgbd.images import ImageError
+from optitrack_vrpn.rgbd import (
+    corner_contrast, covariances_of, depth_mixture, FeatureSettings, find_features, ImageError,
+    Intrinsics)
 import pytest
 from rgbd_kit import projected
 

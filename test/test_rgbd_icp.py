@@ -4,8 +4,7 @@
 
 from conftest import lacking
 import numpy as np
-from optitrack_vrpn.rgbd.alignment import align, IcpSettings
-from optitrack_vrpn.rgbd.transforms import rigid, transformed
+from optitrack_vrpn.rgbd import align, IcpSettings, rigid, transformed
 from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
 

@@ -4,11 +4,7 @@
 
 import cv2
 import numpy as np
-from optitrack_vrpn.rgbd.camera import Intrinsics
-from optitrack_vrpn.rgbd.image_proc_ros import RgbdImageProc
-from optitrack_vrpn.rgbd.images import to_depth, to_rgb
-from optitrack_vrpn.rgbd.messages_ros import stamp_ns
-from optitrack_vrpn.rgbd.registration import Registration
+from optitrack_vrpn.rgbd import Intrinsics, Registration, RgbdImageProc, stamp_ns, to_depth, to_rgb
 import pytest
 from rgbd_graph import active, Driver, OPTICAL
 from rgbd_kit import projected, written
@@ -94,8 +90,8 @@ def test_faults_are_named(observer):
 
 @pytest.mark.parametrize('parameters, message', [
     ({}, 'extrinsics_file: set the file'),
-    ({'extrinsics_file': '/nowhere/extr.yml'}, '/nowhere/extr.yml cannot be read'),
-    ({'aligned': True, 'warp_file': '/nowhere/warp.yml'}, '/nowhere/warp.yml cannot be read')])
+    ({'extrinsics_file': '/nowhere/extr.yml'}, '/nowhere/extr.yml: cannot be read'),
+    ({'aligned': True, 'warp_file': '/nowhere/warp.yml'}, '/nowhere/warp.yml: cannot be read')])
 def test_a_missing_file_is_an_error_and_not_left_out(parameters, message):
     arguments = [word for name, value in parameters.items()
                  for word in ('-p', f'{name}:={str(value).lower()}')]

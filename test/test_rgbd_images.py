@@ -8,12 +8,9 @@ from types import SimpleNamespace
 from conftest import examples
 from hypothesis import given, settings, strategies
 import numpy as np
-from optitrack_vrpn.rgbd.camera import Intrinsics
-from optitrack_vrpn.rgbd.features import check_sizes
-from optitrack_vrpn.rgbd.images import (
-    COLOUR, DEPTH, from_depth, from_rgb, grey_of, ImageError, pack_depth, scaled_pair, to_depth,
-    to_grey, to_rgb)
-from optitrack_vrpn.rgbd.odometry import Odometry
+from optitrack_vrpn.rgbd import (
+    check_sizes, COLOUR, DEPTH, from_depth, from_rgb, grey_of, ImageError, Intrinsics, Odometry,
+    pack_depth, scaled_pair, to_depth, to_grey, to_rgb)
 import pytest
 from rgbd_kit import CAMERA, PERIOD, pose, view
 

@@ -5,10 +5,8 @@
 from geometry_msgs.msg import PoseArray
 from nav_msgs.msg import Odometry, Path
 import numpy as np
-from optitrack_vrpn.rgbd.files_io import load_keyframes
-from optitrack_vrpn.rgbd.mapper_ros import RgbdMapper
-from optitrack_vrpn.rgbd.messages_ros import make_header, pose_message
-from optitrack_vrpn.rgbd.trajectories import camera_on_body
+from optitrack_vrpn.rgbd import (
+    camera_on_body, load_keyframes, make_header, pose_message, RgbdMapper)
 import pytest
 from rclpy.parameter import Parameter
 from rgbd_graph import active, Driver, LATCHED

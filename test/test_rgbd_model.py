@@ -3,10 +3,9 @@
 """Landmarks: Kalman updates against closed forms, bounds, association; refinement."""
 
 import numpy as np
-from optitrack_vrpn.rgbd.alignment import refine, RefinementSettings
-from optitrack_vrpn.rgbd.model import (
-    inverse_3x3, LandmarkModel, mahalanobis_squares, ModelSettings)
-from optitrack_vrpn.rgbd.transforms import rigid, rigid_transform, transformed
+from optitrack_vrpn.rgbd import (
+    inverse_3x3, LandmarkModel, mahalanobis_squares, ModelSettings, refine, RefinementSettings,
+    rigid, rigid_transform, transformed)
 import pytest
 from scipy.spatial.transform import Rotation
 from scipy.stats import chi2

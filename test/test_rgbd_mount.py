@@ -3,8 +3,7 @@
 """Chains of static transforms against products of matrices."""
 
 import numpy as np
-from optitrack_vrpn.rgbd.settings import MountSettings
-from optitrack_vrpn.rgbd.transforms import rigid, StaticFrames
+from optitrack_vrpn.rgbd import MountSettings, rigid, StaticFrames
 import pytest
 from scipy.spatial.transform import Rotation
 

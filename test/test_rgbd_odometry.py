@@ -6,9 +6,8 @@ from dataclasses import replace
 
 from conftest import lacking
 import numpy as np
-from optitrack_vrpn.rgbd.camera import Intrinsics
-from optitrack_vrpn.rgbd.features import FeatureSettings
-from optitrack_vrpn.rgbd.odometry import Cause, Odometry, OdometrySettings, Status
+from optitrack_vrpn.rgbd import (
+    Cause, FeatureSettings, Intrinsics, Odometry, OdometrySettings, Status)
 import pytest
 from rgbd_kit import CAMERA, FORWARD, path, PERIOD, pose, view, white_wall
 from scipy.spatial.transform import Rotation

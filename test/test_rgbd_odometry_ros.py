@@ -5,9 +5,7 @@
 from geometry_msgs.msg import TransformStamped
 from nav_msgs.msg import Odometry, Path
 import numpy as np
-from optitrack_vrpn.rgbd.camera import Intrinsics
-from optitrack_vrpn.rgbd.messages_ros import make_header, pose_matrix, stamp_ns
-from optitrack_vrpn.rgbd.odometry_ros import RgbdOdometry
+from optitrack_vrpn.rgbd import Intrinsics, make_header, pose_matrix, RgbdOdometry, stamp_ns
 import pytest
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rgbd_graph import active, Driver, LATCHED, OPTICAL
@@ -252,7 +250,7 @@ def test_images_and_camera_info_of_a_second_camera_are_not_used(observer):
             camera.diagnosis(f'frame of the {stream} was')
         camera.track()
         wait_until(lambda: camera.say(header=make_header(camera.stamp_ns, 'other'))
-                   or 'frame of the camera_info was' in status_of(here)[0])
+                   or 'frame of the camera_info of the colour camera was' in status_of(here)[0])
         camera.show()
         describe(here, camera)
         silence([camera.odometry])

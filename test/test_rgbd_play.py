@@ -11,10 +11,8 @@ import time
 from geometry_msgs.msg import PoseStamped
 import numpy as np
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.rgbd.camera import Intrinsics
-from optitrack_vrpn.rgbd.files_io import Sequence
-from optitrack_vrpn.rgbd.images import to_depth, to_rgb
-from optitrack_vrpn.rgbd.tum_sequence import camera_of, Entry, pair, parse_list
+from optitrack_vrpn.rgbd import (
+    camera_of, Entry, Intrinsics, pair, parse_list, Sequence, to_depth, to_rgb)
 import pytest
 from rclpy.qos import qos_profile_sensor_data
 from rosgraph import ROOT, stamp_ns
@@ -88,10 +86,10 @@ def test_wrong_images_are_named(tmp_path):
     sequence = Sequence(tmp_path)
     first, second = sequence.pairs
     (tmp_path / first.colour).write_bytes(b'no image')
-    with pytest.raises(ConfigurationError, match='not an image'):
+    with pytest.raises(ConfigurationError, match='not a PNG'):
         sequence.load(first)
     cv2.imwrite(str(tmp_path / second.depth), np.zeros((48, 64), np.uint8))
-    with pytest.raises(ConfigurationError, match='16-bit'):
+    with pytest.raises(ConfigurationError, match='uint16 with 1 channel'):
         sequence.load(second)
     (tmp_path / second.depth).unlink()
     with pytest.raises(ConfigurationError, match='is missing'):

@@ -4,10 +4,9 @@
 
 import numpy as np
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.rgbd.posegraph import (
-    diagonal_information, Edge, inverse_right_jacobian, KNEE, optimise,
-    optimise_without_outliers)
-from optitrack_vrpn.rgbd.transforms import rigid
+from optitrack_vrpn.rgbd import (
+    diagonal_information, Edge, inverse_right_jacobian, KNEE, optimise, optimise_without_outliers,
+    rigid)
 import pytest
 from scipy.optimize import least_squares
 from scipy.spatial.transform import Rotation

@@ -4,10 +4,9 @@
 
 import numpy as np
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.rgbd.camera import Intrinsics
-from optitrack_vrpn.rgbd.room import Box, Layout, Room, Sensor, SensorConfig
-from optitrack_vrpn.rgbd.trajectories import (
-    camera_on_body, FLU_FROM_OPTICAL, TRAJECTORIES, Trajectory)
+from optitrack_vrpn.rgbd import (
+    Box, camera_on_body, FLU_FROM_OPTICAL, Intrinsics, Layout, Room, Sensor, SensorConfig,
+    TRAJECTORIES, Trajectory)
 import pytest
 from rgbd_kit import projected
 from scipy.spatial.transform import Rotation

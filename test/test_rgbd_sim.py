@@ -8,12 +8,8 @@ import time
 import numpy as np
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.motion.frames import AxesConfig, frame_maps
-from optitrack_vrpn.rgbd.camera import Intrinsics
-from optitrack_vrpn.rgbd.images import to_depth, to_rgb
-from optitrack_vrpn.rgbd.room import Room
-from optitrack_vrpn.rgbd.sim_ros import RgbdSim
-from optitrack_vrpn.rgbd.trajectories import BodyMotion, TRAJECTORIES
-from optitrack_vrpn.rgbd.transforms import pose_of
+from optitrack_vrpn.rgbd import (
+    BodyMotion, Intrinsics, pose_of, RgbdSim, Room, to_depth, to_rgb, TRAJECTORIES)
 from optitrack_vrpn.sim.acceptor_io import raw_clock_ns
 from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
 import pytest

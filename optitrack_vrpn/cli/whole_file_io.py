@@ -38,7 +38,8 @@ def whole_file(path: Path) -> Iterator[Path]:
         part.replace(target)
     except BaseException as error:
         if part is not None:
-            part.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):    # also if the folder is a file
+                part.unlink()
         if isinstance(error, OSError) and not isinstance(
                 error, (OptitrackVrpnError, BrokenPipeError)):
             raise TransportError(f'{path}: {error.strerror or error}') from None

@@ -26,8 +26,7 @@ from optitrack_vrpn.demo.command import run
 from optitrack_vrpn.demo.rgbd_view import HEAD, line, mount_error, summary
 from optitrack_vrpn.demo.screen_io import Screen
 from optitrack_vrpn.errors import ConfigurationError, TransportError
-from optitrack_vrpn.rgbd.settings import SimMountSettings
-from optitrack_vrpn.rgbd.trajectories import TRAJECTORIES
+from optitrack_vrpn.rgbd import SimMountSettings, TRAJECTORIES
 
 BODY = 'Camera'
 POSE_TOPIC, ODOMETRY_TOPIC = f'/{BODY}/pose', '/vo'
@@ -176,9 +175,8 @@ def evaluate(
     :param resets: interruptions of odometry.
     :returns: exit code.
     """
-    from optitrack_vrpn.recording import report_command
-    from optitrack_vrpn.recording import evaluate_odometry
-    from optitrack_vrpn.recording import load_estimate, load_take
+    from optitrack_vrpn.recording import (
+        evaluate_odometry, load_estimate, load_take, report_command)
     take = load_take(folder)
     if BODY not in take.bodies or ODOMETRY_TOPIC not in take.estimates:
         raise ConfigurationError(

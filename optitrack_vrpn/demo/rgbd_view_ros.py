@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.demo.rgbd_view import Comparison, Row
 from optitrack_vrpn.errors import TransportError
-from optitrack_vrpn.rgbd.messages_ros import pose_matrix, stamp_ns
+from optitrack_vrpn.rgbd import pose_matrix, stamp_ns
 from optitrack_vrpn.ros.tool_node import BackgroundNode
 from rclpy.qos import DurabilityPolicy, qos_profile_sensor_data, QoSProfile
 from std_msgs.msg import UInt32

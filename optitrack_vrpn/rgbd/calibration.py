@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Parse the calibration files of a colour and a depth camera.
+Rectify colour and depth, and register the depth to the colour camera; parse calibration files.
 
 - rgb.yml, depth.yml: intrinsics, as ROS's camera_calibration writes them or as OpenCV's
   FileStorage does (``camera_matrix``, ``distortion_coefficients``, ``image_width``,
@@ -11,69 +11,19 @@ Parse the calibration files of a colour and a depth camera.
   c0 + c1 d + c2 d^2 with d in millimetres.
 """
 
-from dataclasses import dataclass
-import enum
 import re
-from typing import Any, Mapping
+from typing import Any, Mapping, Optional
 
 import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.rgbd.camera import Intrinsics
-from optitrack_vrpn.rgbd.images import Depth
-from optitrack_vrpn.rgbd.transforms import rigid
+from optitrack_vrpn.rgbd.geometry import Floats, Intrinsics, opencv, rigid
+from optitrack_vrpn.rgbd.images import Bytes, Depth, ImageError, resized
 import yaml
 
-Floats = NDArray[np.float64]
-
-_MM = 0.001
-#: The numbers of a matrix, in either format.
-_DATA = re.compile(r'\bdata:\s*\[([^][]*)\]')
-#: Names used by ROS and by the samples of OpenCV.
-_MATRIX = ('camera_matrix', 'cameraMatrix', 'Camera_Matrix')
-_DISTORTION = ('distortion_coefficients', 'distCoeffs', 'Distortion_Coefficients')
-_WIDTH, _HEIGHT = ('image_width', 'image_Width'), ('image_height', 'image_Height')
-#: Greatest deviation from an orthonormal matrix that rounding in a file can cause.
-_ORTHONORMAL = 1e-2
-
-
-class FitMode(enum.IntEnum):
-    """Coefficients of the polynomial of a pixel that are used."""
-
-    LINEAR = 0          # c0 + c1 d
-    LINEAR_ZERO = 1     # c1 d
-    QUADRATIC = 2       # c0 + c1 d + c2 d^2
-    QUADRATIC_ZERO = 3  # c1 d + c2 d^2
-
-
-@dataclass(frozen=True, eq=False)
-class Warp:
-    """
-    The polynomial that corrects the depth of each pixel.
-
-    :ivar constant: (height, width), millimetres; zero if the mode does not use it.
-    :ivar linear: (height, width).
-    :ivar quadratic: (height, width), 1/mm; zero if the mode does not use it.
-    """
-
-    constant: NDArray[np.float32]
-    linear: NDArray[np.float32]
-    quadratic: NDArray[np.float32]
-
-    def unwarp(self, depth: Depth) -> Depth:
-        """
-        Correct depth in metres; 0 stays 0, and negative results become 0.
-
-        :raises ConfigurationError: if the sizes of image and calibration differ.
-        """
-        if depth.shape != self.linear.shape:
-            raise ConfigurationError(
-                f'the depth image has {depth.shape[1]} x {depth.shape[0]} pixels, the warp '
-                f'calibration {self.linear.shape[1]} x {self.linear.shape[0]}')
-        d = depth / np.float32(_MM)
-        true = (self.constant + d * (self.linear + d * self.quadratic)) * np.float32(_MM)
-        corrected: Depth = np.where((depth > 0) & (true > 0), true, np.float32(0))
-        return corrected
+#: The coefficients of the polynomial of a pixel that each ``fit_mode`` uses.
+_FIT_MODES: dict[float, tuple[str, ...]] = {
+    0: ('c0', 'c1'), 1: ('c1',), 2: ('c0', 'c1', 'c2'), 3: ('c1', 'c2')}
 
 
 class _Loader(yaml.SafeLoader):
@@ -101,7 +51,7 @@ def read_storage(text: str, source: str) -> dict[str, Any]:
 
     # OpenCV up to 4 writes %YAML:1.0, which is not valid YAML. The numbers of a warp file are too
     # many for the YAML parser.
-    short = _DATA.sub(replaced, re.sub(r'\A%YAML.*', '', text))
+    short = re.sub(r'\bdata:\s*\[([^][]*)\]', replaced, re.sub(r'\A%YAML.*', '', text))
     try:
         found = yaml.load(short, _Loader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -124,24 +74,24 @@ def _matrix(value: Any, blocks: list[str]) -> Any:
 
 def parse_intrinsics(values: Mapping[str, Any], source: str) -> Intrinsics:
     """
-    Read rgb.yml or depth.yml.
+    Read rgb.yml or depth.yml, with the names that ROS uses or the samples of OpenCV.
 
     :raises ConfigurationError: with the name of the missing or wrong value.
     """
-    matrix = _array(values, _MATRIX, (3, 3), source)
-    size = [_find(values, names, source) for names in (_WIDTH, _HEIGHT)]
+    matrix = _array(values, ('camera_matrix', 'cameraMatrix', 'Camera_Matrix'), (3, 3), source)
+    size = [_find(values, names, source) for names in (
+        ('image_width', 'image_Width'), ('image_height', 'image_Height'))]
     if not all(isinstance(each, (int, float)) for each in size):
         raise ConfigurationError(f'{source}: image_width and image_height must be numbers')
     model = values.get('distortion_model', 'plumb_bob')
     if model not in ('plumb_bob', 'rational_polynomial'):
         raise ConfigurationError(f'{source}: the distortion model {model!r} is not supported')
-    distortion: tuple[float, ...] = ()
-    if any(name in values for name in _DISTORTION):
-        coefficients = _find(values, _DISTORTION, source)
-        try:
-            distortion = tuple(np.asarray(coefficients, float).ravel().tolist())
-        except (TypeError, ValueError):
-            raise ConfigurationError(f'{source}: {_DISTORTION[0]} must be numbers') from None
+    given = next((values[name] for name in (
+        'distortion_coefficients', 'distCoeffs', 'Distortion_Coefficients') if name in values), ())
+    try:
+        distortion = tuple(np.asarray(given, float).ravel().tolist())
+    except (TypeError, ValueError):
+        raise ConfigurationError(f'{source}: distortion_coefficients must be numbers') from None
     try:
         return Intrinsics(
             int(size[0]), int(size[1]), matrix[0, 0], matrix[1, 1], matrix[0, 2], matrix[1, 2],
@@ -158,40 +108,55 @@ def parse_extrinsics(values: Mapping[str, Any], source: str) -> Floats:
     :raises ConfigurationError: if it is not a rigid transform.
     """
     matrix = _array(values, ('ir2rgb',), (3, 4), source)
-    rotation = matrix[:, :3]
-    if not np.abs(rotation @ rotation.T - np.eye(3)).max() < _ORTHONORMAL or (
-            np.linalg.det(rotation) < 0):
+    rotation, far_mm = matrix[:, :3], np.linalg.norm(matrix[:, 3])
+    # the tolerance covers the rounding of the file
+    if not (np.allclose(rotation @ rotation.T, np.eye(3), rtol=0, atol=1e-2)
+            and np.linalg.det(rotation) > 0):
         raise ConfigurationError(f'{source}: the first three columns of ir2rgb are not a rotation')
-    if not np.linalg.norm(matrix[:, 3]) < 1000:
+    if not far_mm < 1000:
         raise ConfigurationError(
-            f'{source}: the translation of ir2rgb is {np.linalg.norm(matrix[:, 3]):g} mm, too '
-            'large for two cameras of one device; its unit is millimetres')
+            f'{source}: the translation of ir2rgb is {far_mm:g} mm, too large for two cameras of '
+            'one device; its unit is millimetres')
     left, _, right = np.linalg.svd(rotation)
-    # the nearest rotation removes the rounding of the file
-    return rigid(left @ right, matrix[:, 3] * _MM)
+    return rigid(left @ right, matrix[:, 3] * 0.001)    # the nearest rotation
 
 
-def parse_warp(values: Mapping[str, Any], source: str) -> Warp:
+def parse_warp(values: Mapping[str, Any], source: str) -> NDArray[np.float32]:
     """
     Read warp.yml.
 
+    :returns: (3, height, width): c0 (mm), c1 and c2 (1/mm) of each pixel; zero for those that the
+        mode does not use.
     :raises ConfigurationError: with the name of the missing or wrong value.
     """
-    mode_value = _find(values, ('fit_mode',), source)
-    try:
-        mode = FitMode(int(mode_value))
-    except (TypeError, ValueError):
-        raise ConfigurationError(
-            f'{source}: fit_mode is {mode_value!r}; possible: 0 to 3') from None
-    linear = _image(values, 'c1', source)
-    constant = quadratic = np.zeros_like(linear)
-    if mode in (FitMode.LINEAR, FitMode.QUADRATIC):
-        constant = _image(values, 'c0', source)
-    if mode in (FitMode.QUADRATIC, FitMode.QUADRATIC_ZERO):
-        quadratic = _image(values, 'c2', source)
-    if not constant.shape == linear.shape == quadratic.shape:
+    mode = _find(values, ('fit_mode',), source)
+    if not isinstance(mode, (int, float)) or mode not in _FIT_MODES:
+        raise ConfigurationError(f'{source}: fit_mode is {mode!r}; possible: 0 to 3')
+    found = {name: _find(values, (name,), source) for name in _FIT_MODES[mode]}
+    for name, value in found.items():
+        if not isinstance(value, np.ndarray) or value.ndim != 2 or not np.isfinite(value).all():
+            raise ConfigurationError(
+                f'{source}: {name} must be a matrix with one number per pixel')
+    if len({value.shape for value in found.values()}) > 1:
         raise ConfigurationError(f'{source}: c0, c1 and c2 have different sizes')
-    return Warp(constant, linear, quadratic)
+    return np.array([found.get(name, np.zeros_like(found['c1'])) for name in ('c0', 'c1', 'c2')],
+                    np.float32)
+
+
+def unwarp(warp: NDArray[np.float32], depth: Depth) -> Depth:
+    """
+    Correct depth in metres; 0 stays 0, and negative results become 0.
+
+    :param warp: the result of ``parse_warp``.
+    :raises ConfigurationError: if the sizes of image and calibration differ.
+    """
+    if depth.shape != warp.shape[1:]:
+        raise ConfigurationError(
+            f'the depth image has {depth.shape[1]} x {depth.shape[0]} pixels, the warp '
+            f'calibration {warp.shape[2]} x {warp.shape[1]}')
+    d = depth / np.float32(0.001)
+    true = (warp[0] + d * (warp[1] + d * warp[2])) * np.float32(0.001)
+    return np.where((depth > 0) & (true > 0), true, np.float32(0))
 
 
 def _find(values: Mapping[str, Any], names: tuple[str, ...], source: str) -> Any:
@@ -209,13 +174,131 @@ def _array(
     if not isinstance(value, np.ndarray) or value.shape != shape or not np.isfinite(value).all():
         raise ConfigurationError(
             f'{source}: {names[0]} must be a matrix of {shape[0]} x {shape[1]} numbers')
-    found: Floats = value.astype(float)
-    return found
+    return value.astype(float)
 
 
-def _image(values: Mapping[str, Any], name: str, source: str) -> NDArray[np.float32]:
-    value = _find(values, (name,), source)
-    if not isinstance(value, np.ndarray) or value.ndim != 2 or not np.isfinite(value).all():
-        raise ConfigurationError(f'{source}: {name} must be a matrix with one number per pixel')
-    found: NDArray[np.float32] = value.astype(np.float32)
-    return found
+class Rectifier:
+    """
+    Remove the distortion of a camera; the camera matrix does not change.
+
+    The maps are made for the first image, because a wrong camera_info can have any size.
+
+    :param camera: the camera with its distortion.
+    """
+
+    def __init__(self, camera: Intrinsics) -> None:
+        self.camera = camera
+        self._maps: Any = None
+
+    def colour(self, image: Bytes) -> Bytes:
+        """Rectify colour or brightness, bilinear; pixels outside the raw image are black."""
+        return self._remap(image, opencv().INTER_LINEAR)
+
+    def depth(self, image: Depth) -> Depth:
+        """Rectify depth by the nearest pixel; the mean of two surfaces would lie on neither."""
+        return self._remap(image, opencv().INTER_NEAREST)
+
+    def _remap(self, image: NDArray[Any], method: int) -> Any:
+        camera, cv2 = self.camera, opencv()
+        if not any(camera.distortion):
+            return image
+        if self._maps is None:
+            self._maps = cv2.initUndistortRectifyMap(
+                camera.matrix, np.array(camera.distortion), None, camera.matrix,
+                (camera.width, camera.height), cv2.CV_32FC1)
+        return cv2.remap(np.ascontiguousarray(image), *self._maps, method,
+                         borderMode=cv2.BORDER_CONSTANT, borderValue=0)
+
+
+class Registration:
+    """
+    Transform the depth image of one camera to another camera.
+
+    A pixel (u, v) with depth d is the point d K^-1 (u, v, 1). The point is transformed to the
+    other camera and projected; its pixel is the one with the nearest centre. If several points
+    have the same pixel, the nearest point is used. Holes are not filled.
+
+    :param depth: the depth camera, rectified.
+    :param colour: the colour camera, rectified, with the size of the result.
+    :param colour_from_depth: 4x4, metres.
+    """
+
+    def __init__(self, depth: Intrinsics, colour: Intrinsics, colour_from_depth: Floats) -> None:
+        self.colour = colour
+        rays = depth.without_distortion().rays(depth.pixel_grid()) @ colour_from_depth[:3, :3].T
+        # the rays are projected once: pixel = (d a + b) / (d a_z + b_z)
+        self._rays = np.ascontiguousarray((rays @ colour.matrix.T).T, np.float32)
+        self._offset = (colour.matrix @ colour_from_depth[:3, 3]).astype(np.float32)
+
+    def register(self, depth: Depth) -> Depth:
+        """
+        Return the depth image of the colour camera.
+
+        :param depth: (height, width) of the depth camera, metres.
+        """
+        flat = depth.ravel()
+        [measured] = np.nonzero(flat)
+        x, y, z = self._rays[:, measured] * flat[measured] + self._offset[:, None]
+        with np.errstate(divide='ignore', invalid='ignore', over='ignore'):
+            u, v = (np.where(z > 0, each / z + np.float32(0.5), -1) for each in (x, y))
+        width, height = self.colour.width, self.colour.height
+        inside = (u >= 0) & (u < width) & (v >= 0) & (v < height)
+        places = v[inside].astype(np.intp) * width + u[inside].astype(np.intp)
+        nearest = np.full(width * height, np.inf, np.float32)
+        np.minimum.at(nearest, places, z[inside])
+        nearest[np.isinf(nearest)] = 0
+        return nearest.reshape(height, width)
+
+
+class ImageProcessor:
+    """
+    Convert raw images to rectified colour and registered depth.
+
+    :param colour: the colour camera.
+    :param depth: the depth camera; None if the depth is aligned to the raw colour image.
+    :param colour_from_depth: 4x4, metres; None if the depth is aligned.
+    :param warp: correction of the depth of each pixel.
+    :param scale: scale of the results.
+    :ivar camera: intrinsics of the results.
+    """
+
+    def __init__(
+        self, colour: Intrinsics, depth: Optional[Intrinsics] = None,
+        colour_from_depth: Optional[Floats] = None, warp: Optional[NDArray[np.float32]] = None,
+        scale: float = 1.0,
+    ) -> None:
+        self._colour = Rectifier(colour)
+        self._depth = self._colour if depth is None else Rectifier(depth)
+        self._warp = warp
+        self.camera = colour.without_distortion().scaled(scale)
+        self._colour_from_depth = None if depth is None else colour_from_depth
+        self._registration: Optional[Registration] = None
+
+    def process(self, rgb: Bytes, depth: Depth) -> tuple[Bytes, Depth]:
+        """
+        Return both images with the intrinsics ``camera``.
+
+        :param rgb: (height, width, 3).
+        :param depth: (height, width), metres, 0 for no measurement.
+        :raises ImageError: if the sizes of an image and its camera differ.
+        :raises ConfigurationError: if the sizes of the depth and the warp calibration differ.
+        """
+        for name, image, camera in (('colour', rgb, self._colour.camera),
+                                    ('depth', depth, self._depth.camera)):
+            if image.shape[:2] != (camera.height, camera.width):
+                raise ImageError(
+                    f'the {name} image has {image.shape[1]} x {image.shape[0]} pixels, its '
+                    f'calibration {camera.width} x {camera.height}')
+        rgb, depth = self._colour.colour(rgb), self._depth.depth(depth)
+        if self._warp is not None:
+            depth = unwarp(self._warp, depth)
+        if self._colour_from_depth is not None and self._registration is None:
+            self._registration = Registration(
+                self._depth.camera, self.camera, self._colour_from_depth)
+        if rgb.shape[:2] != (self.camera.height, self.camera.width):
+            rgb, small = resized(rgb, depth, self.camera)
+            if self._registration is None:
+                depth = small
+        if self._registration is not None:
+            depth = self._registration.register(depth)
+        return rgb, depth

@@ -1,28 +1,27 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Base class of the nodes with image input: subscriptions, publishers, static transforms."""
+"""Base class of the nodes with image input: subscriptions, static transforms, diagnostics."""
 
 import contextlib
 import functools
+import time
 import traceback
-from typing import Any, Iterator, Optional, TypeVar
+from typing import Any, Iterator, Mapping, Sequence, TypeVar
 
+from diagnostic_msgs.msg import DiagnosticStatus
 import numpy as np
-from numpy.typing import NDArray
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.mocap_control.participant_ros import MocapControl
-from optitrack_vrpn.rgbd.camera import Intrinsics
+from optitrack_vrpn.rgbd.geometry import Floats, Intrinsics
+from optitrack_vrpn.rgbd.images import Bytes
+from optitrack_vrpn.rgbd.inputs import Pairer, StaticFrames
 from optitrack_vrpn.rgbd.messages_ros import stamp_ns
-from optitrack_vrpn.rgbd.pairing import Pairer
-from optitrack_vrpn.rgbd.settings import InputSettings, MountSettings, PairSettings
-from optitrack_vrpn.rgbd.transforms import StaticFrames
-from optitrack_vrpn.ros.managed_node import SettingsNode
+from optitrack_vrpn.rgbd.settings import MountSettings, PairSettings
+from optitrack_vrpn.ros.managed_node import entry, SettingsNode
 from optitrack_vrpn.units import NS_PER_S
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import CameraInfo, Image
 from tf2_msgs.msg import TFMessage
-
-Floats = NDArray[np.float64]
 
 S = TypeVar('S')
 
@@ -31,58 +30,106 @@ S = TypeVar('S')
 SENSOR_QOS = QoSProfile(depth=5, reliability=ReliabilityPolicy.BEST_EFFORT)
 #: Later subscribers receive the last message.
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-#: QoS of the subscription of tf2_ros to /tf_static.
-_STATIC_QOS = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 
 class CameraNode(SettingsNode[S]):
     """
-    A node that pairs images and receives camera_info; subclasses define ``_pair``.
+    A node that pairs images and receives camera_info.
 
-    It destroys subscriptions at deactivation and publishers at cleanup.
+    It destroys subscriptions at deactivation and publishers at cleanup. Subclasses define
+    ``_pair``, ``_values``, ``_state`` and ``_silence``.
 
     :param node_name: name before remapping.
     :param settings: settings class.
     :param kwargs: passed to rclpy's node.
+    :cvar subject: name of the diagnostics.
     """
+
+    subject = 'images'
 
     def __init__(self, node_name: str, settings: type[S], **kwargs: Any) -> None:
         self._inputs: list[Any] = []
         self._outputs: dict[str, Any] = {}
         self._frames = StaticFrames()
-        self._pairer = Pairer()
-        self._images = [0, 0]
-        self._sources: dict[str, str] = {}
-        self._content: list[NDArray[np.uint8]] = []
-        self._content_ns = self._frozen_ns = 0
-        self._camera: Optional[Intrinsics] = None
-        self._camera_error = ''
-        self._error = ''
+        self._frame_ms = 0.0
+        self._reset(PairSettings(), {})
         super().__init__(node_name, settings, **kwargs)
         self._mocap_control = MocapControl(self)
+
+    def _reset(self, given: PairSettings, infos: Mapping[str, str]) -> None:
+        self._given = given
+        self._pairer = Pairer(round(given.tolerance_s * NS_PER_S), given.queue)
+        self._images = [0, 0]
+        self._sources: dict[str, str] = {}
+        self._content: list[Bytes] = []
+        self._content_ns = 0
+        self._infos = dict(infos)
+        self._cameras: dict[str, Intrinsics] = {}
+        self._camera_errors: dict[str, str] = {}
+        self._error = ''
+        self._last_s = time.monotonic()    # of the last result
+
+    # -- for subclasses ------------------------------------------------------------------------
 
     def _pair(self, colour: Image, depth: Image) -> None:
         """Process a pair of images."""
         raise NotImplementedError
 
-    def _subscribe_images(self, colour: str, depth: str, settings: PairSettings) -> None:
-        """Pair the images of two topics."""
-        self._pairer = Pairer(round(settings.tolerance_s * NS_PER_S), settings.queue)
-        self._frozen_ns = round(settings.frozen_after_s * NS_PER_S)
-        self._images, self._error = [0, 0], ''
-        self._sources, self._content = {}, []
-        for stream, topic in enumerate((colour, depth)):
-            self._inputs.append(self.create_subscription(
-                Image, topic, functools.partial(self._on_image, stream), SENSOR_QOS))
+    def _values(self) -> dict[str, Any]:
+        """Return values for the diagnostics."""
+        raise NotImplementedError
 
-    def _subscribe_camera(self, given: InputSettings) -> None:
-        """Pair the images of a camera, and receive its intrinsics and static transforms."""
-        self._camera, self._camera_error = None, ''
-        self._inputs.append(self.create_subscription(
-            CameraInfo, given.info, functools.partial(self._on_info, given), SENSOR_QOS))
-        self._subscribe_images(given.colour, given.depth, given)
-        self._inputs.append(self.create_subscription(
-            TFMessage, '/tf_static', self._on_static, _STATIC_QOS))
+    def _state(self) -> tuple[str, str]:
+        """Return level and text of the diagnostics while images are processed."""
+        raise NotImplementedError
+
+    def _silence(self, silent_s: float) -> tuple[str, str]:
+        """Return level and text after no result for more than ``timeout_s``."""
+        raise NotImplementedError
+
+    def _subscribe(self, given: Any, infos: Mapping[str, str], rectified: bool = False) -> None:
+        """
+        Pair the images of the topics ``given.colour`` and ``given.depth``.
+
+        :param infos: topic of the camera_info of each camera, by name.
+        :param rectified: the images have no distortion.
+        """
+        self._reset(given, infos)
+        for kind, topic, callback in (
+                *((CameraInfo, topic, functools.partial(self._on_info, name, rectified))
+                  for name, topic in infos.items()),
+                *((Image, topic, functools.partial(self._on_image, stream))
+                  for stream, topic in enumerate((given.colour, given.depth)))):
+            self._inputs.append(self.create_subscription(kind, topic, callback, SENSOR_QOS))
+        self._inputs.append(self.create_subscription(    # QoS of tf2_ros
+            TFMessage, '/tf_static', self._on_static, QoSProfile(
+                depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)))
+
+    def _camera(self, name: str) -> Intrinsics:
+        """
+        Return the intrinsics of a camera.
+
+        :raises ConfigurationError: with the reason why they are unknown.
+        """
+        if name not in self._cameras:
+            raise ConfigurationError(
+                self._camera_errors.get(name) or f'no camera_info on {self._infos[name]}')
+        return self._cameras[name]
+
+    def _base_from_camera(self, mount: MountSettings, base: str, camera: str) -> Floats:
+        """
+        Return the pose of the frame of the images in the base, 4x4.
+
+        :raises ConfigurationError: if no static transforms join the frames.
+        """
+        if mount.source == 'parameters':
+            return mount.base_from_camera()
+        found = self._frames.lookup(base, camera)
+        if found is None:
+            raise ConfigurationError(
+                f'/tf_static has no transform from {base} to {camera}, the frame of the images; '
+                'publish it, or set mount.source to parameters')
+        return found
 
     @contextlib.contextmanager
     def _errors_reported(self) -> Iterator[None]:
@@ -94,6 +141,16 @@ class CameraNode(SettingsNode[S]):
             self._log('warn', f'images not used: {error}', 'image')
         except Exception:
             self._log('error', f'a bug lost a pair of images:\n{traceback.format_exc()}', 'pair')
+
+    @contextlib.contextmanager
+    def _timed(self) -> Iterator[None]:
+        """Measure the processor time of a frame: exponential mean, time constant 33 frames."""
+        began = time.thread_time()
+        yield
+        self._last_s = time.monotonic()
+        self._frame_ms += 0.03 * (1e3 * (time.thread_time() - began) - self._frame_ms)
+
+    # -- inputs --------------------------------------------------------------------------------
 
     def _on_image(self, stream: int, message: Image) -> None:
         self._images[stream] += 1
@@ -126,63 +183,51 @@ class CameraNode(SettingsNode[S]):
         stamp = stamp_ns(colour.header)
         if not self._content or not all(map(np.array_equal, content, self._content)):
             self._content, self._content_ns = content, stamp
-        elif 0 < self._frozen_ns < stamp - self._content_ns:
+        frozen_s = (stamp - self._content_ns) / NS_PER_S
+        if 0 < self._given.frozen_after_s < frozen_s:
             raise ConfigurationError(
-                f'both images have had the same bytes for '
-                f'{(stamp - self._content_ns) / NS_PER_S:.1f} s: the driver repeats them, or a '
-                'simulated camera has no noise: then set frozen_after_s to 0')
+                f'both images have had the same bytes for {frozen_s:.1f} s: the driver repeats '
+                'them, or a simulated camera has no noise: then set frozen_after_s to 0')
 
-    def _on_info(self, given: InputSettings, message: CameraInfo) -> None:
+    def _on_info(self, name: str, rectified: bool, message: CameraInfo) -> None:
         try:
-            self._check_source('camera_info', message.header.frame_id)
-            camera = Intrinsics.from_camera_info(message, given.rectified)
-            if self._camera is None:    # the next pair can be used
-                self._error = ''
-            self._camera, self._camera_error = camera, ''
+            self._check_source(f'camera_info of the {name} camera', message.header.frame_id)
+            camera = Intrinsics.from_camera_info(message, rectified)
         except ConfigurationError as error:
-            self._camera = None
-            self._camera_error = (f'camera_info on {given.info} (matrix '
-                                  f'{"P" if given.rectified else "K"}): {error}')
-            self._log('error', self._camera_error, 'camera_info')
-
-    def _known_camera(self, given: InputSettings) -> Intrinsics:
-        """
-        Return the intrinsics.
-
-        :raises ConfigurationError: with the reason why they are unknown.
-        """
-        if self._camera is None:
-            raise ConfigurationError(self._camera_error or f'no camera_info on {given.info}')
-        return self._camera
-
-    def _base_from_camera(self, mount: MountSettings, base: str, camera: str) -> Floats:
-        """
-        Return the pose of the frame of the images in the base, 4x4.
-
-        :raises ConfigurationError: if no static transforms join the frames.
-        """
-        if mount.source == 'parameters':
-            return mount.base_from_camera()
-        found = self._frames.lookup(base, camera)
-        if found is None:
-            raise ConfigurationError(
-                f'/tf_static has no transform from {base} to {camera}, the frame of the images; '
-                'publish it, or set mount.source to parameters')
-        return found
-
-    def _image_counts(self) -> dict[str, Any]:
-        """Return the numbers of images for the diagnostics."""
-        return {
-            'colour images': self._images[0], 'depth images': self._images[1],
-            'pairs': self._pairer.pairs, 'colour without depth': self._pairer.unpaired[0],
-            'depth without colour': self._pairer.unpaired[1],
-            'late images': sum(self._pairer.late)}
+            self._cameras.pop(name, None)
+            self._camera_errors[name] = (f'camera_info on {self._infos[name]} (matrix '
+                                         f'{"P" if rectified else "K"}): {error}')
+            self._log('error', self._camera_errors[name], f'camera_info {name}')
+            return
+        if name not in self._cameras:    # the next pair can be used
+            self._error = ''
+        self._cameras[name] = camera
+        self._camera_errors.pop(name, None)
 
     def _on_static(self, message: TFMessage) -> None:
         for each in message.transforms:
             t, r = each.transform.translation, each.transform.rotation
             self._frames.add(each.header.frame_id, each.child_frame_id, (t.x, t.y, t.z),
                              (r.x, r.y, r.z, r.w))
+
+    # -- diagnostics and end -------------------------------------------------------------------
+
+    def diagnostics(self) -> Sequence[DiagnosticStatus]:
+        """Report whether images are used, or the reason why they are not."""
+        return [entry(f'{self.get_name()}: {self.subject}', *self._verdict(), {
+            'colour images': self._images[0], 'depth images': self._images[1],
+            'pairs': self._pairer.pairs, 'colour without depth': self._pairer.unpaired[0],
+            'depth without colour': self._pairer.unpaired[1],
+            'late images': sum(self._pairer.late), **self._values()})]
+
+    def _verdict(self) -> tuple[str, str]:
+        if not self._inputs:
+            return 'ok', 'inactive'
+        for error in (*self._camera_errors.values(), self._error):
+            if error:
+                return 'error', error.splitlines()[0]
+        silent_s = time.monotonic() - self._last_s
+        return self._silence(silent_s) if silent_s > self._given.timeout_s else self._state()
 
     def end(self) -> None:
         """Destroy the subscriptions."""

@@ -9,23 +9,17 @@ visual odometry and mapping from RGB-D data", ICRA 2013.
 """
 
 from dataclasses import dataclass
+import itertools
 from typing import Any, Optional
 
 import numpy as np
 from numpy.typing import NDArray
-from optitrack_vrpn.rgbd.camera import Intrinsics, opencv
-from optitrack_vrpn.rgbd.images import Bytes, Depth, ImageError
+from optitrack_vrpn.rgbd.geometry import Floats, Intrinsics, opencv
+from optitrack_vrpn.rgbd.images import Bytes, check_sizes, Depth
 from optitrack_vrpn.settings import checked, setting
 
-Floats = NDArray[np.float64]
-
-DETECTORS = ('gftt', 'orb')
-#: Neighbours of a pixel as (rows down, columns right), and the weights of a 3x3 binomial filter.
-_NEIGHBOURS = tuple((v, u) for v in (-1, 0, 1) for u in (-1, 0, 1))
+#: Weights of a 3x3 binomial filter, row by row.
 _WEIGHTS = np.array([1.0, 2.0, 1.0, 2.0, 4.0, 2.0, 1.0, 2.0, 1.0])
-_CENTRE = 4
-#: Parameters of ORB from its paper (Rublee et al., ICCV 2011); OpenCV has the same defaults.
-_ORB_SCALE, _ORB_LEVELS, _ORB_EDGE = 1.2, 8, 31
 
 
 @checked
@@ -34,7 +28,7 @@ class FeatureSettings:
     """Selection of keypoints."""
 
     detector: str = setting(
-        'gftt', choices=DETECTORS, doc='gftt (corners of Shi and Tomasi) or orb')
+        'gftt', choices=('gftt', 'orb'), doc='gftt (corners of Shi and Tomasi) or orb')
     count: int = setting(300, low=20, high=5000, doc='most keypoints of a frame')
     quality: float = setting(
         0.01, low=0.0001, high=1.0, doc='gftt: least corner strength as a share of the strongest')
@@ -96,29 +90,12 @@ def find_features(
     with np.errstate(invalid='ignore'):
         valid &= (mean_z <= settings.max_range_m) & (variance_z <= settings.max_stdev_m ** 2)
     if found is not None:
-        found = tuple(point for point, good in zip(found, valid) if good)
+        found = tuple(itertools.compress(found, valid))
     detected = len(pixels)
     pixels, mean_z, variance_z = pixels[valid], mean_z[valid], variance_z[valid]
     rays = camera.rays(pixels)
     return Features(pixels, rays * mean_z[:, None], covariances_of(
         rays, mean_z, variance_z, camera, settings.pixel_noise), detected, found)
-
-
-def check_sizes(grey: Bytes, depth: Depth, camera: Intrinsics) -> None:
-    """
-    Check that both images and the camera have the same size.
-
-    :raises ImageError: if the sizes differ.
-    """
-    if grey.shape[:2] != depth.shape[:2]:
-        raise ImageError(
-            f'the colour image has {grey.shape[1]} x {grey.shape[0]} pixels, the depth image '
-            f'{depth.shape[1]} x {depth.shape[0]}: use depth that is registered to the colour '
-            'camera, or rgbd_image_proc')
-    if grey.shape[:2] != (camera.height, camera.width):
-        raise ImageError(
-            f'the images have {grey.shape[1]} x {grey.shape[0]} pixels, camera_info has '
-            f'{camera.width} x {camera.height}: camera_info belongs to another image')
 
 
 def detect(
@@ -138,11 +115,17 @@ def detect(
             grey, settings.count, settings.quality, settings.distance_px, mask=mask)
         pixels = np.zeros((0, 2)) if corners is None else corners.reshape(-1, 2).astype(float)
         return pixels[corner_contrast(grey, pixels) >= settings.contrast], None
-    orb = cv2.ORB_create(settings.count, _ORB_SCALE, _ORB_LEVELS, _ORB_EDGE)
-    found = tuple(orb.detect(grey, mask))
+    found = cv2.ORB_create(settings.count).detect(grey, mask)
     pixels = np.array([point.pt for point in found], float).reshape(-1, 2)
     strong = corner_contrast(grey, pixels) >= settings.contrast
-    return pixels[strong], tuple(point for point, good in zip(found, strong) if good)
+    return pixels[strong], tuple(itertools.compress(found, strong))
+
+
+def patches(image: NDArray[Any], pixels: Floats, reach: int) -> NDArray[Any]:
+    """Return the squares around pixels, (N, 2 reach + 1, 2 reach + 1), cut from a padded image."""
+    windows = np.lib.stride_tricks.sliding_window_view(image, (2 * reach + 1, 2 * reach + 1))
+    u, v = np.rint(pixels).astype(int).T
+    return windows[v, u]
 
 
 def corner_contrast(grey: Bytes, pixels: Floats) -> Floats:
@@ -152,21 +135,14 @@ def corner_contrast(grey: Bytes, pixels: Floats) -> Floats:
     :returns: root of the smaller eigenvalue of the mean gradient tensor over 5x5 pixels, in grey
         levels per pixel (N,).
     """
-    height, width = grey.shape
     # one pixel more than the window on each side: central differences need it
-    reach = np.arange(-3, 4)
-    u = np.rint(pixels[:, 0]).astype(int)
-    v = np.rint(pixels[:, 1]).astype(int)
-    patch = grey[np.clip(v[:, None] + reach, 0, height - 1)[:, :, None],
-                 np.clip(u[:, None] + reach, 0, width - 1)[:, None, :]].astype(np.float32)
+    patch = patches(np.pad(grey, 3, mode='edge'), pixels, 3).astype(np.float32)
     along_u = (patch[:, 1:-1, 2:] - patch[:, 1:-1, :-2]).reshape(-1, 25) / 2
     along_v = (patch[:, 2:, 1:-1] - patch[:, :-2, 1:-1]).reshape(-1, 25) / 2
-    uu = (along_u * along_u).mean(axis=1)
-    vv = (along_v * along_v).mean(axis=1)
-    uv = (along_u * along_v).mean(axis=1)
+    uu, vv, uv = ((a * b).mean(axis=1) for a, b in (
+        (along_u, along_u), (along_v, along_v), (along_u, along_v)))
     least = (uu + vv) / 2 - np.sqrt(((uu - vv) / 2) ** 2 + uv * uv)
-    contrast: Floats = np.sqrt(np.maximum(least, 0)).astype(float)
-    return contrast
+    return np.sqrt(np.maximum(least, 0)).astype(float)
 
 
 def depth_mixture(
@@ -180,23 +156,15 @@ def depth_mixture(
 
     :returns: mean (m), variance (m2), and True if the pixel itself has depth, (N,) each.
     """
-    height, width = depth.shape
-    u = np.rint(pixels[:, 0]).astype(int)
-    v = np.rint(pixels[:, 1]).astype(int)
-    padded = np.zeros((height + 2, width + 2), depth.dtype)
-    padded[1:-1, 1:-1] = depth
-    flat = padded.ravel()
-    offsets = np.array([row * (width + 2) + column for row, column in _NEIGHBOURS])
-    near = flat[((v + 1) * (width + 2) + u + 1)[:, None] + offsets].astype(float)
+    near = patches(np.pad(depth, 1), pixels, 1).reshape(-1, 9).astype(float)
     weights = np.where(near > 0, _WEIGHTS, 0.0)
     total = weights.sum(axis=1)
-    valid = near[:, _CENTRE] > 0
     weights /= np.where(total > 0, total, 1.0)[:, None]
     mean = (weights * near).sum(axis=1)
     # sum w (z - mean)^2 instead of sum w z^2 - mean^2, which loses precision by cancellation
     variance = (weights * ((depth_noise * near ** 2) ** 2
                            + (near - mean[:, None]) ** 2)).sum(axis=1)
-    return mean, variance, valid
+    return mean, variance, near[:, 4] > 0    # the centre
 
 
 def covariances_of(
@@ -211,5 +179,4 @@ def covariances_of(
     second_moment = mean_z ** 2 + variance_z
     covariances[:, 0, 0] += second_moment * (pixel_noise / camera.fx) ** 2
     covariances[:, 1, 1] += second_moment * (pixel_noise / camera.fy) ** 2
-    result: Floats = covariances
-    return result
+    return covariances

@@ -1,29 +1,52 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Read and write the files of a camera and of maps; read sequences of the TUM RGB-D benchmark.
+Read and write maps; read calibration files and sequences of the TUM RGB-D benchmark.
 
 A map has ``0000.png`` (colour), ``0000_depth.png`` (16 bit, millimetres) and ``0000.yml`` (stamp,
 poses, camera) for each keyframe; ``odometry.tum.txt`` and ``path.tum.txt`` for the path of the
 camera.
+
+A sequence of the benchmark has rgb.txt and depth.txt (``stamp file`` per line), the images, and
+groundtruth.txt (``stamp tx ty tz qx qy qz qw``, of the colour camera's optical frame). Depth is
+16-bit PNG with 5000 units per metre, 0 for no measurement, registered to the colour image. Source:
+the page "File Formats" of the benchmark.
 """
 
+from collections.abc import Iterable
 import contextlib
+import dataclasses
 import os
 from pathlib import Path
 import shutil
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 from numpy.typing import NDArray
+from optitrack_vrpn.cli.whole_file_io import whole_file
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording import format_tum, parse_tum, Trajectory
 from optitrack_vrpn.rgbd.calibration import read_storage
-from optitrack_vrpn.rgbd.camera import Intrinsics, opencv
-from optitrack_vrpn.rgbd.keyframes import Keyframe, pcd_bytes
+from optitrack_vrpn.rgbd.geometry import Floats, Intrinsics, opencv
+from optitrack_vrpn.rgbd.images import Bytes, Depth, unpack_depth
 from optitrack_vrpn.rgbd.loops import View
-from optitrack_vrpn.rgbd.tum_sequence import DEPTH_SCALE, Pair, pair, parse_list
+from optitrack_vrpn.rgbd.mapper import Keyframe, pcd_bytes
+from optitrack_vrpn.units import parse_seconds
 import yaml
+
+#: Focal lengths and principal points of the benchmark's cameras at 640 x 480 (its page
+#: "Intrinsic Camera Calibration"); ros: the default of the ROS drivers.
+CAMERAS = {
+    'fr1': (517.3, 516.5, 318.6, 255.3), 'fr2': (520.9, 521.0, 325.1, 249.7),
+    'fr3': (535.4, 539.2, 320.1, 247.6), 'ros': (525.0, 525.0, 319.5, 239.5)}
+_ODOMETRY, _PATH = 'odometry.tum.txt', 'path.tum.txt'
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.expanduser().read_text(encoding='utf-8')
+    except (OSError, UnicodeDecodeError, RuntimeError) as error:    # also an unknown ~user
+        raise ConfigurationError(f'{path}: cannot be read: {error}') from None
 
 
 def load_storage(path: str) -> dict[str, Any]:
@@ -32,11 +55,129 @@ def load_storage(path: str) -> dict[str, Any]:
 
     :raises ConfigurationError: if the file is missing, unreadable or not valid.
     """
-    try:
-        text = Path(path).expanduser().read_text(encoding='utf-8')
-    except (OSError, UnicodeDecodeError, RuntimeError) as error:    # also an unknown ~user
-        raise ConfigurationError(f'the calibration {path} cannot be read: {error}') from None
-    return read_storage(text, path)
+    return read_storage(_text(Path(path)), path)
+
+
+def _image(path: Path, dtype: str, channels: int) -> NDArray[Any]:
+    """Read a PNG; return colours as red, green and blue."""
+    if not path.is_file():    # cv2.imread prints a warning of its own
+        raise ConfigurationError(f'{path}: is missing')
+    cv2 = opencv()
+    image = cv2.imread(str(path), cv2.IMREAD_UNCHANGED)
+    if image is None or str(image.dtype) != dtype or image.shape[2:] != (channels,) * (
+            channels > 1):
+        raise ConfigurationError(
+            f'{path}: is not a PNG of type {dtype} with {channels} '
+            f'channel{"s" * (channels > 1)}')
+    return np.ascontiguousarray(image[..., ::-1]) if channels == 3 else image
+
+
+def _pair(colour: Path, depth: Path) -> tuple[Bytes, NDArray[np.uint16]]:
+    """Read a colour image and its registered depth."""
+    images = _image(colour, 'uint8', 3), _image(depth, 'uint16', 1)
+    if images[0].shape[:2] != images[1].shape:
+        raise ConfigurationError(
+            f'{depth}: is {images[1].shape[1]} x {images[1].shape[0]} pixels, its colour image '
+            f'{images[0].shape[1]} x {images[0].shape[0]}: depth must be registered')
+    return images
+
+
+# -- sequences of the benchmark ------------------------------------------------------------------
+
+
+class Entry(NamedTuple):
+    """A line of a list."""
+
+    stamp_ns: int
+    name: str
+
+
+class Pair(NamedTuple):
+    """Images of one exposure; the stamp is that of the colour image."""
+
+    stamp_ns: int
+    colour: str
+    depth: str
+
+
+def parse_list(lines: Iterable[str], source: str) -> list[Entry]:
+    """
+    Read rgb.txt or depth.txt.
+
+    :param source: name of the file in error messages.
+    :returns: entries, sorted by stamp.
+    :raises ConfigurationError: if a line is not a stamp and a file, or without lines.
+    """
+    entries = []
+    for number, text in enumerate(lines, 1):
+        fields = text.split()
+        if not fields or fields[0].startswith('#'):
+            continue
+        try:
+            if len(fields) != 2:
+                raise ValueError(f'{len(fields)} words')
+            entries.append(Entry(parse_seconds(fields[0]), fields[1]))
+        except ValueError as error:
+            raise ConfigurationError(
+                f'{source}, line {number}: {error}; a line is a stamp (s) and a file') from None
+    if not entries:
+        raise ConfigurationError(f'{source}: lists no image')
+    return sorted(entries)
+
+
+def pair(
+    colour: list[Entry], depth: list[Entry], tolerance_ns: int = 20_000_000,
+) -> list[Pair]:
+    """
+    Pair images by their stamps, the closest first; each image is used once.
+
+    :param tolerance_ns: greatest difference of their stamps; by default that of the benchmark.
+    :returns: pairs, sorted by stamp.
+    :raises ConfigurationError: if no two images are close enough.
+    """
+    stamps = np.array([each.stamp_ns for each in depth])
+    candidates = []
+    for at, entry in enumerate(colour):
+        first, last = np.searchsorted(
+            stamps, (entry.stamp_ns - tolerance_ns, entry.stamp_ns + tolerance_ns + 1))
+        candidates += [(abs(depth[other].stamp_ns - entry.stamp_ns), at, other)
+                       for other in range(first, last)]
+    used: set[str] = set()
+    pairs = []
+    for _, at, other in sorted(candidates):
+        if used.isdisjoint((f'colour {at}', f'depth {other}')):
+            used |= {f'colour {at}', f'depth {other}'}
+            pairs.append(Pair(colour[at].stamp_ns, colour[at].name, depth[other].name))
+    if not pairs:
+        raise ConfigurationError(
+            f'no colour and depth images are within {tolerance_ns / 1e6:g} ms of each other')
+    return sorted(pairs)
+
+
+def camera_of(
+    folder: str, width: int, height: int, name: Optional[str] = None,
+    intrinsics: Optional[tuple[float, float, float, float]] = None,
+) -> Intrinsics:
+    """
+    Choose the camera of a sequence.
+
+    :param folder: name of the folder; in the benchmark it contains the camera.
+    :param width: width of the images (px).
+    :param height: height of the images (px); used only with ``intrinsics``.
+    :param name: key of ``CAMERAS``; replaces the name in ``folder``.
+    :param intrinsics: fx, fy, cx and cy for this size of the images; they replace both.
+    :raises ConfigurationError: if neither the folder nor an argument determines the camera.
+    """
+    if intrinsics is not None:
+        return Intrinsics(width, height, *intrinsics)
+    if name is None:
+        name = next((f'fr{number}' for number in (1, 2, 3)
+                     if f'freiburg{number}' in folder.lower()), None)
+    if name is None:
+        raise ConfigurationError(
+            f'{folder}: the name of the folder does not contain freiburg1, 2 or 3: set --camera '
+            f'{", ".join(CAMERAS)}, or give --intrinsics FX FY CX CY')
+    return Intrinsics(640, 480, *CAMERAS[name]).scaled(width / 640)
 
 
 class Sequence:
@@ -50,17 +191,15 @@ class Sequence:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._cv2 = opencv()
         self.folder = folder
-        colour, depth = (parse_list(_lines(folder / name), str(folder / name))
+        colour, depth = (parse_list(_text(folder / name).splitlines(), str(folder / name))
                          for name in ('rgb.txt', 'depth.txt'))
         self.pairs = pair(colour, depth)
         truth = folder / 'groundtruth.txt'
-        self.truth: Optional[Trajectory] = None
-        if truth.is_file():
-            self.truth = parse_tum(_lines(truth), str(truth))
+        self.truth: Optional[Trajectory] = parse_tum(
+            _text(truth).splitlines(), str(truth)) if truth.is_file() else None
 
-    def load(self, images: Pair) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+    def load(self, images: Pair) -> tuple[Bytes, Depth]:
         """
         Read a pair.
 
@@ -68,42 +207,11 @@ class Sequence:
             for no measurement.
         :raises ConfigurationError: with the name of a missing, broken or unsuitable file.
         """
-        bgr = self._read(images.colour, self._cv2.IMREAD_COLOR)
-        depth = self._read(images.depth, self._cv2.IMREAD_UNCHANGED)
-        if depth.dtype != np.uint16 or depth.ndim != 2:
-            raise ConfigurationError(
-                f'{self.folder / images.depth}: depth must be 16-bit grey, not '
-                f'{depth.dtype} of shape {depth.shape}')
-        if depth.shape != bgr.shape[:2]:
-            raise ConfigurationError(
-                f'{self.folder / images.depth}: is {depth.shape[1]} x {depth.shape[0]} pixels, '
-                f'its colour image {bgr.shape[1]} x {bgr.shape[0]}: depth must be registered')
-        metres: NDArray[np.float32] = depth.astype(np.float32) / np.float32(DEPTH_SCALE)
-        rgb: NDArray[np.uint8] = np.ascontiguousarray(bgr[:, :, ::-1])
-        return rgb, metres
-
-    def _read(self, name: str, flags: int) -> NDArray[np.generic]:
-        path = self.folder / name
-        if not path.is_file():    # cv2.imread prints a warning of its own
-            raise ConfigurationError(f'{path}: is missing')
-        image = self._cv2.imread(str(path), flags)
-        if image is None:
-            raise ConfigurationError(f'{path}: is not an image')
-        found: NDArray[np.generic] = image
-        return found
+        rgb, depth = _pair(self.folder / images.colour, self.folder / images.depth)
+        return rgb, unpack_depth(depth, 1 / 5000)
 
 
-def _lines(path: Path) -> list[str]:
-    try:
-        return path.read_text(encoding='utf-8').splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f'{path}: cannot be read: {error}') from None
-
-
-Floats = NDArray[np.float64]
-
-_ODOMETRY, _PATH = 'odometry.tum.txt', 'path.tum.txt'
-_NOTHING = View(np.zeros((0, 3)), np.zeros((0, 3, 3)), np.zeros((0, 32), np.uint8))
+# -- maps ----------------------------------------------------------------------------------------
 
 
 def save_keyframes(
@@ -155,35 +263,23 @@ def load_keyframes(folder: Path) -> tuple[list[Keyframe], Optional[Trajectory]]:
             raise ConfigurationError(f'{name}: its stamp is not later than that of the previous '
                                      'keyframe')
     file = folder / _ODOMETRY
-    try:
-        lines = file.read_text(encoding='ascii').splitlines()
-    except FileNotFoundError:
-        lines = []
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f'{file}: cannot be read: {error}') from None
-    return keyframes, parse_tum(lines, str(file)) if lines else None
+    return keyframes, parse_tum(_text(file).splitlines(), str(file)) if file.exists() else None
 
 
-def save_pcd(file: Path, points: Floats, colours: NDArray[np.uint8]) -> None:
+def save_pcd(file: Path, points: Floats, colours: Bytes) -> None:
     """
     Save a cloud as binary PCD; a complete new file replaces an existing one.
 
-    :raises ConfigurationError: if it cannot be written.
+    :raises TransportError: if it cannot be written.
     """
-    part = file.with_name(file.name + '.part')
-    try:
+    with contextlib.suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(file) as part:
         part.write_bytes(pcd_bytes(points, colours))
-        os.replace(part, file)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            part.unlink()
-        raise ConfigurationError(f'{file} cannot be written: {error}') from None
 
 
 def _save(base: Path, keyframe: Keyframe) -> None:
     cv2 = opencv()
-    camera = keyframe.camera
     for name, image in ((f'{base}.png', keyframe.colour[..., ::-1]),
                         (f'{base}_depth.png', keyframe.depth)):
         done, data = cv2.imencode('.png', np.ascontiguousarray(image))
@@ -194,9 +290,8 @@ def _save(base: Path, keyframe: Keyframe) -> None:
         'stamp_ns': int(keyframe.stamp_ns), 'joined': keyframe.joined,
         'odometry': keyframe.odometry.tolist(), 'pose': keyframe.pose.tolist(),
         'variances': [float(value) for value in keyframe.variances],
-        'camera': {'width': camera.width, 'height': camera.height, 'fx': camera.fx,
-                   'fy': camera.fy, 'cx': camera.cx, 'cy': camera.cy,
-                   'distortion': list(camera.distortion)}}, sort_keys=False), encoding='ascii')
+        'camera': {**dataclasses.asdict(keyframe.camera), 'distortion':
+                   list(keyframe.camera.distortion)}}, sort_keys=False), encoding='ascii')
 
 
 def _load(file: Path) -> Keyframe:
@@ -214,15 +309,13 @@ def _load(file: Path) -> Keyframe:
             ConfigurationError) as error:
         reason = f'{error.args[0]} is missing' if isinstance(error, KeyError) else error
         raise ConfigurationError(f'{file}: {reason}') from None
-    colour = _image(Path(f'{base}.png'), 'uint8', 3)[..., ::-1]
-    depth = _image(Path(f'{base}_depth.png'), 'uint16', 1)
-    for image in (colour, depth):
-        if image.shape[:2] != (intrinsics.height, intrinsics.width):
-            raise ConfigurationError(
-                f'{file}: the camera has {intrinsics.width} x {intrinsics.height} pixels, an '
-                f'image {image.shape[1]} x {image.shape[0]}')
+    colour, depth = _pair(Path(f'{base}.png'), Path(f'{base}_depth.png'))
+    if depth.shape != (intrinsics.height, intrinsics.width):
+        raise ConfigurationError(
+            f'{file}: the camera has {intrinsics.width} x {intrinsics.height} pixels, its images '
+            f'{depth.shape[1]} x {depth.shape[0]}')
     return Keyframe(int(file.stem), stamp, poses[0], (variances[0], variances[1]), poses[1],
-                    np.ascontiguousarray(colour), depth, intrinsics, _NOTHING, joined)
+                    colour, depth, intrinsics, View(), joined)
 
 
 def _transform(values: Any, name: str) -> Floats:
@@ -231,19 +324,3 @@ def _transform(values: Any, name: str) -> Floats:
             transform[:3, :3] @ transform[:3, :3].T, np.eye(3), atol=1e-6):
         raise ValueError(f'{name} is not a rigid transform (4 x 4)')
     return transform
-
-
-def _image(file: Path, dtype: str, channels: int) -> NDArray[Any]:
-    cv2 = opencv()
-    try:
-        data = np.frombuffer(file.read_bytes(), np.uint8)
-    except OSError as error:
-        raise ConfigurationError(f'{file}: {error.strerror}') from None
-    image = cv2.imdecode(data, cv2.IMREAD_UNCHANGED) if data.size else None
-    shape = 3 if channels == 3 else 2
-    if image is None or str(image.dtype) != dtype or image.ndim != shape:
-        raise ConfigurationError(
-            f'{file}: is not a PNG of type {dtype} with {channels} channel'
-            f'{"s" if channels > 1 else ""}')
-    result: NDArray[Any] = image
-    return result

@@ -12,17 +12,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.rgbd.camera import Intrinsics, opencv
+from optitrack_vrpn.rgbd.geometry import Intrinsics, opencv
 
 Bytes = NDArray[np.uint8]
 Depth = NDArray[np.float32]
-
-#: Unit of 16UC1 depth by REP 118 (m).
-MILLIMETRE = 0.001
-#: Depth of 32FC1 outside of this range is no measurement (m). The lower limit is the least unit of
-#: depth. The upper one admits 100 m in millimetres, so that the report of a wrong unit can name
-#: the range. Some drivers send the greatest float for saturated pixels, and its square overflows.
-_MEASURABLE_M = 1e-5, 1e5
 
 
 class ImageError(ConfigurationError):
@@ -44,27 +37,27 @@ class Encoding(NamedTuple):
     """
     Storage of a pixel.
 
-    :ivar order: indices of the channels red, green and blue; None for depth.
+    :ivar to_rgb: code of cv2.cvtColor to RGB, as its name; '' for none.
+    :ivar to_grey: code to brightness.
     """
 
     dtype: str
     channels: int
-    order: tuple[int, int, int] | None
+    to_rgb: str = ''
+    to_grey: str = ''
 
 
+_BGR, _BGRA = (Encoding('u1', channels, f'{name}2RGB', f'{name}2GRAY')
+               for channels, name in ((3, 'BGR'), (4, 'BGRA')))
+_GREY = Encoding('u1', 1, 'GRAY2RGB')
 #: Encodings of colour and grey images. 8UC1, 8UC3 and 8UC4 define no colours; drivers that use
 #: OpenCV send grey, BGR and BGRA with them.
 COLOUR = {
-    'rgb8': Encoding('u1', 3, (0, 1, 2)), 'bgr8': Encoding('u1', 3, (2, 1, 0)),
-    'rgba8': Encoding('u1', 4, (0, 1, 2)), 'bgra8': Encoding('u1', 4, (2, 1, 0)),
-    '8UC3': Encoding('u1', 3, (2, 1, 0)), '8UC4': Encoding('u1', 4, (2, 1, 0)),
-    'mono8': Encoding('u1', 1, (0, 0, 0)), '8UC1': Encoding('u1', 1, (0, 0, 0)),
-}
+    'rgb8': Encoding('u1', 3, '', 'RGB2GRAY'), 'bgr8': _BGR, '8UC3': _BGR, 'bgra8': _BGRA,
+    'rgba8': Encoding('u1', 4, 'RGBA2RGB', 'RGBA2GRAY'), '8UC4': _BGRA, 'mono8': _GREY,
+    '8UC1': _GREY}
 #: Some drivers send 16-bit depth as mono16.
-DEPTH = {
-    '16UC1': Encoding('u2', 1, None), 'mono16': Encoding('u2', 1, None),
-    '32FC1': Encoding('f4', 1, None),
-}
+DEPTH = {'16UC1': Encoding('u2', 1), 'mono16': Encoding('u2', 1), '32FC1': Encoding('f4', 1)}
 
 
 def to_rgb(image: Image) -> Bytes:
@@ -73,11 +66,7 @@ def to_rgb(image: Image) -> Bytes:
 
     :raises ImageError: if it is a depth image, has another encoding, or is too short.
     """
-    encoding, pixels = _colour(image)
-    assert encoding.order is not None
-    if encoding.order == (0, 1, 2) and encoding.channels == 3:
-        return pixels
-    return np.ascontiguousarray(pixels[..., list(encoding.order)])
+    return _converted(_pixels(image, COLOUR, 'colour'), COLOUR[image.encoding].to_rgb)
 
 
 def to_grey(image: Image) -> Bytes:
@@ -86,61 +75,48 @@ def to_grey(image: Image) -> Bytes:
 
     :raises ImageError: under the conditions of ``to_rgb``.
     """
-    encoding, pixels = _colour(image)
-    assert encoding.order is not None
-    if encoding.channels == 1:
-        return pixels[..., 0]
-    name = ('RGB' if encoding.order[0] == 0 else 'BGR') + 'A' * (encoding.channels == 4)
-    cv2 = opencv()
-    grey: Bytes = cv2.cvtColor(
-        np.ascontiguousarray(pixels), getattr(cv2, f'COLOR_{name}2GRAY'))
-    return grey
+    pixels = _converted(_pixels(image, COLOUR, 'colour'), COLOUR[image.encoding].to_grey)
+    return pixels[..., 0] if pixels.ndim == 3 else pixels
 
 
 def grey_of(rgb: Bytes) -> Bytes:
     """Return the brightness (height, width) of RGB (height, width, 3)."""
+    return _converted(rgb, 'RGB2GRAY')
+
+
+def _converted(pixels: Bytes, code: str) -> Bytes:
     cv2 = opencv()
-    grey: Bytes = cv2.cvtColor(np.ascontiguousarray(rgb), cv2.COLOR_RGB2GRAY)
-    return grey
+    return cv2.cvtColor(
+        np.ascontiguousarray(pixels), getattr(cv2, f'COLOR_{code}')) if code else pixels
 
 
-def to_depth(image: Image, unit_m: float = MILLIMETRE) -> Depth:
+def to_depth(image: Image, unit_m: float = 0.001) -> Depth:
     """
     Return a depth image in metres, (height, width); 0 where there is no measurement.
 
-    :param unit_m: unit of the 16-bit encodings (m).
+    :param unit_m: unit of the 16-bit encodings (m); by REP 118 a millimetre.
     :raises ImageError: if it is a colour image, has another encoding, or is too short.
     """
-    encoding = DEPTH.get(image.encoding)
-    if encoding is None:
-        if image.encoding in COLOUR:
-            raise ImageError(
-                f'the depth image has the encoding {image.encoding!r}, which is colour; are the '
-                'topics of colour and depth swapped?')
-        raise ImageError(
-            f'the depth image has the encoding {image.encoding!r}, which is not supported; '
-            f'supported: {", ".join(DEPTH)}')
-    pixels = _pixels(image, encoding)[..., 0]
-    if encoding.dtype == 'u2':
+    pixels = _pixels(image, DEPTH, 'depth')[..., 0]
+    if image.encoding != '32FC1':
         return unpack_depth(pixels, unit_m)
     depth = pixels.astype(np.float32)
-    low, high = _MEASURABLE_M
-    depth[~((depth >= low) & (depth <= high))] = 0
+    # The lower limit is the least unit of depth. The upper one admits 100 m in millimetres, so
+    # that the report of a wrong unit can name the range; some drivers send the greatest float
+    # for saturated pixels, and its square overflows.
+    depth[~((depth >= 1e-5) & (depth <= 1e5))] = 0
     return depth
 
 
-def unpack_depth(packed: NDArray[np.uint16], unit_m: float = MILLIMETRE) -> Depth:
+def unpack_depth(packed: NDArray[np.uint16], unit_m: float = 0.001) -> Depth:
     """Return whole units of depth in metres."""
-    metres: Depth = np.multiply(packed, np.float32(unit_m), dtype=np.float32)
-    return metres
+    return np.multiply(packed, np.float32(unit_m), dtype=np.float32)
 
 
 def pack_depth(depth: Depth) -> NDArray[np.uint16]:
     """Return depth (m) in whole millimetres; 0 for none, and beyond 65.535 m."""
-    scaled = np.rint(depth / MILLIMETRE)
-    packed: NDArray[np.uint16] = np.where(
-        (scaled > 0) & (scaled <= 65535), scaled, 0).astype('<u2')
-    return packed
+    scaled = np.rint(depth / 0.001)
+    return np.where((scaled > 0) & (scaled <= 65535), scaled, 0).astype('<u2')
 
 
 def resized(image: Bytes, depth: Depth, camera: Intrinsics) -> tuple[Bytes, Depth]:
@@ -170,6 +146,23 @@ def scaled_pair(
     return (*resized(image, depth, camera), camera)
 
 
+def check_sizes(grey: Bytes, depth: Depth, camera: Intrinsics) -> None:
+    """
+    Check that both images and the camera have the same size.
+
+    :raises ImageError: if the sizes differ.
+    """
+    if grey.shape[:2] != depth.shape[:2]:
+        raise ImageError(
+            f'the colour image has {grey.shape[1]} x {grey.shape[0]} pixels, the depth image '
+            f'{depth.shape[1]} x {depth.shape[0]}: use depth that is registered to the colour '
+            'camera, or rgbd_image_proc')
+    if grey.shape[:2] != (camera.height, camera.width):
+        raise ImageError(
+            f'the images have {grey.shape[1]} x {grey.shape[0]} pixels, camera_info has '
+            f'{camera.width} x {camera.height}: camera_info belongs to another image')
+
+
 def from_rgb(rgb: Bytes) -> dict[str, Any]:
     """Return the fields of an Image except the header: rgb8 for three channels, mono8 for one."""
     return _fields(np.ascontiguousarray(rgb, np.uint8), 'mono8' if rgb.ndim == 2 else 'rgb8')
@@ -182,11 +175,8 @@ def from_depth(depth: Depth, encoding: str = '16UC1') -> dict[str, Any]:
     :param depth: metres, 0 for no measurement.
     :param encoding: 16UC1 (rounded to 1 mm; 0 beyond 65.535 m) or 32FC1 (NaN for none).
     """
-    if encoding == '16UC1':
-        return _fields(pack_depth(depth), encoding)
-    if encoding == '32FC1':
-        return _fields(np.where(depth > 0, depth, np.nan).astype('<f4'), encoding)
-    raise ImageError(f'depth cannot be written as {encoding!r}; possible: 16UC1, 32FC1')
+    return _fields(pack_depth(depth) if encoding == '16UC1' else np.where(
+        depth > 0, depth, np.nan).astype('<f4'), encoding)
 
 
 def _fields(pixels: NDArray[Any], encoding: str) -> dict[str, Any]:
@@ -195,38 +185,30 @@ def _fields(pixels: NDArray[Any], encoding: str) -> dict[str, Any]:
             'step': pixels.nbytes // height if height else 0, 'data': pixels.tobytes()}
 
 
-def _colour(image: Image) -> tuple[Encoding, Bytes]:
-    encoding = COLOUR.get(image.encoding)
-    if encoding is None:
-        if image.encoding in DEPTH:
-            raise ImageError(
-                f'the colour image has the encoding {image.encoding!r}, which is depth; are the '
-                'topics of colour and depth swapped?')
-        hint = '; use the output of image_proc (debayer)' if image.encoding.startswith(
-            'bayer') else ''
-        raise ImageError(
-            f'the colour image has the encoding {image.encoding!r}, which is not supported; '
-            f'supported: {", ".join(COLOUR)}{hint}')
-    return encoding, _pixels(image, encoding)
-
-
-def _pixels(image: Image, encoding: Encoding) -> NDArray[Any]:
+def _pixels(image: Image, known: dict[str, Encoding], name: str) -> NDArray[Any]:
     """View the bytes of an image as (height, width, channels), without the padding of rows."""
+    encoding = known.get(image.encoding)
+    if encoding is None:
+        if image.encoding in COLOUR or image.encoding in DEPTH:
+            other = 'depth' if name == 'colour' else 'colour'
+            raise ImageError(
+                f'the {name} image has the encoding {image.encoding!r}, which is {other}; are '
+                'the topics of colour and depth swapped?')
+        hint = '; use the output of image_proc (debayer)' * image.encoding.startswith('bayer')
+        raise ImageError(
+            f'the {name} image has the encoding {image.encoding!r}, which is not supported; '
+            f'supported: {", ".join(known)}{hint}')
     dtype = np.dtype(encoding.dtype).newbyteorder('>' if image.is_bigendian else '<')
     height, width, step = image.height, image.width, image.step
-    row = width * encoding.channels * dtype.itemsize
     if height < 1 or width < 1:
         raise ImageError(f'the image is empty: {width} x {height} pixels')
-    if step < row:
-        raise ImageError(
-            f'the image has rows of {step} bytes, but {width} pixels of {image.encoding} need '
-            f'{row}: its encoding or step is wrong')
+    row = width * encoding.channels * dtype.itemsize
+    needed = step * (height - 1) + row
     data = np.frombuffer(image.data, np.uint8)
-    if data.size < step * (height - 1) + row:
+    if step < row or data.size < needed:
         raise ImageError(
-            f'the image has {data.size} bytes, but {width} x {height} pixels of {image.encoding} '
-            f'need {step * (height - 1) + row}: it is truncated, or its encoding is wrong')
-    shape = (height, width, encoding.channels)
+            f'the image has {data.size} bytes in rows of {step} bytes, but {width} x {height} '
+            f'pixels of {image.encoding} need {needed} in rows of at least {row}: it is '
+            'truncated, or its encoding or step is wrong')
     strides = (step, encoding.channels * dtype.itemsize, dtype.itemsize)
-    pixels: NDArray[Any] = np.ndarray(shape, dtype, data.data, 0, strides)
-    return pixels
+    return np.ndarray((height, width, encoding.channels), dtype, data.data, 0, strides)

@@ -9,30 +9,20 @@ IJCV 60 (2004). Three-point RANSAC on points in space: Fischler and Bolles, CACM
 
 from dataclasses import dataclass, replace
 import math
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 from numpy.typing import NDArray
-from optitrack_vrpn.rgbd.camera import Intrinsics, opencv
-from optitrack_vrpn.rgbd.features import Features, FeatureSettings, find_features
+from optitrack_vrpn.rgbd.features import FeatureSettings, find_features
+from optitrack_vrpn.rgbd.geometry import (
+    cross_matrices, Floats, Intrinsics, opencv, rigid_transform, transformed)
 from optitrack_vrpn.rgbd.images import Bytes, Depth
-from optitrack_vrpn.rgbd.transforms import cross_matrices, rigid_transform, transformed
+from optitrack_vrpn.rgbd.odometry import CORRELATION
 from optitrack_vrpn.settings import checked, setting
 
-Floats = NDArray[np.float64]
-
-#: Chosen: number of nearest descriptors of other keyframes that each new descriptor votes for.
-VOTES = 4
-#: Chosen: RANSAC hypotheses that are evaluated at once.
-_BATCH = 100
-#: Measured (bench/rgbd.py): the errors of keypoints in one image are correlated. The covariance of
-#: an edge is computed for independent errors and multiplied by this factor.
-CORRELATION = 4.0
 #: Chosen: standard deviations (m, rad) that are added to each edge: the errors of the calibration
 #: and of the time between colour and depth.
 FLOOR_M, FLOOR_RAD = 0.003, 0.002
-#: Seed of RANSAC's samples, so that the same images give the same graph.
-_SEED = 1
 
 
 @checked
@@ -60,8 +50,7 @@ class LoopSettings:
         doc='probability of a sample without outliers at which RANSAC ends early')
 
 
-@dataclass(frozen=True, eq=False)
-class View:
+class View(NamedTuple):
     """
     Features of an image for place recognition.
 
@@ -70,29 +59,23 @@ class View:
     :ivar descriptors: (N, 32) uint8.
     """
 
-    means: Floats
-    covariances: Floats
-    descriptors: Bytes
-
-    def __len__(self) -> int:
-        return len(self.means)
+    means: Floats = np.zeros((0, 3))
+    covariances: Floats = np.zeros((0, 3, 3))
+    descriptors: Bytes = np.zeros((0, 32), np.uint8)
 
 
-@dataclass(frozen=True, eq=False)
-class Loop:
+class Loop(NamedTuple):
     """
     Two views of the same place.
 
     :ivar transform: 4x4, pose of the second camera in the first.
     :ivar information: (6, 6), as in ``posegraph.Edge``.
     :ivar inliers: number of matches that agree with the transform.
-    :ivar matches: number of matches before RANSAC.
     """
 
     transform: Floats
     information: Floats
     inliers: int
-    matches: int
 
 
 def describe(
@@ -107,21 +90,16 @@ def describe(
     :param limits: range and uncertainty of depth; detector and count are ignored.
     :raises ImageError: if the sizes differ.
     """
-    limits = replace(
-        limits or FeatureSettings(), detector='orb', count=settings.descriptors)
-    features: Features = find_features(grey, depth, camera, limits)
-    empty = View(np.zeros((0, 3)), np.zeros((0, 3, 3)), np.zeros((0, 32), np.uint8))
-    if not len(features):
-        return empty
-    assert features.found is not None
-    keypoints = list(features.found)
+    limits = replace(limits or FeatureSettings(), detector='orb', count=settings.descriptors)
+    features = find_features(grey, depth, camera, limits)
+    keypoints = list(features.found or ())
     for number, point in enumerate(keypoints):
         point.class_id = number    # compute() drops keypoints at the border
     kept, descriptors = opencv().ORB_create(settings.descriptors).compute(
         np.ascontiguousarray(grey), keypoints)
     if descriptors is None:
-        return empty
-    index = np.array([point.class_id for point in kept])
+        return View()
+    index = [point.class_id for point in kept]
     return View(features.means[index], features.covariances[index], descriptors)
 
 
@@ -140,31 +118,25 @@ class Places:
         """
         Return the earlier views with the most similar descriptors, the most similar first.
 
-        Each descriptor of the view votes for the views of its ``VOTES`` nearest neighbours among
-        all descriptors of views that are at least ``separation`` earlier.
+        Each descriptor of the view votes for the views of its 4 nearest neighbours among all
+        descriptors of views that are at least ``separation`` earlier.
         """
-        earlier = [index for index in range(number - self.settings.separation + 1)
-                   if len(self.views[index])]
-        view = self.views[number]
-        if not earlier or not len(view):
+        earlier = self.views[:max(0, number - self.settings.separation + 1)]
+        owners = np.repeat(np.arange(len(earlier)), [len(view.means) for view in earlier])
+        own = self.views[number].descriptors
+        if not len(owners) or not len(own):
             return []
-        sizes = [len(self.views[index]) for index in earlier]
         _, nearest = nearest_descriptors(
-            view.descriptors, np.concatenate([self.views[index].descriptors for index in earlier]),
-            VOTES)
-        owners = np.repeat(np.arange(len(earlier)), sizes)
+            own, np.concatenate([view.descriptors for view in earlier]), 4)
         votes = np.bincount(owners[nearest.ravel()], minlength=len(earlier))
         order = np.argsort(-votes, kind='stable')[:self.settings.candidates]
-        return [earlier[index] for index in order if votes[index]]
+        return [int(index) for index in order if votes[index]]
 
     def loops(self, number: int) -> list[tuple[int, Loop]]:
         """Return the earlier views that show the place of a view, with the motion between them."""
-        found = []
-        for index in self.candidates(number):
-            loop = match_views(self.views[index], self.views[number], self.settings)
-            if loop is not None:
-                found.append((index, loop))
-        return found
+        found = ((index, match_views(self.views[index], self.views[number], self.settings))
+                 for index in self.candidates(number))
+        return [(index, loop) for index, loop in found if loop is not None]
 
 
 def match_views(first: View, second: View, settings: LoopSettings) -> Optional[Loop]:
@@ -184,7 +156,7 @@ def match_views(first: View, second: View, settings: LoopSettings) -> Optional[L
     information = edge_information(
         transform, source[inliers], first.covariances[pairs[inliers, 0]],
         second.covariances[pairs[inliers, 1]])
-    return Loop(transform, information, int(np.count_nonzero(inliers)), len(pairs))
+    return Loop(transform, information, int(np.count_nonzero(inliers)))
 
 
 def match_descriptors(first: Bytes, second: Bytes, ratio: float) -> NDArray[np.intp]:
@@ -212,9 +184,8 @@ def nearest_descriptors(queries: Bytes, among: Bytes, number: int) -> tuple[Any,
     :returns: distances and indices (N, K), nearest first; K is the lesser of ``number`` and M.
     """
     cv2 = opencv()
-    distances, indices = cv2.batchDistance(
+    return cv2.batchDistance(
         queries, among, cv2.CV_32S, normType=cv2.NORM_HAMMING, K=min(number, len(among)))
-    return distances, indices
 
 
 def ransac(source: Floats, target: Floats, settings: LoopSettings) -> NDArray[np.bool_]:
@@ -230,20 +201,18 @@ def ransac(source: Floats, target: Floats, settings: LoopSettings) -> NDArray[np
     best: NDArray[np.bool_] = np.zeros(count, bool)
     if count < 3:
         return best
-    random = np.random.default_rng(_SEED)
+    random = np.random.default_rng(1)    # the same images give the same graph
     done, needed = 0, float(settings.rounds)
     while done < min(needed, settings.rounds):
-        samples = random.integers(0, count, (_BATCH, 3))
+        samples = random.integers(0, count, (100, 3))    # evaluated at once
         samples = samples[(samples != np.roll(samples, 1, axis=1)).all(axis=1)]
-        done += _BATCH
+        done += 100
         moved = transformed(rigid_transform(source[samples], target[samples]), source)
         close = np.sum((moved - target) ** 2, axis=2) <= settings.inlier_m ** 2
-        sums = close.sum(axis=1)
-        winner = int(np.argmax(sums))
-        if sums[winner] > np.count_nonzero(best):
+        winner = int(np.argmax(close.sum(axis=1)))
+        if close[winner].sum() > best.sum():
             best = close[winner]
-            share = float(sums[winner]) / count
-            miss = 1.0 - share ** 3
+            miss = 1.0 - float(best.mean()) ** 3
             needed = 0.0 if miss <= 0 else math.log(1 - settings.confidence) / math.log(miss)
     return best
 
@@ -260,13 +229,11 @@ def edge_information(
     :returns: (6, 6).
     """
     rotation = transform[:3, :3]
-    jacobian = np.zeros((len(source), 3, 6))
-    jacobian[:, :, :3] = -np.eye(3)
-    jacobian[:, :, 3:] = rotation @ cross_matrices(source)
+    jacobian = np.concatenate([np.broadcast_to(-np.eye(3), (len(source), 3, 3)),
+                               rotation @ cross_matrices(source)], axis=2)
     spread = target_covariances + rotation @ source_covariances @ rotation.T
     information = np.einsum('nab,nac,ncd->bd', jacobian, np.linalg.inv(spread), jacobian)
     covariance = CORRELATION * np.linalg.inv(information) + np.diag(
         [FLOOR_M ** 2] * 3 + [FLOOR_RAD ** 2] * 3)
     inverse = np.linalg.inv(covariance)
-    symmetric: Floats = ((inverse + inverse.T) / 2).astype(np.float64)
-    return symmetric
+    return (inverse + inverse.T) / 2

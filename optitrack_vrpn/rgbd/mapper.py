@@ -15,22 +15,137 @@ import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording import slerp, Trajectory
-from optitrack_vrpn.rgbd.camera import Intrinsics
-from optitrack_vrpn.rgbd.features import FeatureSettings
+from optitrack_vrpn.rgbd.features import depth_mixture, FeatureSettings
+from optitrack_vrpn.rgbd.geometry import Floats, Intrinsics, motion_of, transformed
 from optitrack_vrpn.rgbd.images import Bytes, Depth, grey_of, pack_depth, unpack_depth
-from optitrack_vrpn.rgbd.keyframes import (
-    CloudSettings, is_due, Keyframe, KeyframeSettings, points_of, voxel_means)
-from optitrack_vrpn.rgbd.loops import describe, Loop, LoopSettings, Places
+from optitrack_vrpn.rgbd.loops import describe, Loop, LoopSettings, Places, View
 from optitrack_vrpn.rgbd.posegraph import diagonal_information, Edge, optimise_without_outliers
-from optitrack_vrpn.rgbd.transforms import transformed
 from optitrack_vrpn.settings import checked, section, setting
 from scipy.spatial.transform import Rotation
 
-Floats = NDArray[np.float64]
 
-#: Chosen: standard deviations (m, rad) of an unknown motion between keyframes, such as between a
-#: loaded map and a new run; they allow any motion.
-_UNKNOWN_M, _UNKNOWN_RAD = 100.0, 3.0
+@checked
+@dataclass(frozen=True)
+class KeyframeSettings:
+    """Selection of keyframes."""
+
+    distance_m: float = setting(
+        0.25, unit='m', low=0.0, high=100.0,
+        doc='a frame becomes a keyframe when the camera has moved farther since the last one')
+    angle_rad: float = setting(
+        0.35, unit='rad', low=0.0, high=3.2, doc='or has turned by more than this')
+    most: int = setting(
+        2000, low=2, high=100000,
+        doc='most keyframes; each takes 0.4 MB at QVGA and 1.6 MB at VGA')
+
+
+@checked
+@dataclass(frozen=True)
+class CloudSettings:
+    """Selection of the pixels that become points."""
+
+    max_range_m: float = setting(
+        5.0, unit='m', low=0.1, high=100.0, doc='pixels farther away are left out')
+    max_stdev_m: float = setting(
+        0.03, unit='m', low=0.001, high=1.0,
+        doc='pixels with a larger deviation of depth are left out, such as those at depth edges')
+    depth_noise: float = setting(
+        0.001425, unit='1/m', low=0.0, high=0.1,
+        doc='standard deviation of the depth z is this times z squared')
+    max_z_m: float = setting(
+        100.0, unit='m', low=-1000.0, high=1000.0,
+        doc='higher points of the map are left out, such as those of a ceiling')
+    voxel_m: float = setting(
+        0.01, unit='m', low=0.001, high=1.0,
+        doc='the points of the map within a cube of this size are replaced by their mean')
+
+
+@dataclass(eq=False)
+class Keyframe:
+    """
+    A stored frame.
+
+    :ivar number: index, from 0.
+    :ivar odometry: 4x4, pose of the camera by odometry, in the frame of the odometry.
+    :ivar variances: variances of that pose: of a coordinate (m2) and of a rotation (rad2).
+    :ivar pose: 4x4, pose of the camera in the map.
+    :ivar colour: (height, width, 3) RGB.
+    :ivar depth: (height, width) uint16, millimetres, 0 for none; half the memory
+        of float32.
+    :ivar view: features for place recognition.
+    :ivar joined: the motion since the previous keyframe is known from odometry.
+    """
+
+    number: int
+    stamp_ns: int
+    odometry: Floats
+    variances: tuple[float, float]
+    pose: Floats
+    colour: Bytes
+    depth: NDArray[np.uint16]
+    camera: Intrinsics
+    view: View
+    joined: bool = True
+
+    @property
+    def correction(self) -> Floats:
+        """Return map_from_odometry at this keyframe, 4x4."""
+        return self.pose @ np.linalg.inv(self.odometry)
+
+
+def points_of(keyframe: Keyframe, settings: CloudSettings) -> tuple[Floats, Bytes]:
+    """
+    Return the points of a keyframe in its optical frame.
+
+    :returns: (N, 3) metres and (N, 3) RGB.
+    """
+    depth = unpack_depth(keyframe.depth)
+    rows, columns = np.nonzero((depth > 0) & (depth <= settings.max_range_m))
+    pixels = np.stack([columns, rows], axis=1).astype(float)
+    mean, variance, valid = depth_mixture(depth, pixels, settings.depth_noise)
+    valid &= (variance <= settings.max_stdev_m ** 2) & (mean <= settings.max_range_m)
+    return (keyframe.camera.rays(pixels[valid]) * mean[valid][:, None],
+            keyframe.colour[rows[valid], columns[valid]])
+
+
+def voxel_means(points: Floats, colours: Bytes, size_m: float) -> tuple[Floats, Bytes]:
+    """
+    Replace the points within each cube of a grid by their mean.
+
+    :param size_m: edge length of the cubes.
+    :returns: points (M, 3) and colours (M, 3), in the order of the cubes.
+    """
+    cells = np.floor(points / size_m).astype(np.int64)
+    cells -= cells.min(axis=0, initial=0)
+    keys = np.ravel_multi_index(tuple(cells.T), tuple(cells.max(axis=0, initial=0) + 1))
+    _, places, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    means, tones = (np.stack([np.bincount(places, column) for column in columns.T], axis=1)
+                    / counts[:, None] for columns in (points, colours))
+    return means, np.rint(tones).astype(np.uint8)
+
+
+def packed_colours(colours: Bytes) -> NDArray[np.float32]:
+    """Return colours (N, 3) as 0x00RRGGBB in the bits of a float, (N,), the format of PCL."""
+    red, green, blue = np.asarray(colours, np.uint32).reshape(-1, 3).T
+    return (red << 16 | green << 8 | blue).astype('<u4').view('<f4')
+
+
+def pcd_bytes(points: Floats, colours: Bytes) -> bytes:
+    """
+    Encode a cloud as a binary PCD file of version 0.7 with the fields x, y, z and rgb.
+
+    Layout: Point Cloud Library, "The PCD file format"; rgb is 0x00RRGGBB in the bits of a float.
+
+    :param points: (N, 3), metres.
+    :param colours: (N, 3) RGB.
+    """
+    count = len(points)
+    header = (
+        '# .PCD v0.7 - Point Cloud Data file format\nVERSION 0.7\nFIELDS x y z rgb\n'
+        f'SIZE 4 4 4 4\nTYPE F F F F\nCOUNT 1 1 1 1\nWIDTH {count}\nHEIGHT 1\n'
+        f'VIEWPOINT 0 0 0 1 0 0 0\nPOINTS {count}\nDATA binary\n')
+    rows = np.column_stack([points.astype('<f4'), packed_colours(colours)])
+    return header.encode('ascii') + rows.tobytes()
 
 
 @checked
@@ -122,6 +237,10 @@ class Mapper:
 
     def __init__(self, settings: Optional[MapperSettings] = None) -> None:
         self.settings = settings or MapperSettings()
+        self.clear()
+
+    def clear(self) -> None:
+        """Delete all keyframes, loops and the path."""
         self.keyframes: list[Keyframe] = []
         self.loops: list[LoopEdge] = []
         self.refused = 0
@@ -141,14 +260,15 @@ class Mapper:
         self._path.add(stamp_ns, odometry)
 
     def is_due(self, odometry: Floats) -> bool:
-        """Return True if a frame at a pose must become a keyframe."""
-        last = self.keyframes[-1].odometry if self.keyframes and not self._alone else None
-        if not is_due(odometry, last, self.settings.keyframes):
-            return False
-        if len(self.keyframes) >= self.settings.keyframes.most:
-            self.refused += 1
-            return False
-        return True
+        """Return True if a frame at a pose is far enough from the last keyframe to become one."""
+        limits = self.settings.keyframes
+        if self.keyframes and not self._alone:
+            moved, turned = motion_of(np.linalg.inv(self.keyframes[-1].odometry) @ odometry)
+            if moved <= limits.distance_m and turned <= limits.angle_rad:
+                return False
+        full = len(self.keyframes) >= limits.most
+        self.refused += full
+        return not full
 
     def add_keyframe(
         self, stamp_ns: int, odometry: Floats, variances: tuple[float, float], colour: Bytes,
@@ -163,13 +283,11 @@ class Mapper:
         :param depth: (height, width), metres, 0 for none.
         :raises ImageError: if the sizes of images and camera differ.
         """
-        packed = pack_depth(depth)
-        view = describe(grey_of(colour), unpack_depth(packed), camera, self.settings.loops,
-                        self._limits())
         pose = odometry if not self.keyframes else self.keyframes[-1].correction @ odometry
-        return self._append(Keyframe(
-            len(self.keyframes), stamp_ns, odometry, variances, pose, np.array(colour), packed,
-            camera, view, bool(self.keyframes) and not self._alone))
+        keyframe = Keyframe(
+            len(self.keyframes), stamp_ns, odometry, variances, pose, np.array(colour),
+            pack_depth(depth), camera, View(), bool(self.keyframes) and not self._alone)
+        return self._append(keyframe, self._view(keyframe))
 
     def restore(self, keyframes: list[Keyframe], path: Optional[Trajectory] = None) -> None:
         """
@@ -180,26 +298,14 @@ class Mapper:
         :param path: poses by odometry.
         :raises ImageError: if a keyframe is inconsistent; the map then stays unchanged.
         """
-        described = []
-        for keyframe in keyframes:
-            view = describe(grey_of(keyframe.colour), unpack_depth(keyframe.depth),
-                            keyframe.camera, self.settings.loops, self._limits())
-            described.append((keyframe, view))
+        views = [self._view(keyframe) for keyframe in keyframes]
         self.clear()
-        for keyframe, view in described:
-            keyframe.view = view
-            self._append(keyframe)
+        for keyframe, view in zip(keyframes, views):
+            self._append(keyframe, view)
         if path is not None:
             for stamp, pose in zip(path.stamps_ns.tolist(), path.matrices):
                 self._path.add(stamp, pose)
         self._alone = True
-
-    def clear(self) -> None:
-        """Delete all keyframes, loops and the path."""
-        self.keyframes, self.loops, self._alone, self.refused = [], [], False, 0
-        self._places = Places(self.settings.loops)
-        self._path = _Path(self.settings.graph.path_length)
-        self._clouds.clear()
 
     def start_run(self) -> None:
         """Begin a new run of odometry with an unknown origin."""
@@ -228,14 +334,12 @@ class Mapper:
 
     def edges(self) -> list[Edge]:
         """Return the odometry edges, then the loop edges."""
-        edges = []
-        for before, after in zip(self.keyframes, self.keyframes[1:]):
-            edges.append(Edge(
-                before.number, after.number, np.linalg.inv(before.odometry) @ after.odometry,
-                self._information(before, after)))
-        edges.extend(Edge(each.start, each.end, each.loop.transform, each.loop.information, True)
-                     for each in self.loops)
-        return edges
+        return [
+            *(Edge(before.number, after.number, np.linalg.inv(before.odometry) @ after.odometry,
+                   self._information(before, after))
+              for before, after in zip(self.keyframes, self.keyframes[1:])),
+            *(Edge(each.start, each.end, each.loop.transform, each.loop.information, True)
+              for each in self.loops)]
 
     def solve(self) -> Solved:
         """
@@ -298,47 +402,42 @@ class Mapper:
     def map_cloud(self) -> tuple[Floats, Bytes]:
         """Return the points of all keyframes in the map, one for each voxel, and their colours."""
         settings = self.settings.cloud
-        clouds = []
+        points, colours = [np.zeros((0, 3))], [np.zeros((0, 3), np.uint8)]
         for keyframe in self.keyframes:
-            points, colours = self._thinned(keyframe)
-            points = transformed(keyframe.pose, points)
-            low = points[:, 2] <= settings.max_z_m
-            clouds.append((points[low], colours[low]))
-        if not clouds:
-            return np.zeros((0, 3)), np.zeros((0, 3), np.uint8)
-        return voxel_means(np.concatenate([each[0] for each in clouds]),
-                           np.concatenate([each[1] for each in clouds]), settings.voxel_m)
+            if keyframe.number not in self._clouds:
+                own, tones = voxel_means(*points_of(keyframe, settings), settings.voxel_m)
+                self._clouds[keyframe.number] = own.astype(np.float32), tones
+            thinned, tones = self._clouds[keyframe.number]
+            own = transformed(keyframe.pose, thinned.astype(float))
+            low = own[:, 2] <= settings.max_z_m
+            points.append(own[low])
+            colours.append(tones[low])
+        return voxel_means(np.concatenate(points), np.concatenate(colours), settings.voxel_m)
 
     # -- parts ---------------------------------------------------------------------------------
 
-    def _append(self, keyframe: Keyframe) -> Keyframe:
-        keyframe.number = len(self.keyframes)
+    def _append(self, keyframe: Keyframe, view: View) -> Keyframe:
+        keyframe.number, keyframe.view = len(self.keyframes), view
         self.keyframes.append(keyframe)
-        self._places.add(keyframe.view)
+        self._places.add(view)
         self._alone = False
         return keyframe
 
-    def _thinned(self, keyframe: Keyframe) -> tuple[Floats, Bytes]:
-        """Return the points of a keyframe in its optical frame, one for each voxel."""
-        known = self._clouds.get(keyframe.number)
-        if known is None:
-            settings = self.settings.cloud
-            points, colours = voxel_means(*points_of(keyframe, settings), settings.voxel_m)
-            known = self._clouds[keyframe.number] = points.astype(np.float32), colours
-        return known[0].astype(float), known[1]
-
-    def _limits(self) -> FeatureSettings:
+    def _view(self, keyframe: Keyframe) -> View:
         cloud = self.settings.cloud
-        return FeatureSettings(max_range_m=cloud.max_range_m, max_stdev_m=cloud.max_stdev_m,
-                               depth_noise=cloud.depth_noise)
+        return describe(
+            grey_of(keyframe.colour), unpack_depth(keyframe.depth), keyframe.camera,
+            self.settings.loops, FeatureSettings(
+                max_range_m=cloud.max_range_m, max_stdev_m=cloud.max_stdev_m,
+                depth_noise=cloud.depth_noise))
 
     def _information(self, before: Keyframe, after: Keyframe) -> Floats:
         if not after.joined:
-            return diagonal_information(_UNKNOWN_M, _UNKNOWN_RAD)
+            return diagonal_information(100.0, 3.0)    # any motion
         graph = self.settings.graph
-        least = graph.odometry_m ** 2, graph.odometry_rad ** 2
         grown = [max(0.0, b - a) for a, b in zip(before.variances, after.variances)]
-        return diagonal_information(*(float(np.sqrt(a + b)) for a, b in zip(least, grown)))
+        return diagonal_information(*(float(np.hypot(least, grown_by ** 0.5)) for least, grown_by
+                                      in zip((graph.odometry_m, graph.odometry_rad), grown)))
 
     def _guess(self, poses: Floats) -> Floats:
         """

@@ -15,39 +15,35 @@ import re
 import threading
 import time
 import traceback
-from typing import Any, Callable, NamedTuple, Optional, Sequence
+from typing import Any, Callable, NamedTuple, Optional
 
-from diagnostic_msgs.msg import DiagnosticStatus
+from geometry_msgs.msg import Point, PoseArray, PoseStamped
 from nav_msgs.msg import Odometry as OdometryMessage
+from nav_msgs.msg import Path
 import numpy as np
-from numpy.typing import NDArray
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.names import counted
-from optitrack_vrpn.rgbd.camera import Intrinsics, opencv
-from optitrack_vrpn.rgbd.camera_node_ros import CameraNode, SENSOR_QOS
+from optitrack_vrpn.rgbd.camera_node_ros import CameraNode, LATCHED, SENSOR_QOS
 from optitrack_vrpn.rgbd.files_io import load_keyframes, save_keyframes, save_pcd
+from optitrack_vrpn.rgbd.geometry import Floats, Intrinsics, opencv
 from optitrack_vrpn.rgbd.images import scaled_pair, to_depth, to_rgb
-from optitrack_vrpn.rgbd.keyframes import Keyframe
-from optitrack_vrpn.rgbd.mapper import Mapper, Solved
-from optitrack_vrpn.rgbd.mapper_output_ros import MapOutput
-from optitrack_vrpn.rgbd.messages_ros import pose_matrix, stamp_ns
-from optitrack_vrpn.rgbd.pairing import Pairer
+from optitrack_vrpn.rgbd.inputs import Pairer
+from optitrack_vrpn.rgbd.mapper import Keyframe, Mapper, Solved
+from optitrack_vrpn.rgbd.messages_ros import (
+    cloud_message, make_header, pose_matrix, pose_message, stamp_ns, transform_message)
 from optitrack_vrpn.rgbd.settings import MapperNodeSettings
-from optitrack_vrpn.ros.managed_node import entry
+from optitrack_vrpn.ros.tf import tf_publisher
 from optitrack_vrpn.settings_ros import read_settings
 from optitrack_vrpn.units import NS_PER_S
 from rclpy.task import Future
-from sensor_msgs.msg import Image
+from sensor_msgs.msg import Image, PointCloud2
+from std_msgs.msg import ColorRGBA, Header
 from std_srvs.srv import Trigger
-
-Floats = NDArray[np.float64]
+from tf2_msgs.msg import TFMessage
+from visualization_msgs.msg import Marker, MarkerArray
 
 #: Chosen: most frames in the queue of the mapping thread, 1 s at 30 Hz and 11 MB at QVGA.
 _WAITING = 30
-#: Chosen: after a longer pause of the odometry (s) the motion counts as unknown, because the
-#: odometry may have restarted. Halved, short dropouts split the map; doubled, the motion of a
-#: restart within 2 s counts as measured.
-_PAUSE_S = 1.0
 
 
 class _Frame(NamedTuple):
@@ -61,13 +57,6 @@ class _Frame(NamedTuple):
     camera: Intrinsics
 
 
-class _Job(NamedTuple):
-    """A service call: the work, and the future of the answer."""
-
-    work: Callable[[], str]
-    future: Any
-
-
 class RgbdMapper(CameraNode[MapperNodeSettings]):
     """
     Map a place.
@@ -75,20 +64,21 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
     :param kwargs: passed to rclpy's node.
     """
 
+    subject = 'map'
+
     def __init__(self, node_name: str = 'rgbd_mapper', **kwargs: Any) -> None:
         self._settings = MapperNodeSettings()
         self._mapper = Mapper()
         self._poses = Pairer()
         self._odometry_frame = ''
-        self._map_output: Optional[MapOutput] = None
+        self._cloud_due_s = 0.0
         self._answers: list[Any] = []
         self._ready = threading.Condition()
         self._queue: deque[_Frame] = deque()
-        self._jobs: deque[_Job] = deque()
+        self._jobs: deque[tuple[Callable[[], str], Any]] = deque()
         self._thread: Optional[threading.Thread] = None
         self._ending = False
         self._last_ns: Optional[int] = None
-        self._last_s = 0.0
         self._taken = self._dropped = self._manual = 0
         self._solved: Optional[Solved] = None
         super().__init__(node_name, MapperNodeSettings, **kwargs)
@@ -107,8 +97,15 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
         self._mapper = Mapper(settings.method)
         self._solved, self._error, self._taken, self._dropped = None, '', 0, 0
         self._last_ns = None
-        self._map_output = MapOutput(self, settings.output)
-        self._outputs = self._map_output.publishers
+        for name, kind, topic, qos in (
+                ('keyframes', PointCloud2, 'keyframes', 10),
+                ('poses', PoseArray, 'keyframe_poses', LATCHED),
+                ('edges', MarkerArray, 'keyframe_associations', LATCHED),
+                ('path', Path, 'mapper_path', LATCHED),
+                ('map', PointCloud2, 'map/cloud', LATCHED)):
+            self._outputs[name] = self.create_publisher(kind, topic, qos)
+        if settings.output.tf:
+            self._outputs['tf'] = tf_publisher(self)
         self._mocap_control.set_info_topics([self._outputs['path'].topic_name])
         self._ending = False
         self._thread = threading.Thread(target=self._run, name='mapper', daemon=True)
@@ -124,10 +121,9 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
         """Subscribe; the map of an earlier activation stays and grows."""
         given = self._settings.input
         self._poses = Pairer(round(given.tolerance_s * NS_PER_S), _WAITING)
-        self._last_s = time.monotonic()
         with self._ready:
             self._mapper.start_run()
-        self._subscribe_camera(given)
+        self._subscribe(given, {'colour': given.info}, given.rectified)
         self._inputs.append(self.create_subscription(
             OdometryMessage, self._settings.odometry, self._on_odometry, SENSOR_QOS))
 
@@ -147,7 +143,7 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
             self._thread = None
         self._queue.clear()
         while self._jobs:
-            self._jobs.popleft().future.set_result((False, 'the node was cleaned up'))
+            self._jobs.popleft()[1].set_result((False, 'the node was cleaned up'))
         for service in self._answers:
             self.destroy_service(service)
         self._answers.clear()
@@ -173,7 +169,7 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
                 self._ready.notify()
 
     def _as_frame(self, colour: Image, depth: Image, message: OdometryMessage) -> _Frame:
-        camera = self._known_camera(self._settings.input)
+        camera = self._camera('colour')
         mount = self._base_from_camera(
             self._settings.mount, message.child_frame_id, colour.header.frame_id)
         pose = message.pose.pose
@@ -191,10 +187,6 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
                       (float(variance[:3].mean()), float(variance[3:].mean())), colour, depth,
                       camera)
 
-    def _fail(self, text: str, key: str) -> None:
-        self._error = text
-        self._log('error', text, key)
-
     # -- the thread that maps ------------------------------------------------------------------
 
     def _run(self) -> None:
@@ -207,7 +199,7 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
                 job = self._jobs.popleft() if self._jobs else None
                 frame = self._queue.popleft() if job is None else None
             if job is not None:
-                job.future.set_result(self._done(job.work))
+                job[1].set_result(self._done(job[0]))
                 self._answered.trigger()
             elif frame is not None:
                 self._done(functools.partial(self._map, frame))
@@ -216,13 +208,12 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
         """Run ``work``; return True and its text, or False and the error."""
         try:
             return True, str(work() or '')
-        except OptitrackVrpnError as error:
-            self._fail(str(error), type(error).__name__)
-            return False, str(error)
-        except Exception:
-            text = f'a bug in the mapper:\n{traceback.format_exc()}'
-            self._fail(text, 'bug')
-            return False, text
+        except Exception as error:
+            known = isinstance(error, OptitrackVrpnError)
+            self._error = str(error) if known else (
+                f'a bug in the mapper:\n{traceback.format_exc()}')
+            self._log('error', self._error, type(error).__name__)
+            return False, self._error
 
     def _map(self, frame: _Frame) -> None:
         mapper, last = self._mapper, self._last_ns
@@ -231,7 +222,7 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
                       's: the map is cleared', 'time')
             mapper.clear()
             self._solved = None
-        elif last is not None and frame.stamp_ns - last > _PAUSE_S * NS_PER_S:
+        elif last is not None and frame.stamp_ns - last > NS_PER_S:
             self._log('warn', f'{(frame.stamp_ns - last) / NS_PER_S:.1f} s without odometry: the '
                       'motion during that time is unknown; only a loop joins the map to what '
                       'follows', 'pause')
@@ -248,9 +239,10 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
         elif mapper.refused:
             self._log('warn', f'{len(mapper.keyframes)} keyframes: no more are added '
                       '(method.keyframes.most)', 'most')
-        if self._map_output is not None and mapper.keyframes:
-            self._map_output.publish_transform(
-                frame.stamp_ns, mapper.map_from_odometry, self._odometry_frame)
+        if 'tf' in self._outputs and mapper.keyframes:
+            self._outputs['tf'].publish(TFMessage(transforms=[transform_message(
+                self._header(frame.stamp_ns), self._odometry_frame,
+                pose_message(mapper.map_from_odometry))]))
         self._last_s = time.monotonic()
 
     def _keep(self, frame: _Frame) -> None:
@@ -272,7 +264,7 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
         async def answer(_: Any, response: Any) -> Any:
             future: Any = Future()
             with self._ready:
-                self._jobs.append(_Job(work, future))
+                self._jobs.append((work, future))
                 self._ready.notify()
             response.success, response.message = await future
             return response
@@ -345,18 +337,45 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
                 f'{solved.loops} of them loops, {solved.outliers} left out; a keyframe moved by '
                 f'up to {solved.moved_m:.3f} m')
 
+    # -- outputs -------------------------------------------------------------------------------
+
+    def _header(self, time_ns: int) -> Header:
+        return make_header(time_ns, self._settings.output.map_frame)
+
     def _publish_cloud(self, keyframe: Keyframe) -> None:
-        if self._map_output is not None:
-            self._map_output.publish_keyframe(keyframe.stamp_ns, *self._mapper.cloud(keyframe))
+        self._outputs['keyframes'].publish(
+            cloud_message(self._header(keyframe.stamp_ns), *self._mapper.cloud(keyframe)))
 
     def _publish_graph(self, time_ns: Optional[int]) -> None:
-        if self._map_output is not None:
-            self._map_output.publish_graph(self._mapper, time_ns)
+        """
+        Publish keyframes and edges; path and map only while they have subscribers.
+
+        :param time_ns: the stamp (ns); None before the first frame.
+        """
+        mapper, outputs = self._mapper, self._outputs
+        if time_ns is None:
+            return
+        header = self._header(time_ns)
+        outputs['poses'].publish(PoseArray(
+            header=header, poses=[pose_message(each.pose) for each in mapper.keyframes]))
+        outputs['edges'].publish(MarkerArray(markers=_markers(mapper, header)))
+        if outputs['path'].get_subscription_count():
+            poses = []
+            for stamp, values in mapper.path().rows():
+                poses.append(PoseStamped(header=self._header(stamp)))
+                at, turn = poses[-1].pose.position, poses[-1].pose.orientation
+                at.x, at.y, at.z, turn.x, turn.y, turn.z, turn.w = values
+            outputs['path'].publish(Path(header=header, poses=poses))
+        began = time.monotonic()
+        if outputs['map'].get_subscription_count() and began >= self._cloud_due_s:
+            outputs['map'].publish(cloud_message(header, *mapper.map_cloud()))
+            # chosen: at most every 2 s and a tenth of the thread's time, because the cost grows
+            # with the map
+            self._cloud_due_s = began + max(2.0, 10 * (time.monotonic() - began))
 
     # -- diagnostics ---------------------------------------------------------------------------
 
-    def diagnostics(self) -> Sequence[DiagnosticStatus]:
-        """Report whether frames arrive, and the size of the map."""
+    def _values(self) -> dict[str, Any]:
         mapper = self._mapper
         values: dict[str, Any] = {
             'frames': self._taken, 'dropped frames': self._dropped,
@@ -365,20 +384,36 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
             'loops left out': sum(each.left_out for each in mapper.loops)}
         if self._solved is not None:
             values['last solution moved a keyframe by (m)'] = f'{self._solved.moved_m:.4f}'
-        return [entry(f'{self.get_name()}: map', *self._verdict(), values)]
+        return values
 
-    def _verdict(self) -> tuple[str, str]:
-        if not self._inputs:
-            return 'ok', 'inactive'
-        if self._camera_error or self._error:
-            return 'error', (self._camera_error or self._error).splitlines()[0]
-        silent_s = time.monotonic() - self._last_s
-        if silent_s <= self._settings.input.timeout_s:
-            return 'ok', 'mapping' if self._taken else 'waiting for images and odometry'
+    def _state(self) -> tuple[str, str]:
+        return 'ok', 'mapping' if self._taken else 'waiting for images and odometry'
+
+    def _silence(self, silent_s: float) -> tuple[str, str]:
+        given = self._settings.input
         if not self._pairer.pairs:
-            given = self._settings.input
             return 'error', f'no pairs of images on {given.colour} and {given.depth}'
         if not self._poses.pairs:
             return 'error', (f'no odometry on {self._settings.odometry} with stamps within '
-                             f'{self._settings.input.tolerance_s:g} s of the images')
+                             f'{given.tolerance_s:g} s of the images')
         return 'stale', f'no odometry or images for {silent_s:.1f} s'
+
+
+def _markers(mapper: Mapper, header: Header) -> list[Marker]:
+    """Draw the edges of the graph as lines between keyframes, one colour for each kind."""
+    places = [Point(x=x, y=y, z=z) for x, y, z in (
+        each.pose[:3, 3].tolist() for each in mapper.keyframes)]
+    made = []
+    for number, (name, (red, green, blue), pairs) in enumerate((
+            ('odometry', (0.3, 0.3, 1.0), [(each.number - 1, each.number)
+                                           for each in mapper.keyframes[1:] if each.joined]),
+            ('loops', (0.1, 0.8, 0.1), [each[:2] for each in mapper.loops if not each.left_out]),
+            ('outliers', (1.0, 0.1, 0.1), [each[:2] for each in mapper.loops if each.left_out]))):
+        marker = Marker(header=header, ns=name, id=number, type=Marker.LINE_LIST,
+                        color=ColorRGBA(r=red, g=green, b=blue, a=1.0),
+                        points=[places[index] for pair in pairs for index in pair])
+        marker.action = Marker.ADD if pairs else Marker.DELETE
+        marker.scale.x = 0.005    # width in rviz (m)
+        marker.pose.orientation.w = 1.0
+        made.append(marker)
+    return made

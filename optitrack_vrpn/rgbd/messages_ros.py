@@ -8,19 +8,13 @@ from typing import Any, Mapping, Optional
 from builtin_interfaces.msg import Time
 from geometry_msgs.msg import Pose, TransformStamped
 import numpy as np
-from numpy.typing import NDArray
-from optitrack_vrpn.rgbd.camera import Intrinsics
-from optitrack_vrpn.rgbd.images import from_depth, from_rgb
-from optitrack_vrpn.rgbd.keyframes import packed_colours
-from optitrack_vrpn.rgbd.transforms import pose_of
+from optitrack_vrpn.rgbd.geometry import Floats, Intrinsics, pose_of
+from optitrack_vrpn.rgbd.images import Bytes
+from optitrack_vrpn.rgbd.mapper import packed_colours
 from optitrack_vrpn.units import NS_PER_S
-from rclpy.node import Node
-from rclpy.qos import qos_profile_sensor_data
 from scipy.spatial.transform import Rotation
 from sensor_msgs.msg import CameraInfo, Image, PointCloud2, PointField
 from std_msgs.msg import Header
-
-Floats = NDArray[np.float64]
 
 
 def stamp_ns(header: Header) -> int:
@@ -76,7 +70,7 @@ def transform_message(header: Header, child: str, pose: Pose) -> TransformStampe
 
 
 def cloud_message(
-    header: Header, points: Floats, rgb: Optional[NDArray[np.uint8]] = None,
+    header: Header, points: Floats, rgb: Optional[Bytes] = None,
 ) -> PointCloud2:
     """
     Make a cloud with the fields x, y, z (float32) and rgb in the format of rviz.
@@ -84,57 +78,13 @@ def cloud_message(
     :param points: (N, 3), metres.
     :param rgb: (N, 3), red, green and blue of each point.
     """
-    fields = [PointField(name=name, offset=4 * place, datatype=PointField.FLOAT32, count=1)
-              for place, name in enumerate('xyz')]
     columns = [np.ascontiguousarray(points, '<f4').reshape(-1, 3)]
     if rgb is not None:
-        fields.append(PointField(name='rgb', offset=12, datatype=PointField.FLOAT32, count=1))
         columns.append(packed_colours(rgb)[:, None])
     data = np.concatenate(columns, axis=1)
+    fields = [PointField(name=name, offset=4 * place, datatype=PointField.FLOAT32, count=1)
+              for place, name in zip(range(data.shape[1]), ('x', 'y', 'z', 'rgb'))]
     return PointCloud2(
         header=header, height=1, width=len(data), fields=fields, is_bigendian=False,
         point_step=data.shape[1] * 4, row_step=data.nbytes, data=byte_array(data.tobytes()),
         is_dense=bool(np.isfinite(columns[0]).all()))
-
-
-#: Topics of realsense2_camera below the camera's namespace.
-COLOUR, DEPTH, INFO = 'color/image_raw', 'aligned_depth_to_color/image_raw', 'color/camera_info'
-
-
-class CameraOutput:
-    """
-    The publishers of a camera.
-
-    :param node: owner of the publishers.
-    :param camera: intrinsics of both images.
-    :param frame: optical frame of both images.
-    """
-
-    def __init__(self, node: Node, camera: Intrinsics, frame: str) -> None:
-        self._frame = frame
-        self._camera = camera
-        self._colour = node.create_publisher(Image, COLOUR, qos_profile_sensor_data)
-        self._depth = node.create_publisher(Image, DEPTH, qos_profile_sensor_data)
-        self._camera_info = node.create_publisher(CameraInfo, INFO, qos_profile_sensor_data)
-
-    @property
-    def listeners(self) -> int:
-        """Return the number of subscribers of the colour images."""
-        return int(self._colour.get_subscription_count())
-
-    def publish(
-        self, stamp_ns: int, rgb: NDArray[np.uint8], depth: NDArray[np.float32],
-        encoding: str = '16UC1',
-    ) -> None:
-        """
-        Publish one exposure; camera_info first, because receivers need it for the images.
-
-        :param stamp_ns: time of the exposure (ns since the epoch).
-        :param rgb: (height, width, 3).
-        :param depth: (height, width), metres, 0 for no measurement.
-        :param encoding: encoding of the depth, 16UC1 (mm) or 32FC1 (m).
-        """
-        header = make_header(stamp_ns, self._frame)
-        self._camera_info.publish(info_message(header, self._camera))
-        self._colour.publish(image_message(header, from_rgb(rgb)))
-        self._depth.publish(image_message(header, from_depth(depth, encoding)))

@@ -3,9 +3,9 @@
 """
 Visual odometry: images with depth in; pose, covariance and status out.
 
-The keypoints of each frame are aligned to a model of landmarks by ICP (``icp``), the alignment is
-refined with all covariances (``refinement``), and the keypoints are merged into the model
-(``model``). The fixed frame is the frame of the base at the first image.
+The keypoints of each frame are aligned to a model of landmarks by ICP, the alignment is refined
+with all covariances, and the keypoints are merged into the model. The fixed frame is the frame of
+the base at the first image.
 
 A frame that cannot be used returns a reason and no valid pose, and does not change the model. The
 first such frame after a good one increments ``resets``: the motion is unknown until a later frame
@@ -17,39 +17,24 @@ from collections import deque
 from dataclasses import dataclass
 import enum
 from statistics import median
-from typing import Any, NamedTuple, Optional
+from typing import Any, Optional
 
 import numpy as np
-from numpy.typing import NDArray
-from optitrack_vrpn.rgbd.alignment import (
-    align, IcpSettings, refine, Refined, RefinementSettings, rotated)
-from optitrack_vrpn.rgbd.camera import Intrinsics
 from optitrack_vrpn.rgbd.features import Features, FeatureSettings, find_features
+from optitrack_vrpn.rgbd.geometry import (
+    cross_matrices, Floats, Intrinsics, motion_of, rigid, rotation_matrix, rotation_vector,
+    transformed)
 from optitrack_vrpn.rgbd.images import Bytes, Depth, ImageError
-from optitrack_vrpn.rgbd.model import LandmarkModel, Matches, ModelSettings
-from optitrack_vrpn.rgbd.transforms import (
-    cross_matrices, motion_of, rigid, rotation_matrix, rotation_vector, transformed)
+from optitrack_vrpn.rgbd.model import (
+    align, IcpSettings, LandmarkModel, Matches, ModelSettings, refine, Refined, RefinementSettings,
+    rotated)
 from optitrack_vrpn.settings import checked, section, setting
 from optitrack_vrpn.units import NS_PER_S
 
-Floats = NDArray[np.float64]
-
-CONSTRAINTS = ('none', 'level', 'planar')
 #: Measured (bench/rgbd.py, column NEES): the errors of a keypoint in successive frames are
 #: correlated. The covariance of a registration is computed for independent errors and multiplied
 #: by this factor.
 CORRELATION = 4.0
-#: Chosen: standard deviations of the velocity (m/s, rad/s) while nothing is tracked; the
-#: covariance of a new model contains them.
-_LOST_SPEED, _LOST_TURN = 0.5, 0.5
-#: Chosen: number of successive frames with rising stamps, all older than the last frame, after
-#: which the clock counts as set back, as by a bag that starts again.
-_LATE_FRAMES = 5
-#: Chosen: number of intervals whose median is the usual one, for the count of missed frames.
-_INTERVALS = 15
-#: Chosen: least interval for the limits of speed (s), because drivers that stamp images on arrival
-#: deliver them in bursts.
-_LEAST_INTERVAL_S = 1 / 30
 
 
 class Status(enum.Enum):
@@ -81,7 +66,7 @@ class OdometrySettings:
     """Settings of the method."""
 
     motion_constraint: str = setting(
-        'none', choices=CONSTRAINTS,
+        'none', choices=('none', 'level', 'planar'),
         doc='level: roll and pitch of the base are constant; planar: its height too')
     predict: bool = setting(
         True, doc='begin the search at the pose predicted from the last velocity; this halves the '
@@ -142,9 +127,8 @@ class Frame:
         return self.status in (Status.STARTED, Status.TRACKED)
 
 
-class _Refusal(NamedTuple):
-    cause: Cause
-    reason: str
+class _RefusedError(Exception):
+    """A frame cannot be used; the arguments are the cause and the reason."""
 
 
 @dataclass
@@ -177,19 +161,18 @@ class Odometry:
         self.model = LandmarkModel(self.settings.model)
         self.counters = Counters()
         self._pose: Floats = self.base_from_camera.copy()    # fixed_from_camera
-        self._covariance: Floats = np.zeros((6, 6))          # see ``refinement``
+        self._covariance: Floats = np.zeros((6, 6))          # of (rho, theta), see ``model``
         self._step: Optional[tuple[Floats, float]] = None    # motion and time between frames
         self._stamp_ns: Optional[int] = None         # stamp of the last frame
         self._good_ns = 0                            # stamp of the last frame with a pose
         self._tracking = False
         self._late: list[int] = []
-        self._intervals: deque[int] = deque(maxlen=_INTERVALS)
+        self._intervals: deque[int] = deque(maxlen=15)    # ns, for the usual interval
 
     @property
     def pose(self) -> Floats:
         """Return the last known fixed_from_base, 4x4."""
-        known: Floats = self._pose @ self.camera_from_base
-        return known
+        return self._pose @ self.camera_from_base
 
     def process(self, stamp_ns: int, grey: Bytes, depth: Depth, camera: Intrinsics) -> Frame:
         """
@@ -204,13 +187,14 @@ class Odometry:
         if late:
             self.counters.late += 1
             return self._frame(stamp_ns, Status.LATE, Cause.LATE, late)
+        features = None
         try:
             features = find_features(grey, depth, camera, self.settings.features)
+            self._check_features(features, depth)
         except ImageError as error:
-            return self._fail(stamp_ns, _Refusal(Cause.INPUT, str(error)))
-        refusal = self._check_features(features, depth)
-        if refusal is not None:
-            return self._fail(stamp_ns, refusal, features)
+            return self._fail(stamp_ns, Cause.INPUT, str(error))
+        except _RefusedError as error:
+            return self._fail(stamp_ns, *error.args, features=features)
         if not len(self.model):
             return self._start(stamp_ns, features, '')
         return self._track(stamp_ns, features)
@@ -218,50 +202,47 @@ class Odometry:
     def reject(self, stamp_ns: int, reason: str) -> Frame:
         """Process an unreadable frame; it fails with ``reason``."""
         self.counters.frames += 1
-        return self._fail(stamp_ns, _Refusal(Cause.INPUT, reason))
+        return self._fail(stamp_ns, Cause.INPUT, reason)
 
     # -- one frame -----------------------------------------------------------------------------
 
     def _track(self, stamp_ns: int, features: Features) -> Frame:
         settings, model = self.settings, self.model
         seconds = (stamp_ns - self._good_ns) / NS_PER_S
-        aligned, reason = align(
-            features.means, model.tree, model.means, settings.icp, self._guess(seconds))
-        if aligned is None:
-            return self._lost(stamp_ns, features, _Refusal(
-                Cause.NO_MATCH, f'no match with the model: {reason}'))
-        refined = refine(aligned, features.means, features.covariances, model,
-                         settings.refinement)
-        refusal = self._check_motion(refined, features, seconds)
-        if refusal is not None:
-            return self._lost(stamp_ns, features, refusal, refined)
+        fit: dict[str, Any] = {'features': features}
+        try:
+            aligned, reason = align(
+                features.means, model.tree, model.means, settings.icp, self._guess(seconds))
+            if aligned is None:
+                raise _RefusedError(Cause.NO_MATCH, f'no match with the model: {reason}')
+            refined = refine(aligned, features.means, features.covariances, model,
+                             settings.refinement)
+            fit.update(inliers=refined.inliers, chi2=refined.chi2)
+            self._check_motion(refined, features, seconds)
+        except _RefusedError as error:
+            if self._tracking or seconds < settings.restart_after_s:
+                return self._fail(stamp_ns, *error.args, **fit)
+            return self._restart(stamp_ns, features, error.args[1])
         transform, matches = self._constrained(refined, features)
         # a frame has the errors of the frames that added its landmarks
         known = matches.landmarks[matches.landmarks >= 0]
-        inherited = model.frame_covariances[known].mean(axis=0)
         own = CORRELATION * max(1.0, refined.chi2) * refined.covariance
-        self._covariance = inherited + own
-        before: Floats = self.pose
-        after: Floats = transform @ self.camera_from_base
-        motion = np.linalg.inv(self._pose) @ transform
+        self._covariance = model.frame_covariances[known].mean(axis=0) + own
+        before, motion = self.pose, np.linalg.inv(self._pose) @ transform
         self._pose = transform
         model.update(transformed(transform, features.means),
                      rotated(transform[:3, :3], features.covariances), matches, self._covariance)
-        linear = angular = twist_covariance = None
         if self._tracking:
-            step = np.linalg.inv(before) @ after
-            linear = step[:3, 3] / seconds
-            angular = rotation_vector(step[:3, :3]) / seconds
+            step = np.linalg.inv(before) @ self.pose
             # the registrations at both ends of the step have about the same covariance
-            twist_covariance = in_own_axes(2 * own / seconds ** 2, after)
+            fit.update(linear=step[:3, 3] / seconds,
+                       angular=rotation_vector(step[:3, :3]) / seconds,
+                       twist_covariance=in_own_axes(2 * own / seconds ** 2, self.pose))
             self._step = motion, seconds
         self._tracking = True
         self._good_ns = stamp_ns
         self.counters.tracked += 1
-        return self._frame(
-            stamp_ns, Status.TRACKED, Cause.NONE, '', linear=linear, angular=angular,
-            twist_covariance=twist_covariance, features=features, inliers=refined.inliers,
-            chi2=refined.chi2)
+        return self._frame(stamp_ns, Status.TRACKED, Cause.NONE, '', **fit)
 
     def _start(self, stamp_ns: int, features: Features, reason: str) -> Frame:
         """Begin a model with a frame, at the last known pose."""
@@ -274,33 +255,26 @@ class Odometry:
         self.counters.tracked += 1
         return self._frame(stamp_ns, Status.STARTED, Cause.NONE, reason, features=features)
 
-    def _lost(
-        self, stamp_ns: int, features: Features, refusal: _Refusal,
-        refined: Optional[Refined] = None,
-    ) -> Frame:
-        """Fail, or begin a new model after ``restart_after_s`` without a match."""
-        seconds = (stamp_ns - self._good_ns) / NS_PER_S
-        if self._tracking or seconds < self.settings.restart_after_s:
-            return self._fail(stamp_ns, refusal, features, refined)
+    def _restart(self, stamp_ns: int, features: Features, reason: str) -> Frame:
+        """Begin a new model after ``restart_after_s`` without a match."""
         self.counters.restarts += 1
-        unknown = np.diag([(_LOST_SPEED * seconds) ** 2] * 3 + [(_LOST_TURN * seconds) ** 2] * 3)
+        seconds = (stamp_ns - self._good_ns) / NS_PER_S
+        # chosen: standard deviations of the velocity while nothing is tracked, 0.5 m/s and rad/s
         self._covariance = self._covariance + at_position(
-            unknown, -self._pose[:3, 3])
+            (0.5 * seconds) ** 2 * np.eye(6), -self._pose[:3, 3])
         return self._start(
             stamp_ns, features, f'a new model begins after {seconds:.1f} s without a match; the '
-            f'motion during that time is unknown ({refusal.reason})')
+            f'motion during that time is unknown ({reason})')
 
-    def _fail(
-        self, stamp_ns: int, refusal: _Refusal, features: Optional[Features] = None,
-        refined: Optional[Refined] = None,
-    ) -> Frame:
+    def _fail(self, stamp_ns: int, cause: Cause, reason: str, **more: Any) -> Frame:
         self.counters.failed += 1
-        if self._tracking:
-            self.counters.resets += 1
+        self._interrupt()
+        return self._frame(stamp_ns, Status.FAILED, cause, reason, **more)
+
+    def _interrupt(self) -> None:
+        """End the tracking: the motion until the next match is unknown."""
+        self.counters.resets += self._tracking
         self._tracking, self._step = False, None
-        return self._frame(stamp_ns, Status.FAILED, refusal.cause, refusal.reason,
-                           features=features, inliers=refined.inliers if refined else 0,
-                           chi2=refined.chi2 if refined else 0.0)
 
     def _frame(
         self, stamp_ns: int, status: Status, cause: Cause, reason: str, **more: Any,
@@ -318,26 +292,23 @@ class Odometry:
             return self._pose
         motion, took = self._step
         share = min(seconds / took, 3.0)    # constant velocity for at most three intervals
-        guess: Floats = self._pose @ rigid(
+        return self._pose @ rigid(
             rotation_matrix(share * rotation_vector(motion[:3, :3])), share * motion[:3, 3])
-        return guess
 
     def _check_stamp(self, stamp_ns: int) -> str:
         """Return '' for a frame that is newer than the last one, else the reason."""
         last = self._stamp_ns
         if last is not None and stamp_ns <= last:
+            if self._late and stamp_ns <= self._late[-1]:
+                self._late.clear()
             self._late.append(stamp_ns)
-            ordered = all(a < b for a, b in zip(self._late, self._late[1:]))
-            if not ordered:
-                self._late = [stamp_ns]
-            if len(self._late) < _LATE_FRAMES:
+            if len(self._late) < 5:
                 return (f'the frame is {(last - stamp_ns) / 1e6:.1f} ms older than the last one '
                         'and is ignored')
-            # The clock was set back: the motion since the last frame is unknown. One attempt
-            # matches the model; if it fails, a new model begins.
-            if self._tracking:
-                self.counters.resets += 1
-            self._tracking, self._step = False, None
+            # Five in rising order: the clock was set back, as by a bag that starts again, and the
+            # motion since the last frame is unknown. One attempt matches the model; if it fails,
+            # a new model begins.
+            self._interrupt()
             self._good_ns = stamp_ns - max(
                 round(self.settings.restart_after_s * NS_PER_S), NS_PER_S // 10)
             self._intervals.clear()
@@ -355,34 +326,31 @@ class Odometry:
                 self.counters.missed += round(interval / usual) - 1
         self._intervals.append(interval)
 
-    def _check_features(self, features: Features, depth: Depth) -> Optional[_Refusal]:
+    def _check_features(self, features: Features, depth: Depth) -> None:
         needed = self.settings.icp.pairs
         if len(features) >= needed:
-            return None
+            return
         share = float(np.count_nonzero(depth)) / depth.size
+        measured = f'{100 * share:.0f} % of the pixels have depth'
         if share == 0:
-            return _Refusal(Cause.NO_DEPTH, 'no pixel of the depth image has a measurement: is '
-                            'the distance less than the minimum of the camera, or is there '
-                            'sunlight?')
+            raise _RefusedError(
+                Cause.NO_DEPTH, 'no pixel of the depth image has a measurement: is the distance '
+                'less than the minimum of the camera, or is there sunlight?')
         if features.detected >= needed:
             limits = self.settings.features
-            return _Refusal(
-                Cause.NO_DEPTH,
-                f'{len(features)} of {features.detected} keypoints have depth within '
-                f'{limits.max_range_m:g} m and {limits.max_stdev_m:g} m of deviation, {needed} '
-                f'are needed; {100 * share:.0f} % of the pixels have depth')
-        return _Refusal(
-            Cause.FEW_FEATURES,
-            f'{features.detected} keypoints with depth, {needed} are needed: too little texture '
-            f'(a white wall, darkness, blur); {100 * share:.0f} % of the pixels have depth')
+            raise _RefusedError(
+                Cause.NO_DEPTH, f'{len(features)} of {features.detected} keypoints have depth '
+                f'within {limits.max_range_m:g} m and {limits.max_stdev_m:g} m of deviation, '
+                f'{needed} are needed; {measured}')
+        raise _RefusedError(
+            Cause.FEW_FEATURES, f'{features.detected} keypoints with depth, {needed} are needed: '
+            f'too little texture (a white wall, darkness, blur); {measured}')
 
-    def _check_motion(
-        self, refined: Refined, features: Features, seconds: float,
-    ) -> Optional[_Refusal]:
+    def _check_motion(self, refined: Refined, features: Features, seconds: float) -> None:
         settings = self.settings
         share = refined.inliers / len(features)
         if refined.inliers < settings.icp.pairs or share < settings.inlier_share:
-            return _Refusal(
+            raise _RefusedError(
                 Cause.INCONSISTENT,
                 f'{refined.inliers} of {len(features)} keypoints fit the model '
                 f'({100 * share:.0f} %), {100 * settings.inlier_share:.0f} % are needed: a bump '
@@ -390,18 +358,17 @@ class Odometry:
         at_camera = at_position(refined.covariance, refined.transform[:3, 3])
         stdev = float(np.sqrt(max(np.linalg.eigvalsh(at_camera[:3, :3])[-1], 0.0)))
         if not stdev <= settings.max_stdev_m:
-            return _Refusal(
-                Cause.UNCERTAIN,
-                f'the keypoints determine the position to {stdev:.3f} m only, '
+            raise _RefusedError(
+                Cause.UNCERTAIN, f'the keypoints determine the position to {stdev:.3f} m only, '
                 f'{settings.max_stdev_m:g} m are needed')
         moved, turned = motion_of(np.linalg.inv(self._pose) @ refined.transform)
-        limit_s = max(seconds, _LEAST_INTERVAL_S)
+        # drivers that stamp images on arrival deliver them in bursts
+        limit_s = max(seconds, 1 / 30)
         if moved > settings.max_speed_m_s * limit_s or turned > settings.max_turn_rad_s * limit_s:
-            return _Refusal(
-                Cause.JUMP,
-                f'the camera would have moved {moved:.2f} m and {np.degrees(turned):.0f} deg in '
-                f'{1e3 * seconds:.0f} ms: a bump, or a wrong match')
-        return None
+            raise _RefusedError(
+                Cause.JUMP, f'the camera would have moved {moved:.2f} m and '
+                f'{np.degrees(turned):.0f} deg in {1e3 * seconds:.0f} ms: a bump, or a wrong '
+                'match')
 
     def _constrained(self, refined: Refined, features: Features) -> tuple[Floats, Matches]:
         """
@@ -431,13 +398,10 @@ def at_position(covariance: Floats, position: Floats) -> Floats:
     """Convert the covariance of (rho, theta) to that of a position and a rotation."""
     jacobian = np.eye(6)
     jacobian[:3, 3:] = -cross_matrices(position)
-    moved: Floats = jacobian @ covariance @ jacobian.T
-    return moved
+    return jacobian @ covariance @ jacobian.T
 
 
 def in_own_axes(covariance: Floats, pose: Floats) -> Floats:
     """Convert the covariance of (rho, theta) to that at a pose, in the axes of the pose."""
-    turn = np.zeros((6, 6))
-    turn[:3, :3] = turn[3:, 3:] = pose[:3, :3].T
-    turned: Floats = turn @ at_position(covariance, pose[:3, 3]) @ turn.T
-    return turned
+    turn = np.kron(np.eye(2), pose[:3, :3].T)
+    return turn @ at_position(covariance, pose[:3, 3]) @ turn.T

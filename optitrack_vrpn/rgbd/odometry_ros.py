@@ -10,34 +10,24 @@ interruption of the path.
 
 from collections import deque
 import time
-from typing import Any, Optional, Sequence
+from typing import Any, Optional
 
-from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Odometry as OdometryMessage
 from nav_msgs.msg import Path
 import numpy as np
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.rgbd.camera import opencv
 from optitrack_vrpn.rgbd.camera_node_ros import CameraNode, LATCHED
+from optitrack_vrpn.rgbd.geometry import opencv, transformed
 from optitrack_vrpn.rgbd.images import ImageError, scaled_pair, to_depth, to_grey
 from optitrack_vrpn.rgbd.messages_ros import (
     cloud_message, make_header, pose_message, stamp_ns, transform_message)
 from optitrack_vrpn.rgbd.odometry import Frame, Odometry, Status
 from optitrack_vrpn.rgbd.settings import OdometryNodeSettings
-from optitrack_vrpn.ros.managed_node import entry
 from optitrack_vrpn.ros.tf import tf_publisher
 from sensor_msgs.msg import Image, PointCloud2
 from std_msgs.msg import UInt32
 from tf2_msgs.msg import TFMessage
-
-#: Chosen: variance of an unknown velocity, (m/s)^2 and (rad/s)^2.
-_UNKNOWN = 1e6
-#: Chosen: least periods of the large messages (s).
-_PATH_PERIOD_S, _MODEL_PERIOD_S = 1.0, 0.5
-#: Chosen: most poses of the path, and least distance between two (m): 40 m at least, a message of
-#: 200 kB.
-_PATH_LENGTH, _PATH_STEP_M = 2000, 0.02
 
 
 class RgbdOdometry(CameraNode[OdometryNodeSettings]):
@@ -47,17 +37,17 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
     :param kwargs: passed to rclpy's node.
     """
 
+    subject = 'tracking'
+
     def __init__(self, node_name: str = 'rgbd_odometry', **kwargs: Any) -> None:
         self._settings = OdometryNodeSettings()
         self._odometry: Optional[Odometry] = None
-        self._path: deque[PoseStamped] = deque(maxlen=_PATH_LENGTH)
+        self._path: deque[PoseStamped] = deque(maxlen=2000)    # a message of 200 kB
         self._last: Optional[Frame] = None
-        self._last_s = 0.0
-        self._frame_ms = 0.0
         self._reported: Optional[Status] = None
         self._resets_before = 0
         self._published_resets: Optional[int] = None
-        self._due = {'path': 0.0, 'model': 0.0}
+        self._due: dict[str, float] = {}
         super().__init__(node_name, OdometryNodeSettings, **kwargs)
 
     # -- lifecycle -----------------------------------------------------------------------------
@@ -71,14 +61,14 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
         # one thread, because more threads would take processor time from other nodes
         opencv().setNumThreads(1)
         self._settings = settings
-        out = settings.output
-        self._outputs['odometry'] = self.create_publisher(OdometryMessage, out.odometry, 10)
-        self._outputs['resets'] = self.create_publisher(UInt32, 'reset_count', LATCHED)
-        if out.tf:
+        for name, kind, topic, qos in (
+                ('odometry', OdometryMessage, settings.output.odometry, 10),
+                ('resets', UInt32, 'reset_count', LATCHED), ('path', Path, 'path', 1),
+                ('features', PointCloud2, 'feature/cloud', 2),
+                ('model', PointCloud2, 'model/cloud', 1)):
+            self._outputs[name] = self.create_publisher(kind, topic, qos)
+        if settings.output.tf:
             self._outputs['tf'] = tf_publisher(self)
-        self._outputs['path'] = self.create_publisher(Path, 'path', 1)
-        self._outputs['features'] = self.create_publisher(PointCloud2, 'feature/cloud', 2)
-        self._outputs['model'] = self.create_publisher(PointCloud2, 'model/cloud', 1)
         self._mocap_control.set_info_topics([self._outputs['odometry'].topic_name])
 
     def begin(self) -> None:
@@ -88,18 +78,16 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
         self._odometry = None
         self._path.clear()
         self._last = self._reported = None
-        self._last_s = time.monotonic()
         self._publish_resets()
-        self._subscribe_camera(self._settings.input)
+        given = self._settings.input
+        self._subscribe(given, {'colour': given.info}, given.rectified)
 
     # -- inputs --------------------------------------------------------------------------------
 
     def _pair(self, colour: Image, depth: Image) -> None:
-        began = time.thread_time()
-        given, mount = self._settings.input, self._settings.mount
-        camera = self._known_camera(given)
+        given, camera = self._settings.input, self._camera('colour')
         base_from_camera = self._base_from_camera(
-            mount, self._settings.output.base_frame, colour.header.frame_id)
+            self._settings.mount, self._settings.output.base_frame, colour.header.frame_id)
         if self._odometry is None:
             self._odometry = Odometry(self._settings.method, base_from_camera)
         odometry = self._odometry
@@ -109,19 +97,18 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
                 'deactivate and activate the node to use it')
         self._error = ''
         stamp = stamp_ns(colour.header)
-        try:
-            images = to_grey(colour), to_depth(depth, given.depth_unit_m)
-        except ImageError as error:
-            frame = odometry.reject(stamp, str(error))
-        else:
-            frame = odometry.process(stamp, *scaled_pair(*images, camera, given.scale))
-        self._last, self._last_s = frame, time.monotonic()
-        self._log_status(frame)
-        self._publish_resets()
-        if frame.good:
-            self._publish(frame, odometry)
-        # exponential mean, time constant 33 frames
-        self._frame_ms += 0.03 * (1e3 * (time.thread_time() - began) - self._frame_ms)
+        with self._timed():
+            try:
+                images = to_grey(colour), to_depth(depth, given.depth_unit_m)
+            except ImageError as error:
+                frame = odometry.reject(stamp, str(error))
+            else:
+                frame = odometry.process(stamp, *scaled_pair(*images, camera, given.scale))
+            self._last = frame
+            self._log_status(frame)
+            self._publish_resets()
+            if frame.good:
+                self._publish(frame, odometry)
 
     # -- outputs -------------------------------------------------------------------------------
 
@@ -156,7 +143,7 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
         message.pose.covariance = frame.covariance.ravel()
         twist = message.twist
         if frame.linear is None or frame.angular is None or frame.twist_covariance is None:
-            twist.covariance = (_UNKNOWN * np.eye(6)).ravel()
+            twist.covariance = (1e6 * np.eye(6)).ravel()    # unknown
         else:
             linear, angular = twist.twist.linear, twist.twist.angular
             linear.x, linear.y, linear.z = frame.linear.tolist()
@@ -177,47 +164,42 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
         self._publish_clouds(frame, odometry)
 
     def _publish_path(self, pose: PoseStamped) -> None:
-        publisher = self._outputs['path']
         if self._path:
             a, b = self._path[-1].pose.position, pose.pose.position
-            if (a.x - b.x) ** 2 + (a.y - b.y) ** 2 + (a.z - b.z) ** 2 < _PATH_STEP_M ** 2:
+            if (a.x - b.x) ** 2 + (a.y - b.y) ** 2 + (a.z - b.z) ** 2 < 0.02 ** 2:
                 return
         self._path.append(pose)
-        if self._is_due('path', _PATH_PERIOD_S, publisher):
-            publisher.publish(Path(header=pose.header, poses=list(self._path)))
+        if self._is_due('path', 1.0):
+            self._outputs['path'].publish(Path(header=pose.header, poses=list(self._path)))
 
     def _publish_clouds(self, frame: Frame, odometry: Odometry) -> None:
         fixed = make_header(frame.stamp_ns, self._settings.output.fixed_frame)
-        features = self._outputs['features']
-        if frame.features is not None and features.get_subscription_count():
-            camera = frame.pose @ odometry.base_from_camera
-            points = frame.features.means @ camera[:3, :3].T + camera[:3, 3]
-            features.publish(cloud_message(fixed, points))
-        model = self._outputs['model']
-        if self._is_due('model', _MODEL_PERIOD_S, model):
-            model.publish(cloud_message(fixed, odometry.model.means))
+        if frame.features is not None and self._is_due('features', 0.0):
+            self._outputs['features'].publish(cloud_message(fixed, transformed(
+                frame.pose @ odometry.base_from_camera, frame.features.means)))
+        if self._is_due('model', 0.5):
+            self._outputs['model'].publish(cloud_message(fixed, odometry.model.means))
 
-    def _is_due(self, name: str, period_s: float, publisher: Any) -> bool:
+    def _is_due(self, name: str, period_s: float) -> bool:
+        """Return True if a large message has subscribers and its period has passed."""
         now = time.monotonic()
-        if now < self._due[name] or not publisher.get_subscription_count():
+        if now < self._due.get(name, 0.0) or not self._outputs[name].get_subscription_count():
             return False
         self._due[name] = now + period_s
         return True
 
     # -- diagnostics ---------------------------------------------------------------------------
 
-    def diagnostics(self) -> Sequence[DiagnosticStatus]:
-        """Report whether the odometry tracks the camera, or the reason why it does not."""
-        level, message = self._verdict()
-        values = {**self._image_counts(), 'reset_count': self.reset_count}
+    def _values(self) -> dict[str, Any]:
+        values: dict[str, Any] = {'reset_count': self.reset_count}
         if self._odometry is not None:
             counters = self._odometry.counters
             values.update({
                 'frames': counters.frames, 'tracked': counters.tracked,
                 'failed': counters.failed, 'late frames': counters.late,
                 'missed frames': counters.missed, 'new models': counters.restarts,
-                'landmarks': len(self._odometry.model), 'cpu_ms_per_frame':
-                f'{self._frame_ms:.1f}'})
+                'landmarks': len(self._odometry.model),
+                'cpu_ms_per_frame': f'{self._frame_ms:.1f}'})
         frame = self._last
         if frame is not None:
             stdev = np.sqrt(np.maximum(np.diag(frame.covariance), 0))
@@ -227,34 +209,29 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
                 'inliers': frame.inliers, 'chi2': f'{frame.chi2:.2f}',
                 'position_stdev_m': f'{max(stdev[:3]):.4f}',
                 'rotation_stdev_deg': f'{np.degrees(max(stdev[3:])):.3f}'})
-        return [entry(f'{self.get_name()}: tracking', level, message, values)]
+        return values
 
-    def _verdict(self) -> tuple[str, str]:
+    def _state(self) -> tuple[str, str]:
+        if self._last is None:
+            return 'ok', 'waiting for the first images'
+        if self._last.status is Status.FAILED:
+            return 'error', f'not tracking: {self._last.reason}'
+        return ('warn', self._last.reason) if self._last.status is Status.LATE else (
+            'ok', 'tracking')
+
+    def _silence(self, silent_s: float) -> tuple[str, str]:
         given = self._settings.input
-        if not self._inputs:
-            return 'ok', 'inactive'
-        silent_s = time.monotonic() - self._last_s
-        if self._camera_error or self._error:
-            return 'error', self._camera_error or self._error
-        if self._last is None or silent_s > given.timeout_s:
-            if silent_s <= given.timeout_s:
-                return 'ok', 'waiting for the first images'
-            missing = [topic for topic, count in zip((given.colour, given.depth), self._images)
-                       if not count]
-            if missing:
-                return 'error', f'no images on {" and ".join(missing)}'
-            if self._pairer.pairs:
-                text, late = f'no new pair of images for {silent_s:.1f} s', sum(self._pairer.late)
-                if late:    # of a driver that does not stamp, all
-                    text += f'; stamps that are not later than the one before: {late}'
-                if self._last is not None and self._last.reason:
-                    text += f'; before: {self._last.reason}'
-                return 'stale', text
+        missing = [topic for topic, count in zip((given.colour, given.depth), self._images)
+                   if not count]
+        if missing:
+            return 'error', f'no images on {" and ".join(missing)}'
+        if not self._pairer.pairs:
             return 'error', (
                 f'no colour and depth image have stamps within {given.tolerance_s:g} s: '
                 f'{self._images[0]} colour and {self._images[1]} depth images were received')
-        if self._last.status is Status.FAILED:
-            return 'error', f'not tracking: {self._last.reason}'
-        if self._last.status is Status.LATE:
-            return 'warn', self._last.reason
-        return 'ok', 'tracking'
+        text, late = f'no new pair of images for {silent_s:.1f} s', sum(self._pairer.late)
+        if late:    # of a driver that does not stamp, all
+            text += f'; stamps that are not later than the one before: {late}'
+        if self._last is not None and self._last.reason:
+            text += f'; before: {self._last.reason}'
+        return 'stale', text

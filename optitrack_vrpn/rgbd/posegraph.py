@@ -18,18 +18,16 @@ The cost is the sum of Huber's function of the whitened errors (Huber, Ann. Math
 minimised by Levenberg-Marquardt with sparse factorisation. Node 0 is fixed.
 """
 
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.rgbd.transforms import cross_matrices
+from optitrack_vrpn.rgbd.geometry import cross_matrices, Floats, rigid
 from scipy.sparse import bsr_matrix, coo_matrix, csc_matrix, diags
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu
 from scipy.spatial.transform import Rotation
-
-Floats = NDArray[np.float64]
 
 #: Root of the 95 % quantile of chi-squared with six degrees of freedom: the cost of 19 of 20 right
 #: edges is quadratic.
@@ -37,15 +35,9 @@ KNEE = 3.55
 #: Chosen: an edge with less weight, that is an error of more than knee / weight = 18 standard
 #: deviations, is an outlier.
 OUTLIER_WEIGHT = 0.2
-#: Chosen: initial damping of Levenberg-Marquardt, and its factors after an accepted and a rejected
-#: step (Nielsen 1999 uses 1/3 and 2, growing).
-_DAMPING, _RELAX, _TIGHTEN = 1e-4, 0.2, 5.0
-#: Chosen: damping at which the optimisation ends, because steps are negligible.
-_MOST_DAMPING = 1e10
 
 
-@dataclass(frozen=True, eq=False)
-class Edge:
+class Edge(NamedTuple):
     """
     A measured pose of one node in another.
 
@@ -63,8 +55,7 @@ class Edge:
     robust: bool = False
 
 
-@dataclass(frozen=True, eq=False)
-class Solution:
+class Solution(NamedTuple):
     """
     Result of the optimisation.
 
@@ -80,22 +71,15 @@ class Solution:
 
 
 def diagonal_information(stdev_m: float, stdev_rad: float) -> Floats:
-    """
-    Return the information matrix of independent errors in each axis.
-
-    :raises ConfigurationError: if a deviation is not positive.
-    """
-    if not (stdev_m > 0 and stdev_rad > 0):
-        raise ConfigurationError(
-            f'standard deviations must be positive, not {stdev_m} m and {stdev_rad} rad')
+    """Return the information matrix of independent errors in each axis."""
     return np.diag([stdev_m ** -2] * 3 + [stdev_rad ** -2] * 3)
 
 
 class _Problem:
     """Edges as arrays."""
 
-    def __init__(self, count: int, edges: list[Edge], knee: float) -> None:
-        self.count, self.knee = count, knee
+    def __init__(self, count: int, edges: list[Edge]) -> None:
+        self.count = count
         self.i = np.array([edge.start for edge in edges])
         self.j = np.array([edge.end for edge in edges])
         measured = np.array([edge.measured for edge in edges], float)
@@ -121,13 +105,12 @@ class _Problem:
     def robust_cost(self, whitened: Floats) -> tuple[float, Floats]:
         """Return cost and weights of whitened errors."""
         size = np.linalg.norm(whitened, axis=1)
-        far = self.robust & (size > self.knee)
-        costs = np.where(far, self.knee * (size - self.knee / 2), size * size / 2)
-        weights: Floats = np.where(far, self.knee / np.maximum(size, 1e-300), 1.0)
-        return float(costs.sum()), weights
+        far = self.robust & (size > KNEE)
+        costs = np.where(far, KNEE * (size - KNEE / 2), size * size / 2)
+        return float(costs.sum()), np.where(far, KNEE / np.maximum(size, KNEE), 1.0)
 
     def normal_equations(
-        self, rotations: Floats, whitened: Floats, weights: Floats, r_rotation: Floats,
+        self, rotations: Floats, weights: Floats, whitened: Floats, r_rotation: Floats,
         offsets: Floats,
     ) -> tuple[csc_matrix, Floats]:
         """Return matrix and right side for all nodes except the first, size 6 N - 6."""
@@ -148,59 +131,50 @@ class _Problem:
         return (jacobian.T @ jacobian).tocsc(), -jacobian.T @ (scale[:, None] * whitened).ravel()
 
 
-def optimise(
-    poses: Floats, edges: list[Edge], knee: float = KNEE, rounds: int = 50,
-    tolerance: float = 1e-8,
-) -> Solution:
+def optimise(poses: Floats, edges: list[Edge], tolerance: float = 1e-8) -> Solution:
     """
     Find the poses with the least cost.
 
     :param poses: (N, 4, 4), initial poses; node 0 does not change.
     :param edges: in any order and direction; edges must join each node to node 0.
-    :param knee: whitened error beyond which the cost of robust edges is linear.
-    :param rounds: maximum number of iterations.
     :param tolerance: relative decrease of the cost that ends the optimisation.
     :raises ConfigurationError: if an edge names a node that does not exist, an information matrix
         is not positive definite, or a node is not joined to node 0.
     """
-    poses = np.array(poses, float)
     count = len(poses)
     _check(count, edges)
-    if count == 1 or not edges:
-        return Solution(poses, 0.0, np.ones(len(edges)))
-    problem = _Problem(count, edges, knee)
+    if not edges:
+        return Solution(poses, 0.0, np.ones(0))
+    problem = _Problem(count, edges)
     rotations, positions = poses[:, :3, :3], poses[:, :3, 3]
-    whitened, r_rotation, offsets = problem.residuals(rotations, positions)
-    cost, weights = problem.robust_cost(whitened)
-    damping = _DAMPING
-    for _ in range(rounds):
-        matrix, right = problem.normal_equations(
-            rotations, whitened, weights, r_rotation, offsets)
-        diagonal = matrix.diagonal()
-        accepted = False
-        while not accepted and damping < _MOST_DAMPING:
+    errors = problem.residuals(rotations, positions)
+    cost, weights = problem.robust_cost(errors[0])
+    damping = 1e-4
+    for _ in range(50):
+        matrix, right = problem.normal_equations(rotations, weights, *errors)
+        diagonal, accepted = matrix.diagonal(), False
+        while not accepted and damping < 1e10:    # beyond, steps are negligible
             step = splu(matrix + diags(damping * diagonal, format='csc')).solve(right)
             moves = np.concatenate([np.zeros((1, 6)), step.reshape(-1, 6)])
-            new_positions = positions + moves[:, :3]
-            new_rotations = rotations @ Rotation.from_rotvec(moves[:, 3:]).as_matrix()
-            new = problem.residuals(new_rotations, new_positions)
-            new_cost, new_weights = problem.robust_cost(new[0])
+            new = (rotations @ Rotation.from_rotvec(moves[:, 3:]).as_matrix(),
+                   positions + moves[:, :3])
+            new_errors = problem.residuals(*new)
+            new_cost, new_weights = problem.robust_cost(new_errors[0])
             accepted = new_cost <= cost
-            damping *= _RELAX if accepted else _TIGHTEN
+            # Nielsen 1999 uses 1/3 and 2, growing
+            damping *= 0.2 if accepted else 5.0
         if not accepted:
             break
         decrease = cost - new_cost
-        rotations, positions, weights, cost = new_rotations, new_positions, new_weights, new_cost
-        whitened, r_rotation, offsets = new
+        (rotations, positions), errors, weights, cost = new, new_errors, new_weights, new_cost
         if decrease <= tolerance * max(cost, 1e-12):
             break
-    poses[:, :3, :3] = Rotation.from_matrix(rotations).as_matrix()
-    poses[:, :3, 3] = positions
-    return Solution(poses, cost, weights)
+    return Solution(
+        rigid(Rotation.from_matrix(rotations).as_matrix(), positions), cost, weights)
 
 
 def optimise_without_outliers(
-    poses: Floats, edges: list[Edge], knee: float = KNEE,
+    poses: Floats, edges: list[Edge],
 ) -> tuple[Solution, NDArray[np.bool_]]:
     """
     Optimise, and leave out robust edges that contradict the others.
@@ -215,13 +189,13 @@ def optimise_without_outliers(
     used = np.ones(len(edges), bool)
     robust = np.array([edge.robust for edge in edges], bool)
     while True:
-        kept = np.nonzero(used)[0]
-        solution = optimise(poses, [edges[index] for index in kept], knee)
+        [kept] = np.nonzero(used)
+        solution = optimise(poses, [edges[index] for index in kept])
         weights = np.zeros(len(edges))
         weights[kept] = solution.weights
         uncertain = used & robust & (weights < OUTLIER_WEIGHT)
         if not uncertain.any():
-            return replace(solution, weights=weights), ~used
+            return solution._replace(weights=weights), ~used
         used &= ~(uncertain & (weights <= 2 * weights[uncertain].min()))
 
 
@@ -239,8 +213,7 @@ def inverse_right_jacobian(rotation_vectors: Floats) -> Floats:
     factor = np.where(
         small, 1 / 12 + angle ** 2 / 720, 1 / safe ** 2 - 1 / (2 * safe * np.tan(safe / 2)))
     cross = cross_matrices(rotation_vectors)
-    result: Floats = np.eye(3) + cross / 2 + factor[:, None, None] * (cross @ cross)
-    return result
+    return np.eye(3) + cross / 2 + factor[:, None, None] * (cross @ cross)
 
 
 def _check(count: int, edges: list[Edge]) -> None:
@@ -249,9 +222,8 @@ def _check(count: int, edges: list[Edge]) -> None:
             raise ConfigurationError(
                 f'an edge joins nodes {edge.start} and {edge.end}, but the graph has nodes 0 to '
                 f'{count - 1}, and an edge joins two different ones')
-    starts = [edge.start for edge in edges]
-    ends = [edge.end for edge in edges]
-    joined = coo_matrix((np.ones(len(edges)), (starts, ends)), shape=(count, count))
+    joined = coo_matrix((np.ones(len(edges)), ([edge.start for edge in edges],
+                                               [edge.end for edge in edges])), (count, count))
     _, labels = connected_components(joined, directed=False)
     [apart] = np.nonzero(labels != labels[0])
     if len(apart):

@@ -26,18 +26,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.rgbd.camera import Intrinsics, opencv
+from optitrack_vrpn.rgbd.geometry import Floats, Intrinsics, opencv
+from optitrack_vrpn.rgbd.images import Bytes, Depth
 from optitrack_vrpn.settings import checked, setting
-
-Array = NDArray[np.float64]
 
 #: Chosen: edge of a texel (m), about the footprint of a VGA pixel at 3 m.
 TEXEL_M = 0.005
-#: Chosen: cells of the octaves of the texture (texels) and the standard deviation of each in grey
-#: levels. The finest octave is 4 texels, 20 mm, so that a QVGA image does not alias up to 5 m.
-OCTAVES = ((4, 16.0), (10, 22.0), (24, 20.0), (64, 14.0))
-#: Chosen: near plane of the camera (m).
-_NEAR_M = 0.02
 
 
 @dataclass(frozen=True)
@@ -80,12 +74,19 @@ class Layout:
 class _Face:
     """A parallelogram, visible from the side of its normal, and its position in the atlas."""
 
-    origin: Array
-    along: Array
-    up: Array
-    normal: Array
+    origin: Floats
+    along: Floats
+    up: Floats
+    normal: Floats
     left: int = 0
     top: int = 0
+
+    @property
+    def texels(self) -> tuple[int, int]:
+        """Return rows and columns of the texture."""
+        rows, columns = (max(1, round(float(np.linalg.norm(edge)) / TEXEL_M))
+                         for edge in (self.up, self.along))
+        return rows, columns
 
 
 def _faces(box: Box, inside: bool) -> list[_Face]:
@@ -93,22 +94,17 @@ def _faces(box: Box, inside: bool) -> list[_Face]:
     low, high = np.array(box.low), np.array(box.high)
     if not np.all(high > low):
         raise ConfigurationError(f'a box from {box.low} to {box.high} has no volume')
-    faces = []
-    for axis in range(3):
-        one, two = ((1, 2), (0, 2), (0, 1))[axis]
+    edges, faces = np.diag(high - low), []
+    for axis, (one, two) in enumerate(((1, 2), (0, 2), (0, 1))):
         for side in (0, 1):
-            origin = low.copy()
-            origin[axis] = (low, high)[side][axis]
-            along, up, normal = np.zeros(3), np.zeros(3), np.zeros(3)
-            along[one], up[two] = high[one] - low[one], high[two] - low[two]
-            normal[axis] = -1.0 if (side == 1) == inside else 1.0
-            faces.append(_Face(origin, along, up, normal))
+            normal = np.eye(3)[axis] * (-1.0 if bool(side) == inside else 1.0)
+            faces.append(_Face(low + side * edges[axis], edges[one], edges[two], normal))
     return faces
 
 
 def value_noise(
     random: np.random.Generator, height: int, width: int, colour: tuple[float, float, float],
-) -> NDArray[np.uint8]:
+) -> Bytes:
     """
     Make a texture of value noise: random values on grids, interpolated and added.
 
@@ -120,7 +116,9 @@ def value_noise(
     cv2 = opencv()
     total = np.empty((height, width, 3), np.float32)
     total[:] = colour
-    for cell, deviation in OCTAVES:
+    # Chosen: cells of the octaves (texels) and standard deviation of each in grey levels. The
+    # finest octave is 20 mm, so that a QVGA image does not alias up to 5 m.
+    for cell, deviation in ((4, 16.0), (10, 22.0), (24, 20.0), (64, 14.0)):
         rows, columns = height // cell + 3, width // cell + 3
         # the part that differs between the colours has half the deviation of the grey part
         grid = random.standard_normal((rows, columns, 1)) + 0.5 * random.standard_normal(
@@ -140,62 +138,12 @@ class Room:
     """
 
     def __init__(self, layout: Layout = Layout()) -> None:
-        self._cv2 = opencv()
         faces = _faces(layout.room, True)
         for box in layout.boxes:
             faces += _faces(box, False)
         self._atlas, self._faces = _atlas(faces, layout.seed)
-        self._pixels: dict[Intrinsics, tuple[Any, Any]] = {}
 
-    def trace(
-        self, camera: Intrinsics, world_from_camera: Array,
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
-        """
-        Find the visible point of each pixel.
-
-        :param camera: a camera without distortion.
-        :param world_from_camera: (4, 4), of the optical frame: x right, y down, z forward.
-        :returns: 1/z (1/m), 0 for no surface, and column and row in the atlas (texels); each
-            (height, width).
-        :raises ConfigurationError: for a camera with distortion.
-        """
-        if camera.distortion:
-            raise ConfigurationError('the simulated camera has no distortion: leave it out')
-        x, y = self._rays(camera)
-        shape = (camera.height, camera.width)
-        nearest = np.zeros(shape, np.float32)
-        column, row = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
-        rotation, eye = world_from_camera[:3, :3], world_from_camera[:3, 3]
-        for face in self._faces:
-            offset = face.origin - eye
-            if face.normal @ offset >= -1e-6:
-                continue    # seen from behind
-            matrix = rotation.T @ np.stack((face.along, face.up, offset), axis=1)
-            area = _bounds(matrix, camera)
-            if area is None:
-                continue
-            inverse = np.linalg.inv(matrix).astype(np.float32)
-            rows, columns = area
-            across, down = x[columns], y[rows, None]
-            # Affine in the pixel: a column vector and a row vector, added.
-            q1, q2, q3 = ((each[1] * down + each[2]) + each[0] * across for each in inverse)
-            near = nearest[area]
-            seen = (q3 > near) & (q1 >= 0) & (q2 >= 0) & (q1 <= q3) & (q2 <= q3)
-            if not seen.any():
-                continue
-            found = q3[seen]
-            near[seen] = found
-            length, height = np.linalg.norm(face.along), np.linalg.norm(face.up)
-            # In cv2.remap, integer coordinates are centres of texels.
-            column[area][seen] = q1[seen] / found * np.float32(length / TEXEL_M) + np.float32(
-                face.left - 0.5)
-            row[area][seen] = q2[seen] / found * np.float32(height / TEXEL_M) + np.float32(
-                face.top - 0.5)
-        return nearest, column, row
-
-    def render(
-        self, camera: Intrinsics, world_from_camera: Array,
-    ) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+    def render(self, camera: Intrinsics, world_from_camera: Floats) -> tuple[Bytes, Depth]:
         """
         Render an image without noise.
 
@@ -205,49 +153,56 @@ class Room:
             metres, 0 for no surface.
         :raises ConfigurationError: for a camera with distortion.
         """
-        nearest, column, row = self.trace(camera, world_from_camera)
-        image = self._cv2.remap(self._atlas, column, row, self._cv2.INTER_LINEAR)
-        depth = np.zeros_like(nearest)
+        if camera.distortion:
+            raise ConfigurationError('the simulated camera has no distortion: leave it out')
+        # x of the rays by column, y by row; 1/z and the position in the atlas by pixel
+        x = ((np.arange(camera.width) - camera.cx) / camera.fx).astype(np.float32)
+        y = ((np.arange(camera.height) - camera.cy) / camera.fy).astype(np.float32)
+        nearest, column, row = np.zeros((3, camera.height, camera.width), np.float32)
+        rotation, eye = world_from_camera[:3, :3], world_from_camera[:3, 3]
+        for face in self._faces:
+            offset = face.origin - eye
+            if face.normal @ offset >= -1e-6:
+                continue    # seen from behind
+            matrix = rotation.T @ np.stack((face.along, face.up, offset), axis=1)
+            area = _bounds(matrix, camera)
+            if area is None:
+                continue
+            across, down = x[area[1]], y[area[0], None]
+            # Affine in the pixel: a column vector and a row vector, added.
+            q1, q2, q3 = ((each[1] * down + each[2]) + each[0] * across
+                          for each in np.linalg.inv(matrix).astype(np.float32))
+            near = nearest[area]
+            seen = (q3 > near) & (q1 >= 0) & (q2 >= 0) & (q1 <= q3) & (q2 <= q3)
+            found = near[seen] = q3[seen]
+            # In cv2.remap, integer coordinates are centres of texels.
+            for place, q, edge, first in ((column, q1, face.along, face.left),
+                                          (row, q2, face.up, face.top)):
+                scale = np.float32(np.linalg.norm(edge) / TEXEL_M)
+                place[area][seen] = q[seen] / found * scale + np.float32(first - 0.5)
+        cv2 = opencv()
+        image = cv2.remap(self._atlas, column, row, cv2.INTER_LINEAR)
         hit = nearest > 0
-        np.divide(1.0, nearest, out=depth, where=hit)
-        if not hit.all():
-            image[~hit] = 0
-        return image, depth
-
-    def _rays(self, camera: Intrinsics) -> tuple[Any, Any]:
-        """Return x of the rays by column and y by row, for z = 1."""
-        if camera not in self._pixels:
-            self._pixels[camera] = (
-                ((np.arange(camera.width) - camera.cx) / camera.fx).astype(np.float32),
-                ((np.arange(camera.height) - camera.cy) / camera.fy).astype(np.float32))
-        return self._pixels[camera]
+        image[~hit] = 0
+        return image, np.divide(1.0, nearest, out=np.zeros_like(nearest), where=hit)
 
 
-def _bounds(matrix: Array, camera: Intrinsics) -> Any:
+def _bounds(matrix: Floats, camera: Intrinsics) -> Any:
     """Return the slices of the image that contain a face; None if it is not visible."""
-    origin, along, up = matrix[:, 2], matrix[:, 0], matrix[:, 1]
-    corners = np.array((origin, origin + along, origin + along + up, origin + up))
-    z = corners[:, 2]
-    if z.max() <= _NEAR_M:
+    along, up, origin = matrix.T
+    x, y, z = np.array((origin, origin + along, origin + along + up, origin + up)).T
+    near_m = 0.02
+    if z.max() <= near_m:
         return None
-    if z.min() < _NEAR_M:    # clip the polygon at the near plane (Sutherland and Hodgman)
-        kept = []
-        for one, two in zip(corners, np.roll(corners, -1, axis=0)):
-            if one[2] >= _NEAR_M:
-                kept.append(one)
-            if (one[2] >= _NEAR_M) != (two[2] >= _NEAR_M):
-                kept.append(one + (two - one) * (_NEAR_M - one[2]) / (two[2] - one[2]))
-        corners = np.array(kept)
-    u = camera.fx * corners[:, 0] / corners[:, 2] + camera.cx
-    v = camera.fy * corners[:, 1] / corners[:, 2] + camera.cy
+    if z.min() < near_m:    # it extends behind the camera
+        return slice(None), slice(None)
+    u, v = camera.fx * x / z + camera.cx, camera.fy * y / z + camera.cy
     left, right = max(0, int(u.min())), min(camera.width, int(min(u.max(), camera.width)) + 2)
     top, bottom = max(0, int(v.min())), min(camera.height, int(min(v.max(), camera.height)) + 2)
-    if left >= right or top >= bottom:
-        return None
-    return slice(top, bottom), slice(left, right)
+    return (slice(top, bottom), slice(left, right)) if left < right and top < bottom else None
 
 
-def _atlas(faces: list[_Face], seed: int) -> tuple[NDArray[np.uint8], list[_Face]]:
+def _atlas(faces: list[_Face], seed: int) -> tuple[Bytes, list[_Face]]:
     """
     Put the textures of all faces into one image, in rows, with a border of one texel.
 
@@ -255,13 +210,12 @@ def _atlas(faces: list[_Face], seed: int) -> tuple[NDArray[np.uint8], list[_Face
         (left, top).
     """
     random = np.random.default_rng(seed)
-    sizes = [[max(1, round(float(np.linalg.norm(edge)) / TEXEL_M))
-              for edge in (face.up, face.along)] for face in faces]
     # 2048 texels (10 m), or more for a longer face
-    width = max(2048, *(columns + 2 for _, columns in sizes))
+    width = max(2048, *(face.texels[1] + 2 for face in faces))
     placed, textures = [], []
     left, top, tallest = 0, 0, 0
-    for face, (lines, columns) in zip(faces, sizes):
+    for face in faces:
+        lines, columns = face.texels
         red, green, blue = random.uniform(80.0, 170.0, 3).tolist()
         textures.append(np.pad(value_noise(random, lines, columns, (red, green, blue)),
                                ((1, 1), (1, 1), (0, 0)), mode='edge'))
@@ -273,11 +227,6 @@ def _atlas(faces: list[_Face], seed: int) -> tuple[NDArray[np.uint8], list[_Face
     for face, texture in zip(placed, textures):
         atlas[face.top - 1:, face.left - 1:][:texture.shape[0], :texture.shape[1]] = texture
     return atlas, placed
-
-
-#: Chosen: pixels whose depths differ by more than this share of the depth are an edge and have no
-#: measurement.
-_EDGE_SHARE = 0.04
 
 
 @checked
@@ -311,7 +260,7 @@ class Sensor:
         self.config = config
         self._random = np.random.default_rng(seed)
 
-    def depth(self, exact: NDArray[np.float32]) -> NDArray[np.float32]:
+    def depth(self, exact: Depth) -> Depth:
         """
         Measure a depth image.
 
@@ -328,12 +277,10 @@ class Sensor:
         if config.disparity_step:
             step = np.float32(config.disparity_step)
             disparity = np.rint(disparity / step) * step
-        valid &= disparity > 0
-        measured = np.zeros(exact.shape, np.float32)
-        np.divide(scale, disparity, out=measured, where=valid)
-        return measured
+        return np.divide(scale, disparity, out=np.zeros(exact.shape, np.float32),
+                         where=valid & (disparity > 0))
 
-    def image(self, exact: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    def image(self, exact: Bytes) -> Bytes:
         """
         Measure a colour image.
 
@@ -341,14 +288,13 @@ class Sensor:
         """
         noise = np.float32(self.config.image_noise) * self._random.standard_normal(
             exact.shape, np.float32)
-        measured: NDArray[np.uint8] = np.clip(np.rint(exact + noise), 0, 255).astype(np.uint8)
-        return measured
+        return np.clip(np.rint(exact + noise), 0, 255).astype(np.uint8)
 
 
-def _edges(depth: NDArray[np.float32]) -> NDArray[np.bool_]:
-    """Find pixels beside a step of the depth."""
+def _edges(depth: Depth) -> NDArray[np.bool_]:
+    """Find pixels beside a step of the depth by more than 4 % (chosen)."""
     found = np.zeros(depth.shape, bool)
-    limit = _EDGE_SHARE * depth
+    limit = 0.04 * depth
     across = np.abs(np.diff(depth, axis=1)) > limit[:, 1:]
     down = np.abs(np.diff(depth, axis=0)) > limit[1:]
     found[:, 1:] |= across

@@ -1,22 +1,23 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Settings of the nodes with image input and of the simulated camera."""
+"""Settings of the nodes with image input and of the simulated camera; launch arguments."""
 
 from dataclasses import dataclass
-import math
+import functools
 
 import numpy as np
-from numpy.typing import NDArray
+from optitrack_vrpn.cli.launch_arguments import flag, number
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.rgbd.camera import Intrinsics
+from optitrack_vrpn.rgbd.geometry import Floats, Intrinsics, rigid
 from optitrack_vrpn.rgbd.mapper import MapperSettings
 from optitrack_vrpn.rgbd.odometry import OdometrySettings
 from optitrack_vrpn.rgbd.room import SensorConfig
 from optitrack_vrpn.rgbd.trajectories import camera_on_body, TRAJECTORIES
-from optitrack_vrpn.rgbd.transforms import rigid
 from optitrack_vrpn.settings import Change, checked, section, setting
 from optitrack_vrpn.settings.lifecycle import LifecycleSettings
 from scipy.spatial.transform import Rotation
+
+_at_start = functools.partial(setting, change=Change.START)
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class MountSettings:
         (-90.0, 0.0, -90.0), unit='deg', low=-360.0, high=360.0,
         doc='roll, pitch and yaw of the optical frame in the base; -90, 0, -90: forward view')
 
-    def base_from_camera(self) -> NDArray[np.float64]:
+    def base_from_camera(self) -> Floats:
         """Return the pose of the optical frame in the base, 4x4, from the parameters."""
         # about fixed axes, roll about x first
         return rigid(Rotation.from_euler('xyz', self.rpy_deg, degrees=True).as_matrix(),
@@ -183,20 +184,18 @@ class ImageProcSettings(PairSettings, LifecycleSettings):
 class SimCameraSettings:
     """The camera; the defaults are those of a Kinect at QVGA, a quarter of its pixels."""
 
-    width: int = setting(320, unit='px', low=16, high=4096, change=Change.START,
-                         doc='width of the images')
-    height: int = setting(240, unit='px', low=16, high=4096, change=Change.START,
-                          doc='height of the images')
-    fx: float = setting(262.5, unit='px', low=1.0, high=10000.0, change=Change.START,
-                        doc='focal length along a row')
-    fy: float = setting(262.5, unit='px', low=1.0, high=10000.0, change=Change.START,
-                        doc='focal length along a column')
-    cx: float = setting(159.5, unit='px', low=0.0, high=4096.0, change=Change.START,
-                        doc='column of the principal point')
-    cy: float = setting(119.5, unit='px', low=0.0, high=4096.0, change=Change.START,
-                        doc='row of the principal point')
-    rate_hz: float = setting(30.0, unit='Hz', low=0.1, high=240.0, change=Change.START,
-                             doc='images per second; a computer that is too slow skips images')
+    width: int = _at_start(320, unit='px', low=16, high=4096, doc='width of the images')
+    height: int = _at_start(240, unit='px', low=16, high=4096, doc='height of the images')
+    fx: float = _at_start(
+        262.5, unit='px', low=1.0, high=10000.0, doc='focal length along a row')
+    fy: float = _at_start(
+        262.5, unit='px', low=1.0, high=10000.0, doc='focal length along a column')
+    cx: float = _at_start(
+        159.5, unit='px', low=0.0, high=4096.0, doc='column of the principal point')
+    cy: float = _at_start(119.5, unit='px', low=0.0, high=4096.0, doc='row of the principal point')
+    rate_hz: float = _at_start(
+        30.0, unit='Hz', low=0.1, high=240.0,
+        doc='images per second; a computer that is too slow skips images')
 
     def intrinsics(self) -> Intrinsics:
         """Return the camera without distortion."""
@@ -208,20 +207,20 @@ class SimCameraSettings:
 class SimMountSettings:
     """Pose of the camera on the body; an evaluation estimates it."""
 
-    xyz: tuple[float, float, float] = setting(
-        (0.06, 0.02, 0.04), unit='m', low=-10.0, high=10.0, change=Change.START,
+    xyz: tuple[float, float, float] = _at_start(
+        (0.06, 0.02, 0.04), unit='m', low=-10.0, high=10.0,
         doc='position of the camera on the body: x forward, y left, z up')
-    rpy_deg: tuple[float, float, float] = setting(
-        (2.0, 8.0, -3.0), unit='deg', low=-360.0, high=360.0, change=Change.START,
+    rpy_deg: tuple[float, float, float] = _at_start(
+        (2.0, 8.0, -3.0), unit='deg', low=-360.0, high=360.0,
         doc='roll, pitch and yaw of the camera on the body')
 
-    def body_from_link(self) -> NDArray[np.float64]:
+    def body_from_link(self) -> Floats:
         """Return the pose of the camera's link (x forward, y left, z up) on the body, 4x4."""
         return self.body_from_camera() @ np.linalg.inv(camera_on_body())
 
-    def body_from_camera(self) -> NDArray[np.float64]:
+    def body_from_camera(self) -> Floats:
         """Return the pose of the optical frame on the body, 4x4."""
-        return camera_on_body(self.xyz, [math.radians(angle) for angle in self.rpy_deg])
+        return camera_on_body(self.xyz, np.radians(self.rpy_deg).tolist())
 
 
 @checked
@@ -229,18 +228,44 @@ class SimMountSettings:
 class SimSettings:
     """A simulated colour and depth camera on a simulated mocap body."""
 
-    trajectory: str = setting(
-        'loop', choices=tuple(TRAJECTORIES), change=Change.START, doc='motion of the body')
-    seed: int = setting(0, low=0, high=2**31, change=Change.START,
-                        doc="seed of the camera's noise; the same seed gives the same noise")
-    body_frame: str = setting(
-        '', change=Change.START,
-        doc='frame of the body, as published by the node; empty: the ROS name of the body')
-    link_frame: str = setting(
-        'simulated_camera_link', change=Change.START, doc='frame of the camera, z up')
-    optical_frame: str = setting(
-        'simulated_color_optical_frame', change=Change.START,
+    trajectory: str = _at_start('loop', choices=tuple(TRAJECTORIES), doc='motion of the body')
+    seed: int = _at_start(
+        0, low=0, high=2**31, doc="seed of the camera's noise; the same seed gives the same noise")
+    body_frame: str = _at_start(
+        '', doc='frame of the body, as published by the node; empty: the ROS name of the body')
+    link_frame: str = _at_start('simulated_camera_link', doc='frame of the camera, z up')
+    optical_frame: str = _at_start(
+        'simulated_color_optical_frame',
         doc='frame of the images, z forward; it marks every image as simulated')
     camera: SimCameraSettings = section(SimCameraSettings(), doc='the camera')
     mount: SimMountSettings = section(SimMountSettings(), doc='pose of the camera on the body')
     sensor: SensorConfig = section(SensorConfig(), doc='errors of the camera')
+
+
+# -- arguments that the launch files of cameras share, as rows of ``cli.launch_arguments`` -------
+
+_CAMERA = '/camera/camera/'
+#: Topics of realsense2_camera, the defaults.
+TOPICS = (
+    ('colour', f'{_CAMERA}color/image_raw', 'topic of the colour images'),
+    ('depth', f'{_CAMERA}aligned_depth_to_color/image_raw',
+     'topic of depth that is aligned to the colour image'),
+    ('info', f'{_CAMERA}color/camera_info', 'topic of its CameraInfo'))
+SCALE = ('scale', '0.5', 'resize the images by this; 0.5 makes QVGA of VGA', number)
+BASE = ('base_frame', 'camera_link', 'child frame of the odometry')
+TF = ('tf', 'true', 'false: odometry publishes no transform; needed where base_frame has another '
+      'parent, such as a body of mocap', flag)
+ODOMETRY = (
+    *TOPICS, ('rectified', 'false', 'true: the images have no distortion', flag), SCALE,
+    ('mount', 'tf', 'tf: the camera on the base from /tf_static; parameters'), BASE,
+    ('fixed_frame', 'odom', 'its parent'), TF)
+NODE_ARGUMENTS = (
+    ('use_sim_time', 'false', 'true: with a recording', flag),
+    ('activate', 'true', 'false: leave the nodes inactive, for mocap control', flag))
+#: The argument that a parameter of odometry or mapper takes.
+INPUT = {
+    'input.colour': 'colour', 'input.depth': 'depth', 'input.info': 'info',
+    'input.rectified': 'rectified', 'input.scale': 'scale', 'mount.source': 'mount',
+    'use_sim_time': 'use_sim_time', 'activate': 'activate'}
+OUTPUT = {
+    'output.base_frame': 'base_frame', 'output.fixed_frame': 'fixed_frame', 'output.tf': 'tf'}

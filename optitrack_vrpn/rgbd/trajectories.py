@@ -9,16 +9,15 @@ linear term and sines, so velocities and accelerations are exact.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 import math
+from typing import Optional
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from optitrack_vrpn.rgbd.transforms import rigid
+from numpy.typing import ArrayLike
+from optitrack_vrpn.rgbd.geometry import Floats, rigid
 from optitrack_vrpn.sim.motion import MotionState, oriented
 from scipy.spatial.transform import Rotation
-
-Array = NDArray[np.float64]
 
 #: Columns: the axes of the optical frame (x right, y down, z forward) in FLU.
 FLU_FROM_OPTICAL = np.array(((0.0, 0.0, 1.0), (-1.0, 0.0, 0.0), (0.0, -1.0, 0.0)))
@@ -36,7 +35,7 @@ class Harmonic:
     rate: float = 0.0
     sines: tuple[tuple[float, float, float], ...] = ()
 
-    def at(self, time: Array, derivative: int = 0) -> Array:
+    def at(self, time: Floats, derivative: int = 0) -> Floats:
         """
         Evaluate the quantity or its derivative with respect to time.
 
@@ -51,10 +50,6 @@ class Harmonic:
             value += amplitude * speed**derivative * np.sin(
                 speed * time + phase + derivative * math.pi / 2)
         return value
-
-
-def _still(offset: float = 0.0) -> Harmonic:
-    return Harmonic(offset)
 
 
 def _swing(degrees: float, period: float, phase: float = 0.0, mean: float = 0.0) -> Harmonic:
@@ -75,39 +70,32 @@ class Trajectory:
 
     duration: float
     summary: str
-    x: Harmonic = field(default_factory=_still)
-    y: Harmonic = field(default_factory=_still)
+    x: Harmonic = Harmonic()
+    y: Harmonic = Harmonic()
     z: Harmonic = Harmonic(1.2)
-    yaw: Harmonic = field(default_factory=_still)
-    pitch: Harmonic = field(default_factory=_still)
-    roll: Harmonic = field(default_factory=_still)
+    yaw: Harmonic = Harmonic()
+    pitch: Harmonic = Harmonic()
+    roll: Harmonic = Harmonic()
 
-    def positions(self, time: ArrayLike, derivative: int = 0) -> Array:
+    def positions(self, time: ArrayLike, derivative: int = 0) -> Floats:
         """
         Return positions, velocities or accelerations in the world.
 
         :param time: (n,) seconds.
         :returns: (n, 3), metres and seconds.
         """
-        times = np.atleast_1d(np.asarray(time, dtype=np.float64))
+        times = np.atleast_1d(np.asarray(time, float))
         return np.stack([each.at(times, derivative) for each in (self.x, self.y, self.z)], axis=1)
 
-    def rotations(self, time: ArrayLike) -> Array:
-        """Return the attitudes, world_from_body (n, 3, 3)."""
-        times = np.atleast_1d(np.asarray(time, dtype=np.float64))
-        return rotation_from_angles(
-            self.yaw.at(times), self.pitch.at(times), self.roll.at(times))
+    def poses(self, time: ArrayLike) -> Floats:
+        """Return poses of the body at (n,) seconds, world_from_body (n, 4, 4)."""
+        times = np.atleast_1d(np.asarray(time, float))
+        return rigid(rotation_from_angles(
+            self.yaw.at(times), self.pitch.at(times), self.roll.at(times)), self.positions(times))
 
-    def poses(self, time: ArrayLike) -> Array:
-        """
-        Return poses of the body.
-
-        :param time: (n,) seconds.
-        :returns: world_from_body (n, 4, 4).
-        """
-        return rigid(self.rotations(time), self.positions(time))
-
-    def camera_poses(self, time: ArrayLike, body_from_camera: ArrayLike = ()) -> Array:
+    def camera_poses(
+        self, time: ArrayLike, body_from_camera: Optional[Floats] = None,
+    ) -> Floats:
         """
         Return poses of a camera on the body.
 
@@ -116,20 +104,19 @@ class Trajectory:
             origin of the body, with a forward view.
         :returns: world_from_camera (n, 4, 4), of the optical frame.
         """
-        mount = np.asarray(body_from_camera, dtype=np.float64)
-        return self.poses(time) @ (mount if mount.size else camera_on_body())
+        return self.poses(time) @ (
+            camera_on_body() if body_from_camera is None else body_from_camera)
 
 
-def rotation_from_angles(yaw: ArrayLike, pitch: ArrayLike, roll: ArrayLike) -> Array:
+def rotation_from_angles(yaw: ArrayLike, pitch: ArrayLike, roll: ArrayLike) -> Floats:
     """Return Rz(yaw) Ry(pitch) Rx(roll), (..., 3, 3), of angles in radians."""
     angles = np.stack(np.broadcast_arrays(yaw, pitch, roll), axis=-1)
-    found: Array = Rotation.from_euler('ZYX', angles).as_matrix()
-    return found
+    return Rotation.from_euler('ZYX', angles).as_matrix()
 
 
 def camera_on_body(
     xyz: Sequence[float] = (0.0, 0.0, 0.0), rpy: Sequence[float] = (0.0, 0.0, 0.0),
-) -> Array:
+) -> Floats:
     """
     Return the pose of the optical frame on a body: body_from_camera (4, 4).
 
@@ -139,9 +126,6 @@ def camera_on_body(
     return rigid(rotation_from_angles(rpy[2], rpy[1], rpy[0]) @ FLU_FROM_OPTICAL, xyz)
 
 
-#: Chosen: duration of one round (s) of the trajectory loop.
-_ROUND_S = 12.0
-
 #: Chosen: speeds of a hand-held camera, up to 0.7 m/s and 60 deg/s.
 TRAJECTORIES: dict[str, Trajectory] = {
     'translation': Trajectory(
@@ -150,15 +134,15 @@ TRAJECTORIES: dict[str, Trajectory] = {
         z=Harmonic(1.2, 0.0, ((0.25, 5.1, 1.0),))),
     'rotation': Trajectory(
         8.0, 'on the spot, about all three axes',
-        x=_still(-0.5), yaw=_swing(45.0, 8.0), pitch=_swing(12.0, 5.1, 0.7),
+        x=Harmonic(-0.5), yaw=_swing(45.0, 8.0), pitch=_swing(12.0, 5.1, 0.7),
         roll=_swing(10.0, 6.3, 0.3)),
     'loop': Trajectory(
-        2 * _ROUND_S, 'two rounds of a circle of 0.8 m radius, facing forward, with small tilts',
-        x=Harmonic(0.0, 0.0, ((0.8, _ROUND_S, math.pi / 2),)),
-        y=Harmonic(0.0, 0.0, ((0.8, _ROUND_S, 0.0),)),
-        z=Harmonic(1.2, 0.0, ((0.1, _ROUND_S / 2, 0.0),)),
-        yaw=Harmonic(math.pi / 2, 2 * math.pi / _ROUND_S),
-        pitch=_swing(8.0, _ROUND_S / 3, 0.4, 5.0), roll=_swing(8.0, _ROUND_S / 4)),
+        24.0, 'two rounds of a circle of 0.8 m radius, facing forward, with small tilts',
+        x=Harmonic(0.0, 0.0, ((0.8, 12.0, math.pi / 2),)),
+        y=Harmonic(0.0, 0.0, ((0.8, 12.0, 0.0),)),
+        z=Harmonic(1.2, 0.0, ((0.1, 6.0, 0.0),)),
+        yaw=Harmonic(math.pi / 2, 2 * math.pi / 12),
+        pitch=_swing(8.0, 4.0, 0.4, 5.0), roll=_swing(8.0, 3.0)),
     'calibration': Trajectory(
         24.0, 'turns of 20 to 50 deg about all three axes with little translation, for the '
         'estimation of the transform from body to camera',
@@ -180,23 +164,19 @@ TRAJECTORIES: dict[str, Trajectory] = {
 ENU_FROM_MOTIVE = np.array(((0.0, 0.0, 1.0), (1.0, 0.0, 0.0), (0.0, 1.0, 0.0)))
 
 
+@dataclass(frozen=True)
 class BodyMotion:
-    """
-    The motion of a body in Motive's axes.
+    """The motion of a body in Motive's axes, from that in ENU and FLU."""
 
-    :param trajectory: motion of the body in ENU and FLU.
-    """
+    trajectory: Trajectory
 
-    def __init__(self, trajectory: Trajectory) -> None:
-        self._trajectory = trajectory
-
-    def at(self, time: Array, /) -> MotionState:
+    def at(self, time: Floats, /) -> MotionState:
         """
         Evaluate the motion.
 
         :param time: (n,) seconds of the scenario.
         """
-        trajectory = self._trajectory
+        trajectory = self.trajectory
         # a row vector times ENU_FROM_MOTIVE: MOTIVE_FROM_ENU times the column vector
         position, velocity, acceleration = (
             trajectory.positions(time, order) @ ENU_FROM_MOTIVE for order in (0, 1, 2))

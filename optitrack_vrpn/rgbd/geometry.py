@@ -1,14 +1,15 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The pinhole camera with the distortion model of OpenCV and ROS.
+Rigid transforms as 4x4 matrices, and the pinhole camera with the distortion of OpenCV and ROS.
 
 Points are in the optical frame of REP 103: x right, y down, z forward, metres. Pixels are (u, v)
 with the centre of the upper left pixel at (0, 0), as in OpenCV. An image has the shape
 (height, width).
 
 Distortion is that of OpenCV, "Camera Calibration and 3D Reconstruction", with up to eight
-coefficients in the order k1 k2 p1 p2 k3 k4 k5 k6.
+coefficients in the order k1 k2 p1 p2 k3 k4 k5 k6. Transform between paired points by SVD: Arun,
+Huang, Blostein, PAMI 9 (1987), with the sign of Umeyama, PAMI 13 (1991).
 """
 
 from dataclasses import dataclass, replace
@@ -19,23 +20,78 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from optitrack_vrpn.cli.loading import how_to_install
 from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError
+from scipy.spatial.transform import Rotation
 
 Floats = NDArray[np.float64]
 
-#: Models of sensor_msgs/distortion_models.hpp that these coefficients cover; drivers of cameras
-#: without distortion send '', 'none' or 'None'.
-DISTORTION_MODELS = ('', 'plumb_bob', 'rational_polynomial', 'none', 'None')
-#: Numbers of coefficients that OpenCV allows; 12 and 14 contain further terms.
-COEFFICIENT_COUNTS = (0, 4, 5, 8)
-#: Chosen: margin at each side of the image, as a share of its size; a principal point in the
-#: margin is rejected, such as that of a VGA calibration with QVGA images.
-_CENTRAL = 0.1
-#: Chosen: limits of the focal lengths as a share of the larger side of the image, for fields of
-#: view of 179 to 0.06 degrees. With limits twice as wide, more wrong calibrations pass.
-_FOCAL = 0.01, 1000.0
-#: Limit of fixed-point steps for the removal of distortion. The coefficients in the tests need 5
-#: to 15 steps (measured); with a strong fish-eye lens the iteration does not converge.
-UNDISTORT_STEPS = 40
+
+def opencv() -> Any:
+    """
+    Return the module cv2.
+
+    :raises BackendUnavailableError: if it is not installed.
+    """
+    try:
+        import cv2
+    except ImportError as error:
+        raise BackendUnavailableError(
+            f'OpenCV for Python was not found ({error}): ' + how_to_install(
+                'apt install python3-opencv, or pip install opencv-python-headless')) from None
+    return cv2
+
+
+def rigid(rotation: ArrayLike, translation: ArrayLike) -> Floats:
+    """Make transforms (..., 4, 4) from rotations (..., 3, 3) and translations (..., 3)."""
+    rotation = np.asarray(rotation, float)
+    made = np.zeros((*rotation.shape[:-2], 4, 4))
+    made[..., :3, :3], made[..., :3, 3], made[..., 3, 3] = rotation, translation, 1.0
+    return made
+
+
+def pose_of(position: ArrayLike, quat_xyzw: ArrayLike) -> Floats:
+    """Make a transform from a position and a quaternion."""
+    return rigid(Rotation.from_quat(np.asarray(quat_xyzw)).as_matrix(), position)
+
+
+def rigid_transform(source: Floats, target: Floats) -> Floats:
+    """
+    Compute the rotation and translation from points to their partners, by least squares.
+
+    :param source: (..., N, 3) with N of at least 3.
+    :param target: (..., N, 3).
+    :returns: (..., 4, 4), target_from_source; its determinant is always +1.
+    """
+    centre, aim = source.mean(axis=-2, keepdims=True), target.mean(axis=-2, keepdims=True)
+    left, _, right = np.linalg.svd((target - aim).swapaxes(-1, -2) @ (source - centre))
+    right[..., 2, :] *= np.linalg.det(left @ right)[..., None]    # no reflection
+    rotation = left @ right
+    return rigid(rotation, (aim - centre @ rotation.swapaxes(-1, -2))[..., 0, :])
+
+
+def transformed(transform: Floats, points: Floats) -> Floats:
+    """Apply transforms (..., 4, 4) to points (..., N, 3)."""
+    return points @ transform[..., :3, :3].swapaxes(-1, -2) + transform[..., None, :3, 3]
+
+
+def rotation_vector(rotation: Floats) -> Floats:
+    """Return axis times angle (rad) of a rotation matrix; 0 below 1e-5 rad."""
+    return opencv().Rodrigues(rotation)[0].ravel()    # several times as fast as scipy
+
+
+def rotation_matrix(vector: Floats) -> Floats:
+    """Return the rotation matrix of axis times angle (rad)."""
+    return opencv().Rodrigues(vector)[0]
+
+
+def cross_matrices(vectors: Floats) -> Floats:
+    """Return the matrices [v]x with [v]x w = v x w, (..., 3, 3), of vectors (..., 3)."""
+    return np.cross(vectors[..., None, :], np.eye(3)).swapaxes(-1, -2)
+
+
+def motion_of(transform: Floats) -> tuple[float, float]:
+    """Return the distance (m) and the angle (rad) of a transform."""
+    return (float(np.linalg.norm(transform[:3, 3])),
+            float(np.linalg.norm(rotation_vector(transform[:3, :3]))))
 
 
 @dataclass(frozen=True)
@@ -56,18 +112,19 @@ class Intrinsics:
 
     def __post_init__(self) -> None:
         numbers = (self.fx, self.fy, self.cx, self.cy, *self.distortion)
-        if not all(math.isfinite(number) for number in numbers):
+        if not np.isfinite(numbers).all():
             raise ConfigurationError(f'camera intrinsics must be finite numbers, not {numbers}')
         if self.width < 1 or self.height < 1:
             raise ConfigurationError(
                 f'an image of {self.width} x {self.height} pixels is not possible')
-        low, high = (ratio * max(self.width, self.height) for ratio in _FOCAL)
+        # fields of view of 179 to 0.06 degrees
+        low, high = (ratio * max(self.width, self.height) for ratio in (0.01, 1000.0))
         if not (low < self.fx < high and low < self.fy < high):
             raise ConfigurationError(
                 f'the focal lengths are {self.fx:g} and {self.fy:g} pixels but must be between '
                 f'{low:g} and {high:g}: the camera is not calibrated, or its camera_info is not '
                 'filled')
-        if len(self.distortion) not in COEFFICIENT_COUNTS:
+        if len(self.distortion) not in (0, 4, 5, 8):    # OpenCV's 12 and 14 have further terms
             raise ConfigurationError(
                 f'{len(self.distortion)} distortion coefficients; 0, 4, 5 or 8 are supported '
                 '(k1 k2 p1 p2 k3 k4 k5 k6)')
@@ -81,18 +138,19 @@ class Intrinsics:
         :param rectified: the image is rectified: use the camera matrix P without distortion.
         :raises ConfigurationError: if the message does not describe a pinhole camera.
         """
-        if not rectified and info.distortion_model not in DISTORTION_MODELS and any(info.d):
+        # drivers of cameras without distortion send '', 'none' or 'None'
+        if not rectified and any(info.d) and info.distortion_model not in (
+                '', 'plumb_bob', 'rational_polynomial', 'none', 'None'):
             raise ConfigurationError(
                 f'camera_info has the distortion model {info.distortion_model!r}, which is not '
                 'supported (plumb_bob and rational_polynomial are): rectify the image before')
-        matrix = [float(value) for value in (info.p if rectified else info.k)]
-        row = 4 if rectified else 3
-        distortion = () if rectified else tuple(float(value) for value in info.d)
-        camera = cls(int(info.width), int(info.height), matrix[0], matrix[row + 1], matrix[2],
-                     matrix[row + 2], distortion if any(distortion) else ())
-        low, high = _CENTRAL, 1 - _CENTRAL
-        if not (low * camera.width < camera.cx < high * camera.width
-                and low * camera.height < camera.cy < high * camera.height):
+        matrix = np.reshape(info.p if rectified else info.k, (3, -1)).astype(float)
+        distorted = not rectified and any(info.d)
+        camera = cls(
+            int(info.width), int(info.height), float(matrix[0, 0]), float(matrix[1, 1]),
+            float(matrix[0, 2]), float(matrix[1, 2]), tuple(info.d) if distorted else ())
+        # such as that of a VGA calibration with QVGA images
+        if not (0.1 < camera.cx / camera.width < 0.9 and 0.1 < camera.cy / camera.height < 0.9):
             raise ConfigurationError(
                 f'the principal point ({camera.cx:g}, {camera.cy:g}) is at the edge of the image '
                 f'of {camera.width} x {camera.height} pixels: is the calibration for another '
@@ -116,17 +174,12 @@ class Intrinsics:
 
     def info_values(self) -> dict[str, Any]:
         """Return the fields of sensor_msgs/CameraInfo without the header."""
-        fx, fy, cx, cy = self.fx, self.fy, self.cx, self.cy
+        distortion = [*self.distortion, *[0.0] * (5 - len(self.distortion))]
         return {
-            'width': self.width, 'height': self.height,
-            'distortion_model': 'rational_polynomial' if len(self.distortion) > 5
-            else 'plumb_bob',
-            'd': list(self.distortion) if len(self.distortion) >= 5
-            else [*self.distortion, 0.0, 0.0, 0.0, 0.0, 0.0][:5],
-            'k': [fx, 0.0, cx, 0.0, fy, cy, 0.0, 0.0, 1.0],
-            'r': [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0],
-            'p': [fx, 0.0, cx, 0.0, 0.0, fy, cy, 0.0, 0.0, 0.0, 1.0, 0.0],
-        }
+            'width': self.width, 'height': self.height, 'd': distortion,
+            'distortion_model': 'plumb_bob' if len(distortion) == 5 else 'rational_polynomial',
+            'k': self.matrix.ravel().tolist(), 'r': np.eye(3).ravel().tolist(),
+            'p': np.column_stack([self.matrix, np.zeros(3)]).ravel().tolist()}
 
     @property
     def matrix(self) -> Floats:
@@ -160,31 +213,15 @@ class Intrinsics:
             cv2 = opencv()
             # OpenCV 4 takes the criteria in another function
             undistort = getattr(cv2, 'undistortPointsIter', cv2.undistortPoints)
+            # at most 40 steps: the tests need 5 to 15; a strong fish-eye lens does not converge
             out[:, :2] = undistort(
                 pixels[:, None], self.matrix, np.array(self.distortion), R=np.eye(3), P=np.eye(3),
-                criteria=(cv2.TERM_CRITERIA_COUNT + cv2.TERM_CRITERIA_EPS, UNDISTORT_STEPS, 1e-10),
-            )[:, 0]
+                criteria=(cv2.TERM_CRITERIA_COUNT + cv2.TERM_CRITERIA_EPS, 40, 1e-10))[:, 0]
         else:
             out[:, :2] = (pixels - (self.cx, self.cy)) / (self.fx, self.fy)
         return out
 
     def pixel_grid(self) -> Floats:
         """Return all pixels of the image, row by row, as (height * width, 2)."""
-        u, v = np.meshgrid(np.arange(self.width), np.arange(self.height))
-        grid: Floats = np.stack([u.ravel(), v.ravel()], axis=1).astype(float)
-        return grid
-
-
-def opencv() -> Any:
-    """
-    Return the module cv2.
-
-    :raises BackendUnavailableError: if it is not installed.
-    """
-    try:
-        import cv2
-    except ImportError as error:
-        raise BackendUnavailableError(
-            f'OpenCV for Python was not found ({error}): ' + how_to_install(
-                'apt install python3-opencv, or pip install opencv-python-headless')) from None
-    return cv2
+        v, u = np.mgrid[:self.height, :self.width]
+        return np.stack([u.ravel(), v.ravel()], axis=1).astype(float)
