@@ -37,14 +37,6 @@ def test_features_of_a_wall_lie_on_the_wall_at_the_corners(detector):
         assert (np.abs(off) < 2).all()
 
 
-def test_keypoints_serve_for_descriptors():
-    features = find_features(chequers(), flat(), CAMERA, FeatureSettings(detector='orb'))
-    assert len(features.found) == len(features)
-    np.testing.assert_allclose([point.pt for point in features.found], features.pixels)
-    kept, descriptors = cv2.ORB_create(400).compute(chequers(), features.found)
-    assert len(kept) == len(descriptors) > 30
-
-
 def test_pixels_without_depth_give_no_features():
     depth = flat()
     depth[:, :160] = 0

@@ -70,14 +70,6 @@ def test_a_place_is_found_again_among_others_and_never_next_to_itself():
     assert 2 in found and 8 not in found and set(found) <= {1, 2, 3}
 
 
-def test_there_are_at_most_as_many_candidates_as_set():
-    places = Places(LoopSettings(candidates=3))
-    for yaw in range(0, 240, 30):
-        places.add(seen(-0.2, 0.1, float(yaw)))
-    assert len(places.candidates(7)) == 3
-    assert places.candidates(0) == places.candidates(1) == []
-
-
 def test_ransac_finds_the_pairs_of_one_motion_among_wrong_ones():
     rng = np.random.default_rng(3)
     source = rng.uniform(-2, 2, (200, 3))

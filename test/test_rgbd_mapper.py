@@ -195,13 +195,6 @@ def test_keyframes_are_loaded_in_the_order_of_their_numbers(tmp_path):
     assert [each.number for each in keyframes] == [9999, 10000]
 
 
-def test_a_folder_is_never_overwritten(tmp_path):
-    mapper = mapped(Mapper(), last=2, loops=False)
-    (tmp_path / 'map').mkdir()
-    with pytest.raises(ConfigurationError, match='exists'):
-        save_keyframes(tmp_path / 'map', mapper.keyframes, mapper.odometry_path(), mapper.path())
-
-
 @pytest.mark.parametrize('name', ['x' * 300, 'file/map'])
 def test_a_place_that_cannot_be_written_is_named_and_left_as_it_was(tmp_path, name):
     mapper = mapped(Mapper(), last=2, loops=False)

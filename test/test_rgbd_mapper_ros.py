@@ -160,14 +160,6 @@ def test_a_pause_of_the_odometry_leaves_the_motion_open(mapper):
     assert edges == keyframes - 2
 
 
-def test_a_restart_of_a_recording_begins_a_new_map(mapper):
-    here, robot = mapper
-    drive(here, robot, range(0, 12, 3))
-    wait_until(lambda: graph_of(robot)[0] == 4)
-    drive(here, robot, [0])
-    wait_until(lambda: graph_of(robot)[0] == 1)
-
-
 def test_a_keyframe_is_taken_on_request(mapper):
     here, robot = mapper
     drive(here, robot, [0])

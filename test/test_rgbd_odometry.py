@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Visual odometry on a scene in closed form, and what it reports about faults."""
 
-from dataclasses import replace
 
 from conftest import lacking
 import numpy as np
@@ -220,13 +219,3 @@ def test_a_motion_that_is_not_determined_well_enough_is_refused():
     frame = run.see(pose())
     assert frame.cause is Cause.UNCERTAIN
     assert 'the position to' in frame.reason
-
-
-@pytest.mark.slow
-def test_the_model_stays_within_its_bound():
-    settings = OdometrySettings()
-    run = Run(model=replace(settings.model, capacity=400))
-    for base in path(30, 3.0):
-        run.see(base)
-        assert len(run.odometry.model) <= 400
-    assert run.odometry.counters.failed == 0

@@ -143,15 +143,6 @@ def test_a_failed_frame_publishes_nothing_and_says_why(observer):
         camera.diagnosis('tracking', reset_count='1', missed_frames='5', failed='4')
 
 
-def test_swapped_topics_are_named(observer):
-    camera = Camera(observer, 'rgbd/depth', 'rgbd/rgb')
-    with tracking(camera, input__timeout_s=30.0):
-        camera.show()
-        status = camera.diagnosis('depth swapped')
-        assert status.level == status.ERROR
-        assert len(camera.odometry) == 0
-
-
 def test_wrong_and_missing_camera_info_are_named(observer):
     camera = Camera(observer)
     with tracking(output__tf=False, input__timeout_s=30.0) as here:

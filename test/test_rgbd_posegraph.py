@@ -74,13 +74,6 @@ def test_two_measurements_of_one_pose_are_averaged_by_their_information():
     np.testing.assert_allclose(solution.poses[1], pose([0, 0, 0.24], [1.2, 0, 0]), atol=1e-7)
 
 
-def test_an_edge_may_point_backwards():
-    step = pose([0.1, -0.2, 0.3], [1.0, 2.0, 3.0])
-    solution = optimise(np.array([np.eye(4)] * 2), [Edge(1, 0, between(step, np.eye(4)),
-                                                         INFORMATION)])
-    np.testing.assert_allclose(solution.poses[1], step, atol=1e-7)
-
-
 def test_the_right_jacobian_is_the_derivative_of_the_logarithm():
     rng = np.random.default_rng(2)
     vectors = np.vstack([rng.normal(0, 0.8, (20, 3)), rng.normal(0, 1e-5, (5, 3)),

@@ -144,17 +144,3 @@ def test_velocities_are_the_derivatives_of_the_positions(name):
         numeric = (trajectory.positions(after, order) - trajectory.positions(before, order)) \
             / (2 * step)
         np.testing.assert_allclose(numeric, trajectory.positions(times, order + 1), atol=1e-5)
-
-
-def test_a_camera_that_looks_forward_has_z_along_the_bodys_x():
-    mount = camera_on_body((0.1, 0.2, 0.3))
-    np.testing.assert_allclose(mount[:3, :3] @ (0, 0, 1), (1, 0, 0), atol=1e-12)
-    np.testing.assert_allclose(mount[:3, :3] @ (1, 0, 0), (0, -1, 0), atol=1e-12)
-    np.testing.assert_array_equal(mount[:3, 3], (0.1, 0.2, 0.3))
-
-
-def test_the_second_round_of_the_loop_is_the_first():
-    loop = TRAJECTORIES['loop']
-    times = np.linspace(0, loop.duration / 2, 20)
-    np.testing.assert_allclose(
-        loop.poses(times), loop.poses(times + loop.duration / 2), atol=1e-9)

@@ -127,13 +127,6 @@ def test_the_camera_ends_with_the_scenario():
         wait_until(lambda: not here.context.ok(), what='the shutdown of ROS')
 
 
-def test_every_image_is_marked_as_simulated(simulated):
-    _, seen_by = simulated
-    for topic in seen_by.images:
-        topic.wait(1)
-        assert topic.messages()[0].header.frame_id.startswith('simulated_')
-
-
 def test_a_camera_without_a_body_is_refused():
     with pytest.raises(ConfigurationError, match='no body'):
         NodeHere(cls=RgbdSim, scenario=scenario_from_mapping(
