@@ -18,6 +18,7 @@ from optitrack_vrpn.errors import TransportError
 import pytest
 from rosgraph import NodeHere, Observer, ROOT, wait_until
 from sensor_msgs.msg import JointState
+import yaml
 
 pytestmark = [pytest.mark.ros, pytest.mark.network]
 
@@ -188,5 +189,8 @@ def test_teaching_from_the_command_line_writes_the_row(bodies, tmp_path):
         program.kill()
         program.wait()
         reader.join()
-    assert "body: 'Chaser 1', quantity: x, frame: enu, sign: -1, scale: 1.0" in ''.join(out)
+    line = next(each for each in ''.join(out).splitlines() if each.startswith('- {'))
+    row, = yaml.safe_load(line)
+    assert [row[key] for key in ('body', 'quantity', 'frame', 'sign', 'scale')] == [
+        'Chaser 1', 'x', 'enu', -1, 1.0]
     assert 'sign: -1' in table.read_text()

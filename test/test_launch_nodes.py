@@ -4,7 +4,7 @@
 
 from launch_kit import LAUNCH
 from optitrack_vrpn.autopilot.settings import BridgeSettings as AutopilotSettings
-from optitrack_vrpn.axes.settings import BridgeSettings
+from optitrack_vrpn.axes import BridgeSettings
 from optitrack_vrpn.cli.launch_arguments import LaunchArgument, log_level, read_launch_arguments
 from optitrack_vrpn.cli.rows_io import tools
 from optitrack_vrpn.gantry.settings import ControllerSettings

@@ -5,14 +5,12 @@
 from optitrack_vrpn.faces import lazy
 
 __all__, __getattr__ = lazy(__name__, {
+    'bridge_io': 'Cycle CycleThread encode load_table running_ns UdpSender write_row',
     'bridge_ros': 'AxisBridge',
-    'cycle_io': 'Cycle CycleThread running_ns',
-    'datagram_io': 'encode UdpSender',
     'mapper': 'after AxisMapper AxisState Event Sample Status',
-    'quantities': 'FRAMES motive_from_enu pose_from_quantities quantities_of Unwrapper',
     'settings': 'BridgeSettings DatagramSettings LowpassSettings MapperSettings',
-    'table': 'AxisRow AxisTable',
-    'table_io': 'load_table write_row',
+    'table': 'AxisRow AxisTable FRAMES motive_from_enu pose_from_quantities quantities_of '
+             'Unwrapper',
     'teach': 'identify_axis Recording report',
     'teach_ros': 'TeachRecorder',
 })

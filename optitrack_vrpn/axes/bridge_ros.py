@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The lifecycle node axis_bridge: poses in, sensor_msgs/JointState and datagrams out."""
 
+import contextlib
 import functools
 import threading
 import time
@@ -10,21 +11,16 @@ from typing import Any, Optional, Sequence
 
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
-from optitrack_vrpn.axes.cycle_io import CycleThread, running_ns
-from optitrack_vrpn.axes.datagram_io import encode, UdpSender
+from optitrack_vrpn.axes.bridge_io import CycleThread, encode, load_table, running_ns, UdpSender
 from optitrack_vrpn.axes.mapper import AxisMapper, Sample, Status
 from optitrack_vrpn.axes.settings import BridgeSettings
-from optitrack_vrpn.axes.table_io import load_table
-from optitrack_vrpn.graph.one_publisher_ros import OneSubscription
-from optitrack_vrpn.mocap_control.participant_ros import MocapControl
+from optitrack_vrpn.graph import OneSubscription
+from optitrack_vrpn.mocap_control import MocapControl
 from optitrack_vrpn.names import ros_name
 from optitrack_vrpn.ros.managed_node import entry, SettingsNode
 from optitrack_vrpn.units import NS_PER_S
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
-
-#: Chosen: copies of the last datagram (status -1), because UDP can lose one.
-_FAREWELLS = 3
 
 #: Best effort matches every publisher; those of the main node are reliable by default.
 POSE_QOS = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
@@ -44,7 +40,7 @@ class AxisBridge(SettingsNode[BridgeSettings]):
         self._sender: Optional[UdpSender] = None
         self._publisher: Any = None
         self._inputs: list[OneSubscription] = []
-        self._timer: Any = None
+        self._owned = contextlib.ExitStack()
         self._thread: Optional[CycleThread] = None
         self._sequence = 0
         self._last: Optional[Sample] = None
@@ -63,13 +59,18 @@ class AxisBridge(SettingsNode[BridgeSettings]):
         mapper = AxisMapper(table, settings.mapper)
         if settings.udp_host:
             self._sender = UdpSender(settings.udp_host, settings.udp_port)
+            self._owned.callback(self._sender.close)
         self._settings, self._mapper, self._last = settings, mapper, None
         self._publisher = self.create_publisher(JointState, settings.axes_topic, 10)
+        self._owned.callback(self.destroy_publisher, self._publisher)
         for body in table.bodies:
             self._inputs.append(OneSubscription(
                 self, PoseStamped, settings.topic.replace('{body}', ros_name(body)),
                 functools.partial(self._pose, mapper, body), POSE_QOS))
-        self._timer = self.create_timer(1.0, self._watch_publishers, clock=self._steady)
+            self._owned.callback(self._inputs[-1].destroy)
+        self._owned.callback(
+            self.destroy_timer,
+            self.create_timer(1.0, self._watch_publishers, clock=self._steady))
         self._mocap_control.set_info_topics([self._publisher.topic_name])
 
     def begin(self) -> None:
@@ -92,23 +93,14 @@ class AxisBridge(SettingsNode[BridgeSettings]):
             if self._mapper is None:
                 return
             self._mapper.end()
-        for _ in range(_FAREWELLS):
+        for _ in range(3):      # UDP can lose one
             self._send(self._mapper.sample(running_ns()))
 
     def release(self) -> None:
         """Destroy publisher and subscriptions, and close the socket."""
-        for subscription in self._inputs:
-            subscription.destroy()
+        self._owned.close()
         self._inputs.clear()
-        if self._timer is not None:
-            self.destroy_timer(self._timer)
-            self._timer = None
-        if self._publisher is not None:
-            self.destroy_publisher(self._publisher)
-            self._publisher = None
-        if self._sender is not None:
-            self._sender.close()
-            self._sender = None
+        self._sender = None
         self._mapper = self._settings = None
 
     def _pose(self, mapper: AxisMapper, body: str, message: PoseStamped) -> None:
@@ -138,35 +130,34 @@ class AxisBridge(SettingsNode[BridgeSettings]):
             self._send(sample)
             self._publish(sample)
             if self._last is None or sample.status is not self._last.status:
-                self._log('info' if sample.status is Status.RECEIVING else 'warn',
-                          self._status_text(sample.status), ('status', sample.status))
+                self._log_status(sample.status)
             self._last = sample
         except Exception:
             self._log('error', f'bug: a cycle was lost:\n{traceback.format_exc()}', 'cycle')
 
-    def _status_text(self, status: Status) -> str:
-        """Describe a status for the log."""
+    def _log_status(self, status: Status) -> None:
         assert self._settings is not None
         topics = ', '.join(one.topic for one in self._inputs)
-        return f'status {int(status)}: ' + {
+        text = {
             Status.NOT_CONNECTED: f'waiting for the first pose on {topics}',
             Status.RECEIVING: 'receiving poses',
             Status.UNABLE: (
                 f'no pose for {self._settings.mapper.connect_timeout_s:g} s on {topics}: is the '
                 'main node active, and has each body of the table its name in Motive?'),
             Status.ENDED: 'ended on request'}[status]
+        self._log('info' if status is Status.RECEIVING else 'warn',
+                  f'status {int(status)}: {text}', ('status', status))
 
     def _log_invalid(self, sample: Sample, names: Sequence[str]) -> None:
         """Log which axes are not valid when that changes; the status stands for all of them."""
-        bad = [(name, axis.reason) for name, axis in zip(names, sample.axes) if not axis.valid]
-        invalid = tuple(name for name, _ in bad)
-        if sample.status is Status.RECEIVING and invalid != self._invalid:
-            self._invalid = invalid
-            if bad:
-                self._log('warn', f'not valid: {", ".join(invalid)}; {bad[0][0]}: {bad[0][1]}',
-                          ('axes', bool(bad)))
-            else:
-                self._log('info', 'all axes are valid', ('axes', bool(bad)))
+        bad = {name: axis.reason for name, axis in zip(names, sample.axes) if not axis.valid}
+        if sample.status is Status.RECEIVING and tuple(bad) != self._invalid:
+            self._invalid = tuple(bad)
+            first = next(iter(bad), '')
+            self._log(
+                'warn' if bad else 'info',
+                f'not valid: {", ".join(bad)}; {first}: {bad[first]}' if bad else
+                'all axes are valid', ('axes', bool(bad)))
 
     def _send(self, sample: Sample) -> None:
         assert self._mapper is not None and self._settings is not None
@@ -200,10 +191,10 @@ class AxisBridge(SettingsNode[BridgeSettings]):
         good = sample.status is Status.RECEIVING and not problems
         found = [entry(f'{self.get_name()}: stream', 'ok' if good else 'error',
                        problems or sample.status.name.lower().replace('_', ' '), values)]
-        for row, axis in zip(mapper.table.axes, sample.axes):
-            found.append(entry(
-                f'{self.get_name()}: axis {row.name}', 'ok' if axis.valid else 'warn',
-                axis.reason or 'valid',
-                {'value': f'{axis.value:.6g}', 'unit': row.unit_name, 'body': row.body,
-                 'quantity': f'{row.quantity} ({row.frame})'}))
+        found += [entry(
+            f'{self.get_name()}: axis {row.name}', 'ok' if axis.valid else 'warn',
+            axis.reason or 'valid',
+            {'value': f'{axis.value:.6g}', 'unit': row.unit_name, 'body': row.body,
+             'quantity': f'{row.quantity} ({row.frame})'})
+            for row, axis in zip(mapper.table.axes, sample.axes)]
         return found

@@ -7,8 +7,7 @@ import sys
 import time
 from typing import Optional, Sequence
 
-from optitrack_vrpn.axes.quantities import FRAMES
-from optitrack_vrpn.axes.table import ANGLE_UNITS, LENGTH_UNITS
+from optitrack_vrpn.axes.table import ANGLE_UNITS, FRAMES, LENGTH_UNITS
 from optitrack_vrpn.cli.arguments import Parser, seconds, split_ros_args
 from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.loading import loading
@@ -79,9 +78,10 @@ def teach(arguments: argparse.Namespace, for_ros: Sequence[str]) -> int:
     """Record a movement and report the resulting row."""
     with loading('axis_bridge'):
         from optitrack_vrpn.axes.teach_ros import TeachRecorder
-    from optitrack_vrpn.axes.table_io import row_mapping, write_row
+    from optitrack_vrpn.axes.bridge_io import row_mapping, write_row
     from optitrack_vrpn.axes.teach import identify_axis, report
     from optitrack_vrpn.names import ros_name
+    import yaml
     wanted = {ros_name(name): name for name in arguments.body or ()}
     with TeachRecorder(arguments.topic, for_ros) as recorder:
         print(f'bodies: {", ".join(recorder.find_bodies(5.0))}', flush=True)
@@ -103,15 +103,9 @@ def teach(arguments: argparse.Namespace, for_ros: Sequence[str]) -> int:
         print(f'axis_bridge: {error}', file=sys.stderr)
         return 1
     print(report(result))
-    row = row_mapping(result.row)
-    print('- {' + ', '.join(f'{key}: {_yaml(value)}' for key, value in row.items()) + '}')
+    print(yaml.safe_dump([row_mapping(result.row)], default_flow_style=None, sort_keys=False,
+                         width=1000, allow_unicode=True), end='')
     if arguments.write:
         write_row(arguments.write, result.row)
         print(f'written to {arguments.write}')
     return 0
-
-
-def _yaml(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return repr(value) if isinstance(value, str) and not value.isidentifier() else str(value)

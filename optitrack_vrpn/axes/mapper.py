@@ -11,27 +11,16 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 import math
 import statistics
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
-from optitrack_vrpn.axes.quantities import Quantities, quantities_of, Unwrapper
 from optitrack_vrpn.axes.settings import MapperSettings
-from optitrack_vrpn.axes.table import AxisRow, AxisTable
+from optitrack_vrpn.axes.table import AxisRow, AxisTable, Quantities, quantities_of, Unwrapper
 from optitrack_vrpn.motion.frames import Pose
 from optitrack_vrpn.motion.lowpass import Lowpass, LowpassConfig
 from optitrack_vrpn.motion.quaternion import Quat, Vector
 
-#: Number of intervals between stamps whose median gives a body's rate. Chosen: the median of 21
-#: ignores several consecutive lost frames.
-_INTERVALS = 21
-#: Chosen: number of intervals needed for a rate.
-_ENOUGH = 8
 #: A stamp further in the future (ns) is not used: synchronised computers differ by less.
 _AHEAD_NS = 50_000_000
-#: Deviation of a quaternion's norm from 1 above which it is not an attitude. Chosen: the value of
-#: the node's validity gate; published poses deviate by 1e-15.
-_NORM_TOLERANCE = 0.01
-
-NAN = math.nan
 
 
 class Status(IntEnum):
@@ -55,12 +44,10 @@ class Event(Enum):
 #: (status, event) -> status; other pairs do not change the status.
 TRANSITIONS = {
     (Status.NOT_CONNECTED, Event.POSE): Status.RECEIVING,
-    (Status.NOT_CONNECTED, Event.SILENCE): Status.UNABLE,
     (Status.UNABLE, Event.POSE): Status.RECEIVING,
+    (Status.NOT_CONNECTED, Event.SILENCE): Status.UNABLE,
     (Status.RECEIVING, Event.SILENCE): Status.UNABLE,
-    (Status.NOT_CONNECTED, Event.END): Status.ENDED,
-    (Status.RECEIVING, Event.END): Status.ENDED,
-    (Status.UNABLE, Event.END): Status.ENDED,
+    **{(status, Event.END): Status.ENDED for status in Status},
     (Status.ENDED, Event.START): Status.NOT_CONNECTED,
 }
 
@@ -111,23 +98,31 @@ class Counters:
 
 
 @dataclass
-class _Body:
-    """State of one body."""
+class _Axis:
+    """State of one axis; ``problem`` says why its value is not valid, '' if it is."""
 
-    rows: list[tuple[int, AxisRow]]
-    lowpass: 'Lowpass | None'
+    row: AxisRow
+    value: float = math.nan
+    problem: str = 'no pose yet'
+    unwrapper: Optional[Unwrapper] = None
+
+
+@dataclass
+class _Body:
+    """State of one body; stamps are 0 before its first pose."""
+
+    axes: list[_Axis]
+    lowpass: Optional[Lowpass]
     stamp_ns: int = 0
     published_ns: int = 0
     measured_ns: int = 0     # the stamp on the monotonic clock
     seen: bool = False
-    intervals: deque[float] = field(default_factory=lambda: deque(maxlen=_INTERVALS))
+    intervals: deque[float] = field(default_factory=lambda: deque(maxlen=21))
 
     @property
     def rate_hz(self) -> float:
-        """Return the rate from the stamps (Hz), 0 while unknown."""
-        if len(self.intervals) < _ENOUGH:
-            return 0.0
-        return 1.0 / statistics.median(self.intervals)
+        """Return the rate from the last stamps (Hz), 0 while unknown; lost frames are ignored."""
+        return 1.0 / statistics.median(self.intervals) if len(self.intervals) >= 8 else 0.0
 
 
 class AxisMapper:
@@ -139,30 +134,25 @@ class AxisMapper:
     :ivar counters: numbers of poses not used.
     """
 
-    def __init__(self, table: AxisTable, settings: 'MapperSettings | None' = None) -> None:
+    def __init__(self, table: AxisTable, settings: Optional[MapperSettings] = None) -> None:
         self.table = table
         self.settings = settings or MapperSettings()
         self.counters = Counters()
         self._status = Status.NOT_CONNECTED
+        self._discard(None)
+
+    def _discard(self, started_ns: Optional[int]) -> None:
+        self._started_ns = started_ns
+        self._last_pose_ns: Optional[int] = None
         self._stamp_ns = 0
+        self._axes = [_Axis(row, unwrapper=Unwrapper() if row.unwrap else None)
+                      for row in self.table.axes]
         lowpass = self.settings.lowpass
         config = LowpassConfig(lowpass.cutoff_hz, lowpass.order, lowpass.compensate_delay)
         self._bodies = {
-            body: _Body(
-                [(i, row) for i, row in enumerate(table.axes) if row.body == body],
-                Lowpass(config) if config.cutoff_hz else None)
-            for body in table.bodies}
-        self._discard(None)
-
-    def _discard(self, started_ns: int | None) -> None:
-        self._started_ns = started_ns
-        self._last_pose_ns: int | None = None
-        self._values = [NAN] * len(self.table.axes)
-        self._problems = ['no pose yet'] * len(self.table.axes)
-        self._unwrappers = [Unwrapper() if row.unwrap else None for row in self.table.axes]
-        for state in self._bodies.values():
-            state.seen = False
-            self._begin_again(state)
+            body: _Body([axis for axis in self._axes if axis.row.body == body],
+                        Lowpass(config) if config.cutoff_hz else None)
+            for body in self.table.bodies}
 
     def rate_hz(self, body: str) -> float:
         """Return the rate of a body from its stamps (Hz), 0 while unknown."""
@@ -185,7 +175,7 @@ class AxisMapper:
         """
         state = self._bodies[body]
         norm = math.sqrt(sum(c * c for c in quat_xyzw))
-        if not all(map(math.isfinite, position)) or not abs(norm - 1.0) < _NORM_TOLERANCE:
+        if not all(map(math.isfinite, position)) or not abs(norm - 1.0) < 0.01:
             self.counters.not_finite += 1
             return False
         if stamp_ns - host_ns > _AHEAD_NS:
@@ -196,16 +186,17 @@ class AxisMapper:
                 self.counters.out_of_order += 1
                 return False
             self.counters.clock_steps += 1      # the host's clock was set back
-            self._begin_again(state)
+            state.intervals.clear()
+            self._stamp_ns = 0
+            if state.lowpass is not None:
+                state.lowpass.reset()
         elif state.seen:
             state.intervals.append((stamp_ns - state.stamp_ns) * 1e-9)
         self.counters.poses += 1
-        state.stamp_ns = stamp_ns
-        published_ns = stamp_ns
+        state.stamp_ns = state.published_ns = stamp_ns
         if state.lowpass is not None:
-            published_ns, position, quat_xyzw = state.lowpass.update(
+            state.published_ns, position, quat_xyzw = state.lowpass.update(
                 stamp_ns, position, quat_xyzw, state.rate_hz)
-        state.published_ns = published_ns
         state.measured_ns = now_ns - (host_ns - stamp_ns)
         state.seen = True
         self._last_pose_ns = now_ns
@@ -213,31 +204,23 @@ class AxisMapper:
         self._map(state, Pose(position, quat_xyzw))
         return True
 
-    def _begin_again(self, state: _Body) -> None:
-        state.intervals.clear()
-        self._stamp_ns = 0
-        if state.lowpass is not None:
-            state.lowpass.reset()
-
     def _map(self, state: _Body, pose: Pose) -> None:
         """Compute the axes of one body."""
         found: dict[str, Quantities] = {}
-        for i, row in state.rows:
+        for axis in state.axes:
+            row = axis.row
             if row.frame not in found:
                 found[row.frame] = quantities_of(pose, row.frame, self.settings.motive_x)
             numbers, gimbal_lock = found[row.frame]
             if gimbal_lock and row.quantity in ('roll', 'yaw'):
-                self._problems[i] = 'gimbal lock: pitch is within 1 degree of +-90 degrees'
+                axis.problem = 'gimbal lock: pitch is within 1 degree of +-90 degrees'
                 continue
             quantity = numbers[row.index]
-            unwrapper = self._unwrappers[i]
-            if unwrapper is not None:
-                quantity = unwrapper.update(quantity)
-            value = row.value(quantity)
-            self._values[i] = value
-            outside = row.range is not None and not row.range[0] <= value <= row.range[1]
-            self._problems[i] = (
-                f'{value:.6g} is outside the range {row.range}' if outside else '')
+            axis.value = row.value(
+                axis.unwrapper.update(quantity) if axis.unwrapper is not None else quantity)
+            outside = row.range is not None and not row.range[0] <= axis.value <= row.range[1]
+            axis.problem = (
+                f'{axis.value:.6g} is outside the range {row.range}' if outside else '')
 
     def sample(self, now_ns: int) -> Sample:
         """
@@ -250,28 +233,21 @@ class AxisMapper:
         since = self._started_ns if self._last_pose_ns is None else self._last_pose_ns
         if now_ns - since > self.settings.connect_timeout_s * 1e9:
             self._status = after(self._status, Event.SILENCE)
-        axes: list[AxisState] = [AxisState(NAN, False, '')] * len(self._values)
-        oldest: int | None = None
-        hold = self.settings.invalid == 'hold'
-        for body, state in self._bodies.items():
-            age_s = (now_ns - state.measured_ns) * 1e-9
-            stale = state.seen and age_s > self.settings.stale_after_s
-            usable = False
-            for i, _ in state.rows:
-                reason = self._problems[i]
-                if stale:
-                    reason = f'the last pose of body {body!r} was measured {age_s:.1f} s ago'
-                value = self._values[i]
-                if reason and not hold:
-                    value = NAN
-                usable = usable or not reason
-                axes[i] = AxisState(value, not reason, reason)
-            if usable:
-                oldest = state.published_ns if oldest is None else min(
-                    oldest, state.published_ns)
-        if oldest is not None:
-            self._stamp_ns = max(self._stamp_ns, oldest)
-        return Sample(tuple(axes), self._stamp_ns, self._status)
+        found: list[AxisState] = []
+        used: set[int] = set()
+        for axis in self._axes:
+            body = self._bodies[axis.row.body]
+            age_s = (now_ns - body.measured_ns) * 1e-9
+            reason = axis.problem
+            if body.seen and age_s > self.settings.stale_after_s:
+                reason = f'the last pose of body {axis.row.body!r} was measured {age_s:.1f} s ago'
+            if not reason:
+                used.add(body.published_ns)
+            kept = not reason or self.settings.invalid == 'hold'
+            found.append(AxisState(axis.value if kept else math.nan, not reason, reason))
+        if used:
+            self._stamp_ns = max(self._stamp_ns, min(used))
+        return Sample(tuple(found), self._stamp_ns, self._status)
 
     def end(self) -> Status:
         """End the stream on request; ``start`` begins another one."""

@@ -1,25 +1,133 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The axis table: body, quantity, unit, sign, scale and zero of each axis; values to SI and back.
+The axis table: body, quantity, unit, sign, scale and zero of each axis; poses to values and back.
 
 The value of an axis is ``sign * scale * (quantity - zero)``, with the quantity in the row's unit.
+The frame of a row determines its six quantities:
+
+| frame | x, y, z | roll, pitch, yaw about |
+|---|---|---|
+| ``motive`` | Motive's x (forward), y (up), z (right) | forward (x), left (-z), up (y) |
+| ``motive_xyz`` | the same | x, y, z: the equations applied to Motive's numbers unchanged |
+| ``enu`` | east, north, up | forward, left, up of the body (FLU) |
+| ``ned`` | north, east, down | forward, right, down of the body (FRD) |
+
+In ``motive`` yaw is the rotation about the vertical, which is unlimited, and pitch stays within
++-90 degrees. In ``motive_xyz`` the rotation about the vertical is pitch, limited to +-90 degrees.
+Attitudes are relative to the body's attitude when it was created in Motive.
 """
 
+from collections import Counter
 from dataclasses import dataclass, MISSING
 import math
-from typing import Mapping, Optional
+from typing import Mapping, NamedTuple, Optional
 
-from optitrack_vrpn.axes.quantities import FRAMES, LENGTHS, pose_from_quantities, QUANTITIES
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.motion.frames import Pose
+from optitrack_vrpn.motion.euler import angles_from_quat, quat_from_angles
+from optitrack_vrpn.motion.frames import enu_to_ned, Pose
+from optitrack_vrpn.motion.quaternion import Vector
 from optitrack_vrpn.settings import checked, setting
+
+FRAMES = ('motive', 'motive_xyz', 'enu', 'ned')
+LENGTHS = ('x', 'y', 'z')
+QUANTITIES = (*LENGTHS, 'roll', 'pitch', 'yaw')
+
+
+class Quantities(NamedTuple):
+    """
+    A pose as six numbers in one frame.
+
+    :ivar values: x, y, z (m), roll, pitch, yaw (rad).
+    :ivar gimbal_lock: True where roll and yaw are undetermined.
+    """
+
+    values: tuple[float, float, float, float, float, float]
+    gimbal_lock: bool
+
+
+def motive_from_enu(pose: Pose, motive_x: str) -> Pose:
+    """
+    Convert a pose from FLU in ENU to Motive's y-up axes.
+
+    The inverse of ``frames.frame_maps``.
+
+    :param motive_x: 'north' or 'east', as in the main node.
+    """
+    (east, north, up), (a, b, c, d) = pose
+    if motive_x == 'east':
+        return Pose((east, up, -north), (a, c, -b, d))
+    half = math.sqrt(0.5)
+    return Pose((north, up, east), (
+        half * (a + b), half * (c - d), half * (a - b), half * (c + d)))
+
+
+def quantities_of(pose_enu: Pose, frame: str, motive_x: str = 'north') -> Quantities:
+    """
+    Return the six quantities of a pose.
+
+    :param pose_enu: the pose of FLU in ENU, as the main node publishes it.
+    :param frame: one of ``FRAMES``.
+    :param motive_x: direction of Motive's x axis, for the frames of Motive.
+    """
+    if frame in ('enu', 'ned'):
+        pose = pose_enu if frame == 'enu' else enu_to_ned(pose_enu)
+    else:
+        pose = motive_from_enu(pose_enu, motive_x)
+    x, y, z, w = pose.quat_xyzw
+    angles = angles_from_quat((x, -z, y, w) if frame == 'motive' else (x, y, z, w))
+    return Quantities((*pose.position, *angles), angles.gimbal_lock)
+
+
+def pose_from_quantities(
+    position: Vector, roll: float, pitch: float, yaw: float, frame: str,
+    motive_x: str = 'north',
+) -> Pose:
+    """
+    Compute the pose on Motive's y-up axes with these quantities: the inverse of ``quantities_of``.
+
+    :param position: x, y, z (m) in the frame.
+    :param frame: one of ``FRAMES``.
+    """
+    x, y, z, w = quat_from_angles(roll, pitch, yaw)
+    if frame == 'motive':
+        return Pose(position, (x, z, -y, w))
+    pose = Pose(position, (x, y, z, w))
+    if frame == 'ned':
+        pose = enu_to_ned(pose)    # this rotation by 180 degrees is its own inverse
+    return pose if frame == 'motive_xyz' else motive_from_enu(pose, motive_x)
+
+
+class Unwrapper:
+    """
+    Count the turns of one angle.
+
+    Between two samples the angle is assumed to change by the shorter way. If a body rotates by
+    more than half a turn while it is not visible, the result is wrong by whole turns.
+
+    :ivar angle: the unwrapped angle (rad), or None before the first sample.
+    """
+
+    def __init__(self) -> None:
+        self.angle: float | None = None
+
+    def update(self, wrapped: float) -> float:
+        """
+        Process a sample.
+
+        :param wrapped: the angle (rad), modulo whole turns.
+        :returns: the same angle plus whole turns, nearest to the previous result.
+        """
+        if self.angle is None:
+            self.angle = wrapped
+        else:
+            self.angle += math.remainder(wrapped - self.angle, 2.0 * math.pi)
+        return self.angle
+
 
 #: Factors from units to SI, for lengths and angles.
 LENGTH_UNITS = {'m': 1.0, 'mm': 1e-3}
 ANGLE_UNITS = {'deg': math.radians(1.0), 'rad': 1.0}
-#: Width of the datagram's validity word: one bit per axis.
-MAX_AXES = 32
 
 
 @checked
@@ -116,15 +224,13 @@ class AxisTable:
 
         :raises ConfigurationError: if there is no row, too many rows, or two rows with one name.
         """
-        if not 1 <= len(self.axes) <= MAX_AXES:
+        if not 1 <= len(self.axes) <= 32:       # the validity word of a datagram has 32 bits
             raise ConfigurationError(
-                f'axes: {len(self.axes)} rows are not allowed; allowed: 1 to {MAX_AXES}')
-        seen: set[str] = set()
-        for row in self.axes:
-            if row.name in seen:
+                f'axes: {len(self.axes)} rows are not allowed; allowed: 1 to 32')
+        for name, number in Counter(self.names).items():
+            if number > 1:
                 raise ConfigurationError(
-                    f'axes: two rows are named {row.name!r}; names must differ')
-            seen.add(row.name)
+                    f'axes: two rows are named {name!r}; names must differ')
 
     @property
     def names(self) -> tuple[str, ...]:

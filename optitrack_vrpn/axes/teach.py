@@ -12,25 +12,17 @@ measurement shows it directly.
 from dataclasses import dataclass, field
 import math
 import statistics
-from typing import NamedTuple, Optional, Sequence
+from typing import NamedTuple, Optional
 
-from optitrack_vrpn.axes.quantities import LENGTHS, QUANTITIES, quantities_of, Unwrapper
-from optitrack_vrpn.axes.table import ANGLE_UNITS, AxisRow, LENGTH_UNITS
+from optitrack_vrpn.axes.table import (
+    ANGLE_UNITS, AxisRow, LENGTH_UNITS, LENGTHS, QUANTITIES, quantities_of, Unwrapper)
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.motion.frames import Pose
 
 #: Minimum number of poses in each phase. Chosen: a tenth of a second at 120 Hz.
 _FEWEST = 12
-#: A change must exceed this multiple of the standard deviation at rest. Chosen.
-_SIGMAS = 6.0
-#: Smallest motion (m, rad). Chosen: below it direction and scale are too uncertain.
-_LEAST_M = 0.005
-_LEAST_RAD = math.radians(1.0)
-#: Largest angle between the motion and an axis of the frame. Chosen: at 10 degrees the quantity
-#: contains 98.5 % of the motion.
-_MOST_MISALIGNED = math.radians(10.0)
-#: Another body that moved by at least this fraction of the first is reported. Chosen.
-_ALSO = 0.5
+#: Smallest motions (m, rad). Chosen: below them direction and scale are too uncertain.
+_LEAST = (0.005, math.radians(1.0))
 
 
 @dataclass
@@ -67,18 +59,22 @@ class TeachResult(NamedTuple):
 
 
 class _Change(NamedTuple):
-    """Motion of one body: six changes and six standard deviations (m, rad)."""
+    """
+    Translation or rotation of one body.
+
+    :ivar changes: of three quantities (m or rad).
+    :ivar noise: their standard deviations at rest.
+    :ivar start: their means at rest.
+    """
 
     body: str
     changes: tuple[float, ...]
     noise: tuple[float, ...]
     start: tuple[float, ...]
 
-    def size(self, rotation: bool) -> float:
-        return math.hypot(*(self.changes[3:] if rotation else self.changes[:3]))
-
-    def spread(self, rotation: bool) -> float:
-        return math.hypot(*(self.noise[3:] if rotation else self.noise[:3]))
+    @property
+    def size(self) -> float:
+        return math.hypot(*self.changes)
 
 
 def identify_axis(
@@ -99,35 +95,35 @@ def identify_axis(
     """
     if distance is not None and (not math.isfinite(distance) or distance == 0.0):
         raise ConfigurationError('the distance moved must be a number other than 0')
-    moves = [_change(body, recording, frame, motive_x)
+    moves = [_changes(body, recording, frame, motive_x)
              for body, recording in recordings.items()
              if len(recording.still) >= _FEWEST and len(recording.moved) >= _FEWEST]
     if not moves:
         raise ConfigurationError(
             'no body was seen long enough, both at rest and moving: check that the main node is '
             'active and that the cameras see the bodies')
-    rotation = True
-    best = _most(moves, True)
-    if best is None:
-        rotation = False
-        best = _most(moves, False)
-    if best is None:
+    for kind in (1, 0):     # a rotation counts before a translation
+        clear = [each[kind] for each in moves if each[kind].size > max(
+            _LEAST[kind], 6.0 * math.hypot(*each[kind].noise))]
+        if clear:
+            break
+    else:
         raise ConfigurationError(
-            f'no body moved by more than its noise and {_LEAST_M * 1e3:g} mm or '
-            f'{math.degrees(_LEAST_RAD):g} degree: move the axis further')
-    first = 3 if rotation else 0
-    index = max(range(first, first + 3), key=lambda i: abs(best.changes[i]))
+            f'no body moved by more than its noise and {_LEAST[0] * 1e3:g} mm or '
+            f'{math.degrees(_LEAST[1]):g} degree: move the axis further')
+    best = max(clear, key=lambda each: each.size)
+    names = QUANTITIES[3 * kind:3 * kind + 3]
+    index = max(range(3), key=lambda i: abs(best.changes[i]))
     change = best.changes[index]
-    residual = math.sqrt(max(0.0, best.size(rotation) ** 2 - change * change))
+    residual = math.sqrt(max(0.0, best.size ** 2 - change * change))
     misalignment = math.atan2(residual, abs(change))
-    if misalignment > _MOST_MISALIGNED:
-        shares = ', '.join(
-            f'{QUANTITIES[i]} {best.changes[i]:+.4f}' for i in range(first, first + 3))
+    if misalignment > math.radians(10.0):       # within it the quantity is 98.5 % of the motion
+        shares = ', '.join(f'{name} {each:+.4f}' for name, each in zip(names, best.changes))
         raise ConfigurationError(
             f'body {best.body!r} moved {math.degrees(misalignment):.0f} degrees off the nearest '
             f'axis of frame {frame} ({shares}, in m or rad): move only one axis, align '
             "Motive's ground plane with the machine, or use another frame")
-    quantity = QUANTITIES[index]
+    quantity = names[index]
     units = LENGTH_UNITS if quantity in LENGTHS else ANGLE_UNITS
     unit = unit or next(iter(units))
     if unit not in units:
@@ -141,36 +137,30 @@ def identify_axis(
         sign=1 if measured * wanted > 0.0 else -1, scale=round(abs(wanted / measured), 6),
         unit=unit, zero=round(best.start[index] / units[unit], 6),
         unwrap=quantity == 'yaw')
-    also = tuple(each.body for each in moves if each.body != best.body
-                 and each.size(rotation) > _ALSO * best.size(rotation))
+    also = tuple(each[kind].body for each in moves if each[kind].body != best.body
+                 and each[kind].size > 0.5 * best.size)
     return TeachResult(row, change, best.noise[index], residual, misalignment, also)
 
 
-def _most(moves: Sequence[_Change], rotation: bool) -> Optional[_Change]:
-    """Return the body that moved most, if any moved significantly."""
-    least = _LEAST_RAD if rotation else _LEAST_M
-    clear = [each for each in moves
-             if each.size(rotation) > max(least, _SIGMAS * each.spread(rotation))]
-    return max(clear, key=lambda each: each.size(rotation), default=None)
-
-
-def _change(body: str, recording: Recording, frame: str, motive_x: str) -> _Change:
-    """Compute the change of a body's quantities from rest to the end of the movement."""
+def _changes(
+    body: str, recording: Recording, frame: str, motive_x: str,
+) -> tuple[_Change, _Change]:
+    """Compute translation and rotation of a body from rest to the end of the movement."""
     unwrappers = [Unwrapper() for _ in range(3)]
 
     def numbers(pose: Pose) -> tuple[float, ...]:
         values = quantities_of(pose, frame, motive_x).values
         return (*values[:3], *(u.update(v) for u, v in zip(unwrappers, values[3:])))
 
-    still = [numbers(pose) for pose in recording.still]
-    moved = [numbers(pose) for pose in recording.moved]
+    still = list(zip(*map(numbers, recording.still)))
+    moved = list(zip(*map(numbers, recording.moved)))
+    start = tuple(map(statistics.fmean, still))
+    noise = tuple(map(statistics.pstdev, still))
     # Average the end of the movement over half of the minimum number of poses.
-    end = moved[-max(1, _FEWEST // 2):]
-    start = tuple(statistics.fmean(column) for column in zip(*still))
-    return _Change(
-        body,
-        tuple(statistics.fmean(column) - before for column, before in zip(zip(*end), start)),
-        tuple(statistics.pstdev(column) for column in zip(*still)), start)
+    change = tuple(statistics.fmean(column[-_FEWEST // 2:]) - before
+                   for column, before in zip(moved, start))
+    return (_Change(body, change[:3], noise[:3], start[:3]),
+            _Change(body, change[3:], noise[3:], start[3:]))
 
 
 def report(result: TeachResult) -> str:
