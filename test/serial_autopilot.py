@@ -7,19 +7,20 @@ import os
 import time
 import tty
 
-from optitrack_vrpn.autopilot import BridgeSettings, FakeServer, LinkThread, parse, plan, Vehicle
+from optitrack_vrpn.autopilot import BridgeSettings, FakeServer, LinkThread, plan
 
 
 @contextmanager
-def running_link(connection, report=lambda event: None, **more):
+def running_link(connection, report=lambda event: None, opener=None, **more):
     """Run the link of a bridge; it hands its events to ``report``."""
     settings = BridgeSettings(body='cf1', connection=connection, **more)
-    link = LinkThread(settings, parse(connection), Vehicle(settings, plan(settings)), report)
+    link = LinkThread(
+        settings, plan(settings), report, **({'opener': opener} if opener else {}))
     link.start()
     try:
         yield link
     finally:
-        link.stop()
+        link.close()
 
 
 class SerialFakeServer(FakeServer):

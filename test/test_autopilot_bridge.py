@@ -4,6 +4,7 @@
 
 import ast
 import contextlib
+import functools
 import math
 from pathlib import Path
 import re
@@ -14,9 +15,9 @@ import time
 
 from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 from nav_msgs.msg import Odometry
-from optitrack_vrpn.autopilot import bridge_ros, link_io
+from optitrack_vrpn import autopilot
 from optitrack_vrpn.autopilot import (
-    BridgeSettings, FakeAutopilot, FakeConfig, FakeServer, MavlinkBridge, plan, running)
+    BridgeSettings, FakeAutopilot, FakeConfig, FakeServer, MavlinkBridge, plan, rules, running)
 from optitrack_vrpn.doctor import Extensions, Level
 import pytest
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
@@ -90,9 +91,9 @@ def fake_server(parameters=None, **config):
 
 
 @contextlib.contextmanager
-def bridge(active=True, **parameters):
+def bridge(active=True, cls=MavlinkBridge, **parameters):
     """Run a bridge that is configured, and activated unless stated otherwise."""
-    with NodeHere({'body': 'cf1', **parameters}, cls=MavlinkBridge) as here:
+    with NodeHere({'body': 'cf1', **parameters}, cls=cls) as here:
         here.run(here.node.trigger_configure)
         if active:
             here.run(here.node.trigger_activate)
@@ -191,9 +192,9 @@ def test_a_stop_for_all_systems_is_refused_while_the_vehicle_is_armed(
         assert here.node.lifecycle_label == 'inactive'
 
 
-def test_the_log_states_why_nothing_is_sent(unused_port, monkeypatch, console):
-    monkeypatch.setattr(bridge_ros, 'IDLE_S', 0.1)
-    with bridge(connection=f'udpin:127.0.0.1:{unused_port}'):
+def test_the_log_states_why_nothing_is_sent(unused_port, console):
+    impatient = functools.partial(MavlinkBridge, idle_s=0.1)
+    with bridge(cls=impatient, connection=f'udpin:127.0.0.1:{unused_port}'):
         wait_until(lambda: re.search(
             r'sent for 0\.1 s: .* /cf1/odom .*no heartbeat.*before a heartbeat',
             console.unread()))
@@ -374,16 +375,15 @@ def test_what_cannot_work_is_refused_with_what_to_do(parameters, hidden, words, 
 
 
 def test_the_page_names_every_parameter_that_the_check_reads():
-    from optitrack_vrpn.autopilot.parameters_check import rules
     text = (ROOT / 'docs' / 'autopilot.md').read_text()
     shortened = text.replace('`_', '`EK3_SRC1_')
-    for autopilot in ('px4', 'ardupilot'):
-        for rule in rules(autopilot, plan(BridgeSettings(body='cf1', autopilot=autopilot))):
+    for kind in ('px4', 'ardupilot'):
+        for rule in rules(kind, plan(BridgeSettings(body='cf1', autopilot=kind))):
             assert rule.name in text or rule.name in shortened, rule.name
 
 
 def test_the_fake_and_the_bridge_share_no_rule():
     """A mistake in the gate must not be in its judge too: the fake imports no gate or timesync."""
-    tree = ast.parse(Path(link_io.__file__).with_name('fake_autopilot.py').read_text())
+    tree = ast.parse(Path(autopilot.__file__).with_name('fake_autopilot_io.py').read_text())
     modules = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    assert not {f'optitrack_vrpn.autopilot.{name}' for name in ('gate', 'timesync')} & modules
+    assert not {f'optitrack_vrpn.autopilot.{name}' for name in ('gate', 'exchanges')} & modules

@@ -6,8 +6,8 @@ from collections import deque
 import random
 
 from optitrack_vrpn.autopilot import (
-    BridgeSettings, Feed, Gate, GateConfig, Incoming, MAX_AHEAD_NS, Output, plan, Sample,
-    stop_refusal, Use, Vehicle)
+    BridgeSettings, Feed, Gate, Incoming, MAX_AHEAD_NS, Output, plan, Sample, stop_refusal, Use,
+    Vehicle)
 from optitrack_vrpn.graph import Arrival, OnePublisher, Publisher, STEADY
 import pytest
 from vehicle_kit import MS, START
@@ -56,8 +56,7 @@ class World:
         chosen = plan(self.settings)
         self.vehicle = Vehicle(self.settings, chosen)
         self.feed = Feed(
-            Gate(GateConfig(chosen.period_ns, chosen.min_interval_ns, MAX_AGE_NS), counter),
-            OnePublisher(TOPICS, self.look))
+            Gate(chosen, counter), OnePublisher(TOPICS, self.look))
         self.feed.gate.status(self.state, self.resets)
         self.feed.active = True
         self.beat_ns.clear()

@@ -7,8 +7,8 @@ import random
 
 from hypothesis import given, strategies as st
 from optitrack_vrpn.autopilot import (
-    BACKWARDS_LIMIT, Gate, GateConfig, MAX_AHEAD_NS, PROFILES, PX4_ANSWERS, REQUEST_PERIOD_NS,
-    Sample, Timesync, Withheld)
+    BACKWARDS_LIMIT, BridgeSettings, Gate, MAX_AHEAD_NS, plan, PROFILES, PX4_ANSWERS,
+    REQUEST_PERIOD_NS, Sample, Timesync, Withheld)
 import pytest
 
 MS = 1_000_000
@@ -17,8 +17,8 @@ AGE = 2 * MS
 
 
 def gate(rate_hz=50.0, min_interval_ms=10.5, state='TRACKED', **status):
-    made = Gate(GateConfig(
-        round(1e9 / rate_hz), round(min_interval_ms * MS), 100 * MS))
+    made = Gate(plan(BridgeSettings(body='cf1', max_age_ms=100.0))._replace(
+        period_ns=round(1e9 / rate_hz), min_interval_ns=round(min_interval_ms * MS)))
     if state is not None:
         made.status(state, 0, **status)
     return made

@@ -9,7 +9,6 @@ import time
 
 from optitrack_vrpn.autopilot import (
     Batch, Codec, open_transport, Outgoing, parse, Transport, WAITING)
-from optitrack_vrpn.autopilot import link_io, transport_io
 from optitrack_vrpn.errors import TransportError
 import pytest
 from rosgraph import wait_until
@@ -20,7 +19,7 @@ pytest.importorskip('pymavlink')
 pytestmark = [pytest.mark.network]
 
 
-def test_a_link_that_is_stuck_never_holds_up_who_sends(monkeypatch):
+def test_a_link_that_is_stuck_never_holds_up_who_sends():
     held, entered = threading.Event(), threading.Event()
 
     class Stuck(Transport):
@@ -44,8 +43,7 @@ def test_a_link_that_is_stuck_never_holds_up_who_sends(monkeypatch):
             for one in self._pair:
                 one.close()
 
-    monkeypatch.setattr(link_io, 'open_transport', lambda connection: Stuck())
-    with running_link('udpout:127.0.0.1:9') as link:
+    with running_link('udpout:127.0.0.1:9', opener=lambda connection: Stuck()) as link:
         try:
             assert entered.wait(10), 'the heartbeat is stuck'
             for _ in range(100):
@@ -75,10 +73,14 @@ def heartbeat(system, component=1, autopilot=12):
         'type': 2, 'autopilot': autopilot, 'base_mode': 0, 'custom_mode': 0, 'system_status': 3}))
 
 
-def test_only_an_autopilot_becomes_the_peer_of_a_udp_port(monkeypatch, unused_port):
-    events = []
-    with running_link(f'udpin:127.0.0.1:{unused_port}', events.append) as link, udp() as other, \
-            udp() as autopilot:
+def test_only_an_autopilot_becomes_the_peer_of_a_udp_port(unused_port):
+    events, later_s = [], [0.0]
+
+    def opener(connection):
+        return open_transport(connection, lambda: time.monotonic() + later_s[0])
+
+    with running_link(f'udpin:127.0.0.1:{unused_port}', events.append, opener) as link, \
+            udp() as other, udp() as autopilot:
         wait_until(lambda: link.report().up)
         for data in (b'GET / HTTP/1.0\r\n\r\n', bytes(range(256)), heartbeat(255, 190, 8)):
             other.sendto(data, ('127.0.0.1', unused_port))
@@ -99,7 +101,7 @@ def test_only_an_autopilot_becomes_the_peer_of_a_udp_port(monkeypatch, unused_po
         assert link.report().values['other_autopilot'] == '{}:{}'.format(*other.getsockname())
         assert len([event for event in events if 'another autopilot' in event.text]) == 1
         # When this one falls silent, the other one still does not get its poses.
-        monkeypatch.setattr(transport_io, 'PEER_S', 0.0)
+        later_s[0] = 3.0
         received = link.report().values['received']
         other.sendto(heartbeat(1), ('127.0.0.1', unused_port))
         wait_until(lambda: link.report().values['received'] > received)

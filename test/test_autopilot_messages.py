@@ -13,7 +13,7 @@ import time
 from hypothesis import given, strategies as st
 import numpy as np
 from optitrack_vrpn.autopilot import (
-    ardupilot_transform, BridgeSettings, convert, euler_zyx, make, MESSAGES, Outgoing, plan,
+    ardupilot_transform, BridgeSettings, Codec, convert, euler_zyx, make, MESSAGES, Outgoing, plan,
     px4_odometry, Sample)
 from optitrack_vrpn.motion.frames import AxesConfig, frame_maps
 from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
@@ -249,7 +249,6 @@ def close(found, wanted, tolerance=2e-6):
 def test_mavsdk_reads_every_field_of_the_trajectory_for_both_autopilots():
     pytest.importorskip('mavsdk')
     pytest.importorskip('pymavlink')
-    from optitrack_vrpn.autopilot.codec_io import Codec
     with MavsdkDecoder() as decoder:
         codec = Codec(1, 197)
         decoder.ready(codec.encode(Outgoing('HEARTBEAT', {

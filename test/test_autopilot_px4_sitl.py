@@ -5,8 +5,7 @@
 from pathlib import Path
 
 from optitrack_vrpn.autopilot import (
-    BridgeSettings, Codec, findings, Gate, GateConfig, Link, LinkReport, plan, Source, Timesync,
-    Vehicle)
+    BridgeSettings, Codec, findings, Gate, Link, LinkReport, plan, Source, Timesync, Vehicle)
 from optitrack_vrpn.doctor import Level
 import pytest
 
@@ -94,6 +93,5 @@ def test_the_check_sees_whether_px4_fuses_the_poses(state, level):
     chosen = plan(SETTINGS)
     found = {one.check: one for one in findings(
         SETTINGS, chosen, Source('/cf1/odom', 1, 'TRACKED', '/cf1/odom', 50.0),
-        Gate(GateConfig(chosen.period_ns, chosen.min_interval_ns, 90_000_000)),
-        LinkReport(True, '', 'peer', 0, {}), vehicle, True, ASKED_NS)}
+        Gate(chosen), LinkReport(True, '', 'peer', 0, {}), vehicle, True, ASKED_NS)}
     assert found['estimator'].level is level

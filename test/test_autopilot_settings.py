@@ -3,8 +3,8 @@
 """Settings of the bridge: addresses, combinations, load of the line; what autopilots accept."""
 
 from optitrack_vrpn.autopilot import (
-    BridgeSettings, convert, FakeAutopilot, FakeConfig, Incoming, make, MESSAGES, parse, plan,
-    Sample, WIRE_BYTES)
+    BridgeSettings, Codec, convert, FakeAutopilot, FakeConfig, Incoming, make, MESSAGES, parse,
+    plan, Sample, WIRE_BYTES)
 from optitrack_vrpn.doctor import Level
 from optitrack_vrpn.errors import ConfigurationError
 import pytest
@@ -47,7 +47,6 @@ def test_settings_that_cannot_work_are_refused(settings, words):
 
 def test_no_message_is_longer_on_the_wire_than_its_load_is_reckoned_with():
     pytest.importorskip('pymavlink')
-    from optitrack_vrpn.autopilot.codec_io import Codec
     state = convert(Sample(
         START, (1.1, 2.2, 3.3), (0.1, 0.2, 0.3, 0.93), (0.1,) * 36, (1.1, 2.2, 3.3),
         (1.1, 2.2, 3.3), (0.1,) * 36))

@@ -18,7 +18,6 @@ import types
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.autopilot import (
     Batch, FakeAutopilot, FakeConfig, FakeServer, open_transport, Outgoing, parse)
-from optitrack_vrpn.autopilot import transport_io
 import pytest
 from rosgraph import wait_until
 from serial_autopilot import running_link, SerialFakeServer
@@ -93,11 +92,10 @@ def serial_line(baud):
     module = types.ModuleType('serial')
     module.Serial = lambda *args, **kwargs: uart
     module.SerialException = OSError
-    clock = types.SimpleNamespace(monotonic=lambda: uart.now_ms / 1000)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, 'serial', module)
-        patch.setattr(transport_io, 'time', clock)
-        with closing(open_transport(parse(f'serial:/dev/ttyX:{baud}'))) as transport:
+        with closing(open_transport(
+                parse(f'serial:/dev/ttyX:{baud}'), lambda: uart.now_ms / 1000)) as transport:
             yield uart, transport
 
 

@@ -3,7 +3,7 @@
 """The model of a vehicle, connected to the fake autopilot; and poses for them."""
 
 from optitrack_vrpn.autopilot import (
-    BridgeSettings, convert, FakeAutopilot, FakeConfig, findings, Gate, GateConfig, Incoming,
+    BridgeSettings, convert, FakeAutopilot, FakeConfig, findings, Gate, Incoming,
     LinkReport, make, plan, Sample, Source, Vehicle)
 
 MS = 1_000_000
@@ -57,8 +57,8 @@ class Together:
         chosen = plan(self.settings)
         return next(one for one in findings(
             self.settings, chosen, Source('/cf1/odom', 1, 'TRACKED', '/cf1/odom', 50.0),
-            Gate(GateConfig(chosen.period_ns, chosen.min_interval_ns, 90 * MS)),
-            LinkReport(True, '', 'peer', 0, {}), self.vehicle, True, self.now - START + 10**12)
+            Gate(chosen), LinkReport(True, '', 'peer', 0, {}), self.vehicle, True,
+            self.now - START + 10**12)
             if one.check == check)
 
 

@@ -18,30 +18,12 @@ from typing import Optional
 from optitrack_vrpn.autopilot.messages import euler_zyx, State
 from optitrack_vrpn.motion.quaternion import Vector
 
-#: Time span (ns) of the stored samples. Chosen: the autopilot's messages arrive within it.
-_HISTORY_NS = 1_500_000_000
-#: Largest difference (ns) of two stamps of the same time. Chosen: at 1 rad/s, 40 ms are 2 degrees.
-_SAME_TIME_NS = 40_000_000
-#: Number of values that wait for samples. Chosen: 0.5 s of two messages at 50 Hz.
-_WAITING = 50
-#: Time (ns) without a sample after which earlier comparisons do not count. Chosen: longer than an
-#: occlusion.
-_OLD_NS = 5_000_000_000
-#: Number of comparisons in a verdict, and the smallest number. Chosen.
-WINDOW = 20
+#: Smallest number of comparisons in a verdict. Chosen.
 ENOUGH = 3
 #: Differences beyond these are reported. Chosen: an estimator that fuses a pose follows it within
 #: a degree and some centimetres at rest; a compass that was calibrated differs by up to 10
 #: degrees; a vehicle is placed by hand to 3 degrees for the creation of its rigid body.
-YAW_DEG = 10.0
-TILT_DEG = 5.0
-POSITION_M = 0.5
-#: A yaw difference this close (deg) to a multiple of 90 degrees is an error of axes. Chosen.
-_AXES_DEG = 15.0
-#: Tilt (deg) below which signs and exchanges of roll and pitch cannot be determined. Chosen.
-_TILTED_DEG = 6.0
-
-
+YAW_DEG, TILT_DEG, POSITION_M = 10.0, 5.0, 0.5
 #: The autopilot's value, and that of the poses: roll, pitch, yaw (rad) or north, east, down (m).
 Pair = tuple[Vector, Vector]
 
@@ -57,9 +39,10 @@ class Agreement:
     def __init__(self) -> None:
         self._history: deque[State] = deque()
         #: Time on the host's clock (ns), the autopilot's value, and where its pair belongs.
-        self._waiting: deque[tuple[int, Vector, deque[Pair]]] = deque(maxlen=_WAITING)
-        self.attitudes: deque[Pair] = deque(maxlen=WINDOW)
-        self.positions: deque[Pair] = deque(maxlen=WINDOW)
+        #: The length is 0.5 s of two messages at 50 Hz.
+        self._waiting: deque[tuple[int, Vector, deque[Pair]]] = deque(maxlen=50)
+        self.attitudes: deque[Pair] = deque(maxlen=20)
+        self.positions: deque[Pair] = deque(maxlen=20)
 
     def clear(self) -> None:
         """Discard all samples and comparisons."""
@@ -74,7 +57,8 @@ class Agreement:
             self._history.clear()
             self._waiting.clear()
         self._history.append(state)
-        while self._history[0].time_us * 1000 < state.time_us * 1000 - _HISTORY_NS:
+        # Chosen: the autopilot's messages arrive within 1.5 s.
+        while self._history[0].time_us < state.time_us - 1_500_000:
             self._history.popleft()
         self._compare()
 
@@ -85,7 +69,8 @@ class Agreement:
         :param time_ns: its time on the host's clock (ns).
         :param own: roll, pitch, yaw (rad).
         """
-        if self._history and time_ns - self._history[-1].time_us * 1000 > _OLD_NS:
+        # After 5 s without a sample, longer than an occlusion, earlier comparisons do not count.
+        if self._history and time_ns - self._history[-1].time_us * 1000 > 5_000_000_000:
             self.clear()
         self._wait(time_ns, own, self.attitudes)
 
@@ -112,7 +97,8 @@ class Agreement:
     def _at(self, time_ns: int) -> Optional[State]:
         nearest = min(self._history, default=None,
                       key=lambda state: abs(state.time_us * 1000 - time_ns))
-        if nearest is None or abs(nearest.time_us * 1000 - time_ns) > _SAME_TIME_NS:
+        # Chosen: at 1 rad/s, 40 ms are 2 degrees.
+        if nearest is None or abs(nearest.time_us * 1000 - time_ns) > 40_000_000:
             return None
         return nearest
 
@@ -139,23 +125,23 @@ def judge_attitude(pairs: Sequence[Pair]) -> list[str]:
         return []
     found = []
     roll, pitch, yaw = _means(map(difference, pairs))
-    quarters = round(yaw / 90.0)
-    if abs(yaw) > YAW_DEG:
-        if quarters and abs(yaw - 90.0 * quarters) < _AXES_DEG:
-            found.append(
-                f"yaw differs by {abs(90 * quarters)} degrees: the body's x axis in Motive does "
-                'not point out of the nose, or motive_x of the node is the other one')
-        else:
-            found.append(
-                f'yaw differs by {abs(yaw):.0f} degrees: the body was created in Motive with its '
-                'nose off the x axis, or the autopilot takes its yaw from the magnetometer')
+    quarters = 90 * round(yaw / 90.0)
+    if abs(yaw) > YAW_DEG and quarters and abs(yaw - quarters) < 15.0:
+        found.append(
+            f"yaw differs by {abs(quarters)} degrees: the body's x axis in Motive does not point "
+            'out of the nose, or motive_x of the node is the other one')
+    elif abs(yaw) > YAW_DEG:
+        found.append(
+            f'yaw differs by {abs(yaw):.0f} degrees: the body was created in Motive with its '
+            'nose off the x axis, or the autopilot takes its yaw from the magnetometer')
     if math.hypot(roll, pitch) > TILT_DEG:
         found.append(_judge_tilt(roll, pitch, *(_means(side) for side in zip(*pairs))))
     return found
 
 
 def _judge_tilt(roll: float, pitch: float, own: Sequence[float], sent: Sequence[float]) -> str:
-    if math.hypot(*own[:2]) > _TILTED_DEG:
+    # At less tilt, signs and exchanges of roll and pitch cannot be determined.
+    if math.hypot(*own[:2]) > 6.0:
         if math.hypot(own[0] + sent[0], own[1] + sent[1]) < TILT_DEG:
             return ("roll and pitch have the opposite sign: the body's x axis in Motive points "
                     'out of the tail')

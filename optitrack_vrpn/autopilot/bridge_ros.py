@@ -12,20 +12,17 @@ from __future__ import annotations
 
 import math
 import time
-from typing import Any, Optional, Sequence
+from typing import Any, Optional, Sequence, Union
 
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Odometry
-from optitrack_vrpn.autopilot import connection as addresses
 from optitrack_vrpn.autopilot.dds_ros import DdsOutput
-from optitrack_vrpn.autopilot.feed import Feed, Output, stop_refusal, Use
-from optitrack_vrpn.autopilot.gate import Gate, GateConfig
-from optitrack_vrpn.autopilot.link_io import Batch, LinkThread
-from optitrack_vrpn.autopilot.messages import convert, make, Sample, State
-from optitrack_vrpn.autopilot.report import findings, LinkReport, Source
+from optitrack_vrpn.autopilot.gate import Feed, Gate, stop_refusal, Use
+from optitrack_vrpn.autopilot.link_io import LinkThread
+from optitrack_vrpn.autopilot.messages import convert, Sample
+from optitrack_vrpn.autopilot.report import findings, Source
 from optitrack_vrpn.autopilot.settings import BridgeSettings, Plan, plan
-from optitrack_vrpn.autopilot.vehicle import Vehicle
 from optitrack_vrpn.doctor import CheckResult, Level
 from optitrack_vrpn.events import Event
 from optitrack_vrpn.graph.one_publisher import Arrival, OnePublisher
@@ -35,21 +32,13 @@ from optitrack_vrpn.mocap_control.protocol import Command, Kind
 from optitrack_vrpn.ros.managed_node import entry, SettingsNode
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
+#: Default name of the node, and prefix of the names of its diagnostics, by which doctor and
+#: ``--check`` find them.
 NODE = 'mavlink_bridge'
-#: Prefix of the names of a bridge's diagnostics, by which doctor and ``--check`` find them.
-DIAGNOSTIC = 'mavlink_bridge'
 #: Key of the value with the advice, which also ends the message.
 ADVICE = 'advice'
 #: Key of the value with the level of the finding: diagnostics have none for a skipped check.
 LEVEL = 'level'
-#: Silence of odometry (s) after which poses are used instead. Chosen: more than ten frames at 30
-#: Hz, the lowest camera rate in use.
-_NO_ODOMETRY_S = 0.5
-#: Time (s) without a sample after which the log states why. Chosen: heartbeats and the discovery
-#: of topics take up to 3 s.
-IDLE_S = 5.0
-#: Findings without which nothing is sent.
-_NEEDED = ('input', 'link', 'autopilot', 'sending')
 _LEVELS = {Level.OK: 'ok', Level.SKIP: 'ok', Level.WARN: 'warn', Level.FAIL: 'error'}
 
 
@@ -58,34 +47,36 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
     Send the poses of one body to one autopilot.
 
     :param node_name: name before remapping.
+    :param idle_s: time (s) without a sample after which the log states why. Chosen: heartbeats
+        and the discovery of topics take up to 3 s.
     :param kwargs: passed to rclpy's node.
     """
 
-    def __init__(self, node_name: str = NODE, **kwargs: Any) -> None:
-        self._settings: Optional[BridgeSettings] = None
-        self._plan: Optional[Plan] = None
-        self._feed: Optional[Feed] = None
+    def __init__(self, node_name: str = NODE, *, idle_s: float = 5.0, **kwargs: Any) -> None:
+        self._idle_s = idle_s
         # It must differ from the last one that the autopilot got, also after a restart.
         self._reset_counter = int(time.time())
-        self._vehicle: Optional[Vehicle] = None
-        self._link: Optional[LinkThread] = None
-        self._dds: Optional[DdsOutput] = None
+        self._plan: Optional[Plan] = None
+        self._feed: Optional[Feed] = None
+        self._output: Union[LinkThread, DdsOutput, None] = None
         self._listeners: list[Any] = []
-        self._status = ''
-        self._topic = ''
         self._watched_topics: tuple[str, ...] = ()
-        self._problem = ''
-        self._publisher_count = 0
-        self._odometry_at = -math.inf
-        self._compared_ns = -1
-        self._readers = self._dds_interruptions = 0
-        self._rate_hz = 0.0
         self._sent_before = (time.monotonic(), 0)
         self._sent_at = math.inf
+        self._forget()
         super().__init__(node_name, BridgeSettings, **kwargs)
         self._mocap_control = MocapControl(self, refusal=self._refuse_command)
-        # The bridge publishes no topic that a recorder of the session needs.
+        # The bridge publishes no topic that a recorder of the session needs, except with DDS.
         self._mocap_control.set_info_topics([])
+
+    def _forget(self) -> None:
+        """Set what is known of the body and its publishers to the initial state."""
+        self._settings: Optional[BridgeSettings] = None
+        self._status = self._topic = self._problem = ''
+        self._publisher_count = 0
+        self._rate_hz = 0.0
+        self._odometry_at = -math.inf
+        self._compared_ns = -1
 
     # -- transitions -------------------------------------------------------------------------
 
@@ -99,19 +90,14 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
         for warning in chosen.warnings:
             self.get_logger().warning(warning)
         self._settings, self._plan = settings, chosen
-        gate = Gate(GateConfig(
-            chosen.period_ns, chosen.min_interval_ns, round(settings.max_age_ms * 1e6)),
-            self._reset_counter)
         if settings.transport == 'dds':
-            self._dds = DdsOutput(self, settings, chosen)
-            self._mocap_control.set_info_topics([self._dds.topic])
+            self._output = DdsOutput(self, settings, chosen)
         else:
-            self._vehicle = Vehicle(settings, chosen)
-            self._link = LinkThread(
-                settings, addresses.parse(settings.connection), self._vehicle, self._log_event)
-            self._link.start()
+            self._output = LinkThread(settings, chosen, self._log_event)
+            self._output.start()
+        self._mocap_control.set_info_topics([self._output.topic] if self._output.topic else [])
         self._listen(settings)
-        self._feed = Feed(gate, OnePublisher(
+        self._feed = Feed(Gate(chosen, self._reset_counter), OnePublisher(
             self._watched_topics, lambda topic: publishers_of(self, topic)))
 
     def begin(self) -> None:
@@ -125,19 +111,19 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
         """Stop sending poses; the link stays open."""
         if self._feed is not None:
             self._feed.end()
-        if self._link is not None:
-            self._link.clear()
-        if self._vehicle is not None and self._vehicle.armed:
+        if self._output is not None:
+            self._output.clear()
+        if self.armed:
             self.get_logger().error(
                 'deactivated while the vehicle is armed: its estimator receives no more poses')
 
     def _refuse_command(self, msg: Command) -> str:
         """Refuse STOP while the vehicle is armed: its estimator would get no more poses."""
-        if msg.kind is not Kind.STOP or self._settings is None:
+        if msg.kind is not Kind.STOP or self._settings is None or self._output is None:
             return ''
         return stop_refusal(
-            self._settings.stop_while_armed, None if self._vehicle is None else
-            self._vehicle.armed, self.get_fully_qualified_name())
+            self._settings.stop_while_armed, None if self._output.vehicle is None else self.armed,
+            self.get_fully_qualified_name())
 
     def _listen(self, settings: BridgeSettings) -> None:
         """Subscribe to the body's topics."""
@@ -157,22 +143,16 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
 
     def release(self) -> None:
         """Close the link and unsubscribe."""
-        link, self._link = self._link, None
-        if link is not None:
-            link.stop()
+        output, self._output = self._output, None
+        if output is not None:
+            output.close()
         for subscription in self._listeners:
             self.destroy_subscription(subscription)
         self._listeners.clear()
-        if self._dds is not None:
-            self._dds.close()
-            self._dds = None
         if self._feed is not None:
             self._reset_counter = self._feed.gate.reset_counter + 1
-        self._settings = self._plan = self._feed = self._vehicle = None
-        self._status = self._topic = self._problem = ''
-        self._rate_hz = 0.0
-        self._readers = self._dds_interruptions = 0
-        self._odometry_at = -math.inf
+        self._plan = self._feed = None
+        self._forget()
 
     # -- samples -----------------------------------------------------------------------------
 
@@ -182,10 +162,9 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
         values = {pair.key: pair.value for pair in message.values}
         state = values.get('state', '')
         resets = values.get('resets', '')
-        gate = self._feed.gate
-        gate.status(state, int(resets) if resets.isdecimal() else None)
-        if self._link is not None and not gate.tracked:
-            self._link.clear()
+        self._feed.gate.status(state, int(resets) if resets.isdecimal() else None)
+        if self._output is not None and not self._feed.gate.tracked:
+            self._output.clear()
         if state != self._status:
             severity = 'info' if state == 'TRACKED' else 'warn'
             self._log(severity, f'the body is {state or "not followed any more"}',
@@ -204,56 +183,37 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
             message.twist.covariance), 1, info)
 
     def _take_pose(self, message: PoseStamped, info: dict[str, Any]) -> None:
-        if time.monotonic() - self._odometry_at > _NO_ODOMETRY_S:
+        # Chosen: more than ten frames at 30 Hz, the lowest camera rate in use.
+        if time.monotonic() - self._odometry_at > 0.5:
             self._offer(_sample(message.header.stamp, message.pose), 2, info)
 
     def _offer(self, sample: Sample, topic: int, info: dict[str, Any]) -> None:
         """Send a sample, or compare the autopilot's attitude with it, as the feed decides."""
-        feed, chosen = self._feed, self._plan
-        if feed is None or chosen is None:
+        feed, chosen, output = self._feed, self._plan, self._output
+        if feed is None or chosen is None or output is None:
             return
         self._topic = self._watched_topics[topic]
         use = feed.offer(sample, Arrival(
             self._topic, tuple(one.get_publisher_count() for one in self._listeners),
-            info.get('publication_sequence_number')), self._output(), time.time_ns())
+            info.get('publication_sequence_number')), output.output(), time.time_ns())
         self._report_publishers(feed.publishers.problem)
-        link = self._link
+        early = 0 <= sample.stamp_ns - self._compared_ns < chosen.period_ns
+        if use is Use.NONE or (use is Use.COMPARE and early):
+            return
+        self._compared_ns = sample.stamp_ns
+        state = convert(sample)
         if use is Use.SEND:
-            state = convert(sample)
-            counter = feed.gate.reset_counter
-            if self._dds is not None:
-                self._dds.send(state, counter)
-            if link is not None:
-                link.send(Batch(sample.stamp_ns, make(state, chosen, counter)))
-                self._compare(link, state)
-        elif use is Use.COMPARE and link is not None and (
-                not 0 <= sample.stamp_ns - self._compared_ns < chosen.period_ns):
-            self._compare(link, convert(sample))
-
-    def _output(self) -> Output:
-        """Return the state of the link, or of the agent's subscription."""
-        if self._link is not None and self._vehicle is not None:
-            return Output(
-                self._vehicle.may_send, self._link.interruptions + self._vehicle.interruptions,
-                self._link.written_ns)
-        before, self._readers = self._readers, self._dds.readers if self._dds is not None else 0
-        self._dds_interruptions += bool(self._readers and not before)
-        return Output(True, self._dds_interruptions, 0)
+            output.publish(sample.stamp_ns, state, feed.gate.reset_counter)
+        else:
+            output.compare(state)
 
     def _report_publishers(self, problem: str) -> None:
         if problem != self._problem:
             self._problem = problem
             self._log('error' if problem else 'info', f'{problem}: no pose is sent; stop one of '
                       'them' if problem else 'one node publishes the poses', ('one', problem))
-        if problem and self._link is not None:
-            self._link.clear()
-
-    def _compare(self, link: LinkThread, state: State) -> None:
-        """Compare the autopilot's own attitude with a sample."""
-        self._compared_ns = state.time_us * 1000
-        with link.lock:
-            if self._vehicle is not None:
-                self._vehicle.agreement.sent(state)
+        if problem and self._output is not None:
+            self._output.clear()
 
     # -- reports -----------------------------------------------------------------------------
 
@@ -273,13 +233,14 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
         found = self.findings()
         if self._rate_hz:
             self._sent_at = now
-        elif self._feed.active and now - self._sent_at > IDLE_S:
+        elif self._feed.active and now - self._sent_at > self._idle_s:
             self._sent_at = math.inf        # one line for each such time
-            self._log('error', f'nothing was sent for {IDLE_S:g} s: ' + '; '.join(
+            self._log('error', f'nothing was sent for {self._idle_s:g} s: ' + '; '.join(
                 f'{one.found} ({one.advice})' if one.advice else one.found for one in found
-                if one.check in _NEEDED and one.level in (Level.WARN, Level.FAIL)), 'idle')
+                if one.check in ('input', 'link', 'autopilot', 'sending')
+                and one.level in (Level.WARN, Level.FAIL)), 'idle')
         return [entry(
-            f'{self.get_fully_qualified_name()[1:]}: {DIAGNOSTIC} {one.check}',
+            f'{self.get_fully_qualified_name()[1:]}: {NODE} {one.check}',
             _LEVELS[one.level], f'{one.found}; {one.advice}' if one.advice else one.found,
             {**one.values, ADVICE: one.advice, LEVEL: one.level.name},
             self._settings.connection)
@@ -287,37 +248,29 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
 
     def findings(self) -> list[CheckResult]:
         """Return all findings; empty while unconfigured."""
-        if self._settings is None or self._plan is None or self._feed is None:
+        feed, chosen, output = self._feed, self._plan, self._output
+        if self._settings is None or feed is None or chosen is None or output is None:
             return []
-        feed = self._feed
         source = Source(
             self._topic, self._publisher_count, self._status,
             ' or '.join(self._watched_topics[1:]), self._rate_hz, feed.publishers.problem)
-        if self._link is None:
+        with output.lock:
             return findings(
-                self._settings, self._plan, source, feed.gate, self._dds_report(), None,
-                feed.active, time.monotonic_ns())
-        with self._link.lock:
-            return findings(
-                self._settings, self._plan, source, feed.gate, self._link.report(),
-                self._vehicle, feed.active, time.monotonic_ns())
+                self._settings, chosen, source, feed.gate,
+                output.report(feed.gate.age_ns or 0), output.vehicle, feed.active,
+                time.monotonic_ns())
 
     @property
     def armed(self) -> bool:
         """Return True if the autopilot reports the vehicle as armed."""
-        return self._vehicle is not None and self._vehicle.armed
+        output = self._output
+        return output is not None and output.vehicle is not None and output.vehicle.armed
 
     @property
     def firmware(self) -> str:
         """Return the name of the autopilot's firmware, '' while unknown."""
-        return '' if self._vehicle is None else self._vehicle.firmware
-
-    def _dds_report(self) -> LinkReport:
-        assert self._dds is not None
-        readers = self._dds.readers
-        return LinkReport(
-            True, '', f'{self._dds.topic}, {readers} subscriptions' if readers else '',
-            (self._feed.gate.age_ns or 0) if self._feed else 0, {'readers': readers})
+        output = self._output
+        return '' if output is None or output.vehicle is None else output.vehicle.firmware
 
     def _log_event(self, event: Event) -> None:
         """Log an event of the link, on its thread."""

@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 import time
 
 from diagnostic_msgs.msg import DiagnosticArray
-from optitrack_vrpn.autopilot.bridge_ros import (
-    ADVICE, DIAGNOSTIC, LEVEL, MavlinkBridge, NODE)
+from optitrack_vrpn.autopilot.bridge_ros import ADVICE, LEVEL, MavlinkBridge, NODE
 from optitrack_vrpn.doctor import CheckResult, Level, ok, Value
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.ros.tool_node import ToolNode
@@ -19,12 +18,8 @@ from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
-#: Time of discovery (s). Chosen: ROS 2 nodes may take 3 s to discover each other, and a bridge
-#: reports once a second.
+#: Chosen: ROS 2 nodes may take 3 s to discover each other, and a bridge reports once a second (s).
 _DISCOVERY_S = 4.5
-#: Time to read messages that arrived while the doctor was busy, and time to wait for the next
-#: report (s). Chosen: bridges report once a second.
-_QUEUED_S, _PERIOD_S = 0.2, 2.0
 
 
 class Reports:
@@ -44,11 +39,11 @@ class Reports:
         found: dict[str, list[CheckResult]] = {}
         for status in array.status:
             name, _, what = status.name.partition(': ')
-            if what.startswith(f'{DIAGNOSTIC} '):
+            if what.startswith(f'{NODE} '):
                 values: dict[str, Value] = {pair.key: pair.value for pair in status.values}
                 advice = str(values.pop(ADVICE, ''))
                 found.setdefault(name, []).append(CheckResult(
-                    what[len(DIAGNOSTIC) + 1:], Level.__members__.get(
+                    what[len(NODE) + 1:], Level.__members__.get(
                         str(values.pop(LEVEL, '')), Level.FAIL),
                     status.message.removesuffix(f'; {advice}'), advice, values))
         self.latest.update(found)
@@ -67,10 +62,10 @@ class BridgeChecks:
 
     def findings(self, spin: Callable[[float], None]) -> list[CheckResult]:
         """Return the problems of each bridge; one line for a bridge without problems."""
-        spin(_QUEUED_S)
+        spin(0.2)    # messages that arrived while the doctor was busy
         names = {name for name, _ in self._node.get_node_names_and_namespaces()}
         if not self._reports.latest and any(NODE in name for name in names):
-            spin(_PERIOD_S)
+            spin(2.0)    # bridges report once a second
         found = []
         for name, checks in sorted(self._reports.latest.items()):
             bad = [one for one in checks if one.level in (Level.WARN, Level.FAIL)]

@@ -9,59 +9,77 @@ time, and an error reports its absence.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from builtin_interfaces.msg import Time
 from geometry_msgs.msg import TransformStamped
+from optitrack_vrpn.autopilot.gate import Output
 from optitrack_vrpn.autopilot.messages import ardupilot_transform, px4_odometry, State
+from optitrack_vrpn.autopilot.report import LinkReport
 from optitrack_vrpn.autopilot.settings import BridgeSettings, Plan
 from optitrack_vrpn.errors import BackendUnavailableError
 from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.qos import QoSProfile, ReliabilityPolicy
 from tf2_msgs.msg import TFMessage
 
-#: QoS of both agents' subscriptions: best effort, volatile, keep last.
-_QOS = QoSProfile(
-    depth=5, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.BEST_EFFORT,
-    durability=DurabilityPolicy.VOLATILE)
+#: As of both agents' subscriptions: best effort, volatile, keep last.
+_QOS = QoSProfile(depth=5, reliability=ReliabilityPolicy.BEST_EFFORT)
 TOPICS = {'px4': '/fmu/in/vehicle_visual_odometry', 'ardupilot': '/ap/tf'}
 
 
 class DdsOutput:
     """
-    Publish samples for one autopilot.
+    Publish samples for one autopilot, which cannot be queried; see ``LinkThread``.
 
     :param node: creates the publisher.
     :raises BackendUnavailableError: if px4_msgs is not installed, or is for PX4 before 1.14.
     """
 
+    vehicle = None
+
     def __init__(self, node: Node, settings: BridgeSettings, plan: Plan) -> None:
+        self.lock = contextlib.nullcontext()
         self._node = node
         self._plan = plan
         self._px4 = settings.autopilot == 'px4'
         self.topic = settings.dds_topic or TOPICS[settings.autopilot]
-        self._type: Any = _vehicle_odometry() if self._px4 else TFMessage
-        self._publisher = node.create_publisher(self._type, self.topic, _QOS)
+        self._publisher = node.create_publisher(
+            _vehicle_odometry() if self._px4 else TFMessage, self.topic, _QOS)
+        self._readers = self._interruptions = 0
 
-    @property
-    def readers(self) -> int:
-        """Return the number of subscriptions: that of the agent, once it is connected."""
-        return int(self._publisher.get_subscription_count())
+    def output(self) -> Output:
+        """Count each new subscription, that of the agent once it is connected, as interruption."""
+        before, self._readers = self._readers, self._publisher.get_subscription_count()
+        self._interruptions += bool(self._readers and not before)
+        return Output(True, self._interruptions, 0)
 
-    def send(self, state: State, reset_counter: int) -> None:
+    def publish(self, stamp_ns: int, state: State, reset_counter: int) -> None:
         """Publish one sample."""
-        self._publisher.publish(
-            self._odometry(state, reset_counter) if self._px4 else _transform(state))
+        if not self._px4:
+            self._publisher.publish(_transform(state))
+            return
+        message = self._publisher.msg_type()
+        for name, value in px4_odometry(state, self._plan, reset_counter).items():
+            setattr(message, name, value)
+        self._publisher.publish(message)
+
+    def compare(self, state: State) -> None:
+        """Compare nothing: the autopilot does not report its attitude."""
+
+    def clear(self) -> None:
+        """Discard nothing: no sample waits."""
+
+    def report(self, age_ns: int) -> LinkReport:
+        """Return the state of the link; ``age_ns`` is that of the last sample."""
+        readers = self._publisher.get_subscription_count()
+        return LinkReport(
+            True, '', f'{self.topic}, {readers} subscriptions' if readers else '', age_ns,
+            {'readers': readers})
 
     def close(self) -> None:
         """Destroy the publisher."""
         self._node.destroy_publisher(self._publisher)
-
-    def _odometry(self, state: State, reset_counter: int) -> Any:
-        message = self._type()
-        for name, value in px4_odometry(state, self._plan, reset_counter).items():
-            setattr(message, name, value)
-        return message
 
 
 def _vehicle_odometry() -> Any:

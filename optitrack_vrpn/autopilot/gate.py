@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Select the samples for the autopilot, and count its resets.
+Decide what the bridge does with each sample, and count the resets of the autopilot.
 
 Rules, in this order; the first that applies withholds a sample:
 
@@ -12,7 +12,7 @@ Rules, in this order; the first that applies withholds a sample:
 5. ``invalid``: not finite, or a quaternion far from unit norm.
 6. ``decimated``: the next sample is not due yet, by stamp.
 
-Before these: ``publishers``, if the sample may come from one of several (``feed.py``).
+Before these: ``publishers``, if the sample may come from one of several (``Feed``).
 
 The reset counter is incremented (mod 256) with the next sample that is sent after a gap, after a
 reset that the node reports, after the clock was set back, and after the link has failed for as
@@ -26,6 +26,8 @@ import math
 from typing import NamedTuple, Optional
 
 from optitrack_vrpn.autopilot.messages import Sample
+from optitrack_vrpn.autopilot.settings import Plan
+from optitrack_vrpn.graph.one_publisher import Arrival, OnePublisher
 
 #: A stamp further ahead of the clock (ns) is not sent. Chosen: NTP keeps clocks of one network
 #: within a few milliseconds; more means unsynchronised clocks, and an estimator would fuse the
@@ -34,15 +36,9 @@ MAX_AHEAD_NS = 20_000_000
 #: Time between two samples (ns) after which the reset counter is incremented. PX4's EKF2 does not
 #: begin to fuse over longer gaps, and ends at twice this.
 GAP_NS = 200_000_000
-#: Deviation of a quaternion's norm from 1 beyond which the sample is not an attitude. It equals
-#: the node's tolerance; smaller deviations are normalised.
-NORM_TOLERANCE = 0.01
 #: Number of consecutive fresh samples with stamps before the newest one after which the clock
 #: counts as set back. Chosen: 10 at 100 Hz are 0.1 s.
 BACKWARDS_LIMIT = 10
-#: Fraction of a period by which a sample may be early. Chosen: the jitter of stamps if the period
-#: is a multiple of the frame interval; the grid keeps the mean rate.
-SLACK = 0.1
 
 
 class Withheld(Enum):
@@ -58,36 +54,26 @@ class Withheld(Enum):
     PUBLISHERS = 'publishers'
 
 
-class GateConfig(NamedTuple):
-    """
-    Limits of a gate.
-
-    :ivar period_ns: time between two samples that are sent (ns).
-    :ivar min_interval_ns: minimum time between two of them (ns).
-    :ivar max_age_ns: maximum age of a sample when it is sent (ns).
-    """
-
-    period_ns: int
-    min_interval_ns: int
-    max_age_ns: int
-
-
 class Gate:
     """
     Decide which samples of one body are sent; not thread-safe.
 
+    :param plan: its times.
     :param reset_counter: of the first sample; it must differ from the last one that the autopilot
         has received.
+    :ivar tracked: whether samples may be sent according to the node's report.
     :ivar reset_counter: reset counter of the last sample that was sent, 0 to 255.
     :ivar sent: number of accepted samples.
     :ivar withheld: numbers of withheld samples by reason.
     :ivar age_ns: age of the last sample offered (ns), for diagnostics.
     """
 
-    def __init__(self, config: GateConfig, reset_counter: int = 0) -> None:
-        self._config = config
-        self._slack_ns = round(SLACK * config.period_ns)
-        self._tracked = False
+    def __init__(self, plan: Plan, reset_counter: int = 0) -> None:
+        self._plan = plan
+        # Chosen: a sample may be early by a tenth of a period, the jitter of stamps if the period
+        # is a multiple of the frame interval; the grid keeps the mean rate.
+        self._slack_ns = plan.period_ns // 10
+        self.tracked = False
         self._resets: Optional[int] = None
         self._newest_ns = -1
         self._sent_ns = -1
@@ -100,11 +86,6 @@ class Gate:
         self.withheld = dict.fromkeys(Withheld, 0)
         self.age_ns: Optional[int] = None
 
-    @property
-    def tracked(self) -> bool:
-        """Return whether samples may be sent according to the node's report."""
-        return self._tracked
-
     def status(self, state: str, resets: Optional[int]) -> None:
         """
         Process the node's report on the body.
@@ -112,7 +93,7 @@ class Gate:
         :param state: its state, as in ``TRACKED``.
         :param resets: number of discontinuities; None if the report does not contain it.
         """
-        self._tracked = state == 'TRACKED'
+        self.tracked = state == 'TRACKED'
         if resets is not None:
             if self._resets is not None and resets != self._resets:
                 self._bump = True
@@ -153,7 +134,7 @@ class Gate:
             self._bump = False
             self._bumped_ns = stamp_ns
         # Due times are on a grid, so that the mean rate is exact; after a gap the grid restarts.
-        period_ns = self._config.period_ns
+        period_ns = self._plan.period_ns
         self._due_ns += period_ns
         if not stamp_ns < self._due_ns <= stamp_ns + period_ns + self._slack_ns:
             self._due_ns = stamp_ns + period_ns
@@ -164,11 +145,11 @@ class Gate:
     def _judge(self, sample: Sample, now_ns: int) -> Optional[Withheld]:
         stamp_ns = sample.stamp_ns
         age_ns = self.age_ns = now_ns - stamp_ns
-        if not self._tracked:
+        if not self.tracked:
             return Withheld.UNTRACKED
         if stamp_ns == self._newest_ns:
             return Withheld.REPEATED
-        if age_ns > self._config.max_age_ns:
+        if age_ns > self._plan.max_age_ns:
             return Withheld.BACKWARDS if stamp_ns < self._newest_ns else Withheld.OLD
         if age_ns < -MAX_AHEAD_NS:
             return Withheld.FUTURE
@@ -184,13 +165,94 @@ class Gate:
         self._behind = 0
         self._newest_ns = stamp_ns
         if stamp_ns < self._due_ns - self._slack_ns or (
-                self._sent_ns >= 0 and stamp_ns - self._sent_ns < self._config.min_interval_ns):
+                self._sent_ns >= 0 and stamp_ns - self._sent_ns < self._plan.min_interval_ns):
             return Withheld.DECIMATED
         return None
 
 
 def valid(sample: Sample) -> bool:
     """Return whether a pose is finite and its quaternion close to unit norm."""
-    if not all(map(math.isfinite, (*sample.position, *sample.quat_xyzw))):
-        return False
-    return abs(math.hypot(*sample.quat_xyzw) - 1.0) <= NORM_TOLERANCE
+    # The tolerance is the node's; smaller deviations of the norm are normalised.
+    return all(map(math.isfinite, (*sample.position, *sample.quat_xyzw))) and (
+        abs(math.hypot(*sample.quat_xyzw) - 1.0) <= 0.01)
+
+
+class Output(NamedTuple):
+    """
+    State of the output.
+
+    :ivar ready: whether poses may be sent now.
+    :ivar interruptions: number of times that poses may not have arrived at the same autopilot: the
+        link was opened again, has another address, or discarded poses; heartbeats were lost.
+    :ivar written_ns: stamp of the last sample that was written (ns), 0 if none was.
+    """
+
+    ready: bool
+    interruptions: int
+    written_ns: int
+
+
+class Use(Enum):
+    """Use of a sample."""
+
+    SEND = 'send'
+    COMPARE = 'compare with the attitude of the autopilot'
+    NONE = 'none'
+
+
+class Feed:
+    """
+    Decide the use of each sample; not thread-safe.
+
+    :param gate: rules for the samples, and the reset counter.
+    :param publishers: the publishers of the body's topics.
+    :ivar active: whether the bridge is active.
+    """
+
+    def __init__(self, gate: Gate, publishers: OnePublisher) -> None:
+        self.gate = gate
+        self.publishers = publishers
+        self.active = False
+        self._interruptions = 0
+
+    def end(self) -> None:
+        """Stop sending."""
+        self.active = False
+        self.gate.interrupt()
+
+    def offer(self, sample: Sample, arrival: Arrival, output: Output, now_ns: int) -> Use:
+        """
+        Decide the use of a sample.
+
+        :param now_ns: present time on the clock of the stamps (ns).
+        """
+        gate = self.gate
+        fresh = self.publishers.accept(arrival)
+        if fresh is None or fresh:
+            gate.interrupt()
+        if output.interruptions != self._interruptions:
+            self._interruptions = output.interruptions
+            gate.interrupt()
+        if fresh is None:
+            gate.withheld[Withheld.PUBLISHERS] += 1
+            return Use.NONE
+        if not self.active or not output.ready:
+            return Use.COMPARE if gate.tracked and valid(sample) else Use.NONE
+        gate.written(output.written_ns, sample.stamp_ns)
+        return Use.SEND if gate.offer(sample, now_ns) is None else Use.NONE
+
+
+def stop_refusal(allowed: bool, armed: Optional[bool], node: str) -> str:
+    """
+    Return why a STOP of mocap control is refused, '' if it is not.
+
+    :param allowed: the parameter stop_while_armed.
+    :param armed: whether the vehicle is armed; None if unknown.
+    :param node: full name of the bridge.
+    """
+    if allowed or armed is False:
+        return ''
+    known = 'the vehicle is armed' if armed else (
+        'transport dds does not tell whether the vehicle is armed')
+    return (f'{known}, and its estimator needs the poses: disarm it, set stop_while_armed, or run '
+            f'ros2 lifecycle set {node} deactivate')

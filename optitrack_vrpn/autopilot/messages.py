@@ -10,28 +10,25 @@ NED or in the body's FRD axes, covariances as the upper triangle, row by row. Ro
 about fixed axes (north, east, down), as in MAVROS; at level attitude these are the errors of roll,
 pitch and yaw, rotated by the heading.
 
-All functions are pure functions of numbers; ``codec_io.py`` converts the messages to bytes.
+All functions are pure functions of numbers; ``link_io.py`` converts the messages to bytes.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Mapping, NamedTuple, Optional, Sequence
 
-from optitrack_vrpn.autopilot.settings import BODY_FRD, Plan
+import numpy as np
+from optitrack_vrpn.autopilot.settings import Plan
 from optitrack_vrpn.motion.euler import Angles, angles_from_quat
 from optitrack_vrpn.motion.frames import enu_to_ned, Pose
 from optitrack_vrpn.motion.quaternion import normalised, Quat, rotate, Vector
 
 NAN = math.nan
 _UNKNOWN_3: Vector = (NAN, NAN, NAN)
-#: For each axis of NED: its index in ENU, and its sign.
-_FROM_ENU = ((1, 1.0), (0, 1.0), (2, -1.0))
-#: For each axis of FRD: its index in FLU, and its sign.
-_FROM_FLU = ((0, 1.0), (1, -1.0), (2, -1.0))
-#: MAV_ESTIMATOR_TYPE_VISION: PX4's estimator does not read ODOMETRY of type MOCAP, and ArduPilot
-#: does not read the type.
-_VISION = 2
+#: Axes of a 6 x 6 covariance: NED from ENU, and FRD from FLU, in the same way for both halves.
+_NED_FROM_ENU = np.kron(np.eye(2), [[0, 1, 0], [1, 0, 0], [0, 0, -1]])
+_FRD_FROM_FLU = np.kron(np.eye(2), np.diag([1, -1, -1]))
 #: Quality (percent) of a pose that passed the node's validity gate; 0 would mean unknown.
 _QUALITY = 100
 
@@ -63,7 +60,7 @@ class Outgoing(NamedTuple):
     One message to be sent.
 
     :ivar name: name in MAVLink, as in ``ODOMETRY``.
-    :ivar fields: values by MAVLink's field names.
+    :ivar fields: values by MAVLink's field names; those that are absent are zero.
     """
 
     name: str
@@ -90,8 +87,8 @@ class State(NamedTuple):
     velocity_body: Vector
     velocity_ned: Vector
     rates: Vector
-    pose_covariance: Optional[list[list[float]]]
-    twist_covariance: Optional[list[list[float]]]
+    pose_covariance: Optional[np.ndarray[Any, Any]]
+    twist_covariance: Optional[np.ndarray[Any, Any]]
 
 
 def flip(vector: Vector) -> Vector:
@@ -105,30 +102,25 @@ def euler_zyx(quat_wxyz: Sequence[float]) -> Angles:
     return angles_from_quat((x, y, z, w))
 
 
-def known(covariance: Optional[Sequence[float]]) -> bool:
-    """Return whether a covariance is known: zeros or NaN mean unknown in ROS."""
-    return (covariance is not None and all(map(math.isfinite, covariance))
-            and any(covariance[7 * i] > 0.0 for i in range(6)))
+def _turned(
+    covariance: Optional[Sequence[float]], axes: np.ndarray[Any, Any],
+) -> Optional[np.ndarray[Any, Any]]:
+    """Turn the axes of a covariance; return None for an unknown one: zeros or NaN in ROS."""
+    if covariance is None:
+        return None
+    matrix = np.reshape(covariance, (6, 6))
+    if not np.isfinite(matrix).all() or not (matrix.diagonal() > 0.0).any():
+        return None
+    turned: np.ndarray[Any, Any] = axes @ matrix @ axes.T
+    return turned
 
 
-def turned(
-    covariance: Sequence[float], axes: Sequence[tuple[int, float]],
-) -> list[list[float]]:
-    """
-    Permute and flip the axes of a 6 x 6 covariance, in the same way for both halves.
-
-    :param axes: for each new axis the index of the old one and its sign.
-    """
-    both = [*axes, *((axis + 3, sign) for axis, sign in axes)]
-    return [[covariance[6 * row + column] * sign * other for column, other in both]
-            for row, sign in both]
-
-
-def upper_triangle(matrix: Optional[list[list[float]]]) -> list[float]:
+def upper_triangle(matrix: Optional[np.ndarray[Any, Any]]) -> list[float]:
     """Convert a 6 x 6 matrix to 21 numbers, row by row; NaN first if unknown."""
     if matrix is None:
         return [NAN] + [0.0] * 20
-    return [matrix[row][column] for row in range(6) for column in range(row, 6)]
+    found: list[float] = matrix[np.triu_indices(6)].tolist()
+    return found
 
 
 def convert(sample: Sample) -> State:
@@ -140,69 +132,21 @@ def convert(sample: Sample) -> State:
         sample.stamp_ns // 1000, position, (quat[3], quat[0], quat[1], quat[2]), body,
         rotate(quat, body),
         _UNKNOWN_3 if sample.angular_velocity is None else flip(sample.angular_velocity),
-        turned(sample.pose_covariance, _FROM_ENU)
-        if sample.pose_covariance is not None and known(sample.pose_covariance) else None,
-        turned(sample.twist_covariance, _FROM_FLU)
-        if sample.twist_covariance is not None and known(sample.twist_covariance) else None)
-
-
-def _odometry(state: State, plan: Plan, reset_counter: int) -> Outgoing:
-    x, y, z = state.position
-    vx, vy, vz = state.velocity_body
-    roll, pitch, yaw = state.rates
-    return Outgoing('ODOMETRY', {
-        'time_usec': state.time_us, 'frame_id': plan.frame_id, 'child_frame_id': BODY_FRD,
-        'x': x, 'y': y, 'z': z, 'q': list(state.quat_wxyz), 'vx': vx, 'vy': vy, 'vz': vz,
-        'rollspeed': roll, 'pitchspeed': pitch, 'yawspeed': yaw,
-        'pose_covariance': upper_triangle(state.pose_covariance),
-        'velocity_covariance': upper_triangle(state.twist_covariance),
-        'reset_counter': reset_counter, 'estimator_type': _VISION,
-        'quality': _QUALITY})
-
-
-def _vision_position_estimate(state: State, plan: Plan, reset_counter: int) -> Outgoing:
-    x, y, z = state.position
-    roll, pitch, yaw = euler_zyx(state.quat_wxyz)
-    return Outgoing('VISION_POSITION_ESTIMATE', {
-        'usec': state.time_us, 'x': x, 'y': y, 'z': z, 'roll': roll, 'pitch': pitch, 'yaw': yaw,
-        'covariance': upper_triangle(state.pose_covariance), 'reset_counter': reset_counter})
-
-
-def _vision_speed_estimate(state: State, plan: Plan, reset_counter: int) -> Optional[Outgoing]:
-    x, y, z = state.velocity_ned
-    if not math.isfinite(x + y + z):
-        return None
-    return Outgoing('VISION_SPEED_ESTIMATE', {
-        'usec': state.time_us, 'x': x, 'y': y, 'z': z,
-        'covariance': _velocity_covariance_ned(state), 'reset_counter': reset_counter})
+        _turned(sample.pose_covariance, _NED_FROM_ENU),
+        _turned(sample.twist_covariance, _FRD_FROM_FLU))
 
 
 def _velocity_covariance_ned(state: State) -> list[float]:
-    """Rotate the velocity's 3 x 3 covariance from FRD to NED: R C R', row by row; or NaN first."""
+    """Rotate the velocity's 3 x 3 covariance from FRD to NED, row by row; NaN first if unknown."""
     if state.twist_covariance is None:
         return [NAN] + [0.0] * 8
     w, x, y, z = state.quat_wxyz
-    quat = (x, y, z, w)
-    body = [(row[0], row[1], row[2]) for row in state.twist_covariance[:3]]
-    # C is symmetric: rotating its rows gives C R', rotating the columns of that gives R C R'.
-    rows = [rotate(quat, row) for row in body]
-    columns = [rotate(quat, (rows[0][i], rows[1][i], rows[2][i])) for i in range(3)]
-    return [columns[column][row] for row in range(3) for column in range(3)]
-
-
-def _att_pos_mocap(state: State, plan: Plan, reset_counter: int) -> Outgoing:
-    x, y, z = state.position
-    return Outgoing('ATT_POS_MOCAP', {
-        'time_usec': state.time_us, 'q': list(state.quat_wxyz), 'x': x, 'y': y, 'z': z,
-        'covariance': upper_triangle(state.pose_covariance)})
-
-
-_MAKERS: dict[str, Callable[[State, Plan, int], Optional[Outgoing]]] = {
-    'odometry': _odometry,
-    'vision_position_estimate': _vision_position_estimate,
-    'vision_speed_estimate': _vision_speed_estimate,
-    'att_pos_mocap': _att_pos_mocap,
-}
+    columns = [rotate((x, y, z, w), axis) for axis in (
+        (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))]
+    ned_from_frd = np.transpose(columns)
+    found: list[float] = (
+        ned_from_frd @ state.twist_covariance[:3, :3] @ ned_from_frd.T).ravel().tolist()
+    return found
 
 
 def make(state: State, plan: Plan, reset_counter: int) -> list[Outgoing]:
@@ -212,8 +156,39 @@ def make(state: State, plan: Plan, reset_counter: int) -> list[Outgoing]:
     :param reset_counter: 0 to 255.
     :returns: one message for each of ``plan.messages``, but no speed if the velocity is unknown.
     """
-    made = (_MAKERS[name](state, plan, reset_counter) for name in plan.messages)
-    return [message for message in made if message is not None]
+    quat = list(state.quat_wxyz)
+    position = dict(zip('xyz', state.position))
+    counted = {'reset_counter': reset_counter}
+    pose_covariance = upper_triangle(state.pose_covariance)
+    made = []
+    for name in plan.messages:
+        fields: dict[str, Any]
+        if name == 'odometry':
+            # Frame 12 is MAV_FRAME_BODY_FRD, of the twist. Estimator 2 is
+            # MAV_ESTIMATOR_TYPE_VISION: PX4's estimator does not read ODOMETRY of type MOCAP, and
+            # ArduPilot does not read the type.
+            fields = {
+                'time_usec': state.time_us, 'frame_id': plan.frame_id, 'child_frame_id': 12,
+                **position, 'q': quat, **dict(zip(('vx', 'vy', 'vz'), state.velocity_body)),
+                **dict(zip(('rollspeed', 'pitchspeed', 'yawspeed'), state.rates)),
+                'pose_covariance': pose_covariance,
+                'velocity_covariance': upper_triangle(state.twist_covariance), **counted,
+                'estimator_type': 2, 'quality': _QUALITY}
+        elif name == 'vision_position_estimate':
+            fields = {
+                'usec': state.time_us, **position,
+                **dict(zip(('roll', 'pitch', 'yaw'), euler_zyx(state.quat_wxyz))),
+                'covariance': pose_covariance, **counted}
+        elif name == 'att_pos_mocap':
+            fields = {'time_usec': state.time_us, 'q': quat, **position,
+                      'covariance': pose_covariance}
+        elif all(map(math.isfinite, state.velocity_ned)):
+            fields = {'usec': state.time_us, **dict(zip('xyz', state.velocity_ned)),
+                      'covariance': _velocity_covariance_ned(state), **counted}
+        else:
+            continue
+        made.append(Outgoing(name.upper(), fields))
+    return made
 
 
 def px4_odometry(state: State, plan: Plan, reset_counter: int) -> dict[str, Any]:
@@ -222,19 +197,17 @@ def px4_odometry(state: State, plan: Plan, reset_counter: int) -> dict[str, Any]
 
     pose_frame is FRD (2) or NED (1), velocity_frame BODY_FRD (3); NaN is unknown.
     """
-    def diagonal(matrix: Optional[list[list[float]]], begin: int) -> list[float]:
-        if matrix is None:
-            return [NAN, NAN, NAN]
-        return [matrix[i][i] for i in range(begin, begin + 3)]
-
+    unknown = np.full((6, 6), NAN)
+    pose, twist = (
+        (unknown if matrix is None else matrix).diagonal().tolist()
+        for matrix in (state.pose_covariance, state.twist_covariance))
     return {
         'timestamp': state.time_us, 'timestamp_sample': state.time_us,
         'pose_frame': 1 if plan.frame_id == 1 else 2,
         'position': list(state.position), 'q': list(state.quat_wxyz), 'velocity_frame': 3,
         'velocity': list(state.velocity_body), 'angular_velocity': list(state.rates),
-        'position_variance': diagonal(state.pose_covariance, 0),
-        'orientation_variance': diagonal(state.pose_covariance, 3),
-        'velocity_variance': diagonal(state.twist_covariance, 0),
+        'position_variance': pose[:3], 'orientation_variance': pose[3:],
+        'velocity_variance': twist[:3],
         'reset_counter': reset_counter, 'quality': _QUALITY}
 
 

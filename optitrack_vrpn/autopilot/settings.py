@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Settings of one bridge, and their automatic values for each autopilot.
+Settings of one bridge, the address of its link, and automatic values for each autopilot.
 
 The rules of the autopilots were read in their sources (PX4 1.14 to 1.17, ArduPilot 4.5); see
 docs/autopilot.md.
@@ -12,44 +12,41 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Mapping, NamedTuple, Optional
 
-from optitrack_vrpn.autopilot import connection as addresses
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.settings import checked, setting
 from optitrack_vrpn.settings.lifecycle import LifecycleSettings
 
-AUTOPILOTS = ('px4', 'ardupilot')
-TRANSPORTS = ('mavlink', 'dds')
-MESSAGES = ('odometry', 'vision_position_estimate', 'vision_speed_estimate', 'att_pos_mocap')
-_WITH_VELOCITY = frozenset(('odometry', 'vision_speed_estimate'))
-#: MAV_FRAME of the pose in ODOMETRY.
-FRAMES = {'local_frd': 20, 'local_ned': 1}
-#: MAV_FRAME_BODY_FRD, of the twist in ODOMETRY.
-BODY_FRD = 12
 #: Size of each message (bytes) in MAVLink 2 without signature, for the load of serial lines.
 #: Measured with pymavlink; zero bytes at the end of a payload are omitted, so this is the maximum.
 WIRE_BYTES = {'odometry': 245, 'vision_position_estimate': 129, 'vision_speed_estimate': 69,
               'att_pos_mocap': 132}
+MESSAGES = tuple(WIRE_BYTES)
+#: MAV_FRAME of the pose in ODOMETRY.
+FRAMES = {'local_frd': 20, 'local_ned': 1}
 #: Heartbeats, TIMESYNC and parameter requests (B/s), measured with pymavlink: 21 B per second, and
 #: 28 B for each of the 10 answers and 5 requests per second.
 OVERHEAD_BYTES_PER_S = 450.0
+#: Bits on a serial line for each byte: start, 8 data bits, stop.
+BITS_PER_BYTE = 10
 #: Altitude of the origin (m) that ArduPilot takes as unknown: it stores whole centimetres, and
 #: while they are 0 and it is disarmed, it sets the zero of its height each second (AP_Baro's
 #: update_field_elevation; 0.6 m of error within 20 s in SITL).
 NO_ALTITUDE_M = 0.01
+_FORMS = {'udpout': 'HOST:PORT', 'udpin': 'HOST:PORT', 'tcp': 'HOST:PORT', 'serial': 'DEVICE:BAUD'}
 
 
 class Profile(NamedTuple):
     """
     Requirements of an autopilot.
 
-    :ivar messages: messages sent by default.
+    :ivar name: for the user.
     :ivar rate_hz: default rate (Hz).
     :ivar min_interval_ns: of two samples closer than this (ns), by stamp, only one is used.
     :ivar ignored: messages that its estimator does not use, with the reason.
     :ivar mav_autopilot: MAV_AUTOPILOT of its heartbeat.
     """
 
-    messages: tuple[str, ...]
+    name: str
     rate_hz: float
     min_interval_ns: int
     ignored: Mapping[str, str]
@@ -59,13 +56,52 @@ class Profile(NamedTuple):
 PROFILES: dict[str, Profile] = {
     # EKF2's buffer drops samples closer than about 10.5 ms; its documentation recommends 30 to 50
     # Hz.
-    'px4': Profile(('odometry',), 50.0, 10_500_000, {
+    'px4': Profile('PX4', 50.0, 10_500_000, {
         'vision_speed_estimate': 'PX4 has no handler for VISION_SPEED_ESTIMATE',
-        'att_pos_mocap': "PX4's estimator (EKF2) does not read ATT_POS_MOCAP",
-    }, 12),
+        'att_pos_mocap': "PX4's estimator (EKF2) does not read ATT_POS_MOCAP"}, 12),
     # EKF3 drops samples closer than 20 ms, in whole milliseconds; one more for the rounding.
-    'ardupilot': Profile(('odometry',), 40.0, 21_000_000, {}, 3),
+    'ardupilot': Profile('ArduPilot', 40.0, 21_000_000, {}, 3),
 }
+
+
+class Connection(NamedTuple):
+    """
+    A parsed address: kind (``udpout``, ...), host or serial device, port or baud rate.
+
+    The syntax is that of pymavlink: ``udpout`` sends to an address, ``udpin`` listens on one,
+    ``tcp`` connects to one, ``serial`` opens a serial port.
+    """
+
+    kind: str
+    place: str
+    number: int
+
+    def __str__(self) -> str:
+        return f'{self.kind}:{self.place}:{self.number}'
+
+
+def parse(text: str) -> Connection:
+    """
+    Parse an address.
+
+    :raises ConfigurationError: if it has none of the four forms.
+    """
+    kind, _, rest = text.strip().partition(':')
+    place, _, digits = rest.rpartition(':')
+    forms = [f'{name}:{form}' for name, form in _FORMS.items()]
+    number = int(digits) if digits.isascii() and digits.isdigit() else -1
+    # Rates from those of radio modems to the fastest of USB adapters (FTDI's FT232H).
+    low, high, unit = (1200, 12_000_000, 'baud rate') if kind == 'serial' else (1, 65535, 'port')
+    problem = ''
+    if kind not in _FORMS or not place or number < 0:
+        problem = f'is not valid; write {", ".join(forms[:-1])} or {forms[-1]}'
+    elif kind != 'serial' and (':' in place or any(c.isspace() for c in place)):
+        problem = f'{place!r} is not a host name or IPv4 address'
+    elif not low <= number <= high:
+        problem = f'a {unit} is {low} to {high}'
+    if problem:
+        raise ConfigurationError(f'connection: {text!r}: {problem}')
+    return Connection(kind, place, number)
 
 
 @checked
@@ -74,10 +110,10 @@ class BridgeSettings(LifecycleSettings):
     """Settings of one bridge: one body, one vehicle."""
 
     body: str = setting('', doc='name of the body in ROS, as in its topics; required')
-    autopilot: str = setting('px4', choices=AUTOPILOTS, doc='firmware of the vehicle')
+    autopilot: str = setting('px4', choices=tuple(PROFILES), doc='firmware of the vehicle')
     transport: str = setting(
-        'mavlink', choices=TRANSPORTS, doc='mavlink, or dds: uXRCE-DDS of PX4 (needs px4_msgs) '
-        'and AP_DDS of ArduPilot')
+        'mavlink', choices=('mavlink', 'dds'), doc='mavlink, or dds: uXRCE-DDS of PX4 (needs '
+        'px4_msgs) and AP_DDS of ArduPilot')
     connection: str = setting(
         'udpin:0.0.0.0:14540', doc='link to the autopilot: udpout:HOST:PORT, udpin:HOST:PORT, '
         'tcp:HOST:PORT or serial:DEVICE:BAUD')
@@ -123,39 +159,34 @@ class BridgeSettings(LifecycleSettings):
         :raises ConfigurationError: names the field.
         """
         if self.transport == 'mavlink':
-            addresses.parse(self.connection)
-        if len(set(self.message)) != len(self.message) or not self.message:
-            raise ConfigurationError(
-                f'message: {list(self.message)} is not allowed; list each message only once')
-        if 'auto' in self.message and len(self.message) > 1:
-            raise ConfigurationError('message: auto must be the only entry, or list the messages')
-        most = 1e9 / PROFILES[self.autopilot].min_interval_ns
-        if self.rate_hz > most:
-            raise ConfigurationError(
-                f'rate_hz: {self.rate_hz:g} is not allowed; {self.autopilot} uses at most '
-                f'{most:.0f} Hz')
-        if 0.0 < self.rate_hz < 1.0:
-            raise ConfigurationError(
-                f'rate_hz: {self.rate_hz:g} is not allowed; 0 (default) or at least 1 Hz')
-        if self.autopilot == 'ardupilot' and self.frame != 'local_frd':
-            raise ConfigurationError(
-                'frame: ArduPilot drops ODOMETRY in any frame except local_frd')
-        latitude, longitude, _ = self.origin
-        if abs(latitude) > 90 or abs(longitude) > 180:
-            raise ConfigurationError(
-                f'origin: {list(self.origin)} is not allowed; latitude -90 to 90, longitude '
-                '-180 to 180, altitude in metres')
-        if self.autopilot == 'ardupilot' and any(self.origin) and (
-                abs(self.origin[2]) < NO_ALTITUDE_M):
-            raise ConfigurationError(
-                'origin: the altitude 0 is not allowed for ardupilot, which then sets its height '
-                'to zero every second: set the altitude of the place, or 1')
-        if self.autopilot == 'px4' and self.origin[2]:
-            # Measured with PX4 1.17 in SITL; Ekf::controlEvHeightFusion takes the height of vision
-            # as an altitude above sea level at each reset.
-            raise ConfigurationError(
-                f'origin: the altitude {self.origin[2]:g} is not allowed for px4; PX4 1.16 and '
-                'later shift their local height by it at each reset of the poses: set it to 0')
+            parse(self.connection)
+        most_hz = 1e9 / PROFILES[self.autopilot].min_interval_ns
+        latitude, longitude, altitude = self.origin
+        ardupilot = self.autopilot == 'ardupilot'
+        for wrong, text in (
+                (len(set(self.message)) != len(self.message) or not self.message,
+                 f'message: {list(self.message)} is not allowed; list each message only once'),
+                ('auto' in self.message and len(self.message) > 1,
+                 'message: auto must be the only entry, or list the messages'),
+                (self.rate_hz > most_hz, f'rate_hz: {self.rate_hz:g} is not allowed; '
+                 f'{self.autopilot} uses at most {most_hz:.0f} Hz'),
+                (0.0 < self.rate_hz < 1.0,
+                 f'rate_hz: {self.rate_hz:g} is not allowed; 0 (default) or at least 1 Hz'),
+                (ardupilot and self.frame != 'local_frd',
+                 'frame: ArduPilot drops ODOMETRY in any frame except local_frd'),
+                (abs(latitude) > 90 or abs(longitude) > 180,
+                 f'origin: {list(self.origin)} is not allowed; latitude -90 to 90, longitude '
+                 '-180 to 180, altitude in metres'),
+                (ardupilot and any(self.origin) and abs(altitude) < NO_ALTITUDE_M,
+                 'origin: the altitude 0 is not allowed for ardupilot, which then sets its '
+                 'height to zero every second: set the altitude of the place, or 1'),
+                # Measured with PX4 1.17 in SITL; Ekf::controlEvHeightFusion takes the height of
+                # vision as an altitude above sea level at each reset.
+                (not ardupilot and altitude,
+                 f'origin: the altitude {altitude:g} is not allowed for px4; PX4 1.16 and later '
+                 'shift their local height by it at each reset of the poses: set it to 0')):
+            if wrong:
+                raise ConfigurationError(text)
 
 
 class Plan(NamedTuple):
@@ -165,6 +196,7 @@ class Plan(NamedTuple):
     :ivar messages: messages sent for each sample.
     :ivar period_ns: time between two samples (ns).
     :ivar min_interval_ns: see ``Profile``.
+    :ivar max_age_ns: maximum age of a sample when it is sent (ns).
     :ivar frame_id: MAV_FRAME of the pose.
     :ivar velocity: whether a message contains a velocity.
     :ivar origin: latitude (deg), longitude (deg), altitude (m), or None.
@@ -174,6 +206,7 @@ class Plan(NamedTuple):
     messages: tuple[str, ...]
     period_ns: int
     min_interval_ns: int
+    max_age_ns: int
     frame_id: int
     velocity: bool
     origin: Optional[tuple[float, float, float]]
@@ -190,26 +223,32 @@ def plan(settings: BridgeSettings) -> Plan:
         raise ConfigurationError(
             "body: '' is not allowed; name the body whose topics are to be sent, as in body: cf1")
     profile = PROFILES[settings.autopilot]
-    messages = profile.messages if settings.message == ('auto',) else settings.message
+    messages = ('odometry',) if settings.message == ('auto',) else settings.message
     rate_hz = settings.rate_hz or profile.rate_hz
     if settings.transport == 'mavlink':
-        load = OVERHEAD_BYTES_PER_S + rate_hz * sum(WIRE_BYTES[name] for name in messages)
-        problem = addresses.too_slow(addresses.parse(settings.connection), load)
-        if problem:
-            raise ConfigurationError(f'connection: {problem}')
+        _check_load(parse(settings.connection), OVERHEAD_BYTES_PER_S + rate_hz * sum(
+            WIRE_BYTES[name] for name in messages))
     return Plan(
-        messages, round(1e9 / rate_hz), profile.min_interval_ns, FRAMES[settings.frame],
-        not _WITH_VELOCITY.isdisjoint(messages),
+        messages, round(1e9 / rate_hz), profile.min_interval_ns, round(settings.max_age_ms * 1e6),
+        FRAMES[settings.frame], bool({'odometry', 'vision_speed_estimate'} & set(messages)),
         settings.origin if any(settings.origin) else None,
-        tuple(_warnings(settings, profile, messages)))
+        _warnings(settings, messages) if settings.transport == 'mavlink' else ())
 
 
-def _warnings(
-    settings: BridgeSettings, profile: Profile, messages: tuple[str, ...],
-) -> list[str]:
-    if settings.transport == 'dds':
-        return []
-    found = [profile.ignored[name] for name in messages if name in profile.ignored]
+def _check_load(connection: Connection, bytes_per_s: float) -> None:
+    # Chosen: heartbeats, TIMESYNC and parameters share the line, with telemetry on the other
+    # direction, so that four fifths of it are usable.
+    capacity = 0.8 * connection.number / BITS_PER_BYTE
+    if connection.kind == 'serial' and bytes_per_s > capacity:
+        raise ConfigurationError(
+            f'connection: {connection.number} baud carry {capacity:.0f} B/s, but '
+            f'{bytes_per_s:.0f} B/s are to be sent: raise the baud rate here and in the '
+            'autopilot, or lower rate_hz')
+
+
+def _warnings(settings: BridgeSettings, messages: tuple[str, ...]) -> tuple[str, ...]:
+    ignored = PROFILES[settings.autopilot].ignored
+    found = [ignored[name] for name in messages if name in ignored]
     if {'odometry', 'vision_position_estimate'} <= set(messages):
         found.append('odometry and vision_position_estimate send the same pose twice; the '
                      'estimator drops one of the two')
@@ -217,4 +256,4 @@ def _warnings(
             'odometry' in messages):
         found.append('with frame local_frd PX4 has no global position, whatever the origin, and '
                      'refuses Hold, Mission and Return: set frame to local_ned')
-    return found
+    return tuple(found)

@@ -18,35 +18,24 @@ import math
 import os
 import select
 import socket
-import struct
 import termios
 import time
 from typing import Any, Callable, Optional
 
-from optitrack_vrpn.autopilot.connection import Connection, LineQueue
+from optitrack_vrpn.autopilot.settings import BITS_PER_BYTE, Connection
 from optitrack_vrpn.cli.loading import how_to_install
 from optitrack_vrpn.errors import BackendUnavailableError, TransportError
 
 #: Timeout of one write (s), after which the line counts as blocked. Chosen: at most a tenth of a
 #: second of poses is lost.
 WRITE_S = 0.1
-#: Chosen: timeout of a TCP connection (s): one repeated SYN.
-_CONNECT_S = 2.0
-#: Time without a heartbeat (s) after which another origin may become the peer. Chosen: three
-#: heartbeats at 1 Hz.
-PEER_S = 3.0
-#: Chosen: remembered origins of other vehicles.
-_OTHERS = 16
 _READ = 65536
-#: Bytes of a TCP connection that the system has not sent yet (linux/sockios.h, SIOCOUTQNSD).
-_NOT_SENT = 0x894B
-_INT = struct.Struct('@i')
-#: Time without acknowledgement after which a TCP connection ends (ms). Chosen: the longest delay
-#: of an acknowledgement in use, 200 to 250 ms, and as much for a retransmission.
-_UNACKNOWLEDGED_MS = 500
 #: ICMP error (no listener yet) or network card down: the next datagram may pass.
 _PASSING = (errno.ECONNREFUSED, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN,
             errno.ENOBUFS, errno.EAGAIN)
+
+
+Clock = Callable[[], float]
 
 
 class Transport(ABC):
@@ -115,11 +104,15 @@ class Udp(Transport):
 
     :param remote: destination, or None to learn it.
     :param local: local address, or None for a port chosen by the system.
+    :param clock: reads a monotonic clock (s).
     """
 
+    datagrams = True
+
     def __init__(
-        self, remote: Optional[tuple[str, int]], local: Optional[tuple[str, int]],
+        self, remote: Optional[tuple[str, int]], local: Optional[tuple[str, int]], clock: Clock,
     ) -> None:
+        self._clock = clock
         self._sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._remote = remote
         self._source: Optional[tuple[str, int]] = None
@@ -127,8 +120,7 @@ class Udp(Transport):
         self._confirmed_s = -math.inf
         self._suspect: Optional[tuple[str, int]] = None
         #: Origins that sent while the peer did: other vehicles, which never become the peer.
-        self._others: deque[Optional[tuple[str, int]]] = deque(maxlen=_OTHERS)
-        self.datagrams = True
+        self._others: deque[Optional[tuple[str, int]]] = deque(maxlen=16)
         try:
             self._sock.setblocking(False)
             if local is not None:
@@ -137,7 +129,7 @@ class Udp(Transport):
                 self._remote = (socket.gethostbyname(remote[0]), remote[1])
                 # A connected socket does not receive datagrams from others.
                 self._sock.connect(self._remote)
-                self.peer = f'{self._remote[0]}:{self._remote[1]}'
+                self.peer = _place(self._remote)
         except (OSError, UnicodeError) as error:    # UnicodeError: not a host name
             self._sock.close()
             taken = getattr(error, 'errno', 0) == errno.EADDRINUSE
@@ -162,16 +154,16 @@ class Udp(Transport):
 
     def foreign(self) -> str:
         """Return the origin of the last datagram if it is not the autopilot's, else ''."""
+        # Chosen: another origin may become the peer after 3 s without a heartbeat at 1 Hz.
         if not self._learn or self._source == self._remote or (
-                self._source not in self._others
-                and time.monotonic() - self._confirmed_s >= PEER_S):
+                self._source not in self._others and self._clock() - self._confirmed_s >= 3.0):
             return ''
         self._suspect = self._source
         return _place(self._source)
 
     def confirm(self) -> None:
         """Send to the origin of the last datagram from now on."""
-        self._confirmed_s = time.monotonic()
+        self._confirmed_s = self._clock()
         if self._learn and self._source != self._remote:
             self.interruptions += 1
             self._remote = self._source
@@ -215,13 +207,14 @@ class Tcp(Transport):
     def __init__(self, remote: tuple[str, int]) -> None:
         self.peer = _place(remote)
         try:
-            self._sock = socket.create_connection(remote, timeout=_CONNECT_S)
+            # Chosen: the time of one repeated SYN.
+            self._sock = socket.create_connection(remote, timeout=2.0)
         except (OSError, UnicodeError) as error:
             raise TransportError(f'{self.peer}: {error}') from None
         self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if hasattr(socket, 'TCP_USER_TIMEOUT'):
-            self._sock.setsockopt(
-                socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNACKNOWLEDGED_MS)
+        # The connection ends after 500 ms without acknowledgement. Chosen: the longest delay of
+        # one in use, 200 to 250 ms, and as much for a retransmission.
+        self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 500)
         self._sock.settimeout(WRITE_S)
 
     def fileno(self) -> int:
@@ -242,7 +235,8 @@ class Tcp(Transport):
 
     def write(self, data: bytes, until_s: float = math.inf) -> bool:
         """Write one message; if it is written only in part, close the connection."""
-        if self._waiting():
+        # The bytes that the system has not sent yet: SIOCOUTQNSD of linux/sockios.h.
+        if any(fcntl.ioctl(self._sock, 0x894B, bytes(4))):
             return False
         try:
             self._sock.sendall(data)
@@ -254,13 +248,6 @@ class Tcp(Transport):
         """Release the socket."""
         self._sock.close()
 
-    def _waiting(self) -> int:
-        try:
-            answer = fcntl.ioctl(self._sock, _NOT_SENT, bytes(_INT.size))
-        except OSError:    # not Linux
-            return 0
-        return int(_INT.unpack(answer)[0])
-
 
 class Serial(Transport):
     """
@@ -268,10 +255,13 @@ class Serial(Transport):
 
     A message is written only if its last byte leaves in time at the line's rate. If the line is
     blocked, waiting messages are discarded when they are too old; the autopilot's parser drops a
-    truncated message.
+    truncated message. The system reports the number of unsent bytes (TIOCOUTQ), which are the last
+    ones written.
+
+    :param clock: reads a monotonic clock (s).
     """
 
-    def __init__(self, device: str, baud: int) -> None:
+    def __init__(self, device: str, baud: int, clock: Clock) -> None:
         try:
             import serial
         except ImportError:
@@ -279,7 +269,11 @@ class Serial(Transport):
                 'a serial connection needs pyserial, which is not installed: ' + how_to_install(
                     'apt install python3-serial, or pip install pyserial')) from None
         self.peer = device
-        self._line = LineQueue(baud)
+        self._clock = clock
+        self._bytes_per_s = baud / BITS_PER_BYTE
+        self._written = 0
+        #: For each message that ages: count of bytes up to its end, time when it is too old (s).
+        self._limits: deque[tuple[int, float]] = deque()
         self._errors: Any = (
             serial.SerialException, OSError, TypeError, termios.error)
         try:
@@ -311,12 +305,14 @@ class Serial(Transport):
         """Write one message; see ``Transport``."""
         try:
             self.expire()
-            now_s = time.monotonic()
-            if self._line.leaves_s(len(data), self._port.out_waiting, now_s) > min(
-                    until_s, now_s + WRITE_S):
+            now_s = self._clock()
+            limit_s = min(until_s, now_s + WRITE_S)
+            if now_s + (self._port.out_waiting + len(data)) / self._bytes_per_s > limit_s:
                 return False
-            if self._write(data, min(until_s, now_s + WRITE_S)):
-                self._line.written(len(data), until_s)
+            if self._write(data, limit_s):
+                self._written += len(data)
+                if math.isfinite(until_s):
+                    self._limits.append((self._written, until_s))
                 return True
             # The line is blocked: its waiting messages would be old when it continues.
             self._flush()
@@ -326,12 +322,15 @@ class Serial(Transport):
 
     def next_limit_s(self) -> float:
         """Return the time for the next call of ``expire``, on the monotonic clock (s)."""
-        return self._line.next_limit_s()
+        return self._limits[0][1] if self._limits else math.inf
 
     def expire(self) -> None:
         """Discard waiting messages that are too old; see ``Transport``."""
         try:
-            if self._line.stale(self._port.out_waiting, time.monotonic()):
+            sent = self._written - self._port.out_waiting
+            while self._limits and self._limits[0][0] <= sent:
+                self._limits.popleft()
+            if self.next_limit_s() <= self._clock():
                 self._flush()
         except self._errors as error:
             raise TransportError(f'{self.peer}: {error}') from None
@@ -352,14 +351,15 @@ class Serial(Transport):
             try:
                 rest = rest[os.write(self.fileno(), rest):]
             except BlockingIOError:
-                left_s = until_s - time.monotonic()
+                left_s = until_s - self._clock()
                 if left_s <= 0.0 or not _ready(self.fileno(), select.POLLOUT, left_s):
                     return False
         return True
 
     def _flush(self) -> None:
         self.interruptions += 1
-        self._line.flushed(self._port.out_waiting)
+        self._written -= self._port.out_waiting
+        self._limits.clear()
         self._port.reset_output_buffer()
 
 
@@ -373,19 +373,18 @@ def _place(address: Optional[tuple[str, int]]) -> str:
     return '' if address is None else f'{address[0]}:{address[1]}'
 
 
-_OPENERS: dict[str, Callable[[str, int], Transport]] = {
-    'udpout': lambda place, port: Udp((place, port), None),
-    'udpin': lambda place, port: Udp(None, (place, port)),
-    'tcp': lambda place, port: Tcp((place, port)),
-    'serial': Serial,
-}
-
-
-def open_transport(connection: Connection) -> Transport:
+def open_transport(connection: Connection, clock: Clock = time.monotonic) -> Transport:
     """
     Open a link.
 
+    :param clock: reads a monotonic clock (s).
     :raises TransportError: if it cannot be opened now.
     :raises BackendUnavailableError: if a library is not installed.
     """
-    return _OPENERS[connection.kind](connection.place, connection.number)
+    kind, place, number = connection
+    if kind == 'serial':
+        return Serial(place, number, clock)
+    if kind == 'tcp':
+        return Tcp((place, number))
+    address = (place, number)
+    return Udp(address, None, clock) if kind == 'udpout' else Udp(None, address, clock)

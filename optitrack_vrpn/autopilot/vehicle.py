@@ -20,46 +20,30 @@ import enum
 from typing import Any, Hashable, NamedTuple, Optional
 
 from optitrack_vrpn.autopilot.agreement import Agreement
+from optitrack_vrpn.autopilot.exchanges import (
+    Origin, request_message, REQUEST_PERIOD_NS, TCP_PERIOD_NS, Timesync)
 from optitrack_vrpn.autopilot.messages import Outgoing
-from optitrack_vrpn.autopilot.origin import Origin, request_message
-from optitrack_vrpn.autopilot.parameter_protocol import AUTOPILOT_COMPONENT, ParameterProtocol
-from optitrack_vrpn.autopilot.parameters_check import rules
-from optitrack_vrpn.autopilot.settings import BridgeSettings, Plan, PROFILES
-from optitrack_vrpn.autopilot.timesync import REQUEST_PERIOD_NS, TCP_PERIOD_NS, Timesync
+from optitrack_vrpn.autopilot.parameters import AUTOPILOT_COMPONENT, ParameterProtocol, rules
+from optitrack_vrpn.autopilot.settings import BridgeSettings, MESSAGES, Plan, PROFILES
 from optitrack_vrpn.events import Event
 
-#: MAV_TYPE_ONBOARD_CONTROLLER, MAV_AUTOPILOT_INVALID, MAV_STATE_ACTIVE.
-_ONBOARD_CONTROLLER, _NO_AUTOPILOT, _ACTIVE = 18, 8, 4
+#: MAV_AUTOPILOT_INVALID: of heartbeats of what is no autopilot.
+_NO_AUTOPILOT = 8
 #: Component id of the bridge: MAV_COMP_ID_VISUAL_INERTIAL_ODOMETRY.
 COMPONENT = 197
-#: Silence of the autopilot (ns) that counts as its loss. Chosen: three heartbeats at 1 Hz.
-_TIMEOUT_NS = 3_000_000_000
-#: MAV_MODE_FLAG_SAFETY_ARMED in base_mode.
-_ARMED = 128
-#: Period of heartbeats (ns): 1 Hz, as the MAVLink guide recommends.
+#: Period of heartbeats (ns), 1 Hz as the MAVLink guide recommends, and (chosen) the silence of the
+#: autopilot that counts as its loss.
 _HEARTBEAT_NS = 1_000_000_000
-#: A message for the diagnostics that has not arrived for this time (ns) is requested; one at a
-#: time, with a pause between two requests. Chosen.
-_QUIET_NS = 1_000_000_000
-_ASK_NS = 250_000_000
-#: Time (ns) of listening before the first pose, in which another vehicle would be heard:
-#: heartbeats come at 1 Hz.
-_ALONE_NS = 1_200_000_000
-#: Chosen: time (ns) for which another sender of vision messages is reported after its last one.
-_OTHER_NS = 5_000_000_000
-_VISION = frozenset((
-    'ODOMETRY', 'VISION_POSITION_ESTIMATE', 'VISION_SPEED_ESTIMATE', 'ATT_POS_MOCAP'))
-#: MAV_AUTOPILOT of heartbeats (MAVLink's minimal.xml).
-_FIRMWARES = {3: 'ArduPilot', 12: 'PX4'}
+_TIMEOUT_NS = 3 * _HEARTBEAT_NS
+#: Names of vision messages.
+VISION = frozenset(name.upper() for name in MESSAGES)
 #: Messages that the diagnostics use, with their ids, by autopilot.
-_WANTED: dict[str, dict[str, int]] = {
-    'px4': {'ESTIMATOR_STATUS': 230, 'ATTITUDE': 30, 'LOCAL_POSITION_NED': 32},
-    'ardupilot': {'EKF_STATUS_REPORT': 193, 'ATTITUDE': 30, 'LOCAL_POSITION_NED': 32},
-}
+_WANTED = {
+    autopilot: {**estimator, 'ATTITUDE': 30, 'LOCAL_POSITION_NED': 32}
+    for autopilot, estimator in (('px4', {'ESTIMATOR_STATUS': 230}),
+                                 ('ardupilot', {'EKF_STATUS_REPORT': 193}))}
 SIGNS = ('the autopilot signs its messages and may drop those of the bridge, which have no '
          'signature: remove its signing key')
-#: Message id of AUTOPILOT_VERSION (MAVLink's common.xml).
-_VERSION_ID = 148
 
 
 class Link(enum.Enum):
@@ -71,23 +55,19 @@ class Link(enum.Enum):
     WRONG = 'wrong autopilot'
 
 
-class Happening(enum.Enum):
-    """Events that change the state of the link."""
+class LinkEvent(enum.Enum):
+    """What changes the state of the link."""
 
     HEARTBEAT = 'heartbeat of the right autopilot'
     FOREIGN = 'heartbeat of another firmware'
     SILENCE = 'no heartbeat for three seconds'
 
 
-TRANSITIONS: dict[Link, dict[Happening, Link]] = {
-    Link.WAITING: {Happening.HEARTBEAT: Link.ALIVE, Happening.FOREIGN: Link.WRONG,
-                   Happening.SILENCE: Link.WAITING},
-    Link.ALIVE: {Happening.HEARTBEAT: Link.ALIVE, Happening.FOREIGN: Link.ALIVE,
-                 Happening.SILENCE: Link.LOST},
-    Link.LOST: {Happening.HEARTBEAT: Link.ALIVE, Happening.FOREIGN: Link.WRONG,
-                Happening.SILENCE: Link.LOST},
-    Link.WRONG: {Happening.HEARTBEAT: Link.ALIVE, Happening.FOREIGN: Link.WRONG,
-                 Happening.SILENCE: Link.WAITING},
+#: The next state; the state stays where there is no entry.
+TRANSITIONS: dict[LinkEvent, dict[Link, Link]] = {
+    LinkEvent.HEARTBEAT: dict.fromkeys(Link, Link.ALIVE),
+    LinkEvent.FOREIGN: {Link.WAITING: Link.WRONG, Link.LOST: Link.WRONG},
+    LinkEvent.SILENCE: {Link.ALIVE: Link.LOST, Link.WRONG: Link.WAITING},
 }
 
 
@@ -124,13 +104,10 @@ class Vehicle:
 
     def __init__(self, settings: BridgeSettings, plan: Plan) -> None:
         self._settings = settings
-        self._wanted_autopilot = PROFILES[settings.autopilot].mav_autopilot
         self.link = Link.WAITING
         self.system = 0
-        self.armed = False
-        self.firmware = ''
-        self.version = ''
-        self.signs = False
+        self.armed = self.signs = False
+        self.firmware = self.version = ''
         self.timesync = Timesync(
             TCP_PERIOD_NS if settings.connection.startswith('tcp:') else REQUEST_PERIOD_NS)
         self.parameters = ParameterProtocol(
@@ -143,11 +120,9 @@ class Vehicle:
         self.ambiguous = not settings.target_system
         self.interruptions = 0
         self._alone = False
-        self._first_ns = -1
+        self._first_ns = self._heartbeat_ns = -1
+        self._next_heartbeat_ns = self._next_ask_ns = 0
         self._events: list[Event] = []
-        self._heartbeat_ns = -1
-        self._next_heartbeat_ns = 0
-        self._next_ask_ns = 0
         self._seen: dict[str, int] = {}
         self._others: dict[tuple[int, int], tuple[str, int]] = {}
         self._other_vehicles: dict[int, int] = {}
@@ -175,6 +150,10 @@ class Vehicle:
         """Return whether the autopilot uses the stamps; see ``Timesync``."""
         return self.timesync.converged(self._settings.autopilot)
 
+    def is_autopilot(self, message: Incoming) -> bool:
+        """Return whether a message has the ids of the vehicle's autopilot."""
+        return (message.system, message.component) == (self.system, AUTOPILOT_COMPONENT)
+
     def heartbeat_age_s(self, monotonic_ns: int) -> Optional[float]:
         """Return the time since the last heartbeat (s); None if there was none."""
         return None if self._heartbeat_ns < 0 else (monotonic_ns - self._heartbeat_ns) / 1e9
@@ -183,7 +162,7 @@ class Vehicle:
         """List the other senders of vision messages to this vehicle."""
         return [f'{name} from system {system} component {component}'
                 for (system, component), (name, at_ns) in self._others.items()
-                if monotonic_ns - at_ns <= _OTHER_NS]
+                if monotonic_ns - at_ns <= _TIMEOUT_NS]
 
     def other_vehicles(self, monotonic_ns: int) -> list[int]:
         """List the system ids of other autopilots on the link."""
@@ -208,13 +187,13 @@ class Vehicle:
         if self._first_ns < 0:
             self._first_ns = monotonic_ns
         if self._heartbeat_ns >= 0 and monotonic_ns - self._heartbeat_ns > _TIMEOUT_NS:
-            self._happen(Happening.SILENCE)
+            self._change(LinkEvent.SILENCE)
         self._follow(monotonic_ns)
         if monotonic_ns >= self._next_heartbeat_ns:
             self._next_heartbeat_ns = monotonic_ns + _HEARTBEAT_NS
+            # MAV_TYPE_ONBOARD_CONTROLLER, MAV_STATE_ACTIVE.
             made.append(Outgoing('HEARTBEAT', {
-                'type': _ONBOARD_CONTROLLER, 'autopilot': _NO_AUTOPILOT, 'base_mode': 0,
-                'custom_mode': 0, 'system_status': _ACTIVE}))
+                'type': 18, 'autopilot': _NO_AUTOPILOT, 'system_status': 4}))
         if self.link is Link.ALIVE:
             made += [self.timesync.request(now_ns, monotonic_ns),
                      self.parameters.tick(self.system, self.armed, monotonic_ns),
@@ -227,12 +206,14 @@ class Vehicle:
         """Request one message for the diagnostics that the autopilot does not send on its own."""
         if monotonic_ns < self._next_ask_ns:
             return None
-        self._next_ask_ns = monotonic_ns + _ASK_NS
+        # One at a time, with a pause between two requests, and each only after a second without
+        # it. Chosen.
+        self._next_ask_ns = monotonic_ns + 250_000_000
         wanted = dict(_WANTED[self._settings.autopilot])
         if not self.version:
-            wanted['AUTOPILOT_VERSION'] = _VERSION_ID
-        name = min(wanted, key=lambda one: self._seen.get(one, -_QUIET_NS))
-        if monotonic_ns - self._seen.get(name, -_QUIET_NS) < _QUIET_NS:
+            wanted['AUTOPILOT_VERSION'] = 148
+        name = min(wanted, key=lambda one: self._seen.get(one, -_HEARTBEAT_NS))
+        if monotonic_ns - self._seen.get(name, -_HEARTBEAT_NS) < _HEARTBEAT_NS:
             return None
         # Request it again only in its next turn, whether it is answered or not.
         self._seen[name] = monotonic_ns
@@ -245,18 +226,19 @@ class Vehicle:
             if self._settings.autopilot == 'px4':
                 self._event('info', 'TIMESYNC has converged: the autopilot uses the stamps',
                             'timesync')
-        if self.parameters.done and not self._reported_parameters:
-            self._reported_parameters = True
-            for verdict in self.parameters.verdicts:
-                if not verdict.good:
-                    self._event('warn', f'parameter {verdict}', verdict.rule.name)
-            if self.parameters.written:
-                names = ', '.join(rule.name for rule in self.parameters.written)
-                self._event('info', f'parameters written: {names}', 'written')
-                if self.parameters.reboot:
-                    self._event('warn', self.parameters.reboot, 'reboot')
-            if self.parameters.refused:
-                self._event('warn', self.parameters.refused, 'refused')
+        parameters = self.parameters
+        if not parameters.done or self._reported_parameters:
+            return
+        self._reported_parameters = True
+        for verdict in parameters.verdicts:
+            if not verdict.good:
+                self._event('warn', f'parameter {verdict}', verdict.rule.name)
+        names = ', '.join(rule.name for rule in parameters.written)
+        for severity, text, key in (
+                ('info', names and f'parameters written: {names}', 'written'),
+                ('warn', parameters.reboot, 'reboot'), ('warn', parameters.refused, 'refused')):
+            if text:
+                self._event(severity, text, key)
 
     # -- messages ----------------------------------------------------------------------------
 
@@ -266,16 +248,15 @@ class Vehicle:
 
         :returns: answers to be sent at once.
         """
+        fields = message.fields
         if message.name == 'HEARTBEAT':
-            self._heartbeat(message, monotonic_ns)
+            if message.component == AUTOPILOT_COMPONENT and fields['autopilot'] != _NO_AUTOPILOT:
+                self._heartbeat(message, monotonic_ns)
             return []
-        from_autopilot = (message.system == self.system
-                          and message.component == AUTOPILOT_COMPONENT)
-        if not from_autopilot:
-            if message.name in _VISION and self.system:
+        if not self.is_autopilot(message):
+            if message.name in VISION and self.system:
                 self._other(message, monotonic_ns)
             return []
-        fields = message.fields
         self._seen[message.name] = monotonic_ns
         match message.name:
             case 'TIMESYNC':
@@ -304,14 +285,12 @@ class Vehicle:
         return []
 
     def _heartbeat(self, message: Incoming, monotonic_ns: int) -> None:
-        fields = message.fields
-        if message.component != AUTOPILOT_COMPONENT or fields['autopilot'] == _NO_AUTOPILOT:
-            return
-        target = self._settings.target_system or (self.system if self._known else 0)
+        fields, named = message.fields, self._settings.target_system
+        target = named or (self.system if self._known else 0)
         if target and message.system != target:
             known = message.system in self._other_vehicles
             self._other_vehicles[message.system] = monotonic_ns
-            if not known and not (self._settings.target_system and self._known):
+            if not known and not (named and self._known):
                 self._event(
                     'error', f'the link has an autopilot with the system id {message.system}, and '
                     f'the poses are for {target}: set target_system, or configure the bridge '
@@ -320,17 +299,18 @@ class Vehicle:
                     ('other vehicle', message.system))
             self._follow(monotonic_ns)
             return
-        firmware = _FIRMWARES.get(fields['autopilot'], f'autopilot {fields["autopilot"]}')
-        happening = (Happening.HEARTBEAT if fields['autopilot'] == self._wanted_autopilot
-                     else Happening.FOREIGN)
-        if happening is Happening.FOREIGN and self.link is Link.ALIVE:
+        number = fields['autopilot']
+        firmware = next((one.name for one in PROFILES.values() if one.mav_autopilot == number),
+                        f'autopilot {number}')
+        right = number == PROFILES[self._settings.autopilot].mav_autopilot
+        if not right and self.link is Link.ALIVE:
             self._event('error', f'{firmware} sends heartbeats with the ids of the vehicle: they '
                         'are ignored; give each device its own system id', ('foreign', firmware))
             return
         self.system, self.signs, self.firmware = message.system, message.signed, firmware
-        self.armed = bool(fields['base_mode'] & _ARMED)
+        self.armed = bool(fields['base_mode'] & 128)    # MAV_MODE_FLAG_SAFETY_ARMED
         self._heartbeat_ns = monotonic_ns
-        self._happen(happening)
+        self._change(LinkEvent.HEARTBEAT if right else LinkEvent.FOREIGN)
         self._follow(monotonic_ns)
 
     def _follow(self, monotonic_ns: int) -> None:
@@ -339,28 +319,26 @@ class Vehicle:
             # An armed vehicle that was alone needs its poses, whoever appears.
             if self.other_vehicles(monotonic_ns):
                 self._alone = self._alone and self.armed
-            elif self._first_ns >= 0 and monotonic_ns - self._first_ns >= _ALONE_NS:
+            # Another vehicle would be heard in this time: heartbeats come at 1 Hz.
+            elif self._first_ns >= 0 and monotonic_ns - self._first_ns >= 1.2 * _HEARTBEAT_NS:
                 self._alone = True
             self.ambiguous = not self._alone
         self.origin_pending = self._settings.autopilot == 'ardupilot' and self.origin.pending(
             self.armed, monotonic_ns)
 
-    def _happen(self, happening: Happening) -> None:
-        before, self.link = self.link, TRANSITIONS[self.link][happening]
-        if self.link is before:
+    def _change(self, event: LinkEvent) -> None:
+        before, self.link = self.link, TRANSITIONS[event].get(self.link, self.link)
+        if self.link is before or self.link is Link.WAITING:
             return
+        self._event(*{
+            Link.ALIVE: ('info', f'{self.firmware} is there, system {self.system}'),
+            Link.LOST: ('error', 'the heartbeat of the autopilot is lost: check the link; poses '
+                        'are still sent'),
+            Link.WRONG: ('error', f'the vehicle runs {self.firmware} and autopilot is '
+                         f'{self._settings.autopilot}: no pose is sent; set autopilot'),
+        }[self.link], ('link', self.link))
         if self.link is Link.ALIVE:
-            self._event('info', f'{self.firmware} is there, system {self.system}',
-                        ('link', self.link))
             self._begin()    # it may have been restarted
-        elif self.link is Link.LOST:
-            self._event(
-                'error', 'the heartbeat of the autopilot is lost: check the link; poses are still '
-                'sent', ('link', self.link))
-        elif self.link is Link.WRONG:
-            self._event(
-                'error', f'the vehicle runs {self.firmware} and autopilot is '
-                f'{self._settings.autopilot}: no pose is sent; set autopilot', ('link', self.link))
 
     def _begin(self) -> None:
         """Request everything again: the autopilot is new or has been restarted."""
@@ -381,7 +359,7 @@ class Vehicle:
             return    # odometry of another vehicle, or poses for it
         known = self._others.get(sender)
         self._others[sender] = (message.name, monotonic_ns)
-        if known is None or monotonic_ns - known[1] > _OTHER_NS:
+        if known is None or monotonic_ns - known[1] > _TIMEOUT_NS:
             own = sender == (self.own_system, COMPONENT)
             self._event(
                 'error', f'{message.name} also comes from system {sender[0]} component '

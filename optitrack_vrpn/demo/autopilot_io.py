@@ -8,14 +8,13 @@ from collections.abc import Sequence
 import time
 from typing import Any
 
-from optitrack_vrpn.autopilot.fake_autopilot import FakeAutopilot, FakeConfig
-from optitrack_vrpn.autopilot.fake_autopilot_io import FakeServer
+from optitrack_vrpn.autopilot.fake_autopilot_io import FakeAutopilot, FakeConfig, FakeServer
+from optitrack_vrpn.autopilot.settings import PROFILES
 from optitrack_vrpn.demo.child_io import Child, start_tool
 from optitrack_vrpn.units import NS_PER_S
 
 NODE = 'optitrack_vrpn_demo_bridge'
 KINDS = ('px4', 'ardupilot')
-_NAMES = {'px4': 'PX4', 'ardupilot': 'ArduPilot'}
 #: Chosen: the fake's clock differs from the host's: it starts at its boot, and is 40 ppm fast (a
 #: usual quartz).
 _BOOT_NS, _SKEW_PPM = 50_000_000_000, 40.0
@@ -53,7 +52,7 @@ class AutopilotDemo:
     def line(self) -> str:
         """Describe the received messages, in one line."""
         received: Sequence[Any] = self._server.heard[-200:]
-        name = f'fake {_NAMES[self._kind]}, body {self._body}'
+        name = f'fake {PROFILES[self._kind].name}, body {self._body}'
         if not received:
             return f'{name}: no pose yet'
         fake, now_ns, last = self._server.fake, time.time_ns(), received[-1]
