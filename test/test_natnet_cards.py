@@ -73,9 +73,9 @@ def test_the_doctor_names_the_right_card(networks, examine):
                 '--interface', 'office0', server=networks.lab[1], timeout=1.0)
             assert not sink.bodies
     assert result.level('natnet') == 'OK'
-    assert result.level('natnet-data') == 'FAIL'
-    assert f'no frame on {networks.office[0]}, but frames on lab0' in result.found('natnet-data')
-    assert 'interface: lab0' in result.advice('natnet-data')
+    assert result.level('data') == 'FAIL'
+    assert f'no frame on {networks.office[0]}, but frames on lab0' in result.found('data')
+    assert 'interface: lab0' in result.advice('data')
 
 
 def test_a_server_that_sends_by_another_network_is_named(networks, examine):
@@ -87,8 +87,8 @@ def test_a_server_that_sends_by_another_network_is_named(networks, examine):
         result = examine(
             1, '--protocol', 'natnet', '--natnet-port', str(server.natnet_port),
             server=networks.office[1], timeout=1.0)
-    assert result.level('natnet-data') == 'FAIL'
-    assert f'server: {networks.lab[1]}' in result.advice('natnet-data')
+    assert result.level('data') == 'FAIL'
+    assert f'server: {networks.lab[1]}' in result.advice('data')
 
 
 def test_a_data_port_held_by_another_program_is_named(networks):
