@@ -83,7 +83,7 @@ def test_a_clock_that_begins_anew_is_no_silence():
 
 
 def test_hardly_any_frames_say_nothing():
-    assert IntervalStatistics().intervals() == Intervals()
+    assert repr(IntervalStatistics().intervals()) == repr(Intervals())
     assert intervals_of([1.0]).interval_s == 0.0
     assert frame_interval([]) == 0.0
 

@@ -173,7 +173,7 @@ def test_every_tool_has_a_version_and_one_exit_code_for_usage_errors(tool, monke
 OPTIONS = {
     'analyze_stamps': '--plot --seconds --wait',
     'demo': '--bodies --params-file --rate --seconds --server',
-    'doctor': '--advertise --connection --expect-rate --interface --json --lift --no-ros --node '
+    'doctor': '--connection --expect-rate --interface --json --lift --no-ros --node '
               '--port --seconds --server --timeout',
     'mocap_control': '--discovery --generation --namespace --session --timeout',
     'motive_sim': '--bodies --delay-ms --duration --host --jitter-ms '

@@ -30,7 +30,7 @@ MODULES = ('optitrack_vrpn.stats', *(f'optitrack_vrpn.{package}.{name}' for pack
 #: Files and folders whose contents decide whether compiled modules may be used. More than the
 #: modules themselves: mypyc relies on the types and constants of all that they import.
 SOURCES = (
-    'bodies', 'clock', 'compiled/modules.py', 'errors.py', 'events.py',
+    'bodies', 'clock', 'compiled/modules.py', 'errors.py', 'events.py', 'faces.py',
     'mocap_control', 'motion', 'names.py', 'node', 'pipeline', 'ros', 'settings',
     'sources', 'stats.py', 'throttle.py', 'units.py')
 #: The environment variable that switches compiled modules off, when they are made and used.
