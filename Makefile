@@ -35,7 +35,6 @@ lint:  ## style (ruff, flake8 as ROS has it) and types (mypy)
 
 docs:  ## regenerate generated parts of config and docs
 	$(RUN) -m optitrack_vrpn parameters --write
-	$(RUN) tools/module_index.py --write
 
 env:  ## create the environment of the other targets
 	@$(PYTHON) tools/env.py make

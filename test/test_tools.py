@@ -113,16 +113,6 @@ def test_package_xml_has_what_reads_launch_files_in_python_yaml_and_xml():
     assert 'launch_xml' in {element.text for element in package.findall('test_depend')}
 
 
-@in_the_repository
-def test_the_architecture_page_lists_every_file():
-    page = (ROOT / 'docs' / 'architecture.md').read_text(encoding='utf-8')
-    spec = importlib.util.spec_from_file_location(
-        'module_index', ROOT / 'tools' / 'module_index.py')
-    module_index = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module_index)
-    assert page == module_index.with_index(page, ROOT / 'optitrack_vrpn'), 'run make docs'
-
-
 def test_the_readme_lists_every_tool():
     rows = (ROOT / 'README.md').read_text(encoding='utf-8').partition(
         '## Commands')[2].partition('\n## ')[0].splitlines()
