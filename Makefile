@@ -6,8 +6,14 @@ ARGS ?=
 # Creates the environment if needed, and runs its Python: see tools/env.py.
 RUN = @$(PYTHON) tools/env.py run
 
-.DEFAULT_GOAL := help
-.PHONY: help demo demo-rgbd check test compile lint docs env bench bench-parts bench-bodies bench-clock bench-recorder bench-takes bench-faults bench-gantry bench-rgbd bench-rgbd-map rgbd-pictures soak clean clean-env
+.DEFAULT_GOAL := usage
+.PHONY: usage help demo demo-rgbd check test coverage compile lint docs env bench bench-parts bench-bodies bench-clock bench-recorder bench-takes bench-faults bench-gantry bench-rgbd bench-rgbd-map rgbd-pictures soak clean clean-env
+
+usage:
+	@echo '  make demo    run a simulated Motive and the node, with a live table'
+	@echo '  make test    lint, types and all tests'
+	@echo '  make env     the environment for all commands: reports, depth cameras, autopilots'
+	@echo '  make help    list all targets'
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -27,7 +33,10 @@ check:  ## lint, types and fast pure tests, in under a minute
 test: lint compile  ## lint, types and all tests, compiled
 	$(RUN) tools/run_tests.py $(ARGS)
 
-compile:  ## compile the path of a pose, if that is possible
+coverage:  ## all tests as plain Python, with the covered lines per package
+	$(RUN) tools/coverage_report.py $(ARGS)
+
+compile:  ## compile the hot path, if that is possible
 	$(RUN) -m optitrack_vrpn compile --if-possible
 
 lint:  ## style (ruff, flake8 as ROS has it) and types (mypy)
