@@ -238,6 +238,32 @@ def test_commands_wait_neither_for_a_file_nor_for_an_activation(observer, tmp_pa
         axes.wait_mode('chaser_x', 'trajectory')
 
 
+def test_a_file_that_is_read_during_a_deactivation_moves_no_axis(observer, tmp_path):
+    """The deactivation waits until x stands; y must not begin meanwhile."""
+    (tmp_path / 'm.yaml').write_text('axes: [' + ', '.join(
+        f'{{name: {name}, steps_per_unit: 1000, max_acceleration: 0.04, max_jerk: 4.0}}'
+        for name in 'xy') + ']')
+    path = tmp_path / 'long.csv'
+    path.write_text('t;y\n' + ''.join(
+        f'{k / 100:.2f};{0.1 * (1 - math.cos(math.pi * k / 15000)):.6f}\n' for k in range(30001)))
+    with controller(machine=str(tmp_path / 'm.yaml')) as here, Observer('other') as other:
+        axes = Axes(observer)
+        assert User(observer).set('velocity', x=0.15) == []
+        wait_until(lambda: axes.value('x', 'velocity') == 0.15)
+        answers = []
+        reading = threading.Thread(
+            target=lambda: answers.append(User(other).set('trajectory_file', file=str(path))))
+        reading.start()
+        wait_until(lambda: 'trajectory_file' in [each.name for each in threading.enumerate()])
+        before = len(axes.commanded)
+        assert here.run(here.node.trigger_deactivate).name == 'SUCCESS'
+        reading.join(20.0)
+        axes.next_view()
+        assert [axes.status(name)[0] for name in 'xy'] == ['stopping'] * 2
+        assert {each.position[1] for each in axes.commanded.messages(before)} == {0.0}
+        assert answers[0]
+
+
 def test_diagnostics_say_why_the_machine_does_not_answer(unused_port):
     with controller(driver='udp', machine_port=unused_port) as here:
         wait_until(lambda: 'cannot be reached' in here.node.diagnostics()[0].message)

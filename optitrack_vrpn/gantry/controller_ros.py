@@ -140,11 +140,13 @@ class GantryController(SettingsNode[ControllerSettings]):
 
     def end(self) -> None:
         """Stop every axis within its limits, then stop the cycles."""
-        if self._thread is None or self._machine is None:
+        thread, machine = self._thread, self._machine
+        if thread is None or machine is None:
             return
-        axes = self._machine.axes.values()
+        axes = machine.axes.values()
         with self._lock:
-            self._machine.command('all', Axis.stop)
+            self._thread = None     # inactive: a file that is still read begins no motion
+            machine.command('all', Axis.stop)
         patience_s = 2.0 * max(axis.settings.stopping_s for axis in axes)
         deadline = time.monotonic() + patience_s
         while any(axis.moving for axis in axes):
@@ -155,9 +157,8 @@ class GantryController(SettingsNode[ControllerSettings]):
                     self._cut_power(reason)
                 break
             time.sleep(0.01)
-        time.sleep(2.0 * self._machine.dt)      # the last set points reach the motors
-        self._thread.stop()
-        self._thread = None
+        time.sleep(2.0 * machine.dt)      # the last set points reach the motors
+        thread.stop()
         with self._lock:
             for axis in axes:
                 axis.track(False)
@@ -344,6 +345,7 @@ class GantryController(SettingsNode[ControllerSettings]):
         """Calibrate the steps per unit of an axis: the parameter is its name and a distance."""
         reason = ''
         with self._lock:
+            self._commands += 1
             machine = self._active()
             if machine is None:
                 reason = _INACTIVE
