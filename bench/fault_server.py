@@ -60,7 +60,7 @@ def main(scenario, host, port):
         clock = HostClock()
         stream = sim.stream
         origin_ns = stream.due_ns - stream.time_ns(stream.number) + clock.host_minus_arrival_ns()
-        say(port=sim.natnet_port if natnet else sim.port, origin_ns=origin_ns)
+        say(port=sim.port_of('natnet') if natnet else sim.port, origin_ns=origin_ns)
         for line in sys.stdin:
             command, *arguments = line.split()
             if command == 'restart':
@@ -69,11 +69,11 @@ def main(scenario, host, port):
                 step_ns = round(float(arguments[0]) * 1e9)
                 stream.base_ns += step_ns
                 if natnet:
-                    sim.call(partial(step_natnet, sim.natnet, step_ns))
+                    sim.call(partial(step_natnet, sim.serving('natnet'), step_ns))
             elif command == 'models':
-                sim.call(partial(change_models, sim.natnet, arguments))
+                sim.call(partial(change_models, sim.serving('natnet'), arguments))
             elif command == 'edit':
-                world = sim.natnet.world
+                world = sim.serving('natnet').world
                 world.settings = replace(world.settings, edit_mode=bool(int(arguments[0])))
             elif command == 'network':
                 sim.set_network(Network(**json.loads(' '.join(arguments))))

@@ -75,7 +75,8 @@ def following(motive, natnet=None, protocol='natnet', sink=None, interface='', *
     :param motive: a simulated Motive, or the command port of a peer.
     """
     sink = Sink() if sink is None else sink
-    own = {'port': getattr(motive, 'natnet_port', motive), **(natnet or {})}
+    port = motive if isinstance(motive, int) else motive.port_of('natnet')
+    own = {'port': port, **(natnet or {})}
     markers = own.pop('markers', False)
     client = make_source(
         protocol, replace(client_config(**config), interface=interface),

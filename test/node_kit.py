@@ -23,7 +23,7 @@ def motives():
             bodies=named_bodies(names), rate=rate, protocol=protocol, natnet=NatNet(port=0)),
             port=0)
         servers.append(server.start())
-        return server.port if protocol == 'vrpn' else server.natnet_port
+        return server.port if protocol == 'vrpn' else server.port_of('natnet')
     try:
         yield start
     finally:

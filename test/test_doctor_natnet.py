@@ -26,7 +26,7 @@ def natnet_levels(result):
 @network
 def test_nothing_is_wrong_with_a_healthy_natnet_server(examine):
     with simulated(['Wand', 'bodys']) as server:
-        result = examine(1, '--protocol', 'natnet', '--natnet-port', str(server.natnet_port))
+        result = examine(1, '--protocol', 'natnet', '--natnet-port', str(server.port_of('natnet')))
     assert natnet_levels(result) == ['OK'] * 3, result.checks
     for check in ('udp', 'tcp', 'handshake'):
         assert '(protocol natnet)' in result.found(check)
@@ -38,7 +38,7 @@ def test_nothing_is_wrong_with_a_healthy_natnet_server(examine):
 @network
 def test_the_server_is_searched_as_by_the_node(examine, unused_port):
     with simulated(['Wand']) as server:
-        arguments = ('--natnet-port', str(server.natnet_port))
+        arguments = ('--natnet-port', str(server.port_of('natnet')))
         result = examine(unused_port, '--protocol', 'natnet', *arguments, server='auto')
         assert natnet_levels(result) == ['OK'] * 3
         result.judged('name', 'OK', "'auto' is 127.0.0.1")
@@ -52,7 +52,7 @@ def test_the_server_is_searched_as_by_the_node(examine, unused_port):
 def test_both_protocols_are_examined_with_auto(examine):
     with simulated(['Wand'], protocol='both') as server:
         result = examine(
-            server.port, '--protocol', 'auto', '--natnet-port', str(server.natnet_port))
+            server.port, '--protocol', 'auto', '--natnet-port', str(server.port_of('natnet')))
     assert natnet_levels(result) == ['OK'] * 3
     assert result.level('data') in ('OK', 'WARN') and result.level('tcp') == 'OK'
 
@@ -60,7 +60,7 @@ def test_both_protocols_are_examined_with_auto(examine):
 @network
 def test_natnet_on_and_vrpn_off_is_told_to_a_user_of_vrpn(examine, unused_port):
     with simulated(['Wand']) as server:
-        result = examine(unused_port, '--natnet-port', str(server.natnet_port), timeout=0.5)
+        result = examine(unused_port, '--natnet-port', str(server.port_of('natnet')), timeout=0.5)
     assert result.code == 2 and result.level('natnet') == 'OK'
     assert 'protocol: natnet' in result.advice('tcp')
 
@@ -69,7 +69,7 @@ def test_natnet_on_and_vrpn_off_is_told_to_a_user_of_vrpn(examine, unused_port):
 def test_vrpn_that_a_user_of_auto_does_not_need_is_no_failure(examine, unused_port):
     with simulated(['Wand']) as server:
         result = examine(unused_port, '--protocol', 'auto', '--natnet-port',
-                         str(server.natnet_port), timeout=0.5)
+                         str(server.port_of('natnet')), timeout=0.5)
     assert natnet_levels(result) == ['OK'] * 3 and result.level('tcp') == 'WARN'
     assert result.code == 1
 
@@ -94,10 +94,10 @@ def test_vrpn_that_a_user_of_natnet_does_not_ask_for_is_named(examine):
 def test_a_program_that_holds_the_data_port_is_named(examine):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other, \
             simulated(['Wand'], natnet={'multicast': True}) as server:
-        port = server.natnet.data_port
+        port = server.serving('natnet').data_port
         other.bind(('239.255.42.99', port))
         result = examine(1, '--protocol', 'natnet', '--natnet-port',
-                         str(server.natnet_port), timeout=1.0)
+                         str(server.port_of('natnet')), timeout=1.0)
     result.judged('natnet', 'FAIL', f'port {port}', f'(process {os.getpid()})',
                   advice=['end that'])
     assert 'firewall' not in result.advice('natnet')
@@ -107,12 +107,12 @@ def test_a_program_that_holds_the_data_port_is_named(examine):
 def test_a_server_without_frames_and_one_that_plays_a_take(examine):
     with simulated(['Wand']) as server:
         server.pause()
-        result = examine(1, '--protocol', 'natnet', '--natnet-port', str(server.natnet_port),
+        result = examine(1, '--protocol', 'natnet', '--natnet-port', str(server.port_of('natnet')),
                          timeout=1.0)
         assert result.level('data') == 'FAIL'
         assert 'Broadcast Frame Data' in result.advice('data')
     with simulated(['Wand'], natnet={'edit_mode': True}) as server:
-        result = examine(1, '--protocol', 'natnet', '--natnet-port', str(server.natnet_port))
+        result = examine(1, '--protocol', 'natnet', '--natnet-port', str(server.port_of('natnet')))
         assert result.level('data') == 'WARN'
         assert 'plays a take' in result.advice('data')
 

@@ -69,7 +69,7 @@ def test_the_doctor_names_the_right_card(networks, examine):
             sink.wait_for('connected to')
             sink.wait_for(f'239.255.42.99 port 1511 on {networks.office[0]}: set interface')
             result = examine(
-                1, '--protocol', 'natnet', '--natnet-port', str(server.natnet_port),
+                1, '--protocol', 'natnet', '--natnet-port', str(server.port_of('natnet')),
                 '--interface', 'office0', server=networks.lab[1], timeout=1.0)
             assert not sink.bodies
     assert result.level('natnet') == 'OK'
@@ -85,7 +85,7 @@ def test_a_server_that_sends_by_another_network_is_named(networks, examine):
             assert sink.said(f'set server: {networks.lab[1]}')
             assert not sink.bodies
         result = examine(
-            1, '--protocol', 'natnet', '--natnet-port', str(server.natnet_port),
+            1, '--protocol', 'natnet', '--natnet-port', str(server.port_of('natnet')),
             server=networks.office[1], timeout=1.0)
     assert result.level('data') == 'FAIL'
     assert f'server: {networks.lab[1]}' in result.advice('data')

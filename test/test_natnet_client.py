@@ -30,8 +30,9 @@ pytestmark = pytest.mark.network
 def test_bodies_come_with_names_times_and_flags(version, multicast):
     with simulated(['Wand', '1drone'], motion='still', natnet={
             'version': version, 'multicast': multicast, 'data_port': free_port()}) as server:
-        heard, execute = [], server.natnet.execute
-        server.natnet.execute = lambda *request: heard.append(request[0]) or execute(*request)
+        served = server.serving('natnet')
+        heard, execute = [], served.execute
+        served.execute = lambda *request: heard.append(request[0]) or execute(*request)
         # Before 3.0 a server states neither port nor group.
         natnet = {'data_port': server.scenario.natnet.data_port}
         with following(server, natnet) as (sink, client):
@@ -68,7 +69,8 @@ def test_clients_on_one_machine_do_not_disturb_each_other(natnet):
 @pytest.mark.parametrize('protocol', ['natnet', 'vrpn'])
 def test_the_simulator_changes_the_network_of_a_connected_client(protocol):
     with simulated(1, protocol=protocol) as server, following(
-            server.natnet_port or 1, protocol=protocol, port=server.port or 3883) as (sink, _):
+            server.port_of('natnet') or 1, protocol=protocol,
+            port=server.port or 3883) as (sink, _):
         sink.wait(lambda: sink.batches and server.clients)
         server.set_network(Network(delay_ms=10_000.0))
         sink.wait(lambda: sink.changes[-1].data is LinkState.SILENT)
@@ -77,8 +79,8 @@ def test_the_simulator_changes_the_network_of_a_connected_client(protocol):
 @pytest.mark.parametrize('rate', [0.5, 1.03])
 def test_stamps_do_not_rely_on_a_counter_of_a_wrong_frequency(rate):
     with simulated() as server:
-        before = server.natnet.world.ticks
-        server.natnet.world.ticks = lambda ns: round(rate * before(ns))
+        before = server.serving('natnet').world.ticks
+        server.serving('natnet').world.ticks = lambda ns: round(rate * before(ns))
         with following(server) as (sink, _):
             sink.wait_for('times as fast')
             seen = len(sink.frames)
@@ -143,7 +145,7 @@ def test_missing_or_unreadable_descriptions_are_reported(damaged):
             answer(damaged)
         return None
     with simulated(['Wand']) as server, Relay(
-            server.natnet_port, replace_descriptions) as relay, following(relay.port) as (sink, _):
+            server.port, replace_descriptions) as relay, following(relay.port) as (sink, _):
         sink.wait_for('has not described')
         if damaged is not None:
             sink.wait_for('byte')
@@ -155,8 +157,8 @@ def test_markers_come_on_request_and_are_no_poses():
         with following(server) as (sink, _):
             sink.wait_for_bodies()
             assert not sink.markers
-        make = server.natnet.world.frame
-        server.natnet.world.frame = lambda *args: make(*args)._replace(bodies=[])
+        make = server.serving('natnet').world.frame
+        server.serving('natnet').world.frame = lambda *args: make(*args)._replace(bodies=[])
         with following(server, {'markers': True}) as (sink, client):
             sink.wait(lambda: len(sink.markers) > 5)
             assert [(marker.body, marker.member) for marker in sink.markers[0]] == [
@@ -185,7 +187,7 @@ def test_an_ended_recording_is_not_begun_later(waiting, sent):
 
 
 def test_a_server_that_comes_after_the_session_records_nothing():
-    with simulated() as server, Relay(server.natnet_port) as relay:
+    with simulated() as server, Relay(server.port_of('natnet')) as relay:
         relay.hole(True)
         with following(relay.port) as (sink, client):
             client.record('late')
@@ -193,7 +195,7 @@ def test_a_server_that_comes_after_the_session_records_nothing():
             relay.hole(False)
             sink.wait_for('recorded none')
             sink.wait_for_bodies()
-            assert not server.natnet.takes
+            assert not server.serving('natnet').takes
 
 
 def test_a_recording_has_its_name_and_ends_with_the_client():
@@ -202,13 +204,14 @@ def test_a_recording_has_its_name_and_ends_with_the_client():
             sink.wait_for_bodies()
             client.record('session,7')
             sink.wait_for('Motive records')
-            assert server.natnet.world.recording and server.natnet.takes == ['session_7']
+            served = server.serving('natnet')
+            assert served.world.recording and served.takes == ['session_7']
             client.stop_recording()
-        wait_until(lambda: not server.natnet.world.recording)
+        wait_until(lambda: not server.serving('natnet').world.recording)
 
 
 def test_other_hosts_are_refused_and_rubbish_harms_nothing():
-    with simulated() as server, Relay(server.natnet_port) as relay, \
+    with simulated() as server, Relay(server.port_of('natnet')) as relay, \
             following(relay.port) as (sink, client):
         sink.wait_for_bodies()
         (_, port), = relay.clients
@@ -237,7 +240,8 @@ def test_a_silent_server_is_reported_and_tried_again():
 def test_a_server_that_answers_without_frames_is_reported_with_the_port_of_its_frames():
     """As behind a NAT that passes answers only."""
     with simulated(paced=False) as server, following(server) as (sink, _):
-        sink.wait_for(f'UDP from port {server.natnet.data_port} of 127.0.0.1')
+        port = server.serving('natnet').data_port
+        sink.wait_for(f'UDP from port {port} of 127.0.0.1')
 
 
 def test_a_server_that_is_too_old_is_reported_as_such():

@@ -292,14 +292,14 @@ def test_a_body_that_takes_over_an_id_loses_the_old_name():
 
     changed = []
     with simulated(['Wand', 'Box'], paced=False) as server, \
-            Relay(server.natnet_port, lose_requests) as relay, following(relay.port) as (sink, _):
+            Relay(server.port, lose_requests) as relay, following(relay.port) as (sink, _):
         def arrived(name):
             server.send_frame()
             return any(body.name == name for body in sink.bodies)
 
         wait_until(lambda: arrived('Wand'))
         changed.append(server.send_frame().number + 1)
-        server.natnet.world.set_models(['Intruder', 'Box'])
+        server.serving('natnet').world.set_models(['Intruder', 'Box'])
         wait_until(lambda: arrived('Intruder'))
         sink.wait_for('bodies changed')
     number = 0

@@ -40,7 +40,7 @@ def motive():
 
 
 def node_of(sim, protocol='vrpn', **parameters):
-    port = sim.port if protocol == 'vrpn' else sim.natnet_port
+    port = sim.port if protocol == 'vrpn' else sim.port_of('natnet')
     values = {'server': '127.0.0.1', **port_parameters(protocol, port), 'autostart': True,
               'stamps.mode': 'sender'}
     values.update({name.replace('__', '.'): value for name, value in parameters.items()})
@@ -57,7 +57,7 @@ def steady(topic):
     ('estimate', 0.05, 'vrpn'), ('server', 1e-3, 'vrpn'), ('estimate', 0.05, 'natnet')])
 def test_velocities_reach_subscribers_in_the_right_axes(motive, source, accuracy, protocol):
     # Over NatNet the sender's clock counts from its boot.
-    begin_ns = motive.base_ns if protocol == 'vrpn' else motive.natnet.server_ns(
+    begin_ns = motive.base_ns if protocol == 'vrpn' else motive.serving('natnet').server_ns(
         raw_clock_ns() - round(motive.time_at(raw_clock_ns()) * 1e9))
 
     def truth_at(sim, message):
@@ -179,7 +179,7 @@ def test_diagnostics_of_natnet_name_connection_clock_and_bodies(motive):
         if sys.platform.startswith('linux'):
             assert {'unread_udp_bytes', 'dropped_unread'} <= keys
             assert 'unread_tcp_bytes' not in keys
-        assert connection.hardware_id == f'127.0.0.1:{motive.natnet_port}'
+        assert connection.hardware_id == f'127.0.0.1:{motive.port_of("natnet")}'
         clock = {v.key: v.value for v in status['optitrack_vrpn: clock'].values}
         assert {'offset_s', 'skew_ppm', 'uncertainty_us', 'epoch', 'mode',
                 'arrival_jitter_std_us'} <= set(clock)

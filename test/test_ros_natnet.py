@@ -30,7 +30,7 @@ def following(server, protocol='natnet', **parameters):
     """Run a node that follows a simulated Motive."""
     return NodeHere({
         'server': '127.0.0.1', 'port': server.port or 3883, 'protocol': protocol,
-        'natnet.port': server.natnet_port, 'connect.retry_max_s': 0.2, 'autostart': True,
+        'natnet.port': server.port_of('natnet'), 'connect.retry_max_s': 0.2, 'autostart': True,
         **parameters})
 
 
@@ -70,8 +70,8 @@ def test_a_body_out_of_view_goes_silent(observer, pipelines):
     with simulated(['wand', 'box'], rate=100) as server, following(server):
         topic, other = observer.poses('/wand/pose'), observer.poses('/box/pose')
         topic.wait(10)
-        make = server.natnet.world.frame
-        server.natnet.world.frame = lambda frame, *times: make(
+        make = server.serving('natnet').world.frame
+        server.serving('natnet').world.frame = lambda frame, *times: make(
             frame._replace(lost=frozenset({'wand'})), *times)
 
         def state():
@@ -125,7 +125,8 @@ def test_sessions_are_not_recorded_in_motive_by_default(observer):
         controller.send(STOP, ['', name], session)
         assert controller.answers(1) == [(ACK_STOP, name, session)]
         controller.spin(0.3)
-        assert not [command for command in server.natnet.commands if 'Record' in command]
+        commands = server.serving('natnet').commands
+        assert not [command for command in commands if 'Record' in command]
 
 
 def test_sessions_of_mocap_control_are_recorded_in_motive():
@@ -140,11 +141,11 @@ def test_sessions_of_mocap_control_are_recorded_in_motive():
             answer(refusal[0])
         return None
     with simulated(['wand'], rate=100) as server, Relay(
-            server.natnet_port, refuse) as relay, closing(Controller()) as controller, NodeProcess(
+            server.port, refuse) as relay, closing(Controller()) as controller, NodeProcess(
             '-p', 'server:=127.0.0.1', '-p', 'protocol:=natnet', '-p',
             f'natnet.port:={relay.port}', '-p', 'natnet.record:=true', '-p',
             'autostart:=true', '-p', 'activate:=false') as node:
-        motive = server.natnet
+        motive = server.serving('natnet')
         controller.wait_for(1)
         assert controller.spin_until(lambda: any(
             '/wand/pose' in info.topics for info in controller.infos))

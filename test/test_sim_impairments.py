@@ -179,8 +179,8 @@ def test_a_velocity_report_says_how_the_next_pose_comes_about():
         following = after.reports[0]
         dt = velocity.dt
         assert dt == 1 / RATE == acceleration.dt
-        predicted = (np.array(pose.position) + np.array(velocity.velocity) * dt
-                     + np.array(acceleration.acceleration) * dt**2 / 2)
+        predicted = (np.array(pose.position) + np.array(velocity.vector) * dt
+                     + np.array(acceleration.vector) * dt**2 / 2)
         np.testing.assert_allclose(predicted, following.position, atol=2e-6)
         turned = Rotation.from_quat(velocity.quat_xyzw) * Rotation.from_quat(pose.quat_xyzw)
         apart = turned * Rotation.from_quat(following.quat_xyzw).inv()

@@ -55,7 +55,7 @@ def test_pypi_natnet_reads_names_poses_and_times(version):
     natnet = independent('natnet')
     with simulated(version=version) as server:
         client = natnet.NatNetClient(
-            '127.0.0.1', '127.0.0.1', command_port=server.natnet_port, use_multicast=False)
+            '127.0.0.1', '127.0.0.1', command_port=server.port_of('natnet'), use_multicast=False)
         frames, models = [], []
         client.on_data_frame_received_event.handlers.append(frames.append)
         client.on_data_description_received_event.handlers.append(models.append)
@@ -84,7 +84,7 @@ def test_pypi_natnet_reads_names_poses_and_times(version):
 def test_motioncapture_reads_names_and_poses(version):
     independent('motioncapture')
     with simulated(version=version, multicast=True, data_port=free_port()) as server:
-        run = subprocess.run([sys.executable, '-c', CLIENT, str(server.natnet_port)],
+        run = subprocess.run([sys.executable, '-c', CLIENT, str(server.port_of('natnet'))],
                              capture_output=True, text=True, timeout=30)
         assert run.returncode == 0, run.stderr
         found = json.loads(run.stdout.splitlines()[-1])
@@ -103,7 +103,7 @@ class Raw:
 
     def __init__(self, server):
         self.sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.server = '127.0.0.1', server.natnet_port
+        self.server = '127.0.0.1', server.port_of('natnet')
         self.sock.settimeout(5.0)
         self.ports = {}
 
@@ -129,8 +129,8 @@ def test_frames_leave_from_the_stated_data_port_as_the_closed_library_requires(v
         info = codec.decode_server_info(client.ask(codec.encode_hello('one', (4, 4)), 1)[1])
         client.ask(codec.encode_message(MessageId.KEEP_ALIVE), MessageId.FRAME)
         assert client.ports == {
-            MessageId.SERVER_INFO: {server.natnet_port}, MessageId.FRAME: {info.data_port}}
-        assert info.data_port != server.natnet_port
+            MessageId.SERVER_INFO: {server.port_of('natnet')}, MessageId.FRAME: {info.data_port}}
+        assert info.data_port != server.port_of('natnet')
         assert client.ask(codec.encode_request('Disconnect'), MessageId.RESPONSE)[1] == bytes(4)
 
 
@@ -216,7 +216,7 @@ def test_bodies_that_fit_no_datagram_are_refused(bodies, natnet):
 
 def test_definitions_that_grew_too_large_end_nothing():
     with simulated() as server, Raw(server) as client:
-        server.natnet.world.set_models([f'{n:03} {"x" * 90}' for n in range(400)])
+        server.serving('natnet').world.set_models([f'{n:03} {"x" * 90}' for n in range(400)])
         client.sock.sendto(codec.encode_definitions_request(), client.server)
         assert client.ask(codec.encode_hello('client', (4, 1)), 1)[0] == 1
         assert server.failure is None

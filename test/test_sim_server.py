@@ -4,6 +4,7 @@
 
 from collections import defaultdict
 import contextlib
+from functools import partial
 import os
 import socket
 import struct
@@ -11,18 +12,16 @@ import threading
 import time
 
 import numpy as np
-from optitrack_vrpn.errors import LocalProtocolError, TransportError
+from optitrack_vrpn.errors import ConfigurationError, LocalProtocolError, TransportError
 from optitrack_vrpn.sim.scenario_io import named_bodies, Scenario, scenario_from_mapping
 from optitrack_vrpn.sim.server_io import MotiveSimServer
-from optitrack_vrpn.sources.vrpn import AccelerationReport, PoseReport, VelocityReport
+from optitrack_vrpn.sources import Body, Motion
 import pytest
 import rawvrpn
 from rawvrpn import RawClient
 from server_kit import free_port
 import sessions
 from transport_kit import black_hole, message, name, wait_until
-
-REPORTS = {'pose': PoseReport, 'vel': VelocityReport, 'acc': AccelerationReport}
 
 
 def server(paced=False, **scenario):
@@ -81,7 +80,8 @@ def frames_of(name):
     frames = defaultdict(list)
     for row in sessions.sent(name):
         values = (row.body, 0, row.sender_time_ns, row.vector, row.quat_xyzw)
-        frames[row.frame].append(REPORTS[row.kind](*values, *([row.dt] * (row.kind != 'pose'))))
+        frames[row.frame].append(Body(*values) if row.kind == 'pose' else Motion(
+            *values[:3], row.kind == 'vel', *values[3:], row.dt))
     return [frames[key] for key in sorted(frames)]
 
 
@@ -101,11 +101,13 @@ def test_frames_go_out_as_the_real_server_sent_them_byte_by_byte(name):
         assert client.read_until(
             lambda: sum(m.type_id == 17 for m in client.messages)
             == sum(m.type_id == 17 for m in wanted))
+        vrpn = sim.serving('vrpn')
         for frame in frames_of(name):
             sim.send(frame)
             text = texts.get(frame[0].sender_time_ns)
             if text is not None:
-                sim.send_text(names[0], text, 1, 7, frame[0].sender_time_ns)
+                sim.call(partial(
+                    vrpn.send_text, names[0], text, 1, 7, frame[0].sender_time_ns))
             client.pump()
         assert client.read_until(lambda: len(client.messages) >= len(wanted)
                                  and len(client.datagrams) >= len(recorded_udp))
@@ -175,7 +177,7 @@ def test_the_time_of_sending_can_ride_in_the_pose():
 
 def test_given_poses_may_be_anything_and_name_new_bodies():
     nan = float('nan')
-    given = [PoseReport('new one', 3, 7_000_001_000, (nan, 0.0, -0.0), (0.0, 0.0, 0.0, 0.0))]
+    given = [Body('new one', 3, 7_000_001_000, (nan, 0.0, -0.0), (0.0, 0.0, 0.0, 0.0))]
     with server(bodies=1) as sim, RawClient(sim.port) as client:
         client.hello(udp=True)
         sim.send(given)
@@ -184,12 +186,18 @@ def test_given_poses_may_be_anything_and_name_new_bodies():
         assert client.senders[message.sender] == 'new one'
         assert message.time == (7, 1)
         assert rawvrpn.POSE.unpack(message.payload)[0] == 3
-        for wrong in (PoseReport('', 0, 0, (0, 0, 0), (0, 0, 0, 1)),
-                      PoseReport('a', 0, -1, (0, 0, 0), (0, 0, 0, 1)),
-                      PoseReport('a' * 200, 0, 0, (0, 0, 0), (0, 0, 0, 1))):
+        for wrong in (Body('', 0, 0, (0, 0, 0), (0, 0, 0, 1)),
+                      Body('a', 0, -1, (0, 0, 0), (0, 0, 0, 1)),
+                      Body('a' * 200, 0, 0, (0, 0, 0), (0, 0, 0, 1))):
             with pytest.raises(LocalProtocolError):
                 sim.send([wrong])
         assert sim.failure is None
+
+
+@pytest.mark.parametrize('name', ['VRPN Control', 'x' * 120])
+def test_a_name_that_vrpn_does_not_allow_is_reported_at_the_start(name):
+    with pytest.raises(ConfigurationError, match=r'bodies\[1\]\.name: '):
+        server(bodies=['good', name]).start()
 
 
 def test_the_network_loses_doubles_and_holds_datagrams():

@@ -1,8 +1,10 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Accept clients: by TCP, or by a UDP request after which the server connects back."""
+"""VRPN clients: accept them by TCP, or connect back after a UDP request; send to one of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+import contextlib
+import functools
 import ipaddress
 import logging
 import selectors
@@ -11,14 +13,22 @@ import time
 from typing import Optional
 
 from optitrack_vrpn.errors import RemoteProtocolError, TransportError
+from optitrack_vrpn.sim.impairments import Link
 from optitrack_vrpn.sim.stream import Counters
-from optitrack_vrpn.sources.vrpn import decode_request
+from optitrack_vrpn.sim.world import Report
+from optitrack_vrpn.sources import Body
+from optitrack_vrpn.sources.vrpn import (
+    ACCELERATION_TYPE, Connection, decode_request, encode_motion, encode_pose, Event,
+    MAX_DATAGRAM_SIZE, POSE_TYPE, VELOCITY_TYPE)
 from optitrack_vrpn.units import NS_PER_S
 
 _LOG = logging.getLogger(__name__)
 
 #: Chosen: attempts to find a port that is free for TCP and UDP; one nearly always suffices.
 _PORT_ATTEMPTS = 20
+
+#: Chosen: largest number of bytes per read, so that other clients are served.
+_READ_SIZE = 16384
 
 Address = tuple[str, int]
 
@@ -223,3 +233,168 @@ class Acceptor:
             self.sockets[2].recv(2048)
         except OSError:
             pass
+
+
+class ClientGone(TransportError):
+    """A client's connection has ended; the message is the reason."""
+
+
+def encode_report(report: Report) -> tuple[str, bytes]:
+    """Encode the message type and the payload of a report."""
+    if isinstance(report, Body):
+        return POSE_TYPE, encode_pose(report.sensor, report.position, report.quat_xyzw)
+    return VELOCITY_TYPE if report.is_velocity else ACCELERATION_TYPE, encode_motion(
+        report.sensor, report.vector, report.quat_xyzw, report.dt)
+
+
+class Client:
+    """
+    One client.
+
+    :param sock: its TCP connection, connected.
+    :param connection: its VRPN connection.
+    :param link: its simulated network.
+    :param send_buffer: size of the kernel's buffer for its stream (bytes).
+    :param later: calls an action at a time of the server's clock, for this client.
+    """
+
+    def __init__(
+        self, sock: socket.socket, connection: Connection, link: Link, send_buffer: int,
+        later: Callable[[int, Callable[[], None]], None],
+    ) -> None:
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self.sock = sock
+        self.connection = connection
+        self.address: Address = sock.getpeername()[:2]
+        self.link = link
+        self._udp: Optional[socket.socket] = None
+        self._out = bytearray()
+        self._later = later
+
+    def __str__(self) -> str:
+        return f'{self.address[0]}:{self.address[1]}'
+
+    @property
+    def is_full(self) -> bool:
+        """Return whether the kernel's buffer is full, so that the library would wait."""
+        return bool(self._out)
+
+    def receive(self) -> list[Event]:
+        """
+        Read received data.
+
+        :raises ClientGone: if the client closed or violated the protocol.
+        """
+        try:
+            data = self.sock.recv(_READ_SIZE)
+        except (BlockingIOError, InterruptedError):
+            return []
+        except OSError as error:
+            raise ClientGone(f'lost: {error.strerror}') from None
+        if not data:
+            raise ClientGone('closed by the client')
+        try:
+            return self.connection.receive_stream(data)
+        except RemoteProtocolError as error:
+            raise ClientGone(f'protocol: {error}') from None
+
+    def use_udp(self, port: int) -> None:
+        """
+        Send poses by UDP from now on, to the address of the TCP connection.
+
+        :raises ClientGone: if no socket can be opened.
+        """
+        udp = None
+        try:
+            udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            udp.setblocking(False)
+            udp.bind((self.sock.getsockname()[0], 0))
+            udp.connect((self.address[0], port))
+        except OSError as error:
+            if udp is not None:
+                udp.close()
+            raise ClientGone(f'its UDP port is unreachable: {error.strerror}') from None
+        if self._udp is not None:
+            self._udp.close()
+        self._udp = udp
+
+    def deliver(self, reports: list[Report], now_ns: int, time_ns: int) -> int:
+        """
+        Send the reports of a frame, by UDP if the client receives it, else by TCP.
+
+        :param now_ns: the server's clock.
+        :param time_ns: stamp of the descriptions of new names.
+        :returns: number of datagrams; 0 by TCP.
+        :raises ClientGone: if the connection is lost.
+        """
+        if not reports or not self.connection.established:
+            return 0
+        if self._udp is None:
+            if self.link.ideal:
+                self._send_stream(reports)
+            else:
+                self._later(self.link.stream(now_ns), lambda: self._send_stream(reports))
+            return 0
+        self.connection.describe(time_ns)
+        self.flush()
+        datagrams = 0
+        for datagram in self._datagrams(reports):
+            datagrams += 1
+            if self.link.ideal:
+                self._send_datagram(datagram)
+            else:
+                for due_ns in self.link.datagram(now_ns):
+                    self._later(due_ns, functools.partial(self._send_datagram, datagram))
+        return datagrams
+
+    def flush(self) -> None:
+        """
+        Pass queued bytes to the kernel as far as it accepts them.
+
+        :raises ClientGone: if the connection is lost.
+        """
+        self._out += self.connection.data_to_send()
+        while self._out:
+            try:
+                sent = self.sock.send(self._out)
+            except (BlockingIOError, InterruptedError):
+                return
+            except OSError as error:
+                raise ClientGone(f'lost: {error.strerror}') from None
+            del self._out[:sent]
+
+    def close(self) -> None:
+        """Close its sockets."""
+        self.sock.close()
+        if self._udp is not None:
+            self._udp.close()
+            self._udp = None
+
+    def _send_stream(self, reports: Iterable[Report]) -> None:
+        for report in reports:
+            type_name, payload = encode_report(report)
+            self.connection.send(report.name, type_name, payload, report.sender_time_ns)
+        self.flush()
+
+    def _datagrams(self, reports: Iterable[Report]) -> Iterator[bytes]:
+        """Pack messages into datagrams as the library does."""
+        packed = bytearray()
+        for report in reports:
+            type_name, payload = encode_report(report)
+            message = self.connection.datagram_message(
+                report.name, type_name, payload, report.sender_time_ns)
+            if len(packed) + len(message) > MAX_DATAGRAM_SIZE:
+                yield bytes(packed)
+                packed.clear()
+            packed += message
+        if packed:
+            yield bytes(packed)
+
+    def _send_datagram(self, datagram: bytes) -> None:
+        # A full buffer or a closed port: UDP loses what it cannot deliver.
+        with contextlib.suppress(OSError):
+            if self._udp is not None:
+                self._udp.send(datagram)

@@ -22,9 +22,10 @@ from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.settings.schema import hints_of
 from optitrack_vrpn.sim.faults import OCCLUSION_MODES
 from optitrack_vrpn.sim.scenario_io import (
-    MAX_BODIES, plain_bodies, read_mapping, Scenario, scenario_from_mapping)
+    BOTH, both, MAX_BODIES, plain_bodies, read_mapping, Scenario, scenario_from_mapping)
 from optitrack_vrpn.sim.server_io import MotiveSimServer
 from optitrack_vrpn.sim.world import LiveMotion
+from optitrack_vrpn.sources import load, SOURCES
 
 #: Chosen: period of the check whether the scenario has ended (s).
 _LOOK_S = 0.1
@@ -36,7 +37,7 @@ def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     parser = Parser(
         prog='motive_sim',
-        description='Stream rigid bodies like Motive, by VRPN, NatNet or both: metres, y up, '
+        description='Stream rigid bodies like Motive, by one protocol or several: metres, y up, '
         'x forward.',
         epilog='Three bodies by default. Prints its addresses first. Ends on Ctrl-C or after '
                '--duration.')
@@ -50,7 +51,7 @@ def make_parser() -> argparse.ArgumentParser:
     add('--occlude', nargs='+', action='extend', default=[], metavar='NAME:MODE:START-END[/EVERY]',
         help='a body out of view: silent, frozen or zeroed from START to END (s; no END: for '
         'ever), repeated with the period EVERY (s)')
-    for flag, path in _SETTINGS.items():
+    for flag, path in {**_SETTINGS, **_own_settings()}.items():
         _add_setting(parser, flag, path)
     add('--log-level', default='info', choices=('debug', 'info', 'warning', 'error'),
         help='lowest severity logged to the standard error output')
@@ -60,13 +61,21 @@ def make_parser() -> argparse.ArgumentParser:
 #: Flags and the settings of a scenario that they set.
 _SETTINGS = {
     '--rate': 'rate', '--motion': 'motion', '--host': 'server.host', '--port': 'server.port',
-    '--protocol': 'protocol', '--natnet-port': 'natnet.port', '--natnet-version': 'natnet.version',
-    '--multicast': 'natnet.multicast', '--noise-mm': 'noise.position_mm',
+    '--protocol': 'protocol', '--noise-mm': 'noise.position_mm',
     '--noise-deg': 'noise.attitude_deg', '--delay-ms': 'network.delay_ms',
     '--jitter-ms': 'network.jitter_ms', '--loss': 'network.loss', '--skew-ppm': 'clock.skew_ppm',
     '--stamps': 'clock.base', '--stamp-start': 'clock.start', '--velocities': 'velocities',
     '--stamp-in-pose': 'stamp_in_pose', '--seed': 'seed', '--duration': 'duration',
 }
+
+
+def _own_settings() -> dict[str, str]:
+    """List the flags for the settings of single protocols, as ``--PROTOCOL-SETTING``."""
+    return {
+        f'--{protocol}-{field.name.replace("_", "-")}': f'{protocol}.{field.name}'
+        for protocol, kind in SOURCES.items() if kind.server_settings
+        for field in dataclasses.fields(load(kind.server_settings))
+        if field.default is not True and isinstance(field.default, (int, float, str))}
 
 
 def _add_setting(parser: argparse.ArgumentParser, flag: str, path: str) -> None:
@@ -101,7 +110,8 @@ def scenario_from_arguments(arguments: argparse.Namespace) -> Scenario:
         where = f'{file}: '
         data = read_mapping(file)
         scenario_from_mapping(data, where)  # errors of the file, without flags
-    for path in _SETTINGS.values():
+    own = _own_settings()
+    for path in (*_SETTINGS.values(), *own.values()):
         *parents, key = path.split('.')
         value = getattr(arguments, path)
         if value is None:
@@ -122,10 +132,13 @@ def scenario_from_arguments(arguments: argparse.Namespace) -> Scenario:
         scenario = scenario_from_mapping(data)
     except ConfigurationError as error:
         raise ConfigurationError(f'{where}with the flags given: {error}') from None
-    # A port may be given for a protocol that is not used.
-    for flag in ('--natnet-version', '--multicast'):
-        if scenario.protocol == 'vrpn' and getattr(arguments, _SETTINGS[flag]) is not None:
-            raise ConfigurationError(f'{flag} needs --protocol natnet or --protocol both')
+    for flag, path in own.items():
+        protocol, _, name = path.partition('.')
+        # A port may be given for a protocol that is not used.
+        if name != 'port' and protocol not in scenario.protocols and (
+                getattr(arguments, path) is not None):
+            raise ConfigurationError(f'{flag} needs --protocol {protocol}' + (
+                f' or --protocol {BOTH}' if protocol in both() else ''))
     return scenario
 
 

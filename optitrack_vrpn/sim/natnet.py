@@ -11,13 +11,13 @@ from collections.abc import Sequence
 import math
 import random
 
-from optitrack_vrpn.sim.scenario_io import NATNET_VERSIONS, Scenario
+from optitrack_vrpn.sim.natnet_settings import NATNET_VERSIONS
+from optitrack_vrpn.sim.scenario_io import Scenario
 from optitrack_vrpn.sim.world import Frame as WorldFrame
-from optitrack_vrpn.sources import Quaternion, Vector
+from optitrack_vrpn.sources import Body as Pose, Quaternion, Vector
 from optitrack_vrpn.sources.natnet import (
     Body, BODY_TRACKING_VALID, BodyDefinition, Definitions, Frame, FRAME_EDIT_MODE,
     FRAME_MODELS_CHANGED, FRAME_RECORDING, Marker, MARKER_OCCLUDED, Version)
-from optitrack_vrpn.sources.vrpn import PoseReport
 from optitrack_vrpn.units import NS_PER_S
 
 #: Parameters of a labelled marker of a model: part of the model, solved with it.
@@ -96,7 +96,7 @@ class NatNetWorld:
         :param transmit_ns: the server's time of transmission (ns since its boot).
         """
         poses = {report.name: (report.position, report.quat_xyzw)
-                 for report in frame.reports if isinstance(report, PoseReport)}
+                 for report in frame.reports if isinstance(report, Pose)}
         bodies, markers = [], []
         for name, streaming_id in self._ids.items():
             pose = poses.get(name)

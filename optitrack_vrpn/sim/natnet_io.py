@@ -19,7 +19,8 @@ from optitrack_vrpn.errors import (
 from optitrack_vrpn.sim.acceptor_io import cannot_listen, forget, raw_clock_ns
 from optitrack_vrpn.sim.impairments import Link
 from optitrack_vrpn.sim.natnet import FREQUENCY, NatNetWorld
-from optitrack_vrpn.sim.scenario_io import NATNET_VERSIONS, Scenario
+from optitrack_vrpn.sim.natnet_settings import NATNET_VERSIONS
+from optitrack_vrpn.sim.scenario_io import Scenario
 from optitrack_vrpn.sim.stream import Counters, Stream, Timers
 from optitrack_vrpn.sim.world import Frame as WorldFrame, World
 from optitrack_vrpn.sources.natnet import (

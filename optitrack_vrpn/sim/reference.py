@@ -11,7 +11,8 @@ from optitrack_vrpn.settings.documents import yaml_value
 from optitrack_vrpn.sim.faults import BODY_FAULTS, FRAME_FAULTS
 from optitrack_vrpn.sim.motion import MOTIONS
 from optitrack_vrpn.sim.scenario_io import (
-    Body, Clock, NatNet, Network, Noise, Scenario, Server)
+    Body, Clock, Network, Noise, Scenario, Server)
+from optitrack_vrpn.sources import load, SOURCES
 
 
 def reference() -> str:
@@ -24,7 +25,8 @@ def reference() -> str:
         *(_table(title, {'': cls}) for title, cls in (
             ('The scenario itself', Scenario), ('`bodies`: each of the list', Body),
             ('`noise`', Noise), ('`clock`', Clock), ('`network`', Network), ('`server`', Server),
-            ('`natnet`', NatNet))),
+            *((f'`{name}`', load(kind.server_settings)) for name, kind in SOURCES.items()
+              if kind.server_settings))),
         _table('`motion: {type: ...}`', MOTIONS),
         _table('`faults: [{type: ...}]` of a body', BODY_FAULTS),
         _table('`faults: [{type: ...}]` of the scenario', FRAME_FAULTS)))

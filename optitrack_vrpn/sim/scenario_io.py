@@ -8,27 +8,26 @@ A tree of frozen dataclasses, created in Python, from a YAML file or from the fl
 """
 
 from collections import Counter
-from dataclasses import dataclass, MISSING, replace
-import ipaddress
+from dataclasses import dataclass, make_dataclass, MISSING, replace
 from pathlib import Path
 from typing import Any, Optional, Union
 
 from optitrack_vrpn.cli.config_files_io import read_yaml
-from optitrack_vrpn.errors import ConfigurationError, LocalProtocolError
+from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.settings import build, checked, setting
 from optitrack_vrpn.sim.faults import BODY_FAULTS, BodyFault, FRAME_FAULTS, FrameFault, SwapLabels
 from optitrack_vrpn.sim.motion import arranged, Motion, MOTIONS
-from optitrack_vrpn.sources import SOURCES
-from optitrack_vrpn.sources.natnet import COMMAND_PORT, DATA_PORT, MULTICAST_GROUP
-from optitrack_vrpn.sources.vrpn import CONTROL_SENDER, DEFAULT_PORT, encode_name
+from optitrack_vrpn.sources import AUTO, ClientConfig, DEFAULT, load, SOURCES, title
 
 #: Chosen: the limit of the node; a frame of more bodies needs several datagrams of NatNet.
 MAX_BODIES = 500
-#: Versions of NatNet that can be simulated: those whose layouts are known from captures, or from
-#: several independent clients. For bodies, 4.3 and 4.4 have the layout of 4.2.
-NATNET_VERSIONS = {
-    '2.7': (2, 7), '2.9': (2, 9), '2.10': (2, 10), '3.0': (3, 0), '3.1': (3, 1), '4.0': (4, 0),
-    '4.1': (4, 1), '4.2': (4, 2), '4.3': (4, 3), '4.4': (4, 4)}
+#: The value of ``protocol`` for those that ``protocol: auto`` of the node chooses from.
+BOTH = 'both'
+
+
+def both() -> list[str]:
+    """List the protocols of ``BOTH``."""
+    return [name for name in SOURCES if name in SOURCES[AUTO].of]
 
 
 @checked
@@ -50,19 +49,6 @@ class Body:
     name: str = setting(MISSING, doc='its name in Motive; spaces and case matter')
     motion: Optional[Motion] = setting(None, tags=MOTIONS, doc="none: the scenario's own")
     faults: tuple[BodyFault, ...] = setting((), tags=BODY_FAULTS, doc='faults of this body')
-
-    def check(self) -> None:
-        """
-        Check that the name is valid in VRPN.
-
-        :raises ConfigurationError: if it is not.
-        """
-        try:
-            encode_name(self.name)
-        except LocalProtocolError as error:
-            raise ConfigurationError(f'name: {error}') from None
-        if self.name == CONTROL_SENDER:
-            raise ConfigurationError(f"name: {self.name!r} is the VRPN library's own sender")
 
 
 @checked
@@ -119,10 +105,11 @@ class Network:
 @checked
 @dataclass(frozen=True)
 class Server:
-    """Address of the VRPN server, and how long it waits for clients."""
+    """Address of the server, port of a protocol without its own, and limits for clients."""
 
     host: str = setting('127.0.0.1', doc='local IPv4 address; 0.0.0.0 for every network')
-    port: int = setting(DEFAULT_PORT, low=0, high=65535, doc='TCP and UDP port; 0: any free one')
+    port: int = setting(
+        ClientConfig().port, low=0, high=65535, doc='TCP and UDP port; 0: any free one')
     send_buffer: int = setting(
         65_536, unit='bytes', low=4096, high=100_000_000,
         doc='kernel buffer of a client on TCP; while it is full, no client is served')
@@ -131,46 +118,16 @@ class Server:
         doc='timeout of a connect-back, in which no client is served; 21 s on Windows')
 
 
-@checked
-@dataclass(frozen=True)
-class NatNet:
-    """Settings of the simulated Motive for NatNet."""
-
-    port: int = setting(
-        COMMAND_PORT, low=0, high=65535, doc='port of commands; 0: any free one')
-    version: str = setting(
-        '4.1', choices=tuple(NATNET_VERSIONS),
-        doc='version of NatNet; unicast clients may request another one from 4.0 on')
-    multicast: bool = setting(False, doc='send frames to the group, not to each client')
-    group: str = setting(MULTICAST_GROUP, doc='multicast address')
-    data_port: int = setting(
-        DATA_PORT, low=0, high=65535,
-        doc='port from which frames are sent, and of the multicast group; 0: any free one')
-    markers: int = setting(4, low=0, high=20, doc='labelled markers of each body')
-    ticks: bool = setting(
-        True, doc='frames contain times of the counter; false: zeros, as other emulators send')
-    edit_mode: bool = setting(False, doc='play a take instead of live poses')
-    client_timeout: float = setting(5.0, unit='s', low=0.2, high=3600.0,
-                                    doc='silence after which a unicast client is removed')
-
-    def check(self) -> None:
-        """
-        Check the multicast address.
-
-        :raises ConfigurationError: if it is none.
-        """
-        try:
-            valid = ipaddress.IPv4Address(self.group).is_multicast
-        except ValueError:
-            valid = False
-        if not valid:
-            raise ConfigurationError(
-                f'group is {self.group!r}; allowed: 224.0.0.0 to 239.255.255.255')
+#: A section for each protocol whose server in the simulator has settings, named after it.
+_SECTIONS: Any = make_dataclass('Sections', [
+    (name, kind, setting(kind(), doc=f'settings of {title(name)}'))
+    for name, kind in ((name, load(row.server_settings)) for name, row in SOURCES.items()
+                       if row.server_settings)], frozen=True, kw_only=True)
 
 
 @checked
 @dataclass(frozen=True)
-class Scenario:
+class Scenario(_SECTIONS):
     """All settings of ``motive_sim``."""
 
     bodies: tuple[Body, ...] = setting((), doc='a number, a list of names, or a list of bodies')
@@ -191,9 +148,8 @@ class Scenario:
     network: Network = setting(Network(), doc='network between server and clients')
     server: Server = setting(Server(), doc='address and limits')
     protocol: str = setting(
-        'vrpn', choices=(*(name for name, kind in SOURCES.items() if kind.server), 'both'),
-        doc='protocols of the server')
-    natnet: NatNet = setting(NatNet(), doc='settings of NatNet')
+        DEFAULT, choices=(*(name for name, kind in SOURCES.items() if kind.server), BOTH),
+        doc=f'protocol of the server; {BOTH}: {" and ".join(map(title, both()))}')
 
     def check(self) -> None:
         """
@@ -215,6 +171,11 @@ class Scenario:
                         raise ConfigurationError(
                             f'faults[{i}].bodies: no body has the name {name!r}; '
                             f'allowed: {", ".join(map(repr, names))}')
+
+    @property
+    def protocols(self) -> list[str]:
+        """List the protocols of the server."""
+        return both() if self.protocol == BOTH else [self.protocol]
 
     def settled(self) -> tuple[Body, ...]:
         """List the bodies; a missing motion is that of the scenario."""

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""A server that streams a scenario like Motive, by VRPN, NatNet or both, in one thread."""
+"""A server that streams a scenario like Motive, by one protocol or several, in one thread."""
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -18,13 +18,10 @@ from typing import Any, Optional, Protocol, TypeVar
 from optitrack_vrpn.errors import TransportError
 from optitrack_vrpn.sim.acceptor_io import forget, raw_clock_ns
 from optitrack_vrpn.sim.impairments import Link
-from optitrack_vrpn.sim.natnet_io import NatNetServer
 from optitrack_vrpn.sim.scenario_io import named_bodies, Network, Scenario
 from optitrack_vrpn.sim.stream import Counters, Stream, Timers
-from optitrack_vrpn.sim.vrpn_io import encode_report, VrpnServer
 from optitrack_vrpn.sim.world import Frame, LiveMotion, Report, World
 from optitrack_vrpn.sources import load, SOURCES
-from optitrack_vrpn.sources.vrpn import encode_message, encode_text, TEXT_TYPE
 from optitrack_vrpn.units import NS_PER_MS, NS_PER_S
 
 _T = TypeVar('_T')
@@ -117,16 +114,12 @@ class MotiveSimServer:
 
     @property
     def port(self) -> int:
-        """Return the port, TCP and UDP; the one chosen by the system once started."""
-        return self._port('vrpn', self.scenario.server.port)
+        """Return the port of the first protocol, see ``port_of``; before the start, VRPN's."""
+        return self.port_of(self.scenario.protocols[0]) or self.scenario.server.port
 
-    @property
-    def natnet_port(self) -> int:
-        """Return the port of NatNet commands; the one chosen by the system once started."""
-        return self._port('natnet', self.scenario.natnet.port)
-
-    def _port(self, protocol: str, other: int) -> int:
-        return self._servers[protocol].port if protocol in self._servers else other
+    def port_of(self, protocol: str) -> int:
+        """Return the port of a protocol's server, also one chosen by the system; 0 without it."""
+        return self._servers[protocol].port if protocol in self._servers else 0
 
     @property
     def addresses(self) -> list[str]:
@@ -142,16 +135,6 @@ class MotiveSimServer:
         if protocol not in self._servers:
             raise TransportError(f'the simulated Motive does not use {protocol} now')
         return self._servers[protocol]
-
-    @property
-    def natnet(self) -> NatNetServer:
-        """
-        Return the NatNet side.
-
-        :raises TransportError: if it was not started, or does not use NatNet.
-        """
-        served: NatNetServer = self.serving('natnet')
-        return served
 
     @property
     def base_ns(self) -> int:
@@ -176,7 +159,7 @@ class MotiveSimServer:
         Open the sockets and start serving.
 
         :raises TransportError: if the address or port is not available.
-        :raises ConfigurationError: if the bodies do not fit into a datagram of NatNet.
+        :raises ConfigurationError: if a protocol cannot carry the bodies.
         """
         if self._thread is not None:
             raise TransportError('the simulated Motive is already started')
@@ -188,11 +171,10 @@ class MotiveSimServer:
         self._timers = Timers()
         self._servers = {}
         try:
-            for name, kind in SOURCES.items():
-                if kind.server and self.scenario.protocol in (name, 'both'):
-                    self._servers[name] = load(kind.server)(
-                        self.scenario, self.world, self.stream, self._selector, self.counters,
-                        self._changed, self._timers)
+            for name in self.scenario.protocols:
+                self._servers[name] = load(SOURCES[name].server)(
+                    self.scenario, self.world, self.stream, self._selector, self.counters,
+                    self._changed, self._timers)
             self._open()
         except BaseException:
             self._close()
@@ -240,36 +222,17 @@ class MotiveSimServer:
         """
         Send these reports to every client, as one frame.
 
-        New names are described first. The method returns when the kernel or the simulated network
-        has the data.
+        The method returns when the kernel or the simulated network has the data.
 
         :raises LocalProtocolError: if a name, a stamp or the number of names does not fit the
-            wire; nothing is sent then.
+            wire.
         """
-        for report in reports:
-            encode_message(0, 0, encode_report(report)[1], report.sender_time_ns, 0)
+        frame = Frame(self.stream.number, list(reports), 1)
 
         def act() -> None:
-            vrpn: VrpnServer = self.serving('vrpn')
-            for report in reports:
-                vrpn.register(report.name)
-            vrpn.send_reports(list(reports))
+            for server in self._servers.values():
+                server.deliver(frame, None)
         self.call(act)
-
-    def send_text(
-        self, sender: str, text: str, severity: int = 0, level: int = 0,
-        sender_time_ns: Optional[int] = None,
-    ) -> None:
-        """
-        Send a text message to every client, by TCP.
-
-        :param severity: 0 normal, 1 warning, 2 error.
-        :param sender_time_ns: its stamp; the system's time by default.
-        """
-        payload = encode_text(text, severity, level)
-        time_ns = time.time_ns() if sender_time_ns is None else sender_time_ns
-        encode_message(0, 0, payload, time_ns, 0)
-        self.call(lambda: self.serving('vrpn').send_message(sender, TEXT_TYPE, payload, time_ns))
 
     def pause(self) -> None:
         """Stop sending frames; connections stay and time continues."""
@@ -294,7 +257,7 @@ class MotiveSimServer:
             if not self._changed.wait_for(
                     lambda: self.counters.restarts > before or not self._running,
                     downtime + 10.0):
-                raise TransportError(f'cannot listen on port {self.port} again')
+                raise TransportError(f'cannot listen again: {self.addresses}')
 
     def call(self, action: Callable[[], _T]) -> _T:
         """Run something on the server's thread and wait for its result."""

@@ -9,8 +9,7 @@ the frame afterwards, late, and none of the frames between.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-import contextlib
+from collections.abc import Callable, Iterable
 import functools
 import logging
 import selectors
@@ -19,22 +18,20 @@ import threading
 import time
 from typing import Optional
 
-from optitrack_vrpn.errors import LocalProtocolError, RemoteProtocolError, TransportError
-from optitrack_vrpn.sim.acceptor_io import Acceptor, Address, forget, raw_clock_ns
+from optitrack_vrpn.errors import (
+    ConfigurationError, LocalProtocolError)
+from optitrack_vrpn.sim.acceptor_io import Acceptor, Client, ClientGone, forget, raw_clock_ns
 from optitrack_vrpn.sim.impairments import Link
 from optitrack_vrpn.sim.scenario_io import Scenario
 from optitrack_vrpn.sim.stream import Counters, Stream, Timers
 from optitrack_vrpn.sim.world import Frame, Report, World
+from optitrack_vrpn.sources import Body
 from optitrack_vrpn.sources.vrpn import (
-    ACCELERATION_TYPE, Connection, encode_motion, encode_pose, Event, LocalNames,
-    MAX_DATAGRAM_SIZE, PeerHello, PingReport, PONG_TYPE, POSE_TYPE, PoseReport, SenderDescribed,
-    TextReport, UdpDescribed, VELOCITY_TYPE, VelocityReport)
+    Connection, CONTROL_SENDER, encode_name, encode_text, Event, LocalNames, PeerHello, PingReport,
+    PONG_TYPE, SenderDescribed, TEXT_TYPE, TextReport, UdpDescribed)
 from optitrack_vrpn.units import NS_PER_S
 
 _LOG = logging.getLogger(__name__)
-#: Chosen: largest number of bytes per read, so that other clients are served.
-_READ_SIZE = 16384
-
 #: Types that a tracker of the VRPN library describes, in its order.
 TRACKER_TYPES = (
     'vrpn_Tracker Pos_Quat', 'vrpn_Tracker Velocity', 'vrpn_Tracker Acceleration',
@@ -46,172 +43,18 @@ TRACKER_TYPES = (
 )
 
 
-class ClientGone(TransportError):
-    """A client's connection has ended; the message is the reason."""
-
-
-def encode_report(report: Report) -> tuple[str, bytes]:
-    """Encode the message type and the payload of a report."""
-    if isinstance(report, PoseReport):
-        return POSE_TYPE, encode_pose(report.sensor, report.position, report.quat_xyzw)
-    if isinstance(report, VelocityReport):
-        return VELOCITY_TYPE, encode_motion(
-            report.sensor, report.velocity, report.quat_xyzw, report.dt)
-    return ACCELERATION_TYPE, encode_motion(
-        report.sensor, report.acceleration, report.quat_xyzw, report.dt)
-
-
-class Client:
+def _check_name(name: str, where: str) -> None:
     """
-    One client.
+    Check the name of a body.
 
-    :param sock: its TCP connection, connected.
-    :param connection: its VRPN connection.
-    :param link: its simulated network.
-    :param send_buffer: size of the kernel's buffer for its stream (bytes).
-    :param later: calls an action at a time of the server's clock, for this client.
+    :raises ConfigurationError: if it is not valid in VRPN.
     """
-
-    def __init__(
-        self, sock: socket.socket, connection: Connection, link: Link, send_buffer: int,
-        later: Callable[[int, Callable[[], None]], None],
-    ) -> None:
-        sock.setblocking(False)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        self.sock = sock
-        self.connection = connection
-        self.address: Address = sock.getpeername()[:2]
-        self.link = link
-        self._udp: Optional[socket.socket] = None
-        self._out = bytearray()
-        self._later = later
-
-    def __str__(self) -> str:
-        return f'{self.address[0]}:{self.address[1]}'
-
-    @property
-    def is_full(self) -> bool:
-        """Return whether the kernel's buffer is full, so that the library would wait."""
-        return bool(self._out)
-
-    def receive(self) -> list[Event]:
-        """
-        Read received data.
-
-        :raises ClientGone: if the client closed or violated the protocol.
-        """
-        try:
-            data = self.sock.recv(_READ_SIZE)
-        except (BlockingIOError, InterruptedError):
-            return []
-        except OSError as error:
-            raise ClientGone(f'lost: {error.strerror}') from None
-        if not data:
-            raise ClientGone('closed by the client')
-        try:
-            return self.connection.receive_stream(data)
-        except RemoteProtocolError as error:
-            raise ClientGone(f'protocol: {error}') from None
-
-    def use_udp(self, port: int) -> None:
-        """
-        Send poses by UDP from now on, to the address of the TCP connection.
-
-        :raises ClientGone: if no socket can be opened.
-        """
-        udp = None
-        try:
-            udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-            udp.setblocking(False)
-            udp.bind((self.sock.getsockname()[0], 0))
-            udp.connect((self.address[0], port))
-        except OSError as error:
-            if udp is not None:
-                udp.close()
-            raise ClientGone(f'its UDP port is unreachable: {error.strerror}') from None
-        if self._udp is not None:
-            self._udp.close()
-        self._udp = udp
-
-    def deliver(self, reports: list[Report], now_ns: int, time_ns: int) -> int:
-        """
-        Send the reports of a frame, by UDP if the client receives it, else by TCP.
-
-        :param now_ns: the server's clock.
-        :param time_ns: stamp of the descriptions of new names.
-        :returns: number of datagrams; 0 by TCP.
-        :raises ClientGone: if the connection is lost.
-        """
-        if not reports or not self.connection.established:
-            return 0
-        if self._udp is None:
-            if self.link.ideal:
-                self._send_stream(reports)
-            else:
-                self._later(self.link.stream(now_ns), lambda: self._send_stream(reports))
-            return 0
-        self.connection.describe(time_ns)
-        self.flush()
-        datagrams = 0
-        for datagram in self._datagrams(reports):
-            datagrams += 1
-            if self.link.ideal:
-                self._send_datagram(datagram)
-            else:
-                for due_ns in self.link.datagram(now_ns):
-                    self._later(due_ns, functools.partial(self._send_datagram, datagram))
-        return datagrams
-
-    def flush(self) -> None:
-        """
-        Pass queued bytes to the kernel as far as it accepts them.
-
-        :raises ClientGone: if the connection is lost.
-        """
-        self._out += self.connection.data_to_send()
-        while self._out:
-            try:
-                sent = self.sock.send(self._out)
-            except (BlockingIOError, InterruptedError):
-                return
-            except OSError as error:
-                raise ClientGone(f'lost: {error.strerror}') from None
-            del self._out[:sent]
-
-    def close(self) -> None:
-        """Close its sockets."""
-        self.sock.close()
-        if self._udp is not None:
-            self._udp.close()
-            self._udp = None
-
-    def _send_stream(self, reports: Iterable[Report]) -> None:
-        for report in reports:
-            type_name, payload = encode_report(report)
-            self.connection.send(report.name, type_name, payload, report.sender_time_ns)
-        self.flush()
-
-    def _datagrams(self, reports: Iterable[Report]) -> Iterator[bytes]:
-        """Pack messages into datagrams as the library does."""
-        packed = bytearray()
-        for report in reports:
-            type_name, payload = encode_report(report)
-            message = self.connection.datagram_message(
-                report.name, type_name, payload, report.sender_time_ns)
-            if len(packed) + len(message) > MAX_DATAGRAM_SIZE:
-                yield bytes(packed)
-                packed.clear()
-            packed += message
-        if packed:
-            yield bytes(packed)
-
-    def _send_datagram(self, datagram: bytes) -> None:
-        # A full buffer or a closed port: UDP loses what it cannot deliver.
-        with contextlib.suppress(OSError):
-            if self._udp is not None:
-                self._udp.send(datagram)
+    try:
+        encode_name(name)
+    except LocalProtocolError as error:
+        raise ConfigurationError(f'{where}{error}') from None
+    if name == CONTROL_SENDER:
+        raise ConfigurationError(f"{where}{name!r} is the VRPN library's own sender")
 
 
 class VrpnServer:
@@ -226,6 +69,7 @@ class VrpnServer:
     :param changed: notified when a client connects or disconnects.
     :param timers: the server's timers.
     :ivar established: number of clients that finished their handshake.
+    :raises ConfigurationError: if a name of a body is not valid in VRPN.
     """
 
     def __init__(
@@ -233,6 +77,8 @@ class VrpnServer:
         selector: selectors.BaseSelector, counters: Counters, changed: threading.Condition,
         timers: Timers,
     ) -> None:
+        for i, name in enumerate(world.names):
+            _check_name(name, f'bodies[{i}].name: ')
         self._timers = timers
         self._bodies = world.names
         self._seconds = stream.time
@@ -363,9 +209,8 @@ class VrpnServer:
 
         :raises LocalProtocolError: if the name is invalid or the table is full.
         """
-        if name not in self._own:
-            self._names.sender_id(name)
-            self._own.add(name)
+        self._names.sender_id(name)
+        self._own.add(name)
 
     def _echo(self, name: str) -> None:
         """Describe a client's name to all clients, as the library does with unknown names."""
@@ -446,12 +291,15 @@ class VrpnServer:
     def deliver(self, frame: Frame, exposure_ns: Optional[int]) -> None:
         """Send a frame to all; a server that waits sends nothing."""
         reports = frame.reports
+        for report in reports:
+            if report.name not in self._own:
+                self.register(report.name)
         if self._scenario.stamp_in_pose:
             now = time.monotonic_ns()
             place = float(now // NS_PER_S), float(now % NS_PER_S)
             reports = [
                 report._replace(position=(*place, report.position[2]))
-                if isinstance(report, PoseReport) else report for report in reports]
+                if isinstance(report, Body) else report for report in reports]
         for _ in range(frame.copies):
             self.send_reports(reports)
 
@@ -466,6 +314,19 @@ class VrpnServer:
             self._counters.datagrams += client.deliver(reports, now_ns, time_ns)
         self._do([functools.partial(self._act, client, functools.partial(send, client))
                   for client in self._clients])
+
+    def send_text(
+        self, sender: str, text: str, severity: int = 0, level: int = 0,
+        sender_time_ns: Optional[int] = None,
+    ) -> None:
+        """
+        Send a text message to all, by TCP.
+
+        :param severity: 0 normal, 1 warning, 2 error.
+        :param sender_time_ns: its stamp; the system's time by default.
+        """
+        self.send_message(sender, TEXT_TYPE, encode_text(text, severity, level),
+                          time.time_ns() if sender_time_ns is None else sender_time_ns)
 
     def send_message(self, sender: str, type_name: str, payload: bytes, time_ns: int) -> None:
         """Send a message to all, by TCP."""

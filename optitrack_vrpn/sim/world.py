@@ -11,10 +11,9 @@ from optitrack_vrpn.sim.faults import DropFrames, Frames, Restart, SwapLabels
 from optitrack_vrpn.sim.impairments import add_noise, apply_faults, Draws, occlusions
 from optitrack_vrpn.sim.motion import Array, Motion, MotionState, quat_from_rotation_vector
 from optitrack_vrpn.sim.scenario_io import Body, Scenario
-from optitrack_vrpn.sources import Quaternion, Vector
-from optitrack_vrpn.sources.vrpn import AccelerationReport, PoseReport, VelocityReport
+from optitrack_vrpn.sources import Body as Pose, Motion as Derivative, Quaternion, Vector
 
-Report = Union[PoseReport, VelocityReport, AccelerationReport]
+Report = Union[Pose, Derivative]
 
 #: Chosen: frames that are computed together.
 _BLOCK = 64
@@ -27,7 +26,7 @@ class Frame(NamedTuple):
     One camera frame.
 
     :ivar number: from 0.
-    :ivar reports: reports of the bodies in view.
+    :ivar reports: the bodies in view, each with its derivatives behind it.
     :ivar copies: number of transmissions of the frame: 0 (dropped), 1 or 2 (duplicated).
     :ivar lost: names of the bodies that the cameras do not see, whether they are sent or not.
     """
@@ -118,13 +117,13 @@ class World:
                 lost.add(name)
             if sample.silent:
                 continue
-            reports.append(PoseReport(name, 0, stamp_ns, sample.position, sample.quat_xyzw))
+            reports.append(Pose(name, 0, stamp_ns, sample.position, sample.quat_xyzw))
             if self.scenario.velocities:
                 dt = 1 / self._rate
-                reports.append(VelocityReport(
-                    name, 0, stamp_ns, sample.velocity, sample.turn, dt))
-                reports.append(AccelerationReport(
-                    name, 0, stamp_ns, sample.acceleration, sample.turn_change, dt))
+                reports += (
+                    Derivative(name, 0, stamp_ns, True, sample.velocity, sample.turn, dt),
+                    Derivative(
+                        name, 0, stamp_ns, False, sample.acceleration, sample.turn_change, dt))
         return Frame(number, reports, copies, frozenset(lost))
 
     def _frame_effects(self, number: int) -> tuple[int, list[str]]:

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Sources of frames: what they deliver, whatever the protocol, and the table of protocols."""
 
-import importlib
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
+from optitrack_vrpn.faces import lazy
 from optitrack_vrpn.sources.frames import (
     Body, Frame, Item, Marker, Motion, Quaternion, RoundTrip, ServerText, Vector)
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
         card_address, card_of, datagram_socket, is_unused, local_address, Lookup, multicast_socket,
         receive_into, Waker)
     from optitrack_vrpn.sources.table import (
-        AUTO, check_server, lacking, load, make_source, own_port, own_settings, Recorder,
+        AUTO, check_server, DEFAULT, lacking, load, make_source, own_port, own_settings, Recorder,
         recording_wanted, source_settings, SourceKind, SourceOptions, SOURCES, title, using)
 else:
     #: Imported at first use: pure code needs the types of frames only.
-    _HOMES = {name: module for module, names in {
+    __getattr__ = lazy(__name__, {
         'client_io': 'LinkStatus Sink Source Stopped Waiting',
         'config': 'ClientConfig CONNECTIONS LinkConfig',
         'link': 'Link link_event LinkLog LinkState',
@@ -32,21 +32,17 @@ else:
         'scheduling_io': 'use_batch_scheduling use_default_scheduling',
         'sockets_io': 'card_address card_of datagram_socket is_unused local_address Lookup '
                       'multicast_socket receive_into Waker',
-        'table': 'AUTO check_server lacking load make_source own_port own_settings Recorder '
-                 'recording_wanted source_settings SourceKind SourceOptions SOURCES title using',
-    }.items() for name in names.split()}
-
-    def __getattr__(name: str) -> Any:
-        if name not in _HOMES:
-            raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
-        return getattr(importlib.import_module(f'{__name__}.{_HOMES[name]}'), name)
+        'table': 'AUTO check_server DEFAULT lacking load make_source own_port own_settings '
+                 'Recorder recording_wanted source_settings SourceKind SourceOptions SOURCES '
+                 'title using',
+    })[1]
 
 __all__ = [
-    'AUTO', 'Body', 'CONNECTIONS', 'ClientConfig', 'Frame', 'Heard', 'Item', 'Link', 'LinkConfig',
-    'LinkLog', 'LinkState', 'LinkStatus', 'Lookup', 'LossWatch', 'Marker', 'Motion', 'Place',
-    'Probe', 'Quaternion', 'Recorder', 'RoundTrip', 'SOURCES', 'ServerText', 'Sink', 'Source',
-    'SourceKind', 'SourceOptions', 'Stopped', 'Tap', 'Vector', 'Waiting', 'Waker', 'card_address',
-    'card_of', 'check_server', 'datagram_socket', 'is_unused', 'lacking', 'link_event', 'load',
-    'local_address', 'make_source', 'multicast_socket', 'own_port', 'own_settings', 'receive_into',
-    'recording_wanted', 'source_settings', 'title', 'use_batch_scheduling',
-    'use_default_scheduling', 'using']
+    'AUTO', 'Body', 'CONNECTIONS', 'ClientConfig', 'DEFAULT', 'Frame', 'Heard', 'Item', 'Link',
+    'LinkConfig', 'LinkLog', 'LinkState', 'LinkStatus', 'Lookup', 'LossWatch', 'Marker', 'Motion',
+    'Place', 'Probe', 'Quaternion', 'Recorder', 'RoundTrip', 'SOURCES', 'ServerText', 'Sink',
+    'Source', 'SourceKind', 'SourceOptions', 'Stopped', 'Tap', 'Vector', 'Waiting', 'Waker',
+    'card_address', 'card_of', 'check_server', 'datagram_socket', 'is_unused', 'lacking',
+    'link_event', 'load', 'local_address', 'make_source', 'multicast_socket', 'own_port',
+    'own_settings', 'receive_into', 'recording_wanted', 'source_settings', 'title',
+    'use_batch_scheduling', 'use_default_scheduling', 'using']

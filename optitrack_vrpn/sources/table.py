@@ -32,7 +32,10 @@ class SourceKind:
     :ivar probe: class of its probe, see ``sources.probing.Probe``; '' if the doctor only runs the
         client.
     :ivar of: the protocols among which it chooses, best first.
+    :ivar merit: what its frames have that those of others lack, for texts; or ''.
     :ivar server: class of its server in the simulated Motive, see ``sim.server_io.Served``; or ''.
+    :ivar server_settings: frozen dataclass of that server's settings, which are the section of
+        scenarios that is named after the row; '' if ``server.port`` is enough.
     """
 
     client: str
@@ -42,7 +45,9 @@ class SourceKind:
     of: tuple[str, ...] = ()
     searches: bool = False
     sends: frozenset[str] = field(default_factory=frozenset)
+    merit: str = ''
     server: str = ''
+    server_settings: str = ''
 
 
 @runtime_checkable
@@ -58,7 +63,7 @@ class Recorder(Protocol):
         ...
 
 
-#: The protocols; ``auto`` chooses between the two of Motive.
+#: The protocols.
 SOURCES: dict[str, SourceKind] = {
     'vrpn': SourceKind(
         'optitrack_vrpn.sources.vrpn.client_io:make_source', title='VRPN',
@@ -69,12 +74,22 @@ SOURCES: dict[str, SourceKind] = {
         'optitrack_vrpn.sources.natnet.settings:NatNetConfig', title='NatNet',
         probe='optitrack_vrpn.sources.natnet.probe_io:NatNetProbe',
         searches=True, sends=frozenset({'markers', 'recording'}),
-        server='optitrack_vrpn.sim.natnet_io:NatNetServer'),
-    AUTO: SourceKind(
-        'optitrack_vrpn.sources.automatic_io:make_source', searches=True,
-        of=('natnet', 'vrpn'),
-        sends=frozenset({'markers', 'recording'})),
+        merit='exposure times and tracking flags',
+        server='optitrack_vrpn.sim.natnet_io:NatNetServer',
+        server_settings='optitrack_vrpn.sim.natnet_settings:NatNet'),
 }
+#: The protocol that is used where none is set.
+DEFAULT = next(iter(SOURCES))
+
+
+def _choosing(client: str, *of: str) -> SourceKind:
+    """Make the row of a source that chooses among protocols, best first."""
+    rows = [SOURCES[name] for name in of]
+    return SourceKind(client, of=of, searches=any(row.searches for row in rows),
+                      sends=frozenset().union(*(row.sends for row in rows)))
+
+
+SOURCES[AUTO] = _choosing('optitrack_vrpn.sources.automatic_io:make_source', 'natnet', 'vrpn')
 
 
 @dataclass(frozen=True)

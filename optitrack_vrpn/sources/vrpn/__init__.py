@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """VRPN: the wire protocol, its client, and the choice between its two transports."""
 
-import importlib
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
+from optitrack_vrpn.faces import lazy
 from optitrack_vrpn.sources.vrpn.codec import (
     ACCELERATION_TYPE, AccelerationReport, CONTROL_SENDER, COOKIE_PREFIX, COOKIE_SIZE,
     decode_request, DEFAULT_PORT, encode_cookie, encode_message, encode_motion, encode_name,
@@ -29,19 +29,14 @@ if TYPE_CHECKING:
         RequestMemory)
 else:
     #: Imported at first use: what opens sockets.
-    _HOMES = {name: module for module, names in {
+    __getattr__ = lazy(__name__, {
         'client_io': 'make_backend VrpnClient',
         'handshake_io': 'connect_back connect_out NoAnswerError ServerAbsentError',
         'python_vrpn_io': 'sender_time_ns tracker_address',
         'session_io': 'Session',
         'transport_io': 'find_firewall find_private_network find_route find_transport '
                         'remembered_request RequestMemory',
-    }.items() for name in names.split()}
-
-    def __getattr__(name: str) -> Any:
-        if name not in _HOMES:
-            raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
-        return getattr(importlib.import_module(f'{__name__}.{_HOMES[name]}'), name)
+    })[1]
 
 __all__ = [
     'ACCELERATION_TYPE', 'AccelerationReport', 'CONTROL_SENDER', 'COOKIE_PREFIX', 'COOKIE_SIZE',

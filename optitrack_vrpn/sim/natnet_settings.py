@@ -1,0 +1,53 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Settings of the simulated Motive for NatNet."""
+
+from dataclasses import dataclass
+import ipaddress
+
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.settings import checked, setting
+from optitrack_vrpn.sources.natnet import COMMAND_PORT, DATA_PORT, MULTICAST_GROUP
+
+#: Versions of NatNet that can be simulated: those whose layouts are known from captures, or from
+#: several independent clients. For bodies, 4.3 and 4.4 have the layout of 4.2.
+NATNET_VERSIONS = {
+    '2.7': (2, 7), '2.9': (2, 9), '2.10': (2, 10), '3.0': (3, 0), '3.1': (3, 1), '4.0': (4, 0),
+    '4.1': (4, 1), '4.2': (4, 2), '4.3': (4, 3), '4.4': (4, 4)}
+
+
+@checked
+@dataclass(frozen=True)
+class NatNet:
+    """Settings of the simulated Motive for NatNet."""
+
+    port: int = setting(
+        COMMAND_PORT, low=0, high=65535, doc='port of commands; 0: any free one')
+    version: str = setting(
+        '4.1', choices=tuple(NATNET_VERSIONS),
+        doc='version of NatNet; unicast clients may request another one from 4.0 on')
+    multicast: bool = setting(False, doc='send frames to the group, not to each client')
+    group: str = setting(MULTICAST_GROUP, doc='multicast address')
+    data_port: int = setting(
+        DATA_PORT, low=0, high=65535,
+        doc='port from which frames are sent, and of the multicast group; 0: any free one')
+    markers: int = setting(4, low=0, high=20, doc='labelled markers of each body')
+    ticks: bool = setting(
+        True, doc='frames contain times of the counter; false: zeros, as other emulators send')
+    edit_mode: bool = setting(False, doc='play a take instead of live poses')
+    client_timeout: float = setting(5.0, unit='s', low=0.2, high=3600.0,
+                                    doc='silence after which a unicast client is removed')
+
+    def check(self) -> None:
+        """
+        Check the multicast address.
+
+        :raises ConfigurationError: if it is none.
+        """
+        try:
+            valid = ipaddress.IPv4Address(self.group).is_multicast
+        except ValueError:
+            valid = False
+        if not valid:
+            raise ConfigurationError(
+                f'group is {self.group!r}; allowed: 224.0.0.0 to 239.255.255.255')
