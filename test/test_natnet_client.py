@@ -13,7 +13,8 @@ from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError, T
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.sim.scenario_io import Network
-from optitrack_vrpn.sources import automatic_io as choice, LinkState, make_source, source_settings
+from optitrack_vrpn.sources import (
+    AutomaticSource, client_of, LinkState, make_source, Patience, source_settings, SourceOptions)
 from optitrack_vrpn.sources.natnet import (
     choose_server, codec, MessageId, NatNetClient, NatNetConfig, ServerInfo,
     without_ended_recordings)
@@ -345,18 +346,23 @@ def test_a_stopped_client_cannot_be_started():
         client.start()
 
 
-def test_a_stream_that_ended_is_replaced_by_that_of_the_other_protocol(monkeypatch):
-    for name in ('NATNET_FIRST_NS', 'GRACE_NS', 'GIVE_UP_NS'):
-        monkeypatch.setattr(choice, name, 300_000_000)
-    with simulated(protocol='vrpn') as vrpn:
-        with simulated() as server, following(
-                server, protocol='auto', port=vrpn.port, attempt_s=0.3) as (sink, client):
+def test_a_stream_that_ended_is_replaced_by_that_of_the_other_protocol():
+    sink, quick = Sink(), Patience(*3 * (300_000_000,))
+    with simulated(protocol='vrpn') as vrpn, simulated() as server:
+        config = client_config(port=vrpn.port, attempt_s=0.3)
+        settings = replace(source_settings(), natnet=NatNetConfig(port=server.port))
+        client = AutomaticSource(('natnet', 'vrpn'), lambda protocol, gate: client_of(
+            protocol, config, settings, gate, SourceOptions()), sink, quick)
+        client.start()
+        try:
             sink.wait_for_bodies()
             server.stop()
             sink.wait_for('are tried again')
             sink.wait_for('VRPN is used')
             sink.wait(lambda: sink.vrpn_frames)
             assert client.status().transport in ('udp', 'tcp')
+        finally:
+            client.stop()
 
 
 @pytest.mark.parametrize('version, remedy', [

@@ -9,7 +9,8 @@ import sys
 
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.sources import (
-    Body, check_server, Frame, lacking, Motion, ServerText, source_settings, SOURCES)
+    Body, check_server, Choice, Frame, lacking, LinkState, Motion, ServerText, source_settings,
+    SOURCES)
 from optitrack_vrpn.sources.vrpn import (
     AccelerationReport, PongReport, PoseReport, TextReport, to_frames, VelocityReport)
 import pytest
@@ -56,6 +57,28 @@ def test_the_table_says_what_a_protocol_can_do():
     for protocol, server in (('vrpn', 'auto'), ('nothing', '10.0.0.1')):
         with pytest.raises(ConfigurationError):
             check_server(protocol, server)
+
+
+def test_the_best_protocol_that_streams_is_chosen_and_kept_until_it_ends():
+    second, now = 10**9, 0
+    of = a, b, c = tuple(SOURCES)[:3]
+    for streams, wanted in ((of, a), ((b, c), b), ((c,), c), ((), '')):
+        choice, started, chosen = Choice(of, now), [a], ''
+        for protocol in streams:
+            choice.changed(protocol, LinkState.STREAMING, 'poses', now)
+        for _ in range(50):
+            decision = choice.decide(now)
+            started += decision.start
+            chosen = chosen or decision.chosen
+            now += second // 10
+        assert chosen == wanted and set(started) == ({a} if wanted == a else set(of))
+        for protocol in of:
+            choice.changed(protocol, LinkState.STREAMING, 'poses', now)
+        assert not wanted or (not choice.decide(now).chosen and choice.chosen == wanted)
+        for protocol in of:
+            choice.changed(protocol, LinkState.LOST, 'off', now)
+        choice.decide(now)
+        assert choice.decide(now + 6 * second).reset == bool(wanted)
 
 
 NODE = """

@@ -1,163 +1,44 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""
-The source that uses NatNet if it streams, else VRPN: for servers whose protocol is not set.
-
-NatNet is preferred because it has exposure times and a tracking flag for each body. VRPN is
-started if NatNet does not answer at once, and chosen if it has poses and NatNet has none. A choice
-stays until its stream has ended: a protocol that appears later does not interrupt it.
-"""
+"""The source that tries several protocols, and uses the one that ``choice`` chooses."""
 
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-import enum
+from collections.abc import Sequence
 import logging
 import threading
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.errors import TransportError
 from optitrack_vrpn.events import Event
-from optitrack_vrpn.sources import AUTO, RoundTrip, SourceOptions
+from optitrack_vrpn.sources.choice import Choice, Decision, Patience
 from optitrack_vrpn.sources.client_io import LinkStatus, report_change, Sink, Source
 from optitrack_vrpn.sources.config import ClientConfig
+from optitrack_vrpn.sources.frames import RoundTrip
 from optitrack_vrpn.sources.link import link_event, LinkState
-from optitrack_vrpn.sources.natnet.client_io import NatNetClient
-from optitrack_vrpn.sources.natnet.settings import NatNetConfig
-from optitrack_vrpn.sources.vrpn.client_io import make_backend as make_vrpn_backend
-from optitrack_vrpn.sources.vrpn.frames import FrameSink
-from optitrack_vrpn.units import NS_PER_S
+from optitrack_vrpn.sources.table import (
+    AUTO, client_of, Recorder, SourceOptions, SOURCES, title)
 
 _LOG = logging.getLogger(__name__)
-#: Chosen: period of the checks (s); it adds to the times in ``choice.py``.
+#: Chosen: period of the checks (s); it adds to the times in ``choice``.
 _CHECK_S = 0.25
 #: Chosen: round trips kept until a protocol is selected, twice the initial ones of a connection.
 _ECHOES = 32
-#: Chosen: VRPN is also tried after this time (ns); a NatNet server answers within milliseconds.
-NATNET_FIRST_NS = 1_500_000_000
-#: Chosen: time (ns) for NatNet's model definitions after VRPN has poses.
-GRACE_NS = 1_500_000_000
-#: A selected stream without poses for this time (ns) has ended, and both protocols are tried
-#: again. Measured: the poses of the other protocol follow 9.4 s after the last one.
-GIVE_UP_NS = 5 * NS_PER_S
-
-
-class Protocol(enum.Enum):
-    """A protocol that carries poses."""
-
-    NATNET = 'natnet'
-    VRPN = 'vrpn'
-
-
-@dataclass
-class Decision:
-    """
-    The next action.
-
-    :ivar start_vrpn: whether to start the VRPN client.
-    :ivar chosen: protocol to use, while the other is stopped; None to change nothing.
-    :ivar reset: whether to use neither and to try both again.
-    :ivar reason: the reason, for the log.
-    """
-
-    start_vrpn: bool = False
-    chosen: Optional[Protocol] = None
-    reset: bool = False
-    reason: str = ''
-
-
-@dataclass
-class _Seen:
-    reason: str = 'not started'
-    poses_ns: Optional[int] = None
-
-
-@dataclass
-class Choice:
-    """
-    Choose between two protocols.
-
-    :param now_ns: present time (ns) on a monotonic clock.
-    """
-
-    now_ns: int
-    chosen: Optional[Protocol] = None
-    vrpn_started: bool = False
-    _since_ns: int = 0
-    _seen: dict[Protocol, _Seen] = field(default_factory=dict)
-    _silent_from_ns: Optional[int] = None
-
-    def __post_init__(self) -> None:
-        """Start without reports from either protocol."""
-        self._begin(self.now_ns)
-
-    def _begin(self, now_ns: int) -> None:
-        self.chosen = None
-        self.vrpn_started = False
-        self._since_ns = now_ns
-        self._seen = {protocol: _Seen() for protocol in Protocol}
-        self._silent_from_ns = None
-
-    def changed(self, protocol: Protocol, state: LinkState, reason: str, now_ns: int) -> None:
-        """Process a change of one protocol's connection."""
-        seen = self._seen[protocol]
-        seen.reason = reason
-        if state is LinkState.STREAMING and seen.poses_ns is None:
-            seen.poses_ns = now_ns
-        elif state is not LinkState.STREAMING:
-            seen.poses_ns = None
-
-    def decide(self, now_ns: int) -> Decision:
-        """Return the decision; call it after every change and several times a second."""
-        natnet, vrpn = self._seen[Protocol.NATNET], self._seen[Protocol.VRPN]
-        if self.chosen is not None:
-            return self._watch(self._seen[self.chosen], now_ns)
-        if natnet.poses_ns is not None:
-            self.chosen = Protocol.NATNET
-            return Decision(chosen=self.chosen, reason=(
-                'NatNet is used: it streams bodies, with exposure times and tracking flags'))
-        if not self.vrpn_started:
-            if now_ns - self._since_ns < NATNET_FIRST_NS:
-                return Decision()
-            self.vrpn_started = True
-            return Decision(start_vrpn=True)
-        if vrpn.poses_ns is None or now_ns - vrpn.poses_ns < GRACE_NS:
-            return Decision()
-        self.chosen = Protocol.VRPN
-        return Decision(chosen=self.chosen, reason=(
-            'VRPN is used: it streams poses, NatNet does not: '
-            f'{natnet.reason}. Stamps are arrival times at best, and a tracking flag is missing; '
-            'for both, enable NatNet streaming in Motive and start this node again'))
-
-    def _watch(self, seen: _Seen, now_ns: int) -> Decision:
-        if seen.poses_ns is not None:
-            self._silent_from_ns = None
-            return Decision()
-        if self._silent_from_ns is None:
-            self._silent_from_ns = now_ns
-        if now_ns - self._silent_from_ns < GIVE_UP_NS:
-            return Decision()
-        assert self.chosen is not None
-        name = self.chosen.value
-        self._begin(now_ns)
-        return Decision(reset=True, reason=(
-            f'{name} has had no pose for {GIVE_UP_NS / NS_PER_S:g} s: '
-            'both protocols are tried again'))
 
 
 class _Gate:
-    """Pass the events of one protocol on while it is chosen, and always its link changes."""
+    """Pass the items of one client on while its protocol is chosen, and always its changes."""
 
-    def __init__(self, owner: 'AutomaticSource', protocol: Protocol) -> None:
+    def __init__(self, owner: 'AutomaticSource', protocol: str) -> None:
         self._owner = owner
         self.protocol = protocol
+        self.source: Optional[Source] = None
 
     def receive(
-        self, events: Sequence[Any], arrival_ns: int, host_minus_arrival_ns: int,
+        self, items: Sequence[Any], arrival_ns: int, host_minus_arrival_ns: int,
     ) -> None:
-        """Pass events on if this protocol is chosen."""
-        self._owner.received(self, events, arrival_ns, host_minus_arrival_ns)
+        """Pass items on if this protocol is chosen."""
+        self._owner.received(self, items, arrival_ns, host_minus_arrival_ns)
 
     def link_changed(self, change: Event) -> None:
         """Process a change of this protocol's connection."""
@@ -166,42 +47,39 @@ class _Gate:
 
 class AutomaticSource:
     """
-    Receive a server's stream by NatNet if it offers that, else by VRPN.
+    Receive a server's stream by the best of several protocols that it offers.
 
-    :param config: which server, as for VRPN.
-    :param natnet: what belongs to NatNet alone.
-    :param sink: gets the events of the chosen protocol, one at a time.
-    :param up_axis: as for ``factory_io.make_backend``.
-    :raises BackendUnavailableError: if the VRPN backend is not installed.
+    :param of: the protocols, best first.
+    :param make: makes the client of one of them, for a sink.
+    :param sink: gets the items of the chosen protocol, one call at a time.
+    :param patience: how long to wait for a better one.
     """
 
     def __init__(
-        self, config: ClientConfig, natnet: NatNetConfig, sink: Sink, up_axis: str = '',
+        self, of: Sequence[str], make: Callable[[str, Sink], Source], sink: Sink,
+        patience: Optional[Patience] = None,
     ) -> None:
-        if config.server != AUTO:
-            # Report a missing backend here; on the thread, the error would end both clients.
-            make_vrpn_backend(config, FrameSink(sink)).stop()
-        self._config = config
-        self._natnet = natnet
-        self._up_axis = up_axis
+        self._of = of
+        self._make = make
         self._sink = sink
         self._clock = HostClock()
-        self._choice = Choice(self._clock.now_ns())
-        # Protocol whose events reach the sink: the chosen one, after the sink has its link state.
-        self._passing: Optional[Protocol] = None
+        self._choice = Choice(of, self._clock.now_ns(), patience or Patience())
+        # Protocol whose items reach the sink: the chosen one, after the sink has its link state.
+        self._passing = ''
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._stopping = False
         self._thread: Optional[threading.Thread] = None
-        self._gates: dict[Protocol, _Gate] = {}
-        self._backends: dict[Protocol, Source] = {}
-        self._last: dict[Protocol, Event] = {}
+        self._gates: dict[str, _Gate] = {}
+        self._last: dict[str, Event] = {}
+        #: Whether a recording was requested before a choice.
+        self._asked = False
         #: Round trips measured before a choice; the first stamps need them.
-        self._echoes: deque[tuple[Sequence[Any], int, int]] = deque(maxlen=_ECHOES)
+        self._echoes: deque[tuple[str, Sequence[Any], int, int]] = deque(maxlen=_ECHOES)
 
     def start(self) -> None:
         """
-        Start both attempts; return immediately.
+        Start the attempts; return immediately.
 
         :raises TransportError: if it was started or stopped before.
         """
@@ -212,7 +90,7 @@ class AutomaticSource:
         self._thread = thread
 
     def stop(self) -> None:
-        """Stop both clients and the thread; idempotent."""
+        """Stop all clients and the thread; idempotent."""
         self._stopping = True
         self._wake.set()
         thread = self._thread
@@ -220,68 +98,77 @@ class AutomaticSource:
             thread.join()
 
     def status(self) -> LinkStatus:
-        """Return the status of the chosen connection; before a choice, that of NatNet."""
-        chosen = self._choice.chosen or Protocol.NATNET
-        backend = self._backends.get(chosen)
-        return backend.status() if backend is not None else LinkStatus(
-            LinkState.STOPPED, 'not started')
+        """Return the status of the chosen connection; before a choice, that of the best one."""
+        gate = self._gates.get(self._choice.chosen or self._of[0])
+        return gate.source.status() if gate is not None and gate.source is not None else (
+            LinkStatus(LinkState.STOPPED, 'not started'))
 
     def record(self, take: str) -> None:
-        """Start a recording in Motive if NatNet is used."""
-        self._with_natnet(lambda client: client.record(take), 'start')
+        """Start a recording at the sender if the protocol can."""
+        recorder = self._recorder('start')
+        if recorder is not None:
+            self._asked = not self._choice.chosen
+            recorder.record(take)
 
     def stop_recording(self) -> None:
-        """Stop the recording in Motive if NatNet is used."""
-        self._with_natnet(lambda client: client.stop_recording(), 'stop')
+        """Stop the recording at the sender if the protocol can."""
+        self._asked = False
+        recorder = self._recorder('stop')
+        if recorder is not None:
+            recorder.stop_recording()
 
-    def _with_natnet(self, action: Callable[[NatNetClient], None], what: str) -> None:
-        client = self._backends.get(Protocol.NATNET)
-        if self._choice.chosen is Protocol.VRPN or not isinstance(client, NatNetClient):
-            self._cannot(what)
-            return
-        action(client)
+    def _recorder(self, what: str) -> Optional[Recorder]:
+        """Return the chosen client, or before a choice the best one, if it can record."""
+        chosen = self._choice.chosen
+        for name in [chosen] if chosen else self._of:
+            gate = self._gates.get(name)
+            source: Any = gate.source if gate is not None else None
+            if isinstance(source, Recorder):
+                return source
+        self._cannot(what)
+        return None
 
     def _cannot(self, what: str) -> None:
+        used = title(self._choice.chosen or self._of[0])
         self._message(
-            f'cannot {what} a recording in Motive: VRPN is used, which has no such command',
+            f'cannot {what} a recording in Motive: {used} is used, which has no such command',
             'error')
 
     # -- from the clients' threads -------------------------------------------------------------
 
     def received(
-        self, gate: _Gate, events: Sequence[Any], arrival_ns: int, host_minus_arrival_ns: int,
+        self, gate: _Gate, items: Sequence[Any], arrival_ns: int, host_minus_arrival_ns: int,
     ) -> None:
-        """Pass on events of the chosen protocol; drop those of a client that was replaced."""
+        """Pass on items of the chosen protocol; drop those of a client that was replaced."""
         if self._gates.get(gate.protocol) is not gate:
             return
-        if self._passing is gate.protocol:
-            self._sink.receive(events, arrival_ns, host_minus_arrival_ns)
-        elif self._passing is None and isinstance(events[0], RoundTrip):
-            self._echoes.append((events, arrival_ns, host_minus_arrival_ns))
+        if self._passing == gate.protocol:
+            self._sink.receive(items, arrival_ns, host_minus_arrival_ns)
+        elif not self._passing and isinstance(items[0], RoundTrip):
+            self._echoes.append((gate.protocol, items, arrival_ns, host_minus_arrival_ns))
 
     def changed(self, gate: _Gate, change: Event) -> None:
-        """Process a change of one connection, and carry out the decision that follows."""
+        """Process a change of one connection."""
+        protocol = gate.protocol
         with self._lock:
-            if self._gates.get(gate.protocol) is not gate:
+            if self._gates.get(protocol) is not gate:
                 return
-            repeated = gate.protocol in self._last and (
-                change.data is self._last[gate.protocol].data)
-            self._last[gate.protocol] = change
-            self._choice.changed(
-                gate.protocol, change.data, change.text, self._clock.now_ns())
+            repeated = protocol in self._last and change.data is self._last[protocol].data
+            self._last[protocol] = change
+            self._choice.changed(protocol, change.data, change.text, self._clock.now_ns())
             chosen = self._choice.chosen
         self._wake.set()
-        if chosen is gate.protocol:
+        if chosen == protocol:
             report_change(self._sink, change)
-        elif chosen is None and (change.severity != 'info' or not repeated):
+        elif not chosen and (change.severity != 'info' or not repeated):
             report_change(self._sink, change._replace(
-                text=f'{gate.protocol.value}: {change.text}', data=_shown(change.data)))
+                text=f'{protocol}: {change.text}', data=_shown(change.data)))
 
     # -- the thread ----------------------------------------------------------------------------
 
     def _run(self) -> None:
         try:
-            self._launch(Protocol.NATNET)
+            self._launch(self._of[0])
             while True:
                 self._wake.wait(_CHECK_S)
                 self._wake.clear()
@@ -294,62 +181,49 @@ class AutomaticSource:
             _LOG.exception('a bug in the choice of the protocol')
             self._message(f'a bug in the choice of the protocol: {error!r}', 'error')
         finally:
-            for protocol in Protocol:
-                self._end(protocol)
+            self._end(self._of)
 
     def _carry_out(self, decision: Decision) -> None:
-        if decision.start_vrpn:
-            if self._config.server == AUTO:
-                return    # only NatNet can be searched
-            self._launch(Protocol.VRPN)
-        if decision.chosen is not None:
-            natnet = self._backends.get(Protocol.NATNET)
-            if decision.chosen is Protocol.VRPN and isinstance(natnet, NatNetClient) and (
-                    natnet.waiting_commands):
+        chosen = decision.chosen
+        if chosen:
+            self._end([name for name in self._of if name != chosen])
+            if self._asked and not isinstance(self._gates[chosen].source, Recorder):
                 self._cannot('start')
-            self._end(Protocol.VRPN if decision.chosen is Protocol.NATNET else Protocol.NATNET)
-            self._message(
-                decision.reason, 'info' if decision.chosen is Protocol.NATNET else 'warn')
+            self._asked = False
+            self._message(decision.reason, decision.severity)
             # The sink has not received the link state of this connection yet.
-            change = self._last[decision.chosen]
+            change = self._last[chosen]
             report_change(self._sink, change._replace(
-                severity='info', data=LinkState.CONNECTED,
-                text=f'connected by {decision.chosen.value}'))
-            while decision.chosen is Protocol.NATNET and self._echoes:
-                self._sink.receive(*self._echoes.popleft())
-            self._echoes.clear()
-            self._passing = decision.chosen
+                severity='info', data=LinkState.CONNECTED, text=f'connected by {chosen}'))
+            while self._echoes:
+                echo = self._echoes.popleft()
+                if echo[0] == chosen:
+                    self._sink.receive(*echo[1:])
+            self._passing = chosen
             report_change(self._sink, change)
         if decision.reset:
-            self._passing = None
-            self._message(decision.reason, 'warn')
-            for protocol in Protocol:
-                self._end(protocol)
-            self._launch(Protocol.NATNET)
+            self._passing = ''
+            self._message(decision.reason, decision.severity)
+            self._end(self._of)
+        for protocol in decision.start:
+            self._launch(protocol)
 
-    def _launch(self, protocol: Protocol) -> None:
+    def _launch(self, protocol: str) -> None:
         gate = _Gate(self, protocol)
-        backend: Source
-        if protocol is Protocol.NATNET:
-            backend = NatNetClient(
-                self._config, self._natnet, gate, up_axis=self._up_axis)
-        else:
-            backend = make_vrpn_backend(self._config, FrameSink(gate))
+        gate.source = source = self._make(protocol, gate)
         with self._lock:
             self._gates[protocol] = gate
-            self._backends[protocol] = backend
-        backend.start()
+        source.start()
 
-    def _end(self, protocol: Protocol) -> None:
-        with self._lock:
-            self._gates.pop(protocol, None)
-            backend = self._backends.pop(protocol, None)
-        if backend is not None:
-            backend.stop()
+    def _end(self, protocols: Sequence[str]) -> None:
+        for protocol in protocols:
+            with self._lock:
+                gate = self._gates.pop(protocol, None)
+            if gate is not None and gate.source is not None:
+                gate.source.stop()
 
     def _message(self, text: str, severity: str) -> None:
-        chosen = self._choice.chosen
-        last = self._last.get(chosen) if chosen is not None else None
+        last = self._last.get(self._choice.chosen)
         state = last.data if last is not None else LinkState.CONNECTING
         report_change(self._sink, link_event(state, text, severity))
 
@@ -363,6 +237,18 @@ def _shown(state: LinkState) -> LinkState:
 def make_source(
     config: ClientConfig, settings: Any, sink: Sink, options: SourceOptions,
 ) -> Source:
-    """Create the source that uses NatNet if it streams, else VRPN; see ``sources.SourceKind``."""
-    return AutomaticSource(
-        config, replace(settings.natnet, markers=options.markers), sink, options.up_axis)
+    """
+    Create the source that chooses among the protocols of the row ``auto``.
+
+    :raises BackendUnavailableError: if a backend is not installed; on the thread of the source,
+        the error would end all clients.
+    """
+    def make(protocol: str, sink: Sink) -> Source:
+        source: Source = client_of(protocol, config, settings, sink, options)
+        return source
+
+    of = [name for name in SOURCES[AUTO].of
+          if config.server != AUTO or SOURCES[name].searches]
+    for protocol in of:
+        make(protocol, sink).stop()
+    return AutomaticSource(of, make, sink)

@@ -173,6 +173,13 @@ def make_source(
     :raises ConfigurationError: for another protocol, or a server that cannot be searched.
     """
     check_server(protocol, config.server)
+    return client_of(protocol, config, settings, sink, options)
+
+
+def client_of(
+    protocol: str, config: Any, settings: Any, sink: Any, options: SourceOptions,
+) -> Any:
+    """Make the client of a row; see ``make_source``."""
     return load(SOURCES[protocol].client)(config, settings, sink, options)
 
 
