@@ -177,9 +177,9 @@ def test_the_yaml_file_holds_every_parameter_with_its_description_right_above():
 
 def test_the_table_marks_what_is_fixed():
     table = markdown_table(parameters_of(Robot))
-    assert '| `arm.length` | double | `1.5` | 0.1 to 9 m | its length |' in table
-    assert '| `joints`\\* | int | `4` | 1 to 9 |' in table
-    assert '| `logs.on`\\*\\* | bool | `false` |  | write a log \\| or not |' in table
+    assert '| `arm.length` | `1.5` | 0.1 to 9 m | its length |' in table
+    assert '| `joints`\\* | `4` | 1 to 9 |' in table
+    assert '| `logs.on`\\*\\* | `false` |  | write a log \\| or not |' in table
     assert re.findall(r'^(\S*) (fixed|read)', table, re.MULTILINE) == [
         ('\\*', 'fixed'), ('\\*\\*', 'read')]
 

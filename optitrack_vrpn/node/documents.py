@@ -23,8 +23,12 @@ YAML_NOTES = {'bodies': (
 )}
 
 
-def sections() -> str:
-    """Write the tables of outputs and of settings for single bodies."""
+def sections(seen: dict[str, tuple[str, str]]) -> str:
+    """
+    Write the tables of outputs and of settings for single bodies.
+
+    :param seen: as for ``markdown_table``.
+    """
     return '\n'.join((
         '### Outputs', '',
         'The parameter `outputs` lists what is published. Outputs whose last column says "while '
@@ -35,4 +39,4 @@ def sections() -> str:
         'A setting that is not given has the value for all bodies. A setting under the name of '
         'the body overrides patterns, and later patterns override earlier ones. '
         '`bodies.NAME.validation.max_speed` is the same as `bodies.NAME.max_speed`.', '',
-        markdown_table(tuple(body_settings.PARAMETERS.values()))))
+        markdown_table(tuple(body_settings.PARAMETERS.values()), 'optitrack_vrpn', seen)))

@@ -81,14 +81,29 @@ def _wrapped(text: str, prefix: str) -> list[str]:
     return [*lines, line.rstrip()]
 
 
-def markdown_table(parameters: Sequence[Parameter]) -> str:
-    """Return a table of parameters, with marks that say which ones are fixed, and when."""
-    lines = ['| parameter | type | default | allowed | meaning |', '|---|---|---|---|---|']
+def markdown_table(
+    parameters: Sequence[Parameter], node: str = '',
+    seen: dict[str, tuple[str, str]] | None = None,
+) -> str:
+    """
+    Return a table of parameters, with marks that say which ones are fixed, and when.
+
+    :param node: the node whose parameters they are.
+    :param seen: (node, parameter) of each description in earlier tables of the page, to which this
+        table refers, and adds its own.
+    """
+    seen = {} if seen is None else seen
+    lines = ['| parameter | default | allowed | meaning |', '|---|---|---|---|']
     for parameter in parameters:
+        text = parameter.description.replace('|', '\\|')
+        if text in seen and len(text.split()) > 5:
+            owner, name = seen[text]
+            text = f'see `{name}`' + (f' of {owner}' if owner != node else '')
+        seen.setdefault(text, (node, parameter.name))
         lines.append(
-            f'| `{parameter.name}`{_MARKS[parameter.change]} | {parameter.type_name} '
+            f'| `{parameter.name}`{_MARKS[parameter.change]} '
             f'| `{yaml_value(parameter.ros_default)}` | {parameter.allowed or parameter.unit} '
-            f'| {parameter.description.replace("|", chr(92) + "|")} |')
+            f'| {text} |')
     used = {parameter.change for parameter in parameters}
     for change, mark in _MARKS.items():
         if mark and change in used:

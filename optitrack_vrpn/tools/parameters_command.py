@@ -39,22 +39,29 @@ def parameter_file(node: Node) -> str:
         node.name, settings_class(node), _note(node, 'YAML_NOTES', {}))
 
 
-def section(node: Node) -> str:
-    """Return the part of docs/parameters.md about one node."""
+def section(node: Node, seen: Optional[dict[str, tuple[str, str]]] = None) -> str:
+    """
+    Return the part of docs/parameters.md about one node.
+
+    :param seen: as for ``documents.markdown_table``.
+    """
+    seen = {} if seen is None else seen
     summary = (settings_class(node).__doc__ or '').strip().splitlines()[0]
     return '\n'.join((
         f'## {node.name}', '', f'{summary} Parameter file: `config/{node.name}.yaml`.', '',
-        documents.markdown_table(parameters(node)),
-        *filter(None, [_note(node, 'sections', str)()])))
+        documents.markdown_table(parameters(node), node.name, seen),
+        *(sections(seen) for sections in filter(None, [_note(node, 'sections', None)]))))
 
 
 def page() -> str:
     """Write docs/parameters.md."""
+    seen: dict[str, tuple[str, str]] = {}
     return '\n'.join((
         '# Parameters', '',
         f'This page is generated from the settings in the code by `{_REMAKE}`. '
-        '`ros2 run optitrack_vrpn parameters --node NAME` prints a parameter file.', '',
-        *(section(node) for node in nodes())))
+        '`ros2 run optitrack_vrpn parameters --node NAME` prints a parameter file. The type of a '
+        'parameter is that of its default: `1.0` double, `1` int, `[]` a list.', '',
+        *(section(node, seen) for node in nodes())))
 
 
 def with_table(readme: str) -> str:
