@@ -123,7 +123,7 @@ def seconds(value):
     return '-' if value is None else f'{max(value, 0.0):.2f} s'
 
 
-def table(rows, columns=len(HEAD)):
+def table(rows, columns):
     """Write all rows in Markdown, with the first columns."""
     lines = ['| ' + ' | '.join(HEAD[:columns]) + ' |', '|---|---|' + '--:|' * (columns - 2)]
     for row in rows:
@@ -179,7 +179,7 @@ def main():
         parser.error(f'no case {sorted(unknown)}; there are {", ".join(cases.CASES)}')
     with ThreadPoolExecutor(AT_ONCE) as pool:
         rows = [row for rows in pool.map(run_apart, names) for row in rows]
-    print(table(rows))
+    print(table(rows, len(HEAD)))
     if any('failed' in row or any(row.get(key) for key in BAD) for row in rows):
         return 1
     if arguments.write_docs:
