@@ -27,7 +27,7 @@ ARGUMENTS = (
     ('rate', '240', 'frames a second', hertz),
     ('namespace', 'demo', 'namespace of the node and its topics, and prefix of all frames',
      valid_namespace),
-    ('port', '0', 'VRPN port of the simulated Motive; 0: one that nothing uses',
+    ('port', '0', 'port of the simulated Motive; 0: one that nothing uses',
      whole(0, 65535)),
     ('activate', 'true', 'false: leave the node inactive, for mocap control', flag),
     ('rviz', 'false', 'start rviz2 with the display of this package', flag),

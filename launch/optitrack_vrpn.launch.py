@@ -9,14 +9,14 @@ from launch_ros.actions import Node
 from launch_ros.substitutions import FindPackageShare
 from optitrack_vrpn.cli.launch_arguments import flag, log_level, one_of, port
 from optitrack_vrpn.cli.launch_file_ros import describe, existing_file
+from optitrack_vrpn.sources import port_parameter, SOURCES
 
 CONFIG = PathJoinSubstitution([FindPackageShare('optitrack_vrpn'), 'config'])
 
 ARGUMENTS = (
     ('server', '', 'host name or IPv4 address of the Motive PC; empty: as in the file'),
-    ('port', '', 'its VRPN port; empty: as in the file', port),
-    ('protocol', '', 'vrpn, natnet or auto; empty: as in the file',
-     one_of('vrpn', 'natnet', 'auto')),
+    ('port', '', 'its port; empty: as in the file', port),
+    ('protocol', '', f'{", ".join(SOURCES)}; empty: as in the file', one_of(*SOURCES)),
     ('params_file', PathJoinSubstitution([CONFIG, 'optitrack_vrpn.yaml']),
      'parameters of the node', existing_file),
     ('namespace', '', 'namespace of the node, its topics and services'),
@@ -43,9 +43,10 @@ def make_rviz():
 
 def make_all(given):
     """Make the node, and rviz if requested."""
-    if given['port'] and given['protocol'] == 'natnet':
-        raise ValueError('port:= is the VRPN port; set natnet.port in a params_file')
-    parameters = {name: given[name] for name in ('server', 'port', 'protocol') if given[name]}
+    parameters = {
+        parameter: given[name] for name, parameter in (
+            ('server', 'server'), ('port', port_parameter(given['protocol'])),
+            ('protocol', 'protocol')) if given[name]}
     node = Node(
         package='optitrack_vrpn', executable='optitrack_vrpn_node',
         name=given['name'], namespace=given['namespace'],

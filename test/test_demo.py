@@ -196,7 +196,7 @@ def test_a_node_is_brought_up_although_answers_get_lost(transitions, monkeypatch
 
 def test_a_server_may_have_a_port():
     parse = demo_tool.make_parser().parse_args
-    assert parse(['--server', 'motive.lab']).server == ('motive.lab', 3883)
+    assert parse(['--server', 'motive.lab']).server == ('motive.lab', 0)
     assert parse(['--server', '10.0.0.1:3900']).server == ('10.0.0.1', 3900)
 
 

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Frames of VRPN, the table of protocols, and a third protocol that is added from outside."""
 
+import json
 import os
 from pathlib import Path
-import subprocess
-import sys
+import re
 
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.sources import (
@@ -14,6 +14,7 @@ from optitrack_vrpn.sources import (
 from optitrack_vrpn.sources.vrpn import (
     AccelerationReport, PongReport, PoseReport, TextReport, to_frames, VelocityReport)
 import pytest
+from tool_kit import run_tool, start_tool
 
 UPRIGHT = (0.0, 0.0, 0.0, 1.0)
 TESTS = Path(__file__).resolve().parent
@@ -81,42 +82,33 @@ def test_the_best_protocol_that_streams_is_chosen_and_kept_until_it_ends():
         assert choice.decide(now + 6 * second).reset == bool(wanted)
 
 
-NODE = """
-import socket, time
-import text_source
-from optitrack_vrpn.node.node import OptitrackVrpnNode
-import rclpy
-with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-    sock.bind(('127.0.0.1', 0))
-    port = sock.getsockname()[1]
-rclpy.init(args=['node', '--ros-args', '-p', 'protocol:=text', '-p', f'text.port:={port}'])
-node = OptitrackVrpnNode()
-assert node.trigger_configure().name == 'SUCCESS'
-assert node.trigger_activate().name == 'SUCCESS'
-from geometry_msgs.msg import PoseStamped
-heard = []
-node.create_subscription(PoseStamped, '/wand/pose', heard.append, 10)
-end = time.monotonic() + 30.0
-number = 0
-with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-    while len(heard) < 20 and time.monotonic() < end:
-        number += 1
-        sock.sendto(f'{time.time_ns()} wand {0.001 * number} 2 3 0 0 0 1'.encode(),
-                    ('127.0.0.1', port))
-        rclpy.spin_once(node, timeout_sec=0.01)
-node.trigger_deactivate()
-node.trigger_cleanup()
-node.destroy_node()
-rclpy.shutdown()
-print(len(heard) >= 20, heard[-1].pose.position.z)
-"""
+@pytest.fixture
+def with_text(tmp_path, monkeypatch):
+    """Add the row of the third protocol in every Python that starts."""
+    (tmp_path / 'sitecustomize.py').write_text('import text_source\n')
+    monkeypatch.setenv('PYTHONPATH', os.pathsep.join(
+        [str(tmp_path), str(TESTS), os.environ.get('PYTHONPATH', '')]))
+
+
+@pytest.mark.network
+def test_the_doctor_receives_a_third_protocol_from_the_simulator(with_text):
+    with start_tool(
+            'motive_sim', '--protocol', 'text', '--text-port', '0', '--rate', '100') as sim:
+        port = re.fullmatch(r'text on 127\.0\.0\.1:(\d+)\n', sim.stdout.readline())[1]
+        done = run_tool('doctor', '--server', '127.0.0.1', '--protocol', 'text', '--text-port',
+                        port, '--no-ros', '--seconds', '1', '--json')
+        sim.terminate()
+    checks = {one['check']: one for one in json.loads(done.stdout)['checks']}
+    # A busy machine gives warnings.
+    assert done.returncode < 2, done.stdout
+    assert checks['data']['values']['transport'] == 'text'
+    assert checks['bodies']['values']['tracked'] == 3
+    assert checks['rate']['values']['rate_hz'] == pytest.approx(100.0, abs=5.0)
 
 
 @pytest.mark.ros
 @pytest.mark.network
-def test_the_node_publishes_what_a_protocol_from_outside_sends(unused_domain):
-    done = subprocess.run(
-        [sys.executable, '-c', NODE], capture_output=True, text=True, timeout=100,
-        env={**os.environ, 'PYTHONPATH': os.pathsep.join(
-            [str(TESTS), str(TESTS.parent), os.environ.get('PYTHONPATH', '')])})
-    assert done.stdout.split() == ['True', '2.0'], done.stderr[-3000:]
+def test_the_demo_shows_a_third_protocol_from_the_simulator_to_the_topics(with_text):
+    done = run_tool('demo', '--protocol', 'text', '--seconds', '2')
+    assert done.returncode == 0, done.stderr
+    assert 'all 3 bodies streamed' in done.stdout

@@ -11,7 +11,7 @@ from typing import Any, Callable, NoReturn, Optional, Sequence
 
 from optitrack_vrpn import __version__
 from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError
-from optitrack_vrpn.sources.vrpn import DEFAULT_PORT
+from optitrack_vrpn.sources.config import ClientConfig
 
 VERSION = f'optitrack_vrpn {__version__}'
 #: Exit code of every command for a wrong command line: EX_USAGE of sysexits.h. No command uses it
@@ -149,10 +149,11 @@ def new_file(text: str) -> Path:
     return path
 
 
-def server_address(text: str) -> tuple[str, int]:
+def server_address(text: str, port_without: int = ClientConfig().port) -> tuple[str, int]:
     """
     Parse HOST or HOST:PORT.
 
+    :param port_without: the port if none is given.
     :raises argparse.ArgumentTypeError: for other text.
     """
     host, colon, port = text.partition(':')
@@ -163,5 +164,5 @@ def server_address(text: str) -> tuple[str, int]:
     if not host or any(c.isspace() for c in host):
         raise argparse.ArgumentTypeError(f'{text!r} is not HOST or HOST:PORT')
     if not colon:
-        return host, DEFAULT_PORT
+        return host, port_without
     return host, whole(1, 65535)(port)

@@ -14,6 +14,8 @@ from typing import Any, IO, Iterator, Sequence
 
 from optitrack_vrpn.cli.signals_io import ENDING, with_parent
 from optitrack_vrpn.errors import TransportError
+from optitrack_vrpn.sim.scenario_io import BOTH, both
+from optitrack_vrpn.sources import own_port, SOURCES
 
 #: Timeout of the end of a process (s). Chosen: longer than the node's own timeout of 5 s for its
 #: middleware.
@@ -21,7 +23,7 @@ PATIENCE_S = 8.0
 #: Timeout of the simulator's start (s). Chosen: 0.3 s are measured on an idle machine with two
 #: cores.
 _START_S = 15.0
-_LISTENING = re.compile(r'^(?:listening|NatNet \S+) on (.*?):(\d+)\b.*\n', re.MULTILINE)
+_LISTENING = re.compile(r'^[\w. ]+ on (\S+?):(\d+)\b.*\n', re.MULTILINE)
 #: Replaces the process by another program; the request to end with the parent stays (prctl(2)).
 _EXEC = ('import os, sys; from optitrack_vrpn.cli.signals_io import end_with_parent; '
          'end_with_parent(); os.execvp(sys.argv[1], sys.argv[1:])')
@@ -93,37 +95,44 @@ def start_program(command: Sequence[str], children: list[Child]) -> Child:
 
 
 def start_sim(
-    names: Sequence[str], rate: float, children: list[Child],
-) -> tuple[str, int, int]:
+    names: Sequence[str], rate: float, protocol: str, children: list[Child],
+) -> tuple[str, dict[str, int]]:
     """
-    Start the simulated Motive, with both protocols, on ports that the system chooses.
+    Start the simulated Motive on ports that the system chooses.
 
     :param names: its bodies.
     :param rate: frames per second.
+    :param protocol: its protocol; one without a server, and none, stand for several.
     :param children: list to which the process is added.
-    :returns: its address, and its ports of VRPN and NatNet.
+    :returns: its address, and the port of each protocol.
     :raises TransportError: if it does not start.
     """
+    single = protocol in SOURCES and bool(SOURCES[protocol].server)
+    served = [protocol] if single else both()
     sim = start_tool('motive_sim', [
-        '--names', *names, '--rate', str(rate), '--port', '0', '--protocol', 'both',
-        '--natnet-port', '0', '--noise-mm', '0.1', '--noise-deg', '0.05', '--jitter-ms', '0.3',
-        '--skew-ppm', '40'], children)
-    host, port = address_of(sim, 'the simulated Motive', _START_S)
-    *_, natnet = _LISTENING.finditer(sim.text())    # both lines are written at once
-    return host, port, int(natnet[2])
+        '--names', *names, '--rate', str(rate), '--protocol', protocol if single else BOTH,
+        '--port', '0', *(f'--{name}-port=0' for name in served if own_port(name)),
+        '--noise-mm', '0.1', '--noise-deg', '0.05', '--jitter-ms', '0.3', '--skew-ppm', '40'],
+        children)
+    found = addresses_of(sim, 'the simulated Motive', _START_S, len(served))
+    return found[0][0], {name: port for name, (_, port) in zip(served, found)}
 
 
-def address_of(server: Child, what: str, timeout_s: float) -> tuple[str, int]:
+def addresses_of(
+    server: Child, what: str, timeout_s: float, count: int = 1,
+) -> list[tuple[str, int]]:
     """
-    Wait until a process prints the line ``listening on HOST:PORT``.
+    Wait until a process prints lines such as ``listening on HOST:PORT``.
 
     :param what: its name in the error.
-    :returns: its address and port.
+    :param count: number of the lines.
+    :returns: its addresses and ports, in the order of the lines.
     :raises TransportError: if it does not within the timeout, or ends.
     """
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline and server.process.poll() is None:
-        if found := _LISTENING.search(server.text()):
-            return found[1], int(found[2])
+        found = _LISTENING.findall(server.text())
+        if len(found) >= count:
+            return [(host, int(port)) for host, port in found[:count]]
         time.sleep(0.02)
     raise TransportError(f'{what} did not start:\n{server.text()}')

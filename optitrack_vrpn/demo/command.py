@@ -13,7 +13,7 @@ import os
 import shutil
 import sys
 import time
-from typing import Callable, Optional, Sequence, TYPE_CHECKING
+from typing import Callable, Mapping, Optional, Sequence, TYPE_CHECKING
 
 from optitrack_vrpn.bodies.selection import Selection
 from optitrack_vrpn.cli.arguments import (
@@ -31,8 +31,7 @@ from optitrack_vrpn.graph.domain_io import claim_domain, DOMAINS, isolate, own_d
 from optitrack_vrpn.names import counted, ros_name
 from optitrack_vrpn.node.topic_kinds import DEFAULT_OUTPUTS
 from optitrack_vrpn.sim.scenario_io import MAX_BODIES
-from optitrack_vrpn.sources import LinkState
-from optitrack_vrpn.sources.vrpn import DEFAULT_PORT
+from optitrack_vrpn.sources import LinkState, port_parameter, SOURCES
 
 if TYPE_CHECKING:
     from optitrack_vrpn.demo.autopilot_io import AutopilotDemo
@@ -55,8 +54,12 @@ def make_parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog='demo', description='Watch rigid bodies stream from Motive through the node.')
     parser.add_argument(
-        '--server', metavar='HOST[:PORT]', type=server_address,
+        '--server', metavar='HOST[:PORT]', type=lambda text: server_address(text, 0),
         help='a real Motive in place of the simulated one')
+    parser.add_argument(
+        '--protocol', choices=tuple(SOURCES), default='',
+        help='protocol of the node and of the simulated Motive (default: as in the parameter '
+        'file; the simulated one then speaks several)')
     parser.add_argument(
         '--seconds', type=duration, default=10.0,
         help='duration after the time when all bodies stream (default 10)')
@@ -93,18 +96,18 @@ def existing_file(text: str) -> str:
         raise argparse.ArgumentTypeError(f'{text}: {error.strerror}') from None
 
 
-def advice(cause: str, host: str, port: int) -> str:
+def advice(cause: str, host: str, ports: Mapping[str, int]) -> str:
     """
     Return a further remedy where the server is connected and no body appears.
 
     :param cause: the node's report of its connection.
     :param host: the server.
-    :param port: its VRPN port.
+    :param ports: the ports that are not the default, by parameter.
     """
     if not cause.startswith((LinkState.CONNECTED.value, LinkState.SILENT.value)):
         return ''
-    at_port = '' if port == DEFAULT_PORT else f' --port {port}'
-    return f'; or run the doctor with --server {host}{at_port}'
+    at = ''.join(f' --{name.replace(".", "-")} {port}' for name, port in ports.items())
+    return f'; or run the doctor with --server {host}{at}'
 
 
 def wanted(names: Sequence[str], selection: Selection) -> int:
@@ -147,21 +150,23 @@ def watch(
     names: Sequence[str] = ()
     if arguments.server:
         host, port = arguments.server
-        ports = [f'port:={port}']
-        print(f'demo: connecting to {host} port {port}')
+        ports = {port_parameter(arguments.protocol): port} if port else {}
+        print(f'demo: connecting to {host}' + (f' port {port}' if port else ''))
     else:
         names = body_names(arguments.bodies) if arguments.bodies else NAMES
-        host, port, natnet_port = start_sim(names, arguments.rate, children)
-        ports = [f'port:={port}', f'natnet.port:={natnet_port}']
+        host, served = start_sim(names, arguments.rate, arguments.protocol, children)
+        ports = {port_parameter(name): port for name, port in served.items()}
         print(f'demo: a simulated Motive streams {counted(len(names), "body")} at '
-              f'{arguments.rate:g} Hz on {host} port {port}')
+              f'{arguments.rate:g} Hz on {host} port {next(iter(served.values()))}')
     print(f'demo: ROS domain {domain}: other systems do not see the demo', flush=True)
     ros_arguments = ['--ros-args', '-r', f'__node:={NODE}']
     if arguments.params_file:
         ros_arguments += ['--params-file', files.enter_context(
             for_demo(arguments.params_file, REAL_NODE, NODE))]
     # For this node by name, which beats a section of that name in the file.
-    for setting in (f'server:={host}', *ports):
+    protocol = [f'protocol:={arguments.protocol}'] if arguments.protocol else []
+    for setting in (f'server:={host}', *protocol, *(
+            f'{name}:={port}' for name, port in ports.items())):
         ros_arguments += ['-p', f'{NODE}:{setting}']
     if arguments.autopilot and not arguments.params_file:
         ros_arguments += ['-p', f'{NODE}:outputs:={[*DEFAULT_OUTPUTS, "odom"]}']
@@ -229,7 +234,7 @@ def watch(
     cause = view.trouble or view.connection
     if not rows and cause:
         # All other failures are consequences of that.
-        print(f'demo: no body appeared: {cause}{advice(cause, host, port)}', file=sys.stderr)
+        print(f'demo: no body appeared: {cause}{advice(cause, host, ports)}', file=sys.stderr)
         return 1
     for line in failures:
         print(f'demo: {line}', file=sys.stderr)

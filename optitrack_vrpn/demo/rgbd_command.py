@@ -21,7 +21,7 @@ from optitrack_vrpn.cli.arguments import duration, hertz, new_file, Parser
 from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.loading import loading
 from optitrack_vrpn.cli.whole_file_io import whole_file
-from optitrack_vrpn.demo.child_io import address_of, Child, start_tool
+from optitrack_vrpn.demo.child_io import addresses_of, Child, start_tool
 from optitrack_vrpn.demo.command import run
 from optitrack_vrpn.demo.rgbd_view import HEAD, line, mount_error, summary
 from optitrack_vrpn.demo.screen_io import Screen
@@ -78,7 +78,7 @@ def start_camera(arguments: argparse.Namespace, children: list[Child]) -> tuple[
         '--names', BODY, '--port', '0', '--noise-mm', '0.3', '--noise-deg', '0.05', '--ros-args',
         '-p', f'trajectory:={arguments.trajectory}', '-p', f'camera.rate_hz:={arguments.rate}',
         '-r', '__ns:=/camera'], children)
-    return address_of(camera, 'the simulated camera', _START_S)
+    return addresses_of(camera, 'the simulated camera', _START_S)[0]
 
 
 def start_nodes(host: str, port: int, children: list[Child]) -> None:

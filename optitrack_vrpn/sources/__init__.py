@@ -22,8 +22,8 @@ if TYPE_CHECKING:
         receive_into, Waker)
     from optitrack_vrpn.sources.table import (
         AUTO, check_server, client_of, DEFAULT, lacking, load, make_source, own_port,
-        own_settings, Recorder, recording_wanted, source_settings, SourceKind, SourceOptions,
-        SOURCES, title, using)
+        own_settings, port_parameter, Recorder, recording_wanted, source_settings, SourceKind,
+        SourceOptions, SOURCES, title, using)
 else:
     #: Imported at first use: pure code needs the types of frames only.
     __getattr__ = lazy(__name__, {
@@ -38,8 +38,8 @@ else:
         'sockets_io': 'card_address card_of datagram_socket is_unused local_address Lookup '
                       'multicast_socket receive_into Waker',
         'table': 'AUTO check_server client_of DEFAULT lacking load make_source own_port '
-                 'own_settings Recorder recording_wanted source_settings SourceKind '
-                 'SourceOptions SOURCES title using',
+                 'own_settings port_parameter Recorder recording_wanted source_settings '
+                 'SourceKind SourceOptions SOURCES title using',
     })[1]
 
 __all__ = [
@@ -50,5 +50,5 @@ __all__ = [
     'SourceOptions', 'Stopped', 'Tap', 'Vector', 'Waiting', 'Waker', 'card_address', 'card_of',
     'check_server', 'client_of', 'datagram_socket', 'is_unused', 'lacking', 'link_event', 'load',
     'local_address', 'make_source', 'multicast_socket', 'own_port', 'own_settings',
-    'receive_into', 'recording_wanted', 'source_settings', 'title', 'use_batch_scheduling',
-    'use_default_scheduling', 'using']
+    'port_parameter', 'receive_into', 'recording_wanted', 'source_settings', 'title',
+    'use_batch_scheduling', 'use_default_scheduling', 'using']

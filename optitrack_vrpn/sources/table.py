@@ -123,6 +123,11 @@ def own_port(protocol: Any) -> bool:
         load(SOURCES[protocol].settings), 'port')
 
 
+def port_parameter(protocol: str) -> str:
+    """Return the name of the parameter that holds the port of a protocol."""
+    return f'{protocol}.port' if own_port(protocol) else 'port'
+
+
 def title(protocol: str) -> str:
     """Return the name of a protocol in texts."""
     return SOURCES[protocol].title or protocol
