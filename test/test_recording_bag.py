@@ -15,6 +15,7 @@ from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording import (
     BagWriter, ClockSteps, Cut, Damage, definition, End, find_file, LossTimes, mcap_format,
     Message, NewTopic, read_records, recover, safe_name, SequenceWatch, TopicChoice)
+from optitrack_vrpn.recording.record_command import main as record
 import pytest
 from recording_kit import (
     add_topic, BEGIN_NS, by_mcap, by_rosbags, HASH, message, POSE, pose_cdr, topic, write_poses)
@@ -157,14 +158,15 @@ def test_a_killed_recorder_loses_less_than_a_second(tmp_path):
             break
     given_ns += [int(line) for line in process.stdout.read().split()]
     process.wait()
-    path, count, reason = recover(tmp_path / 'take')
+    path, (count, reason, lost) = recover(tmp_path / 'take')
+    assert not lost
     assert 'not closed' in reason
     kept_ns = [log_ns for _, log_ns, *_ in by_mcap(path)]
     assert kept_ns == given_ns[:count]
     assert given_ns[-1] - kept_ns[-1] < 1e9
     assert len(by_rosbags(tmp_path / 'take')[0]) == count
     assert path.with_suffix('.mcap.broken').is_file()
-    assert recover(tmp_path / 'take') == (path, 0, '')
+    assert recover(tmp_path / 'take') == (path, (0, '', ''))
 
 
 @given(st.data())
@@ -189,6 +191,21 @@ def test_a_damaged_file_gives_the_rest_or_says_so(tmp_path_factory, data):
     assert found == wanted or any(isinstance(r, (Cut, Damage)) for r in rows)
 
 
+@pytest.mark.parametrize('place, code', [(0.5, 1), (0.0, 0)])
+def test_a_repair_that_loses_messages_fails(tmp_path, capfd, place, code):
+    poses = some_poses(30_000)
+    writer = write_poses(tmp_path / 'take', poses, 'none', close=False)
+    writer.flush()
+    whole = writer.path.read_bytes()
+    (tmp_path / 'cut.mcap').write_bytes(
+        whole[:round(place * len(whole))] + bytes(200) + whole[round(place * len(whole)) + 200:]
+        if place else whole)
+    assert record(['--recover', str(tmp_path / 'cut.mcap')]) == code
+    assert ('not saved' in capfd.readouterr().err) == bool(code)
+    assert (len(by_mcap(tmp_path / 'cut.mcap')) == len(poses)) == (not code)
+    assert len(by_mcap(tmp_path / 'cut.mcap')) > len(poses) // 2
+
+
 @pytest.mark.parametrize('cut, filled', [(1, 0), (8, 0), (100, 0), (0, 4096), (20, 4096)])
 def test_a_file_cut_in_its_index_is_repaired_without_loss(tmp_path, cut, filled):
     """The messages are complete, but the ``mcap`` package and players cannot open the file."""
@@ -198,7 +215,7 @@ def test_a_file_cut_in_its_index_is_repaired_without_loss(tmp_path, cut, filled)
     writer.path.write_bytes(content[:len(content) - cut] + b'\0' * filled)
     with pytest.raises(mcap_errors.McapError):
         by_mcap(writer.path)
-    assert recover(tmp_path / 'take')[1] == 50
+    assert recover(tmp_path / 'take')[1].messages == 50
     assert by_mcap(writer.path) == whole
 
 
@@ -216,7 +233,7 @@ def test_a_recording_in_progress_is_not_repaired(tmp_path):
     with pytest.raises(ConfigurationError, match='is being recorded'):
         recover(tmp_path / 'take')
     writer.close()
-    assert recover(tmp_path / 'take') == (writer.path, 0, '')
+    assert recover(tmp_path / 'take') == (writer.path, (0, '', ''))
 
 
 def test_a_bag_of_ros2_bag_keeps_the_language_of_its_definitions(tmp_path):
@@ -226,7 +243,7 @@ def test_a_bag_of_ros2_bag_keeps_the_language_of_its_definitions(tmp_path):
     writer.write(message(0, channel=7), 1)
     writer.flush()
     (tmp_path / 'cut.mcap').write_bytes(writer.path.read_bytes())    # without an index
-    path, count, _ = recover(tmp_path / 'cut.mcap')
+    path, (count, _, _) = recover(tmp_path / 'cut.mcap')
     with open(path, 'rb') as file:
         (schema,) = mcap.make_reader(file).get_summary().schemas.values()
     assert (count, schema.encoding, schema.data) == (1, 'ros2idl', b'module std_msgs { };')

@@ -2,13 +2,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Bags of other writers: sqlite3, split, compressed, without chunks or index, odd definitions."""
 
+import os
+import random
 import struct
 
 import numpy as np
+from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording import body_figures, decode, load_take, parse_definition
 import pytest
 from recording_kit import (
-    BEGIN_NS, cdr, definition_of, header, make, POSE, pose_cdr, POSE_TEXT, typestore)
+    BEGIN_NS, cdr, definition_of, header, make, POSE, pose_cdr, POSE_TEXT, typestore, write_poses)
 
 pytest.importorskip('rosbags', reason='an independent writer')
 mcap_writer = pytest.importorskip('mcap.writer', reason='an independent writer')
@@ -167,6 +170,17 @@ def test_fields_are_found_in_any_order_of_the_definition(tmp_path):
     check(load_take(tmp_path / 'a.mcap'))
 
 
+@pytest.mark.parametrize('text, begin', [
+    ('wstring first\n' + POSE_TEXT, b'\0\1\0\0'),
+    (POSE_TEXT.replace('float64 x', 'float6'), b'\0\1\0\0'),
+    (POSE_TEXT, b'\0\7\0\0')])    # the last is XCDR2
+def test_what_is_not_understood_is_counted_and_not_guessed(tmp_path, text, begin):
+    by_mcap(tmp_path / 'a.mcap', text, [(log_ns, begin + data[4:])
+                                        for log_ns, data in messages(POSE)])
+    take = load_take(tmp_path / 'a.mcap')
+    assert not take.bodies and take.unread == {'/wand/pose': COUNT}
+
+
 def test_messages_of_changing_length_and_frame_are_all_read(tmp_path):
     rows = []
     for number in range(COUNT):
@@ -186,6 +200,77 @@ def test_a_damaged_chunk_costs_its_own_messages(tmp_path):
     ((reason, (begin_ns, end_ns)),) = take.damaged
     assert 'checksum' in reason and BEGIN_NS < begin_ns < end_ns
     assert COUNT - 60 < len(take.bodies['wand'].rows) < COUNT
+
+
+def writers(folder):
+    """Write a bag by each writer; give its file, and whether checksums protect its values."""
+    kinds = mcap_writer.CompressionType
+    for name, options in (
+            ('plain', {'chunk_size': 4000, 'compression': kinds.NONE}),
+            ('lz4', {'chunk_size': 4000, 'compression': kinds.LZ4}),
+            ('no_index', {'chunk_size': 4000, 'index_types': mcap_writer.IndexType.NONE}),
+            ('no_crc', {'chunk_size': 4000, 'enable_crcs': False}),
+            ('no_chunks', {'use_chunking': False})):
+        (folder / name).mkdir()
+        by_mcap(folder / name / 'a.mcap', **options)
+        yield folder / name / 'a.mcap', not name.startswith('no_c')
+    for plugin, mode in (('MCAP', ''), ('MCAP', 'STORAGE'), ('MCAP', 'FILE'), ('MCAP', 'MESSAGE'),
+                         ('SQLITE3', ''), ('SQLITE3', 'FILE')):
+        by_rosbags(folder / (plugin + mode), {'/wand/pose': POSE}, plugin,
+                   **{'mode': mode} if mode else {})
+        yield next(path for path in (folder / (plugin + mode)).iterdir()
+                   if path.suffix != '.yaml'), False
+    for compression in ('none', 'zstd'):
+        yield write_poses(folder / compression, [
+            ('/wand/pose', BEGIN_NS + number * PERIOD_NS, BEGIN_NS + number * PERIOD_NS,
+             *value(number)) for number in range(COUNT)], compression).path, True
+
+
+def damage(data, rng, lengths):
+    """Change bytes at random: anywhere, and where MCAP has kinds and lengths of records."""
+    for _ in range(rng.randint(1, 3)):
+        at, size = rng.randrange(len(data)), rng.choice([1, 8, 300, 4096])
+        kind = rng.choice(['flip', 'cut', 'zero', 'insert', 'repeat', 'remove', 'junk', 'head'])
+        if kind == 'flip':
+            data[at] ^= rng.randint(1, 255)
+        elif kind == 'cut':
+            del data[max(at, 100):]
+        elif kind == 'head' and lengths:
+            heads, at = [], 8
+            while at + 9 < len(data):
+                heads.append(at)
+                at += 9 + int.from_bytes(data[at + 1:at + 9], 'little')
+            data[rng.choice(heads) + rng.choice([0, 0, 1, 2])] = rng.randint(0, 255)
+        else:
+            data[at:at + size * (kind in ('zero', 'remove', 'junk'))] = {
+                'zero': bytes(size), 'insert': rng.randbytes(size), 'remove': b'',
+                'repeat': data[at:at + size]}.get(kind, rng.randbytes(size))
+
+
+def test_no_damage_is_a_traceback_or_a_silent_loss(tmp_path):
+    """Thousands with the variable DAMAGED_FILES; the seeds are fixed."""
+    pytest.importorskip('zstandard')
+    whole = {BEGIN_NS + number * PERIOD_NS: [*place, *turn]
+             for number in range(COUNT) for place, turn in [value(number)]}
+    bags = list(writers(tmp_path))
+    originals = [path.read_bytes() for path, _ in bags]
+    for seed in range(int(os.environ.get('DAMAGED_FILES', '130'))):
+        rng = random.Random(seed)
+        path, protected = bags[seed % len(bags)]
+        data = bytearray(originals[seed % len(bags)])
+        damage(data, rng, path.suffix == '.mcap')
+        path.write_bytes(data)
+        if rng.random() < 0.1:
+            (path.parent / 'metadata.yaml').unlink(missing_ok=True)
+        try:
+            take = load_take(path.parent)
+        except ConfigurationError:
+            continue
+        rows = [row for body in take.bodies.values() for row in body.table()]
+        assert len(rows) >= COUNT or (
+            take.cut or take.damaged or take.missing or take.unread or take.left_out), seed
+        assert not protected or all(
+            whole[int(row['stamp'])] == row['pose'].tolist() for row in rows), seed
 
 
 def test_a_damaged_sqlite3_bag_is_no_traceback(tmp_path):

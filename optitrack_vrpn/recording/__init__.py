@@ -8,7 +8,7 @@ from typing import Any, TYPE_CHECKING
 if TYPE_CHECKING:
     from optitrack_vrpn.recording.bag_io import BagWriter, NewTopic, recover
     from optitrack_vrpn.recording.bag_metadata import make_qos, TopicMetadata
-    from optitrack_vrpn.recording.bag_read_io import Damage, find_file, read_records
+    from optitrack_vrpn.recording.bag_read_io import find_file, read_records
     from optitrack_vrpn.recording.capture_io import load_sessions
     from optitrack_vrpn.recording.cdr import decode, parse_definition
     from optitrack_vrpn.recording.columns import ROW
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from optitrack_vrpn.recording.figures import body_figures, euler_deg, running_deviation, turns
     from optitrack_vrpn.recording.losses import ClockSteps, LossTimes, SequenceWatch
     from optitrack_vrpn.recording.mcap_format import Cut, End, Message
+    from optitrack_vrpn.recording.mcap_read_io import Damage
     from optitrack_vrpn.recording.pcap import (
         file_header, Packet, packet_bytes, read_packets, TCP, UDP)
     from optitrack_vrpn.recording.raw_events import arrivals, stamped
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 _MODULES = {
     'bag_io': ('BagWriter', 'NewTopic', 'recover'),
     'bag_metadata': ('TopicMetadata', 'make_qos'),
-    'bag_read_io': ('Damage', 'find_file', 'read_records'),
+    'bag_read_io': ('find_file', 'read_records'),
     'capture_io': ('load_sessions',),
     'cdr': ('decode', 'parse_definition'),
     'columns': ('ROW',),
@@ -56,6 +57,7 @@ _MODULES = {
     'figures': ('body_figures', 'euler_deg', 'running_deviation', 'turns'),
     'losses': ('ClockSteps', 'LossTimes', 'SequenceWatch'),
     'mcap_format': ('Cut', 'End', 'Message'),
+    'mcap_read_io': ('Damage',),
     'pcap': ('Packet', 'TCP', 'UDP', 'file_header', 'packet_bytes', 'read_packets'),
     'raw_events': ('arrivals', 'stamped'),
     'raw_recorder_io': ('LostDatagrams', 'PcapWriter', 'RawSink', 'record_raw'),

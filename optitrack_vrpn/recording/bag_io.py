@@ -23,8 +23,8 @@ from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording import mcap_format as mcap
 from optitrack_vrpn.recording.bag_metadata import (
     bag_metadata, channel_metadata, dump, topic_of_channel, TopicMetadata)
-from optitrack_vrpn.recording.bag_read_io import (
-    compressor, Damage, find_file, read_records)
+from optitrack_vrpn.recording.bag_read_io import compressor, find_file, read_records
+from optitrack_vrpn.recording.mcap_read_io import Damage
 from optitrack_vrpn.recording.spool_io import check_exists
 
 LIBRARY = f'optitrack_vrpn {__version__}'
@@ -254,9 +254,23 @@ def _truncate(file: IO[bytes], size: int) -> None:
         file.seek(size)
 
 
+class Repair(NamedTuple):
+    """
+    Result of a repair.
+
+    :ivar messages: number of messages that were saved.
+    :ivar reason: what was wrong with the file.
+    :ivar lost: messages in the file that could not be saved; '' if all were.
+    """
+
+    messages: int
+    reason: str
+    lost: str
+
+
 def recover(
     path: Path, progress: Callable[[float], None] = lambda share: None,
-) -> tuple[Path, int, str]:
+) -> tuple[Path, Repair]:
     """
     Repair a bag that was not closed: create its index and metadata.yaml.
 
@@ -264,8 +278,8 @@ def recover(
 
     :param path: the bag's folder or file.
     :param progress: called with the fraction that was copied, 0 to 1.
-    :returns: the repaired file, its number of messages, and what was wrong; '' if the bag was
-        complete, which is then left unchanged.
+    :returns: the repaired file and the result; its reason is '' if the bag was complete, which is
+        then left unchanged.
     :raises ConfigurationError: if it is not an MCAP file or the copy cannot be created.
     """
     source = find_file(path, '.mcap')
@@ -274,20 +288,22 @@ def recover(
             _check_not_recorded(file, source)
             file.seek(-min(len(mcap.MAGIC), os.fstat(file.fileno()).st_size), os.SEEK_END)
             complete = file.read() == mcap.MAGIC and not any(
-                isinstance(row, (mcap.Cut, Damage)) for row in read_records(source))
+                isinstance(row, (mcap.Cut, Damage)) or (isinstance(row, mcap.End) and row.missing)
+                for row in read_records(source))
             if complete and (source.parent / 'metadata.yaml').is_file():
-                return source, 0, ''
+                return source, Repair(0, '', '')
             with tempfile.TemporaryDirectory(
                     prefix='.recover-', dir=source.parent, ignore_cleanup_errors=True) as scratch:
                 writer = BagWriter(Path(scratch) / source.stem)
-                reason = _copy(source, writer, progress) or 'its index or metadata.yaml is missing'
+                reason, lost = _copy(source, writer, progress)
+                reason = reason or 'its index or metadata.yaml is missing'
                 writer.close({'recovered': reason})
                 source.rename(source.with_suffix('.mcap.broken'))
                 writer.path.rename(source)
                 (writer.folder / 'metadata.yaml').replace(source.parent / 'metadata.yaml')
     except OSError as error:
         raise ConfigurationError(f'cannot repair {source}: {error.strerror or error}') from None
-    return source, writer.messages, reason
+    return source, Repair(writer.messages, reason, lost)
 
 
 def _check_not_recorded(file: IO[bytes], source: Path) -> None:
@@ -301,14 +317,20 @@ def _check_not_recorded(file: IO[bytes], source: Path) -> None:
         pass    # a file system without locks
 
 
-def _copy(source: Path, writer: BagWriter, progress: Callable[[float], None]) -> str:
-    """Copy all readable records; return what could not be read, or ''."""
+def _copy(
+    source: Path, writer: BagWriter, progress: Callable[[float], None],
+) -> tuple[str, str]:
+    """Copy all readable records; return what is wrong, and what of the file was lost, or ''."""
     problems: dict[str, int] = {}
+    missing = unknown = 0
+    torn = False
     schemas: dict[int, mcap.Schema] = {}
     channels: dict[int, int] = {}
     now_ns = 0
     for row in read_records(source, progress):
-        if isinstance(row, mcap.Message) and row.channel_id in channels:
+        if isinstance(row, mcap.Message) and row.channel_id not in channels:
+            unknown += 1
+        elif isinstance(row, mcap.Message):
             # Use the message time as the present, so that chunks are cut as in a live recording.
             now_ns = max(now_ns, row.log_time_ns)
             writer.write(row._replace(channel_id=channels[row.channel_id]), now_ns)
@@ -323,5 +345,11 @@ def _copy(source: Path, writer: BagWriter, progress: Callable[[float], None]) ->
                 schema.definition.decode(errors='replace'), schema.encoding), 0)
         elif isinstance(row, (mcap.Cut, Damage)):
             problems[row.reason] = problems.get(row.reason, 0) + 1
+            torn = torn or isinstance(row, Damage) or row.offset < source.stat().st_size
+        elif isinstance(row, mcap.End):
+            missing = row.missing
+    lost = '; '.join(filter(None, (
+        f'{missing} messages' if missing else 'those of damaged places' if torn else '',
+        f'{unknown} of topics without a description' if unknown else '')))
     return '; '.join(text if count == 1 else f'{count} times: {text}'
-                     for text, count in problems.items())
+                     for text, count in problems.items()), lost

@@ -3,49 +3,33 @@
 """
 Read bags in one pass: MCAP files and rosbag2's sqlite3, whole, split, compressed or damaged.
 
-Messages are given as batches of MCAP message records in one array, so that numpy can read
-thousands at once. The index behind a chunk is a hint that is checked: what it does not cover is
-searched record by record, so that files without an index, with a wrong one, or without chunks take
-the same way. A damaged chunk is reported with its time span, and the rest is read.
+Messages of all of them are given as batches of MCAP records; see ``mcap_read_io``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 import contextlib
-import os
+import itertools
 from pathlib import Path
 import sqlite3
 import struct
 import tempfile
-from typing import Any, IO, NamedTuple, Union
-import zlib
+from typing import Any
 
 import numpy as np
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording import mcap_format as mcap
-from optitrack_vrpn.recording.columns import Batch, DATA_AT, gather, Offsets
+from optitrack_vrpn.recording.columns import Batch, DATA_AT, Offsets
+from optitrack_vrpn.recording.mcap_read_io import (
+    Damage, lz4_frame, PACKAGES, Read, read_mcap, zstandard)
 import yaml
 
-try:
-    import zstandard
-except ImportError:
-    zstandard = None  # type: ignore[assignment]
-try:
-    import lz4.frame as lz4_frame
-except ImportError:
-    lz4_frame = None
-
-#: Packages to install for each compression: the Debian name, which rosdep also uses, and PyPI's.
-PACKAGES = {'zstd': 'python3-zstandard (pip: zstandard)', 'lz4': 'python3-lz4 (pip: lz4)'}
 _BUFFER = 1 << 20
 #: That of libyaml is ten times as fast.
 _Loader: Any = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)
-#: Bytes of a batch: with less the calls of numpy cost more, with more memory.
-_BATCH = 8 << 20
 _ROWS = 20_000
 _ZSTD_MAGIC = b'\x28\xb5\x2f\xfd'
-_NOT_CLOSED = 'it was not closed: up to a second at its end is missing'
 #: Endings of the files of a bag, the best first.
 BAGS = ('.mcap', '.mcap.zstd', '.mcap.zst', '.db3', '.db3.zstd')
 #: What to do with files of other formats than those that are needed.
@@ -53,20 +37,6 @@ _OTHERS = {
     '.db3': 'is a bag in sqlite3; convert it to mcap with ros2 bag convert',
     '.mcap': 'is a recording of topics; play it with ros2 bag play. replay serves raw recordings '
              '(record --raw)'}
-
-
-class Damage(NamedTuple):
-    """
-    A part of a file that cannot be read.
-
-    :ivar span_ns: log times of its first and last message; zeros if unknown.
-    """
-
-    reason: str
-    span_ns: tuple[int, int]
-
-
-Read = Union[Batch, Damage, mcap.End, mcap.Cut]
 
 
 def compressor(name: str) -> tuple[str, Callable[[bytes], bytes]]:
@@ -85,30 +55,6 @@ def compressor(name: str) -> tuple[str, Callable[[bytes], bytes]]:
     raise ConfigurationError(
         f'compression {name} is not installed: install {PACKAGES[name]}, or record with '
         '--compression none')
-
-
-def decompress(compression: str, data: bytes, size: int) -> bytes:
-    """
-    Decompress a chunk.
-
-    :param size: size of the result (bytes).
-    :raises ConfigurationError: if the package is not installed.
-    :raises ValueError: if the data are damaged or the compression is unknown.
-    """
-    if not compression:
-        return data
-    if compression not in PACKAGES:
-        raise ValueError(f'compression {compression!r} is not supported')
-    try:
-        if compression == 'zstd' and zstandard is not None:
-            return bytes(zstandard.ZstdDecompressor().decompress(data, max_output_size=size))
-        if compression == 'lz4' and lz4_frame is not None:
-            return bytes(lz4_frame.decompress(data))
-    except Exception as error:    # each package has its own errors
-        raise ValueError(f'a chunk cannot be decompressed: {error}') from None
-    raise ConfigurationError(
-        f'this recording is compressed with {compression}, whose Python package is not '
-        f'installed: install {PACKAGES[compression]}')
 
 
 def find_file(path: Path, *endings: str) -> Path:
@@ -141,13 +87,10 @@ def find_files(path: Path, *endings: str) -> list[Path]:
         return [path]
     if not path.is_dir():
         raise ConfigurationError(f'{path}: no such file or folder')
-    with contextlib.suppress(OSError, yaml.YAMLError, KeyError, TypeError, AttributeError):
-        described = yaml.load((path / 'metadata.yaml').read_text(encoding='utf-8'), _Loader)
-        listed = [path / name for name in described[
-            'rosbag2_bagfile_information']['relative_file_paths']]
-        # metadata.yaml can be older than the files, or lack the last of them
-        if listed and all(file.is_file() and file.name.endswith(endings) for file in listed):
-            return listed
+    # metadata.yaml can be older than the files, or lack the last of them
+    listed, _ = _described(path)
+    if listed and all(file.is_file() and file.name.endswith(endings) for file in listed):
+        return listed
     for ending in endings:
         found = sorted(path.glob(f'*{ending}'), key=lambda file: (len(file.name), file.name))
         if found:
@@ -156,6 +99,23 @@ def find_files(path: Path, *endings: str) -> list[Path]:
         if any(path.glob(f'*{ending}')):
             raise ConfigurationError(f'{path}: {remedy}')
     raise ConfigurationError(f'{path}: contains no {" or ".join(endings)} file')
+
+
+def _described(folder: Path) -> tuple[list[Path], int]:
+    """Return the files and the number of messages that metadata.yaml states; 0 if unknown."""
+    with contextlib.suppress(OSError, yaml.YAMLError, KeyError, TypeError, AttributeError,
+                             ValueError):
+        row = yaml.load((folder / 'metadata.yaml').read_text(encoding='utf-8'), _Loader)[
+            'rosbag2_bagfile_information']
+        return ([folder / str(name) for name in row['relative_file_paths']],
+                int(row['message_count']))
+    return [], 0
+
+
+def stated_messages(paths: Sequence[Path]) -> int:
+    """Return how many messages all files of a bag have by its metadata.yaml; 0 if unknown."""
+    listed, count = _described(paths[0].parent)
+    return count if sorted(listed) == sorted(paths) else 0
 
 
 def read_batches(path: Path, progress: Callable[[float], None] = lambda share: None) -> Iterator[
@@ -168,15 +128,20 @@ def read_batches(path: Path, progress: Callable[[float], None] = lambda share: N
     :raises ConfigurationError: if it is no bag, or its compression is not installed.
     """
     with contextlib.ExitStack() as stack:
+        name, problem = path, ''
         if path.suffix in ('.zstd', '.zst'):
-            path = _decompressed(path, stack)
+            path, problem = _decompressed(path, stack)
+        items: Iterator[Read]
         if path.suffix == '.db3':
-            yield from _read_sqlite(path, progress)
-            return
-        file = stack.enter_context(open(path, 'rb', buffering=_BUFFER))
-        if file.read(len(mcap.MAGIC)) != mcap.MAGIC:
-            raise ConfigurationError(f'{path}: not an MCAP file')
-        yield from _batches(_read_mcap(file, os.fstat(file.fileno()).st_size, progress))
+            items = _read_sqlite(path, name, progress)
+        else:
+            file = stack.enter_context(open(path, 'rb', buffering=_BUFFER))
+            if file.read(len(mcap.MAGIC)) != mcap.MAGIC:
+                raise ConfigurationError(f'{name}: not an MCAP file{problem and ": " + problem}')
+            items = read_mcap(file, progress)
+        for item in items:
+            yield mcap.Cut(0, problem) if problem and isinstance(
+                item, (mcap.End, mcap.Cut)) else item
 
 
 def read_records(
@@ -201,154 +166,35 @@ def read_records(
             yield found
 
 
-def _decompressed(path: Path, stack: contextlib.ExitStack) -> Path:
+def _decompressed(path: Path, stack: contextlib.ExitStack) -> tuple[Path, str]:
+    """Decompress a file as far as possible; return the new file, and what is missing or ''."""
     if zstandard is None:
         raise ConfigurationError(f'{path}: is compressed; install {PACKAGES["zstd"]}')
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix='optitrack_vrpn_')))
-    plain = folder / path.stem
-    try:
-        with open(path, 'rb') as packed, open(plain, 'wb') as unpacked:
-            zstandard.ZstdDecompressor().copy_stream(packed, unpacked)
-    except zstandard.ZstdError as error:
-        raise ConfigurationError(f'{path}: cannot be decompressed: {error}') from None
-    return plain
+    frame, problem = zstandard.ZstdDecompressor().decompressobj(), ''
+    with open(path, 'rb') as packed, open(folder / path.stem, 'wb') as unpacked:
+        try:
+            while data := packed.read(_BUFFER):
+                while data:
+                    if frame.eof:
+                        frame = zstandard.ZstdDecompressor().decompressobj()
+                    unpacked.write(frame.decompress(data))
+                    data = frame.unused_data
+            if not frame.eof:
+                problem = 'its compressed data are truncated: what follows is missing'
+        except zstandard.ZstdError as error:
+            problem = f'its compressed data are damaged ({error}): what follows is missing'
+    return folder / path.stem, problem
 
 
-class _Part(NamedTuple):
-    """Records that belong together: of a chunk with the offsets of its index, or between them."""
-
-    data: bytes
-    hints: Offsets
-    span_ns: tuple[int, int]
-
-
-def _read_mcap(
-    file: IO[bytes], end: int, progress: Callable[[float], None],
-) -> Iterator[_Part | Damage | mcap.End | mcap.Cut]:
-    """Read the top level of a file: chunks with their indexes, and what lies between them."""
-    loose, packed, hints = bytearray(), b'', list[Offsets]()
-
-    def finished() -> Iterator[_Part | Damage]:
-        nonlocal loose, packed, hints
-        if loose:
-            yield _Part(bytes(loose), np.zeros(0, np.int64), (0, 0))
-        if packed:
-            yield _chunk(packed, hints)
-        loose, packed, hints = bytearray(), b'', []
-
-    while True:
-        at = file.tell()
-        head = file.read(mcap.HEAD_SIZE)
-        opcode, size = mcap.unpack_head(head) if len(head) == mcap.HEAD_SIZE else (0, end)
-        if size > min(mcap.MAX_RECORD, end - at - mcap.HEAD_SIZE):
-            yield from finished()
-            yield mcap.Cut(at, _NOT_CLOSED)
-            return
-        if opcode in (mcap.DATA_END, mcap.FOOTER):
-            yield from finished()
-            yield mcap.End()
-            return
-        content = file.read(size)
-        if opcode == mcap.MESSAGE_INDEX and packed:
-            hints.append(np.frombuffer(content, '<u8', max(size - 6, 0) // 16 * 2, min(
-                size, 6))[1::2].astype(np.int64))
-        elif opcode == mcap.CHUNK:
-            yield from finished()
-            packed = content
-            progress(at / end)
-        elif opcode in (mcap.SCHEMA, mcap.CHANNEL, mcap.METADATA, mcap.MESSAGE):
-            if packed:
-                yield from finished()
-            loose += head + content
-            if len(loose) >= _BATCH:
-                yield from finished()
-                progress(at / end)
-        elif not (mcap.HEADER <= opcode <= mcap.DATA_END or opcode >= 0x80):
-            yield from finished()
-            yield Damage(f'a record of no known kind at byte {at} of {end}', (0, 0))
-
-
-def _chunk(content: bytes, hints: list[Offsets]) -> _Part | Damage:
-    span_ns = (0, 0)
-    try:
-        span_ns = struct.unpack_from('<QQ', content)
-        chunk = mcap.parse_chunk(content)
-        records = decompress(chunk.compression, chunk.records, chunk.size)
-        if chunk.crc and zlib.crc32(records) != chunk.crc:
-            raise ValueError('a chunk has a wrong checksum')
-    except (ValueError, struct.error) as error:
-        return Damage(str(error), span_ns)
-    return _Part(records, np.concatenate([np.zeros(0, np.int64), *hints]), span_ns)
-
-
-def _batches(parts: Iterator[_Part | Damage | mcap.End | mcap.Cut]) -> Iterator[Read]:
-    """Find the messages in each part, and join parts to batches."""
-    waiting: list[bytes] = []
-    offsets: list[Offsets] = []
-    others: list[mcap.Record] = []
-    size = 0
-    for part in parts:
-        problem: Read | None = None if isinstance(part, _Part) else part
-        if isinstance(part, _Part):
-            try:
-                found, rest = _find_messages(part.data, part.hints)
-                records = [record for opcode, content in rest
-                           for record in [mcap.parse_record(opcode, content)] if record]
-                offsets.append(found + size)
-                waiting.append(part.data)
-                others += records
-                size += len(part.data)
-            except ValueError as error:
-                problem = Damage(str(error), part.span_ns)
-        if waiting and (problem is not None or size >= _BATCH):
-            yield Batch(np.frombuffer(b''.join(waiting), np.uint8), np.concatenate(offsets),
-                        others)
-            waiting, offsets, others, size = [], [], [], 0
-        if problem is not None:
-            yield problem
-
-
-def _find_messages(
-    data: bytes, hints: Offsets,
-) -> tuple[Offsets, list[tuple[int, bytes]]]:
+def _read_sqlite(
+    path: Path, name: Path, progress: Callable[[float], None],
+) -> Iterator[Read]:
     """
-    Find the message records in uncompressed data.
+    Read rosbag2's sqlite3 as records of MCAP, in the order in which they were recorded.
 
-    :param hints: offsets of an index; may be wrong or incomplete.
-    :returns: offsets of the messages, and opcode and content of the other records.
-    :raises ValueError: if the records do not fill the data.
+    :param name: of the file in error messages.
     """
-    view = np.frombuffer(data, np.uint8)
-    hints = np.sort(hints[(hints >= 0) & (hints <= len(data) - DATA_AT)])
-    sizes = gather(view, hints + 1, '<u8').astype(np.int64)
-    hints = hints[(view[hints] == mcap.MESSAGE) & (sizes >= 22)
-                  & (sizes <= len(data) - hints - 9)] if len(hints) else hints
-    ends = hints + 9 + gather(view, hints + 1, '<u8').astype(np.int64)
-    before = np.concatenate(([0], ends))
-    begins = np.concatenate((hints, [len(data)]))
-    if (before > begins).any():    # an index with overlapping messages
-        return _find_messages(data, np.zeros(0, np.int64))
-    more, others = [], []
-    for gap in np.flatnonzero(before < begins).tolist():
-        at, stop = int(before[gap]), int(begins[gap])
-        while at < stop:
-            if at + mcap.HEAD_SIZE > stop:
-                raise ValueError('a record is truncated')
-            opcode, size = mcap.unpack_head(data[at:at + mcap.HEAD_SIZE])
-            if size > stop - at - mcap.HEAD_SIZE or (opcode == mcap.MESSAGE and size < 22):
-                raise ValueError('a record is truncated')
-            if opcode == mcap.MESSAGE:
-                more.append(at)
-            else:
-                others.append((opcode, data[at + mcap.HEAD_SIZE:at + mcap.HEAD_SIZE + size]))
-            at += mcap.HEAD_SIZE + size
-    if more:
-        hints = np.sort(np.concatenate((hints, np.array(more, np.int64))))
-    return hints, others
-
-
-def _read_sqlite(path: Path, progress: Callable[[float], None]) -> Iterator[Read]:
-    """Read rosbag2's sqlite3 as records of MCAP, in the order in which they were recorded."""
     try:
         uri = f'{path.resolve().as_uri()}?mode=ro'
         with contextlib.closing(sqlite3.connect(uri, uri=True)) as base:
@@ -359,27 +205,69 @@ def _read_sqlite(path: Path, progress: Callable[[float], None]) -> Iterator[Read
                     'SELECT topic_type, encoding, encoded_message_definition '
                     'FROM message_definitions')}
             others: list[mcap.Record] = []
-            for number, name, kind in base.execute('SELECT id, name, type FROM topics'):
+            for number, topic, kind in base.execute('SELECT id, name, type FROM topics'):
                 encoding, text = texts.get(kind, ('ros2msg', ''))
                 others += [mcap.Schema(number, kind, encoding, text.encode()),
-                           mcap.Channel(number, number, name, 'cdr', {})]
-            (last,) = base.execute('SELECT max(id) FROM messages').fetchone()
-            rows = base.execute('SELECT topic_id, timestamp, data, id FROM messages ORDER BY id')
-            while found := rows.fetchmany(_ROWS):
-                data = b''.join(
-                    mcap.message_head(topic, 0, time_ns, time_ns, len(content)) + bytes(content)
-                    for topic, time_ns, content, _ in found)
-                sizes = np.array([DATA_AT + len(row[2]) for row in found], np.int64)
-                yield Batch(np.frombuffer(data, np.uint8), np.cumsum(sizes) - sizes, others)
-                others = []
-                progress(found[-1][3] / last)
-            if others:
-                yield Batch(np.zeros(0, np.uint8), np.zeros(0, np.int64), others)
+                           mcap.Channel(number, number, topic, 'cdr', {})]
+            yield Batch(np.zeros(0, np.uint8), np.zeros(0, np.int64), others)
+            whole = True
+            for item in _read_rows(base, progress):
+                whole = whole and not isinstance(item, Damage)
+                yield item
+            (result,) = base.execute('PRAGMA quick_check(1)').fetchone()
+            if whole and result != 'ok':    # a page that is empty instead of full
+                yield Damage(result.replace('\n', ' '), (0, 0))
             yield mcap.End()
-    except (sqlite3.Error, struct.error, TypeError) as error:
+    except (sqlite3.Error, struct.error, TypeError, AttributeError, ValueError) as error:
         if isinstance(error, sqlite3.DatabaseError) and 'not a database' in str(error):
-            raise ConfigurationError(f'{path}: not a bag in sqlite3: {error}') from None
+            raise ConfigurationError(f'{name}: not a bag in sqlite3: {error}') from None
         yield mcap.Cut(0, f'it is damaged ({error}): what follows is missing')
+
+
+def _read_rows(
+    base: sqlite3.Connection, progress: Callable[[float], None],
+) -> Iterator[Batch | Damage]:
+    """Read the messages of a bag in sqlite3, also those behind damaged pages."""
+    (last,) = base.execute('SELECT max(id) FROM messages').fetchone()
+    at, last_ns, skipped, problem = 0, 0, 1, ''
+    while at < (last or 0):
+        rows, found, failed = _rows_after(base, at), list[Any](), False
+        while not failed:
+            found = []
+            try:
+                found.extend(itertools.islice(rows, _ROWS))
+            except sqlite3.DatabaseError as error:
+                failed, problem = True, problem or str(error)
+            if not found:
+                break
+            if problem and at and not failed:
+                yield Damage(problem, (last_ns, found[0][1]))
+                problem = ''
+            data = b''.join(
+                mcap.message_head(topic, 0, time_ns, time_ns, len(content)) + content
+                for topic, time_ns, content, _ in found)
+            sizes = np.array([DATA_AT + len(row[2]) for row in found], np.int64)
+            yield Batch(np.frombuffer(data, np.uint8), np.cumsum(sizes) - sizes, [])
+            at, last_ns, skipped = found[-1][3], found[-1][1], 1
+            progress(min(at / last, 1.0))
+        if not failed:
+            break
+        # The next page may be whole: go twice as far with each failure.
+        at, skipped = at + skipped, 2 * skipped
+    if problem:
+        yield Damage(problem, (last_ns, last_ns))
+
+
+def _rows_after(base: sqlite3.Connection, at: int) -> Iterator[tuple[int, int, bytes, int]]:
+    """Give the rows behind an id; raises DatabaseError at one that cannot be a message."""
+    for row in base.execute('SELECT topic_id, timestamp, data, id FROM messages WHERE id > ? '
+                            'ORDER BY id', (at,)):
+        topic, time_ns, content, number = row
+        if number <= at or content.__class__ is not bytes or not 0 <= topic <= 0xffff or (
+                time_ns < 0):
+            raise sqlite3.DatabaseError('a row is no message')
+        at = number
+        yield row
 
 
 def inflate(batch: Batch, chosen: Offsets) -> Batch:

@@ -25,6 +25,8 @@ _CODES = {
 _STRUCT = {'u1': 'B', 'i1': 'b', 'i2': 'h', 'u2': 'H', 'i4': 'i', 'u4': 'I', 'i8': 'q',
            'u8': 'Q', 'f4': 'f', 'f8': 'd'}
 _FIELD = re.compile(r'([\w/]+)(?:<=\d+)?(\[(?:<=)?\d*\])?\s+(\w+)\s*(=?)')
+#: Names of .msg syntax in schemas; a type without a definition has no language.
+_LANGUAGES = ('ros2msg', 'ros1msg', '')
 #: Definitions of the types that are read, for bags that contain none (Humble's sqlite3).
 _KNOWN = {
     'std_msgs/Header': 'builtin_interfaces/Time stamp\nstring frame_id',
@@ -82,13 +84,21 @@ class Leaf(NamedTuple):
 Types = Mapping[str, list[Field]]
 
 
-def parse_definition(type_name: str, text: str) -> Types:
+def parse_definition(type_name: str, text: str, encoding: str = 'ros2msg') -> Types:
     """
     Parse a definition with its nested types; an empty one is taken from the types known here.
 
     :param type_name: as in ``geometry_msgs/msg/PoseStamped``.
-    :raises ValueError: if it is not in .msg syntax or a nested type is missing.
+    :returns: the types; empty if the text is in another language than .msg, is damaged, or lacks a
+        nested type: its messages cannot be decoded, because their fields can be in another order.
     """
+    try:
+        return _parse(type_name, text if encoding in _LANGUAGES else f'?{encoding}')
+    except ValueError:
+        return {}
+
+
+def _parse(type_name: str, text: str) -> Types:
     root = type_name.replace('/msg/', '/')
     texts = dict(_KNOWN)
     if text.strip():

@@ -186,10 +186,15 @@ def _of_the_file(take: Take) -> list[Finding]:
             Severity.ERROR, f'The file is damaged in {counted(len(take.damaged), "place")} '
             f'({take.damaged[0][0]}): messages of these times are missing.{repair}', 1e8,
             [span for _, span in take.damaged if span[1]], (), 'recorder'))
+    if take.missing:
+        found.append(Finding(
+            Severity.ERROR, f'{counted(take.missing, "message")} of those that the recording '
+            'counts cannot be found in it.', 1e8, [], (), 'recorder'))
     for topic, count in take.unread.items():
         found.append(Finding(
             Severity.WARNING, f'{count} of {take.topics.get(topic, count)} messages on {topic} '
-            'could not be decoded and are missing here: they are damaged.', 1e6 + count))
+            'could not be decoded and are missing here: they are damaged, or their type has '
+            'another serialisation or definition than ROS 2 writes.', 1e6 + count))
     for topic, count in take.left_out.items():
         found.append(Finding(
             Severity.WARNING, f'{counted(count, "pose")} of {take.topics.get(topic, count)} on '

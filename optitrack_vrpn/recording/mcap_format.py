@@ -17,7 +17,7 @@ import zlib
 
 MAGIC = b'\x89MCAP0\r\n'
 HEADER, FOOTER, SCHEMA, CHANNEL, MESSAGE, CHUNK, MESSAGE_INDEX, CHUNK_INDEX = range(1, 9)
-STATISTICS, METADATA, METADATA_INDEX, DATA_END = 0x0B, 0x0C, 0x0D, 0x0F
+ATTACHMENT, STATISTICS, METADATA, METADATA_INDEX, DATA_END = 0x09, 0x0B, 0x0C, 0x0D, 0x0F
 
 _RECORD = struct.Struct('<BQ')
 _MESSAGE = struct.Struct('<BQHIQQ')
@@ -65,7 +65,13 @@ class Metadata(NamedTuple):
 
 
 class End(NamedTuple):
-    """The end of the data: the file was closed."""
+    """
+    The end of the data: the file was closed.
+
+    :ivar missing: messages that the file counts and that were not found.
+    """
+
+    missing: int = 0
 
 
 class Cut(NamedTuple):
@@ -297,7 +303,11 @@ def parse_record(opcode: int, content: bytes) -> Record | None:
         if opcode == SCHEMA:
             name, at = _take_text(content, 2)
             encoding, at = _take_text(content, at)
-            return Schema(struct.unpack_from('<H', content)[0], name, encoding, content[at + 4:])
+            (size,) = struct.unpack_from('<I', content, at)
+            if at + 4 + size > len(content):
+                raise ValueError('a definition is longer than its record')
+            return Schema(struct.unpack_from('<H', content)[0], name, encoding,
+                          content[at + 4:at + 4 + size])
         if opcode == CHANNEL:
             number, schema_id = struct.unpack_from('<HH', content)
             topic, at = _take_text(content, 4)
@@ -317,4 +327,13 @@ def unpack_head(data: bytes) -> tuple[int, int]:
     return opcode, size
 
 
+def parse_footer(data: bytes) -> tuple[int, int]:
+    """Decode begin and checksum of the summary from a footer record; zeros if it is none."""
+    if len(data) < FOOTER_SIZE or unpack_head(data[:HEAD_SIZE]) != (FOOTER, _FOOTER.size):
+        return 0, 0
+    begin, _, crc = _FOOTER.unpack_from(data, HEAD_SIZE)
+    return begin, crc
+
+
 HEAD_SIZE = _RECORD.size
+FOOTER_SIZE = _RECORD.size + _FOOTER.size

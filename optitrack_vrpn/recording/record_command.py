@@ -161,15 +161,20 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     Run the tool.
 
     :param argv: arguments, those of the process by default.
-    :returns: 0; 1 if the recording is incomplete; else see ``exit_code``.
+    :returns: 0; 1 if the recording is incomplete or a repair lost messages; else see
+        ``exit_code``.
     """
     own, ros_arguments = split_ros_args(sys.argv[1:] if argv is None else argv)
     arguments = _checked(own)
     if arguments.recover is not None:
         with Progress('repairing') as bar:
-            path, messages, reason = recover(arguments.recover, bar.show)
-        print(f'{path}: {counted(messages, "message")} saved ({reason}); the damaged file is '
-              f'kept as {path.name}.broken' if reason else
-              f'{path}: is complete; no repair needed')
-        return 0
+            path, repair = recover(arguments.recover, bar.show)
+        if not repair.reason:
+            print(f'{path}: is complete; no repair needed')
+            return 0
+        print(f'{path}: {counted(repair.messages, "message")} saved ({repair.reason}); the '
+              f'damaged file is kept as {path.name}.broken')
+        if repair.lost:
+            print(f'record: not saved: {repair.lost}', file=sys.stderr)
+        return int(bool(repair.lost))
     return _record_raw(arguments) if arguments.raw else _record(arguments, ros_arguments)

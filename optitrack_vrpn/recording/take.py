@@ -113,6 +113,7 @@ class Take:
     :ivar left_out: poses that are not finite or whose stamp does not rise, by topic.
     :ivar damaged: parts of the file that cannot be read: reason, and log times of the first and
         last message (ns; 0 if unknown).
+    :ivar missing: messages that the file counts and that were not found in it.
     :ivar links: when the message of the connection's diagnostics changed (ns), and the message.
     :ivar begin_ns: first stamp of all bodies; 0 without any.
     :ivar end_ns: last stamp of all bodies; likewise.
@@ -130,6 +131,7 @@ class Take:
     unread: dict[str, int] = field(default_factory=dict)
     left_out: dict[str, int] = field(default_factory=dict)
     damaged: list[tuple[str, tuple[int, int]]] = field(default_factory=list)
+    missing: int = 0
     links: list[tuple[int, str]] = field(default_factory=list)
     begin_ns: int = 0
     end_ns: int = 0

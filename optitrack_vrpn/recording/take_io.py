@@ -17,11 +17,12 @@ from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.recording import mcap_format as mcap
 from optitrack_vrpn.recording.bag_io import RECORDER
 from optitrack_vrpn.recording.bag_read_io import (
-    BAGS, Damage, find_files, inflate, read_batches)
+    BAGS, find_files, inflate, read_batches, stated_messages)
 from optitrack_vrpn.recording.capture_io import load_sessions
 from optitrack_vrpn.recording.cdr import decode, parse_definition, Types
 from optitrack_vrpn.recording.columns import (
     Batch, DATA_AT, PoseColumns, POSES, ROW, Rows, TF)
+from optitrack_vrpn.recording.mcap_read_io import Damage
 from optitrack_vrpn.recording.motive_csv import is_motive_csv, parse_motive_csv
 from optitrack_vrpn.recording.raw_events import stamped
 from optitrack_vrpn.recording.rows_io import Scratch, Stored, StoredRows
@@ -33,6 +34,8 @@ from optitrack_vrpn.units import NS_PER_S
 
 _STATUS = 'diagnostic_msgs/msg/DiagnosticStatus'
 _ARRAY = 'diagnostic_msgs/msg/DiagnosticArray'
+#: Instead of the name of a topic that a file does not describe.
+_UNKNOWN = 'topics without a description'
 _ZSTD = np.void(b'\x28\xb5\x2f\xfd')
 #: Poses of a raw recording or a CSV that are stored at once.
 _BLOCK = 1000
@@ -110,6 +113,7 @@ class _Topics:
         #: By channel; a new one can change it.
         self._wanted: dict[int, bool] = {}
         self._last: dict[int, tuple[bytes, str]] = {}
+        #: Topic and type.
         self.channels: dict[int, tuple[str, str]] = {}
         self.poses: dict[str, tuple[str, StoredRows]] = {}
         self.states: dict[str, list[StateRow]] = {}
@@ -131,12 +135,8 @@ class _Topics:
             self._columns.pop(record.id, None)
             self._wanted = {}
             if schema and name in (*POSES, _STATUS, _ARRAY):
-                text = schema.definition.decode(errors='replace')
-                try:
-                    self._types[record.id] = parse_definition(
-                        name, text if schema.encoding == 'ros2msg' else '')
-                except ValueError:    # damaged; the type is known
-                    self._types[record.id] = parse_definition(name, '')
+                self._types[record.id] = parse_definition(
+                    name, schema.definition.decode(errors='replace'), schema.encoding)
         elif isinstance(record, mcap.Metadata) and record.name == RECORDER:
             take.notes.update(record.values)
 
@@ -159,7 +159,9 @@ class _Topics:
         order = np.argsort(numbers, kind='stable')
         found, begins = np.unique(numbers[order], return_index=True)
         for number, part in zip(found.tolist(), np.split(batch.offsets[order], begins[1:])):
-            topic, kind = self.channels.get(number, ('', ''))
+            topic, kind = self.channels.get(number, (_UNKNOWN, ''))
+            if topic == _UNKNOWN:
+                self._unread(topic, len(part))
             take.topics[topic] = take.topics.get(topic, 0) + len(part)
             if number not in self._wanted:
                 self._wanted[number] = number in self._types and (
@@ -220,6 +222,7 @@ def _load_bag(
 ) -> Take:
     take = Take(name, 'bag')
     topics = _Topics(take, estimate)
+    missing = 0
     for number, path in enumerate(paths):
         def of_all(share: float, number: int = number) -> None:
             progress((number + share) / len(paths))
@@ -233,8 +236,10 @@ def _load_bag(
                 take.damaged.append((item.reason, item.span_ns))
             elif isinstance(item, mcap.Cut):
                 take.cut = take.cut or item.reason
+            else:
+                missing += item.missing
     progress(1.0)
-    take.topics.pop('', None)
+    take.missing = max(missing, stated_messages(paths) - sum(take.topics.values()))
     poses, states = topics.poses, topics.states
     _keep(take, {topic: rows for topic, (_, rows) in poses.items()},
           _body_topics(poses, states), states)
