@@ -60,6 +60,8 @@ BELOW = {
              'settings_ros', 'sim', 'units'},
     'demo': {'errors', 'autopilot', 'bodies', 'cli', 'graph', 'motion', 'names', 'node',
              'recording', 'rgbd', 'ros', 'settings', 'sim', 'sources', 'stats', 'units'},
+    'dashboard': {'errors', 'bodies', 'cli', 'faces', 'findings', 'graph', 'mocap_control',
+                  'names', 'recording', 'ros', 'sources'},
     '__main__': {'cli'},
     '__init__': {'cli', 'compiled'},
 }

@@ -16,7 +16,7 @@ from typing import Optional
 #: Exit code after Ctrl-C: 128 + SIGINT, as shells report it.
 INTERRUPTED = 130
 _NODES = ('optitrack_vrpn_node', 'motive_sim', 'mavlink_bridge', 'axis_bridge',
-          'gantry_controller', 'rgbd_image_proc', 'rgbd_odometry', 'rgbd_mapper')
+          'gantry_controller', 'rgbd_image_proc', 'rgbd_odometry', 'rgbd_mapper', 'dashboard')
 
 
 def interrupt_code(tool: str) -> int:

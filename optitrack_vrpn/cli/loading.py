@@ -16,7 +16,7 @@ from optitrack_vrpn.cli.signals_io import ENDING, replaced
 from optitrack_vrpn.errors import BackendUnavailableError
 
 #: Dependencies that pip installs; all other imports of this package belong to ROS 2.
-_NOT_ROS = ('jinja2', 'matplotlib', 'numpy', 'scipy', 'transforms3d', 'yaml')
+_NOT_ROS = ('aiohttp', 'jinja2', 'matplotlib', 'numpy', 'scipy', 'transforms3d', 'yaml')
 
 
 def how_to_install(otherwise: str) -> str:

@@ -142,6 +142,16 @@ CAUSES: Mapping[str, Cause] = {
         WARNING, '{share} of the poses are older than the one before, although they arrived in '
         'order: the node drops them', "do two programs send under this server's name? Is its "
         'clock set repeatedly?'),
+    # -- of the node, seen from outside ----------------------------------------------------------
+    'node silent': Cause(
+        ERROR, '{node} sends no diagnostics', 'is the node running? Start it, or read its log'),
+    'not active': Cause(
+        ERROR, '{node} is {state}: it publishes no poses', 'press START, or run: ros2 lifecycle '
+        'set {node} configure, and then activate'),
+    'no transform': Cause(
+        ERROR, '{bodies} {is} TRACKED, but {its} transforms do not arrive on /tf',
+        'is tf among the outputs of the node, and is the node active? Is the network between it '
+        'and this computer slow?'),
 }
 
 

@@ -6,7 +6,7 @@ from optitrack_vrpn.faces import lazy
 
 __all__, __getattr__ = lazy(__name__, {
     'controller_ros': 'MocapController',
-    'messages_ros': 'find_dialects',
+    'messages_ros': 'CONTROL_QOS Dialect find_dialects how_to_install INFO_LISTENER_QOS',
     'participant_ros': 'ControlledLifecycleNode MocapControl',
     'protocol': 'Command ControlConfig GENERATIONS Kind',
     'round': 'KnownSystem Listeners Round',

@@ -190,6 +190,7 @@ def body_entry(
     host_minus_arrival_ns: int,
     lowpass_delay_s: float = 0.0, expected_hz: float = 0.0, fastest_hz: float = 0.0,
     latency: Optional[Percentiles] = None, all_too_old: bool = False, how_to_accept: str = '',
+    world: str = '', frame: str = '',
 ) -> Entry:
     """
     Report one body.
@@ -204,6 +205,7 @@ def body_entry(
     :param latency: time from stamp to publication (s).
     :param all_too_old: whether poses arrive, but all are too old to be published.
     :param how_to_accept: remedy for a jump that does not end by itself.
+    :param world: its parent frame in ENU; ``frame`` its own on /tf.
     """
     level = {State.TRACKED: Level.OK, State.STALE: Level.STALE}.get(status.state, Level.WARN)
     message = f'{status.state.value}: {printable(status.detail, MAX_REASON)}'
@@ -220,6 +222,7 @@ def body_entry(
         level, message = Level.WARN, f'{status.state.value}, but {sentence("too old")}'
     values = {
         'motive_name': printable(status.name),
+        'world': world, 'frame': frame,
         'state': status.state.value,
         # Absolute time, because a latched status can be read later.
         'since': number((status.since_ns + host_minus_arrival_ns) / 1e9

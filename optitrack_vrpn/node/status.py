@@ -164,7 +164,8 @@ class StatusReporter:
             host_minus_arrival_ns, channel.estimator.lowpass_delay_s,
             sources.configuration.settings.expected_rate_hz, fastest_hz,
             channel.latency.percentiles(), channel.all_too_old,
-            how_to_accept(channel) if channel.gate.held else '')
+            how_to_accept(channel) if channel.gate.held else '',
+            sources.configuration.settings.frames.world, channel.names.frames['body'])
         if sources.publishers.status_wanted(channel):
             sources.publishers.publish_status(channel, self._diagnostics.status(entry))
         return entry

@@ -1,0 +1,303 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Read the topics that the page shows, and send the commands of mocap control.
+
+An executor visits every entity for each message, which is too slow for fifty status topics. No
+executor runs here: the loop of the server calls ``poll``, which takes the waiting messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+import struct
+import time
+from typing import Any, Optional
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from lifecycle_msgs.srv import GetState
+from optitrack_vrpn.dashboard.control import ControlLog, System
+from optitrack_vrpn.dashboard.lab import Lab, marker_frame
+from optitrack_vrpn.dashboard.transforms import kind_of, read_transforms
+from optitrack_vrpn.graph import base_name, full_name, state_services
+from optitrack_vrpn.mocap_control import (
+    CONTROL_QOS, Dialect, find_dialects, how_to_install, INFO_LISTENER_QOS, Kind)
+from optitrack_vrpn.names import printable
+from optitrack_vrpn.ros import ToolNode
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from sensor_msgs.msg import PointCloud2
+from tf2_msgs.msg import TFMessage
+
+NODE = 'optitrack_vrpn_dashboard'
+#: Chosen: periods (s) of reading the slow topics, of searching the graph, and of asking for
+#: lifecycle states.
+_SLOW_S, _LOOK_S, _STATE_S = 0.1, 1.0, 2.0
+#: Chosen: time for which a system that left the graph without a message is shown (s).
+_GONE_S = 60.0
+#: Chosen: new subscriptions of one search, a millisecond each, and all of status topics.
+_AT_ONCE, _MOST_STATUS = 20, 600
+#: Chosen: messages of one topic that are read at once.
+_MOST_MESSAGES = 100
+_TF_QOS = QoSProfile(depth=20, reliability=ReliabilityPolicy.BEST_EFFORT)
+_STATUS_QOS = QoSProfile(depth=5, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+_MARKER_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+_STATUS, _CLOUD = 'diagnostic_msgs/msg/DiagnosticStatus', 'sensor_msgs/msg/PointCloud2'
+
+
+class Feed:
+    """
+    The node of the dashboard.
+
+    :param ros_arguments: ``--ros-args`` and what follows.
+    :param lab: gets reports and transforms.
+    :param control: gets commands and acknowledgements.
+    :param complain: called with each new problem, in one line.
+    :ivar marker_data: binary frame of the last markers; empty without.
+    :ivar control_problem: why there is no mocap control; '' if there is.
+    """
+
+    def __init__(self, ros_arguments: Sequence[str], lab: Lab, control: ControlLog,
+                 complain: Callable[[str], None]) -> None:
+        self._lab, self._control, self._complain = lab, control, complain
+        self._tool = ToolNode(NODE, ros_arguments)
+        self._node = self._tool.node
+        self._group = MutuallyExclusiveCallbackGroup()
+        self._tf = self._subscribe(TFMessage, '/tf', _TF_QOS, raw=True)
+        self._diagnostics = self._subscribe(DiagnosticArray, '/diagnostics', 100)
+        self._status: dict[str, Any] = {}
+        self._clouds: dict[str, Any] = {}
+        dialects, problems = find_dialects(['auto'])
+        self.control_problem = '' if dialects else '; '.join([*problems, how_to_install()])
+        self._lines = [_ControlLine(self, dialect) for dialect in dialects]
+        self._clients: dict[str, Any] = {}
+        self._own_stamps: set[int] = set()
+        self._left: dict[str, float] = {}
+        self._due = [0.0, 0.0, 0.0]    # slow topics, graph, states
+        self._complaints: set[str] = set()
+        self.marker_data = b''
+        self._markers_wanted = False
+
+    def close(self) -> None:
+        """Leave the graph."""
+        self._tool.__exit__()
+
+    def _subscribe(self, kind: Any, topic: str, qos: Any, raw: bool = False) -> Any:
+        return self._node.create_subscription(
+            kind, topic, lambda message: None, qos, raw=raw, callback_group=self._group)
+
+    def poll(self, now: float) -> bool:
+        """
+        Take the waiting messages; a message that cannot be read is reported, not raised.
+
+        :returns: whether the control topics brought something.
+        """
+        self._guard(self._take_transforms, now)
+        changed = bool(self._guard(self._take_control, now))
+        for at, (period, work) in enumerate((
+                (_SLOW_S, self._take_slow), (_LOOK_S, self._look), (_STATE_S, self._ask))):
+            if now >= self._due[at]:
+                self._due[at] = now + period
+                self._guard(work, now)
+        return changed
+
+    def _guard(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return work(*arguments)
+        except Exception as error:    # of any layer of ROS: no peer may end the page
+            text = printable(f'{type(error).__name__}: {error}', 200)
+            if text not in self._complaints and len(self._complaints) < 100:
+                self._complaints.add(text)
+                self._complain(text)
+            return None
+
+    # -- topics --------------------------------------------------------------------------------
+
+    def _take_transforms(self, now: float) -> None:
+        newest: dict[Any, bytes] = {}
+        for data, _ in taken(self._tf):
+            newest[kind_of(data)] = data
+        for data in newest.values():
+            self._guard(self._add_transforms, data, now)
+
+    def _add_transforms(self, data: bytes, now: float) -> None:
+        self._lab.add_transforms(read_transforms(data), now)
+
+    def _take_slow(self, now: float) -> None:
+        for subscription in list(self._status.values()):
+            for status, _ in taken(subscription):
+                self._report(status, now)
+        for array, _ in taken(self._diagnostics):
+            for status in array.status[:1000]:
+                body = self._lab.bodies.get(status.name.replace(': body ', ': ', 1))
+                # The same is on its status topic, unless that is off.
+                if body is None or now - body.report.at > 1.5:
+                    self._report(status, now)
+        for line in self._lines:
+            for message, _ in taken(line.info):
+                name, topics = line.dialect.read_info(message)
+                name = printable(name, 80)
+                if len(self._control.systems) < 100:
+                    self._control.systems.setdefault(name, System(name)).topics = len(topics)
+        for client in self._clients.values():
+            with client.handle:
+                header, answer = client.handle.take_response(GetState.Response)
+            if header is not None:
+                name = base_name(client.srv_name.removesuffix('/get_state'))
+                self._lab.states[name] = answer.current_state.label
+        for subscription in self._clouds.values():
+            for cloud, _ in taken(subscription):
+                self.marker_data = marker_frame(points_of(cloud), 0.0)
+        self._lab.forget(now)
+
+    def _report(self, status: Any, now: float) -> None:
+        self._lab.add_report(
+            status.name, status.level[0], status.message,
+            {pair.key: pair.value for pair in status.values}, now)
+
+    # -- graph ---------------------------------------------------------------------------------
+
+    def _look(self, now: float) -> None:
+        """Find topics of bodies, markers and systems."""
+        topics = self._node.get_topic_names_and_types()
+        new = [name for name, types in topics if _STATUS in types and name not in self._status]
+        for name in new[:_AT_ONCE]:
+            if len(self._status) < _MOST_STATUS:
+                self._status[name] = self._guard(
+                    self._subscribe, DiagnosticStatus, name, _STATUS_QOS)
+        present = {name for name, _ in topics}
+        for name in list(self._status):
+            if self._status[name] is None or name not in present or (
+                    name not in new and not self._node.count_publishers(name)):
+                self._drop(self._status, name)
+        clouds = [name for name, types in topics if _CLOUD in types
+                  and 'marker' in base_name(name)][:4] if self._markers_wanted else []
+        for name in [name for name in self._clouds if name not in clouds]:
+            self._drop(self._clouds, name)
+        for name in clouds:
+            if name not in self._clouds:
+                self._clouds[name] = self._subscribe(PointCloud2, name, _MARKER_QOS)
+        self._look_for_systems(now)
+
+    def _drop(self, subscriptions: dict[str, Any], name: str) -> None:
+        subscription = subscriptions.pop(name)
+        if subscription is not None:
+            self._node.destroy_subscription(subscription)
+
+    def show_markers(self, wanted: bool) -> None:
+        """Subscribe to markers only while a page shows them: the node computes them then."""
+        self._markers_wanted = wanted
+        if not wanted:
+            self.marker_data = b''
+
+    def _look_for_systems(self, now: float) -> None:
+        """Compare the known systems with the nodes that listen to commands."""
+        own = full_name(self._node.get_name(), self._node.get_namespace())
+        listening = {
+            full_name(entry.node_name, entry.node_namespace) for line in self._lines
+            for entry in self._node.get_subscriptions_info_by_topic(line.publisher.topic_name)}
+        services = dict(state_services(self._node.get_service_names_and_types()))
+        nodes = {name for name in services if name in listening or base_name(name) in (
+            self._lab.nodes)} - {own}
+        for name in list(self._clients):
+            if name not in nodes:
+                self._node.destroy_client(self._clients.pop(name))
+                self._lab.states.pop(base_name(name), None)
+        for name in nodes - self._clients.keys():
+            client = self._guard(self._node.create_client, GetState, services[name])
+            if client is not None:
+                self._clients[name] = client
+        systems = self._control.systems
+        names = {base_name(name) for name in listening & services.keys() - {own}}
+        for name in names - systems.keys():
+            systems[name] = System(name)
+        heard = {base_name(name) for name in listening}
+        for name, system in list(systems.items()):
+            system.state = self._lab.states.get(name, '')
+            system.heard |= name in heard
+            # A system behind a bridge is in no graph.
+            system.gone = system.heard and name not in heard
+            if not system.gone:
+                self._left.pop(name, None)
+            elif not system.topics or now - self._left.setdefault(name, now) > _GONE_S:
+                del systems[name]    # it has announced its end, or is gone for long
+                self._left.pop(name, None)
+
+    def _ask(self, now: float) -> None:
+        """Ask lifecycle nodes for their states; ``_take_slow`` takes the answers."""
+        for client in self._clients.values():
+            if client.service_is_ready():
+                client.remove_pending_request(client.call_async(GetState.Request()))
+
+    # -- mocap control -------------------------------------------------------------------------
+
+    def command(self, kind: Kind, session_id: str, systems: Sequence[str], by: str,
+                now: float) -> str:
+        """
+        Send a command to systems; none for all.
+
+        :returns: '' or why it was not sent.
+        """
+        if not self._lines:
+            return self.control_problem
+        stamp = self._node.get_clock().now()
+        self._own_stamps.add(stamp.nanoseconds)
+        self._control.add(kind, session_id, tuple(systems), by, now, stamp.nanoseconds)
+        for line in self._lines:
+            line.publisher.publish(line.dialect.write(
+                kind, stamp.to_msg(), self._node.get_name(), session_id, systems))
+        self._due[2] = now + 0.2    # states follow the command
+        return ''
+
+    def _take_control(self, now: float) -> bool:
+        changed = False
+        for line in self._lines:
+            for message, info in taken(line.control):
+                command = line.dialect.read(message)
+                if command.stamp_ns in self._own_stamps and (
+                        command.source == self._node.get_name()):
+                    continue
+                clock_ns = time.time_ns()
+                arrival_ns = info['received_timestamp'] or clock_ns
+                waited_s = min(max((clock_ns - arrival_ns) * 1e-9, 0.0), 1.0)
+                self._control.record(command, now - waited_s, arrival_ns)
+                self._due[2] = min(self._due[2], now + 0.1)
+                changed = True
+        return changed
+
+
+class _ControlLine:
+    """Publisher and subscriptions of one generation."""
+
+    def __init__(self, feed: Feed, dialect: Dialect) -> None:
+        self.dialect = dialect
+        control, info = dialect.generation.topics(True)
+        self.control = feed._subscribe(dialect.control_type, control, CONTROL_QOS)
+        self.info = feed._subscribe(dialect.info_type, info, INFO_LISTENER_QOS)
+        self.publisher = feed._node.create_publisher(dialect.control_type, control, CONTROL_QOS)
+
+
+def taken(subscription: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """Take the waiting messages of a subscription, oldest first."""
+    if subscription is None:
+        return
+    with subscription.handle:
+        for _ in range(_MOST_MESSAGES):
+            found: Optional[tuple[Any, dict[str, Any]]] = subscription.handle.take_message(
+                subscription.msg_type, subscription.raw)
+            if found is None:
+                return
+            yield found
+
+
+def points_of(cloud: Any) -> Iterator[tuple[float, float, float, int]]:
+    """Read place and body of the points of a cloud; nothing if it has other fields."""
+    offsets = {field.name: field.offset for field in cloud.fields}
+    if cloud.is_bigendian or not {'x', 'y', 'z'} <= offsets.keys() or cloud.point_step < 12:
+        return
+    data = bytes(cloud.data)
+    for at in range(0, min(len(data), 5000 * cloud.point_step) - cloud.point_step + 1,
+                    cloud.point_step):
+        x, y, z = (struct.unpack_from('<f', data, at + offsets[key])[0] for key in 'xyz')
+        body, = struct.unpack_from('<I', data, at + offsets['body']) if 'body' in offsets else (0,)
+        yield x, y, z, body

@@ -1,0 +1,356 @@
+// Copyright 2026 The optitrack_vrpn authors
+// SPDX-License-Identifier: BSD-3-Clause
+// The page: the connection, tables, commands. Texts from the network become text nodes only.
+'use strict';
+
+const SILENT_MS = 900;               // without a message for this long the page is disconnected
+const CONNECT_MS = 3000;             // time for a connection and the first message
+const PAUSES_S = [0.5, 1, 2, 4, 8, 15];    // before attempts to connect again
+const MARK = {ok: '●', warn: '▲', lost: '✕', error: '✕', warning: '▲', good: '●'};
+
+const $ = id => document.getElementById(id);
+const seconds = s => s == null ? '–' : s < 10 ? `${s.toFixed(1)} s` : s < 120 ? `${Math.round(s)} s`
+  : s < 7200 ? `${Math.round(s / 60)} min` : `${(s / 3600).toFixed(1)} h`;
+const number = (v, digits) => v == null ? '–' : v.toFixed(digits);
+const clock = s => new Date(1000 * s).toLocaleTimeString();
+
+function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes))
+    if (name in element && name !== 'list') element[name] = value;
+    else element.setAttribute(name, value);
+  element.append(...children.filter(child => child != null && child !== ''));
+  return element;
+}
+
+function fill(parent, rows) {    // without a change nothing is replaced: focus and selection stay
+  const key = rows.map(row => row.outerHTML).join('');
+  if (parent.shown !== key) { parent.shown = key; parent.replaceChildren(...rows); }
+}
+
+const page = {
+  socket: null, heard: 0, ageAt: 0, age: null, attempt: 0, state: null, you: {control: false},
+  chosen: 0, unticked: new Set(), serial: 0, retry: 0,
+};
+const view = new LabView($('view'), index => follow(index));
+
+// -- connection ---------------------------------------------------------------------------------
+
+function connect() {
+  clearTimeout(page.retry);
+  if (page.socket) page.socket.onclose = null, page.socket.close();
+  const socket = page.socket = new WebSocket(
+    `${location.protocol === 'https:' ? 'wss' : 'ws'}://${location.host}/ws`);
+  socket.binaryType = 'arraybuffer';
+  page.got = false;
+  page.opened = performance.now();
+  socket.onmessage = event => {
+    if (socket !== page.socket) return;
+    page.heard = performance.now();
+    page.got = true;
+    page.attempt = 0;
+    if (typeof event.data === 'string') receive(JSON.parse(event.data));
+    else receiveFrame(new DataView(event.data));
+  };
+  socket.onclose = () => { if (socket === page.socket) lost(); };
+}
+
+function lost() {
+  const pause = PAUSES_S[Math.min(page.attempt++, PAUSES_S.length - 1)] * (1 + 0.2 * Math.random());
+  page.got = false;
+  if (page.socket) page.socket.onclose = null, page.socket.close();
+  page.socket = null;
+  page.next = performance.now() + 1000 * pause;
+  page.retry = setTimeout(connect, 1000 * pause);
+  tick();
+  // A browser does not tell a page why a WebSocket was refused; the same address does.
+  fetch('/ws').then(async answer => {
+    page.why = [401, 403, 503].includes(answer.status) ? (await answer.text()).replace(/<.*?>/g, '')
+      : '';
+  }).catch(() => { page.why = ''; });
+}
+
+function send(message) {
+  if (page.socket && page.socket.readyState === 1) page.socket.send(JSON.stringify(message));
+}
+
+function receive(message) {
+  if (message.type === 'snapshot') {
+    if (message.you) page.you = message.you;
+    page.state = message;
+    page.age = message.age_s;
+    page.ageAt = performance.now();
+    view.describe(message.bodies);
+    show();
+  } else if (message.type === 'history') showHistory(message);
+  else if (message.type === 'refused') $('refused').textContent = `Refused: ${message.text}`;
+}
+
+function receiveFrame(data) {
+  const kind = data.getUint8(0), count = data.getUint16(2, true);
+  const floats = (at, n) => Array.from({length: n}, (_, i) => data.getFloat32(at + 4 * i, true));
+  if (kind === 1) {
+    const age = data.getFloat32(4, true);
+    page.age = Number.isFinite(age) ? age : null;
+    page.ageAt = performance.now();
+    for (let i = 0, at = 8; i < count; i++, at += 32)
+      view.pose(data.getUint16(at, true), data.getUint16(at + 2, true), floats(at + 4, 7));
+  } else if (kind === 2) {
+    view.markers = Array.from({length: count}, (_, i) => [
+      ...floats(8 + 16 * i, 3), data.getUint32(20 + 16 * i, true)]);
+  }
+}
+
+function tick() {    // ten times a second: ages go on without messages
+  const now = performance.now(), online = page.got && now - page.heard < SILENT_MS;
+  const waiting = page.socket && !page.got && now - page.opened < CONNECT_MS;
+  if (!online && !waiting && page.socket) return lost();
+  document.body.classList.toggle('offline', !online);
+  view.offline = !online;
+  view.dirty = true;
+  $('link').textContent = online ? 'connected' : waiting ? 'connecting' : 'disconnected';
+  $('link').className = `chip ${online ? 'ok' : 'lost'}`;
+  const age = page.age == null ? null : page.age + (now - page.ageAt) / 1000;
+  $('age').textContent = age == null ? 'no data' : `data ${age < 10 ? age.toFixed(1) : Math.round(age)} s old`;
+  $('age').className = `chip ${age != null && age < 0.5 && online ? 'ok' : 'lost'}`;
+  $('banner').hidden = online || (waiting && !page.state);
+  if (!online) {
+    const pause = Math.max(0, (page.next - now) / 1000);
+    $('banner').textContent = `Disconnected: everything below is old. ${page.why || ''} ` +
+      (waiting || !pause ? 'Connecting …' : `Next attempt in ${pause.toFixed(0)} s`);
+    $('verdict').textContent = 'disconnected';
+    $('verdict').className = 'lost';
+  }
+  for (const button of [$('start'), $('stop'), $('record')])
+    button.disabled = !online || !page.you.control;
+}
+
+// -- tables -------------------------------------------------------------------------------------
+
+function show() {
+  const {bodies, findings, control, nodes, recording} = page.state;
+  const bad = bodies.filter(body => body.sign === 'lost').length;
+  const warned = bodies.filter(body => body.sign === 'warn').length;
+  const all = bodies.length === 1 ? '1 body' : `${bodies.length} bodies`;
+  $('verdict').textContent = !bodies.length ? 'No bodies yet'
+    : bad ? `${bad} of ${all} lost`
+      : warned ? `${warned} of ${all} with a warning` : `${all} tracked`;
+  $('verdict').className = bad || !bodies.length ? 'lost' : warned ? 'warn' : 'ok';
+  document.title = `${bad ? `✕ ${bad} lost` : '●'} mocap`;
+  $('empty').hidden = bodies.length > 0;
+  $('empty').textContent = nodes.length ? 'no bodies yet' : 'no node yet: is optitrack_vrpn_node running in this ROS domain?';
+  showBodies(bodies);
+  const open = findings.filter(one => one.over_s == null);
+  $('count').textContent = open.length || '';
+  fill($('causes'), findings.length ? findings.map(cause)
+    : [make('li', {className: 'none'}, bodies.length ? 'Nothing is wrong.' : 'Nothing to report yet.')]);
+  showControl(control);
+  fill($('clock'), nodes.length ? nodes.map(nodeCard) : [make('p', {className: 'dim'}, 'no node has reported yet')]);
+  showTakes(recording);
+  if (page.chosen) showDetail();
+}
+
+function cause(one) {
+  const over = one.over_s != null;
+  return make('li', {className: `${one.severity}${over ? ' over' : ''}`},
+    make('span', {className: 'mark', ariaLabel: one.severity}, MARK[one.severity]),
+    make('div', {}, make('strong', {}, one.text),
+      one.remedy ? make('p', {}, one.remedy) : null,
+      make('small', {}, over ? `over since ${seconds(one.over_s)}` : `for ${seconds(one.since_s)}`)));
+}
+
+function showBodies(bodies) {
+  const rank = {lost: 0, warn: 1, ok: 2};
+  const sorted = [...bodies].sort((a, b) => rank[a.sign] - rank[b.sign]
+    || a.name.localeCompare(b.name, undefined, {numeric: true}));
+  $('tally').textContent = bodies.length || '';
+  fill($('rows'), sorted.map(body => {
+    const title = body.motive_name && body.motive_name !== body.name ? body.motive_name : '';
+    return make('tr', {className: body.sign, 'data-body': body.index},
+      make('th', {scope: 'row'}, make('button', {className: 'name', title}, body.name)),
+      make('td', {className: 'state'}, make('span', {className: 'mark'}, MARK[body.sign]),
+        make('b', {}, body.state), body.reason ? make('small', {}, body.reason) : null),
+      make('td', {}, number(body.rate_hz, 0)), make('td', {}, number(body.latency_ms, 2)),
+      make('td', {}, number(body.jitter_ms, 2)),
+      make('td', {}, body.sign === 'lost' ? seconds(body.age_s ?? body.report_age_s)
+        : body.lost_s == null ? 'none seen' : `${seconds(body.lost_s)} ago`));
+  }));
+}
+
+function nodeCard(node) {
+  const part = (name, pairs) => {
+    const one = node[name];
+    if (!one) return null;
+    const level = node.silent || one.level > 1 ? 'lost' : one.level === 1 ? 'warn' : 'ok';
+    return make('div', {className: `part ${level}`},
+      make('h4', {}, make('span', {className: 'mark'}, MARK[level]), ` ${name}`),
+      make('p', {}, one.message),
+      make('dl', {}, ...pairs.filter(([, key]) => one.values[key] != null).map(([text, key, unit]) =>
+        make('div', {}, make('dt', {}, text), make('dd', {}, `${one.values[key]}${unit || ''}`)))));
+  };
+  return make('article', {},
+    make('h3', {}, node.name, make('small', {}, ` ${node.state} · reported ${seconds(node.age_s)} ago`)),
+    part('connection', [['server', 'server'], ['transport', 'transport'], ['lost', 'udp_lost_percent', ' %'],
+      ['sessions', 'sessions']]),
+    part('clock', [['offset', 'offset_s', ' s'], ['skew', 'skew_ppm', ' ppm'], ['uncertainty', 'uncertainty_us', ' µs'],
+      ['jitter p99', 'arrival_jitter_p99_us', ' µs'], ['epoch', 'epoch']]),
+    part('frames', [['latency p50', 'latency_p50_us', ' µs'], ['p99', 'latency_p99_us', ' µs'], ['pose path', 'pose_path']]));
+}
+
+function showControl({problem, systems, commands}) {
+  const names = new Set(systems.map(one => one.name));
+  for (const name of page.unticked) if (!names.has(name)) page.unticked.delete(name);
+  fill($('systems'), problem ? [make('li', {className: 'dim'}, `No mocap control: ${problem}`)]
+    : !systems.length ? [make('li', {className: 'dim'}, 'no system listens to mocap control')]
+      : systems.map(one => make('li', {className: one.gone ? 'lost' : ''}, make('label', {},
+        make('input', {type: 'checkbox', name: one.name, checked: !page.unticked.has(one.name),
+          'data-ticked': !page.unticked.has(one.name)}),
+        one.name), make('small', {}, one.gone ? 'gone from the graph' : one.state || 'state unknown'))));
+  fill($('log'), commands.slice(0, 6).map(one => make('li', {},
+    make('div', {}, make('b', {className: one.kind.toLowerCase()}, one.kind), one.session ? ` ${one.session}` : '',
+      make('small', {}, ` by ${one.by} at ${clock(one.time)}`)),
+    ...one.answers.map(answer => make('div', {className: 'ok'}, make('span', {className: 'mark'}, '✓'),
+      ` ${answer.system} after ${answer.after_ms.toFixed(0)} ms`)),
+    one.waiting.length ? make('div', {className: 'dim'}, `sent, waiting for ${one.waiting.join(', ')}`) : null,
+    one.no_answer.length ? make('div', {className: 'bad'}, make('span', {className: 'mark'}, '✕'),
+      ` no answer from ${one.no_answer.join(', ')}`) : null,
+    !one.answers.length && !one.waiting.length && !one.no_answer.length
+      ? make('div', {className: 'dim'}, 'sent; no known system was addressed') : null)));
+}
+
+function showTakes({active, problem, takes, folder}) {
+  $('record').textContent = active ? active.stopping ? 'Closing …' : 'Stop recording' : 'Record';
+  $('record').classList.toggle('on', Boolean(active));
+  $('recording').hidden = !active && !problem;
+  $('recording').className = active ? 'on' : 'bad';
+  $('recording').textContent = active
+    ? `Recording ${active.name} for ${seconds(active.seconds)}, ${active.megabytes} MB, started by ${active.by}` : problem;
+  fill($('list'), takes.length ? takes.map(take => make('li', {className: take.level || 'dim'},
+    make('span', {className: 'mark', ariaLabel: take.level || 'not assessed'}, MARK[take.level] || '·'),
+    make('div', {}, page.you.control || take.level
+      ? make('a', {href: `/takes/${encodeURIComponent(take.name)}/report`, target: '_blank', rel: 'noopener'}, take.name) : take.name,
+    make('small', {}, ` ${seconds(take.seconds)}, ${take.megabytes} MB, ${new Date(1000 * take.time).toLocaleString()}`),
+    make('p', {}, take.verdict)))) : [make('li', {className: 'dim'}, `no takes in ${folder} yet`)]);
+}
+
+// -- one body -----------------------------------------------------------------------------------
+
+function choose(index) {
+  page.chosen = index;
+  send({type: 'history', body: index});
+  showDetail();
+  if (!$('detail').open) $('detail').showModal();
+}
+
+function showDetail() {
+  const body = page.state.bodies.find(one => one.index === page.chosen);
+  $('detail-name').textContent = body ? body.name : 'removed';
+  if (!body) return;
+  $('detail-state').className = body.sign;
+  $('detail-state').textContent = `${MARK[body.sign]} ${body.state}${body.reason ? `: ${body.reason}` : ''}`;
+  $('detail-follow').textContent = view.followed === page.chosen ? 'Followed' : 'Follow';
+  fill($('detail-causes'), page.state.findings.filter(one => one.bodies.includes(body.name)).map(cause));
+}
+
+function showHistory(history) {
+  if (history.body !== page.chosen) return;
+  chart($('chart-rate'), history.rates.map(row => [row[0], row[1]]), ['--ok'], true);
+  chart($('chart-latency'), history.rates.map(row => [row[0], row[2]]), ['--ok'], true);
+  chart($('chart-place'), history.places, ['--x', '--y', '--z'], false);
+}
+
+function chart(canvas, rows, colours, fromZero) {
+  const style = getComputedStyle(document.documentElement), ratio = devicePixelRatio || 1;
+  const [w, h] = [canvas.clientWidth, canvas.clientHeight];
+  [canvas.width, canvas.height] = [w * ratio, h * ratio];
+  const pen = canvas.getContext('2d');
+  pen.scale(ratio, ratio);
+  const values = rows.flatMap(row => row.slice(1)).filter(value => value != null);
+  if (!values.length) return;
+  let [low, high] = [fromZero ? 0 : Math.min(...values), Math.max(...values)];
+  if (high - low < 1e-3) [low, high] = [low - 5e-4, high + 5e-4];
+  const place = (t, v) => [44 + (w - 50) * (1 + t / 60), h - 16 - (h - 24) * (v - low) / (high - low)];
+  pen.font = '11px system-ui, sans-serif';
+  pen.fillStyle = style.getPropertyValue('--dim');
+  pen.strokeStyle = style.getPropertyValue('--grid');
+  for (const value of [low, (low + high) / 2, high]) {
+    const y = place(0, value)[1];
+    pen.textAlign = 'right';
+    pen.fillText(value.toPrecision(3), 40, y + 4);
+    pen.beginPath(); pen.moveTo(44, y); pen.lineTo(w - 6, y); pen.stroke();
+  }
+  pen.textAlign = 'center';
+  for (const t of [-60, -40, -20, 0]) pen.fillText(t ? `${t} s` : 'now', Math.min(place(t, low)[0] + (t === -60 ? 10 : 0), w - 16), h - 2);
+  pen.lineWidth = 1.6;
+  colours.forEach((colour, i) => {
+    pen.strokeStyle = style.getPropertyValue(colour);
+    pen.beginPath();
+    let before = null;
+    for (const row of rows) {
+      if (row[i + 1] == null) { before = null; continue; }
+      const [x, y] = place(row[0], row[i + 1]);
+      if (before == null || row[0] - before > 2.5) pen.moveTo(x, y); else pen.lineTo(x, y);
+      before = row[0];
+    }
+    pen.stroke();
+  });
+}
+
+// -- actions ------------------------------------------------------------------------------------
+
+function follow(index) {
+  view.follow(index);
+  $('follow').setAttribute('aria-pressed', String(Boolean(index)));
+  if (page.chosen) showDetail();
+}
+
+function followNext() {
+  const order = [...view.bodies.keys()];
+  follow(order[order.indexOf(view.followed) + 1] ?? 0);
+}
+
+function command(type, more = {}) {
+  $('refused').textContent = '';
+  send({type, id: String(++page.serial), session: $('session').value.trim(), by: $('by').value.trim(), ...more});
+}
+
+function addressed() {    // without a choice all systems, also those that this page does not know
+  const names = page.state.control.systems.map(one => one.name);
+  return page.unticked.size ? names.filter(name => !page.unticked.has(name)) : [];
+}
+
+$('start').onclick = () => command('start', {systems: addressed()});
+$('stop').onclick = () => command('stop', {systems: addressed()});
+$('record').onclick = () => command('record', {on: !page.state.recording.active});
+$('commands').onsubmit = event => event.preventDefault();
+$('systems').onchange = event => {
+  if (event.target.checked) page.unticked.delete(event.target.name); else page.unticked.add(event.target.name);
+};
+$('fit').onclick = () => { follow(0); view.fit(); };
+$('top').onclick = () => view.top();
+$('follow').onclick = followNext;
+$('markers').onclick = () => {
+  const on = $('markers').getAttribute('aria-pressed') !== 'true';
+  $('markers').setAttribute('aria-pressed', String(on));
+  view.markers = [];
+  send({type: 'markers', on});
+};
+$('rows').onclick = event => {
+  const row = event.target.closest('tr');
+  if (row) choose(Number(row.dataset.body));
+};
+$('detail-close').onclick = () => $('detail').close();
+$('detail-follow').onclick = () => { follow(page.chosen); $('detail').close(); $('scene').scrollIntoView(); };
+$('detail').onclose = () => { page.chosen = 0; };
+$('detail').onclick = event => { if (event.target === $('detail')) $('detail').close(); };
+$('by').value = localStorage.getItem('by') || '';
+$('by').onchange = () => localStorage.setItem('by', $('by').value);
+document.onkeydown = event => {
+  if (event.target.tagName === 'INPUT' || event.ctrlKey || event.metaKey || event.altKey || $('detail').open) return;
+  const act = {t: () => view.top(), r: () => $('fit').click(), f: followNext}[event.key.toLowerCase()];
+  if (act) act();
+};
+addEventListener('online', connect);
+setInterval(tick, 100);
+setInterval(() => { if (page.chosen) send({type: 'history', body: page.chosen}); }, 1000);
+connect();
