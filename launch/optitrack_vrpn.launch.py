@@ -26,6 +26,7 @@ ARGUMENTS = (
     ('respawn', 'true', 'start the node again 1 s after it died, so that a flight goes on', flag),
     ('log_level', 'info', 'debug, info, warn, error or fatal', log_level),
     ('rviz', 'false', 'start rviz2 with the display of this package', flag),
+    ('dashboard', 'false', 'serve the live page on http://127.0.0.1:8080/', flag),
 )
 
 
@@ -42,7 +43,7 @@ def make_rviz():
 
 
 def make_all(given):
-    """Make the node, and rviz if requested."""
+    """Make the node, and rviz and dashboard if requested."""
     parameters = {
         parameter: given[name] for name, parameter in (
             ('server', 'server'), ('port', port_parameter(given['protocol'])),
@@ -54,9 +55,12 @@ def make_all(given):
             **parameters, 'autostart': given['autostart'], 'activate': given['activate']}],
         ros_arguments=['--log-level', given['log_level']],
         respawn=given['respawn'], respawn_delay=1.0, output='screen', emulate_tty=True)
-    return [node, make_rviz()] if given['rviz'] else [node]
+    # A process of its own, whose end does not concern the node.
+    dashboard = Node(package='optitrack_vrpn', executable='dashboard', output='screen')
+    return [node, *([make_rviz()] if given['rviz'] else []),
+            *([dashboard] if given['dashboard'] else [])]
 
 
 def generate_launch_description():
-    """Describe the node, and rviz where it is wanted."""
+    """Describe the node, and rviz and dashboard where they are wanted."""
     return describe(__file__, ARGUMENTS, make_all)

@@ -4,113 +4,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from optitrack_vrpn.bodies import State
-from optitrack_vrpn.dashboard.lab import age, Body, ERROR, Lab, OK, Report
-from optitrack_vrpn.findings import CAUSES, Finding, merge, rate_findings, Severity
+from optitrack_vrpn.dashboard.lab import age, Body, ERROR, figure, Lab, OK, Report
+from optitrack_vrpn.findings import CAUSES, Finding, merge, rate_findings
 
-#: Chosen: time for which the page shows a finding after its end (s).
-_KEPT_S = 60.0
-_MOST = 50
-
-
-class Line(NamedTuple):
-    """
-    One cause.
-
-    :ivar key: what makes it one cause: its name in the catalogue, with the node it concerns.
-    """
-
-    key: str
-    severity: Severity
-    text: str
-    remedy: str
-    bodies: tuple[str, ...] = ()
+#: Chosen: time for which the page shows a finding after its end (s), and most findings.
+_KEPT_S, _MOST = 60.0, 50
+#: States of a lifecycle node in which it publishes no poses.
+_PASSIVE = ('unconfigured', 'inactive', 'finalized')
 
 
-def find(lab: Lab, now: float) -> list[Line]:
-    """List what is wrong now."""
-    lines: list[Line] = []
+def find(lab: Lab, now: float) -> dict[str, Finding]:
+    """List what is wrong now, by a key that stays the same while a cause lasts."""
+    found: dict[str, Finding] = {}
     for node, reports in lab.nodes.items():
         bodies = [body for body in lab.bodies.values() if body.node == node]
-        found = _of_the_node(node, reports, lab.states.get(node, ''), now)
-        if found is None:
-            link = reports.get('connection', Report(OK))
-            found = [_reported(node, subject, one) for subject, one in reports.items()
-                     if one.level != OK]
-            # Without poses of any body, that of the connection is the cause.
-            if link.level != ERROR and not link.message.startswith(('silent', 'STALE')):
-                found += _of_bodies(bodies, now)
-        lines += found
-    return lines
+        for one in _of_a_node(node, reports, bodies, lab.states.get(node, ''), now):
+            found[f'{node}: {one.key} {one.figures.get("subject", "")}'] = one
+    return found
 
 
-def _of_the_node(node: str, reports: dict[str, Report], state: str, now: float,
-                 ) -> list[Line] | None:
-    """Find a cause that explains the state of all bodies of a node; None if there is none."""
+def _of_a_node(node: str, reports: Mapping[str, Report], bodies: Iterable[Body], state: str,
+               now: float) -> list[Finding]:
+    # Silence, and a state in which it publishes nothing, explain the states of all bodies.
     if all(one.silent(now) for one in reports.values()):
-        return [_line(Finding('node silent', (), {'node': node}), node)]
-    if state in ('unconfigured', 'inactive', 'finalized'):
-        return [_line(Finding('not active', (), {'node': node, 'state': state}), node)]
-    return None
+        return [Finding('node silent', (), {'node': node})]
+    if state in _PASSIVE:
+        return [Finding('not active', (), {'node': node, 'state': state})]
+    found = [Finding('reported error' if one.level == ERROR else 'reported warning', (), {
+        'subject': subject, 'message': one.message})
+        for subject, one in reports.items() if one.level != OK]
+    link = reports.get('connection', Report(OK))
+    # So does a connection without poses.
+    if link.level != ERROR and not link.message.startswith('silent'):
+        found += merge(one for body in bodies for one in _of_a_body(body, now))
+    return found
 
 
-def _line(one: Finding, node: str) -> Line:
-    return Line(f'{node}: {one.key}', one.severity, one.text, one.remedy, one.bodies)
-
-
-def _reported(node: str, subject: str, one: Report) -> Line:
-    """Return what the node reports of connection, clock or frames; it contains the remedy."""
-    return Line(f'{node}: {subject}', Severity.ERROR if one.level == ERROR else Severity.WARNING,
-                f'{subject}: {one.message}', '')
-
-
-def _of_bodies(bodies: Iterable[Body], now: float) -> list[Line]:
-    found, lines = [], []
-    for body in bodies:
-        sign, word, reason = body.condition(now, False)
-        if sign == 'lost' and word in CAUSES:
-            detail = f' ({reason})' if reason else ''
-            found.append((body.node, Finding(word, (body.name,), {'detail': detail})))
-        elif word == 'NO POSE':
-            found.append((body.node, Finding('no transform', (body.name,))))
-        elif sign == 'warn' and word == State.TRACKED.value:
-            rate, nominal = (float(body.report.values.get(key, 'nan').replace('unknown', 'nan'))
-                             for key in ('rate_hz', 'nominal_rate_hz'))
-            causes = [Finding(one.key, (body.name,), one.figures)
-                      for one in rate_findings({body.name: rate}, 0.0, nominal)]
-            found += [(body.node, one) for one in causes]
-            if not causes:
-                lines.append(Line(f'{body.node}: {body.name}', Severity.WARNING,
-                                  f'{body.name}: {reason}', '', (body.name,)))
-    for node in dict.fromkeys(node for node, _ in found):
-        lines += [_line(one, node) for one in merge(one for at, one in found if at == node)]
-    return lines
+def _of_a_body(body: Body, now: float) -> list[Finding]:
+    sign, word, reason = body.condition(now, False)
+    name = (body.name,)
+    if word == 'NO POSE':
+        return [Finding('no transform', name)]
+    if sign == 'lost':
+        return [Finding(word, name, {'detail': f' ({reason})'})] if word in CAUSES else []
+    if sign == 'ok' or word != State.TRACKED.value:
+        return []
+    rate, nominal = (figure(body.report.values, key) or 0.0
+                     for key in ('rate_hz', 'nominal_rate_hz'))
+    slow = rate_findings({body.name: rate}, 0.0, nominal)
+    return [Finding(one.key, name, one.figures) for one in slow] or [
+        Finding('reported warning', name, {'subject': body.name, 'message': reason})]
 
 
 class FindingLog:
     """The findings with the times of their begin and end."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[Line, float, float]] = {}    # line, begin, last seen
+        self._known: dict[str, tuple[Finding, float, float]] = {}    # finding, begin, last seen
 
-    def update(self, lines: Iterable[Line], now: float) -> list[dict[str, Any]]:
+    def update(self, present: Mapping[str, Finding], now: float) -> list[dict[str, Any]]:
         """
         Take the present findings.
 
         :returns: these and those that ended lately, the newest first, for the page.
         """
-        present = {line.key: line for line in lines}
-        for key, line in present.items():
-            _, begin, last = self._known.get(key, (line, now, now))
-            self._known[key] = line, (begin if now - last < _KEPT_S else now), now
-        kept = sorted(((begin, last, line) for line, begin, last in self._known.values()
-                       if now - last < _KEPT_S), key=lambda row: -row[0])[:_MOST]
-        self._known = {line.key: (line, begin, last) for begin, last, line in kept}
+        for key, finding in present.items():
+            self._known[key] = finding, self._known.get(key, (finding, now, now))[1], now
+        recent = sorted((item for item in self._known.items() if now - item[1][2] < _KEPT_S),
+                        key=lambda item: -item[1][1])[:_MOST]
+        self._known = dict(recent)
         return [{
-            'key': line.key, 'severity': line.severity.name.lower(), 'text': line.text,
-            'remedy': line.remedy, 'bodies': list(line.bodies), 'since_s': age(now, begin),
-            'over_s': None if line.key in present else age(now, last)}
-            for begin, last, line in kept]
+            'key': key, 'severity': one.severity.name.lower(), 'text': one.text,
+            'remedy': one.remedy, 'bodies': list(one.bodies), 'since_s': age(now, begin),
+            'over_s': None if key in present else age(now, last)}
+            for key, (one, begin, last) in recent]

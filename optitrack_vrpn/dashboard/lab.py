@@ -26,6 +26,8 @@ from optitrack_vrpn.names import printable
 LIVE_S = 0.5
 #: Chosen: longest silence of a node's reports (s), in periods of its reports, and at least.
 _PERIODS, _LEAST_SILENCE_S = 2.5, 3.0
+#: Chosen: time for the first transform of a new body (s).
+_FIRST_S = 2.0
 #: Chosen: time after which a body or node without news is removed (s).
 _FORGET_S = 120.0
 #: Chosen: length of the history of a body (s), and the period of its positions (s).
@@ -85,7 +87,8 @@ class Body:
     :ivar frame: its frame on /tf; ``world`` the parent, '' for any that is not of NED.
     :ivar pose: its last transform; empty before the first.
     :ivar pose_at: arrival of that.
-    :ivar lost_at: last moment at which it was not live.
+    :ivar first_at: arrival of its first report.
+    :ivar lost_at: last moment at which it was not live, after it was.
     :ivar rates: time, rate (Hz), latency (ms) of its reports.
     :ivar places: time and position.
     """
@@ -99,6 +102,7 @@ class Body:
     pose: tuple[float, ...] = ()
     stamp_ns: int = 0
     pose_at: float = -math.inf
+    first_at: float = -math.inf
     lost_at: float = -math.inf
     rates: deque[tuple[float, ...]] = field(default_factory=lambda: deque(maxlen=120))
     places: deque[tuple[float, ...]] = field(
@@ -120,6 +124,8 @@ class Body:
             return 'lost', state, self.report.message.removeprefix(f'{state}: ')
         if inactive:
             return 'lost', 'INACTIVE', f'{self.node} is not active: it publishes no poses'
+        if not self.pose and now - self.first_at < _FIRST_S:
+            return 'lost', 'WAITING', 'for its first transform'
         if now - self.pose_at > LIVE_S:
             return 'lost', 'NO POSE', (
                 f'no new transform of {self.frame or self.name} on /tf: is the node active, and '
@@ -165,7 +171,8 @@ class Lab:
             if len(self.bodies) >= _MOST_BODIES:
                 return
             self._last_index = self._last_index % 65535 + 1
-            body = self.bodies[key] = Body(self._last_index, name, node)
+            body = self.bodies[key] = Body(
+                self._last_index, name, node, first_at=now)
         recent = body.rates and now - body.rates[-1][0] < 0.4    # a change between two reports
         body.report.update(level, message, values, now)
         frame = values.get('frame', name)
@@ -176,7 +183,7 @@ class Lab:
         if not recent:
             body.rates.append((now, figure(values, 'rate_hz') or 0.0,
                                figure(values, 'latency_p50_us', 1e-3) or math.nan))
-        if values['state'] != State.TRACKED.value:
+        if values['state'] != State.TRACKED.value and body.pose:
             body.lost_at = now
 
     def add_transforms(self, transforms: Iterable[Transform], now: float) -> None:
@@ -211,7 +218,7 @@ class Lab:
         rows = []
         for body in self.bodies.values():
             sign, word, reason = body.condition(now, self.inactive(body.node))
-            if sign == 'lost':
+            if sign == 'lost' and body.pose:
                 body.lost_at = now
             values = body.report.values
             rows.append({

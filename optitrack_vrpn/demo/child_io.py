@@ -129,10 +129,22 @@ def addresses_of(
     :returns: its addresses and ports, in the order of the lines.
     :raises TransportError: if it does not within the timeout, or ends.
     """
+    found = texts_of(server, _LISTENING, what, timeout_s, count)
+    return [(one[1], int(one[2])) for one in found]
+
+
+def texts_of(
+    child: Child, pattern: re.Pattern[str], what: str, timeout_s: float, count: int = 1,
+) -> list[re.Match[str]]:
+    """
+    Wait until a process prints texts that a pattern matches; see ``addresses_of``.
+
+    :raises TransportError: if it does not within the timeout, or ends.
+    """
     deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline and server.process.poll() is None:
-        found = _LISTENING.findall(server.text())
+    while time.monotonic() < deadline and child.process.poll() is None:
+        found = list(pattern.finditer(child.text()))
         if len(found) >= count:
-            return [(host, int(port)) for host, port in found[:count]]
+            return found[:count]
         time.sleep(0.02)
-    raise TransportError(f'{what} did not start:\n{server.text()}')
+    raise TransportError(f'{what} did not start:\n{child.text()}')

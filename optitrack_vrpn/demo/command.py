@@ -9,7 +9,9 @@ one.
 
 import argparse
 import contextlib
+import math
 import os
+import re
 import shutil
 import sys
 import time
@@ -21,7 +23,8 @@ from optitrack_vrpn.cli.arguments import (
 from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.loading import loading
 from optitrack_vrpn.cli.signals_io import ignore
-from optitrack_vrpn.demo.child_io import Child, start_program, start_sim, start_tool
+from optitrack_vrpn.demo.child_io import (
+    Child, start_program, start_sim, start_tool, texts_of)
 from optitrack_vrpn.demo.files_io import display_file, for_demo
 from optitrack_vrpn.demo.isolation import body_names, NAMES, too_fast
 from optitrack_vrpn.demo.screen_io import Screen
@@ -42,6 +45,8 @@ NODE = 'optitrack_vrpn_demo'
 REAL_NODE = 'optitrack_vrpn'
 #: Chosen: frame rate of the simulated cameras (Hz) without ``--rate``.
 _RATE = 240.0
+#: Chosen: duration (s) without ``--seconds``.
+_SECONDS = 10.0
 #: Chosen: periods of the table, and of the search for other publishers (s).
 _LOOK_S, _GRAPH_S = 0.25, 1.0
 #: Chosen: longest time for the node to appear (s), and for its topics to be discovered while it
@@ -61,8 +66,9 @@ def make_parser() -> argparse.ArgumentParser:
         help='protocol of the node and of the simulated Motive (default: as in the parameter '
         'file; the simulated one then speaks several)')
     parser.add_argument(
-        '--seconds', type=duration, default=10.0,
-        help='duration after the time when all bodies stream (default 10)')
+        '--seconds', type=duration,
+        help='duration after the time when all bodies stream (default 10; with --web until '
+        'Ctrl-C)')
     parser.add_argument(
         '--bodies', type=whole(1, MAX_BODIES), metavar='N',
         help='number of simulated bodies (default 3)')
@@ -78,6 +84,8 @@ def make_parser() -> argparse.ArgumentParser:
         '--autopilot', choices=('px4', 'ardupilot'), nargs='?', const='px4',
         help='also send the first body to a fake autopilot through mavlink_bridge '
         '(default %(const)s)')
+    parser.add_argument(
+        '--web', action='store_true', help='also serve the live page: see dashboard')
     parser.add_argument(
         '--rviz', action='store_true', help='open rviz2 with the demo, if it is installed')
     return parser
@@ -189,8 +197,13 @@ def watch(
         if arguments.rviz:
             start_program(
                 ['rviz2', '-d', files.enter_context(display_file('', names))], children)
-        print(f'demo: the node is active; the demo ends {arguments.seconds:g} s after all bodies '
-              'stream\n', flush=True)
+        if arguments.web:
+            page = start_tool('dashboard', ['--port', '0'], children)
+            url = texts_of(page, re.compile(r'http://\S+'), 'the dashboard', _APPEAR_S)[0][0]
+            print(f'demo: open {url} in a browser; Ctrl-C ends the demo')
+        print('demo: the node is active' + (
+            f'; the demo ends {arguments.seconds:g} s after all bodies stream' if math.isfinite(
+                arguments.seconds) else '') + '\n', flush=True)
         screen = Screen()
         hint_shown = False
         begin = time.monotonic()
@@ -285,6 +298,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     if arguments.rviz and not shutil.which('rviz2'):
         parser.error('--rviz: rviz2 is not installed, or no ROS 2 that has it is sourced')
     arguments.rate = _RATE if arguments.rate is None else arguments.rate
+    if arguments.seconds is None:
+        arguments.seconds = math.inf if arguments.web else _SECONDS
     return run(arguments.domain, lambda domain, children, files: watch(
         arguments, domain, children, files))
 

@@ -148,6 +148,8 @@ CAUSES: Mapping[str, Cause] = {
     'not active': Cause(
         ERROR, '{node} is {state}: it publishes no poses', 'press START, or run: ros2 lifecycle '
         'set {node} configure, and then activate'),
+    'reported warning': Cause(WARNING, '{subject}: {message}', ''),
+    'reported error': Cause(ERROR, '{subject}: {message}', ''),
     'no transform': Cause(
         ERROR, '{bodies} {is} TRACKED, but {its} transforms do not arrive on /tf',
         'is tf among the outputs of the node, and is the node active? Is the network between it '
