@@ -77,11 +77,11 @@ def following(motive, natnet=None, protocol='natnet', sink=None, interface='', *
     sink = Sink() if sink is None else sink
     port = motive if isinstance(motive, int) else motive.port_of('natnet')
     own = {'port': port, **(natnet or {})}
-    markers = own.pop('markers', False)
+    wanted = frozenset(own.pop('wanted', ()))
     client = make_source(
         protocol, replace(client_config(**config), interface=interface),
         replace(source_settings(), natnet=NatNetConfig(**own)), sink,
-        SourceOptions(markers=markers))
+        SourceOptions(wanted=wanted))
     client.start()
     try:
         yield sink, client

@@ -160,7 +160,7 @@ def test_markers_come_on_request_and_are_no_poses():
             assert not sink.markers
         make = server.serving('natnet').world.frame
         server.serving('natnet').world.frame = lambda *args: make(*args)._replace(bodies=[])
-        with following(server, {'markers': True}) as (sink, client):
+        with following(server, {'wanted': ['markers']}) as (sink, client):
             sink.wait(lambda: len(sink.markers) > 5)
             assert [(marker.body, marker.member) for marker in sink.markers[0]] == [
                 (body, member) for body in (1, 2) for member in (1, 2, 3)]

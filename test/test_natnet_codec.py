@@ -14,11 +14,15 @@ from conftest import examples, independent
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.errors import LocalProtocolError, RemoteProtocolError
 from optitrack_vrpn.sources.natnet import (
-    Body, BodyDefinition, codec, decode_definitions, decode_frame, Definitions, encode_definitions,
-    encode_frame, Frame, Marker, MAX_PAYLOAD, MessageId, ServerInfo)
+    Analog, AssetDefinition, AssetMarker, BODY, Body, BodyDefinition, CameraDefinition, codec,
+    decode_definitions, decode_frame, Definitions, DeviceDefinition, encode_definitions,
+    encode_frame, Frame, Marker, MAX_PAYLOAD, MessageId, ModelMarker, PlateDefinition, ServerInfo,
+    Skeleton, SkeletonDefinition)
 import pytest
 
-VERSIONS = [(2, 7), (2, 9), (2, 10), (3, 0), (3, 1), (4, 0), (4, 1), (4, 2)]
+VERSIONS = [
+    (2, 7), (2, 9), (2, 10), (2, 11), (3, 0), (3, 1), (4, 0), (4, 1), (4, 2), (4, 3), (4, 4)]
+EVERYTHING = frozenset({'markers', 'skeletons', 'plates', 'devices'})
 
 f32 = st.floats(width=32, allow_nan=False)
 bodies = st.builds(
@@ -26,10 +30,19 @@ bodies = st.builds(
 markers = st.builds(
     Marker, st.integers(0, 2**31 - 1), *[f32] * 4, st.integers(0, 2**15 - 1), f32)
 u64 = st.integers(0, 2**63 - 1)
+i32s = st.integers(-2**31, 2**31 - 1)
+skeletons = st.lists(st.builds(
+    Skeleton, i32s, st.lists(bodies, max_size=3).map(
+        lambda found: b''.join(BODY.pack(*one) for one in found))), max_size=2).map(tuple)
+analogs = st.lists(st.builds(
+    Analog, i32s, st.lists(st.lists(f32, max_size=3).map(tuple), max_size=3).map(tuple)),
+    max_size=2).map(tuple)
 frames = st.builds(
     Frame, st.integers(0, 2**31 - 1), st.lists(bodies, max_size=5),
     st.lists(markers, max_size=5), f32, st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1),
-    st.floats(0.0, 1e9), u64, u64, u64, st.just(0), st.just(0), st.integers(0, 15))
+    st.floats(0.0, 1e9), u64, u64, u64, st.just(0), st.just(0), st.integers(0, 15),
+    st.lists(st.tuples(f32, f32, f32), max_size=3).map(tuple), skeletons, skeletons, analogs,
+    analogs)
 
 
 def payload(message):
@@ -38,6 +51,10 @@ def payload(message):
 
 def as_sent(frame, version):
     """Leave out of a frame what that version does not carry."""
+    frame = frame._replace(
+        assets=frame.assets if version >= (4, 1) else (),
+        plates=frame.plates if version >= (2, 9) else (),
+        devices=frame.devices if version >= (2, 11) else ())
     if version >= (3, 0):
         return frame._replace(latency=math.nan)
     return frame._replace(
@@ -48,7 +65,7 @@ def as_sent(frame, version):
 @settings(deadline=None, max_examples=25)
 @given(frames, st.sampled_from(VERSIONS))
 def test_a_frame_comes_back_as_it_was_sent(frame, version):
-    found = decode_frame(payload(encode_frame(frame, version)), version, markers=True)
+    found = decode_frame(payload(encode_frame(frame, version)), version, EVERYTHING)
     assert repr(found) == repr(as_sent(frame, version))
 
 
@@ -67,6 +84,15 @@ def test_another_decoder_reads_the_same_frame(frame, version):
         for body in frame.bodies]    # it reads an id without its sign
     assert [(m.id_num, *m.pos) for m in found.labeled_markers] == [
         marker[:4] for marker in frame.markers]
+    assert list(found.unlabeled_marker_pos) == list(frame.others)
+    assert [[(b.id_num, *b.pos, *b.rot) for b in one.rigid_bodies] for one in found.skeletons] == [
+        [(bone.streaming_id % 2**32, *bone[1:8]) for bone in one.bones()]
+        for one in frame.skeletons]
+    frame = as_sent(frame, version)
+    for sent, read in ((frame.plates, found.force_plates or ()), (frame.devices, found.devices or ())):
+        assert [(one.id_num, *(tuple(channel) for channel in one.channel_arrays))
+                for one in read] == [
+            (one.device_id % 2**32, *one.channels) for one in sent]
     suffix = found.suffix
     if version >= (3, 0):    # before that it does not know the latency
         assert suffix.timestamp == frame.timestamp
@@ -76,20 +102,58 @@ def test_another_decoder_reads_the_same_frame(frame, version):
         assert suffix.param == frame.params
 
 
+def bone(name, number, parent, version):
+    """Make a definition with what that version carries."""
+    return BodyDefinition(
+        name, number, parent, (0.0, 0.25, -0.5),
+        (0.5, 0.5, 0.5, 0.5) if version >= (4, 2) else (0.0, 0.0, 0.0, 1.0),
+        () if version < (3, 0) else (
+            ModelMarker('Marker 1' if version >= (4, 0) else '', (0.125, 0.0, 0.0), 7),) * 2)
+
+
+def everything(version):
+    """Describe one model of each type that a version knows."""
+    bones = bone('Hip', 1, 0, version), bone('Ab', 2, 1, version)
+    plate = PlateDefinition(
+        3, 'FP-1', 0.5, 0.25, (0.0, 0.0, -0.125), tuple(map(float, range(144))),
+        ((0.25, 0.0, 0.5), (0.25, 0.0, 0.0), (0.0, 0.0, 0.0), (0.0, 0.0, 0.5)), 2, 0,
+        ('Fx', 'Fy', 'Fz', 'Mx', 'My', 'Mz'))
+    device = DeviceDefinition(4, 'NI', 'sn', 1, 1, ('in 1',))
+    return Definitions(
+        (bone('Rigid Body 1', 1, -1, version), BodyDefinition('Würfel', 7)),
+        ('Rigid Body 1', 'all'), (SkeletonDefinition('Bob', 2, bones),),
+        (AssetDefinition('Box', 1, 9, bones, (
+            AssetMarker('m', 5, (1.0, 0.0, 0.0), 0.5, 10),)),) if version >= (4, 1) else (),
+        (plate,) if version >= (2, 9) else (), (device,) if version >= (2, 11) else (),
+        (CameraDefinition('Cam', (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0)),))
+
+
+@pytest.mark.parametrize('version', VERSIONS)
+def test_model_definitions_come_back_as_they_were_sent(version):
+    sent = everything(version)
+    assert decode_definitions(payload(encode_definitions(sent, version)), version) == sent
+
+
 @pytest.mark.parametrize('version', VERSIONS)
 def test_another_decoder_reads_the_same_model_definitions(version):
     natnet = independent('natnet')
     from natnet.data_descriptions import DataDescriptions
     from natnet.packet_buffer import PacketBuffer
-    sent = Definitions(
-        (BodyDefinition('Rigid Body 1', 1), BodyDefinition('Würfel', 7)),
-        ('Rigid Body 1', 'all'))
+    sent = everything(version)._replace(plates=())    # it reads three of the four corners
     packed = payload(encode_definitions(sent, version))
-    assert decode_definitions(packed, version) == sent
     found = DataDescriptions.read_from_buffer(PacketBuffer(packed), natnet.Version(*version))
     assert [(body.name, body.id_num) for body in found.rigid_bodies] == [
         ('Rigid Body 1', 1), ('Würfel', 7)]
     assert [one.name for one in found.marker_sets] == ['Rigid Body 1', 'all']
+    if version < (3, 0):
+        return    # it reads markers of bones, which these versions have not
+    (skeleton,) = found.skeletons
+    assert (skeleton.name, skeleton.id_num) == ('Bob', 2)
+    assert [(one.name, one.id_num, one.parent_id, tuple(one.pos))
+            for one in skeleton.rigid_body_descriptions] == [
+        ('Hip', 1, 0, (0.0, 0.25, -0.5)), ('Ab', 2, 1, (0.0, 0.25, -0.5))]
+    assert [(one.name, one.serial_number) for one in found.devices] == [('NI', 'sn')]
+    assert [one.name for one in found.cameras] == ['Cam']
 
 
 def test_a_name_that_is_not_utf_8_is_sent_as_it_was_given():
@@ -142,7 +206,7 @@ def suffix(version, params=1):
 @pytest.mark.parametrize('version', VERSIONS)
 @pytest.mark.parametrize('wanted', [False, True])
 def test_sections_that_are_not_wanted_are_skipped(version, wanted):
-    frame = decode_frame(filled_sections(version) + suffix(version), version, markers=wanted)
+    frame = decode_frame(filled_sections(version) + suffix(version), version, frozenset(['markers'] * wanted))
     assert frame.number == 42 and frame.timestamp == 1.5 and frame.params == 1
     assert [(body.streaming_id, body.x, body.qw) for body in frame.bodies] == [(5, 1.0, 1.0)]
     assert [marker.marker_id for marker in frame.markers] == [0x50001] * wanted
@@ -198,16 +262,17 @@ def test_bodies_are_found_after_plates_devices_and_cameras(version, others):
 def test_a_description_of_another_layout_does_not_hide_the_bodies():
     def described(kind, data):
         return i32(kind, len(data)) + data
-    wand = b'Wand\0' + i32(1, -1) + bytes(12) + i32(0)
+    wand = b'Wand\0' + i32(1, -1) + bytes(12) + i32(10**6)    # its markers have another layout
     data = i32(3) + described(2, b'Skeleton\0' + i32(1, 10**6)) + described(1, wand) + described(
         9, b'unknown')
-    assert [body.name for body in decode_definitions(data, (4, 1)).bodies] == ['Wand']
+    found = decode_definitions(data, (4, 1))
+    assert found.bodies == (BodyDefinition('Wand', 1),) and found.skipped == 2
 
 
 @settings(deadline=None, max_examples=examples(80))
 @given(st.binary(max_size=400), st.sampled_from([*VERSIONS, (1, 0), (4, 5), (255, 255)]))
 def test_arbitrary_bytes_give_a_value_or_the_remote_error(data, version):
-    for decode in (lambda: decode_frame(data, version, True),
+    for decode in (lambda: decode_frame(data, version, EVERYTHING),
                    lambda: decode_definitions(data, version),
                    lambda: codec.decode_server_info(data), lambda: codec.decode_hello(data),
                    lambda: codec.decode_message(data), lambda: codec.decode_request(data),
@@ -226,7 +291,7 @@ def test_a_damaged_frame_gives_a_value_or_the_remote_error(data, version):
     damaged = whole[:place] + data.draw(st.binary(min_size=4, max_size=4)) + whole[place + 4:]
     for bytes_in in (damaged, whole[:place]):
         try:
-            frame = decode_frame(bytes_in, version, True)
+            frame = decode_frame(bytes_in, version, EVERYTHING)
         except RemoteProtocolError:
             continue
         assert len(frame.bodies) <= len(whole) // 38

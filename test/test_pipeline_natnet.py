@@ -128,10 +128,10 @@ def test_markers_are_points_of_their_frame_in_the_users_world():
     cloud = session.pipeline.markers
     assert cloud.stamp_ns == samples[0].stamp_ns
     assert cloud.points == 1
-    x, y, z, body, member, residual = POINT.unpack(cloud.data)
+    x, y, z, body, member, residual, labelled = POINT.unpack(cloud.data)
     # Motive x forward, y up, z right: east = z, north = x, up = y; less the user's origin.
     np.testing.assert_allclose((x, y, z), (3.0 - 1.0, 1.0 - 2.0, 2.0 - 3.0), atol=1e-6)
-    assert (body, member) == (1, 2) and residual == pytest.approx(0.0003)
+    assert (body, member, labelled) == (1, 2, 1) and residual == pytest.approx(0.0003)
     session.frame(('Wand', True, 0.0))
     assert session.pipeline.markers is None    # those of a frame are not those of the next
 

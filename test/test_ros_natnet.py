@@ -92,7 +92,7 @@ def test_markers_are_published_on_request(observer):
             cloud = clouds.messages()[-1]
         assert cloud.header.frame_id == 'optitrack'
         assert [field.name for field in cloud.fields] == [
-            'x', 'y', 'z', 'body', 'member', 'residual']
+            'x', 'y', 'z', 'body', 'member', 'residual', 'labelled']
         points = [POINT.unpack_from(bytes(cloud.data), i * cloud.point_step)
                   for i in range(cloud.width)]
         assert [(point[3], point[4]) for point in points] == [(1, n) for n in (1, 2, 3, 4)]

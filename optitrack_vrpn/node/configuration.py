@@ -12,7 +12,7 @@ from optitrack_vrpn.motion.estimator import EstimateConfig
 from optitrack_vrpn.motion.transform import world_from_mocap
 from optitrack_vrpn.names import NameTemplates
 from optitrack_vrpn.node.settings import NodeSettings
-from optitrack_vrpn.node.topic_kinds import MOTION_KINDS
+from optitrack_vrpn.node.topic_kinds import KINDS, MOTION_KINDS
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.settings import sift
 from optitrack_vrpn.sources import check_server, lacking, SourceOptions
@@ -51,16 +51,18 @@ def make_configuration(values: Mapping[str, Any]) -> Configuration:
         check_server(settings.protocol, settings.client.server)
     except ConfigurationError as error:
         wrong.append(str(error))
-    markers = 'markers' in settings.outputs
-    if markers and (able := lacking(settings.protocol, 'markers')):
-        wrong.append(f'outputs contains markers, which protocol {settings.protocol} does not '
-                     f'send: set protocol to {able}, or remove markers from outputs')
+    needs = {name: KINDS[name].needs for name in settings.outputs if KINDS[name].needs}
+    for name, need in needs.items():
+        if able := lacking(settings.protocol, need):
+            wrong.append(f'outputs contains {name}, which protocol {settings.protocol} does not '
+                         f'send: set protocol to {able}, or remove {name} from outputs')
     if wrong:
         raise ConfigurationError('\n'.join(wrong))
     server_motion = settings.velocity_source == 'server'
     frames = settings.frames
     return Configuration(
-        settings=settings, source=SourceOptions(settings.axes.up_axis, markers),
+        settings=settings, source=SourceOptions(
+            settings.axes.up_axis, frozenset(needs.values())),
         pipeline=PipelineConfig(
             axes=settings.axes, stamps=settings.stamps, body=settings.validation,
             overrides=_pick(bodies, body_settings.THRESHOLDS), selection=settings.bodies,

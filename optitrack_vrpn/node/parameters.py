@@ -144,9 +144,11 @@ class NodeParameters:
                 name: value for name, value in values.items()
                 if name in NAMES or value is not None})
             check_installed(configuration.settings.outputs)
-            if configuration.source.markers and 'markers' not in before['outputs']:
-                # The client decides at its start whether it reads markers.
-                raise ConfigurationError(
-                    'markers cannot be added to outputs while the node is configured: clean it up '
-                    'first')
+            present = {KINDS[name].needs for name in before['outputs']}
+            for name in configuration.settings.outputs:
+                if KINDS[name].needs not in {'', *present}:
+                    # The client decides at its start what it reads.
+                    raise ConfigurationError(
+                        f'{name} cannot be added to outputs while the node is configured: clean '
+                        'it up first')
             self._apply(configuration)

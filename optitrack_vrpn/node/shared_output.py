@@ -22,7 +22,7 @@ from optitrack_vrpn.node.frame_collector import Frame, FrameCollector, NamedPose
 from optitrack_vrpn.node.messages import set_pose
 from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.node.topic_kinds import KINDS
-from optitrack_vrpn.pipeline.markers import FIELDS, MarkerCloud, POINT
+from optitrack_vrpn.pipeline.markers import FIELDS, INTEGERS, MarkerCloud, POINT
 from optitrack_vrpn.pipeline.tracked_body import Sample
 from optitrack_vrpn.ros.cdr import stamp_bytes, time_of
 from rclpy.duration import Duration
@@ -127,7 +127,7 @@ class SharedOutput:
             height=1, width=cloud.points, is_bigendian=False, is_dense=True, data=cloud.data,
             point_step=POINT.size, row_step=cloud.points * POINT.size, fields=[
                 PointField(name=name, offset=offset, count=1, datatype=(
-                    PointField.UINT32 if name in ('body', 'member') else PointField.FLOAT32))
+                    PointField.UINT32 if name in INTEGERS else PointField.FLOAT32))
                 for name, offset in FIELDS]), cloud.stamp_ns, clock, allowance_ns)
 
     def _send(

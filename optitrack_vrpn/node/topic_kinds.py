@@ -36,6 +36,7 @@ class TopicKind(NamedTuple):
     :ivar fill: the function of ``messages.py`` that writes stamp and groups of numbers into a
         message; '' if another file does.
     :ivar sizes: number of values in each group.
+    :ivar needs: what the source must send for it beyond poses, see ``sources.SourceKind``.
     """
 
     name: str
@@ -47,6 +48,7 @@ class TopicKind(NamedTuple):
     world: str = 'enu'
     fill: str = ''
     sizes: tuple[int, ...] = ()
+    needs: str = ''
 
     @property
     def per_body(self) -> bool:
@@ -86,7 +88,8 @@ KINDS: dict[str, TopicKind] = {kind.name: kind for kind in (
         Computed.STATE, "the body's state, latched", ''),
     TopicKind(
         'markers', 'sensor_msgs/msg/PointCloud2', 'markers', False, Computed.SUBSCRIBED,
-        'labelled markers in ENU with body, member and residual (NatNet only)'),
+        'markers in ENU with body, member, residual and whether they are labelled (NatNet only)',
+        needs='markers'),
     TopicKind(
         'poses', 'motion_capture_tracking_interfaces/msg/NamedPoseArray', 'poses', False,
         Computed.FRAME, 'poses in ENU of all bodies that are TRACKED, for Crazyswarm2: best '

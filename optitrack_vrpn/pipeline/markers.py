@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Convert the labelled markers of a frame to points in the user's world."""
+"""Convert the markers of a frame to points in the user's world."""
 
 from collections.abc import Callable, Sequence
 import math
@@ -12,11 +12,14 @@ from optitrack_vrpn.motion.transform import compose, Transform
 from optitrack_vrpn.sources import Marker
 
 #: One point: position (m), streaming id of the body (0 for none), member number in the body (from
-#: 1), residual: distance from the model or between the rays (m).
-POINT = struct.Struct('<3fIIf')
-#: Names and offsets (bytes) of its fields. All have 4 bytes; body and member are integers, the
+#: 1) or a number of its own, residual: distance from the model or between the rays (m), and 1 if it
+#: is labelled, else 0.
+POINT = struct.Struct('<3fIIfI')
+#: Names and offsets (bytes) of its fields. All have 4 bytes; those of INTEGERS are integers, the
 #: others floats.
-FIELDS = (('x', 0), ('y', 4), ('z', 8), ('body', 12), ('member', 16), ('residual', 20))
+FIELDS = (('x', 0), ('y', 4), ('z', 8), ('body', 12), ('member', 16), ('residual', 20),
+          ('labelled', 24))
+INTEGERS = ('body', 'member', 'labelled')
 
 
 class MarkerCloud(NamedTuple):
@@ -43,10 +46,10 @@ def marker_cloud(
     :param to_enu: converts a position from Motive's axes to ENU.
     """
     points = []
-    for body, member, position, residual in markers:
+    for body, member, position, residual, labelled in markers:
         place = compose(world_from_mocap, Transform(to_enu(position))).position
         if not math.hypot(*place) < 1e30:
             continue    # NaN, or what exceeds a 4-byte float
         points.append(POINT.pack(
-            *place, body, member, residual if abs(residual) < 1e30 else math.nan))
+            *place, body, member, residual if abs(residual) < 1e30 else math.nan, labelled))
     return MarkerCloud(stamp_ns, len(points), b''.join(points))

@@ -31,7 +31,8 @@ from optitrack_vrpn.pipeline.reports import Reports
 from optitrack_vrpn.pipeline.roster import Roster
 from optitrack_vrpn.pipeline.server_motion import server_motion
 from optitrack_vrpn.pipeline.state_monitor import StateMonitor
-from optitrack_vrpn.pipeline.tracked_body import Sample, ServerMotion, TrackedBody
+from optitrack_vrpn.pipeline.tracked_body import (
+    Sample, ServerMotion, StampedExtras, TrackedBody)
 from optitrack_vrpn.sources import (
     Body, Frame, Item, Motion, Quaternion, RoundTrip, ServerText, Vector)
 from optitrack_vrpn.units import NS_PER_S
@@ -60,7 +61,8 @@ class Pipeline:
     :ivar server_motions: motions of the last call of ``process``, to be published after its
         samples.
     :ivar shedder: monitors whether this computer keeps up.
-    :ivar markers: labelled markers of the last call of ``process``; None if there were none.
+    :ivar markers: markers of the last call of ``process``; None if there were none.
+    :ivar extras: skeletons and force plates, likewise.
     :ivar ptp_minus_stamp_ns: PTP time of the latest frame minus its stamp (ns); None if the server
         sends no PTP time.
     :ivar max_age_ns: largest difference between the present and a stamp at publication (ns),
@@ -91,6 +93,7 @@ class Pipeline:
         self.max_age_ns = _ANY_AGE_NS if self._sender_mode or not config.max_age_s else round(
             config.max_age_s * NS_PER_S + config.stamps.latency_ms * 1e6)
         self.markers: Optional[MarkerCloud] = None
+        self.extras: Optional[StampedExtras] = None
         self.ptp_minus_stamp_ns: Optional[int] = None
         # Time of the last call of process, and its delay after the arrival of the events.
         self._taken_ns = -_CATCHING_UP_NS
@@ -118,6 +121,7 @@ class Pipeline:
         """
         samples: list[Sample] = []
         self.markers = None
+        self.extras = None
         if self.server_motions:
             self.server_motions = []
         if self._arrival_mode and len(items) > 1:
@@ -148,7 +152,7 @@ class Pipeline:
         channels = self.roster.channels
         # Declared for mypyc, which then unpacks without an iterator.
         fields: tuple[Any, ...] = frame
-        sender_time_ns, bodies, _, _, _, markers = fields
+        sender_time_ns, bodies, _, _, _, markers, extras = fields
         stamped = False
         frame_ns: Optional[int] = None
         for body in bodies:
@@ -199,13 +203,17 @@ class Pipeline:
                 channel.dropped[gate.reason] += 1
             else:
                 self._estimate(channel, sender_time_ns, stamp_ns, position, quat, shed, samples)
-        if markers:
+        if markers or extras is not None:
             if not stamped:
                 frame_ns = self._stamp(frame, arrival_ns, host_minus_arrival_ns, False)
-            old = frame_ns is None or self._is_too_old(frame_ns)
-            self.markers = None if old or frame_ns is None else marker_cloud(
-                markers, frame_ns, self._maps.position_to_enu,
-                self.config.estimate.world_from_mocap)
+            if frame_ns is None or self._is_too_old(frame_ns):
+                return
+            if markers:
+                self.markers = marker_cloud(
+                    markers, frame_ns, self._maps.position_to_enu,
+                    self.config.estimate.world_from_mocap)
+            if extras is not None:
+                self.extras = StampedExtras(frame_ns, sender_time_ns, extras)
 
     def _stamp(
         self, frame: Frame, arrival_ns: int, host_minus_arrival_ns: int, posed: bool,
@@ -217,7 +225,7 @@ class Pipeline:
         :returns: the stamp (ns), or None and the reason in ``_unstamped``.
         """
         fields: tuple[Any, ...] = frame
-        sender_time_ns, _, processing_ns, ptp_ns, _, _ = fields
+        sender_time_ns, _, processing_ns, ptp_ns, _, _, _ = fields
         stamps = self.stamps
         stamp_ns = stamps.stamp(
             sender_time_ns, arrival_ns, host_minus_arrival_ns, processing_ns)

@@ -11,7 +11,7 @@ from optitrack_vrpn.bodies.states import BodyStatus
 from optitrack_vrpn.bodies.validity import ValidityGate
 from optitrack_vrpn.motion.estimator import Estimator, MotionEstimate
 from optitrack_vrpn.names import BodyNames
-from optitrack_vrpn.sources import Quaternion, Vector
+from optitrack_vrpn.sources import Extras, Quaternion, Vector
 from optitrack_vrpn.stats import Window
 
 #: A body is reported when all its poses have been too old for this time (ns). Chosen: four
@@ -157,6 +157,19 @@ class ServerMotion(NamedTuple):
     is_velocity: bool
     linear: Vector
     angular: Vector
+
+
+class StampedExtras(NamedTuple):
+    """
+    Skeletons and force plates of a frame, in the sender's axes and unchecked.
+
+    :ivar stamp_ns: stamp of the frame on the host's clock (ns).
+    :ivar sender_time_ns: time on the sender's clock.
+    """
+
+    stamp_ns: int
+    sender_time_ns: int
+    extras: Extras
 
 
 def how_to_accept(channel: TrackedBody) -> str:

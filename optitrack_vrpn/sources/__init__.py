@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from optitrack_vrpn.faces import lazy
 from optitrack_vrpn.sources.frames import (
-    Body, Frame, Item, Marker, Motion, Quaternion, RoundTrip, ServerText, Vector)
+    Body, Extras, Frame, Item, Marker, Motion, Plate, PlateModel, Quaternion, RoundTrip,
+    ServerText, Skeleton, SkeletonModel, Vector)
 
 if TYPE_CHECKING:
     from optitrack_vrpn.sources.automatic_io import AutomaticSource
@@ -44,11 +45,12 @@ else:
 
 __all__ = [
     'AUTO', 'AutomaticSource', 'Body', 'CONNECTIONS', 'Choice', 'ClientConfig', 'DEFAULT',
-    'Frame', 'Heard', 'Item', 'Link', 'LinkConfig', 'LinkLog', 'LinkState', 'LinkStatus',
-    'Lookup', 'LossWatch', 'Marker', 'Motion', 'Patience', 'Place', 'Probe', 'Quaternion',
-    'Recorder', 'RoundTrip', 'SOURCES', 'ServerText', 'Sink', 'Source', 'SourceKind',
-    'SourceOptions', 'Stopped', 'Tap', 'Vector', 'Waiting', 'Waker', 'card_address', 'card_of',
-    'check_server', 'client_of', 'datagram_socket', 'is_unused', 'lacking', 'link_event', 'load',
-    'local_address', 'make_source', 'multicast_socket', 'own_port', 'own_settings',
-    'port_parameter', 'receive_into', 'recording_wanted', 'source_settings', 'title',
-    'use_batch_scheduling', 'use_default_scheduling', 'using']
+    'Extras', 'Frame', 'Heard', 'Item', 'Link', 'LinkConfig', 'LinkLog', 'LinkState',
+    'LinkStatus', 'Lookup', 'LossWatch', 'Marker', 'Motion', 'Patience', 'Place', 'Plate',
+    'PlateModel', 'Probe', 'Quaternion', 'Recorder', 'RoundTrip', 'SOURCES', 'ServerText',
+    'Sink', 'Skeleton', 'SkeletonModel', 'Source', 'SourceKind', 'SourceOptions', 'Stopped',
+    'Tap', 'Vector', 'Waiting', 'Waker', 'card_address', 'card_of', 'check_server', 'client_of',
+    'datagram_socket', 'is_unused', 'lacking', 'link_event', 'load', 'local_address',
+    'make_source', 'multicast_socket', 'own_port', 'own_settings', 'port_parameter',
+    'receive_into', 'recording_wanted', 'source_settings', 'title', 'use_batch_scheduling',
+    'use_default_scheduling', 'using']

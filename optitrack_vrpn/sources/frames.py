@@ -8,7 +8,7 @@ quaternions in the order x, y, z, w, both in the sender's axes.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, Optional, Union
+from typing import Any, NamedTuple, Optional, Union
 
 Vector = tuple[float, float, float]
 Quaternion = tuple[float, float, float, float]
@@ -36,18 +36,79 @@ class Body(NamedTuple):
 
 class Marker(NamedTuple):
     """
-    A labelled marker that the cameras saw.
+    A marker that the cameras saw.
 
     :ivar body: number of its body, 0 for none.
-    :ivar member: its number in the body, from 1.
+    :ivar member: its number in the body, from 1; without a body a number of its own, 0 for none.
     :ivar position: in the sender's axes (m).
     :ivar residual: distance (m) from the model or between the rays, NaN if it is not sent.
+    :ivar labelled: whether the sender knows which marker it is: of a body, or an active one.
     """
 
     body: int
     member: int
     position: Vector
     residual: float
+    labelled: bool = True
+
+
+class SkeletonModel(NamedTuple):
+    """
+    A skeleton, or another group of segments that the sender describes together.
+
+    :ivar bones: names of the bones at the sender, in its order.
+    :ivar parents: index of the parent of each bone, -1 for none; a parent comes first.
+    :ivar offsets: position (m) of each bone in its parent.
+    """
+
+    name: str
+    bones: tuple[str, ...]
+    parents: tuple[int, ...]
+    offsets: tuple[Vector, ...]
+
+
+class Skeleton(NamedTuple):
+    """
+    The bones of a skeleton in one frame, as arrays of numpy in the order of the model.
+
+    :ivar positions: (n, 3) in the world (m, sender's axes).
+    :ivar quats_xyzw: (n, 4) in the world.
+    :ivar valid: (n,) False for bones that the sender does not track or has not sent.
+    """
+
+    model: SkeletonModel
+    positions: Any
+    quats_xyzw: Any
+    valid: Any
+
+
+class PlateModel(NamedTuple):
+    """
+    A force plate.
+
+    :ivar corners: its corners in the world (m, sender's axes), clockwise from +x +y of the plate.
+    :ivar channels: names of its channels.
+    :ivar calibrated: whether the channels are forces (N) and moments (N m).
+    """
+
+    name: str
+    corners: tuple[Vector, ...]
+    channels: tuple[str, ...]
+    calibrated: bool
+
+
+class Plate(NamedTuple):
+    """The samples of a force plate in one frame: one tuple per channel."""
+
+    model: PlateModel
+    samples: tuple[tuple[float, ...], ...]
+
+
+class Extras(NamedTuple):
+    """What a frame contains beside rigid bodies and markers, if it is wanted."""
+
+    skeletons: Sequence[Skeleton] = ()
+    plates: Sequence[Plate] = ()
 
 
 class Frame(NamedTuple):
@@ -58,7 +119,8 @@ class Frame(NamedTuple):
     :ivar processing_ns: time from then until the frame was sent, 0 if it is not known.
     :ivar ptp_ns: PTP time of the poses, 0 if it is not sent.
     :ivar fresh: whether the source excludes that the frame waited in a backlog of the connection.
-    :ivar markers: labelled markers; None if the source sends none.
+    :ivar markers: markers; None if the source sends none.
+    :ivar extras: skeletons and force plates; None if the source sends none.
     """
 
     sender_time_ns: int
@@ -67,6 +129,7 @@ class Frame(NamedTuple):
     ptp_ns: int = 0
     fresh: bool = False
     markers: Optional[Sequence[Marker]] = None
+    extras: Optional[Extras] = None
 
 
 class RoundTrip(NamedTuple):

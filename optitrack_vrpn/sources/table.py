@@ -27,7 +27,7 @@ class SourceKind:
         frames and changes, ``SourceOptions``.
     :ivar settings: frozen dataclass of its own parameters, which are named after the row; or ''.
     :ivar searches: whether it finds the server if that is ``auto``.
-    :ivar sends: what it sends beyond poses: 'markers', 'recording'.
+    :ivar sends: what it sends beyond poses: 'markers', 'skeletons', 'plates', 'recording'.
     :ivar title: its name in texts.
     :ivar probe: class of its probe, see ``sources.probing.Probe``; '' if the doctor only runs the
         client.
@@ -73,7 +73,8 @@ SOURCES: dict[str, SourceKind] = {
         'optitrack_vrpn.sources.natnet.client_io:make_source',
         'optitrack_vrpn.sources.natnet.settings:NatNetConfig', title='NatNet',
         probe='optitrack_vrpn.sources.natnet.probe_io:NatNetProbe',
-        searches=True, sends=frozenset({'markers', 'recording'}),
+        searches=True,
+        sends=frozenset({'markers', 'skeletons', 'plates', 'recording'}),
         merit='exposure times and tracking flags',
         server='optitrack_vrpn.sim.natnet_io:NatNetServer',
         server_settings='optitrack_vrpn.sim.natnet_settings:NatNet'),
@@ -98,11 +99,11 @@ class SourceOptions:
     What a client must know of the settings of others.
 
     :ivar up_axis: the axis that the user takes for up ('y' or 'z'), for comparison; '' for none.
-    :ivar markers: whether markers are wanted.
+    :ivar wanted: what is wanted beyond poses, see ``SourceKind.sends``.
     """
 
     up_axis: str = ''
-    markers: bool = False
+    wanted: frozenset[str] = frozenset()
 
 
 def source_settings() -> Any:

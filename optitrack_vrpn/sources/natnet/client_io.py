@@ -236,4 +236,4 @@ def make_source(
 ) -> Source:
     """Create the client of NatNet; see ``sources.SourceKind``."""
     return NatNetClient(
-        config, replace(settings.natnet, markers=options.markers), sink, up_axis=options.up_axis)
+        config, replace(settings.natnet, wanted=options.wanted), sink, up_axis=options.up_axis)

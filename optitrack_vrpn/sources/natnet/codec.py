@@ -1,13 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""
-Encode and decode NatNet messages other than frames, with all bounds checked.
-
-In MODELDEF, from NatNet 4.1 on each description states its size: the name and the id are read, the
-rest and other types are skipped. Before that, a description of an unknown type makes the list
-unreadable. Two layouts exist for the bones of skeletons of 3.0 and 3.1: the decoder uses the one
-that accounts for every byte.
-"""
+"""Encode and decode NatNet messages other than frames and models, with all bounds checked."""
 
 import ipaddress
 import struct
@@ -15,19 +8,14 @@ from typing import Any, Optional, Union
 
 from optitrack_vrpn.errors import LocalProtocolError, RemoteProtocolError
 from optitrack_vrpn.sources.natnet.messages import (
-    BodyDefinition, ClientHello, CONNECT_OPTIONS, Definitions, ECHO_ANSWER, ECHO_TOKEN, HEADER,
-    HEADER_SIZE, MAX_NAME, MAX_PAYLOAD, MessageId, ModelType, SENDER, SERVER_CLOCK, ServerInfo,
-    Version)
+    ClientHello, CONNECT_OPTIONS, ECHO_ANSWER, ECHO_TOKEN, HEADER, HEADER_SIZE, MAX_NAME,
+    MAX_PAYLOAD, MessageId, SENDER, SERVER_CLOCK, ServerInfo, Version)
 
 Buffer = Union[bytes, bytearray, memoryview]
 _I32 = struct.Struct('<i')
 _F32 = struct.Struct('<f')
 #: Chosen: longest command of a client (bytes); the known commands have less than 100.
 _MAX_COMMAND = 1024
-_BODY = struct.Struct('<ii3f')
-#: Numbers of a force plate after its serial number: size, origin, calibration, corners, types.
-_FORCE_PLATE_NUMBERS = 4 * (2 + 3 + 144 + 12 + 2)
-_CAMERA_NUMBERS = 4 * 7
 
 
 class Reader:
@@ -115,18 +103,19 @@ class Reader:
             raise RemoteProtocolError(f'the text at byte {self.position} does not end')
         self.position = found + 1
 
-    def text(self) -> str:
+    def text(self, most: int = MAX_NAME) -> str:
         """
         Decode a text up to its NUL; invalid UTF-8 is replaced.
 
-        :raises RemoteProtocolError: if the text has no end or exceeds the longest name.
+        :param most: longest text (bytes), its NUL included.
+        :raises RemoteProtocolError: if the text has no end or is longer.
         """
         start = self.position
         self.skip_text()
-        if self.position - start > MAX_NAME:
+        if self.position - start > most:
             raise RemoteProtocolError(
                 f'the name at byte {start} has {self.position - start - 1} bytes; '
-                f'at most {MAX_NAME - 1} are accepted')
+                f'at most {most - 1} are accepted')
         return self.data[start:self.position - 1].decode('utf-8', 'replace')
 
 
@@ -327,127 +316,3 @@ def decode_echo_response(payload: bytes) -> tuple[int, int]:
         raise RemoteProtocolError(f'an echo response of {len(payload)} bytes')
     token, ticks = ECHO_ANSWER.unpack_from(payload)
     return token, ticks
-
-
-class _List:
-    """Descriptions decoded so far."""
-
-    def __init__(self, version: Version, bone_markers: bool) -> None:
-        self.version = version
-        self.bone_markers = bone_markers
-        self.bodies: list[BodyDefinition] = []
-        self.marker_sets: list[str] = []
-
-    def read(self, reader: Reader) -> None:
-        for _ in range(reader.count(4)):
-            kind = reader.i32()
-            if self.version >= (4, 1):
-                block = reader.block()
-                if kind == ModelType.MARKER_SET:
-                    self.marker_sets.append(block.text())
-                elif kind == ModelType.RIGID_BODY:
-                    self.bodies.append(BodyDefinition(block.text(), block.i32()))
-            elif kind == ModelType.MARKER_SET:
-                self.marker_sets.append(reader.text())
-                _skip_texts(reader)
-            elif kind == ModelType.RIGID_BODY:
-                self.bodies.append(self.body(reader, self.version >= (3, 0)))
-            else:
-                self.skip(kind, reader)
-        if reader.left:
-            raise RemoteProtocolError(f'{reader.left} bytes follow the last description')
-
-    def body(self, reader: Reader, markers: bool) -> BodyDefinition:
-        name = reader.text()
-        streaming_id, *_ = reader.unpack(_BODY)
-        if markers:
-            count = reader.count(16)
-            reader.skip(16 * count)
-            if self.version >= (4, 0):
-                for _ in range(count):
-                    reader.skip_text()
-        return BodyDefinition(name, streaming_id)
-
-    def skip(self, kind: int, reader: Reader) -> None:
-        """
-        Skip a description whose size is not stated.
-
-        :raises RemoteProtocolError: if its type is unknown.
-        """
-        if kind == ModelType.SKELETON:
-            reader.skip_text()
-            reader.skip(4)
-            for _ in range(reader.count(21)):
-                self.body(reader, self.bone_markers)
-        elif kind == ModelType.FORCE_PLATE:
-            reader.skip(4)
-            reader.skip_text()
-            reader.skip(_FORCE_PLATE_NUMBERS)
-            _skip_texts(reader)
-        elif kind == ModelType.DEVICE:
-            reader.skip(4)
-            reader.skip_text()
-            reader.skip_text()
-            reader.skip(8)
-            _skip_texts(reader)
-        elif kind == ModelType.CAMERA:
-            reader.skip_text()
-            reader.skip(_CAMERA_NUMBERS)
-        else:
-            raise RemoteProtocolError(f'a description has the unknown type {kind}')
-
-
-def decode_definitions(payload: Buffer, version: Version) -> Definitions:
-    """
-    Decode model definitions.
-
-    :param payload: payload of the message MODELDEF.
-    :param version: version of the bitstream.
-    :raises RemoteProtocolError: if the bytes contradict that version.
-    """
-    layouts = (False,) if version < (3, 0) else (True,) if version >= (4, 0) else (True, False)
-    failure = None
-    for bone_markers in layouts:
-        found = _List(version, bone_markers)
-        try:
-            found.read(Reader(payload))
-        except RemoteProtocolError as error:
-            failure = failure or error
-            continue
-        return Definitions(tuple(found.bodies), tuple(found.marker_sets))
-    assert failure is not None
-    raise failure
-
-
-def _skip_texts(reader: Reader) -> None:
-    for _ in range(reader.count(1)):
-        reader.skip_text()
-
-
-def encode_definitions(definitions: Definitions, version: Version) -> bytes:
-    """
-    Encode MODELDEF with marker sets and rigid bodies, without offsets and markers.
-
-    :param version: version of the bitstream.
-    :raises LocalProtocolError: if the definitions do not fit into one datagram.
-    """
-    entries = [(ModelType.MARKER_SET, _name_bytes(name) + _I32.pack(0))
-               for name in definitions.marker_sets]
-    for body in definitions.bodies:
-        data = _name_bytes(body.name) + _BODY.pack(body.streaming_id, -1, 0.0, 0.0, 0.0)
-        if version >= (4, 2):
-            data += struct.pack('<4f', 0.0, 0.0, 0.0, 1.0)
-        if version >= (3, 0):
-            data += _I32.pack(0)
-        entries.append((ModelType.RIGID_BODY, data))
-    packed = bytearray(_I32.pack(len(entries)))
-    for kind, data in entries:
-        packed += _I32.pack(kind)
-        if version >= (4, 1):
-            packed += _I32.pack(len(data))
-        packed += data
-    return encode_message(MessageId.MODEL_DEFINITIONS, bytes(packed))
-
-
-def _name_bytes(name: str) -> bytes:
-    return name.encode('utf-8', 'surrogateescape')[:MAX_NAME - 1] + b'\0'

@@ -15,13 +15,15 @@ from typing import Optional
 
 from optitrack_vrpn.errors import LocalProtocolError, RemoteProtocolError
 from optitrack_vrpn.sources.natnet import codec
-from optitrack_vrpn.sources.natnet.codec import Buffer, decode_definitions
-from optitrack_vrpn.sources.natnet.frames import decode_frame
+from optitrack_vrpn.sources.natnet.codec import Buffer
+from optitrack_vrpn.sources.natnet.definitions import decode_definitions
+from optitrack_vrpn.sources.natnet.frames import decode_frame, NOTHING
 from optitrack_vrpn.sources.natnet.messages import (
-    Definitions, Disconnected, Echo, Event, Frame, FRAME_BITSTREAM_CHANGED, Held, MessageId,
+    Disconnected, Echo, Event, Frame, FRAME_BITSTREAM_CHANGED, Held, MessageId,
     NEWEST, OLDEST, RECORDING_COMMANDS, Response, ServerInfo, Unanswered, Unrecognized, Untimed,
     Version)
 from optitrack_vrpn.sources.natnet.model_list import ModelList
+from optitrack_vrpn.sources.natnet.models import Definitions, type_mask
 from optitrack_vrpn.sources.natnet.reports import name_table
 from optitrack_vrpn.units import NS_PER_MS, NS_PER_S
 
@@ -31,6 +33,7 @@ _CONNECT_NS = 250 * NS_PER_MS
 #: A unicast server drops a client that sends no keep-alive for some seconds; one per second is
 #: sufficient (observed).
 _KEEP_ALIVE_NS = NS_PER_S
+KEEP_ALIVE = codec.encode_message(MessageId.KEEP_ALIVE)
 #: Chosen: number and period (ns) of the first echo requests, which measure the clocks before the
 #: first poses are published; then four per second, like OptiTrack's own client.
 FIRST_ECHOES = 16
@@ -96,7 +99,7 @@ class Connection:
     :param name: name of this application.
     :param bitstream: requested version; None for the newest.
     :param keep_alive: whether the server sends unicast to this client and needs keep-alives.
-    :param markers: whether labelled markers are decoded.
+    :param wanted: what is decoded beside rigid bodies, see ``frames.decode_frame``.
     :param miscounting: a server whose counter is not used, because its frequency is wrong.
     :ivar info: what the server states about itself, after its answer.
     :ivar version: version of the bitstream; None while unknown.
@@ -108,7 +111,7 @@ class Connection:
 
     def __init__(
         self, now_ns: int, name: str = 'optitrack_vrpn', bitstream: Optional[Version] = None,
-        keep_alive: bool = True, markers: bool = False,
+        keep_alive: bool = True, wanted: frozenset[str] = NOTHING,
         miscounting: Optional[ServerInfo] = None,
     ) -> None:
         self.counters = Counters()
@@ -121,7 +124,7 @@ class Connection:
         self._name = name
         self._bitstream = bitstream
         self.keep_alive = keep_alive
-        self.markers = markers
+        self.wanted = wanted
         self._miscounting = miscounting
         self._connect_ns = now_ns
         self._frame_ns = now_ns
@@ -176,7 +179,7 @@ class Connection:
             self._ask_bitstream()
         if self.keep_alive and now_ns >= self._keep_alive_ns:
             self._keep_alive_ns = now_ns + _KEEP_ALIVE_NS
-            out.append(codec.encode_message(MessageId.KEEP_ALIVE))
+            out.append(KEEP_ALIVE)
         models_ns = self.models.next_due_ns
         if models_ns is not None and now_ns >= models_ns:
             out.append(codec.encode_definitions_request(self.models.request_mask(now_ns)))
@@ -344,7 +347,7 @@ class Connection:
         self.info = info
         self.version = info.version
         self._echo_ns = self._keep_alive_ns = now_ns
-        self.models = ModelList(now_ns)
+        self.models = ModelList(now_ns, type_mask(self.wanted, self.version))
         self.models.ask(now_ns)
         self._ask_bitstream()
         events.append(info)
@@ -353,7 +356,7 @@ class Connection:
         if self.info is None:
             self.counters.early += 1
             return
-        frame = decode_frame(payload, self.version, self.markers)
+        frame = decode_frame(payload, self.version, self.wanted)
         self._frame_ns = now_ns
         self.failing = 0
         self.counters.messages += 1
@@ -398,7 +401,7 @@ class Connection:
         if self.info is None:
             self.counters.unexpected += 1
             return
-        definitions = decode_definitions(payload, self.version)
+        definitions = decode_definitions(payload, self.version).only(self.wanted)
         while self._held and now_ns - self._held[0][0].arrival_ns > _HOLD_NS:
             self._held.popleft()
             self.counters.overtaken += 1

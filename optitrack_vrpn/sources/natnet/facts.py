@@ -14,8 +14,9 @@ from optitrack_vrpn.events import Event
 from optitrack_vrpn.sources.frames import RoundTrip
 from optitrack_vrpn.sources.natnet import codec
 from optitrack_vrpn.sources.natnet.messages import (
-    Definitions, Frame, FRAME_EDIT_MODE, RECORDING_COMMANDS, Response, ServerInfo, START, STOP,
+    Frame, FRAME_EDIT_MODE, RECORDING_COMMANDS, Response, ServerInfo, START, STOP,
     Unanswered, Unrecognized)
+from optitrack_vrpn.sources.natnet.models import Definitions, model_name
 from optitrack_vrpn.sources.natnet.reports import NameTable
 from optitrack_vrpn.sources.natnet.settings import NatNetConfig
 from optitrack_vrpn.units import NS_PER_S
@@ -133,13 +134,14 @@ class ServerWatch:
 
     def definitions(self, definitions: Definitions, table: NameTable) -> list[Event]:
         """Process a list of models."""
-        names = frozenset(table.names.items())
+        names = frozenset((key, model_name(model)) for key, model in table.names.items())
         before, self._names = self._names, names
         self._unknown.clear()
         events = []
         if before is not None and names != before:
             events.append(_event('info', (
-                f"Motive's list of bodies changed: {_listed(sorted(table.names.values()))}")))
+                "Motive's list of bodies changed: "
+                f'{_listed(sorted(name for _, name in names))}')))
         for streaming_id, shared in table.shared_ids.items():
             events.append(_event('warn', (
                 f'the bodies {_listed(shared)} share the streaming id {streaming_id} and cannot '
@@ -148,7 +150,11 @@ class ServerWatch:
             events.append(_event('warn', (
                 f'several bodies are named {name!r}: none of them is published; give each its '
                 'own name in Motive')))
-        if not definitions.bodies:
+        if definitions.skipped:
+            events.append(_event('warn', (
+                f'{definitions.skipped} model definitions have an unknown type or layout and are '
+                'left out')))
+        if not (definitions.bodies or definitions.skeletons or definitions.assets):
             events.append(_event('warn', (
                 'Motive describes no rigid body: is Rigid Bodies on in its streaming settings?')))
         return events
@@ -160,8 +166,9 @@ class ServerWatch:
             return []
         self._unknown.update(new)
         return [_event('warn', (
-            f'no model definition contains the streaming ids {_listed(map(str, new))}; the '
-            'definitions are requested again'))]
+            'no model definition contains the streaming ids '
+            f'{_listed(str(key & 0xffffffff) for key in new)}; the definitions are requested '
+            'again'))]
 
     def answer(self, event: Union[Response, Unrecognized, Unanswered]) -> list[Event]:
         """Process the answer to a query or a command."""

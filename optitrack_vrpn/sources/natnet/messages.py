@@ -13,6 +13,8 @@ import enum
 import struct
 from typing import NamedTuple, Optional, Union
 
+from optitrack_vrpn.sources.natnet.models import Definitions, Vector
+
 #: UDP port for commands (server) and for multicast data; multicast group of the data.
 COMMAND_PORT = 1510
 DATA_PORT = 1511
@@ -33,9 +35,11 @@ CONNECT_OPTIONS = struct.Struct('<5B')
 ECHO_TOKEN = struct.Struct('<Q')
 ECHO_ANSWER = struct.Struct('<QQ')
 
-#: The oldest supported version, and the newest whose sections are all known.
+#: The oldest supported version, and the newest whose sections are all known. Above CERTAIN it is
+#: not confirmed that entries have no further fields.
 OLDEST = (2, 7)
-NEWEST = (4, 2)
+NEWEST = (4, 4)
+CERTAIN = (4, 2)
 
 #: Id, position, quaternion x y z w, mean marker error, parameters: from 3.0 on.
 BODY = struct.Struct('<i3f4ffh')
@@ -61,9 +65,9 @@ FRAME_BITSTREAM_CHANGED = 8
 #: Parameters of a body and of a marker.
 BODY_TRACKING_VALID = 1
 MARKER_OCCLUDED = 1
+MARKER_UNLABELLED = 16
+MARKER_ACTIVE = 32
 
-#: Mask of types for one Motive 3.1 that does not answer an empty request.
-MARKER_SETS_AND_BODIES = (1 << 0) | (1 << 1)
 #: Longest accepted name (bytes); Motive allows shorter names only.
 MAX_NAME = 256
 #: Commands that record in Motive.
@@ -93,17 +97,6 @@ class MessageId(enum.IntEnum):
     ECHO_RESPONSE = 13
     DISCOVERY = 14
     UNRECOGNIZED_REQUEST = 100
-
-
-class ModelType(enum.IntEnum):
-    """Types of model definitions."""
-
-    MARKER_SET = 0
-    RIGID_BODY = 1
-    SKELETON = 2
-    FORCE_PLATE = 3
-    DEVICE = 4
-    CAMERA = 5
 
 
 class ServerInfo(NamedTuple):
@@ -165,7 +158,8 @@ class Marker(NamedTuple):
     """
     One labelled marker of a frame.
 
-    :ivar marker_id: streaming id of the model in the upper 16 bits, member (from 1) in the lower.
+    :ivar marker_id: id of the model in the upper 16 bits and member (from 1) in the lower; of an
+        unlabelled or active marker an id of its own.
     :ivar size: diameter (m).
     :ivar residual: distance (m) from the model or between the rays; NaN before NatNet 3.0.
     """
@@ -179,12 +173,35 @@ class Marker(NamedTuple):
     residual: float
 
 
+class Skeleton(NamedTuple):
+    """
+    The bones of one skeleton of a frame, or the bodies of one trained marker set.
+
+    :ivar rows: the bones as bytes, one ``BODY`` after the other; the id of a bone is its number in
+        the skeleton plus the id of the skeleton << 16.
+    """
+
+    skeleton_id: int
+    rows: bytes
+
+    def bones(self) -> list[Body]:
+        """Decode the bones."""
+        return list(map(Body._make, BODY.iter_unpack(self.rows)))
+
+
+class Analog(NamedTuple):
+    """The samples of one force plate or device in a frame: a tuple for each channel."""
+
+    device_id: int
+    channels: tuple[tuple[float, ...], ...]
+
+
 class Frame(NamedTuple):
     """
     One frame of data; times in ticks are 0 if they were not sent.
 
     :ivar bodies: rigid bodies, without the bones of skeletons.
-    :ivar markers: labelled markers, if requested from the decoder.
+    :ivar markers: labelled markers, and what follows ``params``: if requested from the decoder.
     :ivar latency: software latency (s), NaN from 3.0 on.
     :ivar timestamp: number of frames divided by the rate (s) since streaming began, or the time of
         the take in edit mode.
@@ -193,6 +210,8 @@ class Frame(NamedTuple):
     :ivar transmit: ticks at which the frame was passed to the network.
     :ivar ptp_seconds: PTP time of the frame, from 4.1 on.
     :ivar ptp_fraction: its fraction, in 2**-32 s.
+    :ivar others: the deprecated section of unlabelled markers (m).
+    :ivar assets: bodies of trained marker sets, without their markers.
     """
 
     number: int
@@ -208,6 +227,11 @@ class Frame(NamedTuple):
     ptp_seconds: int
     ptp_fraction: int
     params: int
+    others: tuple[Vector, ...] = ()
+    skeletons: tuple[Skeleton, ...] = ()
+    assets: tuple[Skeleton, ...] = ()
+    plates: tuple[Analog, ...] = ()
+    devices: tuple[Analog, ...] = ()
 
 
 class Held(NamedTuple):
@@ -215,25 +239,6 @@ class Held(NamedTuple):
 
     frame: Frame
     arrival_ns: int
-
-
-class BodyDefinition(NamedTuple):
-    """A rigid body that the server describes."""
-
-    name: str
-    streaming_id: int
-
-
-class Definitions(NamedTuple):
-    """
-    The used model definitions of a server.
-
-    :ivar bodies: rigid bodies, without the bones of skeletons.
-    :ivar marker_sets: names of marker sets.
-    """
-
-    bodies: tuple[BodyDefinition, ...]
-    marker_sets: tuple[str, ...] = ()
 
 
 class Echo(NamedTuple):

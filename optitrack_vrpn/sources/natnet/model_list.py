@@ -1,11 +1,12 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Decide which streaming ids have a confirmed name, and when to request the model definitions.
+Decide which ids have a confirmed model, and when to request the model definitions.
 
-A frame contains streaming ids only. Motive gives the id of a deleted body to the next new one, so
-a name from old definitions can belong to another body. From a sign of a change on, an id has no
-confirmed name until definitions arrive that were requested after that sign. The signs are:
+The model of a rigid body is its name; that of a skeleton, trained marker set or force plate is its
+whole definition. A frame contains ids only. Motive gives the id of a deleted body to the next new
+one, so a name from old definitions can belong to another body. From a sign of a change on, an id
+has no confirmed name until definitions arrive that were requested after that sign. The signs are:
 
 - for all ids: a frame with the flag "model list changed", lost frames, which may have contained
   it, frame numbers that start again, a pause in the stream, the first frame;
@@ -18,8 +19,9 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Optional
 
-from optitrack_vrpn.sources.natnet.messages import (
-    Frame, FRAME_MODELS_CHANGED, MARKER_SETS_AND_BODIES)
+from optitrack_vrpn.sources.natnet.messages import Frame, FRAME_MODELS_CHANGED
+from optitrack_vrpn.sources.natnet.models import (
+    ASSET_KEY, Model, PLATE_KEY, SKELETON_KEY, type_mask)
 from optitrack_vrpn.units import NS_PER_MS, NS_PER_S
 
 #: Chosen: request intervals (ns) while names are not confirmed, and otherwise. Motive 2.1 answered
@@ -53,20 +55,22 @@ _OVERDUE_NS = NS_PER_S
 
 class ModelList:
     """
-    Keep the confirmed names of streaming ids.
+    Keep the confirmed models of ids.
 
     :param now_ns: present time (ns) on a monotonic clock, as all times here.
-    :ivar names: confirmed names by streaming id.
+    :param mask: mask of the types to request from servers that do not answer an empty request.
+    :ivar names: confirmed models by id.
     :ivar revision: changes with ``names``.
     :ivar signs: number of signs of a change. Between two signs, an id with an equal name in the
         definitions before and after has had it all the time.
     """
 
-    def __init__(self, now_ns: int) -> None:
-        self.names: Mapping[int, str] = {}
+    def __init__(self, now_ns: int, mask: int = type_mask(frozenset(), (0, 0))) -> None:
+        self._mask = mask
+        self.names: Mapping[int, Model] = {}
         self.revision = 0
         self.signs = 0
-        self._stated: dict[int, str] = {}
+        self._stated: dict[int, Model] = {}
         #: Time of the latest sign of a change, by id.
         self._signs_ns: dict[int, int] = {}
         self._withheld_since_ns: Optional[int] = now_ns    # no name is known yet
@@ -110,7 +114,7 @@ class ModelList:
         self._unanswered_ns.append(now_ns)
         urgent = self.uncertain and len(self._unanswered_ns) < _UNANSWERED
         self._due_ns = self._allowed_ns(now_ns + (_URGENT_NS if urgent else _AGAIN_NS))
-        return MARKER_SETS_AND_BODIES if self._masked else None
+        return self._mask if self._masked else None
 
     def _allowed_ns(self, wanted_ns: int) -> int:
         sent = self._sent_ns
@@ -123,11 +127,11 @@ class ModelList:
 
     # -- answers -------------------------------------------------------------------------------
 
-    def described(self, names: Mapping[int, str], now_ns: int) -> None:
+    def described(self, names: Mapping[int, Model], now_ns: int) -> None:
         """
         Process definitions.
 
-        :param names: name of each streaming id that has exactly one.
+        :param names: model of each id that has exactly one.
         """
         unanswered = self._unanswered_ns
         while unanswered and now_ns - unanswered[0] > _LATEST_ANSWER_NS:
@@ -181,6 +185,8 @@ class ModelList:
             that arrives after it.
         """
         ids = [body[0] for body in frame.bodies]
+        if frame.skeletons or frame.assets or frame.plates:
+            ids += other_keys(frame)
         last = self._number
         pause_ns = arrival_ns - self._frame_ns
         if not (ids == self._ids and last is not None and 0 <= frame.number - last
@@ -238,3 +244,10 @@ class ModelList:
         if names != self.names:
             self.names = names
             self.revision += 1
+
+
+def other_keys(frame: Frame) -> list[int]:
+    """Return the keys of the models of a frame beside rigid bodies."""
+    return [key | one[0] & 0xffffffff for key, found in (
+        (SKELETON_KEY, frame.skeletons), (ASSET_KEY, frame.assets), (PLATE_KEY, frame.plates))
+        for one in found]

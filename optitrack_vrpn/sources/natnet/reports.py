@@ -10,13 +10,18 @@ can be estimated alone.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Optional
+from collections.abc import Mapping
+import math
+from typing import Any, NamedTuple, Optional
 
 from optitrack_vrpn.sources.frames import (
-    Body as SourceBody, Frame as SourceFrame, Marker as SourceMarker, RoundTrip)
+    Body as SourceBody, Extras, Frame as SourceFrame, Marker as SourceMarker, Plate, PlateModel,
+    RoundTrip, Skeleton as SourceSkeleton)
 from optitrack_vrpn.sources.natnet.messages import (
-    BODY_TRACKING_VALID, Definitions, Frame, FRAME_EDIT_MODE, Marker, MARKER_OCCLUDED)
+    BODY_TRACKING_VALID, Frame, FRAME_EDIT_MODE, MARKER_ACTIVE, MARKER_OCCLUDED,
+    MARKER_UNLABELLED)
+from optitrack_vrpn.sources.natnet.models import (
+    ASSET_KEY, Definitions, Model, model_name, PLATE_KEY, PlateDefinition, SKELETON_KEY)
 from optitrack_vrpn.units import NS_PER_S
 
 #: No camera system needs more time (ns) from exposure to transmission; larger values are faults.
@@ -26,31 +31,38 @@ _new = tuple.__new__
 
 class NameTable(NamedTuple):
     """
-    Names of bodies by streaming id.
+    Models by id: rigid bodies by streaming id, others by their keys, see ``models``.
 
-    :ivar names: names of bodies that share neither id nor name with another body.
-    :ivar shared_ids: ids that several bodies share, with their names; these bodies cannot be
+    :ivar names: models that share neither id nor name with another of their kind.
+    :ivar shared_ids: ids that several models share, with their names; these cannot be
         distinguished.
-    :ivar shared_names: names that several bodies share; these bodies cannot be distinguished in
-        ROS.
+    :ivar shared_names: names that several models share; these cannot be distinguished in ROS.
     """
 
-    names: dict[int, str]
+    names: dict[int, Model]
     shared_ids: dict[int, tuple[str, ...]]
     shared_names: tuple[str, ...]
 
 
 def name_table(definitions: Definitions) -> NameTable:
     """Make the table of names from model definitions."""
-    found: dict[int, list[str]] = {}
-    for body in definitions.bodies:
-        found.setdefault(body.streaming_id, []).append(body.name)
-    counts = Counter(body.name for body in definitions.bodies)
-    return NameTable(
-        {key: names[0] for key, names in found.items()
-         if len(names) == 1 and counts[names[0]] == 1},
-        {key: tuple(names) for key, names in found.items() if len(names) > 1},
-        tuple(name for name, count in counts.items() if count > 1))
+    kinds: list[list[tuple[int, Model]]] = [
+        [(body.streaming_id, body.name) for body in definitions.bodies],
+        [(SKELETON_KEY | one.skeleton_id & 0xffffffff, one) for one in definitions.skeletons],
+        [(ASSET_KEY | one.asset_id & 0xffffffff, one) for one in definitions.assets],
+        [(PLATE_KEY | one.plate_id & 0xffffffff, one) for one in definitions.plates]]
+    table = NameTable({}, {}, ())
+    for models in kinds:
+        ids = Counter(key for key, _ in models)
+        names = Counter(model_name(model) for _, model in models)
+        table.names.update((key, model) for key, model in models
+                           if ids[key] == 1 and names[model_name(model)] == 1)
+        table.shared_ids.update({
+            key & 0xffffffff: tuple(model_name(model) for other, model in models if other == key)
+            for key, count in ids.items() if count > 1})
+        table = table._replace(shared_names=(*table.shared_names, *(
+            name for name, count in names.items() if count > 1)))
+    return table
 
 
 def ticks_to_ns(ticks: int, frequency: int) -> int:
@@ -63,15 +75,22 @@ class Translator:
     Convert frames of the protocol to those of a source.
 
     :param frequency: frequency of the server's clock (ticks per second); 0 before NatNet 3.0.
-    :ivar names: confirmed names by streaming id; bodies with other ids are left out.
+    :param local_bones: whether bones are relative to their parents.
+    :ivar names: confirmed models by id; what has another id is left out.
     :ivar unnamed: number of bodies received without a confirmed name.
     :ivar unknown: ids without a confirmed name in the latest frame that contained such ids.
     :ivar odd_times: number of frames with contradictory times.
+    :ivar looks_local: name of a skeleton whose bones are withheld because they look relative to
+        their parents; '' if there is none.
     """
 
-    def __init__(self, frequency: int) -> None:
+    def __init__(self, frequency: int, local_bones: bool = False) -> None:
         self.frequency = frequency
-        self.names: Mapping[int, str] = {}
+        self.looks_local = ''
+        self._local_bones = local_bones
+        self._skeletons: dict[int, tuple[Model, Any]] = {}
+        self._plates: dict[int, tuple[Model, PlateModel]] = {}
+        self.names: Mapping[int, Any] = {}
         self.unnamed = 0
         self.unknown: tuple[int, ...] = ()
         self.odd_times = 0
@@ -108,12 +127,53 @@ class Translator:
             bodies.append(_new(SourceBody, (
                 name, 0, time_ns, (x, y, z), (qx, qy, qz, qw), params & tracked_bit > 0,
                 error)))
+        extras = None
+        if frame.skeletons or frame.assets or frame.plates:
+            extras = self._extras(frame, live, unknown)
         if unknown:
             self.unnamed += len(unknown)
             self.unknown = tuple(unknown)
         return SourceFrame(
             time_ns, bodies, processing_ns, ptp_ns, True,
-            _seen(frame.markers) if frame.markers else None)
+            seen_markers(frame) if frame.markers or frame.others else None, extras)
+
+    def _extras(self, frame: Frame, live: bool, unknown: list[int]) -> Extras:
+        """
+        Convert skeletons, trained marker sets and force plates.
+
+        :param unknown: receives the keys of those without a confirmed definition.
+        """
+        names = self.names
+        skeletons: list[SourceSkeleton] = []
+        model: Any
+        self.looks_local = ''
+        for key, found in ((SKELETON_KEY, frame.skeletons), (ASSET_KEY, frame.assets)):
+            for number, rows in found:
+                full = key | number & 0xffffffff
+                model = names.get(full)
+                if model is None:
+                    unknown.append(full)
+                    continue
+                known = self._skeletons.get(full)
+                if known is None or known[0] is not model:
+                    from optitrack_vrpn.sources.natnet.bones import Bones    # imports numpy
+                    known = self._skeletons[full] = model, Bones(model, self._local_bones)
+                skeletons.append(known[1].convert(rows, live))
+                if known[1].looks_local:
+                    self.looks_local = model_name(model)
+        plates: list[Plate] = []
+        for number, samples in frame.plates:
+            full = PLATE_KEY | number & 0xffffffff
+            model = names.get(full)
+            if model is None:
+                unknown.append(full)
+                continue
+            described = self._plates.get(full)
+            if described is None or described[0] is not model:
+                described = self._plates[full] = model, plate_model(model)
+            if live:
+                plates.append(Plate(described[1], samples))
+        return Extras(skeletons, plates)
 
     def _times(self, frame: Frame) -> Optional[tuple[int, int]]:
         frequency = self.frequency
@@ -140,10 +200,34 @@ class Translator:
         return RoundTrip(sent_ns, ticks_to_ns(ticks, self.frequency), received_ns)
 
 
-def _seen(markers: Sequence[Marker]) -> list[SourceMarker]:
-    """Convert markers without the occluded ones, whose positions Motive takes from the model."""
-    return [
-        SourceMarker(
-            one.marker_id >> 16 & 0xffff, one.marker_id & 0xffff, (one.x, one.y, one.z),
-            one.residual)
-        for one in markers if not one.params & MARKER_OCCLUDED]
+def plate_model(plate: PlateDefinition) -> PlateModel:
+    """Convert the definition of a force plate."""
+    return PlateModel(
+        model_name(plate), plate.corners, plate.channels, plate.channel_type == 0)
+
+
+def seen_markers(frame: Frame) -> list[SourceMarker]:
+    """
+    Convert markers without the occluded ones, whose positions Motive takes from the model.
+
+    Unlabelled markers are labelled markers with a flag; the deprecated section of other markers
+    can repeat them and labelled ones, so each of its positions counts only if it is new.
+    """
+    found: list[SourceMarker] = []
+    unlabelled = False
+    for marker_id, x, y, z, _, params, residual in frame.markers:
+        if params & MARKER_OCCLUDED:
+            continue
+        if params & (MARKER_UNLABELLED | MARKER_ACTIVE):    # the id is one of the marker alone
+            labelled = not params & MARKER_UNLABELLED
+            unlabelled = unlabelled or not labelled
+            found.append(SourceMarker(
+                0, marker_id & 0xffffffff, (x, y, z), residual, labelled))
+        else:
+            found.append(SourceMarker(
+                marker_id >> 16 & 0xffff, marker_id & 0xffff, (x, y, z), residual))
+    if frame.others and not unlabelled:
+        known = {one.position for one in found}
+        found += [SourceMarker(0, 0, place, math.nan, False)
+                  for place in dict.fromkeys(frame.others) if place not in known]
+    return found

@@ -13,11 +13,12 @@ from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.events import Event as UserEvent
 from optitrack_vrpn.sources.client_io import Sink
 from optitrack_vrpn.sources.link import Link, LinkState
-from optitrack_vrpn.sources.natnet.connection import Connection, FIRST_ECHOES
+from optitrack_vrpn.sources.natnet.connection import Connection, FIRST_ECHOES, KEEP_ALIVE
 from optitrack_vrpn.sources.natnet.facts import ServerWatch
 from optitrack_vrpn.sources.natnet.messages import (
-    DATA_PORT, Definitions, Disconnected, Echo, Event, Frame, Held, MULTICAST_GROUP, NEWEST,
-    Response, ServerInfo, Unanswered, Unrecognized, Untimed)
+    CERTAIN, DATA_PORT, Disconnected, Echo, Event, Frame, Held, MULTICAST_GROUP, NEWEST, Response,
+    ServerInfo, Unanswered, Unrecognized, Untimed)
+from optitrack_vrpn.sources.natnet.models import Definitions
 from optitrack_vrpn.sources.natnet.reports import name_table, Translator
 from optitrack_vrpn.sources.natnet.settings import NatNetConfig
 from optitrack_vrpn.sources.sockets_io import (
@@ -90,12 +91,14 @@ class Session:
         self.miscounting = miscounting
         now_ns = clock.now_ns()
         self.connection = Connection(
-            now_ns, bitstream=config.version(), markers=config.markers, miscounting=miscounting)
+            now_ns, bitstream=config.version(), wanted=config.wanted, miscounting=miscounting)
         self._command = command_socket(local)
         self._data: Optional[socket.socket] = None
+        self._data_port = DATA_PORT
         self._buffer = memoryview(bytearray(_LARGEST_DATAGRAM))
         self._last_arrival_ns = 0
         self._translator = Translator(0)
+        self._local_reported: set[str] = set()
         self._models_revision = -1
         self._watch = ServerWatch(up_axis, config.playback)
         self._started_ns = now_ns
@@ -214,9 +217,8 @@ class Session:
                     '(its Local Interface), and check that streaming is on and that the switch '
                     'passes multicast')
         return (f'{server} answers, but no frame arrives by unicast at {self._local}: check that '
-                'streaming is on in Motive, and that no firewall or NAT here drops UDP from '
-                f'port {self.connection.info.data_port if self.connection.info else 0} of '
-                f'{server}')
+                'streaming is on in Motive, and that no firewall or NAT (Docker, WSL2) here drops '
+                f'UDP from port {self._data_port} of {server}')
 
     # -- reading -------------------------------------------------------------------------------
 
@@ -255,8 +257,8 @@ class Session:
                 self._message('error', (
                     f'frames cannot be decoded as NatNet {major}.{minor}: '
                     f'{self.connection.last_error}; ' + (
-                        f'with unicast, set natnet.bitstream to {NEWEST[0]}.{NEWEST[1]}'
-                        if version > NEWEST else 'Motive is asked for its version again')))
+                        f'with unicast, set natnet.bitstream to {CERTAIN[0]}.{CERTAIN[1]}'
+                        if version > CERTAIN else 'Motive is asked for its version again')))
             if last:
                 return None  # another datagram rarely waits; if so, the next poll reports it
         return None
@@ -279,7 +281,13 @@ class Session:
         if named is None:
             return
         self._sink.receive([named], arrived_ns, host_minus_arrival_ns)
-        if named.bodies:
+        if translator.looks_local and translator.looks_local not in self._local_reported:
+            self._local_reported.add(translator.looks_local)
+            self._message('error', (
+                f'the bones of {translator.looks_local!r} seem to be relative to their parents '
+                '(Local Rigid Bodies in Motive): they are withheld; switch that off in Motive, or '
+                'set natnet.local_bones'))
+        if named.bodies or (named.extras is not None and named.extras.skeletons):
             change = self._link.pose_received(now_ns)
             if change is not None:
                 self._next_check_ns = 0
@@ -346,12 +354,12 @@ class Session:
         # Before 3.0 a server does not state how it sends: both ways are possible.
         self.connection.keep_alive = not multicast or info.version < (3, 0)
         group = config.group or info.group or MULTICAST_GROUP
-        port = config.data_port or info.data_port or DATA_PORT
+        port = self._data_port = config.data_port or info.data_port or DATA_PORT
         if multicast:
             self._data = multicast_socket(group, port, self._local)
             if self._poll is not None:
                 self._poll.register(self._data.fileno(), select.POLLIN)
-        self._translator = Translator(info.frequency)
+        self._translator = Translator(info.frequency, config.local_bones)
         self._ready_ns = now_ns + (_CLOCK_WAIT_NS if info.frequency else 0)
         for command in ServerWatch.QUESTIONS:
             self.connection.request(command)
@@ -378,6 +386,9 @@ class Session:
     def _send_due(self, now_ns: int) -> None:
         for datagram in self.connection.due(now_ns):
             self._send(datagram)
+            if datagram == KEEP_ALIVE:
+                # A NAT admits frames only from a port to which this socket has sent.
+                self._send(datagram, self._data_port)
         self._report_unanswered()
         if self.connection.echo_due(now_ns):
             # Read the clock as late as possible before the request is sent.
@@ -387,8 +398,8 @@ class Session:
         for event in self.connection.unanswered():
             self._take(event, 0, 0, 0)
 
-    def _send(self, datagram: bytes) -> None:
+    def _send(self, datagram: bytes, port: int = 0) -> None:
         try:
-            self._command.sendto(datagram, self._server)
+            self._command.sendto(datagram, (self._server[0], port or self._server[1]))
         except OSError:
             pass    # no route at present: important requests are repeated, silence is detected

@@ -30,10 +30,12 @@ class NatNetConfig:
         False, doc='mocap control START and STOP start and stop a recording in Motive too')
     playback: bool = setting(
         False, doc='publish the poses of a take that Motive plays (edit mode) as if live')
+    local_bones: bool = setting(
+        False, doc="bones are relative to their parents: Motive's setting Local Rigid Bodies")
     data_port: int = 0
     """Port of multicast data; 0: as Motive states."""
-    markers: bool = False
-    """Whether labelled markers are decoded; derived from the outputs."""
+    wanted: frozenset[str] = frozenset()
+    """What is decoded beside rigid bodies; derived from the outputs."""
 
     def check(self) -> None:
         """
