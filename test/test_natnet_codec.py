@@ -89,9 +89,9 @@ def test_another_decoder_reads_the_same_frame(frame, version):
         [(bone.streaming_id % 2**32, *bone[1:8]) for bone in one.bones()]
         for one in frame.skeletons]
     frame = as_sent(frame, version)
-    for sent, read in ((frame.plates, found.force_plates or ()), (frame.devices, found.devices or ())):
+    for sent, read in ((frame.plates, found.force_plates), (frame.devices, found.devices)):
         assert [(one.id_num, *(tuple(channel) for channel in one.channel_arrays))
-                for one in read] == [
+                for one in read or ()] == [
             (one.device_id % 2**32, *one.channels) for one in sent]
     suffix = found.suffix
     if version >= (3, 0):    # before that it does not know the latency
@@ -206,7 +206,8 @@ def suffix(version, params=1):
 @pytest.mark.parametrize('version', VERSIONS)
 @pytest.mark.parametrize('wanted', [False, True])
 def test_sections_that_are_not_wanted_are_skipped(version, wanted):
-    frame = decode_frame(filled_sections(version) + suffix(version), version, frozenset(['markers'] * wanted))
+    frame = decode_frame(
+        filled_sections(version) + suffix(version), version, frozenset(['markers'] * wanted))
     assert frame.number == 42 and frame.timestamp == 1.5 and frame.params == 1
     assert [(body.streaming_id, body.x, body.qw) for body in frame.bodies] == [(5, 1.0, 1.0)]
     assert [marker.marker_id for marker in frame.markers] == [0x50001] * wanted

@@ -12,8 +12,8 @@ from optitrack_vrpn.motion.transform import compose, Transform
 from optitrack_vrpn.sources import Marker
 
 #: One point: position (m), streaming id of the body (0 for none), member number in the body (from
-#: 1) or a number of its own, residual: distance from the model or between the rays (m), and 1 if it
-#: is labelled, else 0.
+#: 1) or a number of its own, residual: distance from the model or between the rays (m), 1 if it is
+#: labelled, else 0.
 POINT = struct.Struct('<3fIIfI')
 #: Names and offsets (bytes) of its fields. All have 4 bytes; those of INTEGERS are integers, the
 #: others floats.

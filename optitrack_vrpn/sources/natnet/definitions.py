@@ -119,7 +119,7 @@ class _List:
         if kind == ModelType.ASSET:
             return AssetDefinition(
                 reader.text(), reader.i32(), reader.i32(), self.bodies(reader),
-                tuple(_asset_marker(reader) for _ in range(reader.count(27))))
+                tuple(_asset_marker(reader) for _ in range(reader.count(23))))
         raise RemoteProtocolError(f'a description has the unknown type {kind}')
 
     def bodies(self, reader: Reader) -> tuple[BodyDefinition, ...]:
