@@ -255,7 +255,7 @@ def test_a_missing_dependency_is_reported_with_its_remedy(
     (('demo',), 'optitrack_vrpn.demo.view_ros', 130),
     (('doctor', '--server', '127.0.0.1'), 'optitrack_vrpn.doctor.command', 130),
     (('doctor', '--server', '127.0.0.1'), 'optitrack_vrpn.doctor.graph_ros', 130),
-    (('analyze_stamps', '/x'), 'optitrack_vrpn.tools.stamp_listener_ros', 130),
+    (('analyze_stamps', '/x'), 'optitrack_vrpn.tools.topics_ros', 130),
     (('mocap_control', 'start'), 'optitrack_vrpn.mocap_control.controller_ros', 130),
     # An interrupt is how these two are ended.
     (('optitrack_vrpn_node',), 'optitrack_vrpn.node.command', 0),

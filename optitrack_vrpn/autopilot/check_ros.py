@@ -18,9 +18,6 @@ from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
-#: Chosen: ROS 2 nodes may take 3 s to discover each other, and a bridge reports once a second (s).
-_DISCOVERY_S = 4.5
-
 
 class Reports:
     """
@@ -76,12 +73,14 @@ class BridgeChecks:
         return found
 
 
-def running(ros_args: Sequence[str], seconds: float = _DISCOVERY_S,
+def running(ros_args: Sequence[str], seconds: float = 4.5,
             name: str = '') -> dict[str, list[CheckResult]]:
     """
     Read the reports of the running bridges.
 
     :param ros_args: ``--ros-args`` and what follows.
+    :param seconds: duration (s). Chosen: ROS 2 nodes may take 3 s to discover each other, and a
+        bridge reports once a second.
     :param name: full name of one bridge, without the first slash; '' for all, which takes the full
         time.
     :returns: findings by the bridge's name.

@@ -34,11 +34,10 @@ PX4_MAX_ROUND_TRIP_NS = 10_000_000
 #: seconds and cost 56 B/s in each direction. With TCP the answers show that the program at the
 #: other end reads.
 REQUEST_PERIOD_NS, TCP_PERIOD_NS = 500_000_000, 100_000_000
-#: Wait (ns) after an attempt to set the origin, before ArduPilot gets a pose. When ArduPilot gets
-#: the origin, it sets its zero of the height to the present height (EKF3's resetHeightDatum). The
-#: poses keep their zero, so its local height would differ by the height of the poses at that time.
-#: Measured in SITL: it does so after 0.1 s.
-_SETTLED_NS = 1_000_000_000
+#: Period of attempts about the origin, and wait (ns) after one to set it, before ArduPilot gets a
+#: pose. When ArduPilot gets the origin, it sets its zero of the height to the present height
+#: (EKF3's resetHeightDatum). The poses keep their zero, so its local height would differ by the
+#: height of the poses at that time. Measured in SITL: it does so after 0.1 s.
 _PERIOD_NS = 1_000_000_000
 
 
@@ -201,7 +200,7 @@ class Origin:
             return request_message(system, 49)    # GPS_GLOBAL_ORIGIN
         self._asked = 0
         self.sent += 1
-        self._settled_ns = monotonic_ns + _SETTLED_NS
+        self._settled_ns = monotonic_ns + _PERIOD_NS
         # The estimator can refuse before it has initialised.
         self._next_ns = monotonic_ns + _PERIOD_NS * (5 if self.sent > 1 else 1)
         latitude, longitude, altitude = self._wanted

@@ -30,7 +30,6 @@ from optitrack_vrpn.motion.euler import quat_from_angles
 
 #: Flags of ESTIMATOR_STATUS and EKF_STATUS_REPORT, which share these bits. PX4 1.17 in SITL sets
 #: "constant position" (128) whenever the vehicle stands still.
-_NOT_FUSED = 1 | 128
 _FUSED = {'px4': 63 | 128 | 256, 'ardupilot': 63 | 256 | 512}
 #: Parameters with their MAV_PARAM_TYPE.
 _PARAMETERS: dict[str, dict[str, tuple[float, int]]] = {
@@ -222,7 +221,7 @@ class FakeAutopilot:
         return made
 
     def _estimator_status(self, host_ns: int) -> Outgoing:
-        flags = _FUSED[self.config.kind] if self.fused(host_ns) else _NOT_FUSED
+        flags = _FUSED[self.config.kind] if self.fused(host_ns) else 1 | 128
         return Outgoing('ESTIMATOR_STATUS' if self._px4 else 'EKF_STATUS_REPORT', {'flags': flags})
 
     # -- in ----------------------------------------------------------------------------------

@@ -23,9 +23,6 @@ WIRE_BYTES = {'odometry': 245, 'vision_position_estimate': 129, 'vision_speed_es
 MESSAGES = tuple(WIRE_BYTES)
 #: MAV_FRAME of the pose in ODOMETRY.
 FRAMES = {'local_frd': 20, 'local_ned': 1}
-#: Heartbeats, TIMESYNC and parameter requests (B/s), measured with pymavlink: 21 B per second, and
-#: 28 B for each of the 10 answers and 5 requests per second.
-OVERHEAD_BYTES_PER_S = 450.0
 #: Bits on a serial line for each byte: start, 8 data bits, stop.
 BITS_PER_BYTE = 10
 #: Altitude of the origin (m) that ArduPilot takes as unknown: it stores whole centimetres, and
@@ -226,7 +223,9 @@ def plan(settings: BridgeSettings) -> Plan:
     messages = ('odometry',) if settings.message == ('auto',) else settings.message
     rate_hz = settings.rate_hz or profile.rate_hz
     if settings.transport == 'mavlink':
-        _check_load(parse(settings.connection), OVERHEAD_BYTES_PER_S + rate_hz * sum(
+        # 450 B/s of heartbeats, TIMESYNC and parameter requests, measured with pymavlink: 21 B
+        # per second, and 28 B for each of the 10 answers and 5 requests per second.
+        _check_load(parse(settings.connection), 450.0 + rate_hz * sum(
             WIRE_BYTES[name] for name in messages))
     return Plan(
         messages, round(1e9 / rate_hz), profile.min_interval_ns, round(settings.max_age_ms * 1e6),

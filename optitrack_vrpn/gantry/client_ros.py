@@ -3,7 +3,7 @@
 """Monitor and command a gantry_controller from another process."""
 
 import time
-from typing import Mapping, Optional, Sequence, Union
+from typing import Any, Mapping, Optional, Sequence, Union
 
 from diagnostic_msgs.msg import DiagnosticArray
 from optitrack_vrpn.ros.tool_node import BackgroundNode, checked_topic
@@ -12,8 +12,6 @@ from rclpy.parameter import Parameter
 from std_srvs.srv import Trigger
 
 Value = Union[bool, float, str, Sequence[float]]
-#: Chosen: timeout of a service (s).
-_ANSWER_S = 5.0
 
 
 class GantryClient(BackgroundNode):
@@ -52,8 +50,7 @@ class GantryClient(BackgroundNode):
         """
         request = SetParameters.Request(parameters=[
             Parameter(name, value=value).to_parameter_msg() for name, value in values.items()])
-        results = self.call(
-            SetParameters, f'{self._name}/{service}', request, _ANSWER_S).results
+        results = self._ask(SetParameters, service, request).results
         return [result.reason or 'refused' for result in results if not result.successful]
 
     def trigger(self, service: str) -> str:
@@ -63,6 +60,8 @@ class GantryClient(BackgroundNode):
         :returns: '' or the reason of the refusal.
         :raises TransportError: if the controller does not answer.
         """
-        response = self.call(
-            Trigger, f'{self._name}/{service}', Trigger.Request(), _ANSWER_S)
+        response = self._ask(Trigger, service, Trigger.Request())
         return '' if response.success else response.message or 'refused'
+
+    def _ask(self, kind: Any, service: str, request: Any) -> Any:
+        return self.call(kind, f'{self._name}/{service}', request, 5.0)    # s; chosen

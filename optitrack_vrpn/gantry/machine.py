@@ -12,10 +12,6 @@ from optitrack_vrpn.gantry.modes import Mode
 from optitrack_vrpn.gantry.setpoints import Cubic, State, Switches
 from optitrack_vrpn.gantry.settings import MachineSettings
 
-#: Time between two cycles (s) after which the controller starts from rest: the motors have
-#: stopped. Below the second after which a machine counts anew (docs/gantry.md): delay of UDP.
-HELD_S = 0.9
-
 
 class Feedback(NamedTuple):
     """
@@ -99,7 +95,9 @@ class Machine:
         """
         # Skipped cycles count also if a report waited meanwhile: the machine has stopped.
         self._without_machine += periods - (feedback is not None)
-        held = periods * self.dt >= HELD_S
+        # From 0.9 s on it starts from rest: the motors have stopped. Below the second after which
+        # a machine counts anew (docs/gantry.md): delay of UDP.
+        held = periods * self.dt >= 0.9
         lost = held or self._without_machine >= self.settings.loss_cycles
         if feedback is not None:
             self._without_machine = 0

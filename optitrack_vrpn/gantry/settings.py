@@ -13,9 +13,6 @@ from optitrack_vrpn.settings.lifecycle import LifecycleSettings
 
 KINDS = ('linear', 'rotary')
 ACTIONS = ('thesis', 'integral', 'kalman')
-#: Chosen: longest way of a reference search, as a multiple of the way between the soft limits or
-#: of a turn; switches can lie beyond the limits.
-_SEARCH = 1.1
 
 
 @checked
@@ -119,9 +116,10 @@ class AxisSettings:
     @property
     def search_range(self) -> float:
         """Return the longest way of a reference search (unit); infinite if unknown."""
+        way = 360.0 if self.kind == 'rotary' else math.inf
         if self.low is not None and self.high is not None:
-            return _SEARCH * (self.high - self.low)
-        return _SEARCH * 360.0 if self.kind == 'rotary' else math.inf
+            way = self.high - self.low
+        return 1.1 * way    # chosen: switches can lie beyond the limits
 
     @property
     def si_per_unit(self) -> float:

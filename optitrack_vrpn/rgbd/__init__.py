@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Odometry and maps from a colour and depth camera; see docs/rgbd_odometry.md."""
 
-import importlib
-from typing import Any
+from optitrack_vrpn.faces import lazy
 
 #: Rows of this package; see cli/rows_io.py.
 TOOLS = (
@@ -24,11 +23,12 @@ NODES = (
     ('rgbd_mapper', 'settings:MapperNodeSettings'),
     ('rgbd_sim', 'settings:SimSettings'),
 )
-#: The public names of each module, which is imported at first use: numpy and scipy take long.
-_MODULES = {
+__all__, __getattr__ = lazy(__name__, {
     'calibration':
         'ImageProcessor Rectifier Registration parse_extrinsics parse_intrinsics parse_warp '
         'read_storage unwarp',
+    'camera_node_ros':
+        'image_message info_message make_header pose_matrix pose_message stamp_ns',
     'cameras_ros': 'RgbdPlay RgbdSim',
     'features': 'FeatureSettings corner_contrast covariances_of depth_mixture find_features',
     'files_io':
@@ -39,15 +39,13 @@ _MODULES = {
         'rotation_vector transformed',
     'image_proc_ros': 'RgbdImageProc',
     'images':
-        'COLOUR DEPTH ImageError check_sizes from_depth from_rgb grey_of pack_depth scaled_pair '
-        'to_depth to_grey to_rgb',
-    'inputs': 'Pairer StaticFrames',
+        'COLOUR DEPTH ImageError Pairer StaticFrames check_sizes from_depth from_rgb grey_of '
+        'pack_depth scaled_pair to_depth to_grey to_rgb',
     'loops':
         'CORRELATION FLOOR_M FLOOR_RAD LoopSettings Places View describe edge_information '
         'match_descriptors match_views ransac',
     'mapper': 'GraphSettings KeyframeSettings Mapper MapperSettings pcd_bytes voxel_means',
     'mapper_ros': 'RgbdMapper',
-    'messages_ros': 'image_message info_message make_header pose_matrix pose_message stamp_ns',
     'model':
         'IcpSettings LandmarkModel ModelSettings RefinementSettings align inverse_3x3 '
         'mahalanobis_squares refine',
@@ -63,14 +61,4 @@ _MODULES = {
     'trajectories':
         'BodyMotion FLU_FROM_OPTICAL Harmonic TRAJECTORIES Trajectory camera_on_body '
         'rotation_from_angles',
-}
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
-__all__ = sorted(_MODULE_OF)    # noqa: PLE0605
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
-        raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
-    value = getattr(importlib.import_module(f'{__name__}.{_MODULE_OF[name]}'), name)
-    globals()[name] = value
-    return value
+})

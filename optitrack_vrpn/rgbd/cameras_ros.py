@@ -24,11 +24,11 @@ import numpy as np
 from optitrack_vrpn.clock.hostclock_io import HostClock
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.names import ros_name
+from optitrack_vrpn.rgbd.camera_node_ros import (
+    image_message, info_message, make_header, pose_message, transform_message)
 from optitrack_vrpn.rgbd.files_io import Sequence
 from optitrack_vrpn.rgbd.geometry import Intrinsics, opencv
 from optitrack_vrpn.rgbd.images import Bytes, Depth, from_depth, from_rgb
-from optitrack_vrpn.rgbd.messages_ros import (
-    image_message, info_message, make_header, pose_message, transform_message)
 from optitrack_vrpn.rgbd.room import Room, Sensor
 from optitrack_vrpn.rgbd.settings import SimSettings
 from optitrack_vrpn.rgbd.trajectories import BodyMotion, camera_on_body, TRAJECTORIES

@@ -7,11 +7,11 @@ from typing import Any, Optional
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.rgbd.calibration import (
     ImageProcessor, parse_extrinsics, parse_intrinsics, parse_warp)
-from optitrack_vrpn.rgbd.camera_node_ros import CameraNode
+from optitrack_vrpn.rgbd.camera_node_ros import (
+    CameraNode, cloud_message, image_message, info_message)
 from optitrack_vrpn.rgbd.files_io import load_storage
 from optitrack_vrpn.rgbd.geometry import Intrinsics, opencv
 from optitrack_vrpn.rgbd.images import from_depth, from_rgb, to_depth, to_rgb
-from optitrack_vrpn.rgbd.messages_ros import cloud_message, image_message, info_message
 from optitrack_vrpn.rgbd.settings import ImageProcSettings
 from sensor_msgs.msg import CameraInfo, Image, PointCloud2
 from std_msgs.msg import Header

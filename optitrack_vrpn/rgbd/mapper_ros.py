@@ -18,19 +18,17 @@ import traceback
 from typing import Any, Callable, NamedTuple, Optional
 
 from geometry_msgs.msg import Point, PoseArray, PoseStamped
-from nav_msgs.msg import Odometry as OdometryMessage
-from nav_msgs.msg import Path
+from nav_msgs.msg import Odometry as OdometryMessage, Path
 import numpy as np
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.names import counted
-from optitrack_vrpn.rgbd.camera_node_ros import CameraNode, LATCHED, SENSOR_QOS
+from optitrack_vrpn.rgbd.camera_node_ros import (
+    CameraNode, cloud_message, LATCHED, make_header, pose_matrix, pose_message, SENSOR_QOS,
+    stamp_ns, transform_message)
 from optitrack_vrpn.rgbd.files_io import load_keyframes, save_keyframes, save_pcd
 from optitrack_vrpn.rgbd.geometry import Floats, Intrinsics, opencv
-from optitrack_vrpn.rgbd.images import scaled_pair, to_depth, to_rgb
-from optitrack_vrpn.rgbd.inputs import Pairer
+from optitrack_vrpn.rgbd.images import Pairer, scaled_pair, to_depth, to_rgb
 from optitrack_vrpn.rgbd.mapper import Keyframe, Mapper, Solved
-from optitrack_vrpn.rgbd.messages_ros import (
-    cloud_message, make_header, pose_matrix, pose_message, stamp_ns, transform_message)
 from optitrack_vrpn.rgbd.settings import MapperNodeSettings
 from optitrack_vrpn.ros.tf import tf_publisher
 from optitrack_vrpn.settings_ros import read_settings

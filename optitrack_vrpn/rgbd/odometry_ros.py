@@ -13,15 +13,13 @@ import time
 from typing import Any, Optional
 
 from geometry_msgs.msg import PoseStamped
-from nav_msgs.msg import Odometry as OdometryMessage
-from nav_msgs.msg import Path
+from nav_msgs.msg import Odometry as OdometryMessage, Path
 import numpy as np
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.rgbd.camera_node_ros import CameraNode, LATCHED
+from optitrack_vrpn.rgbd.camera_node_ros import (
+    CameraNode, cloud_message, LATCHED, make_header, pose_message, stamp_ns, transform_message)
 from optitrack_vrpn.rgbd.geometry import opencv, transformed
 from optitrack_vrpn.rgbd.images import ImageError, scaled_pair, to_depth, to_grey
-from optitrack_vrpn.rgbd.messages_ros import (
-    cloud_message, make_header, pose_message, stamp_ns, transform_message)
 from optitrack_vrpn.rgbd.odometry import Frame, Odometry, Status
 from optitrack_vrpn.rgbd.settings import OdometryNodeSettings
 from optitrack_vrpn.ros.tf import tf_publisher

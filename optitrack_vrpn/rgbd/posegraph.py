@@ -32,9 +32,6 @@ from scipy.spatial.transform import Rotation
 #: Root of the 95 % quantile of chi-squared with six degrees of freedom: the cost of 19 of 20 right
 #: edges is quadratic.
 KNEE = 3.55
-#: Chosen: an edge with less weight, that is an error of more than knee / weight = 18 standard
-#: deviations, is an outlier.
-OUTLIER_WEIGHT = 0.2
 
 
 class Edge(NamedTuple):
@@ -193,7 +190,8 @@ def optimise_without_outliers(
         solution = optimise(poses, [edges[index] for index in kept])
         weights = np.zeros(len(edges))
         weights[kept] = solution.weights
-        uncertain = used & robust & (weights < OUTLIER_WEIGHT)
+        # Chosen: an error of more than knee / weight = 18 standard deviations.
+        uncertain = used & robust & (weights < 0.2)
         if not uncertain.any():
             return solution._replace(weights=weights), ~used
         used &= ~(uncertain & (weights <= 2 * weights[uncertain].min()))

@@ -16,9 +16,7 @@ from optitrack_vrpn.cli.loading import how_to_install, loading
 from optitrack_vrpn.errors import BackendUnavailableError, TransportError
 from optitrack_vrpn.stats import histogram, Spread, StampReport, summarise
 
-#: Chosen: length of the longest bar of the histogram (characters), and number of listed gaps; both
-#: fit a terminal of 80 x 24.
-_BAR = 40
+#: Chosen: number of listed gaps, which fits a terminal of 24 lines.
 _GAPS_SHOWN = 8
 
 
@@ -70,7 +68,7 @@ def describe(topic: str, report: StampReport, bars: Sequence[tuple[float, float,
         most = max(count for _, _, count in bars)
         lines += ['', 'intervals (ms; the outer bins include all values beyond them)']
         for low, high, count in bars:
-            bar = '#' * math.ceil(_BAR * count / most)
+            bar = '#' * math.ceil(40 * count / most)    # at most 40 columns of 80
             lines.append(f'  {low * 1e3:9.4f} .. {high * 1e3:9.4f} {count:7} {bar}')
     return '\n'.join(lines)
 
@@ -134,7 +132,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     arguments = make_parser().parse_args(own)
     figure = empty_figure() if arguments.plot else None
     with loading('analyze_stamps'):
-        from optitrack_vrpn.tools.stamp_listener_ros import collect
+        from optitrack_vrpn.tools.topics_ros import collect
     print(f'listening to {arguments.topic} for {arguments.seconds:g} s', flush=True)
     found = collect(arguments.topic, arguments.seconds, arguments.wait, ros_args)
     if len(found.stamps_ns) < 2:

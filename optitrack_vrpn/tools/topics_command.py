@@ -36,7 +36,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     arguments = make_parser().parse_args(
         without_ros_arguments(sys.argv[1:] if argv is None else argv))
     with loading('topics'):
-        from optitrack_vrpn.tools.topic_reader_ros import TopicReader
+        from optitrack_vrpn.tools.topics_ros import TopicReader
     with TopicReader() as reader:
         if arguments.topic:
             topic = '/' + arguments.topic.lstrip('/')
