@@ -148,8 +148,9 @@ CAUSES: Mapping[str, Cause] = {
     'not active': Cause(
         ERROR, '{node} is {state}: it publishes no poses', 'press START, or run: ros2 lifecycle '
         'set {node} configure, and then activate'),
-    'reported warning': Cause(WARNING, '{subject}: {message}', ''),
-    'reported error': Cause(ERROR, '{subject}: {message}', ''),
+    'reported warning': Cause(
+        WARNING, '{subject}: {message}', 'the log of the node has more'),
+    'reported error': Cause(ERROR, '{subject}: {message}', 'the log of the node has more'),
     'no transform': Cause(
         ERROR, '{bodies} {is} TRACKED, but {its} transforms do not arrive on /tf',
         'is tf among the outputs of the node, and is the node active? Is the network between it '
