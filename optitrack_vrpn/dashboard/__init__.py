@@ -6,11 +6,11 @@ from optitrack_vrpn.faces import lazy
 
 __all__, __getattr__ = lazy(__name__, {
     'access': 'Access Right',
-    'causes': 'FindingLog',
+    'causes': 'find FindingLog',
     'control': 'ControlLog System',
     'lab': 'Lab',
     'takes_io': 'Takes',
-    'transforms': 'read_transforms',
+    'transforms': 'read_transforms Transform',
 })
 
 #: Rows of this package; see cli/rows_io.py.

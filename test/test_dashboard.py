@@ -1,0 +1,206 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the dashboard decides: who may do what, what is live, findings, answers to commands."""
+
+import math
+import struct
+
+from hypothesis import given, strategies as st
+from optitrack_vrpn.dashboard import (
+    Access, ControlLog, find, FindingLog, Lab, Right, System, Transform)
+from optitrack_vrpn.mocap_control import Command, Kind
+import pytest
+
+OK, WARN, ERROR, STALE = range(4)
+POSE = (1.0, 2.0, 0.5, 0.0, 0.0, 0.0, 1.0)
+
+
+@pytest.mark.parametrize('header, allowed', [
+    ('127.0.0.1:8080', True), ('localhost', True), ('LOCALHOST:1', True), ('[::1]:8080', True),
+    ('192.168.1.5:8080', True), ('lab.example', True), ('lab.example:9', True), ('', False),
+    ('evil.example', False), ('127.0.0.1.evil.example', False), ('0.0.0.0:8080', False),
+    ('localhost:80@evil.example', False), ('192.168.1.6', False), ('localhost:evil', False)])
+def test_only_known_names_are_allowed_in_host(header, allowed):
+    access = Access('0.0.0.0', ('lab.example',), 'secret')
+    assert access.allows_host(header, '192.168.1.5') is allowed
+
+
+@given(st.text(), st.text(min_size=1))
+def test_the_origin_must_be_the_host(origin, host):
+    allowed = Access('127.0.0.1').allows_origin(origin, host)
+    assert allowed is (origin.lower() in (f'http://{host.lower()}', f'https://{host.lower()}'))
+    assert Access('127.0.0.1').allows_origin(f'http://{host}', host)
+    assert not Access('127.0.0.1').allows_origin('null', host)
+
+
+@pytest.mark.parametrize('token, read_only, given_token, right', [
+    ('', False, '', Right.CONTROL), ('', True, '', Right.READ), ('', True, 'x', Right.READ),
+    ('secret', False, '', Right.NONE), ('secret', False, 'secre', Right.NONE),
+    ('secret', False, 'secret', Right.CONTROL), ('secret', True, '', Right.READ),
+    ('secret', True, 'secret', Right.CONTROL),
+    ('geheim\u00fc', False, 'geheim\u00fc', Right.CONTROL)])
+def test_rights_by_token(token, read_only, given_token, right):
+    access = Access('127.0.0.1', (), token, read_only)
+    assert access.right(given_token) is right
+    if token:
+        assert access.right('', access.cookie) is Right.CONTROL
+        assert token not in access.cookie
+
+
+class Fed:
+    """A lab with one node and its reports."""
+
+    def __init__(self, *names):
+        self.lab = Lab()
+        self.names = names
+        self.stamp = 0
+
+    def step(self, now, states=None, poses=True, reports=True):
+        """Let the node report, and transforms arrive."""
+        if reports:
+            for subject in ('connection', 'clock', 'frames'):
+                self.lab.add_report(f'mocap: {subject}', OK, 'streaming', {}, now)
+        for name in self.names:
+            state = (states or {}).get(name, 'TRACKED')
+            if reports:
+                level = {'TRACKED': OK, 'STALE': STALE}.get(state, WARN)
+                self.lab.add_report(f'mocap: body {name}', level, f'{state}: why', {
+                    'state': state, 'frame': f'lab/{name}', 'world': 'lab', 'rate_hz': '240.0'},
+                    now)
+            self.stamp += 1
+            if poses and state == 'TRACKED':
+                self.lab.add_transforms([Transform('lab', f'lab/{name}', self.stamp, POSE)], now)
+        return {row['name']: row for row in self.lab.body_rows(now)}
+
+
+def test_a_body_is_live_only_with_a_tracked_state_a_present_report_and_a_new_transform():
+    fed = Fed('drone')
+    assert fed.step(0.0)['drone']['sign'] == 'ok'
+    silent = fed.step(0.6, poses=False)['drone']
+    assert (silent['sign'], silent['state'], silent['age_s']) == ('lost', 'NO POSE', 0.6)
+    assert fed.step(1.0)['drone']['sign'] == 'ok'
+    lost = fed.step(1.1, {'drone': 'STALE'})['drone']
+    assert (lost['sign'], lost['state'], lost['reason']) == ('lost', 'STALE', 'why')
+    assert lost['position'] == [1.0, 2.0, 0.5], 'it stays at its last place'
+    again = fed.step(2.0)['drone']
+    assert again['sign'] == 'ok' and again['lost_s'] == pytest.approx(0.9)
+    for step in range(40):    # transforms go on, but the node does not report any more
+        row = fed.step(2.0 + 0.1 * step, reports=False)['drone']
+    assert (row['sign'], row['state']) == ('lost', 'NO NEWS')
+    fed.step(6.0)
+    fed.lab.states['mocap'] = 'inactive'
+    assert fed.step(6.1)['drone']['state'] == 'INACTIVE'
+
+
+def test_a_repeated_stamp_another_parent_and_nan_are_no_news():
+    fed = Fed('drone')
+    fed.step(0.0)
+    pose = fed.lab.bodies['mocap: drone'].pose
+    for one in (Transform('lab', 'lab/drone', 1, (9.0, *POSE[1:])),
+                Transform('lab_ned', 'lab/drone', 2, (9.0, *POSE[1:])),
+                Transform('lab', 'lab/drone', 3, (math.nan, *POSE[1:])),
+                Transform('lab', 'other', 4, (9.0, *POSE[1:]))):
+        fed.lab.add_transforms([one], 0.9)
+    assert fed.lab.bodies['mocap: drone'].pose == pose
+    assert fed.step(1.0, poses=False)['drone']['sign'] == 'lost'
+
+
+def test_a_frame_contains_recent_poses_with_their_ages():
+    fed = Fed('a', 'b')
+    fed.step(0.0)
+    fed.step(5.0, {'a': 'STALE'})
+    frame = fed.lab.frame(5.25)
+    kind, _, count, age = struct.unpack_from('<BBHf', frame)
+    index, age_ms, *pose = struct.unpack('<HH7f', frame[8:])
+    assert (kind, count, age, age_ms, tuple(pose)) == (1, 1, 0.25, 250, POSE)
+    assert index == fed.lab.bodies['mocap: b'].index
+
+
+def test_the_history_is_of_the_last_minute():
+    fed = Fed('a')
+    for step in range(700):
+        fed.step(0.1 * step, reports=step % 10 == 0)
+    found = fed.lab.history(fed.lab.bodies['mocap: a'].index, 70.0)
+    assert len(found['rates']) == pytest.approx(60, abs=1)
+    assert 200 <= len(found['places']) <= 300
+    assert min(row[0] for row in found['rates'] + found['places']) >= -60.0
+    assert found['places'][-1][1:] == [1.0, 2.0, 0.5] and found['rates'][-1][1] == 240.0
+    assert fed.lab.history(12345, 70.0) is None
+
+
+def test_what_is_heard_of_no_more_is_forgotten_and_the_memory_is_bounded():
+    fed = Fed('a')
+    fed.step(0.0)
+    for number in range(2000):
+        fed.lab.add_report(f'n{number}: connection', OK, '', {}, 1.0)
+        fed.lab.add_report(f'n: body b{number}', OK, '', {'state': 'NEW'}, 1.0)
+    assert len(fed.lab.bodies) == 500 and len(fed.lab.nodes) == 50
+    fed.lab.forget(200.0)
+    assert not fed.lab.bodies and not fed.lab.nodes
+
+
+@given(st.text(), st.integers(0, 255), st.text(), st.dictionaries(st.text(), st.text()))
+def test_any_diagnostic_of_anybody_is_taken(name, level, message, values):
+    lab, log = Lab(), FindingLog()
+    for one in (name, f'{name}: connection', f'{name}: body {name}'):
+        lab.add_report(one, level, message, values, 0.0)
+        lab.add_report(one, level, message, {**values, 'state': message}, 0.0)
+    lab.body_rows(0.1), lab.node_rows(0.1), log.update(find(lab, 0.1), 0.1)
+
+
+def test_one_cause_is_one_line_with_its_remedy_newest_first_and_kept_a_while():
+    fed, log = Fed('a', 'b', 'c'), FindingLog()
+    fed.step(0.0)
+    assert log.update(find(fed.lab, 0.0), 0.0) == []
+    fed.step(1.0, {'a': 'STALE', 'b': 'STALE'})
+    line, = log.update(find(fed.lab, 1.0), 1.0)
+    assert line['bodies'] == ['a', 'b'] and line['remedy'] and line['severity'] == 'error'
+    fed.step(2.0, {'a': 'STALE', 'b': 'STALE', 'c': 'FROZEN'})
+    frozen, stale = log.update(find(fed.lab, 2.0), 2.0)
+    assert frozen['bodies'] == ['c'] and (stale['since_s'], stale['over_s']) == (1.0, None)
+    fed.step(3.0)
+    assert [row['over_s'] for row in log.update(find(fed.lab, 3.0), 3.0)] == [1.0, 1.0]
+    fed.step(70.0)
+    assert log.update(find(fed.lab, 70.0), 70.0) == []
+
+
+def test_a_lost_connection_a_silent_node_and_an_inactive_one_are_one_finding_each():
+    for change, key in (
+            (lambda lab: lab.add_report('mocap: connection', ERROR, 'lost: off', {}, 1.0),
+             'connection'), (lambda lab: lab.states.update(mocap='inactive'), 'inactive')):
+        fed = Fed('a', 'b')
+        fed.step(1.0, dict.fromkeys('ab', 'STALE'))
+        change(fed.lab)
+        line, = FindingLog().update(find(fed.lab, 1.0), 1.0)
+        assert key in line['text']
+    line, = FindingLog().update(find(fed.lab, 9.0), 9.0)
+    assert 'no diagnostics' in line['text']
+
+
+def ack(source, kind=Kind.ACK_START, session=''):
+    return Command(int(kind), 10**9, source, session, ())
+
+
+def test_answers_have_their_delay_and_a_missing_one_is_named_after_two_seconds():
+    log = ControlLog()
+    log.systems = {'optitrack': System('optitrack'), 'imu': System('imu')}
+    log.add(Kind.START, 'take_1', (), 'Ada (10.0.0.2)', 100.0, 10**9)
+    log.record(ack('optitrack', session='take_1'), 100.004, 10**9 + 5_000_000)
+    row, = log.rows(100.5)
+    assert row['answers'] == [
+        {'system': 'optitrack', 'after_ms': 4.0, 'clock_deviation_ms': 5.0}]
+    assert (row['waiting'], row['no_answer'], row['by']) == (['imu'], [], 'Ada (10.0.0.2)')
+    row, = log.rows(102.1)
+    assert (row['waiting'], row['no_answer']) == ([], ['imu'])
+    log.record(ack('imu', session='take_1'), 103.0, 10**9)
+    row, = log.rows(103.0)
+    assert row['no_answer'] == [] and row['answers'][1]['after_ms'] == 3000.0
+
+
+def test_a_command_of_another_tool_is_shown_with_its_sender():
+    log = ControlLog()
+    log.systems = {'optitrack': System('optitrack')}
+    log.record(Command(int(Kind.STOP), 0, 'rqt\n', '', ('', 'optitrack')), 5.0, 0)
+    log.record(ack('optitrack', Kind.ACK_STOP), 5.01, 0)
+    row, = log.rows(5.1)
+    assert row['kind'] == 'STOP' and row['by'] == 'rqt\\n (ROS)' and len(row['answers']) == 1

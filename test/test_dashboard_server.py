@@ -1,0 +1,346 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The server of the dashboard without a browser: aiohttp's client, and plain sockets."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+
+from dashboard_kit import Published, Served
+from geometry_msgs.msg import TransformStamped
+from optitrack_vrpn.dashboard import read_transforms
+import pytest
+from rclpy.serialization import serialize_message
+from rosgraph import NodeProcess, Observer
+from tf2_msgs.msg import TFMessage
+
+aiohttp = pytest.importorskip('aiohttp')
+
+MARKUP = '<img/src=x/onerror=alert(1)>'
+TOKEN = 'correct-horse'
+
+
+@pytest.fixture(scope='module')
+def served(tmp_path_factory):
+    served = Served('--takes', tmp_path_factory.mktemp('takes'))
+    yield served
+    served.close()
+
+
+@pytest.fixture(scope='module')
+def secured():
+    served = Served('--token', TOKEN)
+    yield served
+    served.close()
+
+
+def run(work):
+    """Run a coroutine function with a session, in bounded time."""
+    async def inside():
+        jar = aiohttp.CookieJar(unsafe=True)    # also for addresses without a name
+        async with aiohttp.ClientSession(cookie_jar=jar) as session:
+            return await asyncio.wait_for(work(session), 60.0)
+    return asyncio.run(inside())
+
+
+def connect(session, served, **headers):
+    return session.ws_connect(f'{served.origin}/ws', headers={
+        'Origin': served.origin, **{key: value for key, value in headers.items() if value}})
+
+
+async def status_of(session, served, path='/', **options):
+    async with session.get(served.origin + path, allow_redirects=False, **options) as answer:
+        return answer.status
+
+
+async def refused(session, served, headers, path='/ws'):
+    """Give the status with which a WebSocket is refused."""
+    try:
+        async with session.ws_connect(served.origin + path, headers=headers):
+            return 101
+    except aiohttp.WSServerHandshakeError as error:
+        return error.status
+
+
+async def until(socket, wanted, kind='snapshot'):
+    """Read messages until one is as wanted."""
+    async for message in socket:
+        if message.type is aiohttp.WSMsgType.TEXT:
+            found = json.loads(message.data)
+            if found['type'] == kind and wanted(found):
+                return found
+    raise AssertionError(f'closed with {socket.close_code}')
+
+
+def test_the_first_message_is_a_snapshot(served):
+    async def work(session):
+        async with connect(session, served) as socket:
+            began = time.monotonic()
+            first = json.loads((await socket.receive()).data)
+            assert time.monotonic() - began < 1.0
+            return first
+    first = run(work)
+    assert first['type'] == 'snapshot' and first['you']['control'] is True
+    assert {'bodies', 'findings', 'nodes', 'control', 'recording', 'age_s'} <= first.keys()
+
+
+def test_the_page_needs_nothing_from_outside_and_forbids_it(served):
+    async def work(session):
+        for path in ('/', '/page.js', '/view.js', '/page.css', '/icon.svg'):
+            async with session.get(served.origin + path) as answer:
+                assert answer.status == 200
+                policy = answer.headers['Content-Security-Policy']
+                assert "default-src 'self'" in policy and 'unsafe' not in policy
+                assert 'http' not in policy and '*' not in policy
+                text = (await answer.text()).replace('http://www.w3.org/2000/svg', '')
+                assert not re.findall(r'https?://\w', text), path
+                assert not re.search(r'innerHTML|insertAdjacentHTML|document\.write|eval\(', text)
+        for path in ('/nothing', '/../command.py', '/takes/..%2f..%2fetc/report',
+                     '/takes/.%2e/report'):
+            assert await status_of(session, served, path) in (400, 403, 404)
+    run(work)
+
+
+@pytest.mark.parametrize('headers, status', [
+    ({'Origin': None}, 403), ({'Origin': 'http://evil.example'}, 403), ({'Origin': 'null'}, 403),
+    ({'Origin': 'http://evil.example', 'Host': 'evil.example'}, 403),
+    ({'Origin': 'http://127.0.0.1:1'}, 403)])
+def test_a_page_of_another_site_gets_no_websocket(served, headers, status):
+    """With DNS rebinding, Host and Origin are both the other site's."""
+    headers = {key: value for key, value in headers.items() if value}
+    assert run(lambda session: refused(session, served, headers)) == status
+
+
+def test_a_rebound_name_gets_no_page(served):
+    async def work(session):
+        assert await status_of(session, served, headers={'Host': 'evil.example'}) == 403
+        own = {'Host': f'localhost:{served.port}'}
+        assert await status_of(session, served, headers=own) == 200
+    run(work)
+
+
+def test_a_token_becomes_a_cookie_and_leaves_the_address(secured):
+    async def work(session):
+        assert f'token={TOKEN}' in secured.url
+        headers = {'Origin': secured.origin}
+        assert await status_of(session, secured) == 401
+        assert await status_of(session, secured, '/?token=wrong') == 401
+        assert await refused(session, secured, headers) == 401
+        assert await refused(session, secured, headers, '/ws?token=wrong') == 401
+        async with session.get(secured.url, allow_redirects=False) as answer:
+            cookie = answer.headers['Set-Cookie']
+            assert (answer.status, answer.headers['Location']) == (303, '/')
+            assert 'HttpOnly' in cookie and 'SameSite=Strict' in cookie and TOKEN not in cookie
+        assert await status_of(session, secured) == 200
+        async with connect(session, secured) as socket:
+            assert (await socket.receive_json())['you']['control'] is True
+    run(work)
+
+
+def test_read_only_admits_everybody_and_executes_nothing():
+    served = Served('--read-only')
+    try:
+        async def work(session):
+            async with connect(session, served) as socket:
+                assert (await socket.receive_json())['you']['control'] is False
+                for kind, more in (('start', {}), ('stop', {}), ('record', {'on': True})):
+                    await socket.send_json({'type': kind, 'id': kind, **more})
+                    answer = await until(socket, lambda one: True, 'refused')
+                    assert answer['id'] == kind and 'read only' in answer['text']
+                found = await until(socket, lambda one: True)
+                assert found['control']['commands'] == [] and not found['recording']['active']
+        run(work)
+    finally:
+        served.close()
+
+
+def test_another_address_gets_a_token():
+    served = Served('--host', '127.0.0.2')    # loopback too
+    assert 'token' not in served.url
+    served.close()
+    served = Served('--host', '0.0.0.0')
+    try:
+        assert re.search(r'\?token=[\w-]{20,}$', served.url)
+    finally:
+        served.close()
+
+
+def test_malformed_and_oversized_messages_end_only_their_sender(served):
+    async def work(session):
+        async with connect(session, served) as other:
+            for data in ('{', '[]', 'null', '{"type": "fly"}', '{"type": "start"}',
+                         '{"type": "start", "id": 5}', '{"type": "history", "body": "x"}',
+                         '{"type": "start", "id": "1", "systems": ["a b"]}', '[' * 2000,
+                         '{"type": "stop", "id": "1", "session": "a\\u0000b"}'):
+                async with connect(session, served) as socket:
+                    await socket.send_str(data)
+                    await until(socket, lambda one: one['text'], 'error')
+                    await socket.send_json({'type': 'history', 'body': 77})    # it goes on
+                    await until(socket, lambda one: one['body'] is None, 'history')
+            async with connect(session, served) as socket:
+                for _ in range(20):
+                    await socket.send_str('{')
+                with pytest.raises(AssertionError, match='closed with 1008'):
+                    await until(socket, lambda one: False)
+            async with connect(session, served) as socket:
+                await socket.send_str('x' * 5000)
+                with pytest.raises(AssertionError, match='closed with 1009'):
+                    await until(socket, lambda one: False)
+            assert await until(other, lambda one: one['clients'] == 1)
+    run(work)
+
+
+def test_the_17th_page_is_refused_until_another_closes(served):
+    async def work(session):
+        sockets = [await connect(session, served) for _ in range(16)]
+        assert await refused(session, served, {'Origin': served.origin}) == 503
+        assert await status_of(session, served) == 200
+        await sockets.pop().close()
+        await until(sockets[0], lambda one: one['clients'] == 15)
+        async with connect(session, served) as socket:
+            assert (await socket.receive_json())['type'] == 'snapshot'
+        for one in sockets:
+            await one.close()
+    run(work)
+
+
+def handshake(served):
+    """Open a WebSocket by hand, whose reader can stop."""
+    plain = socket.create_connection((served.host, int(served.port)), timeout=20.0)
+    plain.sendall((f'GET /ws HTTP/1.1\r\nHost: {served.host}:{served.port}\r\n'
+                   f'Origin: {served.origin}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n'
+                   'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n'
+                   '\r\n').encode())
+    assert b' 101 ' in plain.recv(200)
+    return plain
+
+
+def test_a_client_that_stops_reading_is_cut_and_disturbs_nobody(served):
+    silent = handshake(served)    # reads nothing, and answers no ping
+
+    async def work(session):
+        async with connect(session, served) as other:
+            began = last = time.monotonic()
+            longest = 0.0
+            while True:
+                found = await until(other, lambda one: True)
+                longest, last = max(longest, time.monotonic() - last), time.monotonic()
+                if found['clients'] == 1:
+                    return time.monotonic() - began, longest
+    after_s, longest_s = run(work)
+    assert 3.0 < after_s < 12.0 and longest_s < 3.0
+    silent.close()
+
+
+def test_bodies_of_ros_arrive_with_markup_as_text(served):
+    with Observer() as observer:
+        published = Published(observer.node, ['drone', MARKUP])
+
+        async def work(session):
+            async with connect(session, served) as socket:
+                frames, found = [], None
+                async for message in socket:
+                    published.publish(message='é<b>')
+                    if message.type is aiohttp.WSMsgType.BINARY:
+                        frames.append(message.data)
+                    else:
+                        found = json.loads(message.data)
+                        if len(found['bodies']) == 2 and len(frames) > 5 and all(
+                                one['sign'] == 'ok' for one in found['bodies']):
+                            break
+                drone, other = sorted(found['bodies'], key=lambda one: one['name'], reverse=True)
+                assert (drone['name'], other['name']) == ('drone', MARKUP)
+                kind, _, count, age = struct.unpack_from('<BBHf', frames[-1])
+                places = {index: x for index, _, x, *_ in struct.iter_unpack(
+                    '<HH7f', frames[-1][8:])}
+                assert (kind, count) == (1, 2) and age < 1.0
+                assert 0 < places[drone['index']] <= published.step
+                assert len({frame[12:] for frame in frames}) > 2, 'they move'
+                published.publish('STALE', 'out of view')
+                lost = await until(socket, lambda one: any(
+                    body['state'] == 'STALE' for body in one['bodies']))
+                line, = [one for one in lost['findings'] if 'STALE' in one['text']]
+                assert len(line['bodies']) == 2 and line['remedy']
+        run(work)
+
+
+def test_messages_of_ros_that_cannot_be_read_end_nothing(served):
+    with Observer() as observer:
+        tf = observer.node.create_publisher(TFMessage, '/tf', 10)
+        good = serialize_message(TFMessage(transforms=[TransformStamped(child_frame_id='a')]))
+
+        async def work(session):
+            async with connect(session, served) as socket:
+                for data in (good[:-8], good[:8] + b'\xff' * 40,
+                             b'\0\1\0\0\xff\xff\xff\xff', good):
+                    tf.publish(bytes(data))
+                    await until(socket, lambda one: True)
+        run(work)
+    assert served.process.process.poll() is None
+
+
+def test_transforms_are_read_as_rclpy_writes_them():
+    for names in ([], ['a'], ['body', 'bo', 'b' * 11, ''], [f'n{at}' * at for at in range(60)]):
+        message = TFMessage(transforms=[TransformStamped(child_frame_id=name) for name in names])
+        for at, one in enumerate(message.transforms):
+            one.header.frame_id, one.header.stamp.sec = 'world'[:at % 6], at
+            one.transform.translation.y, one.transform.rotation.w = 0.5 + at, 1.0
+        for shift in (0.0, 1.0):    # the second time with the known layout
+            for one in message.transforms:
+                one.transform.translation.x = shift
+            found = read_transforms(serialize_message(message))
+            assert [(one.parent, one.child, one.stamp_ns, one.pose) for one in found] == [
+                ('world'[:at % 6], name, at * 10**9, (shift, 0.5 + at, 0.0, 0.0, 0.0, 0.0, 1.0))
+                for at, name in enumerate(names)]
+
+
+def test_a_recording_is_shown_to_all_and_assessed(served):
+    async def work(session):
+        async with connect(session, served) as first, connect(session, served) as second:
+            await first.send_json({'type': 'record', 'id': 'r', 'on': True, 'session': 'a/../b',
+                                   'by': 'Ada'})
+            await until(first, lambda one: one['id'] == 'r', 'sent')
+            active = (await until(second, lambda one: one['recording']['active']))[
+                'recording']['active']
+            await until(second, lambda one: one['recording']['active']['seconds'] > 3.0)
+            assert re.fullmatch(r'a_+\.*_*b_\d{8}-\d{6}', active['name']), active
+            assert active['by'].startswith('Ada (')
+            await second.send_json({'type': 'record', 'id': 's', 'on': False})
+            take, = (await until(first, lambda one: one['recording']['takes'] and one[
+                'recording']['takes'][0]['level']))['recording']['takes']
+            assert take['name'] == active['name'] and take['verdict']
+            assert take['seconds'] is not None
+            async with session.get(f'{served.origin}/takes/{take["name"]}/report') as answer:
+                assert answer.status == 200 and '<html' in await answer.text()
+                assert "default-src 'none'" in answer.headers['Content-Security-Policy']
+    run(work)
+
+
+@pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_cleanly(number):
+    process = NodeProcess('--port', '0', tool='dashboard', ros=False)
+    with process:
+        process.wait_for('http://', 60.0)
+        code, seconds = process.end(number)
+    assert code == 0 and seconds < 20.0 and 'Traceback' not in process.log
+
+
+def test_a_port_in_use_and_a_missing_aiohttp_are_one_line(served):
+    def once(*arguments, before=''):
+        return subprocess.run(
+            [sys.executable, '-c', f'{before}\nimport sys\nsys.argv = ["x", *{arguments!r}]\n'
+             'from optitrack_vrpn.__main__ import main; sys.exit(main())'],
+            capture_output=True, text=True, timeout=60, env=dict(os.environ))
+    taken = once('dashboard', '--port', served.port)
+    assert taken.returncode == 1 and served.port in taken.stderr
+    missing = once('dashboard', before='import sys; sys.modules["aiohttp"] = None')
+    assert missing.returncode and 'aiohttp not found' in missing.stderr
+    for result in (taken, missing):
+        assert len(result.stderr.strip().splitlines()) == 1, result.stderr
