@@ -53,7 +53,7 @@ class FakeServer:
         self.stopping = threading.Event()
         self.errors: list[BaseException] = []
         self._serve = serve
-        self._connect_back = connect_back
+        self.connect_back = connect_back
         self._back_from = back_from
         self._listener, self.udp = pair_of_sockets(port, accept, host)
         self.port = self.udp.getsockname()[1]
@@ -88,7 +88,7 @@ class FakeServer:
                 request, _ = self.udp.recvfrom(65536)
                 self.requests.append(request)
                 match = REQUEST.fullmatch(request)
-                if match and self._connect_back:
+                if match and self.connect_back:
                     try:
                         address = (match[1].decode(), int(match[2]))
                         sock = socket.create_connection(address, 1.0, (self._back_from, 0))

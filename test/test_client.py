@@ -6,8 +6,7 @@ import socket
 from types import SimpleNamespace
 
 from conftest import lacking
-from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.sources import ClientConfig, LinkState
+from optitrack_vrpn.sources import LinkState
 from optitrack_vrpn.sources.vrpn import handshake_io
 import pytest
 from server_kit import FakeServer
@@ -302,39 +301,3 @@ def test_a_network_that_is_down_is_reported(monkeypatch):
         with client(3883, server='192.0.2.1') as (_, sink):
             sink.wait_state(LinkState.LOST, 2)
     assert 'no route to 192.0.2.1 (Network is unreachable)' in sink.reasons(LinkState.LOST)[0]
-
-
-def test_an_advertised_address_and_port_are_what_the_server_is_told(unused_port):
-    reported = {}
-
-    def serve(server, sock):
-        heard = say_hello(sock)
-        reported['udp port'] = udp_port(heard)
-        reported['udp host'] = bytes(heard[48:57])
-        sock.sendall(pose())
-        server.hold(sock)
-    # localhost is not what the client would say by itself.
-    with FakeServer(serve) as server:
-        with client(server.port, advertise=f'localhost:{unused_port}',
-                    link=link(connection='udp')) as (_, sink):
-            sink.wait_state(LinkState.STREAMING)
-        assert server.requests[0] == b'localhost %d\0' % unused_port
-        assert server.connections[0][2] == ('localhost', unused_port)
-    assert reported == {'udp port': unused_port, 'udp host': b'localhost'}
-
-
-def test_an_advertised_port_that_is_taken_is_named(unused_port):
-    with socket.socket() as other, FakeServer(stream) as server:
-        other.bind(('127.0.0.1', unused_port))
-        other.listen()
-        with client(server.port, advertise=f'127.0.0.1:{unused_port}',
-                    link=link(connection='udp')) as (_, sink):
-            sink.wait_state(LinkState.LOST)
-    assert f'127.0.0.1 port {unused_port}' in sink.reasons(LinkState.LOST)[0]
-
-
-@pytest.mark.parametrize('advertise', [
-    'host:80', 'my-host', 'host:', ':5000', 'a b:5000', 'host:70000', 'host:x', 'h\0st'])
-def test_what_no_server_would_connect_back_to_is_refused(advertise):
-    with pytest.raises(ConfigurationError, match='advertise is'):
-        ClientConfig(advertise=advertise)

@@ -1,10 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""
-An unanswered connect-back blocks a server for all clients; no client may cause that.
-
-The unanswered address is real: see ``transport_kit.black_hole``.
-"""
+"""An unanswered connect-back blocks a server for all clients; no client may cause that."""
 
 import contextlib
 import threading
@@ -13,35 +9,33 @@ from optitrack_vrpn.sim.scenario_io import named_bodies, Scenario, Server
 from optitrack_vrpn.sim.server_io import MotiveSimServer
 from optitrack_vrpn.sources import LinkState
 from server_kit import FakeServer
-from transport_kit import black_hole, client, link, stream, wait_until
+from transport_kit import client, link, stream, wait_until
 
-#: Another loopback address than the client's own, on which no client listens.
-FIREWALLED = '127.0.0.9'
 #: Far longer than any of these tests: they fail rather than wait for it.
 LONG_S = 60.0
 
 
 @contextlib.contextmanager
 def asked_server():
-    """Run a server that gives up a connect-back after 0.5 s, and counts the requests."""
-    server = Server(port=0, connect_timeout=0.5)
+    """Run a server whose connect-backs are dropped, and given up after 0.5 s."""
+    server = Server(port=0, connect_timeout=0.5, firewall=True)
     with MotiveSimServer(Scenario(bodies=named_bodies(1), rate=200.0, server=server)) as sim:
         yield sim
 
 
 def test_auto_streams_by_tcp_where_no_connection_back_comes():
     quick = link(connect_back_s=0.2)
-    with black_hole(FIREWALLED) as port, asked_server() as sim:
+    with asked_server() as sim:
         for _ in range(2):
-            with client(sim.port, link=quick, advertise=f'{FIREWALLED}:{port}') as (_, sink):
+            with client(sim.port, link=quick) as (_, sink):
                 sink.wait(lambda: len(sink.poses) > 100)
         assert sim.counters.requests == 1
 
 
 def test_a_server_that_cannot_connect_back_is_asked_once_and_the_reason_is_reported():
     quick = link(connection='udp', attempt_s=0.1, blocked_s=LONG_S)
-    with black_hole(FIREWALLED) as port, asked_server() as sim:
-        with client(sim.port, link=quick, advertise=f'{FIREWALLED}:{port}') as (_, sink):
+    with asked_server() as sim:
+        with client(sim.port, link=quick) as (_, sink):
             sink.wait_reason('did not connect back')
             # No further request comes within half a second of poses.
             with client(sim.port, link=link(connection='tcp')) as (_, other):
@@ -113,3 +107,20 @@ def test_an_answer_to_any_client_ends_the_wait():
             sink.wait_state(LinkState.STREAMING)
         with client(server.port, link=asking):
             wait_until(lambda: len(server.requests) == 2)
+
+
+def test_poses_by_udp_return_after_a_network_that_lost_the_requests():
+    quick = link(connection='udp', attempt_s=0.1, silent_after_s=0.1, reconnect_after_s=0.3,
+                 blocked_s=LONG_S)
+
+    def serve(server, sock):
+        stream(server, sock, seconds=0.2)
+        server.connect_back = len(server.connections) > 1
+        server.hold(sock)
+    with FakeServer(serve) as server, client(server.port, link=quick) as (running, sink):
+        wait_until(lambda: len(server.requests) > 3)    # the first one, and lost ones
+        assert not running.status().failures
+        server.connect_back = True
+        sink.wait_state(LinkState.STREAMING, 2)
+        assert {way for _, way, _ in server.connections} == {'udp'}
+    assert any('is repeated' in change.text for change in sink.changes)

@@ -55,7 +55,7 @@ clock: {start: 5, skew_ppm: -3.5}
 
 
 @pytest.mark.parametrize('text, wanted', [
-    ('speed: 3', ['some.yaml: speed: unknown key; ', 'allowed keys: bodies, rate,']),
+    ('speed: 3', ['some.yaml: speed: unknown key; ', 'bodies, rate,']),
     ('rate: fast', ["rate is 'fast'; it must be a number", '0.1 to 5000 Hz']),
     ('rate: 0', ['rate is 0.0; allowed: 0.1 to 5000 Hz']),
     ('seed: 1.5', ['seed is 1.5; it must be a whole number']),

@@ -16,7 +16,7 @@ from typing import NamedTuple, Optional
 from optitrack_vrpn.checks import CheckResult
 from optitrack_vrpn.clock import ClockStatus
 from optitrack_vrpn.findings import StreamSeen
-from optitrack_vrpn.sources import Heard, Place, title, Vector
+from optitrack_vrpn.sources import DEFAULT, Heard, Place, title, Vector
 
 
 class Lift(NamedTuple):
@@ -216,7 +216,7 @@ class ProbeResults:
 
     server: str
     port: int
-    protocol: str = 'vrpn'
+    protocol: str = DEFAULT
     expected_rate_hz: float = 0.0
     addresses: tuple[str, ...] = ()
     name_error: str = ''

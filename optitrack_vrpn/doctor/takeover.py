@@ -12,7 +12,8 @@ from optitrack_vrpn.doctor.results import LocalProcess, RunningNode
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.names import printable
 from optitrack_vrpn.settings import parameters_of, sift
-from optitrack_vrpn.sources import ClientConfig, own_port, source_settings, SOURCES
+from optitrack_vrpn.sources import (
+    ClientConfig, DEFAULT, own_port, port_parameter, source_settings, SOURCES)
 
 #: Parameters of the client that the doctor uses, beside those of each protocol.
 _CLIENT = ('server', 'port', 'connection', 'interface')
@@ -26,7 +27,7 @@ def target_parameters() -> dict[str, Any]:
 
 def ports() -> dict[str, str]:
     """Return the parameter of the port of each protocol that has its own."""
-    return {name: f'{name}.port' for name in SOURCES if own_port(name)}
+    return {name: port_parameter(name) for name in SOURCES if own_port(name)}
 
 
 @dataclass
@@ -93,7 +94,7 @@ def choose_target(
         taken = {name: value for name, value in one.items()
                  if name not in values and (here or name != 'interface')}
     values = {**taken, **values}
-    return Target(values.pop('server', ''), values.pop('protocol', 'vrpn'), values,
+    return Target(values.pop('server', ''), values.pop('protocol', DEFAULT), values,
                   tuple(taken), node)
 
 

@@ -65,6 +65,7 @@ class Acceptor:
     :param add_client: called with each new connection and whether it was connected back.
     :param is_connected: returns whether a client has this address already.
     :param connect_s: timeout of a connect-back (s).
+    :param firewall: whether no connect-back gets an answer.
     :param connecting: called with the socket of a connect-back that has begun, and with None
         once it has ended: the VRPN library waits for it and serves nobody.
     """
@@ -72,7 +73,7 @@ class Acceptor:
     def __init__(
         self, host: str, port: int, selector: selectors.BaseSelector, counters: Counters,
         add_client: Callable[[socket.socket, bool], None],
-        is_connected: Callable[[Address], bool], connect_s: float,
+        is_connected: Callable[[Address], bool], connect_s: float, firewall: bool = False,
         connecting: Callable[[Optional[socket.socket]], None] = lambda sock: None,
     ) -> None:
         self._host = host
@@ -81,6 +82,7 @@ class Acceptor:
         self._add_client = add_client
         self._is_connected = is_connected
         self._connect_ns = round(connect_s * NS_PER_S)
+        self._firewall = firewall
         self._note_connecting = connecting
         self.sockets: list[socket.socket] = []
         self._connecting: dict[socket.socket, tuple[Address, int]] = {}
@@ -197,6 +199,9 @@ class Acceptor:
             _LOG.warning('cannot connect back to %s:%d: %s', *address, error.strerror)
             return
         self._connecting[sock] = address, raw_clock_ns()
+        if self._firewall:
+            self._note_connecting(sock)
+            return
         try:
             sock.setblocking(False)
             if self._host not in ('', '0.0.0.0'):

@@ -116,6 +116,8 @@ class Server:
     connect_timeout: float = setting(
         21.0, unit='s', low=0.01, high=300.0,
         doc='timeout of a connect-back, in which no client is served; 21 s on Windows')
+    firewall: bool = setting(
+        False, doc="as if the clients' firewalls dropped every connect-back until that timeout")
 
 
 #: A section for each protocol whose server in the simulator has settings, named after it.

@@ -97,7 +97,7 @@ class VrpnServer:
         self._acceptor = Acceptor(
             server.host, server.port, selector, counters, self._add,
             lambda address: any(client.address == address for client in self._clients),
-            server.connect_timeout, self._connecting)
+            server.connect_timeout, server.firewall, self._connecting)
         self.established = 0
 
     # -- sockets -------------------------------------------------------------------------------

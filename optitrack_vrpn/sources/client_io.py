@@ -4,7 +4,7 @@
 The client of any protocol: one thread that connects to a server, listens, and connects again.
 
 Received data drives the thread; the only timeouts are those of the watchdog. Each change of state
-is reported, including the end of the attempts. A subclass supplies the protocol.
+is reported. A subclass supplies the protocol.
 """
 
 from contextlib import AbstractContextManager
@@ -28,6 +28,8 @@ from optitrack_vrpn.units import NS_PER_S
 _LOG = logging.getLogger(__name__)
 #: Chosen: addresses reported by name; all are counted.
 _MAX_PEERS_REPORTED = 16
+#: Chosen: time of a name resolution that is reported (ns), twice the timeout of glibc's resolver.
+_LOOKUP_NS = 10 * NS_PER_S
 
 
 class Sink(Protocol):
@@ -283,16 +285,10 @@ class ReconnectingClient(Generic[C]):
 
     def _run(self) -> None:
         use_default_scheduling()
-        link, clock = self._link, self._clock
-        link.begin(clock.now_ns())
+        clock = self._clock
         try:
             while True:
                 pause_s = self._attempt()
-                reason = link.give_up_reason(clock.now_ns())
-                if reason is not None:
-                    self._change(LinkState.STOPPED, reason, 'error')
-                    return
-                pause_s = max(0.0, min(pause_s, link.time_left_s(clock.now_ns())))
                 deadline = clock.now_ns() + int(pause_s * NS_PER_S)
                 while clock.now_ns() < deadline:
                     self._waiting.wait(deadline)
@@ -347,14 +343,15 @@ class ReconnectingClient(Generic[C]):
         self._change(LinkState.RESOLVING, f'looking up {config.server}')
         wake = self._waker.wake
         lookup = Lookup(config.server, wake)
+        late_ns = self._clock.now_ns() + _LOOKUP_NS
         try:
             while not lookup.finished:
-                left_s = self._seconds(1.0)
-                if not left_s:
-                    raise TransportError(
+                self._waiting.wait(self._clock.now_ns() + NS_PER_S)
+                if not lookup.finished and self._clock.now_ns() >= late_ns:
+                    self._change(LinkState.RESOLVING, (
                         f'the lookup of the name {config.server!r} has not finished: check the '
-                        'name server, or set server to an IP address, which needs no lookup')
-                self._waiting.wait(self._clock.now_ns() + int(left_s * NS_PER_S))
+                        'name server, or set server to an IP address, which needs no lookup'),
+                        'warn')
         finally:
             lookup.abandon(wake)
         return self._use(lookup.address(self._link.failures))
@@ -364,10 +361,6 @@ class ReconnectingClient(Generic[C]):
         self._server_ip = server_ip
         self._local = local_address(server_ip, self._port, self._config.interface)
         return server_ip, self._port
-
-    def _seconds(self, attempt_s: float) -> float:
-        """Limit a wait (s) to the time left before the client gives up."""
-        return max(0.0, min(attempt_s, self._link.time_left_s(self._clock.now_ns())))
 
     def _listen(self, conversation: C) -> str:
         """

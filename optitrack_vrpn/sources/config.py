@@ -5,9 +5,9 @@
 from dataclasses import dataclass
 import ipaddress
 
-from optitrack_vrpn.errors import ConfigurationError, LocalProtocolError
+from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.settings import checked, section, setting
-from optitrack_vrpn.sources.vrpn.codec import DEFAULT_PORT, encode_request
+from optitrack_vrpn.sources.vrpn.codec import DEFAULT_PORT
 
 CONNECTIONS = ('auto', 'udp', 'tcp')
 #: Timeout of connect() where a firewall drops the packets: 127 s with tcp_syn_retries = 6 on
@@ -36,7 +36,7 @@ def _of_one_computer(address: ipaddress.IPv4Address) -> bool:
 @dataclass(frozen=True)
 class LinkConfig:
     """
-    When to retry, fall back to UDP, report silence and give up.
+    When to retry, fall back to TCP, and report silence.
 
     :ivar attempt_s: timeout of a TCP connection (s). A handshake or connect-back that takes longer
         is reported, and the client waits for it up to ``blocked_s``. Chosen: a LAN answers within
@@ -49,8 +49,6 @@ class LinkConfig:
         handshake.
     :ivar retry_min_s: pause after the first failed attempt (s); it doubles up to ``retry_max_s``.
         Chosen.
-    :ivar give_up_after_s: time without a connection (s) after which the client stops trying; 0 for
-        never. For programs that use the client alone.
     :ivar silent_after_s: time without a pose (s) that is reported as silence; 0 for never. Chosen.
     :ivar reconnect_after_s: time without a pose (s) after which the client connects again,
         doubling up to 60 s while that does not help; 0 for never. Chosen.
@@ -67,7 +65,6 @@ class LinkConfig:
     retry_max_s: float = setting(
         2.0, unit='s', low=0.01, high=600.0, name='connect.retry_max_s',
         doc='longest pause between attempts to connect')
-    give_up_after_s: float = 0.0
     silent_after_s: float = 1.0
     reconnect_after_s: float = 10.0
 
@@ -82,10 +79,6 @@ class ClientConfig:
     link: LinkConfig = section(LinkConfig(), name='')
     interface: str = setting('', doc=(
         'local IPv4 address or network card to use; empty for the one of the route to the server'))
-    advertise: str = setting('', doc=(
-        'address that the server is asked to connect back to, as HOST or HOST:PORT, where that is '
-        'not the local one; with PORT this computer listens on that TCP port and takes poses on '
-        'the UDP port of the same number'))
     backend: str = setting('builtin', choices=BACKENDS, doc=(
         'the VRPN client: built in, or the module vrpn of the VRPN library'))
     trackers: tuple[str, ...] = setting((), doc=(
@@ -121,13 +114,3 @@ class ClientConfig:
         if self.backend == 'python_vrpn' and not any(self.trackers):
             raise ConfigurationError(
                 'backend python_vrpn cannot list trackers: name them in the parameter trackers')
-        if self.advertise:
-            host, colon, port = self.advertise.partition(':')
-            try:
-                # encode_request rejects hosts and ports that VRPN servers reject. Without a port,
-                # 1024 is a valid placeholder.
-                encode_request(host, int(port) if colon else 1024)
-            except (LocalProtocolError, ValueError):
-                raise ConfigurationError(
-                    f'advertise is {self.advertise!r}; HOST or HOST:PORT is allowed, with '
-                    'letters, digits and dots in HOST and PORT from 1024 to 65535') from None

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-State of one connection: pauses between attempts, silence, reason to give up; lines of its log.
+State of one connection: pauses between attempts, silence; lines of its log.
 
 Pure: the client reports what happened and when; the link returns how long to wait, and when
 silence has lasted too long. VRPN has no timeout of its own: a stopped server or a disconnected
@@ -9,7 +9,6 @@ cable causes no error on either side.
 """
 
 import enum
-import math
 import re
 from typing import Callable, Optional
 
@@ -86,7 +85,6 @@ class Link:
         self.failures = 0
         self.last_failure = ''
         self._brief_conversations = 0
-        self._searching_since_ns = now_ns
         self._last_pose_ns: Optional[int] = None
         self._established_ns = now_ns
         self._reconnect_after_s = config.reconnect_after_s
@@ -115,10 +113,6 @@ class Link:
 
     # -- attempts ------------------------------------------------------------------------------
 
-    def begin(self, now_ns: int) -> None:
-        """Record that the attempts to connect begin now."""
-        self._searching_since_ns = now_ns
-
     def attempt_failed(self) -> float:
         """
         Record a failed attempt.
@@ -132,20 +126,6 @@ class Link:
         exponent = min(max(self.failures + self._brief_conversations - 1, 0), 30)
         return min(self.config.retry_min_s * 2.0 ** exponent, self.config.retry_max_s)
 
-    def time_left_s(self, now_ns: int) -> float:
-        """Return the time left before giving up (s); infinite without ``give_up_after_s``."""
-        if not self.config.give_up_after_s:
-            return math.inf
-        return self.config.give_up_after_s - (now_ns - self._searching_since_ns) / NS_PER_S
-
-    def give_up_reason(self, now_ns: int) -> Optional[str]:
-        """Return the reason to give up, or None to try again."""
-        if self.time_left_s(now_ns) <= 0.0:
-            searching_s = (now_ns - self._searching_since_ns) / NS_PER_S
-            return (f'gave up after {searching_s:.1f} s without a connection '
-                    '(give_up_after_s)')
-        return None
-
     # -- a conversation ------------------------------------------------------------------------
 
     def established(self, now_ns: int) -> None:
@@ -157,7 +137,7 @@ class Link:
 
     def ended(self, now_ns: int) -> float:
         """
-        Record the end of a conversation; the attempts to reconnect begin now.
+        Record the end of a conversation.
 
         A conversation shorter than 2 s lengthens the pauses, so that the client does not flood a
         server that closes each connection immediately. Without a pose it also counts as a failed
@@ -165,7 +145,6 @@ class Link:
 
         :returns: pause before the next attempt (s).
         """
-        self._searching_since_ns = now_ns
         brief = now_ns - self._established_ns < self._BRIEF_CONVERSATION_S * NS_PER_S
         if brief and self._last_pose_ns is None:
             self.failures += 1

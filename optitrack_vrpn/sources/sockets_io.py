@@ -158,7 +158,7 @@ def listening_socket(local: str, port: int) -> socket.socket:
 def cannot_listen(kind: str, local: str, port: int, error: OSError) -> TransportError:
     """Describe an address that could not be bound, with the reason."""
     where = f'{local} port {port}' if port else local
-    hint = ('another program or node uses the port; give each node a different port in advertise'
+    hint = ('another program or node uses the port'
             if error.errno == errno.EADDRINUSE else
             'check whether the address of the network interface has changed'
             if error.errno == errno.EADDRNOTAVAIL else 'the operating system refuses')

@@ -198,7 +198,7 @@ class NatNetClient(ReconnectingClient[Session]):
             f'asking {server[0]} port {server[1]} by NatNet, from {self._local}')
         return Session(
             server, self._local, self._link, self._natnet, self._clock, self._sink, self._report,
-            self._unexpected_peer, self._seconds(self._config.link.attempt_s), self._up_axis,
+            self._unexpected_peer, self._config.link.attempt_s, self._up_axis,
             self._miscounting)
 
     def _listen(self, conversation: Session) -> str:

@@ -14,10 +14,11 @@ from optitrack_vrpn.sources import SourceOptions
 from optitrack_vrpn.sources.client_io import ReconnectingClient, Sink, Source, Stopped
 from optitrack_vrpn.sources.config import ClientConfig
 from optitrack_vrpn.sources.link import LinkState
+from optitrack_vrpn.sources.sockets_io import listening_socket
 from optitrack_vrpn.sources.vrpn.frames import FrameSink
 from optitrack_vrpn.sources.vrpn.handshake_io import (
-    accept_server, connect_back, connect_out, listen_for, NoAnswerError, ServerAbsentError,
-    UnreachableError, waiting_for_earlier_request)
+    accept_server, connect_back, connect_out, NoAnswerError, ServerAbsentError, UnreachableError,
+    waiting_for_earlier_request)
 from optitrack_vrpn.sources.vrpn.session_io import Session
 from optitrack_vrpn.sources.vrpn.transport import Choice, judge_request, Request, Seen
 from optitrack_vrpn.sources.vrpn.transport_io import find_transport, RequestMemory
@@ -45,6 +46,8 @@ class VrpnClient(ReconnectingClient[Session]):
         #: Listens while the result of a UDP request is awaited.
         self._listener: Optional[socket.socket] = None
         self._sent_s = 0.0
+        #: Whether the server has connected back to this client.
+        self._answered = False
         #: What was remembered before the request of ``connection: udp``.
         self._before = (Request.NONE, 0.0)
         self._connected_ns = 0
@@ -94,7 +97,7 @@ class VrpnClient(ReconnectingClient[Session]):
             f'({choice.reason})')
         try:
             sock = connect_out(
-                self._waiting, server, self._local, self._seconds(config.attempt_s))
+                self._waiting, server, self._local, config.attempt_s)
         except UnreachableError:
             self._judge(Seen.UNREACHABLE)
             raise
@@ -113,7 +116,7 @@ class VrpnClient(ReconnectingClient[Session]):
         if config.link.connection == 'auto' and not own:
             self._wait_for_other_client()
         choice = find_transport(
-            config.link.connection, self._local, (self._server_ip, self._port), config.advertise,
+            config.link.connection, self._local, (self._server_ip, self._port),
             math.inf if own else config.link.blocked_s, self._host_s())
         if choice.transport == 'udp' and config.link.connection == 'auto':
             # Written before the request is sent: a client that is killed counts as well.
@@ -127,7 +130,7 @@ class VrpnClient(ReconnectingClient[Session]):
         """Wait while another client of this host awaits the answer to a request."""
         while True:
             request, sent_s = self._memory().read()
-            left_s = self._seconds(sent_s + self._config.link.connect_back_s - self._host_s())
+            left_s = sent_s + self._config.link.connect_back_s - self._host_s()
             if request is not Request.PENDING or not (
                     0.0 < left_s <= self._config.link.connect_back_s):
                 return
@@ -145,32 +148,28 @@ class VrpnClient(ReconnectingClient[Session]):
         self._use_transport(choice)
         self._change(
             LinkState.REQUESTING,
-            f'asking {server[0]} port {server[1]} by UDP to connect back to '
-            f'{config.advertise or self._local} ({choice.reason})')
-        self._listen_for(listen_for(self._local, config.advertise))
+            f'asking {server[0]} port {server[1]} by UDP to connect back to {self._local} '
+            f'({choice.reason})')
+        self._listen_for(listening_socket(self._local, 0))
         try:
             sock = connect_back(
-                self._waiting, server, self._local, config.advertise, config.link,
-                self._seconds(config.link.blocked_s if asked else config.link.connect_back_s),
-                lambda text: self._change(LinkState.REQUESTING, text, 'warn'), self._listener)
+                self._waiting, server, self._local, config.link,
+                config.link.blocked_s if asked else config.link.connect_back_s,
+                lambda text: self._change(LinkState.REQUESTING, text, 'warn'), self._listener,
+                asked and self._answered)
         except (NoAnswerError, Stopped):
             raise
         except BaseException:
             self._judge(Seen.REFUSAL)
             raise
+        self._answered = True
         self._judge(Seen.CONNECT_BACK)
         return sock
 
     def _wait_for_earlier_request(self, server: tuple[str, int]) -> None:
-        """
-        Wait while an unanswered request, also of an earlier client, may block the server.
-
-        :raises NoAnswerError: if the client gives up before.
-        """
+        """Wait while an unanswered request, also of an earlier client, may block the server."""
         report_at_ns: float = self._clock.now_ns() + self._config.link.attempt_s * NS_PER_S
         while left_s := self._blocked_s():
-            if not self._seconds(left_s):
-                raise NoAnswerError(waiting_for_earlier_request(server[0], left_s))
             now_ns = self._clock.now_ns()
             if now_ns >= report_at_ns:
                 report_at_ns = math.inf

@@ -43,9 +43,9 @@ _REPEAT_S = 0.5
 
 
 def connect_back(
-    waiting: Waiting, server: tuple[str, int], local: str, advertise: str,
-    config: LinkConfig, until_s: float, late: Callable[[str], None] = lambda text: None,
-    listener: Optional[socket.socket] = None,
+    waiting: Waiting, server: tuple[str, int], local: str, config: LinkConfig, until_s: float,
+    late: Callable[[str], None] = lambda text: None, listener: Optional[socket.socket] = None,
+    answered: bool = False,
 ) -> socket.socket:
     """
     Send a UDP request to connect back by TCP, and wait for the connection.
@@ -55,30 +55,31 @@ def connect_back(
 
     :param server: its IPv4 address and port.
     :param local: the only local address to listen on.
-    :param advertise: HOST or HOST:PORT that the request contains instead of ``local``, or ''.
     :param config: a missing connection is reported after ``attempt_s``, with ``blocked_s`` as the
         time to the next request.
     :param until_s: timeout (s).
     :param late: called with the text of that report.
-    :param listener: the socket of ``listen_for``; None to listen during this call only.
+    :param listener: the listening socket; None to listen during this call only.
+    :param answered: whether the server has answered this client before. No firewall drops its
+        connection then, and the request was lost by an interruption of the network: it is
+        repeated, each time after twice the time from the first.
     :raises ServerAbsentError: if no program listens on the server's UDP port.
     :raises UnreachableError: if the request did not reach a computer.
     :raises NoAnswerError: if the server did not connect back.
     :raises TransportError: if the request could not be sent.
     """
     if listener is None:
-        with listen_for(local, advertise) as listener:
-            return connect_back(
-                waiting, server, local, advertise, config, until_s, late, listener)
+        with listening_socket(local, 0) as listener:
+            return connect_back(waiting, server, local, config, until_s, late, listener)
     refusal = 0
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as requester:
-        host, port = advertise.partition(':')[0] or local, listener.getsockname()[1]
+        port = listener.getsockname()[1]
         began = now = waiting.now_ns()
         deadline = began + int(until_s * NS_PER_S)
         repeat_at: float = began + _REPEAT_S * NS_PER_S
         report_at: float = math.inf if config.attempt_s >= until_s else (
             began + config.attempt_s * NS_PER_S)
-        request = encode_request(host, port)
+        request = encode_request(local, port)
         _send_request(requester, local, server, request)
         while now < deadline and not refusal:
             ready = waiting.wait(
@@ -92,7 +93,7 @@ def connect_back(
                     return sock
             now = waiting.now_ns()
             if now >= repeat_at:
-                repeat_at = math.inf
+                repeat_at = 2 * now - began if answered else math.inf
                 try:
                     requester.send(request)
                 except OSError as error:
@@ -100,7 +101,8 @@ def connect_back(
             if now >= report_at:
                 report_at = math.inf
                 late(unanswered_request(
-                    server[0], host, port, config.attempt_s, config.blocked_s))
+                    server[0], local, port, config.attempt_s,
+                    0.0 if answered else config.blocked_s))
     if refusal == errno.ECONNREFUSED:
         raise ServerAbsentError(
             f'nothing listens on UDP port {server[1]} of {server[0]}: start Motive, enable VRPN '
@@ -110,16 +112,7 @@ def connect_back(
         raise UnreachableError(
             f'{server[0]} cannot be reached ({os.strerror(refusal)}): check the address, the '
             'cable and the power of the Motive PC')
-    raise NoAnswerError(unanswered_request(server[0], host, port, until_s, config.blocked_s))
-
-
-def listen_for(local: str, advertise: str) -> socket.socket:
-    """
-    Open the socket that a server connects back to.
-
-    :raises TransportError: if the address or port is not available.
-    """
-    return listening_socket(local, int(advertise.partition(':')[2] or 0))
+    raise NoAnswerError(unanswered_request(server[0], local, port, until_s, config.blocked_s))
 
 
 def _send_request(
@@ -235,12 +228,14 @@ def unanswered_request(
     :param host: host in the request.
     :param port: TCP port in the request.
     :param waited_s: time without a connection so far (s).
-    :param blocked_s: time from the request to the next one (s).
+    :param blocked_s: time from the request to the next one (s); 0 if it is repeated.
     """
-    return (
-        f'{server} did not connect back to {host} port {port} within {waited_s:g} s: admit '
-        'inbound TCP here and UDP there, or set connection: tcp. A dropped connection blocks the '
-        f'server for all clients: next request after {blocked_s:g} s')
+    what = f'{server} did not connect back to {host} port {port} within {waited_s:g} s: '
+    if not blocked_s:
+        return (f'{what}it did before, so that the network seems to be interrupted. The request '
+                'is repeated: check the cables, and whether the firewall here was changed')
+    return (f'{what}admit inbound TCP here and UDP there, or set connection: tcp. A dropped '
+            f'connection blocks the server for all clients: next request after {blocked_s:g} s')
 
 
 def waiting_for_earlier_request(server: str, left_s: float) -> str:

@@ -71,8 +71,7 @@ class VrpnProbe:
                 self._waiting, self._server, facts.place.local, link.attempt_s))
             facts.remembered = remembered_request(facts.place.local, facts.place.address)
             choice = find_transport(
-                link.connection, facts.place.local, self._server, self._config.advertise,
-                link.blocked_s, self._host_s())
+                link.connection, facts.place.local, self._server, link.blocked_s, self._host_s())
             facts.transport_reason = choice.reason
             if choice.transport == 'udp' and (
                     link.connection == 'udp' or not is_open(facts.tcp) or facts.tcp.version):
@@ -126,7 +125,7 @@ class VrpnProbe:
         result = Request.NONE
         try:
             return connect_back(
-                self._waiting, self._server, local, self._config.advertise, link, link.attempt_s)
+                self._waiting, self._server, local, link, link.attempt_s)
         except NoAnswerError:
             result = Request.UNANSWERED
             raise

@@ -111,7 +111,6 @@ class PythonVrpnBackend:
     def _run(self) -> None:
         use_default_scheduling()
         config = self._config
-        self._link.begin(self._clock.now_ns())
         while not self._stop.is_set():
             self._change(LinkState.CONNECTING, (
                 f'the vrpn module looks for {", ".join(config.trackers)} at {config.server} '
@@ -129,10 +128,6 @@ class PythonVrpnBackend:
                 pause_s = self._link.attempt_failed()
             finally:
                 self._trackers.clear()
-            ended = self._link.give_up_reason(self._clock.now_ns())
-            if ended is not None:
-                self._change(LinkState.STOPPED, ended, 'error')
-                return
             self._stop.wait(pause_s)
         self._change(LinkState.STOPPED, 'stopped')
 

@@ -84,10 +84,9 @@ class Session:
         self._udp_stamped = False
         udp_address = None
         if link.transport == 'udp' and link.takes_datagrams:
-            host, _, port = config.advertise.partition(':')
-            self._udp = datagram_socket(local, int(port or 0))
+            self._udp = datagram_socket(local)
             self._udp_stamped = ask_for_stamps(self._udp)
-            udp_address = (host or local, self._udp.getsockname()[1])
+            udp_address = (local, self._udp.getsockname()[1])
         self._tcp_stamped = ask_for_stamps(sock)
         # A recorder of the bytes themselves: see optitrack_vrpn.recording.raw_recorder_io.
         self._tap = getattr(sink, 'tap', None)
@@ -107,8 +106,7 @@ class Session:
         # Time of the last pose (ns) while poses arrive, which the link gets at the next check
         # only; None if it must get the next pose at once.
         self._pose_ns: Optional[int] = None
-        self._mute_s = (config.link.attempt_s, max(0.0, min(
-            config.link.blocked_s, link.time_left_s(self._started_ns))))
+        self._mute_s = config.link.attempt_s, config.link.blocked_s
         self._asked: set[str] = set()
         self._unanswered: dict[str, int] = {}
         self._next_ping_ns = 0

@@ -30,7 +30,6 @@ class HostFacts:
     What decides whether a server can connect back to this host.
 
     :ivar own: the server's address is one of this host.
-    :ivar advertised: the user set the address to connect back to.
     :ivar direct: the route to the server has no gateway.
     :ivar firewall: name of the active firewall of this host, or ''.
     :ivar private: 'container' or 'WSL' if this host's network is private, or ''.
@@ -39,7 +38,6 @@ class HostFacts:
     """
 
     own: bool = False
-    advertised: bool = False
     direct: bool = True
     firewall: str = ''
     private: str = ''
@@ -74,7 +72,6 @@ def choose_transport(connection: str, facts: HostFacts) -> Choice:
         (facts.request is Request.PENDING, 'tcp',
          f'the UDP request of {facts.since} may still block the server'),
         (facts.own, 'udp', 'the server runs on this computer'),
-        (facts.advertised, 'udp', 'the parameter advertise is set'),
         (not facts.direct, 'tcp', 'the server is not in a directly connected network'),
         (facts.private, 'tcp', f'this is a {facts.private} with a private network'),
         (facts.firewall, 'tcp', f'the firewall {facts.firewall} of this computer is active'),

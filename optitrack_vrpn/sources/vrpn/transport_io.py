@@ -99,8 +99,7 @@ def remembered_request(local: str, server: str) -> str:
 
 
 def find_transport(
-    connection: str, local: str, server: tuple[str, int], advertise: str, pending_s: float,
-    now_s: float,
+    connection: str, local: str, server: tuple[str, int], pending_s: float, now_s: float,
 ) -> Choice:
     """
     Choose the transport between this host and a server.
@@ -108,7 +107,6 @@ def find_transport(
     :param connection: 'auto', 'udp' or 'tcp'.
     :param local: IPv4 address of this host.
     :param server: IPv4 address and port of the server.
-    :param advertise: the setting of that name.
     :param pending_s: time for which a request may block the server (s).
     :param now_s: system time (s).
     """
@@ -122,7 +120,7 @@ def find_transport(
     own = address.startswith('127.') or address == local
     direct, card = find_route(address)
     return choose_transport(connection, HostFacts(
-        own=own, advertised=bool(advertise), direct=direct,
+        own=own, direct=direct,
         private=find_private_network(card), firewall='' if own else find_firewall(),
         request=request, since=_text(time_s)))
 
