@@ -262,7 +262,7 @@ def test_an_arrival_after_the_year_2262_is_reported(tmp_path):
         ('/drone/pose', 2**63 + i if i == 7 else BEGIN_NS + i, BEGIN_NS + i, (i, 0, 0),
          (0, 0, 0, 1)) for i in range(20)])
     take = load_take(tmp_path / 'take')
-    assert take.unread == {'/drone/pose': 1}
+    assert take.left_out == {'/drone/pose': 1}
     assert len(take.bodies['drone'].trajectory) == 19
 
 

@@ -29,7 +29,7 @@ _BUFFER = 1 << 20
 #: That of libyaml is ten times as fast.
 _Loader: Any = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)
 _ROWS = 20_000
-_ZSTD_MAGIC = b'\x28\xb5\x2f\xfd'
+ZSTD_MAGIC = b'\x28\xb5\x2f\xfd'
 #: Endings of the files of a bag, the best first.
 BAGS = ('.mcap', '.mcap.zstd', '.mcap.zst', '.db3', '.db3.zstd')
 #: What to do with files of other formats than those that are needed.
@@ -243,10 +243,10 @@ def _read_rows(
             if problem and at and not failed:
                 yield Damage(problem, (last_ns, found[0][1]))
                 problem = ''
+            sizes = np.array([DATA_AT + len(row[2]) for row in found], np.int64)
             data = b''.join(
                 mcap.message_head(topic, 0, time_ns, time_ns, len(content)) + content
                 for topic, time_ns, content, _ in found)
-            sizes = np.array([DATA_AT + len(row[2]) for row in found], np.int64)
             yield Batch(np.frombuffer(data, np.uint8), np.cumsum(sizes) - sizes, [])
             at, last_ns, skipped = found[-1][3], found[-1][1], 1
             progress(min(at / last, 1.0))
@@ -281,7 +281,7 @@ def inflate(batch: Batch, chosen: Offsets) -> Batch:
     for at in chosen.tolist():
         end = at + 9 + int.from_bytes(data[at + 1:at + 9], 'little')
         content = data[at + DATA_AT:end]
-        if content.startswith(_ZSTD_MAGIC) and zstandard is not None:
+        if content.startswith(ZSTD_MAGIC) and zstandard is not None:
             with contextlib.suppress(zstandard.ZstdError):
                 content = zstandard.ZstdDecompressor().decompressobj().decompress(content)
         pieces.append(data[at:at + 1] + struct.pack('<Q', 22 + len(content))

@@ -10,7 +10,6 @@ message that fits no earlier plan; the texts of every other message are compared
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple, Optional
 
 import numpy as np
@@ -67,6 +66,12 @@ def gather(data: Bytes, offsets: Offsets, code: object) -> npt.NDArray[np.generi
     return found
 
 
+#: Child frame of a transform ('' of others), and whether the frame is in NED.
+Frame = tuple[str, bool]
+#: Channels and poses.
+Poses = tuple[npt.NDArray[np.generic], Rows]
+
+
 class _Part(NamedTuple):
     """One pose of a plan: its child frame ('' but for transforms), its frame, its fields."""
 
@@ -84,34 +89,34 @@ class _Plan(NamedTuple):
 
 class PoseColumns:
     """
-    Read the poses of one topic.
+    Read the poses of all topics that have one type and definition.
 
     :param type_name: a key of ``POSES``.
     :param types: its definition.
-    :ivar unread: number of messages that could not be decoded.
+    :ivar type_name: its type.
     """
 
     def __init__(self, type_name: str, types: Types) -> None:
-        self._type, self._types = type_name, types
+        self.type_name, self._types = type_name, types
         self._plans: list[_Plan] = []
-        self.unread = 0
 
-    def read(self, batch: Batch, offsets: Offsets) -> Iterator[tuple[str, bool, Rows]]:
+    def read(self, batch: Batch, offsets: Offsets) -> tuple[dict[Frame, Poses], list[int]]:
         """
-        Read messages of this topic.
+        Read messages of these topics.
 
         :param offsets: of their records.
-        :returns: child frame, whether the frame is in NED, and poses in the order of the records.
+        :returns: poses by frame, in the order of the records, and offsets of the messages that
+            could not be decoded.
         """
-        found: dict[tuple[str, bool], list[tuple[Offsets, Rows]]] = {}
+        found: dict[Frame, list[tuple[Offsets, Rows]]] = {}
         lengths = gather(batch.data, offsets + 1, '<u8').astype(np.int64) - 22
-        tried = 0
+        tried, unread = 0, []
         while len(offsets):
             if tried == len(self._plans):
                 plan = self._plan(batch.data[
                     offsets[0] + DATA_AT:offsets[0] + DATA_AT + lengths[0]].tobytes())
                 if plan is None:
-                    self.unread += 1
+                    unread.append(int(offsets[0]))
                     offsets, lengths = offsets[1:], lengths[1:]
                     continue
                 self._plans.append(plan)
@@ -120,62 +125,59 @@ class PoseColumns:
             fits = lengths == plan.length
             if not fits.any():
                 continue
-            table: Any = gather(batch.data, offsets[fits], plan.dtype)
+            chosen = offsets if fits.all() else offsets[fits]
+            table: Any = gather(batch.data, chosen, plan.dtype)
             equal = np.ones(len(table), dtype=bool)
             for name, value in plan.constants:
                 equal &= (table[name] == value).all(axis=1)
             if not equal.all():
-                table = table[equal]
+                table, chosen = table[equal], chosen[equal]
                 fits[np.flatnonzero(fits)[~equal]] = False
             for part in plan.parts:
                 found.setdefault((part.child, part.frame.endswith('_ned')), []).append(
-                    (offsets[fits], self._rows(table, part)))
+                    (chosen, _rows(table, part)))
             offsets, lengths = offsets[~fits], lengths[~fits]
         del self._plans[:-_MOST_PLANS]
-        for (child, ned), parts in found.items():
-            rows = parts[0][1] if len(parts) == 1 else np.concatenate([r for _, r in parts])[
-                np.argsort(np.concatenate([at for at, _ in parts]), kind='stable')]
-            yield child, ned, rows[rows['arrival'] >= 0]
-
-    def _rows(self, table: Any, part: _Part) -> Rows:
-        # After the year 2262 an arrival has no int64: it is negative, and left out.
-        self.unread += int((table['log'] >= 2**63).sum())
-        rows = np.empty(len(table), ROW)
-        sec, nanosec, *values = part.names
-        rows['stamp'] = table[sec].astype(np.int64) * NS_PER_S + table[nanosec]
-        rows['arrival'] = table['log']
-        for number, name in enumerate(values):
-            rows['pose'][:, number] = table[name]
-        return rows
+        result = {}
+        for frame, parts in found.items():
+            at, rows = parts[0]
+            if len(parts) > 1:
+                at, rows = (np.concatenate(column) for column in zip(*parts))
+                order = np.argsort(at, kind='stable')
+                at, rows = at[order], rows[order]
+            result[frame] = gather(batch.data, at + 9, '<u2'), rows
+        return result, unread
 
     def _plan(self, data: bytes) -> Optional[_Plan]:
         """Make a plan for messages like this one; None if it cannot be decoded."""
         try:
-            found = list(leaves(data, self._types, self._type.replace('/msg/', '/')))
+            found = list(leaves(data, self._types, self.type_name.replace('/msg/', '/')))
         except (ValueError, KeyError):
             return None
         by_path = {leaf.path: leaf for leaf in found}
         fields, parts = [('log', '<u8', 15)], list[_Part]()
         for base in ([leaf.path[:2] for leaf in found if leaf.path[2:] == ('child_frame_id',)]
-                     if self._type == TF else [()]):
+                     if self.type_name == TF else [()]):
             wanted = [(*base, 'header', 'stamp', 'sec'), (*base, 'header', 'stamp', 'nanosec')]
-            place = (*base, *POSES[self._type])
-            groups = ('translation', 'rotation') if self._type == TF else (
+            place = (*base, *POSES[self.type_name])
+            groups = ('translation', 'rotation') if self.type_name == TF else (
                 'position', 'orientation')
             wanted += [(*place, group, axis) for group, axes in zip(groups, ('xyz', 'xyzw'))
                        for axis in axes]
             try:
                 chosen = [by_path[path] for path in wanted]
                 frame = _text(data, by_path[tuple(base) + ('header', 'frame_id')])
-                child = '' if self._type != TF else _text(
+                child = '' if self.type_name != TF else _text(
                     data, by_path[tuple(base) + ('child_frame_id',)])
             except KeyError:
                 return None
             names = [f'{len(parts)}_{number}' for number in range(9)]
             fields += [(name, leaf.code, DATA_AT + leaf.at) for name, leaf in zip(names, chosen)]
             parts.append(_Part(child, frame, names))
+        # Of a text that is not needed the length alone decides where the other fields are.
         constants = [('0', 0, 4)] + [
-            (str(leaf.at), leaf.at, leaf.size) for leaf in found if leaf.code in ('text', 'count')]
+            (str(leaf.at), leaf.at, leaf.size if leaf.path[-1] == 'frame_id'
+             or self.type_name == TF else 4) for leaf in found if leaf.code in ('text', 'count')]
         fields += [(name, f'{size}u1', DATA_AT + at) for name, at, size in constants]
         return _Plan(
             len(data), np.dtype({
@@ -186,15 +188,26 @@ class PoseColumns:
             parts)
 
 
+def _rows(table: Any, part: _Part) -> Rows:
+    rows = np.empty(len(table), ROW)
+    sec, nanosec, *values = part.names
+    rows['stamp'] = table[sec].astype(np.int64) * NS_PER_S + table[nanosec]
+    rows['arrival'] = table['log']    # negative after the year 2262
+    for number, name in enumerate(values):
+        rows['pose'][:, number] = table[name]
+    return rows
+
+
 def _text(data: bytes, leaf: Leaf) -> str:
     return data[leaf.at + 4:leaf.at + leaf.size].rstrip(b'\0').decode(errors='replace')
 
 
 def valid(rows: Rows) -> npt.NDArray[np.bool_]:
-    """Return which rows are poses: finite, not absurdly far, with a quaternion other than zero."""
+    """Return which rows are poses: finite, not absurdly far or late, with some quaternion."""
     pose = rows['pose']
     with np.errstate(over='ignore', invalid='ignore'):
         norms = np.einsum('ij,ij->i', pose[:, 3:], pose[:, 3:])
         found: npt.NDArray[np.bool_] = (
-            (np.abs(pose[:, :3]) < _FARTHEST_M).all(axis=1) & np.isfinite(norms) & (norms > 0))
+            (np.abs(pose[:, :3]) < _FARTHEST_M).all(axis=1) & np.isfinite(norms) & (norms > 0)
+            & (rows['arrival'] >= 0))
     return found

@@ -35,8 +35,9 @@ zstandard, lz4_frame = _installed('zstandard'), _installed('lz4.frame')
 
 #: Packages to install for each compression: the Debian name, which rosdep also uses, and PyPI's.
 PACKAGES = {'zstd': 'python3-zstandard (pip: zstandard)', 'lz4': 'python3-lz4 (pip: lz4)'}
-#: Bytes of a batch: with less the calls of numpy cost more, with more memory.
-_BATCH = 8 << 20
+#: Bytes of a batch: with less the calls of numpy cost more, with more the processor's cache is
+#: too small. Most chunks have this size, and are not copied to be joined.
+_BATCH = 500_000
 #: Bytes that are searched at once: for the next record behind damage, for the end of the file.
 _WINDOW = 1 << 20
 _NOT_CLOSED = 'it was not closed: up to a second at its end is missing'

@@ -22,9 +22,6 @@ from optitrack_vrpn.recording.trajectory import Stamps
 
 T = TypeVar('T')
 
-#: Rows of a topic in memory before they are written.
-_WAITING = 4096
-
 
 class Scratch:
     """
@@ -73,15 +70,14 @@ class StoredRows:
     def __init__(self, scratch: Scratch) -> None:
         self._scratch = scratch
         self._blocks: list[tuple[int, int]] = []
-        self._waiting: list[Rows] = []
-        self._held = self._stored = self.count = 0
+        self._stored = self.count = 0
         self._last_ns: Optional[int] = None
         self._rises = True
         self._kept: Optional[Stamps] = None
 
     def add(self, rows: Rows) -> None:
         """
-        Append poses.
+        Append poses, best some thousands at a time.
 
         :raises ConfigurationError: if the disk is full.
         """
@@ -97,17 +93,11 @@ class StoredRows:
         self._last_ns = int(stamps[-1])
         self._kept = None
         self._stored += len(rows)
-        self._held += len(rows)
-        self._waiting.append(rows)
-        if self._held >= _WAITING:
-            self._blocks.append(self._scratch.append(
-                b''.join(part.tobytes() for part in self._waiting)))
-            self._waiting, self._held = [], 0
+        self._blocks.append(self._scratch.append(rows.tobytes()))
 
     def _all(self) -> Iterator[Rows]:
         for place, size in self._blocks:
             yield np.frombuffer(self._scratch.read(place, size), ROW)
-        yield from self._waiting
 
     def _chosen(self) -> Optional[Stamps]:
         """Return the indices of the poses whose stamps rise; None for all."""
@@ -128,9 +118,7 @@ class StoredRows:
     def span(self) -> tuple[tuple[int, int], tuple[int, int]]:
         """Return stamp and arrival (ns) of the first and of the last pose."""
         first = next(self.blocks())[0]
-        if self._chosen() is None and self._waiting:
-            last = self._waiting[-1][-1]
-        elif self._chosen() is None:
+        if self._chosen() is None:
             last = np.frombuffer(self._scratch.read(*self._blocks[-1]), ROW)[-1]
         else:
             *_, block = self.blocks()

@@ -11,17 +11,18 @@ import sys
 from typing import Any, NamedTuple, Optional
 
 import numpy as np
+import numpy.typing as npt
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.pipeline import Pipeline
 from optitrack_vrpn.recording import mcap_format as mcap
 from optitrack_vrpn.recording.bag_io import RECORDER
 from optitrack_vrpn.recording.bag_read_io import (
-    BAGS, find_files, inflate, read_batches, stated_messages)
+    BAGS, find_files, inflate, read_batches, stated_messages, ZSTD_MAGIC)
 from optitrack_vrpn.recording.capture_io import load_sessions
 from optitrack_vrpn.recording.cdr import decode, parse_definition, Types
 from optitrack_vrpn.recording.columns import (
-    Batch, DATA_AT, PoseColumns, POSES, ROW, Rows, TF)
+    Batch, DATA_AT, Frame, PoseColumns, POSES, Poses, ROW, Rows, TF)
 from optitrack_vrpn.recording.mcap_read_io import Damage
 from optitrack_vrpn.recording.motive_csv import is_motive_csv, parse_motive_csv
 from optitrack_vrpn.recording.raw_events import stamped
@@ -36,7 +37,10 @@ _STATUS = 'diagnostic_msgs/msg/DiagnosticStatus'
 _ARRAY = 'diagnostic_msgs/msg/DiagnosticArray'
 #: Instead of the name of a topic that a file does not describe.
 _UNKNOWN = 'topics without a description'
-_ZSTD = np.void(b'\x28\xb5\x2f\xfd')
+#: Poses in memory before they are stored.
+_HELD = 65536
+#: Messages of a batch that are looked at for compression one by one.
+_SAMPLED = 8
 #: Poses of a raw recording or a CSV that are stored at once.
 _BLOCK = 1000
 
@@ -108,11 +112,15 @@ class _Topics:
         self._take, self._estimate = take, estimate
         self._scratch = Scratch()
         self._schemas: dict[int, mcap.Schema] = {}
+        #: One for all topics of a definition; None for statuses.
+        self._readers: dict[mcap.Schema, Optional[PoseColumns]] = {}
+        self._numbers: dict[int, int] = {}
         self._types: dict[int, Types] = {}
-        self._columns: dict[int, PoseColumns] = {}
-        #: By channel; a new one can change it.
-        self._wanted: dict[int, bool] = {}
-        self._last: dict[int, tuple[bytes, str]] = {}
+        #: By channel, the number of its reader if it is wanted, else -1; None if to be decided.
+        self._reader_of: Optional[npt.NDArray[np.int64]] = None
+        self._waiting: dict[tuple[str, Frame], list[Poses]] = {}
+        self._held = 0
+        self._last: dict[int, bytes] = {}
         #: Topic and type.
         self.channels: dict[int, tuple[str, str]] = {}
         self.poses: dict[str, tuple[str, StoredRows]] = {}
@@ -130,19 +138,24 @@ class _Topics:
             name = schema.name if schema else ''
             if self.channels.get(record.id) == (record.topic, name):
                 return
+            self.flush()    # another file can give the number to another topic
             self.channels[record.id] = record.topic, name
             take.topics.setdefault(record.topic, 0)
-            self._columns.pop(record.id, None)
-            self._wanted = {}
+            self._types.pop(record.id, None)
+            self._reader_of = None
             if schema and name in (*POSES, _STATUS, _ARRAY):
-                self._types[record.id] = parse_definition(
+                self._types[record.id] = types = parse_definition(
                     name, schema.definition.decode(errors='replace'), schema.encoding)
+                schema = schema._replace(id=0)
+                self._readers.setdefault(schema, PoseColumns(name, types) if name in POSES
+                                         else None)
+                self._numbers[record.id] = list(self._readers).index(schema)
         elif isinstance(record, mcap.Metadata) and record.name == RECORDER:
             take.notes.update(record.values)
 
     def _is_wanted(self, topic: str, type_name: str) -> bool:
-        """Return whether the poses of a topic can become those of a body, or are asked for."""
-        if topic in (self._estimate, self._estimate.partition(':')[0]):
+        """Return whether the messages of a topic are states, poses of bodies, or asked for."""
+        if topic in (self._estimate, self._estimate.partition(':')[0]) or type_name not in POSES:
             return True
         kinds = list(POSES)
         better = kinds[:kinds.index(type_name)]
@@ -154,61 +167,77 @@ class _Topics:
 
     def read(self, batch: Batch) -> None:
         """Take the messages of a batch."""
-        take = self._take
+        topics = self._take.topics
+        if self._reader_of is None:
+            self._reader_of = np.full(1 << 16, -1)
+            for number, (topic, kind) in self.channels.items():
+                if number in self._types and self._is_wanted(topic, kind):
+                    self._reader_of[number] = self._numbers[number]
         numbers = batch.field(9, '<u2')
-        order = np.argsort(numbers, kind='stable')
-        found, begins = np.unique(numbers[order], return_index=True)
-        for number, part in zip(found.tolist(), np.split(batch.offsets[order], begins[1:])):
-            topic, kind = self.channels.get(number, (_UNKNOWN, ''))
-            if topic == _UNKNOWN:
-                self._unread(topic, len(part))
-            take.topics[topic] = take.topics.get(topic, 0) + len(part)
-            if number not in self._wanted:
-                self._wanted[number] = number in self._types and (
-                    kind not in POSES or self._is_wanted(topic, kind))
-            if not self._wanted[number]:
+        for number, count in enumerate(np.bincount(numbers.astype(np.int64)).tolist()):
+            if count:
+                topic, _ = self.channels.get(number, (_UNKNOWN, ''))
+                topics[topic] = topics.get(topic, 0) + count
+                self._unread(topic, count * (topic == _UNKNOWN))
+        readers = self._reader_of[numbers]
+        for index, reader in enumerate(self._readers.values()):
+            chosen = batch.offsets[readers == index]
+            if not len(chosen):
                 continue
-            of_topic = batch._replace(offsets=part)
-            if (of_topic.field(DATA_AT, 'V4') == _ZSTD).any():
-                of_topic = inflate(batch, part)
-            if kind in POSES:
-                self._read_poses(number, topic, kind, of_topic)
-            else:
-                self._read_statuses(number, topic, kind, of_topic)
-
-    def _read_poses(self, number: int, topic: str, kind: str, batch: Batch) -> None:
-        columns = self._columns.setdefault(number, PoseColumns(kind, self._types[number]))
-        before = columns.unread
-        for child, ned, rows in columns.read(batch, batch.offsets):
-            name = f'{topic}:{child}' if child else topic
-            # the bodies of a node are in ENU as well
-            if ned and name != self._estimate:
+            of_reader = batch._replace(offsets=chosen)
+            if any(batch.data[at + DATA_AT:at + DATA_AT + 4].tobytes() == ZSTD_MAGIC
+                   for at in chosen[:_SAMPLED].tolist()):
+                of_reader = inflate(batch, chosen)
+            if reader is None:
+                self._read_statuses(of_reader)
                 continue
-            if name not in self.poses:
-                self.poses[name] = kind, StoredRows(self._scratch)
-            self.poses[name][1].add(rows)
-        self._unread(topic, columns.unread - before)
+            found, unread = reader.read(of_reader, of_reader.offsets)
+            for at in unread:
+                number = int.from_bytes(of_reader.data[at + 9:at + 11].tobytes(), 'little')
+                self._unread(self.channels[number][0], 1)
+            for frame, poses in found.items():
+                self._waiting.setdefault((reader.type_name, frame), []).append(poses)
+                self._held += len(poses[1])
+        if self._held >= _HELD:
+            self.flush()
 
-    def _read_statuses(self, number: int, topic: str, kind: str, batch: Batch) -> None:
-        times = batch.field(15, '<u8').tolist()
+    def flush(self) -> None:
+        """Store the poses that wait, by topic and in the order of the file."""
+        for (kind, (child, ned)), parts in self._waiting.items():
+            channels, rows = map(np.concatenate, zip(*parts))
+            names, places = np.unique([self.channels[number][0] for number in np.unique(
+                channels).tolist()], return_inverse=True)
+            # several channels can have one topic
+            topics = places[np.searchsorted(np.unique(channels), channels)]
+            order = np.argsort(topics, kind='stable')
+            begins = np.searchsorted(topics[order], np.arange(1, len(names)))
+            for topic, of_topic in zip(names.tolist(), np.split(rows[order], begins)):
+                name = f'{topic}:{child}' if child else topic
+                # the bodies of a node are in ENU as well
+                if not ned or name == self._estimate:
+                    if name not in self.poses:
+                        self.poses[name] = kind, StoredRows(self._scratch)
+                    self.poses[name][1].add(of_topic)
+        self._waiting, self._held = {}, 0
+
+    def _read_statuses(self, batch: Batch) -> None:
+        numbers, times = batch.field(9, '<u2').tolist(), batch.field(15, '<u8').tolist()
         sizes = (batch.field(1, '<u8').astype(np.int64) - 22).tolist()
-        for at, time_ns, size in zip(batch.offsets.tolist(), times, sizes):
+        for at, number, time_ns, size in zip(batch.offsets.tolist(), numbers, times, sizes):
+            topic, kind = self.channels[number]
             content = batch.data[at + DATA_AT:at + DATA_AT + size].tobytes()
+            if kind == _STATUS and self._last.get(number) == content:
+                continue    # most states do not change
+            self._last[number] = content
             try:
+                made = decode(content, self._types[number], kind.replace('/msg/', '/'))
                 if kind == _ARRAY:
                     self.alive_ns = min(self.alive_ns[0], time_ns), max(self.alive_ns[1], time_ns)
-                    made = decode(content, self._types[number], _ARRAY.replace('/msg/', '/'))
                     for status in made.get('status', {}).values():
                         _take_diagnostics(self._take, Status.of(status), time_ns)
-                    continue
-                if self._last.get(number, (b'',))[0] == content:    # most states do not change
-                    continue
-                status = Status.of(decode(
-                    content, self._types[number], _STATUS.replace('/msg/', '/')))
-                self._last[number] = content, status.name
-                if status.name.partition(': ')[2].startswith('body '):
+                elif Status.of(made).name.partition(': ')[2].startswith('body '):
                     _add_state(self.states.setdefault(body_of(topic), []),
-                               _state(status, time_ns))
+                               _state(Status.of(made), time_ns))
             except (ValueError, KeyError):
                 self._unread(topic, 1)
 
@@ -238,6 +267,7 @@ def _load_bag(
                 take.cut = take.cut or item.reason
             else:
                 missing += item.missing
+    topics.flush()
     progress(1.0)
     take.missing = max(missing, stated_messages(paths) - sum(take.topics.values()))
     poses, states = topics.poses, topics.states
