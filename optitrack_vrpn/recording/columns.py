@@ -61,9 +61,15 @@ def gather(data: Bytes, offsets: Offsets, code: object) -> npt.NDArray[np.generi
     """Return the values of a numpy type at any offsets, which must be within the data."""
     dtype = np.dtype(code)  # type: ignore[call-overload]
     count = max(len(data) - dtype.itemsize + 1, 0)
-    found: npt.NDArray[np.generic] = np.ndarray(
-        (count,), dtype, data, strides=(1,))[offsets]
-    return found
+    # Without its fields a row is copied at three times the speed.
+    copied = np.dtype((np.void, dtype.itemsize)) if dtype.fields else dtype
+    found: npt.NDArray[np.generic] = np.ndarray((count,), copied, data, strides=(1,))[offsets]
+    return found.view(dtype)
+
+
+def take_rows(rows: Rows, index: npt.NDArray[np.intp]) -> Rows:
+    """Return rows by their index."""
+    return np.take(rows.view(np.dtype((np.void, rows.itemsize))), index).view(rows.dtype)
 
 
 #: Child frame of a transform ('' of others), and whether the frame is in NED.
@@ -144,7 +150,7 @@ class PoseColumns:
             if len(parts) > 1:
                 at, rows = (np.concatenate(column) for column in zip(*parts))
                 order = np.argsort(at, kind='stable')
-                at, rows = at[order], rows[order]
+                at, rows = at[order], take_rows(rows, order)
             result[frame] = gather(batch.data, at + 9, '<u2'), rows
         return result, unread
 

@@ -160,12 +160,12 @@ def running_deviation(values: Floats, window: int = WINDOW) -> Floats:
     """
     if len(values) < window:
         return np.zeros((0, values.shape[1]))
-    sums = np.zeros((len(values) + 1, 2 * values.shape[1]))
-    centred = values - values.mean(axis=0)
-    np.cumsum(np.hstack((centred, centred ** 2)), axis=0, out=sums[1:])
-    means = (sums[window:] - sums[:-window]) / window
-    mean, square = np.split(means, 2, axis=1)
-    result: Floats = np.sqrt(np.maximum(square - mean ** 2, 0.0) * window / (window - 1))
+    centred = np.ascontiguousarray((values - values.mean(axis=0)).T)
+    sums = np.zeros((2, values.shape[1], len(values) + 1))
+    for row, part in zip(sums, (centred, centred ** 2)):
+        np.cumsum(part, axis=1, out=row[:, 1:])
+    mean, square = (sums[:, :, window:] - sums[:, :, :-window]) / window
+    result: Floats = np.sqrt(np.maximum(square - mean ** 2, 0.0) * window / (window - 1)).T
     return result
 
 
@@ -176,16 +176,17 @@ def turns(quats: Floats) -> Floats:
     :param quats: (n, 4), x y z w, of any norm above 0.
     :returns: (n - 1, 3).
     """
-    norms = np.sqrt(np.einsum('ij,ij->i', quats, quats))
-    unit = quats / norms[:, None]
-    v, w = unit[:, :3], unit[:, 3]
-    vector = w[:-1, None] * v[1:] - w[1:, None] * v[:-1] - np.cross(v[:-1], v[1:])
-    scalar = np.einsum('ij,ij->i', unit[:-1], unit[1:])
-    sine = np.sqrt(np.einsum('ij,ij->i', vector, vector))
+    x, y, z, w = np.ascontiguousarray(quats.T) / np.sqrt(np.einsum('ij,ij->i', quats, quats))
+    (x0, y0, z0, w0), (x1, y1, z1, w1) = ([part[side] for part in (x, y, z, w)]
+                                          for side in (slice(-1), slice(1, None)))
+    vector = np.stack((w0 * x1 - w1 * x0 - (y0 * z1 - z0 * y1),
+                       w0 * y1 - w1 * y0 - (z0 * x1 - x0 * z1),
+                       w0 * z1 - w1 * z0 - (x0 * y1 - y0 * x1)))
+    scalar = x0 * x1 + y0 * y1 + z0 * z1 + w0 * w1
+    sine = np.sqrt((vector * vector).sum(axis=0))
     angle = 2.0 * np.arctan2(sine, np.abs(scalar))
-    scale = np.where(scalar < 0.0, -1.0, 1.0) * np.divide(
-        angle, sine, out=np.full(len(sine), 2.0), where=sine > 0.0)
-    result: Floats = vector * scale[:, None]
+    scale = np.divide(angle, sine, out=np.full(len(sine), 2.0), where=sine > 0.0)
+    result: Floats = (vector * np.where(scalar < 0.0, -scale, scale)).T
     return result
 
 

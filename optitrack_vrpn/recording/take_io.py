@@ -22,7 +22,7 @@ from optitrack_vrpn.recording.bag_read_io import (
 from optitrack_vrpn.recording.capture_io import load_sessions
 from optitrack_vrpn.recording.cdr import decode, parse_definition, Types
 from optitrack_vrpn.recording.columns import (
-    Batch, DATA_AT, Frame, PoseColumns, POSES, Poses, ROW, Rows, TF)
+    Batch, DATA_AT, Frame, PoseColumns, POSES, Poses, ROW, Rows, take_rows, TF)
 from optitrack_vrpn.recording.mcap_read_io import Damage
 from optitrack_vrpn.recording.motive_csv import is_motive_csv, parse_motive_csv
 from optitrack_vrpn.recording.raw_events import stamped
@@ -211,7 +211,8 @@ class _Topics:
             topics = places[np.searchsorted(np.unique(channels), channels)]
             order = np.argsort(topics, kind='stable')
             begins = np.searchsorted(topics[order], np.arange(1, len(names)))
-            for topic, of_topic in zip(names.tolist(), np.split(rows[order], begins)):
+            for topic, of_topic in zip(names.tolist(), np.split(
+                    take_rows(rows, order), begins)):
                 name = f'{topic}:{child}' if child else topic
                 # the bodies of a node are in ENU as well
                 if not ned or name == self._estimate:
