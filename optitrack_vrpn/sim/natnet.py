@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import math
 import random
 
+from optitrack_vrpn.sim.natnet_models import Models
 from optitrack_vrpn.sim.natnet_settings import NATNET_VERSIONS
 from optitrack_vrpn.sim.scenario_io import Scenario
 from optitrack_vrpn.sim.world import Frame as WorldFrame
@@ -46,6 +47,7 @@ class NatNetWorld:
     :param scenario: the scenario.
     :param names: names of its bodies; streaming ids are their positions, from 1.
     :ivar settings: those of the scenario.
+    :ivar models: what it streams beside rigid bodies.
     :ivar recording: whether it records.
     """
 
@@ -54,6 +56,7 @@ class NatNetWorld:
         self._rate = scenario.rate
         self._random = random.Random(f'{scenario.seed}/natnet')
         self.version: Version = NATNET_VERSIONS[scenario.natnet.version]
+        self.models = Models(scenario.natnet, scenario.rate)
         self._ids: dict[str, int] = {}
         self._last: dict[str, tuple[Vector, Quaternion]] = {}
         self.recording = False
@@ -69,9 +72,9 @@ class NatNetWorld:
     @property
     def definitions(self) -> Definitions:
         """Describe the models."""
-        return Definitions(
-            tuple(BodyDefinition(name, number) for name, number in self._ids.items()),
-            (*self._ids, 'all'))
+        return self.models.describe()._replace(
+            bodies=tuple(BodyDefinition(name, number) for name, number in self._ids.items()),
+            marker_sets=(*self._ids, 'all'))
 
     def exposure_jitter_ns(self) -> int:
         """Draw the deviation (ns) of an exposure from its place in an even sequence."""
@@ -115,9 +118,12 @@ class NatNetWorld:
         received_ns = exposure_ns + round((transmit_ns - exposure_ns) * _RECEIVED_SHARE)
         exposed, received, sent = (self.ticks(time_ns) * self.settings.ticks
                                    for time_ns in (exposure_ns, received_ns, transmit_ns))
+        number, models = frame.number, self.models
         return Frame(
-            frame.number, bodies, markers, _PROCESSING_NS * 1e-9, 0, 0,
-            frame.number / self._rate, exposed, received, sent, 0, 0, params)
+            number, bodies, [*markers, *models.markers(number)], _PROCESSING_NS * 1e-9, 0, 0,
+            number / self._rate, exposed, received, sent, 0, 0, params,
+            tuple(models.unlabelled(number)) if self.settings.repeat_unlabelled else (),
+            models.skeletons(number), (), models.plates(number))
 
     def _markers(self, streaming_id: int, position: Vector, tracked: bool) -> list[Marker]:
         x, y, z = position

@@ -7,6 +7,7 @@ A silent unicast client is removed, as in Motive.
 """
 
 from collections.abc import Callable
+import contextlib
 from dataclasses import dataclass
 import logging
 import selectors
@@ -19,6 +20,7 @@ from optitrack_vrpn.errors import (
 from optitrack_vrpn.sim.acceptor_io import cannot_listen, forget, raw_clock_ns
 from optitrack_vrpn.sim.impairments import Link
 from optitrack_vrpn.sim.natnet import FREQUENCY, NatNetWorld
+from optitrack_vrpn.sim.natnet_models import check_limits
 from optitrack_vrpn.sim.natnet_settings import NATNET_VERSIONS
 from optitrack_vrpn.sim.scenario_io import Scenario
 from optitrack_vrpn.sim.stream import Counters, Stream, Timers
@@ -95,9 +97,11 @@ class NatNetServer:
         """
         Encode a frame and the model definitions in the versions that clients can request.
 
-        :raises ConfigurationError: if one of them does not fit into one datagram.
+        :raises ConfigurationError: if one of them does not fit into one datagram, or is more than
+            clients of the closed library hold.
         """
         frame = self.world.frame(WorldFrame(0, [], 0), 0, 0)
+        check_limits(self.world.definitions, frame)
         try:
             for version in {self.world.version, *filter(self._granted, NATNET_VERSIONS.values())}:
                 encode_frame(frame, version)
@@ -105,7 +109,7 @@ class NatNetServer:
         except LocalProtocolError as error:
             raise ConfigurationError(
                 f'the scenario has too many bodies for NatNet: {error}; use fewer bodies, '
-                'shorter names or fewer natnet.markers') from None
+                'shorter names, fewer natnet.markers or skeletons') from None
 
     # -- sockets -------------------------------------------------------------------------------
 
@@ -151,6 +155,7 @@ class NatNetServer:
             self.close('')
             raise
         self._selector.register(self._command, selectors.EVENT_READ, self._read)
+        self._selector.register(self._data, selectors.EVENT_READ, self._drain)
 
     def _bind(self, port: int, shared: bool = False) -> tuple[socket.socket, int]:
         """
@@ -288,6 +293,13 @@ class NatNetServer:
             for due_ns in link.datagram(now_ns):
                 self._later(due_ns, lambda data=datagram, where=address: (  # type: ignore[misc]
                     self._process(data, where)))
+
+    def _drain(self, mask: int) -> None:
+        """Read what clients send to the data port to open a NAT: nobody answers."""
+        with contextlib.suppress(OSError):
+            for _ in range(_DATAGRAMS_AT_ONCE):
+                if self._data is not None:
+                    self._data.recv(65536)
 
     def _link_of(self, address: Address) -> Link:
         client = self._clients.get(address)

@@ -7,6 +7,7 @@ import ipaddress
 
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.settings import checked, setting
+from optitrack_vrpn.sim.faults import BODY_FAULTS, BodyFault
 from optitrack_vrpn.sources.natnet import COMMAND_PORT, DATA_PORT, MULTICAST_GROUP
 
 #: Versions of NatNet that can be simulated: those whose layouts are known from captures, or from
@@ -32,6 +33,15 @@ class NatNet:
         DATA_PORT, low=0, high=65535,
         doc='port from which frames are sent, and of the multicast group; 0: any free one')
     markers: int = setting(4, low=0, high=20, doc='labelled markers of each body')
+    skeletons: int = setting(0, low=0, high=1000, doc='walking skeletons')
+    bones: int = setting(21, low=21, high=51, doc='bones of each skeleton: 21, or 51 with fingers')
+    skeleton_faults: tuple[BodyFault, ...] = setting(
+        (), tags=BODY_FAULTS, doc='faults of the first skeleton')
+    faulty_bone: str = setting('', doc='the bone that has these faults; empty: all bones')
+    unlabelled: int = setting(0, low=0, high=10000, doc='unlabelled markers')
+    repeat_unlabelled: bool = setting(
+        True, doc='send them in the deprecated section of other markers too')
+    plates: int = setting(0, low=0, high=1000, doc='force plates')
     ticks: bool = setting(
         True, doc='frames contain times of the counter; false: zeros, as other emulators send')
     edit_mode: bool = setting(False, doc='play a take instead of live poses')
@@ -40,10 +50,12 @@ class NatNet:
 
     def check(self) -> None:
         """
-        Check the multicast address.
+        Check the multicast address and the number of bones.
 
-        :raises ConfigurationError: if it is none.
+        :raises ConfigurationError: if one is not allowed.
         """
+        if self.bones not in (21, 51):
+            raise ConfigurationError(f'bones is {self.bones}; allowed: 21, 51')
         try:
             valid = ipaddress.IPv4Address(self.group).is_multicast
         except ValueError:

@@ -128,14 +128,20 @@ def _sorted(
     places: dict[int, int] = {}
     parents: list[int] = []
     waiting = list(bodies)
+    loop = False
     while waiting:
-        ready = [body for body in waiting if _root(body, numbers)
-                 or (body.parent & _LOW) in places] or waiting[:1]
-        for body in ready:
-            parents.append(places.get(body.parent & _LOW, -1) if not _root(body, numbers) else -1)
+        left = []
+        for body in waiting:
+            parent = -1 if loop or _root(body, numbers) else places.get(body.parent & _LOW)
+            if parent is None:
+                left.append(body)
+                continue
+            loop = False
+            parents.append(parent)
             places[body.streaming_id & _LOW] = len(order)
             order.append(body)
-        waiting = [body for body in waiting if not any(body is one for one in ready)]
+        loop = len(left) == len(waiting)
+        waiting = left
     return tuple(order), tuple(parents)
 
 
