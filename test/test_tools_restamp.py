@@ -116,4 +116,4 @@ def test_it_runs_as_a_module_in_a_pipe(tmp_path):
                     input=(tmp_path / 'in.csv').read_text())
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 151
-    assert 'constant, the least of 100 messages' in done.stderr
+    assert 'constant, the least of 100 frames' in done.stderr

@@ -12,7 +12,7 @@ divided by the square root of the memory.
 Frames are counted. A lost frame shows as a step of two intervals or, where a tick is longer than
 an interval, as a frame whose time on the line is outside its tick. Where times are not on a
 line (a triggered camera, a change of rate, a pause that the sender's clock does not show), they
-are not changed until ``_COLLECTED`` frames are on one again.
+are not changed until ``COLLECTED`` frames are on one again.
 
 What is added to the times is never negative: the line is laid along their upper side. So the
 least of (arrival - time) can only fall when the line is first used, and an estimator that takes
@@ -29,51 +29,27 @@ from typing import Any, Final
 
 import numpy as np
 
-MEMORY = 2400
-"""
-Frames over which the line is averaged: 10 s at 240 Hz. Chosen: half of it makes 1.4 times the
-error of jitter, twice as much follows a change of the clocks' rates half as fast.
-"""
+MEMORY, COLLECTED = 2400, 128
+"""Frames over which the line is averaged (10 s at 240 Hz), and from which it is begun: fewer take
+chance for a rate."""
 STEADY_NS = 30e3
-"""
-Times that scatter by less (standard deviation, ns) are left as they are. Chosen: three times the
-9 us that steps of NatNet's exposure times scatter by; below it
-there is little to gain. Half of it replaces such times, twice as much leaves 60 us in.
-"""
-_COLLECTED: Final = 128
-"""Frames from which a line is begun. Chosen: 0.5 s at 240 Hz; half of it takes chance for a rate,
-twice as many leave ticks in the stamps for 1 s."""
-_LEAST_TICK_NS, _LONGEST_TICK_NS = 50e3, 100e6
-"""Ticks that are recognised. Chosen: smaller ones disturb no stamp, and no clock has longer ones;
-half or twice of either changes nothing for the clocks of computers (0.5 to 15.6 ms)."""
-_RESOLUTION_NS = 10e3
-"""Difference of a time from a multiple of the tick. Chosen: times are sent in whole microseconds,
-and a tick need not be a whole number of them; half of it misses ticks of 15.625 ms over 16 frames,
-twice as much takes jitter for ticks."""
-_MOST_SCATTER = 0.15
-"""Standard deviation (in intervals) beyond which times are on no line. Chosen: six of them are an
-interval; half of it leaves jitter of 0.4 ms at 240 Hz in, twice as much counts frames wrongly."""
-_MOST_CORRELATED = 0.5
-"""Correlation of successive residuals beyond which they are no jitter: intervals change. Chosen:
-jitter has 0; half of it takes chance for a trigger, twice as much never sees one."""
-_TOLERANCE = 0.3
-"""Distance (in intervals) from its tick within which a frame may be on the line before the count
-is wrong. Chosen: the count is ambiguous from 0.5; half of it counts jitter as loss, twice as much
-hides losses."""
-_OUTSIDE = 6.0
-"""Standard deviations off the line at which a time is not followed, and left unchanged. Chosen:
-one in 10^9; half of it leaves one frame in 400 out, twice as much follows stalls of the sender."""
-_CHANGED_NS: Final = 90e3
-"""A step that differs from the interval by more shows that a sender without ticks and jitter may
-have them now. Chosen: three times ``STEADY_NS``; half of it examines the times of NatNet all the
-time, twice as much misses jitter of 50 us that begins later."""
-_BAD, _BAD_MOST = 3, 60
-"""Weight of a frame off the line against one on it, and the sum that ends the line. Chosen: 20
-frames in a row, or one of four; half of the sum ends lines in a stall, twice as much keeps a wrong
-rate for 40 frames."""
-_LONGEST_GAP_NS: Final = 30_000_000_000
-"""Gap after which the line begins again. Chosen: 10 ppm are a tenth of a frame then; half of it
-begins again too often, twice as much may count frames wrongly."""
+"""Times that scatter by less (standard deviation, ns) are left as they are: steps of NatNet's
+exposure times scatter by 9 us."""
+SLOPE: Final = 140
+"""A line over n frames of ticks of k intervals has a slope within 300 ppm from n = 140 sqrt(k)."""
+LEAST_TICK_NS, LONGEST_TICK_NS, RESOLUTION_NS = 50e3, 100e6, 10e3
+"""Ticks of the clocks of computers are 0.5 to 64 ms; resolution of the times (whole microseconds,
+and ticks of 15.625 ms over 16 frames)."""
+MOST_SCATTER, MOST_CORRELATED = 0.15, 0.5
+"""Deviation from the line (in intervals), and correlation of successive deviations, of jitter."""
+TOLERANCE: Final = 0.3
+"""Distance (in intervals) from its tick within which a frame may be on the line; the count is
+ambiguous from 0.5."""
+OUTSIDE, BAD, BAD_MOST = 6.0, 3, 60
+"""A time so many deviations off the line is not followed, and counts as so many against one on the
+line, up to a sum that ends the line."""
+GAP_NS: Final = 30_000_000_000
+"""Gap after which the line begins again: 10 ppm are a tenth of a frame then (ns)."""
 
 
 class Cadence:
@@ -88,6 +64,10 @@ class Cadence:
     """
 
     def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Start again, because the sender's clock has restarted."""
         self.newest_ns = self._placed = -1
         self._begin()
 
@@ -97,16 +77,14 @@ class Cadence:
         self.tick_ns = self.interval_ns = 0.0
         self.jitter_ns = math.nan
         self._seen: list[int] = []
+        self._needed = COLLECTED
+        # The largest step while it is not known whether the times have ticks.
+        self._widest = 0
         self._zero = 0
         self._phase = self._up = self._half = self._outside = self._var = 0.0
         self._frames = self._bad = 0
         # Whether the times have neither ticks nor jitter, and are only watched.
         self._quiet = False
-
-    def reset(self) -> None:
-        """Start again, because the sender's clock has restarted."""
-        self.newest_ns = self._placed = -1
-        self._begin()
 
     def uncertainty_ns(self) -> float:
         """Return the half-width that nearly always contains the error of a time (ns)."""
@@ -115,7 +93,7 @@ class Cadence:
             # Ticks beat evenly where they are longer than an interval, and cancel sooner.
             wide = 1.6 if self.tick_ns > 0.5 * self.interval_ns else 3.0 if self.tick_ns else 6.0
             return wide * self.jitter_ns / math.sqrt(self._frames)
-        return 3.0 * self.jitter_ns if self.interval_ns else self.tick_ns
+        return 3.0 * self.jitter_ns if self.interval_ns else max(self.tick_ns, self._widest)
 
     def describe(self) -> tuple[str, str]:
         """Return what is removed from the times: a word for programs, and a text."""
@@ -132,13 +110,13 @@ class Cadence:
         :param sender_ns: the time as received, later than that of the frame before.
         """
         passed = sender_ns - self.newest_ns
-        if (-_CHANGED_NS < passed - self.interval_ns < _CHANGED_NS and self._quiet
+        if (self._quiet and -3.0 * STEADY_NS < passed - self.interval_ns < 3.0 * STEADY_NS
                 and sender_ns > self._placed):
             self.newest_ns = self._placed = sender_ns
             return sender_ns
         self._quiet = False
         # Within a tick that is longer than an interval, lost frames cannot be counted.
-        if self.newest_ns >= 0 and (passed > _LONGEST_GAP_NS or (
+        if self.newest_ns >= 0 and (passed > GAP_NS or (
                 passed > 3.0 * self.tick_ns > 3.0 * self.interval_ns)):
             self._begin()
         self.newest_ns = sender_ns
@@ -152,45 +130,32 @@ class Cadence:
 
     def _next(self, sender_ns: int, passed: int) -> int:
         """Take the next frame."""
-        placed = sender_ns
-        if self.smoothing:
-            placed = self._follow(sender_ns)
-        elif self._collect(sender_ns):
-            placed = self._on_line()
+        placed = self._follow(sender_ns) if self.smoothing else self._collect(sender_ns)
         # Never back, and not slower than an eighth of the pace while a line is left. The first
         # frame of a tick is one interval later than the last one of the tick before.
         pace = min(passed, int(self.interval_ns)) if self.smoothing else passed
-        least = self._placed + max(1, pace >> 3)
-        if placed < least:
-            placed = least
+        placed = max(placed, self._placed + max(1, pace >> 3))
         if passed or self.smoothing:
             self._placed = placed
         return placed
-
-    def _on_line(self) -> int:
-        return self._zero + round(self._phase + self._up)
-
-    # -- with a line ---------------------------------------------------------------------------
 
     def _follow(self, sender_ns: int) -> int:
         """Count a frame, let the line follow it, and return the frame's time."""
         interval = self.interval_ns
         expected = self._phase + interval
         off = sender_ns - self._zero - expected
-        recounted = 0
         half = self._half
         if self.tick_ns > interval:
             # The line is not yet where it will be.
             half += self.uncertainty_ns()
-        if not -half <= off <= half:
-            recounted = math.ceil((abs(off) - half) / interval)
-            step = recounted * interval if off > 0.0 else -recounted * interval
-            expected += step
-            off -= step
-        outside = abs(off) > (self._outside or _OUTSIDE * self.jitter_ns + 20e3)
+        recounted = max(0, math.ceil((abs(off) - half) / interval))
+        step = math.copysign(recounted * interval, off)
+        expected += step
+        off -= step
+        outside = abs(off) > (self._outside or OUTSIDE * self.jitter_ns + 20e3)
         if outside or (recounted and self.tick_ns >= interval):
-            self._bad += _BAD
-            if self._bad > _BAD_MOST:
+            self._bad += BAD
+            if self._bad > BAD_MOST:
                 self._begin()
                 return sender_ns
             if outside:
@@ -203,30 +168,34 @@ class Cadence:
         self.interval_ns = interval + 6.0 / (frames * (frames + 1)) * off
         self._var += (off * off - self._var) / 512.0
         self.jitter_ns = math.sqrt(self._var)
-        return self._on_line()
+        return self._zero + round(self._phase + self._up)
 
-    # -- without -------------------------------------------------------------------------------
-
-    def _collect(self, sender_ns: int) -> bool:
-        """Add a frame; fit a line to the last ones; return whether it takes their place."""
+    def _collect(self, sender_ns: int) -> int:
+        """Add a frame, and fit a line to the last ones; return the frame's time."""
         seen = self._seen
         if seen and sender_ns - seen[-1] > 1_000_000_000:
             seen.clear()
+        if seen and sender_ns - seen[-1] > self._widest and self._needed:
+            self._widest = min(sender_ns - seen[-1], int(LONGEST_TICK_NS))
         seen.append(sender_ns)
-        if len(seen) == _COLLECTED:
-            self._lay()
+        if len(seen) < (self._needed or COLLECTED):
+            return sender_ns
+        self._needed = self._fit()
+        if not self._needed:
+            self._widest = 0
             self._quiet = self.interval_ns > 0.0 and not self.smoothing
-            del seen[:len(seen) if self._quiet else _COLLECTED // 2]
-        return self.smoothing
+            del seen[:len(seen) if self.interval_ns else len(seen) // 2]
+        return self._zero + round(self._phase + self._up) if self.smoothing else sender_ns
 
-    def _lay(self) -> None:
+    def _fit(self) -> int:
+        """Fit a line to the frames that were collected; return how many are needed, 0 if done."""
         seen = self._seen
         self.interval_ns = 0.0
         times = np.array([float(time - seen[0]) for time in seen])
         steps = np.diff(times)
         rising = steps[steps > 0.0]
         if len(rising) < 4:
-            return
+            return 0
         tick = common_step(rising.tolist())
         counted = np.arange(len(times))
         # With ticks from which single losses cannot be seen, frames are counted without gaps.
@@ -244,23 +213,24 @@ class Cadence:
         ticks = tick > 0.0 and deviation >= STEADY_NS
         self.tick_ns = tick if ticks else 0.0
         if ticks:
-            if np.ptp(off) > 1.15 * tick + 0.1e6 or tick > _LONGEST_TICK_NS:
-                return
-        elif deviation > _MOST_SCATTER * interval or 2.0 * abs(off).max() > interval:
-            return
-        elif deviation >= STEADY_NS and off[1:] @ off[:-1] > _MOST_CORRELATED * (off @ off):
-            return
+            if np.ptp(off) > 1.15 * tick + 0.1e6 or tick > LONGEST_TICK_NS:
+                return 0
+            if len(seen) < SLOPE * math.sqrt(tick / interval):
+                return math.ceil(SLOPE * math.sqrt(tick / interval))
+        elif (deviation > MOST_SCATTER * interval or 2.0 * abs(off).max() > interval or (
+                deviation >= STEADY_NS and off[1:] @ off[:-1] > MOST_CORRELATED * (off @ off))):
+            return 0
         self._zero = seen[0]
         self._phase, self.interval_ns = float(times[-1] - off[-1]), interval
         self._var, self.jitter_ns = deviation * deviation, deviation
-        self._frames = len(seen)
+        self._frames, self._bad = len(seen), 0
         self._up = tick / 2.0 if ticks else float(off.max())
-        self._half = max(interval / 2.0, tick / 2.0 + _TOLERANCE * interval if ticks else 0.0)
+        self._half = max(interval / 2.0, tick / 2.0 + TOLERANCE * interval if ticks else 0.0)
         # Times with ticks are within one tick of the line, for any deviation.
         self._outside = max(0.6 * tick + 0.1e6, self._half if tick > 0.4 * interval else 0.0) if (
             ticks) else 0.0
-        self._bad = 0
         self.smoothing = deviation >= STEADY_NS
+        return 0
 
 
 def common_step(steps: Sequence[float]) -> float:
@@ -275,9 +245,9 @@ def common_step(steps: Sequence[float]) -> float:
         rest = steps[at] % step
         rest = min(rest, step - rest)
         at += 1
-        if rest > _RESOLUTION_NS:
+        if rest > RESOLUTION_NS:
             step, at = rest, 0
-        if step < _LEAST_TICK_NS:
+        if step < LEAST_TICK_NS:
             return 0.0
     return math.fsum(steps) / math.fsum(round(each / step) for each in steps)
 

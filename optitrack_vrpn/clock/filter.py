@@ -4,21 +4,20 @@
 A switching Kalman filter over hypotheses: the lower envelope of (arrival - sender time).
 
 The state is the offset (us) and the skew (us/s, ppm) of the envelope; the skew is a random walk.
-The measurements are the minima of short blocks of frames, with the spread of the delays in the
-block. Each minimum extends each hypothesis by every explanation that fits. A hypothesis carries
-its cost, minus twice the log likelihood of all its explanations; the best ones are kept
-(multiple hypothesis tracking, Reid 1979; interacting slopes as in Bar-Shalom, Li 2001, ch. 11).
+The measurements are the minima of blocks of frames, with the spread of the delays in the block.
+Each minimum extends each hypothesis by every explanation that fits. A hypothesis carries its
+cost, minus twice the log likelihood of all its explanations; the best ones are kept
+(multiple hypothesis tracking, Reid 1979; switching models as in Bar-Shalom, Li 2001, ch. 11).
 
 | explanation | effect on the hypothesis | cost |
 |---|---|---|
 | clean | Kalman update; half the variance below the envelope | chi-squared; wide spread |
-| queueing delay | none | ``LOAD``; more if wider delays would have to show it |
+| queueing delay | none | ``LOAD``; more if such delays would have to spread more |
 | earlier frames were delayed | the offset falls to the minimum | 2 ``LOAD`` |
 | a clock was slewed | another skew since a part of this block | ``BEND`` |
-| longer route, clock set | another offset, a challenger with hypotheses of its own | ``JUMP`` |
 
-Queueing delay spreads delays; a slewed clock, a longer route and a step do not. Therefore the
-spread is part of the likelihoods.
+Queueing spreads delays; a slewed clock and a longer route do not. Therefore the spread is part
+of the likelihoods. Restarts, steps and longer routes are in ``estimator.py``.
 """
 
 from __future__ import annotations
@@ -33,47 +32,39 @@ BEND: Final = 4.0 * LOAD
 """Cost of a change of skew: a disciplined clock has one in some minutes."""
 LARGE_BEND: Final = 1000.0
 """Change of skew that costs twice as much (ppm): ``adjtime`` slews by 500, w32time by less."""
-JUMP: Final = 85.0 * LOAD
-"""Cost of a new offset: load lasts for a minute, routes last for hours."""
+PRICE: Final = 85.0 * LOAD
+"""Price of another offset: load lasts for a minute, routes and runs of a clock for hours."""
 SKEW_WALK: Final = 0.03
 """Random walk of the skew (ppm per square root of a second): quartz with thermal waves."""
-SLEWED_WALK: Final = 1.5
-"""The same for ``SLEWED_S`` after a change of skew, whose size is hardly known (ppm)."""
-SLEWED_S: Final = 40.0
-ANY_SKEW: Final = 100.0
-"""Standard deviation of the skew of an unknown sender (ppm): 78 is the median of 20 000 hosts."""
-LARGE_SKEW: Final = 700.0
-"""Standard deviation of the alternative at ``BEND``: virtual machines, slewing at 500 ppm."""
-MOST_SKEW: Final = 1500.0
+SLEWED_WALK, SLEWED_S = 1.5, 40.0
+"""The same for so long (s) after a change of skew, whose size is hardly known."""
+ANY_SKEW, LARGE_SKEW, MOST_SKEW = 100.0, 700.0, 1500.0
+"""Standard deviation of the skew of an unknown sender (ppm; 78 is the median of 20 000 hosts), of
+the alternative at ``BEND`` (virtual machines), and the largest."""
 KEPT: Final = 20
-KEPT_CHALLENGERS: Final = 4
 """Number of hypotheses: below 12, events under load are lost (bench/clock.py)."""
 YOUNG_BLOCKS: Final = 12
 """Number of blocks in which the scatter of the minima is hardly known."""
 WIDE: Final = 0.2
 """Standard deviation of the log of the spread of delays in a block."""
-SPREAD_SHARE: Final = 4.0
-SPREAD_LOG: Final = 0.5
+SPREAD_SHARE, SPREAD_LOG = 4.0, 0.5
 """Queueing delay is at most this many times the spread it causes; deviation of its log."""
-USUAL_UP: Final = 0.005
-USUAL_DOWN: Final = 0.05
-"""Steps with which the log of the usual spread follows that of a block: it is a low quantile."""
 OPEN_COST: Final = 45.0
 """Hypotheses within this of the best one count for the uncertainty."""
-MEMORY_S: Final = 300.0
-"""Time for which the deepest minimum below the envelope, and a step of it, count."""
+MEMORY_S: Final = 200.0
+"""Time for which a minimum below the envelope, and a step, count: a poll of nearly the rate of
+the frames, to 25 ppm, begins anew within it (s)."""
 
 
 class Hypothesis:
     """One history of explanations, with its state, covariance and cost."""
 
     __slots__ = ('cost', 'offset', 'skew', 'p00', 'p01', 'p11', 'bent', 'clean', 'delayed',
-                 'narrow', 'steady', 'challenges')
+                 'steady')
 
     def __init__(
         self, cost: float, offset: float, skew: float, p00: float, p01: float, p11: float,
-        bent: float, clean: float, delayed: int = 0, narrow: float = 0.0, steady: int = 0,
-        challenges: bool = False,
+        bent: float, clean: float, delayed: int = 0, steady: int = 0,
     ) -> None:
         self.cost = cost
         self.offset = offset
@@ -81,18 +72,16 @@ class Hypothesis:
         self.p00 = p00
         self.p01 = p01
         self.p11 = p11
-        self.bent = bent            # time of the last change of skew
+        self.bent = bent            # time of the last change of skew; negative before the first
         self.clean = clean          # time of the last clean block
         self.delayed = delayed      # blocks of queueing delay in a row
-        self.narrow = narrow        # their cost because the delays do not spread
         self.steady = steady        # clean blocks since the change of skew
-        self.challenges = challenges
 
     def copy(self, cost: float) -> Hypothesis:
         """Return a copy that costs so much more."""
         return Hypothesis(
             self.cost + cost, self.offset, self.skew, self.p00, self.p01, self.p11, self.bent,
-            self.clean, self.delayed, self.narrow, self.steady, self.challenges)
+            self.clean, self.delayed, self.steady)
 
     def predict(self, dt: float, walk: float) -> None:
         """Advance by a time (s) with the variance of the skew's walk."""
@@ -113,13 +102,8 @@ class Hypothesis:
         self.p11 -= gain1 * self.p01
         self.p01 -= gain0 * self.p01
         self.p00 -= gain0 * self.p00
-        self.clean, self.delayed, self.narrow = t, 0, 0.0
+        self.clean, self.delayed = t, 0
         self.steady += 1
-
-    def move(self, t: float, offset: float, variance: float) -> None:
-        """Set the offset anew; the skew stays."""
-        self.offset, self.p00, self.p01 = offset, variance, 0.0
-        self.clean, self.delayed, self.narrow = t, 0, 0.0
 
 
 def queueing_cost(residual: float, spread: float) -> float:
@@ -129,40 +113,36 @@ def queueing_cost(residual: float, spread: float) -> float:
     :param residual: the least delay of the block (us).
     :param spread: mean difference of successive delays (us).
     """
-    if residual <= SPREAD_SHARE * spread:
-        return LOAD
-    narrow = math.log(residual / (SPREAD_SHARE * spread)) / SPREAD_LOG
+    narrow = max(0.0, math.log(max(residual, 1.0) / (SPREAD_SHARE * spread)) / SPREAD_LOG)
     return LOAD + narrow * narrow
 
 
-class ClockFilter:
+class EnvelopeFilter:
     """
     Estimate the lower envelope of the arrivals of one run of a sender's clock.
 
     :param skew: skew of the same sender before (ppm).
     :param skew_variance: its variance (ppm^2).
     :ivar blocks: number of minima.
+    :ivar cost: that of the best hypothesis: minus twice its log likelihood.
     :ivar scatter: standard deviation of the minima (us).
-    :ivar jumped: whether the last minimum led to another offset; by how much (us).
     """
 
     def __init__(self, skew: float = 0.0, skew_variance: float = ANY_SKEW ** 2) -> None:
         self._skew, self._skew_variance = skew, skew_variance
         self._hypotheses: list[Hypothesis] = []
         self._minima: deque[tuple[float, float]] = deque(maxlen=64)
+        self._heights: deque[float] = deque(maxlen=64)
         self._dips: deque[tuple[float, float]] = deque()
         self._steps: deque[tuple[float, float]] = deque()
         self._before = (0.0, 0.0)
-        self._recent: deque[float] = deque(maxlen=16)
-        self._heights: deque[float] = deque(maxlen=64)
         self._depth = 0.0
         self._fit, self._lag = 1.0, 0.0
         self._usual = 0.0
-        self._first = 0.0
         self.time = 0.0
         self.blocks = 0
+        self.cost = 0.0
         self.scatter = 30.0
-        self.jumped = 0.0
         self.uncertainty = math.nan
 
     @property
@@ -175,10 +155,11 @@ class ClockFilter:
         best = self._hypotheses[0]
         return best.offset + best.skew * (t - self.time) - self._depth
 
-    def variance(self, t: float) -> float:
-        """Return the variance of the height at a time (us^2)."""
+    def deviation(self, t: float) -> float:
+        """Return the standard deviation of the height at a time (us)."""
         best, dt = self._hypotheses[0], t - self.time
-        return best.p00 + 2.0 * dt * best.p01 + dt * dt * best.p11 + SKEW_WALK ** 2 * dt ** 3 / 3.0
+        return math.sqrt(best.p00 + 2.0 * dt * best.p01 + dt * dt * best.p11
+                         + SKEW_WALK ** 2 * dt ** 3 / 3.0)
 
     def skew_prior(self) -> tuple[float, float]:
         """Return skew and variance with which the same sender restarts."""
@@ -187,7 +168,7 @@ class ClockFilter:
         best = self._hypotheses[0]
         return best.skew, 1.0 + 9.0 * best.p11
 
-    def add(self, t: float, height: float, spread: float) -> None:
+    def update(self, t: float, height: float, spread: float) -> None:
         """
         Add the minimum of a block.
 
@@ -199,17 +180,14 @@ class ClockFilter:
         self._minima.append((t, height))
         self._measure_scatter(spread)
         variance = self.scatter * self.scatter
-        self.jumped = 0.0
         if not self._hypotheses:
-            self.time = self._first = t
-            self._before = (height, spread)
-            self._usual = math.log(spread)
+            self.time, self._before, self._usual = t, (height, spread), math.log(spread)
             self._hypotheses.append(Hypothesis(
                 0.0, height, self._skew, variance, 0.0, self._skew_variance, -math.inf, t))
             for deviation in (ANY_SKEW, LARGE_SKEW):
                 if deviation ** 2 > 2.0 * self._skew_variance:
                     self._hypotheses.append(Hypothesis(
-                        BEND, height, 0.0, variance, 0.0, deviation ** 2, -math.inf, t))
+                        BEND, height, 0.0, variance, 0.0, deviation ** 2, -1e9 * deviation, t))
             self.uncertainty = 3.0 * math.hypot(spread, LARGE_SKEW)
             return
         dt = t - self.time
@@ -218,16 +196,12 @@ class ClockFilter:
         self.time = t
         self._follow_steps(t, dt, height, spread)
         wide = max(0.0, math.log(spread) - self._usual) / WIDE
-        self._usual += USUAL_UP if wide > 0.0 else -USUAL_DOWN
+        # A low quantile of the spread of the blocks.
+        self._usual += 0.005 if wide > 0.0 else -0.05
         before = self._hypotheses[0]
         self._extend(t, dt, height, variance, spread, min(wide * wide, LOAD))
-        best = self._hypotheses[0]
-        if best.challenges:
-            self.jumped = best.offset - before.offset
-            self._hypotheses = [each for each in self._hypotheses if each.challenges]
-            for each in self._hypotheses:
-                each.challenges = False
-        cost = best.cost
+        cost = self._hypotheses[0].cost
+        self.cost += cost
         for each in self._hypotheses:
             each.cost -= cost
         self._measure_fit(t, height, before, variance)
@@ -237,37 +211,27 @@ class ClockFilter:
     ) -> None:
         """Extend each hypothesis by each explanation, and keep the best ones."""
         found: list[Hypothesis] = []
-        challenged = False
         for rank, each in enumerate(self._hypotheses):
             walk = SLEWED_WALK if t - each.bent < SLEWED_S else SKEW_WALK
             each.predict(dt, walk * walk)
             residual = height - each.offset
             total = each.p00 + variance
-            challenged = challenged or each.challenges
             if residual < -(6.0 * math.sqrt(total) + 10.0):
-                # A challenger whose minima fall is a backlog, and begins again.
-                fallen = each.copy(JUMP if each.challenges else 2.0 * LOAD)
-                fallen.move(t, height, variance)
+                fallen = each.copy(2.0 * LOAD)
+                fallen.offset, fallen.p00, fallen.p01 = height, variance, 0.0
+                fallen.clean, fallen.delayed = t, 0
                 found.append(fallen)
             else:
                 clean = each.copy(wide)
                 clean.update(t, residual, variance)
                 found.append(clean)
             if residual > 0.0:
-                cost = queueing_cost(residual, spread)
-                delayed = each.copy(cost)
+                delayed = each.copy(queueing_cost(residual, spread))
                 delayed.delayed += 1
-                delayed.narrow += cost - LOAD
                 found.append(delayed)
-            if (rank < 5 and not each.challenges and residual * residual > LOAD * total
-                    and (each.steady >= 4 or each.delayed > 2) and self.blocks > 4):
+            if (rank < 5 and residual * residual > LOAD * total and self.blocks > 4
+                    and (each.steady >= 4 or each.delayed > 2)):
                 self._bend(each, found, t, dt, residual, variance, wide)
-        base = self._hypotheses[0]
-        if base.delayed >= 1 and not challenged:
-            moved = base.copy(JUMP)
-            moved.challenges = True
-            moved.move(t, height, variance)
-            found.append(moved)
         self._prune(found)
 
     def _bend(
@@ -280,10 +244,9 @@ class ClockFilter:
             spans.append(t - each.clean - 0.5 * dt)
         for since in spans:
             change = (residual / since) ** 2 + 400.0
-            square = since * since + dt * dt / 192.0
             # A slewed clock does not widen the spread.
             bent = each.copy(BEND + 4.0 * wide)
-            bent.p00 += change * square
+            bent.p00 += change * (since * since + dt * dt / 192.0)
             bent.p01 += change * since
             bent.p11 += change
             cost = bent.cost
@@ -300,38 +263,22 @@ class ClockFilter:
         found.sort(key=_cost)
         apart = 0.4 * self.scatter + 0.5
         kept: list[Hypothesis] = []
-        challengers = 0
+        suspected = False
         for each in found:
-            if each.challenges:
-                if challengers == KEPT_CHALLENGERS:
-                    continue
-            elif len(kept) - challengers == KEPT:
-                continue
             alike = 0
             for other in kept:
-                if each.challenges is not other.challenges:
-                    continue
                 if (abs(other.offset - each.offset) < apart
                         and abs(other.skew - each.skew) < 0.1 * apart
                         and each.p11 < 4.0 * other.p11 + 0.01):
                     alike = 4
                 elif other.bent == each.bent:
                     alike += 1
-                if alike >= 4:
-                    break
-            if alike < 4:
+            suspects = bool(kept) and suspected_queue(each, kept[0]) and (
+                each.cost < kept[0].cost + PRICE)
+            if (alike < 4 and len(kept) < KEPT) or (suspects and not suspected):
                 kept.append(each)
-                challengers += each.challenges
-        if not kept[0].challenges:
-            # The best history in which the frames since the last change of skew were delayed.
-            for each in found:
-                if each.delayed and each.bent < kept[0].bent and each.cost < kept[0].cost + JUMP:
-                    if each not in kept:
-                        kept.append(each)
-                    break
+                suspected = suspected or suspects
         self._hypotheses = kept
-        if kept[0].delayed == 0 and not kept[0].challenges and challengers:
-            self._hypotheses = [each for each in kept if not each.challenges]
 
     def _measure_scatter(self, spread: float) -> None:
         """
@@ -385,9 +332,6 @@ class ClockFilter:
     ) -> None:
         """Follow how deep minima are below the envelope, and how well it predicts them."""
         best, dips = self._hypotheses[0], self._dips
-        if self.jumped:
-            dips.clear()
-            self._recent.clear()
         dip = best.offset - height if not best.delayed else -math.inf
         while dips and dips[-1][1] <= dip:
             dips.pop()
@@ -403,23 +347,17 @@ class ClockFilter:
             missed = max(-2.5 * deviation, min(2.5 * deviation, height - before.offset))
             self._fit += gain * ((missed / deviation) ** 2 - self._fit)
             self._lag += gain * (missed - self._lag)
-            self._recent.append(height - best.offset)
-        self.uncertainty = max(
-            self._depth + (min(self._recent) if self._recent else 0.0),
+        self.uncertainty = (
             0.7 + 1.5 * self.scatter * math.sqrt(max(self._fit, 0.05)) + 2.0 * abs(self._lag)
-            + self._distance(height))
+            + self._distance())
 
-    def _distance(self, height: float) -> float:
+    def _distance(self) -> float:
         """Return how far the line may be off until the end of the next block (us)."""
         best, fit = self._hypotheses[0], math.sqrt(max(self._fit, 0.05))
         distance = max([size for _, size in self._steps], default=0.0)
-        if best.narrow > OPEN_COST:
-            # Delays as steady as before: a step is as likely as queueing delay.
-            distance = max(distance, height - best.offset)
         for each in self._hypotheses:
             deviations = 3.0 * math.sqrt(max(0.0, 1.0 - each.cost / OPEN_COST))
-            if each.delayed and each.bent < best.bent:
-                # The frames since the last change of skew may have been delayed.
+            if suspected_queue(each, best):
                 deviations = max(deviations, 0.1)
             if deviations:
                 if each.bent == self.time:
@@ -429,6 +367,11 @@ class ClockFilter:
                 distance = max(distance, 1.1 * max(abs(apart), abs(later)) + (
                     deviations * fit * math.sqrt(each.p00 + 2.0 * each.p01 + each.p11)))
         return distance
+
+
+def suspected_queue(each: Hypothesis, best: Hypothesis) -> bool:
+    """Return whether frames were delayed where the best hypothesis sees another skew."""
+    return each.delayed > 0 and each.bent < best.bent and best.bent >= 0.0
 
 
 def _cost(hypothesis: Hypothesis) -> float:

@@ -6,31 +6,39 @@ from __future__ import annotations
 
 from bisect import bisect_left
 import math
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 HISTORY: Final = 512
-"""Distinct sender times whose stamps are remembered at least. Chosen: 2 s at 240 Hz, longer than
-a network reorders; half of it refuses frames that are 1 s late, twice as much costs 30 kB."""
+"""Frames whose stamps are remembered at least: 2 s at 240 Hz, longer than a network reorders."""
 NEVER: Final = -(1 << 70)
 """Before any time."""
 
 
+class Stamped(NamedTuple):
+    """
+    A frame.
+
+    :ivar time_ns: its time without the ticks and the jitter of the sender's clock.
+    :ivar stamp_ns: its stamp.
+    :ivar delay_ns: its arrival on the host's clock minus the stamp.
+    """
+
+    time_ns: int
+    stamp_ns: int
+    delay_ns: int
+
+
 class FrameHistory:
     """
-    Frames in order of sender time; a coarse clock gives several of them one time.
+    Frames in order of their keys: sender time, and number of the frame within it.
 
+    :ivar keys: (sender time, number from 0); a coarse clock gives several frames one time.
+    :ivar frames: one record for each key.
     :ivar newest_ns: newest sender time, -1 before the first.
-    :ivar stamp_ns: stamp of the first frame of this time; before there is one, later than any
-        arrival.
-    :ivar last_ns: stamp of the last frame of this time.
-    :ivar further: (time, stamp) of the other frames of this time, None without a stamp.
-    :ivar times: sender times as received (ns).
-    :ivar placed: the same without the ticks and the jitter of the sender's clock (ns).
-    :ivar stamps: stamps of the first frames of these times (ns).
-    :ivar lasts: stamps of the last frames of these times (ns).
-    :ivar delays: arrivals of the first frames on the host's clock minus their stamps (ns).
+    :ivar stamp_ns: stamp of the first frame of this time; later than any arrival before it.
+    :ivar last_ns: the newest stamp.
     :ivar trimmed: whether older frames have been removed.
     """
 
@@ -39,59 +47,37 @@ class FrameHistory:
 
     def clear(self) -> None:
         """Remove all frames."""
+        self.keys: list[tuple[int, int]] = []
+        self.frames: list[Stamped] = []
         self.newest_ns = -1
         self.stamp_ns, self.last_ns = -NEVER, NEVER
-        self.further: list[tuple[int, int] | None] = []
-        self.times: list[int] = []
-        self.placed: list[int] = []
-        self.stamps: list[int] = []
-        self.lasts: list[int] = []
-        self.delays: list[int] = []
         self.trimmed = False
 
-    def append(
-        self, sender_time_ns: int, placed_ns: int, stamp_ns: int, host_arrival_ns: int,
-    ) -> None:
+    def append(self, key: tuple[int, int], frame: Stamped) -> None:
         """Add the newest frame."""
-        self.last_ns = stamp_ns
-        if sender_time_ns == self.newest_ns:
-            self.lasts[-1] = stamp_ns
-            return
-        self.newest_ns, self.stamp_ns = sender_time_ns, stamp_ns
-        if self.further:
-            self.further.clear()
-        self.insert(len(self.times), sender_time_ns, placed_ns, stamp_ns, host_arrival_ns)
-
-    def insert(
-        self, at: int, sender_time_ns: int, placed_ns: int, stamp_ns: int, host_arrival_ns: int,
-    ) -> None:
-        """Add a frame at an index."""
-        self.times.insert(at, sender_time_ns)
-        self.placed.insert(at, placed_ns)
-        self.stamps.insert(at, stamp_ns)
-        self.lasts.insert(at, stamp_ns)
-        self.delays.insert(at, host_arrival_ns - stamp_ns)
-        if len(self.times) >= 2 * HISTORY:
-            for column in (self.times, self.placed, self.stamps, self.lasts, self.delays):
-                del column[:HISTORY]
+        if key[0] != self.newest_ns:
+            self.newest_ns, self.stamp_ns = key[0], frame.stamp_ns
+        self.last_ns = frame.stamp_ns
+        self.keys.append(key)
+        self.frames.append(frame)
+        if len(self.keys) >= 2 * HISTORY:
+            del self.keys[:HISTORY], self.frames[:HISTORY]
             self.trimmed = True
 
     def shift(self, step_ns: int) -> None:
         """Move all stamps: the clock on which they are has stepped."""
-        self.stamps = [stamp + step_ns for stamp in self.stamps]
-        self.lasts = [stamp + step_ns for stamp in self.lasts]
+        self.frames = [frame._replace(stamp_ns=frame.stamp_ns + step_ns) for frame in self.frames]
         self.stamp_ns += step_ns
         self.last_ns += step_ns
-        self.further.clear()
 
-    def find(self, sender_time_ns: int) -> tuple[int, bool]:
+    def find(self, key: tuple[int, int]) -> tuple[int, bool]:
         """Return the index of the first frame that is not older, and whether it is this frame."""
-        at = bisect_left(self.times, sender_time_ns)
-        return at, self.times[at] == sender_time_ns
+        at = bisect_left(self.keys, key)
+        return at, at < len(self.keys) and self.keys[at] == key
 
     def jitter_s(self) -> tuple[float, float]:
         """Return standard deviation and 99th percentile of the delays (s); NaN without frames."""
-        if not self.delays:
+        if not self.frames:
             return math.nan, math.nan
-        delays = np.sort(np.array(self.delays, dtype=float)) / 1e9
+        delays = np.sort(np.array([frame.delay_ns for frame in self.frames], dtype=float)) / 1e9
         return float(delays.std()), float(delays[len(delays) * 99 // 100])

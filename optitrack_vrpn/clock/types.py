@@ -34,7 +34,7 @@ class StampConfig:
         "how stamps are made: from the sender's clock, tracked (tracking) or with a constant "
         'offset (min_offset), from the arrival, or as sent (sender); see docs/stamps.md'))
     offset_samples: int = 100
-    """Messages from which ``min_offset`` takes its offset; as the original optitrack_vrpn."""
+    """Frames from which ``min_offset`` takes its offset; as the original optitrack_vrpn."""
     latency_ms: float = setting(0.0, unit='ms', low=0.0, high=1000.0, doc=(
         'time from the exposure to the earliest possible arrival, as you measured it; subtracted '
         'from every stamp except in mode sender'))

@@ -9,7 +9,7 @@ import sys
 from conftest import examples
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.clock import StampConfig, StampSource
-from optitrack_vrpn.clock.two_way import TwoWay
+from optitrack_vrpn.clock.round_trips import RoundTrips
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / 'bench'))
@@ -23,57 +23,57 @@ OFFSET = 7_000 * S
 @given(st.lists(st.tuples(st.integers(0, 5 * MS), st.integers(0, 5 * MS)), min_size=1,
                 max_size=40))
 def test_the_bound_holds_for_any_two_ways(ways):
-    two_way = TwoWay()
+    round_trips = RoundTrips()
     for number, (there, back) in enumerate(ways):
         sent = OFFSET + number * S // 4
-        two_way.add(sent, sent + there - OFFSET, sent + there + back, 0.0, 0.0)
+        round_trips.add(sent, sent + there - OFFSET, sent + there + back, 0.0, 0.0)
     # A frame that met no delay lies on its sender's time.
-    placed = two_way.place(100 * S, OFFSET + 105 * S, 0.0)
-    assert abs(placed - OFFSET - 100 * S) <= two_way.half_width_ns + 1
-    assert two_way.half_width_ns <= min(there + back for there, back in ways) / 2 + 1
+    placed = round_trips.place(100 * S, OFFSET + 105 * S, 0.0)
+    assert abs(placed - OFFSET - 100 * S) <= round_trips.half_width_ns + 1
+    assert round_trips.half_width_ns <= min(there + back for there, back in ways) / 2 + 1
 
 
 def test_bounds_from_different_round_trips_are_combined():
-    two_way = TwoWay()
-    two_way.add(OFFSET, 10_000, OFFSET + 2 * MS, 0.0, 0.0)    # free way there
-    two_way.add(OFFSET + S, S + 2 * MS - 10_000, OFFSET + S + 2 * MS, 0.0, 0.0)    # free way back
-    assert two_way.half_width_ns == 10_000
-    assert two_way.place(S, OFFSET + S + 50_000, 0.0) == OFFSET + S
-    assert two_way.delay_ns == 50_000
+    round_trips = RoundTrips()
+    round_trips.add(OFFSET, 10_000, OFFSET + 2 * MS, 0.0, 0.0)    # free there
+    round_trips.add(OFFSET + S, S + 2 * MS - 10_000, OFFSET + S + 2 * MS, 0.0, 0.0)    # and back
+    assert round_trips.half_width_ns == 10_000
+    assert round_trips.place(S, OFFSET + S + 50_000, 0.0) == OFFSET + S
+    assert round_trips.delay_ns == 50_000
 
 
 def test_a_skew_of_200_ppm_is_followed():
-    two_way = TwoWay()
+    round_trips = RoundTrips()
     for number in range(400):
         server = number * S // 4
         host = OFFSET + round(server * (1 + 200e-6))
-        two_way.add(host - 100_000, server, host + 100_000, 200e-6, 1e-7)
+        round_trips.add(host - 100_000, server, host + 100_000, 200e-6, 1e-7)
     server = 100 * S
     host = OFFSET + round(server * (1 + 200e-6))
-    assert abs(two_way.place(server, host + S, 200e-6) - host) < 1_000
-    assert 100_000 <= two_way.half_width_ns < 102_000
+    assert abs(round_trips.place(server, host + S, 200e-6) - host) < 1_000
+    assert 100_000 <= round_trips.half_width_ns < 102_000
 
 
 @pytest.mark.parametrize('step', [3_600 * S, -600 * S, 30 * S, -20 * S, 2 * MS])
 def test_a_step_of_a_clock_is_noticed_and_forgotten(step):
-    two_way = TwoWay()
+    round_trips = RoundTrips()
     for number in range(40):
         sent = OFFSET + number * S // 4
         stepped = 0 if number < 20 else step
-        two_way.add(sent, sent + 50_000 - OFFSET + 700 * S + stepped, sent + 100_000, 0.0, 0.0)
-    assert two_way.half_width_ns == 50_000
+        round_trips.add(sent, sent + 50_000 - OFFSET + 700 * S + stepped, sent + 100_000, 0.0, 0.0)
+    assert round_trips.half_width_ns == 50_000
     server = 710 * S + step
-    assert abs(two_way.place(server, OFFSET + 11 * S, 0.0) - OFFSET - 10 * S) < 2
+    assert abs(round_trips.place(server, OFFSET + 11 * S, 0.0) - OFFSET - 10 * S) < 2
 
 
 def test_the_stamps_never_step():
-    two_way = TwoWay()
-    two_way.add(OFFSET, 0, OFFSET + MS, 0.0, 0.0)
-    before = two_way.place(0, OFFSET + MS, 0.0)
+    round_trips = RoundTrips()
+    round_trips.add(OFFSET, 0, OFFSET + MS, 0.0, 0.0)
+    before = round_trips.place(0, OFFSET + MS, 0.0)
     assert before == OFFSET + MS // 2
-    two_way.add(OFFSET + S, S, OFFSET + S + 10_000, 0.0, 0.0)
+    round_trips.add(OFFSET + S, S, OFFSET + S + 10_000, 0.0, 0.0)
     for number in range(101, 2_000):
-        stamp = two_way.place(number * 10 * MS, OFFSET + number * 10 * MS + MS, 0.0)
+        stamp = round_trips.place(number * 10 * MS, OFFSET + number * 10 * MS + MS, 0.0)
         off = stamp - before - (10 * MS if number > 101 else 1010 * MS)
         assert abs(off) <= 500e-6 * (10 * MS if number > 101 else 1010 * MS) + 1
         before = stamp

@@ -36,9 +36,9 @@ _MARGIN_NS: Final = 50_000
 """Bounds that contradict each other by more belong to two clocks: above the error of the skew."""
 
 
-class TwoWay:
+class RoundTrips:
     """
-    Follow the offset of the sender's clock.
+    Bounds of the offset of the sender's clock.
 
     :ivar known: whether a round trip has been measured.
     :ivar half_width_ns: bound of the error, asymmetry included.
@@ -47,7 +47,6 @@ class TwoWay:
     """
 
     def __init__(self) -> None:
-        self.delay_ns = 0
         self.restart()
 
     def restart(self) -> None:
@@ -55,14 +54,13 @@ class TwoWay:
         self._trips: deque[tuple[int, int, int]] = deque(maxlen=_MOST)
         self.known = False
         self.half_width_ns = math.nan
-        self.round_trip_ns = 0
+        self.round_trip_ns = self.delay_ns = 0
+        # The middle of the bounds at a server time; the offset of the stamps at a sender time.
         self._middle_ns = self._at_ns = 0
-        # The offset of the stamps, a float relative to the base, at a sender time.
-        self._base_ns = self._followed_ns = 0
-        self._offset = math.nan
+        self._offset_ns = self._followed_ns = self._away_ns = 0
 
     def add(
-        self, sent_ns: int, server_ns: int, received_ns: int, skew: float, skew_deviation: float,
+        self, sent_ns: int, server_ns: int, received_ns: int, skew: float, deviation: float,
     ) -> None:
         """
         Add a round trip.
@@ -71,35 +69,28 @@ class TwoWay:
         :param server_ns: the sender's clock when it arrived there.
         :param received_ns: arrival clock when the answer arrived.
         :param skew: the arrival clock's rate against the sender's, less one.
-        :param skew_deviation: standard deviation of that.
+        :param deviation: standard deviation of that.
         """
         trips = self._trips
-        if trips and abs(server_ns - trips[-1][1]) > _WINDOW_NS:
-            self.restart()
-            trips = self._trips
         trips.append((sent_ns, server_ns, received_ns))
-        while trips[0][1] < server_ns - _WINDOW_NS:
+        while abs(trips[0][1] - server_ns) > _WINDOW_NS:
             trips.popleft()
-        lower, upper = self._bounds(server_ns, skew, skew_deviation)
-        if lower - upper > _MARGIN_NS:
-            self.restart()
-            self._trips.append((sent_ns, server_ns, received_ns))
-            lower, upper = sent_ns - server_ns, received_ns - server_ns
-        self.known = True
-        self._middle_ns, self._at_ns = (lower + upper) // 2, server_ns
-        self.half_width_ns = max(upper - lower, 0) / 2
-        self.round_trip_ns = min(received - sent for sent, _, received in self._trips)
-
-    def _bounds(self, now_ns: int, skew: float, deviation: float) -> tuple[int, int]:
-        """Return what the round trips allow now."""
         lower, upper = -1 << 70, 1 << 70
-        for sent, server, received in self._trips:
-            age = now_ns - server
+        for sent, server, received in trips:
+            age = server_ns - server
             drift = int(skew * age) - server
             margin = int(deviation * abs(age))
             lower = max(lower, sent + drift - margin)
             upper = min(upper, received + drift + margin)
-        return lower, upper
+        if lower - upper > _MARGIN_NS:
+            # The older ones are of another clock.
+            self.restart()
+            self.add(sent_ns, server_ns, received_ns, skew, deviation)
+            return
+        self.known = True
+        self._middle_ns, self._at_ns = (lower + upper) // 2, server_ns
+        self.half_width_ns = max(upper - lower, 0) / 2
+        self.round_trip_ns = min(received - sent for sent, _, received in trips)
 
     def place(self, sender_ns: int, placed_ns: int, skew: float) -> int:
         """
@@ -109,23 +100,20 @@ class TwoWay:
         """
         if not self.known:
             return placed_ns
-        wanted = self._middle_ns - self._base_ns + skew * (sender_ns - self._at_ns)
+        middle_ns = self._middle_ns + round(skew * (sender_ns - self._at_ns))
         passed = sender_ns - self._followed_ns
-        if math.isnan(self._offset):
-            self._base_ns = self._middle_ns
-            self._offset = skew * (sender_ns - self._at_ns)
+        if not self._followed_ns:
+            self._offset_ns = middle_ns
         elif passed > 0:
-            self._offset += skew * passed
-            most = _FASTEST * passed
-            step = (wanted - self._offset) * min(1.0, passed / _SETTLING_NS)
-            self._offset += min(max(step, -most), most)
+            drift, most = skew * passed, _FASTEST * passed
+            step = (middle_ns - self._offset_ns - drift) * min(1.0, passed / _SETTLING_NS)
+            self._offset_ns += round(drift + min(max(step, -most), most))
+        self._away_ns = abs(middle_ns - self._offset_ns)
         self._followed_ns = max(sender_ns, self._followed_ns)
-        found = min(placed_ns, sender_ns + self._base_ns + int(self._offset))
+        found = min(placed_ns, sender_ns + self._offset_ns)
         self.delay_ns = placed_ns - found
         return found
 
-    def error_ns(self, skew: float) -> float:
+    def error_ns(self) -> float:
         """Return the bound of the error of the stamps: that of the middle, and the way to it."""
-        wanted = self._middle_ns - self._base_ns + skew * (self._followed_ns - self._at_ns)
-        away = 0.0 if math.isnan(self._offset) else abs(wanted - self._offset)
-        return self.half_width_ns + away
+        return self.half_width_ns + self._away_ns
