@@ -63,12 +63,7 @@ class Agreement:
         self._compare()
 
     def attitude(self, time_ns: int, own: Vector) -> None:
-        """
-        Add the autopilot's attitude.
-
-        :param time_ns: its time on the host's clock (ns).
-        :param own: roll, pitch, yaw (rad).
-        """
+        """Add the autopilot's roll, pitch and yaw (rad) at a time of the host's clock (ns)."""
         # After 5 s without a sample, longer than an occlusion, earlier comparisons do not count.
         if self._history and time_ns - self._history[-1].time_us * 1000 > 5_000_000_000:
             self.clear()
@@ -116,11 +111,7 @@ def difference(pair: Pair) -> Vector:
 
 
 def judge_attitude(pairs: Sequence[Pair]) -> list[str]:
-    """
-    Describe how the autopilot's attitude differs from what was sent.
-
-    :returns: a sentence for each difference, empty where they agree.
-    """
+    """Describe how the autopilot's attitude differs from what was sent, in sentences."""
     if len(pairs) < ENOUGH:
         return []
     found = []

@@ -47,11 +47,7 @@ class Reports:
 
 
 class BridgeChecks:
-    """
-    Check the running bridges for the doctor: an extension, see ``doctor/extensions_ros.py``.
-
-    :param node: the doctor's node.
-    """
+    """Check the running bridges for the doctor; see ``doctor/extensions_ros.py``."""
 
     def __init__(self, node: Node) -> None:
         self._node = node

@@ -49,12 +49,7 @@ def lines(findings: Sequence[CheckResult]) -> list[str]:
 
 
 def check(arguments: argparse.Namespace, argv: Sequence[str]) -> int:
-    """
-    Check the vehicle.
-
-    :returns: 0 without problems, 1 with warnings, 2 with failures.
-    :raises ConfigurationError: if a parameter is wrong.
-    """
+    """Check the vehicle; return the exit code."""
     with loading(TOOL):
         from optitrack_vrpn.autopilot.check_ros import examine
     findings = examine(argv, arguments.seconds, arguments.send)
@@ -64,11 +59,7 @@ def check(arguments: argparse.Namespace, argv: Sequence[str]) -> int:
 
 @command(TOOL)
 def main(argv: Optional[Sequence[str]] = None) -> int:
-    """
-    Run the bridge or the check.
-
-    :returns: exit code.
-    """
+    """Run the bridge or the check; return the exit code."""
     given = list(sys.argv if argv is None else argv)
     own, ros_args = split_ros_args(given[1:])
     arguments = make_parser().parse_args(own)

@@ -90,12 +90,7 @@ class Timesync:
             one.round_trip_ns for one in self._window) if self._window else None
 
     def request(self, now_ns: int, monotonic_ns: int) -> Optional[Outgoing]:
-        """
-        Return a request if one is due.
-
-        :param now_ns: the host's system clock (ns).
-        :param monotonic_ns: a monotonic clock (ns).
-        """
+        """Return a request if one is due, by the system clock and a monotonic one (ns)."""
         if monotonic_ns < self._next_ns:
             return None
         self._next_ns = monotonic_ns + self._period_ns
@@ -111,12 +106,7 @@ class Timesync:
         return monotonic_ns - self._unanswered_ns
 
     def receive(self, tc1: int, ts1: int, now_ns: int) -> Optional[Outgoing]:
-        """
-        Process a TIMESYNC from the autopilot.
-
-        :param now_ns: the host's system clock at its arrival (ns).
-        :returns: the answer if it was a request.
-        """
+        """Process a TIMESYNC that arrived at ``now_ns``; return the answer to a request."""
         if tc1 == 0:
             self.answered += 1
             median = self.median_round_trip_ns

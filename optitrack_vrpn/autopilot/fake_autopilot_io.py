@@ -69,11 +69,7 @@ class FakeConfig(NamedTuple):
 
 
 class Accepted(NamedTuple):
-    """
-    A pose that the estimator accepted.
-
-    :ivar sample_ns: its time on the fake's clock, as used by the estimator (ns).
-    """
+    """A pose that the estimator accepted; its time is on the fake's clock (ns)."""
 
     name: str
     sample_ns: int

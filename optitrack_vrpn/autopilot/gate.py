@@ -87,12 +87,7 @@ class Gate:
         self.age_ns: Optional[int] = None
 
     def status(self, state: str, resets: Optional[int]) -> None:
-        """
-        Process the node's report on the body.
-
-        :param state: its state, as in ``TRACKED``.
-        :param resets: number of discontinuities; None if the report does not contain it.
-        """
+        """Process the node's report: state, as in ``TRACKED``, and discontinuities if known."""
         self.tracked = state == 'TRACKED'
         if resets is not None:
             if self._resets is not None and resets != self._resets:
@@ -221,11 +216,7 @@ class Feed:
         self.gate.interrupt()
 
     def offer(self, sample: Sample, arrival: Arrival, output: Output, now_ns: int) -> Use:
-        """
-        Decide the use of a sample.
-
-        :param now_ns: present time on the clock of the stamps (ns).
-        """
+        """Decide the use of a sample at the present time on the clock of the stamps (ns)."""
         gate = self.gate
         fresh = self.publishers.accept(arrival)
         if fresh is None or fresh:

@@ -115,12 +115,7 @@ class Codec:
 
 
 class Batch(NamedTuple):
-    """
-    The messages of one sample.
-
-    :ivar stamp_ns: its capture time on the host's clock (ns).
-    :ivar messages: the messages to send for it.
-    """
+    """The messages of one sample, and its capture time on the host's clock (ns)."""
 
     stamp_ns: int
     messages: Sequence[Outgoing]

@@ -56,12 +56,7 @@ class Sample(NamedTuple):
 
 
 class Outgoing(NamedTuple):
-    """
-    One message to be sent.
-
-    :ivar name: name in MAVLink, as in ``ODOMETRY``.
-    :ivar fields: values by MAVLink's field names; those that are absent are zero.
-    """
+    """One message: MAVLink's name, fields by MAVLink's names; those absent are zero."""
 
     name: str
     fields: Mapping[str, Any]

@@ -209,12 +209,7 @@ class ParameterProtocol:
                 for rule, value in found]
 
     def tick(self, system: int, armed: bool, monotonic_ns: int) -> Optional[Outgoing]:
-        """
-        Return the next request if one is due.
-
-        :param system: system id of the autopilot.
-        :param armed: whether the vehicle is armed; then no parameter is written.
-        """
+        """Return the next request if one is due; none is written to an armed vehicle."""
         if self.done or monotonic_ns < self._next_ns:
             return None
         if self._attempts >= 4:

@@ -78,11 +78,7 @@ class Connection(NamedTuple):
 
 
 def parse(text: str) -> Connection:
-    """
-    Parse an address.
-
-    :raises ConfigurationError: if it has none of the four forms.
-    """
+    """Parse an address; ConfigurationError if it has none of the four forms."""
     kind, _, rest = text.strip().partition(':')
     place, _, digits = rest.rpartition(':')
     forms = [f'{name}:{form}' for name, form in _FORMS.items()]
@@ -150,11 +146,7 @@ class BridgeSettings(LifecycleSettings):
         '/fmu/in/vehicle_visual_odometry or /ap/tf')
 
     def check(self) -> None:
-        """
-        Check the combination of the fields.
-
-        :raises ConfigurationError: names the field.
-        """
+        """Check the combination of the fields."""
         if self.transport == 'mavlink':
             parse(self.connection)
         most_hz = 1e9 / PROFILES[self.autopilot].min_interval_ns
@@ -211,11 +203,7 @@ class Plan(NamedTuple):
 
 
 def plan(settings: BridgeSettings) -> Plan:
-    """
-    Replace the automatic values of the settings.
-
-    :raises ConfigurationError: if the body is not named, or a serial line is too slow.
-    """
+    """Replace the automatic values of the settings; refuse what does not fit."""
     if not settings.body:
         raise ConfigurationError(
             "body: '' is not allowed; name the body whose topics are to be sent, as in body: cf1")

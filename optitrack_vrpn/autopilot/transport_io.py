@@ -60,11 +60,7 @@ class Transport(ABC):
 
     @abstractmethod
     def read(self) -> bytes:
-        """
-        Read the available bytes; b'' if there are none.
-
-        :raises TransportError: if the link has failed.
-        """
+        """Read the available bytes; b'' if there are none. TransportError on failure."""
 
     @abstractmethod
     def write(self, data: bytes, until_s: float = math.inf) -> bool:
@@ -80,11 +76,7 @@ class Transport(ABC):
         return math.inf
 
     def expire(self) -> None:  # noqa: B027
-        """
-        Discard written messages that still wait in the system and are too old.
-
-        :raises TransportError: if the link has failed.
-        """
+        """Discard written messages that still wait in the system and are too old."""
 
     def foreign(self) -> str:
         """Return the origin of the bytes read last if it is not the autopilot's, else ''."""
@@ -374,13 +366,7 @@ def _place(address: Optional[tuple[str, int]]) -> str:
 
 
 def open_transport(connection: Connection, clock: Clock = time.monotonic) -> Transport:
-    """
-    Open a link.
-
-    :param clock: reads a monotonic clock (s).
-    :raises TransportError: if it cannot be opened now.
-    :raises BackendUnavailableError: if a library is not installed.
-    """
+    """Open a link; ``clock`` reads a monotonic clock (s). TransportError if not now."""
     kind, place, number = connection
     if kind == 'serial':
         return Serial(place, number, clock)

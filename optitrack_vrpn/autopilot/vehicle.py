@@ -177,12 +177,7 @@ class Vehicle:
     # -- time --------------------------------------------------------------------------------
 
     def tick(self, now_ns: int, monotonic_ns: int) -> list[Outgoing]:
-        """
-        Return the messages that are due; call it about twenty times per second.
-
-        :param now_ns: the host's system clock (ns).
-        :param monotonic_ns: a monotonic clock (ns).
-        """
+        """Return the messages that are due, by the system clock and a monotonic one (ns)."""
         made: list[Optional[Outgoing]] = []
         if self._first_ns < 0:
             self._first_ns = monotonic_ns
@@ -243,11 +238,7 @@ class Vehicle:
     # -- messages ----------------------------------------------------------------------------
 
     def receive(self, message: Incoming, now_ns: int, monotonic_ns: int) -> list[Outgoing]:
-        """
-        Process a message.
-
-        :returns: answers to be sent at once.
-        """
+        """Process a message; return answers to be sent at once."""
         fields = message.fields
         if message.name == 'HEARTBEAT':
             if message.component == AUTOPILOT_COMPONENT and fields['autopilot'] != _NO_AUTOPILOT:

@@ -43,12 +43,7 @@ import yaml
 
 
 def load_table(path: Union[str, Path]) -> AxisTable:
-    """
-    Read an axis table.
-
-    :param path: a file, or the name of a table of the package.
-    :raises ConfigurationError: if a value is not allowed; names file, row and key.
-    """
+    """Read an axis table from a file, or by the name of one of the package's own."""
     found = find_config(str(path), 'axes_*.yaml')
     return build(AxisTable, read_yaml(found), f'{found}: ')
 
@@ -82,12 +77,7 @@ def write_row(path: Union[str, Path], row: AxisRow) -> None:
 def encode(
     sample: Sample, sequence: int, names: Sequence[str], settings: DatagramSettings,
 ) -> bytes:
-    """
-    Encode a datagram.
-
-    :param sequence: number of the datagram; its last 32 bits are sent.
-    :param names: names of the axes, for json.
-    """
+    """Encode a datagram; ``names`` of the axes are for json."""
     sequence &= 0xffffffff
     status, time_s = int(sample.status), sample.stamp_ns * 1e-9
     values = tuple(axis.value for axis in sample.axes)
@@ -136,11 +126,7 @@ class UdpSender:
         self.failed = 0
 
     def send(self, data: bytes) -> bool:
-        """
-        Send one datagram.
-
-        :returns: False if the kernel rejected it.
-        """
+        """Send one datagram; return False if the kernel rejected it."""
         try:
             self._socket.sendto(data, self._address)
         except OSError:
@@ -227,22 +213,13 @@ class Cycle:
         self._number = 0
 
     def due_ns(self, now_ns: int) -> int:
-        """
-        Return the next deadline.
-
-        :param now_ns: present time (ns), on the same clock in all calls; the first sets the
-            origin.
-        """
+        """Return the next deadline (ns); the first call sets the origin."""
         if self._origin_ns is None:
             self._origin_ns = now_ns + self.period_ns
         return self._origin_ns + self._number * self.period_ns
 
     def begin(self, now_ns: int) -> int:
-        """
-        Begin the cycle of the next deadline.
-
-        :returns: number of periods since the previous cycle, normally 1.
-        """
+        """Begin the cycle of the next deadline; return the periods since the last one."""
         delay_ns = max(0, now_ns - self.due_ns(now_ns))
         missed = delay_ns // self.period_ns
         self._number += 1 + missed

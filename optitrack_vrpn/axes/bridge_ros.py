@@ -27,11 +27,7 @@ POSE_QOS = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
 
 
 class AxisBridge(SettingsNode[BridgeSettings]):
-    """
-    Publish the axes of a machine from the poses of bodies at a fixed rate.
-
-    :param kwargs: passed to rclpy's node.
-    """
+    """Publish the axes of a machine from the poses of bodies at a fixed rate."""
 
     def __init__(self, node_name: str = 'axis_bridge', **kwargs: Any) -> None:
         self._lock = threading.Lock()

@@ -42,11 +42,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 @command('axis_bridge')
 def main(argv: Optional[Sequence[str]] = None) -> int:
-    """
-    Run the tool.
-
-    :returns: 0 on success, 1 if the movement corresponds to no axis, 64 for wrong usage.
-    """
+    """Run the tool; return 1 if the movement corresponds to no axis."""
     given = sys.argv[1:] if argv is None else list(argv)
     parser = make_parser()
     own, for_ros = split_ros_args(given)

@@ -223,11 +223,7 @@ class AxisMapper:
                 f'{axis.value:.6g} is outside the range {row.range}' if outside else '')
 
     def sample(self, now_ns: int) -> Sample:
-        """
-        Return all axes at the present time.
-
-        :param now_ns: present time (ns) on the monotonic clock of ``pose``.
-        """
+        """Return all axes at the present time (ns, on the monotonic clock of ``pose``)."""
         if self._started_ns is None:
             self._started_ns = now_ns
         since = self._started_ns if self._last_pose_ns is None else self._last_pose_ns
@@ -255,10 +251,6 @@ class AxisMapper:
         return self._status
 
     def start(self, now_ns: int) -> None:
-        """
-        Begin a stream and discard the values of the previous one.
-
-        :param now_ns: present time (ns) on the monotonic clock of ``pose``.
-        """
+        """Begin a stream at a time (ns), and discard the values of the previous one."""
         self._status = after(self._status, Event.START)
         self._discard(now_ns)

@@ -71,11 +71,7 @@ class BridgeSettings(LifecycleSettings):
     datagram: DatagramSettings = section(DatagramSettings(), doc='the datagrams')
 
     def check(self) -> None:
-        """
-        Check the combination of the fields.
-
-        :raises ConfigurationError: names the field and the remedy.
-        """
+        """Check the combination of the fields."""
         if '{body}' not in self.topic:
             raise ConfigurationError(f"topic: {self.topic!r} must contain '{{body}}'")
         if (self.mapper.invalid == 'hold' and self.udp_host and not self.datagram.header

@@ -112,12 +112,7 @@ class Unwrapper:
         self.angle: float | None = None
 
     def update(self, wrapped: float) -> float:
-        """
-        Process a sample.
-
-        :param wrapped: the angle (rad), modulo whole turns.
-        :returns: the same angle plus whole turns, nearest to the previous result.
-        """
+        """Process an angle (rad); return it plus whole turns, nearest to the last result."""
         if self.angle is None:
             self.angle = wrapped
         else:
@@ -150,11 +145,7 @@ class AxisRow:
         None, doc='smallest and largest value; outside it the axis is invalid')
 
     def check(self) -> None:
-        """
-        Check the combination of the fields.
-
-        :raises ConfigurationError: names the axis and the allowed values.
-        """
+        """Check the combination of the fields."""
         where = f'axis {self.name!r}: '
         if not self.name.strip() or any(c in self.name for c in ',;"\n'):
             raise ConfigurationError(
@@ -190,20 +181,11 @@ class AxisRow:
         return QUANTITIES.index(self.quantity)
 
     def value(self, quantity_si: float) -> float:
-        """
-        Convert a quantity to the value of the axis.
-
-        :param quantity_si: in m or rad.
-        :returns: in the row's unit times its scale.
-        """
+        """Convert a quantity (m or rad) to the value of the axis."""
         return self.sign * self.scale * (quantity_si / self.si_per_unit - self.zero)
 
     def quantity_si(self, value: float) -> float:
-        """
-        Convert a value of the axis to the quantity: the inverse of ``value``.
-
-        :returns: in m or rad.
-        """
+        """Convert a value of the axis to the quantity (m or rad): the inverse of ``value``."""
         return (self.sign * value / self.scale + self.zero) * self.si_per_unit
 
     def value_si(self, value: float) -> float:
@@ -219,11 +201,7 @@ class AxisTable:
     axes: tuple[AxisRow, ...] = setting(MISSING, doc='one row per axis, in order')
 
     def check(self) -> None:
-        """
-        Check the combination of the rows.
-
-        :raises ConfigurationError: if there is no row, too many rows, or two rows with one name.
-        """
+        """Check the combination of the rows."""
         if not 1 <= len(self.axes) <= 32:       # the validity word of a datagram has 32 bits
             raise ConfigurationError(
                 f'axes: {len(self.axes)} rows are not allowed; allowed: 1 to 32')

@@ -27,12 +27,7 @@ _LEAST = (0.005, math.radians(1.0))
 
 @dataclass
 class Recording:
-    """
-    The poses of one body in the two phases.
-
-    :ivar still: poses in ENU before the movement.
-    :ivar moved: poses in ENU from the beginning of the movement to its end, in order.
-    """
+    """The poses (ENU) of one body at rest, and during the movement to its end."""
 
     still: list[Pose] = field(default_factory=list)
     moved: list[Pose] = field(default_factory=list)

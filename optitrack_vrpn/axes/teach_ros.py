@@ -36,12 +36,7 @@ class TeachRecorder(BackgroundNode):
         self._subscriptions: dict[str, Any] = {}
 
     def find_bodies(self, timeout_s: float) -> tuple[str, ...]:
-        """
-        Subscribe to every topic of poses.
-
-        :returns: the ROS names of the bodies.
-        :raises TransportError: if there is none within the timeout.
-        """
+        """Subscribe to every topic of poses; return the ROS names of the bodies."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             for topic, kinds in self.node.get_topic_names_and_types():
@@ -62,11 +57,7 @@ class TeachRecorder(BackgroundNode):
         return tuple(sorted(self._subscriptions))
 
     def record(self, phase: Optional[str]) -> None:
-        """
-        Begin a phase.
-
-        :param phase: 'still', 'moved' or None for a pause.
-        """
+        """Begin a phase: 'still', 'moved', or None for a pause."""
         with self._lock:
             self._phase = phase
 

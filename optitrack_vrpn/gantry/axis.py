@@ -210,11 +210,7 @@ class Axis:
         return reason
 
     def limit(self, **changes: float) -> str:
-        """
-        Change limits, within those of the machine's description.
-
-        :param changes: velocity, acceleration, low, high (unit, s).
-        """
+        """Change limits (velocity, acceleration, low, high), within those of the description."""
         most, new, unit = self.settings.limits, self.limits._replace(**changes), self.settings.unit
         least = self.settings.correction.max_step / self._dt
         moved = self.moving or new[3:] != self.limits[3:]
@@ -260,12 +256,7 @@ class Axis:
         return self._apply(Event.RESET)
 
     def fail(self, event: Event, warning: Warned) -> None:
-        """
-        Stop because of a fault.
-
-        :param event: LIMIT, LOST or FAULT.
-        :param warning: the warning to set.
-        """
+        """Stop because of a fault: LIMIT, LOST or FAULT, with the warning to set."""
         self.warnings.add(warning)
         self._pending = None
         if self.mode is Mode.LOCK:
@@ -440,12 +431,7 @@ class Axis:
         return self.go_to(self.run.origin)
 
     def _begin(self, mode: Mode, again: Callable[[], str]) -> str:
-        """
-        Execute a command that starts a mode; from a sine the axis returns to its middle first.
-
-        :param again: the same command.
-        :returns: '' or the reason why it is refused.
-        """
+        """Execute a command that starts a mode, from a sine after the return to its middle."""
         returns = self.mode is Mode.SINE
         reason = self._held() or (self.leave_sine() if returns else '')
         if not reason and returns:

@@ -42,24 +42,14 @@ class GantryClient(BackgroundNode):
                 for status in self._axes.status], time.monotonic() - self._seen_s
 
     def command(self, service: str, values: Mapping[str, Value]) -> list[str]:
-        """
-        Call a service with values.
-
-        :returns: the refusals.
-        :raises TransportError: if the controller does not answer.
-        """
+        """Call a service with values; return the refusals."""
         request = SetParameters.Request(parameters=[
             Parameter(name, value=value).to_parameter_msg() for name, value in values.items()])
         results = self._ask(SetParameters, service, request).results
         return [result.reason or 'refused' for result in results if not result.successful]
 
     def trigger(self, service: str) -> str:
-        """
-        Call stop, emergency_stop or reset.
-
-        :returns: '' or the reason of the refusal.
-        :raises TransportError: if the controller does not answer.
-        """
+        """Call stop, emergency_stop or reset; return '' or the reason of the refusal."""
         response = self._ask(Trigger, service, Trigger.Request())
         return '' if response.success else response.message or 'refused'
 

@@ -72,11 +72,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 @command('gantry')
 def main(argv: Optional[Sequence[str]] = None) -> int:
-    """
-    Run the tool.
-
-    :returns: 0 if all was accepted, 1 after a refusal or without a controller.
-    """
+    """Run the tool; return 1 after a refusal or without a controller."""
     own, for_ros = split_ros_args(sys.argv[1:] if argv is None else list(argv))
     arguments = make_parser().parse_args(own)
     with loading('gantry'):

@@ -44,11 +44,7 @@ def in_ns(message: JointState) -> int:
 
 
 class GantryController(SettingsNode[ControllerSettings]):
-    """
-    Control a machine in closed loop.
-
-    :param kwargs: passed to rclpy's node.
-    """
+    """Control a machine in closed loop."""
 
     def __init__(self, node_name: str = 'gantry_controller', **kwargs: Any) -> None:
         self._lock = threading.Lock()
@@ -325,11 +321,7 @@ class GantryController(SettingsNode[ControllerSettings]):
             return serve(self._active, name, request, response)
 
     async def _take_file(self, request: Any, response: Any) -> Any:
-        """
-        Follow the thesis's file: parameters ``file`` and, for a loop, ``loop``.
-
-        A thread reads it, so that a stop does not wait for it.
-        """
+        """Follow the thesis's file; a thread reads it, so that a stop does not wait for it."""
         values = {each.name: value_of(each) for each in request.parameters}
         reason: Future = Future(executor=self.executor)
 

@@ -80,11 +80,7 @@ class History(Generic[Entry]):
             self.entries.popleft()
 
     def at(self, time: float) -> Optional[Entry]:
-        """
-        Return the entry for a time, interpolated linearly; the last one for a later time.
-
-        :returns: None if the time is before the stored entries, or none are stored.
-        """
+        """Return the entry for a time, interpolated, the last one if later; None if too early."""
         entries = self.entries
         i = bisect_right(entries, time, key=lambda each: each[0])
         if i == 0 or i == len(entries):
@@ -154,12 +150,7 @@ class SlipEstimator:
         return float(self._x[3])
 
     def move(self, time: float, motor: float) -> None:
-        """
-        Add the position of the motor at a time later than the last one.
-
-        :param time: time (s).
-        :param motor: position of the motor (unit).
-        """
+        """Add the position of the motor (unit) at a time (s) later than the last one."""
         if self._motor is None:
             self._motor = self._load = motor
         way = motor - self._motor
@@ -264,11 +255,7 @@ class Correction:
             self.slip.move(time, position + self.offset)
 
     def correct(self, measurement: Optional[Measurement]) -> None:
-        """
-        Correct once; call it before the set point of the cycle is read.
-
-        :param measurement: the valid value of this cycle, or None.
-        """
+        """Correct once, by the valid value of this cycle, before its set point is read."""
         fresh = measurement is not None and (
             self._last is None or measurement.stamp > self._last.stamp)
         if measurement is not None:
@@ -302,20 +289,12 @@ class Correction:
             self._apply(self.settings.gain * error if compensated else error)
 
     def _apply(self, change: float) -> None:
-        """
-        Subtract a correction, limited to the maximum of a cycle.
-
-        The part beyond the limit is discarded, so that there is no wind-up.
-        """
+        """Subtract a correction, limited to the maximum of a cycle; the rest is discarded."""
         most = self.settings.max_step
         self.offset -= min(max(change, -most), most)
 
     def _follow_slip(self, distance: Optional[float]) -> None:
-        """
-        Add the loss that the estimator predicts to the offset.
-
-        :param distance: position of the axis minus that of its motor, of a new measurement.
-        """
+        """Add the predicted loss to the offset; ``distance``: axis minus motor, if new."""
         assert self.slip is not None and self._last is not None
         if distance is not None:
             self.slip.measure(self._last.stamp, distance + self.entry_offset)

@@ -89,11 +89,7 @@ class FollowServer:
         return GoalResponse.ACCEPT
 
     def _checked(self, goal: Any) -> tuple[Machine, dict[str, Trajectory]]:
-        """
-        Check a goal, without the lock: cycles must not wait for a long trajectory.
-
-        :raises ConfigurationError: with the reason for a refusal.
-        """
+        """Check a goal, without the lock: cycles must not wait for a long trajectory."""
         machine = self._machine()
         if machine is None:
             raise ConfigurationError('the node is not active')
@@ -185,11 +181,7 @@ class FollowServer:
 
 
 def tolerances(machine: Machine, goal: Any) -> Tolerances:
-    """
-    Read the tolerances of a goal; only those of position are supported.
-
-    :raises ConfigurationError: for tolerances that cannot be checked.
-    """
+    """Read the tolerances of a goal; only those of position can be checked."""
     names = list(goal.trajectory.joint_names)
     if goal.component_path_tolerance or goal.component_goal_tolerance:
         raise ConfigurationError('component tolerances are not supported')

@@ -14,12 +14,7 @@ from optitrack_vrpn.gantry.settings import MachineSettings
 
 
 class Feedback(NamedTuple):
-    """
-    Report of the machine.
-
-    :ivar power: False while the power is cut: an emergency stop.
-    :ivar switches: switches by axis.
-    """
+    """Report of the machine: power (False in an emergency stop), switches by axis."""
 
     power: bool = True
     switches: Mapping[str, Switches] = {}
@@ -155,13 +150,7 @@ def cells(axis: Axis) -> dict[str, str]:
 def table(
     axes: Sequence[tuple[str, str, Mapping[str, str]]], width: int = 0,
 ) -> list[str]:
-    """
-    Format the table.
-
-    :param axes: name, mode and cells of each axis.
-    :param width: columns of the terminal; 0 for no limit.
-    :returns: lines without colours.
-    """
+    """Format name, mode and cells of each axis; ``width`` 0 is no limit."""
     rows = [(name, mode, *(shown.get(key, '') for key in _COLUMNS)) for name, mode, shown in axes]
     return cli_table.table(('axis', 'mode', *_COLUMNS), rows, (
         'axis', 'mode', 'unit', *_COLUMNS[6:]), width, _DISPENSABLE)

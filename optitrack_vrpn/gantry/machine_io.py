@@ -26,22 +26,13 @@ from optitrack_vrpn.settings import build
 
 
 def load_machine(path: Union[str, Path]) -> MachineSettings:
-    """
-    Read a machine.
-
-    :param path: a file, or the name of one of the package's own, as ``gantry_orion``.
-    :raises ConfigurationError: if anything in it is not allowed; names file, axis and key.
-    """
+    """Read a machine from a file, or by the name of one of the package's own."""
     found = find_config(str(path), 'gantry_*.yaml')
     return build(MachineSettings, read_yaml(found), f'{found}: ')
 
 
 class Driver(Protocol):
-    """
-    Interface of a machine for the controller.
-
-    :ivar trouble: reason why the last answer is missing or was not used, or ''.
-    """
+    """Interface of a machine; ``trouble`` is why the last answer is missing, or ''."""
 
     trouble: str
 
@@ -228,12 +219,7 @@ def header(names: Sequence[str]) -> str:
 
 
 def row(time_ms: float, samples: Sequence[Sample]) -> str:
-    """
-    Return the line of a cycle.
-
-    :param time_ms: time since the start of the recording (ms).
-    :param samples: the axes in this cycle.
-    """
+    """Return the line of a cycle at a time since the start of the recording (ms)."""
     numbers = [each.state[i] for i in range(3) for each in samples]
     numbers += [value for each in samples for value in each.cubic[1:]]
     measured = ['' if each.measured is None else f'{each.measured:.9g}' for each in samples]

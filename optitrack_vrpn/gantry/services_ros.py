@@ -103,11 +103,7 @@ def serve(
     machine: Callable[[], Optional[Machine]], name: str, request: SetParameters.Request,
     response: SetParameters.Response,
 ) -> SetParameters.Response:
-    """
-    Answer a command.
-
-    :param machine: returns the machine while the node is active, None otherwise.
-    """
+    """Answer a command; ``machine`` returns None while the node is not active."""
     found = machine()
     for parameter in request.parameters:
         if found is None:
@@ -138,11 +134,7 @@ def refusal(machine: Machine, paths: Mapping[str, Trajectory]) -> str:
 
 
 def start(machine: Machine, paths: Mapping[str, Trajectory]) -> str:
-    """
-    Start the trajectories of all given axes, or none.
-
-    :returns: '' or the reason of a refusal.
-    """
+    """Start the trajectories of all given axes, or none; return '' or the reason."""
     return refusal(machine, paths) or ''.join(
         machine.axes[name].follow(path) for name, path in paths.items())
 

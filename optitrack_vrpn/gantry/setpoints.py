@@ -108,11 +108,7 @@ def step(
 
 
 def load_ruckig() -> Any:
-    """
-    Import ruckig.
-
-    :raises BackendUnavailableError: if it is not installed, with the command that installs it.
-    """
+    """Import ruckig; BackendUnavailableError names the command that installs it."""
     try:
         import ruckig
     except ImportError:
@@ -151,19 +147,11 @@ class Planner:
         self._last: Optional[tuple[Any, State]] = None
 
     def to_position(self, state: State, target: float) -> Optional[State]:
-        """
-        Go one cycle towards a position, to be reached at rest.
-
-        :returns: the state after the cycle; None if there is no motion for numerical reasons.
-        """
+        """Go one cycle towards a position, to be reached at rest; None without a motion."""
         return self._step(state, self._ruckig.ControlInterface.Position, target, 0.0)
 
     def to_velocity(self, state: State, velocity: float) -> Optional[State]:
-        """
-        Go one cycle towards a velocity, 0 for a stop, without leaving the range up to it.
-
-        :returns: as for ``to_position``.
-        """
+        """Go one cycle towards a velocity, 0 for a stop, within the range up to it."""
         return self._step(state, self._ruckig.ControlInterface.Velocity, 0.0, velocity)
 
     def _step(self, state: State, interface: Any, target: float, velocity: float,
@@ -232,11 +220,7 @@ class Cubic(NamedTuple):
 
 
 def between(start: float, velocity: float, end: float, end_velocity: float, dt: float) -> Cubic:
-    """
-    Join two states by the cubic Hermite polynomial, continuous in position and velocity.
-
-    :param dt: time between the states (s).
-    """
+    """Join two states, ``dt`` (s) apart, by the cubic Hermite polynomial."""
     mean = (end - start) / dt
     return Cubic(start, velocity, (3.0 * mean - 2.0 * velocity - end_velocity) / dt,
                  (velocity + end_velocity - 2.0 * mean) / (dt * dt))

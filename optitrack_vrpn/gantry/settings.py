@@ -18,11 +18,7 @@ ACTIONS = ('thesis', 'integral', 'kalman')
 @checked
 @dataclass(frozen=True)
 class CorrectionSettings:
-    """
-    How the measured position corrects the set point.
-
-    The defaults are the rule of the thesis.
-    """
+    """How the measured position corrects the set point; by default as in the thesis."""
 
     dead_band: float = setting(
         1e-3, unit='m or deg', low=0.0, high=10.0,
@@ -86,11 +82,7 @@ class AxisSettings:
     plant: PlantSettings = section(PlantSettings(), doc='of the simulation')
 
     def check(self) -> None:
-        """
-        Check the limits against one another.
-
-        :raises ConfigurationError: naming the axis.
-        """
+        """Check the limits against one another; the error names the axis."""
         if self.low is not None and self.high is not None and not self.low < self.high:
             raise ConfigurationError(f'axis {self.name!r}: low must be below high')
         if abs(self.reference_velocity) > self.max_velocity:
@@ -144,12 +136,7 @@ class MachineSettings:
         doc='cycles without mocap or stream after which an axis stops; thesis: 100')
 
     def check(self) -> None:
-        """
-        Check the axes against one another.
-
-        :raises ConfigurationError: for no axis, more than 32, two of one name, and corrections
-            that are faster than the axis.
-        """
+        """Check number and names of the axes, and that corrections are not faster than they."""
         for axis in self.axes:
             if axis.correction.max_step * self.rate_hz > axis.max_velocity:
                 raise ConfigurationError(
@@ -187,10 +174,6 @@ class ControllerSettings(LifecycleSettings):
     record_folder: str = setting('', doc='folder of the recordings; empty: nothing is recorded')
 
     def check(self) -> None:
-        """
-        Check the address of the machine.
-
-        :raises ConfigurationError: if it is missing.
-        """
+        """Check the address of the machine."""
         if self.driver == 'udp' and not self.machine_host.strip():
             raise ConfigurationError('machine_host: give the address of the machine')

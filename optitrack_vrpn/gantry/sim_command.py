@@ -48,11 +48,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 @command('gantry_sim', 0)
 def main(argv: Optional[Sequence[str]] = None) -> int:
-    """
-    Run the tool.
-
-    :returns: 0 after Ctrl-C, SIGTERM or ``--duration``; 1 for an error, 64 for wrong usage.
-    """
+    """Run the tool."""
     end_with_parent()
     arguments = make_parser().parse_args(
         without_ros_arguments(sys.argv[1:] if argv is None else argv))

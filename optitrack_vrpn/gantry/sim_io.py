@@ -50,11 +50,7 @@ class SimulatedAxis:
         self._origin = self.steps - round(motor * self.settings.steps_per_unit)
 
     def drive(self, motor: float) -> None:
-        """
-        Move the motor to the nearest whole step of a position; fractions do not accumulate.
-
-        :param motor: position in the coordinate of the controller (unit).
-        """
+        """Move the motor (unit) to the nearest whole step; fractions do not accumulate."""
         self.steps = round(motor * self.settings.steps_per_unit) + self._origin
         plant = self.settings.plant
         angle = self.steps / self.settings.steps_per_unit
@@ -136,11 +132,7 @@ class SimulatedMachine:
         return {name: axis.position for name, axis in self.axes.items()}
 
     def shown(self, now: float) -> dict[str, float]:
-        """
-        Return the true positions at a time within the last cycle.
-
-        :param now: time on the clock of ``run`` (s).
-        """
+        """Return the true positions at a time (s, as in ``run``) within the last cycle."""
         if not self._before or self._dt <= 0.0:
             return self.positions()
         share = min(max((now - self._begun) / self._dt, 0.0), 1.0)

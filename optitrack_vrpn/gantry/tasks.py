@@ -78,11 +78,7 @@ class Calibration:
         return self.result is not None or bool(self.reason)
 
     def step(self, dt: float) -> None:
-        """
-        Execute a cycle.
-
-        :param dt: duration of the cycle (s).
-        """
+        """Execute a cycle of ``dt`` seconds."""
         if self.done:
             return
         if self.axis.mode is not Mode.MANUAL:
@@ -187,12 +183,7 @@ class Goal:
                 self.axes[name].stop()
 
     def poll(self, now_s: float) -> Optional[Outcome]:
-        """
-        Check the axes.
-
-        :param now_s: monotonic time (s).
-        :returns: the result of the goal, or None while it is active.
-        """
+        """Check the axes; return the result of the goal, or None while it is active."""
         if self._canceling:
             if any(axis.moving and axis.run is self._runs[name]
                    for name, axis in self.axes.items()):

@@ -216,12 +216,7 @@ def _bounds(t: Any, p: Any, v: Any, loop: bool) -> Bounds:
 
 
 def check_axes(names: Sequence[str], axes: Collection[str], where: str) -> None:
-    """
-    Check the names of the axes that a trajectory moves.
-
-    :param where: begin of an error message.
-    :raises ConfigurationError: if there is none, one is unknown, or one is repeated.
-    """
+    """Check the names of the axes that a trajectory moves."""
     unknown = [name for name in names if name not in axes]
     if not names or unknown or len(set(names)) < len(names):
         raise ConfigurationError(

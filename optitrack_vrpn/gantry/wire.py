@@ -64,12 +64,7 @@ _ANSWER = _Layout(b'OVGM', struct.Struct('<4sIII'), struct.Struct('<I'))
 
 
 class SetPoints(NamedTuple):
-    """
-    Set points of one cycle.
-
-    :ivar dt: duration of the cycle (s).
-    :ivar cubics: one per axis, in steps.
-    """
+    """Set points of a cycle of ``dt`` seconds: a cubic per axis, in steps."""
 
     sequence: int
     dt: float
@@ -97,11 +92,7 @@ def encode_set_points(points: SetPoints) -> bytes:
 
 
 def decode_set_points(data: bytes) -> SetPoints:
-    """
-    Decode a datagram of set points.
-
-    :raises RemoteProtocolError: if it is damaged, or contains a value that is not possible.
-    """
+    """Decode a datagram of set points; RemoteProtocolError if it is not possible."""
     (sequence, dt, power), axes = _SET_POINTS.decode(data)
     # 1e15 steps are 200 years at 170 kHz; the limit also rejects NaN and infinite sums.
     if not 0.0 < dt < 1.0 or not all(abs(each) <= 1e15 for cubic in axes for each in cubic):
@@ -118,11 +109,7 @@ def encode_answer(answer: Answer) -> bytes:
 
 
 def decode_answer(data: bytes) -> Answer:
-    """
-    Decode the machine's answer.
-
-    :raises RemoteProtocolError: if it is damaged.
-    """
+    """Decode the machine's answer; RemoteProtocolError if it is damaged."""
     (sequence, power), axes = _ANSWER.decode(data)
     return Answer(sequence, bool(power), tuple(
         Switches(bool(bits & 1), bool(bits & 2), bool(bits & 4)) for bits, in axes))

@@ -73,11 +73,7 @@ def _matrix(value: Any, blocks: list[str]) -> Any:
 
 
 def parse_intrinsics(values: Mapping[str, Any], source: str) -> Intrinsics:
-    """
-    Read rgb.yml or depth.yml, with the names that ROS uses or the samples of OpenCV.
-
-    :raises ConfigurationError: with the name of the missing or wrong value.
-    """
+    """Read rgb.yml or depth.yml, with the names that ROS uses or the samples of OpenCV."""
     matrix = _array(values, ('camera_matrix', 'cameraMatrix', 'Camera_Matrix'), (3, 3), source)
     size = [_find(values, names, source) for names in (
         ('image_width', 'image_Width'), ('image_height', 'image_Height'))]
@@ -101,12 +97,7 @@ def parse_intrinsics(values: Mapping[str, Any], source: str) -> Intrinsics:
 
 
 def parse_extrinsics(values: Mapping[str, Any], source: str) -> Floats:
-    """
-    Read extr.yml.
-
-    :returns: colour_from_depth, 4x4, metres.
-    :raises ConfigurationError: if it is not a rigid transform.
-    """
+    """Read extr.yml: colour_from_depth, 4x4, metres; refuse what is not rigid."""
     matrix = _array(values, ('ir2rgb',), (3, 4), source)
     rotation, far_mm = matrix[:, :3], np.linalg.norm(matrix[:, 3])
     # the tolerance covers the rounding of the file
@@ -144,12 +135,7 @@ def parse_warp(values: Mapping[str, Any], source: str) -> NDArray[np.float32]:
 
 
 def unwarp(warp: NDArray[np.float32], depth: Depth) -> Depth:
-    """
-    Correct depth in metres; 0 stays 0, and negative results become 0.
-
-    :param warp: the result of ``parse_warp``.
-    :raises ConfigurationError: if the sizes of image and calibration differ.
-    """
+    """Correct depth in metres by ``parse_warp``; 0 and negative results become 0."""
     if depth.shape != warp.shape[1:]:
         raise ConfigurationError(
             f'the depth image has {depth.shape[1]} x {depth.shape[0]} pixels, the warp '
@@ -231,11 +217,7 @@ class Registration:
         self._offset = (colour.matrix @ colour_from_depth[:3, 3]).astype(np.float32)
 
     def register(self, depth: Depth) -> Depth:
-        """
-        Return the depth image of the colour camera.
-
-        :param depth: (height, width) of the depth camera, metres.
-        """
+        """Return the depth image (metres) of the colour camera."""
         flat = depth.ravel()
         [measured] = np.nonzero(flat)
         x, y, z = self._rays[:, measured] * flat[measured] + self._offset[:, None]

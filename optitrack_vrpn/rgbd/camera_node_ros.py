@@ -115,22 +115,14 @@ class CameraNode(SettingsNode[S]):
                 depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)))
 
     def _camera(self, name: str) -> Intrinsics:
-        """
-        Return the intrinsics of a camera.
-
-        :raises ConfigurationError: with the reason why they are unknown.
-        """
+        """Return the intrinsics of a camera; ConfigurationError says why they are unknown."""
         if name not in self._cameras:
             raise ConfigurationError(
                 self._camera_errors.get(name) or f'no camera_info on {self._infos[name]}')
         return self._cameras[name]
 
     def _base_from_camera(self, mount: MountSettings, base: str, camera: str) -> Floats:
-        """
-        Return the pose of the frame of the images in the base, 4x4.
-
-        :raises ConfigurationError: if no static transforms join the frames.
-        """
+        """Return the pose of the frame of the images in the base, 4x4."""
         if mount.source == 'parameters':
             return mount.base_from_camera()
         found = self._frames.lookup(base, camera)
@@ -171,11 +163,7 @@ class CameraNode(SettingsNode[S]):
                 self._pair(colour, depth)
 
     def _check_source(self, stream: str, frame: str) -> None:
-        """
-        Check that a stream has one frame, because each camera has its own.
-
-        :raises ConfigurationError: if the frame differs from the first one.
-        """
+        """Check that a stream has one frame, because each camera has its own."""
         first = self._sources.setdefault(stream, frame)
         if frame != first:
             raise ConfigurationError(
@@ -183,11 +171,7 @@ class CameraNode(SettingsNode[S]):
                 'on the topic; after a change of the camera, deactivate and activate the node')
 
     def _check_content(self, colour: Image, depth: Image) -> None:
-        """
-        Check that the camera is alive: its noise changes each image.
-
-        :raises ConfigurationError: if both images have had the same bytes for too long.
-        """
+        """Check that the camera is alive: its noise changes each image."""
         content = [np.frombuffer(each.data, np.uint8) for each in (depth, colour)]
         stamp = stamp_ns(colour.header)
         if not self._content or not all(map(np.array_equal, content, self._content)):
@@ -308,12 +292,7 @@ def transform_message(header: Header, child: str, pose: Pose) -> TransformStampe
 def cloud_message(
     header: Header, points: Floats, rgb: Optional[Bytes] = None,
 ) -> PointCloud2:
-    """
-    Make a cloud with the fields x, y, z (float32) and rgb in the format of rviz.
-
-    :param points: (N, 3), metres.
-    :param rgb: (N, 3), red, green and blue of each point.
-    """
+    """Make a cloud of points (N, 3; m) with rgb (N, 3) in the format of rviz."""
     columns = [np.ascontiguousarray(points, '<f4').reshape(-1, 3)]
     if rgb is not None:
         columns.append(packed_colours(rgb)[:, None])

@@ -43,13 +43,7 @@ from sensor_msgs.msg import CameraInfo, Image
 
 
 class CameraOutput:
-    """
-    The publishers of a camera.
-
-    :param node: owner of the publishers.
-    :param camera: intrinsics of both images.
-    :param frame: optical frame of both images.
-    """
+    """The publishers of a camera; both images have its intrinsics and optical frame."""
 
     def __init__(self, node: Node, camera: Intrinsics, frame: str) -> None:
         self._frame = frame

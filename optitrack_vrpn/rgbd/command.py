@@ -63,12 +63,7 @@ def _play_parser() -> argparse.ArgumentParser:
 
 @command('rgbd_play', 0)
 def play(argv: Optional[Sequence[str]] = None) -> int:
-    """
-    Publish a sequence of the TUM RGB-D benchmark.
-
-    :param argv: arguments, those of the process by default.
-    :returns: exit code; 0 after the last image or an interrupt.
-    """
+    """Publish a sequence of the TUM RGB-D benchmark; return the exit code."""
     own, for_ros = split_ros_args(sys.argv[1:] if argv is None else argv)
     arguments = _play_parser().parse_args(own)
     use_profile()
@@ -120,13 +115,7 @@ def _sim_parser() -> argparse.ArgumentParser:
 
 @command('rgbd_sim', 0)
 def sim(argv: Optional[Sequence[str]] = None) -> int:
-    """
-    Run a simulated Motive and a simulated colour and depth camera on its first body.
-
-    :param argv: arguments, those of the process by default: every option of motive_sim; ROS
-        parameters configure the camera.
-    :returns: exit code.
-    """
+    """Run a simulated Motive and a simulated camera on its first body; take its options."""
     end_with_parent()
     own, for_ros = split_ros_args(sys.argv[1:] if argv is None else argv)
     arguments = _sim_parser().parse_args(own)

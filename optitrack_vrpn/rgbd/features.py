@@ -76,13 +76,7 @@ class Features:
 def find_features(
     grey: Bytes, depth: Depth, camera: Intrinsics, settings: Optional[FeatureSettings] = None,
 ) -> Features:
-    """
-    Detect keypoints and compute their positions.
-
-    :param grey: (height, width) uint8.
-    :param depth: (height, width) float32, metres, 0 for no measurement; registered to ``grey``.
-    :raises ImageError: if the sizes of the images and of the camera differ.
-    """
+    """Detect keypoints of a grey image with its depth (m), and their positions."""
     settings = settings or FeatureSettings()
     check_sizes(grey, depth, camera)
     pixels, found = detect(grey, depth, settings)
@@ -101,11 +95,7 @@ def find_features(
 def detect(
     grey: Bytes, depth: Depth, settings: FeatureSettings,
 ) -> tuple[Floats, Optional[tuple[Any, ...]]]:
-    """
-    Detect keypoints at pixels with measured depth.
-
-    :returns: pixels (N, 2), and the cv2.KeyPoints of the detector orb; None for gftt.
-    """
+    """Detect keypoints at pixels with measured depth; return cv2.KeyPoints too for orb."""
     cv2 = opencv()
     grey = np.ascontiguousarray(grey)
     # 255, because ORB of OpenCV 4 treats smaller values as 0 when it resizes the mask

@@ -50,11 +50,7 @@ def _text(path: Path) -> str:
 
 
 def load_storage(path: str) -> dict[str, Any]:
-    """
-    Read a YAML file of ROS or OpenCV.
-
-    :raises ConfigurationError: if the file is missing, unreadable or not valid.
-    """
+    """Read a YAML file of ROS or OpenCV."""
     return read_storage(_text(Path(path)), path)
 
 
@@ -101,13 +97,7 @@ class Pair(NamedTuple):
 
 
 def parse_list(lines: Iterable[str], source: str) -> list[Entry]:
-    """
-    Read rgb.txt or depth.txt.
-
-    :param source: name of the file in error messages.
-    :returns: entries, sorted by stamp.
-    :raises ConfigurationError: if a line is not a stamp and a file, or without lines.
-    """
+    """Read rgb.txt or depth.txt; return entries sorted by stamp."""
     entries = []
     for number, text in enumerate(lines, 1):
         fields = text.split()
@@ -200,13 +190,7 @@ class Sequence:
             _text(truth).splitlines(), str(truth)) if truth.is_file() else None
 
     def load(self, images: Pair) -> tuple[Bytes, Depth]:
-        """
-        Read a pair.
-
-        :returns: red, green and blue (height, width, 3), and depth in metres (height, width), 0
-            for no measurement.
-        :raises ConfigurationError: with the name of a missing, broken or unsuitable file.
-        """
+        """Read a pair: colours (height, width, 3) and depth in metres, 0 for no measurement."""
         rgb, depth = _pair(self.folder / images.colour, self.folder / images.depth)
         return rgb, unpack_depth(depth, 1 / 5000)
 
@@ -217,13 +201,7 @@ class Sequence:
 def save_keyframes(
     folder: Path, keyframes: list[Keyframe], odometry: Trajectory, path: Trajectory,
 ) -> None:
-    """
-    Save a map; the folder appears only when it is complete.
-
-    :param odometry: path of the camera by odometry.
-    :param path: the corrected path.
-    :raises ConfigurationError: if the folder exists, or cannot be written.
-    """
+    """Save a map with both paths; the folder appears only when it is complete."""
     part = folder.with_name(folder.name + '.part')
     try:
         if os.path.lexists(folder):
@@ -243,12 +221,7 @@ def save_keyframes(
 
 
 def load_keyframes(folder: Path) -> tuple[list[Keyframe], Optional[Trajectory]]:
-    """
-    Load a map.
-
-    :returns: keyframes with empty views, and the path by odometry, or None without its file.
-    :raises ConfigurationError: with the name of the missing or wrong file.
-    """
+    """Load keyframes with empty views, and the path by odometry, if it has a file."""
     # by number, because the text order puts 10000 before 9999
     names = sorted((name for name in folder.glob('*.yml') if name.stem.isdecimal()),
                    key=lambda name: int(name.stem))
@@ -267,11 +240,7 @@ def load_keyframes(folder: Path) -> tuple[list[Keyframe], Optional[Trajectory]]:
 
 
 def save_pcd(file: Path, points: Floats, colours: Bytes) -> None:
-    """
-    Save a cloud as binary PCD; a complete new file replaces an existing one.
-
-    :raises TransportError: if it cannot be written.
-    """
+    """Save a cloud as binary PCD; a complete new file replaces an existing one."""
     with contextlib.suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(file) as part:

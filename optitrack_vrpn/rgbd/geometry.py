@@ -26,11 +26,7 @@ Floats = NDArray[np.float64]
 
 
 def opencv() -> Any:
-    """
-    Return the module cv2.
-
-    :raises BackendUnavailableError: if it is not installed.
-    """
+    """Return the module cv2; BackendUnavailableError if it is not installed."""
     try:
         import cv2
     except ImportError as error:
@@ -96,11 +92,7 @@ def motion_of(transform: Floats) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Intrinsics:
-    """
-    The size of an image, its focal lengths, principal point and distortion.
-
-    :raises ConfigurationError: from the constructor, for impossible values.
-    """
+    """The size of an image, its focal lengths, principal point and distortion."""
 
     width: int
     height: int
@@ -132,12 +124,7 @@ class Intrinsics:
 
     @classmethod
     def from_camera_info(cls, info: Any, rectified: bool = False) -> 'Intrinsics':
-        """
-        Read a sensor_msgs/CameraInfo, or any object with its fields.
-
-        :param rectified: the image is rectified: use the camera matrix P without distortion.
-        :raises ConfigurationError: if the message does not describe a pinhole camera.
-        """
+        """Read a CameraInfo; a rectified image has matrix P and no distortion."""
         # drivers of cameras without distortion send '', 'none' or 'None'
         if not rectified and any(info.d) and info.distortion_model not in (
                 '', 'plumb_bob', 'rational_polynomial', 'none', 'None'):

@@ -18,13 +18,7 @@ from std_msgs.msg import Header
 
 
 class RgbdImageProc(CameraNode[ImageProcSettings]):
-    """
-    Rectify, unwarp, register and resize the images of a camera.
-
-    Each image keeps its stamp. Depth, info and cloud have the frame of the colour camera.
-
-    :param kwargs: passed to rclpy's node.
-    """
+    """Rectify, unwarp, register and resize images; all get the frame of colour."""
 
     def __init__(self, node_name: str = 'rgbd_image_proc', **kwargs: Any) -> None:
         self._settings = ImageProcSettings(aligned=True)
@@ -38,12 +32,7 @@ class RgbdImageProc(CameraNode[ImageProcSettings]):
         super().__init__(node_name, ImageProcSettings, **kwargs)
 
     def prepare(self, settings: ImageProcSettings) -> None:
-        """
-        Read the files, and create the publishers.
-
-        :raises ConfigurationError: if a file is missing or wrong.
-        :raises BackendUnavailableError: without OpenCV.
-        """
+        """Read the files, and create the publishers."""
         opencv().setNumThreads(1)
         if not settings.aligned and not settings.extrinsics_file:
             raise ConfigurationError(

@@ -37,12 +37,7 @@ class Image(Protocol):
 
 
 class Encoding(NamedTuple):
-    """
-    Storage of a pixel.
-
-    :ivar to_rgb: code of cv2.cvtColor to RGB, as its name; '' for none.
-    :ivar to_grey: code to brightness.
-    """
+    """Storage of a pixel, with cv2.cvtColor's names of conversions ('' for none)."""
 
     dtype: str
     channels: int
@@ -64,20 +59,12 @@ DEPTH = {'16UC1': Encoding('u2', 1), 'mono16': Encoding('u2', 1), '32FC1': Encod
 
 
 def to_rgb(image: Image) -> Bytes:
-    """
-    Return a colour or grey image as RGB, (height, width, 3).
-
-    :raises ImageError: if it is a depth image, has another encoding, or is too short.
-    """
+    """Return a colour or grey image as RGB, (height, width, 3)."""
     return _converted(_pixels(image, COLOUR, 'colour'), COLOUR[image.encoding].to_rgb)
 
 
 def to_grey(image: Image) -> Bytes:
-    """
-    Return a colour or grey image as brightness, (height, width).
-
-    :raises ImageError: under the conditions of ``to_rgb``.
-    """
+    """Return a colour or grey image as brightness, (height, width)."""
     pixels = _converted(_pixels(image, COLOUR, 'colour'), COLOUR[image.encoding].to_grey)
     return pixels[..., 0] if pixels.ndim == 3 else pixels
 
@@ -94,12 +81,7 @@ def _converted(pixels: Bytes, code: str) -> Bytes:
 
 
 def to_depth(image: Image, unit_m: float = 0.001) -> Depth:
-    """
-    Return a depth image in metres, (height, width); 0 where there is no measurement.
-
-    :param unit_m: unit of the 16-bit encodings (m); by REP 118 a millimetre.
-    :raises ImageError: if it is a colour image, has another encoding, or is too short.
-    """
+    """Return a depth image in metres, 0 for none; ``unit_m`` of 16 bits: REP 118, 1 mm."""
     pixels = _pixels(image, DEPTH, 'depth')[..., 0]
     if image.encoding != '32FC1':
         return unpack_depth(pixels, unit_m)
@@ -123,12 +105,7 @@ def pack_depth(depth: Depth) -> NDArray[np.uint16]:
 
 
 def resized(image: Bytes, depth: Depth, camera: Intrinsics) -> tuple[Bytes, Depth]:
-    """
-    Resize both images to the size of a camera.
-
-    Brightness and colours are averaged. Depth is that of the nearest pixel, because the mean of
-    two surfaces lies on neither.
-    """
+    """Resize a pair: brightness averaged, depth by the nearest pixel (a mean is no surface)."""
     cv2 = opencv()
     size = (camera.width, camera.height)
     return (cv2.resize(image, size, interpolation=cv2.INTER_AREA),
@@ -138,11 +115,7 @@ def resized(image: Bytes, depth: Depth, camera: Intrinsics) -> tuple[Bytes, Dept
 def scaled_pair(
     image: Bytes, depth: Depth, camera: Intrinsics, factor: float,
 ) -> tuple[Bytes, Depth, Intrinsics]:
-    """
-    Resize a pair by a factor; return it with its camera.
-
-    Images of another size than the camera stay unchanged, so that ``check_sizes`` reports them.
-    """
+    """Resize a pair and its camera by a factor; leave other sizes to ``check_sizes``."""
     if factor == 1.0 or not image.shape[:2] == depth.shape == (camera.height, camera.width):
         return image, depth, camera
     camera = camera.scaled(factor)
@@ -150,11 +123,7 @@ def scaled_pair(
 
 
 def check_sizes(grey: Bytes, depth: Depth, camera: Intrinsics) -> None:
-    """
-    Check that both images and the camera have the same size.
-
-    :raises ImageError: if the sizes differ.
-    """
+    """Check that both images and the camera have the same size."""
     if grey.shape[:2] != depth.shape[:2]:
         raise ImageError(
             f'the colour image has {grey.shape[1]} x {grey.shape[0]} pixels, the depth image '
@@ -172,12 +141,7 @@ def from_rgb(rgb: Bytes) -> dict[str, Any]:
 
 
 def from_depth(depth: Depth, encoding: str = '16UC1') -> dict[str, Any]:
-    """
-    Return the fields of an Image except the header.
-
-    :param depth: metres, 0 for no measurement.
-    :param encoding: 16UC1 (rounded to 1 mm; 0 beyond 65.535 m) or 32FC1 (NaN for none).
-    """
+    """Return the fields of an Image: 16UC1 (mm) or 32FC1 (m, NaN for no measurement)."""
     return _fields(pack_depth(depth) if encoding == '16UC1' else np.where(
         depth > 0, depth, np.nan).astype('<f4'), encoding)
 
@@ -252,12 +216,7 @@ class Pairer:
         self._streams = (_Stream(), _Stream())
 
     def add(self, stream: int, stamp_ns: int, message: Any) -> list[tuple[Any, Any]]:
-        """
-        Add a message.
-
-        :param stream: 0 or 1.
-        :returns: the pairs that are certain now, oldest first.
-        """
+        """Add a message of stream 0 or 1; return the pairs that are certain now."""
         own = self._streams[stream]
         if own.last is not None and stamp_ns <= own.last:
             if own.last - stamp_ns < NS_PER_S:
@@ -316,11 +275,7 @@ class StaticFrames:
         self, parent: str, child: str, translation: tuple[float, float, float],
         quat_xyzw: tuple[float, float, float, float],
     ) -> bool:
-        """
-        Store parent_from_child.
-
-        :returns: False for a zero quaternion or a value that is not finite; it is not stored.
-        """
+        """Store parent_from_child; return False for a zero quaternion or infinite values."""
         if not np.isfinite([*translation, *quat_xyzw]).all() or not any(quat_xyzw):
             return False
         self._parents[child.lstrip('/')] = parent.lstrip('/'), pose_of(translation, quat_xyzw)

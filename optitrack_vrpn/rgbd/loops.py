@@ -51,13 +51,7 @@ class LoopSettings:
 
 
 class View(NamedTuple):
-    """
-    Features of an image for place recognition.
-
-    :ivar means: (N, 3), metres in the optical frame.
-    :ivar covariances: (N, 3, 3).
-    :ivar descriptors: (N, 32) uint8.
-    """
+    """Features of an image: means (N, 3; m), covariances (N, 3, 3), ORB descriptors (N, 32)."""
 
     means: Floats = np.zeros((0, 3))
     covariances: Floats = np.zeros((0, 3, 3))
@@ -140,11 +134,7 @@ class Places:
 
 
 def match_views(first: View, second: View, settings: LoopSettings) -> Optional[Loop]:
-    """
-    Find the motion between two views.
-
-    :returns: None if too few matches agree.
-    """
+    """Find the motion between two views; None if too few matches agree."""
     pairs = match_descriptors(first.descriptors, second.descriptors, settings.ratio)
     if len(pairs) < settings.inliers:
         return None
@@ -160,11 +150,7 @@ def match_views(first: View, second: View, settings: LoopSettings) -> Optional[L
 
 
 def match_descriptors(first: Bytes, second: Bytes, ratio: float) -> NDArray[np.intp]:
-    """
-    Match descriptors by Hamming distance with the ratio test.
-
-    :returns: (M, 2), indices in ``first`` and ``second``; each index at most once per column.
-    """
+    """Match descriptors (Hamming, ratio test); return pairs of indices (M, 2)."""
     if len(first) < 2 or not len(second):
         return np.zeros((0, 2), np.intp)
     distances, nearest = nearest_descriptors(second, first, 2)
@@ -176,13 +162,7 @@ def match_descriptors(first: Bytes, second: Bytes, ratio: float) -> NDArray[np.i
 
 
 def nearest_descriptors(queries: Bytes, among: Bytes, number: int) -> tuple[Any, Any]:
-    """
-    Find the descriptors with the least Hamming distance.
-
-    :param queries: (N, 32) uint8.
-    :param among: (M, 32).
-    :returns: distances and indices (N, K), nearest first; K is the lesser of ``number`` and M.
-    """
+    """Return distances and indices (N, K) of the nearest descriptors."""
     cv2 = opencv()
     return cv2.batchDistance(
         queries, among, cv2.CV_32S, normType=cv2.NORM_HAMMING, K=min(number, len(among)))

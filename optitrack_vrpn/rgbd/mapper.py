@@ -94,11 +94,7 @@ class Keyframe:
 
 
 def points_of(keyframe: Keyframe, settings: CloudSettings) -> tuple[Floats, Bytes]:
-    """
-    Return the points of a keyframe in its optical frame.
-
-    :returns: (N, 3) metres and (N, 3) RGB.
-    """
+    """Return points (N, 3; m, optical frame) and colours (N, 3) of a keyframe."""
     depth = unpack_depth(keyframe.depth)
     rows, columns = np.nonzero((depth > 0) & (depth <= settings.max_range_m))
     pixels = np.stack([columns, rows], axis=1).astype(float)
@@ -109,12 +105,7 @@ def points_of(keyframe: Keyframe, settings: CloudSettings) -> tuple[Floats, Byte
 
 
 def voxel_means(points: Floats, colours: Bytes, size_m: float) -> tuple[Floats, Bytes]:
-    """
-    Replace the points within each cube of a grid by their mean.
-
-    :param size_m: edge length of the cubes.
-    :returns: points (M, 3) and colours (M, 3), in the order of the cubes.
-    """
+    """Replace the points within each cube of a grid of ``size_m`` by their mean."""
     cells = np.floor(points / size_m).astype(np.int64)
     cells -= cells.min(axis=0, initial=0)
     keys = np.ravel_multi_index(tuple(cells.T), tuple(cells.max(axis=0, initial=0) + 1))
@@ -252,11 +243,7 @@ class Mapper:
     # -- input ---------------------------------------------------------------------------------
 
     def add_pose(self, stamp_ns: int, odometry: Floats) -> None:
-        """
-        Append a pose to the path.
-
-        :param odometry: 4x4 pose of the camera in the frame of the odometry.
-        """
+        """Append a pose (4x4, camera in the frame of the odometry) to the path."""
         self._path.add(stamp_ns, odometry)
 
     def is_due(self, odometry: Floats) -> bool:
@@ -314,11 +301,7 @@ class Mapper:
     # -- graph ---------------------------------------------------------------------------------
 
     def find_loops(self, number: int) -> int:
-        """
-        Search earlier keyframes for the place of a keyframe.
-
-        :returns: number of added loops.
-        """
+        """Search earlier keyframes for the place of a keyframe; count the added loops."""
         known = {(each.start, each.end) for each in self.loops}
         found = [LoopEdge(start, number, loop) for start, loop in self._places.loops(number)
                  if (start, number) not in known]
@@ -342,11 +325,7 @@ class Mapper:
               for each in self.loops)]
 
     def solve(self) -> Solved:
-        """
-        Optimise the graph, and move the keyframes.
-
-        :raises ConfigurationError: without keyframes.
-        """
+        """Optimise the graph, and move the keyframes."""
         if not self.keyframes:
             raise ConfigurationError('there is no keyframe yet')
         before = np.array([each.pose for each in self.keyframes])
@@ -440,11 +419,7 @@ class Mapper:
                                       in zip((graph.odometry_m, graph.odometry_rad), grown)))
 
     def _guess(self, poses: Floats) -> Floats:
-        """
-        Place each run without odometry to the runs before by its loop with the most inliers.
-
-        Without this, the optimisation would begin at arbitrary poses.
-        """
+        """Place each run at its loop with the most inliers, as a start of the optimisation."""
         guess: Floats = np.array(poses)
         for keyframe in self.keyframes[1:]:
             if keyframe.joined:

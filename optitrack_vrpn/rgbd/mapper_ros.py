@@ -56,11 +56,7 @@ class _Frame(NamedTuple):
 
 
 class RgbdMapper(CameraNode[MapperNodeSettings]):
-    """
-    Map a place.
-
-    :param kwargs: passed to rclpy's node.
-    """
+    """Map a place."""
 
     subject = 'map'
 
@@ -85,11 +81,7 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
     # -- lifecycle -----------------------------------------------------------------------------
 
     def prepare(self, settings: MapperNodeSettings) -> None:
-        """
-        Create publishers and services, and start the thread.
-
-        :raises BackendUnavailableError: without OpenCV.
-        """
+        """Create publishers and services, and start the thread."""
         opencv().setNumThreads(1)
         self._settings = settings
         self._mapper = Mapper(settings.method)
@@ -345,11 +337,7 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
             cloud_message(self._header(keyframe.stamp_ns), *self._mapper.cloud(keyframe)))
 
     def _publish_graph(self, time_ns: Optional[int]) -> None:
-        """
-        Publish keyframes and edges; path and map only while they have subscribers.
-
-        :param time_ns: the stamp (ns); None before the first frame.
-        """
+        """Publish keyframes and edges; path and map only while they have subscribers."""
         mapper, outputs = self._mapper, self._outputs
         if time_ns is None:
             return

@@ -58,12 +58,7 @@ class ModelSettings:
 
 
 class Matches(NamedTuple):
-    """
-    Points and their landmarks.
-
-    :ivar landmarks: (N,), index of the best landmark, -1 for none within the gate.
-    :ivar squares: (N,), squared Mahalanobis distance to it; infinite for none.
-    """
+    """Per point: index of the best landmark (-1: none in the gate), squared distance."""
 
     landmarks: Indices
     squares: Floats
@@ -114,12 +109,7 @@ class LandmarkModel:
         self._tree = None
 
     def nearest(self, means: Floats) -> Indices:
-        """
-        Return the indices of the nearest landmarks of each point, nearest first.
-
-        :param means: (N, 3) in the fixed frame.
-        :returns: (N, k) with at most ``settings.neighbours`` columns.
-        """
+        """Return the indices (N, k) of the nearest landmarks of each point."""
         count = min(self.settings.neighbours, self._count)
         if not count or not len(means):
             return np.zeros((len(means), 0), np.intp)
@@ -301,13 +291,7 @@ def refine(
     transform: Floats, points: Floats, covariances: Floats, model: LandmarkModel,
     settings: Optional[RefinementSettings] = None,
 ) -> Refined:
-    """
-    Refine fixed_from_points.
-
-    :param transform: 4x4, initial value.
-    :param points: (N, 3).
-    :param covariances: (N, 3, 3), in the axes of ``points``.
-    """
+    """Refine fixed_from_points (4x4) for points (N, 3) with covariances (N, 3, 3)."""
     settings = settings or RefinementSettings()
     # an iteration moves the points by millimetres and rotates them by milliradians, so the nearest
     # landmarks and the covariances are computed once

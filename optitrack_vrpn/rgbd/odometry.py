@@ -145,11 +145,7 @@ class Counters:
 
 
 class Odometry:
-    """
-    Estimate the motion of a camera.
-
-    :param base_from_camera: 4x4 pose of the optical frame in the base; identity by default.
-    """
+    """Estimate the motion of a camera, whose optical frame has a pose (4x4) in the base."""
 
     def __init__(
         self, settings: Optional[OdometrySettings] = None,
@@ -175,13 +171,7 @@ class Odometry:
         return self._pose @ self.camera_from_base
 
     def process(self, stamp_ns: int, grey: Bytes, depth: Depth, camera: Intrinsics) -> Frame:
-        """
-        Process the next frame.
-
-        :param stamp_ns: time of the exposure (ns).
-        :param grey: (height, width) uint8.
-        :param depth: (height, width) float32, metres, 0 for none; registered to ``grey``.
-        """
+        """Process a frame: stamp (ns), brightness, registered depth (m, 0 for none)."""
         self.counters.frames += 1
         late = self._check_stamp(stamp_ns)
         if late:
@@ -371,11 +361,7 @@ class Odometry:
                 'match')
 
     def _constrained(self, refined: Refined, features: Features) -> tuple[Floats, Matches]:
-        """
-        Apply ``motion_constraint`` in the fixed frame.
-
-        :returns: fixed_from_camera, and the matches of the features at that pose.
-        """
+        """Apply ``motion_constraint``; return fixed_from_camera and its matches."""
         constraint = self.settings.motion_constraint
         if constraint == 'none':
             return refined.transform, refined.matches

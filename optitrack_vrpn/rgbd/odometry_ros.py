@@ -29,11 +29,7 @@ from tf2_msgs.msg import TFMessage
 
 
 class RgbdOdometry(CameraNode[OdometryNodeSettings]):
-    """
-    Publish the motion of a camera.
-
-    :param kwargs: passed to rclpy's node.
-    """
+    """Publish the motion of a camera."""
 
     subject = 'tracking'
 
@@ -51,11 +47,7 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
     # -- lifecycle -----------------------------------------------------------------------------
 
     def prepare(self, settings: OdometryNodeSettings) -> None:
-        """
-        Create the publishers.
-
-        :raises BackendUnavailableError: without OpenCV.
-        """
+        """Create the publishers."""
         # one thread, because more threads would take processor time from other nodes
         opencv().setNumThreads(1)
         self._settings = settings

@@ -36,12 +36,7 @@ TEXEL_M = 0.005
 
 @dataclass(frozen=True)
 class Box:
-    """
-    A box with its edges along the world's axes.
-
-    :ivar low: the corner with the least coordinates (m).
-    :ivar high: the opposite corner (m).
-    """
+    """A box along the world's axes, by its least and its greatest corner (m)."""
 
     low: tuple[float, float, float]
     high: tuple[float, float, float]
@@ -49,13 +44,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Layout:
-    """
-    Contents of the room.
-
-    :ivar room: the room, seen from inside.
-    :ivar boxes: boxes in the room, seen from outside.
-    :ivar seed: seed of the texture.
-    """
+    """The room, seen from inside, its boxes, and the seed of their textures."""
 
     room: Box = Box((-3.0, -2.5, 0.0), (3.0, 2.5, 2.6))
     boxes: tuple[Box, ...] = (
@@ -105,14 +94,7 @@ def _faces(box: Box, inside: bool) -> list[_Face]:
 def value_noise(
     random: np.random.Generator, height: int, width: int, colour: tuple[float, float, float],
 ) -> Bytes:
-    """
-    Make a texture of value noise: random values on grids, interpolated and added.
-
-    :param height: height in texels.
-    :param width: width in texels.
-    :param colour: mean colour, 0 to 255 each.
-    :returns: (height, width, 3).
-    """
+    """Make a texture (height, width, 3) around a mean colour: interpolated random grids."""
     cv2 = opencv()
     total = np.empty((height, width, 3), np.float32)
     total[:] = colour
@@ -130,12 +112,7 @@ def value_noise(
 
 
 class Room:
-    """
-    The room with its textures.
-
-    :param layout: contents of the room.
-    :raises BackendUnavailableError: without OpenCV.
-    """
+    """The room with its textures."""
 
     def __init__(self, layout: Layout = Layout()) -> None:
         faces = _faces(layout.room, True)
@@ -203,12 +180,7 @@ def _bounds(matrix: Floats, camera: Intrinsics) -> Any:
 
 
 def _atlas(faces: list[_Face], seed: int) -> tuple[Bytes, list[_Face]]:
-    """
-    Put the textures of all faces into one image, in rows, with a border of one texel.
-
-    :returns: the image, and the faces with their positions; the first texel of a texture is at
-        (left, top).
-    """
+    """Put the textures into one image, with a border of one texel; return it and the faces."""
     random = np.random.default_rng(seed)
     # 2048 texels (10 m), or more for a longer face
     width = max(2048, *(face.texels[1] + 2 for face in faces))
@@ -249,24 +221,14 @@ class SensorConfig:
 
 
 class Sensor:
-    """
-    Add the errors of a camera.
-
-    :param config: size of the errors.
-    :param seed: the same seed gives the same errors.
-    """
+    """Add the errors of a camera; the same seed gives the same ones."""
 
     def __init__(self, config: SensorConfig = SensorConfig(), seed: int = 0) -> None:
         self.config = config
         self._random = np.random.default_rng(seed)
 
     def depth(self, exact: Depth) -> Depth:
-        """
-        Measure a depth image.
-
-        :param exact: (height, width), metres, 0 for no surface.
-        :returns: (height, width), metres, 0 where there is no measurement.
-        """
+        """Measure a depth image (height, width; m), 0 where there is no measurement."""
         config = self.config
         valid = (exact >= config.near) & (exact <= config.far) & (exact > 0) & ~_edges(exact)
         scale = np.float32(config.focal * config.baseline)
@@ -281,11 +243,7 @@ class Sensor:
                          where=valid & (disparity > 0))
 
     def image(self, exact: Bytes) -> Bytes:
-        """
-        Measure a colour image.
-
-        :param exact: (height, width, 3).
-        """
+        """Add noise to a colour image of shape (height, width, 3)."""
         noise = np.float32(self.config.image_noise) * self._random.standard_normal(
             exact.shape, np.float32)
         return np.clip(np.rint(exact + noise), 0, 255).astype(np.uint8)

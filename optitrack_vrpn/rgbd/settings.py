@@ -168,11 +168,7 @@ class ImageProcSettings(PairSettings, LifecycleSettings):
         doc='encoding of rgbd/depth: 16UC1 in millimetres, 32FC1 in metres')
 
     def check(self) -> None:
-        """
-        Check the consistency of the fields.
-
-        :raises ConfigurationError: with the name of the field and the remedy.
-        """
+        """Check the consistency of the fields."""
         if self.aligned and (self.extrinsics_file or self.depth_file):
             raise ConfigurationError(
                 'aligned: depth that is aligned to the colour image has no extrinsics_file and no '

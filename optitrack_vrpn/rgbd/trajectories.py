@@ -25,23 +25,14 @@ FLU_FROM_OPTICAL = np.array(((0.0, 0.0, 1.0), (-1.0, 0.0, 0.0), (0.0, -1.0, 0.0)
 
 @dataclass(frozen=True)
 class Harmonic:
-    """
-    A quantity over time: offset + rate t + sum of amplitude sin(2 pi t / period + phase).
-
-    :ivar sines: amplitude, period (s) and phase (rad) of each.
-    """
+    """offset + rate t + sum of amplitude sin(2 pi t / period + phase), by ``sines``."""
 
     offset: float = 0.0
     rate: float = 0.0
     sines: tuple[tuple[float, float, float], ...] = ()
 
     def at(self, time: Floats, derivative: int = 0) -> Floats:
-        """
-        Evaluate the quantity or its derivative with respect to time.
-
-        :param time: (n,) seconds.
-        :param derivative: 0, 1 or 2.
-        """
+        """Evaluate the quantity, or its first or second derivative, at times (n,) in seconds."""
         value = np.full_like(time, (self.offset, self.rate, 0.0)[derivative])
         if derivative == 0:
             value += self.rate * time
@@ -78,12 +69,7 @@ class Trajectory:
     roll: Harmonic = Harmonic()
 
     def positions(self, time: ArrayLike, derivative: int = 0) -> Floats:
-        """
-        Return positions, velocities or accelerations in the world.
-
-        :param time: (n,) seconds.
-        :returns: (n, 3), metres and seconds.
-        """
+        """Return positions or derivatives (n, 3) in the world at times (n,) in seconds."""
         times = np.atleast_1d(np.asarray(time, float))
         return np.stack([each.at(times, derivative) for each in (self.x, self.y, self.z)], axis=1)
 
@@ -96,14 +82,7 @@ class Trajectory:
     def camera_poses(
         self, time: ArrayLike, body_from_camera: Optional[Floats] = None,
     ) -> Floats:
-        """
-        Return poses of a camera on the body.
-
-        :param time: (n,) seconds.
-        :param body_from_camera: (4, 4) pose of the optical frame on the body; by default at the
-            origin of the body, with a forward view.
-        :returns: world_from_camera (n, 4, 4), of the optical frame.
-        """
+        """Return world_from_camera (n, 4, 4) of a camera on the body at times (s)."""
         return self.poses(time) @ (
             camera_on_body() if body_from_camera is None else body_from_camera)
 
@@ -117,12 +96,7 @@ def rotation_from_angles(yaw: ArrayLike, pitch: ArrayLike, roll: ArrayLike) -> F
 def camera_on_body(
     xyz: Sequence[float] = (0.0, 0.0, 0.0), rpy: Sequence[float] = (0.0, 0.0, 0.0),
 ) -> Floats:
-    """
-    Return the pose of the optical frame on a body: body_from_camera (4, 4).
-
-    :param xyz: position of the camera on the body (m; FLU).
-    :param rpy: roll, pitch and yaw of the camera's own FLU axes on the body (rad).
-    """
+    """Return body_from_camera (4x4) for a place (m) and angles (rad) in FLU."""
     return rigid(rotation_from_angles(rpy[2], rpy[1], rpy[0]) @ FLU_FROM_OPTICAL, xyz)
 
 

@@ -79,11 +79,7 @@ def _row(name: str, spread: Spread) -> str:
 
 
 def empty_figure() -> Any:
-    """
-    Make a figure of matplotlib, which needs no display.
-
-    :raises BackendUnavailableError: if it is not installed.
-    """
+    """Make a figure of matplotlib, which needs no display."""
     try:
         return importlib.import_module('matplotlib.figure').Figure(figsize=(9, 6))
     except ImportError as error:
@@ -121,13 +117,7 @@ def plot(
 
 @command('analyze_stamps')
 def main(argv: Optional[Sequence[str]] = None) -> int:
-    """
-    Run the tool.
-
-    :param argv: arguments, those of the process by default.
-    :returns: 0, or 1 if no message arrived or something is not installed, 64 if the command line
-        is wrong, 130 on Ctrl-C.
-    """
+    """Run the tool."""
     own, ros_args = split_ros_args(sys.argv[1:] if argv is None else argv)
     arguments = make_parser().parse_args(own)
     figure = empty_figure() if arguments.plot else None

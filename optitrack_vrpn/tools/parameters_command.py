@@ -40,11 +40,7 @@ def parameter_file(node: Node) -> str:
 
 
 def section(node: Node, seen: Optional[dict[str, tuple[str, str]]] = None) -> str:
-    """
-    Return the part of docs/parameters.md about one node.
-
-    :param seen: as for ``documents.markdown_table``.
-    """
+    """Return the part of docs/parameters.md about a node; ``seen``: ``markdown_table``."""
     seen = {} if seen is None else seen
     summary = (settings_class(node).__doc__ or '').strip().splitlines()[0]
     return '\n'.join((
@@ -65,11 +61,7 @@ def page() -> str:
 
 
 def with_table(readme: str) -> str:
-    """
-    Insert the table of common parameters between the marks of a README.
-
-    :returns: the new README; unchanged if it has no marks.
-    """
+    """Return the README with the table of common parameters between its marks."""
     before, begin, rest = readme.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end):
@@ -81,12 +73,7 @@ def with_table(readme: str) -> str:
 
 
 def generated(root: Path) -> dict[Path, str]:
-    """
-    Generate every file that is made from settings.
-
-    :param root: a checkout.
-    :returns: contents by path; without the README if it does not exist.
-    """
+    """Generate every file that is made from settings, by path, for a checkout."""
     made = {root / 'config' / f'{node.name}.yaml': parameter_file(node) for node in nodes()}
     made[root / 'docs' / 'parameters.md'] = page()
     readme = root / 'README.md'
@@ -97,12 +84,7 @@ def generated(root: Path) -> dict[Path, str]:
 
 @command('parameters')
 def main(argv: Optional[Sequence[str]] = None) -> int:
-    """
-    Run the tool.
-
-    :param argv: arguments, those of the process by default.
-    :returns: exit code.
-    """
+    """Run the tool."""
     by_name = {node.name: node for node in nodes()}
     parser = Parser(
         prog='parameters',

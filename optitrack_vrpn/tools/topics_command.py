@@ -28,11 +28,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 @command('topics')
 def main(argv: Optional[Sequence[str]] = None) -> int:
-    """
-    Run the tool.
-
-    :returns: exit code: 0 if there was output, 1 if not, 64 for a wrong command line.
-    """
+    """Run the tool."""
     arguments = make_parser().parse_args(
         without_ros_arguments(sys.argv[1:] if argv is None else argv))
     with loading('topics'):
@@ -54,13 +50,7 @@ def show(message: Any) -> None:
 
 
 def lines_of(value: Any, indent: int = 0) -> list[str]:
-    """
-    Format a message.
-
-    :param value: a ROS message.
-    :param indent: number of spaces before each line.
-    :returns: lines of YAML.
-    """
+    """Format a ROS message as lines of YAML, indented by so many spaces."""
     lines: list[str] = []
     for name in value.get_fields_and_field_types():
         lines += _field(name, getattr(value, name), ' ' * indent)

@@ -16,14 +16,7 @@ from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPo
 
 
 class TopicInfo(NamedTuple):
-    """
-    A topic of the graph.
-
-    :ivar name: full name.
-    :ivar kinds: its types.
-    :ivar publishers: number of publishers.
-    :ivar subscriptions: number of subscriptions.
-    """
+    """A topic of the graph: name, types, numbers of publishers and subscriptions."""
 
     name: str
     kinds: tuple[str, ...]
