@@ -12,7 +12,8 @@ __all__, __getattr__ = lazy(__name__, {
     'acceptor_io': 'Acceptor raw_clock_ns',
     'command': 'announce serve',
     'impairments': 'Link',
-    'motion': 'MotionState arranged',
+    'imu': 'enu_pose gravity_of ImuModel SimulatedImu',
+    'motion': 'arranged Handheld MotionState',
     'natnet': 'NatNetWorld',
     'natnet_settings': 'NatNet',
     'scenario_io': 'load_scenario MAX_BODIES named_bodies Network Scenario scenario_from_mapping '

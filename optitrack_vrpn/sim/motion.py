@@ -281,12 +281,39 @@ class Line(_Phased):
             np.radians(self.yaw_deg), 0, 0, 0, 0, 0)
 
 
-Motion = Union[Still, Hover, Circle, FigureEight, Spin, Line]
+@checked
+@dataclass(frozen=True)
+class Handheld(_Motion):
+    """Turn and swing by hand, irregularly: sums of sines for three angles and three coordinates."""
+
+    angles_deg: tuple[float, float, float] = setting(
+        (40.0, 26.0, 34.0), unit='deg', low=0.0, high=89.0, doc='yaw, pitch and roll (rms)')
+    reach: tuple[float, float, float] = setting(
+        (0.25, 0.2, 0.25), unit='m', low=0.0, high=100.0, doc='distance from the middle (rms)')
+    slowest: float = setting(0.15, unit='Hz', low=0.001, high=100.0, doc='lowest frequency')
+    fastest: float = setting(1.6, unit='Hz', low=0.001, high=100.0, doc='highest frequency')
+    seed: int = setting(0, low=0, high=2**31 - 1, doc='equal seeds give equal motions')
+
+    def _around(self, time: Array) -> MotionState:
+        draws = np.random.default_rng(self.seed)
+        rates = _TURN * draws.uniform(self.slowest, max(self.fastest, self.slowest), (6, 8))
+        phases = draws.uniform(0.0, _TURN, (6, 8))
+        sizes = draws.uniform(0.3, 1.0, (6, 8)) / rates
+        sizes *= (np.concatenate((np.radians(self.angles_deg), self.reach))
+                  / np.sqrt(0.5 * (sizes**2).sum(axis=1)))[:, None]
+        angles = rates * time[:, None, None] + phases
+        sine, cosine = np.sin(angles), np.cos(angles)
+        values, first, second = (np.sum(part, axis=2) for part in (
+            sizes * sine, sizes * rates * cosine, -sizes * rates**2 * sine))
+        return oriented(values[:, 3:], first[:, 3:], second[:, 3:], *values.T[:3], *first.T[:3])
+
+
+Motion = Union[Still, Hover, Circle, FigureEight, Spin, Line, Handheld]
 
 #: Names in scenario files and in ``--motion``.
 MOTIONS: dict[str, type[Any]] = {
     'circle': Circle, 'figure_eight': FigureEight, 'hover': Hover, 'still': Still,
-    'spin': Spin, 'line': Line,
+    'spin': Spin, 'line': Line, 'handheld': Handheld,
 }
 
 
@@ -302,6 +329,8 @@ def arranged(kind: str, index: int, count: int) -> Motion:
     place = (2.0 * np.cos(_TURN * share), height, 2.0 * np.sin(_TURN * share))
     if kind == 'still':
         return Still(centre=place)
+    if kind == 'handheld':
+        return Handheld(centre=place, seed=index)
     motion: Motion = MOTIONS[kind](
         centre=(0.0, height, 0.0) if kind in ('circle', 'figure_eight') else place, phase=share)
     return motion
