@@ -7,7 +7,7 @@ ARGS ?=
 RUN = @$(PYTHON) tools/env.py run
 
 .DEFAULT_GOAL := usage
-.PHONY: usage help demo demo-rgbd check test coverage compile lint docs env bench bench-parts bench-bodies bench-clock bench-recorder bench-takes bench-faults bench-gantry bench-rgbd bench-rgbd-map rgbd-pictures soak clean clean-env
+.PHONY: usage help demo demo-rgbd check test coverage compile lint docs env bench bench-parts bench-bodies bench-clock bench-recorder bench-takes bench-faults bench-gantry bench-calibrate bench-rgbd bench-rgbd-map rgbd-pictures soak clean clean-env
 
 usage:
 	@echo '  make demo    run a simulated Motive and the node, with a live table'
@@ -74,6 +74,9 @@ bench-faults:  ## run the node through all faults
 
 bench-gantry:  ## compare control rules on the simulated gantry
 	$(RUN) -m bench.gantry $(ARGS)
+
+bench-calibrate:  ## measure calibrate on simulated data (an hour of processor time)
+	@OPENBLAS_NUM_THREADS=1 $(PYTHON) tools/env.py run -m bench.calibrate $(ARGS)
 
 bench-rgbd:  ## measure the RGB-D odometry; --topics: as a node
 	$(RUN) -m bench.rgbd $(ARGS)

@@ -3,8 +3,8 @@
 """
 Measure ``calibrate imu`` on simulated data: errors, deviations, refusals, processor time.
 
-``--vicon2gt FILE`` repeats the simulation of vicon2gt (Geneva and Huang, RPNG-2020-VICON2GT, table 1)
-along a trajectory such as tum_corridor1_512_16_okvis.txt of open_vins, ov_data/sim.
+``--vicon2gt FILE`` repeats the simulation of vicon2gt (Geneva and Huang, RPNG-2020-VICON2GT,
+table 1) along a trajectory such as tum_corridor1_512_16_okvis.txt of open_vins, ov_data/sim.
 """
 
 import argparse
@@ -13,16 +13,14 @@ import os
 import time
 from typing import NamedTuple
 
-os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')    # else idle threads cost processor time
-
-import numpy as np  # noqa: E402
-from optitrack_vrpn.calibration import (  # noqa: E402
+import numpy as np
+from optitrack_vrpn.calibration import (
     calibrate_imu, find_start, ImuData, ImuNoise, make_problem, solve_jointly)
-from optitrack_vrpn.recording import Trajectory  # noqa: E402
-from optitrack_vrpn.sim import enu_pose, gravity_of, Handheld, ImuModel, SimulatedImu  # noqa: E402
-from scipy.interpolate import BSpline  # noqa: E402
-from scipy.signal import lfilter  # noqa: E402
-from scipy.spatial.transform import Rotation  # noqa: E402
+from optitrack_vrpn.recording import Trajectory
+from optitrack_vrpn.sim import enu_pose, gravity_of, Handheld, ImuModel, SimulatedImu
+from scipy.interpolate import BSpline
+from scipy.signal import lfilter
+from scipy.spatial.transform import Rotation
 
 #: White noise and walks of gyro and accelerometer, from data sheets.
 BMI088 = (2.4e-4, 1.7e-3, 2e-5, 2e-4)
@@ -194,7 +192,8 @@ class Recorded:
         rows = np.loadtxt(path)
         spacing = (rows[-1, 0] - rows[0, 0]) / (len(rows) - 1)
         quats = rows[:, 4:8]
-        flips = np.cumprod(np.append(1.0, np.where((quats[1:] * quats[:-1]).sum(1) < 0, -1.0, 1.0)))
+        signs = np.where((quats[1:] * quats[:-1]).sum(1) < 0, -1.0, 1.0)
+        flips = np.cumprod(np.append(1.0, signs))
         knots = spacing * np.arange(-2, len(rows) + 2)
         self._place = BSpline(knots, rows[:, 1:4], 3)
         self._turn = BSpline(knots, quats * flips[:, None], 3)
@@ -207,7 +206,7 @@ class Recorded:
 
 
 def vicon2gt_run(job):
-    """Return rotation (deg) and position (mm) rms of the trajectory, aligned in position and yaw."""
+    """Return rms of rotation (deg) and position (mm), aligned in position and yaw."""
     path, position, attitude, seed, seconds = job
     motion, draws = Recorded(path), np.random.default_rng(seed)
     start = 5.0
@@ -259,7 +258,7 @@ def yaw_alignment(ours, truth):
     return turn, truth.mean(0) - turn.apply(ours.mean(0))
 
 
-#: Table 1 of vicon2gt: rotation (deg) and position (mm) by noise of position (m) and attitude (rad).
+#: Table 1 of vicon2gt: rotation (deg), position (mm) by noise of position (m), attitude (rad).
 VICON2GT = {
     0.001: ((0.020, 1), (0.106, 7), (0.300, 21), (0.464, 45), (0.441, 45)),
     0.005: ((0.037, 2), (0.157, 9), (0.318, 20), (0.466, 45), (0.441, 45)),
@@ -295,7 +294,7 @@ def main():
     parser.add_argument('--runs', type=int, default=200, help='of each case')
     parser.add_argument('--cases', default='', help='only cases whose name contains this')
     parser.add_argument('--workers', type=int, default=os.cpu_count())
-    parser.add_argument('--vicon2gt', metavar='FILE', help='repeat its table along this trajectory')
+    parser.add_argument('--vicon2gt', metavar='FILE', help='repeat its table')
     arguments = parser.parse_args()
     with ProcessPoolExecutor(arguments.workers) as pool:
         if arguments.vicon2gt:

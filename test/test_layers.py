@@ -56,6 +56,8 @@ BELOW = {
     'tools': {'errors', 'cli', 'clock', 'ros', 'settings', 'stats', 'units'},
     'recording': {'errors', 'bodies', 'cli', 'clock', 'events', 'findings', 'mocap_control',
                   'motion', 'names', 'pipeline', 'ros', 'sim', 'sources', 'stats', 'units'},
+    'calibration': {'errors', 'cli', 'clock', 'faces', 'motion', 'recording', 'ros', 'sim',
+                    'units'},
     'rgbd': {'errors', 'cli', 'clock', 'faces', 'mocap_control', 'names', 'recording', 'ros',
              'settings', 'settings_ros', 'sim', 'units'},
     'demo': {'errors', 'autopilot', 'bodies', 'cli', 'graph', 'motion', 'names', 'node',

@@ -43,7 +43,7 @@ def check_samples(imu: ImuData, problem: Problem) -> Iterator[str]:
         for axis in range(3):
             column = np.abs(part[:, axis])
             top = column.max()
-            if (column == top).sum() > 5 and top > 4.0 * np.median(column) and top > 1.0:
+            if (column == top).sum() > 5 and top > 1.5 * np.median(column) and top > 1.0:
                 yield (f'axis {"xyz"[axis]} of the {name} saturates at {top:.3g}: set a wider '
                        'range, or move more gently')
     lost = float(problem.filled.mean())
@@ -101,8 +101,8 @@ def check_start(problem: Problem, start: Start) -> Iterator[str]:
         return
     tilt = float(np.degrees(np.arccos(np.clip(up[2] / np.linalg.norm(up), -1.0, 1.0))))
     if tilt > 150.0:
-        yield ('the accelerometer has the wrong sign: at rest it must measure +9.8 on the axis that '
-               'points up (REP 145)')
+        yield ('the accelerometer has the wrong sign: at rest it must measure +9.8 on the axis '
+               'that points up (REP 145)')
     elif tilt > 40.0 and moves_enough(start):
         yield (f'the accelerometer sees up {tilt:.0f} degrees from the z axis of the mocap world: '
                'its axes are not those of the gyro, or the world of the poses is not z-up')
@@ -122,17 +122,19 @@ def check_solution(problem: Problem, solution: Solution) -> Iterator[str]:
             ('positions', solution.sigmas[0], solution.assumed[0], 'mm', 1e3),
             ('attitudes', solution.sigmas[1], solution.assumed[1], 'deg', 180.0 / np.pi)):
         if found > 1.3 * assumed:
-            yield (f'{what} differ from the fit by {found * scale:.2g} {unit}, {found / assumed:.1f}'
-                   ' times their noise: smoothing, stamps that jitter, or a body that bends')
+            yield (f'{what} differ from the fit by {found * scale:.2g} {unit}, '
+                   f'{found / assumed:.1f} times their noise: smoothing, stamps that jitter, or a '
+                   'body that bends')
     residual, rates, forces = solution.rest
     size = (residual**2).sum(axis=1)
     for what, motion in (('turns', np.linalg.norm(rates, axis=1)),
                          ('accelerates', np.abs(np.linalg.norm(forces, axis=1) - 9.8))):
         low, high = np.quantile(motion, (0.5, 0.9))
-        growth = np.sqrt(np.median(size[motion > high]) / max(np.median(size[motion < low]), 1e-18))
+        fast, slow = np.median(size[motion > high]), np.median(size[motion < low])
+        growth = np.sqrt(fast / max(slow, 1e-18))
         if growth > 1.6:
-            yield (f'the residuals are {growth:.1f} times as large while the body {what} fast: the '
-                   'IMU or the markers are on a soft mount, or the stamps jitter')
+            yield (f'the residuals are {growth:.1f} times as large while the body {what} fast: '
+                   'the IMU or the markers are on a soft mount, or the stamps jitter')
             break
     if problem.bends > 0.3e-3:
         yield (f'the stamps of the IMU leave a straight line by {problem.bends * 1e3:.1f} ms: its '

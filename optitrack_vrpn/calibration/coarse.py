@@ -3,13 +3,13 @@
 """
 Find start values by comparing angular rates, and measure how the body moved.
 
-Offset: correlation of the norms of mean rates. Rotation: Mair et al., Spatio-Temporal Initialization
-for IMU to Camera Registration, ROBIO 2011, with Kabsch's solution.
+Offset: correlation of the norms of mean rates. Rotation: Mair et al., Spatio-Temporal
+Initialization for IMU to Camera Registration, ROBIO 2011, with Kabsch's solution.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from optitrack_vrpn.calibration.data import Floats, pose_noise, Problem
@@ -35,7 +35,6 @@ class Excitation(NamedTuple):
     :ivar axes: (3, 3) rows: these axes in the body.
     :ivar noise: noise of the rates (rad/s).
     :ivar acceleration: of the body in the world (m/s^2 rms) without its mean.
-    :ivar turn_rad: angle about the second axis (rad rms).
     """
 
     rates: Floats
@@ -97,12 +96,9 @@ class _Means:
                 - interpolate_rows(self.times, self._integral, times - self._half)) / (
                     2.0 * self._half)
 
-    def inside(self, times: Floats) -> npt_bool:
+    def inside(self, times: Floats) -> Any:
         """Return at which times the window is within the samples."""
         return (times - self._half > self.times[0]) & (times + self._half < self.times[-1])
-
-
-npt_bool = np.ndarray  # a mask
 
 
 def _kabsch(body: Floats, imu: Floats) -> tuple[Floats, float]:
@@ -160,7 +156,7 @@ def _second_difference(problem: Problem, times: Floats, step: float) -> Floats:
 
 
 def find_start(problem: Problem) -> Start:
-    """Find start values of the joint solution; whether they are good is for the caller to judge."""
+    """Find start values of the joint solution; the caller judges whether they are good."""
     times, rates, half = body_rates(problem)
     found = excitation(problem, rates, half)
     means = _Means(problem, problem.gyro, half)

@@ -13,8 +13,8 @@ from scipy.linalg import cho_solve_banded, cholesky_banded
 
 #: Bands below the diagonal of two neighbouring nodes of 9 values.
 _BANDS = 17
-#: Prior deviations: delay about the start (s), lever arm (m). Those of the step of the rotation and
-#: of gravity (rad) damp it only.
+#: Prior deviations: delay about the start (s), lever arm (m). Those of the steps of rotation
+#: and gravity (rad) damp them only.
 _DELAY_S, _LEVER_M, _ROTATION, _GRAVITY = 0.05, 1.0, np.pi, 1.0
 #: The same of lever arm, rotation, and of scale and axes, where the body turns about one axis.
 _ONE_AXIS = (0.3, 0.02, 0.02)
@@ -25,8 +25,11 @@ _BIASES = (0.2, 0.5)
 
 
 class Layout:
-    """Places of the common quantities; 0 is the delay, 1 to 3 the rotation, 4 to 6 the lever arm,
-    7 and 8 the angles of gravity."""
+    """
+    Places of the common quantities.
+
+    0 is the delay, 1 to 3 the rotation, 4 to 6 the lever arm, 7 and 8 the angles of gravity.
+    """
 
     drift, accelerometer_delay = 9, 10
     gyro_matrix, accelerometer_matrix, matrices = slice(11, 17), slice(17, 26), slice(11, 26)
@@ -158,8 +161,8 @@ def reduce_nodes(imu: Imu, poses: Poses, prior: Prior, count: int) -> Reduced:
     solved = cho_solve_banded(
         (factor, True), np.concatenate((border.reshape(-1, size), gradient.reshape(-1, 1)), 1),
         check_finite=False, overwrite_b=True)
-    border = border.reshape(-1, size)
-    return Reduced(common - border.T @ solved[:, :size], right - border.T @ solved[:, size],
+    sides = border.reshape(-1, size).T
+    return Reduced(common - sides @ solved[:, :size], right - sides @ solved[:, size],
                    solved[:, :size].reshape(count, 9, size), solved[:, size].reshape(count, 9))
 
 

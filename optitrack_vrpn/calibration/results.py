@@ -109,12 +109,13 @@ def yaml_text(result: Result, node: str) -> str:
     if not result.rows:
         return '\n'.join([*made, '# no parameter passed', ''])
     made += [f'{node}:', '  ros__parameters:']
-    made += [f'    {name}: {_yaml(value)}' for name, value in result.rows.items()]
+    made += [f'    {name}: {format_value(value)}' for name, value in result.rows.items()]
     return '\n'.join([*made, ''])
 
 
-def _yaml(value: Any) -> str:
+def format_value(value: Any) -> str:
+    """Format a number or a list as YAML."""
     if isinstance(value, (list, tuple)):
-        return '[' + ', '.join(_yaml(part) for part in value) + ']'
+        return '[' + ', '.join(format_value(part) for part in value) + ']'
     text = f'{float(value):.9g}'
     return text if any(mark in text for mark in '.en') else text + '.0'

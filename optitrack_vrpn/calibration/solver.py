@@ -3,16 +3,17 @@
 """
 Joint least squares over the trajectory of the IMU and all quantities of the calibration.
 
-Nodes every 25 ms hold the IMU's attitude, velocity and position in the world; preintegrated samples
-connect them. A pose with stamp m is compared at the time m - delay, to which the IMU's samples carry
-the node before it: no pose is interpolated or differentiated. The normal matrix is block tridiagonal
-in the nodes with a dense border, which a banded Cholesky factor and a Schur complement solve.
+Nodes every 25 ms hold the IMU's attitude, velocity and position in the world; preintegrated
+samples connect them. A pose with stamp m is compared at the time m - delay, to which the IMU's
+samples carry the node before it: no pose is interpolated or differentiated. The normal matrix is
+block tridiagonal in the nodes with a dense border, which a banded Cholesky factor and a Schur
+complement solve.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import NamedTuple, Optional
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from optitrack_vrpn.calibration.coarse import interpolate_rotations, interpolate_rows, Start
@@ -56,8 +57,8 @@ class Solution(NamedTuple):
     Result of the joint solution.
 
     :ivar state: delay (s) and drift (s/s) of the stamps of poses against the gyro, rotation (body
-        from IMU), lever arm (IMU in the body, m), gravity (in the world, m/s^2), errors of the IMU,
-        and the IMU's attitude, velocity and position at the nodes.
+        from IMU), lever arm (IMU in the body, m), gravity (in the world, m/s^2), errors of the
+        IMU, and the IMU's attitude, velocity and position at the nodes.
     :ivar covariance: of the common quantities, for white noise.
     :ivar sandwich: the same from the scatter of the scores of each second (White 1980).
     :ivar sigmas: residuals of position (m) and attitude (rad) per axis.
@@ -235,14 +236,15 @@ class _Model:
         return Imu(residual, by_first, by_second, common,
                    np.linalg.inv(intervals.covariance * self._slow))
 
-    def _carried(self, state: State, intervals: Intervals) -> tuple[Floats, ...]:
+    def _carried(self, state: State, intervals: Intervals) -> tuple[Any, ...]:
         """Carry nodes to the times of the poses, and return what the residuals need."""
         samples, h = self._samples, self._samples.interval
         at = self._stamps - state.delay - state.drift * (self._stamps - self._middle)
         time = samples.nodes[1] - samples.nodes[0]
         node = np.floor((at - samples.nodes[0]) / time).astype(int)
-        inside = (node >= 0) & (node < len(samples.good))
-        inside[inside] = samples.good[node[inside]]
+        good = np.asarray(samples.good)
+        inside = (node >= 0) & (node < len(good))
+        inside[inside] = good[node[inside]]
         kept = np.flatnonzero(inside)
         node = node[kept]
         since = at[kept] - samples.nodes[node]
@@ -330,7 +332,8 @@ def _sandwich(
     seconds = max(int(nodes[-1] - nodes[0]), 2)
 
     def block(index: Integers) -> Integers:
-        return np.minimum((nodes[index] - nodes[0]).astype(int), seconds - 1)
+        found: Integers = np.minimum((nodes[index] - nodes[0]).astype(int), seconds - 1)
+        return found
 
     scores = np.zeros((seconds, len(covariance)))
     of_poses = poses.common - poses.by_node @ border[poses.node]

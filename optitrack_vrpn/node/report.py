@@ -115,12 +115,14 @@ def link_entry(
 
 def clock_entry(
     status: ClockStatus, ptp_minus_stamp_ns: Optional[int] = None, withheld: str = '',
+    latency_ms: float = 0.0,
 ) -> Entry:
     """
     Report the estimate of the sender's clock.
 
     :param ptp_minus_stamp_ns: PTP time of a frame minus its stamp (ns), if the server sends it.
     :param withheld: why the sender's times let all poses of the connection be withheld, or ''.
+    :param latency_ms: of the settings.
     """
     level, message = Level.OK, f'{status.mode}, epoch {status.epoch}'
     if withheld:
@@ -131,6 +133,7 @@ def clock_entry(
         message += ', learning'
     values = {
         'mode': status.mode,
+        'latency_ms': f'{latency_ms:g}',
         'epoch': str(status.epoch),
         'learnt': str(status.learnt).lower(),
         'offset_s': f'{status.offset_ns / 1e9:.9f}',

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from optitrack_vrpn.recording.evaluation_calibration import (
         estimate_hand_eye, estimate_time_offset)
     from optitrack_vrpn.recording.evaluation_odometry import evaluate_odometry, OdometryEvaluation
+    from optitrack_vrpn.recording.fields_io import FieldRows, read_fields
     from optitrack_vrpn.recording.figures import body_figures, euler_deg, running_deviation, turns
     from optitrack_vrpn.recording.losses import ClockSteps, LossTimes, SequenceWatch
     from optitrack_vrpn.recording.mcap_format import Cut, End, Message
@@ -54,6 +55,7 @@ _MODULES = {
     'evaluation': ('absolute_error', 'associate', 'pairs_apart', 'relative_error', 'umeyama'),
     'evaluation_calibration': ('estimate_hand_eye', 'estimate_time_offset'),
     'evaluation_odometry': ('OdometryEvaluation', 'evaluate_odometry'),
+    'fields_io': ('FieldRows', 'read_fields'),
     'figures': ('body_figures', 'euler_deg', 'running_deviation', 'turns'),
     'losses': ('ClockSteps', 'LossTimes', 'SequenceWatch'),
     'mcap_format': ('Cut', 'End', 'Message'),
@@ -76,16 +78,16 @@ _MODULES = {
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
-    'BagWriter', 'Body', 'ClockRow', 'ClockSteps', 'Cut', 'Damage', 'End', 'Lines', 'LossTimes',
-    'LostDatagrams', 'Message', 'NewTopic', 'OdometryEvaluation', 'Packet', 'PcapWriter',
-    'PosesInMemory', 'ROW', 'RawSink', 'Recorder', 'RecorderConfig', 'ReplayConfig',
-    'ReplayServer', 'Scratch', 'SequenceWatch', 'Session', 'Spool', 'StateRow',
-    'StoredRows', 'TCP', 'Take', 'TopicChoice', 'TopicMetadata', 'Trajectory', 'UDP',
-    'absolute_error', 'arrivals', 'associate', 'body_figures', 'check_available', 'clip', 'decode',
-    'definition', 'estimate_hand_eye', 'estimate_time_offset', 'euler_deg', 'evaluate_odometry',
-    'file_header', 'find_file', 'first_sender_time_ns', 'format_tum', 'interpolate',
-    'load_estimate', 'load_sessions', 'load_take', 'longest_rise', 'make_qos', 'packet_bytes',
-    'pairs_apart', 'parse_definition', 'parse_tum', 'read_packets', 'read_records', 'record_raw',
+    'BagWriter', 'Body', 'ClockRow', 'ClockSteps', 'Cut', 'Damage', 'End', 'FieldRows', 'Lines',
+    'LossTimes', 'LostDatagrams', 'Message', 'NewTopic', 'OdometryEvaluation', 'Packet',
+    'PcapWriter', 'PosesInMemory', 'ROW', 'RawSink', 'Recorder', 'RecorderConfig', 'ReplayConfig',
+    'ReplayServer', 'Scratch', 'SequenceWatch', 'Session', 'Spool', 'StateRow', 'StoredRows',
+    'TCP', 'Take', 'TopicChoice', 'TopicMetadata', 'Trajectory', 'UDP', 'absolute_error',
+    'arrivals', 'associate', 'body_figures', 'check_available', 'clip', 'decode', 'definition',
+    'estimate_hand_eye', 'estimate_time_offset', 'euler_deg', 'evaluate_odometry', 'file_header',
+    'find_file', 'first_sender_time_ns', 'format_tum', 'interpolate', 'load_estimate',
+    'load_sessions', 'load_take', 'longest_rise', 'make_qos', 'packet_bytes', 'pairs_apart',
+    'parse_definition', 'parse_tum', 'read_fields', 'read_packets', 'read_records', 'record_raw',
     'recover', 'relative_error', 'running_deviation', 'safe_name', 'scale_times', 'slerp',
     'stamped', 'turns', 'umeyama']
 

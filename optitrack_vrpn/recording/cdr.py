@@ -47,6 +47,10 @@ _KNOWN = {
     'geometry_msgs/TransformStamped':
         'std_msgs/Header header\nstring child_frame_id\nTransform transform',
     'tf2_msgs/TFMessage': 'geometry_msgs/TransformStamped[] transforms',
+    'sensor_msgs/Imu': 'std_msgs/Header header\ngeometry_msgs/Quaternion orientation\n'
+        'float64[9] orientation_covariance\ngeometry_msgs/Vector3 angular_velocity\n'
+        'float64[9] angular_velocity_covariance\ngeometry_msgs/Vector3 linear_acceleration\n'
+        'float64[9] linear_acceleration_covariance',
     'diagnostic_msgs/KeyValue': 'string key\nstring value',
     'diagnostic_msgs/DiagnosticStatus':
         'byte level\nstring name\nstring message\nstring hardware_id\nKeyValue[] values',

@@ -103,6 +103,7 @@ class Take:
     :ivar estimates: trajectories of odometry topics and others with poses, by topic; likewise.
     :ivar clock: rows of the clock's diagnostics.
     :ivar connection: last values of the connection's diagnostics.
+    :ivar stamping: last values of the clock's diagnostics.
     :ivar notes: notes of the recorder.
     :ivar cut: reason why the file ends early, and what is missing; '' for a complete file.
     :ivar unseen: bodies with a published state and without any pose.
@@ -125,6 +126,7 @@ class Take:
     estimates: Mapping[str, Trajectory] = field(default_factory=dict)
     clock: list[ClockRow] = field(default_factory=list)
     connection: dict[str, str] = field(default_factory=dict)
+    stamping: dict[str, str] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
     cut: str = ''
     topics: dict[str, int] = field(default_factory=dict)

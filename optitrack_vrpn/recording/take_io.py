@@ -382,6 +382,7 @@ def _number(text: Optional[str]) -> float:
 def _take_diagnostics(take: Take, entry: Status, time_ns: int) -> None:
     what, values = entry.name.partition(': ')[2], entry.values
     if what == 'clock' and 'offset_s' in values:
+        take.stamping = values
         take.clock.append(ClockRow(
             time_ns, int(_number(values.get('epoch', '0'))), _number(values['offset_s']),
             _number(values.get('skew_ppm')), _number(values.get('uncertainty_us'))))

@@ -32,11 +32,12 @@ class ImuModel:
     """
 
     rotation: tuple[float, float, float] = _three(
-        (0.4, -0.3, 1.2), 'rad', 'rotation vector that turns vectors of the IMU into the body (FLU)')
+        (0.4, -0.3, 1.2), 'rad', 'rotation vector that turns vectors of the IMU into FLU')
     lever_arm: tuple[float, float, float] = _three(
         (0.06, -0.04, 0.03), 'm', 'position in the body (FLU)')
     rate: float = setting(200.0, unit='Hz', low=10.0, high=2000.0, doc='samples per second')
-    gyro_noise: float = setting(2.4e-4, unit='rad/s/sqrt(Hz)', low=0.0, high=1.0, doc='white noise')
+    gyro_noise: float = setting(
+        2.4e-4, unit='rad/s/sqrt(Hz)', low=0.0, high=1.0, doc='white noise')
     accelerometer_noise: float = setting(
         1.7e-3, unit='m/s2/sqrt(Hz)', low=0.0, high=1.0, doc='white noise')
     gyro_walk: float = setting(2e-5, unit='rad/s2/sqrt(Hz)', low=0.0, high=1.0, doc='of its bias')
@@ -52,7 +53,7 @@ class ImuModel:
     accelerometer_delay_ms: float = setting(0.0, unit='ms', low=-100.0, high=100.0, doc=(
         'how much older its forces are than its rates'))
     jitter_ms: float = setting(0.1, unit='ms', low=0.0, high=1000.0, doc='deviation of its stamps')
-    skew_ppm: float = setting(0.0, unit='ppm', low=-1000.0, high=1000.0, doc="skew of its clock")
+    skew_ppm: float = setting(0.0, unit='ppm', low=-1000.0, high=1000.0, doc='skew of its clock')
     tilt_deg: tuple[float, float] = setting(
         (0.6, -0.4), unit='deg', low=-90.0, high=90.0, doc=(
             'how gravity leans: down turned about east and north of the mocap world'))
@@ -62,7 +63,9 @@ class ImuModel:
 def gravity_of(model: ImuModel) -> Array:
     """Return gravity in ENU (m/s^2), pointing down."""
     vector = np.array((*np.radians(model.tilt_deg), 0.0))
-    return rotated(quat_from_rotation_vector(vector)[None], np.array(((0.0, 0.0, -GRAVITY),)))[0]
+    down: Array = rotated(
+        quat_from_rotation_vector(vector)[None], np.array(((0.0, 0.0, -GRAVITY),)))[0]
+    return down
 
 
 def rotated(quat_xyzw: Array, vectors: Array) -> Array:

@@ -284,7 +284,7 @@ class Line(_Phased):
 @checked
 @dataclass(frozen=True)
 class Handheld(_Motion):
-    """Turn and swing by hand, irregularly: sums of sines for three angles and three coordinates."""
+    """Turn and swing by hand, irregularly: sums of sines for angles and coordinates."""
 
     angles_deg: tuple[float, float, float] = setting(
         (40.0, 26.0, 34.0), unit='deg', low=0.0, high=89.0, doc='yaw, pitch and roll (rms)')

@@ -1,0 +1,100 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Write results: a record, and a parameter file of the node, changed with a backup."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from optitrack_vrpn.calibration.results import format_value, rounded
+from optitrack_vrpn.calibration.take_io import read_parameters
+from optitrack_vrpn.errors import ConfigurationError
+import yaml
+
+
+def write_record(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a record as JSON."""
+    path.write_text(json.dumps(content, indent=1, default=rounded) + '\n', encoding='utf-8')
+
+
+def changed_text(text: str, rows: Mapping[str, Any], node: str) -> str:
+    """
+    Return a parameter file with other values; comments and all other lines stay.
+
+    :param text: a file with a section of the node, or of ``/**``.
+    :param rows: values by name, with dots between the parts.
+    :raises ConfigurationError: if the file has no section for the node.
+    """
+    root = yaml.compose(text, Loader=yaml.SafeLoader)
+    section = next((parameters for name in (node, f'/{node}', '/**')
+                    for parameters in [_child(_child(root, name), 'ros__parameters')]
+                    if isinstance(parameters, yaml.MappingNode) and parameters.value), None)
+    if section is None:
+        raise ConfigurationError(f'it has no ros__parameters of {node}')
+    changes, added = [], []
+    indent = ' ' * section.value[0][0].start_mark.column
+    for name, value in rows.items():
+        found = _find(section, name)
+        if found is None:
+            added.append(f'{indent}{name}: {format_value(value)}\n')
+        else:
+            changes.append((found.start_mark.index, found.end_mark.index, format_value(value)))
+    at = section.value[0][0].start_mark.index - len(indent)
+    changes += [(at, at, ''.join(added))]
+    for begin, end, new in sorted(changes, reverse=True):
+        text = text[:begin] + new + text[end:]
+    return text
+
+
+def _child(node: Any, name: str) -> Any:
+    if isinstance(node, yaml.MappingNode):
+        return next((value for key, value in node.value if key.value == name), None)
+    return None
+
+
+def _find(section: Any, name: str) -> Any:
+    """Return the node of a value, whose name can be split at any of its dots."""
+    if (found := _child(section, name)) is not None:
+        return found
+    parts = name.split('.')
+    for count in range(1, len(parts)):
+        below = _child(section, '.'.join(parts[:count]))
+        if isinstance(below, yaml.MappingNode):
+            if (found := _find(below, '.'.join(parts[count:]))) is not None:
+                return found
+    return None
+
+
+def apply(path: Path, rows: Mapping[str, Any], node: str) -> Path:
+    """
+    Change a parameter file, and keep the old one.
+
+    :returns: the backup.
+    :raises ConfigurationError: if the file cannot be changed; it then stays as it is.
+    """
+    try:
+        text = path.read_text(encoding='utf-8')
+        new = changed_text(text, rows, node)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigurationError(f'{path}: {str(error).splitlines()[0]}') from None
+    except ConfigurationError as error:
+        raise ConfigurationError(f'{path}: {error}') from None
+    backup, number = path.with_name(f'{path.name}.bak'), 1
+    while backup.exists():
+        number += 1
+        backup = path.with_name(f'{path.name}.bak{number}')
+    backup.write_text(text, encoding='utf-8')
+    temporary = path.with_name(f'.{path.name}.new')
+    temporary.write_text(new, encoding='utf-8')
+    read = read_parameters(temporary, node)
+    wrong = [name for name, value in rows.items()
+             if yaml.safe_load(format_value(value)) != read.get(name)]
+    if wrong:
+        temporary.unlink()
+        raise ConfigurationError(f'{path}: cannot set {", ".join(wrong)}; it is unchanged')
+    os.replace(temporary, path)
+    return backup

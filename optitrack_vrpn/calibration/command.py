@@ -1,0 +1,209 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Calibrate latency, body to IMU, base and world: ``calibrate imu|base|world [TAKE]``."""
+
+import argparse
+from collections.abc import Sequence
+import json
+import os
+from pathlib import Path
+import sys
+from typing import Any, Optional, TYPE_CHECKING
+
+from optitrack_vrpn import __version__
+from optitrack_vrpn.cli.arguments import duration, new_file, Parser, split_ros_args
+from optitrack_vrpn.cli.command_io import command
+from optitrack_vrpn.cli.config_files_io import read_yaml
+from optitrack_vrpn.cli.loading import loading
+from optitrack_vrpn.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from optitrack_vrpn.calibration.results import Result
+
+NODE = 'optitrack_vrpn'
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Create the parser of the command line."""
+    parser = Parser(
+        prog='calibrate', description='Determine the latency of the stamps, where the IMU or the '
+        'base is in the body, and which way is down, from motion.',
+        epilog='Exit code 1: a quantity was refused. See docs/calibration.md.')
+    kinds = parser.add_subparsers(dest='kind', required=True, metavar='imu|base|world')
+    imu = kinds.add_parser('imu', help='latency, body to IMU, gravity, biases')
+    _add_common(imu, 'without it, a guided session that records one')
+    imu.add_argument('--imu', default='', metavar='TOPIC', help='sensor_msgs/Imu; raw, not fused')
+    imu.add_argument('--gravity', type=float, metavar='M_S2',
+                     help='local gravity; default 9.80665, known to 0.02')
+    imu.add_argument('--latency-ms', type=float, metavar='MS',
+                     help='stamps.latency_ms of the take, if it does not contain it')
+    imu.add_argument('--imu-in-base', type=float, nargs=6, metavar=('X', 'Y', 'Z', 'R', 'P', 'Y'),
+                     help='pose of the IMU in the base (m, rad): bodies.NAME.offset follows')
+    imu.add_argument('--seconds', type=duration, default=120.0,
+                     help='longest guided session (default %(default)g)')
+    base = kinds.add_parser('base', help='bodies.NAME.offset, without an IMU')
+    _add_common(base, 'a recording')
+    how = base.add_mutually_exclusive_group(required=True)
+    how.add_argument('--odometry', metavar='TOPIC', help="the robot's own odometry")
+    how.add_argument('--turn', action='store_true', help='the robot turned on the spot')
+    how.add_argument('--pivot', action='store_true', help='the tip turned in a dimple')
+    how.add_argument('--placements', type=Path, metavar='FILE',
+                     help='YAML list of {at, x, y, yaw}: rests on known marks (s, m, rad)')
+    base.add_argument('--height', type=float, metavar='M',
+                      help='with --turn: height of the base in the mocap world')
+    world = kinds.add_parser('world', help='world_offset')
+    _add_common(world, 'a recording')
+    where = world.add_mutually_exclusive_group(required=True)
+    where.add_argument('--placements', type=float, nargs=2, metavar=('S', 'S'),
+                       help='when the body rested on the origin, and on the x axis (s)')
+    where.add_argument('--reference', metavar='TOPIC', help='the same wand in the other system')
+    return parser
+
+
+def _add_common(parser: argparse.ArgumentParser, take: str) -> None:
+    parser.add_argument('take', nargs='?', type=Path, metavar='TAKE', help=take)
+    parser.add_argument('--body', default='', metavar='NAME', help='name or topic of the body')
+    parser.add_argument('-o', '--output', type=new_file, metavar='FILE.yaml',
+                        help='write the parameters that passed, and FILE.json with the record')
+    parser.add_argument('--json', action='store_true', help='print everything as JSON')
+    parser.add_argument('--params', type=Path, metavar='FILE',
+                        help="the node's parameter file during the take: values in force")
+    parser.add_argument('--apply', type=Path, metavar='FILE',
+                        help='set the parameters in this file, with a backup')
+    parser.add_argument('--node', default=NODE, help='name of the node (default %(default)s)')
+
+
+def _imu(arguments: argparse.Namespace) -> 'Result':
+    from optitrack_vrpn.calibration.imu import calibrate_imu, Options
+    from optitrack_vrpn.calibration.rows import add_imu_rows
+    from optitrack_vrpn.calibration.take_io import (
+        body_poses, latency_in_force, open_take, read_imu)
+    take = open_take(arguments.take, arguments.body)
+    body, trajectory = body_poses(take, arguments.body)
+    topic, imu = read_imu(arguments.take, arguments.imu)
+    force = _in_force(arguments)
+    known = [value for value in (arguments.latency_ms, latency_in_force(take),
+                                 force.get('stamps.latency_ms')) if value is not None]
+    latency = float(known[0]) if known else 0.0
+    result = calibrate_imu(trajectory, imu, Options(latency, arguments.gravity))
+    if not known:
+        result.notes.append('the take does not tell stamps.latency_ms: 0 is assumed, see '
+                            '--latency-ms')
+    result.record.update(body=body, imu_topic=topic, stamping=take.stamping,
+                         connection=take.connection)
+    add_imu_rows(result, body, imu.frame_id, take.stamping.get('mode', ''),
+                 take.connection.get('transport', ''), arguments.imu_in_base)
+    return result
+
+
+def _base(arguments: argparse.Namespace) -> 'Result':
+    from optitrack_vrpn.calibration import base
+    from optitrack_vrpn.calibration.rows import compose_offset
+    from optitrack_vrpn.calibration.take_io import body_poses, open_take
+    take = open_take(arguments.take, arguments.odometry or arguments.body)
+    body, trajectory = body_poses(take, arguments.body)
+    if arguments.odometry:
+        from optitrack_vrpn.recording import estimate_hand_eye
+        _, odometry = body_poses(take, arguments.odometry)
+        result = base.odometry_result(estimate_hand_eye(trajectory, odometry), body)
+    elif arguments.turn:
+        result = base.turn_result(trajectory, arguments.height, body)
+    elif arguments.pivot:
+        result = base.pivot_result(trajectory, body)
+    else:
+        result = base.placements_result([
+            base.Placement(*base.rest_pose(trajectory, at), (x, y, yaw))
+            for at, x, y, yaw in _read_placements(arguments.placements)], body)
+    compose_offset(result, body, _in_force(arguments))
+    return result
+
+
+def _read_placements(path: Path) -> list[tuple[float, float, float, float]]:
+    content = read_yaml(path)
+    try:
+        return [(float(row['at']), float(row['x']), float(row['y']), float(row['yaw']))
+                for row in content]
+    except (KeyError, TypeError, ValueError):
+        raise ConfigurationError(
+            f'{path}: give a list of {{at: 12.0, x: 0.0, y: 0.0, yaw: 0.0}} (s, m, rad)') from None
+
+
+def _world(arguments: argparse.Namespace) -> 'Result':
+    from optitrack_vrpn.calibration import base
+    from optitrack_vrpn.calibration.rows import compose_world
+    from optitrack_vrpn.calibration.take_io import body_poses, open_take
+    take = open_take(arguments.take, arguments.reference or arguments.body)
+    _, trajectory = body_poses(take, arguments.body)
+    if arguments.placements:
+        origin, ahead = (base.rest_pose(trajectory, at)[0] for at in arguments.placements)
+        result = base.world_result(origin, ahead)
+    else:
+        from optitrack_vrpn.recording import estimate_time_offset, interpolate, Trajectory
+        _, other = body_poses(take, arguments.reference)
+        offset = estimate_time_offset(trajectory, other)
+        other = other.shifted(offset.offset_ns)
+        positions, quats, valid = interpolate(trajectory, other.stamps_ns)
+        ours = Trajectory(other.stamps_ns[valid], positions[valid], quats[valid])
+        step = max(1, len(ours) // 600)
+        result = base.reference_result(
+            ours.at(slice(None, None, step)), other.at(valid).at(slice(None, None, step)))
+        result.notes += offset.warnings
+    compose_world(result, _in_force(arguments))
+    return result
+
+
+def _in_force(arguments: argparse.Namespace) -> dict[str, Any]:
+    if arguments.params is None:
+        return {}
+    from optitrack_vrpn.calibration.take_io import read_parameters
+    return read_parameters(arguments.params, arguments.node)
+
+
+def finish(arguments: argparse.Namespace, result: 'Result') -> int:
+    """Print and write a result; return the exit code."""
+    from optitrack_vrpn.calibration.apply_io import apply, write_record
+    from optitrack_vrpn.calibration.results import lines, rounded, yaml_text
+    from optitrack_vrpn.calibration.take_io import digest
+    result.record.update(version=__version__, take=str(arguments.take),
+                         sha256=digest(arguments.take), in_force=_in_force(arguments))
+    text = yaml_text(result, arguments.node)
+    if arguments.json:
+        print(json.dumps(result.plain(), indent=1, default=rounded))
+    else:
+        print('\n'.join(lines(result)))
+        print(f'\n{text}', end='')
+    if arguments.output is not None:
+        arguments.output.write_text(text, encoding='utf-8')
+        write_record(arguments.output.with_suffix('.json'), result.plain())
+    if arguments.apply is not None and result.rows:
+        backup = apply(arguments.apply, result.rows, arguments.node)
+        print(f'calibrate: {arguments.apply} is changed; the old file is {backup}',
+              file=sys.stderr)
+    return int(bool(result.refused))
+
+
+@command('calibrate')
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    """
+    Run the tool.
+
+    :param argv: arguments, those of the process by default.
+    :returns: 0; 1 if a quantity was refused; else see ``exit_code``.
+    """
+    own, ros_arguments = split_ros_args(sys.argv[1:] if argv is None else argv)
+    parser = make_parser()
+    arguments = parser.parse_args(own)
+    # The matrices are small: idle threads of the library cost more processor time than they save.
+    os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
+    if arguments.take is None:
+        if arguments.kind != 'imu':
+            parser.error('give a TAKE, as `record` makes it')
+        if not arguments.imu or not arguments.body:
+            parser.error('a guided session needs --body and --imu')
+        with loading('calibrate'):
+            from optitrack_vrpn.calibration.session_ros import guide
+        arguments.take = guide(
+            arguments.body, arguments.imu, arguments.seconds, ros_arguments)
+    with loading('calibrate'):
+        result = {'imu': _imu, 'base': _base, 'world': _world}[arguments.kind](arguments)
+    return finish(arguments, result)

@@ -1,0 +1,131 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Calibration against an IMU: the closed form of the simulator, refusals, checks, conventions."""
+
+from dataclasses import replace
+
+from calibration_kit import Case, holds, NAMES, simulate
+import numpy as np
+from optitrack_vrpn.calibration import calibrate_imu
+from optitrack_vrpn.calibration.data import ImuNoise, Problem
+from optitrack_vrpn.calibration.preintegration import ImuErrors, Samples
+from optitrack_vrpn.sim import enu_pose, gravity_of, Handheld, ImuModel, SimulatedImu
+import pytest
+from scipy.spatial.transform import Rotation
+
+pytestmark = pytest.mark.slow
+SHORT = Case('short', seconds=25.0)
+
+
+def calibrated(case, seed=0, change=lambda imu: imu):
+    """Return the result as JSON has it, and the truth."""
+    poses, imu, truth = simulate(case, seed)
+    return calibrate_imu(poses, change(imu)).plain(), truth
+
+
+def test_the_simulated_imu_measures_the_derivatives_of_the_poses():
+    """Numerical derivatives of poses of the IMU, which its own formulas do not contain."""
+    model = ImuModel(
+        gyro_noise=0.0, accelerometer_noise=0.0, gyro_walk=0.0, accelerometer_walk=0.0,
+        gyro_bias=(0.0,) * 3, accelerometer_bias=(0.0,) * 3, jitter_ms=0.0, stamp_delay_ms=3.0)
+    motion, times, step = Handheld(seed=4), np.linspace(1.0, 5.0, 50), 1e-4
+    stamps, gyro, force = SimulatedImu(motion, model).sample(times)
+
+    def pose(at):
+        places, matrices = enu_pose(motion.at(at))
+        body = Rotation.from_matrix(matrices)
+        return (places + body.apply(model.lever_arm),
+                body * Rotation.from_rotvec(model.rotation))
+    before, now, after = pose(times - step), pose(times), pose(times + step)
+    np.testing.assert_allclose(stamps, times + 0.003, atol=1e-12)
+    np.testing.assert_allclose(
+        gyro, (before[1].inv() * after[1]).as_rotvec() / (2 * step), atol=1e-4)
+    acceleration = (after[0] - 2 * now[0] + before[0]) / step**2
+    np.testing.assert_allclose(
+        force, now[1].inv().apply(acceleration - gravity_of(model)), atol=1e-4)
+
+
+def test_preintegration_carries_a_pose_exactly():
+    model = ImuModel(
+        gyro_noise=0.0, accelerometer_noise=0.0, gyro_walk=0.0, accelerometer_walk=0.0,
+        gyro_bias=(0.0,) * 3, accelerometer_bias=(0.0,) * 3, jitter_ms=0.0,
+        rotation=(0.0,) * 3, lever_arm=(0.0,) * 3, tilt_deg=(0.0, 0.0))
+    motion, times = Handheld(seed=1), np.arange(0.0, 4.0, 0.005)
+    _, gyro, force = SimulatedImu(motion, model).sample(times)
+    problem = Problem(0, times, np.zeros((1, 3, 3)), np.zeros((1, 3)), 0.0, 0.005, gyro, force,
+                      np.zeros(len(times), dtype=bool), ImuNoise(1e-4, 1e-3))
+    samples = Samples(problem, 0.5, 3.5, 10.0)
+    found = samples.integrate(ImuErrors(np.zeros((2, 3)), np.zeros((2, 3)), np.zeros((3, 3)),
+                                        np.zeros((3, 3)), 0.0))
+    places, matrices = enu_pose(motion.at(samples.nodes))
+    speeds = (enu_pose(motion.at(samples.nodes + 1e-5))[0]
+              - enu_pose(motion.at(samples.nodes - 1e-5))[0]) / 2e-5
+    time, down = samples.nodes[1] - samples.nodes[0], gravity_of(model)
+    back = np.swapaxes(matrices[:-1], 1, 2)
+    np.testing.assert_allclose(found.rotation[:, -1], back @ matrices[1:], atol=1e-7)
+    moved = places[1:] - places[:-1] - speeds[:-1] * time - 0.5 * down * time**2
+    np.testing.assert_allclose(
+        found.position[:, -1], np.einsum('nij,nj->ni', back, moved), atol=1e-7)
+
+
+@pytest.mark.parametrize('case', [
+    SHORT, SHORT._replace(rate=240.0, correlated_s=0.05, outliers=0.01, errors=0.01,
+                          accelerometer_delay_ms=3.0)])
+def test_every_quantity_is_within_its_deviation(case):
+    for seed in range(3):
+        found, truth = calibrated(case, seed)
+        assert found['refused'] == []
+        assert holds(found, truth) == set(NAMES)
+        assert found['latency_ms']['sd'] < 0.1 and max(found['lever_arm_m']['sd']) < 1e-3
+
+
+@pytest.mark.parametrize('angles, reach, refused', [
+    ((0, 0, 0), (0, 0, 0), set(NAMES)),
+    ((0, 0, 0), (0.25, 0.2, 0.25), set(NAMES)),
+    ((0, 35, 0), (0, 0, 0), {'rotation_xyzw', 'lever_arm_m', 'gravity'}),
+    ((40, 0, 0), (0.5, 0, 0.5), {'rotation_xyzw', 'lever_arm_m'})])
+def test_what_a_motion_does_not_determine_is_refused(angles, reach, refused):
+    case = SHORT._replace(angles_deg=angles, reach=reach, fastest=0.6)
+    for seed in range(2):
+        found, truth = calibrated(case, seed)
+        assert refused <= set(found['refused']) & set(found['reasons'])
+        assert not refused & set(found)    # no number at all
+        assert set(found['refused']) & set(NAMES) <= refused | {'gravity'}
+        assert 'latency_ms' in holds(found, truth) or 'latency_ms' in refused
+
+
+@pytest.mark.parametrize('reason, change', [
+    ('degrees per second', lambda imu: replace(imu, gyro=np.degrees(imu.gyro))),
+    ('in g', lambda imu: replace(imu, accelerometer=imu.accelerometer / 9.80665)),
+    ('wrong sign', lambda imu: replace(imu, accelerometer=-imu.accelerometer)),
+    ('left-handed', lambda imu: replace(imu, gyro=imu.gyro * (1, -1, 1))),
+    ('repeat', lambda imu: replace(imu, gyro=np.repeat(imu.gyro[::2], 2, axis=0)[:len(imu.gyro)],
+                                   accelerometer=np.repeat(imu.accelerometer[::2], 2, axis=0)[
+                                       :len(imu.gyro)])),
+    ('saturates', lambda imu: replace(imu, gyro=np.clip(imu.gyro, -2.5, 2.5))),
+    ('Hz', lambda imu: replace(imu, stamps_ns=imu.stamps_ns[::8], gyro=imu.gyro[::8],
+                               accelerometer=imu.accelerometer[::8])),
+    ('do not match', lambda imu: replace(imu, gyro=np.roll(imu.gyro, 1500, axis=0)))])
+def test_useless_samples_are_refused_with_their_reason(reason, change):
+    found, _ = calibrated(SHORT, 1, change)
+    assert set(found['refused']) >= set(NAMES)
+    assert reason in found['reasons']['latency_ms']
+
+
+def test_drifting_clocks_refuse_the_latency_alone():
+    found, truth = calibrated(SHORT._replace(skew_ppm=40.0))
+    assert found['refused'] == ['latency_ms']
+    assert abs(found['clock_drift_ppm']['value'] + 40.0) < 4 * found['clock_drift_ppm']['sd']
+    assert holds(found, truth) == set(NAMES) - {'latency_ms'}
+
+
+def test_lost_samples_are_bridged():
+    def lose(imu):
+        kept = np.ones(len(imu.gyro), dtype=bool)
+        kept[np.random.default_rng(0).choice(len(kept), 60)] = False
+        kept[1000:1040] = False
+        return replace(imu, stamps_ns=imu.stamps_ns[kept], gyro=imu.gyro[kept],
+                       accelerometer=imu.accelerometer[kept])
+    found, truth = calibrated(SHORT, 2, lose)
+    assert holds(found, truth) == set(NAMES)
+    assert found['record']['lost_samples'] >= 90

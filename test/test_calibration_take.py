@@ -1,0 +1,157 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""``calibrate`` on takes that another program wrote: JSON, parameters, files that it changes."""
+
+import json
+from types import SimpleNamespace
+
+from calibration_kit import Case, holds, NAMES, simulate, to_ns, write_take
+import numpy as np
+from optitrack_vrpn.calibration import read_parameters
+from optitrack_vrpn.calibration.command import main
+from optitrack_vrpn.motion.transform import body_from_base, compose, Transform
+from optitrack_vrpn.recording import Trajectory
+import pytest
+from scipy.spatial.transform import Rotation
+
+pytest.importorskip('rosbags', reason='an independent writer')
+pytestmark = pytest.mark.slow
+PARAMETERS = """\
+# our lab
+optitrack_vrpn:
+  ros__parameters:
+    server: 10.0.0.1   # the Motive PC
+    stamps:
+      latency_ms: 2.5
+    bodies.wand.offset: [0.1, 0.0, 0.0]
+"""
+
+
+def run(capsys, *arguments):
+    """Run the command; return its exit code and what it printed as JSON."""
+    code = main([*map(str, arguments), '--json'])
+    return code, json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize('plugin, pose_topic, imu_topic', [
+    ('MCAP', '/wand/pose', '/imu/data_raw'), ('SQLITE3', '/vrpn/robot_1/pose', '/a/b')])
+def test_a_take_gives_latency_and_transform(tmp_path, capsys, plugin, pose_topic, imu_topic):
+    poses, imu, truth = simulate(Case('take', seconds=25.0), 3)
+    write_take(tmp_path / 'take', poses, imu, plugin, pose_topic, imu_topic)
+    body = pose_topic.split('/')[-2]
+    code, found = run(capsys, 'imu', tmp_path / 'take', '--body', body, '--imu', imu_topic,
+                      '-o', tmp_path / 'out.yaml')
+    assert (code, found['refused']) == (0, [])
+    assert holds(found, truth) == set(NAMES)
+    rows = read_parameters(tmp_path / 'out.yaml', 'optitrack_vrpn')
+    expected = {'stamps.latency_ms'} if truth['latency_ms'] > 0 else set()
+    assert set(rows) == expected
+    assert len(json.loads((tmp_path / 'out.json').read_text())['record']['sha256']) == 64
+
+
+def test_a_parameter_file_is_changed_with_a_backup_and_the_value_in_force(tmp_path, capsys):
+    poses, imu, truth = simulate(Case('take', seconds=25.0), 0)
+    late = round(30e6 - truth['latency_ms'] * 1e6)
+    poses = poses.shifted(late)
+    write_take(tmp_path / 'take', poses, imu)
+    file = tmp_path / 'node.yaml'
+    file.write_text(PARAMETERS)
+    base_from_imu = (0.1, 0.02, 0.3, 0.1, -0.2, 0.3)
+    _, found = run(capsys, 'imu', tmp_path / 'take', '--params', file, '--apply', file,
+                   '--imu-in-base', *base_from_imu)
+    assert found['latency_ms']['value'] == pytest.approx(32.5, abs=0.1)
+    assert (tmp_path / 'node.yaml.bak').read_text() == PARAMETERS
+    text = file.read_text()
+    assert '# the Motive PC' in text and '# our lab' in text
+    rows = read_parameters(file, 'optitrack_vrpn')
+    assert rows['stamps.latency_ms'] == pytest.approx(32.5, abs=0.1)
+    body_from_imu = compose(body_from_base(rows['bodies.wand.offset']),
+                            body_from_base(base_from_imu))
+    np.testing.assert_allclose(body_from_imu.position, truth['lever_arm_m'], atol=5e-4)
+
+
+def resting(places, noise=1e-4, seconds=3.0):
+    """Return poses that rest at each place (position, rotation) in turn."""
+    draws = np.random.default_rng(5)
+    count = int(seconds * 100)
+    positions = np.concatenate([np.tile(place, (count, 1)) for place, _ in places])
+    quats = np.concatenate([np.tile(turn.as_quat(), (count, 1)) for _, turn in places])
+    times = np.arange(len(positions)) / 100.0
+    return Trajectory(to_ns(times), positions + draws.normal(0.0, noise, positions.shape), quats)
+
+
+def written(folder, trajectory, **more):
+    """Write a take of poses, and an IMU that is not used."""
+    imu = SimpleNamespace(stamps_ns=np.zeros(0, np.int64), gyro=np.zeros((0, 3)),
+                          accelerometer=np.zeros((0, 3)))
+    write_take(folder, trajectory, imu, **more)
+    return folder
+
+
+def turning(axis_tilt, degrees, base, seconds=10.0, seed=0, cone=0.0):
+    """Return poses of a body whose point ``base`` rests at (1, 2, 0.3) while it turns."""
+    draws = np.random.default_rng(seed)
+    times = np.arange(0.0, seconds, 0.01)
+    yaw = np.radians(degrees) * times / seconds
+    lean = np.column_stack((cone * np.sin(2.0 * times), cone * np.cos(3.1 * times), yaw))
+    turns = axis_tilt * Rotation.from_euler('xyz', lean) * Rotation.from_rotvec(
+        draws.normal(0.0, np.radians(0.15), (len(times), 3)))
+    exact = axis_tilt * Rotation.from_euler('xyz', lean)
+    positions = (1.0, 2.0, 0.3) - exact.apply(base) + draws.normal(0.0, 3e-4, (len(times), 3))
+    return Trajectory(to_ns(times), positions, turns.as_quat())
+
+
+def test_a_turn_on_the_spot_finds_the_axis_and_the_height_is_asked_for(tmp_path, capsys):
+    base = np.array((0.12, -0.07, -0.21))
+    take = written(tmp_path / 'take', turning(Rotation.identity(), 360.0, base))
+    code, found = run(capsys, 'base', take, '--turn')
+    assert code == 1 and 'height' in found['reasons']['offset'] and 'offset' not in found
+    code, found = run(capsys, 'base', take, '--turn', '--height', 0.3)
+    assert code == 0
+    np.testing.assert_allclose(found['offset']['value'], base, atol=1e-3)
+    assert found['parameters']['bodies.wand.offset'] == pytest.approx(found['offset']['value'])
+    small = written(tmp_path / 'small', turning(Rotation.identity(), 20.0, base))
+    assert main(['base', str(small), '--turn', '--height', '0.3']) == 64
+
+
+def test_a_tip_in_a_dimple_gives_all_coordinates_within_their_deviations(tmp_path, capsys):
+    base, inside = np.array((0.02, 0.01, -0.25)), 0
+    for seed in range(10):
+        take = written(tmp_path / f'take{seed}', turning(
+            Rotation.identity(), 200.0, base, seed=seed, cone=0.5))
+        _, found = run(capsys, 'base', take, '--pivot')
+        error = np.abs(np.array(found['offset']['value']) - base)
+        inside += int((error <= 2.0 * np.array(found['offset']['sd'])).sum())
+        assert error.max() < 5e-4
+    assert inside >= 26
+
+
+def test_placements_on_known_marks_compose_with_the_offset_in_force(tmp_path, capsys):
+    body_from_base_ = Transform((0.1, -0.05, -0.2), tuple(
+        Rotation.from_euler('z', 12.0, degrees=True).as_quat()))
+    marks = [(0.0, 0.0, 0.0), (1.0, 0.5, 1.6), (2.0, -0.5, -2.0)]
+    places = []
+    for x, y, yaw in marks:
+        pose = compose(Transform((x, y, 0.0), tuple(Rotation.from_euler('z', yaw).as_quat())),
+                       body_from_base_.inverse())
+        places.append((pose.position, Rotation.from_quat(pose.quat_xyzw)))
+    take = written(tmp_path / 'take', resting(places))
+    file = tmp_path / 'marks.yaml'
+    file.write_text(''.join(f'- {{at: {1.5 + 3 * number}, x: {x}, y: {y}, yaw: {yaw}}}\n'
+                            for number, (x, y, yaw) in enumerate(marks)))
+    params = tmp_path / 'node.yaml'
+    params.write_text(PARAMETERS)
+    code, found = run(capsys, 'base', take, '--placements', file, '--params', params)
+    assert code == 0
+    np.testing.assert_allclose(found['offset']['value'][:3], body_from_base_.position, atol=1e-4)
+    np.testing.assert_allclose(found['offset']['value'][3:], body_from_base_.quat_xyzw, atol=1e-6)
+    assert found['parameters']['bodies.wand.offset'][0] == pytest.approx(0.2, abs=1e-3)
+
+
+def test_two_placements_give_the_users_world(tmp_path, capsys):
+    take = written(tmp_path / 'take', resting([
+        ((1.0, 2.0, 0.1), Rotation.identity()), ((1.0, 4.0, 0.1), Rotation.identity())]))
+    code, found = run(capsys, 'world', take, '--placements', 1.5, 4.5)
+    assert code == 0
+    assert found['parameters']['world_offset.origin'] == pytest.approx([1.0, 2.0, 0.1], abs=1e-3)
+    assert found['parameters']['world_offset.yaw'] == pytest.approx(np.pi / 2, abs=1e-3)
