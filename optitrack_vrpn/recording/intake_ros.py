@@ -29,8 +29,7 @@ _TURN_S = 0.05
 #: Chosen: messages that wait in a reader: four seconds of a body at 240 Hz. Those after a lost one
 #: wait until the publisher has repeated it, with Fast DDS's defaults 3 s.
 _DEPTH = 1000
-#: Chosen: messages of one reader before the next one is served. Double delays the others by twice
-#: as much in a backlog.
+#: Chosen: messages of one reader before the next one is served.
 _MOST_AT_ONCE = 1000
 
 

@@ -30,7 +30,7 @@ MAX_WAITING = 64 << 20
 #: programs.
 MIN_FREE = 256 << 20
 #: Chosen: pause of the thread (s), and periods (ns) of the checks of the disk and of flushing to
-#: the disk. A power failure loses the last period; half doubles the number of calls.
+#: the disk. A power failure loses the last period.
 _TURN_S = 0.05
 _CHECK_NS = 250_000_000
 _SYNC_NS = 1_000_000_000

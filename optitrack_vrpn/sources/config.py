@@ -40,8 +40,7 @@ class LinkConfig:
 
     :ivar attempt_s: timeout of a TCP connection (s). A handshake or connect-back that takes longer
         is reported, and the client waits for it up to ``blocked_s``. Chosen: a LAN answers within
-        milliseconds, and TCP retransmits a lost SYN after 1 s and 3 s. Halved, one retransmission
-        must arrive; doubled, an absent server is reported later.
+        milliseconds, and TCP retransmits a lost SYN after 1 s and 3 s.
     :ivar connect_back_s: with 'auto', time from a UDP request to the use of TCP (s). The server's
         SYN is retransmitted after 1 s.
     :ivar blocked_s: longest time for which a client that does not answer the connect-back blocks

@@ -27,8 +27,7 @@ from optitrack_vrpn.sources.natnet.models import Definitions, type_mask
 from optitrack_vrpn.sources.natnet.reports import name_table
 from optitrack_vrpn.units import NS_PER_MS, NS_PER_S
 
-#: Chosen: period of connect requests (ns) until the server answers. Double delays the connection
-#: after a lost datagram; half sends twice as many requests to an absent server.
+#: Chosen: period of connect requests (ns) until the server answers.
 _CONNECT_NS = 250 * NS_PER_MS
 #: A unicast server drops a client that sends no keep-alive for some seconds; one per second is
 #: sufficient (observed).

@@ -28,8 +28,7 @@ from optitrack_vrpn.units import NS_PER_S
 
 #: More than the largest payload of UDP over IPv4 (65 507 bytes).
 _LARGEST_DATAGRAM = 65536
-#: Chosen: maximum number of datagrams read before other sockets and timers. Double delays those by
-#: twice as much in a backlog; half costs more calls of poll.
+#: Chosen: maximum number of datagrams read before other sockets and timers.
 _MOST_DATAGRAMS = 64
 #: Chosen: if a frame is read within this time (ns) of its arrival, another datagram is rarely
 #: waiting; not checking saves one system call per frame. Motive's frames are at least 1 ms apart.

@@ -31,7 +31,7 @@ _LOG = logging.getLogger(__name__)
 _EPOCH = datetime(1970, 1, 1)
 _DERIVATIVES: dict[str, Any] = {'velocity': VelocityReport, 'acceleration': AccelerationReport}
 #: Chosen: polling period (s), because the module cannot wait for data. It is the largest delay
-#: that polling adds to a report; half the period doubles the processor load of the polling.
+#: that polling adds to a report.
 _POLL_S = 0.001
 
 
