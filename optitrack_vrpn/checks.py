@@ -72,11 +72,7 @@ def fail(check: str, found: str, advice: str, **values: Value) -> CheckResult:
 
 
 def exit_code(results: Iterable[CheckResult]) -> int:
-    """
-    Return the exit code for all results.
-
-    :returns: 0 if nothing is wrong, 1 for warnings, 2 for failures.
-    """
+    """Return 0 if nothing is wrong, 1 for warnings, 2 for failures."""
     levels = {one.level for one in results}
     return 2 if Level.FAIL in levels else 1 if Level.WARN in levels else 0
 

@@ -48,11 +48,7 @@ def ros_name(name: str) -> str:
 
 
 def printable(text: str, limit: int = 120) -> str:
-    """
-    Escape text from the network for a log: one line, no control characters, limited length.
-
-    :param limit: largest number of characters of the result.
-    """
+    """Escape text from the network for a log: one line, no control characters, limited."""
     shown = ''.join(
         c if c.isprintable() else c.encode('unicode_escape').decode('ascii')
         for c in text[:limit + 1])
@@ -83,11 +79,7 @@ def check_template(template: str, what: str, topic: bool) -> None:
 
 
 def check_frame(frame: str, what: str) -> None:
-    """
-    Check a fixed frame id.
-
-    :raises ConfigurationError: if tf2 does not accept it.
-    """
+    """Check a fixed frame id; ConfigurationError if tf2 does not accept it."""
     if not _FRAME.fullmatch(frame):
         raise ConfigurationError(
             f'{what} is {frame!r}; a frame id is not empty, contains no space and does not begin '
@@ -96,22 +88,13 @@ def check_frame(frame: str, what: str) -> None:
 
 @dataclass(frozen=True)
 class NameTemplates:
-    """
-    Templates of the topics and frames of a body.
-
-    :ivar topics: kind of topic to template, as ``{'pose': '{body}/pose'}``.
-    :ivar frames: kind of frame to template, as ``{'body': '{body}'}``.
-    """
+    """Templates of the topics and frames of a body, by kind, as ``{body}/pose``."""
 
     topics: dict[str, str]
     frames: dict[str, str]
 
     def __post_init__(self) -> None:
-        """
-        Check all templates.
-
-        :raises ConfigurationError: lists all errors, one per line.
-        """
+        """Check all templates; the ConfigurationError has a line for each error."""
         wrong = []
         for what, templates in (('topic', self.topics), ('frame', self.frames)):
             for kind, template in templates.items():
@@ -144,12 +127,7 @@ class BodyNames(NamedTuple):
 
 
 class NameTable:
-    """
-    Assign unique names to bodies.
-
-    :param templates: templates of topics and frames.
-    :param reserved_frames: frame ids that no body may have, such as the world frames.
-    """
+    """Assign unique names to bodies; reserved frame ids are those of no body."""
 
     def __init__(self, templates: NameTemplates, reserved_frames: Iterable[str] = ()) -> None:
         self._templates = templates

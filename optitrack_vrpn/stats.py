@@ -67,11 +67,7 @@ class Percentiles(NamedTuple):
 
 
 class Window:
-    """
-    A sliding window over the last values.
-
-    :param size: number of values.
-    """
+    """A sliding window over so many last values."""
 
     __slots__ = ('_values', '_size', '_next')
 
@@ -318,11 +314,7 @@ class Intervals(NamedTuple):
 
 
 class IntervalStatistics:
-    """
-    Collect the times of the poses of one body, or of all, in bounded memory.
-
-    The sender's times are used, on which the network and the load of this host have no effect.
-    """
+    """Collect the sender's times of the poses of one body, or of all, in bounded memory."""
 
     __slots__ = (
         '_steps', '_first_ns', '_last_ns', '_pose', '_frames', '_doubled', '_stuck', '_late')
@@ -390,12 +382,7 @@ def spread(values: Any) -> Spread:
 
 
 class Gap(NamedTuple):
-    """
-    A gap in the stamps.
-
-    :ivar after_s: time from the first stamp to its beginning (s).
-    :ivar length_s: its length (s).
-    """
+    """A gap in the stamps: time from the first stamp (s), and its length (s)."""
 
     after_s: float
     length_s: float
@@ -427,13 +414,7 @@ class StampReport(NamedTuple):
 
 
 def summarise(stamps_ns: Sequence[int], arrivals_ns: Sequence[int]) -> StampReport:
-    """
-    Describe the stamps of messages in the order of their arrival.
-
-    :param stamps_ns: stamps (ns since 1970).
-    :param arrivals_ns: arrival of each message on this host's clock (ns since 1970).
-    :raises ValueError: if the lengths differ.
-    """
+    """Describe stamps (ns since 1970) in the order of their arrivals (ns, this host)."""
     import numpy as np
     if len(stamps_ns) != len(arrivals_ns):
         raise ValueError(f'{len(stamps_ns)} stamps and {len(arrivals_ns)} arrivals')

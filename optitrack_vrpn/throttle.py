@@ -6,12 +6,7 @@ from typing import Hashable, Optional
 
 
 class Throttle:
-    """
-    Limit messages of the same key to one per period.
-
-    :param period_s: shortest time between two messages of one key (s).
-    :param most_keys: largest number of stored keys; the oldest is removed first.
-    """
+    """Limit messages of the same key to one per period (s); old keys are removed."""
 
     def __init__(self, period_s: float, most_keys: int = 1000) -> None:
         self._period_ns = round(period_s * 1e9)

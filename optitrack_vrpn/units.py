@@ -12,11 +12,7 @@ NS_PER_MS: Final = 1_000_000
 
 
 def parse_seconds(text: str) -> int:
-    """
-    Convert decimal seconds to integer nanoseconds, exactly.
-
-    :raises ValueError: if the text is not a number of at most ten digits before the point.
-    """
+    """Convert decimal seconds to integer nanoseconds, exactly; ValueError for other text."""
     with contextlib.suppress(InvalidOperation):
         value = Decimal(text)
         # Nanoseconds of more digits do not fit into 64 bits.

@@ -24,11 +24,7 @@ _NAMESPACE = re.compile(r'[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*')
 
 
 class Parser(argparse.ArgumentParser):
-    """
-    The parser of every command: ``--version``, and one exit code for usage errors.
-
-    :param kwargs: as of ``argparse.ArgumentParser``.
-    """
+    """The parser of every command: ``--version``, and one exit code for usage errors."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -66,11 +62,7 @@ def without_ros_arguments(argv: Sequence[str]) -> list[str]:
 
 
 def _number(text: str, most: float, what: str) -> float:
-    """
-    Parse a number above 0.
-
-    :raises argparse.ArgumentTypeError: if it is not a number, or above ``most``.
-    """
+    """Parse a number above 0, up to ``most``."""
     try:
         value = float(text)
     except ValueError:
@@ -82,29 +74,17 @@ def _number(text: str, most: float, what: str) -> float:
 
 
 def seconds(text: str) -> float:
-    """
-    Parse a time (s) above 0, at most an hour.
-
-    :raises argparse.ArgumentTypeError: for other text.
-    """
+    """Parse a time (s) above 0, at most an hour."""
     return _number(text, _LONGEST_S, 'a number of seconds')
 
 
 def hertz(text: str) -> float:
-    """
-    Parse a rate (Hz) above 0, at most 10 kHz.
-
-    :raises argparse.ArgumentTypeError: for other text.
-    """
+    """Parse a rate (Hz) above 0, at most 10 kHz."""
     return _number(text, 10_000.0, 'a rate in Hz')
 
 
 def whole(low: int, high: Optional[int] = None) -> Callable[[str], int]:
-    """
-    Make a parser of whole numbers in a range.
-
-    :returns: a function that raises argparse.ArgumentTypeError for other text.
-    """
+    """Make a parser of whole numbers in a range."""
     def parse(text: str) -> int:
         if not (text.isascii() and text.isdigit() and low <= int(text)
                 and (high is None or int(text) <= high)):
@@ -115,11 +95,7 @@ def whole(low: int, high: Optional[int] = None) -> Callable[[str], int]:
 
 
 def namespace(text: str) -> str:
-    """
-    Parse a ROS namespace; a leading or trailing slash is optional.
-
-    :raises argparse.ArgumentTypeError: if ROS does not accept it.
-    """
+    """Parse a ROS namespace; a leading or trailing slash is optional."""
     name = text.strip('/')
     if name and ('__' in name or not _NAMESPACE.fullmatch(name)):
         raise argparse.ArgumentTypeError(
@@ -129,20 +105,12 @@ def namespace(text: str) -> str:
 
 
 def duration(text: str) -> float:
-    """
-    Parse a time (s) above 0 without an upper limit.
-
-    :raises argparse.ArgumentTypeError: for other text.
-    """
+    """Parse a time (s) above 0 without an upper limit."""
     return _number(text, math.inf, 'a number of seconds')
 
 
 def new_file(text: str) -> Path:
-    """
-    Parse the name of a file to write.
-
-    :raises argparse.ArgumentTypeError: if its folder does not exist.
-    """
+    """Parse the name of a file to write, whose folder must exist."""
     path = Path(text)
     if not path.parent.is_dir():
         raise argparse.ArgumentTypeError(f'{text}: there is no folder {path.parent}')
@@ -150,12 +118,7 @@ def new_file(text: str) -> Path:
 
 
 def server_address(text: str, port_without: int = ClientConfig().port) -> tuple[str, int]:
-    """
-    Parse HOST or HOST:PORT.
-
-    :param port_without: the port if none is given.
-    :raises argparse.ArgumentTypeError: for other text.
-    """
+    """Parse HOST or HOST:PORT; ``port_without`` is the port if none is given."""
     host, colon, port = text.partition(':')
     if ':' in port:
         raise argparse.ArgumentTypeError(

@@ -45,11 +45,7 @@ def find_config(given: str, pattern: str) -> str:
 
 
 def read_yaml(path: Union[str, Path]) -> Any:
-    """
-    Read a YAML file as plain data.
-
-    :raises ConfigurationError: if it cannot be read or is not YAML.
-    """
+    """Read a YAML file as plain data; ConfigurationError if that is not possible."""
     try:
         return yaml.safe_load(Path(path).read_text(encoding='utf-8'))
     except OSError as error:

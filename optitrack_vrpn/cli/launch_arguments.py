@@ -14,11 +14,7 @@ _ASSIGN = ':='
 
 
 def flag(text: str) -> bool:
-    """
-    Parse true or false.
-
-    :raises argparse.ArgumentTypeError: for other text.
-    """
+    """Parse true or false."""
     try:
         return {'true': True, '1': True, 'false': False, '0': False}[text.lower()]
     except KeyError:
@@ -27,11 +23,7 @@ def flag(text: str) -> bool:
 
 
 def number(text: str) -> float:
-    """
-    Parse a number.
-
-    :raises argparse.ArgumentTypeError: for other text.
-    """
+    """Parse a number."""
     try:
         return float(text)
     except ValueError:
@@ -39,11 +31,7 @@ def number(text: str) -> float:
 
 
 def one_of(*allowed: str) -> Callable[[str], str]:
-    """
-    Make a parser of words.
-
-    :returns: a function that raises argparse.ArgumentTypeError for other text.
-    """
+    """Make a parser of words."""
     def parse(text: str) -> str:
         if text not in allowed:
             raise argparse.ArgumentTypeError(
@@ -56,11 +44,7 @@ port = whole(1, 65535)
 
 
 def log_level(text: str) -> str:
-    """
-    Parse a log level, in capitals too, as rcl does.
-
-    :raises argparse.ArgumentTypeError: for other text.
-    """
+    """Parse a log level, in capitals too, as rcl does."""
     return one_of('debug', 'info', 'warn', 'error', 'fatal')(text.lower())
 
 
@@ -82,12 +66,7 @@ class LaunchArgument(NamedTuple):
 def read_launch_arguments(
     arguments: Sequence[LaunchArgument], texts: Mapping[str, str],
 ) -> dict[str, Any]:
-    """
-    Convert all arguments of a launch file.
-
-    :param texts: their texts by name.
-    :raises ValueError: naming the first wrong argument and what is allowed.
-    """
+    """Convert all arguments of a launch file; ValueError names the first wrong one."""
     values: dict[str, Any] = {}
     for name, default, _, kind in arguments:
         text = texts[name].strip()

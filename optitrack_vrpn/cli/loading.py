@@ -68,13 +68,7 @@ def loading(tool: str, code: int = INTERRUPTED) -> Iterator[None]:
 
 
 def load(tool: str, function: str, code: int = INTERRUPTED) -> Callable[[], Any]:
-    """
-    Import the function that a tool runs.
-
-    :param function: as ``module:function``.
-    :param code: exit code on Ctrl-C.
-    :raises SystemExit: after printing the error, if a dependency is not installed.
-    """
+    """Import the function ``module:function`` of a tool, or end with the error printed."""
     module, name = function.split(':')
     try:
         with loading(tool, code):

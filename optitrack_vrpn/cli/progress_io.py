@@ -16,13 +16,7 @@ _PERIOD_S, _FIRST_S = 0.2, 1.0
 
 
 class Progress:
-    """
-    A line on the terminal that is rewritten, and removed at the end of the block.
-
-    :param what: what is done, as in 'reading'.
-    :param steps: number of equal steps for ``over``.
-    :param clock: reads a monotonic clock (s).
-    """
+    """A line on the terminal, rewritten for each step, and removed at the end."""
 
     def __init__(
         self, what: str, steps: int = 1, stream: Any = None,

@@ -54,12 +54,7 @@ class Node(NamedTuple):
 
 
 def rows(table: str) -> list[tuple[str, Any]]:
-    """
-    Read a table from all packages: that of ``node`` first, the others in alphabetical order.
-
-    :param table: its name, as in ``TOOLS``.
-    :returns: for each row the full name of its package, and the row.
-    """
+    """Read a table from all packages, ``node`` first: (full name of the package, row)."""
     found = []
     folder = Path(__file__).resolve().parents[1]
     for path in sorted(folder.glob('*/__init__.py'),

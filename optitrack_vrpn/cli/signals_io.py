@@ -22,11 +22,7 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 class EndedBySignal(BaseException):
-    """
-    Ends the main thread as KeyboardInterrupt does, for the other signals of ``ENDING``.
-
-    :ivar number: the signal.
-    """
+    """Ends the main thread as KeyboardInterrupt does, for the other signals of ``ENDING``."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f'ended by {signal.Signals(number).name}')
@@ -49,11 +45,7 @@ _ENDS = (signal.SIG_DFL, signal.default_int_handler, leave, _raise)
 
 
 def replaced(handlers: Mapping[int, Any]) -> dict[int, Any]:
-    """
-    Set the handlers of signals that would end the process.
-
-    :returns: the previous handlers of those signals; none outside of the main thread.
-    """
+    """Set handlers; return the previous ones, none outside of the main thread."""
     if threading.current_thread() is not threading.main_thread():
         return {}
     return {number: signal.signal(number, handler) for number, handler in handlers.items()

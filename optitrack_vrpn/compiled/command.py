@@ -11,11 +11,7 @@ from optitrack_vrpn.errors import BackendUnavailableError
 
 
 def main() -> int:
-    """
-    Compile for this Python.
-
-    :returns: 0 if the modules are compiled, 1 if not.
-    """
+    """Compile for this Python."""
     parser = Parser(
         prog='compile', description='Compile the path of a pose with mypyc, for this Python and '
         'these sources. Needs mypy, a C compiler and the headers of Python.',

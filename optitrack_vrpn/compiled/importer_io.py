@@ -29,12 +29,7 @@ SUFFIX = EXTENSION_SUFFIXES[0]
 
 
 class Mode(NamedTuple):
-    """
-    How this process runs the path of a pose.
-
-    :ivar compiled: whether compiled modules are in use.
-    :ivar reason: why not; '' if they are.
-    """
+    """Whether this process runs the path of a pose compiled, and why not."""
 
     compiled: bool
     reason: str
@@ -81,11 +76,7 @@ def source_files(package: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def name_for(package: Path) -> str:
-    """
-    Name the folder of the compiled form of a package.
-
-    :raises OSError: if a file cannot be read.
-    """
+    """Name the folder of the compiled form of a package."""
     return folder_name(source_files(package), SUFFIX.strip('.').rpartition('.')[0])
 
 

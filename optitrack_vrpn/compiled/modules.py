@@ -40,12 +40,7 @@ OFF = ('0', 'no', 'off', 'false')
 
 
 def folder_name(contents: Iterable[tuple[str, bytes]], tag: str) -> str:
-    """
-    Name the folder of the modules compiled from some source.
-
-    :param contents: path and content of every source file, in any order.
-    :param tag: the interpreter's binary interface, as in ``cpython-311-x86_64-linux-gnu``.
-    """
+    """Name the folder of modules compiled from files (path, content) for an interpreter."""
     total = hashlib.sha256()
     for path, content in sorted(contents):
         total.update(f'{path}\0{len(content)}\0'.encode())

@@ -21,23 +21,14 @@ _MOST_REPORTED = 8
 
 
 class DuplicateNames:
-    """
-    Search for nodes with the name of this node, a few times after its start.
-
-    :param node: this node.
-    :param now_ns: time of the start.
-    """
+    """Search for nodes with the name of this node, a few times after its start (ns)."""
 
     def __init__(self, node: Node, now_ns: int) -> None:
         self._node = node
         self._due_ns = [now_ns + after_ns for after_ns in CHECKS_NS]
 
     def look(self, now_ns: int) -> str:
-        """
-        Check the names, if a check is due.
-
-        :returns: a warning about other nodes of this name, once; else ''.
-        """
+        """Check the names, if due; return a warning about others of this name once, else ''."""
         if not self._due_ns or now_ns < self._due_ns[0]:
             return ''
         self._due_ns.pop(0)
@@ -54,12 +45,7 @@ class DuplicateNames:
 
 
 class ConflictingPublishers:
-    """
-    Search every two seconds for other publishers on the topics of one body.
-
-    :param node: this node.
-    :param now_ns: time of the start.
-    """
+    """Search every two seconds for other publishers on the topics of one body."""
 
     def __init__(self, node: Node, now_ns: int) -> None:
         self._node = node
@@ -76,12 +62,7 @@ class ConflictingPublishers:
         return self._turns - 1
 
     def look(self, topics: Sequence[str]) -> list[str]:
-        """
-        Check topics of this node.
-
-        :param topics: resolved names.
-        :returns: a warning for each other node that publishes there, once per node.
-        """
+        """Check topics of this node; return a warning once for each other publisher."""
         own = self._node.get_name(), self._node.get_namespace()
         lines = []
         for topic in topics:
@@ -98,12 +79,7 @@ class ConflictingPublishers:
 
 
 def describe_mismatch(topic: str, policy: int) -> str:
-    """
-    Describe why a subscriber receives nothing, with the remedy.
-
-    :param topic: the resolved topic.
-    :param policy: kind of the policy that does not match, from the middleware's event.
-    """
+    """Describe by the event's policy why a subscriber receives nothing; the remedy."""
     try:
         name = qos_policy_name_from_kind(policy)
     except ValueError:    # a policy that this rclpy does not know

@@ -22,12 +22,7 @@ _FOREIGN = ('ROS_STATIC_PEERS', 'ROS_DISCOVERY_SERVER', 'ROS_SUPER_CLIENT', 'CYC
 
 
 class DomainClaim(NamedTuple):
-    """
-    A domain that is reserved until ``close`` or until the process ends.
-
-    :ivar domain: its number, for ``ROS_DOMAIN_ID``.
-    :ivar holder: the socket whose name is the claim.
-    """
+    """A domain that is reserved until ``close`` or until the process ends."""
 
     domain: int
     holder: socket.socket
@@ -44,11 +39,7 @@ class DomainClaim(NamedTuple):
 
 
 def in_use(domain: int) -> bool:
-    """
-    Return whether a program on this computer uses a domain.
-
-    :returns: whether one of its UDP ports is open; False where /proc/net does not exist.
-    """
+    """Return whether a UDP port of a domain is open here; False without /proc/net."""
     first = _PORT_BASE + _DOMAIN_GAIN * domain
     ports = range(first, first + _DOMAIN_GAIN)
     for table in ('/proc/net/udp', '/proc/net/udp6'):
@@ -94,11 +85,7 @@ def claim_domain(avoid: Iterable[int] = (), start: int = -1) -> DomainClaim:
 
 
 def isolate(variables: MutableMapping[str, str], domain: int) -> None:
-    """
-    Set environment variables so that ROS stays in a domain and on this computer.
-
-    :param variables: such as ``os.environ``; changed in place, before ROS starts.
-    """
+    """Change environment variables so that ROS stays in a domain and on this computer."""
     for name in _FOREIGN:
         variables.pop(name, None)
     variables['ROS_DOMAIN_ID'] = str(domain)

@@ -22,10 +22,6 @@ def base_name(name: str) -> str:
 def state_services(
     services: Iterable[tuple[str, Sequence[str]]],
 ) -> list[tuple[str, str]]:
-    """
-    List the lifecycle nodes: their full names, and the services that report their states.
-
-    :param services: names and types of all services.
-    """
+    """List the lifecycle nodes: full names, and services that report their states."""
     return [(name.rpartition('/')[0], name) for name, types in services
             if name.endswith('/get_state') and 'lifecycle_msgs/srv/GetState' in types]

@@ -55,12 +55,7 @@ class _Stream:
 
 
 class OnePublisher:
-    """
-    Watch the publishers of some topics.
-
-    :param topics: their names.
-    :param look: returns the publishers of a topic in the ROS graph.
-    """
+    """Watch the publishers of some topics; ``look`` reads them from the ROS graph."""
 
     def __init__(
         self, topics: Sequence[str], look: Callable[[str], Sequence[Publisher]],
@@ -87,11 +82,7 @@ class OnePublisher:
             if len(names := sorted({one.node for one in found})) > 1), '')
 
     def accept(self, arrival: Arrival) -> Optional[bool]:
-        """
-        Decide whether a message may be used.
-
-        :returns: None if not; else whether it begins a new stream, which is a discontinuity.
-        """
+        """Return None for a message that may not be used, else whether it begins a stream."""
         topic, stream = arrival.topic, self._streams[arrival.topic]
         before, stream.sequence = stream.sequence, arrival.sequence
         follows = before is not None and arrival.sequence is not None and (

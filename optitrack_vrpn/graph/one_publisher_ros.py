@@ -18,12 +18,7 @@ def publishers_of(node: Node, topic: str) -> list[Publisher]:
 
 
 class OneSubscription:
-    """
-    Subscribe to one topic.
-
-    :param use: called with each message that may be used.
-    :ivar topic: full name of the topic.
-    """
+    """Subscribe to one topic; ``use`` is called with messages that may be used."""
 
     def __init__(self, node: Node, kind: Any, topic: str, use: Callable[[Any], None],
                  qos: Any) -> None:

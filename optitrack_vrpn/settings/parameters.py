@@ -103,12 +103,7 @@ class Parameter:
         return dataclasses.replace(self, name=name)
 
     def check(self, value: Any) -> Any:
-        """
-        Check a value given by a user.
-
-        :returns: the value in the field's type.
-        :raises ConfigurationError: if it is of another type or not allowed.
-        """
+        """Check a value given by a user; return it in the field's type."""
         if self.is_list and self.item_type is str:
             # ROS has no empty list of strings; [''] and no value represent it.
             if value is None:
@@ -158,13 +153,7 @@ def _section_prefix(field: 'dataclasses.Field[Any]') -> str:
 
 
 def sift(cls: type[T], values: Mapping[str, Any], prefix: str = '') -> tuple[T, list[str]]:
-    """
-    Create settings from parameter values, and say what is wrong.
-
-    :param values: by name of the parameter; other names are ignored.
-    :returns: settings with defaults for wrong or missing values, and one line for each wrong
-        value.
-    """
+    """Create settings from values by name; return them and a line for each wrong value."""
     checked: dict[str, Any] = {}
     wrong: list[str] = []
     for parameter in parameters_of(cls, prefix):
@@ -202,11 +191,7 @@ def unknown(name: str, known: Iterable[str]) -> str:
 
 
 def is_foreign(name: str, known: Iterable[str]) -> bool:
-    """
-    Return whether an unknown parameter resembles no known one.
-
-    Then it probably belongs to another node that shares the parameter file.
-    """
+    """Return whether an unknown parameter resembles no known one: it is another node's."""
     known = list(known)
     start = name.partition('.')[0]
     return not (

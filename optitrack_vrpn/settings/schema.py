@@ -273,11 +273,7 @@ def build(cls: type[T], data: Any, where: str) -> T:
 
 
 def named(make: Callable[[], T], where: str) -> T:
-    """
-    Call a constructor and put a prefix before each line of its error.
-
-    :raises ConfigurationError: if the constructor raises one.
-    """
+    """Call a constructor and put a prefix before each line of its ConfigurationError."""
     try:
         return make()
     except ConfigurationError as error:
