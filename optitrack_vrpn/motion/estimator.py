@@ -159,13 +159,7 @@ class Estimator:
         return stamp_ns, position, quat_xyzw
 
     def place(self, position: Vector, quat_xyzw: Quat) -> tuple[Vector, Quat]:
-        """
-        Apply the fixed offsets alone.
-
-        :param position: position in the mocap world (m).
-        :param quat_xyzw: attitude of unit norm.
-        :returns: position and attitude of the base in the user's world.
-        """
+        """Apply the fixed offsets alone: mocap world (m) to the base in the user's world."""
         return compose(
             compose(self.config.world_from_mocap, Transform(position, quat_xyzw)),
             self.config.body_from_base)
@@ -217,12 +211,7 @@ class Estimator:
             self.pose_covariance(quat))
 
     def pose_covariance(self, quat_xyzw: Quat) -> list[float]:
-        """
-        Return the covariance of a measured pose of the base: learned at rest, else as configured.
-
-        :param quat_xyzw: the attitude of that pose.
-        :returns: 36 numbers, row by row, in the order of REP 103.
-        """
+        """Return the covariance (36 numbers, REP 103) of a measured pose of the base."""
         rest = self.rest
         learned = rest.learned if rest is not None else 0
         covariance = self._covariance

@@ -23,13 +23,7 @@ GIMBAL_LOCK = math.radians(89.0)
 
 
 class Angles(NamedTuple):
-    """
-    Roll, pitch and yaw.
-
-    :ivar roll: about the first axis (rad), -pi to pi.
-    :ivar pitch: about the second axis (rad), -pi/2 to pi/2.
-    :ivar yaw: about the third axis (rad), -pi to pi.
-    """
+    """Roll (-pi to pi), pitch (-pi/2 to pi/2) and yaw (-pi to pi) about the axes (rad)."""
 
     roll: float
     pitch: float
@@ -42,23 +36,14 @@ class Angles(NamedTuple):
 
 
 def angles_from_quat(q: Quat) -> Angles:
-    """
-    Convert an attitude to roll, pitch and yaw.
-
-    :param q: a unit quaternion (x, y, z, w), either sign.
-    :returns: the angles; with a pitch of +-90 degrees yaw is 0.
-    """
+    """Convert an attitude to roll, pitch, yaw; with a pitch of +-90 degrees yaw is 0."""
     from transforms3d.euler import quat2euler
     x, y, z, w = q
     return Angles(*map(float, quat2euler((w, x, y, z), AXES)))
 
 
 def quat_from_angles(roll: float, pitch: float, yaw: float) -> Quat:
-    """
-    Convert roll, pitch and yaw (rad) to an attitude: the inverse of ``angles_from_quat``.
-
-    :returns: a unit quaternion (x, y, z, w).
-    """
+    """Convert roll, pitch and yaw (rad) to an attitude: ``angles_from_quat`` inverted."""
     if roll == pitch == yaw == 0.0:
         return IDENTITY    # the most frequent offset, without an import that takes 50 ms
     from transforms3d.euler import euler2quat

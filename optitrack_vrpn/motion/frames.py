@@ -111,11 +111,7 @@ _Y_UP = {
 
 
 def frame_maps(config: AxesConfig) -> FrameMaps:
-    """
-    Choose the conversions for a convention.
-
-    :returns: functions of plain tuples; quaternions x, y, z, w; norms are kept.
-    """
+    """Choose the conversions (plain tuples; quaternions x, y, z, w) for a convention."""
     maps = _Y_UP[config.motive_x]
     if config.up_axis == 'y':
         return maps

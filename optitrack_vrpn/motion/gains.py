@@ -115,12 +115,7 @@ class Gains:
         self.begin(1.0, 1.0)
 
     def begin(self, rate_deviation: float, acceleration_deviation: float) -> None:
-        """
-        Restart with one measurement.
-
-        :param rate_deviation: initial deviation of the rate (m/s or rad/s, one sigma).
-        :param acceleration_deviation: the same for the acceleration (m/s^2 or rad/s^2).
-        """
+        """Restart with one measurement, and deviations (one sigma) of rate and acceleration."""
         self._learned = self._used = self._configured
         self._density = math.exp(2.0 * self._used)
         self._trend = self._last = (0.0, 0.0, 0.0)
@@ -135,11 +130,7 @@ class Gains:
         self._unsettle()
 
     def set_noise(self, noise: float) -> None:
-        """
-        Change the measurement noise.
-
-        :param noise: standard deviation of a measurement (m or rad).
-        """
+        """Change the standard deviation of a measurement (m or rad)."""
         self._variance = noise * noise
         self._unsettle()
 
@@ -168,11 +159,7 @@ class Gains:
         return settled.vv
 
     def step(self, dt: float) -> None:
-        """
-        Propagate by one interval and update with one measurement.
-
-        :param dt: interval (s), above zero.
-        """
+        """Propagate by one interval ``dt`` (s), and update with one measurement."""
         if self._low < dt < self._high:
             return
         self._low = self._high = 0.0
@@ -235,12 +222,7 @@ class Gains:
         self.unexplained = excess if excess > kept else kept
 
     def learn(self, x: float, y: float, z: float, dt: float) -> None:
-        """
-        Learn the process noise from the innovation of the last step.
-
-        :param x, y, z: innovation on each axis (m or rad).
-        :param dt: the interval of that step (s).
-        """
+        """Learn the process noise from the innovation (m or rad) of the last step of ``dt`` s."""
         a, b, c = self._trend
         k1 = self.k1
         variance = 3.0 * self._innovation

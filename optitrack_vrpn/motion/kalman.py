@@ -61,11 +61,7 @@ class Motion:
         'angular_velocity', 'angular_acceleration', 'linear', 'angular')
 
     def __init__(self, config: MotionConfig | None = None) -> None:
-        """
-        Begin without an estimate.
-
-        :param config: noises; the defaults when None.
-        """
+        """Begin without an estimate."""
         self.config = config = config if config is not None else MotionConfig()
         self.linear = Gains(
             config.position_noise, config.process_noise, config.adaptive)
@@ -85,12 +81,7 @@ class Motion:
         self.angular_acceleration: Vector = (0.0, 0.0, 0.0)
 
     def set_noise(self, position_noise: float, attitude_noise: float) -> None:
-        """
-        Set the measurement noise that was learned from the body at rest.
-
-        :param position_noise: standard deviation, each axis (m), above zero.
-        :param attitude_noise: standard deviation, each axis (rad), above zero.
-        """
+        """Set the deviations of position (m) and attitude (rad) learned at rest."""
         self.linear.set_noise(position_noise)
         self.angular.set_noise(attitude_noise)
 
@@ -228,13 +219,7 @@ class Motion:
 
 
 def diagonal(linear: float, angular: float) -> list[float]:
-    """
-    Return a diagonal 6 x 6 covariance that is equal on three axes.
-
-    :param linear: variance of each of the first three.
-    :param angular: variance of each of the last three.
-    :returns: 36 numbers, row by row.
-    """
+    """Return a diagonal 6 x 6 covariance with two variances, for three axes each."""
     matrix = [0.0] * 36
     matrix[0] = matrix[7] = matrix[14] = linear
     matrix[21] = matrix[28] = matrix[35] = angular

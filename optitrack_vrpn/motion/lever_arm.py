@@ -29,13 +29,7 @@ def _sum(a: Vector, b: Vector) -> Vector:
 
 
 def velocity_at(arm: Vector, velocity: Vector, rate: Vector) -> Vector:
-    """
-    Return the velocity (m/s) at the end of an arm; all vectors along the same axes.
-
-    :param arm: from the body's origin (m).
-    :param velocity: of the body's origin (m/s).
-    :param rate: angular rate (rad/s).
-    """
+    """Return the velocity (m/s) at the end of an arm (m); all vectors on the same axes."""
     return _sum(velocity, cross(rate, arm))
 
 

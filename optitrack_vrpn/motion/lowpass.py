@@ -79,12 +79,7 @@ class LowpassConfig:
 
 
 class Channels:
-    """
-    Run one cascade of second-order sections over six channels at once.
-
-    :param sections: (b0, b1, b2, a1, a2) of each.
-    :param at_rest: settled state (two numbers) of each section for a constant input of 1.
-    """
+    """Run a cascade of second-order sections (b0, b1, b2, a1, a2) over six channels."""
 
     __slots__ = ('sections', 'at_rest', 'states')
 
@@ -94,21 +89,13 @@ class Channels:
         self.states: list[list[float]] = []
 
     def settle(self, values: tuple[float, ...]) -> None:
-        """
-        Set the state to the steady state for a constant input.
-
-        :param values: six numbers.
-        """
+        """Set the state to the steady state for six constant inputs."""
         self.states = [
             [first * value for value in values] + [second * value for value in values]
             for first, second in self.at_rest]
 
     def step(self, a: float, b: float, c: float, d: float, e: float, f: float) -> Six:
-        """
-        Process one sample of each channel.
-
-        :returns: the filtered sample of each.
-        """
+        """Process one sample of each channel; return the filtered ones."""
         for (b0, b1, b2, a1, a2), state in zip(self.sections, self.states):
             s0, s1, s2, s3, s4, s5, t0, t1, t2, t3, t4, t5 = state
             p = b0 * a + s0
@@ -127,12 +114,7 @@ class Channels:
 
 
 class Lag:
-    """
-    Compute the lag of a filter since its start, for a motion at constant speed.
-
-    :param sections: (b0, b1, b2, a1, a2) of each.
-    :ivar behind_s: the lag (s).
-    """
+    """Compute the lag (s) of a filter since its start, for a motion at constant speed."""
 
     __slots__ = ('behind_s', '_sections', '_states')
 
@@ -142,11 +124,7 @@ class Lag:
         self._states = [[0.0, 0.0] for _ in sections]
 
     def step(self, dt: float) -> None:
-        """
-        Advance by one sample.
-
-        :param dt: time since the one before (s).
-        """
+        """Advance by one sample, ``dt`` (s) after the one before."""
         a = dt
         for (b0, b1, b2, a1, a2), state in zip(self._sections, self._states):
             p = b0 * a + state[0]
@@ -169,11 +147,7 @@ class Lowpass:
         '_recent', '_stamp_ns', '_position', '_quat', '_turned')
 
     def __init__(self, config: LowpassConfig) -> None:
-        """
-        Begin without poses.
-
-        :param config: the filter; its cutoff must not be 0.
-        """
+        """Begin without poses; the cutoff of the filter must not be 0."""
         self.config = config
         self.rate_hz = 0.0
         self.delay_s = 0.0
@@ -243,12 +217,7 @@ class Lowpass:
         return stamp_ns, filtered[:3], normalised(multiply(lag, quat_xyzw))
 
     def group_delay(self, frequency_hz: float) -> float:
-        """
-        Return the group delay at one frequency.
-
-        :param frequency_hz: frequency (Hz), below half the rate.
-        :returns: group delay (s); 0 before the rate is known.
-        """
+        """Return the group delay (s) at a frequency (Hz); 0 before the rate is known."""
         if self.rate_hz <= 0.0:
             return 0.0
         order = np.arange(3)
@@ -294,11 +263,7 @@ class Lowpass:
             self._step(tuple(row), 1.0 / self.rate_hz)
 
     def _start(self, path: Six) -> None:
-        """
-        Start the filter in the steady state for this pose.
-
-        :param path: position (m) and path of the attitude (rad).
-        """
+        """Start in the steady state for this position (m) and path of the attitude (rad)."""
         sections = [(row[0], row[1], row[2], row[4], row[5]) for row in self._sos.tolist()]
         self._channels = Channels(
             sections, [(row[0], row[1]) for row in self._at_rest.tolist()])

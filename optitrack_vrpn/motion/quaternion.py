@@ -17,13 +17,7 @@ IDENTITY: Quat = (0.0, 0.0, 0.0, 1.0)
 
 
 def multiply(p: Quat, q: Quat) -> Quat:
-    """
-    Compose two rotations.
-
-    :param p: the rotation that is applied last.
-    :param q: the rotation that is applied first.
-    :returns: the product p q.
-    """
+    """Compose two rotations: the product p q, in which q is applied first."""
     a, b, c, d = p
     x, y, z, w = q
     return (
@@ -34,34 +28,18 @@ def multiply(p: Quat, q: Quat) -> Quat:
 
 
 def conjugate(q: Quat) -> Quat:
-    """
-    Invert a rotation.
-
-    :param q: a unit quaternion.
-    :returns: its inverse.
-    """
+    """Invert a rotation."""
     return (-q[0], -q[1], -q[2], q[3])
 
 
 def normalised(q: Quat) -> Quat:
-    """
-    Scale to unit norm.
-
-    :param q: a quaternion of any norm above zero.
-    :returns: the unit quaternion of the same rotation and sign.
-    """
+    """Scale a quaternion of any norm above zero to unit norm."""
     scale = 1.0 / math.sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3])
     return (q[0] * scale, q[1] * scale, q[2] * scale, q[3] * scale)
 
 
 def rotate(q: Quat, v: Vector) -> Vector:
-    """
-    Turn a vector.
-
-    :param q: a unit quaternion.
-    :param v: a vector in the rotated (child) frame.
-    :returns: the vector in the parent frame.
-    """
+    """Turn a vector from the rotated (child) frame to the parent frame."""
     a, b, c, w = q
     x, y, z = v
     tx = 2.0 * (b * z - c * y)
@@ -74,12 +52,7 @@ def rotate(q: Quat, v: Vector) -> Vector:
 
 
 def to_rotation_vector(q: Quat) -> Vector:
-    """
-    Take the logarithm of a rotation, the shorter way round.
-
-    :param q: a unit quaternion; q and -q give the same.
-    :returns: axis times angle (rad), of length at most pi.
-    """
+    """Return axis times angle (rad) of a rotation, the shorter way round."""
     x, y, z, w = q
     if w < 0.0:
         x, y, z, w = -x, -y, -z, -w
@@ -90,12 +63,7 @@ def to_rotation_vector(q: Quat) -> Vector:
 
 
 def from_rotation_vector(v: Vector) -> Quat:
-    """
-    Take the exponential of a rotation vector.
-
-    :param v: axis times angle (rad), of any length.
-    :returns: the unit quaternion.
-    """
+    """Return the rotation of axis times angle (rad), of any length."""
     x, y, z = v
     square = x * x + y * y + z * z
     if square < 1e-8:
@@ -108,12 +76,6 @@ def from_rotation_vector(v: Vector) -> Quat:
 
 
 def angle_between(p: Quat, q: Quat) -> float:
-    """
-    Measure the rotation between two attitudes.
-
-    :param p: a unit quaternion.
-    :param q: a unit quaternion; signs do not matter.
-    :returns: the angle (rad), 0 to pi.
-    """
+    """Return the angle (rad, 0 to pi) between two attitudes; signs do not matter."""
     x, y, z, w = multiply(conjugate(p), q)
     return 2.0 * math.atan2(math.sqrt(x * x + y * y + z * z), abs(w))

@@ -139,13 +139,7 @@ class RestDetector:
         self._second = _Half((0.0, 0.0, 0.0), IDENTITY)
 
     def update(self, position: Vector, quat_xyzw: Quat) -> bool:
-        """
-        Process one valid pose, unfiltered.
-
-        :param position: position (m).
-        :param quat_xyzw: attitude of unit norm.
-        :returns: whether the learned deviations have changed.
-        """
+        """Process one valid pose; return whether the learned deviations have changed."""
         if not self._count:
             self._second = _Half(position, quat_xyzw)
         self._second.add(position, quat_xyzw)
@@ -173,11 +167,7 @@ class RestDetector:
         return True
 
     def noise(self) -> tuple[float, float] | None:
-        """
-        Return one value for all axes, for ``Motion.set_noise``.
-
-        :returns: root mean square of the axes' deviations (m, rad), or None before any rest.
-        """
+        """Return the root mean square of the axes' deviations (m, rad); None before any rest."""
         if self.position_deviation is None or self.attitude_deviation is None:
             return None
         return (
@@ -185,12 +175,7 @@ class RestDetector:
             math.hypot(*self.attitude_deviation) / math.sqrt(3.0))
 
     def covariance(self) -> list[float] | None:
-        """
-        Return the learned covariance of the pose.
-
-        :returns: 36 numbers, row by row; order x, y, z, rotation about fixed X, Y, Z (REP 103);
-            None before any rest.
-        """
+        """Return one deviation for all axes: position (m) and attitude (rad); None before rest."""
         if self.position_deviation is None or self.attitude_deviation is None:
             return None
         matrix = [0.0] * 36
@@ -230,12 +215,7 @@ def _deviations(
 
 
 def small_rotation(quat_xyzw: Quat, reference: Quat) -> Vector:
-    """
-    Return an attitude as a small rotation, in world axes, from another one.
-
-    :param quat_xyzw, reference: unit quaternions close to each other, of any signs.
-    :returns: rotation vector (rad), exact to first order.
-    """
+    """Return an attitude as a small rotation (rad, world axes) from another one."""
     a, b, c, d = reference
     x, y, z, w = quat_xyzw
     sign = -2.0 if x * a + y * b + z * c + w * d < 0.0 else 2.0

@@ -20,12 +20,7 @@ from optitrack_vrpn.motion.quaternion import (
 
 
 class Transform(NamedTuple):
-    """
-    A rigid transform parent_from_child.
-
-    :ivar position: the child's origin in the parent (m).
-    :ivar quat_xyzw: the child's attitude in the parent, of unit norm.
-    """
+    """A rigid transform parent_from_child: the child's origin (m) and attitude."""
 
     position: Vector = (0.0, 0.0, 0.0)
     quat_xyzw: Quat = IDENTITY
@@ -38,11 +33,7 @@ class Transform(NamedTuple):
 
 
 def compose(a_from_b: Transform, b_from_c: Transform) -> Transform:
-    """
-    Chain two transforms.
-
-    :returns: a_from_c.
-    """
+    """Chain two transforms, a_from_b and b_from_c, to a_from_c."""
     x, y, z = rotate(a_from_b.quat_xyzw, b_from_c.position)
     p = a_from_b.position
     return Transform(
