@@ -55,6 +55,18 @@ def test_both_protocols_are_examined_with_auto(examine):
             server.port, '--protocol', 'auto', '--natnet-port', str(server.port_of('natnet')))
     assert natnet_levels(result) == ['OK'] * 3
     assert result.level('data') in ('OK', 'WARN') and result.level('tcp') == 'OK'
+    assert result.level('senders') == 'OK'
+    result.judged('also', 'OK', 'VRPN answers too', 'of 1 body', 'of NatNet')
+    assert result.values('also')['poses'] > 10
+
+
+@network
+def test_bodies_that_only_one_protocol_sends_are_named(examine):
+    with simulated(['Wand', 'Box'], protocol='both') as server:
+        server.call(lambda: server.serving('natnet').world.set_models(['Box']))
+        result = examine(
+            server.port, '--protocol', 'auto', '--natnet-port', str(server.port_of('natnet')))
+    result.judged('also', 'OK', "only by VRPN: 'Wand'")
 
 
 @network

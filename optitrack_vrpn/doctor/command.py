@@ -28,7 +28,7 @@ from optitrack_vrpn.cli.loading import how_to_install
 from optitrack_vrpn.doctor import graph as graph_checks, network, stream
 from optitrack_vrpn.doctor.probes_io import chosen_from, find_route, listen, look_up
 from optitrack_vrpn.doctor.processes_io import local_nodes
-from optitrack_vrpn.doctor.results import DISCOVERY_VARIABLES, Graph, ProbeResults
+from optitrack_vrpn.doctor.results import DISCOVERY_VARIABLES, Graph, ProbeResults, Stream
 from optitrack_vrpn.doctor.takeover import choose_target, ports, variables_of_node
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.names import counted, printable
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 _DISCOVERY_S, _NAMED_S, _SETTINGS_S = 3.5, 10.0, 1.0
 #: Timeout (s) of a protocol that the node does not use. Chosen: an answer takes milliseconds.
 _IN_PASSING_S = 0.4
+#: Chosen: time (s) to receive by a further protocol.
+_ALSO_S = 1.0
 #: Chosen: timeout of the name resolution (s), the default of glibc's resolver for one server.
 _LOOKUP_S = 5.0
 
@@ -256,7 +258,8 @@ def _probe_protocols(
     """
     Probe the protocol of the node, and others if it does not answer; receive by it.
 
-    Of several that the node chooses from, one that answers is enough.
+    Of several that the node chooses from, one that answers is enough; by the others that answer
+    too, the doctor receives for a second.
     """
     wanted = chosen_from(probed.protocol)
     probes: dict[str, Probe] = {}
@@ -275,10 +278,12 @@ def _probe_protocols(
     others = [] if answering or not SOURCES[wanted[0]].probe else [
         name for name in SOURCES
         if name not in wanted and connect(name, replace(config, link=link))]
+    streams: dict[str, Stream] = {}
     for name in answering or others or (wanted if probed.local and not probes else ()):
-        _receive(arguments, name, probes.get(name), config, settings, probed)
-        if probed.stream is not None and probed.stream.poses:
-            break
+        also = probed.stream is not None and probed.stream.poses > 0
+        streams[name] = _receive(arguments, name, probes.get(name), config, settings, also)
+        if not also:
+            probed.stream, probed.by = streams[name], name
     for name, kind in SOURCES.items():
         probe = probes.get(name)
         if probe is None or name not in (*wanted, *others):
@@ -288,11 +293,13 @@ def _probe_protocols(
             for check in load(kind.probe).checks if kind.probe else ():
                 report.add(skip(check, why))
             continue
-        heard = probed.stream.heard() if probed.stream and probed.by == name else None
-        for one in probe.results(heard):
+        for one in probe.results(streams[name].heard() if name in streams else None):
             if one.level is Level.FAIL and name in wanted:
                 one = _beside(one, name, answering, others)
             report.add(one)
+    for name in answering:
+        if probed.stream is not None and probed.stream.poses and name != probed.by:
+            report.add(stream.check_also(probed, name, streams[name]))
 
 
 def _beside(
@@ -312,19 +319,20 @@ def _beside(
 
 def _receive(
     arguments: argparse.Namespace, name: str, probe: Optional[Probe], config: ClientConfig,
-    settings: Any, probed: ProbeResults,
-) -> None:
-    """Receive by one protocol, and explain it if no pose arrives."""
-    probed.by = name
-    probed.stream = found = listen(
+    settings: Any, also: bool,
+) -> Stream:
+    """Receive by one protocol, briefly if it is not the first; explain it if no pose arrives."""
+    found = listen(
         probe.source if probe else lambda sink: make_source(
             name, config, settings, sink, SourceOptions()),
-        arguments.seconds, arguments.timeout, arguments.lift, lambda: _ask_for_lift(
+        _ALSO_S if also else arguments.seconds, arguments.timeout, 0.0 if also else arguments.lift,
+        lambda: _ask_for_lift(
             arguments.lift, sys.stderr if arguments.json else sys.stdout))
     if not found.poses:
         found.silence = probe.silence(found.heard()) if probe else fail(
             'data', 'no pose arrived' + (f': {found.ended}' if found.ended else ''),
             'does the server send, and to this computer and port?')
+    return found
 
 
 def _open_graph(

@@ -8,13 +8,15 @@ from collections.abc import Sequence
 import math
 
 from optitrack_vrpn.bodies.states import State
-from optitrack_vrpn.checks import CheckResult, fail, join_sentences, joined, ok, skip, Value, warn
+from optitrack_vrpn.checks import (
+    CheckResult, fail, join_sentences, joined, listed, ok, skip, Value, warn)
 from optitrack_vrpn.clock.types import UNIX_EPOCH
-from optitrack_vrpn.doctor.results import ProbeResults
+from optitrack_vrpn.doctor.results import ProbeResults, Stream
 from optitrack_vrpn.findings import (
     body_findings, CAUSES, ENOUGH_POSES, Finding, merge, rate_findings, Severity, stamp_findings,
     stream_findings)
 from optitrack_vrpn.names import counted, printable
+from optitrack_vrpn.sources import title
 
 #: Jitter of arrivals (99 %, s) that is reported. Chosen: one frame at 100 Hz.
 _MUCH_JITTER_S = 0.010
@@ -65,6 +67,23 @@ def check_data(probed: ProbeResults) -> CheckResult:
         return warn('data', '; '.join([found, *(one for one, _ in troubles)]),
                     join_sentences(advice for _, advice in troubles), **values)
     return ok('data', found, **values)
+
+
+def check_also(probed: ProbeResults, protocol: str, other: Stream) -> CheckResult:
+    """Report what arrives by a protocol that answers too, beside the one of the stream."""
+    bodies = {body.name for body in probed.stream.bodies} if probed.stream else set()
+    others = {body.name for body in other.bodies}
+    used = title(probed.by)
+    found = (f'{title(protocol)} answers too: {counted(other.poses, "pose")} of '
+             f'{counted(len(others), "body")} by {other.transport.upper()} in '
+             f'{other.listened_s:.1f} s; the checks below are of {used}')
+    if other.silence is not None:
+        found += f'; {other.silence.found}'
+    elif bodies ^ others:
+        found += '; ' + ', '.join(
+            f'only by {title(name)}: {listed(sorted(rest))}' for name, rest in (
+                (probed.by, bodies - others), (protocol, others - bodies)) if rest)
+    return ok('also', found, poses=other.poses, protocol=protocol)
 
 
 def check_rate(probed: ProbeResults) -> CheckResult:
