@@ -175,7 +175,7 @@ class RestDetector:
             math.hypot(*self.attitude_deviation) / math.sqrt(3.0))
 
     def covariance(self) -> list[float] | None:
-        """Return one deviation for all axes: position (m) and attitude (rad); None before rest."""
+        """Return 36 learned numbers of the pose in the order of REP 103; None before any rest."""
         if self.position_deviation is None or self.attitude_deviation is None:
             return None
         matrix = [0.0] * 36
