@@ -23,7 +23,7 @@ YAML_NOTES = {'bodies': (
 )}
 
 
-def sections(seen: dict[str, tuple[str, str]]) -> str:
+def sections(seen: dict[str, str]) -> str:
     """
     Write the tables of outputs and of settings for single bodies.
 
@@ -39,4 +39,4 @@ def sections(seen: dict[str, tuple[str, str]]) -> str:
         'A setting that is not given has the value for all bodies. A setting under the name of '
         'the body overrides patterns, and later patterns override earlier ones. '
         '`bodies.NAME.validation.max_speed` is the same as `bodies.NAME.max_speed`.', '',
-        markdown_table(tuple(body_settings.PARAMETERS.values()), 'optitrack_vrpn', seen)))
+        markdown_table(tuple(body_settings.PARAMETERS.values()), seen)))

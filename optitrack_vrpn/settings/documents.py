@@ -82,24 +82,21 @@ def _wrapped(text: str, prefix: str) -> list[str]:
 
 
 def markdown_table(
-    parameters: Sequence[Parameter], node: str = '',
-    seen: dict[str, tuple[str, str]] | None = None,
+    parameters: Sequence[Parameter], seen: dict[str, str] | None = None,
 ) -> str:
     """
     Return a table of parameters, with marks that say which ones are fixed, and when.
 
-    :param node: the node whose parameters they are.
-    :param seen: (node, parameter) of each description in earlier tables of the page, to which this
-        table refers, and adds its own.
+    :param seen: names by descriptions of earlier tables, to which this one refers and adds its
+        own.
     """
     seen = {} if seen is None else seen
     lines = ['| parameter | default | allowed | meaning |', '|---|---|---|---|']
     for parameter in parameters:
         text = parameter.description.replace('|', '\\|')
         if text in seen and len(text.split()) > 5:
-            owner, name = seen[text]
-            text = f'see `{name}`' + (f' of {owner}' if owner != node else '')
-        seen.setdefault(text, (node, parameter.name))
+            text = f'see `{seen[text]}`'
+        seen.setdefault(text, parameter.name)
         lines.append(
             f'| `{parameter.name}`{_MARKS[parameter.change]} '
             f'| `{yaml_value(parameter.ros_default)}` | {parameter.allowed or parameter.unit} '

@@ -39,25 +39,31 @@ def parameter_file(node: Node) -> str:
         node.name, settings_class(node), _note(node, 'YAML_NOTES', {}))
 
 
-def section(node: Node, seen: Optional[dict[str, tuple[str, str]]] = None) -> str:
-    """Return the part of docs/parameters.md about a node; ``seen``: ``markdown_table``."""
-    seen = {} if seen is None else seen
-    summary = (settings_class(node).__doc__ or '').strip().splitlines()[0]
+def section(node: Node) -> str:
+    """Return the tables of the parameters of a node."""
+    seen: dict[str, str] = {}
     return '\n'.join((
-        f'## {node.name}', '', f'{summary} Parameter file: `config/{node.name}.yaml`.', '',
-        documents.markdown_table(parameters(node), node.name, seen),
+        documents.markdown_table(parameters(node), seen),
         *(sections(seen) for sections in filter(None, [_note(node, 'sections', None)]))))
 
 
 def page() -> str:
-    """Write docs/parameters.md."""
-    seen: dict[str, tuple[str, str]] = {}
+    """Write docs/parameters.md: the main node in full, the others by their parameter files."""
+    main, *others = nodes()
     return '\n'.join((
         '# Parameters', '',
         f'This page is generated from the settings in the code by `{_REMAKE}`. '
-        '`ros2 run optitrack_vrpn parameters --node NAME` prints a parameter file. The type of a '
+        '`ros2 run optitrack_vrpn parameters --node NAME` prints a parameter file, which has the '
+        'meaning and the range of each parameter, with `--markdown` a table.', '',
+        f'## {main.name}', '', f'Parameter file: `config/{main.name}.yaml`. The type of a '
         'parameter is that of its default: `1.0` double, `1` int, `[]` a list.', '',
-        *(section(node, seen) for node in nodes())))
+        section(main), *(_in_short(node) for node in others)))
+
+
+def _in_short(node: Node) -> str:
+    summary = (settings_class(node).__doc__ or '').strip().splitlines()[0]
+    names = ', '.join(f'`{each.name}`' for each in parameters(node))
+    return f'## {node.name}\n\n{summary} See `config/{node.name}.yaml`: {names}.\n'
 
 
 def with_table(readme: str) -> str:
