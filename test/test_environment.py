@@ -7,12 +7,10 @@ Everything works on a copy of `tools/` and `underlay/`, so that this checkout's 
 left alone. Nothing is downloaded: where packages are needed, empty ones of their names stand in.
 """
 
-import errno
 import importlib
 import os
 from pathlib import Path
 import platform
-import re
 import shutil
 import subprocess
 import sys
@@ -80,20 +78,6 @@ def test_missing_and_old_tools_are_named_with_how_to_get_them(
     assert not list(checkout.glob('.venv*')), 'something was made all the same'
 
 
-def test_a_folder_that_cannot_be_written_to_is_told_in_one_line(parts, monkeypatch):
-    """As one on a read-only file system, which no test can have without the rights to mount."""
-    there = os.open
-
-    def refuse(path, flags, *rest, **options):
-        if flags & os.O_CREAT:
-            raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
-        return there(path, flags, *rest, **options)
-    made = parts.environment.Environment('.venv', sys.executable)
-    monkeypatch.setattr(os, 'open', refuse)
-    said = parts.fail(lambda: made.locked().__enter__())
-    assert said.startswith('cannot write here') and '\n' not in said
-
-
 def test_a_ros_that_pypi_does_not_have_is_told(checkout):
     done = env(checkout, 'make', ROS_DISTRO='humble')
     assert done.returncode == 2
@@ -105,11 +89,6 @@ def test_a_sourced_ros_without_rclpy_is_told(parts):
     said = parts.fail(parts.from_sourced.ros_python)
     assert 'AMENT_PREFIX_PATH=/opt/ros/none' in said and 'has no rclpy' in said
     assert 'apt install ros-jazzy-rclpy' in said and 'OPTITRACK_VRPN_ROS=pypi' in said
-
-
-def test_an_unknown_command_shows_the_help(checkout):
-    done = env(checkout, 'makee')
-    assert done.returncode == 2 and 'env.py make' in done.stdout
 
 
 @pytest.fixture
@@ -157,25 +136,6 @@ def test_machine_and_python_that_pypi_has_nothing_for_are_told(parts, monkeypatc
     assert 'Linux on x86_64 only' in parts.fail(machine(parts))
 
 
-def test_readme_names_what_the_environment_demands(parts, monkeypatch):
-    """A newcomer installs the one line of the README and is asked for nothing more."""
-    monkeypatch.setattr(platform, 'machine', lambda: 'x86_64')
-    monkeypatch.setattr(parts.environment, 'need_venv', lambda python: None)
-    monkeypatch.setenv('PATH', '/nowhere')
-    said = parts.fail(machine(parts))
-    assert '/nowhere/Python.h' in said
-    demanded = said.split('sudo apt install ')[1].split()
-    assert demanded == ['cmake', 'make', 'g++', 'python3.12-dev']
-    readme = (ROOT / 'README.md').read_text()
-    line = re.search(r'^sudo apt install (.*)$', readme, re.MULTILINE)[1].split()
-    # What Debian and Ubuntu have as others' dependencies or under another name.
-    line += ['make', 'g++'] if 'build-essential' in line else []
-    line += ['python3.12-dev'] if 'python3-dev' in line else []
-    assert {*demanded, 'python3-venv'} <= set(line)
-    before = readme.partition('sudo apt install')[0]
-    assert 'x86_64' in before and 'Python 3.10' in before and 'CMake 3.22' in before
-
-
 # -- a second time -----------------------------------------------------------------------------
 
 def test_a_second_run_builds_nothing_and_a_change_what_hangs_on_it(parts, monkeypatch, checkout):
@@ -221,12 +181,6 @@ def test_a_second_run_builds_nothing_and_a_change_what_hangs_on_it(parts, monkey
         assert made() == set()
 
 
-def test_setuptools_is_installed_for_the_demo_too(parts):
-    """Virtual environments of Python 3.12 and later lack it; the messages are built with it."""
-    required = Path(parts.environment.RUNTIME).read_text().splitlines()
-    assert [line for line in required if line.startswith('setuptools==')]
-
-
 def test_pip_s_configuration_reaches_uv(parts):
     options, variables = parts.installer.translated(
         "global.index-url='https://mirror/simple'\nglobal.extra-index-url='file:///a file:///b'\n"
@@ -260,31 +214,6 @@ def test_uv_installs_and_pip_where_uv_cannot(parts, monkeypatch, uv_works):
     assert ran == (['python', 'uv', 'uv'] if uv_works else ['python', 'uv', 'python', 'python'])
     assert made.done('a', 'key') and made.done('b', 'key')
     assert not made.done('installing', 'b')
-
-
-def test_a_run_that_failed_goes_on_where_it_stopped(parts, monkeypatch, checkout):
-    env_ = parts.environment.Environment('.venv', sys.executable)
-    assert 'exit code 3' in parts.fail(lambda: env_.run(
-        'stage', [sys.executable, '-c', 'print("the reason"); raise SystemExit(3)'], 'A hint.'))
-    said = parts.fail(lambda: env_.run('stage', [sys.executable, '-c', 'raise SystemExit("why")']))
-    assert 'why' in said and 'log/stage.log' in said
-    assert not env_.done('stage', 'key')
-    env_.mark('stage', 'key')
-    assert env_.done('stage', 'key') and not env_.done('stage', 'another key')
-
-
-def test_the_progress_of_builds_is_estimated(parts):
-    percent, progress = parts.from_pypi.percent, parts.from_pypi.progress
-    assert percent('-- Configuring done\n') == 0
-    assert percent('[  4%] Built target a\n[ 45%] Building CXX object b\n') == 45
-    assert progress([100, 50, 0], 30.0) == '1 of 3 packages built, 50 % in 30 s, about 30 s left'
-    assert 'left' not in progress([5, 0], 10.0), 'too early to tell'
-
-
-def test_the_user_is_told_which_of_both_environments_he_has(parts):
-    env_ = types.SimpleNamespace(name='.venv')
-    assert 'full' in parts.from_pypi.contents(env_, True)
-    assert 'make env adds' in parts.from_pypi.contents(env_, False)
 
 
 # -- a ROS 2 that is sourced -------------------------------------------------------------------
