@@ -33,11 +33,10 @@ def compile_into(place):
     :returns: the folder of the compiled modules, or None
     """
     sys.path.insert(0, os.getcwd())
-    from optitrack_vrpn.compiled import build_io
-    from optitrack_vrpn.compiled.importer_io import build_folder
+    from optitrack_vrpn.compiled import build, build_folder
     from optitrack_vrpn.errors import BackendUnavailableError
     try:
-        return build_io.build(Path(place) if place else build_folder())
+        return build(Path(place) if place else build_folder())
     except (BackendUnavailableError, OSError) as error:
         print(f'{error}\nthe node runs as plain Python', file=sys.stderr)
         return None

@@ -19,11 +19,8 @@ import random
 import statistics
 from typing import NamedTuple
 
-from optitrack_vrpn.bodies import swap
-from optitrack_vrpn.bodies.config import BodyConfig
-from optitrack_vrpn.bodies.states import mermaid, State
-from optitrack_vrpn.bodies.validity import ValidityGate
-from optitrack_vrpn.motion.quaternion import (
+from optitrack_vrpn.bodies import BodyConfig, mermaid, State, swap, ValidityGate
+from optitrack_vrpn.motion import (
     angle_between, from_rotation_vector, multiply, normalised, Quat, Vector)
 
 DOCS = Path(__file__).resolve().parent.parent / 'docs' / 'bodies.md'

@@ -36,8 +36,7 @@ from clock_sim import Floats, Frames, Scenario, simulate  # noqa: E402
 import numpy as np  # noqa: E402
 from optitrack_vrpn import RUNS  # noqa: E402
 from optitrack_vrpn.clock import StampConfig, StampSource  # noqa: E402
-from optitrack_vrpn.pipeline.config import PipelineConfig  # noqa: E402
-from optitrack_vrpn.pipeline.pipeline import Pipeline  # noqa: E402
+from optitrack_vrpn.pipeline import Pipeline, PipelineConfig  # noqa: E402
 from optitrack_vrpn.sources import Body, Frame  # noqa: E402
 
 SECONDS = 900.0

@@ -11,9 +11,8 @@ import time
 import fault_bridge
 from fault_kit import Heard, RATE, scenario, Session
 from fault_protocol import follower, NATNET, other_client, relay_to, title
-from optitrack_vrpn.clock.hostclock_io import HostClock
-from optitrack_vrpn.pipeline.config import PipelineConfig
-from optitrack_vrpn.pipeline.pipeline import Pipeline
+from optitrack_vrpn.clock import HostClock
+from optitrack_vrpn.pipeline import Pipeline, PipelineConfig
 from optitrack_vrpn.sim import Network
 from rawvrpn import RawClient
 from relay_kit import Background, PacketRelay

@@ -23,8 +23,7 @@ from diagnostic_msgs.msg import DiagnosticStatus
 from fault_protocol import parameters as protocol_parameters, with_protocol
 from geometry_msgs.msg import PoseStamped
 import numpy as np
-from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
-from optitrack_vrpn.sim.world import World
+from optitrack_vrpn.sim import scenario_from_mapping, World
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.serialization import deserialize_message
 from rosgraph import NodeProcess, Observer, position, quat_xyzw, wait_until

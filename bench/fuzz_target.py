@@ -14,9 +14,8 @@ import math
 from optitrack_vrpn.bodies import Selection
 from optitrack_vrpn.clock import StampConfig
 from optitrack_vrpn.errors import RemoteProtocolError
-from optitrack_vrpn.motion.estimator import EstimateConfig
-from optitrack_vrpn.pipeline.config import PipelineConfig
-from optitrack_vrpn.pipeline.pipeline import Pipeline
+from optitrack_vrpn.motion import EstimateConfig
+from optitrack_vrpn.pipeline import Pipeline, PipelineConfig
 from optitrack_vrpn.sources.vrpn import (
     ACCELERATION_TYPE, Connection, CONTROL_SENDER, Counters, encode_cookie, encode_message,
     encode_name, MAX_IDS, POSE_TYPE, RemoteNames, SENDER_DESCRIPTION, TEXT_TYPE, to_frames,

@@ -116,7 +116,7 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.parse_args()
     os.environ.update(environment())
-    from optitrack_vrpn.node.node import OptitrackVrpnNode
+    from optitrack_vrpn.node import OptitrackVrpnNode
     rclpy.init(args=['parts', '--ros-args', '--log-level', 'error'])
     node = OptitrackVrpnNode()
     lines = ['| part (no subscribers) | us |', '|---|---|']

@@ -77,9 +77,8 @@ class Watch:
 
 def install(watch):
     """Put the watch around every step, before the node is created."""
-    from optitrack_vrpn.node import publishers
-    from optitrack_vrpn.node.body_output import BodyOutput
-    from optitrack_vrpn.pipeline.pipeline import Pipeline
+    from optitrack_vrpn.node import BodyOutput, publishers
+    from optitrack_vrpn.pipeline import Pipeline
     from optitrack_vrpn.sources.vrpn import Connection, session_io
     watched_socket = type('WatchedSocket', (socket.socket,), {
         'recvmsg_into': watch.around(STEPS[0], socket.socket.recvmsg_into)})
@@ -119,7 +118,7 @@ def measure(bodies, rate, seconds, watch):
     """
     variables = environment()
     os.environ.update(variables)
-    from optitrack_vrpn.node.node import OptitrackVrpnNode
+    from optitrack_vrpn.node import OptitrackVrpnNode
     from optitrack_vrpn.sources import use_batch_scheduling
     import rclpy
     use_batch_scheduling()    # as in the node's own process

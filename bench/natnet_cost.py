@@ -21,11 +21,8 @@ from typing import Any
 
 sys.path[:0] = [str(Path(__file__).resolve().parent.parent)]
 
-from optitrack_vrpn.pipeline.config import PipelineConfig  # noqa: E402
-from optitrack_vrpn.pipeline.pipeline import Pipeline  # noqa: E402
-from optitrack_vrpn.sim.natnet import NatNetWorld  # noqa: E402
-from optitrack_vrpn.sim.scenario_io import scenario_from_mapping  # noqa: E402
-from optitrack_vrpn.sim.world import World  # noqa: E402
+from optitrack_vrpn.pipeline import Pipeline, PipelineConfig  # noqa: E402
+from optitrack_vrpn.sim import NatNetWorld, scenario_from_mapping, World  # noqa: E402
 from optitrack_vrpn.sources.natnet import (  # noqa: E402
     codec, Connection as NatNetConnection, encode_definitions, encode_frame, name_table,
     ServerInfo, Translator)

@@ -75,10 +75,9 @@ class OwnShare:
     """
 
     def __init__(self, bodies, outputs):
-        from optitrack_vrpn.node.body_output import BodyOutput
-        from optitrack_vrpn.node.configuration import make_configuration
-        from optitrack_vrpn.pipeline.pipeline import Pipeline
-        from optitrack_vrpn.ros.cdr import tf_message
+        from optitrack_vrpn.node import BodyOutput, make_configuration
+        from optitrack_vrpn.pipeline import Pipeline
+        from optitrack_vrpn.ros import tf_message
         from optitrack_vrpn.sources.vrpn import Connection, LocalNames, POSE_MESSAGE, POSE_TYPE
         names = LocalNames()
         ids = [names.sender_id(f'body{body}') for body in range(bodies)]
@@ -126,7 +125,7 @@ class OwnShare:
 
         :param before: called before each datagram.
         """
-        from optitrack_vrpn.node.hot_path import publish_samples
+        from optitrack_vrpn.node import publish_samples
         from optitrack_vrpn.sources.vrpn import to_frames
         clock = time.perf_counter_ns
         receive, process = self.connection.receive_datagram, self.pipeline.process

@@ -29,7 +29,7 @@ import time
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / 'test')]
-from optitrack_vrpn.cli.signals_io import with_parent  # noqa: E402
+from optitrack_vrpn.cli import with_parent  # noqa: E402
 TICKS = os.sysconf('SC_CLK_TCK')
 #: Growth from the second quarter to the last that is taken for noise of the allocator.
 NOISE_MB = 2.0

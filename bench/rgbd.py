@@ -27,7 +27,7 @@ import time
 from typing import NamedTuple
 
 import numpy as np
-from optitrack_vrpn.cli.signals_io import with_parent
+from optitrack_vrpn.cli import with_parent
 from optitrack_vrpn.recording import absolute_error, evaluate_odometry, relative_error, Trajectory
 from optitrack_vrpn.rgbd import (
     grey_of, Intrinsics, Odometry, OdometrySettings, opencv, Room, Sensor, Status, TRAJECTORIES)

@@ -15,8 +15,7 @@ import time
 from typing import NamedTuple
 
 import numpy as np
-from optitrack_vrpn.recording import absolute_error
-from optitrack_vrpn.recording.trajectory import Trajectory as Path
+from optitrack_vrpn.recording import absolute_error, Trajectory as Path
 from optitrack_vrpn.rgbd import (
     Box, grey_of, Harmonic, Intrinsics, Layout, Mapper, ModelSettings, Odometry, OdometrySettings,
     Room, Sensor, TRAJECTORIES, Trajectory)

@@ -23,11 +23,8 @@ from bench.bodies import DOCS, drone, Pose, rover, wand, write_block
 import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.bodies import ValidityGate
-from optitrack_vrpn.motion.kalman import Motion
-from optitrack_vrpn.motion.lowpass import Lowpass, LowpassConfig
-from optitrack_vrpn.motion.quaternion import from_rotation_vector, multiply
-from optitrack_vrpn.motion.rest import RestDetector
-from optitrack_vrpn.motion.settings import MotionConfig
+from optitrack_vrpn.motion import (
+    from_rotation_vector, Lowpass, LowpassConfig, Motion, MotionConfig, multiply, RestDetector)
 from scipy import signal
 from scipy.spatial.transform import Rotation
 

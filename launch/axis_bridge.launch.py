@@ -3,9 +3,7 @@
 """Bring up the axis bridge beside a running main node."""
 
 from launch_ros.actions import Node
-from optitrack_vrpn.cli.arguments import hertz
-from optitrack_vrpn.cli.launch_arguments import flag, port
-from optitrack_vrpn.cli.launch_file_ros import describe
+from optitrack_vrpn.cli import describe, flag, hertz, port
 
 ARGUMENTS = (
     ('table', 'axes_orion', 'YAML file of the axes, or a name in config/'),

@@ -14,13 +14,9 @@ import socket
 from ament_index_python.packages import get_package_share_directory, PackageNotFoundError
 from launch.actions import LogInfo
 from launch_ros.actions import Node
-from optitrack_vrpn.cli.arguments import hertz, namespace as valid_namespace, whole
-from optitrack_vrpn.cli.launch_arguments import flag
-from optitrack_vrpn.cli.launch_file_ros import describe
-from optitrack_vrpn.cli.signals_io import with_parent
-from optitrack_vrpn.demo.files_io import display_file
-from optitrack_vrpn.demo.foreign_ros import publishers_below
-from optitrack_vrpn.demo.isolation import body_names, node_parameters
+from optitrack_vrpn.cli import (
+    describe, flag, hertz, namespace as valid_namespace, whole, with_parent)
+from optitrack_vrpn.demo import body_names, display_file, node_parameters, publishers_below
 
 ARGUMENTS = (
     ('bodies', '3', 'how many bodies, named "Demo Body 1" and so on', whole(1)),

@@ -7,8 +7,7 @@ from launch.actions import LogInfo
 from launch.substitutions import PathJoinSubstitution
 from launch_ros.actions import Node
 from launch_ros.substitutions import FindPackageShare
-from optitrack_vrpn.cli.launch_arguments import flag, log_level, one_of, port
-from optitrack_vrpn.cli.launch_file_ros import describe, existing_file
+from optitrack_vrpn.cli import describe, existing_file, flag, log_level, one_of, port
 from optitrack_vrpn.sources import port_parameter, SOURCES
 
 CONFIG = PathJoinSubstitution([FindPackageShare('optitrack_vrpn'), 'config'])

@@ -3,8 +3,7 @@
 """Process raw images of a camera without aligned depth, and bring up odometry on the results."""
 
 from launch_ros.actions import Node
-from optitrack_vrpn.cli.launch_arguments import flag, number
-from optitrack_vrpn.cli.launch_file_ros import describe
+from optitrack_vrpn.cli import describe, flag, number
 from optitrack_vrpn.rgbd import NODE_ARGUMENTS
 
 PROCESSING = (

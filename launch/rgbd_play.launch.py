@@ -8,9 +8,7 @@ from launch.actions import ExecuteProcess, IncludeLaunchDescription
 from launch.launch_description_sources import PythonLaunchDescriptionSource
 from launch.substitutions import PathJoinSubstitution
 from launch_ros.substitutions import FindPackageShare
-from optitrack_vrpn.cli.fast_dds_io import use_profile
-from optitrack_vrpn.cli.launch_arguments import number
-from optitrack_vrpn.cli.launch_file_ros import describe
+from optitrack_vrpn.cli import describe, number, use_profile
 from optitrack_vrpn.rgbd import BASE, SCALE, TOPICS
 
 ARGUMENTS = (

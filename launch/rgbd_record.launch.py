@@ -3,7 +3,7 @@
 """Record the images of a depth camera with all bodies of mocap."""
 
 from launch_ros.actions import Node
-from optitrack_vrpn.cli.launch_file_ros import describe
+from optitrack_vrpn.cli import describe
 from optitrack_vrpn.rgbd import TOPICS
 
 ARGUMENTS = (

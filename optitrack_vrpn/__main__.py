@@ -4,12 +4,8 @@
 
 import sys
 
-from optitrack_vrpn.cli.arguments import USAGE, VERSION
-from optitrack_vrpn.cli.command_io import command
-from optitrack_vrpn.cli.early import interrupt_code
-from optitrack_vrpn.cli.loading import load
-from optitrack_vrpn.cli.rows_io import tools
-from optitrack_vrpn.cli.signals_io import end_with_parent
+from optitrack_vrpn.cli import (
+    command, end_with_parent, interrupt_code, load, tools, USAGE, VERSION)
 
 
 @command('optitrack_vrpn')

@@ -14,9 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.settings.parameters import (
-    is_foreign, Parameter, parameters_of, sift, unknown)
-from optitrack_vrpn.settings.schema import Change
+from optitrack_vrpn.settings import Change, is_foreign, Parameter, parameters_of, sift, unknown
 from rcl_interfaces.msg import (
     FloatingPointRange, IntegerRange, ParameterDescriptor, SetParametersResult)
 from rclpy.node import Node

@@ -5,8 +5,7 @@
 import contextlib
 from dataclasses import replace
 
-from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
-from optitrack_vrpn.sim.server_io import MotiveSimServer
+from optitrack_vrpn.sim import MotiveSimServer, scenario_from_mapping
 from optitrack_vrpn.sources import (
     ClientConfig, Frame, LinkConfig, make_source, RoundTrip, source_settings, SourceOptions)
 from optitrack_vrpn.sources.natnet import NatNetConfig

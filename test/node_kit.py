@@ -7,9 +7,8 @@ import gc
 import os
 import threading
 
-from optitrack_vrpn.node.node import OptitrackVrpnNode
-from optitrack_vrpn.sim.scenario_io import named_bodies, NatNet, Scenario
-from optitrack_vrpn.sim.server_io import MotiveSimServer
+from optitrack_vrpn.node import OptitrackVrpnNode
+from optitrack_vrpn.sim import MotiveSimServer, named_bodies, NatNet, Scenario
 from rosgraph import port_parameters, wait_until
 
 

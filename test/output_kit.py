@@ -5,8 +5,7 @@
 import copy
 from types import SimpleNamespace
 
-from optitrack_vrpn.node.body_output import BodyOutput
-from optitrack_vrpn.node.configuration import make_configuration
+from optitrack_vrpn.node import BodyOutput, make_configuration
 from optitrack_vrpn.ros import TransformWriter
 
 

@@ -3,8 +3,7 @@
 """Shared by tests of the pipeline: times, poses, and a pipeline with one way of stamping."""
 
 from optitrack_vrpn.clock import StampConfig
-from optitrack_vrpn.pipeline.config import PipelineConfig
-from optitrack_vrpn.pipeline.pipeline import Pipeline
+from optitrack_vrpn.pipeline import Pipeline, PipelineConfig
 from optitrack_vrpn.sources import Body, Frame
 
 MS = 10**6

@@ -6,7 +6,7 @@ import math
 
 from conftest import memory_growth
 from optitrack_vrpn.autopilot import Agreement, judge_attitude, judge_position, State
-from optitrack_vrpn.motion.euler import quat_from_angles
+from optitrack_vrpn.motion import quat_from_angles
 import pytest
 from vehicle_kit import MS, START
 

@@ -15,9 +15,8 @@ import numpy as np
 from optitrack_vrpn.autopilot import (
     ardupilot_transform, BridgeSettings, Codec, convert, euler_zyx, make, MESSAGES, Outgoing, plan,
     px4_odometry, Sample)
-from optitrack_vrpn.motion.frames import AxesConfig, frame_maps
-from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
-from optitrack_vrpn.sim.world import World
+from optitrack_vrpn.motion import AxesConfig, frame_maps
+from optitrack_vrpn.sim import scenario_from_mapping, World
 import pytest
 from scipy.spatial.transform import Rotation
 

@@ -7,12 +7,11 @@ import random
 
 from hypothesis import example, given, strategies as st
 from optitrack_vrpn.axes import (
-    after, AxisMapper, AxisTable, BridgeSettings, Cycle, Event, FRAMES, identify_axis,
-    load_table, LowpassSettings, MapperSettings, motive_from_enu, pose_from_quantities,
-    quantities_of, Recording, report, Status, Unwrapper, write_row)
+    after, AxisMapper, AxisTable, BridgeSettings, Cycle, Event, FRAMES, identify_axis, load_table,
+    LowpassSettings, MapperSettings, motive_from_enu, pose_from_quantities, quantities_of,
+    Recording, report, Status, Unwrapper, write_row)
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.motion.frames import AxesConfig, frame_maps, Pose
-from optitrack_vrpn.motion.quaternion import angle_between, IDENTITY, normalised
+from optitrack_vrpn.motion import angle_between, AxesConfig, frame_maps, IDENTITY, normalised, Pose
 from optitrack_vrpn.settings import build
 import pytest
 from scipy.spatial.transform import Rotation

@@ -8,7 +8,7 @@ from pathlib import Path
 import sys
 
 from optitrack_vrpn.bodies import BodyConfig
-from optitrack_vrpn.motion.settings import MotionConfig
+from optitrack_vrpn.motion import MotionConfig
 import pytest
 
 PATH = Path(__file__).resolve().parent.parent / 'bench' / 'bodies.py'

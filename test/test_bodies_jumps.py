@@ -8,7 +8,7 @@ from body_kit import OVER, STEP, times, tracked
 from conftest import examples
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.bodies import BodyConfig, Disposition, State, ValidityGate
-from optitrack_vrpn.motion.quaternion import angle_between, from_rotation_vector, rotate
+from optitrack_vrpn.motion import angle_between, from_rotation_vector, rotate
 import pytest
 
 NAN = math.nan

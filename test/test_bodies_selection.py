@@ -9,11 +9,9 @@ from hypothesis import given, strategies as st
 import numpy as np
 from optitrack_vrpn.bodies import BodyConfig, configure, Selection, settings_for, unmatched
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.motion import quaternion
-from optitrack_vrpn.motion.euler import quat_from_angles
-from optitrack_vrpn.motion.server_rate import angular_rate
-from optitrack_vrpn.motion.transform import (
-    body_from_base, compose, Transform, world_from_mocap)
+from optitrack_vrpn.motion import (
+    angular_rate, body_from_base, compose, quat_from_angles, quaternion, Transform,
+    world_from_mocap)
 import pytest
 from scipy.spatial.transform import Rotation
 

@@ -23,10 +23,8 @@ import random
 
 from body_kit import times
 from conftest import examples
-from optitrack_vrpn.bodies import swap
-from optitrack_vrpn.bodies.states import State
-from optitrack_vrpn.bodies.validity import ValidityGate
-from optitrack_vrpn.motion.quaternion import angle_between, conjugate, from_rotation_vector
+from optitrack_vrpn.bodies import State, swap, ValidityGate
+from optitrack_vrpn.motion import angle_between, conjugate, from_rotation_vector
 import pytest
 
 #: jump_accept_s, and m frames at the lowest rate.

@@ -6,11 +6,7 @@ import math
 import random
 
 from body_kit import Feed, OVER, STEP, times, tracked
-from optitrack_vrpn.bodies import swap
-from optitrack_vrpn.bodies.config import BodyConfig
-from optitrack_vrpn.bodies.disposition import Disposition
-from optitrack_vrpn.bodies.states import State
-from optitrack_vrpn.bodies.validity import ValidityGate
+from optitrack_vrpn.bodies import BodyConfig, Disposition, State, swap, ValidityGate
 import pytest
 
 

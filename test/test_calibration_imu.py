@@ -6,9 +6,7 @@ from dataclasses import replace
 
 from calibration_kit import Case, holds, NAMES, simulate
 import numpy as np
-from optitrack_vrpn.calibration import calibrate_imu
-from optitrack_vrpn.calibration.data import ImuNoise, Problem
-from optitrack_vrpn.calibration.preintegration import ImuErrors, Samples
+from optitrack_vrpn.calibration import calibrate_imu, ImuErrors, ImuNoise, Problem, Samples
 from optitrack_vrpn.sim import enu_pose, gravity_of, Handheld, ImuModel, SimulatedImu
 import pytest
 from scipy.spatial.transform import Rotation

@@ -7,9 +7,8 @@ from types import SimpleNamespace
 
 from calibration_kit import Case, holds, NAMES, simulate, to_ns, write_take
 import numpy as np
-from optitrack_vrpn.calibration import read_parameters
-from optitrack_vrpn.calibration.command import main
-from optitrack_vrpn.motion.transform import body_from_base, compose, Transform
+from optitrack_vrpn.calibration import main, read_parameters
+from optitrack_vrpn.motion import body_from_base, compose, Transform
 from optitrack_vrpn.recording import Trajectory
 import pytest
 from scipy.spatial.transform import Rotation

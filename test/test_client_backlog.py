@@ -8,7 +8,7 @@ import threading
 import time
 
 from optitrack_vrpn.bodies import Disposition
-from optitrack_vrpn.clock.hostclock_io import HostClock
+from optitrack_vrpn.clock import HostClock
 from optitrack_vrpn.sources import LinkState
 from optitrack_vrpn.sources.vrpn import PoseReport, to_frames
 from pipeline_kit import make_pipeline

@@ -11,7 +11,7 @@ import socket
 import threading
 import time
 
-from optitrack_vrpn.clock.hostclock_io import HostClock
+from optitrack_vrpn.clock import HostClock
 from optitrack_vrpn.errors import ConfigurationError, TransportError
 from optitrack_vrpn.sources import (
     ClientConfig, LinkState, LinkStatus, make_source, source_settings)

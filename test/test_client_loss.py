@@ -5,7 +5,7 @@
 import math
 
 from conftest import lacking
-from optitrack_vrpn.node.report import Level, link_entry
+from optitrack_vrpn.node import Level, link_entry
 from optitrack_vrpn.sources import LinkState, LossWatch
 import pytest
 

@@ -5,8 +5,7 @@
 from conftest import examples
 from hypothesis import given, settings, strategies as st
 import numpy as np
-from optitrack_vrpn.clock import StampConfig, StampSource
-from optitrack_vrpn.clock.cadence import Cadence, common_step
+from optitrack_vrpn.clock import Cadence, common_step, StampConfig, StampSource
 import pytest
 
 S = 10**9

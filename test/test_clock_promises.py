@@ -12,8 +12,7 @@ import sys
 
 from conftest import examples
 from hypothesis import example, given, settings, strategies as st
-from optitrack_vrpn.clock import HISTORY, LIMIT_NS, StampConfig, StampSource
-from optitrack_vrpn.clock.source import READING_NOISE_NS
+from optitrack_vrpn.clock import HISTORY, LIMIT_NS, READING_NOISE_NS, StampConfig, StampSource
 import pytest
 
 PROMISING = ('tracking', 'min_offset', 'arrival')

@@ -8,8 +8,7 @@ import sys
 
 from conftest import examples
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.clock import StampConfig, StampSource
-from optitrack_vrpn.clock.round_trips import RoundTrips
+from optitrack_vrpn.clock import RoundTrips, StampConfig, StampSource
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / 'bench'))

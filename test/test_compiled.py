@@ -10,9 +10,8 @@ import subprocess
 import sys
 
 from hypothesis import given, strategies as st
-from optitrack_vrpn.cli.rows_io import tools
-from optitrack_vrpn.compiled import build_io, importer_io
-from optitrack_vrpn.compiled.modules import folder_name, MODULES, SWITCH
+from optitrack_vrpn.cli import tools
+from optitrack_vrpn.compiled import build_io, folder_name, importer_io, MODULES, SWITCH
 from optitrack_vrpn.errors import BackendUnavailableError
 import pytest
 

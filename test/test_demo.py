@@ -11,9 +11,7 @@ import subprocess
 import termios
 
 from conftest import at_last, children_of, gone, lacking, lacking_in_lines
-from optitrack_vrpn.demo import child_io, command as demo_tool
-from optitrack_vrpn.demo.files_io import renamed
-from optitrack_vrpn.demo.view import BodyRow, missing, table
+from optitrack_vrpn.demo import BodyRow, child_io, command as demo_tool, missing, renamed, table
 from optitrack_vrpn.names import counted
 import pytest
 from server_kit import FakeServer
@@ -317,7 +315,7 @@ def test_an_interrupt_while_the_simulator_starts_leaves_nothing_running():
 
 
 def test_a_child_has_longer_to_end_than_it_waits_itself_for_its_middleware():
-    run = pytest.importorskip('optitrack_vrpn.ros.run')
+    run = pytest.importorskip('optitrack_vrpn.ros.process')
     assert child_io.PATIENCE_S > run.LEAVE_S + 2.0
 
 

@@ -9,13 +9,11 @@ import subprocess
 import sys
 
 from geometry_msgs.msg import PoseStamped
-from optitrack_vrpn.demo.foreign_ros import publishers_below
-from optitrack_vrpn.demo.isolation import (
-    body_names, display, Endpoint, foreign, NAMES, node_parameters, too_fast)
-from optitrack_vrpn.graph import claim_domain, in_use, isolate
-from optitrack_vrpn.graph import domain_io
+from optitrack_vrpn.demo import (
+    body_names, display, Endpoint, foreign, NAMES, node_parameters, publishers_below, too_fast)
+from optitrack_vrpn.graph import claim_domain, domain_io, in_use, isolate
 from optitrack_vrpn.names import ros_name
-from optitrack_vrpn.node.settings import NodeSettings
+from optitrack_vrpn.node import NodeSettings
 from optitrack_vrpn.settings import parameters_of
 import pytest
 from rosgraph import Observer

@@ -6,8 +6,7 @@ import os
 import re
 
 from hypothesis import given, strategies as st
-from optitrack_vrpn.demo.screen_io import Screen
-from optitrack_vrpn.demo.view import BodyRow, rows_taken, table
+from optitrack_vrpn.demo import BodyRow, rows_taken, Screen, table
 import pytest
 
 CLOCK = {

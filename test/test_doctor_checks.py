@@ -15,10 +15,9 @@ from optitrack_vrpn.doctor import (
     Lift, Mismatch, ok, RunningNode, skip, warn, Watch)
 from optitrack_vrpn.sources import Heard, Place
 from optitrack_vrpn.sources.vrpn import (
-    PongReport, PoseReport, SenderDescribed, TextReport, to_frames)
-from optitrack_vrpn.sources.vrpn.probe import (
     Attempt, check_connect_back, check_handshake, check_senders, check_tcp, check_udp,
-    explain_silence, Facts, Outcome)
+    explain_silence, Facts, Outcome, PongReport, PoseReport, SenderDescribed, TextReport,
+    to_frames)
 import pytest
 
 SILENT = Attempt(Outcome.SILENT, took_s=3.0)

@@ -13,11 +13,9 @@ import time
 from conftest import lacking
 from geometry_msgs.msg import PoseStamped
 from optitrack_vrpn.doctor import (
-    check_lifecycle, check_publishers, check_qos, check_settings, Graph, GraphView, Level,
-    local_nodes, ProbeResults)
-from optitrack_vrpn.doctor import command as doctor
-from optitrack_vrpn.sim.scenario_io import named_bodies, Scenario
-from optitrack_vrpn.sim.server_io import MotiveSimServer
+    check_lifecycle, check_publishers, check_qos, check_settings, command as doctor, Graph,
+    GraphView, Level, local_nodes, ProbeResults)
+from optitrack_vrpn.sim import MotiveSimServer, named_bodies, Scenario
 import pytest
 from rclpy.lifecycle import LifecycleNode
 from rclpy.node import Node

@@ -11,8 +11,8 @@ import doctor_kit
 from natnet_kit import simulated
 from optitrack_vrpn.doctor import Level
 from optitrack_vrpn.sources import Heard, Place
-from optitrack_vrpn.sources.natnet import codec, ServerInfo
-from optitrack_vrpn.sources.natnet.probe import check_echoes, check_port, explain_silence, Facts
+from optitrack_vrpn.sources.natnet import (
+    check_echoes, check_port, codec, explain_silence, Facts, ServerInfo)
 import pytest
 
 examine = doctor_kit.examine

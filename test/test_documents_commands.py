@@ -18,8 +18,8 @@ import shlex
 import sys
 
 from launch_kit import LAUNCH, loader
-from optitrack_vrpn.bodies.body_settings import is_body_setting
-from optitrack_vrpn.cli.rows_io import nodes, tools
+from optitrack_vrpn.bodies import is_body_setting
+from optitrack_vrpn.cli import nodes, tools
 from optitrack_vrpn.settings import parameters_of, sift
 import pytest
 import yaml

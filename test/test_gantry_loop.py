@@ -13,10 +13,9 @@ from gantry_kit import NAMES, ORION, Rig, settings_of, THESIS
 from optitrack_vrpn.axes import load_table
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.gantry import (
-    Axis, Calibration, carried, Correction, CorrectionSettings, header, load_machine,
-    Measurement, Mode, Recorder, row, SimulatedMachine, SlipEstimator, Switches)
-from optitrack_vrpn.sim.scenario_io import Scenario, scenario_from_mapping
-from optitrack_vrpn.sim.world import World
+    Axis, Calibration, carried, Correction, CorrectionSettings, header, load_machine, Measurement,
+    Mode, Recorder, row, SimulatedMachine, SlipEstimator, Switches)
+from optitrack_vrpn.sim import Scenario, scenario_from_mapping, World
 import pytest
 
 BETTER = {

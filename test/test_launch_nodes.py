@@ -3,16 +3,14 @@
 """What the launch files of autopilots, axis_bridge, the gantry and the RGB-D nodes start."""
 
 from launch_kit import LAUNCH
-from optitrack_vrpn.autopilot.settings import BridgeSettings as AutopilotSettings
+from optitrack_vrpn.autopilot import BridgeSettings as AutopilotSettings
 from optitrack_vrpn.axes import BridgeSettings
-from optitrack_vrpn.cli.launch_arguments import LaunchArgument, log_level, read_launch_arguments
-from optitrack_vrpn.cli.rows_io import tools
-from optitrack_vrpn.gantry.settings import ControllerSettings
-from optitrack_vrpn.gantry.sim_command import make_parser
-from optitrack_vrpn.node.settings import NodeSettings
+from optitrack_vrpn.cli import LaunchArgument, log_level, read_launch_arguments, tools
+from optitrack_vrpn.gantry import ControllerSettings, make_parser
+from optitrack_vrpn.node import NodeSettings
 from optitrack_vrpn.rgbd import ImageProcSettings, MapperNodeSettings, OdometryNodeSettings
 from optitrack_vrpn.settings import parameters_of
-from optitrack_vrpn.sim.command import scenario_from_arguments
+from optitrack_vrpn.sim import scenario_from_arguments
 import pytest
 
 KNOWN = {tool: {each.name: each for each in parameters_of(settings)}

@@ -4,6 +4,7 @@
 
 import ast
 import functools
+import importlib
 from pathlib import Path
 import re
 import subprocess
@@ -18,7 +19,7 @@ FILES = sorted(PACKAGE.rglob('*.py'))
 # Which packages (or single modules) a package may import: one entry per package.
 BELOW = {
     'errors': set(),
-    'compiled': {'errors', 'cli'},
+    'compiled': {'errors', 'cli', 'faces'},
     'events': set(),
     'faces': set(),
     'stats': set(),
@@ -26,46 +27,104 @@ BELOW = {
     'units': set(),
     'names': {'errors'},
     'checks': {'names'},
-    'settings': {'errors'},
+    'settings': {'errors', 'faces'},
     'settings_ros': {'errors', 'settings'},
     'sources': {'errors', 'checks', 'clock', 'events', 'faces', 'names', 'settings', 'throttle',
                 'units'},
-    'motion': {'errors', 'settings'},
-    'clock': {'errors', 'events', 'settings'},
-    'graph': {'errors', 'names', 'faces'},
-    'bodies': {'errors', 'events', 'motion', 'names', 'settings', 'stats'},
-    'findings': {'bodies', 'checks', 'names', 'stats'},
-    'pipeline': {'bodies', 'clock', 'events', 'motion', 'names', 'sources', 'stats', 'units'},
-    'cli': {'errors', 'sources'},
-    'ros': {'errors', 'cli', 'clock', 'names', 'settings', 'settings_ros', 'sources', 'throttle',
-            'units', 'faces'},
-    'mocap_control': {'errors', 'cli', 'graph', 'names', 'ros', 'settings', 'settings_ros',
-                      'units', 'faces'},
+    'motion': {'errors', 'faces', 'settings'},
+    'clock': {'errors', 'events', 'faces', 'settings'},
+    'graph': {'errors', 'faces', 'names'},
+    'bodies': {'errors', 'events', 'faces', 'motion', 'names', 'settings', 'stats'},
+    'findings': {'bodies', 'checks', 'faces', 'names', 'stats'},
+    'pipeline': {'bodies', 'clock', 'events', 'faces', 'motion', 'names', 'sources', 'stats',
+                 'units'},
+    'cli': {'errors', 'faces', 'sources'},
+    'ros': {'errors', 'cli', 'clock', 'faces', 'names', 'settings', 'settings_ros', 'sources',
+            'throttle', 'units'},
+    'mocap_control': {'errors', 'cli', 'faces', 'graph', 'names', 'ros', 'settings',
+                      'settings_ros', 'units'},
     'sim': {'errors', 'cli', 'faces', 'settings', 'sources', 'units'},
-    'node': {'errors', 'bodies', 'cli', 'clock', 'events', 'findings', 'graph', 'mocap_control',
-             'motion', 'names', 'pipeline', 'ros', 'settings', 'settings_ros', 'sources',
-             'stats', 'units'},
-    'autopilot': {'errors', 'cli', 'doctor', 'events', 'graph', 'mocap_control', 'motion',
-                  'names', 'ros', 'settings', 'settings_ros', 'faces'},
-    'doctor': {'errors', 'bodies', 'checks', 'cli', 'clock', 'events', 'findings', 'graph',
-               'names', 'pipeline', 'ros', 'settings', 'sources', 'stats', 'units'},
-    'axes': {'errors', 'cli', 'graph', 'mocap_control', 'motion', 'names', 'ros', 'settings',
-             'settings_ros', 'sources', 'units', 'faces'},
-    'gantry': {'errors', 'axes', 'cli', 'graph', 'mocap_control', 'motion', 'ros', 'settings',
-               'settings_ros', 'sim', 'units', 'faces'},
-    'tools': {'errors', 'cli', 'clock', 'ros', 'settings', 'stats', 'units'},
-    'recording': {'errors', 'bodies', 'cli', 'clock', 'events', 'findings', 'mocap_control',
-                  'motion', 'names', 'pipeline', 'ros', 'sim', 'sources', 'stats', 'units'},
+    'node': {'errors', 'bodies', 'cli', 'clock', 'events', 'faces', 'findings', 'graph',
+             'mocap_control', 'motion', 'names', 'pipeline', 'ros', 'settings', 'settings_ros',
+             'sources', 'stats', 'units'},
+    'autopilot': {'errors', 'cli', 'doctor', 'events', 'faces', 'graph', 'mocap_control', 'motion',
+                  'names', 'ros', 'settings', 'settings_ros'},
+    'doctor': {'errors', 'bodies', 'checks', 'cli', 'clock', 'events', 'faces', 'findings',
+               'graph', 'names', 'pipeline', 'ros', 'settings', 'sources', 'stats', 'units'},
+    'axes': {'errors', 'cli', 'faces', 'graph', 'mocap_control', 'motion', 'names', 'ros',
+             'settings', 'settings_ros', 'sources', 'units'},
+    'gantry': {'errors', 'axes', 'cli', 'faces', 'graph', 'mocap_control', 'motion', 'ros',
+               'settings', 'settings_ros', 'sim', 'units'},
+    'tools': {'errors', 'cli', 'clock', 'faces', 'ros', 'settings', 'stats', 'units'},
+    'recording': {'errors', 'bodies', 'cli', 'clock', 'events', 'faces', 'findings',
+                  'mocap_control', 'motion', 'names', 'pipeline', 'ros', 'sim', 'sources', 'stats',
+                  'units'},
     'calibration': {'errors', 'cli', 'clock', 'faces', 'motion', 'recording', 'ros', 'sim',
                     'units'},
     'rgbd': {'errors', 'cli', 'clock', 'faces', 'mocap_control', 'names', 'recording', 'ros',
              'settings', 'settings_ros', 'sim', 'units'},
-    'demo': {'errors', 'autopilot', 'bodies', 'cli', 'graph', 'motion', 'names', 'node',
+    'demo': {'errors', 'autopilot', 'bodies', 'cli', 'faces', 'graph', 'motion', 'names', 'node',
              'recording', 'rgbd', 'ros', 'settings', 'sim', 'sources', 'stats', 'units'},
     'dashboard': {'errors', 'bodies', 'cli', 'faces', 'findings', 'graph', 'mocap_control',
                   'names', 'recording', 'ros', 'sources'},
     '__main__': {'cli'},
     '__init__': {'cli', 'compiled'},
+}
+#: Tests and benchmarks that still import whole files of a package; no other may.
+WHOLE_FILES = {
+    'optitrack_vrpn/demo/rgbd_command.py': 'report_command',
+    'optitrack_vrpn/sim/natnet_io.py': 'codec',
+    'bench/bodies.py': 'swap',
+    'bench/fault_natnet.py': 'codec',
+    'bench/fuzz_target_natnet.py': 'codec',
+    'bench/latency_parts.py': 'cdr messages',
+    'bench/latency_profile.py': 'publishers session_io',
+    'bench/latency_sender.py': 'codec',
+    'bench/latency_sender_natnet.py': 'codec',
+    'bench/natnet_cost.py': 'codec',
+    'test/conftest.py': 'node',
+    'test/doctor_kit.py': 'command',
+    'test/test_bodies_selection.py': 'quaternion',
+    'test/test_bodies_sessions.py': 'swap',
+    'test/test_bodies_swap.py': 'swap',
+    'test/test_client.py': 'handshake_io',
+    'test/test_client_queue.py': 'sockets_io',
+    'test/test_compiled.py': 'build_io importer_io',
+    'test/test_demo.py': 'child_io command',
+    'test/test_demo_isolation.py': 'domain_io',
+    'test/test_doctor_command.py': 'command',
+    'test/test_doctor_graph.py': 'command',
+    'test/test_doctor_natnet.py': 'codec',
+    'test/test_gantry_ros.py': 'command',
+    'test/test_mocap_control_command.py': 'command',
+    'test/test_mocap_control_duplicate_names.py': 'command',
+    'test/test_mocap_control_protocol.py': 'protocol',
+    'test/test_natnet_cards.py': 'codec',
+    'test/test_natnet_client.py': 'codec',
+    'test/test_natnet_codec.py': 'codec',
+    'test/test_natnet_connection.py': 'codec',
+    'test/test_natnet_model_list.py': 'codec',
+    'test/test_natnet_models.py': 'codec',
+    'test/test_parameters_documents.py': 'documents parameters_command',
+    'test/test_recording_bag.py': 'mcap_format',
+    'test/test_recording_export.py': 'export_command',
+    'test/test_recording_raw.py': 'replay_command sockets_io',
+    'test/test_recording_report.py': 'export_command report_command',
+    'test/test_ros_cdr.py': 'cdr messages',
+    'test/test_ros_diagnostics.py': 'diagnostics',
+    'test/test_ros_natnet.py': 'codec',
+    'test/test_ros_neighbours.py': 'conflicts_ros',
+    'test/test_ros_node_inside.py': 'node',
+    'test/test_sim_command.py': 'config_files_io',
+    'test/test_sim_impairments.py': 'faults',
+    'test/test_sim_motion.py': 'motion',
+    'test/test_sim_natnet.py': 'codec',
+    'test/test_sim_scenario.py': 'faults motion scenario_io',
+    'test/test_sim_stream.py': 'faults',
+    'test/test_tools_analyze_stamps.py': 'analyze_stamps_command',
+    'test/test_vrpn_codec.py': 'codec',
+    'test/test_vrpn_connection.py': 'codec',
+    'test/test_whole_file.py': 'restamp_command',
 }
 # The naming rule of docs/architecture.md: a file is pure unless its name or its package says
 # otherwise.
@@ -166,6 +225,44 @@ def test_dependencies_point_one_way():
             if parts[1] not in {*BELOW[found.layer], found.layer, '__version__', 'RUNS'}:
                 wrong.append(found.place)
     assert not wrong
+
+
+def users():
+    """List the files that use packages: (package they belong to or '', path)."""
+    for folder in ('optitrack_vrpn', 'test', 'bench', 'launch', 'tools'):
+        for path in sorted((ROOT / folder).rglob('*.py')):
+            yield (layer_of(path) if folder == 'optitrack_vrpn' else ''), path
+
+
+def test_packages_are_imported_by_their_public_names():
+    """From a package, not from its files, by other packages and by everything beside them."""
+    wrong = []
+    for layer, path in users():
+        for node in ast.walk(ast.parse(path.read_text())):
+            modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) \
+                else [node.module] if isinstance(node, ast.ImportFrom) else []
+            for module in modules:
+                parts = module.split('.')
+                if parts[0] != 'optitrack_vrpn' or len(parts) < 2 or parts[1] == layer:
+                    continue
+                names = [alias.name for alias in node.names] \
+                    if isinstance(node, ast.ImportFrom) else []
+                place = ROOT.joinpath(*parts)
+                files = {name for name in names if (place / f'{name}.py').is_file()}
+                files -= set(WHOLE_FILES.get(str(path.relative_to(ROOT)), '').split())
+                if files or (len(parts) > 2 and not place.is_dir()):
+                    wrong.append(f'{path.relative_to(ROOT)}:{node.lineno} imports {module}: '
+                                 f'{", ".join(files)}')
+    assert not wrong
+
+
+def test_public_names_exist_and_are_no_files():
+    """A file of the same name would replace it as soon as it is imported."""
+    for init in PACKAGE.rglob('*/__init__.py'):
+        package = importlib.import_module('.'.join(init.parent.relative_to(ROOT).parts))
+        names = getattr(package, '__all__', [])
+        assert not [name for name in names if (init.parent / f'{name}.py').exists()]
+        assert len(names) == len(set(names))
 
 
 def test_dependencies_have_no_cycles():

@@ -11,8 +11,7 @@ import math
 from hypothesis import given, strategies as st
 import numpy as np
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.motion.frames import (
-    AxesConfig, enu_to_ned, frame_maps, Pose, QUAT_ENU_NED)
+from optitrack_vrpn.motion import AxesConfig, enu_to_ned, frame_maps, Pose, QUAT_ENU_NED
 import pytest
 from scipy.spatial.transform import Rotation
 import transforms3d

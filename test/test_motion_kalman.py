@@ -7,9 +7,7 @@ import math
 
 from hypothesis import given, settings, strategies as st
 import numpy as np
-from optitrack_vrpn.motion.gains import Gains
-from optitrack_vrpn.motion.kalman import diagonal, Motion
-from optitrack_vrpn.motion.settings import MotionConfig
+from optitrack_vrpn.motion import diagonal, Gains, Motion, MotionConfig
 import pytest
 from scipy import linalg, stats
 from scipy.spatial.transform import Rotation

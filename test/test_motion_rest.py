@@ -5,7 +5,7 @@
 import math
 
 import numpy as np
-from optitrack_vrpn.motion.rest import RestDetector, small_rotation
+from optitrack_vrpn.motion import RestDetector, small_rotation
 import pytest
 from scipy.spatial.transform import Rotation
 

@@ -6,10 +6,8 @@ import math
 
 import numpy as np
 from optitrack_vrpn.clock import StampConfig
-from optitrack_vrpn.motion.estimator import EstimateConfig, MotionEstimate
-from optitrack_vrpn.motion.stamp_error import with_stamp_error
-from optitrack_vrpn.pipeline.config import PipelineConfig
-from optitrack_vrpn.pipeline.pipeline import Pipeline
+from optitrack_vrpn.motion import EstimateConfig, MotionEstimate, with_stamp_error
+from optitrack_vrpn.pipeline import Pipeline, PipelineConfig
 from pipeline_kit import pose_report, S
 
 

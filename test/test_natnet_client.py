@@ -8,11 +8,10 @@ import socket
 import sys
 
 from natnet_kit import client_config, following, simulated, Sink
-from optitrack_vrpn.clock.hostclock_io import HostClock
+from optitrack_vrpn.clock import HostClock
 from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError, TransportError
-from optitrack_vrpn.pipeline.config import PipelineConfig
-from optitrack_vrpn.pipeline.pipeline import Pipeline
-from optitrack_vrpn.sim.scenario_io import Network
+from optitrack_vrpn.pipeline import Pipeline, PipelineConfig
+from optitrack_vrpn.sim import Network
 from optitrack_vrpn.sources import (
     AutomaticSource, client_of, LinkState, make_source, Patience, source_settings, SourceOptions)
 from optitrack_vrpn.sources.natnet import (

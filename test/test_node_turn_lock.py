@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 
-from optitrack_vrpn.node.turn_lock import TurnLock
+from optitrack_vrpn.node import TurnLock
 import pytest
 
 

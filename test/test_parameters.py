@@ -6,11 +6,10 @@ from array import array
 
 from conftest import lacking_in_lines
 from hypothesis import given, strategies as st
-from optitrack_vrpn.bodies.body_settings import is_fixed, sift_body_settings
+from optitrack_vrpn.bodies import is_fixed, sift_body_settings
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.node.settings import NodeSettings
-from optitrack_vrpn.settings import parameters_of, sift
-from optitrack_vrpn.settings.parameters import is_foreign
+from optitrack_vrpn.node import NodeSettings
+from optitrack_vrpn.settings import is_foreign, parameters_of, sift
 from optitrack_vrpn.sources import ClientConfig
 import pytest
 

@@ -5,15 +5,12 @@
 from pathlib import Path
 import re
 
-from optitrack_vrpn.bodies.body_settings import sift_body_settings
-from optitrack_vrpn.cli.rows_io import nodes
-from optitrack_vrpn.node import documents as node_documents
-from optitrack_vrpn.node.settings import NodeSettings
-from optitrack_vrpn.node.topic_kinds import KINDS
+from optitrack_vrpn.bodies import sift_body_settings
+from optitrack_vrpn.cli import nodes
+from optitrack_vrpn.node import documents as node_documents, KINDS, NodeSettings
 from optitrack_vrpn.settings import parameters_of, sift
-from optitrack_vrpn.tools import parameters_command
-from optitrack_vrpn.tools.parameters_command import (
-    BEGIN, END, generated, parameter_file, settings_class, with_table)
+from optitrack_vrpn.tools import (
+    BEGIN, END, generated, parameter_file, parameters_command, settings_class, with_table)
 import pytest
 import yaml
 

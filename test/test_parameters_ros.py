@@ -6,7 +6,7 @@ from pathlib import Path
 import re
 
 from conftest import lacking
-from optitrack_vrpn.node.settings import NodeSettings
+from optitrack_vrpn.node import NodeSettings
 from optitrack_vrpn.settings import parameters_of
 from pipeline_kit import pose_report
 import pytest

@@ -10,12 +10,10 @@ from hypothesis import given, settings, strategies as st
 import numpy as np
 from optitrack_vrpn.bodies import BodyConfig, Selection, State
 from optitrack_vrpn.clock import StampConfig
-from optitrack_vrpn.motion.frames import AxesConfig, frame_maps
-from optitrack_vrpn.motion.transform import Transform
+from optitrack_vrpn.motion import AxesConfig, frame_maps, Transform
 from optitrack_vrpn.names import NameTemplates
-from optitrack_vrpn.node.report import body_entry, Level
-from optitrack_vrpn.pipeline.config import PipelineConfig
-from optitrack_vrpn.pipeline.pipeline import Pipeline
+from optitrack_vrpn.node import body_entry, Level
+from optitrack_vrpn.pipeline import Pipeline, PipelineConfig
 from optitrack_vrpn.sources import ServerText
 from optitrack_vrpn.sources.vrpn import Connection, to_frames
 from pipeline_kit import HOST, make_pipeline, MS, pose_report, S

@@ -9,12 +9,9 @@ import random
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.bodies import BY_GATE, Disposition
 from optitrack_vrpn.clock import StampConfig
-from optitrack_vrpn.motion.estimator import EstimateConfig
-from optitrack_vrpn.motion.lowpass import LowpassConfig
-from optitrack_vrpn.node.hot_path import publish_samples
-from optitrack_vrpn.node.report import body_entry
-from optitrack_vrpn.pipeline.config import PipelineConfig
-from optitrack_vrpn.pipeline.pipeline import Pipeline
+from optitrack_vrpn.motion import EstimateConfig, LowpassConfig
+from optitrack_vrpn.node import body_entry, publish_samples
+from optitrack_vrpn.pipeline import Pipeline, PipelineConfig
 from output_kit import poses_alone
 from pipeline_kit import altered, HOST, MS, pose_report, S
 import pytest

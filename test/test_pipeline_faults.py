@@ -12,9 +12,8 @@ import math
 import random
 
 from optitrack_vrpn.bodies import Selection, State
-from optitrack_vrpn.motion.estimator import EstimateConfig
-from optitrack_vrpn.motion.frames import AxesConfig, frame_maps
-from optitrack_vrpn.motion.quaternion import angle_between, from_rotation_vector, multiply
+from optitrack_vrpn.motion import (
+    angle_between, AxesConfig, EstimateConfig, frame_maps, from_rotation_vector, multiply)
 from pipeline_kit import HOST, make_pipeline, MS, pose_report, S
 import pytest
 

@@ -13,13 +13,10 @@ import statistics
 
 from optitrack_vrpn.bodies import BodyConfig, State
 from optitrack_vrpn.clock import StampConfig
-from optitrack_vrpn.motion.estimator import EstimateConfig
-from optitrack_vrpn.motion.lowpass import LowpassConfig
-from optitrack_vrpn.node.report import frames_entry, Level
-from optitrack_vrpn.pipeline.config import PipelineConfig
-from optitrack_vrpn.pipeline.load_shedding import (
-    CALM_NS, FRESH_NS, MOST_IN_A_ROW, PATIENCE_NS, STANDING_NS)
-from optitrack_vrpn.pipeline.pipeline import Pipeline
+from optitrack_vrpn.motion import EstimateConfig, LowpassConfig
+from optitrack_vrpn.node import frames_entry, Level
+from optitrack_vrpn.pipeline import (
+    CALM_NS, FRESH_NS, MOST_IN_A_ROW, PATIENCE_NS, Pipeline, PipelineConfig, STANDING_NS)
 from optitrack_vrpn.stats import Percentiles
 from pipeline_kit import HOST, MS, pose_report, S
 import pytest

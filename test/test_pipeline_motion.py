@@ -11,14 +11,10 @@ import numpy as np
 from optitrack_vrpn.bodies import BodyConfig
 from optitrack_vrpn.clock import StampConfig
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.motion.estimator import EstimateConfig
-from optitrack_vrpn.motion.lowpass import LowpassConfig
-from optitrack_vrpn.motion.settings import MotionConfig
-from optitrack_vrpn.motion.transform import body_from_base, world_from_mocap
-from optitrack_vrpn.pipeline.config import PipelineConfig
-from optitrack_vrpn.pipeline.pipeline import Pipeline
-from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
-from optitrack_vrpn.sim.world import World
+from optitrack_vrpn.motion import (
+    body_from_base, EstimateConfig, LowpassConfig, MotionConfig, world_from_mocap)
+from optitrack_vrpn.pipeline import Pipeline, PipelineConfig
+from optitrack_vrpn.sim import scenario_from_mapping, World
 from optitrack_vrpn.sources import Motion
 from optitrack_vrpn.sources.vrpn import to_frames
 from pipeline_kit import make_pipeline, pose_report

@@ -7,11 +7,8 @@ import math
 import numpy as np
 from optitrack_vrpn.bodies import BodyConfig, State
 from optitrack_vrpn.clock import StampConfig
-from optitrack_vrpn.motion.estimator import EstimateConfig
-from optitrack_vrpn.motion.transform import world_from_mocap
-from optitrack_vrpn.pipeline.config import PipelineConfig
-from optitrack_vrpn.pipeline.markers import POINT
-from optitrack_vrpn.pipeline.pipeline import Pipeline
+from optitrack_vrpn.motion import EstimateConfig, world_from_mocap
+from optitrack_vrpn.pipeline import Pipeline, PipelineConfig, POINT
 from optitrack_vrpn.sources import Body, Frame, Marker, RoundTrip
 import pytest
 

@@ -10,12 +10,11 @@ import sys
 import tempfile
 
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.clock.difference import difference_ns
+from optitrack_vrpn.clock import difference_ns
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording import (
-    BagWriter, ClockSteps, Cut, Damage, definition, End, find_file, LossTimes, mcap_format,
-    Message, NewTopic, read_records, recover, safe_name, SequenceWatch, TopicChoice)
-from optitrack_vrpn.recording.record_command import main as record
+    BagWriter, ClockSteps, Cut, Damage, definition, End, find_file, LossTimes, main as record,
+    mcap_format, Message, NewTopic, read_records, recover, safe_name, SequenceWatch, TopicChoice)
 import pytest
 from recording_kit import (
     add_topic, BEGIN_NS, by_mcap, by_rosbags, HASH, message, POSE, pose_cdr, topic, write_poses)

@@ -8,7 +8,7 @@ import weakref
 
 from conftest import independent
 import numpy as np
-from optitrack_vrpn.cli.arguments import USAGE
+from optitrack_vrpn.cli import USAGE
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording import export_command, load_take, ROW, Scratch, StoredRows
 import pcap

@@ -10,10 +10,9 @@ import threading
 import tracemalloc
 
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.cli.arguments import USAGE
+from optitrack_vrpn.cli import USAGE
 from optitrack_vrpn.errors import ConfigurationError, TransportError
-from optitrack_vrpn.pipeline.config import PipelineConfig
-from optitrack_vrpn.pipeline.pipeline import Pipeline
+from optitrack_vrpn.pipeline import Pipeline, PipelineConfig
 from optitrack_vrpn.recording import (
     arrivals, clip, file_header, first_sender_time_ns, Lines, load_sessions, load_take,
     LostDatagrams, Packet, packet_bytes, PcapWriter, RawSink, read_packets, record_raw,

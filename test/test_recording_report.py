@@ -10,13 +10,12 @@ from conftest import lacking_in_lines
 from hypothesis import given
 from hypothesis.strategies import integers, lists
 import numpy as np
-from optitrack_vrpn.cli.arguments import USAGE
+from optitrack_vrpn.cli import USAGE
 from optitrack_vrpn.findings import Severity
 from optitrack_vrpn.recording import (
-    BagWriter, Body, body_figures, ClockRow, euler_deg, export_command, format_tum, load_take,
-    longest_rise, Message, PosesInMemory, recover, report_command, running_deviation, StateRow,
-    Take, Trajectory, turns)
-from optitrack_vrpn.recording.findings import findings
+    BagWriter, Body, body_figures, ClockRow, euler_deg, export_command, findings, format_tum,
+    load_take, longest_rise, Message, PosesInMemory, recover, report_command, running_deviation,
+    StateRow, Take, Trajectory, turns)
 from optitrack_vrpn.units import NS_PER_S
 import pcap
 import pytest

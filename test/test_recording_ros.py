@@ -11,8 +11,7 @@ import time
 from geometry_msgs.msg import PoseStamped, TransformStamped
 from optitrack_vrpn.findings import Severity
 from optitrack_vrpn.mocap_control import ControlConfig
-from optitrack_vrpn.recording import load_take, Recorder, RecorderConfig, TopicChoice
-from optitrack_vrpn.recording.findings import findings
+from optitrack_vrpn.recording import findings, load_take, Recorder, RecorderConfig, TopicChoice
 import pytest
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.serialization import deserialize_message

@@ -6,7 +6,7 @@ import math
 
 from conftest import lacking_in_lines
 from optitrack_vrpn.bodies import BodyStatus, State
-from optitrack_vrpn.node.report import body_entry, frames_entry, Level, link_entry, MAX_REASON
+from optitrack_vrpn.node import body_entry, frames_entry, Level, link_entry, MAX_REASON
 from optitrack_vrpn.sources import LinkState
 from optitrack_vrpn.stats import Percentiles
 import pytest

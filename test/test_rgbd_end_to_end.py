@@ -9,7 +9,7 @@ import sys
 
 from conftest import at_last
 import numpy as np
-from optitrack_vrpn.demo.rgbd_view import Comparison, line
+from optitrack_vrpn.demo import Comparison, line
 from optitrack_vrpn.rgbd import pose_of, TRAJECTORIES
 import pytest
 

@@ -9,14 +9,12 @@ from geometry_msgs.msg import PoseStamped, TransformStamped
 from hypothesis import given, settings, strategies as st
 from nav_msgs.msg import Odometry
 from optitrack_vrpn.bodies import ValidityGate
-from optitrack_vrpn.motion.estimator import EstimateConfig, Estimator
+from optitrack_vrpn.motion import EstimateConfig, Estimator
 from optitrack_vrpn.names import BodyNames
-from optitrack_vrpn.node import messages
-from optitrack_vrpn.node.body_output import (
-    BodyOutput, fill_of, message_type, supports_raw_cdr)
-from optitrack_vrpn.node.settings import FrameSettings, NodeSettings
-from optitrack_vrpn.node.topic_kinds import KINDS
-from optitrack_vrpn.pipeline.tracked_body import TrackedBody
+from optitrack_vrpn.node import (
+    BodyOutput, fill_of, FrameSettings, KINDS, message_type, messages, NodeSettings,
+    supports_raw_cdr)
+from optitrack_vrpn.pipeline import TrackedBody
 from optitrack_vrpn.ros import cdr
 import pytest
 from rclpy.serialization import deserialize_message, serialize_message

@@ -13,8 +13,7 @@ import time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from node_kit import logged
 from optitrack_vrpn.node import diagnostics
-from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
-from optitrack_vrpn.sim.server_io import MotiveSimServer
+from optitrack_vrpn.sim import MotiveSimServer, scenario_from_mapping
 import pytest
 from rclpy.clock import Clock
 from rosgraph import NodeHere, Observer, silence, stamp_ns, wait_until

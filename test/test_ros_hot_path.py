@@ -6,15 +6,11 @@ import math
 from types import SimpleNamespace
 
 from optitrack_vrpn.bodies import Disposition, ValidityGate
-from optitrack_vrpn.motion.estimator import EstimateConfig, Estimator
+from optitrack_vrpn.motion import EstimateConfig, Estimator
 from optitrack_vrpn.names import BodyNames
-from optitrack_vrpn.node.body_output import BodyOutput
-from optitrack_vrpn.node.configuration import make_configuration
-from optitrack_vrpn.node.hot_path import publish_samples, publish_server_motion
-from optitrack_vrpn.node.shared_output import SharedOutput
-from optitrack_vrpn.node.topic_kinds import KINDS
-from optitrack_vrpn.pipeline.markers import MarkerCloud
-from optitrack_vrpn.pipeline.tracked_body import Sample, ServerMotion, TrackedBody
+from optitrack_vrpn.node import (
+    BodyOutput, KINDS, make_configuration, publish_samples, publish_server_motion, SharedOutput)
+from optitrack_vrpn.pipeline import MarkerCloud, Sample, ServerMotion, TrackedBody
 from output_kit import every_output, poses_alone
 import pytest
 

@@ -6,17 +6,13 @@ import sys
 import time
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
-from geometry_msgs.msg import (
-    AccelStamped, PoseWithCovarianceStamped, TwistStamped)
+from geometry_msgs.msg import AccelStamped, PoseWithCovarianceStamped, TwistStamped
 from nav_msgs.msg import Odometry
 import numpy as np
-from optitrack_vrpn.sim.acceptor_io import raw_clock_ns
-from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
-from optitrack_vrpn.sim.server_io import MotiveSimServer
+from optitrack_vrpn.sim import MotiveSimServer, raw_clock_ns, scenario_from_mapping
 import pytest
 from rclpy.qos import DurabilityPolicy, QoSProfile
-from rosgraph import (
-    NodeHere, Observer, port_parameters, quat_xyzw, stamp_ns, wait_until)
+from rosgraph import NodeHere, Observer, port_parameters, quat_xyzw, stamp_ns, wait_until
 from scipy.spatial.transform import Rotation
 
 ENU_FROM_MOTIVE = np.array([[0, 0, 1], [1, 0, 0], [0, 1, 0]])

@@ -7,8 +7,8 @@ import time
 
 from natnet_kit import simulated
 import numpy as np
-from optitrack_vrpn.pipeline.markers import POINT
-from optitrack_vrpn.sim.motion import arranged
+from optitrack_vrpn.pipeline import POINT
+from optitrack_vrpn.sim import arranged
 from optitrack_vrpn.sources.natnet import codec
 import pytest
 from rclpy.parameter import Parameter

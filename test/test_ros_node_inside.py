@@ -11,13 +11,11 @@ from conftest import lacking
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from lifecycle_msgs.srv import ChangeState
 from node_kit import bug, held, logged, parameters, refuse_topic, released
-from optitrack_vrpn.axes.bridge_ros import AxisBridge
+from optitrack_vrpn.axes import AxisBridge
 from optitrack_vrpn.errors import OptitrackVrpnError
-from optitrack_vrpn.gantry.controller_ros import GantryController
-from optitrack_vrpn.node import node as node_module
-from optitrack_vrpn.node.node import OptitrackVrpnNode
-from optitrack_vrpn.node.publishers import Publishers
-from optitrack_vrpn.pipeline.pipeline import Pipeline
+from optitrack_vrpn.gantry import GantryController
+from optitrack_vrpn.node import node as node_module, OptitrackVrpnNode, Publishers
+from optitrack_vrpn.pipeline import Pipeline
 from optitrack_vrpn.ros import Ticker
 from optitrack_vrpn.sources import link_event, LinkState
 import pytest

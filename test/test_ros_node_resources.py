@@ -9,9 +9,7 @@ import time
 
 from conftest import BOTH_PROTOCOLS
 from node_kit import bug, held, logged, parameters, refuse_topic, released
-from optitrack_vrpn.node.publishers import Publishers
-from optitrack_vrpn.node.status import StatusReporter
-from optitrack_vrpn.node.supervision import Supervision
+from optitrack_vrpn.node import Publishers, StatusReporter, Supervision
 from optitrack_vrpn.ros import Ticker
 import pytest
 from rosgraph import NodeHere, wait_until

@@ -75,7 +75,7 @@ raise SystemExit(run.run(Mine, ['node']))
 REFUSED = """
 import sys
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.ros.run import run
+from optitrack_vrpn.ros.process import run
 def make():
     raise RuntimeError(sys.argv[1])
 try:
@@ -130,7 +130,7 @@ def test_an_executor_that_never_works_again_is_given_up():
 #: A signal while a message is converted, after which pybind11 raises another error.
 CONVERTING = """
 import os, signal, time
-from optitrack_vrpn.ros.run import run
+from optitrack_vrpn.ros.process import run
 from rclpy.node import Node
 
 def make():

@@ -7,9 +7,7 @@ from types import SimpleNamespace
 
 from geometry_msgs.msg import PoseArray
 from hypothesis import given, strategies as st
-from optitrack_vrpn.node.frame_collector import FrameCollector, NamedPose
-from optitrack_vrpn.node.settings import NodeSettings
-from optitrack_vrpn.node.shared_output import SharedOutput
+from optitrack_vrpn.node import FrameCollector, NamedPose, NodeSettings, SharedOutput
 from pipeline_kit import make_pipeline, pose_report
 import pytest
 from rclpy.duration import Duration

@@ -4,8 +4,7 @@
 
 from pathlib import Path
 
-from optitrack_vrpn.sim.scenario_io import named_bodies, Scenario
-from optitrack_vrpn.sim.server_io import MotiveSimServer
+from optitrack_vrpn.sim import MotiveSimServer, named_bodies, Scenario
 import pytest
 from rclpy.qos import (
     DurabilityPolicy, HistoryPolicy, LivelinessPolicy, qos_check_compatible, QoSCompatibility,

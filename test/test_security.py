@@ -6,14 +6,12 @@ import os
 from pathlib import Path
 import re
 
-from optitrack_vrpn.pipeline.config import PipelineConfig
-from optitrack_vrpn.pipeline.pipeline import Pipeline
+from optitrack_vrpn.pipeline import Pipeline, PipelineConfig
 from optitrack_vrpn.sources import LinkState, ServerText
 from pipeline_kit import pose_report
 import pytest
 from server_kit import FakeServer
-from transport_kit import client, link, message, name, pose, POSE_TYPE_ID, stream
-from transport_kit import COOKIE
+from transport_kit import client, COOKIE, link, message, name, pose, POSE_TYPE_ID, stream
 
 ROOT = Path(__file__).resolve().parent.parent
 EVIL = '\x1b[2Jowned\r\n[INFO] all fine\u202e\x00\u0085'

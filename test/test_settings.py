@@ -9,11 +9,10 @@ import re
 from conftest import lacking, lacking_in_lines
 from hypothesis import given, strategies as st
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.node.settings import NodeSettings
+from optitrack_vrpn.node import NodeSettings
 from optitrack_vrpn.settings import (
-    Change, checked, parameters_of, section, setting, sift)
-from optitrack_vrpn.settings.documents import markdown_table, parameter_file
-from optitrack_vrpn.settings.parameters import unknown
+    Change, checked, markdown_table, parameter_file, parameters_of, section, setting, sift,
+    unknown)
 import pytest
 import yaml
 

@@ -11,8 +11,7 @@ import select
 import signal
 import time
 
-from optitrack_vrpn.cli import config_files_io
-from optitrack_vrpn.cli.config_files_io import find_config
+from optitrack_vrpn.cli import config_files_io, find_config
 from optitrack_vrpn.errors import ConfigurationError
 import pytest
 import rawvrpn

@@ -20,9 +20,7 @@ import time
 from conftest import independent
 import natnet_kit
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.sim.natnet import NatNetWorld
-from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
-from optitrack_vrpn.sim.world import World
+from optitrack_vrpn.sim import NatNetWorld, scenario_from_mapping, World
 from optitrack_vrpn.sources.natnet import codec, decode_frame, MessageId
 import pytest
 from server_kit import free_port

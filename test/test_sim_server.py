@@ -13,8 +13,7 @@ import time
 
 import numpy as np
 from optitrack_vrpn.errors import ConfigurationError, LocalProtocolError, TransportError
-from optitrack_vrpn.sim.scenario_io import named_bodies, Scenario, scenario_from_mapping
-from optitrack_vrpn.sim.server_io import MotiveSimServer
+from optitrack_vrpn.sim import MotiveSimServer, named_bodies, Scenario, scenario_from_mapping
 from optitrack_vrpn.sources import Body, Motion
 import pytest
 import rawvrpn

@@ -11,8 +11,8 @@ import time
 
 from conftest import at_last, BOTH_PROTOCOLS
 import numpy as np
-from optitrack_vrpn.sim.acceptor_io import raw_clock_ns
-from optitrack_vrpn.tools.topics_ros import collect
+from optitrack_vrpn.sim import raw_clock_ns
+from optitrack_vrpn.tools import collect
 import pytest
 from rosgraph import NodeProcess, port_parameters
 

@@ -17,11 +17,9 @@ import xml.etree.ElementTree as ElementTree
 
 from conftest import lacking
 from optitrack_vrpn import __version__
-from optitrack_vrpn.cli.command_io import command
-from optitrack_vrpn.cli.loading import loading
-from optitrack_vrpn.cli.rows_io import console_scripts, tools
+from optitrack_vrpn.cli import command, console_scripts, loading, tools
 from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError, TransportError
-from optitrack_vrpn.tools.topics_command import lines_of
+from optitrack_vrpn.tools import lines_of
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent

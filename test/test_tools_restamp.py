@@ -7,7 +7,8 @@ import random
 
 from hypothesis import given, strategies as st
 from optitrack_vrpn.clock import StampConfig, StampSource
-from optitrack_vrpn.tools.restamp_command import format_seconds, main, parse_seconds
+from optitrack_vrpn.tools import main, parse_seconds
+from optitrack_vrpn.units import format_seconds
 import pytest
 from tool_kit import run_tool
 

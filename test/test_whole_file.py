@@ -6,7 +6,7 @@ import os
 import stat
 import threading
 
-from optitrack_vrpn.cli.whole_file_io import whole_file
+from optitrack_vrpn.cli import whole_file
 from optitrack_vrpn.tools import restamp_command
 import pytest
 

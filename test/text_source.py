@@ -12,7 +12,7 @@ import socket
 import threading
 import time
 
-from optitrack_vrpn.clock.hostclock_io import HostClock
+from optitrack_vrpn.clock import HostClock
 from optitrack_vrpn.settings import checked, setting
 from optitrack_vrpn.sources import (
     Body, Frame, link_event, LinkState, LinkStatus, SourceKind, SOURCES)

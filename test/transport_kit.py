@@ -19,7 +19,7 @@ import time
 from typing import Callable, Optional
 from unittest import SkipTest
 
-from optitrack_vrpn.clock.hostclock_io import HostClock
+from optitrack_vrpn.clock import HostClock
 from optitrack_vrpn.sources import ClientConfig, Frame, LinkConfig, LinkState
 from optitrack_vrpn.sources.vrpn import PoseReport, VrpnClient
 from rawvrpn import COOKIE

@@ -16,7 +16,7 @@ import statistics
 from typing import Optional
 
 from optitrack_vrpn.autopilot.messages import euler_zyx, State
-from optitrack_vrpn.motion.quaternion import Vector
+from optitrack_vrpn.motion import Vector
 
 #: Smallest number of comparisons in a verdict. Chosen.
 ENOUGH = 3

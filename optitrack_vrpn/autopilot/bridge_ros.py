@@ -25,11 +25,9 @@ from optitrack_vrpn.autopilot.report import findings, Source
 from optitrack_vrpn.autopilot.settings import BridgeSettings, Plan, plan
 from optitrack_vrpn.doctor import CheckResult, Level
 from optitrack_vrpn.events import Event
-from optitrack_vrpn.graph.one_publisher import Arrival, OnePublisher
-from optitrack_vrpn.graph.one_publisher_ros import publishers_of
-from optitrack_vrpn.mocap_control.participant_ros import MocapControl
-from optitrack_vrpn.mocap_control.protocol import Command, Kind
-from optitrack_vrpn.ros.managed_node import entry, SettingsNode
+from optitrack_vrpn.graph import Arrival, OnePublisher, publishers_of
+from optitrack_vrpn.mocap_control import Command, Kind, MocapControl
+from optitrack_vrpn.ros import entry, SettingsNode
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
 #: Default name of the node, and prefix of the names of its diagnostics, by which doctor and

@@ -11,7 +11,7 @@ from diagnostic_msgs.msg import DiagnosticArray
 from optitrack_vrpn.autopilot.bridge_ros import ADVICE, LEVEL, MavlinkBridge, NODE
 from optitrack_vrpn.doctor import CheckResult, Level, ok, Value
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.ros.tool_node import ToolNode
+from optitrack_vrpn.ros import ToolNode
 import rclpy
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.lifecycle import TransitionCallbackReturn

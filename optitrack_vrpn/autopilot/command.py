@@ -8,11 +8,9 @@ import argparse
 import sys
 from typing import Optional, Sequence
 
-from optitrack_vrpn.cli.arguments import Parser, seconds, split_ros_args
-from optitrack_vrpn.cli.command_io import command
-from optitrack_vrpn.cli.loading import loading
+from optitrack_vrpn.cli import command, loading, Parser, seconds, split_ros_args
 from optitrack_vrpn.doctor import CheckResult, exit_code, Level
-from optitrack_vrpn.ros.node_command import run_node
+from optitrack_vrpn.ros import run_node
 
 TOOL = 'mavlink_bridge'
 

@@ -26,7 +26,7 @@ from optitrack_vrpn.autopilot.messages import euler_zyx, Outgoing
 from optitrack_vrpn.autopilot.parameters import decode, encode, INT32, REAL32
 from optitrack_vrpn.autopilot.settings import PROFILES
 from optitrack_vrpn.autopilot.vehicle import Incoming, VISION
-from optitrack_vrpn.motion.euler import quat_from_angles
+from optitrack_vrpn.motion import quat_from_angles
 
 #: Flags of ESTIMATOR_STATUS and EKF_STATUS_REPORT, which share these bits. PX4 1.17 in SITL sets
 #: "constant position" (128) whenever the vehicle stands still.

@@ -27,7 +27,7 @@ from typing import NamedTuple, Optional
 
 from optitrack_vrpn.autopilot.messages import Sample
 from optitrack_vrpn.autopilot.settings import Plan
-from optitrack_vrpn.graph.one_publisher import Arrival, OnePublisher
+from optitrack_vrpn.graph import Arrival, OnePublisher
 
 #: A stamp further ahead of the clock (ns) is not sent. Chosen: NTP keeps clocks of one network
 #: within a few milliseconds; more means unsynchronised clocks, and an estimator would fuse the

@@ -20,9 +20,8 @@ from typing import Any, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 from optitrack_vrpn.autopilot.settings import Plan
-from optitrack_vrpn.motion.euler import Angles, angles_from_quat
-from optitrack_vrpn.motion.frames import enu_to_ned, Pose
-from optitrack_vrpn.motion.quaternion import normalised, Quat, rotate, Vector
+from optitrack_vrpn.motion import (
+    Angles, angles_from_quat, enu_to_ned, normalised, Pose, Quat, rotate, Vector)
 
 NAN = math.nan
 _UNKNOWN_3: Vector = (NAN, NAN, NAN)

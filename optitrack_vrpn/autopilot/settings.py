@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Mapping, NamedTuple, Optional
 
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.settings import checked, setting
-from optitrack_vrpn.settings.lifecycle import LifecycleSettings
+from optitrack_vrpn.settings import checked, LifecycleSettings, setting
 
 #: Size of each message (bytes) in MAVLink 2 without signature, for the load of serial lines.
 #: Measured with pymavlink; zero bytes at the end of a payload are omitted, so this is the maximum.

@@ -23,7 +23,7 @@ import time
 from typing import Any, Callable, Optional
 
 from optitrack_vrpn.autopilot.settings import BITS_PER_BYTE, Connection
-from optitrack_vrpn.cli.loading import how_to_install
+from optitrack_vrpn.cli import how_to_install
 from optitrack_vrpn.errors import BackendUnavailableError, TransportError
 
 #: Timeout of one write (s), after which the line counts as blocked. Chosen: at most a tenth of a

@@ -2,18 +2,24 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tracked bodies to the axes of a machine; see docs/axes.md."""
 
+from typing import TYPE_CHECKING
+
 from optitrack_vrpn.faces import lazy
 
-__all__, __getattr__ = lazy(__name__, {
-    'bridge_io': 'Cycle CycleThread encode load_table running_ns UdpSender write_row',
-    'bridge_ros': 'AxisBridge',
-    'mapper': 'after AxisMapper AxisState Event Sample Status',
-    'settings': 'BridgeSettings DatagramSettings LowpassSettings MapperSettings',
-    'table': 'AxisRow AxisTable FRAMES motive_from_enu pose_from_quantities quantities_of '
-             'Unwrapper',
-    'teach': 'identify_axis Recording report',
-    'teach_ros': 'TeachRecorder',
-})
+if TYPE_CHECKING:
+    from optitrack_vrpn.axes.bridge_io import (
+        Cycle, CycleThread, encode, load_table, running_ns, UdpSender, write_row)
+    from optitrack_vrpn.axes.bridge_ros import AxisBridge
+    from optitrack_vrpn.axes.mapper import after, AxisMapper, AxisState, Event, Sample, Status
+    from optitrack_vrpn.axes.settings import (
+        BridgeSettings, DatagramSettings, LowpassSettings, MapperSettings)
+    from optitrack_vrpn.axes.table import (
+        AxisRow, AxisTable, FRAMES, motive_from_enu, pose_from_quantities, quantities_of,
+        Unwrapper)
+    from optitrack_vrpn.axes.teach import identify_axis, Recording, report
+    from optitrack_vrpn.axes.teach_ros import TeachRecorder
+else:
+    __all__, __getattr__ = lazy(globals())
 
 #: Rows of this package; see cli/rows_io.py.
 TOOLS = (

@@ -34,11 +34,10 @@ from typing import Any, Callable, Sequence, Union
 from optitrack_vrpn.axes.mapper import Sample
 from optitrack_vrpn.axes.settings import DatagramSettings
 from optitrack_vrpn.axes.table import AxisRow, AxisTable
-from optitrack_vrpn.cli.config_files_io import find_config, read_yaml
-from optitrack_vrpn.cli.whole_file_io import whole_file
+from optitrack_vrpn.cli import find_config, read_yaml, whole_file
 from optitrack_vrpn.errors import TransportError
 from optitrack_vrpn.settings import build
-from optitrack_vrpn.sources.scheduling_io import use_default_scheduling
+from optitrack_vrpn.sources import use_default_scheduling
 import yaml
 
 

@@ -17,7 +17,7 @@ from optitrack_vrpn.axes.settings import BridgeSettings
 from optitrack_vrpn.graph import OneSubscription
 from optitrack_vrpn.mocap_control import MocapControl
 from optitrack_vrpn.names import ros_name
-from optitrack_vrpn.ros.managed_node import entry, SettingsNode
+from optitrack_vrpn.ros import entry, SettingsNode
 from optitrack_vrpn.units import NS_PER_S
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState

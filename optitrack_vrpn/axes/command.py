@@ -8,12 +8,10 @@ import time
 from typing import Optional, Sequence
 
 from optitrack_vrpn.axes.table import ANGLE_UNITS, FRAMES, LENGTH_UNITS
-from optitrack_vrpn.cli.arguments import Parser, seconds, split_ros_args
-from optitrack_vrpn.cli.command_io import command
-from optitrack_vrpn.cli.loading import loading
+from optitrack_vrpn.cli import command, loading, Parser, seconds, split_ros_args
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.motion.frames import MOTIVE_X
-from optitrack_vrpn.ros.node_command import run_node
+from optitrack_vrpn.motion import MOTIVE_X
+from optitrack_vrpn.ros import run_node
 
 
 def make_parser() -> argparse.ArgumentParser:

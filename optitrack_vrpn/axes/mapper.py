@@ -15,9 +15,7 @@ from typing import NamedTuple, Optional
 
 from optitrack_vrpn.axes.settings import MapperSettings
 from optitrack_vrpn.axes.table import AxisRow, AxisTable, Quantities, quantities_of, Unwrapper
-from optitrack_vrpn.motion.frames import Pose
-from optitrack_vrpn.motion.lowpass import Lowpass, LowpassConfig
-from optitrack_vrpn.motion.quaternion import Quat, Vector
+from optitrack_vrpn.motion import Lowpass, LowpassConfig, Pose, Quat, Vector
 
 #: A stamp further in the future (ns) is not used: synchronised computers differ by less.
 _AHEAD_NS = 50_000_000

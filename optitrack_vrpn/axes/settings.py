@@ -5,9 +5,8 @@
 from dataclasses import dataclass
 
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.motion.frames import MOTIVE_X
-from optitrack_vrpn.settings import checked, section, setting
-from optitrack_vrpn.settings.lifecycle import LifecycleSettings
+from optitrack_vrpn.motion import MOTIVE_X
+from optitrack_vrpn.settings import checked, LifecycleSettings, section, setting
 
 FORMATS = ('float32', 'float64', 'csv', 'json')
 BYTE_ORDERS = ('little', 'big')

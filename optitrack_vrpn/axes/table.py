@@ -24,9 +24,7 @@ import math
 from typing import Mapping, NamedTuple, Optional
 
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.motion.euler import angles_from_quat, quat_from_angles
-from optitrack_vrpn.motion.frames import enu_to_ned, Pose
-from optitrack_vrpn.motion.quaternion import Vector
+from optitrack_vrpn.motion import angles_from_quat, enu_to_ned, Pose, quat_from_angles, Vector
 from optitrack_vrpn.settings import checked, setting
 
 FRAMES = ('motive', 'motive_xyz', 'enu', 'ned')

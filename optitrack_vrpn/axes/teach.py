@@ -17,7 +17,7 @@ from typing import NamedTuple, Optional
 from optitrack_vrpn.axes.table import (
     ANGLE_UNITS, AxisRow, LENGTH_UNITS, LENGTHS, QUANTITIES, quantities_of, Unwrapper)
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.motion.frames import Pose
+from optitrack_vrpn.motion import Pose
 
 #: Minimum number of poses in each phase. Chosen: a tenth of a second at 120 Hz.
 _FEWEST = 12

@@ -10,8 +10,8 @@ from geometry_msgs.msg import PoseStamped
 from optitrack_vrpn.axes.bridge_ros import POSE_QOS
 from optitrack_vrpn.axes.teach import Recording
 from optitrack_vrpn.errors import TransportError
-from optitrack_vrpn.motion.frames import Pose
-from optitrack_vrpn.ros.tool_node import BackgroundNode, checked_topic
+from optitrack_vrpn.motion import Pose
+from optitrack_vrpn.ros import BackgroundNode, checked_topic
 
 #: Stands for the body where rclpy resolves the topic: a valid part of a name.
 _BODY = 'body_of_axis_bridge_teach'

@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Rigid bodies: selection, validity of poses, names exchanged, states."""
 
-import importlib
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
+
+from optitrack_vrpn.faces import lazy
 
 if TYPE_CHECKING:
-    from optitrack_vrpn.bodies.body_settings import BodySettings
+    from optitrack_vrpn.bodies.body_settings import (
+        BODY_ESTIMATES, BODY_PARAMETERS, BODY_THRESHOLDS, BodySettings, check_body_setting,
+        is_body_setting, is_fixed, sift_body_settings, split, titles_of)
     from optitrack_vrpn.bodies.change_log import ChangeLog
     from optitrack_vrpn.bodies.config import BodyConfig
     from optitrack_vrpn.bodies.disposition import BY_GATE, Disposition
@@ -18,25 +21,5 @@ if TYPE_CHECKING:
     from optitrack_vrpn.bodies.swap import find_swap, review
     from optitrack_vrpn.bodies.track import pose_distance, TimedPose
     from optitrack_vrpn.bodies.validity import ValidityGate
-
-#: Imported at first use: a node needs a part of them.
-_MODULES = {
-    'body_settings': ('BodySettings',), 'change_log': ('ChangeLog',), 'config': ('BodyConfig',),
-    'disposition': ('BY_GATE', 'Disposition'), 'jumps': ('SwapCandidate',),
-    'selection': ('configure', 'matches', 'Selection', 'settings_for', 'unmatched'),
-    'states': ('BodyStatus', 'mermaid', 'Observed', 'State', 'StateChange', 'TRANSITIONS'),
-    'swap': ('find_swap', 'review'), 'track': ('pose_distance', 'TimedPose'),
-    'validity': ('ValidityGate',)}
-_HOMES = {name: module for module, names in _MODULES.items() for name in names}
-
-__all__ = [
-    'BY_GATE', 'BodyConfig', 'BodySettings', 'BodyStatus', 'ChangeLog', 'Disposition',
-    'Observed', 'Selection', 'State', 'StateChange', 'SwapCandidate', 'TRANSITIONS', 'TimedPose',
-    'ValidityGate', 'configure', 'find_swap', 'matches', 'mermaid', 'pose_distance', 'review',
-    'settings_for', 'unmatched']
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
-    return getattr(importlib.import_module(f'{__name__}.{_HOMES[name]}'), name)
+else:
+    __all__, __getattr__ = lazy(globals())

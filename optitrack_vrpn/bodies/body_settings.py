@@ -13,11 +13,8 @@ from typing import Any, Optional
 
 from optitrack_vrpn.bodies.config import BodyConfig
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.motion.lowpass import LowpassConfig
-from optitrack_vrpn.motion.settings import MotionConfig
-from optitrack_vrpn.motion.transform import body_from_base
-from optitrack_vrpn.settings import Change, parameters_of, section, setting
-from optitrack_vrpn.settings.schema import did_you_mean, shown
+from optitrack_vrpn.motion import body_from_base, LowpassConfig, MotionConfig
+from optitrack_vrpn.settings import Change, did_you_mean, parameters_of, section, setting, shown
 
 #: The section whose name may be left out: ``bodies.wand.max_speed`` for
 #: ``bodies.wand.validation.max_speed``.
@@ -42,13 +39,13 @@ class BodySettings:
 
 #: Settings with one value for all bodies.
 _COMMON = ('acquire_frames',)
-PARAMETERS = {parameter.name: parameter for parameter in parameters_of(BodySettings)
-              if parameter.name not in _COMMON}
+BODY_PARAMETERS = {parameter.name: parameter for parameter in parameters_of(BodySettings)
+                   if parameter.name not in _COMMON}
 NAMES = ('name', 'topic', 'frame')
 #: Settings of the validity gate, and of the estimates from valid poses.
-THRESHOLDS = tuple(parameter.name for parameter in parameters_of(BodyConfig)
-                   if parameter.name in PARAMETERS)
-ESTIMATES = tuple(name for name in PARAMETERS if name not in (*NAMES, *THRESHOLDS))
+BODY_THRESHOLDS = tuple(parameter.name for parameter in parameters_of(BodyConfig)
+                        if parameter.name in BODY_PARAMETERS)
+BODY_ESTIMATES = tuple(name for name in BODY_PARAMETERS if name not in (*NAMES, *BODY_THRESHOLDS))
 _SECTIONS = (_OPTIONAL_SECTION, 'lowpass', 'motion')
 
 
@@ -75,7 +72,7 @@ def split(name: str) -> tuple[str, str]:
 
 def is_fixed(name: str) -> bool:
     """Return whether a setting cannot change while the node is configured."""
-    parameter = PARAMETERS.get(split(name)[1])
+    parameter = BODY_PARAMETERS.get(split(name)[1])
     return parameter is None or parameter.change is not Change.ANY_TIME
 
 
@@ -100,13 +97,13 @@ def sift_body_settings(
                 raise ConfigurationError(
                     f'{name} is given twice, with and without the word {_OPTIONAL_SECTION}: give '
                     'one of the two')
-            settings[key] = check(name, value)
+            settings[key] = check_body_setting(name, value)
         except ConfigurationError as error:
             wrong.append(str(error))
     return found, wrong
 
 
-def check(name: str, value: Any) -> Any:
+def check_body_setting(name: str, value: Any) -> Any:
     """
     Check one setting of one body.
 
@@ -115,12 +112,12 @@ def check(name: str, value: Any) -> Any:
     :raises ConfigurationError: if the setting is unknown or its value not allowed.
     """
     key = split(name)[1]
-    parameter = PARAMETERS.get(key)
+    parameter = BODY_PARAMETERS.get(key)
     if parameter is None:
         allowed = ', '.join((*NAMES, 'offset', *(f'{one}.*' for one in _SECTIONS)))
         raise ConfigurationError(
             f'{name}: there is no setting {key!r} for a body; '
-            f'{did_you_mean(key, PARAMETERS, 0.7) or f"allowed: {allowed}"}')
+            f'{did_you_mean(key, BODY_PARAMETERS, 0.7) or f"allowed: {allowed}"}')
     if key == 'offset':
         return body_from_base(value, name)
     if key in NAMES and (not isinstance(value, str) or not value):
@@ -128,7 +125,7 @@ def check(name: str, value: Any) -> Any:
     return parameter.renamed(name).check(value)
 
 
-def titles(
+def titles_of(
     bodies: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, tuple[Optional[str], Optional[str]]]:
     """

@@ -32,8 +32,7 @@ from optitrack_vrpn.bodies.states import Observed, State, StateMachine
 from optitrack_vrpn.bodies.times import FrameTimes
 from optitrack_vrpn.bodies.track import (
     Flip, NEVER_NS, Origin, pose_distance, Return, TimedPose, Track)
-from optitrack_vrpn.motion.quaternion import (
-    angle_between, conjugate, IDENTITY, multiply, Quat, Vector)
+from optitrack_vrpn.motion import angle_between, conjugate, IDENTITY, multiply, Quat, Vector
 
 OUTLIER_FRAMES = 10
 """

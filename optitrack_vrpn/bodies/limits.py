@@ -9,7 +9,7 @@ import math
 from optitrack_vrpn.bodies.config import BodyConfig
 from optitrack_vrpn.bodies.disposition import Disposition
 from optitrack_vrpn.bodies.track import NEVER_NS, NO_REACH_LIMIT
-from optitrack_vrpn.motion.quaternion import (
+from optitrack_vrpn.motion import (
     angle_between, conjugate, from_rotation_vector, IDENTITY, multiply, Quat, to_rotation_vector,
     Vector)
 from optitrack_vrpn.stats import FrameRate

@@ -10,7 +10,7 @@ from typing import Final
 from optitrack_vrpn.bodies.config import BodyConfig
 from optitrack_vrpn.bodies.disposition import Disposition
 from optitrack_vrpn.bodies.track import NEVER_NS, NO_REACH_LIMIT
-from optitrack_vrpn.motion.quaternion import normalised, Quat, Vector
+from optitrack_vrpn.motion import normalised, Quat, Vector
 
 UNIT_ERROR: Final = 4e-15
 """

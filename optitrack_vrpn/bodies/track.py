@@ -9,7 +9,7 @@ import math
 from typing import NamedTuple
 
 from optitrack_vrpn.bodies.disposition import Disposition
-from optitrack_vrpn.motion.quaternion import angle_between, conjugate, multiply, Quat, Vector
+from optitrack_vrpn.motion import angle_between, conjugate, multiply, Quat, Vector
 
 NEVER_NS = 1 << 62
 """Longer than any time (ns); negated, earlier than any time."""

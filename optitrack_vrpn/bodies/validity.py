@@ -30,7 +30,7 @@ from optitrack_vrpn.bodies.numbers import (
 from optitrack_vrpn.bodies.states import BodyStatus, Observed, State, StateChange, StateMachine
 from optitrack_vrpn.bodies.times import FrameTimes
 from optitrack_vrpn.bodies.track import NEVER_NS, Origin, TimedPose
-from optitrack_vrpn.motion.quaternion import Quat, Vector
+from optitrack_vrpn.motion import Quat, Vector
 from optitrack_vrpn.stats import GAP_INTERVALS
 
 FAST_NORM_ERROR: Final = 1e-6

@@ -11,10 +11,8 @@ import sys
 from typing import Any, Optional, TYPE_CHECKING
 
 from optitrack_vrpn import __version__
-from optitrack_vrpn.cli.arguments import duration, new_file, Parser, split_ros_args
-from optitrack_vrpn.cli.command_io import command
-from optitrack_vrpn.cli.config_files_io import read_yaml
-from optitrack_vrpn.cli.loading import loading
+from optitrack_vrpn.cli import (
+    command, duration, loading, new_file, Parser, read_yaml, split_ros_args)
 from optitrack_vrpn.errors import ConfigurationError
 
 if TYPE_CHECKING:

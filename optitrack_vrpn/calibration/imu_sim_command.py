@@ -8,13 +8,9 @@ import logging
 import sys
 from typing import Optional
 
-from optitrack_vrpn.cli.arguments import split_ros_args
-from optitrack_vrpn.cli.command_io import command
-from optitrack_vrpn.cli.fast_dds_io import use_profile
-from optitrack_vrpn.cli.loading import loading
-from optitrack_vrpn.cli.signals_io import end_with_parent
-from optitrack_vrpn.sim import announce, ImuModel
-from optitrack_vrpn.sim.command import make_parser as motive_parser, scenario_from_arguments
+from optitrack_vrpn.cli import command, end_with_parent, loading, split_ros_args, use_profile
+from optitrack_vrpn.sim import (
+    announce, ImuModel, make_parser as motive_parser, scenario_from_arguments)
 
 #: Flags and the settings of ``ImuModel`` that they set.
 _FLAGS = {
@@ -60,7 +56,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     use_profile()
     with loading('imu_sim', 0):
         from optitrack_vrpn.calibration.imu_sim_ros import ImuSim
-        from optitrack_vrpn.ros.run import run
+        from optitrack_vrpn.ros import run
 
     def make() -> ImuSim:
         node = ImuSim(scenario, model, arguments.imu)

@@ -7,7 +7,7 @@ import threading
 from typing import Any
 
 import numpy as np
-from optitrack_vrpn.clock.hostclock_io import HostClock
+from optitrack_vrpn.clock import HostClock
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.sim import ImuModel, MotiveSimServer, Scenario, SimulatedImu
 from optitrack_vrpn.units import NS_PER_S

@@ -10,8 +10,7 @@ from typing import Any, Optional
 
 import numpy as np
 from optitrack_vrpn.calibration.results import Result, text_of
-from optitrack_vrpn.motion.euler import angles_from_quat
-from optitrack_vrpn.motion.transform import body_from_base, compose, Transform
+from optitrack_vrpn.motion import angles_from_quat, body_from_base, compose, Transform
 
 #: Range of stamps.latency_ms.
 _LATENCY_MS = (0.0, 1000.0)

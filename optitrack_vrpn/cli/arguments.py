@@ -11,7 +11,7 @@ from typing import Any, Callable, NoReturn, Optional, Sequence
 
 from optitrack_vrpn import __version__
 from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError
-from optitrack_vrpn.sources.config import ClientConfig
+from optitrack_vrpn.sources import ClientConfig
 
 VERSION = f'optitrack_vrpn {__version__}'
 #: Exit code of every command for a wrong command line: EX_USAGE of sysexits.h. No command uses it

@@ -37,7 +37,7 @@ def leave(number: int, frame: Optional[FrameType]) -> None:
     os._exit(min(interrupt_code(os.path.basename(word)) for word in sys.orig_argv[:6]))
 
 
-def install() -> None:
+def end_at_interrupt() -> None:
     """Handle SIGINT until the command itself does."""
     if is_command() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, leave)

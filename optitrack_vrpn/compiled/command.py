@@ -4,7 +4,7 @@
 
 import sys
 
-from optitrack_vrpn.cli.arguments import Parser
+from optitrack_vrpn.cli import Parser
 from optitrack_vrpn.compiled.build_io import build, is_current
 from optitrack_vrpn.compiled.importer_io import build_folder, MODE
 from optitrack_vrpn.errors import BackendUnavailableError

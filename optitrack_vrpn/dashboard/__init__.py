@@ -2,16 +2,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A live page for the lab: where the bodies are, what is wrong, START and STOP."""
 
+from typing import TYPE_CHECKING
+
 from optitrack_vrpn.faces import lazy
 
-__all__, __getattr__ = lazy(__name__, {
-    'access': 'Access Right',
-    'causes': 'find FindingLog',
-    'control': 'ControlLog System',
-    'lab': 'Lab',
-    'takes_io': 'Takes',
-    'transforms': 'read_transforms Transform',
-})
+if TYPE_CHECKING:
+    from optitrack_vrpn.dashboard.access import Access, Right
+    from optitrack_vrpn.dashboard.causes import find, FindingLog
+    from optitrack_vrpn.dashboard.control import ControlLog, System
+    from optitrack_vrpn.dashboard.lab import Lab
+    from optitrack_vrpn.dashboard.takes_io import Takes
+    from optitrack_vrpn.dashboard.transforms import read_transforms, Transform
+else:
+    __all__, __getattr__ = lazy(globals())
 
 #: Rows of this package; see cli/rows_io.py.
 TOOLS = (

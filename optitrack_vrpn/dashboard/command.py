@@ -11,10 +11,7 @@ import sys
 from typing import Optional, TYPE_CHECKING
 from urllib.parse import quote
 
-from optitrack_vrpn.cli.arguments import Parser, split_ros_args, whole
-from optitrack_vrpn.cli.command_io import command
-from optitrack_vrpn.cli.loading import loading
-from optitrack_vrpn.cli.signals_io import ENDING
+from optitrack_vrpn.cli import command, ENDING, loading, Parser, split_ros_args, whole
 from optitrack_vrpn.dashboard.access import Access, is_loopback, WILDCARDS
 from optitrack_vrpn.errors import TransportError
 from optitrack_vrpn.names import printable

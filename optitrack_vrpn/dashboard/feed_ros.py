@@ -21,7 +21,7 @@ from optitrack_vrpn.dashboard.lab import Lab, marker_frame
 from optitrack_vrpn.dashboard.transforms import kind_of, read_transforms
 from optitrack_vrpn.graph import base_name, full_name, state_services
 from optitrack_vrpn.mocap_control import (
-    CONTROL_QOS, Dialect, find_dialects, how_to_install, INFO_LISTENER_QOS, Kind)
+    CONTROL_QOS, Dialect, find_dialects, INFO_LISTENER_QOS, install_messages, Kind)
 from optitrack_vrpn.names import printable
 from optitrack_vrpn.ros import ToolNode
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
@@ -68,7 +68,7 @@ class Feed:
         self._status: dict[str, Any] = {}
         self._clouds: dict[str, Any] = {}
         dialects, problems = find_dialects(['auto'])
-        self.control_problem = '' if dialects else '; '.join([*problems, how_to_install()])
+        self.control_problem = '' if dialects else '; '.join([*problems, install_messages()])
         self._lines = [_ControlLine(self, dialect) for dialect in dialects]
         self._clients: dict[str, Any] = {}
         self._own_stamps: set[int] = set()

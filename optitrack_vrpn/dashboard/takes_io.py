@@ -15,7 +15,7 @@ import sys
 import time
 from typing import Any, Optional
 
-from optitrack_vrpn.cli.signals_io import with_parent
+from optitrack_vrpn.cli import with_parent
 from optitrack_vrpn.names import printable
 from optitrack_vrpn.recording import safe_name
 

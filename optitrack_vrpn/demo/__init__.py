@@ -2,6 +2,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The demo: a simulated Motive, the node and a table of the received poses."""
 
+from typing import TYPE_CHECKING
+
+from optitrack_vrpn.faces import lazy
+
+if TYPE_CHECKING:
+    from optitrack_vrpn.demo.files_io import display_file, renamed
+    from optitrack_vrpn.demo.foreign_ros import publishers_below
+    from optitrack_vrpn.demo.isolation import (
+        body_names, display, Endpoint, foreign, NAMES, node_parameters, too_fast)
+    from optitrack_vrpn.demo.rgbd_view import Comparison, line
+    from optitrack_vrpn.demo.screen_io import Screen
+    from optitrack_vrpn.demo.view import BodyRow, missing, rows_taken, table
+else:
+    __all__, __getattr__ = lazy(globals())
+
 #: Rows of this package; see cli/rows_io.py.
 TOOLS = (
     ('demo', 'command:main', 'a simulated Motive, the node and a live table of the poses'),

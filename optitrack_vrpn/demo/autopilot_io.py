@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import time
 from typing import Any
 
-from optitrack_vrpn.autopilot.fake_autopilot_io import FakeAutopilot, FakeConfig, FakeServer
-from optitrack_vrpn.autopilot.settings import PROFILES
+from optitrack_vrpn.autopilot import FakeAutopilot, FakeConfig, FakeServer, PROFILES
 from optitrack_vrpn.demo.child_io import Child, start_tool
 from optitrack_vrpn.units import NS_PER_S
 

@@ -12,9 +12,9 @@ import tempfile
 import time
 from typing import Any, IO, Iterator, Sequence
 
-from optitrack_vrpn.cli.signals_io import ENDING, with_parent
+from optitrack_vrpn.cli import ENDING, with_parent
 from optitrack_vrpn.errors import TransportError
-from optitrack_vrpn.sim.scenario_io import BOTH, both
+from optitrack_vrpn.sim import BOTH, both
 from optitrack_vrpn.sources import own_port, SOURCES
 
 #: Timeout of the end of a process (s). Chosen: longer than the node's own timeout of 5 s for its

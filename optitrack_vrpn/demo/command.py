@@ -17,23 +17,19 @@ import sys
 import time
 from typing import Callable, Mapping, Optional, Sequence, TYPE_CHECKING
 
-from optitrack_vrpn.bodies.selection import Selection
-from optitrack_vrpn.cli.arguments import (
-    duration, exit_code, hertz, Parser, server_address, USAGE, whole)
-from optitrack_vrpn.cli.command_io import command
-from optitrack_vrpn.cli.loading import loading
-from optitrack_vrpn.cli.signals_io import ignore
-from optitrack_vrpn.demo.child_io import (
-    Child, start_program, start_sim, start_tool, texts_of)
+from optitrack_vrpn.bodies import Selection
+from optitrack_vrpn.cli import (
+    command, duration, exit_code, hertz, ignore, loading, Parser, server_address, USAGE, whole)
+from optitrack_vrpn.demo.child_io import Child, start_program, start_sim, start_tool, texts_of
 from optitrack_vrpn.demo.files_io import display_file, for_demo
 from optitrack_vrpn.demo.isolation import body_names, NAMES, too_fast
 from optitrack_vrpn.demo.screen_io import Screen
 from optitrack_vrpn.demo.view import missing, table
 from optitrack_vrpn.errors import ConfigurationError, TransportError
-from optitrack_vrpn.graph.domain_io import claim_domain, DOMAINS, isolate, own_domain
+from optitrack_vrpn.graph import claim_domain, DOMAINS, isolate, own_domain
 from optitrack_vrpn.names import counted, ros_name
-from optitrack_vrpn.node.topic_kinds import DEFAULT_OUTPUTS
-from optitrack_vrpn.sim.scenario_io import MAX_BODIES
+from optitrack_vrpn.node import DEFAULT_OUTPUTS
+from optitrack_vrpn.sim import MAX_BODIES
 from optitrack_vrpn.sources import LinkState, port_parameter, SOURCES
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from pathlib import Path
 import tempfile
 from typing import Iterator, Sequence
 
-from optitrack_vrpn.cli.config_files_io import config_folders
+from optitrack_vrpn.cli import config_folders
 from optitrack_vrpn.demo.isolation import display
 from optitrack_vrpn.errors import ConfigurationError
 import yaml

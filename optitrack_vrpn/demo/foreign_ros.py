@@ -5,8 +5,8 @@
 import time
 
 from optitrack_vrpn.demo.isolation import Endpoint, foreign
-from optitrack_vrpn.graph.node_names import full_name, NAMELESS
-from optitrack_vrpn.ros.tool_node import ToolNode
+from optitrack_vrpn.graph import full_name, NAMELESS
+from optitrack_vrpn.ros import ToolNode
 
 #: Time of discovery on one computer (s). Chosen: Fast DDS repeats its announcements every 3 s by
 #: default, and half of the first ones are missed on a loaded computer (measured: 5 of 6 searches

@@ -17,10 +17,7 @@ from typing import Optional, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from optitrack_vrpn.cli.arguments import duration, hertz, new_file, Parser
-from optitrack_vrpn.cli.command_io import command
-from optitrack_vrpn.cli.loading import loading
-from optitrack_vrpn.cli.whole_file_io import whole_file
+from optitrack_vrpn.cli import command, duration, hertz, loading, new_file, Parser, whole_file
 from optitrack_vrpn.demo.child_io import addresses_of, Child, start_tool
 from optitrack_vrpn.demo.command import run
 from optitrack_vrpn.demo.rgbd_view import HEAD, line, mount_error, summary

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from optitrack_vrpn.demo.rgbd_view import Comparison, Row
 from optitrack_vrpn.errors import TransportError
 from optitrack_vrpn.rgbd import pose_matrix, stamp_ns
-from optitrack_vrpn.ros.tool_node import BackgroundNode
+from optitrack_vrpn.ros import BackgroundNode
 from rclpy.qos import DurabilityPolicy, qos_profile_sensor_data, QoSProfile
 from std_msgs.msg import UInt32
 from std_srvs.srv import Trigger

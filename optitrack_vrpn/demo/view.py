@@ -6,7 +6,7 @@ import math
 import textwrap
 from typing import Mapping, NamedTuple, Optional, Sequence
 
-from optitrack_vrpn.cli import table as cli_table
+from optitrack_vrpn.cli import format_table
 
 
 class BodyRow(NamedTuple):
@@ -72,7 +72,7 @@ def table(
         below = []
         room = height - 3
     shown, note = _page(rows, room, elapsed_s)
-    bodies = cli_table.table(_HEAD, [_cells(row) for row in shown], ('body',), width, _DISPENSABLE)
+    bodies = format_table(_HEAD, [_cells(row) for row in shown], ('body',), width, _DISPENSABLE)
     lines = [*bodies, *([note] if note else []), *below]
     if height:
         lines = lines[:max(1, height - 1)]

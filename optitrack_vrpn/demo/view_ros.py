@@ -12,14 +12,14 @@ from geometry_msgs.msg import PoseStamped
 from lifecycle_msgs.msg import State, Transition
 from lifecycle_msgs.srv import ChangeState, GetState
 import numpy as np
-from optitrack_vrpn.bodies.selection import Selection
+from optitrack_vrpn.bodies import Selection
 from optitrack_vrpn.demo.isolation import Endpoint, foreign
 from optitrack_vrpn.demo.view import BodyRow
 from optitrack_vrpn.errors import ConfigurationError, TransportError
-from optitrack_vrpn.graph.node_names import full_name, NAMELESS
-from optitrack_vrpn.motion.euler import angles_from_quat
+from optitrack_vrpn.graph import full_name, NAMELESS
+from optitrack_vrpn.motion import angles_from_quat
 from optitrack_vrpn.names import ros_name
-from optitrack_vrpn.ros.tool_node import BackgroundNode
+from optitrack_vrpn.ros import BackgroundNode
 from optitrack_vrpn.settings import sift
 from optitrack_vrpn.stats import spread
 from optitrack_vrpn.units import NS_PER_S

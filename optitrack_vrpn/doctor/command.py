@@ -22,9 +22,8 @@ import textwrap
 from typing import Any, NamedTuple, Optional, TextIO, TYPE_CHECKING
 
 from optitrack_vrpn.checks import CheckResult, exit_code, fail, Level, skip
-from optitrack_vrpn.cli.arguments import hertz, Parser, seconds, split_ros_args, whole
-from optitrack_vrpn.cli.command_io import command
-from optitrack_vrpn.cli.loading import how_to_install
+from optitrack_vrpn.cli import (
+    command, hertz, how_to_install, Parser, seconds, split_ros_args, whole)
 from optitrack_vrpn.doctor import graph as graph_checks, network, stream
 from optitrack_vrpn.doctor.probes_io import chosen_from, find_route, listen, look_up
 from optitrack_vrpn.doctor.processes_io import local_nodes
@@ -348,7 +347,7 @@ def _open_graph(
             broken=True)
     try:
         from optitrack_vrpn.doctor.graph_ros import GraphView
-        from optitrack_vrpn.ros.run import explained
+        from optitrack_vrpn.ros import explained
     except ImportError as error:
         return None, Graph(absent=f'ROS 2 is not available ({error}): ' + how_to_install(
             'source its setup.bash'))

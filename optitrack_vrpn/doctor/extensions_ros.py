@@ -14,7 +14,7 @@ import importlib
 from typing import Any, Optional
 
 from optitrack_vrpn.checks import CheckResult, cleaned, warn
-from optitrack_vrpn.cli.rows_io import checks
+from optitrack_vrpn.cli import checks
 
 
 class Extensions:

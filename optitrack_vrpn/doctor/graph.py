@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from typing import Optional
 
-from optitrack_vrpn.bodies.selection import Selection, unmatched
+from optitrack_vrpn.bodies import Selection, unmatched
 from optitrack_vrpn.checks import CheckResult, cleaned, fail, joined, Level, listed, ok, skip, warn
 from optitrack_vrpn.doctor.results import Graph, Mismatch, ProbeResults, RunningNode
 from optitrack_vrpn.doctor.stream import check_axes
-from optitrack_vrpn.graph.conflicts import LINGERS, ONE_NAME, ONE_TOPIC, qos_remedies
+from optitrack_vrpn.graph import LINGERS, ONE_NAME, ONE_TOPIC, qos_remedies
 from optitrack_vrpn.names import counted, printable
 from optitrack_vrpn.sources import AUTO, own_port, SOURCES, using
 

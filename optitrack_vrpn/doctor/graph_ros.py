@@ -14,14 +14,14 @@ from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import PoseArray, PoseStamped, PoseWithCovarianceStamped
 from lifecycle_msgs.srv import GetState
 from nav_msgs.msg import Odometry
-from optitrack_vrpn.bodies.body_settings import is_body_setting, split
+from optitrack_vrpn.bodies import is_body_setting, split
 from optitrack_vrpn.checks import CheckResult
 from optitrack_vrpn.doctor.extensions_ros import Extensions
 from optitrack_vrpn.doctor.processes_io import local_nodes
 from optitrack_vrpn.doctor.results import discovery_variables, Graph, Mismatch, Orphan, RunningNode
 from optitrack_vrpn.doctor.takeover import target_parameters
-from optitrack_vrpn.graph.node_names import base_name, full_name, NAMELESS, state_services
-from optitrack_vrpn.ros.tool_node import ask_all, SLICE_S, ToolNode
+from optitrack_vrpn.graph import base_name, full_name, NAMELESS, state_services
+from optitrack_vrpn.ros import ask_all, SLICE_S, ToolNode
 from rcl_interfaces.srv import GetParameters, ListParameters
 from rclpy.parameter import parameter_value_to_python
 from rclpy.qos import qos_check_compatible, QoSCompatibility, QoSProfile, ReliabilityPolicy

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import threading
 from typing import Any, Optional
 
-from optitrack_vrpn.clock.hostclock_io import HostClock
+from optitrack_vrpn.clock import HostClock
 from optitrack_vrpn.doctor.results import ProbeResults, Stream
 from optitrack_vrpn.doctor.watch import Watch
 from optitrack_vrpn.errors import ConfigurationError, TransportError

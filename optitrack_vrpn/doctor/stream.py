@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 import math
 
-from optitrack_vrpn.bodies.states import State
+from optitrack_vrpn.bodies import State
 from optitrack_vrpn.checks import (
     CheckResult, fail, join_sentences, joined, listed, ok, skip, Value, warn)
-from optitrack_vrpn.clock.types import UNIX_EPOCH
+from optitrack_vrpn.clock import UNIX_EPOCH
 from optitrack_vrpn.doctor.results import ProbeResults, Stream
 from optitrack_vrpn.findings import (
     body_findings, CAUSES, ENOUGH_POSES, Finding, merge, rate_findings, Severity, stamp_findings,

@@ -7,13 +7,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Optional
 
-from optitrack_vrpn.bodies.config import BodyConfig
-from optitrack_vrpn.bodies.states import State
+from optitrack_vrpn.bodies import BodyConfig, State
 from optitrack_vrpn.doctor.results import Lift, Stream
 from optitrack_vrpn.findings import BodySeen
-from optitrack_vrpn.pipeline.config import PipelineConfig
-from optitrack_vrpn.pipeline.pipeline import Pipeline
-from optitrack_vrpn.pipeline.tracked_body import body_name, TrackedBody
+from optitrack_vrpn.pipeline import body_name, Pipeline, PipelineConfig, TrackedBody
 from optitrack_vrpn.sources import Body, Frame, Item, Vector
 from optitrack_vrpn.stats import Intervals, IntervalStatistics
 

@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What can be wrong with a stream: one list for diagnostics, doctor and reports."""
 
-from optitrack_vrpn.findings.catalogue import Cause, CAUSES, Finding, merge, Severity
-from optitrack_vrpn.findings.rules import (
-    body_findings, BodySeen, ENOUGH_POSES, rate_findings, stamp_findings, stream_findings,
-    StreamSeen, too_slow)
+from typing import TYPE_CHECKING
 
-__all__ = [
-    'BodySeen', 'CAUSES', 'Cause', 'ENOUGH_POSES', 'Finding', 'Severity', 'StreamSeen',
-    'body_findings', 'merge', 'rate_findings', 'stamp_findings', 'stream_findings', 'too_slow']
+from optitrack_vrpn.faces import lazy
+
+if TYPE_CHECKING:
+    from optitrack_vrpn.findings.catalogue import Cause, CAUSES, Finding, merge, Severity
+    from optitrack_vrpn.findings.rules import (
+        body_findings, BodySeen, ENOUGH_POSES, rate_findings, stamp_findings, stream_findings,
+        StreamSeen, too_slow)
+else:
+    __all__, __getattr__ = lazy(globals())

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 import math
 
-from optitrack_vrpn.bodies.states import BodyStatus, State
+from optitrack_vrpn.bodies import BodyStatus, State
 from optitrack_vrpn.findings.catalogue import Finding
 from optitrack_vrpn.names import printable
 from optitrack_vrpn.stats import Intervals

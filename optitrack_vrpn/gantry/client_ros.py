@@ -6,7 +6,7 @@ import time
 from typing import Any, Mapping, Optional, Sequence, Union
 
 from diagnostic_msgs.msg import DiagnosticArray
-from optitrack_vrpn.ros.tool_node import BackgroundNode, checked_topic
+from optitrack_vrpn.ros import BackgroundNode, checked_topic
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
 from std_srvs.srv import Trigger

@@ -14,12 +14,10 @@ import time
 import tty
 from typing import Any, Iterator, Optional, Sequence
 
-from optitrack_vrpn.cli.arguments import Parser, split_ros_args
-from optitrack_vrpn.cli.command_io import command
-from optitrack_vrpn.cli.loading import loading
+from optitrack_vrpn.cli import command, loading, Parser, split_ros_args
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.gantry.machine import table
-from optitrack_vrpn.ros.node_command import run_node_by_parameters
+from optitrack_vrpn.ros import run_node_by_parameters
 
 #: Commands to an axis: name, number of values, help.
 _COMMANDS = (

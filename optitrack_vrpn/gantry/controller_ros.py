@@ -26,7 +26,7 @@ from optitrack_vrpn.gantry.tasks import Calibration
 from optitrack_vrpn.gantry.trajectory import LARGEST, Trajectory
 from optitrack_vrpn.graph import OneSubscription
 from optitrack_vrpn.mocap_control import MocapControl
-from optitrack_vrpn.ros.managed_node import entry, SettingsNode
+from optitrack_vrpn.ros import entry, SettingsNode
 from optitrack_vrpn.units import NS_PER_S
 from rcl_interfaces.srv import SetParameters
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup

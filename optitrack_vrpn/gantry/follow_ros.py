@@ -18,7 +18,7 @@ from optitrack_vrpn.gantry.machine import Machine
 from optitrack_vrpn.gantry.services_ros import FAR, paths_of, refusal, start
 from optitrack_vrpn.gantry.tasks import Goal, Outcome, Tolerances
 from optitrack_vrpn.gantry.trajectory import Trajectory
-from optitrack_vrpn.ros.log import ros_is_up
+from optitrack_vrpn.ros import ros_is_up
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from trajectory_msgs.msg import JointTrajectoryPoint
 

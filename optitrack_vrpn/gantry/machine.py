@@ -5,7 +5,7 @@
 import math
 from typing import Callable, Mapping, NamedTuple, Optional, Sequence
 
-from optitrack_vrpn.cli import table as cli_table
+from optitrack_vrpn.cli import format_table
 from optitrack_vrpn.gantry.axis import Axis
 from optitrack_vrpn.gantry.correction import Measurement
 from optitrack_vrpn.gantry.modes import Mode
@@ -152,5 +152,5 @@ def table(
 ) -> list[str]:
     """Format name, mode and cells of each axis; ``width`` 0 is no limit."""
     rows = [(name, mode, *(shown.get(key, '') for key in _COLUMNS)) for name, mode, shown in axes]
-    return cli_table.table(('axis', 'mode', *_COLUMNS), rows, (
+    return format_table(('axis', 'mode', *_COLUMNS), rows, (
         'axis', 'mode', 'unit', *_COLUMNS[6:]), width, _DISPENSABLE)

@@ -15,7 +15,7 @@ import socket
 import threading
 from typing import Mapping, Optional, Protocol, Sequence, Union
 
-from optitrack_vrpn.cli.config_files_io import find_config, read_yaml
+from optitrack_vrpn.cli import find_config, read_yaml
 from optitrack_vrpn.errors import ConfigurationError, RemoteProtocolError, TransportError
 from optitrack_vrpn.gantry.machine import Feedback, Sample
 from optitrack_vrpn.gantry.setpoints import Cubic

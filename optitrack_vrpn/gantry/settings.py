@@ -8,8 +8,7 @@ from typing import Optional
 
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.gantry.setpoints import Limits
-from optitrack_vrpn.settings import checked, section, setting
-from optitrack_vrpn.settings.lifecycle import LifecycleSettings
+from optitrack_vrpn.settings import checked, LifecycleSettings, section, setting
 
 KINDS = ('linear', 'rotary')
 ACTIONS = ('thesis', 'integral', 'kalman')

@@ -14,14 +14,11 @@ import sys
 from typing import Optional, Sequence
 
 from optitrack_vrpn.axes import load_table
-from optitrack_vrpn.cli.arguments import whole, without_ros_arguments
-from optitrack_vrpn.cli.command_io import command
-from optitrack_vrpn.cli.signals_io import end_with_parent
+from optitrack_vrpn.cli import command, end_with_parent, whole, without_ros_arguments
 from optitrack_vrpn.gantry.machine_io import load_machine
 from optitrack_vrpn.gantry.sim_io import carried, UdpMachine
-from optitrack_vrpn.sim.command import (
-    announce, make_parser as motive_parser, scenario_from_arguments, serve)
-from optitrack_vrpn.sim.server_io import MotiveSimServer
+from optitrack_vrpn.sim import (
+    announce, make_parser as motive_parser, MotiveSimServer, scenario_from_arguments, serve)
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -22,9 +22,8 @@ from optitrack_vrpn.gantry.machine import Feedback
 from optitrack_vrpn.gantry.setpoints import Cubic, Switches
 from optitrack_vrpn.gantry.settings import AxisSettings, MachineSettings
 from optitrack_vrpn.gantry.wire import ahead, Answer, decode_set_points, encode_answer, MOST_BYTES
-from optitrack_vrpn.motion.frames import Pose
-from optitrack_vrpn.sim.motion import Array, MotionState
-from optitrack_vrpn.sim.scenario_io import Body, Scenario
+from optitrack_vrpn.motion import Pose
+from optitrack_vrpn.sim import Array, Body, MotionState, Scenario
 
 
 class SimulatedAxis:

@@ -2,13 +2,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The ROS graph: names of nodes, conflicting publishers, domains."""
 
+from typing import TYPE_CHECKING
+
 from optitrack_vrpn.faces import lazy
 
-__all__, __getattr__ = lazy(__name__, {
-    'conflicts': 'LINGERS ONE_NAME ONE_TOPIC qos_remedies',
-    'conflicts_ros': 'ConflictingPublishers describe_mismatch DuplicateNames TURN_NS',
-    'domain_io': 'claim_domain DomainClaim DOMAINS in_use isolate own_domain',
-    'node_names': 'base_name full_name NAMELESS state_services',
-    'one_publisher': 'Arrival OnePublisher Publisher STEADY',
-    'one_publisher_ros': 'OneSubscription publishers_of',
-})
+if TYPE_CHECKING:
+    from optitrack_vrpn.graph.conflicts import LINGERS, ONE_NAME, ONE_TOPIC, qos_remedies
+    from optitrack_vrpn.graph.conflicts_ros import (
+        ConflictingPublishers, describe_mismatch, DuplicateNames, TURN_NS)
+    from optitrack_vrpn.graph.domain_io import (
+        claim_domain, DomainClaim, DOMAINS, in_use, isolate, own_domain)
+    from optitrack_vrpn.graph.node_names import base_name, full_name, NAMELESS, state_services
+    from optitrack_vrpn.graph.one_publisher import Arrival, OnePublisher, Publisher, STEADY
+    from optitrack_vrpn.graph.one_publisher_ros import OneSubscription, publishers_of
+else:
+    __all__, __getattr__ = lazy(globals())

@@ -12,12 +12,10 @@ import os
 import sys
 from typing import Optional, TYPE_CHECKING
 
-from optitrack_vrpn.cli.arguments import namespace, Parser, seconds, without_ros_arguments
-from optitrack_vrpn.cli.command_io import command
-from optitrack_vrpn.cli.loading import loading
-from optitrack_vrpn.cli.table import table
+from optitrack_vrpn.cli import (
+    command, format_table, loading, namespace, Parser, seconds, without_ros_arguments)
 from optitrack_vrpn.errors import BackendUnavailableError
-from optitrack_vrpn.graph.node_names import base_name
+from optitrack_vrpn.graph import base_name
 from optitrack_vrpn.mocap_control.protocol import AUTO, GENERATIONS, Kind
 from optitrack_vrpn.mocap_control.round import DISCOVERY_S
 
@@ -77,8 +75,8 @@ def main(args: Optional[Sequence[str]] = None) -> int:
     try:
         with loading('mocap_control'):
             from optitrack_vrpn.mocap_control.controller_ros import MocapController
-            from optitrack_vrpn.mocap_control.messages_ros import find_dialects, how_to_install
-            from optitrack_vrpn.ros.tool_node import ToolNode
+            from optitrack_vrpn.mocap_control.messages_ros import find_dialects, install_messages
+            from optitrack_vrpn.ros import ToolNode
     except BackendUnavailableError as error:
         _say(str(error))
         return CANNOT
@@ -87,7 +85,7 @@ def main(args: Optional[Sequence[str]] = None) -> int:
         _say(problem)
     if not dialects:
         if not problems:
-            _say(how_to_install())
+            _say(install_messages())
         return CANNOT
     run = _status if arguments.verb == 'status' else _command
     with ToolNode(f'mocap_control_{os.getpid()}', given) as tool:
@@ -160,7 +158,7 @@ def _command(controller: 'MocapController', arguments: argparse.Namespace) -> in
              *(name for name in outcome.answers if name not in outcome.wanted)]
     rows = [row for name in names
             for row in _rows(controller, outcome, name, states, arguments.timeout)]
-    head, _, *lines = table(_HEAD, rows, _HEAD)
+    head, _, *lines = format_table(_HEAD, rows, _HEAD)
     print('\n'.join([head, *lines]))
     _report_duplicates(
         outcome.duplicates,

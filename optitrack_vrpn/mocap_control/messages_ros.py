@@ -7,7 +7,7 @@ import importlib
 from typing import Any, Sequence
 
 from builtin_interfaces.msg import Time
-from optitrack_vrpn.cli import loading
+from optitrack_vrpn.cli import how_to_install
 from optitrack_vrpn.mocap_control.protocol import (
     choose_generations, Command, Generation, GENERATIONS, Kind, match_generation)
 from optitrack_vrpn.units import NS_PER_S
@@ -122,9 +122,9 @@ def find_dialects(names: Sequence[str]) -> tuple[list[Dialect], list[str]]:
     return found, problems
 
 
-def how_to_install() -> str:
+def install_messages() -> str:
     """Return how to install the messages."""
     packages = dict.fromkeys(generation.package for generation in GENERATIONS)
-    return f'none of {", ".join(packages)} is installed: ' + loading.how_to_install(
+    return f'none of {", ".join(packages)} is installed: ' + how_to_install(
         'sudo apt install ros-$ROS_DISTRO-mocap4r2-control-msgs where that is released (Humble), '
         'or build it from https://github.com/MOCAP4ROS2-Project/mocap4r2')

@@ -19,8 +19,7 @@ from optitrack_vrpn.mocap_control.messages_ros import find_dialects
 from optitrack_vrpn.mocap_control.protocol import (
     Command, ControlConfig, ControlCounters, Follower, Kind)
 from optitrack_vrpn.names import printable
-from optitrack_vrpn.ros.lifecycle_node import SafeLifecycleNode
-from optitrack_vrpn.ros.log import ThrottledLog
+from optitrack_vrpn.ros import SafeLifecycleNode, ThrottledLog
 from optitrack_vrpn.settings_ros import declare_settings, read_settings
 from rclpy.clock import Clock, ClockType
 from rclpy.exceptions import InvalidHandle

@@ -16,8 +16,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple, Optional
 
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.settings import Change, checked, setting
-from optitrack_vrpn.settings.schema import did_you_mean
+from optitrack_vrpn.settings import Change, checked, did_you_mean, setting
 
 
 class Kind(IntEnum):

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Optional
 
-from optitrack_vrpn.graph.node_names import base_name, NAMELESS
+from optitrack_vrpn.graph import base_name, NAMELESS
 from optitrack_vrpn.mocap_control.protocol import ANSWERS, Command, Kind
 
 #: Default time of the search for systems (s). Chosen: DDS repeats its announcements every 3 s by

@@ -13,8 +13,7 @@ from typing import Any, Sequence
 
 from optitrack_vrpn.names import printable
 from optitrack_vrpn.node.turn_lock import TurnLock
-from optitrack_vrpn.pipeline.pipeline import Pipeline
-from optitrack_vrpn.pipeline.tracked_body import TrackedBody
+from optitrack_vrpn.pipeline import Pipeline, TrackedBody
 from rclpy.exceptions import InvalidHandle
 from rclpy.lifecycle import LifecycleNode
 

@@ -10,8 +10,8 @@ from geometry_msgs.msg import TransformStamped
 from optitrack_vrpn.node import messages
 from optitrack_vrpn.node.settings import FrameSettings, NodeSettings
 from optitrack_vrpn.node.topic_kinds import KINDS, MOTION_KINDS, ON_DEMAND, TopicKind
-from optitrack_vrpn.pipeline.tracked_body import TrackedBody
-from optitrack_vrpn.ros.cdr import (
+from optitrack_vrpn.pipeline import TrackedBody
+from optitrack_vrpn.ros import (
     Fill, serialisation_template, transform_template, TransformWriter, UnsupportedCdr, Write)
 
 #: Functions that write and publish the messages of one topic.

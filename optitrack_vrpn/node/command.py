@@ -6,9 +6,8 @@ import argparse
 import sys
 from typing import Sequence
 
-from optitrack_vrpn.cli.arguments import Parser, without_ros_arguments
-from optitrack_vrpn.cli.signals_io import end_with_parent
-from optitrack_vrpn.ros.node_command import run_node
+from optitrack_vrpn.cli import end_with_parent, Parser, without_ros_arguments
+from optitrack_vrpn.ros import run_node
 from optitrack_vrpn.settings import parameters_of
 
 

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from optitrack_vrpn.bodies import body_settings
+from optitrack_vrpn.bodies import (
+    BODY_ESTIMATES, BODY_THRESHOLDS, sift_body_settings, titles_of)
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.motion.estimator import EstimateConfig
-from optitrack_vrpn.motion.transform import world_from_mocap
+from optitrack_vrpn.motion import EstimateConfig, world_from_mocap
 from optitrack_vrpn.names import NameTemplates
 from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.node.topic_kinds import KINDS, MOTION_KINDS
-from optitrack_vrpn.pipeline.config import PipelineConfig
+from optitrack_vrpn.pipeline import PipelineConfig
 from optitrack_vrpn.settings import sift
 from optitrack_vrpn.sources import check_server, lacking, SourceOptions
 
@@ -41,10 +41,10 @@ def make_configuration(values: Mapping[str, Any]) -> Configuration:
     :raises ConfigurationError: one line for each wrong value, with the allowed values.
     """
     settings, wrong = sift(NodeSettings, values)
-    bodies, wrong_bodies = body_settings.sift_body_settings(values)
+    bodies, wrong_bodies = sift_body_settings(values)
     wrong += wrong_bodies
     try:
-        titles = body_settings.titles(bodies)
+        titles = titles_of(bodies)
     except ConfigurationError as error:
         wrong.append(str(error))
     try:
@@ -65,9 +65,9 @@ def make_configuration(values: Mapping[str, Any]) -> Configuration:
             settings.axes.up_axis, frozenset(needs.values())),
         pipeline=PipelineConfig(
             axes=settings.axes, stamps=settings.stamps, body=settings.validation,
-            overrides=_pick(bodies, body_settings.THRESHOLDS), selection=settings.bodies,
+            overrides=_pick(bodies, BODY_THRESHOLDS), selection=settings.bodies,
             estimate=_estimate(settings, server_motion),
-            estimates=_pick(bodies, body_settings.ESTIMATES), titles=titles,
+            estimates=_pick(bodies, BODY_ESTIMATES), titles=titles,
             server_motion=server_motion,
             templates=NameTemplates(
                 settings.topics.templates(), {'body': frames.body, 'body_ned': frames.body_ned}),

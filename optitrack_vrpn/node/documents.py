@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Parts of the documents of the node's parameters beside its settings; imports no ROS."""
 
-from optitrack_vrpn.bodies import body_settings
+from optitrack_vrpn.bodies import BODY_PARAMETERS
 from optitrack_vrpn.node import topic_kinds
-from optitrack_vrpn.settings.documents import markdown_table
+from optitrack_vrpn.settings import markdown_table
 
 #: The parameters that most users set.
 COMMON = (
@@ -39,4 +39,4 @@ def sections(seen: dict[str, str]) -> str:
         'A setting that is not given has the value for all bodies. A setting under the name of '
         'the body overrides patterns, and later patterns override earlier ones. '
         '`bodies.NAME.validation.max_speed` is the same as `bodies.NAME.max_speed`.', '',
-        markdown_table(tuple(body_settings.PARAMETERS.values()), seen)))
+        markdown_table(tuple(BODY_PARAMETERS.values()), seen)))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Optional
 
-from optitrack_vrpn.motion.quaternion import Quat, Vector
+from optitrack_vrpn.motion import Quat, Vector
 
 #: Fraction of a period by which a frame may be early: see ``autopilot/gate.py``. Chosen: the
 #: jitter of stamps.

@@ -19,13 +19,11 @@ the cost of each step.
 
 from typing import Any, Callable, Optional, Sequence
 
-from optitrack_vrpn.bodies.disposition import Disposition
-from optitrack_vrpn.motion.estimator import MotionEstimate
-from optitrack_vrpn.motion.frames import position_to_ned, quat_to_ned
-from optitrack_vrpn.motion.quaternion import conjugate, rotate
+from optitrack_vrpn.bodies import Disposition
+from optitrack_vrpn.motion import conjugate, MotionEstimate, position_to_ned, quat_to_ned, rotate
 from optitrack_vrpn.node.body_output import BodyOutput
-from optitrack_vrpn.pipeline.tracked_body import Sample, ServerMotion, TrackedBody
-from optitrack_vrpn.ros.cdr import stamp_bytes
+from optitrack_vrpn.pipeline import Sample, ServerMotion, TrackedBody
+from optitrack_vrpn.ros import stamp_bytes
 
 #: An unknown covariance: all zeros, by the convention of sensor_msgs.
 _UNKNOWN = (0.0,) * 36

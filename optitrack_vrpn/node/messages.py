@@ -14,8 +14,8 @@ from typing import Any, Sequence, TYPE_CHECKING
 from builtin_interfaces.msg import Time
 from geometry_msgs.msg import (
     AccelStamped, Pose, PoseStamped, PoseWithCovarianceStamped, TransformStamped, TwistStamped)
-from optitrack_vrpn.motion.quaternion import Quat, Vector
-from optitrack_vrpn.ros.cdr import Fill, time_of, Write
+from optitrack_vrpn.motion import Quat, Vector
+from optitrack_vrpn.ros import Fill, time_of, Write
 
 if TYPE_CHECKING:    # imported by nodes that publish it
     from nav_msgs.msg import Odometry

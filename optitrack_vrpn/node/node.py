@@ -14,21 +14,19 @@ import contextlib
 from dataclasses import replace
 from typing import Any, Optional
 
-from optitrack_vrpn.clock.hostclock_io import HostClock
+from optitrack_vrpn.clock import HostClock
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.events import Event as UserEvent
-from optitrack_vrpn.graph.conflicts_ros import describe_mismatch
-from optitrack_vrpn.mocap_control.participant_ros import MocapControl
-from optitrack_vrpn.mocap_control.protocol import Command
+from optitrack_vrpn.graph import describe_mismatch
+from optitrack_vrpn.mocap_control import Command, MocapControl
 from optitrack_vrpn.node.configuration import Configuration
 from optitrack_vrpn.node.parameters import NodeParameters
 from optitrack_vrpn.node.receiver import Receiver
 from optitrack_vrpn.node.status import StatusReporter
 from optitrack_vrpn.node.supervision import Supervision
 from optitrack_vrpn.node.turn_lock import TurnLock
-from optitrack_vrpn.pipeline.pipeline import Pipeline
-from optitrack_vrpn.ros.deferred_destruction import DeferredDestruction
-from optitrack_vrpn.ros.managed_node import ManagedNode
+from optitrack_vrpn.pipeline import Pipeline
+from optitrack_vrpn.ros import DeferredDestruction, ManagedNode
 from optitrack_vrpn.sources import (
     lacking, LinkLog, LinkState, make_source, Recorder, recording_wanted, Source)
 

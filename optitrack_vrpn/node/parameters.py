@@ -6,14 +6,13 @@ import importlib.util
 import traceback
 from typing import Any, Callable, Iterable, Mapping
 
-from optitrack_vrpn.bodies import body_settings
-from optitrack_vrpn.cli.loading import how_to_install
+from optitrack_vrpn.bodies import check_body_setting, is_body_setting, is_fixed
+from optitrack_vrpn.cli import how_to_install
 from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError
 from optitrack_vrpn.node.configuration import Configuration, make_configuration
 from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.node.topic_kinds import KINDS
-from optitrack_vrpn.settings import parameters_of
-from optitrack_vrpn.settings.parameters import unknown
+from optitrack_vrpn.settings import parameters_of, unknown
 from optitrack_vrpn.settings_ros import (
     check_changes, declare_settings, given_at_start, is_of_library, unknown_parameters, values_of)
 from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
@@ -57,7 +56,7 @@ class NodeParameters:
         self._apply = apply
         declare_settings(node, NodeSettings)
         for name, value in given_at_start(node).items():
-            if body_settings.is_body_setting(name) and not node.has_parameter(name):
+            if is_body_setting(name) and not node.has_parameter(name):
                 node.declare_parameter(name, value, ParameterDescriptor(dynamic_typing=True))
         self._misspelt, foreign = unknown_parameters(node)
         if foreign:
@@ -101,7 +100,7 @@ class NodeParameters:
         # rclpy's annotation is wrong: these are parameters, not values.
         of_bodies: Mapping[str, Any] = self._node.get_parameters_by_prefix('bodies')
         for rest, parameter in of_bodies.items():
-            if body_settings.is_body_setting(f'bodies.{rest}'):
+            if is_body_setting(f'bodies.{rest}'):
                 values[f'bodies.{rest}'] = parameter.value
         return values
 
@@ -126,10 +125,10 @@ class NodeParameters:
         configured = self._configured()
         check_changes(PARAMETERS, changed, configured)
         for name, value in changed.items():
-            if body_settings.is_body_setting(name):
+            if is_body_setting(name):
                 if value is not None:    # None removes the setting
-                    body_settings.check(name, value)
-                if configured and body_settings.is_fixed(name):
+                    check_body_setting(name, value)
+                if configured and is_fixed(name):
                     raise ConfigurationError(f'{name} is fixed while the node is configured')
             elif name == 'use_sim_time':
                 if value and configured:

@@ -6,16 +6,14 @@ from typing import Any, Callable, Optional, Sequence
 
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import TransformStamped
-from optitrack_vrpn.motion.frames import QUAT_ENU_NED
+from optitrack_vrpn.motion import QUAT_ENU_NED
 from optitrack_vrpn.node.body_output import BodyOutput, sender, supports_raw_cdr
 from optitrack_vrpn.node.hot_path import publish_samples, publish_server_motion
 from optitrack_vrpn.node.messages import fill_transform
 from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.node.shared_output import POSES_QOS, SharedOutput
-from optitrack_vrpn.pipeline.markers import MarkerCloud
-from optitrack_vrpn.pipeline.tracked_body import Sample, ServerMotion, TrackedBody
-from optitrack_vrpn.ros.cdr import tf_message
-from optitrack_vrpn.ros.tf import StaticTransformBroadcaster, tf_publisher
+from optitrack_vrpn.pipeline import MarkerCloud, Sample, ServerMotion, TrackedBody
+from optitrack_vrpn.ros import StaticTransformBroadcaster, tf_message, tf_publisher
 from rclpy.lifecycle import LifecycleNode
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from tf2_msgs.msg import TFMessage

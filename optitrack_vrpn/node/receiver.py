@@ -10,10 +10,9 @@ cannot derive from rclpy's node.
 import traceback
 from typing import Callable, Final, Optional, Sequence, TYPE_CHECKING
 
-from optitrack_vrpn.bodies.disposition import Disposition
+from optitrack_vrpn.bodies import Disposition
 from optitrack_vrpn.node.turn_lock import TurnLock
-from optitrack_vrpn.pipeline.pipeline import Pipeline
-from optitrack_vrpn.pipeline.tracked_body import Sample
+from optitrack_vrpn.pipeline import Pipeline, Sample
 from optitrack_vrpn.sources import Item
 
 if TYPE_CHECKING:    # imports messages and numpy, while the client connects

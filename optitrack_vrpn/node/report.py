@@ -10,8 +10,7 @@ import enum
 import math
 from typing import Mapping, NamedTuple, Optional
 
-from optitrack_vrpn.bodies.disposition import Disposition
-from optitrack_vrpn.bodies.states import BodyStatus, State
+from optitrack_vrpn.bodies import BodyStatus, Disposition, State
 from optitrack_vrpn.clock import ClockStatus
 from optitrack_vrpn.findings import Finding, rate_findings
 from optitrack_vrpn.names import printable

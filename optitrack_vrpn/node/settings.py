@@ -10,14 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 import math
 
-from optitrack_vrpn.bodies.config import BodyConfig
-from optitrack_vrpn.bodies.selection import Selection
+from optitrack_vrpn.bodies import BodyConfig, Selection
 from optitrack_vrpn.clock import StampConfig
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.mocap_control.protocol import ControlConfig
-from optitrack_vrpn.motion.frames import AxesConfig
-from optitrack_vrpn.motion.lowpass import LowpassConfig
-from optitrack_vrpn.motion.settings import MotionConfig
+from optitrack_vrpn.mocap_control import ControlConfig
+from optitrack_vrpn.motion import AxesConfig, LowpassConfig, MotionConfig
 from optitrack_vrpn.names import check_frame, check_template
 from optitrack_vrpn.node.topic_kinds import DEFAULT_OUTPUTS, KINDS
 from optitrack_vrpn.settings import Change, checked, section, setting

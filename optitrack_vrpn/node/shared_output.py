@@ -22,9 +22,8 @@ from optitrack_vrpn.node.frame_collector import Frame, FrameCollector, NamedPose
 from optitrack_vrpn.node.messages import set_pose
 from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.node.topic_kinds import KINDS
-from optitrack_vrpn.pipeline.markers import FIELDS, INTEGERS, MarkerCloud, POINT
-from optitrack_vrpn.pipeline.tracked_body import Sample
-from optitrack_vrpn.ros.cdr import stamp_bytes, time_of
+from optitrack_vrpn.pipeline import FIELDS, INTEGERS, MarkerCloud, POINT, Sample
+from optitrack_vrpn.ros import stamp_bytes, time_of
 from rclpy.duration import Duration
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 

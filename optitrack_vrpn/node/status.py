@@ -7,14 +7,13 @@ import traceback
 from typing import Callable, NamedTuple, Optional, Sequence, TYPE_CHECKING
 
 from optitrack_vrpn import RUNS
-from optitrack_vrpn.clock.hostclock_io import HostClock
+from optitrack_vrpn.clock import HostClock
 from optitrack_vrpn.node.configuration import Configuration
 from optitrack_vrpn.node.diagnostics import Diagnostics
 from optitrack_vrpn.node.report import (
     body_entry, clock_entry, Entry, frames_entry, Level, link_entry)
 from optitrack_vrpn.node.turn_lock import TurnLock
-from optitrack_vrpn.pipeline.pipeline import Pipeline
-from optitrack_vrpn.pipeline.tracked_body import how_to_accept, Sample, TrackedBody
+from optitrack_vrpn.pipeline import how_to_accept, Pipeline, Sample, TrackedBody
 from optitrack_vrpn.sources import LossWatch, own_settings, Source
 from optitrack_vrpn.stats import Window
 from rclpy.node import Node

@@ -6,16 +6,15 @@ from collections import deque
 import traceback
 from typing import Callable, Optional, Sequence, TYPE_CHECKING
 
-from optitrack_vrpn.bodies.selection import unmatched
-from optitrack_vrpn.clock.hostclock_io import HostClock
-from optitrack_vrpn.graph.conflicts_ros import ConflictingPublishers, DuplicateNames
+from optitrack_vrpn.bodies import unmatched
+from optitrack_vrpn.clock import HostClock
+from optitrack_vrpn.graph import ConflictingPublishers, DuplicateNames
 from optitrack_vrpn.names import printable
 from optitrack_vrpn.node.accept import AcceptServices
 from optitrack_vrpn.node.status import StatusReporter
 from optitrack_vrpn.node.turn_lock import TurnLock
-from optitrack_vrpn.pipeline.pipeline import Pipeline
-from optitrack_vrpn.pipeline.tracked_body import TrackedBody
-from optitrack_vrpn.ros.ticker_io import Ticker
+from optitrack_vrpn.pipeline import Pipeline, TrackedBody
+from optitrack_vrpn.ros import Ticker
 from rclpy.node import Node
 
 if TYPE_CHECKING:    # imports messages and numpy, while the client connects

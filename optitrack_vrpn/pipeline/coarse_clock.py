@@ -29,10 +29,10 @@ from collections import deque
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from optitrack_vrpn.bodies.track import pose_distance
+from optitrack_vrpn.bodies import pose_distance
 from optitrack_vrpn.clock import StampSource
 from optitrack_vrpn.events import Event
-from optitrack_vrpn.motion.quaternion import Quat, Vector
+from optitrack_vrpn.motion import Quat, Vector
 from optitrack_vrpn.pipeline.tracked_body import TrackedBody
 from optitrack_vrpn.units import NS_PER_S
 

@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
-from optitrack_vrpn.bodies.config import BodyConfig
-from optitrack_vrpn.bodies.selection import configure, Selection, settings_for
+from optitrack_vrpn.bodies import BodyConfig, configure, Selection, settings_for
 from optitrack_vrpn.clock import StampConfig
-from optitrack_vrpn.motion.estimator import EstimateConfig
-from optitrack_vrpn.motion.frames import AxesConfig
+from optitrack_vrpn.motion import AxesConfig, EstimateConfig
 from optitrack_vrpn.names import NameTemplates
 
 

@@ -7,8 +7,7 @@ import math
 import struct
 from typing import NamedTuple
 
-from optitrack_vrpn.motion.quaternion import Vector
-from optitrack_vrpn.motion.transform import compose, Transform
+from optitrack_vrpn.motion import compose, Transform, Vector
 from optitrack_vrpn.sources import Marker
 
 #: One point: position (m), streaming id of the body (0 for none), member number in the body (from

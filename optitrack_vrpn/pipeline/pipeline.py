@@ -15,14 +15,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final, Optional
 
-from optitrack_vrpn.bodies.disposition import Disposition
-from optitrack_vrpn.bodies.states import StateChange
-from optitrack_vrpn.bodies.validity import ValidityGate
-from optitrack_vrpn.clock import StampSource
-from optitrack_vrpn.clock.types import HOST_STEPPED
+from optitrack_vrpn.bodies import Disposition, StateChange, ValidityGate
+from optitrack_vrpn.clock import HOST_STEPPED, StampSource
 from optitrack_vrpn.events import Event as UserEvent
-from optitrack_vrpn.motion.frames import frame_maps, position_to_enu_north, quat_to_enu_north
-from optitrack_vrpn.motion.stamp_error import with_stamp_error
+from optitrack_vrpn.motion import (
+    frame_maps, position_to_enu_north, quat_to_enu_north, with_stamp_error)
 from optitrack_vrpn.pipeline.coarse_clock import COARSE_NS, CoarseClock, Placed
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.load_shedding import LoadShedder
@@ -31,8 +28,7 @@ from optitrack_vrpn.pipeline.reports import Reports
 from optitrack_vrpn.pipeline.roster import Roster
 from optitrack_vrpn.pipeline.server_motion import server_motion
 from optitrack_vrpn.pipeline.state_monitor import StateMonitor
-from optitrack_vrpn.pipeline.tracked_body import (
-    Sample, ServerMotion, StampedExtras, TrackedBody)
+from optitrack_vrpn.pipeline.tracked_body import Sample, ServerMotion, StampedExtras, TrackedBody
 from optitrack_vrpn.sources import (
     Body, Frame, Item, Motion, Quaternion, RoundTrip, ServerText, Vector)
 from optitrack_vrpn.units import NS_PER_S

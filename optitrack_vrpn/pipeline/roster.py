@@ -5,10 +5,8 @@
 from collections.abc import Callable
 from typing import Optional
 
-from optitrack_vrpn.bodies.disposition import Disposition
-from optitrack_vrpn.bodies.selection import Selection
-from optitrack_vrpn.bodies.validity import ValidityGate
-from optitrack_vrpn.motion.estimator import Estimator
+from optitrack_vrpn.bodies import Disposition, Selection, ValidityGate
+from optitrack_vrpn.motion import Estimator
 from optitrack_vrpn.names import NameTable, printable
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.tracked_body import body_name, TrackedBody

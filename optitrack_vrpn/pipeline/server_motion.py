@@ -5,10 +5,8 @@
 import math
 from typing import Optional, Union
 
-from optitrack_vrpn.motion.frames import FrameMaps
-from optitrack_vrpn.motion.lever_arm import acceleration_at, velocity_at
-from optitrack_vrpn.motion.quaternion import Quat, rotate
-from optitrack_vrpn.motion.server_rate import angular_rate
+from optitrack_vrpn.motion import (
+    acceleration_at, angular_rate, FrameMaps, Quat, rotate, velocity_at)
 from optitrack_vrpn.pipeline.tracked_body import ServerMotion, TrackedBody
 from optitrack_vrpn.sources import Motion
 

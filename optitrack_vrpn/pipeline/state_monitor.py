@@ -4,12 +4,8 @@
 
 from typing import Optional
 
-from optitrack_vrpn.bodies import swap
-from optitrack_vrpn.bodies.change_log import ChangeLog
-from optitrack_vrpn.bodies.jumps import SwapCandidate
-from optitrack_vrpn.bodies.states import State, StateChange
-from optitrack_vrpn.bodies.track import TimedPose
-from optitrack_vrpn.bodies.validity import ValidityGate
+from optitrack_vrpn.bodies import (
+    ChangeLog, find_swap, review, State, StateChange, SwapCandidate, TimedPose, ValidityGate)
 from optitrack_vrpn.events import Event
 from optitrack_vrpn.pipeline.roster import Roster
 
@@ -37,11 +33,11 @@ class StateMonitor:
         self._changes += changes
         self._unreported += changes
         if any(change.after is State.JUMPED for change in changes):
-            swap.review(self._gates)
+            review(self._gates)
 
     def find_swap(self, gate: ValidityGate, seen: TimedPose) -> Optional[SwapCandidate]:
         """Find a body whose place a jumping body may have taken."""
-        return swap.find_swap(gate, self._gates, seen)
+        return find_swap(gate, self._gates, seen)
 
     def tick(self, now_ns: int) -> list[Event]:
         """
@@ -54,7 +50,7 @@ class StateMonitor:
             gate.tick(now_ns)
             if gate.changes:
                 self.follow(gate)
-        swap.review(gates)
+        review(gates)
         changes, self._unreported = self._unreported, []
         return list(self._log.take(changes, (gate.state for gate in gates)))
 

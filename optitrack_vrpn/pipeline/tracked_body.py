@@ -6,10 +6,8 @@ from collections import Counter
 import re
 from typing import NamedTuple, Optional
 
-from optitrack_vrpn.bodies.disposition import BY_GATE, Disposition
-from optitrack_vrpn.bodies.states import BodyStatus
-from optitrack_vrpn.bodies.validity import ValidityGate
-from optitrack_vrpn.motion.estimator import Estimator, MotionEstimate
+from optitrack_vrpn.bodies import BodyStatus, BY_GATE, Disposition, ValidityGate
+from optitrack_vrpn.motion import Estimator, MotionEstimate
 from optitrack_vrpn.names import BodyNames
 from optitrack_vrpn.sources import Extras, Quaternion, Vector
 from optitrack_vrpn.stats import Window

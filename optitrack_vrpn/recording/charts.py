@@ -10,7 +10,7 @@ from typing import NamedTuple, Optional
 import numpy as np
 from optitrack_vrpn.recording.evaluation_odometry import OdometryEvaluation
 from optitrack_vrpn.recording.figures import Figures
-from optitrack_vrpn.recording.findings import clock_restarts
+from optitrack_vrpn.recording.remarks import clock_restarts
 from optitrack_vrpn.recording.svg import Bars, chart, Floats, Line, Panel
 from optitrack_vrpn.recording.take import Take
 from optitrack_vrpn.recording.trajectory import Stamps

@@ -12,10 +12,8 @@ import sys
 from typing import Any, Optional
 
 import numpy as np
-from optitrack_vrpn.cli.arguments import duration, Parser, without_ros_arguments
-from optitrack_vrpn.cli.command_io import command
-from optitrack_vrpn.cli.progress_io import Progress
-from optitrack_vrpn.cli.whole_file_io import whole_file
+from optitrack_vrpn.cli import (
+    command, duration, Parser, Progress, whole_file, without_ros_arguments)
 from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError
 from optitrack_vrpn.names import counted
 from optitrack_vrpn.recording.export_table import (

@@ -16,7 +16,7 @@ import csv
 from typing import NamedTuple
 
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.motion.frames import AxesConfig, frame_maps
+from optitrack_vrpn.motion import AxesConfig, frame_maps
 from optitrack_vrpn.units import parse_seconds
 
 _METRES = {'meters': 1.0, 'centimeters': 0.01, 'millimeters': 0.001}

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from optitrack_vrpn.errors import RemoteProtocolError
-from optitrack_vrpn.pipeline.pipeline import Pipeline
-from optitrack_vrpn.pipeline.tracked_body import Sample
+from optitrack_vrpn.pipeline import Pipeline, Sample
 from optitrack_vrpn.recording.raw_session import Session
 from optitrack_vrpn.sources.vrpn import Connection, Event, to_frames
 

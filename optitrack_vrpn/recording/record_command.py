@@ -9,11 +9,8 @@ import shutil
 import sys
 from typing import Any, Optional
 
-from optitrack_vrpn.cli.arguments import duration, Parser, server_address, split_ros_args
-from optitrack_vrpn.cli.command_io import command
-from optitrack_vrpn.cli.fast_dds_io import use_profile
-from optitrack_vrpn.cli.loading import loading
-from optitrack_vrpn.cli.progress_io import Progress
+from optitrack_vrpn.cli import (
+    command, duration, loading, Parser, Progress, server_address, split_ros_args, use_profile)
 from optitrack_vrpn.names import counted
 from optitrack_vrpn.recording.bag_io import recover
 from optitrack_vrpn.recording.topics import merged, TopicChoice

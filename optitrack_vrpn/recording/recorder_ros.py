@@ -13,10 +13,9 @@ import time
 from typing import Any, NamedTuple, Optional, Union
 
 from optitrack_vrpn import __version__
-from optitrack_vrpn.clock.difference import difference_ns
+from optitrack_vrpn.clock import difference_ns
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
-from optitrack_vrpn.mocap_control.participant_ros import ControlledLifecycleNode
-from optitrack_vrpn.mocap_control.protocol import ControlConfig
+from optitrack_vrpn.mocap_control import ControlConfig, ControlledLifecycleNode
 from optitrack_vrpn.names import counted, printable
 from optitrack_vrpn.recording.bag_io import BagWriter, NewTopic
 from optitrack_vrpn.recording.intake_ros import Intake, Reader
@@ -24,7 +23,7 @@ from optitrack_vrpn.recording.losses import ClockSteps
 from optitrack_vrpn.recording.mcap_format import Message
 from optitrack_vrpn.recording.spool_io import MAX_WAITING, MIN_FREE, Spool, SpoolStatus
 from optitrack_vrpn.recording.topics import safe_name, TopicChoice
-from optitrack_vrpn.ros.run import run
+from optitrack_vrpn.ros import run
 import rclpy
 from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn

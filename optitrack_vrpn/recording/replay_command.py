@@ -9,8 +9,7 @@ import sys
 import time
 from typing import Optional
 
-from optitrack_vrpn.cli.arguments import duration, Parser, whole, without_ros_arguments
-from optitrack_vrpn.cli.command_io import command
+from optitrack_vrpn.cli import command, duration, Parser, whole, without_ros_arguments
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.names import counted
 from optitrack_vrpn.recording.bag_read_io import find_file

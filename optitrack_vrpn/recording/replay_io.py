@@ -23,8 +23,7 @@ from typing import Optional
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording.raw_session import (
     Action, clip, described_all, described_udp_port, first_sender_time_ns, scale_times, Session)
-from optitrack_vrpn.sim.acceptor_io import Acceptor, Address, raw_clock_ns
-from optitrack_vrpn.sim.stream import Counters
+from optitrack_vrpn.sim import Acceptor, Address, Counters, raw_clock_ns
 from optitrack_vrpn.units import NS_PER_S
 
 _LOG = logging.getLogger(__name__)

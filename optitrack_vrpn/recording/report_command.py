@@ -10,16 +10,13 @@ import sys
 from typing import Optional
 
 from optitrack_vrpn import __version__
-from optitrack_vrpn.cli.arguments import duration, Parser, seconds, without_ros_arguments
-from optitrack_vrpn.cli.command_io import command
-from optitrack_vrpn.cli.progress_io import Progress
-from optitrack_vrpn.cli.whole_file_io import whole_file
+from optitrack_vrpn.cli import (
+    command, duration, Parser, Progress, seconds, whole_file, without_ros_arguments)
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.recording.charts import (
-    body_pictures, clock_picture, odometry_picture, paths)
+from optitrack_vrpn.recording.charts import body_pictures, clock_picture, odometry_picture, paths
 from optitrack_vrpn.recording.evaluation_odometry import evaluate_odometry
 from optitrack_vrpn.recording.figures import body_figures, Figures
-from optitrack_vrpn.recording.findings import Finding, findings
+from optitrack_vrpn.recording.remarks import Finding, findings
 from optitrack_vrpn.recording.report_page_io import (
     check_available, Clock, comparison, evaluation_section, page, Section)
 from optitrack_vrpn.recording.take import Take

@@ -17,7 +17,7 @@ from optitrack_vrpn.recording.charts import Picture
 from optitrack_vrpn.recording.evaluation import Statistics
 from optitrack_vrpn.recording.evaluation_odometry import OdometryEvaluation
 from optitrack_vrpn.recording.figures import Figures
-from optitrack_vrpn.recording.findings import (
+from optitrack_vrpn.recording.remarks import (
     clock_restarts, Finding, link_losses)
 from optitrack_vrpn.recording.svg import ticks
 from optitrack_vrpn.recording.take import Take

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 import numpy.typing as npt
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.pipeline.config import PipelineConfig
-from optitrack_vrpn.pipeline.pipeline import Pipeline
+from optitrack_vrpn.pipeline import Pipeline, PipelineConfig
 from optitrack_vrpn.recording import mcap_format as mcap
 from optitrack_vrpn.recording.bag_io import RECORDER
 from optitrack_vrpn.recording.bag_read_io import (

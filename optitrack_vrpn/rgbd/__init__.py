@@ -2,7 +2,52 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Odometry and maps from a colour and depth camera; see docs/rgbd_odometry.md."""
 
+from typing import TYPE_CHECKING
+
 from optitrack_vrpn.faces import lazy
+
+if TYPE_CHECKING:
+    from optitrack_vrpn.rgbd.calibration import (
+        ImageProcessor, parse_extrinsics, parse_intrinsics, parse_warp, read_storage, Rectifier,
+        Registration, unwarp)
+    from optitrack_vrpn.rgbd.camera_node_ros import (
+        image_message, info_message, make_header, pose_matrix, pose_message, stamp_ns)
+    from optitrack_vrpn.rgbd.cameras_ros import RgbdPlay, RgbdSim
+    from optitrack_vrpn.rgbd.features import (
+        corner_contrast, covariances_of, depth_mixture, FeatureSettings, find_features)
+    from optitrack_vrpn.rgbd.files_io import (
+        camera_of, Entry, load_keyframes, load_storage, pair, parse_list, save_keyframes, save_pcd,
+        Sequence)
+    from optitrack_vrpn.rgbd.geometry import (
+        Intrinsics, motion_of, opencv, pose_of, rigid, rigid_transform, rotation_matrix,
+        rotation_vector, transformed)
+    from optitrack_vrpn.rgbd.image_proc_ros import RgbdImageProc
+    from optitrack_vrpn.rgbd.images import (
+        check_sizes, COLOUR, DEPTH, from_depth, from_rgb, grey_of, ImageError, pack_depth, Pairer,
+        scaled_pair, StaticFrames, to_depth, to_grey, to_rgb)
+    from optitrack_vrpn.rgbd.loops import (
+        CORRELATION, describe, edge_information, FLOOR_M, FLOOR_RAD, LoopSettings,
+        match_descriptors, match_views, Places, ransac, View)
+    from optitrack_vrpn.rgbd.mapper import (
+        GraphSettings, KeyframeSettings, Mapper, MapperSettings, pcd_bytes, voxel_means)
+    from optitrack_vrpn.rgbd.mapper_ros import RgbdMapper
+    from optitrack_vrpn.rgbd.model import (
+        align, IcpSettings, inverse_3x3, LandmarkModel, mahalanobis_squares, ModelSettings, refine,
+        RefinementSettings)
+    from optitrack_vrpn.rgbd.odometry import Cause, Odometry, OdometrySettings, Status
+    from optitrack_vrpn.rgbd.odometry_ros import RgbdOdometry
+    from optitrack_vrpn.rgbd.posegraph import (
+        diagonal_information, Edge, inverse_right_jacobian, KNEE, optimise,
+        optimise_without_outliers)
+    from optitrack_vrpn.rgbd.room import Box, Layout, Room, Sensor, SensorConfig
+    from optitrack_vrpn.rgbd.settings import (
+        BASE, ImageProcSettings, INPUT, MapperNodeSettings, MountSettings, NODE_ARGUMENTS,
+        ODOMETRY, OdometryNodeSettings, OUTPUT, SCALE, SimMountSettings, SimSettings, TF, TOPICS)
+    from optitrack_vrpn.rgbd.trajectories import (
+        BodyMotion, camera_on_body, FLU_FROM_OPTICAL, Harmonic, rotation_from_angles, TRAJECTORIES,
+        Trajectory)
+else:
+    __all__, __getattr__ = lazy(globals())
 
 #: Rows of this package; see cli/rows_io.py.
 TOOLS = (
@@ -23,42 +68,3 @@ NODES = (
     ('rgbd_mapper', 'settings:MapperNodeSettings'),
     ('rgbd_sim', 'settings:SimSettings'),
 )
-__all__, __getattr__ = lazy(__name__, {
-    'calibration':
-        'ImageProcessor Rectifier Registration parse_extrinsics parse_intrinsics parse_warp '
-        'read_storage unwarp',
-    'camera_node_ros':
-        'image_message info_message make_header pose_matrix pose_message stamp_ns',
-    'cameras_ros': 'RgbdPlay RgbdSim',
-    'features': 'FeatureSettings corner_contrast covariances_of depth_mixture find_features',
-    'files_io':
-        'Entry Sequence camera_of load_keyframes load_storage pair parse_list save_keyframes '
-        'save_pcd',
-    'geometry':
-        'Intrinsics motion_of opencv pose_of rigid rigid_transform rotation_matrix '
-        'rotation_vector transformed',
-    'image_proc_ros': 'RgbdImageProc',
-    'images':
-        'COLOUR DEPTH ImageError Pairer StaticFrames check_sizes from_depth from_rgb grey_of '
-        'pack_depth scaled_pair to_depth to_grey to_rgb',
-    'loops':
-        'CORRELATION FLOOR_M FLOOR_RAD LoopSettings Places View describe edge_information '
-        'match_descriptors match_views ransac',
-    'mapper': 'GraphSettings KeyframeSettings Mapper MapperSettings pcd_bytes voxel_means',
-    'mapper_ros': 'RgbdMapper',
-    'model':
-        'IcpSettings LandmarkModel ModelSettings RefinementSettings align inverse_3x3 '
-        'mahalanobis_squares refine',
-    'odometry': 'Cause Odometry OdometrySettings Status',
-    'odometry_ros': 'RgbdOdometry',
-    'posegraph':
-        'Edge KNEE diagonal_information inverse_right_jacobian optimise '
-        'optimise_without_outliers',
-    'room': 'Box Layout Room Sensor SensorConfig',
-    'settings':
-        'BASE ImageProcSettings INPUT MapperNodeSettings MountSettings NODE_ARGUMENTS ODOMETRY '
-        'OUTPUT OdometryNodeSettings SCALE SimMountSettings SimSettings TF TOPICS',
-    'trajectories':
-        'BodyMotion FLU_FROM_OPTICAL Harmonic TRAJECTORIES Trajectory camera_on_body '
-        'rotation_from_angles',
-})

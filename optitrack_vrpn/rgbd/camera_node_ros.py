@@ -18,13 +18,12 @@ from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import Pose, TransformStamped
 import numpy as np
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.mocap_control.participant_ros import MocapControl
+from optitrack_vrpn.mocap_control import MocapControl
 from optitrack_vrpn.rgbd.geometry import Floats, Intrinsics, pose_of
-from optitrack_vrpn.rgbd.images import Bytes
-from optitrack_vrpn.rgbd.images import Pairer, StaticFrames
+from optitrack_vrpn.rgbd.images import Bytes, Pairer, StaticFrames
 from optitrack_vrpn.rgbd.mapper import packed_colours
 from optitrack_vrpn.rgbd.settings import MountSettings, PairSettings
-from optitrack_vrpn.ros.managed_node import entry, SettingsNode
+from optitrack_vrpn.ros import entry, SettingsNode
 from optitrack_vrpn.units import NS_PER_S
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from scipy.spatial.transform import Rotation

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Optional
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import PoseStamped
 import numpy as np
-from optitrack_vrpn.clock.hostclock_io import HostClock
+from optitrack_vrpn.clock import HostClock
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.names import ros_name
 from optitrack_vrpn.rgbd.camera_node_ros import (
@@ -32,10 +32,9 @@ from optitrack_vrpn.rgbd.images import Bytes, Depth, from_depth, from_rgb
 from optitrack_vrpn.rgbd.room import Room, Sensor
 from optitrack_vrpn.rgbd.settings import SimSettings
 from optitrack_vrpn.rgbd.trajectories import BodyMotion, camera_on_body, TRAJECTORIES
-from optitrack_vrpn.ros.tf import StaticTransformBroadcaster
+from optitrack_vrpn.ros import StaticTransformBroadcaster
 from optitrack_vrpn.settings_ros import declare_settings, read_settings
-from optitrack_vrpn.sim.scenario_io import Scenario
-from optitrack_vrpn.sim.server_io import MotiveSimServer
+from optitrack_vrpn.sim import MotiveSimServer, Scenario
 import rclpy
 from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data

@@ -9,13 +9,10 @@ from pathlib import Path
 import sys
 from typing import Optional, Sequence
 
-from optitrack_vrpn.cli.arguments import duration, Parser, split_ros_args
-from optitrack_vrpn.cli.command_io import command
-from optitrack_vrpn.cli.fast_dds_io import use_profile
-from optitrack_vrpn.cli.loading import loading
-from optitrack_vrpn.cli.signals_io import end_with_parent
+from optitrack_vrpn.cli import (
+    command, duration, end_with_parent, loading, Parser, split_ros_args, use_profile)
 from optitrack_vrpn.names import counted
-from optitrack_vrpn.ros.node_command import run_node_by_parameters
+from optitrack_vrpn.ros import run_node_by_parameters
 
 
 def _run(tool: str, node: str, description: str, parameters: str, page: str) -> int:
@@ -68,10 +65,9 @@ def play(argv: Optional[Sequence[str]] = None) -> int:
     arguments = _play_parser().parse_args(own)
     use_profile()
     with loading('rgbd_play', 0):
-        from optitrack_vrpn.rgbd.files_io import camera_of
-        from optitrack_vrpn.rgbd.files_io import Sequence as Images
         from optitrack_vrpn.rgbd.cameras_ros import RgbdPlay
-        from optitrack_vrpn.ros.run import run
+        from optitrack_vrpn.rgbd.files_io import camera_of, Sequence as Images
+        from optitrack_vrpn.ros import run
     sequence = Images(arguments.folder)
     rgb, _ = sequence.load(sequence.pairs[0])
     camera = camera_of(
@@ -100,7 +96,7 @@ def play(argv: Optional[Sequence[str]] = None) -> int:
 
 def _sim_parser() -> argparse.ArgumentParser:
     """Make the parser: that of motive_sim."""
-    from optitrack_vrpn.sim.command import make_parser
+    from optitrack_vrpn.sim import make_parser
     parser = make_parser()
     parser.prog = 'rgbd_sim'
     parser.description = (
@@ -123,12 +119,12 @@ def sim(argv: Optional[Sequence[str]] = None) -> int:
         level=arguments.log_level.upper(), format='[rgbd_sim] %(levelname)s %(message)s')
     if arguments.names is None and arguments.bodies is None and arguments.scenario is None:
         arguments.names = ['Camera']
-    from optitrack_vrpn.sim.command import scenario_from_arguments
+    from optitrack_vrpn.sim import scenario_from_arguments
     scenario = scenario_from_arguments(arguments)
     use_profile()
     with loading('rgbd_sim', 0):
         from optitrack_vrpn.rgbd.cameras_ros import RgbdSim
-        from optitrack_vrpn.ros.run import run
+        from optitrack_vrpn.ros import run
 
     def make() -> RgbdSim:
         node = RgbdSim(scenario)

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, Optional
 
 import numpy as np
 from numpy.typing import NDArray
-from optitrack_vrpn.cli.whole_file_io import whole_file
+from optitrack_vrpn.cli import whole_file
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording import format_tum, parse_tum, Trajectory
 from optitrack_vrpn.rgbd.calibration import read_storage

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from optitrack_vrpn.cli.loading import how_to_install
+from optitrack_vrpn.cli import how_to_install
 from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError
 from scipy.spatial.transform import Rotation
 

@@ -30,7 +30,7 @@ from optitrack_vrpn.rgbd.geometry import Floats, Intrinsics, opencv
 from optitrack_vrpn.rgbd.images import Pairer, scaled_pair, to_depth, to_rgb
 from optitrack_vrpn.rgbd.mapper import Keyframe, Mapper, Solved
 from optitrack_vrpn.rgbd.settings import MapperNodeSettings
-from optitrack_vrpn.ros.tf import tf_publisher
+from optitrack_vrpn.ros import tf_publisher
 from optitrack_vrpn.settings_ros import read_settings
 from optitrack_vrpn.units import NS_PER_S
 from rclpy.task import Future

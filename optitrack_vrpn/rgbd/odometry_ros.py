@@ -22,7 +22,7 @@ from optitrack_vrpn.rgbd.geometry import opencv, transformed
 from optitrack_vrpn.rgbd.images import ImageError, scaled_pair, to_depth, to_grey
 from optitrack_vrpn.rgbd.odometry import Frame, Odometry, Status
 from optitrack_vrpn.rgbd.settings import OdometryNodeSettings
-from optitrack_vrpn.ros.tf import tf_publisher
+from optitrack_vrpn.ros import tf_publisher
 from sensor_msgs.msg import Image, PointCloud2
 from std_msgs.msg import UInt32
 from tf2_msgs.msg import TFMessage

@@ -6,15 +6,14 @@ from dataclasses import dataclass
 import functools
 
 import numpy as np
-from optitrack_vrpn.cli.launch_arguments import flag, number
+from optitrack_vrpn.cli import flag, number
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.rgbd.geometry import Floats, Intrinsics, rigid
 from optitrack_vrpn.rgbd.mapper import MapperSettings
 from optitrack_vrpn.rgbd.odometry import OdometrySettings
 from optitrack_vrpn.rgbd.room import SensorConfig
 from optitrack_vrpn.rgbd.trajectories import camera_on_body, TRAJECTORIES
-from optitrack_vrpn.settings import Change, checked, section, setting
-from optitrack_vrpn.settings.lifecycle import LifecycleSettings
+from optitrack_vrpn.settings import Change, checked, LifecycleSettings, section, setting
 from scipy.spatial.transform import Rotation
 
 _at_start = functools.partial(setting, change=Change.START)

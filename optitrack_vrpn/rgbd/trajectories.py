@@ -16,7 +16,7 @@ from typing import Optional
 import numpy as np
 from numpy.typing import ArrayLike
 from optitrack_vrpn.rgbd.geometry import Floats, rigid
-from optitrack_vrpn.sim.motion import MotionState, oriented
+from optitrack_vrpn.sim import MotionState, oriented
 from scipy.spatial.transform import Rotation
 
 #: Columns: the axes of the optical frame (x right, y down, z forward) in FLU.

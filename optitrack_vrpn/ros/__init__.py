@@ -2,19 +2,24 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Base classes of nodes, messages as bytes, and what commands need of rclpy."""
 
+from typing import TYPE_CHECKING
+
 from optitrack_vrpn.faces import lazy
 
-__all__, __getattr__ = lazy(__name__, {
-    'cdr': 'Fill serialisation_template stamp_bytes tf_message time_of '
-           'transform_template TransformWriter UnsupportedCdr Write',
-    'deferred_destruction': 'DeferredDestruction',
-    'lifecycle_node': 'fits refusal SafeLifecycleNode',
-    'log': 'ros_is_up ThrottledLog',
-    'managed_node': 'entry ManagedNode SettingsNode',
-    'node_command': 'run_node run_node_by_parameters',
-    'params_files': 'files_given is_for nodes_of',
-    'run': 'explained run',
-    'tf': 'StaticTransformBroadcaster tf_publisher',
-    'ticker_io': 'Ticker',
-    'tool_node': 'ask_all BackgroundNode checked_topic SLICE_S ToolNode',
-})
+if TYPE_CHECKING:
+    from optitrack_vrpn.ros.cdr import (
+        Fill, serialisation_template, stamp_bytes, tf_message, time_of, transform_template,
+        TransformWriter, UnsupportedCdr, Write)
+    from optitrack_vrpn.ros.deferred_destruction import DeferredDestruction
+    from optitrack_vrpn.ros.lifecycle_node import fits, refusal, SafeLifecycleNode
+    from optitrack_vrpn.ros.log import ros_is_up, ThrottledLog
+    from optitrack_vrpn.ros.managed_node import entry, ManagedNode, SettingsNode
+    from optitrack_vrpn.ros.node_command import run_node, run_node_by_parameters
+    from optitrack_vrpn.ros.params_files import files_given, is_for, nodes_of
+    from optitrack_vrpn.ros.process import explained, run
+    from optitrack_vrpn.ros.tf import StaticTransformBroadcaster, tf_publisher
+    from optitrack_vrpn.ros.ticker_io import Ticker
+    from optitrack_vrpn.ros.tool_node import (
+        ask_all, BackgroundNode, checked_topic, SLICE_S, ToolNode)
+else:
+    __all__, __getattr__ = lazy(globals())

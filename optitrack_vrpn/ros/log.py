@@ -6,7 +6,7 @@ import sys
 import threading
 from typing import Hashable
 
-from optitrack_vrpn.clock.hostclock_io import HostClock
+from optitrack_vrpn.clock import HostClock
 from optitrack_vrpn.names import counted
 from optitrack_vrpn.throttle import Throttle
 from rclpy.exceptions import InvalidHandle

@@ -7,9 +7,7 @@ import importlib
 import sys
 from typing import Sequence
 
-from optitrack_vrpn.cli.arguments import Parser, without_ros_arguments
-from optitrack_vrpn.cli.command_io import command
-from optitrack_vrpn.cli.loading import loading
+from optitrack_vrpn.cli import command, loading, Parser, without_ros_arguments
 from optitrack_vrpn.ros.type_support import leave_generator_out
 
 
@@ -28,7 +26,7 @@ def run_node(tool: str, node: str, argv: Sequence[str]) -> int:
             leave_generator_out()
             module, name = node.split(':')
             make_node = getattr(importlib.import_module(module), name)
-            from optitrack_vrpn.ros.run import run
+            from optitrack_vrpn.ros.process import run
         return run(make_node, argv)
 
     # Each collection visits all objects that the imports have created and frees nothing: a ninth

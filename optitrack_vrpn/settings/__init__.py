@@ -7,10 +7,16 @@ One definition of each setting: a field of a frozen dataclass, declared with ``s
 writes YAML files and tables. ``optitrack_vrpn.settings_ros`` declares and reads them in a node.
 """
 
-from optitrack_vrpn.settings.parameters import Parameter, parameters_of, sift
-from optitrack_vrpn.settings.schema import allowed, build, Change, checked, section, setting
+from typing import TYPE_CHECKING
 
-__all__ = [
-    'Change', 'Parameter', 'allowed', 'build', 'checked', 'parameters_of',
-    'section', 'setting', 'sift',
-]
+from optitrack_vrpn.faces import lazy
+
+if TYPE_CHECKING:
+    from optitrack_vrpn.settings.documents import markdown_table, parameter_file, yaml_value
+    from optitrack_vrpn.settings.lifecycle import LifecycleSettings
+    from optitrack_vrpn.settings.parameters import (
+        is_foreign, Parameter, parameters_of, sift, unknown)
+    from optitrack_vrpn.settings.schema import (
+        allowed, build, Change, checked, did_you_mean, hints_of, section, setting, shown)
+else:
+    __all__, __getattr__ = lazy(globals())

@@ -14,12 +14,11 @@ import re
 import sys
 from typing import Any, Optional
 
-from optitrack_vrpn.cli.arguments import Parser, whole, without_ros_arguments
-from optitrack_vrpn.cli.command_io import command
-from optitrack_vrpn.cli.config_files_io import find_config
-from optitrack_vrpn.cli.signals_io import end_with_parent, ENDING, SignalPipe
+from optitrack_vrpn.cli import (
+    command, end_with_parent, ENDING, find_config, Parser, SignalPipe, whole,
+    without_ros_arguments)
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.settings.schema import hints_of
+from optitrack_vrpn.settings import hints_of
 from optitrack_vrpn.sim.faults import OCCLUSION_MODES
 from optitrack_vrpn.sim.scenario_io import (
     BOTH, both, MAX_BODIES, plain_bodies, read_mapping, Scenario, scenario_from_mapping)

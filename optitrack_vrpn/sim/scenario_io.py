@@ -12,7 +12,7 @@ from dataclasses import dataclass, make_dataclass, MISSING, replace
 from pathlib import Path
 from typing import Any, Optional, Union
 
-from optitrack_vrpn.cli.config_files_io import read_yaml
+from optitrack_vrpn.cli import read_yaml
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.settings import build, checked, setting
 from optitrack_vrpn.sim.faults import BODY_FAULTS, BodyFault, FRAME_FAULTS, FrameFault, SwapLabels

@@ -5,15 +5,15 @@
 from typing import TYPE_CHECKING
 
 from optitrack_vrpn.faces import lazy
-from optitrack_vrpn.sources.frames import (
-    Body, Extras, Frame, Item, Marker, Motion, Plate, PlateModel, Quaternion, RoundTrip,
-    ServerText, Skeleton, SkeletonModel, Vector)
 
 if TYPE_CHECKING:
     from optitrack_vrpn.sources.automatic_io import AutomaticSource
     from optitrack_vrpn.sources.choice import Choice, Patience
     from optitrack_vrpn.sources.client_io import LinkStatus, Sink, Source, Stopped, Waiting
     from optitrack_vrpn.sources.config import ClientConfig, CONNECTIONS, LinkConfig
+    from optitrack_vrpn.sources.frames import (
+        Body, Extras, Frame, Item, Marker, Motion, Plate, PlateModel, Quaternion, RoundTrip,
+        ServerText, Skeleton, SkeletonModel, Vector)
     from optitrack_vrpn.sources.link import Link, link_event, LinkLog, LinkState
     from optitrack_vrpn.sources.loss import LossWatch
     from optitrack_vrpn.sources.probing import Heard, Place, Probe, Tap
@@ -22,35 +22,8 @@ if TYPE_CHECKING:
         card_address, card_of, datagram_socket, is_unused, local_address, Lookup, multicast_socket,
         receive_into, Waker)
     from optitrack_vrpn.sources.table import (
-        AUTO, check_server, client_of, DEFAULT, lacking, load, make_source, own_port,
-        own_settings, port_parameter, Recorder, recording_wanted, source_settings, SourceKind,
-        SourceOptions, SOURCES, title, using)
+        AUTO, check_server, client_of, DEFAULT, lacking, load, make_source, own_port, own_settings,
+        port_parameter, Recorder, recording_wanted, source_settings, SourceKind, SourceOptions,
+        SOURCES, title, using)
 else:
-    #: Imported at first use: pure code needs the types of frames only.
-    __getattr__ = lazy(__name__, {
-        'automatic_io': 'AutomaticSource',
-        'choice': 'Choice Patience',
-        'client_io': 'LinkStatus Sink Source Stopped Waiting',
-        'config': 'ClientConfig CONNECTIONS LinkConfig',
-        'link': 'Link link_event LinkLog LinkState',
-        'loss': 'LossWatch',
-        'probing': 'Heard Place Probe Tap',
-        'scheduling_io': 'use_batch_scheduling use_default_scheduling',
-        'sockets_io': 'card_address card_of datagram_socket is_unused local_address Lookup '
-                      'multicast_socket receive_into Waker',
-        'table': 'AUTO check_server client_of DEFAULT lacking load make_source own_port '
-                 'own_settings port_parameter Recorder recording_wanted source_settings '
-                 'SourceKind SourceOptions SOURCES title using',
-    })[1]
-
-__all__ = [
-    'AUTO', 'AutomaticSource', 'Body', 'CONNECTIONS', 'Choice', 'ClientConfig', 'DEFAULT',
-    'Extras', 'Frame', 'Heard', 'Item', 'Link', 'LinkConfig', 'LinkLog', 'LinkState',
-    'LinkStatus', 'Lookup', 'LossWatch', 'Marker', 'Motion', 'Patience', 'Place', 'Plate',
-    'PlateModel', 'Probe', 'Quaternion', 'Recorder', 'RoundTrip', 'SOURCES', 'ServerText',
-    'Sink', 'Skeleton', 'SkeletonModel', 'Source', 'SourceKind', 'SourceOptions', 'Stopped',
-    'Tap', 'Vector', 'Waiting', 'Waker', 'card_address', 'card_of', 'check_server', 'client_of',
-    'datagram_socket', 'is_unused', 'lacking', 'link_event', 'load', 'local_address',
-    'make_source', 'multicast_socket', 'own_port', 'own_settings', 'port_parameter',
-    'receive_into', 'recording_wanted', 'source_settings', 'title', 'use_batch_scheduling',
-    'use_default_scheduling', 'using']
+    __all__, __getattr__ = lazy(globals())

@@ -8,7 +8,7 @@ import logging
 import threading
 from typing import Any, Callable, Optional
 
-from optitrack_vrpn.clock.hostclock_io import HostClock
+from optitrack_vrpn.clock import HostClock
 from optitrack_vrpn.errors import TransportError
 from optitrack_vrpn.events import Event
 from optitrack_vrpn.sources.choice import Choice, Decision, Patience
@@ -16,8 +16,7 @@ from optitrack_vrpn.sources.client_io import LinkStatus, report_change, Sink, So
 from optitrack_vrpn.sources.config import ClientConfig
 from optitrack_vrpn.sources.frames import RoundTrip
 from optitrack_vrpn.sources.link import link_event, LinkState
-from optitrack_vrpn.sources.table import (
-    AUTO, client_of, Recorder, SourceOptions, SOURCES, title)
+from optitrack_vrpn.sources.table import AUTO, client_of, Recorder, SourceOptions, SOURCES, title
 
 _LOG = logging.getLogger(__name__)
 #: Chosen: period of the checks (s); it adds to the times in ``choice``.

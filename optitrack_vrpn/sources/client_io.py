@@ -15,7 +15,7 @@ import socket
 import threading
 from typing import Any, Callable, Generic, Optional, Protocol, Sequence, TypeVar
 
-from optitrack_vrpn.clock.hostclock_io import HostClock
+from optitrack_vrpn.clock import HostClock
 from optitrack_vrpn.errors import (
     OptitrackVrpnError, RemoteProtocolError, TransportError, VersionRefusedError)
 from optitrack_vrpn.events import Event

@@ -2,6 +2,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Small commands."""
 
+from typing import TYPE_CHECKING
+
+from optitrack_vrpn.faces import lazy
+
+if TYPE_CHECKING:
+    from optitrack_vrpn.tools.parameters_command import (
+        BEGIN, END, generated, parameter_file, settings_class, with_table)
+    from optitrack_vrpn.tools.restamp_command import main, parse_seconds
+    from optitrack_vrpn.tools.topics_command import lines_of
+    from optitrack_vrpn.tools.topics_ros import collect
+else:
+    __all__, __getattr__ = lazy(globals())
+
 #: Rows of this package; see cli/rows_io.py.
 TOOLS = (
     ('parameters', 'parameters_command:main',

@@ -10,9 +10,8 @@ from pathlib import Path
 import sys
 from typing import Any, Optional
 
-from optitrack_vrpn.cli.arguments import duration, new_file, Parser, split_ros_args
-from optitrack_vrpn.cli.command_io import command
-from optitrack_vrpn.cli.loading import how_to_install, loading
+from optitrack_vrpn.cli import (
+    command, duration, how_to_install, loading, new_file, Parser, split_ros_args)
 from optitrack_vrpn.errors import BackendUnavailableError, TransportError
 from optitrack_vrpn.stats import histogram, Spread, StampReport, summarise
 

@@ -8,10 +8,9 @@ import sys
 from typing import Any, Optional, Sequence
 
 import optitrack_vrpn
-from optitrack_vrpn.cli.arguments import Parser, USAGE, without_ros_arguments
-from optitrack_vrpn.cli.command_io import command
-from optitrack_vrpn.cli.rows_io import Node, nodes
-from optitrack_vrpn.settings import documents, Parameter, parameters_of
+from optitrack_vrpn.cli import command, Node, nodes, Parser, USAGE, without_ros_arguments
+from optitrack_vrpn.settings import (
+    markdown_table, Parameter, parameter_file as write_parameter_file, parameters_of)
 
 BEGIN, END = '<!-- parameters -->', '<!-- /parameters -->'
 _REMAKE = 'python -m optitrack_vrpn parameters --write'
@@ -35,7 +34,7 @@ def _note(node: Node, name: str, default: Any) -> Any:
 
 def parameter_file(node: Node) -> str:
     """Return the parameter file of a node: every parameter at its default."""
-    return documents.parameter_file(
+    return write_parameter_file(
         node.name, settings_class(node), _note(node, 'YAML_NOTES', {}))
 
 
@@ -43,7 +42,7 @@ def section(node: Node) -> str:
     """Return the tables of the parameters of a node."""
     seen: dict[str, str] = {}
     return '\n'.join((
-        documents.markdown_table(parameters(node), seen),
+        markdown_table(parameters(node), seen),
         *(sections(seen) for sections in filter(None, [_note(node, 'sections', None)]))))
 
 
@@ -72,7 +71,7 @@ def with_table(readme: str) -> str:
     _, end, after = rest.partition(END)
     if not (begin and end):
         return readme
-    table = documents.markdown_table([
+    table = markdown_table([
         parameter for node in nodes() for parameter in parameters(node)
         if parameter.name in _note(node, 'COMMON', ())])
     return f'{before}{BEGIN}\n{table}{END}{after}'

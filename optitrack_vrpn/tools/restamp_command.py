@@ -18,9 +18,7 @@ import sys
 from typing import IO, Optional
 
 from optitrack_vrpn import units
-from optitrack_vrpn.cli.arguments import Parser, without_ros_arguments
-from optitrack_vrpn.cli.command_io import command
-from optitrack_vrpn.cli.whole_file_io import whole_file
+from optitrack_vrpn.cli import command, Parser, whole_file, without_ros_arguments
 from optitrack_vrpn.clock import LIMIT_NS, MODES, StampConfig, StampSource
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.units import format_seconds, NS_PER_S

@@ -6,9 +6,7 @@ import argparse
 import sys
 from typing import Any, Optional, Sequence
 
-from optitrack_vrpn.cli.arguments import duration, Parser, whole, without_ros_arguments
-from optitrack_vrpn.cli.command_io import command
-from optitrack_vrpn.cli.loading import loading
+from optitrack_vrpn.cli import command, duration, loading, Parser, whole, without_ros_arguments
 
 #: Elements of a long array that are shown: a covariance of 6 x 6 whole.
 _MOST = 36

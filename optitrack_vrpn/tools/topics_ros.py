@@ -9,7 +9,7 @@ from typing import Any, Callable, NamedTuple, Sequence
 
 from geometry_msgs.msg import PoseStamped
 from optitrack_vrpn.errors import ConfigurationError, TransportError
-from optitrack_vrpn.ros.tool_node import checked_topic, ToolNode
+from optitrack_vrpn.ros import checked_topic, ToolNode
 from optitrack_vrpn.units import NS_PER_S
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy

@@ -14,7 +14,7 @@ import select
 import socket
 from typing import Any, Optional
 
-from optitrack_vrpn.clock.hostclock_io import HostClock
+from optitrack_vrpn.clock import HostClock
 from optitrack_vrpn.errors import LocalProtocolError, RemoteProtocolError, TransportError
 from optitrack_vrpn.sources import AUTO, SourceOptions
 from optitrack_vrpn.sources.client_io import ReconnectingClient, Sink, Source, Waiting

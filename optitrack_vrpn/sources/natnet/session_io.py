@@ -9,7 +9,7 @@ import socket
 from types import TracebackType
 from typing import Optional
 
-from optitrack_vrpn.clock.hostclock_io import HostClock
+from optitrack_vrpn.clock import HostClock
 from optitrack_vrpn.events import Event as UserEvent
 from optitrack_vrpn.sources.client_io import Sink
 from optitrack_vrpn.sources.link import Link, LinkState

@@ -8,7 +8,7 @@ import math
 import socket
 from typing import Any, Optional
 
-from optitrack_vrpn.clock.hostclock_io import HostClock
+from optitrack_vrpn.clock import HostClock
 from optitrack_vrpn.events import Event
 from optitrack_vrpn.sources import SourceOptions
 from optitrack_vrpn.sources.client_io import ReconnectingClient, Sink, Source, Stopped

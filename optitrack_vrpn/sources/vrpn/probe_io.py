@@ -17,7 +17,7 @@ import threading
 from typing import Any, Optional
 
 from optitrack_vrpn.checks import CheckResult
-from optitrack_vrpn.clock.hostclock_io import HostClock
+from optitrack_vrpn.clock import HostClock
 from optitrack_vrpn.errors import RemoteProtocolError, TransportError
 from optitrack_vrpn.sources.client_io import Sink, Source, Waiting
 from optitrack_vrpn.sources.config import ClientConfig

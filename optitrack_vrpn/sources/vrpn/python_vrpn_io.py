@@ -16,7 +16,7 @@ import logging
 import threading
 from typing import Any, Optional
 
-from optitrack_vrpn.clock.hostclock_io import HostClock
+from optitrack_vrpn.clock import HostClock
 from optitrack_vrpn.errors import BackendUnavailableError, TransportError
 from optitrack_vrpn.events import Event as UserEvent
 from optitrack_vrpn.sources.client_io import LinkStatus, report_change, Sink

@@ -14,7 +14,7 @@ import socket
 from types import TracebackType
 from typing import Any, Callable, Final, Optional, Sequence
 
-from optitrack_vrpn.clock.hostclock_io import HostClock
+from optitrack_vrpn.clock import HostClock
 from optitrack_vrpn.errors import LocalProtocolError, RemoteProtocolError
 from optitrack_vrpn.events import Event as UserEvent
 from optitrack_vrpn.sources.client_io import Sink

@@ -10,7 +10,7 @@ import threading
 import time
 from typing import Callable, Sequence
 
-from optitrack_vrpn.cli.signals_io import leave_to_ros
+from optitrack_vrpn.cli import leave_to_ros
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.ros.domain import check_domain
 from optitrack_vrpn.ros.params_files import warn_of_files_of_others

@@ -5,7 +5,7 @@
 from collections.abc import Collection, Sequence
 
 
-def table(
+def format_table(
     head: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[str] = (),
     width: int = 0, dispensable: Sequence[str] = (),
 ) -> list[str]:

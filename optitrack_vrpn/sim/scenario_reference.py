@@ -6,12 +6,10 @@ import dataclasses
 from dataclasses import MISSING
 from typing import Any
 
-from optitrack_vrpn.settings import allowed
-from optitrack_vrpn.settings.documents import yaml_value
+from optitrack_vrpn.settings import allowed, yaml_value
 from optitrack_vrpn.sim.faults import BODY_FAULTS, FRAME_FAULTS
 from optitrack_vrpn.sim.motion import MOTIONS
-from optitrack_vrpn.sim.scenario_io import (
-    Body, Clock, Network, Noise, Scenario, Server)
+from optitrack_vrpn.sim.scenario_io import Body, Clock, Network, Noise, Scenario, Server
 from optitrack_vrpn.sources import load, SOURCES
 
 
