@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
