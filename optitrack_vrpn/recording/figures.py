@@ -17,7 +17,7 @@ import numpy.typing as npt
 from optitrack_vrpn.recording.columns import Rows
 from optitrack_vrpn.recording.take import Body, Take
 from optitrack_vrpn.recording.trajectory import Floats, GAP_INTERVALS, Mask, Stamps
-from optitrack_vrpn.stats import spread
+from optitrack_vrpn.stats import Spread, spread
 from optitrack_vrpn.units import NS_PER_S
 
 #: Number of samples of the running standard deviation, as in the OptiTrack interface thesis.
@@ -324,8 +324,11 @@ def body_breaks(body: Body) -> tuple[Stamps, Stamps]:
 
 def _times(body: Body) -> tuple[Stamps, Stamps, Stamps, Stamps]:
     """Return stamps, arrivals and intervals, and the indices of the poses before gaps."""
-    parts = [(part['stamp'], part['arrival']) for part in body.rows.blocks()]
-    stamps, arrivals = (np.concatenate(columns) for columns in zip(*parts))
+    stamps, arrivals = np.empty((2, len(body.rows)), np.int64)
+    at = 0
+    for part in body.rows.blocks():
+        stamps[at:at + len(part)], arrivals[at:at + len(part)] = part['stamp'], part['arrival']
+        at += len(part)
     intervals = np.diff(stamps)
     return stamps, arrivals, intervals, np.flatnonzero(
         intervals > GAP_INTERVALS * int(np.median(intervals)))
@@ -336,9 +339,10 @@ def body_figures(take: Take, body: Body) -> Figures:
     stamps, arrivals, intervals, long = _times(body)
     median = int(np.median(intervals))
     gaps = [(int(stamps[i]), int(stamps[i + 1])) for i in long]
-    columns = (np.arange(len(stamps)) if len(stamps) <= COLUMNS else
-               ((stamps - stamps[0]) * COLUMNS // (stamps[-1] - stamps[0] + 1)))
-    starts = np.flatnonzero(np.diff(columns, prepend=-1))
+    # The first pose of each column of pixels.
+    count = min(len(stamps), COLUMNS)
+    starts = np.arange(count) if len(stamps) == count else np.unique(np.searchsorted(
+        stamps, stamps[0] - np.arange(count) * (stamps[0] - stamps[-1] - 1) // COLUMNS))
     work = _Pass(stamps, starts, long + 1)
     for new, table in blocks(body):
         work.add(new, table)
@@ -347,14 +351,13 @@ def body_figures(take: Take, body: Body) -> Figures:
     before = np.searchsorted(breaks, starts, 'right')
     envelope = Envelope(
         stamps[starts], work.low, work.high, np.diff(before, prepend=before[0]) > 0)
-    latency = (arrivals - stamps) / 1e6
-    known = bool(np.any(latency != 0.0))
-    late = spread(latency if known else ())
-    normal = intervals[intervals <= GAP_INTERVALS * median] / 1e6
+    late, latencies = _latency(arrivals - stamps)
+    del arrivals
     span = (take.end_ns - take.begin_ns) / NS_PER_S
     # A pose counts until the next one: slow bodies are seen before their first and after their
     # last pose too.
     seen_s = float(stamps[-1] - stamps[0] + median - sum(b - a for a, b in gaps)) / NS_PER_S
+    p99_ms = spread(intervals[intervals <= GAP_INTERVALS * median] / 1e6).p99
     top = min(float(np.percentile(intervals, 99.5)) * 1.5, float(intervals.max()) * 1.01) / 1e6
     return Figures(
         body.name, len(stamps), (int(stamps[0]), int(stamps[-1])),
@@ -363,11 +366,19 @@ def body_figures(take: Take, body: Body) -> Figures:
         [(int(stamps[first - 1]), int(stamps[last - 1])) for first, last in runs(work.same)
          if last - first >= _FROZEN],
         stamps[work.jump].tolist(), stamps[resets].tolist(), late.median, late.p99,
-        late.p99 - late.median, spread(normal).p99,
+        late.p99 - late.median, p99_ms,
         _find_rest(body, work), envelope, _path(work, breaks),
         _rates((stamps - take.begin_ns) / NS_PER_S), _histogram(intervals / 1e6, 0.0, top),
-        _histogram(latency, *map(float, np.percentile(latency, (0.1, 99.5)))) if known else (
-            np.zeros(2), np.zeros(1)))
+        latencies)
+
+
+def _latency(delays_ns: Stamps) -> tuple[Spread, tuple[Floats, Floats]]:
+    """Return percentiles (ms) and a histogram; NaN and nothing without arrival times."""
+    if not delays_ns.any():
+        return spread(()), (np.zeros(2), np.zeros(1))
+    latency = delays_ns / 1e6
+    return spread(latency), _histogram(
+        latency, *map(float, np.percentile(latency, (0.1, 99.5))))
 
 
 def _histogram(values: Floats, low: float, high: float) -> tuple[Floats, Floats]:
