@@ -27,6 +27,8 @@ INTERFACES = {
     'mocap4r2_control_msgs': '',
     'seed/mocap_control_msgs': 'seed',
     'px4_msgs': '',
+    'mocap4r2_msgs': '',
+    'mocap_interfaces': '',
     'motion_capture_tracking_interfaces': '',
     'control_msgs': '',
 }

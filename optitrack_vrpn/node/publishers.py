@@ -7,12 +7,14 @@ from typing import Any, Callable, Optional, Sequence
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import TransformStamped
 from optitrack_vrpn.motion import QUAT_ENU_NED
-from optitrack_vrpn.node.body_output import BodyOutput, sender, supports_raw_cdr
+from optitrack_vrpn.node.body_output import (
+    BodyOutput, message_type, sender, supports_raw_cdr)
 from optitrack_vrpn.node.hot_path import publish_samples, publish_server_motion
 from optitrack_vrpn.node.messages import fill_transform
 from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.node.shared_output import POSES_QOS, SharedOutput
-from optitrack_vrpn.pipeline import MarkerCloud, Sample, ServerMotion, TrackedBody
+from optitrack_vrpn.node.topic_kinds import KINDS, MODEL_KINDS
+from optitrack_vrpn.pipeline import MarkerCloud, Pipeline, Sample, ServerMotion, TrackedBody
 from optitrack_vrpn.ros import StaticTransformBroadcaster, tf_message, tf_publisher
 from rclpy.lifecycle import LifecycleNode
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
@@ -61,6 +63,7 @@ class Publishers:
         self._static = StaticTransformBroadcaster(node)
         self._static_sent = False
         self._shared = SharedOutput(self._create, destroy)
+        self._models: Any = None    # the output of skeletons and plates, which imports numpy
         self.settings = settings
         try:
             self._create_publishers(settings)
@@ -106,6 +109,15 @@ class Publishers:
 
     def _create_publishers(self, settings: NodeSettings) -> None:
         self._shared.create_publishers(settings)
+        if MODEL_KINDS.intersection(settings.outputs) or self._models is not None:
+            if self._models is None:
+                from optitrack_vrpn.skeletons import SkeletonOutput
+                self._models = SkeletonOutput(
+                    self._create, self._destroy, lambda kind: message_type(KINDS[kind]),
+                    lambda kind: KINDS[kind].topic, lambda pieces: self._send_tf(pieces),
+                    self._as_bytes)
+            self._models.create_publishers(
+                settings.outputs, settings.skeletons, settings.frames.world)
         for output in self._outputs.values():
             output.create_publishers(settings)
 
@@ -119,6 +131,9 @@ class Publishers:
         """Find the topics that have subscribers; call it about ten times a second."""
         self._shared.listen()
         self._tf_heard = self._tf.get_subscription_count() > 0
+        if self._models is not None:
+            self._models.listen(self._tf_heard, [
+                frame for channel in self._outputs for frame in channel.names.frames.values()])
         for output in self._outputs.values():
             output.listen()
 
@@ -157,6 +172,16 @@ class Publishers:
         """Publish the markers of a frame if outputs contain markers; arguments as ``publish``."""
         self._shared.publish_markers(cloud, clock, allowance_ns)
 
+    def publish_extras(
+        self, pipeline: Pipeline, clock: Callable[[], int], allowance_ns: int,
+    ) -> None:
+        """Publish skeletons and force plates of a frame; arguments as ``publish``."""
+        models = self._models
+        if models is not None and pipeline.extras is not None:
+            models.publish(pipeline.extras, pipeline.config, clock, allowance_ns)
+            for event in models.take_events():
+                pipeline.reports.add(*event)
+
     def _send_tf_bytes(self, pieces: list[Any]) -> None:
         self._publish_tf(tf_message(pieces))
 
@@ -176,12 +201,15 @@ class Publishers:
         """Close every publisher."""
         self.retain([])
         self._shared.close()
+        if self._models is not None:
+            self._models.close()
         for publisher in (self._tf, self._static.pub_tf):
             self._destroy(publisher)
 
     def topics(self) -> list[str]:
         """Return the resolved names of all topics: transforms first, then those of every body."""
-        return [self._tf.topic_name, *self._shared.topics, *(
+        models = self._models.topics if self._models is not None else []
+        return [self._tf.topic_name, *self._shared.topics, *models, *(
             publisher.topic_name
             for output in self._outputs.values() for publisher in output.publishers.values())]
 

@@ -83,6 +83,8 @@ class Receiver:
         allowance_ns = pipeline.max_age_ns - host_minus_arrival_ns
         if pipeline.markers is not None:
             publishers.publish_markers(pipeline.markers, self._now_ns, allowance_ns)
+        if pipeline.extras is not None:
+            publishers.publish_extras(pipeline, self._now_ns, allowance_ns)
         if not samples and not pipeline.server_motions:
             return
         publishers.publish(samples, pipeline.server_motions, self._now_ns, allowance_ns)

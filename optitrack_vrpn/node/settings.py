@@ -18,6 +18,7 @@ from optitrack_vrpn.motion import AxesConfig, LowpassConfig, MotionConfig
 from optitrack_vrpn.names import check_frame, check_template
 from optitrack_vrpn.node.topic_kinds import DEFAULT_OUTPUTS, KINDS
 from optitrack_vrpn.settings import Change, checked, section, setting
+from optitrack_vrpn.skeletons import SkeletonSettings
 from optitrack_vrpn.sources import ClientConfig, source_settings, SOURCES
 
 _SOURCES = source_settings()
@@ -166,5 +167,6 @@ class NodeSettings:
         'velocities and accelerations: estimated from the poses, or sent by the server (Motive '
         'sends none)'))
     motion: MotionConfig = section(MotionConfig())
+    skeletons: SkeletonSettings = section(SkeletonSettings())
     qos: QosSettings = section(QosSettings())
     control: ControlConfig = section(ControlConfig())

@@ -22,7 +22,7 @@ from optitrack_vrpn.node.frame_collector import Frame, FrameCollector, NamedPose
 from optitrack_vrpn.node.messages import set_pose
 from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.node.topic_kinds import KINDS
-from optitrack_vrpn.pipeline import FIELDS, INTEGERS, MarkerCloud, POINT, Sample
+from optitrack_vrpn.pipeline import FIELDS, INTEGERS, MarkerCloud, Sample
 from optitrack_vrpn.ros import stamp_bytes, time_of
 from rclpy.duration import Duration
 from rclpy.qos import QoSProfile, ReliabilityPolicy
@@ -38,7 +38,7 @@ POSES_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT,
 #: A frame that waited longer for a body is not published (ns). Chosen: the next frame ends the
 #: wait, after 33 ms at the lowest camera rate in use.
 _MAX_WAIT_NS = 100_000_000
-SHARED = ('markers', 'poses', 'pose_array')
+SHARED = ('markers', 'point_cloud', 'poses', 'pose_array')
 
 
 class SharedOutput:
@@ -119,15 +119,24 @@ class SharedOutput:
         self, cloud: MarkerCloud, clock: Callable[[], int], allowance_ns: int,
     ) -> None:
         """Publish the markers of a frame if there are subscribers; arguments as ``publish``."""
-        if 'markers' not in self._heard:
-            return
+        if 'point_cloud' in self._heard:
+            self._send('point_cloud', self._cloud(cloud.places(), cloud.points, FIELDS[:3]),
+                       cloud.stamp_ns, clock, allowance_ns)
+        if 'markers' in self._heard:
+            self._send('markers', self._cloud(cloud.data, cloud.points, FIELDS), cloud.stamp_ns,
+                       clock, allowance_ns)
+
+    @staticmethod
+    def _cloud(data: bytes, points: int, fields: Sequence[tuple[str, int]]) -> Any:
+        """Make a message of points whose fields have 4 bytes each."""
         from sensor_msgs.msg import PointCloud2, PointField    # large; few nodes publish it
-        self._send('markers', PointCloud2(
-            height=1, width=cloud.points, is_bigendian=False, is_dense=True, data=cloud.data,
-            point_step=POINT.size, row_step=cloud.points * POINT.size, fields=[
+        size = 4 * len(fields)
+        return PointCloud2(
+            height=1, width=points, is_bigendian=False, is_dense=True, data=data,
+            point_step=size, row_step=points * size, fields=[
                 PointField(name=name, offset=offset, count=1, datatype=(
                     PointField.UINT32 if name in INTEGERS else PointField.FLOAT32))
-                for name, offset in FIELDS]), cloud.stamp_ns, clock, allowance_ns)
+                for name, offset in fields])
 
     def _send(
         self, name: str, message: Any, stamp_ns: int, clock: Callable[[], int],

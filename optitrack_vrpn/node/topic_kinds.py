@@ -91,6 +91,27 @@ KINDS: dict[str, TopicKind] = {kind.name: kind for kind in (
         'markers in ENU with body, member, residual and whether they are labelled (NatNet only)',
         needs='markers'),
     TopicKind(
+        'point_cloud', 'sensor_msgs/msg/PointCloud2', 'pointCloud', False, Computed.SUBSCRIBED,
+        'the same markers as x, y, z alone, as motion_capture_tracking publishes them',
+        needs='markers'),
+    TopicKind(
+        'skeleton_tf', 'tf2_msgs/msg/TFMessage', '/tf', False, Computed.SUBSCRIBED,
+        'a transform for each bone, `<skeleton>_<bone>` (NatNet only)', needs='skeletons'),
+    TopicKind(
+        'skeletons', 'visualization_msgs/msg/MarkerArray', 'skeletons', False,
+        Computed.SUBSCRIBED, 'line figures of skeletons for rviz', needs='skeletons'),
+    TopicKind(
+        'bones', 'mocap4r2_msgs/msg/RigidBodies', 'bones', False, Computed.SUBSCRIBED,
+        'a rigid body for each bone', needs='skeletons'),
+    TopicKind(
+        'joint_states', 'sensor_msgs/msg/JointState', '/humans/bodies/{model}/joint_states',
+        False, Computed.SUBSCRIBED, 'joint angles of each skeleton by names of REP 155 (draft)',
+        needs='skeletons'),
+    TopicKind(
+        'wrench', 'geometry_msgs/msg/WrenchStamped', '{model}/wrench', False,
+        Computed.SUBSCRIBED, 'force and moment of each force plate, and its frame on /tf',
+        needs='plates'),
+    TopicKind(
         'poses', 'motion_capture_tracking_interfaces/msg/NamedPoseArray', 'poses', False,
         Computed.FRAME, 'poses in ENU of all bodies that are TRACKED, for Crazyswarm2: best '
         'effort, deadline 10 ms'),
@@ -100,6 +121,9 @@ KINDS: dict[str, TopicKind] = {kind.name: kind for kind in (
 )}
 
 DEFAULT_OUTPUTS = tuple(kind.name for kind in KINDS.values() if kind.enabled)
+#: Kinds of skeletons and force plates.
+MODEL_KINDS = frozenset(
+    kind.name for kind in KINDS.values() if kind.needs in ('skeletons', 'plates'))
 #: Kinds that need velocities.
 MOTION_KINDS = frozenset(
     kind.name for kind in KINDS.values() if kind.computed is Computed.MOTION)

@@ -34,6 +34,10 @@ class MarkerCloud(NamedTuple):
     points: int
     data: bytes
 
+    def places(self) -> bytes:
+        """Return the positions alone, in sequence."""
+        return b''.join(self.data[i:i + 12] for i in range(0, len(self.data), POINT.size))
+
 
 def marker_cloud(
     markers: Sequence[Marker], stamp_ns: int, to_enu: Callable[[Vector], Vector],

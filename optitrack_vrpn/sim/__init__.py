@@ -9,11 +9,13 @@ from optitrack_vrpn.faces import lazy
 if TYPE_CHECKING:
     from optitrack_vrpn.sim.acceptor_io import Acceptor, Address, raw_clock_ns
     from optitrack_vrpn.sim.command import announce, make_parser, scenario_from_arguments, serve
-    from optitrack_vrpn.sim.faults import Flip, Occlusion
-    from optitrack_vrpn.sim.impairments import Link
+    from optitrack_vrpn.sim.faults import Flip, NotFinite, Occlusion, Outlier, Teleport
+    from optitrack_vrpn.sim.figure import BONES_51, Figure
+    from optitrack_vrpn.sim.impairments import apply_faults, Link, occlusions
     from optitrack_vrpn.sim.imu import enu_pose, gravity_of, ImuModel, SimulatedImu
     from optitrack_vrpn.sim.motion import arranged, Array, Handheld, Line, MotionState, oriented
     from optitrack_vrpn.sim.natnet import NatNetWorld
+    from optitrack_vrpn.sim.natnet_models import corners, force, SAMPLES
     from optitrack_vrpn.sim.natnet_settings import NatNet
     from optitrack_vrpn.sim.scenario_io import (
         Body, BOTH, both, Clock, load_scenario, MAX_BODIES, named_bodies, Network, Noise, Scenario,

@@ -1,0 +1,141 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The validity gate of bones: the rules of ``bodies.ValidityGate`` for all bones of a skeleton.
+
+A pose that is not tracked, not finite, zero, of no unit attitude or equal to the one before is
+withheld, and so are jumps. After each of them a bone is acquired again: it needs some consistent
+frames. A jump is accepted when the bone was seen at its new place for ``jump_accept_s``.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from optitrack_vrpn.bodies import BodyConfig
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+_NS = 1e-9
+
+
+class Checked(NamedTuple):
+    """
+    The bones of a frame after the gate.
+
+    :ivar valid: (n,) whether a bone may be published.
+    :ivar quats_xyzw: (n, 4) of unit norm and with continuous sign.
+    """
+
+    valid: Mask
+    quats_xyzw: Array
+
+
+class BoneGate:
+    """
+    Check the bones of one skeleton.
+
+    :param count: number of bones.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._raw = np.full((count, 7), np.nan)
+        # The last accepted pose, and the last good one, with their times (ns).
+        self._position = np.full((count, 3), np.nan)
+        self._quat = np.full((count, 4), np.nan)
+        self._time = np.full(count, -(1 << 62), dtype=np.int64)
+        self._seen_position = self._position.copy()
+        self._seen_quat = self._quat.copy()
+        self._seen_time = self._time.copy()
+        # Consistent frames so far, their begin, and whether they began with a jump.
+        self._count = np.zeros(count, dtype=np.int64)
+        self._since = self._time.copy()
+        self._jumped = np.zeros(count, dtype=bool)
+
+    def update(
+        self, time_ns: int, positions: Array, quats: Array, tracked: Mask, config: BodyConfig,
+    ) -> Checked:
+        """
+        Check a frame.
+
+        :param time_ns: on the sender's clock; a time that does not rise makes nothing valid.
+        :param positions: (n, 3) m.
+        :param quats: (n, 4), x y z w.
+        :param tracked: (n,) what the sender states.
+        """
+        good, quats = self._good(positions, quats, tracked, config)
+        late = time_ns <= self._seen_time
+        good &= ~late
+        near_seen = self._near(
+            time_ns, self._seen_time, self._seen_position, self._seen_quat, positions, quats,
+            config)
+        memory_ns = config.memory_s * 1e9
+        known = time_ns - self._time <= memory_ns
+        near = known & self._near(
+            time_ns, self._time, self._position, self._quat, positions, quats, config)
+        chained = good & near_seen & (self._count > 0)
+        begins = good & ~chained
+        self._jumped = np.where(begins, known & ~near, self._jumped & good)
+        self._since = np.where(begins, time_ns, self._since)
+        self._count = np.where(chained, self._count + 1, np.where(begins, 1, 0))
+        settled = np.zeros_like(good)
+        if config.jump_accept_s:
+            settled = time_ns - self._since >= config.jump_accept_s * 1e9
+        self._jumped &= ~(settled & good)
+        valid = good & ~self._jumped & (self._count >= config.acquire_frames)
+        self._keep(time_ns, good, valid, positions, quats)
+        return Checked(valid, quats)
+
+    def _good(
+        self, positions: Array, quats: Array, tracked: Mask, config: BodyConfig,
+    ) -> tuple[Mask, Array]:
+        """Check single poses; also return the attitudes of unit norm and continuous sign."""
+        raw = np.concatenate((positions, quats), axis=1)
+        good = tracked & np.isfinite(raw).all(axis=1)
+        norm = np.sqrt(np.einsum('ij,ij->i', quats, quats))
+        if config.norm_tolerance:
+            good &= np.abs(norm - 1.0) <= config.norm_tolerance
+        good &= norm > 0.0
+        if config.detect_zeroed:
+            good &= positions.any(axis=1) | (quats[:, :3].any(axis=1))
+        if config.frozen_after_s:
+            good &= (raw != self._raw).any(axis=1)
+        self._raw = raw
+        safe = np.where(good, norm, 1.0)
+        unit = np.where(good[:, None], quats, (0.0, 0.0, 0.0, 1.0)) / safe[:, None]
+        against = np.einsum('ij,ij->i', unit, self._seen_quat) < 0.0
+        return good, np.where(against[:, None], -unit, unit)
+
+    @staticmethod
+    def _near(
+        time_ns: int, before_ns: NDArray[np.int64], position: Array, quat: Array,
+        positions: Array, quats: Array, config: BodyConfig,
+    ) -> Mask:
+        """Return whether poses can follow others by the limits of speed and turn."""
+        dt = (time_ns - before_ns) * _NS
+        near = np.ones(len(dt), dtype=bool)
+        if config.max_speed:
+            away = positions - position
+            limit = config.max_speed * dt + config.position_margin
+            near &= np.einsum('ij,ij->i', away, away) <= limit * limit
+        if config.max_angular_rate or config.max_turn:
+            cosine = np.minimum(np.abs(np.einsum('ij,ij->i', quats, quat)), 1.0)
+            turn = 2.0 * np.arccos(cosine)
+            if config.max_angular_rate:
+                near &= turn <= config.max_angular_rate * dt + config.attitude_margin
+            if config.max_turn:
+                near &= turn <= config.max_turn
+        return near
+
+    def _keep(
+        self, time_ns: int, good: Mask, valid: Mask, positions: Array, quats: Array,
+    ) -> None:
+        rows = good[:, None]
+        self._seen_position = np.where(rows, positions, self._seen_position)
+        self._seen_quat = np.where(rows, quats, self._seen_quat)
+        self._seen_time = np.where(good, time_ns, self._seen_time)
+        rows = valid[:, None]
+        self._position = np.where(rows, positions, self._position)
+        self._quat = np.where(rows, quats, self._quat)
+        self._time = np.where(valid, time_ns, self._time)

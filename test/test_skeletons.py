@@ -1,0 +1,162 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Bones: the gate against that of bodies, axes against scipy, names, joints, plates."""
+
+import math
+
+import numpy as np
+from optitrack_vrpn.bodies import BodyConfig, Disposition, ValidityGate
+from optitrack_vrpn.motion import AxesConfig, compose, frame_maps, Transform, world_from_mocap
+from optitrack_vrpn.sim import (
+    apply_faults, BONES_51, corners, Figure as Walker, Flip, force, NotFinite, Occlusion,
+    occlusions, Outlier, Teleport)
+from optitrack_vrpn.skeletons import (
+    Axes, BoneGate, BONES, channel_order, converted, Figure, joint_angles, plate_frame, relative,
+    wrenches)
+from optitrack_vrpn.sources import Plate, PlateModel, SkeletonModel
+import pytest
+from scipy.spatial.transform import Rotation
+
+RATE = 100
+MS = 1_000_000
+NAMES = tuple(bone.name for bone in BONES_51)
+MODEL = SkeletonModel('Bob', NAMES, tuple(bone.parent - 1 for bone in BONES_51),
+                      tuple(bone.offset for bone in BONES_51))
+
+
+def walking(count, faults):
+    """Give poses of a walker, and which frames are occluded; the faults are those of bone 8."""
+    frames = np.arange(count)
+    lost, _, held = occlusions(faults, frames, RATE)
+    positions, quats = Walker(BONES_51).at(frames / RATE)
+    old = Walker(BONES_51).at(held / RATE)
+    positions[:, 8], quats[:, 8] = apply_faults(faults, held, RATE, old[0][:, 8], old[1][:, 8])
+    return positions, quats, lost
+
+
+@pytest.mark.parametrize('fault', [
+    Occlusion(start=1.0, end=1.5, mode='frozen'), Occlusion(start=1.0, end=2.5, mode='frozen'),
+    Occlusion(start=1.0, end=1.5, mode='zeroed'),
+    Occlusion(start=1.0, end=1.5, mode='zeroed', attitude='identity'),
+    Flip(start=1.0, end=1.4), Teleport(start=1.0, end=1.6), Teleport(start=1.0),
+    NotFinite(start=1.0, end=1.2), Outlier(at=1.0)], ids=lambda fault: type(fault).__name__)
+@pytest.mark.parametrize('flagged', [True, False])
+def test_bones_are_withheld_in_the_frames_in_which_a_body_would_be(fault, flagged):
+    """The gate of rigid bodies, written independently, sees the same poses."""
+    positions, quats, lost = walking(500, (fault,))
+    bones, body = BoneGate(51), ValidityGate('hand', BodyConfig())
+    for i in range(len(positions)):
+        now = (i + 1) * 10 * MS
+        tracked = np.ones(51, dtype=bool)
+        tracked[8] = not (flagged and lost[i])
+        found = bones.update(now, positions[i], quats[i], tracked, BodyConfig())
+        place, turn = tuple(positions[i, 8].tolist()), tuple(quats[i, 8].tolist())
+        one = body.update(now, now, place, turn) if tracked[8] else body.refuse(
+            now, now, place, turn, Disposition.NOT_TRACKED)
+        assert found.valid[8] == (one is not None), (i, one)
+        if one is not None:
+            np.testing.assert_allclose(np.abs(np.dot(found.quats_xyzw[8], one)), 1.0, atol=1e-12)
+        if i > 5:
+            assert np.delete(found.valid, 8).all()
+
+
+@pytest.mark.parametrize('up', ['y', 'z'])
+@pytest.mark.parametrize('x', ['north', 'east'])
+def test_arrays_are_turned_as_single_poses_are(up, x):
+    config, world = AxesConfig(up, x), world_from_mocap((1.0, -2.0, 0.5), 0.7)
+    maps, axes = frame_maps(config), Axes(config, world)
+    positions, quats = Walker(BONES_51).at(np.array((3.3,)))
+    found = axes.positions(positions[0]), axes.quats(quats[0])
+    for i in range(51):
+        alone = compose(world, Transform(
+            maps.position_to_enu(tuple(positions[0, i])), maps.quat_to_enu(tuple(quats[0, i]))))
+        np.testing.assert_allclose(found[0][i], alone.position, atol=1e-12)
+        np.testing.assert_allclose(found[1][i], alone.quat_xyzw, atol=1e-12)
+
+
+def figure(valid=None, time=3.3):
+    positions, quats = Walker(BONES_51).at(np.array((time,)))
+    axes = Axes(AxesConfig(), Transform())
+    return Figure(MODEL, 'Bob', tuple(f'Bob_{name}' for name in NAMES), NAMES,
+                  axes.positions(positions[0]), axes.quats(quats[0]),
+                  np.ones(51, dtype=bool) if valid is None else valid)
+
+
+def test_bones_in_their_parents_have_the_offsets_of_the_definition():
+    shown = figure()
+    positions, quats, valid = relative(shown)
+    assert valid.all()
+    for i in range(1, 51):
+        # Offsets are in Motive's axes of a body: forward, up, right.
+        x, y, z = BONES_51[i].offset
+        np.testing.assert_allclose(positions[i], (x, -z, y), atol=1e-12)
+        parent = Rotation.from_quat(shown.quats_xyzw[MODEL.parents[i]])
+        whole = parent * Rotation.from_quat(quats[i])
+        assert (whole.inv() * Rotation.from_quat(shown.quats_xyzw[i])).magnitude() < 1e-7
+    lost = np.ones(51, dtype=bool)
+    lost[6] = False    # the upper arm: its fore-arm has no parent to be relative to
+    assert np.flatnonzero(~relative(figure(lost))[2]).tolist() == [6, 7]
+
+
+def test_names_follow_a_convention_whatever_the_sender_uses():
+    motive, fbx, bvh = (tuple(bone[i] for bone in BONES) for i in range(3))
+    assert motive == NAMES and len(BONES) == 51
+    for given in (motive, fbx, bvh):
+        for prefix in ('', 'Bob_', 'Bob:'):
+            sent = tuple(prefix + name for name in given[:21])
+            assert converted(sent, 'Bob', 'fbx') == fbx[:21]
+            assert converted(sent, 'Bob', 'bvh') == bvh[:21]
+            assert converted(sent, 'Bob', 'motive') == given[:21]
+    assert converted(('Hip', 'Tail'), '', 'fbx') == ('Hips', 'Tail')
+    assert fbx[7:9] == ('LeftForeArm', 'LeftHand') and fbx[36] == 'RightHandThumb1'
+
+
+def test_joints_have_the_angles_by_which_the_figure_is_bent():
+    for time in (0.1, 0.7):
+        shown = figure(time=time)
+        angles = joint_angles(shown)
+        step = 2 * math.pi * 0.9 * time
+        for name, bone, joint in (('l_knee', 'LShin', 'l_knee'), ('r_elbow', 'RFArm', 'r_elbow')):
+            mean, amplitude = BONES_51[NAMES.index(bone)].swing
+            bend = mean + amplitude * math.sin(step + BONES_51[NAMES.index(bone)].phase)
+            assert angles[joint] == pytest.approx(abs(bend), abs=1e-6), name
+        thigh = BONES_51[NAMES.index('LThigh')]
+        swing = thigh.swing[0] + thigh.swing[1] * math.sin(step + thigh.phase)
+        # Motive's turn about right lifts the nose; pitch about left lowers it.
+        assert angles['l_p_hip'] == pytest.approx(-swing, abs=1e-6)
+        assert angles['l_r_hip'] == pytest.approx(0.0, abs=1e-6)
+    no_head = np.ones(51, dtype=bool)
+    no_head[4] = False
+    assert 'p_head' in joint_angles(figure()) and 'p_head' not in joint_angles(figure(no_head))
+
+
+def test_the_frame_of_a_plate_lies_on_its_corners():
+    model = PlateModel('P', corners(2), ('Fx', 'Fy', 'Fz', 'Mx', 'My', 'Mz'), True)
+    frame = plate_frame(model)
+    np.testing.assert_allclose(frame.position, (2.0, 0.0, 0.0), atol=1e-12)
+    turn = Rotation.from_quat(frame.quat_xyzw)
+    for local, corner in zip(((0.2, 0.3, 0), (0.2, -0.3, 0), (-0.2, -0.3, 0), (-0.2, 0.3, 0)),
+                             corners(2)):
+        np.testing.assert_allclose(turn.apply(local) + frame.position, corner, atol=1e-12)
+    np.testing.assert_allclose(turn.apply((0, 0, 1)), (0, 1, 0), atol=1e-12)    # up in Motive
+    # In the world the plate turns like any vector.
+    axes = Axes(AxesConfig(), world_from_mocap((1.0, 2.0, 3.0), 0.4))
+    world = Rotation.from_quat(axes.frame(frame.quat_xyzw))
+    for local in np.eye(3):
+        ends = axes.positions(np.array((frame.position, turn.apply(local) + frame.position)))
+        np.testing.assert_allclose(world.apply(local), ends[1] - ends[0], atol=1e-12)
+    assert plate_frame(PlateModel('P', ((0.0, 0.0, 0.0),) * 4, (), True)) is None
+
+
+def test_channels_of_a_plate_are_found_by_name():
+    def model(*channels):
+        return PlateModel('P', corners(0), channels, True)
+    assert channel_order(model('Mz', 'My', 'Mx', 'Fz', 'Fy', 'Fx')) == (5, 4, 3, 2, 1, 0)
+    assert channel_order(model(*'abcdef')) == (0, 1, 2, 3, 4, 5)
+    assert channel_order(model('Fx', 'Fy', 'Fz')) is None and channel_order(model(*'abc')) is None
+    samples = tuple(zip(force(0, 0.1), force(0, 0.11)))
+    order = (0, 1, 2, 3, 4, 5)
+    table = wrenches(Plate(model(), samples), order)
+    np.testing.assert_allclose(table, [force(0, 0.1), force(0, 0.11)])
+    assert len(wrenches(Plate(model(), samples[:5]), order)) == 0
+    assert len(wrenches(Plate(model(), (*samples[:5], (math.nan, 1.0))), order)) == 0

@@ -1,0 +1,159 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The node publishes skeletons, force plates and markers without names."""
+
+from geometry_msgs.msg import WrenchStamped
+from natnet_kit import simulated
+import numpy as np
+from optitrack_vrpn.motion import AxesConfig, Transform
+from optitrack_vrpn.sim import force, SAMPLES
+from optitrack_vrpn.skeletons import Axes, BONES
+import pytest
+from rclpy.qos import QoSProfile
+from rosgraph import NodeHere, Observer, stamp_ns, wait_until
+from sensor_msgs.msg import JointState, PointCloud2
+from visualization_msgs.msg import Marker, MarkerArray
+
+pytestmark = [pytest.mark.ros, pytest.mark.network]
+QOS = QoSProfile(depth=500)
+RATE = 50
+
+
+@pytest.fixture(scope='module')
+def observer():
+    with Observer('skeleton_user') as observer:
+        yield observer
+
+
+def following(server, outputs, **parameters):
+    return NodeHere({
+        'server': '127.0.0.1', 'protocol': 'natnet', 'natnet.port': server.port_of('natnet'),
+        'connect.retry_max_s': 0.2, 'autostart': True, 'outputs': outputs, **parameters})
+
+
+def placed(transform):
+    place, turn = transform.transform.translation, transform.transform.rotation
+    return (place.x, place.y, place.z), (turn.x, turn.y, turn.z, turn.w)
+
+
+def test_every_bone_has_a_transform_where_the_figure_has_it(observer):
+    with simulated(1, rate=RATE, natnet={'skeletons': 2, 'bones': 51, 'version': '4.4'}) as server:
+        models = server.serving('natnet').world.models
+        topic = observer.transforms()
+        with following(server, ['skeleton_tf']):
+            topic.wait(20)
+            messages = topic.messages()[5:20]
+    axes = Axes(AxesConfig(), Transform())
+    names = [f'Skeleton_{i}_{bone[0]}' for i in (1, 2) for bone in BONES]
+    hips = axes.positions(models.figures[0].at(np.arange(3000) / RATE)[0][:, 0])
+    for message in messages:
+        assert [one.child_frame_id for one in message.transforms] == names
+        assert {one.header.frame_id for one in message.transforms} == {'optitrack'}
+        assert len({stamp_ns(one) for one in message.transforms}) == 1
+        found = [placed(one) for one in message.transforms]
+        number = np.argmin(np.linalg.norm(hips - found[0][0], axis=1))
+        for i in range(2):
+            positions, quats = models.truth(i, number / RATE)
+            shown = found[51 * i:51 * i + 51]
+            assert np.abs(axes.positions(positions) - [one[0] for one in shown]).max() < 1e-6
+            cosine = np.sum(axes.quats(quats) * [one[1] for one in shown], axis=1)
+            assert np.abs(np.abs(cosine) - 1.0).max() < 1e-9
+
+
+def test_figures_joints_and_bones_in_other_names(observer):
+    messages = pytest.importorskip('mocap4r2_msgs.msg')
+    with simulated(0, rate=RATE, natnet={'skeletons': 1}) as server:
+        drawn = observer.listen(MarkerArray, '/skeletons', QOS)
+        joints = observer.listen(JointState, '/humans/bodies/Skeleton_1/joint_states', QOS)
+        bodies = observer.listen(messages.RigidBodies, '/bones', QOS)
+        with following(server, ['skeletons', 'joint_states', 'bones'],
+                       **{'skeletons.names': 'fbx'}):
+            for topic in (drawn, joints, bodies):
+                topic.wait(3)
+    lines, spheres = drawn.messages()[-1].markers
+    assert lines.type == Marker.LINE_LIST and len(lines.points) == 2 * 20
+    assert spheres.type == Marker.SPHERE_LIST and len(spheres.points) == 21
+    assert {'p_head', 'l_knee', 'r_elbow', 'l_y_shoulder', 'waist'} <= set(
+        joints.messages()[-1].name)
+    found = bodies.messages()[-1].rigidbodies
+    assert [one.rigid_body_name for one in found] == [
+        f'Skeleton_1_{bone[1]}' for bone in BONES[:21]]
+    hip = spheres.points[0]
+    assert any(abs(one.pose.position.x - hip.x) < 1e-9 for message in bodies.messages()
+               for one in message.rigidbodies[:1]) or len(bodies) < len(drawn)
+
+
+def test_a_lost_skeleton_is_silent_and_reported(observer, console):
+    fault = {'type': 'occlusion', 'mode': 'frozen', 'start': 1.0, 'end': 2.5}
+    with simulated(1, rate=RATE, natnet={
+            'skeletons': 1, 'skeleton_faults': [fault]}) as server:
+        topic = observer.transforms()
+        with following(server, ['skeleton_tf']):
+            log = ''
+
+            def said(text):
+                nonlocal log
+                log += console.unread()
+                return text in log
+            wait_until(lambda: said('is not tracked: none of its bones'))
+            wait_until(lambda: said('is tracked again'))
+    times = np.array([stamp_ns(one.transforms[0]) for one in topic.messages()]) / 1e9
+    # A frame before the fault is the last one; acquiring takes three frames.
+    assert 1.4 < np.diff(times).max() < 1.7
+
+
+def test_bones_that_are_streamed_as_bodies_too_have_one_frame_each(observer):
+    with simulated(['Skeleton 1_Hip'], rate=RATE, natnet={'skeletons': 1}) as server:
+        topic = observer.transforms()
+        with following(server, ['pose', 'tf', 'skeleton_tf']):
+            wait_until(lambda: any(
+                one.child_frame_id == 'Skeleton_1_Hip' for message in topic.messages()
+                for one in message.transforms))
+            before = len(topic)
+            topic.wait(before + 40)
+    hips = [one for message in topic.messages()[before + 10:] for one in message.transforms
+            if one.child_frame_id == 'Skeleton_1_Hip']
+    stamps = [stamp_ns(one) for one in hips]
+    assert len(stamps) > 10 and len(set(stamps)) == len(stamps)
+
+
+@pytest.mark.parametrize('kind', ['mean', 'all'])
+def test_wrenches_and_the_frame_of_their_plate(observer, kind):
+    with simulated(1, rate=RATE, natnet={'plates': 1}) as server:
+        topic = observer.listen(WrenchStamped, '/Plate_1/wrench', QOS)
+        frames = observer.transforms()
+        with following(server, ['wrench'], **{'skeletons.wrench': kind}):
+            topic.wait(60)
+            wait_until(lambda: len(frames) > 3)
+    found = topic.messages()[20:60]
+    assert found[0].header.frame_id == 'Plate_1'
+    table = np.array([[force(0, (n + j / SAMPLES) / RATE) for j in range(SAMPLES)]
+                      for n in range(3000)])
+    wanted = table.mean(axis=1) if kind == 'mean' else table.reshape(-1, 6)
+    for one in found:
+        wrench = one.wrench
+        row = (wrench.force.x, wrench.force.y, wrench.force.z, wrench.torque.x, wrench.torque.y,
+               wrench.torque.z)
+        assert np.abs(wanted - row).max(axis=1).min() < 1e-3
+    steps = np.diff([stamp_ns(one) for one in found]) / 1e9
+    assert np.all(steps > 0)
+    assert np.median(steps) == pytest.approx(
+        1 / RATE if kind == 'mean' else 1 / RATE / SAMPLES, rel=0.2)
+    (plate,) = frames.messages()[-1].transforms
+    position, quat = placed(plate)
+    assert plate.child_frame_id == 'Plate_1' and position == pytest.approx((0, 0, 0), abs=1e-6)
+    # Motive's x is north: the plate's x is north and its y is west.
+    assert np.abs(np.dot(quat, (0.0, 0.0, np.sqrt(0.5), np.sqrt(0.5)))) == pytest.approx(1.0)
+
+
+def test_a_point_cloud_holds_labelled_and_unlabelled_markers(observer):
+    with simulated(1, rate=RATE, natnet={'markers': 2, 'unlabelled': 3}) as server:
+        topic = observer.listen(PointCloud2, '/pointCloud', QOS)
+        with following(server, ['point_cloud']):
+            topic.wait(3)
+    cloud = topic.messages()[-1]
+    assert [(field.name, field.offset, field.datatype) for field in cloud.fields] == [
+        ('x', 0, 7), ('y', 4, 7), ('z', 8, 7)]
+    points = np.frombuffer(bytes(cloud.data), dtype='<f4').reshape(-1, 3)
+    assert cloud.point_step == 12 and len(points) == cloud.width == 5
+    np.testing.assert_allclose(np.hypot(points[2:, 0], points[2:, 1]), 3.0, rtol=1e-5)
