@@ -78,6 +78,9 @@ bench-gantry:  ## compare control rules on the simulated gantry
 bench-calibrate:  ## measure calibrate on simulated data (an hour of processor time)
 	@OPENBLAS_NUM_THREADS=1 $(PYTHON) tools/env.py run -m bench.calibrate $(ARGS)
 
+bench-dashboard: compile  ## measure the cost of the dashboard with 50 bodies and 5 pages
+	$(RUN) bench/dashboard.py $(ARGS)
+
 bench-rgbd:  ## measure the RGB-D odometry; --topics: as a node
 	$(RUN) -m bench.rgbd $(ARGS)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+import contextlib
 import json
 from pathlib import Path
 import re
@@ -70,15 +71,9 @@ class Client:
         self.malformed = 0
         self.commands: list[float] = []
 
-    async def send(self, data: str | bytes) -> None:
-        """
-        Send a message.
-
-        :raises asyncio.TimeoutError: if the client does not read.
-        """
-        await asyncio.wait_for(
-            self.socket.send_str(data) if isinstance(data, str) else self.socket.send_bytes(data),
-            _CUT_S)
+    async def send(self, message: dict[str, Any]) -> None:
+        """Send a JSON text; waits while the client does not read, until it is cut."""
+        await self.socket.send_str(json.dumps(message))
 
     def cut(self) -> None:
         """Close the connection at once, without waiting for the client."""
@@ -140,6 +135,8 @@ class Dashboard:
                     snapshot_at, self._dirty = now, False
                     self._snapshot = json.dumps(self._state(now), separators=(',', ':'))
                 for client in self._clients:
+                    if client.pinged_at is not None and now - client.pinged_at > _CUT_S:
+                        client.cut()
                     client.wake.set()
             elif now - snapshot_at >= _SNAPSHOT_S:
                 snapshot_at = now
@@ -239,12 +236,11 @@ class Dashboard:
         sender = None
         try:
             await socket.prepare(request)
-            await client.send(json.dumps({
-                **self._state(time.monotonic()),
-                'you': {'control': client.right is Right.CONTROL, 'address': request.remote}}))
+            await client.send({**self._state(time.monotonic()), 'you': {
+                'control': client.right is Right.CONTROL, 'address': request.remote}})
             sender = asyncio.ensure_future(self._send(client))
             await self._receive(client)
-        except (asyncio.TimeoutError, ConnectionError):
+        except ConnectionError:
             client.cut()
         finally:
             if sender is not None:
@@ -257,29 +253,22 @@ class Dashboard:
         """Send the newest snapshot and frame whenever there is a new one."""
         sent: list[Any] = [None, None, None]
         ping_at = 0.0
-        try:
+        with contextlib.suppress(ConnectionError, RuntimeError):    # it has left
             while not client.socket.closed:
                 await client.wake.wait()
                 client.wake.clear()
                 now = time.monotonic()
-                if client.pinged_at is not None:
-                    if now - client.pinged_at > _CUT_S:
-                        client.cut()
-                        return
-                    if now - client.pinged_at > _HOLD_S:
-                        continue
-                newest: tuple[str | bytes, ...] = (
-                    self._snapshot, self._frame, self._markers if client.markers else b'')
-                for at, data in enumerate(newest):
-                    if data is not sent[at]:
-                        sent[at] = data
-                        if data:
-                            await client.send(data)
+                if client.pinged_at is not None and now - client.pinged_at > _HOLD_S:
+                    continue
                 if client.pinged_at is None and now - ping_at >= _PING_S:
                     client.pinged_at = ping_at = now
-                    await asyncio.wait_for(client.socket.ping(), _CUT_S)
-        except (asyncio.TimeoutError, ConnectionError, RuntimeError):
-            client.cut()
+                    await client.socket.ping()
+                for at, data in enumerate((
+                        self._snapshot, self._frame, self._markers if client.markers else b'')):
+                    if data and data is not sent[at]:
+                        sent[at] = data
+                        await (client.socket.send_str(data) if isinstance(data, str)
+                               else client.socket.send_bytes(data))
 
     async def _receive(self, client: Client) -> None:
         async for message in client.socket:
@@ -296,7 +285,7 @@ class Dashboard:
 
     async def _malformed(self, client: Client, text: str) -> None:
         client.malformed += 1
-        await client.send(json.dumps({'type': 'error', 'text': text}))
+        await client.send({'type': 'error', 'text': text})
 
     async def _handle(self, client: Client, text: str) -> None:
         """Process a message of a page."""
@@ -307,14 +296,14 @@ class Dashboard:
         kind = message.get('type') if isinstance(message, dict) else None
         if kind == 'history' and isinstance(message.get('body'), int):
             found = self._lab.history(message['body'], time.monotonic())
-            await client.send(json.dumps({'type': 'history', **(found or {'body': None})}))
+            await client.send({'type': 'history', **(found or {'body': None})})
         elif kind == 'markers' and isinstance(message.get('on'), bool):
             client.markers = message['on']
             self._feed.show_markers(any(one.markers for one in self._clients))
         elif kind in ('start', 'stop', 'record') and valid(message):
             problem = await self._command(client, kind, message)
-            await client.send(json.dumps({
-                'type': 'refused' if problem else 'sent', 'id': message['id'], 'text': problem}))
+            await client.send({
+                'type': 'refused' if problem else 'sent', 'id': message['id'], 'text': problem})
         else:
             await self._malformed(client, 'unknown message; see docs/dashboard.md')
 
