@@ -159,7 +159,7 @@ def test_the_page_fits_and_a_thumb_hits_its_buttons(lab, size, dark):
         heights = page.execute_script(
             "return [...document.querySelectorAll('.buttons button')].map(b => b.offsetHeight)")
         assert min(heights) >= 44
-        for _ in range(12):    # by keyboard to START
+        for _ in range(40):    # by keyboard to START
             page.switch_to.active_element.send_keys('\t')
             if page.execute_script('return document.activeElement.id') == 'start':
                 break

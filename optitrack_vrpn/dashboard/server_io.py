@@ -263,8 +263,9 @@ class Dashboard:
                 if client.pinged_at is None and now - ping_at >= _PING_S:
                     client.pinged_at = ping_at = now
                     await client.socket.ping()
-                for at, data in enumerate((
-                        self._snapshot, self._frame, self._markers if client.markers else b'')):
+                newest: tuple[str | bytes, ...] = (
+                    self._snapshot, self._frame, self._markers if client.markers else b'')
+                for at, data in enumerate(newest):
                     if data and data is not sent[at]:
                         sent[at] = data
                         await (client.socket.send_str(data) if isinstance(data, str)

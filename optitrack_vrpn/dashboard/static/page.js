@@ -23,9 +23,19 @@ function make(tag, attributes = {}, ...children) {
   return element;
 }
 
-function fill(parent, rows) {    // without a change nothing is replaced: focus and selection stay
-  const key = rows.map(row => row.outerHTML).join('');
-  if (parent.shown !== key) { parent.shown = key; parent.replaceChildren(...rows); }
+function patch(old, fresh) {    // in place, so that focus and selection stay
+  if (old.isEqualNode(fresh)) return;
+  if (old.nodeName !== fresh.nodeName || !old.attributes) return old.replaceWith(fresh);
+  for (const {name} of [...old.attributes]) if (!fresh.hasAttribute(name)) old.removeAttribute(name);
+  for (const {name, value} of fresh.attributes) old.setAttribute(name, value);
+  fill(old, [...fresh.childNodes]);
+}
+
+function fill(parent, rows) {
+  while (parent.childNodes.length > rows.length) parent.lastChild.remove();
+  rows.forEach((row, i) => {
+    if (parent.childNodes[i]) patch(parent.childNodes[i], row); else parent.append(row);
+  });
 }
 
 const page = {
