@@ -93,7 +93,7 @@ class LabView {
     this.right = [-sa, ca, 0];
     this.up = [-sp * ca, -sp * sa, cp];
     this.forward = [-cp * ca, -cp * sa, -sp];
-    this.focal = 1.15 * Math.min(this.height, 1.3 * this.width);
+    this.focal = 1.45 * Math.min(this.height, 1.1 * this.width);
     this.near = 0.02 * distance;
   }
 
