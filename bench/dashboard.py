@@ -24,7 +24,7 @@ import time
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / 'test')]
-from optitrack_vrpn.cli.signals_io import with_parent  # noqa: E402
+from optitrack_vrpn.cli import with_parent  # noqa: E402
 TICKS = os.sysconf('SC_CLK_TCK')
 STATIC = ROOT / 'optitrack_vrpn' / 'dashboard' / 'static'
 CASES = ('no dashboard', 'no page', '1 page', '5 pages')
