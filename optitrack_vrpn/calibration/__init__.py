@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from optitrack_vrpn.calibration.coarse import find_start, Start
     from optitrack_vrpn.calibration.command import main
     from optitrack_vrpn.calibration.data import ImuData, ImuNoise, make_problem, Problem
+    from optitrack_vrpn.calibration.guided import advice, is_done, measure, STAGES, view
     from optitrack_vrpn.calibration.imu import calibrate_imu, Options
     from optitrack_vrpn.calibration.preintegration import ImuErrors, Samples
     from optitrack_vrpn.calibration.results import lines, Quantity, Result, yaml_text
     from optitrack_vrpn.calibration.rows import add_imu_rows, compose_offset, compose_world
+    from optitrack_vrpn.calibration.session_ros import guide
     from optitrack_vrpn.calibration.solver import Solution, solve_jointly
     from optitrack_vrpn.calibration.take_io import body_poses, open_take, read_imu, read_parameters
 else:

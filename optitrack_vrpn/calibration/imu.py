@@ -17,7 +17,7 @@ from optitrack_vrpn.calibration.solver import Solution, solve_jointly
 from scipy.spatial.transform import Rotation
 
 #: What a calibration can find, in the order of its output.
-NAMES = ('latency_ms', 'rotation_xyzw', 'lever_arm_m', 'gravity', 'gyro_bias',
+NAMES = ('latency_ms', 'rotation_xyzw', 'lever_arm_m', 'gravity', 'tilt_deg', 'gyro_bias',
          'accelerometer_bias', 'accelerometer_delay_ms', 'clock_drift_ppm', 'gyro_errors',
          'accelerometer_errors')
 #: The four that users ask for, with the largest deviation that passes and its unit.
@@ -35,12 +35,14 @@ _HALVES = 3.0
 #: One axis of motion: least acceleration (m/s^2 rms) that determines the rotation about it, its
 #: error for axes that are skew by 1.5 %, and that without acceleration: nothing is known (rad).
 _ACCELERATION, _SKEW_RAD, _UNKNOWN_RAD = 0.3, np.radians(0.9), 1.0
+#: A tilt of the ground plane (deg) that is reported: 0.1 is 17 mm/s^2 of false acceleration.
+_TILT_DEG = 0.1
 #: Error of the delay (s) that skew axes of the IMU cause where one axis turns (simulated, 1 %).
 _ONE_AXIS_S = 4e-5
 #: Chosen: longest part of a take that is used (s), and the step of the search for the best part.
 _LONGEST_S, _SEARCH_S = 120.0, 20.0
-#: A drift of the clocks is reported if it moves the stamps by this within the take (s).
-_DRIFT_S = 0.2e-3
+#: A drift of the clocks that moves the stamps by more within the take is refused (s).
+_DRIFT_S = 0.4e-3
 
 
 class Options(NamedTuple):
@@ -161,6 +163,10 @@ def judge(
         sd[0] = np.hypot(sd[0], _ONE_AXIS_S)
         gravity_sd = np.hypot(gravity_sd, 3.0 * np.abs(solution.last_step[7:9]))
         gravity_sd = np.hypot(gravity_sd, _turned_gravity(problem, start, solution, sd))
+    moved = abs(state.drift) * (problem.times[-1] - problem.times[0])
+    drifts = abs(state.drift) > 5.0 * sd[layout.drift]
+    if drifts:
+        sd[0] = np.hypot(sd[0], moved / np.sqrt(12.0))
     down = state.gravity / np.linalg.norm(state.gravity)
     weights = np.ones(len(state.errors.gyro_bias)) / len(state.errors.gyro_bias)
     made = {
@@ -172,6 +178,8 @@ def judge(
         'gravity': Quantity(
             state.gravity, np.sqrt((solution.tangent**2 @ gravity_sd**2) * problem.gravity**2
                                    + (down * _known(options))**2), 'm/s^2'),
+        'tilt_deg': Quantity(
+            np.degrees((down[1], -down[0])), np.degrees(gravity_sd), 'deg about east and north'),
         'gyro_bias': Quantity(
             weights @ state.errors.gyro_bias,
             _mean_sd(solution, layout.gyro_bias, weights), 'rad/s'),
@@ -194,14 +202,18 @@ def judge(
     for name, size in sizes.items():
         limit, unit = LIMITS.get(name) or (_LIMITS[name], made[name].unit)
         if size > limit and one_axis and name == 'gravity':
-            result.refuse([name], reason)
+            result.refuse([name, 'tilt_deg'], reason)
         elif size > limit:
-            result.refuse([name], f'its deviation is {size:.2g} {unit}, above {limit:g} {unit}: '
+            names = [name, 'tilt_deg'] if name == 'gravity' else [name]
+            result.refuse(names, f'its deviation is {size:.2g} {unit}, above {limit:g} {unit}: '
                           f'{_remedy(name, start)}')
-    moved = abs(state.drift) * (problem.times[-1] - problem.times[0])
-    if moved > _DRIFT_S and abs(state.drift) > 5.0 * sd[layout.drift]:
+    tilt = float(np.degrees(np.hypot(down[0], down[1])))
+    if 'tilt_deg' in result.quantities and tilt > _TILT_DEG:
+        result.notes.append(f'gravity leans by {tilt:.2f} deg from the z axis of the mocap world: '
+                            'set the ground plane in Motive, with a level')
+    if moved > _DRIFT_S and drifts:
         result.refuse(['latency_ms'], (
-            f'the clocks of poses and IMU drift by {state.drift * 1e6:.1f} ppm, {moved * 1e3:.1f} '
+            f'the clocks of poses and IMU drift by {state.drift * 1e6:.1f} ppm, {moved * 1e3:.2g} '
             'ms in this take: synchronise them first, as with chrony'))
     result.record.update(
         steps=solution.steps, residuals={'position_m': solution.sigmas[0],

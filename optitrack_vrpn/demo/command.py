@@ -83,6 +83,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         '--web', action='store_true', help='also serve the live page: see dashboard')
     parser.add_argument(
+        '--calibrate', action='store_true',
+        help='a guided calibration of a simulated body with an IMU instead, in a minute')
+    parser.add_argument(
         '--rviz', action='store_true', help='open rviz2 with the demo, if it is installed')
     return parser
 
@@ -296,6 +299,10 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     arguments.rate = _RATE if arguments.rate is None else arguments.rate
     if arguments.seconds is None:
         arguments.seconds = math.inf if arguments.web else _SECONDS
+    if arguments.calibrate:
+        from optitrack_vrpn.demo.calibrate_command import calibrate
+        return run(arguments.domain, lambda domain, children, files: calibrate(
+            children, files, NODE))
     return run(arguments.domain, lambda domain, children, files: watch(
         arguments, domain, children, files))
 
