@@ -292,7 +292,8 @@ def main():
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
     parser.add_argument('--runs', type=int, default=200, help='of each case')
-    parser.add_argument('--cases', default='', help='only cases with one of these words, separated by commas')
+    parser.add_argument('--cases', default='',
+                        help='only cases with one of these words, separated by commas')
     parser.add_argument('--workers', type=int, default=os.cpu_count())
     parser.add_argument('--vicon2gt', metavar='FILE', help='repeat its table')
     arguments = parser.parse_args()
