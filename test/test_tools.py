@@ -94,7 +94,7 @@ def test_every_import_without_a_fallback_is_a_dependency_of_package_xml():
     declared = {element.text for element in package.findall('exec_depend')}
     keys = {'numpy': 'python3-numpy', 'scipy': 'python3-scipy', 'yaml': 'python3-yaml',
             'transforms3d': 'python3-transforms3d', 'tf2_ros': 'tf2_ros_py',
-            'jinja2': 'python3-jinja2', 'aiohttp': 'python3-aiohttp'}
+            'jinja2': 'python3-jinja2', 'aiohttp': 'python3-aiohttp', 'rich': 'python3-rich'}
     # The command looks for pyarrow before it imports it.
     present = sys.stdlib_module_names | {'optitrack_vrpn', 'pyarrow'}
     missing = {name: path.name for folder in ('optitrack_vrpn', 'launch')
