@@ -116,7 +116,7 @@ WHOLE_FILES = {
     'test/test_ros_natnet.py': 'codec',
     'test/test_ros_neighbours.py': 'conflicts_ros',
     'test/test_ros_node_inside.py': 'node',
-    'test/test_sim_command.py': 'config_files_io',
+    'test/test_sim_command.py': 'files_io',
     'test/test_sim_impairments.py': 'faults',
     'test/test_sim_motion.py': 'motion',
     'test/test_sim_natnet.py': 'codec',

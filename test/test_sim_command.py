@@ -11,7 +11,7 @@ import select
 import signal
 import time
 
-from optitrack_vrpn.cli import config_files_io, find_config
+from optitrack_vrpn.cli import files_io, find_config
 from optitrack_vrpn.errors import ConfigurationError
 import pytest
 import rawvrpn
@@ -85,10 +85,10 @@ def test_an_installed_package_finds_its_scenarios_in_its_share_folder(tmp_path, 
     share.mkdir(parents=True)
     (share / 'hard_day.yaml').write_text('rate: 50')
     installed = tmp_path / 'lib' / 'python3' / 'site-packages' / 'optitrack_vrpn' / 'cli'
-    monkeypatch.setattr(config_files_io, '__file__', str(installed / 'config_files_io.py'))
+    monkeypatch.setattr(files_io, '__file__', str(installed / 'files_io.py'))
     monkeypatch.setenv('AMENT_PREFIX_PATH', '')
     assert find_config('hard_day', SCENARIOS) == str(share / 'hard_day.yaml')
-    monkeypatch.setattr(config_files_io, '__file__', '/elsewhere/optitrack_vrpn/cli/files.py')
+    monkeypatch.setattr(files_io, '__file__', '/elsewhere/optitrack_vrpn/cli/files.py')
     with pytest.raises(ConfigurationError, match='hard_day: cannot be read'):
         find_config('hard_day', SCENARIOS)
     monkeypatch.setenv('AMENT_PREFIX_PATH', os.pathsep.join(['/elsewhere', str(tmp_path)]))

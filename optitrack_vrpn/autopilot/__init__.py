@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from optitrack_vrpn.faces import lazy
 
 if TYPE_CHECKING:
-    from optitrack_vrpn.autopilot.agreement import Agreement, judge_attitude, judge_position
     from optitrack_vrpn.autopilot.bridge_ros import MavlinkBridge
     from optitrack_vrpn.autopilot.check_ros import running
-    from optitrack_vrpn.autopilot.exchanges import PX4_ANSWERS, REQUEST_PERIOD_NS, Timesync
+    from optitrack_vrpn.autopilot.exchanges import (
+        Agreement, judge_attitude, judge_position, PX4_ANSWERS, REQUEST_PERIOD_NS, Timesync)
     from optitrack_vrpn.autopilot.fake_autopilot_io import FakeAutopilot, FakeConfig, FakeServer
     from optitrack_vrpn.autopilot.gate import (
         BACKWARDS_LIMIT, Feed, Gate, MAX_AHEAD_NS, Output, stop_refusal, Use, Withheld)

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import math
 from typing import Any, Callable, NamedTuple, Optional
 
-from optitrack_vrpn.autopilot.agreement import difference, judge_attitude, judge_position
-from optitrack_vrpn.autopilot.exchanges import PX4_ANSWERS, PX4_MAX_ROUND_TRIP_NS
+from optitrack_vrpn.autopilot.exchanges import (
+    difference, judge_attitude, judge_position, PX4_ANSWERS, PX4_MAX_ROUND_TRIP_NS)
 from optitrack_vrpn.autopilot.gate import Gate
 from optitrack_vrpn.autopilot.parameters import UNCHECKED
 from optitrack_vrpn.autopilot.settings import BridgeSettings, NO_ALTITUDE_M, Plan

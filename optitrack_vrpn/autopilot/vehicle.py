@@ -19,9 +19,8 @@ from collections.abc import Mapping
 import enum
 from typing import Any, Hashable, NamedTuple, Optional
 
-from optitrack_vrpn.autopilot.agreement import Agreement
 from optitrack_vrpn.autopilot.exchanges import (
-    Origin, request_message, REQUEST_PERIOD_NS, TCP_PERIOD_NS, Timesync)
+    Agreement, Origin, request_message, REQUEST_PERIOD_NS, TCP_PERIOD_NS, Timesync)
 from optitrack_vrpn.autopilot.messages import Outgoing
 from optitrack_vrpn.autopilot.parameters import AUTOPILOT_COMPONENT, ParameterProtocol, rules
 from optitrack_vrpn.autopilot.settings import BridgeSettings, MESSAGES, Plan, PROFILES

@@ -9,7 +9,7 @@ from optitrack_vrpn.faces import lazy
 if TYPE_CHECKING:
     from optitrack_vrpn.axes.bridge_io import (
         Cycle, CycleThread, encode, load_table, running_ns, UdpSender, write_row)
-    from optitrack_vrpn.axes.bridge_ros import AxisBridge
+    from optitrack_vrpn.axes.bridge_ros import AxisBridge, TeachRecorder
     from optitrack_vrpn.axes.mapper import after, AxisMapper, AxisState, Event, Sample, Status
     from optitrack_vrpn.axes.settings import (
         BridgeSettings, DatagramSettings, LowpassSettings, MapperSettings)
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
         AxisRow, AxisTable, FRAMES, motive_from_enu, pose_from_quantities, quantities_of,
         Unwrapper)
     from optitrack_vrpn.axes.teach import identify_axis, Recording, report
-    from optitrack_vrpn.axes.teach_ros import TeachRecorder
 else:
     __all__, __getattr__ = lazy(globals())
 

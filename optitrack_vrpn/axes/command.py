@@ -71,7 +71,7 @@ def _wait(arguments: argparse.Namespace, text: str) -> None:
 def teach(arguments: argparse.Namespace, for_ros: Sequence[str]) -> int:
     """Record a movement and report the resulting row."""
     with loading('axis_bridge'):
-        from optitrack_vrpn.axes.teach_ros import TeachRecorder
+        from optitrack_vrpn.axes.bridge_ros import TeachRecorder
     from optitrack_vrpn.axes.bridge_io import row_mapping, write_row
     from optitrack_vrpn.axes.teach import identify_axis, report
     from optitrack_vrpn.names import ros_name

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
         duration, exit_code, hertz, namespace, new_file, Parser, seconds, server_address,
         split_ros_args, USAGE, VERSION, whole, without_ros_arguments)
     from optitrack_vrpn.cli.command_io import command
-    from optitrack_vrpn.cli.config_files_io import config_folders, find_config, read_yaml
     from optitrack_vrpn.cli.early import end_at_interrupt, interrupt_code
-    from optitrack_vrpn.cli.fast_dds_io import use_profile
+    from optitrack_vrpn.cli.files_io import (
+        config_folders, find_config, read_yaml, use_profile, whole_file)
     from optitrack_vrpn.cli.importing_io import how_to_install, load, loading
     from optitrack_vrpn.cli.launch_arguments import (
         check_launch_arguments, flag, LaunchArgument, log_level, number, one_of, port,
@@ -24,6 +24,5 @@ if TYPE_CHECKING:
     from optitrack_vrpn.cli.signals_io import (
         end_with, end_with_parent, ENDING, ignore, leave_to_ros, SignalPipe, with_parent)
     from optitrack_vrpn.cli.terminal import format_table
-    from optitrack_vrpn.cli.whole_file_io import whole_file
 else:
     __all__, __getattr__ = lazy(globals())

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 from optitrack_vrpn.faces import lazy
 
 if TYPE_CHECKING:
-    from optitrack_vrpn.graph.conflicts import LINGERS, ONE_NAME, ONE_TOPIC, qos_remedies
+    from optitrack_vrpn.graph.conflicts import (
+        base_name, full_name, LINGERS, NAMELESS, ONE_NAME, ONE_TOPIC, qos_remedies,
+        state_services)
     from optitrack_vrpn.graph.conflicts_ros import (
-        ConflictingPublishers, describe_mismatch, DuplicateNames, TURN_NS)
+        ConflictingPublishers, describe_mismatch, DuplicateNames, OneSubscription, publishers_of,
+        TURN_NS)
     from optitrack_vrpn.graph.domain_io import (
         claim_domain, DomainClaim, DOMAINS, in_use, isolate, own_domain)
-    from optitrack_vrpn.graph.node_names import base_name, full_name, NAMELESS, state_services
     from optitrack_vrpn.graph.one_publisher import Arrival, OnePublisher, Publisher, STEADY
-    from optitrack_vrpn.graph.one_publisher_ros import OneSubscription, publishers_of
 else:
     __all__, __getattr__ = lazy(globals())

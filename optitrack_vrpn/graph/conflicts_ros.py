@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Find nodes of the same full name and publishers on the same topics; mismatched subscribers."""
 
-from typing import Optional, Sequence
+from typing import Any, Callable, Optional, Sequence
 
-from optitrack_vrpn.graph.conflicts import LINGERS, ONE_NAME, ONE_TOPIC, qos_remedies
-from optitrack_vrpn.graph.node_names import full_name, NAMELESS
+from optitrack_vrpn.graph.conflicts import (
+    full_name, LINGERS, NAMELESS, ONE_NAME, ONE_TOPIC, qos_remedies)
+from optitrack_vrpn.graph.one_publisher import Arrival, OnePublisher, Publisher
 from optitrack_vrpn.names import printable
 from rclpy.node import Node
 from rclpy.qos import qos_policy_name_from_kind
@@ -86,3 +87,43 @@ def describe_mismatch(topic: str, policy: int) -> str:
         name = f'of policy {policy}'
     return (f'a subscriber of {topic} receives nothing: it requests more {name} than this node '
             f'offers: {"; ".join(qos_remedies(name))}')
+
+
+def publishers_of(node: Node, topic: str) -> list[Publisher]:
+    """Return the publishers of a topic in the ROS graph."""
+    return [Publisher(
+        'a node without a name yet' if one.node_name == NAMELESS else
+        full_name(one.node_name, one.node_namespace), bytes(one.endpoint_gid))
+        for one in node.get_publishers_info_by_topic(topic)]
+
+
+class OneSubscription:
+    """Subscribe to one topic; ``use`` is called with messages that may be used."""
+
+    def __init__(self, node: Node, kind: Any, topic: str, use: Callable[[Any], None],
+                 qos: Any) -> None:
+        self._node = node
+        self._use = use
+        self._subscription = node.create_subscription(kind, topic, self._take, qos)
+        self.topic: str = self._subscription.topic_name
+        self._publishers = OnePublisher(
+            (self.topic,), lambda name: publishers_of(node, name))
+
+    @property
+    def problem(self) -> str:
+        """Return why messages are not used, '' if they are."""
+        return self._publishers.problem
+
+    def look(self) -> None:
+        """Read the ROS graph; call it about once a second."""
+        self._publishers.look()
+
+    def _take(self, message: Any, info: 'dict[str, Any]') -> None:
+        if self._publishers.accept(Arrival(
+                self.topic, (self._subscription.get_publisher_count(),),
+                info.get('publication_sequence_number'))) is not None:
+            self._use(message)
+
+    def destroy(self) -> None:
+        """Unsubscribe."""
+        self._node.destroy_subscription(self._subscription)

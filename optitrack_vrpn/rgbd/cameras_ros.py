@@ -29,9 +29,8 @@ from optitrack_vrpn.rgbd.camera_node_ros import (
 from optitrack_vrpn.rgbd.files_io import Sequence
 from optitrack_vrpn.rgbd.geometry import Intrinsics, opencv
 from optitrack_vrpn.rgbd.images import Bytes, Depth, from_depth, from_rgb
-from optitrack_vrpn.rgbd.room import Room, Sensor
+from optitrack_vrpn.rgbd.room import BodyMotion, camera_on_body, Room, Sensor, TRAJECTORIES
 from optitrack_vrpn.rgbd.settings import SimSettings
-from optitrack_vrpn.rgbd.trajectories import BodyMotion, camera_on_body, TRAJECTORIES
 from optitrack_vrpn.ros import StaticTransformBroadcaster
 from optitrack_vrpn.settings_ros import declare_settings, read_settings
 from optitrack_vrpn.sim import MotiveSimServer, Scenario

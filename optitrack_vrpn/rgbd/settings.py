@@ -11,8 +11,7 @@ from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.rgbd.geometry import Floats, Intrinsics, rigid
 from optitrack_vrpn.rgbd.mapper import MapperSettings
 from optitrack_vrpn.rgbd.odometry import OdometrySettings
-from optitrack_vrpn.rgbd.room import SensorConfig
-from optitrack_vrpn.rgbd.trajectories import camera_on_body, TRAJECTORIES
+from optitrack_vrpn.rgbd.room import camera_on_body, SensorConfig, TRAJECTORIES
 from optitrack_vrpn.settings import Change, checked, LifecycleSettings, section, setting
 from scipy.spatial.transform import Rotation
 

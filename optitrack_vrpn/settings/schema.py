@@ -10,7 +10,7 @@ allowed values.
 
 from collections.abc import Callable, Mapping
 import dataclasses
-from dataclasses import MISSING
+from dataclasses import dataclass, MISSING
 import difflib
 import enum
 import functools
@@ -279,3 +279,13 @@ def named(make: Callable[[], T], where: str) -> T:
     except ConfigurationError as error:
         raise ConfigurationError(
             '\n'.join(f'{where}{line}' for line in str(error).splitlines())) from None
+
+
+@dataclass(frozen=True)
+class LifecycleSettings:
+    """The transitions that a node makes by itself after its start."""
+
+    autostart: bool = setting(False, change=Change.START,
+                              doc='configure and activate without a lifecycle manager')
+    activate: bool = setting(True, change=Change.START,
+                             doc='false: autostart leaves the node inactive, for mocap control')
