@@ -11,7 +11,7 @@ import numpy as np
 from optitrack_vrpn.recording.evaluation_odometry import OdometryEvaluation
 from optitrack_vrpn.recording.figures import Figures
 from optitrack_vrpn.recording.remarks import clock_restarts
-from optitrack_vrpn.recording.svg import Bars, chart, Floats, Line, Panel
+from optitrack_vrpn.recording.svg import Bars, chart, Floats, Line, Panel, zoom_data
 from optitrack_vrpn.recording.take import Take
 from optitrack_vrpn.recording.trajectory import Stamps
 from optitrack_vrpn.units import NS_PER_S
@@ -21,10 +21,19 @@ _MOST_POINTS = 1200
 
 
 class Picture(NamedTuple):
-    """A picture with its caption."""
+    """
+    A picture with its caption.
+
+    :ivar data: its lines for zooming, see ``svg.zoom_data``.
+    """
 
     svg: str
     caption: str
+    data: str = ''
+
+
+def _picture(panels: Sequence[Panel], title: str, caption: str) -> Picture:
+    return Picture(chart(panels, title), caption, zoom_data(panels))
 
 
 class Times:
@@ -57,10 +66,9 @@ def paths(figures: Sequence[Figures]) -> Picture:
         path = f.path[np.isnan(f.path[:, 0]) | (np.arange(len(f.path)) % thin == 0)]
         lines.append(Line(f.name if len(figures) <= 5 else '', path[:, 0], path[:, 1]))
         dots.append((float(path[0, 0]), float(path[0, 1])))
-    return Picture(chart([Panel('north (m)', 'east (m)', lines, equal=True, height=205,
-                                dots=dots)], 'path from above'),
-                   'Path from above; the dot marks the start.' if len(figures) == 1 else
-                   'All paths from above.')
+    return _picture([Panel('north (m)', 'east (m)', lines, equal=True, height=205, dots=dots)],
+                    'path from above', 'Path from above; the dot marks the start.'
+                    if len(figures) == 1 else 'All paths from above.')
 
 
 def body_pictures(take: Take, f: Figures, with_latency: bool) -> list[Picture]:
@@ -78,24 +86,23 @@ def body_pictures(take: Take, f: Figures, with_latency: bool) -> list[Picture]:
 
     made = [
         paths([f]),
-        Picture(chart([panel(('east', 'north', 'up'), 'position (m)')], 'position'),
-                'Position. Orange: no pose; blue: frozen; dotted: a jump or reset.'),
-        Picture(chart([panel(('roll', 'pitch', 'yaw'), 'attitude (deg)')], 'attitude'),
-                'Attitude.'),
-        Picture(chart([
+        _picture([panel(('east', 'north', 'up'), 'position (m)')], 'position',
+                 'Position. Orange: no pose; blue: frozen; dotted: a jump or reset.'),
+        _picture([panel(('roll', 'pitch', 'yaw'), 'attitude (deg)')], 'attitude', 'Attitude.'),
+        _picture([
             Panel('rate (Hz)', times.label, [Line('', times.seconds(f.rates[0]), f.rates[1])],
                   (), times.span, from_zero=True, height=100),
             Panel('poses', 'interval of stamps (ms)', Bars(*f.intervals), log=True, height=100)],
-            'rate'), 'Rate, and intervals of stamps.')]
+            'rate', 'Rate, and intervals of stamps.')]
     if with_latency and len(f.latencies[0]) > 2:
-        made.append(Picture(chart([
+        made.append(_picture([
             panel(('latency',), 'latency (ms)', 100),
             Panel('poses', 'stamp to recorder (ms)', Bars(*f.latencies), height=100)],
-            'latency'), 'Delay from stamp to recorder.'))
+            'latency', 'Delay from stamp to recorder.'))
     if np.isfinite(f.envelope.high['noise']).any():
-        made.append(Picture(chart([
+        made.append(_picture([
             panel(('noise',), 'position (mm)', 100, log=True),
-            panel(('noise_deg',), 'attitude (deg)', 100, log=True)], 'noise'),
+            panel(('noise_deg',), 'attitude (deg)', 100, log=True)], 'noise',
             'Standard deviation over 100 samples, worst axis: noise while the body is at rest, '
             'motion otherwise.'))
     return made
@@ -126,8 +133,8 @@ def clock_picture(take: Take) -> Optional[Picture]:
                                             for row in rows])),
                   ('skew (ppm)', np.array([row.skew_ppm for row in rows])),
                   ('uncertainty (µs)', np.array([row.uncertainty_us for row in rows])))]
-    return Picture(chart(panels, 'clock'), "The sender's clock as the node reported it: offset "
-                   'from the last one of its epoch, skew, uncertainty; dotted: a new epoch.')
+    return _picture(panels, 'clock', "The sender's clock as the node reported it: offset "
+                    'from the last one of its epoch, skew, uncertainty; dotted: a new epoch.')
 
 
 def odometry_picture(evaluation: OdometryEvaluation) -> Picture:
@@ -149,8 +156,8 @@ def odometry_picture(evaluation: OdometryEvaluation) -> Picture:
              for a, b in evaluation.continuity.gaps_ns]
     marks += [('break', (at - begin_ns) / NS_PER_S, (at - begin_ns) / NS_PER_S)
               for at in evaluation.continuity.resets_ns]
-    return Picture(chart([
+    return _picture([
         Panel('north (m)', 'east (m)', lines, equal=True, height=300),
-        Panel('error (mm)', 'time (s)', errors, marks, from_zero=True)], 'odometry'),
+        Panel('error (mm)', 'time (s)', errors, marks, from_zero=True)], 'odometry',
         'Paths from above after alignment; errors over time. Orange: no pose of the estimate; '
         'dotted: it is displaced.')

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone, tzinfo
+from importlib import resources
 import math
 from typing import Any, Optional
 
@@ -252,8 +253,11 @@ def page(
     """
     import jinja2
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader('optitrack_vrpn.recording', ''), autoescape=True,
+        loader=jinja2.PackageLoader('optitrack_vrpn.recording', 'page'), autoescape=True,
         undefined=jinja2.StrictUndefined)
+    files = {name: (resources.files('optitrack_vrpn.recording') / 'page' / name).read_text('utf-8')
+             for name in ('uPlot.LICENSE', 'uPlot.iife.min.js', 'uPlot.min.css', 'zoom.js')}
+    licence, library, style, zoom = files.values()
     clock = Clock(take)
     rows, axis = _timeline(take, found, bodies, clock)
     details = [(f'recorder: {key}', value) for key, value in take.notes.items()
@@ -262,7 +266,8 @@ def page(
     return environment.get_template('report.html').render(
         name=take.name, facts=_facts(take, bodies, clock), found=items(found, clock),
         rows=rows, axis=axis, head=_HEAD, sections=sections, details=details, made=made,
-        bodies=[_row(f) for f in bodies])
+        bodies=[_row(f) for f in bodies], style=style,
+        script=f'/* uPlot\n{licence}*/\n{library}\n{zoom}')
 
 
 def _row(f: Figures) -> tuple[str, ...]:

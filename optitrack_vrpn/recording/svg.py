@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+import json
 import math
 from typing import Any, NamedTuple, Optional
 
@@ -96,6 +97,29 @@ def chart(panels: Sequence[Panel], title: str = '') -> str:
         top += height
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {top}" role="img" '
             f'aria-label="{escape(title)}">{"".join(parts)}</svg>')
+
+
+def zoom_data(panels: Sequence[Panel]) -> str:
+    """Return the lines of panels as JSON for the script of the page."""
+    found = []
+    for panel in panels:
+        lines: Sequence[Line] = () if isinstance(panel.content, Bars) else panel.content
+        if not lines or panel.equal or any(line.x is not lines[0].x for line in lines):
+            continue
+        broken = lines[0].broken
+        breaks = np.zeros(0, np.int64) if broken is None else np.flatnonzero(broken)
+        rows = [{'name': line.name, 'low': _rounded(np.insert(line.low, breaks, np.nan)),
+                 'high': _rounded(np.insert(line.low if line.high is None else line.high,
+                                            breaks, np.nan))} for line in lines]
+        x = lines[0].x
+        found.append({'x': panel.x_label, 'y': panel.y_label, 'log': panel.log, 'lines': rows,
+                      'marks': panel.marks[:_MOST_MARKS], 'height': panel.height + 60,
+                      'at': _rounded(np.insert(x, breaks, x[breaks]), 8)})
+    return json.dumps(found, separators=(',', ':')) if found else ''
+
+
+def _rounded(values: Floats, digits: int = 5) -> list[Optional[float]]:
+    return [float(f'{value:.{digits}g}') if value == value else None for value in values.tolist()]
 
 
 def _limits(values: Sequence[Floats], least: float) -> tuple[float, float]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+import re
 import sys
 from typing import Any, NamedTuple, Optional
 
@@ -317,6 +318,12 @@ def _body_topics(
     return {topic: name for name, (_, topic) in chosen.items()}
 
 
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Return a key that sorts body_2 before body_10."""
+    return [(int(part), '') if part.isdecimal() else (-1, part)
+            for part in re.split(r'(\d+)', name)]
+
+
 def _add_state(rows: list[StateRow], row: StateRow) -> None:
     """Append a state that differs from the last one; most states of an hour do not."""
     if not rows or rows[-1][1:] != row[1:]:
@@ -334,7 +341,7 @@ def _keep(
     :param bodies: names of the bodies, by topic.
     """
     makers, trajectories, spans = {}, {}, []
-    for topic, rows in poses.items():
+    for topic, rows in sorted(poses.items(), key=lambda item: _natural(item[0])):
         if rows.left_out:
             take.left_out[topic] = rows.left_out
         if not len(rows):
