@@ -92,6 +92,19 @@ def test_a_body_is_live_only_with_a_tracked_state_a_present_report_and_a_new_tra
     assert fed.step(6.1)['drone']['state'] == 'INACTIVE'
 
 
+def test_while_no_page_is_open_no_transform_is_missed():
+    fed = Fed('drone')
+    fed.step(0.0)
+    fed.lab.reading_since = math.inf    # nobody looks: /tf is not read
+    fed.step(50.0, poses=False)
+    assert not find(fed.lab, 50.0)
+    fed.lab.reading_since = 50.1
+    first = fed.step(50.2, poses=False)['drone']
+    assert (first['sign'], first['state']) == ('lost', 'WAITING') and not find(fed.lab, 50.2)
+    assert fed.step(53.0, poses=False)['drone']['state'] == 'NO POSE' and find(fed.lab, 53.0)
+    assert fed.step(53.1)['drone']['sign'] == 'ok'
+
+
 def test_a_repeated_stamp_another_parent_and_nan_are_no_news():
     fed = Fed('drone')
     fed.step(0.0)

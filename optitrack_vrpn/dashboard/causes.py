@@ -22,30 +22,30 @@ def find(lab: Lab, now: float) -> dict[str, Finding]:
     found: dict[str, Finding] = {}
     for node, reports in lab.nodes.items():
         bodies = [body for body in lab.bodies.values() if body.node == node]
-        for one in _of_a_node(node, reports, bodies, lab.states.get(node, ''), now):
+        for one in _of_a_node(node, reports, bodies, lab, now):
             found[f'{node}: {one.key} {one.figures.get("subject", "")}'] = one
     return found
 
 
-def _of_a_node(node: str, reports: Mapping[str, Report], bodies: Iterable[Body], state: str,
+def _of_a_node(node: str, reports: Mapping[str, Report], bodies: Iterable[Body], lab: Lab,
                now: float) -> list[Finding]:
     # Silence, and a state in which it publishes nothing, explain the states of all bodies.
     if all(one.silent(now) for one in reports.values()):
         return [Finding('node silent', (), {'node': node})]
-    if state in _PASSIVE:
-        return [Finding('not active', (), {'node': node, 'state': state})]
+    if lab.states.get(node) in _PASSIVE:
+        return [Finding('not active', (), {'node': node, 'state': lab.states[node]})]
     found = [Finding('reported error' if one.level == ERROR else 'reported warning', (), {
         'subject': subject, 'message': one.message})
         for subject, one in reports.items() if one.level != OK]
     link = reports.get('connection', Report(OK))
     # So does a connection without poses.
     if link.level != ERROR and not link.message.startswith('silent'):
-        found += merge(one for body in bodies for one in _of_a_body(body, now))
+        found += merge(one for body in bodies for one in _of_a_body(body, lab, now))
     return found
 
 
-def _of_a_body(body: Body, now: float) -> list[Finding]:
-    sign, word, reason = body.condition(now, False)
+def _of_a_body(body: Body, lab: Lab, now: float) -> list[Finding]:
+    sign, word, reason = body.condition(now, reading_since=lab.reading_since)
     name = (body.name,)
     if word == 'NO POSE':
         return [Finding('no transform', name)]

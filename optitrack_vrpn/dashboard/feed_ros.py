@@ -10,6 +10,7 @@ executor runs here: the loop of the server calls ``poll``, which takes the waiti
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+import math
 import struct
 import time
 from typing import Any, Optional
@@ -39,9 +40,12 @@ _GONE_S = 60.0
 _AT_ONCE, _MOST_STATUS = 20, 600
 #: Chosen: messages of one topic that are read at once.
 _MOST_MESSAGES = 100
-_TF_QOS = QoSProfile(depth=20, reliability=ReliabilityPolicy.BEST_EFFORT)
+#: Messages of /tf that wait: the newest of one publisher, else some of each.
+_ONE_DEPTH, _TF_DEPTH = 1, 20
+#: Chosen: time for which /tf is read after the last page (s), for a page that is opened again.
+_UNWATCHED_S = 60.0
 _STATUS_QOS = QoSProfile(depth=5, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-_MARKER_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+_NEWEST_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 _STATUS, _CLOUD = 'diagnostic_msgs/msg/DiagnosticStatus', 'sensor_msgs/msg/PointCloud2'
 
 
@@ -63,7 +67,10 @@ class Feed:
         self._tool = ToolNode(NODE, ros_arguments)
         self._node = self._tool.node
         self._group = MutuallyExclusiveCallbackGroup()
-        self._tf = self._subscribe(TFMessage, '/tf', _TF_QOS, raw=True)
+        self._tf: Any = None
+        self._tf_depth = 0
+        lab.reading_since = math.inf
+        self._watched_at = -math.inf
         self._diagnostics = self._subscribe(DiagnosticArray, '/diagnostics', 100)
         self._status: dict[str, Any] = {}
         self._clouds: dict[str, Any] = {}
@@ -155,6 +162,33 @@ class Feed:
             status.name, status.level[0], status.message,
             {pair.key: pair.value for pair in status.values}, now)
 
+    def watch(self, pages: bool, markers: bool) -> None:
+        """
+        Set what pages show now; the node computes transforms and markers only for subscribers.
+
+        :param pages: whether any page is open.
+        :param markers: whether any shows markers.
+        """
+        if pages or self._watched_at == math.inf:
+            self._watched_at = math.inf if pages else time.monotonic()
+            self._guard(self._follow_transforms)
+        self._markers_wanted = markers
+        if not markers:
+            self.marker_data = b''
+
+    def _follow_transforms(self) -> None:
+        """Subscribe to /tf while pages are open, with the depth that its publishers need."""
+        depth = 0 if time.monotonic() - self._watched_at > _UNWATCHED_S else (
+            _ONE_DEPTH if self._node.count_publishers('/tf') <= 1 else _TF_DEPTH)
+        if depth != self._tf_depth:
+            if self._tf is not None:
+                self._node.destroy_subscription(self._tf)
+            self._lab.reading_since = time.monotonic() if depth else math.inf
+            self._tf_depth, self._tf = depth, None
+            if depth:
+                self._tf = self._subscribe(TFMessage, '/tf', QoSProfile(
+                    depth=depth, reliability=ReliabilityPolicy.BEST_EFFORT), raw=True)
+
     # -- graph ---------------------------------------------------------------------------------
 
     def _look(self, now: float) -> None:
@@ -176,19 +210,14 @@ class Feed:
             self._drop(self._clouds, name)
         for name in clouds:
             if name not in self._clouds:
-                self._clouds[name] = self._subscribe(PointCloud2, name, _MARKER_QOS)
+                self._clouds[name] = self._subscribe(PointCloud2, name, _NEWEST_QOS)
+        self._follow_transforms()
         self._look_for_systems(now)
 
     def _drop(self, subscriptions: dict[str, Any], name: str) -> None:
         subscription = subscriptions.pop(name)
         if subscription is not None:
             self._node.destroy_subscription(subscription)
-
-    def show_markers(self, wanted: bool) -> None:
-        """Subscribe to markers only while a page shows them: the node computes them then."""
-        self._markers_wanted = wanted
-        if not wanted:
-            self.marker_data = b''
 
     def _look_for_systems(self, now: float) -> None:
         """Compare the known systems with the nodes that listen to commands."""

@@ -108,11 +108,14 @@ class Body:
     places: deque[tuple[float, ...]] = field(
         default_factory=lambda: deque(maxlen=round(HISTORY_S / _PLACE_S)))
 
-    def condition(self, now: float, inactive: bool) -> tuple[str, str, str]:
+    def condition(
+        self, now: float, inactive: bool = False, reading_since: float = -math.inf,
+    ) -> tuple[str, str, str]:
         """
         Judge the body.
 
         :param inactive: whether its node is known not to be active.
+        :param reading_since: as in ``Lab``.
         :returns: its sign (``ok``, ``warn`` or ``lost``), a word and the reason.
         """
         state = self.report.values.get('state', 'UNKNOWN')
@@ -124,9 +127,10 @@ class Body:
             return 'lost', state, self.report.message.removeprefix(f'{state}: ')
         if inactive:
             return 'lost', 'INACTIVE', f'{self.node} is not active: it publishes no poses'
-        if not self.pose and now - self.first_at < _FIRST_S:
-            return 'lost', 'WAITING', 'for its first transform'
         if now - self.pose_at > LIVE_S:
+            begin = reading_since if self.pose else max(reading_since, self.first_at)
+            if now - begin < _FIRST_S:
+                return 'lost', 'WAITING', 'for its first transform'
             return 'lost', 'NO POSE', (
                 f'no new transform of {self.frame or self.name} on /tf: is the node active, and '
                 'is tf among its outputs?')
@@ -143,6 +147,8 @@ class Lab:
         #: Lifecycle states by the base name of the node.
         self.states: dict[str, str] = {}
         self.newest_at = -math.inf
+        #: Since when /tf is read; infinite while it is not.
+        self.reading_since = -math.inf
         self._by_frame: dict[str, Body] = {}
         self._last_index = 0
 
@@ -217,8 +223,9 @@ class Lab:
         """Describe all bodies for the page."""
         rows = []
         for body in self.bodies.values():
-            sign, word, reason = body.condition(now, self.inactive(body.node))
-            if sign == 'lost' and body.pose:
+            sign, word, reason = body.condition(
+                now, self.inactive(body.node), self.reading_since)
+            if sign == 'lost' and body.pose and word != 'WAITING':
                 body.lost_at = now
             values = body.report.values
             rows.append({

@@ -156,6 +156,9 @@ class Dashboard:
         await self._takes.close()
         self._feed.close()
 
+    def _watch(self) -> None:
+        self._feed.watch(bool(self._clients), any(one.markers for one in self._clients))
+
     def _changed(self) -> None:
         self._dirty = True
 
@@ -233,6 +236,7 @@ class Dashboard:
             return web.Response(status=400, text='this address is a WebSocket\n')
         client = Client(socket, request, self._right(request))
         self._clients.add(client)    # before the first await, so that the limit holds
+        self._watch()
         sender = None
         try:
             await socket.prepare(request)
@@ -246,7 +250,7 @@ class Dashboard:
             if sender is not None:
                 sender.cancel()
             self._clients.discard(client)
-            self._feed.show_markers(any(one.markers for one in self._clients))
+            self._watch()
         return socket
 
     async def _send(self, client: Client) -> None:
@@ -300,7 +304,7 @@ class Dashboard:
             await client.send({'type': 'history', **(found or {'body': None})})
         elif kind == 'markers' and isinstance(message.get('on'), bool):
             client.markers = message['on']
-            self._feed.show_markers(any(one.markers for one in self._clients))
+            self._watch()
         elif kind in ('start', 'stop', 'record') and valid(message):
             problem = await self._command(client, kind, message)
             await client.send({

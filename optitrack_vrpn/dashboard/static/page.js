@@ -182,7 +182,7 @@ function showBodies(bodies) {
         make('b', {}, body.state), body.reason ? make('small', {}, body.reason) : null),
       make('td', {}, number(body.rate_hz, 0)), make('td', {}, number(body.latency_ms, 2)),
       make('td', {}, number(body.jitter_ms, 2)),
-      make('td', {}, body.sign === 'lost' ? seconds(body.age_s ?? body.report_age_s)
+      make('td', {}, body.sign === 'lost' ? body.age_s == null ? 'not seen' : seconds(body.age_s)
         : body.lost_s == null ? 'none seen' : `${seconds(body.lost_s)} ago`));
   }));
 }
