@@ -29,7 +29,7 @@ import time
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / 'test')]
-from optitrack_vrpn.cli import with_parent  # noqa: E402
+from optitrack_vrpn.cli import Progress, with_parent  # noqa: E402
 TICKS = os.sysconf('SC_CLK_TCK')
 #: Growth from the second quarter to the last that is taken for noise of the allocator.
 NOISE_MB = 2.0
@@ -118,11 +118,13 @@ def run(arguments, take):
     time.sleep(5.0)
     memory, begin = [], time.monotonic()
     every = min(60.0, arguments.seconds / 10)
+    bar = Progress('recording')
     next_line = every
     try:
         before = {name: reading(process.pid)[2] for name, process in processes.items()}
         while (elapsed := time.monotonic() - begin) < arguments.seconds:
             time.sleep(1.0)
+            bar.show(elapsed / arguments.seconds)
             for name, process in processes.items():
                 if process.poll() is not None:
                     raise SystemExit(f'{name} has ended:\n{logs[name].read_text()}')
@@ -132,6 +134,7 @@ def run(arguments, take):
                 print(f'{elapsed:5.0f} s: memory {memory[-1][0]:.1f} MB of its own, '
                       f'{memory[-1][1]:.1f} MB with files and shared; load '
                       f'{os.getloadavg()[0]:.1f}; {last_line(logs["recorder"])}', flush=True)
+        bar.__exit__()
         took = time.monotonic() - begin
         cpu = {name: (reading(process.pid)[2] - before[name]) / took
                for name, process in processes.items()}

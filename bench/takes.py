@@ -25,6 +25,7 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / 'test')]
+from optitrack_vrpn.cli import Progress  # noqa: E402
 from optitrack_vrpn.recording import BagWriter, Message, NewTopic  # noqa: E402
 from recording_kit import definition_of, topic  # noqa: E402
 
@@ -65,7 +66,8 @@ def write(folder, bodies, seconds):
     rest = bytes(36 * 8 + 6 * 8 + 36 * 8)
     children = [text(name) for name in names]
     count = poses = 0
-    for first in range(0, round(seconds * RATE), RATE):
+    bar = Progress(f'writing {folder.name}', round(seconds))
+    for first in bar.over(range(0, round(seconds * RATE), RATE)):
         at = np.arange(first, min(first + RATE, round(seconds * RATE)))
         noise = rng.normal(0.0, 1e-4, (len(at), bodies, 3))
         for row, number in enumerate(at.tolist()):
@@ -100,7 +102,8 @@ def write(folder, bodies, seconds):
             writer.write(Message(len(topics), count, log, log - 300_000, tf(
                 stamped, frame, children, transforms)), log)
             writer.tick(log)
-    writer.close()
+    with bar:
+        writer.close()
     return poses
 
 

@@ -18,7 +18,7 @@ import sys
 from typing import IO, Optional
 
 from optitrack_vrpn import units
-from optitrack_vrpn.cli import command, Parser, whole_file, without_ros_arguments
+from optitrack_vrpn.cli import command, Parser, Progress, whole_file, without_ros_arguments
 from optitrack_vrpn.clock import LIMIT_NS, MODES, StampConfig, StampSource
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.units import format_seconds, NS_PER_S
@@ -104,7 +104,8 @@ def _report_refused(reader: 'csv.DictReader[str]', log: IO[str]) -> Iterator[dic
 
 
 def _run(arguments: argparse.Namespace, source: StampSource) -> None:
-    with _input(arguments.input) as read, _output(arguments.output, read) as write:
+    with _input(arguments.input) as read, _output(arguments.output, read) as write, Progress(
+            'stamping') as bar:
         reader = csv.DictReader(read, skipinitialspace=True, restkey=None)
         names = [name.strip() for name in reader.fieldnames or ()]
         missing = [name for name in ('sender_time', 'receive_time') if name not in names]
@@ -123,7 +124,8 @@ def _run(arguments: argparse.Namespace, source: StampSource) -> None:
         writer = csv.DictWriter(
             write, [*names, 'stamp', 'epoch'], lineterminator='\n', extrasaction='ignore')
         writer.writeheader()
-        writer.writerows(restamp(_report_refused(reader, sys.stderr), source, sys.stderr))
+        writer.writerows(bar.over_file(
+            restamp(_report_refused(reader, sys.stderr), source, sys.stderr), read))
     status = source.status()
     known = '' if status.uncertainty_s != status.uncertainty_s else (
         f' known to {status.uncertainty_s * 1e6:.0f} µs,')
