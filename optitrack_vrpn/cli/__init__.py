@@ -24,5 +24,6 @@ if TYPE_CHECKING:
     from optitrack_vrpn.cli.signals_io import (
         end_with, end_with_parent, ENDING, ignore, leave_to_ros, SignalPipe, with_parent)
     from optitrack_vrpn.cli.terminal import format_table
+    from optitrack_vrpn.cli.terminal_io import console, Screen
 else:
     __all__, __getattr__ = lazy(globals())

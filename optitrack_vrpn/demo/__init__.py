@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from optitrack_vrpn.demo.isolation import (
         body_names, display, Endpoint, foreign, NAMES, node_parameters, too_fast)
     from optitrack_vrpn.demo.rgbd_view import Comparison, line
-    from optitrack_vrpn.demo.screen_io import Screen
-    from optitrack_vrpn.demo.view import BodyRow, missing, rows_taken, table
+    from optitrack_vrpn.demo.view import BodyRow, missing, table
 else:
     __all__, __getattr__ = lazy(globals())
 

@@ -19,11 +19,11 @@ from typing import Callable, Mapping, Optional, Sequence, TYPE_CHECKING
 
 from optitrack_vrpn.bodies import Selection
 from optitrack_vrpn.cli import (
-    command, duration, exit_code, hertz, ignore, loading, Parser, server_address, USAGE, whole)
+    command, duration, exit_code, hertz, ignore, loading, Parser, Screen, server_address, USAGE,
+    whole)
 from optitrack_vrpn.demo.child_io import Child, start_program, start_sim, start_tool, texts_of
 from optitrack_vrpn.demo.files_io import display_file, for_demo
 from optitrack_vrpn.demo.isolation import body_names, NAMES, too_fast
-from optitrack_vrpn.demo.screen_io import Screen
 from optitrack_vrpn.demo.view import missing, table
 from optitrack_vrpn.errors import ConfigurationError, TransportError
 from optitrack_vrpn.graph import claim_domain, DOMAINS, isolate, own_domain
@@ -179,6 +179,7 @@ def watch(
         ros_arguments += ['-p', f'{NODE}:outputs:={[*DEFAULT_OUTPUTS, "odom"]}']
     node = start_tool('optitrack_vrpn_node', ros_arguments, children)
     view = files.enter_context(DemoView(NODE))
+    screen = files.enter_context(Screen())
     autopilot: Optional[AutopilotDemo] = None
 
     def check() -> None:
@@ -203,7 +204,6 @@ def watch(
         print('demo: the node is active' + (
             f'; the demo ends {arguments.seconds:g} s after all bodies stream' if math.isfinite(
                 arguments.seconds) else '') + '\n', flush=True)
-        screen = Screen()
         hint_shown = False
         begin = time.monotonic()
         graph_at = begin
@@ -233,7 +233,9 @@ def watch(
         if not screen.live and rows:
             screen.draw(table(
                 rows, view.clock, status(view.connection, autopilot), *screen.size()))
+        screen.close()
     except (TransportError, ConfigurationError) as error:
+        screen.close()
         print(f'demo: {error}', file=sys.stderr)
         print(node.text(), file=sys.stderr)
         return exit_code(error)

@@ -17,11 +17,11 @@ from typing import Optional, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from optitrack_vrpn.cli import command, duration, hertz, loading, new_file, Parser, whole_file
+from optitrack_vrpn.cli import (
+    command, duration, hertz, loading, new_file, Parser, Screen, whole_file)
 from optitrack_vrpn.demo.child_io import addresses_of, Child, start_tool
 from optitrack_vrpn.demo.command import run
 from optitrack_vrpn.demo.rgbd_view import HEAD, line, mount_error, summary
-from optitrack_vrpn.demo.screen_io import Screen
 from optitrack_vrpn.errors import ConfigurationError, TransportError
 from optitrack_vrpn.rgbd import SimMountSettings, TRAJECTORIES
 
@@ -132,7 +132,7 @@ def watch(
     if arguments.map is not None:
         start_mapper(arguments.map, children)
     start_nodes(host, port, children)
-    screen, rows = Screen(), list(HEAD)
+    screen, rows = files.enter_context(Screen()), list(HEAD)
     screen.draw(rows)
     begin: Optional[float] = None
     deadline, shown = time.monotonic() + _START_S, -_ROW_S
@@ -155,6 +155,7 @@ def watch(
                 print(line(row), flush=True)
         if screen.live:
             screen.draw([*rows, line(row)][-max(4, screen.size()[1] - 2):])
+    screen.close()
     recorder.stop()
     if arguments.map is not None:
         view.trigger('/rgbd_mapper/solve_graph')

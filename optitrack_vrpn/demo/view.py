@@ -79,11 +79,6 @@ def table(
     return [line[:width] for line in lines] if width else lines
 
 
-def rows_taken(lines: Sequence[str], width: int) -> int:
-    """Count the rows of lines on a terminal of this width."""
-    return sum(max(1, math.ceil(len(line) / width)) for line in lines)
-
-
 def _page(
     rows: Sequence[BodyRow], room: int, elapsed_s: float,
 ) -> tuple[Sequence[BodyRow], str]:

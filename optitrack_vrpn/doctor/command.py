@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, Optional, TextIO, TYPE_CHECKING
 
 from optitrack_vrpn.checks import CheckResult, exit_code, fail, Level, skip
 from optitrack_vrpn.cli import (
-    command, hertz, how_to_install, Parser, seconds, split_ros_args, whole)
+    command, console, hertz, how_to_install, Parser, seconds, split_ros_args, whole)
 from optitrack_vrpn.doctor import graph as graph_checks, network, stream
 from optitrack_vrpn.doctor.probes_io import chosen_from, find_route, listen, look_up
 from optitrack_vrpn.doctor.processes_io import local_nodes
@@ -74,7 +74,8 @@ CHECKS = (
     Check('graph', 'reach', graph_checks.check_reach),
     Check('graph', 'settings', graph_checks.check_settings),
 )
-_COLOURS = {Level.OK: 32, Level.WARN: 33, Level.FAIL: 31, Level.SKIP: 90}
+_STYLES = {Level.OK: 'green', Level.WARN: 'yellow', Level.FAIL: 'red', Level.SKIP: 'bright_black',
+           None: ''}
 _INDENT = 20
 
 
@@ -122,7 +123,7 @@ class Report:
     def __init__(self, probed: ProbeResults, as_json: bool) -> None:
         self._probed = probed
         self._json = as_json
-        self._colours = sys.stdout.isatty() and not os.environ.get('NO_COLOR')
+        self._console = console()
         self._width = max(60, min(shutil.get_terminal_size().columns, 120))
         self.results: list[CheckResult] = []
         if not as_json:
@@ -140,17 +141,18 @@ class Report:
         """Add a result and print it."""
         self.results.append(one)
         if not self._json and one.level is not Level.SKIP:
-            print('\n'.join(self._lines(one)), flush=True)
+            self._print(one.level, one.check, one.found)
 
-    def _lines(self, one: CheckResult) -> list[str]:
-        level = f'{one.level.value:5}'
-        if self._colours:
-            level = f'\x1b[{_COLOURS[one.level]}m{level}\x1b[0m'
-        head = f'{one.check:13} '
-        first, *rest = self._wrapped(one.found)
-        return [f'{level} {head}{first}', *(' ' * _INDENT + line for line in rest)]
+    def _print(self, level: Optional[Level], head: str, text: str) -> None:
+        """Print a row of level, name and text, which is wrapped."""
+        first, *rest = textwrap.wrap(
+            text, self._width - _INDENT, break_on_hyphens=False) or ['']
+        word = level.value if level is not None else '->'
+        self._console.print(word, style=_STYLES[level], end='', soft_wrap=True)
+        print('\n'.join([f'{" " * (6 - len(word))}{head:13} {first}', *(
+            ' ' * _INDENT + line for line in rest)]), flush=True)
 
-    def _skipped(self) -> list[str]:
+    def _print_skipped(self) -> None:
         """Summarise the skipped checks: one line for each reason, one for all after a failure."""
         reasons: dict[str, list[str]] = {}
         failed = False
@@ -161,26 +163,19 @@ class Report:
                                if check.stage == 'graph')
                 reason = one.found if on_graph or not failed else 'not possible after the failure'
                 reasons.setdefault(reason, []).append(one.check)
-        return [line for reason, checks in reasons.items()
-                for line in self._lines(skip(counted(len(checks), 'check'), (
-                    f'{", ".join(checks)}: {reason}')))]
+        for reason, checks in reasons.items():
+            self._print(Level.SKIP, counted(len(checks), 'check'), (
+                f'{", ".join(checks)}: {reason}'))
 
-    def _remedies(self) -> list[str]:
-        """Return the remedies, those of failures first."""
+    def _print_remedies(self) -> None:
+        """Print the remedies, those of failures first."""
         checks: dict[str, list[str]] = {}
         for level in (Level.FAIL, Level.WARN):
             for one in self.results:
                 if one.level is level and one.advice:
                     checks.setdefault(one.advice, []).append(one.check)
-        lines = []
         for advice, names in checks.items():
-            first, *rest = self._wrapped(advice)
-            lines.append(f'{"->":5} {", ".join(names):13} {first}')
-            lines += [' ' * _INDENT + line for line in rest]
-        return lines
-
-    def _wrapped(self, text: str) -> list[str]:
-        return textwrap.wrap(text, self._width - _INDENT, break_on_hyphens=False) or ['']
+            self._print(None, ', '.join(names), advice)
 
     def end(self) -> int:
         """
@@ -195,8 +190,9 @@ class Report:
         counts = {level: sum(one.level is level for one in self.results) for level in Level}
         parts = [counted(counts[level], name) for level, name in (
             (Level.FAIL, 'failure'), (Level.WARN, 'warning')) if counts[level]]
-        verdict = f'doctor: {" and ".join(parts) or "nothing is wrong"}'
-        print('\n'.join([*self._skipped(), verdict, *self._remedies()]), flush=True)
+        self._print_skipped()
+        print(f'doctor: {" and ".join(parts) or "nothing is wrong"}', flush=True)
+        self._print_remedies()
         return code
 
     def _mapping(self, code: int) -> dict[str, Any]:

@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import os
 import queue
-import shutil
 import sys
 import termios
 import threading
@@ -14,7 +13,7 @@ import time
 import tty
 from typing import Any, Iterator, Optional, Sequence
 
-from optitrack_vrpn.cli import command, loading, Parser, split_ros_args
+from optitrack_vrpn.cli import command, loading, Parser, Screen, split_ros_args
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.gantry.machine import table
 from optitrack_vrpn.ros import run_node_by_parameters
@@ -143,16 +142,15 @@ def _keys() -> Iterator['queue.SimpleQueue[str]']:
 def _watch(client: Any) -> int:
     """Print the table five times per second; keys act immediately."""
     result = ''
-    clear = '\x1b[2J\x1b[H' if sys.stdout.isatty() else ''
-    with _keys() as keys:
+    with _keys() as keys, Screen() as screen:
         while True:
             axes, age_s = client.axes()
-            lines = table(axes, shutil.get_terminal_size().columns if clear else 0) if axes else [
+            lines = table(axes, screen.size()[0] if screen.live else 0) if axes else [
                 'no axes yet']
             if axes and age_s > 1.0:
                 lines.append(f'NO DATA FROM THE CONTROLLER FOR {age_s:.0f} s')
             lines += ['', 'space: stop all   e: emergency stop   r: reset   q: quit', result]
-            print(clear + '\n'.join(lines), flush=True)
+            screen.draw(lines)
             try:
                 key = keys.get(timeout=0.2)
             except queue.Empty:
