@@ -4,10 +4,13 @@
 
 from dataclasses import replace
 
-from calibration_kit import Case, holds, NAMES, simulate
+from calibration_kit import Case, holds, NAMES, simulate, to_ns
 import numpy as np
-from optitrack_vrpn.calibration import calibrate_imu, ImuErrors, ImuNoise, Problem, Samples
-from optitrack_vrpn.sim import enu_pose, gravity_of, Handheld, ImuModel, SimulatedImu
+from optitrack_vrpn.calibration import (
+    calibrate_imu, ImuData, ImuErrors, ImuNoise, Problem, Samples)
+from optitrack_vrpn.recording import Trajectory
+from optitrack_vrpn.sim import (
+    enu_pose, gravity_of, Handheld, ImuModel, oriented, SimulatedImu)
 import pytest
 from scipy.spatial.transform import Rotation
 
@@ -127,3 +130,39 @@ def test_lost_samples_are_bridged():
     found, truth = calibrated(SHORT, 2, lose)
     assert holds(found, truth) == set(NAMES)
     assert found['record']['lost_samples'] >= 90
+
+
+class Swing:
+    """Turn back and forth about some axes at one frequency, 1 Hz, with phases."""
+
+    def __init__(self, phases):
+        self._phases = phases
+
+    def at(self, time):
+        """Return the state."""
+        rate, zero = 2.0 * np.pi, np.zeros((len(time), 3))
+        angles = [0.6 * np.sin(rate * time + phase) if phase is not None else 0.0 * time
+                  for phase in self._phases]
+        rates = [0.6 * rate * np.cos(rate * time + phase) if phase is not None else 0.0 * time
+                 for phase in self._phases]
+        return oriented(zero, zero, zero, *angles, *rates)
+
+
+@pytest.mark.parametrize('phases, ambiguous', [
+    ((0.0, None, None), True), ((0.0, 1.0, 2.2), False)])
+def test_a_regular_swing_is_refused_unless_its_axes_tell_the_delay(phases, ambiguous):
+    draws = np.random.default_rng(2)
+    motion, late = Swing(phases), 0.03
+    stamps, gyro, force = SimulatedImu(motion, ImuModel()).sample(np.arange(-0.3, 25.3, 0.005))
+    times = np.arange(0.0, 25.0, 0.01)
+    positions, matrices = enu_pose(motion.at(times))
+    turns = Rotation.from_matrix(matrices) * Rotation.from_rotvec(
+        draws.normal(0.0, 0.002, (len(times), 3)))
+    poses = Trajectory(to_ns(times + late), positions + draws.normal(0.0, 3e-4, (len(times), 3)),
+                       turns.as_quat())
+    found = calibrate_imu(poses, ImuData(to_ns(stamps), gyro, force)).plain()
+    assert ('latency_ms' in found['refused']) == ambiguous
+    if ambiguous:
+        assert 'repeats' in found['reasons']['latency_ms']
+    else:
+        assert abs(found['latency_ms']['value'] - 30.0) < 0.1

@@ -11,6 +11,7 @@ from optitrack_vrpn.calibration import main, read_parameters
 from optitrack_vrpn.motion import body_from_base, compose, Transform
 from optitrack_vrpn.recording import Trajectory
 import pytest
+from recording_kit import cdr, header, make, POSE, typestore
 from scipy.spatial.transform import Rotation
 
 pytest.importorskip('rosbags', reason='an independent writer')
@@ -154,3 +155,56 @@ def test_two_placements_give_the_users_world(tmp_path, capsys):
     assert code == 0
     assert found['parameters']['world_offset.origin'] == pytest.approx([1.0, 2.0, 0.1], abs=1e-3)
     assert found['parameters']['world_offset.yaw'] == pytest.approx(np.pi / 2, abs=1e-3)
+
+
+def write_two(folder, first, second, topics):
+    """Write a take with two topics of poses."""
+    from rosbags.rosbag2 import StoragePlugin, Writer
+    rows = sorted((stamp, number, place, turn) for number, poses in enumerate((first, second))
+                  for stamp, place, turn in zip(
+                      poses.stamps_ns.tolist(), poses.positions.tolist(),
+                      poses.quats_xyzw.tolist()))
+    with Writer(folder, version=9, storage_plugin=StoragePlugin.MCAP) as writer:
+        made = [writer.add_connection(topic, POSE, typestore=typestore()) for topic in topics]
+        for stamp, number, place, turn in rows:
+            pose = make('geometry_msgs/Pose', make('geometry_msgs/Point', *place),
+                        make('geometry_msgs/Quaternion', *turn))
+            writer.write(made[number], stamp, cdr(make(
+                'geometry_msgs/PoseStamped', header(stamp), pose)))
+    return folder
+
+
+def moved(poses, left=None, right=None, late=0):
+    """Return poses in another world (left) and of another body (right), stamped later."""
+    made = poses if left is None else poses.transformed(*left)
+    made = made if right is None else made.of_child(*right)
+    return made.shifted(late)
+
+
+def test_one_wand_in_two_systems_aligns_their_worlds(tmp_path, capsys):
+    poses, _, _ = simulate(Case('wand', seconds=25.0), 4)
+    other, _, _ = simulate(Case('wand', seconds=25.0), 4)
+    shift, yaw = np.array((2.0, -1.0, 0.3)), 0.7
+    # ours = Z theirs X: theirs is the inverse of Z before, and of X behind.
+    z = Rotation.from_euler('ZYX', (yaw, 0.004, -0.006))
+    theirs = moved(other, (z.inv(), -z.inv().apply(shift)),
+                   (Rotation.from_rotvec((0.1, 0.2, 0.3)), (0.01, 0.02, 0.03)), 40_000_000)
+    take = write_two(tmp_path / 'take', poses, theirs, ('/wand/pose', '/other/wand/pose'))
+    code, found = run(capsys, 'world', take, '--body', '/wand/pose', '--reference',
+                      '/other/wand/pose')
+    assert code == 0, found['reasons']
+    np.testing.assert_allclose(found['origin']['value'], shift, atol=3e-3)
+    assert found['yaw']['value'] == pytest.approx(yaw, abs=1e-3)
+    assert any('0.41 deg' in note for note in found['notes'])
+
+
+def test_odometry_of_the_base_gives_its_place_in_the_body(tmp_path, capsys):
+    poses, _, _ = simulate(Case('robot', seconds=25.0), 6)
+    base = (Rotation.from_rotvec((0.0, 0.0, 0.3)), np.array((0.05, -0.1, -0.2)))
+    odometry = moved(poses, (Rotation.from_rotvec((0.0, 0.0, 1.0)), np.array((3.0, 1.0, 0.0))),
+                     base)
+    take = write_two(tmp_path / 'take', poses, odometry, ('/wand/pose', '/robot/odom'))
+    code, found = run(capsys, 'base', take, '--body', 'wand', '--odometry', '/robot/odom')
+    assert code == 0, found['reasons']
+    np.testing.assert_allclose(found['offset']['value'][:3], base[1], atol=3e-3)
+    np.testing.assert_allclose(found['offset']['value'][3:], base[0].as_quat(), atol=3e-3)

@@ -21,6 +21,8 @@ _RANGE_S, _STEP_S = 0.5, 0.01
 _WINDOWS_S, _QUIET = (0.08, 0.16, 0.32, 0.64), 0.15
 #: Chosen: distance (s) from the best lag within which there is no second peak.
 _PEAK_S = 0.1
+#: Chosen: another peak of the norms of at least this share of the highest can be the right one.
+SECOND_PEAK = 0.9
 #: Chosen: half of the time (s) over which positions are differentiated twice.
 _HALF_S = 0.06
 #: Chosen: weight of specific forces against rates when one axis turns (m/s^2).
@@ -51,7 +53,8 @@ class Start(NamedTuple):
     :ivar rotation: (3, 3) body from IMU.
     :ivar bias: of the gyro (rad/s).
     :ivar correlation: of the norms of the rates at the best lag.
-    :ivar second: the highest other peak, as a share of it.
+    :ivar second: residual of the rates at the best delay over that at the second best, if its
+        norms correlate too.
     :ivar mirror: residual of the best reflection over that of the best rotation; below 1 the axes
         of one side are left-handed.
     :ivar gain: rates of the gyro over those of the poses.
@@ -174,8 +177,7 @@ def find_start(problem: Problem) -> Start:
     best = int(np.argmax(scores))
     delay = float(lags[best])
     peaks = np.flatnonzero((scores[1:-1] > scores[:-2]) & (scores[1:-1] > scores[2:])) + 1
-    others = scores[peaks[np.abs(lags[peaks] - delay) > _PEAK_S]]
-    second = float(others.max() / scores[best]) if len(others) and scores[best] > 0 else 0.0
+    others = peaks[np.abs(lags[peaks] - delay) > _PEAK_S]
 
     def compare(at: float) -> tuple[float, Floats, Floats, Floats]:
         inside = means.inside(times - at)
@@ -184,14 +186,22 @@ def find_start(problem: Problem) -> Start:
         rest = ours - ours.mean(0) - (theirs - theirs.mean(0)) @ rotation.T
         return float((rest**2).mean()), rotation, ours, theirs
 
-    step = 0.004
-    for _ in range(3):
-        left, middle, right = (compare(delay + shift)[0] for shift in (-step, 0.0, step))
-        if (curvature := left - 2.0 * middle + right) <= 0:
-            break
-        delay += float(np.clip(0.5 * step * (left - right) / curvature, -_STEP_S, _STEP_S))
-        step = 0.002
+    def refine(at: float) -> float:
+        step = 0.004
+        for _ in range(3):
+            left, middle, right = (compare(at + shift)[0] for shift in (-step, 0.0, step))
+            if (curvature := left - 2.0 * middle + right) <= 0:
+                break
+            at += float(np.clip(0.5 * step * (left - right) / curvature, -_STEP_S, _STEP_S))
+            step = 0.002
+        return at
+
+    # Norms repeat twice per swing; the vectors tell the swings apart.
+    close = [float(lags[at]) for at in others if scores[at] > SECOND_PEAK * scores[best]]
+    found_at = sorted((refine(at) for at in (delay, *close)), key=lambda at: compare(at)[0])
+    delay = found_at[0]
     residual, rotation, ours, theirs = compare(delay)
+    second = residual / max(compare(found_at[1])[0], 1e-12) if close else 0.0
     _, mirror = _kabsch(ours - ours.mean(0), theirs - theirs.mean(0))
     gain = float(np.sqrt(theirs.var(axis=0).sum() / max(ours.var(axis=0).sum(), 1e-12)))
     if found.rates[1] < 0.15:

@@ -117,9 +117,9 @@ def advice(progress: Progress) -> str:
 def view(progress: Progress, title: str) -> Group:
     """Return the screen, for 80 columns and 24 lines."""
     bars = Table.grid(padding=(0, 1))
-    bars.add_column(width=20)
+    bars.add_column(width=18)
     bars.add_column(width=30)
-    bars.add_column(width=24)
+    bars.add_column(width=28, no_wrap=True)
 
     def bar(name: str, share: float, text: str, good: bool) -> None:
         colour = 'green' if good else 'red'
