@@ -149,6 +149,14 @@ def test_poses_go_out_only_while_active_and_tracked(body):
         wait_resets(3)
 
 
+def test_a_count_that_is_no_number_of_python_does_not_end_the_bridge(body):
+    with fake_server() as server, bridge(connection=server.connection) as here:
+        wait_until(lambda: len(server.heard) > 5, what='poses')
+        body.state('STALE', resets='9' * 5000)
+        wait_until(lambda: here.failure or finding(here.node, 'input').values['state'] == 'STALE')
+        assert here.failure is None
+
+
 def test_two_nodes_with_different_axes_send_nothing_until_one_ends(body, console):
     turned = (0.0, 0.0, S, S)
     with fake_server(armed=True) as server, bridge(connection=server.connection) as here:

@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 import numpy as np
 from optitrack_vrpn.autopilot import (
     ardupilot_transform, BridgeSettings, Codec, convert, euler_zyx, make, MESSAGES, Outgoing, plan,
-    px4_odometry, Sample)
+    px4_odometry, Sample, valid)
 from optitrack_vrpn.motion import AxesConfig, frame_maps
 from optitrack_vrpn.sim import scenario_from_mapping, World
 import pytest
@@ -51,6 +51,20 @@ ATTITUDES = {
     'nose north, rolled right 20': (
         (S * S10, S * S10, S * C10, S * C10), (C10, S10, 0, 0), (20, 0, 0)),
 }
+
+
+@pytest.mark.parametrize('value', [1e12, -1e39, 1.7e308, math.inf, math.nan])
+def test_numbers_that_no_float32_holds_are_invalid_or_unknown(value):
+    """They would end the link, or with DDS the node."""
+    assert not valid(Sample(0, (0.0, value, 0.0), (0.0, 0.0, 0.0, 1.0)))
+    assert not valid(Sample(0, (0.0, 0.0, 0.0), (0.0, 0.0, value, 1.0)))
+    state = convert(Sample(
+        0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0), [value] * 36, (value, 0.0, 0.0),
+        (0.0, 0.0, value), [value] * 36))
+    assert [len(Codec(1, 197).encode(one)) > 20 for one in make(state, whole_plan(), 0)]
+    assert math.isnan(state.velocity_body[0]) and math.isnan(state.rates[0])
+    assert state.pose_covariance is None and state.twist_covariance is None
+    assert valid(Sample(0, (0.0, 9e11, 0.0), (0.0, 0.0, 0.0, 1.0)))
 
 
 @pytest.mark.parametrize('name', ATTITUDES)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
         Agreement, judge_attitude, judge_position, PX4_ANSWERS, REQUEST_PERIOD_NS, Timesync)
     from optitrack_vrpn.autopilot.fake_autopilot_io import FakeAutopilot, FakeConfig, FakeServer
     from optitrack_vrpn.autopilot.gate import (
-        BACKWARDS_LIMIT, Feed, Gate, MAX_AHEAD_NS, Output, stop_refusal, Use, Withheld)
+        BACKWARDS_LIMIT, Feed, Gate, MAX_AHEAD_NS, Output, stop_refusal, Use, valid, Withheld)
     from optitrack_vrpn.autopilot.link_io import Batch, Codec, LinkThread, WAITING
     from optitrack_vrpn.autopilot.messages import (
         ardupilot_transform, convert, euler_zyx, make, Outgoing, px4_odometry, Sample, State)

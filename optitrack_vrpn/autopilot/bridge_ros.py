@@ -165,7 +165,9 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
         values = {pair.key: pair.value for pair in message.values}
         state = values.get('state', '')
         resets = values.get('resets', '')
-        self._feed.gate.status(state, int(resets) if resets.isdecimal() else None)
+        # Python refuses to convert more than some thousand digits.
+        self._feed.gate.status(
+            state, int(resets) if resets.isdecimal() and len(resets) < 20 else None)
         if self._output is not None and not self._feed.gate.tracked:
             self._output.clear()
         if state != self._status:
@@ -177,12 +179,10 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
     def _take_odometry(self, message: Odometry, info: dict[str, Any]) -> None:
         self._odometry_at = time.monotonic()
         twist = message.twist.twist
-        linear = (twist.linear.x, twist.linear.y, twist.linear.z)
-        angular = (twist.angular.x, twist.angular.y, twist.angular.z)
         self._offer(_sample(
             message.header.stamp, message.pose.pose, message.pose.covariance,
-            linear if all(map(math.isfinite, linear)) else None,
-            angular if all(map(math.isfinite, angular)) else None,
+            (twist.linear.x, twist.linear.y, twist.linear.z),
+            (twist.angular.x, twist.angular.y, twist.angular.z),
             message.twist.covariance), 1, info)
 
     def _take_pose(self, message: PoseStamped, info: dict[str, Any]) -> None:

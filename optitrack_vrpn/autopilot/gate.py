@@ -25,7 +25,7 @@ from enum import Enum
 import math
 from typing import NamedTuple, Optional
 
-from optitrack_vrpn.autopilot.messages import Sample
+from optitrack_vrpn.autopilot.messages import Sample, usable
 from optitrack_vrpn.autopilot.settings import Plan
 from optitrack_vrpn.graph import Arrival, OnePublisher
 
@@ -166,10 +166,9 @@ class Gate:
 
 
 def valid(sample: Sample) -> bool:
-    """Return whether a pose is finite and its quaternion close to unit norm."""
+    """Return whether a position is usable and a quaternion close to unit norm."""
     # The tolerance is the node's; smaller deviations of the norm are normalised.
-    return all(map(math.isfinite, (*sample.position, *sample.quat_xyzw))) and (
-        abs(math.hypot(*sample.quat_xyzw) - 1.0) <= 0.01)
+    return usable(sample.position) and abs(math.hypot(*sample.quat_xyzw) - 1.0) <= 0.01
 
 
 class Output(NamedTuple):

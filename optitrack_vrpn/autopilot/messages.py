@@ -16,7 +16,7 @@ All functions are pure functions of numbers; ``link_io.py`` converts the message
 from __future__ import annotations
 
 import math
-from typing import Any, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Iterable, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 from optitrack_vrpn.autopilot.settings import Plan
@@ -96,14 +96,19 @@ def euler_zyx(quat_wxyz: Sequence[float]) -> Angles:
     return angles_from_quat((x, y, z, w))
 
 
+def usable(values: Iterable[float]) -> bool:
+    """Return whether numbers are finite and far within the range of a message's float32."""
+    return all(abs(value) < 1e12 for value in values)
+
+
 def _turned(
     covariance: Optional[Sequence[float]], axes: np.ndarray[Any, Any],
 ) -> Optional[np.ndarray[Any, Any]]:
     """Turn the axes of a covariance; return None for an unknown one: zeros or NaN in ROS."""
-    if covariance is None:
+    if covariance is None or not usable(covariance):
         return None
     matrix = np.reshape(covariance, (6, 6))
-    if not np.isfinite(matrix).all() or not (matrix.diagonal() > 0.0).any():
+    if not (matrix.diagonal() > 0.0).any():
         return None
     turned: np.ndarray[Any, Any] = axes @ matrix @ axes.T
     return turned
@@ -121,11 +126,12 @@ def convert(sample: Sample) -> State:
     """Convert a sample to the autopilot's axes, and normalise its quaternion."""
     position, quat = enu_to_ned(Pose(sample.position, sample.quat_xyzw))
     quat = normalised(quat)
-    body = _UNKNOWN_3 if sample.velocity is None else flip(sample.velocity)
+    body, rates = (
+        flip(each) if each is not None and usable(each) else _UNKNOWN_3
+        for each in (sample.velocity, sample.angular_velocity))
     return State(
         sample.stamp_ns // 1000, position, (quat[3], quat[0], quat[1], quat[2]), body,
-        rotate(quat, body),
-        _UNKNOWN_3 if sample.angular_velocity is None else flip(sample.angular_velocity),
+        rotate(quat, body), rates,
         _turned(sample.pose_covariance, _NED_FROM_ENU),
         _turned(sample.twist_covariance, _FRD_FROM_FLU))
 
