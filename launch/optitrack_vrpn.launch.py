@@ -14,8 +14,8 @@ CONFIG = PathJoinSubstitution([FindPackageShare('optitrack_vrpn'), 'config'])
 
 ARGUMENTS = (
     ('server', '', 'host name or IPv4 address of the Motive PC; empty: as in the file'),
-    ('port', '', 'its port; empty: as in the file', port),
-    ('protocol', '', f'{", ".join(SOURCES)}; empty: as in the file', one_of(*SOURCES)),
+    ('port', '', 'its port for the given protocol; empty: as in the file', port),
+    ('protocol', '', 'as the parameter of the node; empty: as in the file', one_of(*SOURCES)),
     ('params_file', PathJoinSubstitution([CONFIG, 'optitrack_vrpn.yaml']),
      'parameters of the node', existing_file),
     ('namespace', '', 'namespace of the node, its topics and services'),

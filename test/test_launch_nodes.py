@@ -75,9 +75,7 @@ def test_a_real_machine_has_the_usual_names(load_launch):
     ('rgbd_odometry', {'tf': 'no'}, "tf:='no' is"),
     ('mavlink_bridge', {'log_level': 'verbose', 'params_file': BRIDGE_FILE},
      "log_level:='verbose' is"),
-    ('mavlink_bridge', {'vehicles': 'absent.yaml'}, 'absent.yaml does not'),
-    ('optitrack_vrpn', {'port': '1511', 'protocol': 'natnet', 'params_file': BRIDGE_FILE},
-     'natnet.port')])
+    ('mavlink_bridge', {'vehicles': 'absent.yaml'}, 'absent.yaml does not')])
 def test_a_wrong_value_is_refused_before_a_process_starts(load_launch, name, values, complaint):
     with pytest.raises(ValueError, match=complaint):
         load_launch(f'{name}.launch.py', **values)
@@ -106,3 +104,11 @@ def test_two_vehicles_on_one_connection_are_refused(load_launch, tmp_path, conne
     same.write_text(f'vehicles: [{{body: a{connection}}}, {{body: b{connection}}}]')
     with pytest.raises(ValueError, match='two vehicles'):
         load_launch('mavlink_bridge.launch.py', vehicles=str(same), params_file=BRIDGE_FILE)
+
+
+@pytest.mark.parametrize('protocol, parameter', [
+    ('', 'port'), ('vrpn', 'port'), ('auto', 'port'), ('natnet', 'natnet.port')])
+def test_the_port_is_that_of_the_protocol(load_launch, protocol, parameter):
+    _, (node,) = load_launch(
+        'optitrack_vrpn.launch.py', port='1511', protocol=protocol, params_file=BRIDGE_FILE)
+    assert node.named['parameters'][1][parameter] == 1511
