@@ -135,18 +135,8 @@ def points_of(result):
 
 
 def client_table(result):
-    """Write the C++ client and this node beside each other, then their ratios, as Markdown."""
-    lines = [
-        conditions(result), '',
-        '| bodies x Hz | bridge | p50 ms | p99 ms | CPU us/pose | CPU % of a core | memory MB '
-        '| first pose s |', '|---|---|---|---|---|---|---|---|']
-    lines += [
-        f'| {row["bodies"]} x {row["rate"]} | {row["bridge"]} | {row["p50_us"] / 1e3:.3f} '
-        f'| {row["p99_us"] / 1e3:.3f} | {row["cpu_us"]:.1f} | {row["cpu_percent"]:.1f} '
-        f'| {row["resident_mb"]:.0f} | {row["first_pose_s"]:.2f} |'
-        for row in sorted(result['rows'], key=lambda row: (
-            row['bodies'], row['rate'], row['bridge'].endswith(BEST_EFFORT)))]
-    return '\n'.join([*lines, '', *against_client(result)]).rstrip()
+    """Write this node's figures as shares of the C++ client's, as Markdown."""
+    return '\n'.join([conditions(result), '', *against_client(result)]).rstrip()
 
 
 def against_client(result):
