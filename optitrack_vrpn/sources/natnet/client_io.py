@@ -160,17 +160,6 @@ class NatNetClient(ReconnectingClient[Session]):
         self._miscounting: Optional[ServerInfo] = None
         self._link.transport = 'natnet'
 
-    @property
-    def server_info(self) -> Optional[ServerInfo]:
-        """Return what the server states about itself; None without a conversation."""
-        session = self._account[1]
-        return session.connection.info if session is not None else None
-
-    @property
-    def waiting_commands(self) -> int:
-        """Return the number of commands that wait for a server."""
-        return len(self._commands)
-
     def record(self, take: str) -> None:
         """
         Start a recording in Motive under this name; its result is reported as an event.

@@ -67,7 +67,6 @@ TEXT_SIZE = 1024
 #: A pose in a datagram: header and payload together.
 POSE_MESSAGE = struct.Struct('>IIIiiIi4x7d')
 
-TEXT_NORMAL = 0
 TEXT_WARNING = 1
 TEXT_ERROR = 2
 
