@@ -369,10 +369,12 @@ def test_the_page_is_self_contained_and_complete_without_its_script(tmp_path, ca
 def test_the_page_tells_when_and_where_and_links_to_the_timeline(tmp_path, capsys):
     poses = [('/wand/pose', BEGIN_NS + i * 4_166_667, BEGIN_NS + i * 4_166_667,
               (0.0, 0.0, 1.0), STILL) for i in range(1000) if not 300 <= i < 600]
-    write_poses(tmp_path / 'take', poses, notes={'utc_offset_s': '7200', 'host': 'lab-pc'})
+    write_poses(tmp_path / 'take', poses, notes={
+        'utc_offset_s': '7200', 'host': 'lab-pc', 'settings of /node': '{"a.b": [1, "<x>"]}'})
     page = page_of(tmp_path, capsys, tmp_path / 'take')
     # 1 790 000 000 s is 14:13:20 UTC on this day
     assert '2026-09-21 16:13:20 to 16:13:24 UTC+02:00' in page and 'lab-pc' in page
+    assert 'Settings of /node (1 parameters)' in page and '[1, &#39;&lt;x&gt;&#39;]' in page
     anchor = re.search(
         r'no pose for up to 1\.25 s.*?<a href="#(\w+)">16:13:21\.2 \(\+1\.2 s\)', page)
     assert f'<i id="{anchor[1]}" class="error"' in page

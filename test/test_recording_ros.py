@@ -3,6 +3,7 @@
 """The recorder in the ROS graph: published messages are in the bag, whoever started it."""
 
 import contextlib
+import json
 import os
 import re
 import signal
@@ -72,6 +73,24 @@ def taken(node, topic):
 
 def matched(publisher):
     wait_until(lambda: publisher.get_subscription_count() == 1, what='the recorder')
+
+
+def test_the_settings_of_the_publishers_are_in_the_bag(graph):
+    graph.node.declare_parameter('stamps.mode', '<sender>')
+    graph.node.declare_parameter('axes', [1, 2])
+    wand = graph.publisher(PoseStamped, '/wand/pose')
+    node = graph.recorder()
+    assert node.trigger_configure().name == 'SUCCESS'
+    matched(wand)
+    assert node.trigger_activate().name == 'SUCCESS'
+    wand.publish(pose(1))
+    wand.publish(pose(2))
+    name = graph.node.get_fully_qualified_name()
+    wait_until(lambda: name in node._settings.found, what='the parameters')
+    wait_until(lambda: node.progress().status.messages >= 2, what='messages')
+    assert node.trigger_deactivate().name == 'SUCCESS'
+    found = json.loads(load_take(graph.folder / 'take').notes[f'settings of {name}'])
+    assert (found['stamps.mode'], found['axes']) == ('<sender>', [1, 2])
 
 
 def test_every_message_is_recorded_bit_for_bit_with_its_qos(graph):

@@ -351,7 +351,8 @@ def body_figures(take: Take, body: Body) -> Figures:
     before = np.searchsorted(breaks, starts, 'right')
     envelope = Envelope(
         stamps[starts], work.low, work.high, np.diff(before, prepend=before[0]) > 0)
-    late, latencies = _latency(arrivals - stamps)
+    arrivals -= stamps    # in place, as memory is that of the longest body
+    late, latencies = _latency(arrivals)
     del arrivals
     span = (take.end_ns - take.begin_ns) / NS_PER_S
     # A pose counts until the next one: slow bodies are seen before their first and after their
@@ -382,7 +383,9 @@ def _latency(delays_ns: Stamps) -> tuple[Spread, tuple[Floats, Floats]]:
 
 
 def _histogram(values: Floats, low: float, high: float) -> tuple[Floats, Floats]:
-    counts, edges = np.histogram(np.clip(values, low, high), 80, (low, max(high, low + 0.05)))
+    """Count values, which are limited to the range in place."""
+    counts, edges = np.histogram(
+        np.clip(values, low, high, out=values), 80, (low, max(high, low + 0.05)))
     return edges, counts.astype(float)
 
 

@@ -21,6 +21,7 @@ from optitrack_vrpn.recording.bag_io import BagWriter, NewTopic
 from optitrack_vrpn.recording.intake_ros import Intake, Reader
 from optitrack_vrpn.recording.losses import ClockSteps
 from optitrack_vrpn.recording.mcap_format import Message
+from optitrack_vrpn.recording.node_settings_ros import NodeSettings
 from optitrack_vrpn.recording.spool_io import MAX_WAITING, MIN_FREE, Spool, SpoolStatus
 from optitrack_vrpn.recording.topics import safe_name, TopicChoice
 from optitrack_vrpn.ros import run
@@ -37,6 +38,10 @@ _REPORT_S = 1.0
 #: Chosen: maximum number of stored messages of a latched topic with several publishers, such as
 #: /tf_static, which limits the memory.
 _MOST_LATCHED = 100
+
+
+#: The node that publishes it is asked for its settings.
+_POSE = 'geometry_msgs/msg/PoseStamped'
 
 
 class RecorderConfig(NamedTuple):
@@ -113,6 +118,7 @@ class Recorder(ControlledLifecycleNode):
         super().__init__(name, control=control, **kwargs)
         self.set_info_topics(())
         steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self._settings = NodeSettings(self)
         self._timers = [self.create_timer(_LOOK_S, self._look, clock=steady),
                         self.create_timer(_WATCH_S, self._watch, clock=steady)]
         self._stop_reported = False
@@ -231,6 +237,8 @@ class Recorder(ControlledLifecycleNode):
         if self._intake is not None:
             for text in self._intake.follow():
                 self.get_logger().warning(text)
+            self._settings.look(reader.metadata.name for reader in self._intake.readers
+                                if reader.metadata.type_name == _POSE)
         if self._spool is not None and not self._stop_reported:
             stopped = self._spool.status().stopped
             if stopped:
@@ -249,6 +257,7 @@ class Recorder(ControlledLifecycleNode):
             'bodies': ', '.join(self._config.choice.bodies),
             'topics': ', '.join(self._config.choice.topics)}
         notes = {name: text for name, text in notes.items() if text}
+        notes.update((f'settings of {name}', text) for name, text in self._settings.found.items())
         lost = self._intake.lost() if self._intake is not None else {}
         if lost:
             notes['lost'] = ', '.join(f'{name}: {count}' for name, count in lost.items())

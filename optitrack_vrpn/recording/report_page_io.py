@@ -5,9 +5,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+import contextlib
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone, tzinfo
 from importlib import resources
+import json
 import math
 from typing import Any, Optional
 
@@ -32,6 +34,10 @@ _HEAD = ('body', 'poses', 'Hz', 'seen %', 'gaps', 'longest s', 'jumps', 'resets'
          'latency ms', 'p99 ms', 'interval p99 ms', 'noise 3σ mm', '3σ deg', 'drift mm')
 #: Notes of the recorder that findings state.
 _KNOWN_NOTES = ('lost', 'lost_at', 'clock_steps', 'dropped', 'stopped', 'recovered')
+
+
+#: Begin of the notes with the parameters of a node.
+_SETTINGS = 'settings of '
 
 
 @dataclass
@@ -261,13 +267,24 @@ def page(
     clock = Clock(take)
     rows, axis = _timeline(take, found, bodies, clock)
     details = [(f'recorder: {key}', value) for key, value in take.notes.items()
-               if key not in _KNOWN_NOTES]
+               if key not in _KNOWN_NOTES and not key.startswith(_SETTINGS)]
     details += [(f'connection: {key}', value) for key, value in take.connection.items()]
     return environment.get_template('report.html').render(
         name=take.name, facts=_facts(take, bodies, clock), found=items(found, clock),
         rows=rows, axis=axis, head=_HEAD, sections=sections, details=details, made=made,
-        bodies=[_row(f) for f in bodies], style=style,
+        settings=_settings(take), bodies=[_row(f) for f in bodies], style=style,
         script=f'/* uPlot\n{licence}*/\n{library}\n{zoom}')
+
+
+def _settings(take: Take) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Return the parameters of each node that published poses, as texts."""
+    found = []
+    for key, text in take.notes.items():
+        with contextlib.suppress(ValueError, AttributeError):
+            if key.startswith(_SETTINGS):
+                found.append((key.removeprefix(_SETTINGS), [
+                    (name, str(value)) for name, value in json.loads(text).items()]))
+    return found
 
 
 def _row(f: Figures) -> tuple[str, ...]:

@@ -1,0 +1,61 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Read the parameters of the nodes whose poses are recorded: the settings in force."""
+
+from collections.abc import Iterable
+from functools import partial
+import json
+from typing import Any
+
+from rclpy.node import Node
+from rclpy.parameter import parameter_value_to_python
+from rclpy.parameter_client import AsyncParameterClient
+
+#: Chosen: nodes that are asked; a graph with more has other publishers than this package's node.
+_MOST_NODES = 4
+#: Parameters of every node, which say nothing about poses.
+_COMMON = ('qos_overrides', 'start_type_description_service', 'use_sim_time')
+
+
+class NodeSettings:
+    """
+    Ask each publisher of poses once.
+
+    :ivar found: parameters as JSON, by the full name of their node.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._clients: dict[str, AsyncParameterClient] = {}
+        self._asked: set[str] = set()
+        self._done: set[str] = set()    # topics
+        self.found: dict[str, str] = {}
+
+    def look(self, topics: Iterable[str]) -> None:
+        """Ask the publishers of these topics that have not been asked; does not wait."""
+        for topic in topics:
+            if topic in self._done:
+                continue
+            names = {f'{info.node_namespace.rstrip("/")}/{info.node_name}' for info in
+                     self._node.get_publishers_info_by_topic(topic)
+                     if not info.node_name.startswith('_')}
+            for name in names - self._asked:
+                if name not in self._clients and len(self._clients) < _MOST_NODES:
+                    self._clients[name] = AsyncParameterClient(self._node, name)
+                if name in self._clients and self._clients[name].services_are_ready():
+                    self._asked.add(name)
+                    self._clients[name].list_parameters(callback=partial(self._names, name))
+            if names and names <= self._asked:
+                self._done.add(topic)
+
+    def _names(self, node: str, answer: Any) -> None:
+        names = [] if answer.exception() else [
+            name for name in answer.result().result.names if not name.startswith(_COMMON)]
+        if names:
+            self._clients[node].get_parameters(names, partial(self._values, node, names))
+
+    def _values(self, node: str, names: list[str], answer: Any) -> None:
+        if not answer.exception():
+            self.found[node] = json.dumps({
+                name: parameter_value_to_python(value)
+                for name, value in zip(names, answer.result().values)}, default=list)
