@@ -12,12 +12,19 @@ from optitrack_vrpn.sources import port_parameter, SOURCES
 
 CONFIG = PathJoinSubstitution([FindPackageShare('optitrack_vrpn'), 'config'])
 
+#: Files of config/drop_in/.
+DROP_INS = ('airstack', 'crazyswarm2', 'mavros', 'mocap4r2_optitrack', 'mocap_optitrack',
+            'motion_capture_tracking', 'natnet_ros2', 'ros2_vicon_receiver', 'vrpn_client_ros',
+            'vrpn_mocap')
+
 ARGUMENTS = (
     ('server', '', 'host name or IPv4 address of the Motive PC; empty: as in the file'),
     ('port', '', 'its port for the given protocol; empty: as in the file', port),
     ('protocol', '', 'as the parameter of the node; empty: as in the file', one_of(*SOURCES)),
     ('params_file', PathJoinSubstitution([CONFIG, 'optitrack_vrpn.yaml']),
      'parameters of the node', existing_file),
+    ('drop_in', '', 'settings in place of another driver, as vrpn_mocap; see config/drop_in/',
+     one_of('', *DROP_INS)),
     ('namespace', '', 'namespace of the node, its topics and services'),
     ('name', 'optitrack_vrpn', 'name of the node'),
     ('autostart', 'true', 'configure (and activate) the node without a lifecycle manager', flag),
@@ -47,10 +54,12 @@ def make_all(given):
         parameter: given[name] for name, parameter in (
             ('server', 'server'), ('port', port_parameter(given['protocol'])),
             ('protocol', 'protocol')) if given[name]}
+    peer = [PathJoinSubstitution([CONFIG, 'drop_in', f'{given["drop_in"]}.yaml'])] if (
+        given['drop_in']) else []
     node = Node(
         package='optitrack_vrpn', executable='optitrack_vrpn_node',
         name=given['name'], namespace=given['namespace'],
-        parameters=[given['params_file'], {
+        parameters=[given['params_file'], *peer, {
             **parameters, 'autostart': given['autostart'], 'activate': given['activate']}],
         ros_arguments=['--log-level', given['log_level']],
         respawn=given['respawn'], respawn_delay=1.0, output='screen', emulate_tty=True)

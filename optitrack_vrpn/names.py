@@ -55,19 +55,30 @@ def printable(text: str, limit: int = 120) -> str:
     return shown if len(shown) <= limit else shown[:limit - 3] + '...'
 
 
+def is_fixed(template: str) -> bool:
+    """Return whether a template makes the same name for all bodies: it serves one body only."""
+    return '{body}' not in template
+
+
+def check_topic(topic: str, what: str) -> None:
+    """Check a topic; ConfigurationError if ROS does not accept it."""
+    if not _TOPIC.fullmatch(topic) or '__' in topic:
+        raise ConfigurationError(f'{what} is {topic!r}, which ROS does not accept as a topic')
+
+
 def check_template(template: str, what: str, topic: bool) -> None:
     """
-    Check that a template makes one valid name per body.
+    Check that a template makes valid names.
 
     :param what: name of the parameter, for the message.
     :param topic: True for topics, False for frame ids.
-    :raises ConfigurationError: if it has no ``{body}``, another placeholder, or makes invalid
+    :raises ConfigurationError: if it has another placeholder than ``{body}``, or makes invalid
         ROS names.
     """
     placeholders = set(_PLACEHOLDER.findall(template))
-    if placeholders != {'{body}'}:
+    if placeholders - {'{body}'}:
         raise ConfigurationError(
-            f"{what} is {template!r}; it must contain '{{body}}' and no other placeholder, "
+            f"{what} is {template!r}; it may contain '{{body}}' and no other placeholder, "
             f"as in '{'{body}/pose' if topic else 'lab/{body}'}'")
     example = template.replace('{body}', 'body')
     valid = _TOPIC.fullmatch(example) and '__' not in example if topic else (
@@ -159,8 +170,11 @@ class NameTable:
             candidate = base + suffix
             topics = self._fill(self._templates.topics, candidate)
             frames = self._fill(self._templates.frames, frame_base + suffix)
-            keys = [('topic', t) for t in topics.values()]
-            keys += [('frame', f) for f in frames.values()]
+            # A fixed name serves the one selected body, whichever that is at present.
+            keys = [('topic', name) for kind, name in topics.items()
+                    if not is_fixed(self._templates.topics[kind])]
+            keys += [('frame', name) for kind, name in frames.items()
+                     if not is_fixed(self._templates.frames[kind])]
             taken = [self._owners[key] for key in keys if key in self._owners]
             if not taken:
                 break

@@ -176,7 +176,7 @@ def test_a_command_of_the_documents_is_understood(command, monkeypatch, tmp_path
 
 @pytest.mark.parametrize('command', [
     'ros2 run optitrack_vrpn doctor --sever 10.0.0.1', 'make bench-nothing',
-    'ros2 run optitrack_vrpn optitrack_vrpn_node --ros-args -p frames.body:=base_link',
+    'ros2 run optitrack_vrpn optitrack_vrpn_node --ros-args -p frames.world:=/map',
     'ros2 run optitrack_vrpn optitrack_vrpn_node --ros-args -p sever:=a',
     "make demo ARGS='--secnds 5'", 'python -m bench.gantry --no-such-option',
     'ros2 launch optitrack_vrpn optitrack_vrpn.launch.py sever:=a', 'sudo_make_me_a_sandwich'])

@@ -75,7 +75,7 @@ def test_the_original_packages_names_are_one_setting_away():
     assert table.assign('Umbrella').topics == {'pose': 'Umbrella_enu', 'pose_ned': 'Umbrella_ned'}
 
 
-@pytest.mark.parametrize('template', ['pose', '{body}/{other}', '{}/pose', '{body}//pose',
+@pytest.mark.parametrize('template', ['{body}/{other}', '{}/pose', '{body}//pose',
                                       '{body}/1', '{body} pose', '{body}/', '1{body}',
                                       '~{body}', '~', '/~/{body}', 'a/~/{body}', '~//{body}'])
 def test_bad_topic_templates_are_refused(template):
@@ -91,12 +91,12 @@ def test_topics_may_be_relative_absolute_or_private(template):
 
 def test_every_wrong_template_is_told_at_once():
     with pytest.raises(ConfigurationError) as caught:
-        NameTemplates({'pose': 'a', 'twist': 'b'}, {'body': 'c', 'body_ned': 'c'})
+        NameTemplates({'pose': '{a}', 'twist': '{b}'}, {'body': '{c}', 'body_ned': '{c}'})
     assert len(str(caught.value).splitlines()) == 5
 
 
 @pytest.mark.parametrize('templates, example', [
-    (({'pose': 'a'}, {}), "'{body}/pose'"), (({}, {'body': 'a'}), "'lab/{body}'")])
+    (({'pose': '{a}'}, {}), "'{body}/pose'"), (({}, {'body': '{a}'}), "'lab/{body}'")])
 def test_the_example_for_a_wrong_template_is_of_its_kind(templates, example):
     with pytest.raises(ConfigurationError) as caught:
         NameTemplates(*templates)

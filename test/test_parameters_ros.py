@@ -95,7 +95,7 @@ def test_all_wrong_values_of_a_file_are_reported(
         '/**:\n  ros__parameters: {port: 99999, up_axis: x, validation: {max_sped: 3.0, '
         'max_speed: fast}, bodies: {drone 1: {max_sped: 1.0}, wand: {offset: [1, 2]}, '
         'a: {name: x}, b: {name: x}}, autostart: 1, server: "10.0.0.1:3883", '
-        'topics: {pose: pose}, frames: {body: nose, world: "/w", world_ned: ""}, '
+        'topics: {pose: pose}, frames: {body: "{nose}", world: "/w", world_ned: ""}, '
         'use_sim_time: true}\n')
     wrong = ('port', 'up_axis', 'validation.max_sped', 'validation.max_speed', 'autostart',
              'bodies.drone 1.max_sped', 'bodies.wand.offset', "'a' and 'b'", 'server',

@@ -81,5 +81,17 @@ def test_autopilot_and_swarm_messages_have_the_fields_of_the_real_packages():
     assert list(swarm.NamedPoseArray.get_fields_and_field_types().items()) == [
         ('header', 'std_msgs/Header'),
         ('poses', 'sequence<motion_capture_tracking_interfaces/NamedPose>')]
+    assert list(swarm.NamedPoseArrayV2.get_fields_and_field_types().items()) == [
+        ('header', 'std_msgs/Header'), ('timestamp', 'uint64'),
+        ('latencies', 'sequence<motion_capture_tracking_interfaces/LatencyInfo>'),
+        ('poses', 'sequence<motion_capture_tracking_interfaces/NamedPose>')]
+    bodies = pytest.importorskip('mocap4r2_msgs.msg').RigidBodies
+    assert list(bodies.get_fields_and_field_types().items()) == [
+        ('header', 'std_msgs/Header'), ('frame_number', 'uint32'),
+        ('rigidbodies', 'sequence<mocap4r2_msgs/RigidBody>')]
+    array = pytest.importorskip('mocap_interfaces.msg').RigidBodyArray
+    assert list(array.get_fields_and_field_types().items()) == [
+        ('header', 'std_msgs/Header'), ('seq', 'uint32'),
+        ('rigid_bodies', 'sequence<mocap_interfaces/RigidBody>')]
     assert list(swarm.NamedPose.get_fields_and_field_types().items()) == [
         ('name', 'string'), ('pose', 'geometry_msgs/Pose')]

@@ -23,7 +23,7 @@ degrees, so that positions keep all bits, and attitudes all but the last.
 
 from dataclasses import dataclass
 import math
-from typing import Callable, Final, NamedTuple
+from typing import Any, Callable, Final, NamedTuple
 
 from optitrack_vrpn.motion.quaternion import Quat, Vector
 from optitrack_vrpn.settings import checked, setting
@@ -47,12 +47,15 @@ class Pose(NamedTuple):
 @checked
 @dataclass(frozen=True)
 class AxesConfig:
-    """Axes that Motive sends, and their direction on the map."""
+    """Axes that Motive sends, their direction on the map, and whether they are converted."""
 
     up_axis: str = setting(
         'y', choices=UP_AXES, doc="the up axis that is set in Motive's streaming settings")
     motive_x: str = setting(
         'north', choices=MOTIVE_X, doc="direction of Motive's x axis on the map")
+    axes: str = setting('enu', choices=('enu', 'raw'), doc=(
+        "axes of all outputs: ENU and FLU, or raw: Motive's numbers unchanged, as other drivers "
+        'publish them; up_axis and motive_x then have no effect'))
 
 
 # -- each convention, position and attitude -------------------------------------------------------
@@ -97,6 +100,11 @@ PositionMap = Callable[[Vector], Vector]
 QuaternionMap = Callable[[Quat], Quat]
 
 
+def _unchanged(values: Any) -> Any:
+    """Return a position or an attitude as it was sent."""
+    return values
+
+
 class FrameMaps(NamedTuple):
     """The conversions of one convention, from Motive's axes."""
 
@@ -112,6 +120,8 @@ _Y_UP = {
 
 def frame_maps(config: AxesConfig) -> FrameMaps:
     """Choose the conversions (plain tuples; quaternions x, y, z, w) for a convention."""
+    if config.axes == 'raw':
+        return FrameMaps(_unchanged, _unchanged)
     maps = _Y_UP[config.motive_x]
     if config.up_axis == 'y':
         return maps

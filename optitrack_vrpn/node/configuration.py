@@ -10,12 +10,15 @@ from optitrack_vrpn.bodies import (
     BODY_ESTIMATES, BODY_THRESHOLDS, sift_body_settings, titles_of)
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.motion import EstimateConfig, world_from_mocap
-from optitrack_vrpn.names import NameTemplates
+from optitrack_vrpn.names import is_fixed, NameTemplates
 from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.node.topic_kinds import KINDS, MOTION_KINDS
 from optitrack_vrpn.pipeline import PipelineConfig
 from optitrack_vrpn.settings import sift
 from optitrack_vrpn.sources import check_server, lacking, SourceOptions
+
+
+_NED = frozenset(kind.name for kind in KINDS.values() if kind.world == 'ned')
 
 
 @dataclass(frozen=True)
@@ -56,13 +59,18 @@ def make_configuration(values: Mapping[str, Any]) -> Configuration:
         if able := lacking(settings.protocol, need):
             wrong.append(f'outputs contains {name}, which protocol {settings.protocol} does not '
                          f'send: set protocol to {able}, or remove {name} from outputs')
+    wrong += _fixed_names(settings)
+    if settings.axes.axes == 'raw' and (ned := _NED.intersection(settings.outputs)):
+        wrong.append(
+            f'axes is raw, so that north and down are not known: remove {", ".join(sorted(ned))} '
+            'from outputs')
     if wrong:
         raise ConfigurationError('\n'.join(wrong))
     server_motion = settings.velocity_source == 'server'
     frames = settings.frames
     return Configuration(
         settings=settings, source=SourceOptions(
-            settings.axes.up_axis, frozenset(needs.values())),
+            _stated_up(settings), frozenset(needs.values())),
         pipeline=PipelineConfig(
             axes=settings.axes, stamps=settings.stamps, body=settings.validation,
             overrides=_pick(bodies, BODY_THRESHOLDS), selection=settings.bodies,
@@ -71,8 +79,28 @@ def make_configuration(values: Mapping[str, Any]) -> Configuration:
             server_motion=server_motion,
             templates=NameTemplates(
                 settings.topics.templates(), {'body': frames.body, 'body_ned': frames.body_ned}),
-            reserved_frames=(frames.world, frames.world_ned),
+            reserved_frames=tuple(filter(None, (
+                frames.world, frames.world_ned, frames.parent))),
             max_age_s=settings.max_age_s, keep_up=settings.load_shedding))
+
+
+def _stated_up(settings: NodeSettings) -> str:
+    """Return the up axis to compare with Motive's; '' if poses are published as they are."""
+    return settings.axes.up_axis if settings.axes.axes == 'enu' else ''
+
+
+def _fixed_names(settings: NodeSettings) -> list[str]:
+    """Check that names without ``{body}`` serve one body: it must be selected by its name."""
+    allow = settings.bodies.allow
+    if len(allow) == 1 and not set(allow[0]).intersection('*?['):
+        return []
+    topics, frames = settings.topics, settings.frames
+    return [f"{name} is {template!r} without '{{body}}', which serves one body: select it by its "
+            'name in bodies.allow'
+            for name, template in (
+                ('topics.pose', topics.pose), ('topics.pose_ned', topics.pose_ned),
+                ('topics.other', topics.other), ('frames.body', frames.body),
+                ('frames.body_ned', frames.body_ned)) if is_fixed(template)]
 
 
 def _pick(

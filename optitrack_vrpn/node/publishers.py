@@ -12,7 +12,7 @@ from optitrack_vrpn.node.body_output import (
 from optitrack_vrpn.node.hot_path import publish_samples, publish_server_motion
 from optitrack_vrpn.node.messages import fill_transform
 from optitrack_vrpn.node.settings import NodeSettings
-from optitrack_vrpn.node.shared_output import POSES_QOS, SharedOutput
+from optitrack_vrpn.node.shared_output import DRAFT_QOS, POSES_QOS, SharedOutput
 from optitrack_vrpn.node.topic_kinds import KINDS, MODEL_KINDS
 from optitrack_vrpn.pipeline import MarkerCloud, Pipeline, Sample, ServerMotion, TrackedBody
 from optitrack_vrpn.ros import StaticTransformBroadcaster, tf_message, tf_publisher
@@ -101,7 +101,7 @@ class Publishers:
             self._create_publishers(self.settings)
             raise
         self.settings = settings    # last: ``prepare`` reads it meanwhile
-        if self._static_sent and 'tf_ned' not in settings.outputs:
+        if self._static_sent and not self._static_transforms():
             # Replaces the latched message: subscribers that join later must not receive an
             # outdated frame.
             self._static.pub_tf.publish(TFMessage())
@@ -138,16 +138,27 @@ class Publishers:
             output.listen()
 
     def send_static(self) -> None:
-        """Publish the transform of the NED world in the ENU world if outputs contain tf_ned."""
-        if 'tf_ned' not in self.settings.outputs:
-            return
-        message = TransformStamped()
-        message.header.stamp = self._node.get_clock().now().to_msg()
-        message.header.frame_id = self.settings.frames.world
-        message.child_frame_id = self.settings.frames.world_ned
-        fill_transform(message, message.header.stamp, (0.0, 0.0, 0.0), QUAT_ENU_NED)
-        self._static.sendTransform([message])
-        self._static_sent = True
+        """Publish the transforms between the world frames, in one message."""
+        if transforms := self._static_transforms():
+            self._static.sendTransform(transforms)
+            self._static_sent = True
+
+    def _static_transforms(self) -> list[TransformStamped]:
+        """Make the NED world in the ENU world, and the world in its parent frame."""
+        frames = self.settings.frames
+        wanted = []
+        if frames.parent:
+            wanted.append((frames.parent, frames.world, (0.0, 0.0, 0.0, 1.0)))
+        if 'tf_ned' in self.settings.outputs:
+            wanted.append((frames.world, frames.world_ned, QUAT_ENU_NED))
+        found = []
+        for parent, child, quat in wanted:
+            message = TransformStamped(child_frame_id=child)
+            message.header.stamp = self._node.get_clock().now().to_msg()
+            message.header.frame_id = parent
+            fill_transform(message, message.header.stamp, (0.0, 0.0, 0.0), quat)
+            found.append(message)
+        return found
 
     def publish(
         self, samples: Sequence[Sample], server_motions: Sequence[ServerMotion],
@@ -227,7 +238,10 @@ class Publishers:
             return self._node.create_publisher(message_type, topic, QoSProfile(
                 depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL), event_callbacks=_NO_EVENTS)
         if kind == 'poses':
-            return self._node.create_publisher(message_type, topic, POSES_QOS)
+            return self._node.create_publisher(
+                message_type, topic, POSES_QOS[self.settings.qos.poses])
+        if kind in ('rigid_body_array', 'marker_array'):
+            return self._node.create_publisher(message_type, topic, DRAFT_QOS)
         settings = self.settings.qos
         qos = QoSProfile(
             depth=settings.depth, reliability=ReliabilityPolicy.RELIABLE

@@ -8,6 +8,7 @@ This file imports no ROS, so that documents can be generated without it.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+import functools
 import math
 
 from optitrack_vrpn.bodies import BodyConfig, Selection
@@ -15,7 +16,7 @@ from optitrack_vrpn.clock import StampConfig
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.mocap_control import ControlConfig
 from optitrack_vrpn.motion import AxesConfig, LowpassConfig, MotionConfig
-from optitrack_vrpn.names import check_frame, check_template
+from optitrack_vrpn.names import check_frame, check_template, check_topic
 from optitrack_vrpn.node.topic_kinds import DEFAULT_OUTPUTS, KINDS
 from optitrack_vrpn.settings import Change, checked, section, setting
 from optitrack_vrpn.skeletons import SkeletonSettings
@@ -49,6 +50,8 @@ class FrameSettings:
     world_ned: str = setting('optitrack_ned', doc='frame id of the NED world')
     body: str = setting('{body}', doc='frame id of a body in ENU (FLU axes)')
     body_ned: str = setting('{body}_ned', doc='frame id of a body in NED (FRD axes)')
+    parent: str = setting('', doc=(
+        'frame id of which the world is a child on /tf_static, at its origin; empty: none'))
 
     def check(self) -> None:
         """
@@ -59,9 +62,12 @@ class FrameSettings:
         _check_each(
             lambda: check_frame(self.world, 'world'),
             lambda: check_frame(self.world_ned, 'world_ned'),
+            lambda: check_frame(self.parent or 'none', 'parent'),
             lambda: check_template(self.body, 'body', False),
             lambda: check_template(self.body_ned, 'body_ned', False))
-        for one, other in (('world', 'world_ned'), ('body', 'body_ned')):
+        for one, other in (('world', 'world_ned'), ('body', 'body_ned'), ('parent', 'world'),
+                           ('parent', 'world_ned'), ('world', 'body'), ('world_ned', 'body'),
+                           ('world', 'body_ned'), ('parent', 'body'), ('parent', 'body_ned')):
             if getattr(self, one) == getattr(self, other):
                 raise ConfigurationError(
                     f'{other} is {getattr(self, other)!r}, the same as {one}; they are different '
@@ -77,6 +83,14 @@ class TopicSettings:
     pose_ned: str = setting('{body}/pose_ned', doc="topic of a body's pose in NED")
     other: str = setting('{body}/{kind}', doc=(
         "topic of a body's other outputs; {kind} becomes odom, twist and so on"))
+    poses: str = setting('poses', doc='topic of this output; also of those below')
+    pose_array: str = setting('pose_array', doc='likewise')
+    rigid_bodies: str = setting('rigid_bodies', doc='likewise')
+    rigid_body_array: str = setting('rigid_body_array', doc='likewise')
+    markers: str = setting('markers', doc='likewise')
+    point_cloud: str = setting('pointCloud', doc='likewise')
+    named_markers: str = setting('named_markers', doc='likewise')
+    marker_array: str = setting('marker_array', doc='likewise')
 
     def templates(self) -> dict[str, str]:
         """Return the template of each kind of topic, which still contains ``{body}``."""
@@ -92,8 +106,13 @@ class TopicSettings:
         """
         if '{kind}' not in self.other:
             raise ConfigurationError(
-                f"other is {self.other!r}; it must contain '{{body}}' and '{{kind}}', as in "
-                "'{body}/{kind}'")
+                f"other is {self.other!r}; it must contain '{{kind}}', as in '{{body}}/{{kind}}'")
+        shared = {name: getattr(self, name) for name, kind in KINDS.items()
+                  if not kind.per_body and hasattr(self, name)}
+        _check_each(*(functools.partial(check_topic, topic, name)
+                      for name, topic in shared.items()))
+        if len(set(shared.values())) < len(shared):
+            raise ConfigurationError(f'two of {", ".join(shared)} have the same topic')
         _check_each(
             lambda: check_template(self.pose, 'pose', True),
             lambda: check_template(self.pose_ned, 'pose_ned', True),
@@ -124,6 +143,10 @@ class QosSettings:
 
     reliability: str = setting('reliable', choices=('reliable', 'best_effort'), doc=(
         'reliability of all poses; reliable serves every subscriber'))
+    poses: str = setting('deadline', choices=('deadline', 'reliable'), doc=(
+        'of the output poses: best effort with a deadline of 10 ms, for Crazyswarm2; or reliable'))
+    poses_rate_hz: float = setting(100.0, unit='Hz', low=1.0, high=10000.0, doc=(
+        'highest rate of poses, pose_array, rigid_bodies and rigid_body_array'))
     depth: int = setting(10, low=1, high=100000, doc='messages kept for a slow subscriber')
 
 

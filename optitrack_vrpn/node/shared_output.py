@@ -12,11 +12,12 @@ such a body comes into view.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
-import importlib
 from typing import Any
 
 from geometry_msgs.msg import Pose, PoseArray
+from optitrack_vrpn.node import other_messages
 from optitrack_vrpn.node.body_output import message_type
 from optitrack_vrpn.node.frame_collector import Frame, FrameCollector, NamedPose
 from optitrack_vrpn.node.messages import set_pose
@@ -27,18 +28,25 @@ from optitrack_vrpn.ros import stamp_bytes, time_of
 from rclpy.duration import Duration
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
-_PACKAGE = 'motion_capture_tracking_interfaces'
 #: Frames per second, from Crazyswarm2, which warns outside 80 to 120 Hz and sends each frame by
 #: radio.
 RATE_HZ = 100.0
 #: Deadline (ns) that Crazyswarm2 requests (poses_qos_deadline 100 Hz).
 DEADLINE_NS = 10_000_000
-POSES_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT,
-                       deadline=Duration(nanoseconds=DEADLINE_NS))
+#: Quality of service of ``poses`` by the parameter ``qos.poses``.
+POSES_QOS = {
+    'deadline': QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT,
+                           deadline=Duration(nanoseconds=DEADLINE_NS)),
+    'reliable': QoSProfile(depth=1)}
+#: That of the draft REP: sensor data, but reliable.
+DRAFT_QOS = QoSProfile(depth=5)
 #: A frame that waited longer for a body is not published (ns). Chosen: the next frame ends the
 #: wait, after 33 ms at the lowest camera rate in use.
 _MAX_WAIT_NS = 100_000_000
-SHARED = ('markers', 'point_cloud', 'poses', 'pose_array')
+#: Outputs of markers, and of bodies.
+_CLOUDS = ('markers', 'point_cloud', 'named_markers', 'marker_array')
+_ARRAYS = ('poses', 'pose_array', 'rigid_bodies', 'rigid_body_array')
+SHARED = (*_CLOUDS, *_ARRAYS)
 
 
 class SharedOutput:
@@ -59,17 +67,22 @@ class SharedOutput:
         self._heard: frozenset[str] = frozenset()
         self._world = ''
         self._collector = FrameCollector(RATE_HZ)
+        self._rate_hz = RATE_HZ
+        self._sequence: Counter[str] = Counter()
 
     def create_publishers(self, settings: NodeSettings) -> None:
         """Create and destroy publishers for the settings."""
         self._world = settings.frames.world
+        if settings.qos.poses_rate_hz != self._rate_hz:
+            self._rate_hz = settings.qos.poses_rate_hz
+            self._collector = FrameCollector(self._rate_hz)
         for name in SHARED:
             if name not in settings.outputs:
                 if name in self._publishers:
                     self._destroy(self._publishers.pop(name))
             elif name not in self._publishers:
                 self._publishers[name] = self._create(
-                    message_type(KINDS[name]), KINDS[name].topic, name)
+                    message_type(KINDS[name]), getattr(settings.topics, name), name)
         self.listen()
 
     def listen(self) -> None:
@@ -91,7 +104,7 @@ class SharedOutput:
         :param clock: reads the present time (ns).
         :param allowance_ns: largest difference to a stamp (ns), see ``publish_samples``.
         """
-        if self._heard.isdisjoint(('poses', 'pose_array')):
+        if self._heard.isdisjoint(_ARRAYS):
             return
         frames = []
         for sample in samples:
@@ -106,14 +119,25 @@ class SharedOutput:
     def _send_frame(self, frame: Frame, clock: Callable[[], int], allowance_ns: int) -> None:
         poses = [(one.name, set_pose(Pose(), one.position, one.quat_xyzw))
                  for one in frame.poses]
-        if 'poses' in self._heard:
-            interfaces = importlib.import_module(f'{_PACKAGE}.msg')
-            self._send('poses', interfaces.NamedPoseArray(poses=[
-                interfaces.NamedPose(name=name, pose=pose) for name, pose in poses]),
-                frame.stamp_ns, clock, allowance_ns)
-        if 'pose_array' in self._heard:
-            self._send('pose_array', PoseArray(poses=[pose for _, pose in poses]),
-                       frame.stamp_ns, clock, allowance_ns)
+        heard, stamp_ns = self._heard, frame.stamp_ns
+        if 'poses' in heard:
+            self._send('poses', other_messages.make_poses(poses), stamp_ns, clock, allowance_ns)
+        if 'pose_array' in heard:
+            self._send('pose_array', PoseArray(poses=[pose for _, pose in poses]), stamp_ns,
+                       clock, allowance_ns)
+        if 'rigid_bodies' in heard:
+            message = other_messages.make_rigid_bodies(poses, self._number('rigid_bodies'))
+            self._send('rigid_bodies', message, stamp_ns, clock, allowance_ns)
+        if 'rigid_body_array' in heard:
+            message = other_messages.make_rigid_body_array(
+                poses, self._number('rigid_body_array'), time_of(stamp_bytes(stamp_ns)),
+                self._world)
+            self._send('rigid_body_array', message, stamp_ns, clock, allowance_ns)
+
+    def _number(self, name: str) -> int:
+        """Count the messages of an output, from 1."""
+        self._sequence[name] += 1
+        return self._sequence[name]
 
     def publish_markers(
         self, cloud: MarkerCloud, clock: Callable[[], int], allowance_ns: int,
@@ -125,6 +149,14 @@ class SharedOutput:
         if 'markers' in self._heard:
             self._send('markers', self._cloud(cloud.data, cloud.points, FIELDS), cloud.stamp_ns,
                        clock, allowance_ns)
+        if 'named_markers' in self._heard:
+            message = other_messages.make_markers(cloud, self._number('named_markers'))
+            self._send('named_markers', message, cloud.stamp_ns, clock, allowance_ns)
+        if 'marker_array' in self._heard:
+            message = other_messages.make_marker_array(
+                cloud, self._number('marker_array'), time_of(stamp_bytes(cloud.stamp_ns)),
+                self._world)
+            self._send('marker_array', message, cloud.stamp_ns, clock, allowance_ns)
 
     @staticmethod
     def _cloud(data: bytes, points: int, fields: Sequence[tuple[str, int]]) -> Any:

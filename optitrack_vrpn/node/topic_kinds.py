@@ -19,7 +19,7 @@ class Computed(enum.Enum):
     SUBSCRIBED = 'with every pose, while it has subscribers'
     MOTION = 'with every pose, while it has subscribers; starts the motion estimate'
     STATE = 'on every change of state, and every second'
-    FRAME = 'once a frame, at most 100 a second, while it has subscribers'
+    FRAME = 'once a frame, at most qos.poses_rate_hz, while it has subscribers'
 
 
 class TopicKind(NamedTuple):
@@ -91,6 +91,14 @@ KINDS: dict[str, TopicKind] = {kind.name: kind for kind in (
         'markers in ENU with body, member, residual and whether they are labelled (NatNet only)',
         needs='markers'),
     TopicKind(
+        'named_markers', 'mocap4r2_msgs/msg/Markers', 'named_markers', False,
+        Computed.SUBSCRIBED, 'the same markers as MOCAP4ROS2 programs read them',
+        needs='markers'),
+    TopicKind(
+        'marker_array', 'mocap_interfaces/msg/MarkerArray', 'marker_array', False,
+        Computed.SUBSCRIBED, 'the same markers as the draft REP on motion capture has them',
+        needs='markers'),
+    TopicKind(
         'point_cloud', 'sensor_msgs/msg/PointCloud2', 'pointCloud', False, Computed.SUBSCRIBED,
         'the same markers as x, y, z alone, as motion_capture_tracking publishes them',
         needs='markers'),
@@ -113,8 +121,13 @@ KINDS: dict[str, TopicKind] = {kind.name: kind for kind in (
         needs='plates'),
     TopicKind(
         'poses', 'motion_capture_tracking_interfaces/msg/NamedPoseArray', 'poses', False,
-        Computed.FRAME, 'poses in ENU of all bodies that are TRACKED, for Crazyswarm2: best '
-        'effort, deadline 10 ms'),
+        Computed.FRAME, 'poses in ENU of all bodies that are TRACKED, for Crazyswarm2'),
+    TopicKind(
+        'rigid_bodies', 'mocap4r2_msgs/msg/RigidBodies', 'rigid_bodies', False, Computed.FRAME,
+        'the same for MOCAP4ROS2 programs and Aerostack2'),
+    TopicKind(
+        'rigid_body_array', 'mocap_interfaces/msg/RigidBodyArray', 'rigid_body_array', False,
+        Computed.FRAME, 'the same as the draft REP on motion capture has it'),
     TopicKind(
         'pose_array', 'geometry_msgs/msg/PoseArray', 'pose_array', False, Computed.FRAME,
         'the same without names, for viewers'),

@@ -64,6 +64,12 @@ class BoneGate:
         :param quats: (n, 4), x y z w.
         :param tracked: (n,) what the sender states.
         """
+        with np.errstate(all='ignore'):    # what is not finite is compared, and refused
+            return self._update(time_ns, positions, quats, tracked, config)
+
+    def _update(
+        self, time_ns: int, positions: Array, quats: Array, tracked: Mask, config: BodyConfig,
+    ) -> Checked:
         good, quats = self._good(positions, quats, tracked, config)
         late = time_ns <= self._seen_time
         good &= ~late

@@ -60,7 +60,10 @@ class Bones:
         :param rows: as in ``messages.Skeleton``.
         :param live: whether the poses are live; else none is valid.
         """
-        table = np.frombuffer(rows, dtype=_ROW)
+        with np.errstate(all='ignore'):    # the gate refuses what is not finite
+            return self._convert(np.frombuffer(rows, dtype=_ROW), live)
+
+    def _convert(self, table: NDArray[np.void], live: bool) -> Skeleton:
         n = len(self._ids)
         ids = table['id'].astype(np.int64)
         low, high = ids & _LOW, ids >> 16 & _LOW

@@ -127,6 +127,13 @@ def explain_silence(facts: Facts, heard: Heard) -> CheckResult:
         return fail(
             'data', f'no frame on {facts.place.local}, but frames on {facts.other_card}',
             f'the group is joined on the wrong network card: set interface: {facts.other_card}')
+    if not frames and multicast is False and heard.counters.get('echoes'):
+        return fail(
+            'data', 'the server answers echo requests, but none of its frames arrives by unicast',
+            'is streaming (Broadcast Frame Data) on in Motive? If so, a NAT or firewall drops UDP '
+            f'from port {facts.info.data_port if facts.info else DATA_PORT} of the Motive PC: '
+            'start a container with --network host, set WSL2 to mirrored networking, or admit '
+            'that port', nat=True)
     if not frames:
         return fail(
             'data', f'the server answers, but sends no frame{heard.ended and f": {heard.ended}"}',

@@ -1,0 +1,198 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The node in place of other drivers: topics, types, quality of service, frames, numbers.
+
+The expectations are those of the drivers' source code, as docs/markers_and_skeletons.md lists
+them; no peer runs here.
+"""
+
+import ast
+
+from conftest import examples
+from hypothesis import given, settings, strategies as st
+from launch_kit import LAUNCH
+from natnet_kit import simulated
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.motion import AxesConfig, frame_maps
+from optitrack_vrpn.node import make_configuration, NodeSettings
+from optitrack_vrpn.settings import parameters_of
+import pytest
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rosgraph import NodeHere, Observer, wait_until
+import yaml
+
+pytestmark = [pytest.mark.ros, pytest.mark.network]
+FOLDER = LAUNCH.parent / 'config' / 'drop_in'
+PEERS = sorted(path.stem for path in FOLDER.glob('*.yaml'))
+POSE = 'geometry_msgs/msg/PoseStamped'
+RELIABLE, BEST = ReliabilityPolicy.RELIABLE, ReliabilityPolicy.BEST_EFFORT
+#: The first body of the simulator hovers at (2, 0.6, 0) in Motive's axes, level.
+RAW = (2.0, 0.6, 0.0)
+EAST = (2.0, 0.0, 0.6)
+NORTH = (0.0, 2.0, 0.6)
+#: Topic, type, reliability, frame, position of the body there.
+TABLE = {
+    'vrpn_client_ros': [('/vrpn_client_node/cf1/pose', POSE, RELIABLE, 'world', RAW)],
+    'vrpn_mocap': [('/vrpn_mocap/cf1/pose', POSE, BEST, 'world', RAW)],
+    'mocap4r2_optitrack': [
+        ('/rigid_bodies', 'mocap4r2_msgs/msg/RigidBodies', RELIABLE, 'map', RAW),
+        ('/markers', 'mocap4r2_msgs/msg/Markers', RELIABLE, 'map', None)],
+    'natnet_ros2': [('/cf1/pose', POSE, RELIABLE, 'world', RAW),
+                    ('/tf', 'tf2_msgs/msg/TFMessage', RELIABLE, 'world', RAW)],
+    'airstack': [
+        ('/robot_1/perception/optitrack/cf1', POSE, RELIABLE, 'world', RAW),
+        ('/robot_1/perception/optitrack/cf1/pose_cov',
+         'geometry_msgs/msg/PoseWithCovarianceStamped', RELIABLE, 'world', RAW)],
+    'motion_capture_tracking': [
+        ('/poses', 'motion_capture_tracking_interfaces/msg/NamedPoseArray', RELIABLE, 'world',
+         RAW),
+        ('/pointCloud', 'sensor_msgs/msg/PointCloud2', RELIABLE, 'world', None),
+        ('/tf', 'tf2_msgs/msg/TFMessage', RELIABLE, 'world', RAW)],
+    'crazyswarm2': [
+        ('/poses', 'motion_capture_tracking_interfaces/msg/NamedPoseArray', BEST, 'mocap', RAW),
+        ('/tf', 'tf2_msgs/msg/TFMessage', RELIABLE, 'mocap', RAW)],
+    'mocap_optitrack': [('/cf1/pose', POSE, RELIABLE, 'world', EAST),
+                        ('/tf', 'tf2_msgs/msg/TFMessage', RELIABLE, 'world', EAST)],
+    'ros2_vicon_receiver': [('/vicon/cf1/cf1', POSE, RELIABLE, 'map', RAW),
+                            ('/tf', 'tf2_msgs/msg/TFMessage', RELIABLE, 'map', RAW)],
+    'mavros': [('/mavros/vision_pose/pose', POSE, RELIABLE, 'map', NORTH)],
+}
+CHILDREN = {'crazyswarm2': 'cf1_mocap', 'mocap_optitrack': 'cf1/base_link',
+            'ros2_vicon_receiver': 'cf1_cf1'}
+
+
+@pytest.fixture(scope='module')
+def observer():
+    with Observer('drop_in_user') as observer:
+        yield observer
+
+
+def parameters_for(peer):
+    """Read a file as ROS does: one flat list of parameters."""
+    (found,) = yaml.safe_load((FOLDER / f'{peer}.yaml').read_text()).values()
+    values = found['ros__parameters']
+    return {**values, **({'bodies.allow': ['cf1']} if peer == 'mavros' else {})}
+
+
+def message_class(name):
+    package, folder, kind = name.split('/')
+    return getattr(pytest.importorskip(f'{package}.{folder}'), kind)
+
+
+def first_pose(message):
+    """Find header, name and pose of the body in a message of any of these types."""
+    if hasattr(message, 'transforms'):
+        one = message.transforms[0]
+        return one.header, one.child_frame_id, one.transform.translation, one.transform.rotation
+    if hasattr(message, 'rigidbodies'):
+        one = message.rigidbodies[0]
+        return message.header, one.rigid_body_name, one.pose.position, one.pose.orientation
+    if hasattr(message, 'poses'):
+        one = message.poses[0]
+        return message.header, one.name, one.pose.position, one.pose.orientation
+    pose = getattr(message.pose, 'pose', message.pose)
+    return message.header, None, pose.position, pose.orientation
+
+
+def test_every_file_has_its_row_and_is_an_argument_of_the_launch_file():
+    assert sorted(TABLE) == PEERS
+    text = (LAUNCH / 'optitrack_vrpn.launch.py').read_text()
+    listed = text.partition('DROP_INS = (')[2].partition(')')[0]
+    assert sorted(ast.literal_eval(f'[{listed}]')) == PEERS
+
+
+@pytest.mark.parametrize('peer', PEERS)
+def test_topics_types_qos_frames_and_numbers_are_those_of_the_peer(observer, peer):
+    given = parameters_for(peer)
+    known = {each.name: each for each in parameters_of(NodeSettings)}
+    assert set(given) <= set(known)
+    kinds = [message_class(row[1]) for row in TABLE[peer]]
+    with simulated(['cf1'], rate=100, motion='hover', protocol='both',
+                   natnet={'markers': 2}) as server:
+        topics = [observer.listen(kind, topic, QoSProfile(depth=50, reliability=reliability))
+                  for kind, (topic, _, reliability, _, _) in zip(kinds, TABLE[peer])]
+        protocol = given.get('protocol', 'natnet')
+        with NodeHere({**given, 'protocol': protocol, 'server': '127.0.0.1', 'autostart': True,
+                       'port': server.port, 'natnet.port': server.port_of('natnet')}):
+            for topic, (name, _, reliability, _, _) in zip(topics, TABLE[peer]):
+                topic.wait(3)
+                (offer,) = observer.node.get_publishers_info_by_topic(name)
+                assert offer.qos_profile.reliability == reliability
+    for topic, (_, _, _, frame, position) in zip(topics, TABLE[peer]):
+        message = topic.messages()[-1]
+        if position is None:
+            assert message.header.frame_id == frame
+            continue
+        header, name, place, turn = first_pose(message)
+        assert header.frame_id == frame
+        assert name in (None, 'cf1', CHILDREN.get(peer))
+        assert (place.x, place.y, place.z) == pytest.approx(position, abs=0.1)
+        if position == RAW:    # Motive's attitude unchanged: level to some degrees
+            assert abs(turn.w) > 0.99
+
+
+pose = st.tuples(*[st.floats(-10, 10)] * 3), st.tuples(*[st.floats(-1, 1)] * 4)
+
+
+@settings(max_examples=examples(50))
+@given(*pose)
+def test_raw_axes_change_no_bit(position, quat):
+    maps = frame_maps(AxesConfig(axes='raw', up_axis='z', motive_x='east'))
+    assert maps.position_to_enu(position) == position and maps.quat_to_enu(quat) == quat
+
+
+@pytest.mark.parametrize(('values', 'reason'), [
+    ({'axes': 'raw'}, 'axes is raw'),
+    ({'topics.pose': '/fixed'}, 'topics.pose is .* bodies.allow'),
+    ({'frames.body': 'base_link', 'bodies.allow': ['cf*']}, 'frames.body'),
+    ({'frames.body': 'optitrack', 'bodies.allow': ['cf1']}, 'same as'),
+    ({'topics.markers': 'poses'}, 'same topic'), ({'topics.poses': 'a b'}, 'topics.poses'),
+    ({'frames.parent': 'optitrack'}, 'same as')])
+def test_what_cannot_be_is_refused_with_its_reason(values, reason):
+    with pytest.raises(ConfigurationError, match=reason):
+        make_configuration(values)
+
+
+def test_a_fixed_name_serves_one_body_at_a_time(observer):
+    with simulated(['cf1', 'cf2'], rate=100, motion='hover') as server:
+        topic = observer.poses('/vehicle')
+        static = observer.transforms(static=True)
+        with NodeHere({
+                'server': '127.0.0.1', 'protocol': 'natnet', 'autostart': True,
+                'natnet.port': server.port_of('natnet'), 'bodies.allow': ['cf1'],
+                'topics.pose': '/vehicle', 'frames.body': 'base_link', 'frames.parent': 'mocap',
+                'outputs': ['pose', 'tf']}):
+            topic.wait(5)
+            static.wait(1)
+            assert topic.messages()[-1].pose.position.y == pytest.approx(2.0, abs=0.1)
+            observer.set(**{'bodies.allow': ['cf2']})
+            wait_until(lambda: topic.messages()[-1].pose.position.y < 0.0)
+    (link,) = static.messages()[-1].transforms
+    assert (link.header.frame_id, link.child_frame_id) == ('mocap', 'optitrack')
+
+
+def test_messages_of_the_draft_count_and_stamp_each_element(observer):
+    messages = pytest.importorskip('mocap_interfaces.msg')
+    with simulated(['cf1', 'cf2'], rate=100, natnet={'markers': 2, 'unlabelled': 1}) as server:
+        qos = QoSProfile(depth=50)
+        bodies = observer.listen(messages.RigidBodyArray, '/rigid_body_array', qos)
+        markers = observer.listen(messages.MarkerArray, '/marker_array', qos)
+        with NodeHere({
+                'server': '127.0.0.1', 'protocol': 'natnet', 'autostart': True,
+                'natnet.port': server.port_of('natnet'),
+                'outputs': ['rigid_body_array', 'marker_array']}):
+            bodies.wait(5)
+            markers.wait(5)
+    for topic in (bodies, markers):
+        numbers = [message.seq for message in topic.messages()]
+        assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+    last = bodies.messages()[-1]
+    assert [one.rigid_body_name for one in last.rigid_bodies] == ['cf1', 'cf2']
+    assert all(one.header.stamp.sec and one.header.frame_id == 'optitrack'
+               for one in last.rigid_bodies)
+    kind = messages.Marker
+    assert [(one.id_type, one.marker_name, one.marker_index)
+            for one in markers.messages()[-1].markers] == [
+        (kind.USE_BOTH, '1_1', 1), (kind.USE_BOTH, '1_2', 2), (kind.USE_BOTH, '2_1', 1),
+        (kind.USE_BOTH, '2_2', 2), (kind.USE_INDEX, '', 1001)]
