@@ -48,7 +48,7 @@ import time
 from latency_bridges import (
     BEST_EFFORT, BRIDGES, command_of, MORE_BRIDGES, POLL_RATES, vrpn_mocap_bridges)
 from latency_tables import (
-    client_table, repeated_table, side_by_side, summary, tables, write_block)
+    client_table, side_by_side, summary, tables, write_block)
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -59,7 +59,6 @@ DOCS = ROOT / 'docs' / 'performance.md'
 POINTS = ((1, 240), (20, 240), (50, 240), (100, 240))
 #: Further tables of the documents: page, and the function that writes the table.
 BLOCKS = {
-    'repeated': (DOCS, repeated_table),
     'vrpn_mocap': (DOCS, client_table),
     'natnet': (ROOT / 'docs' / 'natnet.md',
                functools.partial(side_by_side, bridges=('node', 'natnet')))}

@@ -124,11 +124,6 @@ def against_floor(result):
     return lines
 
 
-def repeated_table(result):
-    """Write the ratios of many turns, as Markdown."""
-    return '\n'.join([conditions(result), '', *against_floor(result), '', *aims(result)])
-
-
 def points_of(result):
     """List the measured points: bodies and rate (Hz)."""
     return list(dict.fromkeys((row['bodies'], row['rate']) for row in result['rows']))
