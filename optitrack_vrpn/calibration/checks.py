@@ -134,7 +134,7 @@ def check_solution(problem: Problem, solution: Solution) -> Iterator[str]:
         low, high = np.quantile(motion, (0.5, 0.9))
         fast, slow = np.median(size[motion > high]), np.median(size[motion < low])
         growth = np.sqrt(fast / max(slow, 1e-18))
-        if growth > 1.6:
+        if growth > 1.6 and solution.sigmas[0] > 1.1 * solution.assumed[0]:
             yield (f'the residuals are {growth:.1f} times as large while the body {what} fast: '
                    'the IMU or the markers are on a soft mount, or the stamps jitter')
             break

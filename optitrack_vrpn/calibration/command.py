@@ -26,7 +26,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog='calibrate', description='Determine the latency of the stamps, where the IMU or the '
         'base is in the body, and which way is down, from motion.',
-        epilog='Exit code 1: a quantity was refused. See docs/calibration.md.')
+        epilog='What is refused is in the output, not in the exit code. See docs/calibration.md.')
     kinds = parser.add_subparsers(dest='kind', required=True, metavar='imu|base|world')
     imu = kinds.add_parser('imu', help='latency, body to IMU, gravity, biases')
     _add_common(imu, 'without it, a guided session that records one')
@@ -157,8 +157,8 @@ def _in_force(arguments: argparse.Namespace) -> dict[str, Any]:
     return read_parameters(arguments.params, arguments.node)
 
 
-def finish(arguments: argparse.Namespace, result: 'Result') -> int:
-    """Print and write a result; return the exit code."""
+def finish(arguments: argparse.Namespace, result: 'Result') -> None:
+    """Print and write a result."""
     from optitrack_vrpn.calibration.apply_io import apply, write_record
     from optitrack_vrpn.calibration.results import lines, rounded, yaml_text
     from optitrack_vrpn.calibration.take_io import digest
@@ -177,7 +177,6 @@ def finish(arguments: argparse.Namespace, result: 'Result') -> int:
         backup = apply(arguments.apply, result.rows, arguments.node)
         print(f'calibrate: {arguments.apply} is changed; the old file is {backup}',
               file=sys.stderr)
-    return int(bool(result.refused))
 
 
 @command('calibrate')
@@ -186,7 +185,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     Run the tool.
 
     :param argv: arguments, those of the process by default.
-    :returns: 0; 1 if a quantity was refused; else see ``exit_code``.
+    :returns: 0, also if quantities were refused; else see ``exit_code``.
     """
     own, ros_arguments = split_ros_args(sys.argv[1:] if argv is None else argv)
     parser = make_parser()
@@ -202,6 +201,9 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
             from optitrack_vrpn.calibration.session_ros import guide
         arguments.take = guide(
             arguments.body, arguments.imu, arguments.seconds, ros_arguments)
+        if arguments.output is None:    # the record is kept beside the data
+            arguments.output = arguments.take / 'calibration.yaml'
     with loading('calibrate'):
         result = {'imu': _imu, 'base': _base, 'world': _world}[arguments.kind](arguments)
-    return finish(arguments, result)
+    finish(arguments, result)
+    return 0

@@ -22,6 +22,8 @@ _THIRD = np.sqrt(20.0)
 _MAD = 1.4826
 #: The white noise of a quiet IMU (ICM-42688-P): rad/s and m/s^2, per sqrt(Hz).
 _LEAST = (4.9e-5, 6.9e-4)
+#: Chosen: least noise of poses: position (m) and attitude (rad).
+LEAST_NOISE = (2e-5, 1e-4)
 #: Random walks assumed for the biases (BMI088): rad/s^2 and m/s^3, per sqrt(Hz).
 _WALKS = (2e-5, 2e-4)
 #: Chosen: factor for vibration. Twice as much leaves 0.04 ms where noise of poses is correlated.
@@ -201,7 +203,8 @@ def pose_noise(problem: Problem) -> tuple[float, float]:
     turns = Rotation.from_matrix(
         np.swapaxes(problem.rotations[:-1], 1, 2) @ problem.rotations[1:]).as_rotvec()
     attitude = _MAD * np.median(np.abs(np.diff(turns, n=2, axis=0))) / _THIRD
-    return max(third_difference_sd(problem.positions), 2e-5), max(float(attitude), 1e-4)
+    return (max(third_difference_sd(problem.positions), LEAST_NOISE[0]),
+            max(float(attitude), LEAST_NOISE[1]))
 
 
 def estimate_noise(gyro: Floats, accelerometer: Floats, interval: float) -> ImuNoise:

@@ -13,7 +13,7 @@ from optitrack_vrpn.calibration.coarse import find_start, Start
 from optitrack_vrpn.calibration.data import (
     Floats, ImuData, ImuNoise, make_problem, Problem, STANDARD_GRAVITY)
 from optitrack_vrpn.calibration.results import Quantity, Result
-from optitrack_vrpn.calibration.solver import Solution, solve_jointly
+from optitrack_vrpn.calibration.solver import FLOORS, Solution, solve_jointly
 from scipy.spatial.transform import Rotation
 
 #: What a calibration can find, in the order of its output.
@@ -26,8 +26,6 @@ LIMITS = {'latency_ms': (0.2, 'ms'), 'rotation_xyzw': (0.3, 'deg'), 'lever_arm_m
 #: Largest deviation of biases (rad/s, m/s^2), the accelerometer's delay (ms) and the drift (ppm).
 _LIMITS = {'gyro_bias': 0.002, 'accelerometer_bias': 0.05, 'accelerometer_delay_ms': 0.5,
            'clock_drift_ppm': 20.0}
-#: What no model contains: delay (s), rotation (rad), lever arm (m), gravity (rad).
-_FLOORS = np.array((2e-5, *np.radians((0.01,) * 3), *(1e-4,) * 3, *np.radians((0.01,) * 2)))
 #: Deviation of the local gravity about the standard one: 9.78 at the equator, 9.83 at the poles.
 _LOCAL_GRAVITY = 0.02
 #: Halves further apart than this, in deviations, set the deviation.
@@ -124,8 +122,9 @@ def deviations(problem: Problem, solution: Solution) -> tuple[Floats, list[str]]
     """
     own = np.sqrt(np.maximum(np.diag(solution.covariance), np.diag(solution.sandwich)))
     own[0] = np.hypot(own[0], problem.jitter / np.sqrt(len(problem.gyro)))
+    own[:9] = np.hypot(own[:9], np.minimum(np.abs(solution.last_step[:9]), FLOORS))
     floored = own.copy()
-    floored[:9] = np.maximum(own[:9], _FLOORS)
+    floored[:9] = np.maximum(own[:9], FLOORS)
     notes = []
     (first, first_cov), (second, second_cov) = solution.halves
     growth = own / np.sqrt(np.diag(solution.covariance))
@@ -134,7 +133,7 @@ def deviations(problem: Problem, solution: Solution) -> tuple[Floats, list[str]]
     for part, what, scale, unit in (
             (slice(0, 1), 'latency', 1e3, 'ms'), (slice(1, 4), 'rotation', 180 / np.pi, 'deg'),
             (slice(4, 7), 'lever arm', 1e3, 'mm'), (slice(7, 9), 'gravity', 180 / np.pi, 'deg')):
-        if (apart[part] > _HALVES * np.hypot(spread[part], _FLOORS[part])).any():
+        if (apart[part] > _HALVES * np.hypot(spread[part], FLOORS[part])).any():
             floored[part] = np.maximum(floored[part], apart[part] / 2.0)
             notes.append(f'the halves of the take differ by {apart[part].max() * scale:.2g} '
                          f'{unit} in {what}, more than noise explains: stated as the accuracy')

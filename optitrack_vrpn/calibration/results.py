@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,14 +69,15 @@ class Result:
 
 
 def rounded(value: Any) -> Any:
-    """Return numbers with ten digits, and arrays as lists."""
+    """Return numbers with ten digits (None for others than finite ones), and arrays as lists."""
     if isinstance(value, np.ndarray):
         return rounded(value.tolist())
     if isinstance(value, (list, tuple)):
         return [rounded(part) for part in value]
     if isinstance(value, (int, str, bool)) or value is None:
         return value
-    return float(f'{float(value):.10g}')
+    number = float(f'{float(value):.10g}')
+    return number if math.isfinite(number) else None
 
 
 def text_of(value: Any, digits: int) -> str:

@@ -17,12 +17,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from optitrack_vrpn.calibration.coarse import interpolate_rotations, interpolate_rows, Start
-from optitrack_vrpn.calibration.data import Floats, Integers, pose_noise, Problem
+from optitrack_vrpn.calibration.data import (
+    Floats, Integers, LEAST_NOISE, pose_noise, Problem)
 from optitrack_vrpn.calibration.normal import (
     Imu, Layout, Poses, Prior, reduce_nodes, Reduced, solve)
 from optitrack_vrpn.calibration.preintegration import (
     exponential, GYRO_ERRORS, ImuErrors, Intervals, logarithm, product, Samples, skew, transposed)
 
+#: What no model contains: delay (s), rotation (rad), lever arm (m), gravity (rad).
+FLOORS = np.array((2e-5, *np.radians((0.01,) * 3), *(1e-4,) * 3, *np.radians((0.01,) * 2)))
 #: Chosen: Huber's limit in standard deviations; it acts from this step on.
 _HUBER, _HUBER_FROM = 2.5, 2
 _MOST_STEPS = 15
@@ -102,7 +105,6 @@ def solve_jointly(problem: Problem, start: Start, one_axis: bool = False) -> Sol
     prior = Prior.of(layout, samples, one_axis)
     state = _first_state(problem, start, samples)
     assumed = sigmas = pose_noise(problem)
-    converged = False
     tested = [0] if one_axis else list(range(9))
     for step in range(_MOST_STEPS):
         intervals = samples.integrate(state.errors)
@@ -118,10 +120,11 @@ def solve_jointly(problem: Problem, start: Start, one_axis: bool = False) -> Sol
         largest = max(abs(change[0]) / _LARGEST[0], np.linalg.norm(change[1:4]) / _LARGEST[1],
                       np.linalg.norm(change[4:7]) / _LARGEST[2], 1.0)
         state = _moved(state, layout, tangent, change / largest, nodes / largest)
-        if robust and largest == 1.0 and (
-                np.abs(change[tested]) < np.maximum(_DONE_SD * sd[tested], 1e-9)).all():
-            converged = True
+        rest = float(np.max(np.abs(change[tested]) / np.maximum(sd[tested], FLOORS[tested])))
+        if robust and largest == 1.0 and rest < _DONE_SD:
             break
+    # The last steps can alternate where a pose changes its node: the caller adds their size.
+    converged = rest < 1.0
     covariance = np.linalg.inv(reduced.schur)
     middle = len(samples.nodes) // 2
     halves = []
@@ -303,8 +306,8 @@ class _Model:
                 (slice(3, 6), layout.accelerometer_bias, by_force)):
             common[:, rows, place_in] = (shares * derivative[:, :, None, :]).reshape(count, 3, -1)
         if refit:
-            sigmas = (max(1.4826 * float(np.median(np.abs(distance))), 1e-6),
-                      max(1.4826 * float(np.median(np.abs(angle))), 1e-5))
+            sigmas = (max(1.4826 * float(np.median(np.abs(distance))), LEAST_NOISE[0]),
+                      max(1.4826 * float(np.median(np.abs(angle))), LEAST_NOISE[1]))
         weights = []
         for residual, sigma in ((angle, sigmas[1]), (distance, sigmas[0])):
             size = np.linalg.norm(residual, axis=1) / (sigma * np.sqrt(3.0))
