@@ -4,6 +4,7 @@
 
 import asyncio
 import json
+import math
 import os
 import re
 import signal
@@ -19,6 +20,7 @@ from optitrack_vrpn.dashboard import read_transforms
 import pytest
 from rclpy.serialization import serialize_message
 from rosgraph import NodeProcess, Observer
+from sensor_msgs.msg import PointCloud2, PointField
 from tf2_msgs.msg import TFMessage
 
 aiohttp = pytest.importorskip('aiohttp')
@@ -269,6 +271,45 @@ def test_bodies_of_ros_arrive_with_markup_as_text(served):
                 line, = [one for one in lost['findings'] if 'STALE' in one['text']]
                 assert len(line['bodies']) == 2 and line['remedy']
         run(work)
+
+
+def test_markers_are_read_only_while_a_page_shows_them(served):
+    points = [(1.0, 2.0, 3.0, 7), (4.0, 5.0, 6.0, 0), (math.nan, 0.0, 0.0, 0)]
+    cloud = PointCloud2(
+        height=1, width=3, point_step=20, data=b''.join(
+            struct.pack('<I3fI', 99, *point) for point in points), fields=[
+                PointField(name=name, offset=offset, datatype=kind, count=1)
+                for name, offset, kind in (
+                    ('x', 4, 7), ('y', 8, 7), ('z', 12, 7), ('body', 16, 6))])
+    with Observer() as observer:
+        publisher = observer.node.create_publisher(PointCloud2, '/lab/markers', 1)
+
+        async def work(session):
+            async with connect(session, served) as socket:
+                await until(socket, lambda one: True)
+                assert publisher.get_subscription_count() == 0
+                await socket.send_json({'type': 'markers', 'on': True})
+                async for message in socket:
+                    publisher.publish(cloud)
+                    if message.type is aiohttp.WSMsgType.BINARY and message.data[0] == 2:
+                        break
+                assert struct.unpack_from('<BBHf', message.data) == (2, 0, 2, 0.0)
+                assert list(struct.iter_unpack('<3fI', message.data[8:])) == points[:2]
+                await socket.send_json({'type': 'markers', 'on': False})
+                while publisher.get_subscription_count():
+                    await until(socket, lambda one: True)
+        run(work)
+
+
+def test_the_demo_serves_the_page():
+    with NodeProcess('--web', '--seconds', '2', tool='demo', ros=False) as demo:
+        url = demo.wait_for(r'open (http://\S+)', 60.0)[1]
+
+        async def work(session):
+            async with session.ws_connect(f'{url}ws', headers={'Origin': url[:-1]}) as socket:
+                await until(socket, lambda one: len(one['bodies']) == 3)
+        run(work)
+        assert demo.process.wait(60.0) == 0
 
 
 def test_messages_of_ros_that_cannot_be_read_end_nothing(served):

@@ -81,6 +81,14 @@ def test_a_wrong_value_is_refused_before_a_process_starts(load_launch, name, val
         load_launch(f'{name}.launch.py', **values)
 
 
+def test_the_dashboard_is_a_process_beside_the_node(load_launch, quiet_graph):
+    for wanted in ('true', 'false'):
+        _, nodes = load_launch(
+            'optitrack_vrpn.launch.py', dashboard=wanted, params_file=BRIDGE_FILE)
+        assert [node.named['executable'] for node in nodes] == [
+            'optitrack_vrpn_node', *(['dashboard'] if wanted == 'true' else [])]
+
+
 def test_log_levels_may_be_written_in_capitals_as_rcl_accepts_them():
     row = LaunchArgument('log_level', 'info', '', log_level)
     assert read_launch_arguments([row], {'log_level': 'DEBUG'}) == {'log_level': 'debug'}

@@ -320,7 +320,7 @@ def taken(subscription: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
 
 
 def points_of(cloud: Any) -> Iterator[tuple[float, float, float, int]]:
-    """Read place and body of the points of a cloud; nothing if it has other fields."""
+    """Read place and body (0: none) of points; nothing if the cloud has other fields."""
     offsets = {field.name: field.offset for field in cloud.fields}
     if cloud.is_bigendian or not {'x', 'y', 'z'} <= offsets.keys() or cloud.point_step < 12:
         return
@@ -328,5 +328,6 @@ def points_of(cloud: Any) -> Iterator[tuple[float, float, float, int]]:
     for at in range(0, min(len(data), 5000 * cloud.point_step) - cloud.point_step + 1,
                     cloud.point_step):
         x, y, z = (struct.unpack_from('<f', data, at + offsets[key])[0] for key in 'xyz')
-        body, = struct.unpack_from('<I', data, at + offsets['body']) if 'body' in offsets else (0,)
-        yield x, y, z, body
+        body, labelled = (struct.unpack_from('<I', data, at + offsets[key])[0]
+                          if key in offsets else 1 for key in ('body', 'labelled'))
+        yield x, y, z, body if labelled else 0
