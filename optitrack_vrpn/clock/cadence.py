@@ -40,11 +40,9 @@ SLOPE: Final = 140
 LEAST_TICK_NS, LONGEST_TICK_NS, RESOLUTION_NS = 50e3, 100e6, 10e3
 """Ticks of the clocks of computers are 0.5 to 64 ms; resolution of the times (whole microseconds,
 and ticks of 15.625 ms over 16 frames)."""
-MOST_SCATTER, MOST_CORRELATED = 0.15, 0.5
-"""Deviation from the line (in intervals), and correlation of successive deviations, of jitter."""
-TOLERANCE: Final = 0.3
-"""Distance (in intervals) from its tick within which a frame may be on the line; the count is
-ambiguous from 0.5."""
+MOST_SCATTER, MOST_CORRELATED, TOLERANCE = 0.15, 0.5, 0.3
+"""Deviation from the line (in intervals), and correlation of successive deviations, of jitter;
+distance (in intervals) from its tick within which a frame may be on the line."""
 OUTSIDE, BAD, BAD_MOST = 6.0, 3, 60
 """A time so many deviations off the line is not followed, and counts as so many against one on the
 line, up to a sum that ends the line."""
@@ -64,6 +62,7 @@ class Cadence:
     """
 
     def __init__(self) -> None:
+        self.tick_ns = 0.0
         self.reset()
 
     def reset(self) -> None:
@@ -74,25 +73,31 @@ class Cadence:
     def _begin(self) -> None:
         """Look for a line."""
         self.smoothing = False
+        # The largest step while it is not known whether the times have ticks.
+        self._widest = int(self.tick_ns)
         self.tick_ns = self.interval_ns = 0.0
         self.jitter_ns = math.nan
         self._seen: list[int] = []
         self._needed = COLLECTED
-        # The largest step while it is not known whether the times have ticks.
-        self._widest = 0
         self._zero = 0
         self._phase = self._up = self._half = self._outside = self._var = 0.0
         self._frames = self._bad = 0
         # Whether the times have neither ticks nor jitter, and are only watched.
         self._quiet = False
 
-    def uncertainty_ns(self) -> float:
-        """Return the half-width that nearly always contains the error of a time (ns)."""
+    def uncertainty_ns(self, held_ns: float = 0.0) -> float:
+        """
+        Return the half-width that nearly always contains the error of a time (ns).
+
+        :param held_ns: for how long the offset has not been measured with the times.
+        """
         if self.smoothing:
             # The newest end of a line has twice the deviation of a mean; to three deviations.
             # Ticks beat evenly where they are longer than an interval, and cancel sooner.
             wide = 1.6 if self.tick_ns > 0.5 * self.interval_ns else 3.0 if self.tick_ns else 6.0
-            return wide * self.jitter_ns / math.sqrt(self._frames)
+            # The slope of a line has sqrt(12) times the deviation of its mean, per length.
+            return wide * self.jitter_ns / math.sqrt(self._frames) * (
+                1.0 + 2.0 * held_ns / (self._frames * self.interval_ns))
         return 3.0 * self.jitter_ns if self.interval_ns else max(self.tick_ns, self._widest)
 
     def describe(self) -> tuple[str, str]:

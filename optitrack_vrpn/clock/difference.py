@@ -7,8 +7,6 @@ from typing import Callable, Final
 #: Two reads of one clock around another that are further apart than this were interrupted (ns).
 #: Chosen: a reading takes 0.1 us, an interruption 50 us and more.
 _INTERRUPTED_NS: Final = 10_000
-#: Chosen: largest number of readings.
-_MOST_READINGS: Final = 4
 
 
 def difference_ns(clock: Callable[[], int], other: Callable[[], int]) -> int:
@@ -20,7 +18,7 @@ def difference_ns(clock: Callable[[], int], other: Callable[[], int]) -> int:
     """
     best_ns = -1
     result = 0
-    for _ in range(_MOST_READINGS):
+    for _ in range(4):
         before = clock()
         reading = other()
         after = clock()

@@ -24,20 +24,13 @@ from optitrack_vrpn.clock.types import HOST_STEPPED, SENDER_RESTARTED
 
 FALL_PRICE: Final = 5.0 * LOAD
 """The price of another offset where sender times fall: networks repeat single frames."""
-LATE_NS: Final = 10e6
-"""Frames later than this after an announcement are of another run (ns)."""
-FAR_NS: Final = 250e6
-"""Frames later than this may be old: the segment does not learn from them (ns)."""
-EARLY_NS: Final = 5e6
-"""Frames earlier than this beyond the uncertainty show a step (ns); below it, minima fall."""
-UNKNOWN_NS: Final = 50e6
-"""The uncertainty before the first block, whose first frames may have been delayed (ns)."""
-STALL_NS: Final = 100_000_000
-"""Stalls of a network that fitting frames do not interrupt are shorter (ns)."""
-GAP_NS: Final = 1_000_000_000
-"""A silence of this length announces a restart (ns)."""
-REPORT_NS: Final = 500_000_000
-"""Time without poses after which the reason is reported (ns)."""
+EARLY_NS, LATE_NS, UNKNOWN_NS, FAR_NS = 5e6, 10e6, 50e6, 250e6
+"""Beyond the uncertainty (``UNKNOWN_NS`` before the first block), frames earlier or, after an
+announcement, later than this are of another run (ns). Frames later than ``FAR_NS`` may be old:
+the segment does not learn from them."""
+STALL_NS, GAP_NS, REPORT_NS = 100_000_000, 1_000_000_000, 500_000_000
+"""Stalls of a network that fitting frames do not interrupt are shorter; a silence of a second
+announces a restart; time without poses after which the reason is reported (ns)."""
 
 
 class OffsetEstimator:
@@ -289,7 +282,7 @@ class OffsetEstimator:
         """Return the half-width that nearly always contains the error; NaN if unknown."""
         if self.current is None:
             return math.nan
-        found = self.current.uncertainty_ns() + self.cadence.uncertainty_ns()
+        found = self.current.uncertainty_ns() + self.cadence.uncertainty_ns(self.current.held_ns)
         if self._narrow > OPEN_COST and self._challenger is not None and not self._withholds:
             # Delays as steady as before: a step is as likely as queueing delay.
             found = max(found, self._lag)

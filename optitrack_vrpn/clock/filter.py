@@ -36,15 +36,11 @@ PRICE: Final = 85.0 * LOAD
 """Price of another offset: load lasts for a minute, routes and runs of a clock for hours."""
 SKEW_WALK: Final = 0.03
 """Random walk of the skew (ppm per square root of a second): quartz with thermal waves."""
-SLEWED_WALK, SLEWED_S = 1.5, 40.0
-"""The same for so long (s) after a change of skew, whose size is hardly known."""
-ANY_SKEW, LARGE_SKEW, MOST_SKEW = 100.0, 700.0, 1500.0
+ANY_SKEW, LARGE_SKEW, MOST_SKEW = 100.0, 700.0, 2000.0
 """Standard deviation of the skew of an unknown sender (ppm; 78 is the median of 20 000 hosts), of
 the alternative at ``BEND`` (virtual machines), and the largest."""
 KEPT: Final = 20
 """Number of hypotheses: below 12, events under load are lost (bench/clock.py)."""
-YOUNG_BLOCKS: Final = 12
-"""Number of blocks in which the scatter of the minima is hardly known."""
 WIDE: Final = 0.2
 """Standard deviation of the log of the spread of delays in a block."""
 SPREAD_SHARE, SPREAD_LOG = 4.0, 0.5
@@ -59,12 +55,11 @@ the frames, to 25 ppm, begins anew within it (s)."""
 class Hypothesis:
     """One history of explanations, with its state, covariance and cost."""
 
-    __slots__ = ('cost', 'offset', 'skew', 'p00', 'p01', 'p11', 'bent', 'clean', 'delayed',
-                 'steady')
+    __slots__ = ('cost', 'offset', 'skew', 'p00', 'p01', 'p11', 'bent', 'clean', 'delayed')
 
     def __init__(
         self, cost: float, offset: float, skew: float, p00: float, p01: float, p11: float,
-        bent: float, clean: float, delayed: int = 0, steady: int = 0,
+        bent: float, clean: float, delayed: int = 0,
     ) -> None:
         self.cost = cost
         self.offset = offset
@@ -75,13 +70,12 @@ class Hypothesis:
         self.bent = bent            # time of the last change of skew; negative before the first
         self.clean = clean          # time of the last clean block
         self.delayed = delayed      # blocks of queueing delay in a row
-        self.steady = steady        # clean blocks since the change of skew
 
     def copy(self, cost: float) -> Hypothesis:
         """Return a copy that costs so much more."""
         return Hypothesis(
             self.cost + cost, self.offset, self.skew, self.p00, self.p01, self.p11, self.bent,
-            self.clean, self.delayed, self.steady)
+            self.clean, self.delayed)
 
     def predict(self, dt: float, walk: float) -> None:
         """Advance by a time (s) with the variance of the skew's walk."""
@@ -103,7 +97,6 @@ class Hypothesis:
         self.p01 -= gain0 * self.p01
         self.p00 -= gain0 * self.p00
         self.clean, self.delayed = t, 0
-        self.steady += 1
 
 
 def queueing_cost(residual: float, spread: float) -> float:
@@ -133,9 +126,11 @@ class EnvelopeFilter:
         self._hypotheses: list[Hypothesis] = []
         self._minima: deque[tuple[float, float]] = deque(maxlen=64)
         self._heights: deque[float] = deque(maxlen=64)
+        self._recent: deque[float] = deque(maxlen=16)
         self._dips: deque[tuple[float, float]] = deque()
-        self._steps: deque[tuple[float, float]] = deque()
-        self._before = (0.0, 0.0)
+        # The last block without queueing, and the last step of such blocks.
+        self._calm = (0.0, 0.0)
+        self._step, self._stepped = 0.0, -math.inf
         self._depth = 0.0
         self._fit, self._lag = 1.0, 0.0
         self._usual = 0.0
@@ -161,6 +156,11 @@ class EnvelopeFilter:
         return math.sqrt(best.p00 + 2.0 * dt * best.p01 + dt * dt * best.p11
                          + SKEW_WALK ** 2 * dt ** 3 / 3.0)
 
+    def queueing(self, spread: float) -> float:
+        """Return the cost of a spread of delays (us) without queueing, at most ``LOAD``."""
+        wide = max(0.0, math.log(spread) - self._usual) / WIDE
+        return min(wide * wide, LOAD)
+
     def skew_prior(self) -> tuple[float, float]:
         """Return skew and variance with which the same sender restarts."""
         if self.blocks < 6:
@@ -181,7 +181,7 @@ class EnvelopeFilter:
         self._measure_scatter(spread)
         variance = self.scatter * self.scatter
         if not self._hypotheses:
-            self.time, self._before, self._usual = t, (height, spread), math.log(spread)
+            self.time, self._calm, self._usual = t, (t, height), math.log(spread)
             self._hypotheses.append(Hypothesis(
                 0.0, height, self._skew, variance, 0.0, self._skew_variance, -math.inf, t))
             for deviation in (ANY_SKEW, LARGE_SKEW):
@@ -194,12 +194,13 @@ class EnvelopeFilter:
         if dt <= 0.0:
             return
         self.time = t
-        self._follow_steps(t, dt, height, spread)
-        wide = max(0.0, math.log(spread) - self._usual) / WIDE
+        wide = self.queueing(spread)
         # A low quantile of the spread of the blocks.
         self._usual += 0.005 if wide > 0.0 else -0.05
+        if wide < LOAD:
+            self._follow_steps(t, height, spread)
         before = self._hypotheses[0]
-        self._extend(t, dt, height, variance, spread, min(wide * wide, LOAD))
+        self._extend(t, dt, height, variance, spread, wide)
         cost = self._hypotheses[0].cost
         self.cost += cost
         for each in self._hypotheses:
@@ -211,9 +212,8 @@ class EnvelopeFilter:
     ) -> None:
         """Extend each hypothesis by each explanation, and keep the best ones."""
         found: list[Hypothesis] = []
-        for rank, each in enumerate(self._hypotheses):
-            walk = SLEWED_WALK if t - each.bent < SLEWED_S else SKEW_WALK
-            each.predict(dt, walk * walk)
+        for each in self._hypotheses:
+            each.predict(dt, SKEW_WALK * SKEW_WALK)
             residual = height - each.offset
             total = each.p00 + variance
             if residual < -(6.0 * math.sqrt(total) + 10.0):
@@ -229,8 +229,7 @@ class EnvelopeFilter:
                 delayed = each.copy(queueing_cost(residual, spread))
                 delayed.delayed += 1
                 found.append(delayed)
-            if (rank < 5 and residual * residual > LOAD * total and self.blocks > 4
-                    and (each.steady >= 4 or each.delayed > 2)):
+            if residual * residual > LOAD * total and self.blocks > 4:
                 self._bend(each, found, t, dt, residual, variance, wide)
         self._prune(found)
 
@@ -239,23 +238,22 @@ class EnvelopeFilter:
         variance: float, wide: float,
     ) -> None:
         """Add hypotheses of another skew since a part of the block, or the last clean one."""
-        spans = [0.125 * dt, 0.375 * dt, 0.625 * dt, 0.875 * dt]
+        spans = [0.25 * dt, 0.75 * dt]
         if each.delayed > 2:
             spans.append(t - each.clean - 0.5 * dt)
         for since in spans:
-            change = (residual / since) ** 2 + 400.0
+            change = (residual / since) ** 2
             # A slewed clock does not widen the spread.
-            bent = each.copy(BEND + 4.0 * wide)
+            bent = each.copy(0.0)
             bent.p00 += change * (since * since + dt * dt / 192.0)
             bent.p01 += change * since
             bent.p11 += change
-            cost = bent.cost
             bent.update(t, residual, variance)
-            # The change of skew has been fitted to this minimum.
-            bent.cost = cost + 0.5 * (bent.cost - cost) + BEND * (
-                abs(bent.skew - each.skew) / LARGE_BEND)
+            # The change of skew has been fitted to this minimum: its residual costs nothing.
+            bent.cost = each.cost + 4.0 * wide + BEND * (
+                1.0 + abs(bent.skew - each.skew) / LARGE_BEND)
             if abs(bent.skew) < MOST_SKEW:
-                bent.bent, bent.steady = t, 0
+                bent.bent = t
                 found.append(bent)
 
     def _prune(self, found: list[Hypothesis]) -> None:
@@ -268,8 +266,7 @@ class EnvelopeFilter:
             alike = 0
             for other in kept:
                 if (abs(other.offset - each.offset) < apart
-                        and abs(other.skew - each.skew) < 0.1 * apart
-                        and each.p11 < 4.0 * other.p11 + 0.01):
+                        and abs(other.skew - each.skew) < 0.1 * apart):
                     alike = 4
                 elif other.bent == each.bent:
                     alike += 1
@@ -288,13 +285,11 @@ class EnvelopeFilter:
         """
         if self.blocks % 8 and self.blocks > 24:
             return
-        found = [0.0]
+        found, minima = [0.0], list(self._minima)
         for apart in (1, 7, 16):
-            minima, sizes = self._minima, []
-            for k in range(2 * apart, len(minima)):
-                t0, y0 = minima[k - 2 * apart]
-                t1, y1 = minima[k - apart]
-                t2, y2 = minima[k]
+            sizes = []
+            for (t0, y0), (t1, y1), (t2, y2) in zip(
+                    minima, minima[apart:], minima[2 * apart:], strict=False):
                 share = (t1 - t0) / (t2 - t0)
                 sizes.append(abs(y1 - y0 - (y2 - y0) * share) / math.sqrt(
                     1.0 + share * share + (1.0 - share) ** 2))
@@ -308,24 +303,25 @@ class EnvelopeFilter:
             # The lowest met no load: normal percentiles 5 and 20 are 0.8 apart.
             low = sorted(self._heights)
             scatter = min(scatter, 1.5 / 0.8 * (low[len(low) // 5] - low[len(low) // 20]))
-        # On a wire, minima scatter by 10 us, under load by 50; the times are resolved to 1 us.
-        self.scatter = max(2.0 if self.blocks >= YOUNG_BLOCKS else 20.0, scatter)
+        # The times are resolved to 1 us.
+        self.scatter = max(2.0, scatter)
 
-    def _follow_steps(self, t: float, dt: float, height: float, spread: float) -> None:
+    def _follow_steps(self, t: float, height: float, spread: float) -> None:
         """
-        Remember steps of the minima that neither queueing delay nor a slew explains.
+        Remember a step of the minima that neither queueing delay nor a slew explains.
 
         Frames that wait in step with a poll make such steps when the wait begins anew: the same
         wait may be in the stamps for some time before and after. A longer route makes one.
         """
-        steps = self._steps
-        if steps and steps[0][0] < t - MEMORY_S:
-            steps.popleft()
-        before, self._before = self._before, (height, spread)
-        size = abs(height - before[0] - self._hypotheses[0].skew * dt)
-        if (size > LARGE_BEND * dt and self.blocks > YOUNG_BLOCKS
-                and queueing_cost(size, max(spread, before[1])) > 2.0 * LOAD):
-            steps.append((t, size))
+        (before, height_before), self._calm = self._calm, (t, height)
+        size = abs(height - height_before - self._hypotheses[0].skew * (t - before))
+        if (size > LARGE_BEND * (t - before) and len(self._minima) > 12
+                and queueing_cost(size, spread) > 2.0 * LOAD):
+            self._step, self._stepped = max(size, self._remembered()), t
+
+    def _remembered(self) -> float:
+        """Return the size of the latest steps (us)."""
+        return self._step if self.time < self._stepped + MEMORY_S else 0.0
 
     def _measure_fit(
         self, t: float, height: float, before: Hypothesis, variance: float,
@@ -347,24 +343,25 @@ class EnvelopeFilter:
             missed = max(-2.5 * deviation, min(2.5 * deviation, height - before.offset))
             self._fit += gain * ((missed / deviation) ** 2 - self._fit)
             self._lag += gain * (missed - self._lag)
-        self.uncertainty = (
+            self._recent.append(height - best.offset)
+        # The line may lie below the recent minima, for an earlier deep one.
+        self.uncertainty = max(
+            self._depth + min(self._recent, default=0.0),
             0.7 + 1.5 * self.scatter * math.sqrt(max(self._fit, 0.05)) + 2.0 * abs(self._lag)
             + self._distance())
 
     def _distance(self) -> float:
         """Return how far the line may be off until the end of the next block (us)."""
         best, fit = self._hypotheses[0], math.sqrt(max(self._fit, 0.05))
-        distance = max([size for _, size in self._steps], default=0.0)
+        distance = self._remembered()
         for each in self._hypotheses:
             deviations = 3.0 * math.sqrt(max(0.0, 1.0 - each.cost / OPEN_COST))
             if suspected_queue(each, best):
                 deviations = max(deviations, 0.1)
             if deviations:
-                if each.bent == self.time:
-                    deviations = 0.0    # its skew is that of a single minimum
                 apart = each.offset - best.offset
                 later = apart + 2.0 * (each.skew - best.skew)
-                distance = max(distance, 1.1 * max(abs(apart), abs(later)) + (
+                distance = max(distance, max(abs(apart), abs(later)) + (
                     deviations * fit * math.sqrt(each.p00 + 2.0 * each.p01 + each.p11)))
         return distance
 

@@ -43,6 +43,10 @@ class HostOffset:
         """
         reading_ns -= self.shift_ns
         change = reading_ns - self.offset_ns
+        if -QUIET_NS <= change <= QUIET_NS and self._at_ns >= 0:
+            self.offset_ns += change >> 3
+            self._at_ns, self._before_ns = arrival_ns, reading_ns
+            return 0
         most = STEP_NS + max(arrival_ns - self._at_ns, 0) // 10
         first = self._at_ns < 0
         self._at_ns = arrival_ns
@@ -57,8 +61,5 @@ class HostOffset:
         # The median leaves an interrupted reading out.
         change = sorted((reading_ns, self._before_ns, self.offset_ns))[1] - self.offset_ns
         self._before_ns = reading_ns
-        if -QUIET_NS <= change <= QUIET_NS:
-            self.offset_ns += change >> 3
-        else:
-            self.offset_ns += change - (QUIET_NS if change > 0 else -QUIET_NS)
+        self.offset_ns += change - min(max(change, -QUIET_NS), QUIET_NS)
         return 0

@@ -7,16 +7,16 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from optitrack_vrpn.clock.filter import ANY_SKEW, EnvelopeFilter
+from optitrack_vrpn.clock.filter import ANY_SKEW, EnvelopeFilter, LOAD
 
-BLOCK_NS: Final = 1_000_000_000
-"""Length of a block (ns): the best of 240 frames is within 10 us on a wire."""
-YOUNG_NS: Final = 3_000_000_000
-"""Time (ns) in which blocks are a quarter as long."""
+BLOCK_NS, YOUNG_NS = 1_000_000_000, 3_000_000_000
+"""Length of a block (ns): the best of 240 frames is within 10 us on a wire; blocks of the first
+seconds are a quarter as long."""
 STALL: Final = 4.0
 """A difference of successive delays counts as at most so many times the mean one."""
-MOST_SLEW: Final = 10e-3
-"""Beyond the skew, the line approaches the envelope at this rate at most (s/s)."""
+MOST_SLEW, SLEW = 10e-3, 0.5e-3
+"""Beyond the skew, the line approaches the envelope at this rate at most (s/s); the rate of
+``adjtime``."""
 RECURRENCES, SPACING_NS, NEAR_NS = 4, 24_000_000, 3e6
 """Frames are live when their least delay recurs so often within ``NEAR_NS``, with ``SPACING_NS``
 between: in a backlog each frame is less late than the one before."""
@@ -45,6 +45,7 @@ class Segment:
     :ivar newest_ns: newest sender time.
     :ivar fit_ns: arrival of the last frame.
     :ivar samples: number of frames.
+    :ivar delayed: number of blocks since the last one without queueing delay.
     :ivar spread_ns: mean difference of successive delays.
     """
 
@@ -56,7 +57,7 @@ class Segment:
         self.zero_ns = self.newest_ns = sender_ns
         self.base_ns = arrival_ns - sender_ns
         self.began_ns = self.fit_ns = self._resumed_ns = arrival_ns
-        self.samples = 0
+        self.samples = self.delayed = 0
         self.live = False
         self.fallen_ns = 0.0
         self.spread_ns = 0.0
@@ -91,9 +92,11 @@ class Segment:
         return self.fit_ns - self.began_ns < YOUNG_NS
 
     @property
-    def delayed(self) -> int:
-        """Return the number of blocks since the last one without queueing delay."""
-        return self.filter.best.delayed if self.filter.blocks else 0
+    def held_ns(self) -> float:
+        """Return the time since the last block without queueing delay (ns)."""
+        if not self.delayed:
+            return 0.0
+        return self.newest_ns - self.zero_ns - self.filter.best.clean * 1e9
 
     def uncertainty_ns(self) -> float:
         """Return the half-width that nearly always contains the error of the line."""
@@ -108,7 +111,13 @@ class Segment:
         # The line has not yet met the envelope.
         t = self.newest_ns - self.zero_ns
         away = self._height + self._slope * t - found.predict(t * 1e-9) * 1e3
-        return (found.uncertainty + queue) * 1e3 + abs(away)
+        known = (found.uncertainty + queue) * 1e3 + abs(away)
+        passed, late = self.fit_ns - self._end_ns + BLOCK_NS, self._least - self._height
+        if self._count > 8 and passed > BLOCK_NS / 4 and late > known and found.queueing(
+                max(1.0, self._differences / self._count * 1e-3)) < LOAD:
+            # All frames of this block are late, and no queue spreads them: a clock is slewed.
+            known = late + SLEW * passed
+        return known
 
     def lag(self, sender_ns: int, arrival_ns: int) -> float:
         """Return how much later than the line a frame arrives (ns)."""
@@ -171,6 +180,7 @@ class Segment:
             self.spread_ns = self._differences / self._count or 1.0
         found.update(self._least_t * 1e-9, self._least_residual * 1e-3,
                      max(1.0, self.spread_ns * 1e-3))
+        self.delayed = found.best.delayed
         length = self._open(arrival_ns)
         # The line meets the envelope at the end of the next block.
         now = self._height + self._slope * t

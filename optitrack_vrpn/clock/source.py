@@ -37,11 +37,9 @@ LIMIT_NS: Final = 1 << 62
 READING_NOISE_NS: Final = 10_000
 """Noise of a reading of the host's clock at most. Measured: 1 us, 10 us where a reading is
 interrupted and repeated (``hostclock_io``)."""
-_FROZEN_NS: Final = 250_000_000
-"""A sender time that is still the newest after this time has stopped (mode ``arrival``)."""
-_ODD_ENOUGH: Final = 500
-"""Frames out of order, less those in order, from which sender times are unusable: 2 s at 240 Hz
-(mode ``arrival``)."""
+_FROZEN_NS, _ODD_ENOUGH = 250_000_000, 500
+"""Mode ``arrival``: a sender time that is still the newest after this time (ns) has stopped;
+frames out of order, less those in order, from which sender times are unusable (2 s at 240 Hz)."""
 
 
 class StampSource:
@@ -232,7 +230,7 @@ class StampSource:
         if estimator.cadence.smoothing and not self._coarse:
             self._coarse = True
             self._epochs.report('coarse_sender', *estimator.cadence.describe())
-        if self._epochs.learnt is not self._learnt():
+        if not self._epochs.learnt:
             self._report_learnt(time_ns, placed, host_arrival)
         shift_ns = host.offset_ns - self._latency
         line = placed + shift_ns
@@ -252,7 +250,9 @@ class StampSource:
                 stamp = self._hold(stamp, time_ns - frames.frames[-1].time_ns, host_arrival)
             if not self._smooths and not self._unusable:
                 self.lag_ns = max(0, stamp - line)
-        frames.append((sender_ns, nth), Stamped(time_ns, stamp, host_arrival - stamp))
+        # As Stamped(...), without its Python-level __new__.
+        frames.append((sender_ns, nth), tuple.__new__(
+            Stamped, (time_ns, stamp, host_arrival - stamp)))
         return stamp
 
     def _min_offset(self, time_ns: int, arrival_ns: int, placed: int, known: bool) -> int:

@@ -9,11 +9,11 @@ and later poses of one body within a tick as further frames. It counts frames ov
 body that already has a pose in the present frame, or whose pose arrives more than half a frame
 interval later, begins the next frame.
 
-If the clock model knows the frame rate (``clock/cadence.py``, mode ``tracking``), the number of
-the frame gives its time and stamp. Otherwise such poses are placed by their arrival: the stamp is
-that of the first pose of the tick plus the time between the two arrivals. Such a stamp is never
-later than the arrival of its pose, and the stamps of a body rise. Bodies of the same frame share a
-stamp, as far as their order of arrival shows that they belong to one frame.
+The number of the frame gives its time and stamp (``StampSource.stamp_further``): by the frame rate
+if the clock model knows it (``clock/cadence.py``, mode ``tracking``), otherwise by the time between
+the two arrivals. Such a stamp is never later than the arrival of its pose, and the stamps of a body
+rise. Bodies of the same frame share a stamp, as far as their order of arrival shows that they
+belong to one frame.
 
 A pose that is equal bit for bit to an earlier pose of the same tick is a repeat and is not placed.
 
@@ -160,10 +160,6 @@ class CoarseClock:
         self._frame_ns = 0
         self._numbers: dict[TrackedBody, int] = {}
         self._ticks: dict[TrackedBody, _Tick] = {}
-        # The newest sender time, the first arrival with it, and the places assigned within it.
-        self._sender_ns = -1
-        self._first_ns = 0
-        self._places: list[Placed] = []
         self._times: deque[int] = deque(maxlen=TICKS_TO_REPORT + 1)
         self._reported_ns = 0
 
@@ -172,7 +168,7 @@ class CoarseClock:
         for channel in list(self._ticks):
             channel.newest_ns = -1
             self.forget(channel)
-        self._frames_of_ns = self._sender_ns = -1
+        self._frames_of_ns = -1
         self._times.clear()
         self.tick_ns = 0
 
@@ -231,8 +227,8 @@ class CoarseClock:
             return tick.last
         self._note_tick(frame_ns)
         numbered = self._by_number(channel, frame_ns, arrival_ns, host_arrival_ns)
-        tick.last = self._after(
-            tick, numbered or self._within(tick, arrival_ns), host_arrival_ns)
+        if numbered is not None:
+            tick.last = self._after(tick, numbered, host_arrival_ns)
         return tick.last
 
     def _number(self, channel: TrackedBody, sender_ns: int, arrival_ns: int) -> int:
@@ -250,28 +246,13 @@ class CoarseClock:
     def _by_number(
         self, channel: TrackedBody, sender_ns: int, arrival_ns: int, host_arrival_ns: int,
     ) -> Placed | None:
-        """Place a pose by the number of its frame; return None while the frame rate is unknown."""
+        """Place a pose by the number of its frame; return None for a late one."""
         if sender_ns < self._frames_of_ns:
             return None
         number = self._number(channel, sender_ns, arrival_ns)
         found = self._stamps.stamp_further(
             sender_ns, number, arrival_ns, host_arrival_ns - arrival_ns)
         return None if found is None else Placed(*found)
-
-    def _within(self, tick: _Tick, arrival_ns: int) -> Placed:
-        """Place a pose within its tick, at the place of another body of the same frame if any."""
-        if tick.sender_ns != self._sender_ns:
-            self._sender_ns, self._first_ns = tick.sender_ns, tick.arrival_ns
-            self._places.clear()
-        later_ns = arrival_ns - min(self._first_ns, tick.arrival_ns)
-        if self.tick_ns:
-            later_ns = min(later_ns, self.tick_ns - STEP_NS)
-        wanted = Placed(tick.sender_ns + later_ns, tick.stamp_ns + later_ns)
-        for place in self._places:
-            if tick.last.stamp_ns < place.stamp_ns <= wanted.stamp_ns:
-                return place
-        self._places.append(wanted)
-        return wanted
 
     @staticmethod
     def _after(tick: _Tick, wanted: Placed, host_arrival_ns: int) -> Placed:
