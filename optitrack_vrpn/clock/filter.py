@@ -303,8 +303,8 @@ class EnvelopeFilter:
             # The lowest met no load: normal percentiles 5 and 20 are 0.8 apart.
             low = sorted(self._heights)
             scatter = min(scatter, 1.5 / 0.8 * (low[len(low) // 5] - low[len(low) // 20]))
-        # The times are resolved to 1 us.
-        self.scatter = max(2.0, scatter)
+        # The times are resolved to 1 us; the scatter of few minima is hardly known.
+        self.scatter = max(20.0 if self.blocks < 12 else 2.0, scatter)
 
     def _follow_steps(self, t: float, height: float, spread: float) -> None:
         """

@@ -113,8 +113,9 @@ class Segment:
         away = self._height + self._slope * t - found.predict(t * 1e-9) * 1e3
         known = (found.uncertainty + queue) * 1e3 + abs(away)
         passed, late = self.fit_ns - self._end_ns + BLOCK_NS, self._least - self._height
-        if self._count > 8 and passed > BLOCK_NS / 4 and late > known and found.queueing(
-                max(1.0, self._differences / self._count * 1e-3)) < LOAD:
+        now = max(1e3, self._differences / max(self._count, 1))
+        if (self._count > 8 and passed > BLOCK_NS / 4 and late > known + now
+                and found.queueing(now * 1e-3) < LOAD):
             # All frames of this block are late, and no queue spreads them: a clock is slewed.
             known = late + SLEW * passed
         return known
