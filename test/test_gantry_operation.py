@@ -21,7 +21,7 @@ from gantry_kit import ORION
 from optitrack_vrpn.errors import TransportError
 from optitrack_vrpn.gantry import decode_set_points, GantryClient
 import pytest
-from rosgraph import NodeProcess, wait_until
+from rosgraph import NodeProcess, Observer, wait_until
 
 pytestmark = [pytest.mark.ros, pytest.mark.network, pytest.mark.slow]
 NODE = '/gantry_controller'
@@ -123,9 +123,9 @@ COMMANDS = (*('go_to', 'velocity', 'sine') * 3, 'jog', 'mode', 'home', 'tracking
 class Operation:
     """Operate the processes at random."""
 
-    def __init__(self, sim, bridge, gantry, relay, client, seed):
+    def __init__(self, sim, bridge, gantry, relay, client, observer, seed):
         self.sim, self.bridge, self.gantry, self.relay = sim, bridge, gantry, relay
-        self.client, self.rng = client, random.Random(seed)
+        self.client, self.observer, self.rng = client, observer, random.Random(seed)
         self.accepted = self.refused = 0
 
     def command(self):
@@ -151,12 +151,23 @@ class Operation:
         wait_until(lambda: not self.relay.moving, 8.0, 'rest after a stop')
         self.relay.stopped_s = None
 
+    def deactivate(self):
+        """Deactivate the controller, which stops all axes, and activate it: none moves."""
+        self.relay.stopped_s = None
+        assert self.observer.transition('deactivate', NODE) and not self.relay.moving
+        assert self.observer.transition('activate', NODE)
+        self.relay.stopped_s = time.monotonic()
+        time.sleep(0.2)
+        assert not self.relay.moving
+
     def step(self):
         """Do something at random."""
         rng = self.rng
         kind = rng.random()
-        if kind < 0.8:
+        if kind < 0.76:
             self.command()
+        elif kind < 0.8:
+            self.deactivate()
         elif kind < 0.88:
             self.stop()
         elif kind < 0.94:
@@ -219,9 +230,10 @@ def operate(seconds, seed):
             '-p', 'driver:=udp', '-p', f'machine_port:={relay.port}', '-p', 'autostart:=true',
             tool='gantry_controller'))
         client = stack.enter_context(GantryClient(NODE))
+        observer = stack.enter_context(Observer('operator'))
         wait_until(lambda: client.axes()[0] and client.axes()[0][0][2].get('measured'), 30.0,
                    'a measured axis')
-        operation = Operation(sim, bridge, gantry, relay, client, seed)
+        operation = Operation(sim, bridge, gantry, relay, client, observer, seed)
         operation.run(seconds)
         code, _ = gantry.end()
         assert code == 0, gantry.log
