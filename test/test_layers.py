@@ -38,7 +38,7 @@ BELOW = {
     'findings': {'bodies', 'checks', 'faces', 'names', 'stats'},
     'pipeline': {'bodies', 'clock', 'events', 'faces', 'motion', 'names', 'sources', 'stats',
                  'units'},
-    'skeletons': {'bodies', 'faces', 'motion', 'pipeline', 'ros', 'settings', 'sources'},
+    'skeletons': {'bodies', 'events', 'faces', 'motion', 'pipeline', 'ros', 'settings', 'sources'},
     'cli': {'errors', 'faces', 'sources'},
     'ros': {'errors', 'cli', 'clock', 'faces', 'names', 'settings', 'settings_ros', 'sources',
             'throttle', 'units'},

@@ -4,6 +4,7 @@
 
 import math
 
+from natnet_kit import simulated
 import numpy as np
 from optitrack_vrpn.bodies import BodyConfig, Disposition, ValidityGate
 from optitrack_vrpn.motion import AxesConfig, compose, frame_maps, Transform, world_from_mocap
@@ -11,11 +12,12 @@ from optitrack_vrpn.sim import (
     apply_faults, BONES_51, corners, Figure as Walker, Flip, force, NotFinite, Occlusion,
     occlusions, Outlier, Teleport)
 from optitrack_vrpn.skeletons import (
-    Axes, BoneGate, BONES, channel_order, converted, Figure, joint_angles, plate_frame, relative,
-    wrenches)
+    Axes, BoneGate, BONES, channel_order, converted, Figure, joint_angles, LiveSkeleton,
+    plate_frame, relative, wrenches)
 from optitrack_vrpn.sources import Plate, PlateModel, SkeletonModel
 import pytest
 from scipy.spatial.transform import Rotation
+from transport_kit import wait_until
 
 RATE = 100
 MS = 1_000_000
@@ -128,6 +130,29 @@ def test_joints_have_the_angles_by_which_the_figure_is_bent():
     no_head = np.ones(51, dtype=bool)
     no_head[4] = False
     assert 'p_head' in joint_angles(figure()) and 'p_head' not in joint_angles(figure(no_head))
+
+
+def test_a_retargeting_program_gets_bones_by_name():
+    """As GMR reads them: name to position and quaternion w x y z, global."""
+    with simulated(0, natnet={'skeletons': 2, 'bones': 51}) as server:
+        models = server.serving('natnet').world.models
+        with LiveSkeleton('127.0.0.1', skeleton='Skeleton 2',
+                          port=server.port_of('natnet')) as motive:
+            wait_until(lambda: motive.get_frame_number() > 5)
+            bones, number = motive.get_frame(), motive.get_frame_number()
+            wait_until(lambda: motive.get_frame_number() > number)
+        assert set(bones) == {bone[1] for bone in BONES}
+        assert {'Hips', 'Spine1', 'LeftUpLeg', 'RightToeBase', 'LeftForeArm', 'RightHand'} <= set(
+            bones)
+        times = np.arange(3000) / server.scenario.rate
+        hips, _ = models.figures[1].at(times)
+        frame = np.argmin(np.linalg.norm(hips[:, 0] - bones['Hips'][0], axis=1))
+        positions, quats = models.truth(1, times[frame])
+        for i, bone in enumerate(BONES):
+            place, (w, x, y, z) = bones[bone[1]]
+            np.testing.assert_allclose(place, positions[i], atol=1e-6)
+            assert abs(np.dot((x, y, z, w), quats[i])) == pytest.approx(1.0, abs=1e-9)
+    wait_until(lambda: motive.get_frame() == {})    # nothing stale after the end
 
 
 def test_the_frame_of_a_plate_lies_on_its_corners():
