@@ -181,9 +181,9 @@ def yaml_entities(kind):
 
 # -- everywhere --------------------------------------------------------------------------------
 
-def test_readme_lists_exactly_the_arguments_of_the_launch_file():
-    readme = (ROOT / 'README.md').read_text()
-    table = re.search(r'^\| launch argument \|.*\n\|[-|]+\n((?:\|.*\n)+)', readme, re.MULTILINE)
+def test_the_lab_page_lists_exactly_the_arguments_of_the_launch_file():
+    page = (ROOT / 'docs' / 'lab.md').read_text()
+    table = re.search(r'^\| launch argument \|.*\n\|[-|]+\n((?:\|.*\n)+)', page, re.MULTILINE)
     names = [name for row in table[1].splitlines()
              for name in re.findall(r'`(\w+)`', row.split('|')[1])]
     assert names == list(arguments_in(NODE))

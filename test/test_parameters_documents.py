@@ -3,14 +3,13 @@
 """The parameter files and tables that are generated from the settings."""
 
 from pathlib import Path
-import re
 
 from optitrack_vrpn.bodies import sift_body_settings
 from optitrack_vrpn.cli import nodes
-from optitrack_vrpn.node import documents as node_documents, KINDS, NodeSettings
+from optitrack_vrpn.node import KINDS, NodeSettings
 from optitrack_vrpn.settings import parameters_of, sift
 from optitrack_vrpn.tools import (
-    BEGIN, END, generated, parameter_file, parameters_command, settings_class, with_table)
+    generated, parameter_file, parameters_command, settings_class)
 import pytest
 import yaml
 
@@ -40,11 +39,9 @@ def test_every_document_is_what_the_settings_say():
         pytest.skip('runs in a checkout alone')
     made = generated(ROOT)
     assert {path.name for path in made} == {
-        'README.md', 'parameters.md', *(f'{node.name}.yaml' for node in NODES)}
+        'parameters.md', *(f'{node.name}.yaml' for node in NODES)}
     for path, text in made.items():
         assert path.read_text() == text, f'{path.name}: run make docs'
-    readme = (ROOT / 'README.md').read_text()
-    assert BEGIN in readme and END in readme and 'docs/parameters.md' in readme
 
 
 @NODE_IDS
@@ -75,13 +72,6 @@ def test_the_command_prints_the_file_of_a_node_or_its_table(capsys):
         assert all(f'`{row.name}`' in shown for row in parameters_of(settings_class(node)))
 
 
-def test_the_readme_lists_the_parameters_that_users_set_and_they_exist():
-    assert len(node_documents.COMMON) == 15
-    assert set(node_documents.COMMON) <= set(BY_NAME)
-    listed = re.findall(r'^\| `([^`]+)`', with_table(f'{BEGIN}\n{END}'), re.MULTILINE)
-    assert set(listed) == set(node_documents.COMMON)
-
-
 def test_the_page_lists_every_output():
     page = parameters_command.page()
     for kind in KINDS.values():
@@ -97,13 +87,3 @@ def test_the_example_of_a_body_is_valid_once_it_is_uncommented():
     tree = yaml.safe_load('\n'.join(lines))['/**']['ros__parameters']
     assert sift_body_settings(flat(tree))[0] == {'Rigid Body 1': {
         'name': 'cf1', 'max_speed': 30.0, 'lowpass.cutoff_hz': 5.0}}
-
-
-def test_documents_leave_out_a_readme_that_is_not_there(tmp_path):
-    made = generated(tmp_path)
-    assert tmp_path / 'config' / 'optitrack_vrpn.yaml' in made
-    assert tmp_path / 'README.md' not in made
-    (tmp_path / 'README.md').write_text(f'before\n{BEGIN}\nOUTDATED\n{END}\nafter\n')
-    text = generated(tmp_path)[tmp_path / 'README.md']
-    assert text.startswith('before\n') and text.endswith('after\n') and 'OUTDATED' not in text
-    assert with_table('no marks') == 'no marks'

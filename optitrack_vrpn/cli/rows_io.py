@@ -44,8 +44,8 @@ class Node(NamedTuple):
     :ivar settings: its settings dataclass, as ``module:Class``; the module imports no ROS. The
         first line of the class's docstring is the heading of its table.
     :ivar notes: a module with more for its documents; '' for none. It may define
-        ``YAML_NOTES`` (comment lines by section of the parameter file), ``sections()`` (Markdown
-        that follows the table) and ``COMMON`` (names of parameters that README.md lists).
+        ``YAML_NOTES`` (comment lines by section of the parameter file) and ``sections()``
+        (Markdown that follows the table).
     """
 
     name: str

@@ -6,12 +6,6 @@ from optitrack_vrpn.bodies import BODY_PARAMETERS
 from optitrack_vrpn.node import topic_kinds
 from optitrack_vrpn.settings import markdown_table
 
-#: The parameters that most users set.
-COMMON = (
-    'server', 'port', 'connection', 'interface', 'autostart', 'activate', 'up_axis', 'motive_x',
-    'expected_rate_hz', 'outputs', 'bodies.allow', 'bodies.deny', 'validation.max_speed',
-    'stamps.mode', 'stamps.latency_ms')
-
 YAML_NOTES = {'bodies': (
     'Settings for one body, under its name or a pattern: validation.* (but',
     'acquire_frames), lowpass.* and motion.*, and these:',

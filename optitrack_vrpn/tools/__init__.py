@@ -8,7 +8,7 @@ from optitrack_vrpn.faces import lazy
 
 if TYPE_CHECKING:
     from optitrack_vrpn.tools.parameters_command import (
-        BEGIN, END, generated, parameter_file, settings_class, with_table)
+        generated, parameter_file, settings_class)
     from optitrack_vrpn.tools.restamp_command import main, parse_seconds
     from optitrack_vrpn.tools.topics_command import lines_of
     from optitrack_vrpn.tools.topics_ros import collect

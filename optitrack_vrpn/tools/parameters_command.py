@@ -12,7 +12,6 @@ from optitrack_vrpn.cli import command, Node, nodes, Parser, USAGE, without_ros_
 from optitrack_vrpn.settings import (
     markdown_table, Parameter, parameter_file as write_parameter_file, parameters_of)
 
-BEGIN, END = '<!-- parameters -->', '<!-- /parameters -->'
 _REMAKE = 'python -m optitrack_vrpn parameters --write'
 
 
@@ -65,25 +64,10 @@ def _in_short(node: Node) -> str:
     return f'## {node.name}\n\n{summary} See `config/{node.name}.yaml`: {names}.\n'
 
 
-def with_table(readme: str) -> str:
-    """Return the README with the table of common parameters between its marks."""
-    before, begin, rest = readme.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        return readme
-    table = markdown_table([
-        parameter for node in nodes() for parameter in parameters(node)
-        if parameter.name in _note(node, 'COMMON', ())])
-    return f'{before}{BEGIN}\n{table}{END}{after}'
-
-
 def generated(root: Path) -> dict[Path, str]:
     """Generate every file that is made from settings, by path, for a checkout."""
     made = {root / 'config' / f'{node.name}.yaml': parameter_file(node) for node in nodes()}
     made[root / 'docs' / 'parameters.md'] = page()
-    readme = root / 'README.md'
-    if readme.exists():
-        made[readme] = with_table(readme.read_text(encoding='utf-8'))
     return made
 
 
@@ -101,8 +85,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     choice.add_argument('--markdown', action='store_true', help='print a table instead')
     choice.add_argument(
         '--write', action='store_true',
-        help='for developers, in a checkout: update config/*.yaml, docs/parameters.md and the '
-        'table of README.md')
+        help='for developers, in a checkout: update config/*.yaml and docs/parameters.md')
     arguments = parser.parse_args(
         without_ros_arguments(sys.argv[1:] if argv is None else argv))
     if not arguments.write:
