@@ -136,6 +136,7 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         folder = arguments.folder or Path(scratch)
         print(f'{"take":22}{"command":10}{"wall s":>8}{"cpu s":>8}{"MB":>6}{"us a pose":>11}')
+        used = {}    # poses and processor time of both takes, by command
         for bodies, seconds in ((1, 60.0), (arguments.bodies, 60 * arguments.minutes)):
             take = folder / f'take_{bodies}x{seconds:g}'
             if not take.exists():
@@ -145,8 +146,12 @@ def main():
                                   ('export', ('--format', 'parquet'))):
                 wall, cpu, memory = measure(
                     command, take, *more, '-o', Path(scratch) / 'output')
+                used.setdefault((more or (command,))[-1], []).append((poses, cpu))
                 print(f'{f"{bodies} x {seconds:g} s":22}{(more or (command,))[-1]:10}{wall:8.1f}'
                       f'{cpu:8.1f}{memory:6.0f}{1e6 * cpu / poses:11.2f}', flush=True)
+        for command, ((few, least), (poses, cpu)) in used.items():
+            two_hours = least + (cpu - least) / (poses - few) * (20 * 7200 * RATE - few)
+            print(f'20 x 2 h, computed    {command:10}{"":8}{two_hours:8.0f}')
         found = subprocess.run([sys.executable, '-c', MCAP, take / f'{take.name}.mcap'],
                                capture_output=True, text=True, check=True)
         print(f'yardstick: a loop over the messages by mcap, {float(found.stdout):.2f} us of '

@@ -374,7 +374,7 @@ def test_the_page_tells_when_and_where_and_links_to_the_timeline(tmp_path, capsy
     page = page_of(tmp_path, capsys, tmp_path / 'take')
     # 1 790 000 000 s is 14:13:20 UTC on this day
     assert '2026-09-21 16:13:20 to 16:13:24 UTC+02:00' in page and 'lab-pc' in page
-    assert 'Settings of /node (1 parameters)' in page and '[1, &#39;&lt;x&gt;&#39;]' in page
+    assert 'Settings of /node (parameters: 1)' in page and '[1, &#39;&lt;x&gt;&#39;]' in page
     anchor = re.search(
         r'no pose for up to 1\.25 s.*?<a href="#(\w+)">16:13:21\.2 \(\+1\.2 s\)', page)
     assert f'<i id="{anchor[1]}" class="error"' in page
