@@ -211,3 +211,27 @@ def test_power_save_is_covered():
     error = played.error - 1.2e-3 * 0.1
     judged = ~np.isnan(played.known) & (sent > 10.0)
     assert np.mean(np.abs(error[judged]) < played.known[judged]) > 0.95
+
+
+@pytest.mark.parametrize('tick_s', [1 / 64, 0.064])
+def test_ticks_are_covered_before_they_are_recognised(tick_s):
+    t = frames(8.0)
+    source, inside = StampSource(StampConfig()), []
+    source.reconnected()
+    for sent, delay in zip(t.tolist(), wire(len(t)).tolist(), strict=True):
+        arrival = S + round((sent + delay) * 1e9)
+        stamp = source.stamp(START + int(np.floor(sent / tick_s) * tick_s * 1e9), arrival)
+        # The sender time of a later frame of the tick is that of the first one.
+        if stamp is not None and not source.status().smoothed:
+            inside.append(abs(stamp - S - sent * 1e9) * 1e-9 <= source.uncertainty_s())
+    assert len(inside) > 60
+    assert np.mean(inside) > 0.95
+
+
+def test_a_longer_route_widens_the_uncertainty_for_200_s():
+    sent = frames(450.0)
+    played = Played(sent, np.maximum.accumulate(
+        sent + wire(len(sent)) + 2e-3 * (sent > 100.0)), host_ns=10**17)
+    wide = played.known[(played.arrived > 110.0) & (played.arrived < 290.0)]
+    assert np.nanmin(wide) > 1.9e-3
+    assert np.nanmedian(played.known[played.arrived > 310.0]) < 100e-6
