@@ -15,8 +15,7 @@ from optitrack_vrpn.motion import (
     body_from_base, EstimateConfig, LowpassConfig, MotionConfig, world_from_mocap)
 from optitrack_vrpn.pipeline import Pipeline, PipelineConfig
 from optitrack_vrpn.sim import scenario_from_mapping, World
-from optitrack_vrpn.sources import Motion
-from optitrack_vrpn.sources.vrpn import to_frames
+from optitrack_vrpn.sources import Body, Frame, Motion
 from pipeline_kit import make_pipeline, pose_report
 import pytest
 from scipy.spatial.transform import Rotation
@@ -41,7 +40,10 @@ def run(seconds=3.0, config=None, **scenario):
         time_ns = frame.reports[0].sender_time_ns if frame.reports else 0
         for channel in pipeline.bodies:
             channel.wants_motion = True
-        samples += pipeline.process(to_frames(frame.reports), time_ns, 0)
+        bodies = [report for report in frame.reports if isinstance(report, Body)]
+        items = [Frame(time_ns, bodies)] if bodies else []
+        items += [report for report in frame.reports if isinstance(report, Motion)]
+        samples += pipeline.process(items, time_ns, 0)
         moved += pipeline.server_motions
     truth = world.truth('wand', np.array([(s.stamp_ns - 10**9) * 1e-9 for s in samples]))
     return samples, moved, truth

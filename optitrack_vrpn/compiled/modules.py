@@ -24,8 +24,7 @@ MODULES = ('optitrack_vrpn.stats', *(f'optitrack_vrpn.{package}.{name}' for pack
     'pipeline': ('coarse_clock', 'load_shedding', 'pipeline', 'roster',
                  'tracked_body'),
     'ros': ('cdr',),
-    'node': ('body_output', 'hot_path', 'publishers', 'receiver', 'shared_output',
-             'turn_lock'),
+    'node': ('body_output', 'publishers', 'receiver', 'shared_output'),
 }.items() for name in names))
 #: Files and folders whose contents decide whether compiled modules may be used. More than the
 #: modules themselves: mypyc relies on the types and constants of all that they import.

@@ -8,8 +8,7 @@ from optitrack_vrpn.faces import lazy
 
 if TYPE_CHECKING:
     from optitrack_vrpn.graph.conflicts import (
-        base_name, full_name, LINGERS, NAMELESS, ONE_NAME, ONE_TOPIC, qos_remedies,
-        state_services)
+        base_name, full_name, LINGERS, NAMELESS, ONE_NAME, ONE_TOPIC, qos_remedies, state_services)
     from optitrack_vrpn.graph.conflicts_ros import (
         ConflictingPublishers, describe_mismatch, DuplicateNames, OneSubscription, publishers_of,
         TURN_NS)

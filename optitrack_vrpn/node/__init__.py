@@ -11,10 +11,9 @@ if TYPE_CHECKING:
     from optitrack_vrpn.node.command import check
     from optitrack_vrpn.node.configuration import make_configuration
     from optitrack_vrpn.node.frame_collector import FrameCollector, NamedPose
-    from optitrack_vrpn.node.hot_path import publish_samples, publish_server_motion
     from optitrack_vrpn.node.node import OptitrackVrpnNode
-    from optitrack_vrpn.node.publishers import Publishers
-    from optitrack_vrpn.node.receiver import Receiver
+    from optitrack_vrpn.node.publishers import publish_samples, publish_server_motion, Publishers
+    from optitrack_vrpn.node.receiver import Receiver, TurnLock
     from optitrack_vrpn.node.report import (
         body_entry, clock_entry, frames_entry, Level, link_entry, MAX_REASON)
     from optitrack_vrpn.node.settings import FrameSettings, NodeSettings
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from optitrack_vrpn.node.status import StatusReporter
     from optitrack_vrpn.node.supervision import Supervision
     from optitrack_vrpn.node.topic_kinds import DEFAULT_OUTPUTS, KINDS
-    from optitrack_vrpn.node.turn_lock import TurnLock
 else:
     __all__, __getattr__ = lazy(globals())
 

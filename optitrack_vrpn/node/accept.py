@@ -12,7 +12,7 @@ import contextlib
 from typing import Any, Sequence
 
 from optitrack_vrpn.names import printable
-from optitrack_vrpn.node.turn_lock import TurnLock
+from optitrack_vrpn.node.receiver import TurnLock
 from optitrack_vrpn.pipeline import Pipeline, TrackedBody
 from rclpy.exceptions import InvalidHandle
 from rclpy.lifecycle import LifecycleNode

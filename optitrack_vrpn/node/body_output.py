@@ -58,7 +58,7 @@ def sender(publisher: Any, as_bytes: bool) -> Callable[[Any], None]:
 
 class BodyOutput:
     """
-    The publishers of one body; ``hot_path.py`` uses them.
+    The publishers of one body; ``publishers.py`` uses them.
 
     :param channel: the body.
     :param create: creates a publisher from message type, topic and kind.

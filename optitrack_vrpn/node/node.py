@@ -21,10 +21,9 @@ from optitrack_vrpn.graph import describe_mismatch
 from optitrack_vrpn.mocap_control import Command, MocapControl
 from optitrack_vrpn.node.configuration import Configuration
 from optitrack_vrpn.node.parameters import NodeParameters
-from optitrack_vrpn.node.receiver import Receiver
+from optitrack_vrpn.node.receiver import Receiver, TurnLock
 from optitrack_vrpn.node.status import StatusReporter
 from optitrack_vrpn.node.supervision import Supervision
-from optitrack_vrpn.node.turn_lock import TurnLock
 from optitrack_vrpn.pipeline import Pipeline
 from optitrack_vrpn.ros import DeferredDestruction, ManagedNode
 from optitrack_vrpn.sources import (

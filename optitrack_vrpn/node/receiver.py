@@ -7,11 +7,11 @@ The client thread calls it. It is apart from the node because it is compiled, an
 cannot derive from rclpy's node.
 """
 
+import threading
 import traceback
 from typing import Callable, Final, Optional, Sequence, TYPE_CHECKING
 
 from optitrack_vrpn.bodies import Disposition
-from optitrack_vrpn.node.turn_lock import TurnLock
 from optitrack_vrpn.pipeline import Pipeline, Sample
 from optitrack_vrpn.sources import Item
 
@@ -21,6 +21,44 @@ if TYPE_CHECKING:    # imports messages and numpy, while the client connects
 #: One batch of this number is measured. Chosen: 15 measurements a second at 240 Hz, enough for
 #: percentiles.
 _MEASURED_ONE_OF: Final = 16
+
+
+class TurnLock:
+    """
+    The node's lock, as a context manager; ``acquire_first`` is for the thread with the poses.
+
+    Python's locks are not fair: a thread that releases a lock and acquires it again at once gets
+    it before a waiting thread, which still has to wake up. Diagnostics hold the lock once for each
+    body, so that poses would wait for the report of all bodies.
+
+    :ivar release: releases the lock.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        # Held by the first thread while it waits, so that the others wait behind it.
+        self._turn = threading.Lock()
+        # Bound once: they are called with each datagram.
+        self._acquire: Callable[[], object] = self._lock.acquire
+        self.release: Callable[[], object] = self._lock.release
+        self._take_turn: Callable[[], object] = self._turn.acquire
+        self._end_turn: Callable[[], object] = self._turn.release
+
+    def acquire_first(self) -> None:
+        """Acquire the lock before all threads that have not acquired it yet."""
+        self._take_turn()
+        try:
+            self._acquire()
+        finally:
+            self._end_turn()
+
+    def __enter__(self) -> None:
+        with self._turn:
+            pass
+        self._acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self.release()
 
 
 class Receiver:
@@ -56,38 +94,35 @@ class Receiver:
     ) -> None:
         """Process what one datagram contained; see ``sources.Sink``."""
         error = ''
-        self._lock.acquire_first()
+        lock = self._lock
+        lock.acquire_first()
         try:
-            self._process(items, arrival_ns, host_minus_arrival_ns)
+            pipeline = self.pipeline
+            if pipeline is None:
+                return
+            now_ns = self._now_ns()
+            samples = pipeline.process(items, arrival_ns, host_minus_arrival_ns, now_ns)
+            publishers = self.publishers
+            if not self.active or publishers is None:
+                for sample in samples:
+                    sample.channel.dropped[Disposition.INACTIVE] += 1
+                return
+            allowance_ns = pipeline.max_age_ns - host_minus_arrival_ns
+            if pipeline.markers is not None:
+                publishers.publish_markers(pipeline.markers, self._now_ns, allowance_ns)
+            if pipeline.extras is not None:
+                publishers.publish_extras(pipeline, self._now_ns, allowance_ns)
+            if samples or pipeline.server_motions:
+                publishers.publish(
+                    samples, pipeline.server_motions, self._now_ns, allowance_ns)
+                self._batches += 1
+                if not self._batches % _MEASURED_ONE_OF:
+                    self._measure(
+                        samples, arrival_ns, host_minus_arrival_ns, now_ns, self._now_ns())
         except Exception:
             # The thread must continue: the next frame may be valid.
             error = traceback.format_exc()
         finally:
-            self._lock.release()
+            lock.release()
         if error:
             self._failed(error)
-
-    def _process(
-        self, items: Sequence[Item], arrival_ns: int, host_minus_arrival_ns: int,
-    ) -> None:
-        pipeline = self.pipeline
-        if pipeline is None:
-            return
-        now_ns = self._now_ns()
-        samples = pipeline.process(items, arrival_ns, host_minus_arrival_ns, now_ns)
-        publishers = self.publishers
-        if not self.active or publishers is None:
-            for sample in samples:
-                sample.channel.dropped[Disposition.INACTIVE] += 1
-            return
-        allowance_ns = pipeline.max_age_ns - host_minus_arrival_ns
-        if pipeline.markers is not None:
-            publishers.publish_markers(pipeline.markers, self._now_ns, allowance_ns)
-        if pipeline.extras is not None:
-            publishers.publish_extras(pipeline, self._now_ns, allowance_ns)
-        if not samples and not pipeline.server_motions:
-            return
-        publishers.publish(samples, pipeline.server_motions, self._now_ns, allowance_ns)
-        self._batches += 1
-        if not self._batches % _MEASURED_ONE_OF:
-            self._measure(samples, arrival_ns, host_minus_arrival_ns, now_ns, self._now_ns())

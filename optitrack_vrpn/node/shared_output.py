@@ -55,6 +55,7 @@ class SharedOutput:
 
     :param create: creates a publisher from message type, topic and kind.
     :param destroy: retires publishers, from any thread.
+    :ivar heard: names of the topics with subscribers.
     :ivar topics: resolved names of the topics.
     """
 
@@ -64,7 +65,7 @@ class SharedOutput:
         self._create = create
         self._destroy = destroy
         self._publishers: dict[str, Any] = {}
-        self._heard: frozenset[str] = frozenset()
+        self.heard: frozenset[str] = frozenset()
         self._world = ''
         self._collector = FrameCollector(RATE_HZ)
         self._rate_hz = RATE_HZ
@@ -87,8 +88,8 @@ class SharedOutput:
 
     def listen(self) -> None:
         """Find the topics with subscribers; messages of others are not written."""
-        self._heard = frozenset(name for name, publisher in self._publishers.items()
-                                if publisher.get_subscription_count())
+        self.heard = frozenset(name for name, publisher in self._publishers.items()
+                               if publisher.get_subscription_count())
 
     @property
     def topics(self) -> list[str]:
@@ -104,7 +105,7 @@ class SharedOutput:
         :param clock: reads the present time (ns).
         :param allowance_ns: largest difference to a stamp (ns), see ``publish_samples``.
         """
-        if self._heard.isdisjoint(_ARRAYS):
+        if self.heard.isdisjoint(_ARRAYS):
             return
         frames = []
         for sample in samples:
@@ -119,7 +120,7 @@ class SharedOutput:
     def _send_frame(self, frame: Frame, clock: Callable[[], int], allowance_ns: int) -> None:
         poses = [(one.name, set_pose(Pose(), one.position, one.quat_xyzw))
                  for one in frame.poses]
-        heard, stamp_ns = self._heard, frame.stamp_ns
+        heard, stamp_ns = self.heard, frame.stamp_ns
         if 'poses' in heard:
             self._send('poses', other_messages.make_poses(poses), stamp_ns, clock, allowance_ns)
         if 'pose_array' in heard:
@@ -143,16 +144,16 @@ class SharedOutput:
         self, cloud: MarkerCloud, clock: Callable[[], int], allowance_ns: int,
     ) -> None:
         """Publish the markers of a frame if there are subscribers; arguments as ``publish``."""
-        if 'point_cloud' in self._heard:
+        if 'point_cloud' in self.heard:
             self._send('point_cloud', self._cloud(cloud.places(), cloud.points, FIELDS[:3]),
                        cloud.stamp_ns, clock, allowance_ns)
-        if 'markers' in self._heard:
+        if 'markers' in self.heard:
             self._send('markers', self._cloud(cloud.data, cloud.points, FIELDS), cloud.stamp_ns,
                        clock, allowance_ns)
-        if 'named_markers' in self._heard:
+        if 'named_markers' in self.heard:
             message = other_messages.make_markers(cloud, self._number('named_markers'))
             self._send('named_markers', message, cloud.stamp_ns, clock, allowance_ns)
-        if 'marker_array' in self._heard:
+        if 'marker_array' in self.heard:
             message = other_messages.make_marker_array(
                 cloud, self._number('marker_array'), time_of(stamp_bytes(cloud.stamp_ns)),
                 self._world)
@@ -184,4 +185,4 @@ class SharedOutput:
         for publisher in self._publishers.values():
             self._destroy(publisher)
         self._publishers.clear()
-        self._heard = frozenset()
+        self.heard = frozenset()

@@ -10,9 +10,9 @@ from optitrack_vrpn import RUNS
 from optitrack_vrpn.clock import HostClock
 from optitrack_vrpn.node.configuration import Configuration
 from optitrack_vrpn.node.diagnostics import Diagnostics
+from optitrack_vrpn.node.receiver import TurnLock
 from optitrack_vrpn.node.report import (
     body_entry, clock_entry, Entry, frames_entry, Level, link_entry)
-from optitrack_vrpn.node.turn_lock import TurnLock
 from optitrack_vrpn.pipeline import how_to_accept, Pipeline, Sample, TrackedBody
 from optitrack_vrpn.sources import LossWatch, own_settings, Source
 from optitrack_vrpn.stats import Window

@@ -11,8 +11,8 @@ from optitrack_vrpn.clock import HostClock
 from optitrack_vrpn.graph import ConflictingPublishers, DuplicateNames
 from optitrack_vrpn.names import printable
 from optitrack_vrpn.node.accept import AcceptServices
+from optitrack_vrpn.node.receiver import TurnLock
 from optitrack_vrpn.node.status import StatusReporter
-from optitrack_vrpn.node.turn_lock import TurnLock
 from optitrack_vrpn.pipeline import Pipeline, TrackedBody
 from optitrack_vrpn.ros import Ticker
 from rclpy.node import Node

@@ -29,7 +29,7 @@ HICCUP_NS: Final = 100_000_000
 MOST_IN_A_ROW: Final = 9
 #: Shedding ends after this time (ns) in which no frame was left out. Chosen.
 CALM_NS: Final = 10_000_000_000
-#: After a pause (ns) of this length between two calls of ``look``, nothing is assumed about the
+#: After a pause (ns) of this length between two calls of ``update``, nothing is assumed about the
 #: queue. Chosen: longer than the frame interval of the slowest usual sender.
 PAUSE_NS: Final = 250_000_000
 
@@ -42,10 +42,13 @@ class LoadShedder:
     last bodies of each frame would lose poses.
 
     :ivar shedding: whether frames may be left out at present.
+    :ivar idle_ns: time (ns) of the last wait up to ``FRESH_NS``, set in place of a call of
+        ``update`` while nothing is shed.
     """
 
     def __init__(self) -> None:
         self.shedding = False
+        self.idle_ns = -PAUSE_NS
         self._waited_ns = 0
         # Times of the last call, of the last short wait, of the last wait below FRESH_NS, and of
         # the last frame left out.
@@ -53,15 +56,17 @@ class LoadShedder:
         self._turn = 0
         self._in_a_row = 0
 
-    def look(self, waited_ns: int, now_ns: int) -> bool:
+    def update(self, waited_ns: int, now_ns: int) -> bool:
         """
-        Process a wait; call it with every datagram or piece of a stream.
+        Process a wait; call it with every datagram or piece of a stream, or set ``idle_ns``.
 
         :param waited_ns: time from arrival until now (ns).
         :param now_ns: present time (ns) on a monotonic clock.
         :returns: whether ``shedding`` has changed.
         """
         self._waited_ns = waited_ns
+        if self.idle_ns > self._looked_ns:
+            self._looked_ns = self._short_ns = self._fresh_ns = self.idle_ns
         if waited_ns <= STANDING_NS or now_ns - self._looked_ns >= PAUSE_NS:
             self._short_ns = now_ns
         if waited_ns <= FRESH_NS:
@@ -79,7 +84,7 @@ class LoadShedder:
         """
         End the shedding if no frame was left out for ``CALM_NS``; call it also without poses.
 
-        :param now_ns: present time (ns) on the clock of ``look``.
+        :param now_ns: present time (ns) on the clock of ``update``.
         :returns: whether ``shedding`` has changed.
         """
         if not self.shedding or now_ns - self._shed_ns < CALM_NS:

@@ -4,7 +4,7 @@
 Convert frames to poses for publication: the stages between the wire and the publishers.
 
 ``Pipeline.process`` reads from top to bottom: body, stamp, age, time, validity gate, load
-shedding, axes, estimate, order. ``node/hot_path.py`` contains the stages from there to
+shedding, axes, estimate, order. ``node/publishers.py`` contains the stages from there to
 ``publish()``. Each pose that does not become a sample gets one ``Disposition``, which its channel
 counts. Samples are in ENU; ``frames.enu_to_ned`` converts them to NED if that is published.
 
@@ -22,7 +22,7 @@ from optitrack_vrpn.motion import (
     frame_maps, position_to_enu_north, quat_to_enu_north, with_stamp_error)
 from optitrack_vrpn.pipeline.coarse_clock import COARSE_NS, CoarseClock, Placed
 from optitrack_vrpn.pipeline.config import PipelineConfig
-from optitrack_vrpn.pipeline.load_shedding import LoadShedder
+from optitrack_vrpn.pipeline.load_shedding import FRESH_NS, LoadShedder
 from optitrack_vrpn.pipeline.markers import marker_cloud, MarkerCloud
 from optitrack_vrpn.pipeline.reports import Reports
 from optitrack_vrpn.pipeline.roster import Roster
@@ -128,7 +128,9 @@ class Pipeline:
         self._taken_ns = now_ns
         self._behind_ns = now_ns - arrival_ns
         shedder = self.shedder
-        if shedder.look(self._behind_ns, now_ns):
+        if self._behind_ns <= FRESH_NS and not shedder.shedding:
+            shedder.idle_ns = now_ns
+        elif shedder.update(self._behind_ns, now_ns):
             self._report_load()
         shedding = shedder.shedding and self.config.keep_up
         self._oldest_ns = now_ns + host_minus_arrival_ns - self.max_age_ns
@@ -149,6 +151,8 @@ class Pipeline:
         # Declared for mypyc, which then unpacks without an iterator.
         fields: tuple[Any, ...] = frame
         sender_time_ns, bodies, _, _, _, markers, extras = fields
+        stamps = self.stamps
+        oldest_ns = self._oldest_ns
         stamped = False
         frame_ns: Optional[int] = None
         for body in bodies:
@@ -180,8 +184,8 @@ class Pipeline:
                     arrival_ns, arrival_ns + host_minus_arrival_ns)
                 if arrival_mode:
                     time_ns = stamp_ns
-            # Age: after the frames of a tick have been counted.
-            if self._is_too_old(stamp_ns):
+            # Age: after the frames of a tick have been counted; with the delay of arrivals.
+            if stamp_ns - stamps.lag_ns < oldest_ns:
                 channel.dropped[Disposition.TOO_OLD] += 1
                 continue
             # Validity: None for a pose that is withheld.
@@ -202,7 +206,7 @@ class Pipeline:
         if markers or extras is not None:
             if not stamped:
                 frame_ns = self._stamp(frame, arrival_ns, host_minus_arrival_ns, False)
-            if frame_ns is None or self._is_too_old(frame_ns):
+            if frame_ns is None or frame_ns - stamps.lag_ns < oldest_ns:
                 return
             if markers:
                 self.markers = marker_cloud(
@@ -235,10 +239,6 @@ class Pipeline:
             return None
         self.ptp_minus_stamp_ns = ptp_ns - stamp_ns if ptp_ns else None
         return stamp_ns
-
-    def _is_too_old(self, stamp_ns: int) -> bool:
-        """Return whether a pose is too old: by its stamp, and its delay if stamps are arrivals."""
-        return stamp_ns - self.stamps.lag_ns < self._oldest_ns
 
     def _estimate(
         self, channel: TrackedBody, sender_time_ns: int, frame_ns: int, position: Any, quat: Any,

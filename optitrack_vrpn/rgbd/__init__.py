@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from optitrack_vrpn.rgbd.features import (
         corner_contrast, covariances_of, depth_mixture, FeatureSettings, find_features)
     from optitrack_vrpn.rgbd.files_io import (
-        camera_of, Entry, load_keyframes, load_storage, pair, parse_list, save_keyframes,
-        save_pcd, Sequence)
+        camera_of, Entry, load_keyframes, load_storage, pair, parse_list, save_keyframes, save_pcd,
+        Sequence)
     from optitrack_vrpn.rgbd.geometry import (
         Intrinsics, motion_of, opencv, pose_of, rigid, rigid_transform, rotation_matrix,
         rotation_vector, transformed)
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
         GraphSettings, KeyframeSettings, Mapper, MapperSettings, pcd_bytes, voxel_means)
     from optitrack_vrpn.rgbd.mapper_ros import RgbdMapper
     from optitrack_vrpn.rgbd.model import (
-        align, IcpSettings, inverse_3x3, LandmarkModel, mahalanobis_squares, ModelSettings,
-        refine, RefinementSettings)
+        align, IcpSettings, inverse_3x3, LandmarkModel, mahalanobis_squares, ModelSettings, refine,
+        RefinementSettings)
     from optitrack_vrpn.rgbd.odometry import Cause, Odometry, OdometrySettings, Status
     from optitrack_vrpn.rgbd.odometry_ros import RgbdOdometry
     from optitrack_vrpn.rgbd.posegraph import (

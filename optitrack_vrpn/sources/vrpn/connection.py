@@ -200,7 +200,10 @@ class Connection:
             else:
                 self._read_message(data, position, size, events)
             position += whole
-        if first >= 0:
+        following = (last + 1) % _SEQUENCE_MODULUS
+        if first == self._next_sequence and following > first:
+            self._next_sequence = following
+        elif first >= 0:
             self._follow_numbers(first, last)
         return events
 
@@ -257,9 +260,6 @@ class Connection:
         """Compare the sequence numbers of a datagram with the expected one."""
         expected = self._next_sequence
         following = (last + 1) % _SEQUENCE_MODULUS
-        if first == expected and following > first:
-            self._next_sequence = following
-            return
         if expected is None:
             self._next_sequence = following
             return
