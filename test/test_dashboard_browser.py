@@ -98,7 +98,7 @@ def test_start_lost_bodies_stop_and_no_answer_on_two_pages(lab):
             new MutationObserver(() => {
               if (!window.took && document.getElementById('log').innerText.includes('after'))
                 window.took = performance.now() - window.began;
-            }).observe(document.getElementById('log'), {childList: true});
+            }).observe(document.getElementById('log'), {childList: true, subtree: true});
             document.getElementById('start').click();""")
         for one in (page, phone):
             eventually(one, '#log', 'optitrack_vrpn after')
