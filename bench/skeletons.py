@@ -1,67 +1,61 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Processor time of the node with skeletons: 3 of 51 bones at 240 Hz, TF read by another process.
+Processor time of 3 skeletons of 51 bones at 240 Hz, from the frame's bytes to the TF message.
 
-  python -m bench.skeletons [SECONDS]
+  python -m bench.skeletons
 
-Prints the share of one core that the whole process of the node takes, and the transforms received.
+Decodes, names, checks, converts and publishes simulated frames without sockets. Prints the time of
+a frame and of a bone, and the share of a core at that rate.
 """
 
-import os
-import subprocess
-import sys
 import time
 
-from optitrack_vrpn.sim import MotiveSimServer, scenario_from_mapping
+from optitrack_vrpn.pipeline import PipelineConfig, StampedExtras
+from optitrack_vrpn.ros import tf_message, tf_publisher
+from optitrack_vrpn.sim import NatNetWorld, scenario_from_mapping, World
+from optitrack_vrpn.skeletons import SkeletonOutput, SkeletonSettings
+from optitrack_vrpn.sources.natnet import decode_frame, encode_frame, name_table, Translator
 import rclpy
-from rclpy.qos import QoSProfile
-from rclpy.serialization import deserialize_message
-from tf2_msgs.msg import TFMessage
 
-RATE, SKELETONS, BONES = 240, 3, 51
-
-
-def cpu_s(pid):
-    """Read the processor time of a process (s)."""
-    with open(f'/proc/{pid}/stat') as stream:
-        fields = stream.read().rpartition(')')[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
+RATE, SKELETONS, BONES, VERSION = 240, 3, 51, (4, 2)
+FRAMES, FIRST = 1500, 300
+WANTED = frozenset({'skeletons'})
 
 
-def main(seconds=8.0):
-    """Run the node for some seconds and print the figures."""
+def main():
+    """Process the frames and print the figures."""
     scenario = scenario_from_mapping({
-        'bodies': 0, 'rate': RATE, 'protocol': 'natnet', 'server': {'port': 0},
-        'natnet': {'port': 0, 'data_port': 0, 'version': '4.2', 'skeletons': SKELETONS,
-                   'bones': BONES}})
+        'bodies': 0, 'rate': RATE, 'protocol': 'natnet',
+        'natnet': {'skeletons': SKELETONS, 'bones': BONES, 'version': '4.2'}})
+    world, frames = NatNetWorld(scenario, []), World(scenario)
+    step_ns = 10**9 // RATE
+    payloads = [encode_frame(world.frame(
+        frames.frame(n), (n + RATE) * step_ns, (n + RATE + 1) * step_ns), VERSION)[4:]
+        for n in range(FRAMES)]
     rclpy.init()
-    listener = rclpy.create_node('bench_skeletons')
-    counts = []
-    listener.create_subscription(TFMessage, '/tf', counts.append, QoSProfile(depth=1000), raw=True)
-    with MotiveSimServer(scenario) as server:
-        node = subprocess.Popen([
-            sys.executable, '-m', 'optitrack_vrpn', 'optitrack_vrpn_node', '--ros-args',
-            '-p', 'server:=127.0.0.1', '-p', 'protocol:=natnet', '-p', 'autostart:=true',
-            '-p', f'natnet.port:={server.port_of("natnet")}', '-p', 'outputs:=[skeleton_tf]'])
-        try:
-            end = time.monotonic() + 30.0
-            while len(counts) < RATE and time.monotonic() < end:
-                rclpy.spin_once(listener, timeout_sec=0.1)
-            begin, cpu, first = time.monotonic(), cpu_s(node.pid), len(counts)
-            while time.monotonic() < begin + seconds:
-                rclpy.spin_once(listener, timeout_sec=0.1)
-            passed, used = time.monotonic() - begin, cpu_s(node.pid) - cpu
-        finally:
-            node.terminate()
-            node.wait(20)
-    frames = len(counts) - first
-    transforms = len(deserialize_message(counts[-1], TFMessage).transforms)
-    print(f'{100 * used / passed:.1f} % of a core; {frames / passed:.1f} of {RATE} frames a '
-          f'second with {transforms} transforms; {1e6 * used / (frames * transforms):.2f} us a '
-          'bone')
+    node = rclpy.create_node('bench_skeletons')
+    publisher = tf_publisher(node)
+    translator = Translator(10_000_000)
+    translator.names = name_table(world.definitions).names
+    output = SkeletonOutput(
+        lambda *_: None, lambda _: None, lambda _: None, lambda kind: kind,
+        lambda pieces: publisher.publish(tf_message(pieces)), True)
+    output.create_publishers(['skeleton_tf'], SkeletonSettings(), 'optitrack')
+    output.listen(True, [])
+    config = PipelineConfig()
+    begin = 0.0
+    for i, payload in enumerate(payloads):
+        if i == FIRST:
+            begin = time.process_time()
+        frame = translator.frame(decode_frame(payload, VERSION, WANTED))
+        output.publish(StampedExtras(
+            10**18 + i * step_ns, frame.sender_time_ns, frame.extras), config, lambda: 0, 1 << 62)
+    frame_s = (time.process_time() - begin) / (FRAMES - FIRST)
     rclpy.shutdown()
+    print(f'{1e6 * frame_s:.0f} us a frame, {1e6 * frame_s / (SKELETONS * BONES):.1f} us a bone, '
+          f'{100 * RATE * frame_s:.0f} % of a core at {RATE} Hz')
 
 
 if __name__ == '__main__':
-    main(*map(float, sys.argv[1:]))
+    main()
