@@ -179,6 +179,22 @@ def test_a_page_without_its_server_says_so_and_comes_back(lab):
             assert 'everything below is old' in text(page, '#banner')
             served.process.process.send_signal(signal.SIGCONT)
             wait_until(lambda: online(page), 20.0, 'a new connection')
+            # A refusal has a reason on the page, another disconnection has none.
+            assert not page.execute_script('return page.why')
+            page.execute_script("""
+                page.attempt = 5;
+                lost();
+                window.more = Array.from({length: 16},
+                  () => new WebSocket(location.origin + '/ws'));
+                """)
+            wait_until(lambda: page.execute_script(
+                'return window.more.every(one => one.readyState === 1)'), 20.0, '16 others')
+            page.execute_script('connect()')
+            eventually(page, '#banner', '16 pages are open already')
+            page.execute_script('window.more.forEach(one => one.close()); connect()')
+            wait_until(lambda: online(page), 20.0, 'a place')
+            page.execute_script('lost()')
+            wait_until(lambda: page.execute_script('return page.why') == '', 20.0, 'no reason')
     finally:
         served.process.process.send_signal(signal.SIGCONT)
         served.close()

@@ -112,6 +112,7 @@ class Dashboard:
         for path in _FILES:
             app.router.add_get(path, self._file)
         app.router.add_get('/ws', self._websocket)
+        app.router.add_post('/ws', self._websocket)    # why was it refused?
         app.router.add_get('/takes/{name}/report', self._report)
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False)
         await self._runner.setup()

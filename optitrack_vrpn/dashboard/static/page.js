@@ -73,8 +73,9 @@ function lost() {
   page.next = performance.now() + 1000 * pause;
   page.retry = setTimeout(connect, 1000 * pause);
   tick();
-  // A browser does not tell a page why a WebSocket was refused; the same address does.
-  fetch('/ws').then(async answer => {
+  // A browser does not tell a page why a WebSocket was refused; the same address does. POST, since
+  // browsers send Origin with it as with a WebSocket, and not with GET.
+  fetch('/ws', {method: 'POST'}).then(async answer => {
     page.why = [401, 403, 503].includes(answer.status) ? (await answer.text()).replace(/<.*?>/g, '')
       : '';
   }).catch(() => { page.why = ''; });
