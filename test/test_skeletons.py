@@ -13,7 +13,7 @@ from optitrack_vrpn.sim import (
     occlusions, Outlier, Teleport)
 from optitrack_vrpn.skeletons import (
     Axes, BoneGate, BONES, channel_order, converted, Figure, joint_angles, LiveSkeleton,
-    plate_frame, relative, wrenches)
+    plate_frame, relative, SampleTimes, wrenches)
 from optitrack_vrpn.sources import Plate, PlateModel, SkeletonModel
 import pytest
 from scipy.spatial.transform import Rotation
@@ -185,3 +185,20 @@ def test_channels_of_a_plate_are_found_by_name():
     np.testing.assert_allclose(table, [force(0, 0.1), force(0, 0.11)])
     assert len(wrenches(Plate(model(), samples[:5]), order)) == 0
     assert len(wrenches(Plate(model(), (*samples[:5], (math.nan, 1.0))), order)) == 0
+
+
+@pytest.mark.parametrize('lost', [(), (20,), range(20, 70), range(1, 200, 2), range(20, 160)])
+def test_samples_of_a_plate_are_spread_over_a_frame_and_not_over_a_gap(lost):
+    found = SampleTimes()
+    times = []
+    for frame in range(300):
+        if frame not in lost:
+            found.follow(frame * 10 * MS)
+            times.append((frame, found.times(4)))
+    late = [one - frame * 10 * MS for frame, stamps in times for one in stamps]
+    if not isinstance(lost, range) or lost.step == 1:
+        # Also the first frame after a gap of half a second.
+        assert set(late) == {-7.5 * MS, -5 * MS, -2.5 * MS, 0}
+    assert len(times[-1][1]) == 4 and times[-1][1][0] == 2990 * MS - 7.5 * MS
+    stamps = [one for _, stamps in times for one in stamps]
+    assert all(b > a for a, b in zip(stamps, stamps[1:]))

@@ -450,8 +450,8 @@ class JumpTracker:
         dt = (seen.now - self._limits.last.now) * 1e-6
         detail = f'{distance:.3f} m and {angle:.0f} degrees in {dt:.1f} ms: {reason.value}'
         if flip is not None and flip.held_ns == TURNED_HELD_NS:
-            # Times before and after a restart of the sender's clock have no difference.
-            unseen = (f'after {dt * 1e-3:.2f} s out of sight' if dt < 1e9
+            # A restarted clock can be ahead; after one that is behind, times have no difference.
+            unseen = (f"after {dt * 1e-3:.2f} s out of sight by the sender's clock" if dt < 1e9
                       else "after the sender's clock restarted")
             detail = (
                 f'{unseen} it is turned by {angle:.0f} degrees in '

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from optitrack_vrpn.skeletons.joints import joint_angles
     from optitrack_vrpn.skeletons.live_io import LiveSkeleton
     from optitrack_vrpn.skeletons.output_ros import SKELETON_KINDS, SkeletonOutput
-    from optitrack_vrpn.skeletons.plates import channel_order, plate_frame, wrenches
+    from optitrack_vrpn.skeletons.plates import (
+        channel_order, plate_frame, SampleTimes, wrenches)
     from optitrack_vrpn.skeletons.settings import SkeletonSettings
     from optitrack_vrpn.skeletons.stage import Axes, Figure, relative, SkeletonStage
 else:

@@ -18,7 +18,8 @@ from optitrack_vrpn.ros import (
     stamp_bytes, time_of, transform_template, TransformWriter)
 from optitrack_vrpn.skeletons.bone_names import frame_name
 from optitrack_vrpn.skeletons.joints import joint_angles
-from optitrack_vrpn.skeletons.plates import channel_order, plate_frame, wrenches
+from optitrack_vrpn.skeletons.plates import (
+    channel_order, plate_frame, SampleTimes, wrenches)
 from optitrack_vrpn.skeletons.settings import SkeletonSettings
 from optitrack_vrpn.skeletons.stage import Axes, Figure, relative, SkeletonStage
 from optitrack_vrpn.sources import Plate
@@ -30,8 +31,6 @@ _KINDS = (*SKELETON_KINDS, 'wrench')
 _PER_MODEL = ('joint_states', 'wrench')
 #: Chosen: radius of joints and width of lines (m) in rviz; markers disappear after 0.5 s.
 _JOINT_M, _LINE_M, _LIFE_NS = 0.04, 0.02, 500_000_000
-#: Chosen: intervals between frames (ns) in which samples of plates can be spread.
-_LONGEST_INTERVAL_NS = 1_000_000_000
 
 
 def fill_transform(message: TransformStamped, stamp: Any, position: Any, quat: Any) -> None:
@@ -71,7 +70,7 @@ class SkeletonOutput:
         self._taken: frozenset[str] = frozenset()
         self._events: list[tuple[str, object, str]] = []
         self._stage = SkeletonStage(lambda *event: self._events.append(event))
-        self._last_ns = 0
+        self._sample_times = SampleTimes()
 
     def create_publishers(
         self, outputs: Collection[str], settings: SkeletonSettings, world: str,
@@ -141,10 +140,10 @@ class SkeletonOutput:
                 self._publish_figures(figures, stamp_ns)
         if 'wrench' in self._outputs and extras.plates:
             axes = Axes(config.axes, config.estimate.world_from_mocap)
+            self._sample_times.follow(stamp_ns)
             for plate in extras.plates:
                 if clock() <= stamp_ns + allowance_ns:
                     self._publish_plate(plate, axes, stamp_ns)
-            self._last_ns = stamp_ns
 
     # -- skeletons -----------------------------------------------------------------------------
 
@@ -272,13 +271,9 @@ class SkeletonOutput:
         table = wrenches(plate, order)
         if not len(table):
             return
-        stamps = [stamp_ns]
-        interval_ns = stamp_ns - self._last_ns
-        if self._settings.wrench == 'mean' or not 0 < interval_ns < _LONGEST_INTERVAL_NS:
-            table = table.mean(axis=0, keepdims=True)
-        else:
-            last = len(table) - 1
-            stamps = [stamp_ns - interval_ns * (last - i) // (last + 1) for i in range(last + 1)]
+        stamps = self._sample_times.times(len(table)) if self._settings.wrench == 'all' else []
+        if not stamps:
+            table, stamps = table.mean(axis=0, keepdims=True), [stamp_ns]
         for row, when in zip(table.tolist(), stamps):
             message = WrenchStamped()
             message.header.stamp = time_of(stamp_bytes(when))

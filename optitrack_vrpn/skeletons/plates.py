@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Force plates: their frame from the corners, and wrenches from the channels; pure."""
 
+from collections import deque
 from typing import NamedTuple, Optional
 
 import numpy as np
@@ -12,6 +13,8 @@ from optitrack_vrpn.sources import Plate, PlateModel
 
 Array = NDArray[np.float64]
 _PARTS = ('fx', 'fy', 'fz', 'mx', 'my', 'mz')
+#: Chosen: a pause (ns) after which the interval of frames is learned again, and how many count.
+_PAUSE_NS, _RECENT = 1_000_000_000, 15
 
 
 class PlateFrame(NamedTuple):
@@ -86,3 +89,28 @@ def wrenches(plate: Plate, order: tuple[int, ...]) -> Array:
         return np.empty((0, 6))
     table = np.array(columns, dtype=np.float64).T
     return table if np.isfinite(table).all() else np.empty((0, 6))
+
+
+class SampleTimes:
+    """Times of the samples in a frame, spread over the interval of frames, never over a gap."""
+
+    def __init__(self) -> None:
+        self._last_ns = self._interval_ns = 0
+        self._recent: deque[int] = deque(maxlen=_RECENT)
+
+    def follow(self, stamp_ns: int) -> None:
+        """Learn the interval of frames from the stamp (ns) of the next one."""
+        interval_ns, self._last_ns = stamp_ns - self._last_ns, stamp_ns
+        if not 0 < interval_ns < _PAUSE_NS:
+            self._recent.clear()
+            self._interval_ns = 0
+            return
+        self._recent.append(interval_ns)
+        median = sorted(self._recent)[(len(self._recent) - 1) // 2]
+        # Frames that were lost or left out lengthen the distance of two frames, not their samples.
+        self._interval_ns = min(interval_ns, median)
+
+    def times(self, count: int) -> list[int]:
+        """Return when the samples of the last frame were taken (ns); [] if it is unknown."""
+        return [self._last_ns - self._interval_ns * (count - 1 - i) // count
+                for i in range(count)] if self._interval_ns else []
