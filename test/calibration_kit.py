@@ -22,7 +22,7 @@ def holds(quantities, truth, times=4.0):
 
 
 def write_take(folder, poses, imu, plugin='MCAP', pose_topic='/wand/pose',
-               imu_topic='/imu/data_raw', definitions=True):
+               imu_topic='/imu/data_raw', definitions=True, motive_name=''):
     """Write poses and samples with another program, in the order of their arrivals."""
     from rosbags.rosbag2 import StoragePlugin, Writer
     rows = []
@@ -40,10 +40,17 @@ def write_take(folder, poses, imu, plugin='MCAP', pose_topic='/wand/pose',
             make('geometry_msgs/Quaternion', 0.0, 0.0, 0.0, 1.0), nine,
             make('geometry_msgs/Vector3', *rate), nine,
             make('geometry_msgs/Vector3', *force), nine)))
+    topics = [(pose_topic, 'geometry_msgs/msg/PoseStamped'), (imu_topic, 'sensor_msgs/msg/Imu')]
+    if motive_name:
+        values = [make('diagnostic_msgs/KeyValue', key, value) for key, value in (
+            ('state', 'TRACKED'), ('motive_name', motive_name))]
+        rows.append((int(poses.stamps_ns[0]), 2, make(
+            'diagnostic_msgs/DiagnosticStatus', 0, 'mocap: body wand', 'TRACKED: seen', '',
+            values)))
+        topics.append(('/wand/status', 'diagnostic_msgs/msg/DiagnosticStatus'))
     rows.sort(key=lambda row: row[0])
     with Writer(folder, version=9, storage_plugin=getattr(StoragePlugin, plugin)) as writer:
         connections = [writer.add_connection(topic, kind, typestore=typestore())
-                       for topic, kind in ((pose_topic, 'geometry_msgs/msg/PoseStamped'),
-                                           (imu_topic, 'sensor_msgs/msg/Imu'))]
+                       for topic, kind in topics]
         for log_ns, number, message in rows:
             writer.write(connections[number], log_ns, cdr(message))

@@ -3,6 +3,7 @@
 """``calibrate`` on takes that another program wrote: JSON, parameters, files that it changes."""
 
 import json
+import re
 from types import SimpleNamespace
 
 from calibration_kit import Case, holds, NAMES, simulate, to_ns, write_take
@@ -23,7 +24,9 @@ optitrack_vrpn:
     server: 10.0.0.1   # the Motive PC
     stamps:
       latency_ms: 2.5
-    bodies.wand.offset: [0.1, 0.0, 0.0]
+    bodies:
+      "Bob's: body":
+        offset: [0.1, 0.0, 0.0]
 """
 
 
@@ -53,21 +56,49 @@ def test_a_parameter_file_is_changed_with_a_backup_and_the_value_in_force(tmp_pa
     poses, imu, truth = simulate(Case('take', seconds=25.0), 0)
     late = round(30e6 - truth['latency_ms'] * 1e6)
     poses = poses.shifted(late)
-    write_take(tmp_path / 'take', poses, imu)
+    write_take(tmp_path / 'take', poses, imu, motive_name="Bob's: body")
+    (tmp_path / 'source.yaml').write_text(PARAMETERS)
     file = tmp_path / 'node.yaml'
-    file.write_text(PARAMETERS)
+    file.symlink_to('source.yaml')
     base_from_imu = (0.1, 0.02, 0.3, 0.1, -0.2, 0.3)
     _, found = run(capsys, 'imu', tmp_path / 'take', '--params', file, '--apply', file,
                    '--imu-in-base', *base_from_imu)
     assert found['latency_ms']['value'] == pytest.approx(32.5, abs=0.1)
-    assert (tmp_path / 'node.yaml.bak').read_text() == PARAMETERS
+    assert (tmp_path / 'source.yaml.bak').read_text() == PARAMETERS and file.is_symlink()
     text = file.read_text()
     assert '# the Motive PC' in text and '# our lab' in text
     rows = read_parameters(file, 'optitrack_vrpn')
     assert rows['stamps.latency_ms'] == pytest.approx(32.5, abs=0.1)
-    body_from_imu = compose(body_from_base(rows['bodies.wand.offset']),
+    # The parameter has Motive's name, and its offset counts from Motive's body: the poses of the
+    # take have one of 0.1 m already.
+    body_from_imu = compose(body_from_base(rows["bodies.Bob's: body.offset"]),
                             body_from_base(base_from_imu))
-    np.testing.assert_allclose(body_from_imu.position, truth['lever_arm_m'], atol=5e-4)
+    np.testing.assert_allclose(
+        body_from_imu.position, np.array(truth['lever_arm_m']) + (0.1, 0.0, 0.0), atol=5e-4)
+    run(capsys, 'imu', tmp_path / 'take', '-o', tmp_path / 'out.yaml',
+        '--imu-in-base', *base_from_imu)
+    assert set(read_parameters(tmp_path / 'out.yaml', 'optitrack_vrpn')) == {
+        'stamps.latency_ms', "bodies.Bob's: body.offset"}
+
+
+@pytest.mark.parametrize('text, wrong', [
+    ('/**: {ros__parameters: {x: 1}}\n', 'expected'), ('other: {}\n', 'no ros__parameters')])
+def test_a_file_that_cannot_be_changed_is_left_alone(tmp_path, capsys, text, wrong):
+    take = written(tmp_path / 'take', turning(Rotation.identity(), 360.0, np.zeros(3)))
+    file = tmp_path / 'node.yaml'
+    file.write_text(text)
+    assert main(['base', str(take), '--turn', '--height', '0.3', '--apply', str(file)]) == 64
+    assert re.search(f'node.yaml: .*{wrong}', capsys.readouterr().err)
+    assert file.read_text() == text
+    assert {one.name for one in tmp_path.iterdir()} == {'node.yaml', 'take'}
+
+
+@pytest.mark.parametrize('arguments', [
+    ('--gravity', 'nan'), ('--gravity', '0'), ('--latency-ms', 'nan'), ('-o', 'record.json')])
+def test_an_argument_without_sense_is_refused_before_the_take_is_read(arguments, capsys):
+    with pytest.raises(SystemExit, match='64'):
+        main(['imu', 'take', *arguments])
+    assert arguments[0] in capsys.readouterr().err
 
 
 def resting(places, noise=1e-4, seconds=3.0):
@@ -140,7 +171,7 @@ def test_placements_on_known_marks_compose_with_the_offset_in_force(tmp_path, ca
     file.write_text(''.join(f'- {{at: {1.5 + 3 * number}, x: {x}, y: {y}, yaw: {yaw}}}\n'
                             for number, (x, y, yaw) in enumerate(marks)))
     params = tmp_path / 'node.yaml'
-    params.write_text(PARAMETERS)
+    params.write_text(PARAMETERS.replace('"Bob\'s: body"', 'wand'))
     code, found = run(capsys, 'base', take, '--placements', file, '--params', params)
     assert not code and not found['refused']
     np.testing.assert_allclose(found['offset']['value'][:3], body_from_base_.position, atol=1e-4)

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from optitrack_vrpn.calibration.results import format_value, rounded
+from optitrack_vrpn.calibration.results import format_name, format_value, rounded
 from optitrack_vrpn.calibration.take_io import read_parameters
 from optitrack_vrpn.errors import ConfigurationError
 import yaml
@@ -40,7 +40,7 @@ def changed_text(text: str, rows: Mapping[str, Any], node: str) -> str:
     for name, value in rows.items():
         found = _find(section, name)
         if found is None:
-            added.append(f'{indent}{name}: {format_value(value)}\n')
+            added.append(f'{indent}{format_name(name)}: {format_value(value)}\n')
         else:
             changes.append((found.start_mark.index, found.end_mark.index, format_value(value)))
     at = section.value[0][0].start_mark.index - len(indent)
@@ -76,18 +76,15 @@ def apply(path: Path, rows: Mapping[str, Any], node: str) -> Path:
     :returns: the backup.
     :raises ConfigurationError: if the file cannot be changed; it then stays as it is.
     """
+    path = path.resolve()    # a link of colcon build --symlink-install stays one
     try:
         text = path.read_text(encoding='utf-8')
         new = changed_text(text, rows, node)
+        yaml.safe_load(new)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigurationError(f'{path}: {str(error).splitlines()[0]}') from None
     except ConfigurationError as error:
         raise ConfigurationError(f'{path}: {error}') from None
-    backup, number = path.with_name(f'{path.name}.bak'), 1
-    while backup.exists():
-        number += 1
-        backup = path.with_name(f'{path.name}.bak{number}')
-    backup.write_text(text, encoding='utf-8')
     temporary = path.with_name(f'.{path.name}.new')
     temporary.write_text(new, encoding='utf-8')
     read = read_parameters(temporary, node)
@@ -96,5 +93,10 @@ def apply(path: Path, rows: Mapping[str, Any], node: str) -> Path:
     if wrong:
         temporary.unlink()
         raise ConfigurationError(f'{path}: cannot set {", ".join(wrong)}; it is unchanged')
+    backup, number = path.with_name(f'{path.name}.bak'), 1
+    while backup.exists():
+        number += 1
+        backup = path.with_name(f'{path.name}.bak{number}')
+    backup.write_text(text, encoding='utf-8')
     os.replace(temporary, path)
     return backup

@@ -3,8 +3,9 @@
 """Calibrate latency, body to IMU, base and world: ``calibrate imu|base|world [TAKE]``."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 import json
+import math
 import os
 from pathlib import Path
 import sys
@@ -31,9 +32,9 @@ def make_parser() -> argparse.ArgumentParser:
     imu = kinds.add_parser('imu', help='latency, body to IMU, gravity, biases')
     _add_common(imu, 'without it, a guided session that records one')
     imu.add_argument('--imu', default='', metavar='TOPIC', help='sensor_msgs/Imu; raw, not fused')
-    imu.add_argument('--gravity', type=float, metavar='M_S2',
+    imu.add_argument('--gravity', type=_between(9.7, 9.9), metavar='M_S2',
                      help='local gravity; default 9.80665, known to 0.02')
-    imu.add_argument('--latency-ms', type=float, metavar='MS',
+    imu.add_argument('--latency-ms', type=_between(0.0, 1000.0), metavar='MS',
                      help='stamps.latency_ms of the take, if it does not contain it')
     imu.add_argument('--imu-in-base', type=float, nargs=6, metavar=('X', 'Y', 'Z', 'R', 'P', 'Y'),
                      help='pose of the IMU in the base (m, rad): bodies.NAME.offset follows')
@@ -58,10 +59,30 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _between(low: float, high: float) -> Callable[[str], float]:
+    """Make a parser of numbers in a range."""
+    def parse(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f'{text!r} is not a number from {low:g} to {high:g}')
+        return value
+    return parse
+
+
+def _yaml_file(text: str) -> Path:
+    """Parse the name of the parameter file; the record has the same name and ends in .json."""
+    if text.endswith('.json'):
+        raise argparse.ArgumentTypeError(f'{text}: the record is written there; give FILE.yaml')
+    return new_file(text)
+
+
 def _add_common(parser: argparse.ArgumentParser, take: str) -> None:
     parser.add_argument('take', nargs='?', type=Path, metavar='TAKE', help=take)
     parser.add_argument('--body', default='', metavar='NAME', help='name or topic of the body')
-    parser.add_argument('-o', '--output', type=new_file, metavar='FILE.yaml',
+    parser.add_argument('-o', '--output', type=_yaml_file, metavar='FILE.yaml',
                         help='write the parameters that passed, and FILE.json with the record')
     parser.add_argument('--json', action='store_true', help='print everything as JSON')
     parser.add_argument('--params', type=Path, metavar='FILE',
@@ -73,7 +94,7 @@ def _add_common(parser: argparse.ArgumentParser, take: str) -> None:
 
 def _imu(arguments: argparse.Namespace) -> 'Result':
     from optitrack_vrpn.calibration.imu import calibrate_imu, Options
-    from optitrack_vrpn.calibration.rows import add_imu_rows
+    from optitrack_vrpn.calibration.rows import add_imu_rows, compose_offset
     from optitrack_vrpn.calibration.take_io import (
         body_poses, latency_in_force, open_take, read_imu)
     take = open_take(arguments.take, arguments.body)
@@ -91,6 +112,7 @@ def _imu(arguments: argparse.Namespace) -> 'Result':
                          connection=take.connection)
     add_imu_rows(result, body, imu.frame_id, take.stamping.get('mode', ''),
                  take.connection.get('transport', ''), arguments.imu_in_base)
+    compose_offset(result, body, force, take.motive_names.get(body, ''))
     return result
 
 
@@ -112,7 +134,7 @@ def _base(arguments: argparse.Namespace) -> 'Result':
         result = base.placements_result([
             base.Placement(*base.rest_pose(trajectory, at), (x, y, yaw))
             for at, x, y, yaw in _read_placements(arguments.placements)], body)
-    compose_offset(result, body, _in_force(arguments))
+    compose_offset(result, body, _in_force(arguments), take.motive_names.get(body, ''))
     return result
 
 
@@ -177,6 +199,8 @@ def finish(arguments: argparse.Namespace, result: 'Result') -> None:
         backup = apply(arguments.apply, result.rows, arguments.node)
         print(f'calibrate: {arguments.apply} is changed; the old file is {backup}',
               file=sys.stderr)
+    elif arguments.apply is not None:
+        print(f'calibrate: {arguments.apply} is unchanged: no parameter passed', file=sys.stderr)
 
 
 @command('calibrate')

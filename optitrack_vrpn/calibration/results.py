@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 import math
+import re
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -111,8 +112,14 @@ def yaml_text(result: Result, node: str) -> str:
     if not result.rows:
         return '\n'.join([*made, '# no parameter passed', ''])
     made += [f'{node}:', '  ros__parameters:']
-    made += [f'    {name}: {format_value(value)}' for name, value in result.rows.items()]
+    made += [f'    {format_name(name)}: {format_value(value)}'
+             for name, value in result.rows.items()]
     return '\n'.join([*made, ''])
+
+
+def format_name(name: str) -> str:
+    """Quote a parameter's name for YAML if it needs that: Motive's names have any characters."""
+    return name if re.fullmatch(r'[\w. -]+', name) else "'" + name.replace("'", "''") + "'"
 
 
 def format_value(value: Any) -> str:

@@ -67,13 +67,25 @@ def _quat(values: Any) -> tuple[float, float, float, float]:
     return x, y, z, w
 
 
-def compose_offset(result: Result, body: str, in_force: Mapping[str, Any]) -> None:
-    """Compose ``bodies.NAME.offset`` with the one that the poses already contain."""
-    name = f'bodies.{body}.offset'
-    if name in result.rows and in_force.get(name):
-        total = compose(body_from_base(in_force[name]), body_from_base(result.rows[name]))
-        result.rows[name] = [*total.position, *total.quat_xyzw]
+def compose_offset(
+    result: Result, body: str, in_force: Mapping[str, Any], motive_name: str = '',
+) -> None:
+    """
+    Compose ``bodies.NAME.offset`` with the one that the poses already contain.
+
+    :param motive_name: the parameter has Motive's name of the body; '' if the take does not tell.
+    """
+    offset = result.rows.pop(f'bodies.{body}.offset', None)
+    if offset is None:
+        return
+    name = f'bodies.{motive_name or body}.offset'
+    if not motive_name:
+        result.notes.append(f"{name}: put Motive's name of the body there, if it differs")
+    if in_force.get(name):
+        total = compose(body_from_base(in_force[name]), body_from_base(offset))
+        offset = [*total.position, *total.quat_xyzw]
         result.notes.append(f'{name} contains the value in force')
+    result.rows[name] = offset
 
 
 def compose_world(result: Result, in_force: Mapping[str, Any]) -> None:

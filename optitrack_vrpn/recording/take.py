@@ -104,6 +104,7 @@ class Take:
     :ivar clock: rows of the clock's diagnostics.
     :ivar connection: last values of the connection's diagnostics.
     :ivar stamping: last values of the clock's diagnostics.
+    :ivar motive_names: Motive's names of the bodies, as their states tell.
     :ivar notes: notes of the recorder.
     :ivar cut: reason why the file ends early, and what is missing; '' for a complete file.
     :ivar unseen: bodies with a published state and without any pose.
@@ -127,6 +128,7 @@ class Take:
     clock: list[ClockRow] = field(default_factory=list)
     connection: dict[str, str] = field(default_factory=dict)
     stamping: dict[str, str] = field(default_factory=dict)
+    motive_names: dict[str, str] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
     cut: str = ''
     topics: dict[str, int] = field(default_factory=dict)

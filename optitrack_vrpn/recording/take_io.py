@@ -236,9 +236,12 @@ class _Topics:
                     self.alive_ns = min(self.alive_ns[0], time_ns), max(self.alive_ns[1], time_ns)
                     for status in made.get('status', {}).values():
                         _take_diagnostics(self._take, Status.of(status), time_ns)
-                elif Status.of(made).name.partition(': ')[2].startswith('body '):
-                    _add_state(self.states.setdefault(body_of(topic), []),
-                               _state(Status.of(made), time_ns))
+                    continue
+                status, body = Status.of(made), body_of(topic)
+                if status.name.partition(': ')[2].startswith('body '):
+                    _add_state(self.states.setdefault(body, []), _state(status, time_ns))
+                    if 'motive_name' in status.values:
+                        self._take.motive_names[body] = status.values['motive_name']
             except (ValueError, KeyError):
                 self._unread(topic, 1)
 
