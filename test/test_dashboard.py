@@ -86,7 +86,7 @@ def test_a_body_is_live_only_with_a_tracked_state_a_present_report_and_a_new_tra
     assert again['sign'] == 'ok' and again['lost_s'] == pytest.approx(0.9)
     for step in range(40):    # transforms go on, but the node does not report any more
         row = fed.step(2.0 + 0.1 * step, reports=False)['drone']
-    assert (row['sign'], row['state']) == ('lost', 'NO NEWS')
+    assert (row['sign'], row['state'], row['rate_hz']) == ('lost', 'NO NEWS', None)
     fed.step(6.0)
     fed.lab.states['mocap'] = 'inactive'
     assert fed.step(6.1)['drone']['state'] == 'INACTIVE'

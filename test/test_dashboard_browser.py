@@ -10,6 +10,7 @@ import time
 from dashboard_kit import Published, Served
 import pytest
 from rosgraph import NodeProcess, Observer, wait_until
+from sensor_msgs.msg import PointCloud2, PointField
 from server_kit import free_port
 
 pytest.importorskip('aiohttp')
@@ -170,15 +171,29 @@ def test_the_page_fits_and_a_thumb_hits_its_buttons(lab, size, dark):
 
 def test_a_page_without_its_server_says_so_and_comes_back(lab):
     served = Served()
+    cloud = PointCloud2(height=1, width=1, point_step=12, data=bytes(12), fields=[
+        PointField(name=name, offset=4 * at, datatype=7, count=1)
+        for at, name in enumerate('xyz')])
     try:
-        with browser(served.url) as page:
+        with Observer() as observer, browser(served.url) as page:
             wait_until(lambda: online(page), 20.0, 'a connection')
+            publisher = observer.node.create_publisher(PointCloud2, '/lab/markers', 1)
+
+            def markers():
+                publisher.publish(cloud)
+                return page.execute_script('return view.markers.length')
+
+            page.execute_script("document.getElementById('markers').click()")
+            wait_until(markers, 20.0, 'a marker')
             served.process.process.send_signal(signal.SIGSTOP)    # no end of the connection
             assert eventually(page, '#verdict', 'disconnected') < 3.0
             assert page.execute_script("return document.getElementById('start').disabled")
             assert 'everything below is old' in text(page, '#banner')
+            assert page.execute_script('return document.title') == '✕ disconnected'
+            assert page.execute_script('return view.markers.length') == 0
             served.process.process.send_signal(signal.SIGCONT)
             wait_until(lambda: online(page), 20.0, 'a new connection')
+            wait_until(markers, 20.0, 'a marker again')
             # A refusal has a reason on the page, another disconnection has none.
             assert not page.execute_script('return page.why')
             page.execute_script("""
@@ -209,4 +224,10 @@ def test_markup_in_names_is_text(lab):
         published.publish('JUMPED', markup)
         eventually(page, '#causes', markup)
         assert page.execute_script("return document.querySelectorAll('main img').length") == 0
+        # Another server has another body with this number: it does not inherit the trail.
+        assert page.execute_script("""
+            const row = page.state.bodies[0];
+            view.bodies.get(row.index).trail.push([0, 0, 0, 0]);
+            view.describe([{...row, name: 'other'}]);
+            return view.bodies.get(row.index).trail.length""") == 0
         assert errors(page) == []

@@ -3,6 +3,7 @@
 """The server of the dashboard without a browser: aiohttp's client, and plain sockets."""
 
 import asyncio
+import contextlib
 import json
 import math
 import os
@@ -199,6 +200,34 @@ def test_malformed_and_oversized_messages_end_only_their_sender(served):
     run(work)
 
 
+def test_what_a_peer_does_to_http_fills_no_log():
+    process = NodeProcess('--port', '0', tool='dashboard', ros=False)
+    with process:
+        host, port = re.search(r'http://([^:]+):(\d+)', process.wait_for(
+            r'http://\S+', 60.0)[0]).groups()
+
+        upgrade = (
+            f'GET /ws HTTP/1.1\r\nHost: {host}:{port}\r\nOrigin: http://{host}:{port}\r\n'
+            'Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n'
+            'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n').encode()
+
+        async def work(session):
+            for kind in range(40):
+                _, writer = await asyncio.open_connection(host, int(port))
+                writer.write((b'GET /' + b'A' * 9000, b'\xff\0\r\n\r\n',
+                              b'X / HTTP/9.9\r\n\r\n', upgrade)[kind % 4])
+                with contextlib.suppress(ConnectionError):
+                    await writer.drain()
+                writer.transport.abort()
+            async with session.get(f'http://{host}:{port}/takes/{"a" * 300}/report') as answer:
+                assert answer.status == 404
+            async with session.get(f'http://{host}:{port}/') as answer:
+                assert answer.status == 200
+        run(work)
+        assert process.end()[0] == 0
+    assert len(process.lines) <= 1, process.log
+
+
 def test_the_17th_page_is_refused_until_another_closes(served):
     async def work(session):
         sockets = [await connect(session, served) for _ in range(16)]
@@ -295,6 +324,10 @@ def test_markers_are_read_only_while_a_page_shows_them(served):
                         break
                 assert struct.unpack_from('<BBHf', message.data) == (2, 0, 2, 0.0)
                 assert list(struct.iter_unpack('<3fI', message.data[8:])) == points[:2]
+                async for message in socket:    # none stays when no more arrive
+                    if message.type is aiohttp.WSMsgType.BINARY and (
+                            message.data[:4] == b'\2\0\0\0'):
+                        break
                 await socket.send_json({'type': 'markers', 'on': False})
                 while publisher.get_subscription_count():
                     await until(socket, lambda one: True)

@@ -18,7 +18,7 @@ from typing import Any, Optional
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from lifecycle_msgs.srv import GetState
 from optitrack_vrpn.dashboard.control import ControlLog, System
-from optitrack_vrpn.dashboard.lab import Lab, marker_frame
+from optitrack_vrpn.dashboard.lab import Lab, LIVE_S, marker_frame
 from optitrack_vrpn.dashboard.transforms import kind_of, read_transforms
 from optitrack_vrpn.graph import base_name, full_name, state_services
 from optitrack_vrpn.mocap_control import (
@@ -84,6 +84,7 @@ class Feed:
         self._complaints: set[str] = set()
         self.marker_data = b''
         self._markers_wanted = False
+        self._markers_at = math.inf
 
     def close(self) -> None:
         """Leave the graph."""
@@ -154,7 +155,10 @@ class Feed:
                 self._lab.states[name] = answer.current_state.label
         for subscription in self._clouds.values():
             for cloud, _ in taken(subscription):
-                self.marker_data = marker_frame(points_of(cloud), 0.0)
+                self.marker_data, self._markers_at = marker_frame(points_of(cloud), 0.0), now
+        if self.marker_data and now - self._markers_at > LIVE_S:
+            self.marker_data = marker_frame((), 0.0)    # old markers must not look live
+            self._markers_at = math.inf
         self._lab.forget(now)
 
     def _report(self, status: Any, now: float) -> None:

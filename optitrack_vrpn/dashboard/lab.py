@@ -227,10 +227,11 @@ class Lab:
                 now, self.inactive(body.node), self.reading_since)
             if sign == 'lost' and body.pose and word != 'WAITING':
                 body.lost_at = now
-            values = body.report.values
+            silent = body.report.silent(now)    # its figures are no longer true
+            values = {} if silent else body.report.values
             rows.append({
                 'index': body.index, 'name': body.name, 'node': body.node,
-                'motive_name': printable(values.get('motive_name', '')), 'sign': sign,
+                'motive_name': printable(body.report.values.get('motive_name', '')), 'sign': sign,
                 'state': word, 'reason': reason,
                 'rate_hz': figure(values, 'rate_hz'),
                 'latency_ms': figure(values, 'latency_p50_us', 1e-3),

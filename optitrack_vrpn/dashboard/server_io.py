@@ -13,12 +13,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 import contextlib
 import json
+import logging
 from pathlib import Path
 import re
 import time
 from typing import Any, Optional
 
 from aiohttp import web, WSMsgType
+from aiohttp.http import HttpProcessingError
 from optitrack_vrpn.dashboard.access import Access, Right
 from optitrack_vrpn.dashboard.causes import find, FindingLog
 from optitrack_vrpn.dashboard.control import ControlLog
@@ -56,6 +58,33 @@ _UNAUTHORISED = (
     'token: <a href="/">continue</a>.')
 
 
+class _Complaints(logging.Handler):
+    """
+    Report errors of the server in one line, each kind once.
+
+    What a peer does to HTTP is no news: anybody in the network could fill the log.
+    """
+
+    def __init__(self, complain: Callable[[str], None]) -> None:
+        super().__init__(logging.ERROR)
+        self._complain, self._known = complain, set[str]()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Report one."""
+        error = record.exc_info[1] if record.exc_info else None
+        name = type(error).__name__
+        if name not in self._known and not isinstance(error, HttpProcessingError):
+            self._known.add(name)
+            self._complain(f'a request failed: {name}: '
+                           f'{printable(str(error or record.getMessage()), 200)}')
+
+
+def _logger(complain: Callable[[str], None]) -> logging.Logger:
+    made = logging.Logger('dashboard')
+    made.addHandler(_Complaints(complain))
+    return made
+
+
 class Client:
     """
     One connected page.
@@ -90,7 +119,7 @@ class Dashboard:
 
     def __init__(self, access: Access, takes: Path, ros_arguments: list[str],
                  complain: Callable[[str], None]) -> None:
-        self._access = access
+        self._access, self._complain = access, complain
         self._lab, self._control, self._findings = Lab(), ControlLog(), FindingLog()
         self._feed = Feed(ros_arguments, self._lab, self._control, complain)
         self._takes = Takes(takes, self._changed)
@@ -114,7 +143,8 @@ class Dashboard:
         app.router.add_get('/ws', self._websocket)
         app.router.add_post('/ws', self._websocket)    # why was it refused?
         app.router.add_get('/takes/{name}/report', self._report)
-        self._runner = web.AppRunner(app, access_log=None, handle_signals=False)
+        self._runner = web.AppRunner(app, access_log=None, handle_signals=False,
+                                     logger=_logger(self._complain))
         await self._runner.setup()
         await web.TCPSite(self._runner, host, port, shutdown_timeout=1.0).start()
         number = int(self._runner.addresses[0][1])
@@ -218,9 +248,11 @@ class Dashboard:
     async def _report(self, request: web.Request) -> web.StreamResponse:
         name = request.match_info['name']
         page: Optional[Path] = self._takes.folder / name / 'report.html'
-        if self._right(request) is Right.CONTROL:
+        if '/' in name or name.startswith('.') or len(name.encode()) > 255:
+            page = None
+        elif self._right(request) is Right.CONTROL:
             page = await self._takes.report(name)
-        if page is None or '/' in name or name.startswith('.') or not page.is_file():
+        if page is None or not page.is_file():
             return web.Response(status=404, text='there is no report of this take\n')
         return web.Response(body=page.read_bytes(), content_type='text/html', charset='utf-8',
                             headers={'Content-Security-Policy': _REPORT_POLICY})
@@ -247,6 +279,8 @@ class Dashboard:
             await self._receive(client)
         except ConnectionError:
             client.cut()
+            if not socket.prepared:
+                return web.Response(status=400)    # nobody reads it
         finally:
             if sender is not None:
                 sender.cancel()

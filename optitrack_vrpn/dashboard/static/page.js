@@ -87,7 +87,10 @@ function send(message) {
 
 function receive(message) {
   if (message.type === 'snapshot') {
-    if (message.you) page.you = message.you;
+    if (message.you) {    // a new connection: the server does not know what this page shows
+      page.you = message.you;
+      if ($('markers').getAttribute('aria-pressed') === 'true') send({type: 'markers', on: true});
+    }
     page.state = message;
     page.age = message.age_s;
     page.ageAt = performance.now();
@@ -131,6 +134,10 @@ function tick() {    // ten times a second: ages go on without messages
       (waiting || !pause ? 'Connecting …' : `Next attempt in ${pause.toFixed(0)} s`);
     $('verdict').textContent = 'disconnected';
     $('verdict').className = 'lost';
+    document.title = '✕ disconnected';
+    view.markers = [];
+    $('detail-state').textContent = '✕ disconnected: everything below is old';
+    $('detail-state').className = 'lost';
   }
   for (const button of [$('start'), $('stop'), $('record')])
     button.disabled = !online || !page.you.control;
@@ -256,7 +263,7 @@ function choose(index) {
 function showDetail() {
   const body = page.state.bodies.find(one => one.index === page.chosen);
   $('detail-name').textContent = body ? body.name : 'removed';
-  if (!body) return;
+  if (!body) return fill($('detail-state'), []);
   $('detail-state').className = body.sign;
   $('detail-state').textContent = `${MARK[body.sign]} ${body.state}${body.reason ? `: ${body.reason}` : ''}`;
   $('detail-follow').textContent = view.followed === page.chosen ? 'Followed' : 'Follow';

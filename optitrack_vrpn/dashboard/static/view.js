@@ -57,7 +57,9 @@ class LabView {
     for (const row of rows) {
       known.add(row.index);
       let body = this.bodies.get(row.index);
-      if (!body) this.bodies.set(row.index, body = {trail: [], at: -1e9, pose: null});
+      // Another server numbers its bodies differently.
+      if (!body || body.row.name !== row.name || body.row.node !== row.node)
+        this.bodies.set(row.index, body = {trail: [], at: -1e9, pose: null});
       body.row = row;
       body.lostAt = performance.now() - 1000 * (row.age_s ?? 0);
       if (row.position.length && performance.now() - body.at > LIVE_MS)
