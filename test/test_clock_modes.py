@@ -106,8 +106,12 @@ def test_the_base_of_sender_times_is_reported_once(mode, first, base):
     for i in range(300):
         source.stamp(first + i * MS, UNIX + 3 * S + i * MS)
     assert source.status().sender_base == base
-    reported = [event for event in source.events() if event.data.kind == 'base_recognised']
+    events = source.events()
+    reported = [event for event in events if event.data.kind == 'base_recognised']
     assert [event.data.reason for event in reported] == [base]
+    # Stamps of 1970 are published as the user asked, but not without a warning.
+    assert any('1970' in event.text for event in events if event.severity == 'warn') == (
+        mode == 'sender' and base == 'sender_start')
     if base == 'unix_epoch':
         assert '-3.000 s from' in reported[0].text
 

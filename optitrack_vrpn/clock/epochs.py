@@ -72,12 +72,12 @@ class Epochs:
         return True
 
     def report(
-        self, kind: str, reason: str, text: str, fell: bool = False,
+        self, kind: str, reason: str, text: str, fell: bool = False, warn: bool = False,
     ) -> None:
         """Add an event, unless too many wait."""
         if len(self.events) < _MAX_EVENTS:
             self.events.append(Event(
-                'warn' if kind == 'epoch_ended' else 'info', ('clock', text), text,
+                'warn' if warn or kind == 'epoch_ended' else 'info', ('clock', text), text,
                 ClockChange(kind, reason, self.number, fell)))
 
     def take_events(self) -> list[Event]:

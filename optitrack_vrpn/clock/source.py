@@ -28,7 +28,7 @@ from optitrack_vrpn.clock.estimator import OffsetEstimator
 from optitrack_vrpn.clock.history import FrameHistory, NEVER, Stamped
 from optitrack_vrpn.clock.host import HostOffset
 from optitrack_vrpn.clock.types import (
-    ClockStatus, HOST_STEPPED, RECONNECTED, SENDER_RESTARTED, StampConfig, UNUSABLE,
+    ClockStatus, HOST_STEPPED, RECONNECTED, SENDER_RESTARTED, SENDER_START, StampConfig, UNUSABLE,
 )
 from optitrack_vrpn.events import Event
 
@@ -374,8 +374,12 @@ class StampSource:
         epochs.learnt = self._learnt()
         if not epochs.learnt:
             return
+        past = self._sender_mode and epochs.base == SENDER_START
         if self._sender_mode:
-            text = 'stamps are the times of the sender, unchanged'
+            text = 'stamps are the times of the sender, unchanged' + (
+                ': they are in 1970, since its clock counts from its start; programs that compare '
+                'them with the present find them too old: set stamps.mode: tracking'
+                if past else '')
         else:
             offset_ns = placed_ns - time_ns if self._smooths else self._least_ns
             text = (f'stamps are sender time '
@@ -383,4 +387,4 @@ class StampSource:
             text += (f'updated continuously; uncertainty {self.uncertainty_s() * 1e6:.0f} µs'
                      if self._smooths else
                      f'constant, the least of {self._config.offset_samples} frames')
-        epochs.report('learnt', self._config.mode, text)
+        epochs.report('learnt', self._config.mode, text, warn=past)
