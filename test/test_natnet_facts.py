@@ -80,6 +80,13 @@ def test_a_server_that_sends_every_third_frame_keeps_its_rate():
     assert watched(watch, 240.0, 10.0, stride=3) == []
 
 
+def test_frames_that_waited_for_a_halted_program_do_not_accuse_the_server():
+    watch = ServerWatch()
+    watch.answer(answer('FrameRate', 240.0))
+    for k in range(240 * 10):
+        assert watch.frame(frame(k), max(S, k * S // 240)) == []
+
+
 @pytest.mark.parametrize('event, severity, words', [
     (answer('UpAxis', 1), '', ''),
     (answer('UpAxis', 2), 'error', 'set up_axis to z'),

@@ -55,7 +55,7 @@ class ServerWatch:
         self.frame_rate = math.nan
         self.up_axis = ''
         self._first: Optional[tuple[int, int]] = None
-        self._rate_compared = False
+        self._rate_compared = self._rate_differed = False
         self._first_echo: Optional[RoundTrip] = None
         self._stepped = False
         self._edit_mode: Optional[bool] = None
@@ -75,10 +75,15 @@ class ServerWatch:
         number, since_ns = self._first
         if now_ns - since_ns < _RATE_OVER_NS:
             return []
-        self._rate_compared = True
         rate = (frame.number - number) * NS_PER_S / (now_ns - since_ns)
         if abs(rate / self.frame_rate - 1.0) <= _RATE_TOLERANCE or edit_mode:
+            self._rate_compared = True
             return []
+        if not self._rate_differed:
+            # Frames that have waited for this program change the rate of one interval.
+            self._rate_differed, self._first = True, (frame.number, now_ns)
+            return []
+        self._rate_compared = True
         return [_event('warn', (
             f'Motive states {self.frame_rate:g} Hz, but numbers {rate:.1f} frames per second: is '
             'a take played, or do the cameras skip frames?'))]
