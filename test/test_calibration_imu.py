@@ -8,6 +8,7 @@ from calibration_kit import Case, holds, NAMES, simulate, to_ns
 import numpy as np
 from optitrack_vrpn.calibration import (
     calibrate_imu, ImuData, ImuErrors, ImuNoise, Problem, Samples)
+from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording import Trajectory
 from optitrack_vrpn.sim import (
     enu_pose, gravity_of, Handheld, ImuModel, oriented, SimulatedImu)
@@ -113,9 +114,17 @@ def test_useless_samples_are_refused_with_their_reason(reason, change):
     assert reason in found['reasons']['latency_ms']
 
 
+def test_samples_that_are_stamped_in_bursts_are_refused():
+    poses, imu, _ = simulate(SHORT, 0)
+    at = np.arange(len(imu.stamps_ns))
+    stamps = imu.stamps_ns[at // 10 * 10] + at % 10    # read from a queue, ten at a time
+    with pytest.raises(ConfigurationError, match='in bursts'):
+        calibrate_imu(poses, replace(imu, stamps_ns=stamps))
+
+
 def test_drifting_clocks_refuse_the_latency_alone():
     found, truth = calibrated(SHORT._replace(skew_ppm=40.0))
-    assert found['refused'] == ['latency_ms']
+    assert found['refused'] == ['latency_ms'] and 'drift' in found['reasons']['latency_ms']
     assert abs(found['clock_drift_ppm']['value'] + 40.0) < 4 * found['clock_drift_ppm']['sd']
     assert holds(found, truth) == set(NAMES) - {'latency_ms'}
 

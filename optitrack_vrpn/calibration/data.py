@@ -28,6 +28,8 @@ LEAST_NOISE = (2e-5, 1e-4)
 _WALKS = (2e-5, 2e-4)
 #: Chosen: factor for vibration. Twice as much leaves 0.04 ms where noise of poses is correlated.
 _VIBRATION = 1.2
+#: Chosen: largest mean interval of the IMU's stamps, in medians: more are bursts or losses.
+_MOST_SPREAD = 3.0
 #: Chosen: faster IMUs are averaged to at least this rate (Hz).
 _MOST_HZ = 400.0
 
@@ -158,6 +160,12 @@ def _index(stamps: Floats) -> tuple[float, float, Integers, float, float]:
     interval = float(np.median(np.diff(stamps)))
     if not interval > 0:
         raise ConfigurationError('the stamps of the IMU do not advance')
+    mean = float(stamps[-1] - stamps[0]) / (len(stamps) - 1)
+    if mean > _MOST_SPREAD * interval:
+        raise ConfigurationError(
+            f'the stamps of the IMU are {interval * 1e3:.3g} ms apart in the median and '
+            f'{mean * 1e3:.3g} ms in the mean: its driver stamps samples in bursts, or most are '
+            'lost; stamp each when it is measured')
     numbers = np.arange(len(stamps), dtype=float)
     phase = float(stamps[0])
     for at, late in enumerate((np.diff(stamps) > 1.5 * interval).tolist()):

@@ -195,6 +195,10 @@ def judge(
             sd[layout.accelerometer_matrix].reshape(3, 3), '')}
     result.quantities.update(
         (name, value) for name, value in made.items() if name not in result.refused)
+    if moved > _DRIFT_S and drifts:
+        result.refuse(['latency_ms'], (
+            f'the clocks of poses and IMU drift by {state.drift * 1e6:.1f} ppm, {moved * 1e3:.2g} '
+            'ms in this take: synchronise them first, as with chrony'))
     sizes = {'latency_ms': sd[0] * 1e3, 'rotation_xyzw': np.degrees(sd[1:4]).max(),
              'lever_arm_m': sd[4:7].max(), 'gravity': np.degrees(gravity_sd).max(),
              **{name: np.max(made[name].sd) for name in _LIMITS}}
@@ -210,10 +214,6 @@ def judge(
     if 'tilt_deg' in result.quantities and tilt > _TILT_DEG:
         result.notes.append(f'gravity leans by {tilt:.2f} deg from the z axis of the mocap world: '
                             'set the ground plane in Motive, with a level')
-    if moved > _DRIFT_S and drifts:
-        result.refuse(['latency_ms'], (
-            f'the clocks of poses and IMU drift by {state.drift * 1e6:.1f} ppm, {moved * 1e3:.2g} '
-            'ms in this take: synchronise them first, as with chrony'))
     result.record.update(
         steps=solution.steps, residuals={'position_m': solution.sigmas[0],
                                          'attitude_rad': solution.sigmas[1]},
