@@ -6,8 +6,10 @@ from geometry_msgs.msg import WrenchStamped
 from natnet_kit import simulated
 import numpy as np
 from optitrack_vrpn.motion import AxesConfig, Transform
-from optitrack_vrpn.sim import force, SAMPLES
-from optitrack_vrpn.skeletons import Axes, BONES
+from optitrack_vrpn.pipeline import PipelineConfig, StampedExtras
+from optitrack_vrpn.sim import BONES_51, corners, Figure as Walker, force, SAMPLES
+from optitrack_vrpn.skeletons import Axes, BONES, SkeletonOutput, SkeletonSettings
+from optitrack_vrpn.sources import Extras, Plate, PlateModel, Skeleton, SkeletonModel
 import pytest
 from rclpy.qos import QoSProfile
 from rosgraph import NodeHere, Observer, stamp_ns, wait_until
@@ -157,3 +159,40 @@ def test_a_point_cloud_holds_labelled_and_unlabelled_markers(observer):
     points = np.frombuffer(bytes(cloud.data), dtype='<f4').reshape(-1, 3)
     assert cloud.point_step == 12 and len(points) == cloud.width == 5
     np.testing.assert_allclose(np.hypot(points[2:, 0], points[2:, 1]), 3.0, rtol=1e-5)
+
+
+@pytest.mark.parametrize('most', range(1, 9))
+def test_nothing_is_older_than_allowed_however_long_the_publications_before_it_take(most):
+    now, ages = [0], []
+
+    class Slow:
+
+        def __init__(self, topic):
+            self.topic_name = topic
+
+        def get_subscription_count(self):
+            return 1
+
+        def publish(self, _):
+            ages.append(now[0])
+            now[0] += 10
+
+    types = {'skeletons': MarkerArray, 'joint_states': JointState, 'wrench': WrenchStamped}
+    output = SkeletonOutput(
+        lambda _, topic, __: Slow(topic), lambda _: None, types.get,
+        lambda kind: kind + '/{model}', Slow('/tf').publish, False)
+    output.create_publishers(['skeleton_tf', *types], SkeletonSettings(), 'world')
+    output.listen(True, ())
+    model = SkeletonModel('Bob', tuple(bone.name for bone in BONES_51), tuple(
+        bone.parent - 1 for bone in BONES_51), tuple(bone.offset for bone in BONES_51))
+    plate = Plate(PlateModel('P', corners(0), ('Fx', 'Fy', 'Fz', 'Mx', 'My', 'Mz'), True),
+                  tuple(zip(force(0, 0.1), force(0, 0.11))))
+    for frame in range(5):
+        positions, quats = Walker(BONES_51).at(np.array((frame / RATE,)))
+        bob = Skeleton(model, positions[0], quats[0], np.ones(51, dtype=bool))
+        ages.clear()
+        now[0] = 0
+        output.publish(StampedExtras(0, (frame + 1) * 10**9 // RATE, Extras((bob,), (plate,))),
+                       PipelineConfig(), lambda: now[0], most * 10 - 5)
+    # TF, figures and joints, then the wrench and the TF of its plate, 10 after one another.
+    assert ages == [10 * i for i in range(min(most, 5))]

@@ -57,7 +57,8 @@ class Report:
     """
     A diagnostic with the time of its arrival.
 
-    :ivar period_s: longest recent time between two of them (s).
+    :ivar period_s: longest recent time between two of them (s), without a single gap.
+    :ivar gap_s: time between the last two (s).
     """
 
     level: int = STALE
@@ -65,11 +66,14 @@ class Report:
     values: Mapping[str, str] = field(default_factory=dict)
     at: float = -math.inf
     period_s: float = 1.0
+    gap_s: float = math.inf
 
     def update(self, level: int, message: str, values: Mapping[str, str], now: float) -> None:
         """Replace it by a new one."""
         if math.isfinite(self.at):
-            self.period_s = min(max(now - self.at, 0.9 * self.period_s, 1.0), 30.0)
+            gap = now - self.at    # one long gap is a node that was started again
+            self.period_s = min(max(min(gap, self.gap_s), 0.9 * self.period_s, 1.0), 30.0)
+            self.gap_s = gap
         self.level, self.message, self.values, self.at = level, message, values, now
 
     def silent(self, now: float) -> bool:
