@@ -87,9 +87,15 @@ def test_a_body_is_live_only_with_a_tracked_state_a_present_report_and_a_new_tra
     for step in range(40):    # transforms go on, but the node does not report any more
         row = fed.step(2.0 + 0.1 * step, reports=False)['drone']
     assert (row['sign'], row['state'], row['rate_hz']) == ('lost', 'NO NEWS', None)
-    fed.step(6.0)
+    for at in (20.0, 21.0):    # a node that was away is silent as soon as before
+        fed.step(at)
+    assert fed.step(25.0, reports=False)['drone']['state'] == 'NO NEWS'
+    for at in (30.0, 40.0, 50.0):    # one that reports seldom is not
+        fed.step(at)
+    assert fed.step(59.0, reports=False)['drone']['sign'] == 'ok'
+    fed.step(60.0)
     fed.lab.states['mocap'] = 'inactive'
-    assert fed.step(6.1)['drone']['state'] == 'INACTIVE'
+    assert fed.step(60.1)['drone']['state'] == 'INACTIVE'
 
 
 def test_while_no_page_is_open_no_transform_is_missed():
