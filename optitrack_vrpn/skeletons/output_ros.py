@@ -132,38 +132,48 @@ class SkeletonOutput:
         :param allowance_ns: largest difference to a stamp (ns), see ``publish_samples``.
         """
         stamp_ns, time_ns, extras = stamped
+
+        def fresh() -> bool:
+            """Check the age at each publication: those before it take milliseconds."""
+            return clock() <= stamp_ns + allowance_ns
         if self._heard.intersection(SKELETON_KINDS) or 'joint_states' in self._waiting:
             figures = [figure for skeleton in extras.skeletons if (
                 figure := self._stage.convert(
                     skeleton, time_ns, config, self._settings.names)) is not None]
-            if clock() <= stamp_ns + allowance_ns:
-                self._publish_figures(figures, stamp_ns)
+            if fresh():
+                self._publish_figures(figures, stamp_ns, fresh)
         if 'wrench' in self._outputs and extras.plates:
             axes = Axes(config.axes, config.estimate.world_from_mocap)
             self._sample_times.follow(stamp_ns)
             for plate in extras.plates:
-                if clock() <= stamp_ns + allowance_ns:
-                    self._publish_plate(plate, axes, stamp_ns)
+                if fresh():
+                    self._publish_plate(plate, axes, stamp_ns, fresh)
 
     # -- skeletons -----------------------------------------------------------------------------
 
-    def _publish_figures(self, figures: list[Figure], stamp_ns: int) -> None:
+    def _publish_figures(
+        self, figures: list[Figure], stamp_ns: int, fresh: Callable[[], bool],
+    ) -> None:
         heard = self._heard
         stamp = stamp_bytes(stamp_ns)
         if 'skeleton_tf' in heard:
             pieces: list[Any] = []
             for figure in figures:
                 self._transforms(figure, stamp, pieces)
-            if pieces:
+            if pieces and fresh():
                 self._send_tf(pieces)
         shown = [figure for figure in figures if figure.valid.any()]
         if 'skeletons' in heard:
-            self._publishers['skeletons', ''].publish(self._drawing(shown, time_of(stamp)))
+            drawing = self._drawing(shown, time_of(stamp))
+            if fresh():
+                self._publishers['skeletons', ''].publish(drawing)
         if 'bones' in heard and shown:
-            self._publishers['bones', ''].publish(self._bodies(shown, time_of(stamp)))
+            bodies = self._bodies(shown, time_of(stamp))
+            if fresh():
+                self._publishers['bones', ''].publish(bodies)
         if 'joint_states' in self._outputs:
             for figure in shown:
-                self._publish_joints(figure, time_of(stamp))
+                self._publish_joints(figure, time_of(stamp), fresh)
 
     def _transforms(self, figure: Figure, stamp: bytes, pieces: list[Any]) -> None:
         positions, quats, valid = (
@@ -241,12 +251,14 @@ class SkeletonOutput:
                     found.rigidbodies.append(messages.RigidBody(rigid_body_name=name, pose=pose))
         return found
 
-    def _publish_joints(self, figure: Figure, stamp: Any) -> None:
+    def _publish_joints(
+        self, figure: Figure, stamp: Any, fresh: Callable[[], bool],
+    ) -> None:
         publisher = self._publisher('joint_states', figure.name)
         if not publisher.get_subscription_count():
             return
         angles = joint_angles(figure)
-        if angles:
+        if angles and fresh():
             sensor = importlib.import_module('sensor_msgs.msg')
             message = sensor.JointState(name=[*angles], position=[*angles.values()])
             message.header.stamp = stamp
@@ -254,7 +266,9 @@ class SkeletonOutput:
 
     # -- force plates --------------------------------------------------------------------------
 
-    def _publish_plate(self, plate: Plate, axes: Axes, stamp_ns: int) -> None:
+    def _publish_plate(
+        self, plate: Plate, axes: Axes, stamp_ns: int, fresh: Callable[[], bool],
+    ) -> None:
         name = frame_name(plate.model.name)
         frame, order = plate_frame(plate.model), channel_order(plate.model)
         if frame is None or order is None or not plate.model.calibrated:
@@ -275,6 +289,8 @@ class SkeletonOutput:
         if not stamps:
             table, stamps = table.mean(axis=0, keepdims=True), [stamp_ns]
         for row, when in zip(table.tolist(), stamps):
+            if not fresh():
+                return
             message = WrenchStamped()
             message.header.stamp = time_of(stamp_bytes(when))
             message.header.frame_id = name
@@ -284,8 +300,10 @@ class SkeletonOutput:
         # A plate's own axes are those of its corners: turned like the world, not like a body.
         place = axes.positions(np.array((frame.position,)))[0]
         writer = self._writers.get((self._world, name)) or self._writer(self._world, name)
-        self._send_tf([writer.first(
-            stamp_bytes(stamp_ns), place.tolist(), axes.frame(frame.quat_xyzw))])
+        transform = writer.first(
+            stamp_bytes(stamp_ns), place.tolist(), axes.frame(frame.quat_xyzw))
+        if fresh():
+            self._send_tf([transform])
 
     def close(self) -> None:
         """Destroy all publishers."""
