@@ -12,6 +12,7 @@ from conftest import lacking_in_lines
 from hypothesis import given
 from hypothesis.strategies import integers, lists
 import numpy as np
+from optitrack_vrpn.calibration import main as calibrate
 from optitrack_vrpn.cli import USAGE
 from optitrack_vrpn.findings import Severity
 from optitrack_vrpn.recording import (
@@ -378,6 +379,71 @@ def test_the_page_tells_when_and_where_and_links_to_the_timeline(tmp_path, capsy
     anchor = re.search(
         r'no pose for up to 1\.25 s.*?<a href="#(\w+)">16:13:21\.2 \(\+1\.2 s\)', page)
     assert f'<i id="{anchor[1]}" class="error"' in page
+
+
+def turned_on_the_spot(folder):
+    """Write a take of a body that turns about a point 0.1 m behind and 0.3 m below it."""
+    turns = Rotation.from_rotvec(np.linspace(0.0, 6.0, 1000)[:, None] * (0.0, 0.0, 1.0))
+    write_poses(folder, [
+        ('/wand/pose', BEGIN_NS + i * 10_000_000, BEGIN_NS + i * 10_000_000,
+         tuple(turn.apply((0.1, 0.0, 0.3))), tuple(turn.as_quat()))
+        for i, turn in enumerate(turns)])
+
+
+def test_the_calibrations_of_a_take_are_in_its_report(tmp_path, capsys):
+    take = tmp_path / 'take'
+    turned_on_the_spot(take)
+    assert 'Calibrations' not in page_of(tmp_path, capsys, take)
+    turn = ['base', str(take), '--turn']
+    params = tmp_path / 'node.yaml'
+    params.write_text('optitrack_vrpn: {ros__parameters: {domain: 7, '
+                      'bodies: {wand: {offset: [0.125, 0.0, 0.0]}}}}')
+    assert calibrate(turn) == 0 and not list(take.glob('calibration*'))
+    assert calibrate([*turn, '-o', str(tmp_path / 'refused.yaml')]) == 0
+    assert calibrate([*turn, '--height', '0', '--params', str(params),
+                      '-o', str(tmp_path / 'found.yaml')]) == 0
+    kept = [json.loads(path.read_text()) for path in sorted(take.glob('calibration*.json'))]
+    assert kept == [json.loads((tmp_path / name).read_text())
+                    for name in ('refused.json', 'found.json')]
+    page = unescape(page_of(tmp_path, capsys, take))
+    text = ' '.join(re.sub('<[^>]*>', ' ', page[page.index('>Calibrations<'):]).split())
+    said = [kept[1]['record']['made'] + ' base wand offset [-0.1, ',
+            'parameter bodies.wand.offset [0.025',
+            'bodies.wand.offset in force in the take [0.125',
+            kept[0]['record']['made'] + ' base wand',
+            'offset refused: ' + kept[0]['reasons']['offset']]
+    place = 0
+    for words in said:    # the latest first
+        place = text.index(words, place)
+    assert 'domain' not in text
+    cells = [json.loads(cell) for cell in re.findall(r'\[[^]]*\]', text)[:2]]
+    assert cells[0] == pytest.approx(kept[1]['offset']['value'], rel=1e-4)
+    assert cells[1] == pytest.approx(kept[1]['offset']['sd'], rel=0.06)
+
+
+def test_a_malformed_record_is_one_line_of_the_report(tmp_path, capsys):
+    turned_on_the_spot(tmp_path / 'take')
+    good = '{"record": {}, "refused": [], "reasons": {}, "parameters": {"<b>": 1}}'
+    wrong = [
+        b'', b'{', b'[]', b'{}', b'\xff', b'[' * 100_000, b'{"record": 1}', b' ' * 2_000_000,
+        good.replace('[]', '["<b>"]').encode(), good.replace('1', '1' + '0' * 400).encode(),
+        good.replace('{}', '{"in_force": [1]}', 1).encode(),
+        good.replace('{', '{"a": {"value": "x", "sd": {}}, ', 1).encode()]
+    for number, text in enumerate(wrong):
+        (tmp_path / 'take' / f'calibration_{number}.json').write_bytes(text)
+    (tmp_path / 'take' / 'calibration_z.json').write_text(good)
+    page = page_of(tmp_path, capsys, tmp_path / 'take')
+    lines = re.findall(r'calibration_(\d+).json is not a record of', page)
+    assert lines == sorted(map(str, range(len(wrong))))
+    assert 'parameter &lt;b&gt;' in page and 'parameter <b>' not in page
+
+
+def test_a_take_that_keeps_no_record_is_said(tmp_path, capsys):
+    turned_on_the_spot(tmp_path / 'take')
+    (file,) = (tmp_path / 'take').glob('*.mcap')
+    assert calibrate(['base', str(file), '--turn', '-o', str(tmp_path / 'x.yaml')]) == 0
+    assert f'{file} is a file' in capsys.readouterr().err
+    assert (tmp_path / 'x.json').exists() and not list(file.parent.glob('calibration*'))
 
 
 def test_peaks_between_the_columns_of_pixels_are_drawn():

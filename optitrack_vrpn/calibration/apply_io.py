@@ -12,13 +12,15 @@ from typing import Any
 
 from optitrack_vrpn.calibration.results import format_name, format_value, rounded
 from optitrack_vrpn.calibration.take_io import read_parameters
+from optitrack_vrpn.cli import whole_file
 from optitrack_vrpn.errors import ConfigurationError
 import yaml
 
 
 def write_record(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a record as JSON."""
-    path.write_text(json.dumps(content, indent=1, default=rounded) + '\n', encoding='utf-8')
+    """Write a record as JSON; TransportError if that fails, without a part of it."""
+    with whole_file(path) as part:
+        part.write_text(json.dumps(content, indent=1, default=rounded) + '\n', encoding='utf-8')
 
 
 def changed_text(text: str, rows: Mapping[str, Any], node: str) -> str:

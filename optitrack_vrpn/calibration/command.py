@@ -4,6 +4,7 @@
 
 import argparse
 from collections.abc import Callable, Sequence
+from datetime import datetime
 import json
 import math
 import os
@@ -14,7 +15,7 @@ from typing import Any, Optional, TYPE_CHECKING
 from optitrack_vrpn import __version__
 from optitrack_vrpn.cli import (
     command, duration, loading, new_file, Parser, read_yaml, split_ros_args)
-from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.errors import ConfigurationError, TransportError
 
 if TYPE_CHECKING:
     from optitrack_vrpn.calibration.results import Result
@@ -83,7 +84,8 @@ def _add_common(parser: argparse.ArgumentParser, take: str) -> None:
     parser.add_argument('take', nargs='?', type=Path, metavar='TAKE', help=take)
     parser.add_argument('--body', default='', metavar='NAME', help='name or topic of the body')
     parser.add_argument('-o', '--output', type=_yaml_file, metavar='FILE.yaml',
-                        help='write the parameters that passed, and FILE.json with the record')
+                        help='write the parameters that passed, and FILE.json with the '
+                        'record, which is kept in the folder of the take too')
     parser.add_argument('--json', action='store_true', help='print everything as JSON')
     parser.add_argument('--params', type=Path, metavar='FILE',
                         help="the node's parameter file during the take: values in force")
@@ -134,6 +136,7 @@ def _base(arguments: argparse.Namespace) -> 'Result':
         result = base.placements_result([
             base.Placement(*base.rest_pose(trajectory, at), (x, y, yaw))
             for at, x, y, yaw in _read_placements(arguments.placements)], body)
+    result.record.update(body=body)
     compose_offset(result, body, _in_force(arguments), take.motive_names.get(body, ''))
     return result
 
@@ -153,7 +156,7 @@ def _world(arguments: argparse.Namespace) -> 'Result':
     from optitrack_vrpn.calibration.rows import compose_world
     from optitrack_vrpn.calibration.take_io import body_poses, open_take
     take = open_take(arguments.take, arguments.reference or arguments.body)
-    _, trajectory = body_poses(take, arguments.body)
+    body, trajectory = body_poses(take, arguments.body)
     if arguments.placements:
         origin, ahead = (base.rest_pose(trajectory, at)[0] for at in arguments.placements)
         result = base.world_result(origin, ahead)
@@ -168,6 +171,7 @@ def _world(arguments: argparse.Namespace) -> 'Result':
         result = base.reference_result(
             ours.at(slice(None, None, step)), other.at(valid).at(slice(None, None, step)))
         result.notes += offset.warnings
+    result.record.update(body=body)
     compose_world(result, _in_force(arguments))
     return result
 
@@ -184,7 +188,9 @@ def finish(arguments: argparse.Namespace, result: 'Result') -> None:
     from optitrack_vrpn.calibration.apply_io import apply, write_record
     from optitrack_vrpn.calibration.results import lines, rounded, yaml_text
     from optitrack_vrpn.calibration.take_io import digest
-    result.record.update(version=__version__, take=str(arguments.take),
+    made = datetime.now().astimezone()
+    result.record.update(kind=result.kind, made=made.isoformat(timespec='seconds'),
+                         version=__version__, take=str(arguments.take),
                          sha256=digest(arguments.take), in_force=_in_force(arguments))
     text = yaml_text(result, arguments.node)
     if arguments.json:
@@ -201,6 +207,24 @@ def finish(arguments: argparse.Namespace, result: 'Result') -> None:
               file=sys.stderr)
     elif arguments.apply is not None:
         print(f'calibrate: {arguments.apply} is unchanged: no parameter passed', file=sys.stderr)
+    if arguments.output is not None or arguments.apply is not None:
+        _keep_in_take(arguments, result, made)
+
+
+def _keep_in_take(arguments: argparse.Namespace, result: 'Result', made: datetime) -> None:
+    """Write the record into the folder of the take, where ``report`` finds it, or say why not."""
+    from optitrack_vrpn.calibration.apply_io import write_record
+    folder, output = arguments.take, arguments.output
+    if output is not None and output.stem.startswith('calibration') and (
+            os.path.realpath(output.parent) == os.path.realpath(folder)):
+        return    # the record is there already
+    try:
+        if not folder.is_dir():
+            raise TransportError(f'{folder} is a file')
+        write_record(folder / f'calibration_{made:%Y%m%d_%H%M%S_%f}.json', result.plain())
+    except TransportError as error:
+        print(f'calibrate: no record in the take, its report will not show this: {error}',
+              file=sys.stderr)
 
 
 @command('calibrate')

@@ -13,6 +13,7 @@ from optitrack_vrpn import __version__
 from optitrack_vrpn.cli import (
     command, duration, Parser, Progress, seconds, whole_file, without_ros_arguments)
 from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.recording.calibrations_io import calibrations
 from optitrack_vrpn.recording.charts import body_pictures, clock_picture, odometry_picture, paths
 from optitrack_vrpn.recording.evaluation_odometry import evaluate_odometry
 from optitrack_vrpn.recording.figures import body_figures, Figures
@@ -101,6 +102,7 @@ def make_report(arguments: argparse.Namespace) -> tuple[str, list[Finding], Take
             *common, *([clock] if clock is not None else [])]))
     sections += [Section(name, body_pictures(take, figures[name], take.kind != 'motive csv'))
                  for name in chosen]
+    sections += calibrations(arguments.recording)
     left = len(figures) - len(chosen)
     if left:
         sections.append(Section(f'{left} more', text='Plot other bodies with --body NAME.'))
