@@ -15,6 +15,8 @@ from optitrack_vrpn.sources.natnet import (
 
 _NS = 1_000_000_000
 VERSIONS = ((2, 7), (2, 9), (3, 0), (4, 0), (4, 1), (4, 2))
+#: All that a frame can hold beside rigid bodies is decoded.
+EXTRAS = frozenset({'markers', 'skeletons', 'plates', 'devices'})
 _FREQUENCY = 10_000_000
 #: Bodies of one frame of the largest datagram.
 _MOST_BODIES = 65507 // 38 + 1
@@ -61,7 +63,7 @@ class NatNetRun(Run):
         self.over = False
         self._stated = []
         self._described = b''    # the last definitions, with which requests are answered
-        self.connection = Connection(self.now_ns, markers=True)
+        self.connection = Connection(self.now_ns, wanted=EXTRAS)
         self._translator, self._watch = Translator(0), ServerWatch('y')
         for command in ServerWatch.QUESTIONS:
             self.connection.request(command)

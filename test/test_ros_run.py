@@ -15,18 +15,18 @@ ROOT = Path(__file__).resolve().parent.parent
 
 STUCK = """
 import time, rclpy
-from optitrack_vrpn.ros import run
-run.LEAVE_S = 0.5
+from optitrack_vrpn.ros import process
+process.LEAVE_S = 0.5
 rclpy.try_shutdown = lambda: time.sleep(60)
 def interrupted():
     raise KeyboardInterrupt
-raise SystemExit(run.run(interrupted, ['node']))
+raise SystemExit(process.run(interrupted, ['node']))
 """
 
 #: A waitable that is destroyed while the executor looks at it, so many times.
 STUMBLING = """
 import sys, threading, rclpy
-from optitrack_vrpn.ros import run
+from optitrack_vrpn.ros import process
 from rclpy.exceptions import InvalidHandle
 from rclpy.node import Node
 from rclpy.waitable import NumberOfEntities, Waitable
@@ -52,13 +52,13 @@ def make():
             rclpy.shutdown()
     node.create_timer(0.01, end)
     return node
-raise SystemExit(run.run(make, ['node']))
+raise SystemExit(process.run(make, ['node']))
 """
 
 #: A node whose terminal is closed, or that gets Ctrl-\\, shortly after its start.
 CLOSED = """
 import os, sys
-from optitrack_vrpn.ros import run
+from optitrack_vrpn.ros import process
 from rclpy.node import Node
 
 class Mine(Node):
@@ -68,7 +68,7 @@ class Mine(Node):
     def destroy_node(self):
         print('released')
         super().destroy_node()
-raise SystemExit(run.run(Mine, ['node']))
+raise SystemExit(process.run(Mine, ['node']))
 """
 
 

@@ -31,7 +31,7 @@ MODULES = ('optitrack_vrpn.stats', *(f'optitrack_vrpn.{package}.{name}' for pack
 SOURCES = (
     'bodies', 'clock', 'compiled/modules.py', 'errors.py', 'events.py', 'faces.py',
     'mocap_control', 'motion', 'names.py', 'node', 'pipeline', 'ros', 'settings',
-    'sources', 'stats.py', 'throttle.py', 'units.py')
+    'skeletons', 'sources', 'stats.py', 'throttle.py', 'units.py')
 #: The environment variable that switches compiled modules off, when they are made and used.
 SWITCH = 'OPTITRACK_VRPN_COMPILE'
 #: Its values for off; any other, and none, is on.
