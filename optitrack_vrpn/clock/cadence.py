@@ -32,9 +32,9 @@ import numpy as np
 MEMORY, COLLECTED = 2400, 128
 """Frames over which the line is averaged (10 s at 240 Hz), and from which it is begun: fewer take
 chance for a rate."""
-STEADY_NS = 30e3
+STEADY_NS, NEAR_NS = 30e3, 90e3
 """Times that scatter by less (standard deviation, ns) are left as they are: steps of NatNet's
-exposure times scatter by 9 us."""
+exposure times scatter by 9 us. Three deviations."""
 SLOPE: Final = 140
 """A line over n frames of ticks of k intervals has a slope within 300 ppm from n = 140 sqrt(k)."""
 LEAST_TICK_NS, LONGEST_TICK_NS, RESOLUTION_NS = 50e3, 100e6, 10e3
@@ -115,7 +115,7 @@ class Cadence:
         :param sender_ns: the time as received, later than that of the frame before.
         """
         passed = sender_ns - self.newest_ns
-        if (self._quiet and -3.0 * STEADY_NS < passed - self.interval_ns < 3.0 * STEADY_NS
+        if (self._quiet and -NEAR_NS < passed - self.interval_ns < NEAR_NS
                 and sender_ns > self._placed):
             self.newest_ns = self._placed = sender_ns
             return sender_ns

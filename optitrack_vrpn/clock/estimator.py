@@ -106,10 +106,12 @@ class OffsetEstimator:
             # Times of exposure are exact, and round trips need the times as sent.
             if (self._smooths and not processing_ns and not self.round_trips.known
                     and sender_ns > self.cadence.newest_ns):
-                smoothing = self.cadence.smoothing
-                time_ns = self.cadence.place(sender_ns)
-                # The minima so far are of times with ticks and jitter, or of another line.
-                self._relearn = self._relearn or (self.cadence.smoothing and not smoothing)
+                cadence = self.cadence
+                smoothing = cadence.smoothing
+                time_ns = cadence.place(sender_ns)
+                if cadence.smoothing and not smoothing:
+                    # The minima so far are of times with ticks and jitter, or of another line.
+                    self._relearn = True
             if time_ns <= self.time_ns:
                 time_ns = self.time_ns + 1
             placed = self._place(time_ns, arrival_ns, sender_ns)

@@ -140,7 +140,7 @@ class Segment:
             line = residual
         difference = abs(residual - self._last)
         self._last = residual
-        if self.samples > 1:
+        if difference > STALL * self.spread_ns and self.samples > 1:
             # Of the mean in the last block, or of that in this one, which load increases.
             most = STALL * max(self.spread_ns, self._differences / (self._count or 1))
             if difference > most:

@@ -245,7 +245,9 @@ class StampSource:
             stamp = shift_ns + self._min_offset(
                 time_ns, arrival_ns - processing_ns, placed, estimator.round_trips.known)
         if not self._sender_mode:
-            stamp = min(stamp, host_arrival)
+            # Comparisons, not ``min``: this is the path of every frame.
+            if stamp > host_arrival:
+                stamp = host_arrival
             if stamp <= frames.last_ns:
                 stamp = self._hold(stamp, time_ns - frames.frames[-1].time_ns, host_arrival)
             if not self._smooths and not self._unusable:
