@@ -22,7 +22,7 @@ def holds(quantities, truth, times=4.0):
 
 
 def write_take(folder, poses, imu, plugin='MCAP', pose_topic='/wand/pose',
-               imu_topic='/imu/data_raw', definitions=True, motive_name=''):
+               imu_topic='/imu/data_raw', frame='optitrack', motive_name=''):
     """Write poses and samples with another program, in the order of their arrivals."""
     from rosbags.rosbag2 import StoragePlugin, Writer
     rows = []
@@ -31,7 +31,7 @@ def write_take(folder, poses, imu, plugin='MCAP', pose_topic='/wand/pose',
         pose = make('geometry_msgs/Pose', make('geometry_msgs/Point', *place),
                     make('geometry_msgs/Quaternion', *turn))
         rows.append((stamp + 5_000_000, 0, make(
-            'geometry_msgs/PoseStamped', header(stamp), pose)))
+            'geometry_msgs/PoseStamped', header(stamp, frame), pose)))
     nine = np.zeros(9)
     for stamp, rate, force in zip(
             imu.stamps_ns.tolist(), imu.gyro.tolist(), imu.accelerometer.tolist()):

@@ -3,6 +3,7 @@
 """Calibration against an IMU: the closed form of the simulator, refusals, checks, conventions."""
 
 from dataclasses import replace
+import re
 
 from calibration_kit import Case, holds, NAMES, simulate, to_ns
 import numpy as np
@@ -127,6 +128,16 @@ def test_drifting_clocks_refuse_the_latency_alone():
     assert found['refused'] == ['latency_ms'] and 'drift' in found['reasons']['latency_ms']
     assert abs(found['clock_drift_ppm']['value'] + 40.0) < 4 * found['clock_drift_ppm']['sd']
     assert holds(found, truth) == set(NAMES) - {'latency_ms'}
+
+
+@pytest.mark.parametrize('share', [0.3, 0.5])
+def test_a_jump_of_the_stamps_within_a_take_refuses_all(share):
+    poses, imu, _ = simulate(SHORT, 1)
+    late = poses.stamps_ns + 2_000_000 * (np.arange(len(poses)) > share * len(poses))
+    found = calibrate_imu(replace(poses, stamps_ns=late), imu).plain()
+    assert set(NAMES) <= set(found['refused'])
+    at_s = int(re.search(r'jump by .* (\d+) s after', found['reasons']['latency_ms'])[1])
+    assert at_s == pytest.approx(25.0 * share, abs=1.5)
 
 
 def test_lost_samples_are_bridged():

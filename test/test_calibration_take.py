@@ -81,6 +81,24 @@ def test_a_parameter_file_is_changed_with_a_backup_and_the_value_in_force(tmp_pa
         'stamps.latency_ms', "bodies.Bob's: body.offset"}
 
 
+def test_a_take_that_cannot_be_used_says_why_in_one_line(tmp_path, capsys):
+    poses, imu, _ = simulate(Case('take', seconds=25.0), 3)
+    far = Trajectory(poses.stamps_ns, 1e3 * poses.positions, poses.quats_xyzw)
+    write_take(tmp_path / 'mm', far, imu)
+    write_take(tmp_path / 'ned', poses, imu, pose_topic='/wand/pose_ned', frame='optitrack_ned')
+    for name, reason in (('mm', 'millimetres'), ('ned', 'add pose to the outputs')):
+        assert main(['imu', str(tmp_path / name)]) == 64
+        line, = capsys.readouterr().err.splitlines()
+        assert reason in line
+    write_take(tmp_path / 'torn', poses, imu)
+    file, = (tmp_path / 'torn').glob('*.mcap')
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2:len(data) // 2 + 3000] = bytes(3000)
+    file.write_bytes(data)
+    _, found = run(capsys, 'imu', tmp_path / 'torn')
+    assert 'latency_ms' in found['refused'] and 'damaged' in found['reasons']['latency_ms']
+
+
 @pytest.mark.parametrize('text, wrong', [
     ('/**: {ros__parameters: {x: 1}}\n', 'expected'), ('other: {}\n', 'no ros__parameters')])
 def test_a_file_that_cannot_be_changed_is_left_alone(tmp_path, capsys, text, wrong):

@@ -23,10 +23,17 @@ _MOST_LOST = 0.05
 #: Least rate about the second axis (rad/s), also as a multiple of its noise.
 LEAST_RATE, _RATE_NOISE = 0.15, 4.0
 AXES = ('roll', 'pitch', 'yaw')
+#: A jump of the stamps: least size (s), and in deviations (simulated: below 4 without a jump, 30
+#: with one of 1 ms); blocks of data (s) and least number of them on each side.
+_JUMP_S, _JUMP_SD, _BLOCK_S, _SIDE = 1e-4, 8.0, 1.0, 4
 
 
-def check_samples(imu: ImuData, problem: Problem) -> Iterator[str]:
-    """Return what makes the samples useless, one line each."""
+def check_samples(imu: ImuData, problem: Problem, damage: str = '') -> Iterator[str]:
+    """
+    Return what makes the samples useless, one line each.
+
+    :param damage: what is wrong with the file that they are from, or ''.
+    """
     rate = 1.0 / problem.interval
     measured = len(imu.stamps_ns) / max((imu.stamps_ns.max() - imu.stamps_ns.min()) * 1e-9, 1e-9)
     if measured < _LEAST_HZ:
@@ -50,8 +57,8 @@ def check_samples(imu: ImuData, problem: Problem) -> Iterator[str]:
                        'range, or move more gently')
     lost = float(problem.filled.mean())
     if lost > _MOST_LOST:
-        yield (f'{lost:.0%} of the samples of the IMU are lost: subscribe with a deeper queue, or '
-               'use a wire')
+        yield f'{lost:.0%} of the samples of the IMU are lost: ' + (
+            damage or 'subscribe with a deeper queue, or use a wire')
 
 
 def moves_enough(start: Start) -> bool:
@@ -116,6 +123,31 @@ def _mean_force(problem: Problem, start: Start) -> Floats:
     mean: Floats = np.einsum('nij,jk,nk->i', problem.rotations, start.rotation,
                              problem.accelerometer[at]) / len(at)
     return mean
+
+
+def delay_jump(solution: Solution) -> tuple[float, float]:
+    """
+    Return size (s) and stamp (s) of a jump of the delay within the take; 0 and 0 without one.
+
+    A line and a step are fitted to what the delay is in each second; its residuals give the
+    deviation. The line of the clocks' drift hides a part of a jump: the size is a lower limit.
+    """
+    stamps, delays, weights = solution.delays
+    block = ((stamps - stamps[0]) / _BLOCK_S).astype(int)
+    total = np.bincount(block, weights)
+    good = np.flatnonzero(total > 0.2 * np.median(total))
+    means = np.bincount(block, weights * delays)[good] / total[good]
+    weight = np.sqrt(total[good])
+    found = (0.0, 0.0, 0.0)
+    for at in range(_SIDE, len(good) - _SIDE + 1):
+        design = np.column_stack((np.ones(len(good)), good, good >= good[at])) * weight[:, None]
+        inverse = np.linalg.pinv(design)
+        fit = inverse @ (means * weight)
+        rest = means * weight - design @ fit
+        sd = max(1.4826 * float(np.median(np.abs(rest))), 1.0) * float(np.linalg.norm(inverse[2]))
+        if abs(fit[2]) / sd > found[2]:
+            found = float(fit[2]), float(stamps[0] + good[at] * _BLOCK_S), abs(fit[2]) / sd
+    return found[:2] if abs(found[0]) > _JUMP_S and found[2] > _JUMP_SD else (0.0, 0.0)
 
 
 def check_solution(problem: Problem, solution: Solution) -> Iterator[str]:

@@ -98,7 +98,7 @@ def _imu(arguments: argparse.Namespace) -> 'Result':
     from optitrack_vrpn.calibration.imu import calibrate_imu, Options
     from optitrack_vrpn.calibration.rows import add_imu_rows, compose_offset
     from optitrack_vrpn.calibration.take_io import (
-        body_poses, latency_in_force, open_take, read_imu)
+        body_poses, damage_of, latency_in_force, open_take, read_imu)
     take = open_take(arguments.take, arguments.body)
     body, trajectory = body_poses(take, arguments.body)
     topic, imu = read_imu(arguments.take, arguments.imu)
@@ -106,7 +106,9 @@ def _imu(arguments: argparse.Namespace) -> 'Result':
     known = [value for value in (arguments.latency_ms, latency_in_force(take),
                                  force.get('stamps.latency_ms')) if value is not None]
     latency = float(known[0]) if known else 0.0
-    result = calibrate_imu(trajectory, imu, Options(latency, arguments.gravity))
+    damage = damage_of(take)
+    result = calibrate_imu(trajectory, imu, Options(latency, arguments.gravity, damage=damage))
+    result.notes += [damage] if damage else []
     if not known:
         result.notes.append('the take does not tell stamps.latency_ms: 0 is assumed, see '
                             '--latency-ms')

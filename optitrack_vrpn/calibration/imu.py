@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Optional
 
 import numpy as np
 from optitrack_vrpn.calibration.checks import (
-    check_samples, check_solution, check_start, missing_motion, moves_enough)
+    check_samples, check_solution, check_start, delay_jump, missing_motion, moves_enough)
 from optitrack_vrpn.calibration.coarse import find_start, Start
 from optitrack_vrpn.calibration.data import (
     Floats, ImuData, ImuNoise, make_problem, Problem, STANDARD_GRAVITY)
@@ -50,11 +50,13 @@ class Options(NamedTuple):
     :ivar latency_ms: ``stamps.latency_ms`` that the poses were stamped with.
     :ivar gravity: local acceleration of gravity (m/s^2); None for the standard one.
     :ivar noise: of the IMU; None to estimate it.
+    :ivar damage: what is wrong with the file of the take, or ''.
     """
 
     latency_ms: float = 0.0
     gravity: Optional[float] = None
     noise: Optional[ImuNoise] = None
+    damage: str = ''
 
 
 _DEFAULTS = Options()
@@ -74,7 +76,7 @@ def calibrate_imu(trajectory: Any, imu: ImuData, options: Options = _DEFAULTS) -
         trajectory, imu, options.noise, options.gravity or STANDARD_GRAVITY))
     result = Result('imu')
     _describe(result, problem, imu)
-    wrong = list(check_samples(imu, problem))
+    wrong = list(check_samples(imu, problem, options.damage))
     if not wrong:
         start = find_start(problem)
         result.record.update(
@@ -154,6 +156,11 @@ def judge(
     result.notes += notes + list(check_solution(problem, solution))
     if not solution.converged:
         result.refuse(NAMES, 'the solution does not converge: record again, with more motion')
+    jump, at = delay_jump(solution)
+    if jump:    # all quantities are mixtures of two solutions
+        result.refuse(NAMES, (
+            f'the stamps of poses or IMU jump by {abs(jump) * 1e3:.2g} ms or more {at:.0f} s after '
+            'the first pose: a clock was set, or a driver restarted; record again'))
     gravity_sd = sd[7:9].copy()
     reason = f'the body turned about one axis only: {missing_motion(start, True)}'
     if one_axis:

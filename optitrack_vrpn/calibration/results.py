@@ -97,8 +97,9 @@ def lines(result: Result) -> list[str]:
         sd = np.asarray(quantity.sd, dtype=float)
         shown = text_of(quantity.value, digits) + f' +- {float(sd.max()):.2g}'
         made.append(f'{name}: {shown} {quantity.sd_unit or quantity.unit}'.rstrip())
-    for name, reason in result.refused.items():
-        made.append(f'{name}: refused: {reason}')
+    for reason in dict.fromkeys(result.refused.values()):
+        names = ', '.join(name for name in result.refused if result.refused[name] == reason)
+        made.append(f'refused: {names}: {reason}')
     return made + [f'note: {note}' for note in result.notes]
 
 

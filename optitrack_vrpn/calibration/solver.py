@@ -70,7 +70,9 @@ class Solution(NamedTuple):
         covariance of each.
     :ivar tangent: (3, 2) axes of the two angles of gravity.
     :ivar last_step: of the common quantities.
-    :ivar rest: residuals of positions (m, world) with time, rate and acceleration of each.
+    :ivar rest: residuals of positions (m, world) with rate and acceleration of each.
+    :ivar delays: stamps (s) of the poses, what each of them alone adds to the delay (s), and the
+        weight of that (1/s^2).
     """
 
     state: State
@@ -82,6 +84,7 @@ class Solution(NamedTuple):
     halves: list[tuple[Floats, Floats]]
     tangent: Floats
     rest: tuple[Floats, Floats, Floats]
+    delays: tuple[Floats, Floats, Floats]
     nodes: Floats
     steps: int
     converged: bool
@@ -134,7 +137,7 @@ def solve_jointly(problem: Problem, start: Start, one_axis: bool = False) -> Sol
         halves.append((solve(half)[0], np.linalg.inv(half.schur)))
     return Solution(
         state, layout, covariance, _sandwich(imu, poses, reduced, covariance, samples.nodes),
-        sigmas, assumed, halves, tangent, model.scatter(state, intervals, poses), samples.nodes,
+        sigmas, assumed, halves, tangent, *model.scatter(state, intervals, poses), samples.nodes,
         step + 1, converged, change)
 
 
@@ -317,10 +320,13 @@ class _Model:
 
     def scatter(
         self, state: State, intervals: Intervals, poses: Poses,
-    ) -> tuple[Floats, Floats, Floats]:
-        """Return residuals of positions, with rates and forces of the IMU at the same poses."""
-        _, node, _, rate, _, _, _ = self._carried(state, intervals)
-        return poses.residual[:, 3:], rate, intervals.forces[node, 0]
+    ) -> tuple[tuple[Floats, Floats, Floats], tuple[Floats, Floats, Floats]]:
+        """Return what ``Solution`` has as ``rest`` and ``delays``."""
+        kept, node, _, rate, _, _, _ = self._carried(state, intervals)
+        by_delay = poses.weight * poses.common[:, :, 0]
+        weight = np.maximum((by_delay * poses.common[:, :, 0]).sum(axis=1), 1e-12)
+        return ((poses.residual[:, 3:], rate, intervals.forces[node, 0]),
+                (self._stamps[kept], -(by_delay * poses.residual).sum(axis=1) / weight, weight))
 
 
 def _sandwich(

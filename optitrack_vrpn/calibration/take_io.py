@@ -20,6 +20,8 @@ _FIELDS = [(group, axis) for group in ('angular_velocity', 'linear_acceleration'
            for axis in 'xyz']
 #: Poses after a change of the body's state are left out for this time (ns).
 _UNSURE_NS = 100_000_000
+#: Larger than any room with cameras (m).
+_LARGEST_M = 200.0
 
 
 def read_imu(path: Path, topic: str) -> tuple[str, ImuData]:
@@ -70,15 +72,40 @@ def body_poses(take: Take, body: str) -> tuple[str, Trajectory]:
             return name, take.estimates[name]
     if body.strip('/').rpartition('/')[0] in take.bodies:    # a topic, as drone/pose
         body = body.strip('/').rpartition('/')[0]
+    if not take.bodies:
+        raise ConfigurationError(_why_no_body(take))
     name = _choose(take.bodies, body, 'body', '--body')
     chosen = take.bodies[name]
     trajectory = chosen.trajectory
+    far = float(np.abs(trajectory.positions).max(initial=0.0))
+    if far > _LARGEST_M:
+        raise ConfigurationError(
+            f'{name} is up to {far:.0f} m from the origin: if its positions are in millimetres, '
+            'divide them by 1000 (REP 103)')
     changes = np.array([row.time_ns for before, row in zip(chosen.states, chosen.states[1:])
                         if row.state != before.state], dtype=np.int64)
     if len(changes):
         away = np.abs(trajectory.stamps_ns[:, None] - changes[None, :]).min(axis=1)
         trajectory = trajectory.at(away > _UNSURE_NS)
     return name, trajectory
+
+
+def _why_no_body(take: Take) -> str:
+    ned = [topic for topic, count in take.topics.items() if count and topic.endswith('_ned')]
+    if ned:
+        return (f'the take has poses in NED only ({", ".join(sorted(ned)[:3])}): add pose to the '
+                'outputs of the node, and record again')
+    return 'the take has no poses of a body' + (
+        f', only the states of {", ".join(take.unseen[:3])}' if take.unseen else '') + (
+        f'; {damage_of(take)}' if damage_of(take) else '')
+
+
+def damage_of(take: Take) -> str:
+    """Return what is wrong with the file of a take; '' if nothing is."""
+    if take.damaged:
+        return (f'the file is damaged in {len(take.damaged)} places ({take.damaged[0][0]}): '
+                'record again')
+    return f'the file is incomplete ({take.cut})' if take.cut else ''
 
 
 def latency_in_force(take: Take) -> Optional[float]:
