@@ -3,12 +3,11 @@
 """The guided session: what it asks for, what it shows in 80 x 24, the take that it records."""
 
 import io
+import re
 
 from calibration_kit import Case, simulate
-import numpy as np
 from optitrack_vrpn.calibration import (
-    advice, body_poses, calibrate_imu, guide, is_done, make_problem, measure, open_take, read_imu,
-    STAGES, view)
+    advice, calibrate_imu, is_done, make_problem, measure, STAGES, view)
 import pytest
 from rich.console import Console
 from rosgraph import NodeProcess
@@ -59,18 +58,12 @@ def test_a_side_counts_when_it_is_down_at_rest():
 @pytest.mark.network
 @pytest.mark.slow
 @pytest.mark.timeout(200)
-def test_a_session_records_the_take_that_is_calibrated(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    console = Console(width=80, file=io.StringIO())
-    with NodeProcess('--names', 'wand', '--port', 0, '--protocol', 'vrpn', '--noise-mm', 0.3,
-                     '--noise-deg', 0.15, '--delay-ms', 4, tool='imu_sim', ros=False) as sim:
-        port = sim.wait_for(r'127\.0\.0\.1:(\d+)')[1]
-        with NodeProcess('-p', 'server:=127.0.0.1', '-p', f'port:={port}',
-                         '-p', 'autostart:=true') as node:
-            node.wait_for('wand')
-            take = guide('wand', '/imu/data_raw', 25.0, [], console)
-    assert str(take) in console.file.getvalue() and STAGES[0].text in console.file.getvalue()
-    _, poses = body_poses(open_take(tmp_path / take), 'wand')
-    _, imu = read_imu(tmp_path / take, '/imu/data_raw')
-    assert np.ptp(poses.stamps_ns) > 20e9 and len(imu.stamps_ns) > 4000
-    assert not {'rotation_xyzw', 'lever_arm_m'} & set(calibrate_imu(poses, imu).refused)
+def test_the_demo_shows_the_whole_way_to_the_simulated_values():
+    with NodeProcess('--calibrate', '--seconds', 25, tool='demo', ros=False) as demo:
+        assert demo.process.wait(150.0) == 0, demo.log
+    assert STAGES[0].text in demo.log and 'recorded calibration_' in demo.log
+    found = {name: [float(number) for number in re.findall(r'-?\d+\.\d+', text)] for name, text in
+             re.findall(r'^(\w+): (.*) \+- ', demo.log, re.MULTILINE)}
+    # On a busy machine the stamps of the node are less exact: see test_calibration_end_to_end.
+    assert found['latency_ms'][0] == pytest.approx(5.5, abs=1.0), demo.log
+    assert found['lever_arm_m'] == pytest.approx((0.06, -0.04, 0.03), abs=2e-3)

@@ -159,8 +159,8 @@ def judge(
     jump, at = delay_jump(solution)
     if jump:    # all quantities are mixtures of two solutions
         result.refuse(NAMES, (
-            f'the stamps of poses or IMU jump by {abs(jump) * 1e3:.2g} ms or more {at:.0f} s after '
-            'the first pose: a clock was set, or a driver restarted; record again'))
+            f'the stamps of poses or IMU jump by {abs(jump) * 1e3:.2g} ms or more {at:.0f} s '
+            'after the first pose: a clock was set, or a driver restarted; record again'))
     gravity_sd = sd[7:9].copy()
     reason = f'the body turned about one axis only: {missing_motion(start, True)}'
     if one_axis:

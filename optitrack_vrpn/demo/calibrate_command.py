@@ -6,6 +6,7 @@ import contextlib
 import subprocess
 import sys
 import tempfile
+from typing import Optional
 
 from optitrack_vrpn.demo.child_io import addresses_of, Child, start_tool
 
@@ -16,13 +17,16 @@ _DELAY_MS, _IMU_DELAY_MS = 7.0, 1.5
 _START_S, _SESSION_S = 40.0, 75.0
 
 
-def calibrate(children: list[Child], files: contextlib.ExitStack, node: str) -> int:
+def calibrate(
+    children: list[Child], files: contextlib.ExitStack, node: str, seconds: Optional[float],
+) -> int:
     """
     Start all processes, and run the session in the foreground.
 
     :param children: list to which each started process is added.
     :param files: removes the take at the end.
     :param node: name of the node.
+    :param seconds: longest session (s); None for the default.
     :returns: exit code of ``calibrate``.
     """
     sim = start_tool('imu_sim', [
@@ -36,7 +40,7 @@ def calibrate(children: list[Child], files: contextlib.ExitStack, node: str) -> 
     folder = files.enter_context(tempfile.TemporaryDirectory(prefix='optitrack_vrpn_'))
     code = subprocess.call([
         sys.executable, '-m', 'optitrack_vrpn', 'calibrate', 'imu', '--body', 'wand', '--imu',
-        '/imu/data_raw', '--seconds', f'{_SESSION_S:g}', '--node', node], cwd=folder)
+        '/imu/data_raw', '--seconds', f'{seconds or _SESSION_S:g}', '--node', node], cwd=folder)
     print(f'\ndemo: simulated are latency {_DELAY_MS - _IMU_DELAY_MS:g} ms ({_DELAY_MS:g} of the '
           f'frames less {_IMU_DELAY_MS:g} of the stamps of the IMU), lever arm 0.06 -0.04 0.03 m')
     return code

@@ -299,12 +299,12 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     if arguments.rviz and not shutil.which('rviz2'):
         parser.error('--rviz: rviz2 is not installed, or no ROS 2 that has it is sourced')
     arguments.rate = _RATE if arguments.rate is None else arguments.rate
-    if arguments.seconds is None:
-        arguments.seconds = math.inf if arguments.web else _SECONDS
     if arguments.calibrate:
         from optitrack_vrpn.demo.calibrate_command import calibrate
         return run(arguments.domain, lambda domain, children, files: calibrate(
-            children, files, NODE))
+            children, files, NODE, arguments.seconds))
+    if arguments.seconds is None:
+        arguments.seconds = math.inf if arguments.web else _SECONDS
     return run(arguments.domain, lambda domain, children, files: watch(
         arguments, domain, children, files))
 
