@@ -7,7 +7,8 @@ import string
 from hypothesis import given, strategies as st
 from optitrack_vrpn.bodies import BodyStatus, State
 from optitrack_vrpn.findings import (
-    body_findings, BodySeen, CAUSES, Finding, merge, rate_findings, stream_findings, StreamSeen)
+    body_findings, BodySeen, CAUSES, Finding, merge, rate_findings, Severity, Span,
+    stream_findings, StreamSeen)
 from optitrack_vrpn.stats import Intervals
 import pytest
 
@@ -24,7 +25,8 @@ def test_every_cause_has_a_text_and_a_remedy_that_one_body_and_many_fit(key):
     figures = dict.fromkeys(names - {'bodies', 'is', 'was', 'has', 'its'}, 1.0)
     for bodies in ((), ('a',), ('a', 'b')):
         found = Finding(key, bodies, figures)
-        assert found.text and found.remedy and '{' not in found.text + found.remedy
+        assert found.text and '{' not in found.text + found.remedy
+        assert bool(found.remedy) == (found.severity > Severity.GOOD)
 
 
 def test_one_stall_of_the_network_is_one_finding_for_all_bodies():
@@ -39,7 +41,7 @@ def test_one_stall_of_the_network_is_one_finding_for_all_bodies():
 @given(st.lists(st.tuples(st.sampled_from(['silent', 'lacked']), st.sampled_from('abcdefgh'),
                           st.sampled_from([0.2, 1.2, 3.4]))))
 def test_bodies_with_one_cause_at_one_time_are_one_finding(rows):
-    found = [Finding(key, (name,), {'silence': '1 s', 'share': '2 %'}, begin)
+    found = [Finding(key, (name,), {'silence': '1 s', 'share': '2 %'}, (Span(begin),))
              for key, name, begin in rows]
     merged = merge(found)
     assert len(merged) == len({(one.key, one.begin_s) for one in found})

@@ -29,6 +29,7 @@ from optitrack_vrpn.dashboard.lab import age, Lab
 from optitrack_vrpn.dashboard.takes_io import Takes
 from optitrack_vrpn.mocap_control import Kind
 from optitrack_vrpn.names import printable
+from optitrack_vrpn.recording import page_policy
 
 _STATIC = Path(__file__).parent / 'static'
 _FILES = {'/': ('index.html', 'text/html'), '/page.css': ('page.css', 'text/css'),
@@ -49,8 +50,6 @@ _HEADERS = {
                                "form-action 'none'; frame-ancestors 'none'",
     'X-Content-Type-Options': 'nosniff', 'Referrer-Policy': 'no-referrer',
     'Cross-Origin-Resource-Policy': 'same-origin', 'Cache-Control': 'no-store'}
-#: A report is a page without scripts, with its styles and pictures inside.
-_REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _UNAUTHORISED = (
     '<!doctype html><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
     '<title>Token needed</title><p>This page needs its address with the token, which the command '
@@ -255,7 +254,7 @@ class Dashboard:
         if page is None or not page.is_file():
             return web.Response(status=404, text='there is no report of this take\n')
         return web.Response(body=page.read_bytes(), content_type='text/html', charset='utf-8',
-                            headers={'Content-Security-Policy': _REPORT_POLICY})
+                            headers={'Content-Security-Policy': page_policy()})
 
     async def _websocket(self, request: web.Request) -> web.StreamResponse:
         if not self._access.allows_origin(

@@ -140,5 +140,4 @@ def summary(found: OdometryEvaluation, truth: Floats, resets: int) -> list[str]:
         f'interruptions {resets:7d} of odometry'
         + ('; images were lost, see --rate' if resets else ''),
         f'coverage      {100 * found.continuity.coverage:7.1f} % of the reference',
-        *(f'fault         {text}' for text in found.faults),
-        *(f'warning       {text}' for text in found.warnings)]
+        *(f'{one.severity.name.lower():13} {one.text}' for one in found.findings)]

@@ -27,11 +27,30 @@ class Severity(enum.IntEnum):
 
 
 class Cause(NamedTuple):
-    """What can be wrong."""
+    """
+    What can be wrong.
+
+    :ivar place: where a timeline shows it beside the bodies: 'server', 'clock', 'recorder' or ''.
+    """
 
     severity: Severity
     text: str
     remedy: str
+    place: str = ''
+
+
+class Span(NamedTuple):
+    """
+    One occurrence.
+
+    :ivar begin_s: its begin (s from the begin of the observation).
+    :ivar end_s: its end; NaN if unknown.
+    :ivar bodies: the bodies concerned; empty for all of the finding.
+    """
+
+    begin_s: float
+    end_s: float = math.nan
+    bodies: tuple[str, ...] = ()
 
 
 WARNING, ERROR = Severity.WARNING, Severity.ERROR
@@ -54,6 +73,10 @@ _EXCHANGED = (
     'Motive confuses two bodies: give each a different, asymmetric marker arrangement, then '
     'delete both rigid bodies there and create them again (or refine them); if you exchanged the '
     'names yourself, clean up and configure the node')
+_REPAIR = 'repair a bag with record --recover'
+_COVERS = (
+    'the estimate has poses for {percent:.0f} % of the reference ({interruptions}, up to '
+    '{longest:.2f} s): the errors say nothing about the rest')
 _UNUSABLE = '{bodies} {was} unusable in {share} of {its} poses: '
 
 CAUSES: Mapping[str, Cause] = {
@@ -155,6 +178,121 @@ CAUSES: Mapping[str, Cause] = {
         ERROR, '{bodies} {is} TRACKED, but {its} transforms do not arrive on /tf',
         'is tf among the outputs of the node, and is the node active? Is the network between it '
         'and this computer slow?'),
+    # -- of a recording, the worst first ---------------------------------------------------------
+    'nothing recorded': Cause(
+        ERROR, 'no pose of any body was recorded',
+        'was the node active, and did --bodies fit the names? Run the doctor'),
+    'incomplete': Cause(ERROR, 'the recording is incomplete: {reason}', _REPAIR, 'recorder'),
+    'damaged': Cause(
+        ERROR, 'the file is damaged in {places} ({reason}): messages of these times are missing',
+        _REPAIR, 'recorder'),
+    'missing messages': Cause(
+        ERROR, '{count} of those that the recording counts cannot be found in it', _REPAIR,
+        'recorder'),
+    'dropped': Cause(
+        ERROR, 'the disk was too slow; dropped messages: {count}',
+        'record to a faster disk, or fewer bodies (--bodies)', 'recorder'),
+    'ended early': Cause(ERROR, 'the recording ended early: {reason}', (
+        'make space on the disk, and leave the folder in its place'), 'recorder'),
+    'not recorded': Cause(
+        ERROR, 'messages were lost between publisher and recorder ({topics}){effect}',
+        'start node and recorder with config/fast_recording.xml, and the node with qos.depth: 200',
+        'recorder'),
+    'computer clock set': Cause(
+        ERROR, 'the clock of the recording computer was set {times} during the take{effect}: '
+        'times before and after do not belong together',
+        'synchronise it with chrony before a take', 'recorder'),
+    'never seen': Cause(
+        ERROR, '{bodies} published no pose during the whole take',
+        f'{_IN_VIEW} Or is it deleted in Motive?'),
+    'one pose': Cause(ERROR, 'of {bodies} only one pose was recorded', _IN_VIEW),
+    'server restarted': Cause(
+        ERROR, 'the server restarted, or its clock was set: {effect}',
+        'leave Motive running, and its clock alone, during a take', 'server'),
+    'connection lost': Cause(
+        ERROR, 'the connection to the server was lost: {effect}',
+        'check Motive, cables and switch', 'server'),
+    'interrupted by all': Cause(
+        ERROR, 'the server or the network was interrupted: {effect}',
+        'is Motive paused at times, or its machine too busy? Check the network for interruptions',
+        'server'),
+    'paused by all': Cause(
+        WARNING, 'the server or the network paused: {effect}',
+        'is the machine of Motive too busy? Use a cable instead of WiFi', 'server'),
+    'changed by all': Cause(
+        ERROR, 'the server changed or repeated its poses: {effect}',
+        'was Motive paused, its ground plane set or its calibration replaced?', 'server'),
+    'jumped': Cause(
+        ERROR, '{bodies}: {count} (jumps in the poses: {jumps}, resets reported by the node: '
+        '{resets})', 'does Motive confuse the markers? Is their arrangement symmetric or similar '
+        'to that of another body, or are there reflections?'),
+    'gaps': Cause(
+        ERROR, '{bodies}: no pose for up to {longest:.2f} s; {gaps}, {total:.2f} s in total',
+        _IN_VIEW),
+    'froze': Cause(
+        ERROR, '{bodies}: the same pose was repeated in {spans}: frozen data, not a body at rest',
+        f'out of view, and Motive repeats its last pose: {_IN_VIEW}'),
+    'estimate displaced': Cause(
+        ERROR, 'the estimate is displaced {times}: the ATE mixes the parts, and the motion '
+        'between them is missing', 'was the odometry reset or restarted, or did it slip?'),
+    'estimate lacks most': Cause(ERROR, _COVERS, 'does the odometry run during the whole take?'),
+    'repaired': Cause(
+        WARNING, 'the recording was repaired after an interruption ({detail}); the '
+        "recorder's counts of lost messages are missing", 'end the recorder with Ctrl-C',
+        'recorder'),
+    'not decoded': Cause(
+        WARNING, '{count} of {total} messages on {topic} could not be decoded and are missing '
+        'here', 'they are damaged, or their type has another serialisation or definition than '
+        'ROS 2 writes'),
+    'left out': Cause(
+        WARNING, '{count} on {topic} are left out here: not finite, or their stamp does not rise',
+        'was a recording played in a loop, or a clock set? Do two publishers use the '
+        'topic?'),
+    'silent at an end': Cause(
+        WARNING, 'no pose arrived in the {part} {silent:.0f} s of the recording',
+        'was the node active, and a body in view?', 'server'),
+    'short gaps': Cause(
+        WARNING, '{bodies}: {gaps} of up to {longest:.0f} ms', _IN_VIEW),
+    'seldom seen': Cause(
+        WARNING, '{bodies} {was} visible in {percent:.1f} % of the take', _IN_VIEW),
+    'clock restarted': Cause(
+        WARNING, 'the clock model of the sender restarted {times}: stamps step there by up to the '
+        'uncertainty', 'was Motive restarted, or its clock set?', 'clock'),
+    'uncertain stamps': Cause(
+        WARNING, 'stamps are uncertain by {uncertainty:.1f} ms',
+        'the network or a busy computer delays frames unevenly: use a cable, reduce the load',
+        'clock'),
+    'late': Cause(
+        WARNING, 'poses of {bodies} arrive {latency:.0f} ms after their stamp (median)',
+        'reduce the load of the computers, or the delay of the network'),
+    'jitter': Cause(
+        WARNING, 'of {bodies} one pose in a hundred arrives at least {jitter:.0f} ms later than '
+        'the median', 'use a cable instead of WiFi; reduce the load of the computers'),
+    'noisy': Cause(
+        WARNING, 'noise of {bodies} at rest is {noise:.2f} mm (3 sigma)',
+        'calibrate the cameras, or remove reflections'),
+    'drifted': Cause(
+        WARNING, '{bodies} moved by {drift:.2f} mm in {seconds:.0f} s of rest',
+        'do the cameras warm up, or does the body slide?'),
+    'estimate lacks part': Cause(
+        WARNING, _COVERS, 'does the odometry run during the whole take?'),
+    'not compared': Cause(
+        WARNING, '{percent:.0f} % of the poses of the estimate were compared',
+        'the reference has gaps, or does not cover the rest'),
+    'straight path': Cause(
+        WARNING, 'the path is too straight for the alignment: it deviates from a line by '
+        '{width:.1f} mm, and the estimate from the path by {error:.1f} mm, so that the rotation '
+        'about this line, and with it the attitude of the ATE, is arbitrary',
+        'use the RPE, which is not affected, or a path with curves'),
+    'not determined': Cause(
+        WARNING, '{detail}', 'see "Odometry against mocap" in docs/recording.md'),
+    'no calibration': Cause(
+        WARNING, '{detail}', 'write it again with calibrate, or move it to another folder'),
+    'no fault': Cause(
+        Severity.GOOD, 'no fault was found: {count}, no gaps, no jumps, no reported loss', ''),
+    'good estimate': Cause(
+        Severity.GOOD, 'the estimate covers the reference without interruption, and the motion '
+        'determines time offset and transform', ''),
 }
 
 
@@ -166,13 +304,18 @@ class Finding:
     :ivar key: name of the cause in ``CAUSES``.
     :ivar bodies: bodies; empty for all or none.
     :ivar figures: values of the text; of several bodies with one cause the largest is shown.
-    :ivar begin_s: when it began (s, from the begin of the observation); NaN if unknown.
+    :ivar spans: when; empty if it has no time.
     """
 
     key: str
     bodies: tuple[str, ...] = ()
     figures: Mapping[str, object] = field(default_factory=dict)
-    begin_s: float = math.nan
+    spans: tuple[Span, ...] = ()
+
+    @property
+    def begin_s(self) -> float:
+        """Return when it began (s from the begin of the observation); NaN if unknown."""
+        return min((span.begin_s for span in self.spans), default=math.nan)
 
     @property
     def severity(self) -> Severity:
@@ -210,5 +353,5 @@ def merge(found: Iterable[Finding]) -> list[Finding]:
         before = joined.get(place)
         joined[place] = one if before is None else Finding(
             one.key, (*before.bodies, *one.bodies), {**before.figures, 'detail': ''},
-            min(before.begin_s, one.begin_s))
+            (*before.spans, *one.spans))
     return list(joined.values())

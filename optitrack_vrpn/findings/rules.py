@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import math
 
 from optitrack_vrpn.bodies import BodyStatus, State
-from optitrack_vrpn.findings.catalogue import Finding
+from optitrack_vrpn.findings.catalogue import Finding, Span
 from optitrack_vrpn.names import printable
 from optitrack_vrpn.stats import Intervals
 
@@ -171,7 +171,7 @@ def stream_findings(seen: StreamSeen) -> list[Finding]:
         found.append(Finding('quiet', (), {'quiet': seen.quiet_s}))
     if len(seen.bodies) > 1 and intervals.silences:
         found.append(Finding('paused' if lost <= MUCH else 'interrupted', (), {
-            'silence': _silence(intervals)}, intervals.silence_s))
+            'silence': _silence(intervals)}, (Span(intervals.silence_s),)))
     return found
 
 
@@ -223,14 +223,15 @@ def _of_a_body(body: BodySeen, seen: StreamSeen, exchanged: set[str]) -> list[Fi
     silent_s = intervals.silent_s - (everything.silent_s if len(seen.bodies) > 1 else 0.0)
     if intervals.silences and silent_s > MUCH * intervals.span_s:
         found.append(Finding('silent', name, {'silence': _silence(intervals)},
-                             intervals.silence_s))
+                             (Span(intervals.silence_s),)))
     # Loss differs between bodies by chance: five standard deviations of a Poisson count.
     chance = 5.0 * math.sqrt(seen.lost_share / max(intervals.frames, 1))
     if body.missing_share > MUCH + seen.common_share + chance:
         found.append(Finding('lacked', name, {'share': percent(body.missing_share)}))
     appeared_s = (intervals.first_ns - everything.first_ns) * 1e-9
     if _LATE_S < appeared_s < everything.span_s:
-        found.append(Finding('absent', name, {'begin': f'{appeared_s:.1f} s'}, appeared_s))
+        found.append(Finding('absent', name, {'begin': f'{appeared_s:.1f} s'},
+                             (Span(appeared_s),)))
     return found
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from optitrack_vrpn.recording.recorder_ros import Recorder, RecorderConfig
     from optitrack_vrpn.recording.remarks import findings
     from optitrack_vrpn.recording.replay_io import ReplayConfig, ReplayServer
-    from optitrack_vrpn.recording.report_page_io import check_available
+    from optitrack_vrpn.recording.report_page_io import check_available, page_policy
     from optitrack_vrpn.recording.rows_io import Scratch, StoredRows
     from optitrack_vrpn.recording.spool_io import Spool
     from optitrack_vrpn.recording.take import (

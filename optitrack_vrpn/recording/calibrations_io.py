@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.findings import Severity
+from optitrack_vrpn.findings import Finding
 from optitrack_vrpn.names import printable
-from optitrack_vrpn.recording.remarks import Finding
 from optitrack_vrpn.recording.report_page_io import items, Section
 
 _PATTERN = 'calibration*.json'
@@ -38,7 +37,7 @@ def calibrations(recording: Path) -> list[Section]:
             date, rows = _record(path)
             made.append((date, path.name, rows))
         except ConfigurationError as error:
-            faults.append(Finding(Severity.WARNING, f'{error}.'))
+            faults.append(Finding('no calibration', (), {'detail': str(error)}))
     made.sort(reverse=True)
     if not made and not faults:
         return []

@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from optitrack_vrpn.findings import Finding, Span
 from optitrack_vrpn.names import counted
 from optitrack_vrpn.recording.evaluation import (
     Absolute, absolute_error, associate, Continuity, continuity, Relative, relative_error)
@@ -36,8 +37,8 @@ class OdometryEvaluation:
     :ivar rpe: relative pose error.
     :ivar matched: fraction of the estimate's poses that were compared, 0 to 1.
     :ivar continuity: what of the reference the estimate covers, and its interruptions.
-    :ivar faults: why the errors do not describe the whole path.
-    :ivar warnings: what the recorded motion does not determine, or what was not compared.
+    :ivar findings: why the errors do not describe the whole path, what was not compared, and what
+        the motion does not determine; times are those of the reference.
     """
 
     offset: TimeOffset
@@ -46,8 +47,7 @@ class OdometryEvaluation:
     rpe: Relative
     matched: float
     continuity: Continuity
-    faults: tuple[str, ...]
-    warnings: tuple[str, ...]
+    findings: tuple[Finding, ...]
 
 
 def evaluate_odometry(
@@ -67,37 +67,40 @@ def evaluate_odometry(
     offset = estimate_time_offset(reference, estimate, max_offset_s)
     hand_eye = estimate_hand_eye(
         reference, estimate, offset.offset_ns, refine_offset=not offset.warnings)
-    warnings = [*offset.warnings, *hand_eye.warnings]
+    found = [Finding('not determined', (), {'detail': text})
+             for text in (*offset.warnings, *hand_eye.warnings)]
     truth, compared = associate(reference.of_child(hand_eye.rotation, hand_eye.translation),
                                 estimate.shifted(hand_eye.offset_ns))
     matched = len(compared) / len(estimate)
     if matched < _ENOUGH_MATCHED:
-        warnings.append(
-            f'{100 * matched:.0f} % of the poses of the estimate were compared; the reference '
-            'has gaps or does not cover the rest')
+        found.append(Finding('not compared', (), {'percent': 100 * matched}))
     ate = absolute_error(truth, compared)
     width_m = _width(truth.positions)
     if ate.translation.rmse > _STRAIGHT * width_m:
-        warnings.append(
-            f'the path is too straight for the alignment: it deviates from a line by '
-            f'{1000 * width_m:.1f} mm, and the estimate from the path by '
-            f'{1000 * ate.translation.rmse:.1f} mm, so that the rotation about this line, and '
-            'with it the attitude of the ATE, is arbitrary; the RPE is not affected')
+        found.append(Finding('straight path', (), {
+            'width': 1000 * width_m, 'error': 1000 * ate.translation.rmse}))
     whole = continuity(reference, estimate.shifted(hand_eye.offset_ns), truth)
-    faults = []
     if whole.resets_ns:
-        faults.append(
-            f'the estimate is displaced {counted(len(whole.resets_ns), "time")} (a reset, a '
-            'restart or a slip): the ATE mixes the parts, and the motion between them is missing')
+        found.append(Finding('estimate displaced', (), {
+            'times': counted(len(whole.resets_ns), 'time')}, tuple(
+                _span(reference, at, at) for at in whole.resets_ns)))
     if whole.coverage < _COVERED:
-        longest_s = max((b - a for a, b in whole.gaps_ns), default=0) / NS_PER_S
-        (faults if whole.coverage < _HALF_COVERED else warnings).append(
-            f'the estimate has poses for {100 * whole.coverage:.0f} % of the reference '
-            f'({counted(len(whole.gaps_ns), "interruption")}, up to {longest_s:.2f} s): the '
-            'errors say nothing about the rest')
+        found.append(Finding(
+            'estimate lacks most' if whole.coverage < _HALF_COVERED else 'estimate lacks part', (),
+            {'percent': 100 * whole.coverage,
+             'interruptions': counted(len(whole.gaps_ns), 'interruption'),
+             'longest': max((b - a for a, b in whole.gaps_ns), default=0) / NS_PER_S},
+            tuple(_span(reference, *gap) for gap in whole.gaps_ns)))
+    found.sort(key=lambda one: -one.severity)
     return OdometryEvaluation(
         offset, hand_eye, ate, relative_error(truth, compared, rpe_seconds), matched, whole,
-        tuple(faults), tuple(warnings))
+        tuple(found))
+
+
+def _span(reference: Trajectory, begin_ns: int, end_ns: int) -> Span:
+    """Give a time as seconds from the begin of the reference."""
+    first_ns = int(reference.stamps_ns[0])
+    return Span((begin_ns - first_ns) / NS_PER_S, (end_ns - first_ns) / NS_PER_S)
 
 
 def _width(positions: Floats) -> float:

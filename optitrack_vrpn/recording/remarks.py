@@ -1,24 +1,27 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Findings about a take as sentences with their times, worst first; one cause gives one finding.
+Find what is wrong with a take, as findings of ``findings/`` with their times, worst first.
 
 Gaps, freezes and jumps that begin within two frames of each other belong together. If 80 % of the
 bodies have them, their cause is in the server, the network or the recorder, and what the node and
-the recorder reported at that time decides which; else it is in the body.
+the recorder reported at that time decides which; else it is in the body. One cause gives one
+finding for all bodies and times.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
 import contextlib
+import itertools
 import math
 import statistics
 from typing import NamedTuple
 
-from optitrack_vrpn.findings import Severity, too_slow
-from optitrack_vrpn.names import counted
-from optitrack_vrpn.recording.figures import Figures, Rest, Spans
+from optitrack_vrpn.findings import CAUSES, Finding, rate_findings, Span
+from optitrack_vrpn.names import counted, printable
+from optitrack_vrpn.recording.figures import Figures, Spans
 from optitrack_vrpn.recording.take import Take
 from optitrack_vrpn.units import NS_PER_S
 
@@ -43,32 +46,15 @@ _TOGETHER = 2.5
 #: Reports of the node come this long (ns) before and after an event: once a second, and the clock
 #: is learnt anew after a restart.
 _BEFORE_NS, _AFTER_NS = NS_PER_S, 5 * NS_PER_S
-
-
-class Finding(NamedTuple):
-    """
-    One sentence of the result.
-
-    :ivar weight: order of findings of equal severity, the largest first.
-    :ivar spans_ns: begin and end of each occurrence; empty if it has no time.
-    :ivar bodies: the bodies that it is about; empty for all.
-    :ivar row: where it is on the timeline beside the bodies: 'server', 'clock' or 'recorder'.
-    """
-
-    severity: Severity
-    text: str
-    weight: float = 0.0
-    spans_ns: Spans = []
-    bodies: tuple[str, ...] = ()
-    row: str = ''
+_ORDER = {key: place for place, key in enumerate(CAUSES)}
 
 
 class Event(NamedTuple):
     """
-    A gap, a freeze or a jump of one body or of several at once.
+    A gap, a freeze, a jump or a reset of one body or of several at once.
 
     :ivar kind: 'gap', 'frozen', 'jump' or 'reset'.
-    :ivar cause: '' if it is in the bodies.
+    :ivar cause: key of the cause; '' if it is in the bodies.
     """
 
     begin_ns: int
@@ -84,32 +70,49 @@ def events(take: Take, bodies: Sequence[Figures]) -> list[Event]:
     together_ns = round(_TOGETHER * NS_PER_S / rate)
     found: list[tuple[str, int, int, str]] = []
     for f in bodies:
-        edges = [edge for span in (*f.gaps_ns, *f.frozen_ns) for edge in span]
-
+        edges = sorted([*itertools.chain(*f.gaps_ns, *f.frozen_ns), *f.jumps_ns])
         found += [('gap', *span, f.name) for span in f.gaps_ns]
         found += [('frozen', *span, f.name) for span in f.frozen_ns]
         found += [('jump', at, at, f.name) for at in f.own_jumps_ns]
         found += [('reset', at, at, f.name) for at in f.resets_ns
-                  if not _near(at, [*edges, *f.jumps_ns], NS_PER_S // 2)]
+                  if not _near(at, edges, NS_PER_S // 2)]
     found.sort()
+    reported = _reported(take)
     made: list[Event] = []
-    while found:
-        kind, begin_ns, _, _ = found[0]
-        group = [row for row in found if row[0] == kind and row[1] - begin_ns <= together_ns]
-        found = found[len(group):]
+    first = 0
+    while first < len(found):
+        kind, begin_ns, _, _ = found[first]
+        last = first
+        while last < len(found) and found[last][0] == kind and (
+                found[last][1] - begin_ns <= together_ns):
+            last += 1
+        group, first = found[first:last], last
         names = tuple(dict.fromkeys(row[3] for row in group))
-        cause = _cause(take, kind, begin_ns, max(row[2] for row in group))
-        common = len(names) >= max(COMMON * len(bodies), 1) and (cause or len(names) > 1)
-        if common:
-            made.append(Event(begin_ns, max(row[2] for row in group), kind, names, cause or (
-                'the server or the network' if kind == 'gap' else 'the server')))
+        end_ns = max(row[2] for row in group)
+        cause = next((key for key, kinds, spans in reported if kind in kinds and any(
+            begin <= end_ns + _AFTER_NS and end >= begin_ns - _BEFORE_NS
+            for begin, end in spans)), '')
+        if len(names) >= max(COMMON * len(bodies), 1) and (cause or len(names) > 1):
+            made.append(Event(begin_ns, end_ns, kind, names, cause or (
+                'interrupted by all' if kind == 'gap' else 'changed by all')))
         else:
             made += [Event(begin, end, kind, (name,), '') for _, begin, end, name in group]
     return sorted(made)
 
 
-def _near(at_ns: int, others: Iterable[int], within_ns: int) -> bool:
-    return any(abs(at_ns - other) <= within_ns for other in others)
+def _near(at_ns: int, others: Sequence[int], within_ns: int) -> bool:
+    """Return whether one of the others, which are sorted, is this near."""
+    place = bisect_left(others, at_ns - within_ns)
+    return place < len(others) and others[place] <= at_ns + within_ns
+
+
+def _reported(take: Take) -> list[tuple[str, tuple[str, ...], Spans]]:
+    """Return causes that node and recorder reported, with kinds of events, and when."""
+    every = ('gap', 'frozen', 'jump', 'reset')
+    return [('server restarted', every, [(at, at) for at in clock_restarts(take)]),
+            ('connection lost', ('gap',), link_losses(take)),
+            ('computer clock set', every, clock_steps(take)),
+            ('not recorded', ('gap',), losses(take))]
 
 
 def clock_restarts(take: Take) -> list[int]:
@@ -140,200 +143,180 @@ def link_losses(take: Take) -> Spans:
     return spans
 
 
-def _cause(take: Take, kind: str, begin_ns: int, end_ns: int) -> str:
-    """Return what was reported near an event."""
-    def near(spans: Spans) -> bool:
-        return any(begin <= end_ns + _AFTER_NS and end >= begin_ns - _BEFORE_NS
-                   for begin, end in spans)
-
-    restarts = [(at, at) for at in clock_restarts(take)]
-    rows = ((near(restarts), 'the server restarted or its clock was set'),
-            (kind == 'gap' and near(link_losses(take)), 'the connection to the server was lost'),
-            (near(clock_steps(take)), 'the clock of the recording computer was set'),
-            (kind == 'gap' and near(losses(take)),
-             'messages were lost between publisher and recorder'))
-    return next((text for found, text in rows if found), '')
-
-
 def findings(take: Take, bodies: Sequence[Figures]) -> list[Finding]:
     """Assess a take, worst finding first; a take without faults has one finding that states it."""
     joined = events(take, bodies)
-    found = [*_of_the_file(take), *_of_common_events(joined), *_of_the_clock(take, joined)]
-    seen = [figures.name for figures in bodies]
-    found += [Finding(Severity.ERROR, f'{name}: no pose was published during the whole take.',
-                      1e6, [], (name,)) for name in take.unseen]
-    found += [Finding(Severity.ERROR, f'{name}: only one pose was recorded.', 1e6, [], (name,))
-              for name in take.bodies if name not in seen]
+    common: dict[str, list[Event]] = {}
+    for event in joined:
+        if event.cause:
+            common.setdefault(event.cause, []).append(event)
+    found = [*_of_the_file(take), *_reported_faults(take, common), *_of_the_clock(take, common),
+             *_of_the_bodies(take, bodies, joined)]
+    seen = {f.name for f in bodies}
+    for key, names in (('never seen', take.unseen),
+                       ('one pose', [name for name in take.bodies if name not in seen])):
+        if names:
+            found.append(Finding(key, tuple(names)))
     if not take.bodies:
-        found.append(Finding(Severity.ERROR, 'No pose of any body was recorded.', 1e9))
-    found += _of_the_bodies(bodies, joined)
-    found.sort(key=lambda finding: (-finding.severity, -finding.weight))
-    if not found:
-        found.append(Finding(
-            Severity.GOOD, f'No fault was found: {counted(len(bodies), "body")}, no gaps, no '
-            'jumps, no reported loss.'))
-    return found
+        found.append(Finding('nothing recorded'))
+    found.sort(key=lambda one: (-one.severity, _ORDER[one.key]))
+    return found or [Finding('no fault', (), {'count': counted(len(bodies), 'body')})]
+
+
+def _spans(take: Take, spans: Iterable[tuple[int, int]], *bodies: str) -> tuple[Span, ...]:
+    """Give times (ns) as seconds from the begin of the take."""
+    return tuple(Span((begin - take.begin_ns) / NS_PER_S, (end - take.begin_ns) / NS_PER_S, bodies)
+                 for begin, end in spans)
 
 
 def _of_the_file(take: Take) -> list[Finding]:
     found = []
-    repair = ' Repair it with record --recover.' if take.kind == 'bag' else ''
     if take.cut:
-        found.append(Finding(
-            Severity.ERROR, f'The recording is incomplete: {take.cut}.{repair}', 1e8))
+        found.append(Finding('incomplete', (), {'reason': take.cut}))
     if take.damaged:
-        found.append(Finding(
-            Severity.ERROR, f'The file is damaged in {counted(len(take.damaged), "place")} '
-            f'({take.damaged[0][0]}): messages of these times are missing.{repair}', 1e8,
-            [span for _, span in take.damaged if span[1]], (), 'recorder'))
+        found.append(Finding('damaged', (), {
+            'places': counted(len(take.damaged), 'place'), 'reason': take.damaged[0][0]},
+            _spans(take, (span for _, span in take.damaged if span[1]))))
     if take.missing:
-        found.append(Finding(
-            Severity.ERROR, f'{counted(take.missing, "message")} of those that the recording '
-            'counts cannot be found in it.', 1e8, [], (), 'recorder'))
+        found.append(Finding('missing messages', (), {'count': counted(take.missing, 'message')}))
     for topic, count in take.unread.items():
-        found.append(Finding(
-            Severity.WARNING, f'{count} of {take.topics.get(topic, count)} messages on {topic} '
-            'could not be decoded and are missing here: they are damaged, or their type has '
-            'another serialisation or definition than ROS 2 writes.', 1e6 + count))
+        found.append(Finding('not decoded', (), {
+            'count': count, 'total': take.topics.get(topic, count), 'topic': topic}))
     for topic, count in take.left_out.items():
-        found.append(Finding(
-            Severity.WARNING, f'{counted(count, "pose")} of {take.topics.get(topic, count)} on '
-            f'{topic} are left out here: not finite, or their stamp does not rise (a recording in '
-            'a loop, a clock that was set, two publishers).', 1e6 + count))
-    if take.notes.get('recovered'):
-        found.append(Finding(
-            Severity.WARNING, 'The recording was repaired after an interruption '
-            f'({take.notes["recovered"]}); the recorder\'s counts of lost messages are missing.',
-            1e7))
-    for note, text, spans in (
-            ('dropped', 'The disk was too slow; dropped messages: {}.', []),
-            ('lost', 'Some messages were lost between publisher and recorder ({}).',
-             losses(take)),
-            ('stopped', 'The recording ended early: {}.', [])):
+        found.append(Finding('left out', (), {
+            'count': f'{counted(count, "pose")} of {take.topics.get(topic, count)}',
+            'topic': topic}))
+    for note, key, figure in (('recovered', 'repaired', 'detail'), ('dropped', 'dropped', 'count'),
+                              ('stopped', 'ended early', 'reason')):
         if take.notes.get(note):
-            found.append(Finding(
-                Severity.ERROR, text.format(take.notes[note]), 1e7, spans, (), 'recorder'))
+            found.append(Finding(key, (), {figure: take.notes[note]}))
     for silent_s, part in zip(take.silent_s, ('first', 'last')):
         if silent_s >= SILENT_S:
-            found.append(Finding(
-                Severity.WARNING, f'No pose arrived in the {part} {silent_s:.0f} s of the '
-                'recording.', silent_s))
-    steps = clock_steps(take)
-    if steps:
-        found.append(Finding(
-            Severity.ERROR, f'The clock of the recording computer was set '
-            f'{counted(len(steps), "time")} during the take: times before and after do not belong '
-            'together. Synchronise it with chrony before a take.', 1e7, steps, (), 'recorder'))
+            found.append(Finding('silent at an end', (), {'silent': silent_s, 'part': part}))
     with contextlib.suppress(ValueError):
         percent = float(take.connection.get('udp_lost_percent', 'nan'))
         lost = int(take.connection.get('udp_lost', '0'))
         share = 100.0 * lost / (lost + max(int(take.connection.get('messages', '0')), 1))
         if share > LOST_PERCENT or percent > LOST_PERCENT:
-            found.append(Finding(
-                Severity.WARNING, f'The network lost {counted(lost, "message")} ({share:.2f} %) '
-                'between Motive and the node.', share))
+            found.append(Finding('lost', (), {
+                'share': f'{counted(lost, "message")} of Motive ({share:.2f} %)'}))
     return found
 
 
-def _of_common_events(joined: Sequence[Event]) -> list[Finding]:
-    """Make one finding of all events with one cause."""
+def _reported_faults(take: Take, common: Mapping[str, list[Event]]) -> list[Finding]:
+    """Make one finding of each cause beyond the bodies, with all that it had as an effect."""
+    steps, topics = clock_steps(take), take.notes.get('lost', '')
+    known: dict[str, tuple[dict[str, object], Spans]] = {}
+    if topics:
+        known['not recorded'] = {'topics': topics}, losses(take)
+    if steps:
+        known['computer clock set'] = {'times': counted(len(steps), 'time')}, steps
     found = []
-    for kind, cause in dict.fromkeys((each.kind, each.cause) for each in joined if each.cause):
-        chosen = [each for each in joined if (each.kind, each.cause) == (kind, cause)]
-        spans = [(each.begin_ns, each.end_ns) for each in chosen]
-        longest_s = max(end - begin for begin, end in spans) / NS_PER_S
-        names = tuple(dict.fromkeys(name for each in chosen for name in each.bodies))
-        who = names[0] if len(names) == 1 else f'{len(names)} bodies at once'
-        text = {'gap': f'no pose for up to {longest_s:.2f} s',
-                'frozen': f'the same poses were repeated for up to {longest_s:.2f} s',
-                'jump': 'jumps in the poses', 'reset': 'resets reported by the node'}[kind]
-        times = f', {counted(len(spans), "time")}' if len(spans) > 1 else ''
-        found.append(Finding(
-            Severity.WARNING if kind == 'gap' and longest_s < LONG_GAP_S else Severity.ERROR,
-            f'{who}: {text}{times}; the cause is common: {cause}.', 2e5 + longest_s, spans, names,
-            'recorder' if 'record' in cause else 'server'))
+    for key in [*known, *(key for key in common if key not in known)]:
+        figures, spans = known.get(key, ({'topics': 'their number is unknown'}, []))
+        events = common.get(key, [])
+        effect = _effect(events)
+        names = tuple(dict.fromkeys(name for event in events for name in event.bodies))
+        if key == 'interrupted by all' and max(
+                event.end_ns - event.begin_ns for event in events) < LONG_GAP_S * NS_PER_S:
+            key = 'paused by all'
+        found.append(Finding(key, names, {
+            **figures, 'effect': f' ({effect})' if key in known and effect else effect}, (
+                *_spans(take, spans), *(span for event in events for span in _spans(
+                    take, [(event.begin_ns, event.end_ns)], *event.bodies)))))
     return found
 
 
-def _of_the_clock(take: Take, joined: Sequence[Event]) -> list[Finding]:
+def _effect(events: Sequence[Event]) -> str:
+    """Describe what bodies had at once."""
+    names = tuple(dict.fromkeys(name for event in events for name in event.bodies))
+    parts = []
+    for kind, text in (('gap', 'no pose for up to {:.2f} s'), ('jump', 'jumps in the poses'),
+                       ('frozen', 'the same poses for up to {:.2f} s'), ('reset', 'resets')):
+        chosen = [event.end_ns - event.begin_ns for event in events if event.kind == kind]
+        if chosen:
+            parts.append(text.format(max(chosen) / NS_PER_S) + (
+                f' ({counted(len(chosen), "time")})' if len(chosen) > 1 else ''))
+    who = printable(names[0], 100) if len(names) == 1 else f'{len(names)} bodies at once'
+    return f'{who}: {", ".join(parts)}' if parts else ''
+
+
+def _of_the_clock(take: Take, common: Mapping[str, list[Event]]) -> list[Finding]:
     found = []
+    explained = [event for events in common.values() for event in events]
     restarts = [at for at in clock_restarts(take) if not any(
-        each.cause and each.begin_ns - _AFTER_NS <= at <= each.end_ns + _AFTER_NS
-        for each in joined)]
+        event.begin_ns - _AFTER_NS <= at <= event.end_ns + _AFTER_NS for event in explained)]
     if restarts:
-        found.append(Finding(
-            Severity.WARNING, f'The clock model of the sender restarted '
-            f'{counted(len(restarts), "time")} (a restart of Motive, or a set clock): stamps step '
-            'there by up to the uncertainty.', 1e3, [(at, at) for at in restarts], (), 'clock'))
+        found.append(Finding('clock restarted', (), {'times': counted(len(restarts), 'time')},
+                             _spans(take, [(at, at) for at in restarts])))
     known = [row.uncertainty_us for row in take.clock if not math.isnan(row.uncertainty_us)]
     worst = max(statistics.median(known), known[-1]) if known else 0.0
     if worst > UNCERTAIN_US:
-        found.append(Finding(
-            Severity.WARNING, f'Stamps are uncertain by {worst / 1000:.1f} ms: the network or a '
-            'busy computer delays frames unevenly.', worst))
+        found.append(Finding('uncertain stamps', (), {'uncertainty': worst / 1000}))
     return found
 
 
-def _of_the_bodies(bodies: Sequence[Figures], joined: Sequence[Event]) -> list[Finding]:
-    """Join findings of one kind that most bodies have."""
-    fastest = max((f.rate_hz for f in bodies if not math.isnan(f.rate_hz)), default=0.0)
-    by_kind: dict[str, list[tuple[Figures, Finding]]] = {}
-    for figures in bodies:
-        own = [each for each in joined if each.bodies == (figures.name,) and not each.cause]
-        for kind, finding in _of_a_body(figures, fastest, own, any(
-                each.cause and figures.name in each.bodies for each in joined)):
-            by_kind.setdefault(kind, []).append((figures, finding))
+def _of_the_bodies(
+    take: Take, bodies: Sequence[Figures], joined: Sequence[Event],
+) -> list[Finding]:
+    """Make one finding of each cause in the bodies, the worst body first."""
+    own: dict[str, dict[str, Spans]] = {
+        kind: {f.name: [] for f in bodies} for kind in ('gap', 'frozen', 'jump', 'reset')}
+    for event in joined:
+        if not event.cause:
+            own[event.kind][event.bodies[0]].append((event.begin_ns, event.end_ns))
+    longest_s = {name: max((end - begin for begin, end in spans), default=0) / NS_PER_S
+                 for name, spans in own['gap'].items()}
     found = []
-    for kind, rows in by_kind.items():
-        if kind in ('jump', 'gap', 'frozen') or len(rows) < max(2, COMMON * len(bodies)):
-            found += [finding._replace(text=f'{f.name}: {finding.text}', bodies=(f.name,))
-                      for f, finding in rows]
-        else:
-            worst, finding = max(rows, key=lambda row: (row[1].severity, row[1].weight))
-            found.append(finding._replace(
-                text=f'{len(rows)} of {len(bodies)} bodies, most {worst.name}: {finding.text}'))
-    return found
+    for key, times, weights in (
+            ('jumped', {name: sorted({*spans, *own['reset'][name]})
+                        for name, spans in own['jump'].items()}, None),
+            ('gaps', {name: own['gap'][name] for name in longest_s
+                      if longest_s[name] >= LONG_GAP_S}, longest_s),
+            ('short gaps', {name: own['gap'][name] for name in longest_s
+                            if longest_s[name] < LONG_GAP_S}, longest_s),
+            ('froze', own['frozen'], None)):
+        rows = [(weights[name] if weights else len(spans), name, spans)
+                for name, spans in times.items() if spans]
+        if not rows:
+            continue
+        rows.sort(key=lambda row: -row[0])
+        count = sum(len(spans) for _, _, spans in rows)
+        names = tuple(name for _, name, _ in rows)
+        found.append(Finding(key, names, {
+            'count': counted(count, 'discontinuity'), 'spans': counted(count, 'span'),
+            'gaps': counted(count, 'gap' if key == 'gaps' else 'short gap'),
+            'longest': rows[0][0] * (1 if key == 'gaps' else 1000),
+            'total': sum(end - begin for _, _, spans in rows for begin, end in spans) / NS_PER_S,
+            'jumps': sum(len(own['jump'][name]) for name in names),
+            'resets': sum(len(f.resets_ns) for f in bodies if f.name in names)}, tuple(
+                sorted(span for _, name, spans in rows for span in _spans(take, spans, name)))))
+    excused = {name for event in joined if event.cause for name in event.bodies}
+    excused.update(name for name, seconds in longest_s.items() if seconds >= LONG_GAP_S)
+    rest = {f.name: f.rest for f in bodies if f.rest is not None}
+    for key, figure, values, limit in (
+            ('seldom seen', 'hidden', {f.name: 1.0 - f.coverage for f in bodies
+                                       if f.name not in excused}, 1.0 - LEAST_COVERAGE),
+            ('late', 'latency', {f.name: f.latency_ms for f in bodies}, LATE_MS),
+            ('jitter', 'jitter', {f.name: f.jitter_ms for f in bodies}, JITTER_MS),
+            ('noisy', 'noise', {name: one.sigma3_mm for name, one in rest.items()}, NOISE_MM),
+            ('drifted', 'drift', {name: one.drift_mm for name, one in rest.items()}, DRIFT_MM)):
+        over = sorted((name for name, value in values.items() if value > limit),
+                      key=lambda name: -values[name])
+        if over:
+            worst = rest.get(over[0])
+            found.append(Finding(key, tuple(over), {
+                figure: values[over[0]], 'percent': 100.0 * (1.0 - values[over[0]]),
+                'seconds': worst.seconds if worst else 0.0}, tuple(
+                    span for name in over for span in _spans(take, [(
+                        rest[name].begin_ns,
+                        rest[name].begin_ns + round(rest[name].seconds * NS_PER_S))], name))
+                if key == 'drifted' else ()))
+    return found + rate_findings(
+        {f.name: f.rate_hz for f in bodies if not math.isnan(f.rate_hz)}, _expected_hz(take))
 
 
-def _of_a_body(
-    f: Figures, fastest_hz: float, own: Sequence[Event], common: bool,
-) -> list[tuple[str, Finding]]:
-    rest = f.rest or Rest(0.0, 0, 0.0, 0.0, 0.0)
-    spans = {kind: [(each.begin_ns, each.end_ns) for each in own if each.kind == kind]
-             for kind in ('gap', 'frozen', 'jump', 'reset')}
-    waits = [(end - begin) / NS_PER_S for begin, end in spans['gap']]
-    longest_s = max(waits, default=0.0)
-    long = longest_s >= LONG_GAP_S
-    jumps = sorted({*spans['jump'], *spans['reset']})
-    rows: tuple[tuple[str, object, Severity, str, float, Spans], ...] = (
-        ('jump', jumps, Severity.ERROR,
-         f'{counted(len(jumps), "discontinuity")} (jumps in the poses: {len(spans["jump"])}, '
-         f'resets reported by the node: {len(f.resets_ns)}).', 1e5 + len(jumps), jumps),
-        ('gap', long, Severity.ERROR,
-         f'no pose for up to {longest_s:.2f} s; {counted(len(waits), "gap")}, {sum(waits):.2f} s '
-         'in total.', sum(waits), spans['gap']),
-        ('gap', waits and not long, Severity.WARNING,
-         f'{counted(len(waits), "short gap")}, up to {1000 * longest_s:.0f} ms.', sum(waits),
-         spans['gap']),
-        ('frozen', spans['frozen'], Severity.ERROR,
-         f'the same pose was repeated in {counted(len(spans["frozen"]), "span")}: frozen data, '
-         'not a body at rest.', len(spans['frozen']), spans['frozen']),
-        ('coverage', f.coverage < LEAST_COVERAGE and not long and not common, Severity.WARNING,
-         f'visible in {100 * f.coverage:.1f} % of the take.', 1.0 - f.coverage, []),
-        ('rate', too_slow(f.rate_hz, fastest_hz), Severity.WARNING,
-         f'{f.rate_hz:.0f} Hz where another body has {fastest_hz:.0f} Hz.',
-         fastest_hz - f.rate_hz, []),
-        ('latency', f.latency_ms > LATE_MS, Severity.WARNING,
-         f'poses arrive {f.latency_ms:.0f} ms after their stamp (median).', f.latency_ms, []),
-        ('jitter', f.jitter_ms > JITTER_MS, Severity.WARNING,
-         f'one pose in a hundred arrives at least {f.jitter_ms:.0f} ms later than the median.',
-         f.jitter_ms, []),
-        ('noise', rest.sigma3_mm > NOISE_MM, Severity.WARNING,
-         f'noise at rest is {rest.sigma3_mm:.2f} mm (3 sigma): calibrate the cameras, or remove '
-         'reflections.', rest.sigma3_mm, []),
-        ('drift', rest.drift_mm > DRIFT_MM, Severity.WARNING,
-         f'moved by {rest.drift_mm:.2f} mm in {rest.seconds:.0f} s of rest: the cameras warm up, '
-         'or the body slides.', rest.drift_mm,
-         [(rest.begin_ns, rest.begin_ns + round(rest.seconds * NS_PER_S))]))
-    return [(kind, Finding(severity, text, weight, times))
-            for kind, found, severity, text, weight, times in rows if found]
+def _expected_hz(take: Take) -> float:
+    """Return the rate of the cameras that the node was told (Hz), or 0."""
+    values = [settings.get('expected_rate_hz', 0.0) for settings in take.settings().values()]
+    return max((float(value) for value in values if isinstance(value, (int, float))), default=0.0)

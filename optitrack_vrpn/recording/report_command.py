@@ -13,11 +13,12 @@ from optitrack_vrpn import __version__
 from optitrack_vrpn.cli import (
     command, duration, Parser, Progress, seconds, whole_file, without_ros_arguments)
 from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.findings import Finding
 from optitrack_vrpn.recording.calibrations_io import calibrations
 from optitrack_vrpn.recording.charts import body_pictures, clock_picture, odometry_picture, paths
 from optitrack_vrpn.recording.evaluation_odometry import evaluate_odometry
 from optitrack_vrpn.recording.figures import body_figures, Figures
-from optitrack_vrpn.recording.remarks import Finding, findings
+from optitrack_vrpn.recording.remarks import findings
 from optitrack_vrpn.recording.report_page_io import (
     check_available, Clock, comparison, evaluation_section, page, Section)
 from optitrack_vrpn.recording.take import Take
@@ -121,8 +122,8 @@ def _figures(take: Take) -> dict[str, Figures]:
 
 def _worst(names: list[str], found: Sequence[Finding]) -> list[str]:
     """Return the bodies in the order of the findings about them, then the others."""
-    named = [name for finding in found if len(finding.bodies) == 1 for name in finding.bodies
-             if name in names]
+    named = [name for finding in found if len(finding.bodies) < len(names)
+             for name in finding.bodies if name in names]
     return list(dict.fromkeys([*named, *names]))[:_MOST_PICTURED]
 
 
@@ -143,7 +144,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     with whole_file(arguments.output) as path:
         path.write_text(text, encoding='utf-8')
     for finding in found[:5]:
-        when = f' {clock.span(*finding.spans_ns[0])}' if finding.spans_ns else ''
+        when = f' {clock.of_span(finding.spans[0])}' if finding.spans else ''
         print(f'{finding.severity.name.lower()}: {finding.text}{when}')
     print(f'{arguments.output}: {len(text) // 1000} kB')
     return 0

@@ -4,26 +4,25 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
-import contextlib
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone, tzinfo
+import hashlib
 from importlib import resources
-import json
 import math
 from typing import Any, Optional
 
 from optitrack_vrpn.errors import BackendUnavailableError
-from optitrack_vrpn.findings import Severity
+from optitrack_vrpn.findings import CAUSES, Finding, Span
 from optitrack_vrpn.names import counted
 from optitrack_vrpn.recording.charts import Picture
 from optitrack_vrpn.recording.evaluation import Statistics
 from optitrack_vrpn.recording.evaluation_odometry import OdometryEvaluation
 from optitrack_vrpn.recording.figures import Figures
-from optitrack_vrpn.recording.remarks import (
-    clock_restarts, Finding, link_losses)
+from optitrack_vrpn.recording.remarks import clock_restarts, link_losses
 from optitrack_vrpn.recording.svg import ticks
-from optitrack_vrpn.recording.take import Take
+from optitrack_vrpn.recording.take import SETTINGS, Take
 from optitrack_vrpn.units import NS_PER_S
 
 #: Times of a finding that are shown, and events of a row of the timeline.
@@ -34,10 +33,6 @@ _HEAD = ('body', 'poses', 'Hz', 'seen %', 'gaps', 'longest s', 'jumps', 'resets'
          'latency ms', 'p99 ms', 'interval p99 ms', 'noise 3σ mm', '3σ deg', 'drift mm')
 #: Notes of the recorder that findings state.
 _KNOWN_NOTES = ('lost', 'lost_at', 'clock_steps', 'dropped', 'stopped', 'recovered')
-
-
-#: Begin of the notes with the parameters of a node.
-_SETTINGS = 'settings of '
 
 
 @dataclass
@@ -84,6 +79,10 @@ class Clock:
             return f'{(at_ns - self.take.begin_ns) / NS_PER_S:.1f} s'
         return f'{self.of(at_ns):%H:%M:%S.%f}'[:-5]
 
+    def of_span(self, span: Span) -> str:
+        """Return begin, seconds since the begin of the take, and duration of an occurrence."""
+        return self.span(*(self.take.begin_ns + round(at * NS_PER_S) for at in span[:2]))
+
     def span(self, begin_ns: int, end_ns: int) -> str:
         """Return begin, seconds since the begin of the take, and duration."""
         after = f' (+{(begin_ns - self.take.begin_ns) / NS_PER_S:.1f} s)' if self.dated else ''
@@ -107,15 +106,16 @@ def duration(seconds: float) -> str:
 def items(found: Sequence[Finding], clock: Optional[Clock] = None) -> list[dict[str, Any]]:
     """Return what the template shows of findings."""
     return [{
-        'level': f.severity.name.lower(), 'text': f.text,
-        'anchor': f'f{index}' if f.spans_ns and (f.bodies or f.row) else '',
-        'when': [clock.span(*span) for span in f.spans_ns[:_MOST_TIMES]] if clock else [],
-        'more': max(len(f.spans_ns) - _MOST_TIMES, 0)} for index, f in enumerate(found)]
+        'level': f.severity.name.lower(), 'text': f.text, 'remedy': f.remedy,
+        'when': [(clock.of_span(span), f'f{index}-{number}' if _rows_of(f, span) else '')
+                 for number, span in enumerate(f.spans[:_MOST_TIMES])] if clock else [],
+        'more': max(len(f.spans) - _MOST_TIMES, 0)} for index, f in enumerate(found)]
 
 
-def plain(severity: Severity, text: str) -> Finding:
-    """Make a finding of a sentence without capital and full stop."""
-    return Finding(severity, f'{text[:1].upper()}{text[1:]}.')
+def _rows_of(finding: Finding, span: Span) -> tuple[str, ...]:
+    """Return the rows of the timeline that show an occurrence, the first with the anchor."""
+    place = CAUSES[finding.key].place
+    return (*([place] if place else []), *(span.bodies or finding.bodies))
 
 
 def _timeline(
@@ -127,8 +127,19 @@ def _timeline(
     def percent(at_ns: int) -> float:
         return round(min(max(100.0 * (at_ns - take.begin_ns) / span_ns, 0.0), 100.0), 3)
 
-    anchored: set[int] = set()
     rows = []
+    by_row: dict[str, list[dict[str, Any]]] = {}
+    for index, finding in enumerate(found):
+        for number, each in enumerate(finding.spans):
+            left, right = (percent(take.begin_ns + round(at * NS_PER_S)) for at in each[:2])
+            for place, name in enumerate(_rows_of(finding, each)):
+                shown = by_row.setdefault(name, [])
+                if len(shown) < _MOST_EVENTS:
+                    shown.append({
+                        'left': min(left, 99.7), 'width': round(right - left, 3),
+                        'level': finding.severity.name.lower(),
+                        'anchor': '' if place or number >= _MOST_TIMES else f'f{index}-{number}',
+                        'title': f'{clock.of_span(each)}: {finding.text}'})
     restarts = [(at, at) for at in clock_restarts(take)]
     reported = {'server': (bool(take.links), link_losses(take), 'not connected'),
                 'clock': (len(take.clock) > 0, restarts, 'a new epoch'),
@@ -138,17 +149,7 @@ def _timeline(
         events = [{'left': min(percent(begin), 99.7), 'width': percent(end) - percent(begin),
                    'level': 'warning', 'anchor': '',
                    'title': f'{clock.span(begin, end)}: {text}'} for begin, end in spans]
-        for index, finding in enumerate(found):
-            if name not in ((finding.row,) if f is None else finding.bodies):
-                continue
-            for begin_ns, end_ns in finding.spans_ns[:_MOST_EVENTS]:
-                left, right = percent(begin_ns), percent(end_ns)
-                events.append({
-                    'left': min(left, 99.7), 'width': round(right - left, 3),
-                    'level': finding.severity.name.lower(),
-                    'anchor': '' if index in anchored else f'f{index}',
-                    'title': f'{clock.span(begin_ns, end_ns)}: {finding.text}'})
-                anchored.add(index)
+        events += by_row.get(name, [])
         first, last = (percent(at) for at in f.span_ns) if f else (0.0, 0.0)
         seen = (first, round(last - first, 3)) if f else (0.0, 100.0) if known else None
         if seen or events:
@@ -214,12 +215,9 @@ def evaluation_section(
     x, y, z = hand_eye.translation
     roll, pitch, yaw = hand_eye.rotation.as_euler('ZYX', degrees=True)[::-1]
     rpe = f'RPE over {found.rpe.seconds:g} s'
-    said = [*(plain(Severity.ERROR, text) for text in found.faults),
-            *(plain(Severity.WARNING, text) for text in found.warnings)]
     return Section(
-        f'{estimate} against {reference}', [picture], items(said or [Finding(
-            Severity.GOOD, 'The estimate covers the reference without interruption, and the '
-            'motion determines time offset and transform.')]),
+        f'{estimate} against {reference}', [picture],
+        items(found.findings or [Finding('good estimate')]),
         ('error', 'RMSE', 'mean', 'median', 'std', 'max'), [
             row('ATE, position', found.ate.translation, 1e3, 'mm'),
             row('ATE, attitude', found.ate.rotation_deg, 1.0, 'deg'),
@@ -248,6 +246,23 @@ def check_available() -> None:
             'the report needs jinja2: install python3-jinja2 (pip: jinja2)') from None
 
 
+def _part(name: str) -> str:
+    return (resources.files('optitrack_vrpn.recording') / 'page' / name).read_text('utf-8')
+
+
+def _script() -> str:
+    """Return the only script of a page, which adds the zoom."""
+    return (f'/* uPlot\n{_part("uPlot.LICENSE")}*/\n{_part("uPlot.iife.min.js")}\n'
+            f'{_part("zoom.js")}')
+
+
+def page_policy() -> str:
+    """Return the Content-Security-Policy with which a page is served: no script but its own."""
+    digest = base64.b64encode(hashlib.sha256(_script().encode()).digest()).decode()
+    return (f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
+            "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+
+
 def page(
     take: Take, found: Sequence[Finding], bodies: Sequence[Figures],
     sections: Sequence[Section], made: str,
@@ -261,30 +276,17 @@ def page(
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader('optitrack_vrpn.recording', 'page'), autoescape=True,
         undefined=jinja2.StrictUndefined)
-    files = {name: (resources.files('optitrack_vrpn.recording') / 'page' / name).read_text('utf-8')
-             for name in ('uPlot.LICENSE', 'uPlot.iife.min.js', 'uPlot.min.css', 'zoom.js')}
-    licence, library, style, zoom = files.values()
     clock = Clock(take)
     rows, axis = _timeline(take, found, bodies, clock)
     details = [(f'recorder: {key}', value) for key, value in take.notes.items()
-               if key not in _KNOWN_NOTES and not key.startswith(_SETTINGS)]
+               if key not in _KNOWN_NOTES and not key.startswith(SETTINGS)]
     details += [(f'connection: {key}', value) for key, value in take.connection.items()]
     return environment.get_template('report.html').render(
         name=take.name, facts=_facts(take, bodies, clock), found=items(found, clock),
         rows=rows, axis=axis, head=_HEAD, sections=sections, details=details, made=made,
-        settings=_settings(take), bodies=[_row(f) for f in bodies], style=style,
-        script=f'/* uPlot\n{licence}*/\n{library}\n{zoom}')
-
-
-def _settings(take: Take) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Return the parameters of each node that published poses, as texts."""
-    found = []
-    for key, text in take.notes.items():
-        with contextlib.suppress(ValueError, AttributeError):
-            if key.startswith(_SETTINGS):
-                found.append((key.removeprefix(_SETTINGS), [
-                    (name, str(value)) for name, value in json.loads(text).items()]))
-    return found
+        settings=[(node, [(name, str(value)) for name, value in values.items()])
+                  for node, values in take.settings().items()], bodies=[_row(f) for f in bodies],
+        style=_part('uPlot.min.css'), script=_script())
 
 
 def _row(f: Figures) -> tuple[str, ...]:

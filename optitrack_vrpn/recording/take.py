@@ -6,14 +6,20 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
+import contextlib
 from dataclasses import dataclass, field
 import functools
-from typing import NamedTuple, Optional, Protocol
+import json
+from typing import Any, NamedTuple, Optional, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from optitrack_vrpn.recording.columns import ROW, Rows
 from optitrack_vrpn.recording.trajectory import Stamps, Trajectory
+
+
+#: Begin of the notes with the parameters of a node.
+SETTINGS = 'settings of '
 
 
 class StateRow(NamedTuple):
@@ -142,6 +148,16 @@ class Take:
     unseen: list[str] = field(default_factory=list)
     silent_s: tuple[float, float] = (0.0, 0.0)
     arrivals_ns: Optional[tuple[int, int]] = None
+
+    def settings(self) -> dict[str, dict[str, Any]]:
+        """Return the parameters of each node that published poses."""
+        found = {}
+        for key, text in self.notes.items():
+            with contextlib.suppress(ValueError):
+                values = json.loads(text) if key.startswith(SETTINGS) else None
+                if isinstance(values, dict):
+                    found[key.removeprefix(SETTINGS)] = values
+        return found
 
 
 def longest_rise(times: Stamps) -> npt.NDArray[np.intp]:
