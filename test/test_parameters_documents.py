@@ -4,7 +4,7 @@
 
 from pathlib import Path
 
-from optitrack_vrpn.bodies import sift_body_settings
+from optitrack_vrpn.node import sift_body_settings
 from optitrack_vrpn.cli import nodes
 from optitrack_vrpn.node import KINDS, NodeSettings
 from optitrack_vrpn.settings import parameters_of, sift

@@ -5,8 +5,9 @@
 import sys
 from types import SimpleNamespace
 
-from geometry_msgs.msg import PoseArray
+from geometry_msgs.msg import PoseArray, PoseStamped
 from hypothesis import given, strategies as st
+from nav_msgs.msg import Odometry
 from optitrack_vrpn.node import FrameCollector, NamedPose, NodeSettings, SharedOutput
 from pipeline_kit import make_pipeline, pose_report
 import pytest
@@ -178,3 +179,107 @@ def test_without_the_interfaces_the_output_is_refused_with_what_to_install(
         assert user.set(outputs=['pose']) == ''
         assert user.transition('configure')
         assert 'not installed' in user.set(outputs=['pose', 'poses'])
+
+
+OWN_SCENARIO = """
+rate: 240
+bodies:
+  - {name: cf1, motion: {type: circle}}
+  - name: cf2
+    motion: {type: circle, centre: [3, 1, 0]}
+    faults: [{type: occlusion, mode: frozen, start: 4, end: 5, every: 2}]
+"""
+
+
+def own_qos(reliable=False, deadline_ms=None):
+    deadline = Duration() if deadline_ms is None else Duration(nanoseconds=deadline_ms * MS)
+    return QoSProfile(depth=2000, deadline=deadline, reliability=ReliabilityPolicy.RELIABLE
+                      if reliable else ReliabilityPolicy.BEST_EFFORT)
+
+
+def rate_of(times):
+    """Give the mean rate (Hz) of stamps outside of gaps."""
+    spaces = [b - a for a, b in zip(times, times[1:]) if b - a < 200 * MS]
+    return len(spaces) / sum(spaces) * 1e9
+
+
+@pytest.mark.ros
+@pytest.mark.network
+@pytest.mark.timeout(90)
+def test_each_output_of_each_body_has_its_own_rate(tmp_path, console):
+    scenario = tmp_path / 'two.yaml'
+    scenario.write_text(OWN_SCENARIO)
+    with Observer('robot') as observer, NodeProcess(
+            '--scenario', scenario, '--port', '0', tool='motive_sim', ros=False) as sim:
+        port = int(sim.wait_for(r'listening on .*:(\d+)')[1])
+        with NodeHere({
+                'server': '127.0.0.1', 'port': port, 'outputs': ['pose', 'tf', 'own', 'status'],
+                'load_shedding': False, 'rates.own': 45.0, 'rates.tf': 10.0, 'rates.pose': 100.0,
+                'bodies.cf2.rates.own': 25.0, 'bodies.cf2.rates.pose': 0.0}):
+            wanted = {'cf1/own': 45.0, 'cf2/own': 25.0, 'cf1/pose': 100.0, 'cf2/pose': 240.0}
+            topics = {name: observer.listen(PoseStamped, f'/{name}', own_qos()) for name in wanted}
+            transforms = observer.transforms()
+            refused = [observer.listen(PoseStamped, '/cf1/own', own_qos(reliable=True)),
+                       observer.listen(PoseStamped, '/cf1/own', own_qos(deadline_ms=99))]
+            deadline = observer.listen(PoseStamped, '/cf1/own', own_qos(deadline_ms=100))
+            assert observer.transition('configure') and observer.transition('activate')
+            topics['cf2/own'].wait(100)    # four seconds, with a time of occlusion
+            deadline.wait(100)
+            assert [topic.matched for topic in refused] == [0, 0]
+            wait_until(lambda: 'RELIABILITY' in console.unread().upper(), what='it is logged')
+            times = {name: [stamp_ns(message) for message in topic.messages()]
+                     for name, topic in topics.items()}
+            for name, rate in wanted.items():
+                assert rate_of(times[name]) == pytest.approx(rate, rel=0.1), name
+                assert all(a < b for a, b in zip(times[name], times[name][1:])), name
+            # What is withheld of the pose is withheld here too: the same numbers, or none.
+            poses = {stamp_ns(message): message for message in topics['cf2/pose'].messages()}
+            own = [message for message in topics['cf2/own'].messages()
+                   if min(poses) <= stamp_ns(message) <= max(poses)]
+            assert len(own) > 80
+            assert all(poses[stamp_ns(message)] == message for message in own)
+            frames = [message.transforms for message in transforms.messages()]
+            assert rate_of([stamp_ns(frame[0]) for frame in frames]) == pytest.approx(
+                10.0, rel=0.1)
+            assert max(map(len, frames)) == 2, 'one message for all bodies of a rate'
+            # While it runs: a refused change leaves every rate.
+            assert 'rates.own' in observer.set_all({'rates.own': -1.0})
+            assert 'no setting' in observer.set_all({'bodies.cf1.rates.poses': 5.0})
+            count = len(topics['cf1/own'])
+            topics['cf1/own'].wait(count + 45)
+            assert rate_of([stamp_ns(message) for message in topics['cf1/own'].messages(count)]
+                           ) == pytest.approx(45.0, rel=0.1)
+            assert observer.set_all({'bodies.cf1.rates.own': 15.0}) == ''
+            count = len(topics['cf1/own'])
+            topics['cf1/own'].wait(count + 30)
+            times = [stamp_ns(message) for message in topics['cf1/own'].messages()]
+            assert all(a < b for a, b in zip(times, times[1:]))
+            assert rate_of(times[count + 1:]) == pytest.approx(15.0, rel=0.1)
+
+
+@pytest.mark.ros
+@pytest.mark.network
+@pytest.mark.timeout(60)
+def test_the_own_message_of_a_robot_can_have_velocities():
+    with Observer('robot') as observer, NodeProcess(
+            '--rate', '100', '--port', '0', tool='motive_sim', ros=False) as sim:
+        port = int(sim.wait_for(r'listening on .*:(\d+)')[1])
+        with NodeHere({'server': '127.0.0.1', 'port': port, 'outputs': ['odom', 'own'],
+                       'own_velocity': True, 'rates.own': 20.0}) as here:
+            here.activate()
+            wait_until(lambda: observer.node.get_topic_names_and_types(), what='topics')
+            wait_until(lambda: any(name.endswith('/own') for name, _ in
+                                   observer.node.get_topic_names_and_types()), what='own')
+            (body, *_) = [name.removesuffix('/own') for name, _ in
+                          observer.node.get_topic_names_and_types() if name.endswith('/own')]
+            odometry = observer.listen(Odometry, f'{body}/odom', own_qos())
+            own = observer.listen(Odometry, f'{body}/own', own_qos())
+            own.wait(30)
+            same = {stamp_ns(message): message for message in odometry.messages()}
+            messages = [message for message in own.messages() if stamp_ns(message) in same]
+            assert len(messages) > 20
+            assert all(same[stamp_ns(message)] == message for message in messages)
+            assert messages[0].child_frame_id == body.strip('/')
+            assert rate_of([stamp_ns(message) for message in own.messages()]) == pytest.approx(
+                20.0, rel=0.1)
+            assert 'fixed' in observer.set_all({'own_velocity': False})

@@ -28,6 +28,7 @@ from typing import NamedTuple, Optional
 from optitrack_vrpn.autopilot.messages import Sample, usable
 from optitrack_vrpn.autopilot.settings import Plan
 from optitrack_vrpn.graph import Arrival, OnePublisher
+from optitrack_vrpn.throttle import Decimator
 
 #: A stamp further ahead of the clock (ns) is not sent. Chosen: NTP keeps clocks of one network
 #: within a few milliseconds; more means unsynchronised clocks, and an estimator would fuse the
@@ -70,14 +71,10 @@ class Gate:
 
     def __init__(self, plan: Plan, reset_counter: int = 0) -> None:
         self._plan = plan
-        # Chosen: a sample may be early by a tenth of a period, the jitter of stamps if the period
-        # is a multiple of the frame interval; the grid keeps the mean rate.
-        self._slack_ns = plan.period_ns // 10
+        self._decimator = Decimator(plan.period_ns)
         self.tracked = False
         self._resets: Optional[int] = None
         self._newest_ns = -1
-        self._sent_ns = -1
-        self._due_ns = -1
         self._behind = 0
         self._bump = False
         self._bumped_ns = -1
@@ -122,18 +119,14 @@ class Gate:
             self.withheld[reason] += 1
             return reason
         stamp_ns = sample.stamp_ns
-        if self._sent_ns >= 0 and stamp_ns - self._sent_ns > GAP_NS:
+        sent_ns = self._decimator.newest_ns
+        if sent_ns >= 0 and stamp_ns - sent_ns > GAP_NS:
             self._bump = True
         if self._bump:
             self.reset_counter = (self.reset_counter + 1) % 256
             self._bump = False
             self._bumped_ns = stamp_ns
-        # Due times are on a grid, so that the mean rate is exact; after a gap the grid restarts.
-        period_ns = self._plan.period_ns
-        self._due_ns += period_ns
-        if not stamp_ns < self._due_ns <= stamp_ns + period_ns + self._slack_ns:
-            self._due_ns = stamp_ns + period_ns
-        self._sent_ns = stamp_ns
+        self._decimator.advance(stamp_ns)
         self.sent += 1
         return None
 
@@ -155,12 +148,13 @@ class Gate:
             if self._behind < BACKWARDS_LIMIT or self._newest_ns <= now_ns + MAX_AHEAD_NS:
                 return Withheld.BACKWARDS
             # The newest stamp lies in the future of the clock: the clock was set back.
-            self._sent_ns = self._due_ns = -1
+            self._decimator.restart()
             self._bump = True
         self._behind = 0
         self._newest_ns = stamp_ns
-        if stamp_ns < self._due_ns - self._slack_ns or (
-                self._sent_ns >= 0 and stamp_ns - self._sent_ns < self._plan.min_interval_ns):
+        sent_ns = self._decimator.newest_ns
+        if not self._decimator.due(stamp_ns) or (
+                sent_ns >= 0 and stamp_ns - sent_ns < self._plan.min_interval_ns):
             return Withheld.DECIMATED
         return None
 

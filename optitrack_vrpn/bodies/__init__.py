@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 from optitrack_vrpn.faces import lazy
 
 if TYPE_CHECKING:
-    from optitrack_vrpn.bodies.body_settings import (
-        BODY_ESTIMATES, BODY_PARAMETERS, BODY_THRESHOLDS, BodySettings, check_body_setting,
-        is_body_setting, is_fixed, sift_body_settings, split, titles_of)
     from optitrack_vrpn.bodies.change_log import ChangeLog
     from optitrack_vrpn.bodies.config import BodyConfig
     from optitrack_vrpn.bodies.disposition import BY_GATE, Disposition
     from optitrack_vrpn.bodies.jumps import SwapCandidate
     from optitrack_vrpn.bodies.selection import (
         configure, matches, Selection, settings_for, unmatched)
+    from optitrack_vrpn.bodies.setting_names import (
+        is_body_setting, OPTIONAL_SECTION, SECTIONS, split)
     from optitrack_vrpn.bodies.states import (
         BodyStatus, mermaid, Observed, State, StateChange, TRANSITIONS)
     from optitrack_vrpn.bodies.swap import find_swap, review

@@ -25,7 +25,7 @@ MODULES = ('optitrack_vrpn.stats', *(f'optitrack_vrpn.{package}.{name}' for pack
                  'tracked_body'),
     'ros': ('cdr',),
     'node': ('body_output', 'publishers', 'receiver', 'shared_output'),
-}.items() for name in names))
+}.items() for name in names), 'optitrack_vrpn.throttle')
 #: Files and folders whose contents decide whether compiled modules may be used. More than the
 #: modules themselves: mypyc relies on the types and constants of all that they import.
 SOURCES = (

@@ -8,6 +8,7 @@ from optitrack_vrpn.faces import lazy
 
 if TYPE_CHECKING:
     from optitrack_vrpn.node.body_output import BodyOutput, fill_of, message_type, supports_raw_cdr
+    from optitrack_vrpn.node.body_settings import BodySettings, is_fixed, sift_body_settings
     from optitrack_vrpn.node.command import check
     from optitrack_vrpn.node.configuration import make_configuration
     from optitrack_vrpn.node.frame_collector import FrameCollector, NamedPose

@@ -3,16 +3,16 @@
 """Build the configuration of each part of the node from parameter values."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from optitrack_vrpn.bodies import (
-    BODY_ESTIMATES, BODY_THRESHOLDS, sift_body_settings, titles_of)
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.motion import EstimateConfig, world_from_mocap
 from optitrack_vrpn.names import is_fixed, NameTemplates
+from optitrack_vrpn.node.body_settings import (
+    BODY_ESTIMATES, BODY_THRESHOLDS, RATES, sift_body_settings, titles_of)
 from optitrack_vrpn.node.settings import NodeSettings
-from optitrack_vrpn.node.topic_kinds import KINDS, MOTION_KINDS
+from optitrack_vrpn.node.topic_kinds import KINDS, MOTION_KINDS, OWN_ODOMETRY
 from optitrack_vrpn.pipeline import PipelineConfig
 from optitrack_vrpn.settings import sift
 from optitrack_vrpn.sources import check_server, lacking, SourceOptions
@@ -69,7 +69,7 @@ def make_configuration(values: Mapping[str, Any]) -> Configuration:
     server_motion = settings.velocity_source == 'server'
     frames = settings.frames
     return Configuration(
-        settings=settings, source=SourceOptions(
+        settings=replace(settings, body_rates=_pick(bodies, RATES)), source=SourceOptions(
             _stated_up(settings), frozenset(needs.values())),
         pipeline=PipelineConfig(
             axes=settings.axes, stamps=settings.stamps, body=settings.validation,
@@ -115,10 +115,11 @@ def _pick(
 
 def _estimate(settings: NodeSettings, server_motion: bool) -> EstimateConfig:
     """Configure the estimates; only those that an output needs are enabled."""
-    motion = not (server_motion or MOTION_KINDS.isdisjoint(settings.outputs))
+    motion = not (server_motion or MOTION_KINDS.isdisjoint(settings.computed))
     return EstimateConfig(
         world_from_mocap=world_from_mocap(
             settings.world_offset.origin, settings.world_offset.yaw),
         lowpass=settings.lowpass, motion=settings.motion,
-        learn_noise=motion or not {'pose_cov', 'odom'}.isdisjoint(settings.outputs),
+        learn_noise=motion or not {'pose_cov', 'odom', OWN_ODOMETRY.name}.isdisjoint(
+            settings.computed),
         estimate_motion=motion)

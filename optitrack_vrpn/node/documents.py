@@ -2,17 +2,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Parts of the documents of the node's parameters beside its settings; imports no ROS."""
 
-from optitrack_vrpn.bodies import BODY_PARAMETERS
 from optitrack_vrpn.node import topic_kinds
+from optitrack_vrpn.node.body_settings import BODY_PARAMETERS
 from optitrack_vrpn.settings import markdown_table
 
 YAML_NOTES = {'bodies': (
     'Settings for one body, under its name or a pattern: validation.* (but',
-    'acquire_frames), lowpass.* and motion.*, and these:',
+    'acquire_frames), lowpass.*, motion.* and rates.*, and these:',
     "'Rigid Body 1':",
     '  name: cf1            # its name in ROS; topic: and frame: set one of the two',
     '  validation: {max_speed: 30.0}      # a fast body',
     '  lowpass: {cutoff_hz: 5.0}     # smoothed',
+    '  rates: {own: 30.0}',
     "  offset: [0.0, 0.0, -0.05]  # its base in Motive's body: x y z (m), then rpy or quaternion",
 )}
 

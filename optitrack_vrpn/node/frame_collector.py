@@ -13,10 +13,7 @@ from __future__ import annotations
 from typing import NamedTuple, Optional
 
 from optitrack_vrpn.motion import Quat, Vector
-
-#: Fraction of a period by which a frame may be early: see ``autopilot/gate.py``. Chosen: the
-#: jitter of stamps.
-SLACK = 0.1
+from optitrack_vrpn.throttle import Decimator, period_ns
 
 
 class NamedPose(NamedTuple):
@@ -42,17 +39,20 @@ class FrameCollector:
     """
     Collect samples into frames.
 
-    :param rate_hz: rate of collected frames; others are skipped, by stamp.
+    :param rate_hz: rate of collected frames; others are skipped, by stamp; 0 collects all.
     """
 
     def __init__(self, rate_hz: float) -> None:
-        self._period_ns = round(1e9 / rate_hz)
-        self._slack_ns = round(SLACK * self._period_ns)
+        self._decimator = Decimator(period_ns(rate_hz))
         self._stamp_ns = -1
-        self._due_ns = -1
         self._poses: dict[str, NamedPose] = {}
         self._before: frozenset[str] = frozenset()
+        self._wanted = False
         self._done = True
+
+    def set_rate(self, rate_hz: float) -> None:
+        """Change the rate from the next frame on."""
+        self._decimator.retime(period_ns(rate_hz))
 
     def add(self, stamp_ns: int, pose: NamedPose) -> Optional[Frame]:
         """
@@ -78,14 +78,8 @@ class FrameCollector:
     def _begin(self, stamp_ns: int) -> None:
         self._stamp_ns = stamp_ns
         self._poses = {}
-        # Stamps that step back begin a new grid of due times.
-        far = not -2 * self._period_ns < self._due_ns - stamp_ns <= 2 * self._period_ns
-        self._wanted = far or stamp_ns >= self._due_ns - self._slack_ns
-        if self._wanted:
-            self._due_ns = (stamp_ns if far else self._due_ns) + self._period_ns
+        self._wanted = self._decimator.take(stamp_ns)
         self._done = not self._wanted
-
-    _wanted = False
 
     def _end(self) -> Optional[Frame]:
         """End the present frame; a body that arrives later belongs to no frame."""

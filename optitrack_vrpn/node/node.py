@@ -12,6 +12,7 @@ whichever thread retires them.
 
 import contextlib
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any, Optional
 
 from optitrack_vrpn.clock import HostClock
@@ -28,6 +29,10 @@ from optitrack_vrpn.pipeline import Pipeline
 from optitrack_vrpn.ros import DeferredDestruction, ManagedNode
 from optitrack_vrpn.sources import (
     lacking, LinkLog, LinkState, make_source, Recorder, recording_wanted, Source)
+
+
+#: The settings of the publishers that can change while the node is configured.
+OUTPUTS_OF = attrgetter('outputs', 'rates', 'body_rates')
 
 
 class OptitrackVrpnNode(ManagedNode):
@@ -188,7 +193,7 @@ class OptitrackVrpnNode(ManagedNode):
                 # Set by another thread than the executor's, or by a callback of a transition.
                 raise ConfigurationError('the node is changing its state; set the parameter again')
             settings, present = configuration.settings, output.settings.outputs
-            changed = settings.outputs != present
+            changed = OUTPUTS_OF(settings) != OUTPUTS_OF(output.settings)
             if changed:
                 # New topics first: the middleware can refuse one, and then nothing has changed.
                 output.reconfigure(replace(settings, outputs=(*settings.outputs, *present)))

@@ -6,9 +6,10 @@ import importlib.util
 import traceback
 from typing import Any, Callable, Iterable, Mapping
 
-from optitrack_vrpn.bodies import check_body_setting, is_body_setting, is_fixed
+from optitrack_vrpn.bodies import is_body_setting
 from optitrack_vrpn.cli import how_to_install
 from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError
+from optitrack_vrpn.node.body_settings import check_body_setting, is_fixed
 from optitrack_vrpn.node.configuration import Configuration, make_configuration
 from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.node.topic_kinds import KINDS

@@ -23,10 +23,12 @@ from optitrack_vrpn.node.body_output import (
 from optitrack_vrpn.node.messages import fill_transform
 from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.node.shared_output import DRAFT_QOS, POSES_QOS, SharedOutput
-from optitrack_vrpn.node.topic_kinds import KINDS, MODEL_KINDS
+from optitrack_vrpn.node.topic_kinds import KINDS, MODEL_KINDS, OWN_ODOMETRY
 from optitrack_vrpn.pipeline import MarkerCloud, Pipeline, Sample, ServerMotion, TrackedBody
 from optitrack_vrpn.ros import (
     stamp_bytes, StaticTransformBroadcaster, tf_message, tf_publisher)
+from optitrack_vrpn.throttle import FrameDecimator, period_ns
+from rclpy.duration import Duration
 from rclpy.lifecycle import LifecycleNode
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from tf2_msgs.msg import TFMessage
@@ -73,6 +75,7 @@ class Publishers:
         self._send_tf: Callable[[list[Any]], None] = (
             self._send_tf_bytes if self._as_bytes else self._send_tf_message)
         self._tf_heard = False
+        self._tf_rates: dict[float, FrameDecimator] = {}
         self._static = StaticTransformBroadcaster(node)
         self._static_sent = False
         self._shared = SharedOutput(self._create, destroy)
@@ -92,13 +95,18 @@ class Publishers:
             closed.
         """
         output = BodyOutput(
-            channel, self._create, self._destroy, self._as_bytes, lambda: self._tf_heard)
+            channel, self._create, self._destroy, self._as_bytes, lambda: self._tf_heard,
+            self._tf_rate)
         try:
             output.create_publishers(self.settings)
         except Exception:
             output.close()
             raise
         return output
+
+    def _tf_rate(self, rate_hz: float) -> FrameDecimator:
+        """Return what selects the frames of a rate for /tf, the same for all bodies."""
+        return self._tf_rates.setdefault(rate_hz, FrameDecimator(period_ns(rate_hz)))
 
     def attach(self, output: BodyOutput) -> None:
         """Connect a body's publishers with its channel: its poses are published from now on."""
@@ -107,7 +115,8 @@ class Publishers:
         self._outputs[output.channel] = output
 
     def reconfigure(self, settings: NodeSettings) -> None:
-        """Switch topics and transforms on or off, or nothing of it."""
+        """Switch topics and transforms on or off, change rates, or nothing of it."""
+        self._tf_rates = {}
         try:
             self._create_publishers(settings)
         except Exception:
@@ -257,9 +266,15 @@ class Publishers:
         if kind in ('rigid_body_array', 'marker_array'):
             return self._node.create_publisher(message_type, topic, DRAFT_QOS)
         settings = self.settings.qos
+        of = settings.own if kind == 'own' else settings
         qos = QoSProfile(
-            depth=settings.depth, reliability=ReliabilityPolicy.RELIABLE
-            if settings.reliability == 'reliable' else ReliabilityPolicy.BEST_EFFORT)
+            depth=of.depth, reliability=ReliabilityPolicy.RELIABLE
+            if of.reliability == 'reliable' else ReliabilityPolicy.BEST_EFFORT)
+        if kind == 'own':
+            for name, seconds in (('deadline', settings.own.deadline_s),
+                                  ('lifespan', settings.own.lifespan_s)):
+                if seconds:
+                    setattr(qos, name, Duration(nanoseconds=round(seconds * 1e9)))
         try:
             # The executor can call it before create_publisher returns.
             resolved = self._node.resolve_topic_name(topic)
@@ -303,7 +318,7 @@ def publish_samples(
     frame_ns: int
     output: Optional[BodyOutput]
     for sample in samples:
-        channel, stamp_ns, frame_ns, position, quat, motion = sample
+        channel, stamp_ns, frame_ns, position, quat, _ = sample
         output = outputs.get(channel)
         if output is None:
             channel.dropped[Disposition.NO_TOPICS] += 1
@@ -329,32 +344,52 @@ def publish_samples(
             first, other = output.write_tf
             transforms.append((other if transforms else first)(stamp, position, quat))
         if output.heard or output.tf_ned:
-            _publish_more(
-                output, stamp, position, quat, motion, transforms, clock, frame_ns + allowance_ns)
+            _publish_more(output, sample, stamp, transforms, clock, frame_ns + allowance_ns)
     if transforms and clock() <= present_ns + allowance_ns:
         send_tf(transforms)
 
 
 def _publish_more(
-    output: BodyOutput, stamp: bytes, position: Any, quat: Any,
-    motion: Optional[MotionEstimate], transforms: list[Any], clock: Callable[[], int],
-    until_ns: int,
+    output: BodyOutput, sample: tuple[Any, ...], stamp: bytes, transforms: list[Any],
+    clock: Callable[[], int], until_ns: int,
 ) -> None:
-    """Publish the outputs on demand: NED, covariance and motion."""
+    """Publish outputs on demand, and those with a rate: NED, covariance, own pose, motion."""
     heard = output.heard
-    if output.tf_ned or 'pose_ned' in heard:
+    every = not output.limited
+    stamp_ns: int
+    frame_ns: int
+    motion: Optional[MotionEstimate]
+    _, stamp_ns, frame_ns, position, quat, motion = sample
+    if 'pose' in heard and output.due('pose', stamp_ns):
+        write, send = heard['pose']
+        message = write(stamp, position, quat)
+        if clock() <= until_ns:
+            send(message)
+    if 'own' in heard and (every or output.due('own', stamp_ns)):
+        write, send = heard['own']
+        message = write(stamp, position, quat)
+        if clock() <= until_ns:
+            send(message)
+    tf_ned = output.tf_ned
+    if ('tf' in heard or 'tf_ned' in heard) and output.frame_due(frame_ns):
+        if 'tf' in heard:
+            first, other = output.write_tf
+            transforms.append((other if transforms else first)(stamp, position, quat))
+        tf_ned = 'tf_ned' in heard
+    pose_ned = 'pose_ned' in heard and (every or output.due('pose_ned', stamp_ns))
+    if tf_ned or pose_ned:
         # Declared for mypyc: numbers of another type are made objects with each call.
         ned_position: Any = position_to_ned(position)
         ned_quat: Any = quat_to_ned(quat)
-        if 'pose_ned' in heard:
+        if pose_ned:
             write, send = heard['pose_ned']
             message = write(stamp, ned_position, ned_quat)
             if clock() <= until_ns:
                 send(message)
-        if output.tf_ned:
+        if tf_ned:
             first, other = output.write_tf_ned
             transforms.append((other if transforms else first)(stamp, ned_position, ned_quat))
-    if 'pose_cov' in heard:
+    if 'pose_cov' in heard and (every or output.due('pose_cov', stamp_ns)):
         write, send = heard['pose_cov']
         message = write(stamp, position, quat, output.channel.estimator.pose_covariance(quat))
         if clock() <= until_ns:
@@ -367,18 +402,19 @@ def _publish_more(
     # The motion estimate is of the measured pose: a low-pass changes the pose above and can change
     # its stamp.
     stamp = stamp_bytes(stamp_ns)
-    if 'odom' in heard:
-        write, send = heard['odom']
-        message = write(stamp, position, quat, pose_covariance, body_velocity, body_rate,
-                        twist_covariance)
-        if clock() <= until_ns:
-            send(message)
-    if 'twist' in heard:
+    for kind in ('odom', OWN_ODOMETRY.name):
+        if kind in heard and (every or output.due(kind, stamp_ns)):
+            write, send = heard[kind]
+            message = write(stamp, position, quat, pose_covariance, body_velocity, body_rate,
+                            twist_covariance)
+            if clock() <= until_ns:
+                send(message)
+    if 'twist' in heard and (every or output.due('twist', stamp_ns)):
         write, send = heard['twist']
         message = write(stamp, velocity, rate)
         if clock() <= until_ns:
             send(message)
-    if 'accel' in heard:
+    if 'accel' in heard and (every or output.due('accel', stamp_ns)):
         write, send = heard['accel']
         message = write(stamp, acceleration, change)
         if clock() <= until_ns:
@@ -394,27 +430,28 @@ def publish_server_motion(
     :param clock: reads the present time (ns).
     :param until_ns: time (ns) after which it is too old.
     """
-    heard = output.heard
-    stamp = stamp_bytes(moved.stamp_ns)
+    heard, stamp_ns = output.heard, moved.stamp_ns
+    stamp = stamp_bytes(stamp_ns)
     if not moved.is_velocity:
-        if 'accel' in heard:
+        if 'accel' in heard and output.due('accel', stamp_ns):
             write, send = heard['accel']
             message = write(stamp, moved.linear, moved.angular)
             if clock() <= until_ns:
                 send(message)
         return
-    if 'twist' in heard:
+    if 'twist' in heard and output.due('twist', stamp_ns):
         write, send = heard['twist']
         message = write(stamp, moved.linear, moved.angular)
         if clock() <= until_ns:
             send(message)
-    if 'odom' in heard:
-        write, send = heard['odom']
-        quat = moved.quat_xyzw
-        body_from_world = conjugate(quat)
-        message = write(
-            stamp, moved.position, quat, output.channel.estimator.pose_covariance(quat),
-            rotate(body_from_world, moved.linear), rotate(body_from_world, moved.angular),
-            _UNKNOWN)
-        if clock() <= until_ns:
-            send(message)
+    for kind in ('odom', OWN_ODOMETRY.name):
+        if kind in heard and output.due(kind, stamp_ns):
+            write, send = heard[kind]
+            quat = moved.quat_xyzw
+            body_from_world = conjugate(quat)
+            message = write(
+                stamp, moved.position, quat, output.channel.estimator.pose_covariance(quat),
+                rotate(body_from_world, moved.linear), rotate(body_from_world, moved.angular),
+                _UNKNOWN)
+            if clock() <= until_ns:
+                send(message)

@@ -6,18 +6,19 @@ All parameters of the node: the settings of its parts, and its own.
 This file imports no ROS, so that documents can be generated without it.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 import functools
 import math
 
-from optitrack_vrpn.bodies import BodyConfig, Selection
+from optitrack_vrpn.bodies import BodyConfig, Selection, settings_for
 from optitrack_vrpn.clock import StampConfig
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.mocap_control import ControlConfig
 from optitrack_vrpn.motion import AxesConfig, LowpassConfig, MotionConfig
 from optitrack_vrpn.names import check_frame, check_template, check_topic
-from optitrack_vrpn.node.topic_kinds import DEFAULT_OUTPUTS, KINDS
+from optitrack_vrpn.node.rates import FOLLOWS, RATES
+from optitrack_vrpn.node.topic_kinds import DEFAULT_OUTPUTS, KINDS, OWN_ODOMETRY
 from optitrack_vrpn.settings import Change, checked, section, setting
 from optitrack_vrpn.skeletons import SkeletonSettings
 from optitrack_vrpn.sources import ClientConfig, source_settings, SOURCES
@@ -138,6 +139,23 @@ class WorldOffset:
 
 @checked
 @dataclass(frozen=True)
+class OwnQos:
+    """Quality of service of the output ``own``."""
+
+    reliability: str = setting('best_effort', choices=('best_effort', 'reliable'), doc=(
+        'reliability of own; over WiFi, reliable repeats lost poses while newer ones wait'))
+    depth: int = setting(1, low=1, high=100000, doc='poses kept for a slow subscriber of own')
+    deadline_s: float = setting(0.1, unit='s', low=0.0, high=60.0, doc=(
+        'a subscriber that requests this deadline or a longer one is told when no pose comes for '
+        'so long; 0 offers none, which refuses it'))
+    lifespan_s: float = setting(0.0, unit='s', low=0.0, high=60.0, doc=(
+        'time after which the middleware discards a pose that was not read; it compares the '
+        'clocks of both computers, and a robot whose clock is ahead by more receives nothing; 0: '
+        'never'))
+
+
+@checked
+@dataclass(frozen=True)
 class QosSettings:
     """Quality of service of all topics with poses."""
 
@@ -145,9 +163,8 @@ class QosSettings:
         'reliability of all poses; reliable serves every subscriber'))
     poses: str = setting('deadline', choices=('deadline', 'reliable'), doc=(
         'of the output poses: best effort with a deadline of 10 ms, for Crazyswarm2; or reliable'))
-    poses_rate_hz: float = setting(100.0, unit='Hz', low=1.0, high=10000.0, doc=(
-        'highest rate of poses, pose_array, rigid_bodies and rigid_body_array'))
     depth: int = setting(10, low=1, high=100000, doc='messages kept for a slow subscriber')
+    own: OwnQos = section(OwnQos())
 
 
 @checked
@@ -172,6 +189,9 @@ class NodeSettings:
     outputs: tuple[str, ...] = setting(
         DEFAULT_OUTPUTS, choices=tuple(KINDS), change=Change.ANY_TIME,
         doc='what is published; see the table of outputs in docs/parameters.md')
+    own_velocity: bool = setting(False, doc=(
+        'the output own is an Odometry as odom, 8 times as large, in place of a PoseStamped'))
+    rates: type(RATES) = section(RATES)  # type: ignore[valid-type]
     topics: TopicSettings = section(TopicSettings())
     frames: FrameSettings = section(FrameSettings())
     bodies: Selection = section(Selection())
@@ -193,3 +213,20 @@ class NodeSettings:
     skeletons: SkeletonSettings = section(SkeletonSettings())
     qos: QosSettings = section(QosSettings())
     control: ControlConfig = section(ControlConfig())
+    body_rates: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Rates of single bodies, by name or pattern and ``rates.OUTPUT``."""
+
+    @property
+    def computed(self) -> frozenset[str]:
+        """Return the outputs by what is computed: ``own`` with velocities is another one."""
+        outputs = frozenset(self.outputs)
+        return outputs if not self.own_velocity or 'own' not in outputs else (
+            outputs - {'own'} | {OWN_ODOMETRY.name})
+
+    def rates_of(self, body: str) -> dict[str, float]:
+        """Return the rates (Hz) of the outputs of a body that have one, by kind."""
+        rates = {f'rates.{name}': hz for name, hz in vars(self.rates).items()}
+        rates |= settings_for(body, self.body_rates)
+        found = {name: rates.get(f'rates.{FOLLOWS.get(name, name)}', 0.0)
+                 for name in self.outputs}
+        return {name: hz for name, hz in found.items() if hz}

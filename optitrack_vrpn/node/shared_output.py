@@ -21,6 +21,7 @@ from optitrack_vrpn.node import other_messages
 from optitrack_vrpn.node.body_output import message_type
 from optitrack_vrpn.node.frame_collector import Frame, FrameCollector, NamedPose
 from optitrack_vrpn.node.messages import set_pose
+from optitrack_vrpn.node.rates import RATES
 from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.node.topic_kinds import KINDS
 from optitrack_vrpn.pipeline import FIELDS, INTEGERS, MarkerCloud, Sample
@@ -28,9 +29,6 @@ from optitrack_vrpn.ros import stamp_bytes, time_of
 from rclpy.duration import Duration
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
-#: Frames per second, from Crazyswarm2, which warns outside 80 to 120 Hz and sends each frame by
-#: radio.
-RATE_HZ = 100.0
 #: Deadline (ns) that Crazyswarm2 requests (poses_qos_deadline 100 Hz).
 DEADLINE_NS = 10_000_000
 #: Quality of service of ``poses`` by the parameter ``qos.poses``.
@@ -67,16 +65,16 @@ class SharedOutput:
         self._publishers: dict[str, Any] = {}
         self.heard: frozenset[str] = frozenset()
         self._world = ''
-        self._collector = FrameCollector(RATE_HZ)
-        self._rate_hz = RATE_HZ
+        self._collector = FrameCollector(RATES.poses)
+        self._rate_hz: float = RATES.poses
         self._sequence: Counter[str] = Counter()
 
     def create_publishers(self, settings: NodeSettings) -> None:
         """Create and destroy publishers for the settings."""
         self._world = settings.frames.world
-        if settings.qos.poses_rate_hz != self._rate_hz:
-            self._rate_hz = settings.qos.poses_rate_hz
-            self._collector = FrameCollector(self._rate_hz)
+        if settings.rates.poses != self._rate_hz:
+            self._rate_hz = settings.rates.poses
+            self._collector.set_rate(self._rate_hz)
         for name in SHARED:
             if name not in settings.outputs:
                 if name in self._publishers:

@@ -9,7 +9,7 @@ given by name, and ``body_output.py`` resolves them.
 """
 
 import enum
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 
 class Computed(enum.Enum):
@@ -19,7 +19,7 @@ class Computed(enum.Enum):
     SUBSCRIBED = 'with every pose, while it has subscribers'
     MOTION = 'with every pose, while it has subscribers; starts the motion estimate'
     STATE = 'on every change of state, and every second'
-    FRAME = 'once a frame, at most qos.poses_rate_hz, while it has subscribers'
+    FRAME = 'once a frame, at most rates.poses, while it has subscribers'
 
 
 class TopicKind(NamedTuple):
@@ -37,6 +37,8 @@ class TopicKind(NamedTuple):
         message; '' if another file does.
     :ivar sizes: number of values in each group.
     :ivar needs: what the source must send for it beyond poses, see ``sources.SourceKind``.
+    :ivar rate_hz: default of its setting ``rates``, 0 for every pose; None if it has no such
+        setting.
     """
 
     name: str
@@ -49,6 +51,7 @@ class TopicKind(NamedTuple):
     fill: str = ''
     sizes: tuple[int, ...] = ()
     needs: str = ''
+    rate_hz: Optional[float] = None
 
     @property
     def per_body(self) -> bool:
@@ -59,30 +62,35 @@ class TopicKind(NamedTuple):
 KINDS: dict[str, TopicKind] = {kind.name: kind for kind in (
     TopicKind(
         'pose', 'geometry_msgs/msg/PoseStamped', '{body}/pose', True, Computed.EVERY_POSE,
-        'pose in ENU', 'enu', 'fill_pose', (3, 4)),
+        'pose in ENU', 'enu', 'fill_pose', (3, 4), rate_hz=0.0),
     TopicKind(
         'pose_ned', 'geometry_msgs/msg/PoseStamped', '{body}/pose_ned', True,
-        Computed.SUBSCRIBED, 'pose in NED', 'ned', 'fill_pose', (3, 4)),
+        Computed.SUBSCRIBED, 'pose in NED', 'ned', 'fill_pose', (3, 4), rate_hz=0.0),
+    TopicKind(
+        'own', 'geometry_msgs/msg/PoseStamped', '{body}/{kind}', False, Computed.SUBSCRIBED,
+        'pose in ENU for the robot itself, over WiFi: 50 Hz, best effort (`rates.own`, '
+        '`qos.own`); as odom with own_velocity', 'enu', 'fill_pose', (3, 4), rate_hz=50.0),
     TopicKind(
         'tf', 'tf2_msgs/msg/TFMessage', '/tf', True, Computed.SUBSCRIBED,
-        'transforms in ENU, one message a frame'),
+        'transforms in ENU, one message a frame', rate_hz=0.0),
     TopicKind(
         'tf_ned', 'tf2_msgs/msg/TFMessage', '/tf', True, Computed.SUBSCRIBED,
         'transforms in NED, in the same message, and the NED world in the ENU world on /tf_static',
         'ned'),
     TopicKind(
         'pose_cov', 'geometry_msgs/msg/PoseWithCovarianceStamped', '{body}/{kind}', False,
-        Computed.SUBSCRIBED, 'pose in ENU with covariance', 'enu', 'fill_pose_cov', (3, 4, 36)),
+        Computed.SUBSCRIBED, 'pose in ENU with covariance', 'enu', 'fill_pose_cov', (3, 4, 36),
+        rate_hz=0.0),
     TopicKind(
         'odom', 'nav_msgs/msg/Odometry', '{body}/{kind}', False, Computed.MOTION,
         "odometry: pose in ENU, twist in the body's axes", 'enu', 'fill_odometry',
-        (3, 4, 36, 3, 3, 36)),
+        (3, 4, 36, 3, 3, 36), rate_hz=0.0),
     TopicKind(
         'twist', 'geometry_msgs/msg/TwistStamped', '{body}/{kind}', False, Computed.MOTION,
-        "velocity along ENU's axes", 'enu', 'fill_twist', (3, 3)),
+        "velocity along ENU's axes", 'enu', 'fill_twist', (3, 3), rate_hz=0.0),
     TopicKind(
         'accel', 'geometry_msgs/msg/AccelStamped', '{body}/{kind}', False, Computed.MOTION,
-        "acceleration along ENU's axes", 'enu', 'fill_accel', (3, 3)),
+        "acceleration along ENU's axes", 'enu', 'fill_accel', (3, 3), rate_hz=0.0),
     TopicKind(
         'status', 'diagnostic_msgs/msg/DiagnosticStatus', '{body}/{kind}', True,
         Computed.STATE, "the body's state, latched", ''),
@@ -121,7 +129,9 @@ KINDS: dict[str, TopicKind] = {kind.name: kind for kind in (
         needs='plates'),
     TopicKind(
         'poses', 'motion_capture_tracking_interfaces/msg/NamedPoseArray', 'poses', False,
-        Computed.FRAME, 'poses in ENU of all bodies that are TRACKED, for Crazyswarm2'),
+        Computed.FRAME, 'poses in ENU of all bodies that are TRACKED, for Crazyswarm2',
+        # Crazyswarm2 warns outside 80 to 120 Hz and sends each frame by radio.
+        rate_hz=100.0),
     TopicKind(
         'rigid_bodies', 'mocap4r2_msgs/msg/RigidBodies', 'rigid_bodies', False, Computed.FRAME,
         'the same for MOCAP4ROS2 programs and Aerostack2'),
@@ -133,13 +143,15 @@ KINDS: dict[str, TopicKind] = {kind.name: kind for kind in (
         'the same without names, for viewers'),
 )}
 
+#: The output ``own`` with the setting ``own_velocity``.
+OWN_ODOMETRY = KINDS['odom']._replace(name='own_odometry')
 DEFAULT_OUTPUTS = tuple(kind.name for kind in KINDS.values() if kind.enabled)
 #: Kinds of skeletons and force plates.
 MODEL_KINDS = frozenset(
     kind.name for kind in KINDS.values() if kind.needs in ('skeletons', 'plates'))
 #: Kinds that need velocities.
-MOTION_KINDS = frozenset(
-    kind.name for kind in KINDS.values() if kind.computed is Computed.MOTION)
+MOTION_KINDS = frozenset((OWN_ODOMETRY.name, *(
+    kind.name for kind in KINDS.values() if kind.computed is Computed.MOTION)))
 #: Kinds that are computed only while they have subscribers.
 ON_DEMAND = tuple(kind.name for kind in KINDS.values()
                   if kind.per_body and kind.computed in (Computed.SUBSCRIBED, Computed.MOTION))

@@ -11,14 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Optional
 
-from optitrack_vrpn.bodies.config import BodyConfig
+from optitrack_vrpn.bodies import (
+    BodyConfig, is_body_setting, OPTIONAL_SECTION, SECTIONS, split)
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.motion import body_from_base, LowpassConfig, MotionConfig
+from optitrack_vrpn.node.rates import BODY_RATES
 from optitrack_vrpn.settings import Change, did_you_mean, parameters_of, section, setting, shown
-
-#: The section whose name may be left out: ``bodies.wand.max_speed`` for
-#: ``bodies.wand.validation.max_speed``.
-_OPTIONAL_SECTION = 'validation'
 
 
 @dataclass(frozen=True)
@@ -35,6 +33,7 @@ class BodySettings:
     validation: BodyConfig = section(BodyConfig(), name='')
     lowpass: LowpassConfig = section(LowpassConfig())
     motion: MotionConfig = section(MotionConfig())
+    rates: type(BODY_RATES) = section(BODY_RATES)  # type: ignore[valid-type]
 
 
 #: Settings with one value for all bodies.
@@ -42,32 +41,12 @@ _COMMON = ('acquire_frames',)
 BODY_PARAMETERS = {parameter.name: parameter for parameter in parameters_of(BodySettings)
                    if parameter.name not in _COMMON}
 NAMES = ('name', 'topic', 'frame')
-#: Settings of the validity gate, and of the estimates from valid poses.
+#: Settings of the validity gate, of the estimates from valid poses, and of the outputs.
 BODY_THRESHOLDS = tuple(parameter.name for parameter in parameters_of(BodyConfig)
                         if parameter.name in BODY_PARAMETERS)
-BODY_ESTIMATES = tuple(name for name in BODY_PARAMETERS if name not in (*NAMES, *BODY_THRESHOLDS))
-_SECTIONS = (_OPTIONAL_SECTION, 'lowpass', 'motion')
-
-
-def is_body_setting(name: str) -> bool:
-    """Return whether a parameter is a setting of single bodies."""
-    return name.startswith('bodies.') and name.count('.') >= 2
-
-
-def split(name: str) -> tuple[str, str]:
-    """
-    Split ``bodies.<name>.<setting>`` into body and setting.
-
-    The setting follows the last dot, or the last but one if a section precedes it; so names of
-    bodies may contain dots and spaces.
-
-    :returns: the body's name or pattern, and the setting, without ``validation.``.
-    """
-    body, _, key = name[len('bodies.'):].rpartition('.')
-    parent, _, section_name = body.rpartition('.')
-    if parent and section_name in _SECTIONS:
-        return parent, key if section_name == _OPTIONAL_SECTION else f'{section_name}.{key}'
-    return body, key
+RATES = tuple(name for name in BODY_PARAMETERS if name.startswith('rates.'))
+BODY_ESTIMATES = tuple(
+    name for name in BODY_PARAMETERS if name not in (*NAMES, *BODY_THRESHOLDS, *RATES))
 
 
 def is_fixed(name: str) -> bool:
@@ -95,7 +74,7 @@ def sift_body_settings(
         try:
             if key in settings:
                 raise ConfigurationError(
-                    f'{name} is given twice, with and without the word {_OPTIONAL_SECTION}: give '
+                    f'{name} is given twice, with and without the word {OPTIONAL_SECTION}: give '
                     'one of the two')
             settings[key] = check_body_setting(name, value)
         except ConfigurationError as error:
@@ -114,7 +93,7 @@ def check_body_setting(name: str, value: Any) -> Any:
     key = split(name)[1]
     parameter = BODY_PARAMETERS.get(key)
     if parameter is None:
-        allowed = ', '.join((*NAMES, 'offset', *(f'{one}.*' for one in _SECTIONS)))
+        allowed = ', '.join((*NAMES, 'offset', *(f'{one}.*' for one in SECTIONS)))
         raise ConfigurationError(
             f'{name}: there is no setting {key!r} for a body; '
             f'{did_you_mean(key, BODY_PARAMETERS, 0.7) or f"allowed: {allowed}"}')
