@@ -6,9 +6,8 @@ from array import array
 
 from conftest import lacking_in_lines
 from hypothesis import given, strategies as st
-from optitrack_vrpn.node import is_fixed, sift_body_settings
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.node import NodeSettings
+from optitrack_vrpn.node import is_fixed, NodeSettings, sift_body_settings
 from optitrack_vrpn.settings import is_foreign, parameters_of, sift
 from optitrack_vrpn.sources import ClientConfig
 import pytest

@@ -4,9 +4,8 @@
 
 from pathlib import Path
 
-from optitrack_vrpn.node import sift_body_settings
 from optitrack_vrpn.cli import nodes
-from optitrack_vrpn.node import KINDS, NodeSettings
+from optitrack_vrpn.node import KINDS, NodeSettings, sift_body_settings
 from optitrack_vrpn.settings import parameters_of, sift
 from optitrack_vrpn.tools import (
     generated, parameter_file, parameters_command, settings_class)
