@@ -107,8 +107,11 @@ def test_while_no_page_is_open_no_transform_is_missed():
     fed.lab.reading_since = 50.1
     first = fed.step(50.2, poses=False)['drone']
     assert (first['sign'], first['state']) == ('lost', 'WAITING') and not find(fed.lab, 50.2)
-    assert fed.step(53.0, poses=False)['drone']['state'] == 'NO POSE' and find(fed.lab, 53.0)
-    assert fed.step(53.1)['drone']['sign'] == 'ok'
+    assert fed.step(51.2, poses=False)['drone']['state'] == 'NO POSE' and find(fed.lab, 51.2)
+    assert fed.step(51.3)['drone']['sign'] == 'ok'
+    for at in (51.9, 52.3, 54.4):    # killed, and a page is opened meanwhile
+        row = fed.step(at, poses=False, reports=False)['drone']
+        assert (row['sign'], row['state']) == ('lost', 'NO POSE') and 'ended' in row['reason']
 
 
 def test_a_repeated_stamp_another_parent_and_nan_are_no_news():
@@ -206,14 +209,32 @@ def test_answers_have_their_delay_and_a_missing_one_is_named_after_two_seconds()
     log.add(Kind.START, 'take_1', (), 'Ada (10.0.0.2)', 100.0, 10**9)
     log.record(ack('optitrack', session='take_1'), 100.004, 10**9 + 5_000_000)
     row, = log.rows(100.5)
-    assert row['answers'] == [
-        {'system': 'optitrack', 'after_ms': 4.0, 'clock_deviation_ms': 5.0}]
+    assert row['answers'] == [{'system': 'optitrack', 'after_ms': 4.0}]
     assert (row['waiting'], row['no_answer'], row['by']) == (['imu'], [], 'Ada (10.0.0.2)')
     row, = log.rows(102.1)
     assert (row['waiting'], row['no_answer']) == ([], ['imu'])
     log.record(ack('imu', session='take_1'), 103.0, 10**9)
     row, = log.rows(103.0)
     assert row['no_answer'] == [] and row['answers'][1]['after_ms'] == 3000.0
+
+
+def test_two_pages_that_press_start_at_once_have_an_answer_each():
+    log = ControlLog()
+    log.systems = {'a': System('a'), 'b': System('b')}
+    for at, by in ((10.0, 'Ada'), (10.001, 'Bob')):
+        log.add(Kind.START, '', (), by, at, 0)
+    log.add(Kind.START, '', ('b',), 'rqt', 10.002, 0)
+    for at, name in ((10.003, 'a'), (10.004, 'a'), (10.005, 'b'), (10.006, 'b'), (10.007, 'b')):
+        log.record(ack(name), at, 0)
+    assert [(row['by'], [(one['system'], one['after_ms']) for one in row['answers']])
+            for row in log.rows(10.1)] == [
+        ('rqt', [('b', 5.0)]), ('Bob', [('a', 3.0), ('b', 5.0)]),
+        ('Ada', [('a', 3.0), ('b', 5.0)])]
+    log.add(Kind.START, '', (), 'Ada', 20.0, 0)
+    log.add(Kind.START, '', (), 'Bob', 25.0, 0)    # the one before was lost on the way
+    log.record(ack('a'), 25.1, 0)
+    bob, ada, *_ = log.rows(25.2)
+    assert [one['system'] for one in bob['answers']] == ['a'] and not ada['answers']
 
 
 def test_a_command_of_another_tool_is_shown_with_its_sender():

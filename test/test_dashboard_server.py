@@ -24,6 +24,7 @@ import pytest
 from rclpy.serialization import serialize_message
 from rosgraph import NodeProcess, Observer
 from sensor_msgs.msg import PointCloud2, PointField
+from server_kit import free_port
 from tf2_msgs.msg import TFMessage
 
 aiohttp = pytest.importorskip('aiohttp')
@@ -182,18 +183,14 @@ def test_malformed_and_oversized_messages_end_only_their_sender(served):
         async with connect(session, served) as other:
             for data in ('{', '[]', 'null', '{"type": "fly"}', '{"type": "start"}',
                          '{"type": "start", "id": 5}', '{"type": "history", "body": "x"}',
-                         '{"type": "start", "id": "1", "systems": ["a b"]}', '[' * 2000,
+                         '{"type": "start", "id": "1", "on": 1}', '[' * 2000,
                          '{"type": "stop", "id": "1", "session": "a\\u0000b"}'):
                 async with connect(session, served) as socket:
-                    await socket.send_str(data)
-                    await until(socket, lambda one: one['text'], 'error')
-                    await socket.send_json({'type': 'history', 'body': 77})    # it goes on
+                    await socket.send_json({'type': 'history', 'body': 77})
                     await until(socket, lambda one: one['body'] is None, 'history')
-            async with connect(session, served) as socket:
-                for _ in range(20):
-                    await socket.send_str('{')
-                with pytest.raises(AssertionError, match='closed with 1008'):
-                    await until(socket, lambda one: False)
+                    await socket.send_str(data)
+                    with pytest.raises(AssertionError, match='closed with 1008'):
+                        await until(socket, lambda one: False)
             async with connect(session, served) as socket:
                 await socket.send_str('x' * 5000)
                 with pytest.raises(AssertionError, match='closed with 1009'):
@@ -302,6 +299,49 @@ def test_bodies_of_ros_arrive_with_markup_as_text(served):
                 line, = [one for one in lost['findings'] if 'STALE' in one['text']]
                 assert len(line['bodies']) == 2 and line['remedy']
         run(work)
+
+
+def test_start_and_stop_of_two_pages_at_once_are_both_answered_and_shown_to_both(served):
+    with NodeProcess('-p', f'port:={free_port()}', '-p', 'autostart:=true'):
+        async def work(session):
+            async with connect(session, served) as first, connect(session, served) as second:
+                for page in (first, second):
+                    await until(page, lambda one: one['control']['systems'] and one['control'][
+                        'systems'][0]['state'] == 'active')
+                await asyncio.gather(*(page.send_json({
+                    'type': kind, 'id': by, 'session': 'take_1', 'by': by})
+                    for page, kind, by in ((first, 'start', 'Ada'), (second, 'stop', 'Bob'),
+                                           (second, 'start', 'Cy'))))
+                return [(await until(page, lambda one: [
+                    bool(row['answers']) for row in one['control']['commands']] == [True] * 3))[
+                        'control']['commands'] for page in (first, second)]
+        shown = run(work)
+    for rows in shown:
+        assert sorted((row['kind'], row['by'].split()[0]) for row in rows) == [
+            ('START', 'Ada'), ('START', 'Cy'), ('STOP', 'Bob')]
+        assert all([one['system'] for one in row['answers']] == ['optitrack_vrpn']
+                   and not row['no_answer'] for row in rows)
+
+
+def test_a_killed_node_has_no_body_that_is_live_or_waits(served):
+    with Observer() as observer:
+        published = Published(observer.node, ['drone'])
+
+        async def work(session):
+            async with connect(session, served) as socket:
+                while not [one for one in (await until(socket, lambda one: True))['bodies']
+                           if (one['name'], one['sign']) == ('drone', 'ok')]:
+                    published.publish()
+                words, began = [], time.monotonic()
+                while not words or words[-1] != 'NO NEWS':
+                    row, = [one for one in (await until(socket, lambda one: True))['bodies']
+                            if one['name'] == 'drone']
+                    words.append(row['state'])
+                    assert row['sign'] == 'lost' or time.monotonic() - began < 1.5
+                return words
+        words = run(work)
+    assert [word for word in dict.fromkeys(words) if word != 'TRACKED'] == [
+        'NO POSE', 'NO NEWS'], words
 
 
 def test_markers_are_read_only_while_a_page_shows_them(served):

@@ -4,7 +4,7 @@
 
 import argparse
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 import secrets
 import sys
@@ -86,6 +86,18 @@ def show(url: str) -> None:
           flush=True)
 
 
+def print_once() -> Callable[[str], None]:
+    """Make a function that prints a problem in one line, each once, and no more than 100."""
+    known = set()
+
+    def complain(text: str) -> None:
+        text = printable(text, 200)
+        if text not in known and len(known) < 100:
+            known.add(text)
+            print(f'dashboard: {text}', file=sys.stderr, flush=True)
+    return complain
+
+
 async def serve(dashboard: 'Dashboard', access: Access, port: int) -> None:
     """
     Serve until a signal.
@@ -124,7 +136,6 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         secret = secrets.token_urlsafe(_TOKEN_BYTES)
     access = Access(arguments.host, tuple(map(str.lower, arguments.name)), secret,
                     arguments.read_only)
-    dashboard = Dashboard(access, arguments.takes, ros_arguments, lambda text: print(
-        f'dashboard: {printable(text, 400)}', file=sys.stderr, flush=True))
+    dashboard = Dashboard(access, arguments.takes, ros_arguments, print_once())
     asyncio.run(serve(dashboard, access, arguments.port))
     return 0

@@ -79,10 +79,13 @@ class ControlLog:
                      tuple(name for name in command.systems if name),
                      f'{printable(command.source, 60)} (ROS)', at, clock_ns)
             return
-        for sent in reversed(self._sent):
+        # A system answers in the order of the commands; a late answer is of the newest of them.
+        recent = [one for one in self._sent if at - one.at <= NO_ANSWER_S]
+        late = [one for one in reversed(self._sent) if NO_ANSWER_S < at - one.at < _LATE_S]
+        for sent in sorted((*recent, *late),
+                           key=lambda one: command.source not in one.round.wanted):
             before = len(sent.round.answers)
-            if at - sent.at < _LATE_S:
-                sent.round.record_answer(command, round(at * 1e9), clock_ns)
+            sent.round.record_answer(command, round(at * 1e9), clock_ns)
             if len(sent.round.answers) > before:
                 return
 
@@ -92,8 +95,7 @@ class ControlLog:
             'kind': sent.round.kind.name, 'session': printable(sent.round.session_id, 80),
             'by': sent.by, 'time': sent.clock_ns / 1e9, 'ago_s': round(now - sent.at, 2),
             'answers': [{
-                'system': printable(name, 80), 'after_ms': round(one.after_ns / 1e6, 1),
-                'clock_deviation_ms': round(one.deviation_ns / 1e6, 1)}
+                'system': printable(name, 80), 'after_ms': round(one.after_ns / 1e6, 1)}
                 for name, one in sent.round.answers.items()],
             'waiting': sent.round.missing if now - sent.at <= NO_ANSWER_S else [],
             'no_answer': sent.round.missing if now - sent.at > NO_ANSWER_S else []}

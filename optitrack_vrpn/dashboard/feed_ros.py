@@ -27,6 +27,7 @@ from optitrack_vrpn.names import printable
 from optitrack_vrpn.ros import ToolNode
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import PointCloud2
 from tf2_msgs.msg import TFMessage
 
@@ -38,6 +39,9 @@ _SLOW_S, _LOOK_S, _STATE_S = 0.1, 1.0, 2.0
 _GONE_S = 60.0
 #: Chosen: new subscriptions of one search, a millisecond each, and all of status topics.
 _AT_ONCE, _MOST_STATUS = 20, 600
+#: /diagnostics repeats a status after a second (s).
+_REPEATED_S = 1.5
+_LENGTH = struct.Struct('<I')
 #: Chosen: messages of one topic that are read at once.
 _MOST_MESSAGES = 100
 #: Messages of /tf that wait: the newest of one publisher, else some of each.
@@ -56,7 +60,7 @@ class Feed:
     :param ros_arguments: ``--ros-args`` and what follows.
     :param lab: gets reports and transforms.
     :param control: gets commands and acknowledgements.
-    :param complain: called with each new problem, in one line.
+    :param complain: called with each problem.
     :ivar marker_data: binary frame of the last markers; empty without.
     :ivar control_problem: why there is no mocap control; '' if there is.
     """
@@ -73,6 +77,7 @@ class Feed:
         self._watched_at = -math.inf
         self._diagnostics = self._subscribe(DiagnosticArray, '/diagnostics', 100)
         self._status: dict[str, Any] = {}
+        self._said: dict[str, bytes] = {}
         self._clouds: dict[str, Any] = {}
         dialects, problems = find_dialects(['auto'])
         self.control_problem = '' if dialects else '; '.join([*problems, install_messages()])
@@ -81,7 +86,6 @@ class Feed:
         self._own_stamps: set[int] = set()
         self._left: dict[str, float] = {}
         self._due = [0.0, 0.0, 0.0]    # slow topics, graph, states
-        self._complaints: set[str] = set()
         self.marker_data = b''
         self._markers_wanted = False
         self._markers_at = math.inf
@@ -113,10 +117,7 @@ class Feed:
         try:
             return work(*arguments)
         except Exception as error:    # of any layer of ROS: no peer may end the page
-            text = printable(f'{type(error).__name__}: {error}', 200)
-            if text not in self._complaints and len(self._complaints) < 100:
-                self._complaints.add(text)
-                self._complain(text)
+            self._complain(f'{type(error).__name__}: {error}')
             return None
 
     # -- topics --------------------------------------------------------------------------------
@@ -132,15 +133,12 @@ class Feed:
         self._lab.add_transforms(read_transforms(data), now)
 
     def _take_slow(self, now: float) -> None:
-        for subscription in list(self._status.values()):
-            for status, _ in taken(subscription):
-                self._report(status, now)
         for array, _ in taken(self._diagnostics):
             for status in array.status[:1000]:
-                body = self._lab.bodies.get(status.name.replace(': body ', ': ', 1))
-                # The same is on its status topic, unless that is off.
-                if body is None or now - body.report.at > 1.5:
-                    self._report(status, now)
+                self._report(status, now)
+        for topic, subscription in list(self._status.items()):
+            for data, _ in taken(subscription):
+                self._guard(self._take_status, topic, data, now)
         for line in self._lines:
             for message, _ in taken(line.info):
                 name, topics = line.dialect.read_info(message)
@@ -160,6 +158,14 @@ class Feed:
             self.marker_data = marker_frame((), 0.0)    # old markers must not look live
             self._markers_at = math.inf
         self._lab.forget(now)
+
+    def _take_status(self, topic: str, data: bytes, now: float) -> None:
+        name, said = spoken(data)
+        body = self._lab.bodies.get(name.replace(': body ', ': ', 1))
+        # What repeats /diagnostics is not decoded: that takes half of the processor time.
+        if body is None or now - body.report.at > _REPEATED_S or self._said.get(topic) != said:
+            self._said[topic] = said
+            self._report(deserialize_message(data, DiagnosticStatus), now)
 
     def _report(self, status: Any, now: float) -> None:
         self._lab.add_report(
@@ -187,7 +193,8 @@ class Feed:
         if depth != self._tf_depth:
             if self._tf is not None:
                 self._node.destroy_subscription(self._tf)
-            self._lab.reading_since = time.monotonic() if depth else math.inf
+            if not depth or not self._tf_depth:
+                self._lab.reading_since = time.monotonic() if depth else math.inf
             self._tf_depth, self._tf = depth, None
             if depth:
                 self._tf = self._subscribe(TFMessage, '/tf', QoSProfile(
@@ -202,7 +209,7 @@ class Feed:
         for name in new[:_AT_ONCE]:
             if len(self._status) < _MOST_STATUS:
                 self._status[name] = self._guard(
-                    self._subscribe, DiagnosticStatus, name, _STATUS_QOS)
+                    self._subscribe, DiagnosticStatus, name, _STATUS_QOS, True)
         present = {name for name, _ in topics}
         for name in list(self._status):
             if self._status[name] is None or name not in present or (
@@ -220,6 +227,7 @@ class Feed:
 
     def _drop(self, subscriptions: dict[str, Any], name: str) -> None:
         subscription = subscriptions.pop(name)
+        self._said.pop(name, None)
         if subscription is not None:
             self._node.destroy_subscription(subscription)
 
@@ -264,10 +272,9 @@ class Feed:
 
     # -- mocap control -------------------------------------------------------------------------
 
-    def command(self, kind: Kind, session_id: str, systems: Sequence[str], by: str,
-                now: float) -> str:
+    def command(self, kind: Kind, session_id: str, by: str, now: float) -> str:
         """
-        Send a command to systems; none for all.
+        Send a command to all systems.
 
         :returns: '' or why it was not sent.
         """
@@ -275,10 +282,10 @@ class Feed:
             return self.control_problem
         stamp = self._node.get_clock().now()
         self._own_stamps.add(stamp.nanoseconds)
-        self._control.add(kind, session_id, tuple(systems), by, now, stamp.nanoseconds)
+        self._control.add(kind, session_id, (), by, now, stamp.nanoseconds)
         for line in self._lines:
             line.publisher.publish(line.dialect.write(
-                kind, stamp.to_msg(), self._node.get_name(), session_id, systems))
+                kind, stamp.to_msg(), self._node.get_name(), session_id, []))
         self._due[2] = now + 0.2    # states follow the command
         return ''
 
@@ -321,6 +328,14 @@ def taken(subscription: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
             if found is None:
                 return
             yield found
+
+
+def spoken(data: bytes) -> tuple[str, bytes]:
+    """Return the name in a serialised DiagnosticStatus (CDR), and its bytes before the values."""
+    end = 12 + _LENGTH.unpack_from(data, 8)[0]
+    name = data[12:end - 1].decode(errors='replace')
+    end += -end % 4
+    return name, data[:end + 4 + _LENGTH.unpack_from(data, end)[0]]
 
 
 def points_of(cloud: Any) -> Iterator[tuple[float, float, float, int]]:

@@ -26,8 +26,8 @@ from optitrack_vrpn.names import printable
 LIVE_S = 0.5
 #: Chosen: longest silence of a node's reports (s), in periods of its reports, and at least.
 _PERIODS, _LEAST_SILENCE_S = 2.5, 3.0
-#: Chosen: time for the first transform of a new body (s).
-_FIRST_S = 2.0
+#: Chosen: time for the first transform of a new body, or after /tf is read again (s).
+_FIRST_S = 1.0
 #: Chosen: time after which a body or node without news is removed (s).
 _FORGET_S = 120.0
 #: Chosen: length of the history of a body (s), and the period of its positions (s).
@@ -135,9 +135,9 @@ class Body:
             begin = reading_since if self.pose else max(reading_since, self.first_at)
             if now - begin < _FIRST_S:
                 return 'lost', 'WAITING', 'for its first transform'
-            return 'lost', 'NO POSE', (
-                f'no new transform of {self.frame or self.name} on /tf: is the node active, and '
-                'is tf among its outputs?')
+            return 'lost', 'NO POSE', f'no transform of {self.frame or self.name} on /tf' + (
+                f' any more: has {self.node} ended?' if self.pose else
+                ': is the node active, and is tf among its outputs?')
         warn = self.report.level != OK
         return 'warn' if warn else 'ok', state, self.report.message if warn else ''
 

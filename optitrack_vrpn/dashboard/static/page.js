@@ -40,7 +40,7 @@ function fill(parent, rows) {
 
 const page = {
   socket: null, heard: 0, ageAt: 0, age: null, attempt: 0, state: null, you: {control: false},
-  chosen: 0, unticked: new Set(), serial: 0, retry: 0,
+  chosen: 0, serial: 0, retry: 0,
 };
 const view = new LabView($('view'), index => follow(index));
 
@@ -216,14 +216,10 @@ function nodeCard(node) {
 }
 
 function showControl({problem, systems, commands}) {
-  const names = new Set(systems.map(one => one.name));
-  for (const name of page.unticked) if (!names.has(name)) page.unticked.delete(name);
   fill($('systems'), problem ? [make('li', {className: 'dim'}, `No mocap control: ${problem}`)]
     : !systems.length ? [make('li', {className: 'dim'}, 'no system listens to mocap control')]
-      : systems.map(one => make('li', {className: one.gone ? 'lost' : ''}, make('label', {},
-        make('input', {type: 'checkbox', name: one.name, checked: !page.unticked.has(one.name),
-          'data-ticked': !page.unticked.has(one.name)}),
-        one.name), make('small', {}, one.gone ? 'gone from the graph' : one.state || 'state unknown'))));
+      : systems.map(one => make('li', {className: one.gone ? 'lost' : ''}, one.name,
+        make('small', {}, one.gone ? 'gone from the graph' : one.state || 'state unknown'))));
   fill($('log'), commands.slice(0, 6).map(one => make('li', {},
     make('div', {}, make('b', {className: one.kind.toLowerCase()}, one.kind), one.session ? ` ${one.session}` : '',
       make('small', {}, ` by ${one.by} at ${clock(one.time)}`)),
@@ -332,18 +328,10 @@ function command(type, more = {}) {
   send({type, id: String(++page.serial), session: $('session').value.trim(), by: $('by').value.trim(), ...more});
 }
 
-function addressed() {    // without a choice all systems, also those that this page does not know
-  const names = page.state.control.systems.map(one => one.name);
-  return page.unticked.size ? names.filter(name => !page.unticked.has(name)) : [];
-}
-
-$('start').onclick = () => command('start', {systems: addressed()});
-$('stop').onclick = () => command('stop', {systems: addressed()});
+$('start').onclick = () => command('start');
+$('stop').onclick = () => command('stop');
 $('record').onclick = () => command('record', {on: !page.state.recording.active});
 $('commands').onsubmit = event => event.preventDefault();
-$('systems').onchange = event => {
-  if (event.target.checked) page.unticked.delete(event.target.name); else page.unticked.add(event.target.name);
-};
 $('fit').onclick = () => { follow(0); view.fit(); };
 $('top').onclick = () => view.top();
 $('follow').onclick = followNext;
