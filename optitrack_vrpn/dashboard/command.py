@@ -88,7 +88,7 @@ def show(url: str) -> None:
 
 def print_once() -> Callable[[str], None]:
     """Make a function that prints a problem in one line, each once, and no more than 100."""
-    known = set()
+    known: set[str] = set()
 
     def complain(text: str) -> None:
         text = printable(text, 200)
