@@ -14,7 +14,7 @@ ARGUMENTS = (
     ('simulate', 'true', 'false: your own Motive and a machine that takes set points by UDP',
      flag),
     ('server', '127.0.0.1', 'Motive'),
-    ('port', '3883', 'its VRPN port', port),
+    ('port', '3883', 'its port, like the parameter of the node', port),
     ('machine', 'gantry_orion', 'YAML file of the machine, or a name in config/'),
     ('table', 'axes_orion', 'axis table'),
     ('machine_host', '127.0.0.1', 'address of the machine'),

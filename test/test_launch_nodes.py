@@ -25,7 +25,7 @@ BRIDGE_FILE = str(LAUNCH.parent / 'config' / 'mavlink_bridge.yaml')
 @pytest.fixture
 def quiet_graph(monkeypatch):
     """Let no other node publish, so that a simulation may start."""
-    monkeypatch.setattr('optitrack_vrpn.demo.foreign_ros.publishers_below', lambda _: [])
+    monkeypatch.setattr('optitrack_vrpn.demo.view_ros.publishers_below', lambda _: [])
 
 
 @pytest.mark.parametrize('name', [

@@ -12,10 +12,8 @@ if TYPE_CHECKING:
     from optitrack_vrpn.axes.bridge_ros import AxisBridge, TeachRecorder
     from optitrack_vrpn.axes.mapper import after, AxisMapper, AxisState, Event, Sample, Status
     from optitrack_vrpn.axes.settings import (
-        BridgeSettings, DatagramSettings, LowpassSettings, MapperSettings)
-    from optitrack_vrpn.axes.table import (
-        AxisRow, AxisTable, FRAMES, motive_from_enu, pose_from_quantities, quantities_of,
-        Unwrapper)
+        AxisRow, AxisTable, BridgeSettings, DatagramSettings, FRAMES, LowpassSettings,
+        MapperSettings, motive_from_enu, pose_from_quantities, quantities_of, Unwrapper)
     from optitrack_vrpn.axes.teach import identify_axis, Recording, report
 else:
     __all__, __getattr__ = lazy(globals())

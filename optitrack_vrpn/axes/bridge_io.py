@@ -32,8 +32,7 @@ import time
 from typing import Any, Callable, Sequence, Union
 
 from optitrack_vrpn.axes.mapper import Sample
-from optitrack_vrpn.axes.settings import DatagramSettings
-from optitrack_vrpn.axes.table import AxisRow, AxisTable
+from optitrack_vrpn.axes.settings import AxisRow, AxisTable, DatagramSettings
 from optitrack_vrpn.cli import find_config, read_yaml, whole_file
 from optitrack_vrpn.errors import TransportError
 from optitrack_vrpn.settings import build

@@ -7,7 +7,7 @@ import sys
 import time
 from typing import Optional, Sequence
 
-from optitrack_vrpn.axes.table import ANGLE_UNITS, FRAMES, LENGTH_UNITS
+from optitrack_vrpn.axes.settings import ANGLE_UNITS, FRAMES, LENGTH_UNITS
 from optitrack_vrpn.cli import command, loading, Parser, seconds, split_ros_args
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.motion import MOTIVE_X

@@ -13,8 +13,8 @@ import math
 import statistics
 from typing import NamedTuple, Optional
 
-from optitrack_vrpn.axes.settings import MapperSettings
-from optitrack_vrpn.axes.table import AxisRow, AxisTable, Quantities, quantities_of, Unwrapper
+from optitrack_vrpn.axes.settings import (
+    AxisRow, AxisTable, MapperSettings, Quantities, quantities_of, Unwrapper)
 from optitrack_vrpn.motion import Lowpass, LowpassConfig, Pose, Quat, Vector
 
 #: A stamp further in the future (ns) is not used: synchronised computers differ by less.

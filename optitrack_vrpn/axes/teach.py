@@ -14,7 +14,7 @@ import math
 import statistics
 from typing import NamedTuple, Optional
 
-from optitrack_vrpn.axes.table import (
+from optitrack_vrpn.axes.settings import (
     ANGLE_UNITS, AxisRow, LENGTH_UNITS, LENGTHS, QUANTITIES, quantities_of, Unwrapper)
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.motion import Pose

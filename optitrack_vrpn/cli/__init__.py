@@ -8,22 +8,17 @@ from optitrack_vrpn.faces import lazy
 
 if TYPE_CHECKING:
     from optitrack_vrpn.cli.arguments import (
-        duration, exit_code, hertz, namespace, new_file, Parser, seconds, server_address,
-        split_ros_args, USAGE, VERSION, whole, without_ros_arguments)
-    from optitrack_vrpn.cli.command_io import command
+        check_launch_arguments, duration, exit_code, flag, hertz, LaunchArgument, log_level,
+        namespace, new_file, number, one_of, Parser, port, read_launch_arguments, seconds,
+        server_address, split_ros_args, USAGE, VERSION, whole, without_ros_arguments)
+    from optitrack_vrpn.cli.command_io import command, how_to_install, load, loading
     from optitrack_vrpn.cli.early import end_at_interrupt, interrupt_code
     from optitrack_vrpn.cli.files_io import (
         config_folders, find_config, read_yaml, use_profile, whole_file)
-    from optitrack_vrpn.cli.importing_io import how_to_install, load, loading
-    from optitrack_vrpn.cli.launch_arguments import (
-        check_launch_arguments, flag, LaunchArgument, log_level, number, one_of, port,
-        read_launch_arguments)
     from optitrack_vrpn.cli.launch_file_ros import describe, existing_file
-    from optitrack_vrpn.cli.progress_io import Progress
     from optitrack_vrpn.cli.rows_io import checks, console_scripts, Node, nodes, tools
     from optitrack_vrpn.cli.signals_io import (
         end_with, end_with_parent, ENDING, ignore, leave_to_ros, SignalPipe, with_parent)
-    from optitrack_vrpn.cli.terminal import format_table
-    from optitrack_vrpn.cli.terminal_io import console, Screen
+    from optitrack_vrpn.cli.terminal_io import console, format_table, Progress, Screen
 else:
     __all__, __getattr__ = lazy(globals())

@@ -8,7 +8,7 @@ import os
 import sys
 from typing import Any
 
-from optitrack_vrpn.cli.launch_arguments import (
+from optitrack_vrpn.cli.arguments import (
     check_launch_arguments, LaunchArgument, read_launch_arguments)
 
 

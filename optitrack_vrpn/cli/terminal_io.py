@@ -1,10 +1,14 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Output of commands on a terminal, by rich: lines that are redrawn in place, coloured words."""
+"""Output on a terminal, by rich: tables, lines that are redrawn in place, progress."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 import os
 import sys
-from typing import Any, Optional, Sequence
+import time
+from typing import Any, IO, Optional, TypeVar
 
 from rich.console import Console
 from rich.live import Live
@@ -34,7 +38,7 @@ class Screen:
         self._live: Optional[Live] = None
         self._columns = 0
 
-    def __enter__(self) -> 'Screen':
+    def __enter__(self) -> Screen:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -78,3 +82,83 @@ class Screen:
         live, self._live = self._live, None
         if live is not None:
             live.stop()
+
+
+def format_table(
+    head: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[str] = (),
+    width: int = 0, dispensable: Sequence[str] = (),
+) -> list[str]:
+    """
+    Format rows below a head and a rule.
+
+    :param head: names of the columns.
+    :param rows: cells of each row.
+    :param left: columns that are aligned at the left.
+    :param width: columns of the terminal; 0 for no limit.
+    :param dispensable: columns in the order in which they are left out on a narrow terminal.
+    :returns: lines without colours; wider than the terminal if the other columns are.
+    """
+    cells = [head, *rows]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
+    kept = list(range(len(head)))
+    for name in dispensable:
+        if width and sum(widths[i] + 2 for i in kept) - 2 > width:
+            kept.remove(head.index(name))
+    lines = ['  '.join(
+        row[i].ljust(widths[i]) if head[i] in left else row[i].rjust(widths[i])
+        for i in kept).rstrip() for row in cells]
+    lines.insert(1, '  '.join('-' * widths[i] for i in kept))
+    return lines
+
+
+T = TypeVar('T')
+
+#: Least time between two lines, and before the first one (s).
+_PERIOD_S, _FIRST_S = 0.2, 1.0
+
+
+class Progress:
+    """A line on the terminal, rewritten for each step, and removed at the end."""
+
+    def __init__(
+        self, what: str, steps: int = 1, stream: Any = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._what, self._steps = what, steps
+        self._stream, self._clock = stream or sys.stderr, clock
+        self._began = clock()
+        self._due = self._began + _FIRST_S
+        self._shown = False
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._shown:
+            self._stream.write('\r\x1b[K')
+            self._stream.flush()
+
+    def show(self, share: float) -> None:
+        """Show the fraction that is done, 0 to 1."""
+        now = self._clock()
+        if now < self._due or not self._stream.isatty():
+            return
+        self._due, self._shown = now + _PERIOD_S, True
+        left = (now - self._began) * (1.0 - share) / share if share > 0.0 else 0.0
+        self._stream.write(f'\r{self._what} {100 * share:.0f} %, {left:.0f} s left\x1b[K')
+        self._stream.flush()
+
+    def over_file(self, values: Iterable[T], file: IO[str]) -> Iterator[T]:
+        """Give values that are read from a file, and show how much of it was read."""
+        bytes_read: Any = getattr(file, 'buffer', None)
+        size = os.fstat(file.fileno()).st_size if bytes_read and file.seekable() else 0
+        for value in values:
+            yield value
+            if size:
+                self.show(min(bytes_read.tell() / size, 1.0))
+
+    def over(self, values: Iterable[T]) -> Iterator[T]:
+        """Give values, and show the progress after each."""
+        for number, value in enumerate(values, 1):
+            yield value
+            self.show(number / self._steps)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from optitrack_vrpn.faces import lazy
 
 if TYPE_CHECKING:
-    from optitrack_vrpn.demo.files_io import display_file, renamed
-    from optitrack_vrpn.demo.foreign_ros import publishers_below
-    from optitrack_vrpn.demo.isolation import (
-        body_names, display, Endpoint, foreign, NAMES, node_parameters, too_fast)
+    from optitrack_vrpn.demo.child_io import display_file, renamed
     from optitrack_vrpn.demo.rgbd_view import Comparison, line
-    from optitrack_vrpn.demo.view import BodyRow, missing, table
+    from optitrack_vrpn.demo.view import (
+        body_names, BodyRow, display, Endpoint, foreign, missing, NAMES, node_parameters, table,
+        too_fast)
+    from optitrack_vrpn.demo.view_ros import publishers_below
 else:
     __all__, __getattr__ = lazy(globals())
 

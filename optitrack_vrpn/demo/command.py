@@ -13,7 +13,9 @@ import math
 import os
 import re
 import shutil
+import subprocess
 import sys
+import tempfile
 import time
 from typing import Callable, Mapping, Optional, Sequence, TYPE_CHECKING
 
@@ -21,10 +23,9 @@ from optitrack_vrpn.bodies import Selection
 from optitrack_vrpn.cli import (
     command, duration, exit_code, hertz, ignore, loading, Parser, Screen, server_address, USAGE,
     whole)
-from optitrack_vrpn.demo.child_io import Child, start_program, start_sim, start_tool, texts_of
-from optitrack_vrpn.demo.files_io import display_file, for_demo
-from optitrack_vrpn.demo.isolation import body_names, NAMES, too_fast
-from optitrack_vrpn.demo.view import missing, table
+from optitrack_vrpn.demo.child_io import (
+    addresses_of, Child, display_file, for_demo, start_program, start_sim, start_tool, texts_of)
+from optitrack_vrpn.demo.view import body_names, missing, NAMES, table, too_fast
 from optitrack_vrpn.errors import ConfigurationError, TransportError
 from optitrack_vrpn.graph import claim_domain, DOMAINS, isolate, own_domain
 from optitrack_vrpn.names import counted, ros_name
@@ -300,7 +301,6 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         parser.error('--rviz: rviz2 is not installed, or no ROS 2 that has it is sourced')
     arguments.rate = _RATE if arguments.rate is None else arguments.rate
     if arguments.calibrate:
-        from optitrack_vrpn.demo.calibrate_command import calibrate
         return run(arguments.domain, lambda domain, children, files: calibrate(
             children, files, NODE, arguments.seconds))
     if arguments.seconds is None:
@@ -338,3 +338,39 @@ def finish(children: Sequence[Child], files: contextlib.ExitStack) -> None:
     for child in reversed(children):
         child.stop()
     files.close()
+
+
+#: What is simulated (ms); the lever arm and rotation are the defaults of ImuModel.
+_DELAY_MS, _IMU_DELAY_MS = 7.0, 1.5
+#: Chosen: longest start of the simulator (s), and longest session (s): its body turns and swings
+#: all the time, so that there is less to wait for than with a hand.
+_START_S, _SESSION_S = 40.0, 75.0
+
+
+def calibrate(
+    children: list[Child], files: contextlib.ExitStack, node: str, seconds: Optional[float],
+) -> int:
+    """
+    Start all processes, and run the session in the foreground.
+
+    :param children: list to which each started process is added.
+    :param files: removes the take at the end.
+    :param node: name of the node.
+    :param seconds: longest session (s); None for the default.
+    :returns: exit code of ``calibrate``.
+    """
+    sim = start_tool('imu_sim', [
+        '--names', 'wand', '--rate', '120', '--protocol', 'vrpn', '--port', '0', '--noise-mm',
+        '0.3', '--noise-deg', '0.15', '--delay-ms', f'{_DELAY_MS}', '--imu-delay-ms',
+        f'{_IMU_DELAY_MS}', '--imu-errors', '0.01', '--accelerometer-delay-ms', '3'], children)
+    ((host, port),) = addresses_of(sim, 'the simulated Motive', _START_S)
+    start_tool('optitrack_vrpn_node', [
+        '--ros-args', '-r', f'__node:={node}', '-p', f'server:={host}', '-p', f'port:={port}',
+        '-p', 'autostart:=true'], children)
+    folder = files.enter_context(tempfile.TemporaryDirectory(prefix='optitrack_vrpn_'))
+    code = subprocess.call([
+        sys.executable, '-m', 'optitrack_vrpn', 'calibrate', 'imu', '--body', 'wand', '--imu',
+        '/imu/data_raw', '--seconds', f'{seconds or _SESSION_S:g}', '--node', node], cwd=folder)
+    print(f'\ndemo: simulated are latency {_DELAY_MS - _IMU_DELAY_MS:g} ms ({_DELAY_MS:g} of the '
+          f'frames less {_IMU_DELAY_MS:g} of the stamps of the IMU), lever arm 0.06 -0.04 0.03 m')
+    return code

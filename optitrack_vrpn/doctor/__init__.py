@@ -9,19 +9,16 @@ from optitrack_vrpn.faces import lazy
 if TYPE_CHECKING:
     from optitrack_vrpn.checks import CheckResult, exit_code, fail, Level, ok, skip, Value, warn
     from optitrack_vrpn.doctor.command import CHECKS, main, Report
-    from optitrack_vrpn.doctor.extensions_ros import Extensions
     from optitrack_vrpn.doctor.graph import (
         check_lifecycle, check_published, check_publishers, check_qos, check_reach, check_settings)
-    from optitrack_vrpn.doctor.graph_ros import GraphView
-    from optitrack_vrpn.doctor.network import check_name, check_route
-    from optitrack_vrpn.doctor.probes_io import look_up
-    from optitrack_vrpn.doctor.processes_io import local_nodes
+    from optitrack_vrpn.doctor.graph_ros import Extensions, GraphView
+    from optitrack_vrpn.doctor.probes_io import local_nodes, look_up
     from optitrack_vrpn.doctor.results import (
-        DISCOVERY_VARIABLES, Graph, Lift, LocalProcess, Mismatch, Orphan, ProbeResults,
-        RunningNode, Stream)
+        choose_target, DISCOVERY_VARIABLES, Graph, Lift, LocalProcess, Mismatch, Orphan,
+        ProbeResults, RunningNode, Stream, Target, variables_of_node)
     from optitrack_vrpn.doctor.stream import (
-        check_axes, check_bodies, check_clock, check_data, check_rate, check_stamps)
-    from optitrack_vrpn.doctor.takeover import choose_target, Target, variables_of_node
+        check_axes, check_bodies, check_clock, check_data, check_name, check_rate, check_route,
+        check_stamps)
     from optitrack_vrpn.doctor.watch import Watch
 else:
     __all__, __getattr__ = lazy(globals())

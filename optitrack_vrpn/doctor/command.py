@@ -24,11 +24,10 @@ from typing import Any, NamedTuple, Optional, TextIO, TYPE_CHECKING
 from optitrack_vrpn.checks import CheckResult, exit_code, fail, Level, skip
 from optitrack_vrpn.cli import (
     command, console, hertz, how_to_install, Parser, seconds, split_ros_args, whole)
-from optitrack_vrpn.doctor import graph as graph_checks, network, stream
-from optitrack_vrpn.doctor.probes_io import chosen_from, find_route, listen, look_up
-from optitrack_vrpn.doctor.processes_io import local_nodes
-from optitrack_vrpn.doctor.results import DISCOVERY_VARIABLES, Graph, ProbeResults, Stream
-from optitrack_vrpn.doctor.takeover import choose_target, ports, variables_of_node
+from optitrack_vrpn.doctor import graph as graph_checks, stream
+from optitrack_vrpn.doctor.probes_io import chosen_from, find_route, listen, local_nodes, look_up
+from optitrack_vrpn.doctor.results import (
+    choose_target, DISCOVERY_VARIABLES, Graph, ports, ProbeResults, Stream, variables_of_node)
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.names import counted, printable
 from optitrack_vrpn.sources import (
@@ -59,8 +58,8 @@ class Check(NamedTuple):
 
 #: The checks in their order; those of the protocols come between route and stream.
 CHECKS = (
-    Check('name', 'name', network.check_name),
-    Check('route', 'route', network.check_route),
+    Check('name', 'name', stream.check_name),
+    Check('route', 'route', stream.check_route),
     Check('stream', 'data', stream.check_data),
     Check('stream', 'rate', stream.check_rate),
     Check('stream', 'bodies', stream.check_bodies),

@@ -1,25 +1,26 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Query the ROS graph for the doctor: nodes, their states and parameters, subscriptions."""
+"""Query the ROS graph: nodes, their states and parameters, subscriptions; added checks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 import difflib
+import importlib
 import os
 import time
-from typing import Any
+from typing import Any, Optional
 
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import PoseArray, PoseStamped, PoseWithCovarianceStamped
 from lifecycle_msgs.srv import GetState
 from nav_msgs.msg import Odometry
 from optitrack_vrpn.bodies import is_body_setting, split
-from optitrack_vrpn.checks import CheckResult
-from optitrack_vrpn.doctor.extensions_ros import Extensions
-from optitrack_vrpn.doctor.processes_io import local_nodes
-from optitrack_vrpn.doctor.results import discovery_variables, Graph, Mismatch, Orphan, RunningNode
-from optitrack_vrpn.doctor.takeover import target_parameters
+from optitrack_vrpn.checks import CheckResult, cleaned, warn
+from optitrack_vrpn.cli import checks
+from optitrack_vrpn.doctor.probes_io import local_nodes
+from optitrack_vrpn.doctor.results import (
+    discovery_variables, Graph, Mismatch, Orphan, RunningNode, target_parameters)
 from optitrack_vrpn.graph import base_name, full_name, NAMELESS, state_services
 from optitrack_vrpn.ros import ask_all, SLICE_S, ToolNode
 from rcl_interfaces.srv import GetParameters, ListParameters
@@ -276,3 +277,39 @@ def _mismatches(offers: Sequence[Any], asked: Any) -> list[str]:
     checked = [qos_check_compatible(offer, asked) for offer in offers]
     return [reason.strip().rstrip(';') for compatibility, reason in checked
             if compatibility == QoSCompatibility.ERROR]
+
+
+class Extensions:
+    """
+    The extensions of one run: each is a class that is created with a node.
+
+    At the end the doctor calls its ``findings(spin)``; ``spin(seconds)`` processes messages of
+    the node for that time.
+
+    :param node: the doctor's.
+    :param rows: the classes, as ``module:class``; None for those of all packages.
+    """
+
+    def __init__(self, node: Any, rows: Optional[Sequence[str]] = None) -> None:
+        self._made: list[Any] = []
+        self._failed: list[CheckResult] = []
+        for place in checks() if rows is None else rows:
+            module, _, name = place.partition(':')
+            try:
+                self._made.append(getattr(importlib.import_module(module), name)(node))
+            except Exception as error:
+                self._failed.append(_broken(place, error))
+
+    def findings(self, spin: Callable[[float], None]) -> list[CheckResult]:
+        """Return the findings of all extensions."""
+        found = list(self._failed)
+        for one in self._made:
+            try:
+                found += map(cleaned, one.findings(spin))
+            except Exception as error:
+                found.append(_broken(type(one).__name__, error))
+        return found
+
+
+def _broken(place: str, error: Exception) -> CheckResult:
+    return warn('extension', f'{place} failed: {error!r}', 'please report this')

@@ -8,24 +8,22 @@ from optitrack_vrpn.faces import lazy
 
 if TYPE_CHECKING:
     from optitrack_vrpn.gantry.axis import Axis, Run
-    from optitrack_vrpn.gantry.client_ros import GantryClient
     from optitrack_vrpn.gantry.controller_ros import GantryController
     from optitrack_vrpn.gantry.correction import Correction, Measurement, SlipEstimator
-    from optitrack_vrpn.gantry.machine import cells, Feedback, Machine, table
+    from optitrack_vrpn.gantry.machine import (
+        Calibration, cells, Feedback, Goal, Machine, table, Tolerances)
     from optitrack_vrpn.gantry.machine_io import header, load_machine, Recorder, row, UdpDriver
-    from optitrack_vrpn.gantry.modes import Event, Mode, MOVING
-    from optitrack_vrpn.gantry.services_ros import COMMANDS, load_file, paths_of, serve
+    from optitrack_vrpn.gantry.services_ros import (
+        COMMANDS, GantryClient, load_file, paths_of, serve)
     from optitrack_vrpn.gantry.setpoints import (
-        between, Cubic, halt_position, Limits, Planner, State, step, stopping_distance, Switches)
+        ahead, Answer, between, Cubic, decode_answer, decode_set_points, encode_answer,
+        encode_set_points, Event, halt_position, Limits, Mode, MOVING, Planner, SetPoints, State,
+        step, stopping_distance, Switches)
     from optitrack_vrpn.gantry.settings import (
         AxisSettings, ControllerSettings, CorrectionSettings, MachineSettings)
     from optitrack_vrpn.gantry.sim_command import make_parser
     from optitrack_vrpn.gantry.sim_io import carried, SimulatedMachine, UdpMachine
-    from optitrack_vrpn.gantry.tasks import Calibration, Goal, Tolerances
     from optitrack_vrpn.gantry.trajectory import make_trajectory, parse, Sine, Trajectory
-    from optitrack_vrpn.gantry.wire import (
-        ahead, Answer, decode_answer, decode_set_points, encode_answer, encode_set_points,
-        SetPoints)
 else:
     __all__, __getattr__ = lazy(globals())
 

@@ -13,9 +13,9 @@ import math
 from typing import Callable, Literal, Optional
 
 from optitrack_vrpn.gantry.correction import Correction, Measurement
-from optitrack_vrpn.gantry.modes import Event, Mode, MOVING, TRANSITIONS
 from optitrack_vrpn.gantry.setpoints import (
-    between, Cubic, halt_position, Planner, State, step, Switches)
+    between, Cubic, Event, halt_position, Mode, MOVING, Planner, State, step, Switches,
+    TRANSITIONS)
 from optitrack_vrpn.gantry.settings import AxisSettings
 from optitrack_vrpn.gantry.trajectory import LARGEST, Path, refusal, Sine
 

@@ -73,7 +73,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     own, for_ros = split_ros_args(sys.argv[1:] if argv is None else list(argv))
     arguments = make_parser().parse_args(own)
     with loading('gantry'):
-        from optitrack_vrpn.gantry.client_ros import GantryClient
+        from optitrack_vrpn.gantry.services_ros import GantryClient
     with GantryClient(arguments.node, for_ros) as client:
         if arguments.command == 'view':
             return _once(client) if arguments.once else _watch(client)

@@ -16,13 +16,12 @@ from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.gantry.axis import Axis
 from optitrack_vrpn.gantry.correction import Measurement
 from optitrack_vrpn.gantry.follow_ros import action_type, FollowServer
-from optitrack_vrpn.gantry.machine import cells, Machine, Sample
+from optitrack_vrpn.gantry.machine import Calibration, cells, Machine, Sample
 from optitrack_vrpn.gantry.machine_io import Driver, load_machine, Recorder, row, UdpDriver
 from optitrack_vrpn.gantry.services_ros import (
     answer, COMMANDS, load_file, paths_of, serve, start, value_of)
 from optitrack_vrpn.gantry.settings import ControllerSettings
 from optitrack_vrpn.gantry.sim_io import SimulatedMachine
-from optitrack_vrpn.gantry.tasks import Calibration
 from optitrack_vrpn.gantry.trajectory import LARGEST, Trajectory
 from optitrack_vrpn.graph import OneSubscription
 from optitrack_vrpn.mocap_control import MocapControl

@@ -14,9 +14,8 @@ from typing import Any, Callable, Optional, Sequence
 
 from builtin_interfaces.msg import Duration
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.gantry.machine import Machine
+from optitrack_vrpn.gantry.machine import Goal, Machine, Outcome, Tolerances
 from optitrack_vrpn.gantry.services_ros import FAR, paths_of, refusal, start
-from optitrack_vrpn.gantry.tasks import Goal, Outcome, Tolerances
 from optitrack_vrpn.gantry.trajectory import Trajectory
 from optitrack_vrpn.ros import ros_is_up
 from rclpy.action import ActionServer, CancelResponse, GoalResponse

@@ -18,10 +18,9 @@ from typing import Mapping, Optional, Protocol, Sequence, Union
 from optitrack_vrpn.cli import find_config, read_yaml
 from optitrack_vrpn.errors import ConfigurationError, RemoteProtocolError, TransportError
 from optitrack_vrpn.gantry.machine import Feedback, Sample
-from optitrack_vrpn.gantry.setpoints import Cubic
+from optitrack_vrpn.gantry.setpoints import (
+    ahead, Answer, Cubic, decode_answer, encode_set_points, MOST_BYTES, SetPoints)
 from optitrack_vrpn.gantry.settings import MachineSettings
-from optitrack_vrpn.gantry.wire import (
-    ahead, Answer, decode_answer, encode_set_points, MOST_BYTES, SetPoints)
 from optitrack_vrpn.settings import build
 
 

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-What users send: commands as services, trajectories as messages or files; read and check them.
+What users send: commands as services, trajectories as messages or files; and their sender.
 
 Commands with a value have the type rcl_interfaces/SetParameters: the name of each parameter is
 an axis (or ``all``), its value is that of the command, and each gets a result with a reason.
@@ -11,17 +11,21 @@ from dataclasses import dataclass
 import functools
 import logging
 from pathlib import Path
-from typing import Any, Callable, Mapping, Optional
+import time
+from typing import Any, Callable, Mapping, Optional, Sequence, Union
 
+from diagnostic_msgs.msg import DiagnosticArray
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.gantry.axis import Axis
 from optitrack_vrpn.gantry.machine import Machine
-from optitrack_vrpn.gantry.modes import Mode
+from optitrack_vrpn.gantry.setpoints import Mode
 from optitrack_vrpn.gantry.trajectory import (
     check_axes, LARGEST, make_trajectory, parse, Trajectory)
-from rcl_interfaces.msg import Parameter, SetParametersResult
+from optitrack_vrpn.ros import BackgroundNode, checked_topic
+from rcl_interfaces.msg import SetParametersResult
 from rcl_interfaces.srv import SetParameters
-from rclpy.parameter import parameter_value_to_python
+from rclpy.parameter import Parameter, parameter_value_to_python
+from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 
 _LOG = logging.getLogger(__name__)
@@ -82,8 +86,8 @@ COMMANDS: dict[str, Callable[..., str]] = {
 }
 
 
-def value_of(parameter: Parameter) -> Any:
-    """Return the value of a parameter in a request; None for a type that does not exist."""
+def value_of(parameter: Any) -> Any:
+    """Return the value of an rcl_interfaces Parameter; None for a type that does not exist."""
     try:
         return parameter_value_to_python(parameter.value)
     except RuntimeError:
@@ -210,3 +214,49 @@ def load_file(machine: Machine, values: Mapping[str, Any]) -> dict[str, Trajecto
     except (OSError, RuntimeError, ValueError) as error:    # no home; null bytes, no UTF-8
         raise ConfigurationError(f'{name}: cannot be read: {error}') from None
     return parse(text, list(machine.axes), name, loop)
+
+
+Value = Union[bool, float, str, Sequence[float]]
+
+
+class GantryClient(BackgroundNode):
+    """
+    A small node on a thread; use it as a context manager.
+
+    :param node: full name of the controller.
+    :param ros_args: arguments for ROS.
+    :raises ConfigurationError: if ROS does not accept them.
+    """
+
+    def __init__(self, node: str = '/gantry_controller', ros_args: Sequence[str] = ()) -> None:
+        self._name = '/' + node.strip('/')
+        axes = checked_topic(f'{self._name}/axes')
+        super().__init__('gantry_client', ros_args)
+        self._axes: Optional[DiagnosticArray] = None
+        self._seen_s = 0.0
+        self.node.create_subscription(DiagnosticArray, axes, self._take, 10)
+
+    def _take(self, message: DiagnosticArray) -> None:
+        self._axes, self._seen_s = message, time.monotonic()
+
+    def axes(self) -> tuple[list[tuple[str, str, Mapping[str, str]]], float]:
+        """Return name, mode and cells of each axis, and their age (s)."""
+        if self._axes is None:
+            return [], float('inf')
+        return [(status.name, status.message, {pair.key: pair.value for pair in status.values})
+                for status in self._axes.status], time.monotonic() - self._seen_s
+
+    def command(self, service: str, values: Mapping[str, Value]) -> list[str]:
+        """Call a service with values; return the refusals."""
+        request = SetParameters.Request(parameters=[
+            Parameter(name, value=value).to_parameter_msg() for name, value in values.items()])
+        results = self._ask(SetParameters, service, request).results
+        return [result.reason or 'refused' for result in results if not result.successful]
+
+    def trigger(self, service: str) -> str:
+        """Call stop, emergency_stop or reset; return '' or the reason of the refusal."""
+        response = self._ask(Trigger, service, Trigger.Request())
+        return '' if response.success else response.message or 'refused'
+
+    def _ask(self, kind: Any, service: str, request: Any) -> Any:
+        return self.call(kind, f'{self._name}/{service}', request, 5.0)    # s; chosen

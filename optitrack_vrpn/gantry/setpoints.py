@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Set points of one axis: the step function that keeps its limits, planned motions, the cubics.
+Set points of one axis: modes, the step function that keeps its limits, plans, cubics, datagrams.
 
 Every mode proposes the state after the next cycle. ``step`` accepts it if velocity and
 acceleration are within their limits and a stop with the greatest acceleration from there still
@@ -9,10 +9,12 @@ ends within the soft limits; otherwise the axis brakes with the greatest acceler
 induction such a stop is possible in every state, so that no mode can leave the limits.
 """
 
+from enum import Enum
 import math
-from typing import Any, Literal, NamedTuple, Optional
+import struct
+from typing import Any, Literal, NamedTuple, Optional, Sequence
 
-from optitrack_vrpn.errors import BackendUnavailableError
+from optitrack_vrpn.errors import BackendUnavailableError, RemoteProtocolError
 
 #: Rounding of the planner (unit, unit/s), relative above 1.
 _EPSILON = 1e-9
@@ -224,3 +226,163 @@ def between(start: float, velocity: float, end: float, end_velocity: float, dt: 
     mean = (end - start) / dt
     return Cubic(start, velocity, (3.0 * mean - 2.0 * velocity - end_velocity) / dt,
                  (velocity + end_velocity - 2.0 * mean) / (dt * dt))
+
+
+class Mode(Enum):
+    """
+    Modes of an axis; ``TRANSITIONS`` has their rules.
+
+    1. Every motion starts with a command of the user. Neither a returning signal nor the end of
+       an alarm starts one: only commands lead out of STOPPING.
+    2. EMERGENCY has priority over all other modes and ends only with RESET.
+    3. A limit, a lost signal and a fault lead to STOPPING from every mode with motion.
+    4. LOCK is a stop that stores the previous mode. UNLOCK leads to STOPPING; the axis then
+       repeats the command of the stored mode, unless a fault occurred meanwhile.
+    """
+
+    STOPPING = 'stopping'
+    MANUAL = 'manual'
+    VELOCITY = 'velocity'
+    STREAM = 'stream'
+    SINE = 'sine'
+    TRAJECTORY = 'trajectory'
+    REFERENCE = 'reference'
+    LOCK = 'lock'
+    EMERGENCY = 'emergency'
+
+
+MOVING = (Mode.MANUAL, Mode.VELOCITY, Mode.STREAM, Mode.SINE, Mode.TRAJECTORY, Mode.REFERENCE)
+
+
+class Event(Enum):
+    """Events that change the mode, besides a mode with motion: the command that starts it."""
+
+    STOP = 'stop'
+    LOCK = 'lock'
+    UNLOCK = 'unlock'
+    LIMIT = 'limit'
+    LOST = 'lost'
+    FAULT = 'fault'
+    END = 'end'
+    EMERGENCY = 'emergency'
+    RESET = 'reset'
+
+
+#: (mode, event) -> mode. A pair that is not listed is refused, or does not change the mode.
+TRANSITIONS: 'dict[tuple[Mode, Mode | Event], Mode]' = {
+    **{(mode, command): command for mode in (Mode.STOPPING, *MOVING) for command in MOVING},
+    **{(mode, event): Mode.STOPPING
+       for mode in (Mode.STOPPING, *MOVING)
+       for event in (Event.STOP, Event.LIMIT, Event.LOST, Event.FAULT, Event.END)},
+    **{(mode, Event.LOCK): Mode.LOCK for mode in (Mode.STOPPING, *MOVING)},
+    (Mode.LOCK, Event.UNLOCK): Mode.STOPPING,
+    **{(mode, Event.EMERGENCY): Mode.EMERGENCY for mode in Mode},
+    (Mode.EMERGENCY, Event.RESET): Mode.STOPPING,
+}
+
+
+#: Buffer for a datagram (bytes), above the 1048 of a machine with 32 axes.
+MOST_BYTES = 2048
+
+
+class _Layout(NamedTuple):
+    """Magic bytes; format of the head, with the number of axes last; format of each axis."""
+
+    magic: bytes
+    head: struct.Struct
+    axis: struct.Struct
+
+    def encode(self, fields: Sequence[Any], axes: Sequence[Sequence[Any]]) -> bytes:
+        return self.head.pack(self.magic, *fields, len(axes)) + b''.join(
+            self.axis.pack(*each) for each in axes)
+
+    def decode(self, data: bytes) -> tuple[Sequence[Any], list[Any]]:
+        """Return the fields between magic bytes and number of axes, and those of each axis."""
+        size = self.head.size
+        if len(data) < size or data[:4] != self.magic:
+            raise RemoteProtocolError(
+                f'{len(data)} bytes are not a {self.magic.decode()} datagram')
+        _, *fields, count = self.head.unpack_from(data)
+        if count > 32 or len(data) != size + self.axis.size * count:
+            raise RemoteProtocolError(
+                f'a {self.magic.decode()} datagram of {len(data)} bytes announces {count} axes')
+        return fields, list(self.axis.iter_unpack(data[size:]))
+
+
+_SET_POINTS = _Layout(b'OVGC', struct.Struct('<4sIdII'), struct.Struct('<4d'))
+_ANSWER = _Layout(b'OVGM', struct.Struct('<4sIII'), struct.Struct('<I'))
+
+
+class SetPoints(NamedTuple):
+    """
+    Set points of a cycle of ``dt`` seconds: a cubic per axis, in steps.
+
+    The datagram to a machine, one a cycle, little endian:
+
+    | offset | type | what |
+    |---|---|---|
+    | 0 | 4 bytes | ``OVGC`` |
+    | 4 | uint32 | sequence number, increments by 1 modulo 2^32 |
+    | 8 | float64 | duration of a cycle (s) |
+    | 16 | uint32 | 1: power on; 0: switch the power off (emergency stop) |
+    | 20 | uint32 | number of axes |
+    | 24 | 4 float64 an axis | steps at the start; coefficients of t (steps/s), t^2, t^3 |
+    """
+
+    sequence: int
+    dt: float
+    power: bool
+    cubics: tuple[Cubic, ...]
+
+
+class Answer(NamedTuple):
+    """
+    Answer of the machine to each datagram, little endian.
+
+    | offset | type | what |
+    |---|---|---|
+    | 0 | 4 bytes | ``OVGM`` |
+    | 4 | uint32 | sequence number of the answered set points |
+    | 8 | uint32 | 1: power on; 0: power off |
+    | 12 | uint32 | number of axes |
+    | 16 | uint32 an axis | bit 0 lower limit switch, bit 1 upper one, bit 2 reference switch |
+    """
+
+    sequence: int
+    power: bool
+    switches: tuple[Switches, ...]
+
+
+def ahead(sequence: int, other: int) -> int:
+    """Return by how much a sequence number is after another; negative if it is before it."""
+    return (sequence - other + 2**31) % 2**32 - 2**31
+
+
+def encode_set_points(points: SetPoints) -> bytes:
+    """Encode a datagram of set points."""
+    return _SET_POINTS.encode(
+        (points.sequence & 0xffffffff, points.dt, points.power), points.cubics)
+
+
+def decode_set_points(data: bytes) -> SetPoints:
+    """Decode a datagram of set points; RemoteProtocolError if it is not possible."""
+    (sequence, dt, power), axes = _SET_POINTS.decode(data)
+    # 1e15 steps are 200 years at 170 kHz; the limit also rejects NaN and infinite sums.
+    if not 0.0 < dt < 1.0 or not all(abs(each) <= 1e15 for cubic in axes for each in cubic):
+        raise RemoteProtocolError(
+            'the cycle time of set points is not between 0 and 1 s, or a value is not a possible '
+            'number of steps')
+    return SetPoints(sequence, dt, bool(power), tuple(Cubic(*each) for each in axes))
+
+
+def encode_answer(answer: Answer) -> bytes:
+    """Encode the machine's answer."""
+    return _ANSWER.encode((answer.sequence & 0xffffffff, answer.power), [
+        (each.low | each.high << 1 | each.reference << 2,) for each in answer.switches])
+
+
+def decode_answer(data: bytes) -> Answer:
+    """Decode the machine's answer; RemoteProtocolError if it is damaged."""
+    (sequence, power), axes = _ANSWER.decode(data)
+    return Answer(sequence, bool(power), tuple(
+        Switches(bool(bits & 1), bool(bits & 2), bool(bits & 4)) for bits, in axes))

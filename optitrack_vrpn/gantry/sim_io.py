@@ -19,9 +19,9 @@ import numpy as np
 from optitrack_vrpn.axes import AxisTable
 from optitrack_vrpn.errors import ConfigurationError, RemoteProtocolError, TransportError
 from optitrack_vrpn.gantry.machine import Feedback
-from optitrack_vrpn.gantry.setpoints import Cubic, Switches
+from optitrack_vrpn.gantry.setpoints import (
+    ahead, Answer, Cubic, decode_set_points, encode_answer, MOST_BYTES, Switches)
 from optitrack_vrpn.gantry.settings import AxisSettings, MachineSettings
-from optitrack_vrpn.gantry.wire import ahead, Answer, decode_set_points, encode_answer, MOST_BYTES
 from optitrack_vrpn.motion import Pose
 from optitrack_vrpn.sim import Array, Body, MotionState, Scenario
 

@@ -8,12 +8,12 @@ from optitrack_vrpn.faces import lazy
 
 if TYPE_CHECKING:
     from optitrack_vrpn.graph.conflicts import (
-        base_name, full_name, LINGERS, NAMELESS, ONE_NAME, ONE_TOPIC, qos_remedies, state_services)
+        Arrival, base_name, full_name, LINGERS, NAMELESS, ONE_NAME, ONE_TOPIC, OnePublisher,
+        Publisher, qos_remedies, state_services, STEADY)
     from optitrack_vrpn.graph.conflicts_ros import (
         ConflictingPublishers, describe_mismatch, DuplicateNames, OneSubscription, publishers_of,
         TURN_NS)
     from optitrack_vrpn.graph.domain_io import (
         claim_domain, DomainClaim, DOMAINS, in_use, isolate, own_domain)
-    from optitrack_vrpn.graph.one_publisher import Arrival, OnePublisher, Publisher, STEADY
 else:
     __all__, __getattr__ = lazy(globals())

@@ -5,8 +5,8 @@
 from typing import Any, Callable, Optional, Sequence
 
 from optitrack_vrpn.graph.conflicts import (
-    full_name, LINGERS, NAMELESS, ONE_NAME, ONE_TOPIC, qos_remedies)
-from optitrack_vrpn.graph.one_publisher import Arrival, OnePublisher, Publisher
+    Arrival, full_name, LINGERS, NAMELESS, ONE_NAME, ONE_TOPIC, OnePublisher, Publisher,
+    qos_remedies)
 from optitrack_vrpn.names import printable
 from rclpy.node import Node
 from rclpy.qos import qos_policy_name_from_kind

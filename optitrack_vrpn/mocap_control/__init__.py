@@ -8,7 +8,7 @@ from optitrack_vrpn.faces import lazy
 
 if TYPE_CHECKING:
     from optitrack_vrpn.mocap_control.controller_ros import MocapController
-    from optitrack_vrpn.mocap_control.messages_ros import (
+    from optitrack_vrpn.mocap_control.endpoint_ros import (
         CONTROL_QOS, Dialect, find_dialects, INFO_LISTENER_QOS, install_messages)
     from optitrack_vrpn.mocap_control.participant_ros import ControlledLifecycleNode, MocapControl
     from optitrack_vrpn.mocap_control.protocol import Command, ControlConfig, GENERATIONS, Kind

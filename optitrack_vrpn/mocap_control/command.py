@@ -75,7 +75,7 @@ def main(args: Optional[Sequence[str]] = None) -> int:
     try:
         with loading('mocap_control'):
             from optitrack_vrpn.mocap_control.controller_ros import MocapController
-            from optitrack_vrpn.mocap_control.messages_ros import find_dialects, install_messages
+            from optitrack_vrpn.mocap_control.endpoint_ros import find_dialects, install_messages
             from optitrack_vrpn.ros import ToolNode
     except BackendUnavailableError as error:
         _say(str(error))

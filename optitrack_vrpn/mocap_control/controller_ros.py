@@ -10,7 +10,7 @@ from typing import Any, Callable, Optional, Sequence
 from geometry_msgs.msg import PoseStamped
 from lifecycle_msgs.srv import GetState
 from optitrack_vrpn.graph import base_name, full_name, state_services
-from optitrack_vrpn.mocap_control.messages_ros import CONTROL_QOS, Dialect, INFO_LISTENER_QOS
+from optitrack_vrpn.mocap_control.endpoint_ros import CONTROL_QOS, Dialect, INFO_LISTENER_QOS
 from optitrack_vrpn.mocap_control.protocol import Kind
 from optitrack_vrpn.mocap_control.round import (
     Duplicates, DUPLICATES_S, KnownSystem, Listeners, Round)

@@ -14,8 +14,7 @@ import traceback
 from typing import Any, Callable, Optional, Sequence
 
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.mocap_control.endpoint_ros import delay_timer, Endpoint
-from optitrack_vrpn.mocap_control.messages_ros import find_dialects
+from optitrack_vrpn.mocap_control.endpoint_ros import delay_timer, Endpoint, find_dialects
 from optitrack_vrpn.mocap_control.protocol import (
     Command, ControlConfig, ControlCounters, Follower, Kind)
 from optitrack_vrpn.names import printable

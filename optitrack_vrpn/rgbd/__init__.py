@@ -11,23 +11,22 @@ if TYPE_CHECKING:
         ImageProcessor, parse_extrinsics, parse_intrinsics, parse_warp, read_storage, Rectifier,
         Registration, unwarp)
     from optitrack_vrpn.rgbd.camera_node_ros import (
-        image_message, info_message, make_header, pose_matrix, pose_message, stamp_ns)
+        image_message, info_message, make_header, pose_matrix, pose_message, RgbdImageProc,
+        stamp_ns)
     from optitrack_vrpn.rgbd.cameras_ros import RgbdPlay, RgbdSim
     from optitrack_vrpn.rgbd.features import (
-        corner_contrast, covariances_of, depth_mixture, FeatureSettings, find_features)
+        corner_contrast, CORRELATION, covariances_of, depth_mixture, describe, edge_information,
+        FeatureSettings, find_features, FLOOR_M, FLOOR_RAD, LoopSettings, match_descriptors,
+        match_views, Places, ransac, View)
     from optitrack_vrpn.rgbd.files_io import (
         camera_of, Entry, load_keyframes, load_storage, pair, parse_list, save_keyframes, save_pcd,
         Sequence)
     from optitrack_vrpn.rgbd.geometry import (
         Intrinsics, motion_of, opencv, pose_of, rigid, rigid_transform, rotation_matrix,
         rotation_vector, transformed)
-    from optitrack_vrpn.rgbd.image_proc_ros import RgbdImageProc
     from optitrack_vrpn.rgbd.images import (
         check_sizes, COLOUR, DEPTH, from_depth, from_rgb, grey_of, ImageError, pack_depth, Pairer,
         scaled_pair, StaticFrames, to_depth, to_grey, to_rgb)
-    from optitrack_vrpn.rgbd.loops import (
-        CORRELATION, describe, edge_information, FLOOR_M, FLOOR_RAD, LoopSettings,
-        match_descriptors, match_views, Places, ransac, View)
     from optitrack_vrpn.rgbd.mapper import (
         GraphSettings, KeyframeSettings, Mapper, MapperSettings, pcd_bytes, voxel_means)
     from optitrack_vrpn.rgbd.mapper_ros import RgbdMapper

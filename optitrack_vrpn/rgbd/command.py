@@ -23,7 +23,7 @@ def _run(tool: str, node: str, description: str, parameters: str, page: str) -> 
 
 
 image_proc = functools.partial(
-    _run, 'rgbd_image_proc', 'image_proc_ros:RgbdImageProc',
+    _run, 'rgbd_image_proc', 'camera_node_ros:RgbdImageProc',
     'Rectify colour and depth images, and register the depth to the colour.',
     '-p extrinsics_file:=extr.yml', 'rgbd_odometry.md')
 odometry = functools.partial(

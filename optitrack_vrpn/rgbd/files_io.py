@@ -27,9 +27,9 @@ from optitrack_vrpn.cli import whole_file
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording import format_tum, parse_tum, Trajectory
 from optitrack_vrpn.rgbd.calibration import read_storage
+from optitrack_vrpn.rgbd.features import View
 from optitrack_vrpn.rgbd.geometry import Floats, Intrinsics, opencv
 from optitrack_vrpn.rgbd.images import Bytes, Depth, unpack_depth
-from optitrack_vrpn.rgbd.loops import View
 from optitrack_vrpn.rgbd.mapper import Keyframe, pcd_bytes
 from optitrack_vrpn.units import parse_seconds
 import yaml

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording import slerp, Trajectory
-from optitrack_vrpn.rgbd.features import depth_mixture, FeatureSettings
+from optitrack_vrpn.rgbd.features import (
+    depth_mixture, describe, FeatureSettings, Loop, LoopSettings, Places, View)
 from optitrack_vrpn.rgbd.geometry import Floats, Intrinsics, motion_of, transformed
 from optitrack_vrpn.rgbd.images import Bytes, Depth, grey_of, pack_depth, unpack_depth
-from optitrack_vrpn.rgbd.loops import describe, Loop, LoopSettings, Places, View
 from optitrack_vrpn.rgbd.posegraph import diagonal_information, Edge, optimise_without_outliers
 from optitrack_vrpn.settings import checked, section, setting
 from scipy.spatial.transform import Rotation

@@ -20,7 +20,7 @@ from statistics import median
 from typing import Any, Optional
 
 import numpy as np
-from optitrack_vrpn.rgbd.features import Features, FeatureSettings, find_features
+from optitrack_vrpn.rgbd.features import CORRELATION, Features, FeatureSettings, find_features
 from optitrack_vrpn.rgbd.geometry import (
     cross_matrices, Floats, Intrinsics, motion_of, rigid, rotation_matrix, rotation_vector,
     transformed)
@@ -30,11 +30,6 @@ from optitrack_vrpn.rgbd.model import (
     rotated)
 from optitrack_vrpn.settings import checked, section, setting
 from optitrack_vrpn.units import NS_PER_S
-
-#: Measured (bench/rgbd.py, column NEES): the errors of a keypoint in successive frames are
-#: correlated. The covariance of a registration is computed for independent errors and multiplied
-#: by this factor.
-CORRELATION = 4.0
 
 
 class Status(enum.Enum):

@@ -18,12 +18,10 @@ if TYPE_CHECKING:
     from optitrack_vrpn.sim.natnet_models import corners, force, SAMPLES
     from optitrack_vrpn.sim.natnet_settings import NatNet
     from optitrack_vrpn.sim.scenario_io import (
-        Body, BOTH, both, Clock, load_scenario, MAX_BODIES, named_bodies, Network, Noise, Scenario,
-        scenario_from_mapping, Server)
-    from optitrack_vrpn.sim.scenario_reference import reference
+        Body, BOTH, both, Clock, load_scenario, MAX_BODIES, named_bodies, Network, Noise,
+        reference, Scenario, scenario_from_mapping, Server)
     from optitrack_vrpn.sim.server_io import MotiveSimServer, Served
-    from optitrack_vrpn.sim.stream import Counters, Stream
-    from optitrack_vrpn.sim.world import World
+    from optitrack_vrpn.sim.world import Counters, Stream, World
 else:
     __all__, __getattr__ = lazy(globals())
 

@@ -19,8 +19,7 @@ from optitrack_vrpn.errors import TransportError
 from optitrack_vrpn.sim.acceptor_io import forget, raw_clock_ns
 from optitrack_vrpn.sim.impairments import Link
 from optitrack_vrpn.sim.scenario_io import named_bodies, Network, Scenario
-from optitrack_vrpn.sim.stream import Counters, Stream, Timers
-from optitrack_vrpn.sim.world import Frame, LiveMotion, Report, World
+from optitrack_vrpn.sim.world import Counters, Frame, LiveMotion, Report, Stream, Timers, World
 from optitrack_vrpn.sources import load, SOURCES
 from optitrack_vrpn.units import NS_PER_MS, NS_PER_S
 

@@ -23,7 +23,7 @@ from optitrack_vrpn.errors import (
 from optitrack_vrpn.sim.acceptor_io import Acceptor, Client, ClientGone, forget, raw_clock_ns
 from optitrack_vrpn.sim.impairments import Link
 from optitrack_vrpn.sim.scenario_io import Scenario
-from optitrack_vrpn.sim.stream import Counters, Stream, Timers
+from optitrack_vrpn.sim.world import Counters, Stream, Timers
 from optitrack_vrpn.sim.world import Frame, Report, World
 from optitrack_vrpn.sources import Body
 from optitrack_vrpn.sources.vrpn import (
