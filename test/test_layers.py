@@ -35,7 +35,7 @@ BELOW = {
     'clock': {'errors', 'events', 'faces', 'settings'},
     'graph': {'errors', 'faces', 'names'},
     'bodies': {'errors', 'events', 'faces', 'motion', 'names', 'settings', 'stats'},
-    'findings': {'bodies', 'checks', 'faces', 'names', 'stats'},
+    'findings': {'bodies', 'checks', 'clock', 'faces', 'names', 'stats'},
     'pipeline': {'bodies', 'clock', 'events', 'faces', 'motion', 'names', 'sources', 'stats',
                  'units'},
     'skeletons': {'bodies', 'events', 'faces', 'motion', 'pipeline', 'ros', 'settings', 'sources'},

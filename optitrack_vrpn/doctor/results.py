@@ -10,7 +10,6 @@ import math
 from typing import Any, NamedTuple, Optional
 
 from optitrack_vrpn.checks import CheckResult
-from optitrack_vrpn.clock import ClockStatus
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.findings import StreamSeen
 from optitrack_vrpn.names import printable
@@ -40,30 +39,20 @@ class Stream(StreamSeen):
     :ivar transport: 'udp', 'tcp' or the name of the protocol.
     :ivar listened_s: time from the connection to the end (s); 0 without a connection.
     :ivar first_pose_s: time from the connection to the first pose (s), None without any.
-    :ivar more_bodies: poses of bodies beyond the limit.
-    :ivar clock: estimate of the sender's clock by the node's estimator.
     :ivar newest_sender_ns: the newest sender time (ns, epoch of the sender).
     :ivar ahead_s: that minus the host's time of its arrival (s).
     :ivar lifts: displacements of all bodies, if the user was asked to lift one.
     :ivar texts: text messages of the server.
-    :ivar messages: warnings of the client.
-    :ivar ended: why the connection failed or ended early, or ''.
-    :ivar stalled_s: the longest time for which this computer did not run the doctor (s).
     :ivar silence: why no pose arrived; None if some did.
     """
 
     transport: str = ''
     listened_s: float = 0.0
     first_pose_s: Optional[float] = None
-    more_bodies: int = 0
-    clock: Optional[ClockStatus] = None
     newest_sender_ns: int = 0
     ahead_s: float = math.nan
     lifts: Optional[tuple[Lift, ...]] = None
     texts: tuple[str, ...] = ()
-    messages: tuple[str, ...] = ()
-    ended: str = ''
-    stalled_s: float = 0.0
     silence: Optional[CheckResult] = None
 
     def heard(self) -> Heard:

@@ -13,16 +13,11 @@ from optitrack_vrpn.checks import (
 from optitrack_vrpn.clock import UNIX_EPOCH
 from optitrack_vrpn.doctor.results import ProbeResults, Stream
 from optitrack_vrpn.findings import (
-    body_findings, CAUSES, ENOUGH_POSES, Finding, merge, rate_findings, Severity, stamp_findings,
-    stream_findings)
+    body_findings, clock_findings, ENOUGH_POSES, Finding, merge, rate_findings, Severity,
+    stamp_findings, stream_findings)
 from optitrack_vrpn.names import counted, printable
 from optitrack_vrpn.sources import AUTO, title
 
-#: Jitter of arrivals (99 %, s) that is reported. Chosen: one frame at 100 Hz.
-_MUCH_JITTER_S = 0.010
-#: Standstill of this computer (s) after which a restart of the clock estimate says nothing about
-#: the sender. Chosen: several frames of any camera.
-_STALLED_S = 0.3
 #: Smallest displacement of a lift (m). Chosen: above noise and accidental motion.
 _LEAST_LIFT = 0.1
 #: Largest displacement along another axis, relative to the lift. Chosen: 27 degrees off vertical.
@@ -34,7 +29,6 @@ def check_data(probed: ProbeResults) -> CheckResult:
     stream = probed.stream
     if stream is None:
         return skip('data', 'no data was received')
-    counters = stream.counters
     values: dict[str, Value] = {
         'poses': stream.poses, 'transport': stream.transport,
         'listened_s': round(stream.listened_s, 3)}
@@ -46,27 +40,12 @@ def check_data(probed: ProbeResults) -> CheckResult:
         f'{counted(stream.poses, "pose")} of {counted(len(stream.bodies), "body")} by '
         f'{stream.transport.upper()} in {stream.listened_s:.1f} s, the first after '
         f'{first_s * 1e3:.0f} ms{"".join(f"; {text}" for text in stream.texts)}')
-    if stream.ended:
-        return warn('data', f'{found}; then: {stream.ended}',
-                    'does Motive keep running? Does another client block it?', **values)
-    faults = {name: counters.get(name, 0) for name in (
-        'malformed', 'bad_time', 'unknown_type', 'names_refused')}
-    troubles = [('with a warning of the client', text) for text in stream.messages]
-    if stream.more_bodies or any(faults.values()):
-        values.update(faults)
-        noted = [f'{count} {name}' for name, count in faults.items() if count]
-        if stream.more_bodies:
-            noted.append(f'{stream.more_bodies} poses of bodies beyond the limit')
-        troubles.append((f'but also: {", ".join(noted)}',
-                         'the node ignores these; check which program is the server'))
-    troubles += [(with_time(one), one.remedy) for one in merge(stream_findings(stream))]
+    if stream.more_bodies or any(stream.ignored.values()):
+        values.update(stream.ignored)
     values.update({
-        name: counters[name] for name in ('udp_lost', 'udp_reordered', 'udp_repeated')
-        if counters.get(name)})
-    if troubles:
-        return warn('data', '; '.join([found, *(one for one, _ in troubles)]),
-                    join_sentences(advice for _, advice in troubles), **values)
-    return ok('data', found, **values)
+        name: stream.counters[name] for name in ('udp_lost', 'udp_reordered', 'udp_repeated')
+        if stream.counters.get(name)})
+    return results_of('data', stream_findings(stream), values, found)
 
 
 def check_also(probed: ProbeResults, protocol: str, other: Stream) -> CheckResult:
@@ -99,8 +78,7 @@ def check_rate(probed: ProbeResults) -> CheckResult:
         values['missing_share'] = round(stream.unsent_share, 4)
     if found:
         values['slow_bodies'] = len(found[0].bodies)
-        return results_of('rate', found, values, f'{fastest:.1f} Hz')
-    return ok('rate', f'{fastest:.1f} Hz', **values)
+    return results_of('rate', found, values, f'{fastest:.1f} Hz')
 
 
 def check_bodies(probed: ProbeResults) -> CheckResult:
@@ -110,8 +88,7 @@ def check_bodies(probed: ProbeResults) -> CheckResult:
         return skip('bodies', 'no body sent a pose')
     clock = stream.clock
     if clock is not None and clock.samples <= 1 and stream.poses >= ENOUGH_POSES:
-        cause = CAUSES['one time']
-        return fail('bodies', cause.text, cause.remedy)
+        return results_of('bodies', [Finding('one time')], {})
     bad = [body for body in stream.bodies if body.state is not State.TRACKED]
     found = body_findings(stream)
     faulty = {name for one in found for name in one.bodies}
@@ -196,22 +173,7 @@ def check_clock(probed: ProbeResults) -> CheckResult:
         f'host time is sender time {clock.offset_ns / 1e9:+.6f} s; arrivals lag by up to '
         f'{clock.jitter_p99_s * 1e3:.2f} ms (99 %), std {clock.jitter_std_s * 1e3:.2f} ms, over '
         f'{counted(clock.samples, "frame")}')
-    if clock.restarts and stream.stalled_s > _STALLED_S:
-        return warn('clock', f'{found}; this computer stood still for {stream.stalled_s:.1f} s, '
-                    'and the estimate started again', 'this computer is busy, or was suspended: '
-                    'reduce its load and run the doctor again', **values)
-    if clock.restarts:
-        listed = ', '.join(f'{count} {name}' for name, count in clock.restarts.items())
-        return warn('clock', f'{found}; started again: {listed}',
-                    "did Motive restart just now? Do two programs send under this server's name?",
-                    **values)
-    if clock.jitter_p99_s > _MUCH_JITTER_S:
-        return warn(
-            'clock', found, ('this machine is busy: reduce its load' if probed.place.loopback else
-                             'the network or this machine is busy: use a cable instead of WiFi, '
-                             'and switch power saving off') + '; stamps.mode: tracking removes '
-            'most of the jitter from the stamps, but poses arrive late', **values)
-    return ok('clock', found, **values)
+    return results_of('clock', clock_findings(stream, probed.place.loopback), values, found)
 
 
 def _ago(seconds: float) -> str:
@@ -225,11 +187,13 @@ def _figure(value: float) -> Value:
 def results_of(
     check: str, found: Sequence[Finding], values: dict[str, Value], prefix: str = '',
 ) -> CheckResult:
-    """Make one result of findings, of which there is at least one."""
+    """Make one result of findings; without any it is OK."""
     found = merge(found)
+    text = '; '.join([*([prefix] if prefix else []), *map(with_time, found)])
+    if not found:
+        return ok(check, text, **values)
     result = fail if any(one.severity is Severity.ERROR for one in found) else warn
-    return result(check, '; '.join([*([prefix] if prefix else []), *map(with_time, found)]),
-                  join_sentences(one.remedy for one in found), **values)
+    return result(check, text, join_sentences(one.remedy for one in found), **values)
 
 
 def with_time(found: Finding) -> str:

@@ -7,15 +7,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Optional
 
-from optitrack_vrpn.bodies import BodyConfig, State
+from optitrack_vrpn.bodies import BodyConfig
 from optitrack_vrpn.doctor.results import Lift, Stream
-from optitrack_vrpn.findings import BodySeen
+from optitrack_vrpn.findings import Observation
 from optitrack_vrpn.pipeline import body_name, Pipeline, PipelineConfig, TrackedBody
-from optitrack_vrpn.sources import Body, Frame, Item, Vector
-from optitrack_vrpn.stats import Intervals, IntervalStatistics
+from optitrack_vrpn.sources import Frame, Item, Vector
 
-#: Chosen limits, above any installation: bodies (that of the node), texts of the server.
-_MOST_BODIES, _MOST_TEXTS = 500, 5
 #: Chosen: silence (s) that makes a body STALE here; the node's 0.1 s is within the delays of a
 #: busy computer that runs the doctor.
 _SILENCE_S = 0.5
@@ -40,10 +37,7 @@ class Watch:
         self.last_pose_ns = 0
         self.lifting = False
         self._pipeline = Pipeline(PipelineConfig(body=BodyConfig(stale_min_s=_SILENCE_S)))
-        self._all = IntervalStatistics()
-        self._of_bodies: dict[tuple[str, int], IntervalStatistics] = {}
-        self._tracked: dict[str, int] = {}
-        self._exchanged: dict[str, str] = {}
+        self._observation = Observation(500)    # bodies, as many as the node has
         self._from: dict[str, Vector] = {}
         self._lifts: dict[str, Lift] = {}
 
@@ -62,13 +56,15 @@ class Watch:
             stream.ahead_s = (frame.sender_time_ns - arrival_ns - host_minus_arrival_ns) / 1e9
             stream.poses += len(frame.bodies)
             for body in frame.bodies:
-                self._count(body)
+                self._observation.add(
+                    body_name(body.name, body.sensor), body.sender_time_ns, body.position,
+                    body.quat_xyzw)
         samples = self._pipeline.process(items, arrival_ns, host_minus_arrival_ns)
         if self.lifting:
             for sample in samples:
                 self._follow(sample.channel)
         for reported in self._pipeline.take_events():
-            if reported.text.startswith('the server says') and len(stream.texts) < _MOST_TEXTS:
+            if reported.text.startswith('the server says') and len(stream.texts) < 5:
                 stream.texts += (reported.text,)
         self._note_changes()
 
@@ -78,7 +74,8 @@ class Watch:
         self._note_changes()
         for channel in self._pipeline.bodies:
             if channel.gate.swapped_with:
-                self._exchanged[channel.names.motive] = channel.gate.swapped_with
+                self._observation.exchanged(
+                    channel.names.motive, channel.gate.swapped_with)
 
     def begin_lift(self) -> None:
         """Start to measure displacements, from the present positions."""
@@ -86,22 +83,10 @@ class Watch:
         for channel in self._pipeline.bodies:
             self._follow(channel)
 
-    def _count(self, body: Body) -> None:
-        """Count a pose of a body, and of all."""
-        key = body.name, body.sensor
-        statistics = self._of_bodies.get(key)
-        if statistics is None:
-            if len(self._of_bodies) >= _MOST_BODIES:
-                return
-            statistics = self._of_bodies[key] = IntervalStatistics()
-        for each in (statistics, self._all):
-            each.update(body.sender_time_ns, body.position, body.quat_xyzw)
-
     def _note_changes(self) -> None:
-        """Count how often each body became TRACKED."""
+        """Note the bodies that changed their state."""
         for change in self._pipeline.take_state_changes():
-            if change.after is State.TRACKED:
-                self._tracked[change.body] = self._tracked.get(change.body, 0) + 1
+            self._observation.changed(change.body, change.after)
 
     def _follow(self, channel: TrackedBody) -> None:
         good = channel.gate.last_good
@@ -119,14 +104,8 @@ class Watch:
         """Write the results that are known only at the end."""
         self.tick(now_ns)
         stream = self._stream
-        # Gaps do not affect these intervals; they affect the node's own estimate for some seconds.
-        intervals = {body_name(*key): statistics.intervals()
-                     for key, statistics in self._of_bodies.items()}
-        stream.bodies = tuple(BodySeen(
-            status, intervals.get(status.name, Intervals()),
-            max(0, self._tracked.get(status.name, 0) - 1), self._exchanged.get(status.name, ''))
-            for status in (channel.status(now_ns) for channel in self._pipeline.bodies))
+        self._observation.fill(
+            stream, (channel.status(now_ns) for channel in self._pipeline.bodies))
         stream.more_bodies = self._pipeline.roster.refused
-        stream.all_intervals = self._all.intervals()
         stream.clock = self._pipeline.stamps.status()
         stream.lifts = tuple(self._lifts.values()) if self.lifting else None

@@ -9,7 +9,7 @@ from optitrack_vrpn.faces import lazy
 if TYPE_CHECKING:
     from optitrack_vrpn.findings.catalogue import Cause, CAUSES, Finding, merge, Severity, Span
     from optitrack_vrpn.findings.rules import (
-        body_findings, BodySeen, ENOUGH_POSES, rate_findings, stamp_findings, stream_findings,
-        StreamSeen, too_slow)
+        body_findings, BodySeen, clock_findings, ENOUGH_POSES, Observation, rate_findings,
+        stamp_findings, stream_findings, StreamSeen, too_slow)
 else:
     __all__, __getattr__ = lazy(globals())

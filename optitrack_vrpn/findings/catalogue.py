@@ -150,7 +150,22 @@ CAUSES: Mapping[str, Cause] = {
     'not selected': Cause(
         WARNING, 'bodies.allow and bodies.deny select none of the bodies that arrive ({count})',
         'write their names as in Motive'),
+    # -- the connection --------------------------------------------------------------------------
+    'ended': Cause(
+        WARNING, 'then: {reason}', 'does Motive keep running? Does another client block it?'),
+    'client warning': Cause(WARNING, 'with a warning of the client', '{message}'),
+    'ignored': Cause(
+        WARNING, 'but also: {what}', 'the node ignores these; check which program is the server'),
     # -- times -----------------------------------------------------------------------------------
+    'standstill': Cause(
+        WARNING, 'this computer stood still for {stalled:.1f} s, and the estimate of the clock '
+        'started again', 'this computer is busy, or was suspended: reduce its load and try again'),
+    'clock restarted': Cause(
+        WARNING, 'the estimate of the clock started again: {restarts}',
+        "did Motive restart just now? Do two programs send under this server's name?"),
+    'jitter': Cause(WARNING, 'that is much', (
+        '{busy}; stamps.mode: tracking removes most of the jitter from the stamps, but poses '
+        'arrive late')),
     'one time': Cause(
         ERROR, 'all poses have the same sender time: the node withholds them as repeats',
         _BY_ARRIVAL),

@@ -4,14 +4,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 import math
+from typing import Optional
 
 from optitrack_vrpn.bodies import BodyStatus, State
+from optitrack_vrpn.clock import ClockStatus
 from optitrack_vrpn.findings.catalogue import Finding, Span
 from optitrack_vrpn.names import printable
-from optitrack_vrpn.stats import Intervals
+from optitrack_vrpn.stats import Intervals, IntervalStatistics
 
 #: Share of poses or of time below which a fault is not reported: usual wireless losses stay below.
 MUCH = 0.01
@@ -26,7 +28,6 @@ _NEARLY_ALL = 0.95
 _QUIET_S = 0.5
 #: A body that appears this much later (s) than the first was absent: the handshake takes less.
 _LATE_S = 0.5
-_LONGEST_DETAIL = 160
 #: The dispositions that count the poses withheld in a state.
 _UNUSABLE = {
     State.FROZEN: ('repeat',), State.ZEROED: ('zeroed',),
@@ -34,6 +35,13 @@ _UNUSABLE = {
     State.INVALID: ('not_finite', 'norm', 'shared_name'),
     State.JUMPED: ('moved_too_far', 'turned_too_far', 'jumped')}
 _NOT_COUNTED = ('duplicate', 'out_of_order')
+#: Counters of the protocol for what the node ignores.
+_IGNORED = ('malformed', 'bad_time', 'unknown_type', 'names_refused')
+#: Jitter of arrivals (99 %, s) that is reported. Chosen: one frame at 100 Hz.
+_MUCH_JITTER_S = 0.010
+#: Standstill of this computer (s) after which a restart of the clock estimate says nothing about
+#: the sender. Chosen: several frames of any camera.
+_STALLED_S = 0.3
 
 
 @dataclass
@@ -79,6 +87,11 @@ class StreamSeen:
     :ivar all_intervals: the frames of all bodies together, by sender time.
     :ivar counters: counters of the protocol, and values of the kernel for the sockets.
     :ivar quiet_s: time from the last pose to the end (s).
+    :ivar more_bodies: poses of bodies beyond the limit.
+    :ivar messages: warnings of the client.
+    :ivar ended: why the connection failed or ended early, or ''.
+    :ivar clock: estimate of the sender's clock.
+    :ivar stalled_s: the longest time for which this computer stood still (s).
     """
 
     poses: int = 0
@@ -86,6 +99,16 @@ class StreamSeen:
     all_intervals: Intervals = field(default_factory=Intervals)
     counters: dict[str, int] = field(default_factory=dict)
     quiet_s: float = 0.0
+    more_bodies: int = 0
+    messages: tuple[str, ...] = ()
+    ended: str = ''
+    clock: Optional[ClockStatus] = None
+    stalled_s: float = 0.0
+
+    @property
+    def ignored(self) -> dict[str, int]:
+        """Return the counters of what the node ignores."""
+        return {name: self.counters.get(name, 0) for name in _IGNORED}
 
     @property
     def rates(self) -> dict[str, float]:
@@ -112,6 +135,52 @@ class StreamSeen:
         unsent = self.common_share - lost
         # Loss is counted in messages, not frames, so that the two may differ by this much.
         return unsent if unsent > MUCH + 0.2 * lost else 0.0
+
+
+class Observation:
+    """
+    Collect what the rules need of a stream, beside the status of each body; in bounded memory.
+
+    :param most: largest number of bodies.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._all = IntervalStatistics()
+        self._of_bodies: dict[str, IntervalStatistics] = {}
+        self._tracked: dict[str, int] = {}
+        self._exchanged: dict[str, str] = {}
+
+    def add(
+        self, name: str, time_ns: int, position: Sequence[float], quat_xyzw: Sequence[float],
+    ) -> None:
+        """Add a pose of a body and its sender time (ns)."""
+        statistics = self._of_bodies.get(name)
+        if statistics is None:
+            if len(self._of_bodies) >= self._most:
+                return
+            statistics = self._of_bodies[name] = IntervalStatistics()
+        for each in (statistics, self._all):
+            each.update(time_ns, position, quat_xyzw)
+
+    def changed(self, name: str, after: State) -> None:
+        """Note the new state of a body."""
+        if after is State.TRACKED:
+            self._tracked[name] = self._tracked.get(name, 0) + 1
+
+    def exchanged(self, name: str, other: str) -> None:
+        """Note that a body was seen at the place of another one."""
+        self._exchanged[name] = other
+
+    def fill(self, seen: StreamSeen, bodies: Iterable[BodyStatus]) -> None:
+        """Write the bodies and the frames of all into the result."""
+        # Gaps do not affect these intervals; they affect the node's own estimate for some seconds.
+        intervals = {name: one.intervals() for name, one in self._of_bodies.items()}
+        seen.bodies = tuple(BodySeen(
+            status, intervals.get(status.name, Intervals()),
+            max(0, self._tracked.get(status.name, 0) - 1), self._exchanged.get(status.name, ''))
+            for status in bodies)
+        seen.all_intervals = self._all.intervals()
 
 
 def too_slow(rate_hz: float, nominal_hz: float) -> bool:
@@ -149,8 +218,15 @@ def rate_findings(
 
 def stream_findings(seen: StreamSeen) -> list[Finding]:
     """Find faults of the frames between the sender and this process."""
+    if seen.ended:    # the rest follows from that
+        return [Finding('ended', (), {'reason': seen.ended})]
     counters, lost = seen.counters, seen.lost_share
-    found = []
+    found = [Finding('client warning', (), {'message': text}) for text in seen.messages]
+    ignored = [f'{count} {name}' for name, count in seen.ignored.items() if count]
+    if seen.more_bodies:
+        ignored.append(f'{seen.more_bodies} poses of bodies beyond the limit')
+    if ignored:
+        found.append(Finding('ignored', (), {'what': ', '.join(ignored)}))
     if lost > MUCH:
         found.append(Finding('unread' if counters.get('dropped_unread') else 'lost', (), {
             'share': percent(lost)}))
@@ -191,6 +267,28 @@ def stamp_findings(seen: StreamSeen) -> list[Finding]:
     return []
 
 
+def clock_findings(seen: StreamSeen, loopback: bool = False) -> list[Finding]:
+    """
+    Find restarts and jitter of the clock estimate.
+
+    :param loopback: whether no network lies between sender and this process.
+    """
+    clock = seen.clock
+    if clock is None:
+        return []
+    if clock.restarts and seen.stalled_s > _STALLED_S:
+        return [Finding('standstill', (), {'stalled': seen.stalled_s})]
+    if clock.restarts:
+        return [Finding('clock restarted', (), {'restarts': ', '.join(
+            f'{count} {name}' for name, count in clock.restarts.items())})]
+    if clock.jitter_p99_s > _MUCH_JITTER_S:
+        return [Finding('jitter', (), {'busy': (
+            'this machine is busy: reduce its load' if loopback else
+            'the network or this machine is busy: use a cable instead of WiFi, and switch power '
+            'saving off')})]
+    return []
+
+
 def body_findings(seen: StreamSeen) -> list[Finding]:
     """Find what is wrong with single bodies, at the end and during the whole time."""
     # Bodies that are not tracked at the end come first, since a list is limited.
@@ -205,7 +303,7 @@ def _of_a_body(body: BodySeen, seen: StreamSeen, exchanged: set[str]) -> list[Fi
     found = []
     other = status.swapped_with or body.exchanged
     if body.state is not State.TRACKED and not status.swapped_with:
-        detail = printable(_detail(status), _LONGEST_DETAIL)
+        detail = printable(_detail(status), 160)
         found.append(Finding(body.state.value, name, {'detail': f' ({detail})' if detail else ''}))
     if other and other not in exchanged:
         exchanged.add(body.name)
