@@ -15,8 +15,6 @@ from optitrack_vrpn.cli.early import leave
 
 #: Environment variable with the id of the parent process; see ``with_parent``.
 PARENT = 'OPTITRACK_VRPN_PARENT'
-#: From linux/prctl.h.
-_PR_SET_PDEATHSIG = 1
 #: Signals that a terminal, a supervisor or a shell sends to end a program.
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
@@ -178,7 +176,8 @@ def end_with(parent: int) -> None:
     (``preexec_fn`` of ``subprocess``).
     """
     prctl = getattr(ctypes.CDLL(None), 'prctl', None)
-    if prctl is None or prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0):
+    # 1 is PR_SET_PDEATHSIG of linux/prctl.h.
+    if prctl is None or prctl(1, int(signal.SIGTERM), 0, 0, 0):
         return
     # The parent may have ended before the call.
     if os.getppid() != parent:

@@ -17,9 +17,6 @@ KINDS = ('px4', 'ardupilot')
 #: Chosen: the fake's clock differs from the host's: it starts at its boot, and is 40 ppm fast (a
 #: usual quartz).
 _BOOT_NS, _SKEW_PPM = 50_000_000_000, 40.0
-#: Chosen: requests of TIMESYNC per second: five times PX4's, so that a demo of 15 s shows the
-#: convergence.
-_TIMESYNC_HZ = 50.0
 
 
 class AutopilotDemo:
@@ -35,9 +32,11 @@ class AutopilotDemo:
     def __init__(self, kind: str, body: str, children: list[Child]) -> None:
         self._kind = kind
         self._body = body
+        # Chosen: requests of TIMESYNC per second: five times PX4's, so that a demo of 15 s shows
+        # the convergence.
         self._server = FakeServer(FakeAutopilot(FakeConfig(
             kind, epoch_ns=time.time_ns(), boot_ns=_BOOT_NS, skew_ppm=_SKEW_PPM,
-            timesync_hz=_TIMESYNC_HZ)))
+            timesync_hz=50.0)))
         self.bridge = start_tool('mavlink_bridge', [
             '--ros-args', '-r', f'__node:={NODE}', '-p', f"body:='{body}'", '-p',
             f'autopilot:={kind}', '-p', f'connection:={self._server.connection}', '-p',

@@ -40,10 +40,6 @@ if TYPE_CHECKING:
 NODE = 'optitrack_vrpn_demo'
 #: The node's usual name, which users' parameter files contain.
 REAL_NODE = 'optitrack_vrpn'
-#: Chosen: frame rate of the simulated cameras (Hz) without ``--rate``.
-_RATE = 240.0
-#: Chosen: duration (s) without ``--seconds``.
-_SECONDS = 10.0
 #: Chosen: periods of the table, and of the search for other publishers (s).
 _LOOK_S, _GRAPH_S = 0.25, 1.0
 #: Chosen: longest time for the node to appear (s), and for its topics to be discovered while it
@@ -299,12 +295,14 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
             parser.error(f'--{name} is for the simulated Motive: omit it or --server')
     if arguments.rviz and not shutil.which('rviz2'):
         parser.error('--rviz: rviz2 is not installed, or no ROS 2 that has it is sourced')
-    arguments.rate = _RATE if arguments.rate is None else arguments.rate
+    # Chosen: frame rate of the simulated cameras (Hz) without ``--rate``.
+    arguments.rate = 240.0 if arguments.rate is None else arguments.rate
     if arguments.calibrate:
         return run(arguments.domain, lambda domain, children, files: calibrate(
             children, files, NODE, arguments.seconds))
     if arguments.seconds is None:
-        arguments.seconds = math.inf if arguments.web else _SECONDS
+        # Chosen: duration (s) without ``--seconds``.
+        arguments.seconds = math.inf if arguments.web else 10.0
     return run(arguments.domain, lambda domain, children, files: watch(
         arguments, domain, children, files))
 

@@ -12,9 +12,6 @@ from scipy.spatial.transform import Rotation
 
 Floats = NDArray[np.float64]
 
-#: Chosen: a pose of mocap further from the stamp of an image is not compared with it (ns): a fifth
-#: of a millimetre at 0.1 m/s.
-_NEAR_NS = 10_000_000
 #: Chosen: poses of mocap that are kept, 16 s at 240 Hz; odometry arrives within that time.
 _KEPT = 4000
 
@@ -70,8 +67,10 @@ class Comparison:
     def add_odometry(self, stamp_ns: int, odom_from_camera: Floats) -> None:
         """Add a pose of odometry; one without a pose of mocap near its stamp is ignored."""
         at = bisect_left(self._stamps, stamp_ns)
+        # Chosen: a pose of mocap further from the stamp of an image is not compared with it (ns):
+        # a fifth of a millimetre at 0.1 m/s.
         near = [index for index in (at - 1, at) if 0 <= index < len(self._stamps)
-                and abs(self._stamps[index] - stamp_ns) <= _NEAR_NS]
+                and abs(self._stamps[index] - stamp_ns) <= 10_000_000]
         if not near:
             return
         index = min(near, key=lambda each: abs(self._stamps[each] - stamp_ns))

@@ -17,9 +17,6 @@ from rclpy.qos import DurabilityPolicy, qos_profile_sensor_data, QoSProfile
 from std_msgs.msg import UInt32
 from std_srvs.srv import Trigger
 
-#: Chosen: timeout of a service call (s); saving 100 keyframes takes 2 s.
-_CALL_S = 30.0
-
 
 class RgbdView(BackgroundNode):
     """
@@ -60,7 +57,8 @@ class RgbdView(BackgroundNode):
         :returns: its message.
         :raises TransportError: if it refuses or does not answer.
         """
-        answer = self.call(Trigger, service, Trigger.Request(), _CALL_S)
+        # Chosen: timeout of a service call (s); saving 100 keyframes takes 2 s.
+        answer = self.call(Trigger, service, Trigger.Request(), 30.0)
         if answer is None or not answer.success:
             raise TransportError(f'{service}: {answer.message if answer else "no answer"}')
         return str(answer.message)

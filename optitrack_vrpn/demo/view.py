@@ -43,8 +43,6 @@ _HEAD = ('body', 'poses', 'Hz', 'east', 'north', 'up m', 'heading', 'latency',
 #: Columns in the order in which they are left out on a narrow terminal.
 _DISPENSABLE = (
     'arrival jitter', 'stamp jitter', 'TF', 'heading', 'poses', 'up m', 'north', 'east')
-#: Time of a page (s) if the bodies do not fit the terminal's height. Chosen: time to read it.
-_PAGE_S = 3.0
 
 
 def table(
@@ -88,7 +86,8 @@ def _page(
         return rows, ''
     size = max(1, room - 1)
     pages = math.ceil(len(rows) / size)
-    first = int(elapsed_s / _PAGE_S) % pages * size
+    # Time of a page (s) if the bodies do not fit the terminal's height. Chosen: time to read it.
+    first = int(elapsed_s / 3.0) % pages * size
     last = min(first + size, len(rows))
     # Pages of one height: the lines below stay where they are.
     return rows[last - size:last], f'bodies {last - size + 1} to {last} of {len(rows)}'

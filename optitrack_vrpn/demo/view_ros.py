@@ -30,15 +30,11 @@ from tf2_msgs.msg import TFMessage
 
 #: Chosen: stored poses per body, 8 s at 240 Hz.
 _KEPT = 2000
-#: Chosen: stored transforms that no pose has identified yet. It bounds the memory.
-_MOST_TRANSFORMS = 20_000
 #: Best effort matches every publisher, with any reliability.
 _QOS = QoSProfile(depth=100, reliability=ReliabilityPolicy.BEST_EFFORT)
 #: Time after which a request is repeated (s): an answer is lost if the server has not discovered
 #: its reader yet. Chosen.
 _ASK_AGAIN_S = 2.0
-#: Chosen: period of the state requests while a transition's answer can be lost (s); likewise.
-_LOOK_AGAIN_S = 0.5
 #: The transitions to the state active, each with its states before and after.
 _STEPS = (
     ('configure', Transition.TRANSITION_CONFIGURE,
@@ -203,7 +199,8 @@ class DemoView(BackgroundNode):
                     state = asked.result().current_state
                     if state.id == after:
                         return
-                asked, again = self._watcher.call_async(GetState.Request()), now + _LOOK_AGAIN_S
+                # Chosen: period of the state requests while a transition's answer can be lost (s).
+                asked, again = self._watcher.call_async(GetState.Request()), now + 0.5
             time.sleep(0.01)
         # A node with autostart can have made the transition itself.
         if not future.result().success and self._state(deadline, check).id != after:
@@ -325,7 +322,8 @@ class DemoView(BackgroundNode):
             child = transform.child_frame_id
             self._transforms[child] = self._transforms.get(child, 0) + 1
             self._children[_key(transform.header, transform.transform.translation)] = child
-        while len(self._children) > _MOST_TRANSFORMS:
+        # Chosen: stored transforms that no pose has identified yet. It bounds the memory.
+        while len(self._children) > 20_000:
             del self._children[next(iter(self._children))]
 
 

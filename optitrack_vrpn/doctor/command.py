@@ -40,12 +40,6 @@ if TYPE_CHECKING:
 #: Longest wait (s) for nodes, for a node that the user names, and for one whose settings are
 #: wanted while the server is known. Chosen: DDS repeats its announcements every 3 s.
 _DISCOVERY_S, _NAMED_S, _SETTINGS_S = 3.5, 10.0, 1.0
-#: Timeout (s) of a protocol that the node does not use. Chosen: an answer takes milliseconds.
-_IN_PASSING_S = 0.4
-#: Chosen: time (s) to receive by a further protocol.
-_ALSO_S = 1.0
-#: Chosen: timeout of the name resolution (s), the default of glibc's resolver for one server.
-_LOOKUP_S = 5.0
 
 
 class Check(NamedTuple):
@@ -231,7 +225,9 @@ def examine(arguments: argparse.Namespace, ros_args: Sequence[str]) -> int:
             target.server, config.port, target.protocol, arguments.expect_rate, graph=graph,
             taken_from=target.node if target.taken else '')
         report = Report(probed, arguments.json)
-        look_up(probed, config, settings, _LOOKUP_S)
+        # Chosen: timeout of the name resolution (s), the default of glibc's resolver for one
+        # server.
+        look_up(probed, config, settings, 5.0)
         report.run_checks('name')
         find_route(probed, config)
         report.run_checks('route')
@@ -267,8 +263,9 @@ def _probe_protocols(
         return bool(probe.answered)
 
     answering = [name for name in wanted if connect(name, config)]
+    # Timeout (s) of a protocol that the node does not use. Chosen: an answer takes milliseconds.
     link = replace(config.link, connection='tcp', attempt_s=min(
-        arguments.timeout, _IN_PASSING_S))
+        arguments.timeout, 0.4))
     others = [] if answering or not SOURCES[wanted[0]].probe else [
         name for name in SOURCES
         if name not in wanted and connect(name, replace(config, link=link))]
@@ -316,10 +313,11 @@ def _receive(
     settings: Any, also: bool,
 ) -> Stream:
     """Receive by one protocol, briefly if it is not the first; explain it if no pose arrives."""
+    # Chosen: time (s) to receive by a further protocol.
     found = listen(
         probe.source if probe else lambda sink: make_source(
             name, config, settings, sink, SourceOptions()),
-        _ALSO_S if also else arguments.seconds, arguments.timeout, 0.0 if also else arguments.lift,
+        1.0 if also else arguments.seconds, arguments.timeout, 0.0 if also else arguments.lift,
         lambda: _ask_for_lift(
             arguments.lift, sys.stderr if arguments.json else sys.stdout))
     if not found.poses:

@@ -37,15 +37,9 @@ _WITH_POSES = {_POSE: PoseStamped, 'nav_msgs/msg/Odometry': Odometry,
                'geometry_msgs/msg/PoseWithCovarianceStamped': PoseWithCovarianceStamped,
                'geometry_msgs/msg/PoseArray': PoseArray}
 _NOT_POSES = ('/rosout', '/parameter_events')
-#: Shortest time of discovery (s), after which other nodes and subscriptions are known too. Chosen.
-_LEAST_S = 1.0
-#: Chosen: timeout of a service (s).
-_ANSWER_S = 2.0
 #: Chosen limits, above the size of known systems: checked nodes, lifecycle nodes that are asked
 #: whether they are of this package, reported mismatches.
-_MOST_NODES = 20
-_MOST_ASKED = 100
-_MOST_MISMATCHES = 100
+_MOST_NODES, _MOST_ASKED, _MOST_MISMATCHES = 20, 100, 100
 #: Longest wait for a pose of an active node, and for its diagnostics (s). Chosen: a node can
 #: discover a subscription after 3 s; diagnostics are published once a second.
 _POSE_S, _DIAGNOSTICS_S = 4.0, 1.5
@@ -86,7 +80,9 @@ class GraphView(ToolNode):
         while True:
             passed_s = time.monotonic() - self._began
             early = found if wanted else [name for name, _ in found if _OURS in name]
-            if passed_s >= (min(_LEAST_S, wait_s) if early else wait_s):
+            # Shortest time of discovery (s), after which other nodes and subscriptions are known
+            # too. Chosen.
+            if passed_s >= (min(1.0, wait_s) if early else wait_s):
                 break
             time.sleep(0.05)
             found = self._find(wanted)
@@ -224,7 +220,8 @@ class GraphView(ToolNode):
         return self._call_all(kind, [service], request).get(service)
 
     def _call_all(self, kind: Any, services: Sequence[str], request: Any) -> dict[str, Any]:
-        return ask_all(self.node, self.executor, kind, services, request, _ANSWER_S)
+        # Chosen: timeout of a service (s).
+        return ask_all(self.node, self.executor, kind, services, request, 2.0)
 
     def _look_at_topics(
         self, node: RunningNode, name: str, namespace: str,

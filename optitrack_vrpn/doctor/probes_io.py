@@ -23,11 +23,6 @@ from optitrack_vrpn.units import NS_PER_S
 
 #: Chosen: limits of stored addresses of the server, and of warnings of the client.
 _MOST_ADDRESSES, _MOST_MESSAGES = 8, 5
-#: Longest time from the connection to the first pose (s). Chosen: two frames of the slowest
-#: supported sender (1 Hz).
-DATA_WITHIN_S = 2.0
-#: Chosen: time (s) for a client to report a failed attempt after its timeout.
-_REPORT_S = 1.0
 #: Chosen: period (s) of the checks for silent bodies and for the end, half that of the node.
 _TICK_S = 0.05
 
@@ -147,11 +142,13 @@ def listen(
                 if received_s >= seconds and lift_s and not watch.lifting:
                     watch.begin_lift()
                     on_lift()
+                # Chosen: 2 s from the connection to the first pose, two frames of the slowest
+                # supported sender (1 Hz); 1 s for a client to report a failed attempt.
                 waiting_for = (
                     seconds + lift_s - received_s if watch.first_pose_ns is not None else
-                    DATA_WITHIN_S - _seconds(listener.connected_ns, now_ns)
+                    2.0 - _seconds(listener.connected_ns, now_ns)
                     if listener.connected_ns is not None else
-                    timeout_s + _REPORT_S - _seconds(began_ns, now_ns))
+                    timeout_s + 1.0 - _seconds(began_ns, now_ns))
                 if waiting_for <= 0.0:
                     break
         status = client.status()
@@ -174,8 +171,6 @@ def _seconds(since_ns: Optional[int], now_ns: int) -> float:
 
 
 _NODE = b'optitrack_vrpn_node'
-#: Chosen: limit of the listed processes, above any use.
-_MOST = 20
 
 
 def local_nodes(proc: str = '/proc') -> tuple[LocalProcess, ...]:
@@ -202,7 +197,8 @@ def local_nodes(proc: str = '/proc') -> tuple[LocalProcess, ...]:
         found.append(LocalProcess(
             int(folder.name), state in 'Tt', _variables(folder) if own else None,
             '' if own else _user(owner)))
-    return tuple(found[:_MOST])
+    # Chosen: limit of the listed processes, above any use.
+    return tuple(found[:20])
 
 
 def _user(number: int) -> str:

@@ -18,11 +18,6 @@ from optitrack_vrpn.findings import (
 from optitrack_vrpn.names import counted, printable
 from optitrack_vrpn.sources import AUTO, title
 
-#: Smallest displacement of a lift (m). Chosen: above noise and accidental motion.
-_LEAST_LIFT = 0.1
-#: Largest displacement along another axis, relative to the lift. Chosen: 27 degrees off vertical.
-_STRAIGHT = 0.5
-
 
 def check_data(probed: ProbeResults) -> CheckResult:
     """Check whether poses arrive, and how soon."""
@@ -123,14 +118,17 @@ def check_axes(probed: ProbeResults) -> CheckResult:
         return warn('axes', 'no body was tracked during the lift', again)
     lift = max(stream.lifts, key=lambda one: one.length)
     name = repr(printable(lift.body, 48))
-    if lift.length < _LEAST_LIFT:
+    # Smallest displacement of a lift (m). Chosen: above noise and accidental motion.
+    if lift.length < 0.1:
         return warn('axes', f'nothing was lifted: {name} moved most, by {lift.length:.3f} m',
                     again)
     sizes = [abs(value) for value in lift.displacement]
     axis = sizes.index(max(sizes))
     letter, along = 'xyz'[axis], lift.displacement[axis]
     moved = f'{name} moved by {along:+.2f} m along {letter}'
-    if sorted(sizes)[1] > _STRAIGHT * sizes[axis]:
+    # Largest displacement along another axis, relative to the lift. Chosen: 27 degrees off
+    # vertical.
+    if sorted(sizes)[1] > 0.5 * sizes[axis]:
         shown = ', '.join(f'{value:+.2f}' for value in lift.displacement)
         return warn('axes', f'{name} moved diagonally, by x, y, z = {shown} m', again)
     if letter == 'x':

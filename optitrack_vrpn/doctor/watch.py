@@ -13,10 +13,6 @@ from optitrack_vrpn.findings import Observation
 from optitrack_vrpn.pipeline import body_name, Pipeline, PipelineConfig, TrackedBody
 from optitrack_vrpn.sources import Frame, Item, Vector
 
-#: Chosen: silence (s) that makes a body STALE here; the node's 0.1 s is within the delays of a
-#: busy computer that runs the doctor.
-_SILENCE_S = 0.5
-
 
 class Watch:
     """
@@ -36,7 +32,9 @@ class Watch:
         self.first_pose_ns: Optional[int] = None
         self.last_pose_ns = 0
         self.lifting = False
-        self._pipeline = Pipeline(PipelineConfig(body=BodyConfig(stale_min_s=_SILENCE_S)))
+        # Chosen: silence (s) that makes a body STALE here; the node's 0.1 s is within the delays
+        # of a busy computer that runs the doctor.
+        self._pipeline = Pipeline(PipelineConfig(body=BodyConfig(stale_min_s=0.5)))
         self._observation = Observation(500)    # bodies, as many as the node has
         self._from: dict[str, Vector] = {}
         self._lifts: dict[str, Lift] = {}

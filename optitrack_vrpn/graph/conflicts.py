@@ -63,8 +63,6 @@ def qos_remedies(reason: str) -> list[str]:
 #: Consecutive messages with continuous numbers that show a single sender: more than the queues of
 #: subscriptions hold (10), 0.25 s at 100 Hz.
 STEADY = 25
-#: Largest step of the numbers within one stream; best-effort messages can be lost.
-_LARGEST_STEP = 10
 
 
 class Publisher(NamedTuple):
@@ -137,8 +135,9 @@ class OnePublisher:
         """Return None for a message that may not be used, else whether it begins a stream."""
         topic, stream = arrival.topic, self._streams[arrival.topic]
         before, stream.sequence = stream.sequence, arrival.sequence
+        # Largest step of the numbers within one stream; best-effort messages can be lost.
         follows = before is not None and arrival.sequence is not None and (
-            0 < arrival.sequence - before <= _LARGEST_STEP)
+            0 < arrival.sequence - before <= 10)
         stream.steady = stream.steady + 1 if follows else 0
         if arrival.matched != self._matched:
             self._matched = arrival.matched

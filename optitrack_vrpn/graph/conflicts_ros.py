@@ -17,8 +17,6 @@ CHECKS_NS = (1_000_000_000, 3_000_000_000, 8_000_000_000)
 #: Period of the checks of one body's topics (ns), while the node runs. Chosen: a check takes 0.1
 #: to 0.3 ms with Python's interpreter lock held.
 TURN_NS = 2_000_000_000
-#: Chosen: largest number of reported nodes.
-_MOST_REPORTED = 8
 
 
 class DuplicateNames:
@@ -56,7 +54,8 @@ class ConflictingPublishers:
 
     def turn(self, now_ns: int) -> Optional[int]:
         """Return the number of the next turn, or None while it is not due."""
-        if now_ns < self._due_ns or len(self._reported) >= _MOST_REPORTED:
+        # Chosen: largest number of reported nodes.
+        if now_ns < self._due_ns or len(self._reported) >= 8:
             return None
         self._due_ns = now_ns + TURN_NS
         self._turns += 1

@@ -20,12 +20,6 @@ from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
 _POSE_TYPE = 'geometry_msgs/msg/PoseStamped'
-#: Chosen: number of topics per system on which the first pose is awaited.
-_MOST_POSE_TOPICS = 50
-#: Chosen: period at which a wait checks its condition (s).
-_STEP_S = 0.02
-#: Chosen: period of the search for new pose topics (s).
-_LOOK_S = 0.2
 
 
 def _owner_of(endpoint: Any) -> str:
@@ -160,7 +154,8 @@ class MocapController:
     def _spin_until(self, condition: Callable[[], bool], timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
         while not condition() and time.monotonic() < deadline:
-            self._executor.spin_once(timeout_sec=_STEP_S)
+            # Chosen: period at which a wait checks its condition (s).
+            self._executor.spin_once(timeout_sec=0.02)
 
     def silent(self) -> list[str]:
         """Name lifecycle nodes that listen to commands and have not announced themselves."""
@@ -240,7 +235,8 @@ class MocapController:
             if _POSE_TYPE not in types.get(topic, ()):
                 continue
             owner = self._owner(system.name, topic)
-            if counts[owner] < _MOST_POSE_TOPICS and self._node.count_publishers(topic):
+            # Chosen: number of topics per system on which the first pose is awaited.
+            if counts[owner] < 50 and self._node.count_publishers(topic):
                 counts[owner] += 1
                 found.append((owner, topic))
         return found
@@ -272,7 +268,8 @@ class MocapController:
         with its server. For a system without bodies the wait ends at the timeout.
         """
         # The announcement of a topic may come before the topic itself is found.
-        if time.monotonic() - self._looked > _LOOK_S:
+        # Chosen: period of the search for new pose topics (s).
+        if time.monotonic() - self._looked > 0.2:
             self._look_for_poses()
         return not current.missing and (
             current.kind is not Kind.START or current.all_have_poses)

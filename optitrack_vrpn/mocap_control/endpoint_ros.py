@@ -133,9 +133,6 @@ def install_messages() -> str:
         'or build it from https://github.com/MOCAP4ROS2-Project/mocap4r2')
 
 
-#: Longest wait of an acknowledgement for a controller that has not subscribed yet (ns). Chosen:
-#: mocap4r2cli sends its command before it subscribes, and gives up 0.5 s after the command.
-_LONGEST_WAIT_NS = 200_000_000
 #: Chosen: period of the checks during that wait (s).
 _RETRY_S = 0.005
 
@@ -190,7 +187,10 @@ class Endpoint:
 
     def acknowledge(self, kind: Kind, session_id: str) -> None:
         """Send an acknowledgement as soon as all controllers have subscribed, in order."""
-        self._due.append((kind, session_id, self._clock.now().nanoseconds + _LONGEST_WAIT_NS))
+        # Longest wait of an acknowledgement for a controller that has not subscribed yet (ns).
+        # Chosen: mocap4r2cli sends its command before it subscribes, and gives up 0.5 s after the
+        # command.
+        self._due.append((kind, session_id, self._clock.now().nanoseconds + 200_000_000))
         self._send()
 
     def _send(self) -> None:

@@ -25,12 +25,8 @@ from rclpy.exceptions import InvalidHandle
 from rclpy.lifecycle import TransitionCallbackReturn
 
 _PREFIX = 'control'
-#: Chosen: bodies that appear within this time (s) are announced together.
-_INFO_DELAY_S = 0.05
 #: Chosen: period at which a waiting command checks whether the current transition has ended (s).
 _RETRY_S = 0.02
-#: Chosen: limit of waiting commands, far above any use.
-_MOST_WAITING = 1000
 
 
 def _nothing(command: Command) -> None:
@@ -144,7 +140,8 @@ class MocapControl:
                           f'{command.control_type} from {printable(command.source)!r} is ignored',
                           'unknown')
             return
-        if len(self._waiting) >= _MOST_WAITING:
+        # Chosen: limit of waiting commands, far above any use.
+        if len(self._waiting) >= 1000:
             self._follower.counters.dropped += 1
             self._log('error', 'mocap control: too many commands wait for a transition to end; '
                       'the newest are dropped', 'dropped')
@@ -237,7 +234,8 @@ class _Info:
         self._lock = threading.Lock()
         self._topics: Optional[tuple[str, ...]] = None
         self._announced: Optional[tuple[str, ...]] = None
-        self._timer = delay_timer(node, _INFO_DELAY_S, self._announce_later, clock)
+        # Chosen: bodies that appear within this time (s) are announced together.
+        self._timer = delay_timer(node, 0.05, self._announce_later, clock)
         self._changed = node.create_guard_condition(self._schedule)
 
     def set(self, topics: tuple[str, ...]) -> None:

@@ -24,11 +24,6 @@ from optitrack_vrpn.units import NS_PER_S
 
 _LOG = logging.getLogger(__name__)
 
-#: Chosen: attempts to find a port that is free for TCP and UDP; one nearly always suffices.
-_PORT_ATTEMPTS = 20
-
-#: Chosen: largest number of bytes per read, so that other clients are served.
-_READ_SIZE = 16384
 
 Address = tuple[str, int]
 
@@ -101,7 +96,8 @@ class Acceptor:
 
         :raises TransportError: if the address or port is not available.
         """
-        attempts = 1 if self.port else _PORT_ATTEMPTS
+        # Chosen: attempts to find a port that is free for TCP and UDP; one nearly always suffices.
+        attempts = 1 if self.port else 20
         for attempt in range(attempts):
             opened: list[socket.socket] = []
             try:
@@ -294,7 +290,8 @@ class Client:
         :raises ClientGone: if the client closed or violated the protocol.
         """
         try:
-            data = self.sock.recv(_READ_SIZE)
+            # Chosen: largest number of bytes per read, so that other clients are served.
+            data = self.sock.recv(16384)
         except (BlockingIOError, InterruptedError):
             return []
         except OSError as error:

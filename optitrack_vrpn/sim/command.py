@@ -26,8 +26,6 @@ from optitrack_vrpn.sim.server_io import MotiveSimServer
 from optitrack_vrpn.sim.world import LiveMotion
 from optitrack_vrpn.sources import load, SOURCES
 
-#: Chosen: period of the check whether the scenario has ended (s).
-_LOOK_S = 0.1
 _OCCLUSION = re.compile(
     r'(?P<name>.+):(?P<mode>[a-z]+):(?P<start>[0-9.]+)-(?P<end>[0-9.]*)(/(?P<every>[0-9.]+))?')
 
@@ -191,7 +189,7 @@ def serve(
     """
     with SignalPipe(ENDING) as signals, MotiveSimServer(scenario, live=live) as server:
         started(server)
-        while not server.finished.is_set() and not signals.wait(_LOOK_S):
+        while not server.finished.is_set() and not signals.wait(0.1):    # s; chosen
             pass
     return 1 if server.failure is not None else 0
 

@@ -21,8 +21,6 @@ from optitrack_vrpn.sim.motion import Array, quat_multiply
 Frames = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
-#: A number beyond all frames.
-_NEVER = 1 << 60
 _HALF_TURN = {'x': (1.0, 0.0, 0.0, 0.0), 'y': (0.0, 1.0, 0.0, 0.0), 'z': (0.0, 0.0, 1.0, 0.0)}
 
 
@@ -57,7 +55,8 @@ def activity(
     :param every: seconds from one start to the next; 0 for once.
     """
     first = frame_at(start, rate)
-    length = _NEVER if end is None else frame_at(end, rate) - first
+    # A number beyond all frames for a fault without end.
+    length = 1 << 60 if end is None else frame_at(end, rate) - first
     since = np.full_like(frames, first)
     if every > 0:
         step = max(1, round(every * rate))

@@ -17,10 +17,7 @@ from optitrack_vrpn.sim.motion import Array, quat_from_rotation_vector, quat_mul
 
 _TURN = 2 * np.pi
 #: Chosen: an adult of 1.75 m who walks 1.2 m/s with 0.9 steps pairs a second, the hip 0.95 m high.
-_SPEED = 1.2
-_STEP_HZ = 0.9
-_HIP_HEIGHT = 0.95
-_BOB = 0.02
+_SPEED, _STEP_HZ, _HIP_HEIGHT, _BOB = 1.2, 0.9, 0.95, 0.02
 
 
 class Bone(NamedTuple):

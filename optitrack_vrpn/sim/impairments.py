@@ -15,9 +15,6 @@ from optitrack_vrpn.units import NS_PER_S
 
 #: Chosen: frames per block of random numbers.
 _BLOCK = 256
-#: Standard deviation of the logarithm of a wireless delay. Chosen: the 99 % delay is 4 times the
-#: median.
-_LOGNORMAL_SIGMA = 0.6
 #: Shape of the gamma distribution. Chosen: three queues in series on a wired path.
 _GAMMA_SHAPE = 3.0
 
@@ -208,5 +205,7 @@ class Link:
         elif network.jitter == 'uniform':
             extra = self._random.uniform(0.0, 2 * mean)
         else:
-            extra = self._random.lognormvariate(math.log(mean), _LOGNORMAL_SIGMA)
+            # Standard deviation of the logarithm of a wireless delay. Chosen: the 99 % delay is 4
+            # times the median.
+            extra = self._random.lognormvariate(math.log(mean), 0.6)
         return round((network.delay_ms + extra) * 1e6)

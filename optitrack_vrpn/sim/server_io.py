@@ -26,9 +26,6 @@ from optitrack_vrpn.units import NS_PER_MS, NS_PER_S
 _T = TypeVar('_T')
 _LOG = logging.getLogger(__name__)
 
-#: Chosen: period of the checks for timeouts (ns).
-_HOUSEKEEPING_NS = 250 * NS_PER_MS
-
 
 class Served(Protocol):
     """
@@ -322,7 +319,8 @@ class MotiveSimServer:
         now_ns = raw_clock_ns()
         for server in self._servers.values():
             server.check(now_ns)
-        self._timers.at(now_ns + _HOUSEKEEPING_NS, self._check)
+        # Chosen: period of the checks for timeouts (ns).
+        self._timers.at(now_ns + 250 * NS_PER_MS, self._check)
 
     def _next_due_ns(self) -> int:
         due_ns = self._timers.next_ns

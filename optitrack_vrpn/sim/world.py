@@ -20,8 +20,6 @@ Report = Union[Pose, Derivative]
 
 #: Chosen: frames that are computed together.
 _BLOCK = 64
-#: Streams of random numbers that are not for a body.
-_FRAME_STREAM = 1 << 32
 
 
 class Frame(NamedTuple):
@@ -79,8 +77,9 @@ class World:
         self.names = [body.name for body in self.bodies]
         self._rate = scenario.rate
         self._draws = [Draws(scenario.seed, i, 6) for i in range(len(self.bodies))]
+        # Streams of random numbers that are not for a body.
         self._frame_faults = [
-            (fault, Draws(scenario.seed, _FRAME_STREAM + i, 1, uniform=True))
+            (fault, Draws(scenario.seed, (1 << 32) + i, 1, uniform=True))
             for i, fault in enumerate(scenario.faults)]
         self._motions: list[LiveMotion] = [
             live.get(body.name, cast(Motion, body.motion)) for body in self.bodies]
@@ -160,10 +159,6 @@ class World:
         return [Sample(*row) for row in rows]
 
 
-#: Chosen: frames later than this (ns) are skipped: the computer was suspended, not only busy.
-_MAX_LATE_NS = 250_000_000
-
-
 class Stream:
     """
     Frame numbers in relation to two clocks: the sender's and this computer's.
@@ -233,7 +228,9 @@ class Stream:
         """
         missed = 0
         late_ns = now_ns - self.due_ns
-        if late_ns > _MAX_LATE_NS:
+        # Chosen: frames later than this (ns) are skipped: the computer was suspended, not only
+        # busy.
+        if late_ns > 250_000_000:
             missed = int(late_ns * self._speed * self._rate / NS_PER_S)
         number = self.number + missed
         self.number = number + 1
