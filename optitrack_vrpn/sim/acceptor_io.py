@@ -14,8 +14,7 @@ from typing import Optional
 
 from optitrack_vrpn.errors import RemoteProtocolError, TransportError
 from optitrack_vrpn.sim.impairments import Link
-from optitrack_vrpn.sim.world import Counters
-from optitrack_vrpn.sim.world import Report
+from optitrack_vrpn.sim.world import Counters, Report
 from optitrack_vrpn.sources import Body
 from optitrack_vrpn.sources.vrpn import (
     ACCELERATION_TYPE, Connection, decode_request, encode_motion, encode_pose, Event,

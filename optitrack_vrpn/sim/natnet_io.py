@@ -23,8 +23,7 @@ from optitrack_vrpn.sim.natnet import FREQUENCY, NatNetWorld
 from optitrack_vrpn.sim.natnet_models import check_limits
 from optitrack_vrpn.sim.natnet_settings import NATNET_VERSIONS
 from optitrack_vrpn.sim.scenario_io import Scenario
-from optitrack_vrpn.sim.world import Counters, Stream, Timers
-from optitrack_vrpn.sim.world import Frame as WorldFrame, World
+from optitrack_vrpn.sim.world import Counters, Frame as WorldFrame, Stream, Timers, World
 from optitrack_vrpn.sources.natnet import (
     codec, encode_definitions, encode_frame, MessageId, ServerInfo, Version)
 from optitrack_vrpn.units import NS_PER_S

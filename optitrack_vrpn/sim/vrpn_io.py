@@ -18,13 +18,11 @@ import threading
 import time
 from typing import Optional
 
-from optitrack_vrpn.errors import (
-    ConfigurationError, LocalProtocolError)
+from optitrack_vrpn.errors import ConfigurationError, LocalProtocolError
 from optitrack_vrpn.sim.acceptor_io import Acceptor, Client, ClientGone, forget, raw_clock_ns
 from optitrack_vrpn.sim.impairments import Link
 from optitrack_vrpn.sim.scenario_io import Scenario
-from optitrack_vrpn.sim.world import Counters, Stream, Timers
-from optitrack_vrpn.sim.world import Frame, Report, World
+from optitrack_vrpn.sim.world import Counters, Frame, Report, Stream, Timers, World
 from optitrack_vrpn.sources import Body
 from optitrack_vrpn.sources.vrpn import (
     Connection, CONTROL_SENDER, encode_name, encode_text, Event, LocalNames, PeerHello, PingReport,
