@@ -160,10 +160,10 @@ CAUSES: Mapping[str, Cause] = {
     'standstill': Cause(
         WARNING, 'this computer stood still for {stalled:.1f} s, and the estimate of the clock '
         'started again', 'this computer is busy, or was suspended: reduce its load and try again'),
-    'clock restarted': Cause(
+    'estimate restarted': Cause(
         WARNING, 'the estimate of the clock started again: {restarts}',
         "did Motive restart just now? Do two programs send under this server's name?"),
-    'jitter': Cause(WARNING, 'that is much', (
+    'uneven arrivals': Cause(WARNING, 'that is much', (
         '{busy}; stamps.mode: tracking removes most of the jitter from the stamps, but poses '
         'arrive late')),
     'one time': Cause(

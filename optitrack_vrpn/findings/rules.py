@@ -279,10 +279,10 @@ def clock_findings(seen: StreamSeen, loopback: bool = False) -> list[Finding]:
     if clock.restarts and seen.stalled_s > _STALLED_S:
         return [Finding('standstill', (), {'stalled': seen.stalled_s})]
     if clock.restarts:
-        return [Finding('clock restarted', (), {'restarts': ', '.join(
+        return [Finding('estimate restarted', (), {'restarts': ', '.join(
             f'{count} {name}' for name, count in clock.restarts.items())})]
     if clock.jitter_p99_s > _MUCH_JITTER_S:
-        return [Finding('jitter', (), {'busy': (
+        return [Finding('uneven arrivals', (), {'busy': (
             'this machine is busy: reduce its load' if loopback else
             'the network or this machine is busy: use a cable instead of WiFi, and switch power '
             'saving off')})]
