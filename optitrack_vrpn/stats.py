@@ -3,9 +3,9 @@
 """
 Rates, gaps and percentiles: of a running stream, of a window, of a series of times.
 
-``FrameRate`` follows a stream frame by frame in constant memory (validity gate); ``Window`` keeps
-the last values; ``frame_interval``, ``missing_frames`` and ``spread`` describe a set of values,
-``summarise`` a series of stamps. numpy is imported by the last two only.
+``Window`` keeps the last values; ``frame_interval``, ``missing_frames`` and ``spread`` describe a
+set of values, ``summarise`` a series of stamps. numpy is imported by the last two only. The
+validity gate follows a stream frame by frame with ``bodies.FrameRate``.
 """
 
 from __future__ import annotations
@@ -19,30 +19,6 @@ GAP_INTERVALS = 1.5
 """
 Frame intervals between two frames above which a frame is missing: the middle between one and two.
 """
-GAPS_TO_NEW_RATE = 8
-"""
-Gaps in a row that mean a slower sender. Chosen: at 30 % loss, one run of 8 lost frames in 15 000.
-"""
-SETTLE_FRAMES = 16
-"""
-Frames after a gap until the frames missing in it are counted. Of 16 frames, each late by up to one
-interval, at least one is late by less than half of it (in all but 0.002 % of cases).
-"""
-_FIRST_IRREGULAR = 64
-"""Frames from which the interval of a sender without regular times is first measured."""
-_PHASE_GAIN = 0.5
-"""Share of the remaining lateness by which the phase is corrected."""
-_RATE_GAIN = 1 / 64
-"""Share of a correction of the phase by which the interval is corrected: damping 0.7."""
-_LOSS_SHARE = 0.1
-"""
-Share of a lost frame by which a sender without regular times counts as slower: a wrong interval
-then does not persist.
-"""
-_IN_STEP = 0.2
-"""Mean distance (intervals) from a multiple of the interval, after gaps, of regular times."""
-_SPREAD_GAIN = 0.1
-"""Weight of one gap in this mean."""
 _TOLERANCE = 0.2
 """Part of the frame interval by which a step may differ from a multiple of it."""
 _ENOUGH_FITTING = 0.8
@@ -93,151 +69,6 @@ class Window:
         return Percentiles(ordered[last // 2], ordered[math.ceil(0.99 * last)], ordered[last])
 
 
-class FrameRate:
-    """
-    Follow the frame interval of a stream, and count gaps and missing frames.
-
-    Frames are counted against time, not per interval: a frame is expected one interval after the
-    last, and its lateness is the time since then. Frames that catch up bring the lateness back to
-    0; lost ones do not. What is left of it after ``SETTLE_FRAMES`` is a number of lost frames, and
-    a rest by which phase and interval are corrected. Without a gap there is no lost frame.
-
-    Limits: at jitter above half an interval and losses above a few percent, too few are counted;
-    regular ticks that look like a faster sender with losses (60 Hz in ticks of 1/64 s) count as
-    such.
-
-    :ivar interval: mean frame interval (ns), 0 when not known yet.
-    :ivar gaps: number of intervals longer than ``GAP_INTERVALS``.
-    :ivar lost: number of missing frames, ``SETTLE_FRAMES`` later.
-    """
-
-    __slots__ = ('interval', 'gaps', 'lost', '_run', '_run_at', '_late', '_least', '_mark',
-                 '_age', '_open', '_silent', '_first', '_spread')
-
-    def __init__(self) -> None:
-        self.interval = 0.0
-        self.gaps = self.lost = 0
-        self._start(0.0)
-
-    def _start(self, interval: float) -> None:
-        """Begin with an interval (ns)."""
-        self.interval = interval
-        # Gaps in a row, and the number of good frames at the last one.
-        self._run = 0
-        self._run_at = -2
-        # Lateness (ns): now, the least and the largest since the last correction.
-        self._late = self._least = self._mark = 0.0
-        # Frames since then.
-        self._age = 0
-        # Frames that fit into the gaps since, and those of them in which the sender was silent.
-        self._open = self._silent = 0
-        # Mean distance (intervals) of the frames after gaps from a multiple of the interval.
-        self._spread = 0.0
-        # The first intervals, until there are enough of them.
-        self._first: list[float] | None = []
-
-    @property
-    def rate_hz(self) -> float:
-        """Return the frame rate (Hz); 0 when not known yet."""
-        return 1e9 / self.interval if self.interval > 0.0 else 0.0
-
-    def follow(self, dt: int) -> None:
-        """Process the time (ns) between two frames that is no gap."""
-        if self._first is not None:
-            self._first.append(float(dt))
-            self.interval = sorted(self._first)[len(self._first) // 2]
-            if len(self._first) in (SETTLE_FRAMES, _FIRST_IRREGULAR):
-                self._begin(self._first)
-            return
-        interval = self.interval
-        late = self._late + (dt - interval)
-        if late < 0.0:
-            self.interval += _RATE_GAIN * late
-            late = 0.0
-        self._late = late
-        if late < self._least:
-            self._least = late
-        if late > self._mark:
-            self._mark = late
-        elif late < self._mark - GAP_INTERVALS * interval:
-            # Frames that were held arrive at once.
-            self._mark = self._least = late
-            self._age = 0
-            return
-        self._age += 1
-        if self._age >= SETTLE_FRAMES:
-            self._settle()
-
-    def _begin(self, first: list[float]) -> None:
-        """Take the interval from the first intervals (ns)."""
-        interval = sorted(first)[len(first) // 2]
-        whole = math.fsum(first)
-        if 2.0 * interval * len(first) > whole and _fitting(first, interval) == 1.0:
-            interval = whole / sum(max(1, round(step / interval)) for step in first)
-        elif len(first) < _FIRST_IRREGULAR:
-            return
-        else:
-            interval = whole / len(first)
-        self.interval = interval
-        self.lost += missing_frames(first, interval)
-        self._first = None
-
-    def _settle(self) -> None:
-        """Divide the lateness into lost frames and a correction."""
-        interval = self.interval
-        lost = min(round(self._least / interval), self._open)
-        silent = min(lost, self._silent)
-        self.lost += lost - silent
-        self._silent -= silent
-        self._open -= lost
-        rest = _PHASE_GAIN * (self._least - lost * interval)
-        self._late -= lost * interval + rest
-        if self._late < 0.5 * interval:
-            self._open = self._silent = 0
-        if self._spread > _IN_STEP:
-            rest += _LOSS_SHARE * (lost - silent) * interval
-        self.interval += _RATE_GAIN * min(rest, interval)
-        self._least = self._mark = self._late
-        self._age = 0
-
-    def update(self, dt: int, good: int, longest_ns: float, silent: bool = False) -> bool:
-        """
-        Process the time between two frames.
-
-        :param dt: time (ns).
-        :param good: number of good frames so far; a good frame ends a run of gaps.
-        :param longest_ns: gaps of this time (ns) contain no frames that count as missing.
-        :param silent: whether the sender was silent meanwhile; then no frame is missing.
-        :returns: whether the interval has been set anew.
-        """
-        if self.interval <= 0.0 or (not good and 2.0 * dt < self.interval):
-            # In the beginning the first interval may have been a gap.
-            self._start(float(dt))
-            return True
-        if dt < GAP_INTERVALS * self.interval:
-            self.follow(dt)
-            return False
-        self._run = self._run + 1 if good <= self._run_at + 1 else 1
-        self._run_at = good
-        if not silent:
-            self.gaps += 1
-        if self._run >= GAPS_TO_NEW_RATE:
-            self._start(float(dt))
-            return True
-        silent = silent or dt >= longest_ns
-        if self._first is None:
-            frames = round(dt / self.interval) - 1
-            self._open += frames
-            if silent:
-                self._silent += frames
-            late = (self._late + dt) / self.interval
-            self._spread += _SPREAD_GAIN * (abs(late - round(late)) - self._spread)
-        elif silent:
-            return False
-        self.follow(dt)
-        return False
-
-
 def frame_interval(steps: Iterable[float]) -> float:
     """
     Find the frame interval, even if many frames are missing.
@@ -253,7 +84,7 @@ def frame_interval(steps: Iterable[float]) -> float:
     least = ordered[len(ordered) // 10]
     short = [step for step in ordered if step <= 1.5 * least]
     single = short[(len(short) - 1) // 2]
-    if single < median / 1.5 and _fitting(ordered, single) > _ENOUGH_FITTING:
+    if single < median / 1.5 and share_fitting(ordered, single) > _ENOUGH_FITTING:
         return single
     return median
 
@@ -268,13 +99,13 @@ def missing_frames(steps: Sequence[float], interval: float) -> int:
     :param steps: intervals between received frames.
     :param interval: the frame interval.
     """
-    if not steps or _fitting(steps, interval) < _ENOUGH_FITTING:
+    if not steps or share_fitting(steps, interval) < _ENOUGH_FITTING:
         return 0
     in_gaps = sum(max(0, round(step / interval) - 1) for step in steps)
     return max(0, min(in_gaps, round(math.fsum(steps) / interval) - len(steps)))
 
 
-def _fitting(steps: Sequence[float], interval: float) -> float:
+def share_fitting(steps: Sequence[float], interval: float) -> float:
     """Return the share of steps that are about a multiple of an interval."""
     fitting = sum(
         abs(step / interval - max(1, round(step / interval))) < _TOLERANCE for step in steps)

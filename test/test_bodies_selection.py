@@ -10,7 +10,7 @@ import numpy as np
 from optitrack_vrpn.bodies import BodyConfig, configure, Selection, settings_for, unmatched
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.motion import (
-    angular_rate, body_from_base, compose, quat_from_angles, quaternion, Transform,
+    angular_rate, body_from_base, compose, quat_from_angles, rotation, Transform,
     world_from_mocap)
 import pytest
 from scipy.spatial.transform import Rotation
@@ -149,19 +149,19 @@ def test_what_is_no_rate_gives_none(quat, dt):
 @given(angles, angles, vectors)
 def test_quaternion_arithmetic_is_scipys(a, b, v):
     p, q = Rotation.from_rotvec(a), Rotation.from_rotvec(b)
-    ours = quaternion.multiply(tuple(p.as_quat()), tuple(q.as_quat()))
+    ours = rotation.multiply(tuple(p.as_quat()), tuple(q.as_quat()))
     assert (Rotation.from_quat(ours) * (p * q).inv()).magnitude() < 1e-7
-    assert quaternion.rotate(tuple(p.as_quat()), v) == pytest.approx(
+    assert rotation.rotate(tuple(p.as_quat()), v) == pytest.approx(
         tuple(p.apply(v)), abs=1e-9)
-    assert quaternion.angle_between(tuple(p.as_quat()), tuple(q.as_quat())) == pytest.approx(
+    assert rotation.angle_between(tuple(p.as_quat()), tuple(q.as_quat())) == pytest.approx(
         (p * q.inv()).magnitude(), abs=1e-7)
-    assert (Rotation.from_quat(quaternion.from_rotation_vector(a)) * p.inv()).magnitude() < 1e-7
+    assert (Rotation.from_quat(rotation.from_rotation_vector(a)) * p.inv()).magnitude() < 1e-7
 
 
 @given(st.floats(0, math.pi), st.sampled_from([-1.0, 1.0]))
 def test_logarithm_and_exponential_invert(angle, sign):
     for scale in (1.0, 1e-4, 1e-9):
         v = (0.6 * angle * scale, 0.0, -0.8 * angle * scale)
-        q = tuple(sign * c for c in quaternion.from_rotation_vector(v))
+        q = tuple(sign * c for c in rotation.from_rotation_vector(v))
         if angle * scale < 3.1:
-            assert quaternion.to_rotation_vector(q) == pytest.approx(v, rel=1e-9, abs=1e-15)
+            assert rotation.to_rotation_vector(q) == pytest.approx(v, rel=1e-9, abs=1e-15)

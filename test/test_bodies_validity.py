@@ -7,9 +7,9 @@ import math
 from body_kit import Feed, MS, OVER, STEP, times, tracked
 from conftest import examples
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.bodies import BodyConfig, BY_GATE, Disposition, State, ValidityGate
+from optitrack_vrpn.bodies import (
+    BodyConfig, BY_GATE, Disposition, SETTLE_FRAMES, State, ValidityGate)
 from optitrack_vrpn.motion import angle_between
-from optitrack_vrpn.stats import SETTLE_FRAMES
 import pytest
 
 NAN = math.nan

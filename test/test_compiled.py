@@ -119,10 +119,10 @@ def test_compiled_and_plain_give_the_same_poses_of_recorded_sessions():
 def test_edited_sources_run_as_python(tmp_path):
     package = copied(tmp_path)
     assert mode(package) == 'compiled'
-    with open(package / PACKAGE.name / 'motion' / 'quaternion.py', 'a') as stream:
+    with open(package / PACKAGE.name / 'motion' / 'rotation.py', 'a') as stream:
         stream.write('EDITED = 1\n')
     assert 'other sources' in mode(package)
-    run = python('-c', 'from optitrack_vrpn.motion.quaternion import EDITED; print(EDITED)',
+    run = python('-c', 'from optitrack_vrpn.motion.rotation import EDITED; print(EDITED)',
                  package=package)
     assert run.stdout == '1\n', run.stderr
 
@@ -165,10 +165,10 @@ def test_what_is_built_is_found_and_is_not_built_again(monkeypatch, tmp_path):
     place = package / PACKAGE.name / importer_io.INSTALLED
     # Two modules are as good as all, and take seconds.
     monkeypatch.setattr(build_io, 'MODULES', (
-        'optitrack_vrpn.motion.quaternion', 'optitrack_vrpn.motion.transform'))
+        'optitrack_vrpn.motion.rotation', 'optitrack_vrpn.motion.frames'))
     made = build_io.build(place, package / PACKAGE.name)
     assert [path.name for path in place.iterdir()] == [made.name]
-    assert (made / 'optitrack_vrpn' / 'motion' / f'quaternion{importer_io.SUFFIX}').is_file()
+    assert (made / 'optitrack_vrpn' / 'motion' / f'rotation{importer_io.SUFFIX}').is_file()
     before = made.stat().st_mtime_ns
     assert build_io.build(place, package / PACKAGE.name) == made
     assert made.stat().st_mtime_ns == before

@@ -85,7 +85,7 @@ WHOLE_FILES = {
     'bench/natnet_cost.py': 'codec',
     'test/conftest.py': 'node',
     'test/doctor_kit.py': 'command',
-    'test/test_bodies_selection.py': 'quaternion',
+    'test/test_bodies_selection.py': 'rotation',
     'test/test_bodies_sessions.py': 'swap',
     'test/test_bodies_swap.py': 'swap',
     'test/test_client.py': 'handshake_io',

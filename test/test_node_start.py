@@ -34,7 +34,7 @@ def _output(code):
 
 
 def test_a_configured_node_has_loaded_nothing_heavy_that_it_does_not_use():
-    leave_out = 'from optitrack_vrpn.ros.type_support import *\nassert leave_generator_out()\n'
+    leave_out = 'from optitrack_vrpn.ros.node_command import *\nassert leave_generator_out()\n'
     assert json.loads(_output(leave_out + _START.format(heavy=_HEAVY))) == []
 
 
@@ -68,7 +68,7 @@ rclpy.shutdown()
 def test_messages_work_without_their_generator_and_the_generator_on_request():
     assert _output("""
 import sys
-from optitrack_vrpn.ros.type_support import leave_generator_out
+from optitrack_vrpn.ros.node_command import leave_generator_out
 assert leave_generator_out()
 from geometry_msgs.msg import PoseStamped
 from rclpy.serialization import deserialize_message, serialize_message
@@ -84,7 +84,7 @@ print(generate_py.__name__)
 def test_a_generator_that_is_loaded_already_stays():
     assert _output("""
 import rosidl_generator_py
-from optitrack_vrpn.ros.type_support import leave_generator_out
+from optitrack_vrpn.ros.node_command import leave_generator_out
 before = vars(rosidl_generator_py).copy()
 assert not leave_generator_out()
 print(vars(rosidl_generator_py) == before)

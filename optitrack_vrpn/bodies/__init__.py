@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING
 from optitrack_vrpn.faces import lazy
 
 if TYPE_CHECKING:
-    from optitrack_vrpn.bodies.change_log import ChangeLog
-    from optitrack_vrpn.bodies.config import BodyConfig
-    from optitrack_vrpn.bodies.disposition import BY_GATE, Disposition
     from optitrack_vrpn.bodies.jumps import SwapCandidate
-    from optitrack_vrpn.bodies.selection import (
-        configure, matches, Selection, settings_for, unmatched)
+    from optitrack_vrpn.bodies.poses import pose_distance, TimedPose
     from optitrack_vrpn.bodies.setting_names import (
         is_body_setting, OPTIONAL_SECTION, SECTIONS, split)
+    from optitrack_vrpn.bodies.settings import (
+        BodyConfig, configure, matches, Selection, settings_for, unmatched)
     from optitrack_vrpn.bodies.states import (
-        BodyStatus, mermaid, Observed, State, StateChange, TRANSITIONS)
+        BodyStatus, BY_GATE, ChangeLog, Disposition, mermaid, Observed, State, StateChange,
+        TRANSITIONS)
     from optitrack_vrpn.bodies.swap import find_swap, review
-    from optitrack_vrpn.bodies.track import pose_distance, TimedPose
+    from optitrack_vrpn.bodies.times import FrameRate, SETTLE_FRAMES
     from optitrack_vrpn.bodies.validity import ValidityGate
 else:
     __all__, __getattr__ = lazy(globals())

@@ -26,12 +26,10 @@ from collections.abc import Callable
 import math
 from typing import Any, NamedTuple
 
-from optitrack_vrpn.bodies.disposition import Disposition
 from optitrack_vrpn.bodies.limits import NO_TURN_LIMIT, ReachLimits
-from optitrack_vrpn.bodies.states import Observed, State, StateMachine
+from optitrack_vrpn.bodies.poses import Flip, Origin, pose_distance, Return, TimedPose, Track
+from optitrack_vrpn.bodies.states import Disposition, NEVER_NS, Observed, State, StateMachine
 from optitrack_vrpn.bodies.times import FrameTimes
-from optitrack_vrpn.bodies.track import (
-    Flip, NEVER_NS, Origin, pose_distance, Return, TimedPose, Track)
 from optitrack_vrpn.motion import angle_between, conjugate, IDENTITY, multiply, Quat, Vector
 
 OUTLIER_FRAMES = 10

@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import math
 
-from optitrack_vrpn.bodies.config import BodyConfig
-from optitrack_vrpn.bodies.disposition import Disposition
-from optitrack_vrpn.bodies.track import NEVER_NS, NO_REACH_LIMIT
+from optitrack_vrpn.bodies.poses import NO_REACH_LIMIT
+from optitrack_vrpn.bodies.settings import BodyConfig
+from optitrack_vrpn.bodies.states import Disposition, NEVER_NS
+from optitrack_vrpn.bodies.times import FrameRate
 from optitrack_vrpn.motion import (
     angle_between, conjugate, from_rotation_vector, IDENTITY, multiply, Quat, to_rotation_vector,
     Vector)
-from optitrack_vrpn.stats import FrameRate
 
 LATE_NS = 20_000_000
 """

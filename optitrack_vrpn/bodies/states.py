@@ -21,11 +21,83 @@ generated from it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from optitrack_vrpn.bodies.track import NEVER_NS
+from optitrack_vrpn.events import Event
+from optitrack_vrpn.names import printable
+
+
+class Disposition(str, Enum):
+    """
+    What happened to one pose; every pose of a selected body has exactly one disposition.
+
+    The value is its name in diagnostics.
+    """
+
+    PUBLISHED = 'published'
+    """Published."""
+
+    # -- withheld by the validity gate --
+    ACQUIRING = 'acquiring'
+    """Consistent, but not yet the m-th consistent frame in a row."""
+    DUPLICATE = 'duplicate'
+    """Same sender time as the pose before."""
+    OUT_OF_ORDER = 'out_of_order'
+    """Older sender time than the pose before."""
+    REPEAT = 'repeat'
+    """New sender time, but bit for bit the pose before."""
+    ZEROED = 'zeroed'
+    """Exactly zero position with zero or identity attitude."""
+    NOT_FINITE = 'not_finite'
+    """A number is NaN or infinite, or a position beyond any place on earth (1e9 m)."""
+    NORM = 'norm'
+    """Quaternion norm beyond tolerance."""
+    MOVED_TOO_FAR = 'moved_too_far'
+    """Further than max_speed allows since the last good pose."""
+    TURNED_TOO_FAR = 'turned_too_far'
+    """Further than max_angular_rate or max_turn allow since the last good pose."""
+    SWAPPED = 'swapped'
+    """Within reach, but after a gap and closer to the expected place of another body."""
+    NOT_TRACKED = 'not_tracked'
+    """The sender reports that the cameras do not track it (NatNet)."""
+    MEAN_ERROR = 'mean_error'
+    """Its markers lie further from their places in the model than ``max_mean_error``."""
+    SHARED_NAME = 'shared_name'
+    """Two bodies of the sender have its name."""
+    JUMPED = 'jumped'
+    """Consistent with the jump before it, which is not accepted yet."""
+
+    # -- dropped by another stage --
+    BACKLOG = 'backlog'
+    """It was queued by the server before the connection was live."""
+    UNSTAMPED = 'unstamped'
+    """The clock model has no stamp for its sender time."""
+    TOO_OLD = 'too_old'
+    """At arrival or before publishing, its age exceeded the limit."""
+    SUPERSEDED = 'superseded'
+    """It arrived together with a newer one, and arrival times are the stamps."""
+    STAMP_NOT_RISING = 'stamp_not_rising'
+    """Its stamp is not later than that of the pose before."""
+    SHED = 'shed'
+    """Load shedding left out the whole frame, because this computer cannot keep up."""
+    INACTIVE = 'inactive'
+    """The node is not active."""
+    NO_TOPICS = 'no_topics'
+    """The topics of the body are not created yet."""
+
+
+BY_GATE = frozenset({
+    Disposition.ACQUIRING, Disposition.DUPLICATE, Disposition.OUT_OF_ORDER, Disposition.REPEAT,
+    Disposition.ZEROED, Disposition.NOT_FINITE, Disposition.NORM, Disposition.MOVED_TOO_FAR,
+    Disposition.TURNED_TOO_FAR, Disposition.SWAPPED, Disposition.NOT_TRACKED,
+    Disposition.MEAN_ERROR, Disposition.SHARED_NAME, Disposition.JUMPED})
+"""Dispositions by the validity gate."""
+
+
+NEVER_NS = 1 << 62
+"""Longer than any time (ns); negated, earlier than any time."""
 
 
 class State(Enum):
@@ -181,3 +253,65 @@ def mermaid() -> str:
         lines += [f'    {before.value} --> {after.value}: {", or ".join(each)}'
                   for after, each in labels.items()]
     return '\n'.join([*lines, '```'])
+
+
+MOST_NAMES = 5
+"""Names listed in one line. Chosen: usual names then make fewer than 200 characters."""
+
+
+class ChangeLog:
+    """Turn changes of state into events."""
+
+    def __init__(self) -> None:
+        self._silent: list[StateChange] = []
+
+    def take(self, changes: Sequence[StateChange], states: Iterable[State]) -> list[Event]:
+        """
+        Report the changes since the last tick.
+
+        :param changes: the changes, oldest first.
+        :param states: the present states of all bodies.
+        :returns: one event for each kind of change; those to STALE may come with the next tick.
+        """
+        due = list(self._silent)
+        silent: list[StateChange] = []
+        wait = not (self._silent or all(state is State.STALE for state in states))
+        last = {change.body: change for change in changes}
+        for change in changes:
+            held = wait and change.after is State.STALE and last[change.body] is change
+            (silent if held else due).append(change)
+        self._silent = silent
+        # A change joins a line after the line with the previous change of its body, so that the
+        # last line about a body is its present state.
+        groups: list[list[StateChange]] = []
+        line_of: dict[str, int] = {}
+        for change in due:
+            kind = change.before, change.after
+            line = next((
+                k for k in range(line_of.get(change.body, -1) + 1, len(groups))
+                if (groups[k][0].before, groups[k][0].after) == kind), len(groups))
+            if line == len(groups):
+                groups.append([])
+            groups[line].append(change)
+            line_of[change.body] = line
+        return [_event(group) for group in groups]
+
+
+def _event(changes: list[StateChange]) -> Event:
+    """Make one event of changes of the same kind."""
+    first = changes[0]
+    severity = 'info' if first.after in (State.TRACKED, State.NEW) else 'warn'
+    names = list(dict.fromkeys(change.body for change in changes))
+    shown = ', '.join(repr(printable(name)) for name in names[:MOST_NAMES])
+    if len(names) == 1:
+        subject, key = f'body {shown}', names[0]
+    else:
+        if len(names) > MOST_NAMES:
+            shown += f' and {len(names) - MOST_NAMES} more'
+        subject, key = f'{len(names)} bodies ({shown})', ''
+    # A value in a detail is that of one body.
+    whose = '' if all(change.detail == first.detail for change in changes) else (
+        f'{printable(first.body)!r} ')
+    return Event(severity, ('body state', key, first.before, first.after), (
+        f'{subject}: {first.before.value} -> {first.after.value}: {whose}{first.detail}'),
+        tuple(changes))

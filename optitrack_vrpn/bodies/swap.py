@@ -18,8 +18,8 @@ from collections.abc import Collection
 import math
 
 from optitrack_vrpn.bodies.jumps import SwapCandidate
+from optitrack_vrpn.bodies.poses import pose_distance, TimedPose
 from optitrack_vrpn.bodies.states import State
-from optitrack_vrpn.bodies.track import pose_distance, TimedPose
 from optitrack_vrpn.bodies.validity import ValidityGate
 
 CLEARANCE = 0.05

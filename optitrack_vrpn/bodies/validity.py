@@ -21,15 +21,14 @@ from collections.abc import Callable
 import math
 from typing import Any, Final
 
-from optitrack_vrpn.bodies.config import BodyConfig
-from optitrack_vrpn.bodies.disposition import Disposition
 from optitrack_vrpn.bodies.jumps import JumpTracker, SwapCandidate
 from optitrack_vrpn.bodies.limits import EXPECTED_NS, LastPose, ReachLimits
-from optitrack_vrpn.bodies.numbers import (
-    continued, describe, fault_of, RepetitionDetector, unit, UNIT_ERROR)
-from optitrack_vrpn.bodies.states import BodyStatus, Observed, State, StateChange, StateMachine
+from optitrack_vrpn.bodies.poses import (
+    continued, describe, fault_of, Origin, RepetitionDetector, TimedPose, unit, UNIT_ERROR)
+from optitrack_vrpn.bodies.settings import BodyConfig
+from optitrack_vrpn.bodies.states import (
+    BodyStatus, Disposition, NEVER_NS, Observed, State, StateChange, StateMachine)
 from optitrack_vrpn.bodies.times import FrameTimes
-from optitrack_vrpn.bodies.track import NEVER_NS, Origin, TimedPose
 from optitrack_vrpn.motion import Quat, Vector
 from optitrack_vrpn.stats import GAP_INTERVALS
 

@@ -12,20 +12,19 @@ from collections.abc import Iterable
 import hashlib
 
 #: Modules that are compiled: what a pose passes, and what it calls.
-MODULES = ('optitrack_vrpn.stats', *(f'optitrack_vrpn.{package}.{name}' for package, names in {
+MODULES = ('optitrack_vrpn.throttle', *(f'optitrack_vrpn.{package}.{name}' for package, names in {
     'sources': ('frames', 'sockets_io'),
     'sources.vrpn': ('codec', 'connection', 'frames', 'session_io'),
     'sources.natnet': ('codec', 'connection', 'frames', 'messages', 'model_list', 'reports'),
     'clock': ('cadence', 'difference', 'epochs', 'estimator', 'filter', 'history', 'host',
               'round_trips', 'segment', 'source'),
-    'motion': ('estimator', 'frames', 'gains', 'kalman', 'lever_arm', 'quaternion',
-               'rest', 'transform'),
-    'bodies': ('jumps', 'limits', 'numbers', 'states', 'times', 'track', 'validity'),
+    'motion': ('estimator', 'frames', 'gains', 'kalman', 'lever_arm', 'rest', 'rotation'),
+    'bodies': ('jumps', 'limits', 'poses', 'states', 'times', 'validity'),
     'pipeline': ('coarse_clock', 'load_shedding', 'pipeline', 'roster',
                  'tracked_body'),
     'ros': ('cdr',),
     'node': ('body_output', 'publishers', 'receiver', 'shared_output'),
-}.items() for name in names), 'optitrack_vrpn.throttle')
+}.items() for name in names))
 #: Files and folders whose contents decide whether compiled modules may be used. More than the
 #: modules themselves: mypyc relies on the types and constants of all that they import.
 SOURCES = (

@@ -20,11 +20,10 @@ from typing import Any, Final, NamedTuple
 from optitrack_vrpn.motion import lever_arm as lever
 from optitrack_vrpn.motion.kalman import diagonal, Motion
 from optitrack_vrpn.motion.lowpass import Lowpass, LowpassConfig
-from optitrack_vrpn.motion.quaternion import (
-    conjugate, IDENTITY, multiply, Quat, rotate, Vector)
 from optitrack_vrpn.motion.rest import RestDetector
+from optitrack_vrpn.motion.rotation import (
+    compose, conjugate, IDENTITY, multiply, Quat, rotate, Transform, Vector)
 from optitrack_vrpn.motion.settings import MotionConfig
-from optitrack_vrpn.motion.transform import compose, Transform
 
 _new: Final = tuple.__new__
 

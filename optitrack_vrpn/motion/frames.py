@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import math
 from typing import Any, Callable, Final, NamedTuple
 
-from optitrack_vrpn.motion.quaternion import Quat, Vector
+from optitrack_vrpn.motion.rotation import Quat, Vector
 from optitrack_vrpn.settings import checked, setting
 
 UP_AXES = ('y', 'z')

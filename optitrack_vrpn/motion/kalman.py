@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 
 from optitrack_vrpn.motion.gains import Gains
-from optitrack_vrpn.motion.quaternion import (
+from optitrack_vrpn.motion.rotation import (
     conjugate, from_rotation_vector, IDENTITY, multiply, Quat, rotate, to_rotation_vector, Vector)
 from optitrack_vrpn.motion.settings import MotionConfig
 

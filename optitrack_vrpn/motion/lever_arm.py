@@ -1,11 +1,14 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Motion and covariance of a point away from a body's origin.
+Motion and covariance of a point away from a body's origin; angular rates as VRPN sends them.
 
 The base of a robot is fixed to Motive's rigid body at the end of a lever arm (m). Measured and
 estimated is the body; a small error e (rad) of its attitude moves the base by e x arm, so that
 errors of attitude and position are correlated at the base although they are not at the body.
+
+VRPN's velocity message contains ``vel_quat`` and ``vel_quat_dt``: the rotation of the body in dt
+seconds (vrpn_Tracker.h of the VRPN library). Its acceleration message has the same layout.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from collections.abc import Sequence
 import math
 
 from optitrack_vrpn.motion.gains import Gains
-from optitrack_vrpn.motion.quaternion import Vector
+from optitrack_vrpn.motion.rotation import Quat, to_rotation_vector, Vector
 
 _AXES: tuple[Vector, ...] = ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
 
@@ -108,3 +111,25 @@ def twist_covariance_at(
     for corner in (0, 7, 14):
         matrix[corner] += linear.vv
     return matrix
+
+
+def angular_rate(quat_xyzw: Quat, dt: float) -> Vector | None:
+    """
+    Convert a rotation over dt into a rate.
+
+    The fastest rate that can be represented is half a turn in dt: q and -q are the same rotation,
+    and the shorter of the two ways is used.
+
+    :param quat_xyzw: rotation over dt, of any norm.
+    :param dt: its duration (s).
+    :returns: the rate (rad/s) along the axes of the quaternion's frame, or None where dt is zero,
+        negative or not finite, or the quaternion has no usable norm. Servers without a rate send
+        the identity over dt zero, which gives None too.
+    """
+    norm = math.hypot(*quat_xyzw)
+    if not (dt > 0.0 and math.isfinite(dt) and 1e-9 < norm < 1e9):
+        return None
+    x, y, z = to_rotation_vector((
+        quat_xyzw[0] / norm, quat_xyzw[1] / norm, quat_xyzw[2] / norm, quat_xyzw[3] / norm))
+    rate = (x / dt, y / dt, z / dt)
+    return rate if math.isfinite(sum(rate)) else None

@@ -28,7 +28,7 @@ from itertools import islice
 import math
 
 import numpy as np
-from optitrack_vrpn.motion.quaternion import (
+from optitrack_vrpn.motion.rotation import (
     conjugate, from_rotation_vector, IDENTITY, multiply, normalised, Quat, to_rotation_vector,
     Vector)
 from optitrack_vrpn.settings import checked, setting

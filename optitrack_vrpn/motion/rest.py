@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from optitrack_vrpn.motion.quaternion import IDENTITY, Quat, Vector
+from optitrack_vrpn.motion.rotation import IDENTITY, Quat, Vector
 
 FLOOR: Final = 1e-5
 """

@@ -17,7 +17,7 @@ from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
 from optitrack_vrpn.errors import OptitrackVrpnError
 from optitrack_vrpn.names import printable
-from optitrack_vrpn.ros.log import ros_is_up, ThrottledLog
+from optitrack_vrpn.ros.node_parts import ros_is_up, ThrottledLog
 from rclpy.clock import Clock, ClockType
 from rclpy.exceptions import NameValidationException
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn

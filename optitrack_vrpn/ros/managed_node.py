@@ -12,7 +12,7 @@ from typing import Any, Generic, Mapping, Sequence, TypeVar
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from optitrack_vrpn.ros.lifecycle_node import SafeLifecycleNode
-from optitrack_vrpn.ros.log import ros_is_up
+from optitrack_vrpn.ros.node_parts import ros_is_up
 from optitrack_vrpn.settings_ros import declare_settings, follow_settings, read_settings
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 

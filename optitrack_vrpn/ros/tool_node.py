@@ -8,7 +8,7 @@ import time
 from typing import Any, Sequence, TypeVar
 
 from optitrack_vrpn.errors import ConfigurationError, TransportError
-from optitrack_vrpn.ros.domain import check_domain
+from optitrack_vrpn.ros.process import check_domain
 import rclpy
 from rclpy.exceptions import NameValidationException
 from rclpy.executors import Executor, ExternalShutdownException, SingleThreadedExecutor

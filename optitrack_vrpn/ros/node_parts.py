@@ -1,10 +1,12 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rate-limited log of a node, while ROS is running."""
+"""Parts of a node: rate-limited log, a thread that ticks, deferred destruction of publishers."""
 
+from collections import deque
+import contextlib
 import sys
 import threading
-from typing import Hashable
+from typing import Any, Callable, Hashable
 
 from optitrack_vrpn.clock import HostClock
 from optitrack_vrpn.names import counted
@@ -79,3 +81,69 @@ class ThrottledLog:
         _log_line(
             _SEVERITIES.get(severity, LoggingSeverity.INFO), self._node.get_logger().name, text,
             caller.f_code.co_name, caller.f_code.co_filename, caller.f_lineno)
+
+
+class Ticker:
+    """
+    Call a function periodically from a separate thread.
+
+    A timer of the node costs more: before each wait rclpy's executors visit all entities of a
+    node, including the events of every publisher. At 10 Hz that takes more processor time than
+    the poses of several bodies, with Python's interpreter lock held.
+
+    :param period_s: time between two calls (s).
+    :param call: the function; it must not raise.
+    """
+
+    def __init__(self, period_s: float, call: Callable[[], None]) -> None:
+        self._period_s = period_s
+        self._call = call
+        self._woken = threading.Event()
+        self._ended = False
+        self._thread = threading.Thread(target=self._run, name='ticker', daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            self._woken.wait(self._period_s)
+            self._woken.clear()
+            if self._ended:
+                return
+            self._call()
+
+    def wake(self) -> None:
+        """Trigger the next call immediately; return before the call."""
+        self._woken.set()
+
+    def stop(self) -> None:
+        """Stop the thread and wait for its end."""
+        self._ended = True
+        self._woken.set()
+        self._thread.join()
+
+
+class DeferredDestruction:
+    """
+    Destroy retired publishers on the thread of the node's executor.
+
+    That takes milliseconds each, for which the thread that retires them holds the node's lock.
+
+    :param node: the publishers' node.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._waiting: deque[Any] = deque()
+        self._guard = node.create_guard_condition(self.run)
+
+    def add(self, publisher: Any) -> None:
+        """Retire a publisher, from any thread; return immediately."""
+        self._waiting.append(publisher)
+        with contextlib.suppress(InvalidHandle):    # the node is being destroyed and will call run
+            self._guard.trigger()
+
+    def run(self) -> None:
+        """Destroy retired publishers; on the executor thread, or while no executor spins."""
+        with contextlib.suppress(IndexError):
+            while True:
+                self._node.destroy_publisher(self._waiting.popleft())
