@@ -314,7 +314,7 @@ def test_names_that_were_exchanged_on_purpose_are_accepted():
     feed = tracked(BodyConfig())
     for _ in range(1000):
         flipped(feed, turn(0.0), (3.0, 0.0, 0.0))
-        feed.body.suspect(ValidityGate('other'))
+        feed.body.jumps.suspect(ValidityGate('other').jumps)
     assert 'exchanged names' in feed.body.held
     assert feed.body.accept_jump()
     assert flipped(feed, turn(0.0), (3.0, 0.0, 0.0)) is not None

@@ -147,7 +147,7 @@ def test_the_motion_of_a_body_whose_poses_are_sent_twice_is_measured():
         feed.send()
         feed.send(*feed.pose(-1))
     now = feed.frame * STEP
-    assert feed.body.expected(now + 50 * MS)[0] == pytest.approx(
+    assert feed.body.jumps.expected(now + 50 * MS)[0] == pytest.approx(
         feed.pose(-2)[0][0] + 0.06, abs=1e-6)
 
 

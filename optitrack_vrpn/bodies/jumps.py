@@ -4,17 +4,7 @@
 Jumps of one body: a jump continues, ends because the body returned, or settles.
 
 A track that begins where the body cannot be is a jump. Waiting does not end it: the reach of a
-body grows with time until every place is within it.
-
-A jump that turns the body further than it can turn, but leaves it in its place, is a *flip*: the
-sender fits the markers to the wrong ones. Such a fit can last for minutes, so time alone never
-makes it valid. It ends when the body turns back by the same angle about the same body axis,
-wherever it has moved meanwhile, or when the user accepts it (``accept_jump``).
-
-After a gap in which the body can have turned, both the attitude before the gap and the new one can
-be right. A body that reappears in place, turned by more than ``TURNED_UNSEEN``, is withheld until
-it has stayed so for ``TURNED_HELD_NS``. When it is accepted, the attitude before the gap is
-remembered for ``REMEMBERED_NS``, and a return to it is accepted at once.
+body grows with time until every place is within it. A jump in place is a flip, see ``flips.py``.
 
 Only the other bodies show whether a name has moved to another body. ``find_swap`` is called
 whenever a body was out of sight, even for one frame; see ``swap.py``.
@@ -24,45 +14,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from optitrack_vrpn.bodies.limits import NO_TURN_LIMIT, ReachLimits
+from optitrack_vrpn.bodies.flips import (
+    FlipDetector, IN_PLACE_M, TURNED_HELD_NS, TURNED_UNSEEN)
+from optitrack_vrpn.bodies.limits import EXPECTED_NS, ReachLimits
 from optitrack_vrpn.bodies.poses import Flip, Origin, pose_distance, Return, TimedPose, Track
 from optitrack_vrpn.bodies.states import Disposition, NEVER_NS, Observed, State, StateMachine
 from optitrack_vrpn.bodies.times import FrameTimes
-from optitrack_vrpn.motion import angle_between, conjugate, IDENTITY, multiply, Quat, Vector
+from optitrack_vrpn.motion import angle_between, IDENTITY, Quat, Vector
+from optitrack_vrpn.stats import GAP_INTERVALS
 
 OUTLIER_FRAMES = 10
 """
 Frames in the new place that one frame elsewhere cancels. Chosen: a solution that is right in one
 of ten frames never settles.
-"""
-IN_PLACE_M = 0.3
-"""
-A flip moves the reported origin by less than this (m): twice its distance from the centroid of the
-markers. Chosen for bodies of up to 0.3 m.
-"""
-IN_PLACE_SPEED = 1.5e-9
-"""
-Increase (m/ns) of that distance with the time out of sight, up to ``memory_s``. Chosen: a drone
-that brakes or turns at 3.5 m/s^2 is no further from its course after 0.9 s.
-"""
-TURNED_UNSEEN = math.radians(60.0)
-"""
-Turn (rad) in a gap that may be a flip: flips by a body's symmetry have 90 degrees or more, and the
-body itself may have turned back by a third of it.
-"""
-TURNED_HELD_NS = 1_000_000_000
-"""Time (ns) for which such a body is withheld. Chosen: most flips at reappearance end earlier."""
-REMEMBERED_NS = 60_000_000_000
-"""
-Time (ns) for which the attitude before the gap is remembered after the new one was accepted.
-Chosen: a wrong marker solution can last for a minute; later, a flip by the same angle is likelier.
-"""
-CARRIED_NS = 10_000_000_000
-"""
-Gap (ns) after which the attitude of a body that has also moved on is not remembered: it was
-carried. Chosen.
 """
 
 
@@ -70,11 +36,11 @@ class SwapCandidate(NamedTuple):
     """
     The body that a pose probably belongs to, instead of the one it is sent for.
 
-    :ivar body: the gate of the other body (compiled modules must not import each other).
+    :ivar body: the other body.
     :ivar confirmed: whether the other body is seen in the place of this one.
     """
 
-    body: Any
+    body: JumpTracker
     confirmed: bool
 
 
@@ -101,11 +67,11 @@ class JumpTracker:
 
     __slots__ = (
         'track', 'swapped', 'unconfirmed', 'find_swap', 'acquire_frames', 'settle_ns', '_states',
-        '_times', '_limits', '_other', '_accepted', '_turned')
+        '_times', '_limits', 'flips', '_other', '_accepted')
 
     def __init__(self, states: StateMachine, times: FrameTimes, limits: ReachLimits) -> None:
         self.track: Track | None = None
-        self.swapped: Any = None
+        self.swapped: JumpTracker | None = None
         self.unconfirmed = False
         self.find_swap: Callable[[TimedPose], SwapCandidate | None] = no_swap
         self.acquire_frames = 1
@@ -113,11 +79,81 @@ class JumpTracker:
         self._states = states
         self._times = times
         self._limits = limits
+        self.flips = FlipDetector(times, limits)
         # Poses that do not continue the jump: outliers, or the body returned.
         self._other: Return | None = None
         self._accepted = False
-        # Turns from attitudes before a gap to the present one, and how long each is remembered.
-        self._turned: list[tuple[Quat, int]] = []
+
+    # -- for comparison with other bodies (swap.py) --------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """Return the body's name."""
+        return self._states.name
+
+    @property
+    def state(self) -> State:
+        """Return the body's state."""
+        return self._states.state
+
+    @property
+    def memory_ns(self) -> int:
+        """Return the setting ``memory_s`` (ns)."""
+        return self._limits.memory_ns
+
+    @property
+    def last_good(self) -> tuple[int, Vector, Quat] | None:
+        """Return sender time (ns), position and attitude of the last valid pose, or None."""
+        last = self._limits.last
+        return None if last.now == -NEVER_NS else (last.now, last.position, last.quat)
+
+    @property
+    def candidate(self) -> TimedPose | None:
+        """Return the latest pose of the track that may become the next valid one, if any."""
+        return None if self.track is None else self.track.last
+
+    def expected(self, sender_time_ns: int) -> Vector | None:
+        """Predict the position of the body, see ``LastPose.expected``."""
+        return self._limits.last.expected(sender_time_ns, EXPECTED_NS)
+
+    def unseen_ns(self, now: int) -> int:
+        """Return the time (ns) since the last pose, valid or not, at a sender time (ns)."""
+        times = self._times
+        return now - (self._limits.last.now if times.fast_ns >= 0 else times.last_ns)
+
+    def is_seen(self, now: int) -> bool:
+        """Return whether no pose is missing at a sender time (ns)."""
+        interval = self._times.rate.interval
+        return interval <= 0.0 or self.unseen_ns(now) <= GAP_INTERVALS * interval
+
+    def seen_since(self, now: int) -> int:
+        """
+        Return the sender time (ns) since which the body has been seen where it is.
+
+        :param now: sender time (ns) of the present pose, for a body that has no track yet.
+        """
+        return now if self.track is None else self.track.began_ns
+
+    def reach(self, dt: int) -> float:
+        """Return the distance (m) that the body can move in dt (ns), without noise."""
+        return self._limits.speed * dt
+
+    def suspect(self, other: JumpTracker | None, unconfirmed: bool = False) -> None:
+        """
+        Hold the jump as an exchange of names, or release it (None).
+
+        :param unconfirmed: whether only this body shows the exchange.
+        """
+        self.swapped, self.unconfirmed = other, unconfirmed
+
+    # -- the jump ------------------------------------------------------------------------------
+
+    @property
+    def lasted_s(self) -> float:
+        """Return the time (s) for which the body has been seen in the place of the jump."""
+        if self._states.state is not State.JUMPED or self.track is None:
+            return 0.0
+        return (self.track.last.now - self.track.began_ns) * 1e-9
 
     def accept_jump(self) -> bool:
         """Accept the present place and attitude; return whether there was a jump to accept."""
@@ -163,7 +199,7 @@ class JumpTracker:
 
     def shift(self, shift: int) -> None:
         """Shift all times after a step of the sender's clock (ns)."""
-        self._turned = [(turn, until + shift) for turn, until in self._turned]
+        self.flips.shift(shift)
         for track in (self.track, self._other):
             if track is not None:
                 track.began_ns += shift
@@ -176,7 +212,7 @@ class JumpTracker:
         :returns: the reason.
         """
         assert self.track is not None
-        self._remember_turn(self.track, seen, observed)
+        self.flips.remember(self.track, seen, observed)
         reason = ('the user accepted the pose that it jumped to'
                   if observed is Observed.ACCEPTED else self.track.origin.value)
         self.track = self._other = None
@@ -190,7 +226,8 @@ class JumpTracker:
         :returns: why it is withheld, or None if it continues the motion.
         """
         reason = self._limits.too_far(seen.position, seen.quat, dt)
-        flip = self._flip_of(seen) if reason is not None or self._is_gap(dt) else None
+        flips = self.flips
+        flip = flips.find(self.track, seen) if reason is not None or flips.is_gap(dt) else None
         if reason is not None or flip is not None:
             return self._jump(seen, receive_ns, reason or Disposition.TURNED_TOO_FAR, flip)
         return None
@@ -211,7 +248,7 @@ class JumpTracker:
             dt = seen.now - limits.last.now
             fresh = dt >= limits.memory()
             reason = None if fresh else limits.too_far(seen.position, seen.quat, dt)
-            flip = self._flip_of(seen)
+            flip = self.flips.find(self.track, seen)
             if reason is not None or flip is not None:
                 return self._jump(seen, receive_ns, reason or Disposition.TURNED_TOO_FAR, flip)
             self.track = track = Track(Origin.FRESH if fresh else Origin.NEAR, seen)
@@ -263,7 +300,7 @@ class JumpTracker:
                 position, quat, self._other.last.position, self._other.last.quat) < away:
             return False
         if track.flip is not None:
-            turned = angle_between(quat, last.quat) > TURNED_UNSEEN and self._is_gap(
+            turned = angle_between(quat, last.quat) > TURNED_UNSEEN and self.flips.is_gap(
                 seen.now - last.now)
             return not turned and away <= pose_distance(
                 position, quat, last.position, track.true_quat)
@@ -286,9 +323,9 @@ class JumpTracker:
         else:
             # All is determined by the first pose: the body turns while frames are counted.
             self._other = Return(
-                seen, self._flip_of(seen), self._is_home(track, seen) or math.dist(
+                seen, self.flips.find(self.track, seen), self._is_home(track, seen) or math.dist(
                     seen.position, track.last.position) > self._limits.reach(
-                        seen.now - track.last.now), self._not_back(track, seen))
+                        seen.now - track.last.now), self.flips.not_back(track, seen))
         outliers_ns = round(OUTLIER_FRAMES * self._times.rate.interval)
         track.began_ns = min(seen.now, track.began_ns + outliers_ns)
         reason = self._other.reason
@@ -328,103 +365,6 @@ class JumpTracker:
         return home is not None and (
             2 * math.dist(seen.position, home.position)
             < math.dist(seen.position, track.last.position))
-
-    def _not_back(self, track: Track, seen: TimedPose) -> Disposition | None:
-        """
-        Explain why a pose is not a flipped body's return from its flip; None if it is.
-
-        The track of a flipped body continues: its place is known, and its attitude up to the flip.
-        """
-        if track.flip is None:
-            return None
-        dt = seen.now - track.last.now
-        if math.dist(seen.position, track.last.position) > IN_PLACE_M + self._limits.reach(dt):
-            return Disposition.MOVED_TOO_FAR
-        limit = max(self._limits.turn_limit(dt), track.flip.slack)
-        if angle_between(track.true_quat, seen.quat) > limit:
-            return Disposition.TURNED_TOO_FAR
-        return None
-
-    def _flip_of(self, seen: TimedPose) -> Flip | None:
-        """
-        Determine the flip between the body and a pose.
-
-        :returns: None if there is none, or if the pose is elsewhere.
-        """
-        if not self._limits.last.count:
-            return None
-        track = self.track
-        held_ns = NEVER_NS
-        if track is not None and track.flip is not None:
-            places: list[Vector | None] = [track.last.position]
-            attitude, at = track.true_quat, track.last.now
-            held_ns = track.flip.held_ns
-        else:
-            places = self._places(seen.now)
-            attitude, at = self._limits.last.quat, self._limits.last.now
-        dt = seen.now - at
-        angle = angle_between(attitude, seen.quat)
-        limit = self._limits.turn_limit(dt)
-        slack = min(limit, self._limits.turn_cap)
-        if dt >= self._limits.memory() or angle <= limit:
-            # The body can have turned.
-            if not self._is_gap(dt) or not self._is_turned(attitude, seen):
-                return None
-            held_ns = TURNED_HELD_NS
-        if not self._is_in_place(seen, places, dt):
-            return None
-        before = [turn for turn, until in self._turned if seen.now < until]
-        if before:
-            # The present attitude is not certain.
-            held_ns = 0 if any(
-                angle_between(multiply(attitude, conjugate(turn)), seen.quat) <= TURNED_UNSEEN
-                for turn in before) else TURNED_HELD_NS
-        if held_ns < NEVER_NS:
-            slack = TURNED_UNSEEN
-        return Flip(multiply(conjugate(attitude), seen.quat), slack, held_ns)
-
-    def _is_turned(self, attitude: Quat, seen: TimedPose) -> bool:
-        """Return whether a pose is turned far from an attitude, and from the expected one."""
-        return self._limits.turn_cap < NO_TURN_LIMIT and self._limits.turn_rate > 0.0 and min(
-            angle_between(attitude, seen.quat), angle_between(
-                self._limits.last.expected_quat(seen.now), seen.quat)) > TURNED_UNSEEN
-
-    def _places(self, now: int) -> list[Vector | None]:
-        """Return the last and the expected place of the body."""
-        last = self._limits.last
-        return [last.position, last.expected(now, self._limits.memory_ns)]
-
-    def _is_gap(self, dt: int) -> bool:
-        """Return whether a body was out of sight in dt (ns), longer than a few lost frames."""
-        return dt >= min(self._times.silence_ns, self._limits.memory())
-
-    def _is_in_place(self, seen: TimedPose, places: list[Vector | None], dt: int) -> bool:
-        """Return whether a pose is near a place, dt (ns) after the body was there."""
-        radius = IN_PLACE_M + IN_PLACE_SPEED * min(dt, self._limits.memory_ns)
-        return any(math.dist(seen.position, place) <= radius
-                   for place in places if place is not None)
-
-    def _remember_turn(self, track: Track, seen: TimedPose, observed: Observed) -> None:
-        """Remember the attitude before a gap when another one is accepted after it."""
-        flip = track.flip
-        if observed is Observed.ACCEPTED or (flip is not None and flip.held_ns == 0):
-            self._turned = []    # confirmed by the user, or by a second observation
-        if not self._limits.last.count or observed is Observed.ACCEPTED or (
-                flip is not None and observed is Observed.RETURNED):
-            return
-        before = self._limits.last.quat
-        if flip.held_ns == 0 if flip is not None else not self._is_turned(before, seen):
-            return
-        turn = flip.turn if flip is not None else multiply(conjugate(before), seen.quat)
-        dt = seen.now - self._limits.last.now
-        places = self._places(seen.now)
-        if dt >= CARRIED_NS and not self._is_in_place(seen, places, dt):
-            self._turned = []
-            return
-        self._turned = [
-            (turn, seen.now + REMEMBERED_NS),
-            *((multiply(older, turn), until) for older, until in self._turned
-              if seen.now < until)]
 
     def _is_swapped(self, seen: TimedPose) -> bool:
         """Return whether this is another body's place, and store that body's name."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection
 import math
 
-from optitrack_vrpn.bodies.jumps import SwapCandidate
+from optitrack_vrpn.bodies.jumps import JumpTracker, SwapCandidate
 from optitrack_vrpn.bodies.poses import pose_distance, TimedPose
 from optitrack_vrpn.bodies.states import State
 from optitrack_vrpn.bodies.validity import ValidityGate
@@ -26,11 +26,6 @@ CLEARANCE = 0.05
 """
 Distance (m) between two origins above which bodies are always distinguished. Chosen: twice the
 error of an expected position after a short gap.
-"""
-MISSED_FRAMES_NS = 1.5e9
-"""
-Frame intervals without a pose after which a body is not seen, times 1e9: compared with rate (Hz)
-times silence (ns). Chosen: the middle between one and two intervals.
 """
 
 
@@ -49,21 +44,22 @@ def find_swap(
     :param seen: the pose.
     :returns: the other body, and whether it is seen in this one's place; None if there is none.
     """
-    memory = round(gate.config.memory_s * 1e9)
-    away = _from_expected(gate, seen, memory)
+    body, memory = gate.jumps, gate.jumps.memory_ns
+    away = _from_expected(body, seen, memory)
     if away is None or away <= 2 * CLEARANCE:
         return None
-    for other in gates:    # this one is no closer to itself
+    for each in gates:    # this one is no closer to itself
+        other = each.jumps
         from_other = _from_expected(other, seen, memory, away / 2)
         if from_other is not None and 2 * from_other < away:
-            confirmed = _in_place_of(gate, other, seen.now)
+            confirmed = _in_place_of(body, other, seen.now)
             if confirmed is not False:
                 return SwapCandidate(other, bool(confirmed))
     return None
 
 
 def _from_expected(
-    gate: ValidityGate, seen: TimedPose, memory: int | None = None, at_most: float = math.inf,
+    body: JumpTracker, seen: TimedPose, memory: int | None = None, at_most: float = math.inf,
 ) -> float | None:
     """
     Measure the distance (m) of a pose from the expected place of a body.
@@ -71,7 +67,7 @@ def _from_expected(
     :returns: None if that place is not known, or the position alone differs by more than
         ``at_most``.
     """
-    good, place = gate.last_good, gate.expected(seen.now)
+    good, place = body.last_good, body.expected(seen.now)
     if good is None or place is None or (memory is not None and seen.now - good[0] >= memory):
         return None
     if math.dist(seen.position, place) > at_most:
@@ -79,17 +75,17 @@ def _from_expected(
     return pose_distance(seen.position, seen.quat, place, good[2])
 
 
-def _in_place_of(gate: ValidityGate, other: ValidityGate, now: int) -> bool | None:
+def _in_place_of(body: JumpTracker, other: JumpTracker, now: int) -> bool | None:
     """Return whether the other body is in this one's expected place; None if it is not seen."""
     good = other.last_good
-    if good is None or other.rate_hz * (now - other.last_seen_ns) > MISSED_FRAMES_NS:
+    if good is None or not other.is_seen(now):
         return None
     if other.state is State.TRACKED:
         # Valid since this one returned: both are seen at once, and no names were exchanged.
-        return False if good[0] >= gate.seen_since(now) else None
+        return False if good[0] >= body.seen_since(now) else None
     if other.candidate is None:
         return None
-    ours, theirs = _from_expected(gate, other.candidate), _from_expected(other, other.candidate)
+    ours, theirs = _from_expected(body, other.candidate), _from_expected(other, other.candidate)
     return None if ours is None or theirs is None else 2 * ours < theirs
 
 
@@ -104,44 +100,43 @@ def review(gates: Collection[ValidityGate]) -> None:
     """
     for gate in gates:
         if gate.state is State.JUMPED:
-            _review(gate, gates)
+            _review(gate.jumps, [each.jumps for each in gates])
 
 
-def _review(gate: ValidityGate, gates: Collection[ValidityGate]) -> None:
+def _review(body: JumpTracker, others: Collection[JumpTracker]) -> None:
     """Decide on one body that has jumped."""
-    candidate, own = gate.candidate, gate.last_good
+    candidate, own = body.candidate, body.last_good
     if candidate is None or own is None:
         return
-    if gate.swapped is not None and gate.swapped not in gates:
-        gate.suspect(None)    # the other body is no longer selected
+    if body.swapped is not None and body.swapped not in others:
+        body.suspect(None)    # the other body is no longer selected
     now, place, _ = candidate
-    for other in gates:
+    for other in others:
         good = other.last_good
         if good is None:
             continue
         distance = math.dist(place, good[1])
         # If both are seen at once and apart, the place is the body's own.
         apart = other.state is State.TRACKED and distance > 2 * CLEARANCE
-        if gate.swapped is other:
+        if body.swapped is other:
             if apart:
-                gate.suspect(None, gate.unconfirmed)
-            elif gate.unconfirmed:
-                _confirm(gate, other, now)
-        elif gate.swapped is None and not apart:
-            dt = abs(now - good[0]) * 1e-9
-            reach = CLEARANCE + gate.config.max_speed * dt
-            if (dt < gate.config.memory_s and distance <= reach
+                body.suspect(None, body.unconfirmed)
+            elif body.unconfirmed:
+                _confirm(body, other, now)
+        elif body.swapped is None and not apart:
+            dt = abs(now - good[0])
+            if (dt < body.memory_ns and distance <= CLEARANCE + body.reach(dt)
                     and math.dist(place, own[1]) > 2 * distance):
-                gate.suspect(other, gate.unconfirmed)
+                body.suspect(other, body.unconfirmed)
 
 
-def _confirm(gate: ValidityGate, other: ValidityGate, now: int) -> None:
+def _confirm(body: JumpTracker, other: JumpTracker, now: int) -> None:
     """Confirm or drop a swap, when the other body is seen or was not seen for a long time."""
-    confirmed = _in_place_of(gate, other, now)
+    confirmed = _in_place_of(body, other, now)
     if confirmed:
-        gate.suspect(other)
+        body.suspect(other)
     elif confirmed is False:
-        gate.suspect(None, True)    # it was here all the time
-    elif now - other.last_seen_ns > gate.config.memory_s * 1e9:
+        body.suspect(None, True)    # it was here all the time
+    elif other.unseen_ns(now) > body.memory_ns:
         # The other body does not return to confirm it: treat this as an ordinary jump.
-        gate.suspect(None)
+        body.suspect(None)

@@ -19,10 +19,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 import math
-from typing import Any, Final
+from typing import Final
 
 from optitrack_vrpn.bodies.jumps import JumpTracker, SwapCandidate
-from optitrack_vrpn.bodies.limits import EXPECTED_NS, LastPose, ReachLimits
+from optitrack_vrpn.bodies.limits import LastPose, ReachLimits
 from optitrack_vrpn.bodies.poses import (
     continued, describe, fault_of, Origin, RepetitionDetector, TimedPose, unit, UNIT_ERROR)
 from optitrack_vrpn.bodies.settings import BodyConfig
@@ -50,24 +50,24 @@ class ValidityGate:
     :ivar config: the thresholds.
     :ivar reason: why the last pose was withheld (valid after ``update`` returned None).
     :ivar resets: discontinuities so far, see ``BodyStatus``.
+    :ivar jumps: the track and the jump of a body that is not TRACKED.
     :ivar changes: changes of state that ``take_changes`` has not fetched yet.
     """
 
     __slots__ = (
-        'config', 'reason', 'resets', '_times', '_last', '_limits', '_repetition', '_states',
-        '_jumps', 'changes', '_shared', '_restarted', '_ahead')
+        'config', 'reason', 'resets', '_times', '_limits', '_repetition', '_states',
+        'jumps', 'changes', '_shared', '_restarted', '_ahead')
 
     def __init__(self, name: str, config: BodyConfig | None = None) -> None:
         self.config = config if config is not None else BodyConfig()
         self.reason = Disposition.ACQUIRING
         self.resets = 0
         self._times = FrameTimes()
-        self._last = LastPose()
-        self._limits = ReachLimits(self._last, self._times.rate)
+        self._limits = ReachLimits(LastPose(), self._times.rate)
         self._repetition = RepetitionDetector()
         self._states = StateMachine(name)
         self.changes = self._states.changes
-        self._jumps = JumpTracker(self._states, self._times, self._limits)
+        self.jumps = JumpTracker(self._states, self._times, self._limits)
         self._shared = False
         # The sender's clock has restarted since the last valid pose.
         self._restarted = self._ahead = False
@@ -82,8 +82,8 @@ class ValidityGate:
         self.config = config
         self._limits.configure(config)
         self._repetition.limit_ns = round(config.frozen_after_s * 1e9) or NEVER_NS
-        self._jumps.settle_ns = round(config.jump_accept_s * 1e9) or NEVER_NS
-        self._jumps.acquire_frames = config.acquire_frames
+        self.jumps.settle_ns = round(config.jump_accept_s * 1e9) or NEVER_NS
+        self.jumps.acquire_frames = config.acquire_frames
         self._measure_silence()
 
     def update(self, sender_time_ns: int, receive_ns: int, position: Vector,
@@ -102,12 +102,12 @@ class ValidityGate:
         """
         # The fast path, which nearly every pose takes: the checks of _examine in their cheapest
         # form, never wider than those. A pose that fails here gets the full check.
-        last = self._last
+        limits = self._limits
+        last = limits.last
         times = self._times
         rate = times.rate
         dt = sender_time_ns - last.now
         if receive_ns - times.receive_ns < times.fast_ns and 0 < dt < 1.5 * rate.interval:
-            limits = self._limits
             x, y, z = position
             lx, ly, lz = last.position
             lx -= x
@@ -197,8 +197,8 @@ class ValidityGate:
         self._leave_fast_path()
         self._restarted = True
         self._follow_step(sender_time_ns, receive_ns)
-        if self._jumps.restart():
-            self._last.now = -NEVER_NS
+        if self.jumps.restart():
+            self._limits.last.now = -NEVER_NS
             if self.state is State.TRACKED:
                 self._states.observe(
                     Observed.RESTARTED, receive_ns, "the sender's clock restarted")
@@ -217,7 +217,7 @@ class ValidityGate:
 
         :returns: whether there was a jump to accept.
         """
-        return self._jumps.accept_jump()
+        return self.jumps.accept_jump()
 
     def take_changes(self) -> list[StateChange]:
         """
@@ -242,7 +242,7 @@ class ValidityGate:
         return BodyStatus(
             states.name, states.state, states.since_ns, times.rate.rate_hz,
             (now_ns - good) * 1e-9 if good > -NEVER_NS else math.nan,
-            self.resets, self._last.count, times.rate.gaps, times.rate.lost,
+            self.resets, self._limits.last.count, times.rate.gaps, times.rate.lost,
             f'{states.detail}; {self.held}' if self.held else states.detail,
             self.swapped_with if states.state is State.JUMPED else '')
 
@@ -259,7 +259,7 @@ class ValidityGate:
     @property
     def good(self) -> int:
         """Return the number of poses that have passed."""
-        return self._last.count
+        return self._limits.last.count
 
     @property
     def rate_hz(self) -> float:
@@ -278,21 +278,13 @@ class ValidityGate:
     @property
     def held(self) -> str:
         """Explain why time alone does not end the jump of this body; '' if it does, or if none."""
-        return self._jumps.held
-
-    @property
-    def jumped_s(self) -> float:
-        """Return the time (s) for which the body has been seen in the place of the jump."""
-        track = self._jumps.track
-        if self.state is not State.JUMPED or track is None:
-            return 0.0
-        return (track.last.now - track.began_ns) * 1e-9
+        return self.jumps.held
 
     @property
     def last_pose(self) -> tuple[Vector, Quat] | None:
         """Return position and attitude, as sent, of the last finite pose, valid or not."""
-        return (self._last.position, self._last.raw) if self._times.fast_ns >= 0 else (
-            self._repetition.pose)
+        last = self._limits.last
+        return (last.position, last.raw) if self._times.fast_ns >= 0 else self._repetition.pose
 
     @property
     def last_receive_ns(self) -> int:
@@ -304,70 +296,21 @@ class ValidityGate:
         """Return whether the last frame was late by its sender time."""
         return self._times.late_run > 0
 
-    # -- comparison with other bodies (swap.py) ------------------------------------------------
-
-    @property
-    def swapped(self) -> ValidityGate | None:
-        """Return the body this one has probably exchanged names with."""
-        swapped: ValidityGate | None = self._jumps.swapped
-        return swapped
-
-    def suspect(self, other: ValidityGate | None, unconfirmed: bool = False) -> None:
-        """
-        Hold the jump as an exchange of names, or release it (None).
-
-        :param unconfirmed: whether only this body shows the exchange.
-        """
-        self._jumps.swapped, self._jumps.unconfirmed = other, unconfirmed
-
-    @property
-    def unconfirmed(self) -> bool:
-        """Return whether only this body shows the exchange, because the other is not seen."""
-        return self._jumps.unconfirmed
-
     @property
     def swapped_with(self) -> str:
-        """Return the name of the body in ``swapped``; '' for none."""
-        swapped = self._jumps.swapped
+        """Return the body with which this one has probably exchanged names; '' for none."""
+        swapped = self.jumps.swapped
         return '' if swapped is None else swapped.name
 
-    def compare_with(self, find_swap: Callable[[Any, TimedPose], SwapCandidate | None]) -> None:
+    def compare_with(
+        self, find_swap: Callable[[ValidityGate, TimedPose], SwapCandidate | None],
+    ) -> None:
         """
         Set the function that finds the body that a pose probably belongs to.
 
         :param find_swap: takes this gate and a pose, see ``swap.find_swap``.
         """
-        self._jumps.find_swap = lambda seen: find_swap(self, seen)
-
-    @property
-    def last_good(self) -> tuple[int, Vector, Quat] | None:
-        """Return sender time (ns), position and attitude of the last valid pose, or None."""
-        last = self._last
-        return None if last.now == -NEVER_NS else (last.now, last.position, last.quat)
-
-    def expected(self, sender_time_ns: int) -> Vector | None:
-        """Predict the position of the body, see ``LastPose.expected``."""
-        return self._last.expected(sender_time_ns, EXPECTED_NS)
-
-    @property
-    def last_seen_ns(self) -> int:
-        """Return the sender time (ns) of the last pose, valid or not; -NEVER_NS before one."""
-        return self._last.now if self._times.fast_ns >= 0 else self._times.last_ns
-
-    def seen_since(self, now: int) -> int:
-        """
-        Return the sender time (ns) since which the body has been seen where it is.
-
-        :param now: sender time (ns) of the present pose, for a body that has no track yet.
-        """
-        track = self._jumps.track
-        return now if track is None else track.began_ns
-
-    @property
-    def candidate(self) -> TimedPose | None:
-        """Return the latest pose of the track that may become the next valid one, if any."""
-        track = self._jumps.track
-        return None if track is None else track.last
+        self.jumps.find_swap = lambda seen: find_swap(self, seen)
 
     # -- the full check ------------------------------------------------------------------------
 
@@ -375,7 +318,7 @@ class ValidityGate:
         """Store the values that the fast path does not update."""
         if self._times.fast_ns >= 0:
             self._times.fast_ns = -1
-            last, times, repetition = self._last, self._times, self._repetition
+            last, times, repetition = self._limits.last, self._times, self._repetition
             times.last_ns = repetition.since_ns = last.now
             times.good_ns = times.receive_ns
             repetition.pose = last.position, last.raw
@@ -386,7 +329,7 @@ class ValidityGate:
             self._times.fast_ns = self._times.silence_ns
 
     def _measure_motion(self) -> None:
-        self._last.measure(self._times.rate.interval)
+        self._limits.last.measure(self._times.rate.interval)
         self._measure_silence()
 
     def _follow_step(self, now: int, receive_ns: int) -> None:
@@ -401,10 +344,10 @@ class ValidityGate:
             shift = now - times.last_ns - max(receive_ns - times.receive_ns, 1)
             times.last_ns += shift
             self._repetition.since_ns += shift
-            if self._last.now > -NEVER_NS:
-                self._last.now += shift
-            self._last.interrupt()
-            self._jumps.shift(shift)
+            if self._limits.last.now > -NEVER_NS:
+                self._limits.last.now += shift
+            self._limits.last.interrupt()
+            self.jumps.shift(shift)
 
     def _examine(
         self, now: int, receive_ns: int, position: Vector, raw: Quat,
@@ -433,24 +376,24 @@ class ValidityGate:
         fault = refused or (Disposition.SHARED_NAME if self._shared
                             else fault_of(position, raw, self.config))
         if fault is not None:
-            self._jumps.interrupt(unseen)
+            self.jumps.interrupt(unseen)
             observed, detail = _FAULTS.get(fault, (Observed.NOT_A_POSE, ''))
             self._states.observe(observed, receive_ns, detail or describe(position, raw))
             return fault
-        last = self._last
+        last = self._limits.last
         if self._repetition.repeats(
                 now, position, raw, (last.position, last.raw) if last.count else None):
-            if self._jumps.track is not None:
-                self._jumps.track.began_ns += unseen    # time out of sight does not count
+            if self.jumps.track is not None:
+                self.jumps.track.began_ns += unseen    # time out of sight does not count
             if now - self._repetition.since_ns >= self._repetition.limit_ns:
-                self._jumps.interrupt(0)
+                self.jumps.interrupt(0)
                 self._states.observe(
                     Observed.REPEATED, receive_ns, 'the sender repeats one pose bit for bit')
             return Disposition.REPEAT
 
         seen = TimedPose(now, position, unit(raw))
         outcome = (self._check_tracked(seen, receive_ns) if self.state is State.TRACKED
-                   else self._jumps.check_untracked(seen, receive_ns))
+                   else self.jumps.check_untracked(seen, receive_ns))
         if isinstance(outcome, Disposition):
             return outcome
         return self._accept(seen, receive_ns, raw, outcome)
@@ -469,17 +412,17 @@ class ValidityGate:
             # The network held the frames back (WiFi power save): none is missing.
             is_silent = False
             silent = since
-            if states.state is State.STALE and self._last.now == times.last_ns:
+            if states.state is State.STALE and self._limits.last.now == times.last_ns:
                 states.observe(Observed.RESUMED, receive_ns, 'no frame was missing')
         # A NEW body is seen for the first time.
         elif receive_ns - times.heard() >= times.silence_ns and states.state is not State.NEW:
             states.observe(Observed.SILENT, times.receive_ns + times.silence_ns,
                            f'silent for {silent * 1e-9:.2f} s')
         if since and times.rate.update(
-                since, self._last.count, self.config.memory_s * 1e9, is_silent):
+                since, self._limits.last.count, self.config.memory_s * 1e9, is_silent):
             self._measure_silence()
         if max(silent, since) >= times.silence_ns:
-            self._jumps.interrupt(since)
+            self.jumps.interrupt(since)
             since = 0
         times.last_ns = now
         times.receive_ns = receive_ns
@@ -493,8 +436,8 @@ class ValidityGate:
 
         :returns: why it is withheld, or None if it is good.
         """
-        jumps = self._jumps
-        dt = seen.now - self._last.now
+        jumps = self.jumps
+        dt = seen.now - self._limits.last.now
         if dt < self._limits.memory():
             reason = jumps.check_tracked(seen, receive_ns, dt)
             if reason is not None:
@@ -513,14 +456,14 @@ class ValidityGate:
 
         :param observed: the observation that makes the body TRACKED, None if it already is.
         """
-        last = self._last
+        last = self._limits.last
         quat = continued(last.quat, seen.quat)
         reset, self._restarted = self._restarted, False
         if observed is not None:
-            track = self._jumps.track
+            track = self.jumps.track
             assert track is not None
             last.interrupt()
-            reason = self._jumps.accept(seen, observed)
+            reason = self.jumps.accept(seen, observed)
             if track.origin is not Origin.NEAR:
                 reset = True
                 last.velocity = None

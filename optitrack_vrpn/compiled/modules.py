@@ -19,7 +19,7 @@ MODULES = ('optitrack_vrpn.throttle', *(f'optitrack_vrpn.{package}.{name}' for p
     'clock': ('cadence', 'difference', 'epochs', 'estimator', 'filter', 'history', 'host',
               'round_trips', 'segment', 'source'),
     'motion': ('estimator', 'frames', 'gains', 'kalman', 'lever_arm', 'rest', 'rotation'),
-    'bodies': ('jumps', 'limits', 'poses', 'states', 'times', 'validity'),
+    'bodies': ('flips', 'jumps', 'limits', 'poses', 'states', 'times', 'validity'),
     'pipeline': ('coarse_clock', 'load_shedding', 'pipeline', 'roster',
                  'tracked_body'),
     'ros': ('cdr',),

@@ -87,7 +87,7 @@ class Watch:
             self._observation.changed(change.body, change.after)
 
     def _follow(self, channel: TrackedBody) -> None:
-        good = channel.gate.last_good
+        good = channel.gate.jumps.last_good
         if good is None:
             return
         name, position = channel.names.motive, good[1]

@@ -101,7 +101,7 @@ class Reports:
             held = channel.gate.held
             if not held:
                 channel.held_reported = False
-            elif not channel.held_reported and channel.gate.jumped_s >= _HELD_S:
+            elif not channel.held_reported and channel.gate.jumps.lasted_s >= _HELD_S:
                 channel.held_reported = True
                 name = channel.names.motive
                 self.add('warn', ('held', name), (
