@@ -9,8 +9,8 @@ from optitrack_vrpn.faces import lazy
 if TYPE_CHECKING:
     from optitrack_vrpn.motion.estimator import EstimateConfig, Estimator, MotionEstimate
     from optitrack_vrpn.motion.frames import (
-        AxesConfig, enu_to_ned, frame_maps, FrameMaps, MOTIVE_X, Pose, position_to_enu_north,
-        position_to_ned, QUAT_ENU_NED, quat_to_enu_north, quat_to_ned)
+        AxesConfig, enu_to_ned, frame_maps, FrameMaps, MOTIVE_X, Pose, pose_to_enu_north,
+        pose_to_ned, QUAT_ENU_NED)
     from optitrack_vrpn.motion.gains import Gains
     from optitrack_vrpn.motion.kalman import diagonal, Motion
     from optitrack_vrpn.motion.lever_arm import acceleration_at, angular_rate, velocity_at

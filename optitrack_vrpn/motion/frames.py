@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import math
 from typing import Any, Callable, Final, NamedTuple
 
-from optitrack_vrpn.motion.rotation import Quat, Vector
+from optitrack_vrpn.motion.rotation import IDENTITY, Quat, Vector
 from optitrack_vrpn.settings import checked, setting
 
 UP_AXES = ('y', 'z')
@@ -58,76 +58,65 @@ class AxesConfig:
         'publish them; up_axis and motive_x then have no effect'))
 
 
-# -- each convention, position and attitude -------------------------------------------------------
+PoseMap = Callable[[Vector, Quat], tuple[Vector, Quat]]
 
-def position_to_enu_north(p: Vector) -> Vector:
-    """Convert a y-up position to ENU, Motive's x pointing north."""
-    return (p[2], p[0], p[1])
+# -- each convention ------------------------------------------------------------------------------
 
 
-def quat_to_enu_north(q: Quat) -> Quat:
+def pose_to_enu_north(p: Vector, q: Quat) -> tuple[Vector, Quat]:
     """
-    Convert a y-up attitude to that of FLU in ENU, Motive's x pointing north.
+    Convert a y-up pose to that of FLU in ENU, Motive's x pointing north.
 
-    The vector part is permuted like a position; a rotation by +90 degrees about z then turns the
-    permuted body axes to forward-left-up: ``(z, x, y, w) (0, 0, h, h)``, h = sqrt(1/2).
+    The vector part of the attitude is permuted like a position; a rotation by +90 degrees about z
+    then turns the permuted body axes to forward-left-up: ``(z, x, y, w) (0, 0, h, h)``,
+    h = sqrt(1/2).
     """
     x, y, z, w = q
-    return (_HALF * (z + x), _HALF * (x - z), _HALF * (y + w), _HALF * (w - y))
+    return (p[2], p[0], p[1]), (
+        _HALF * (z + x), _HALF * (x - z), _HALF * (y + w), _HALF * (w - y))
 
 
-def position_to_enu_east(p: Vector) -> Vector:
-    """Convert a y-up position to ENU, Motive's x pointing east."""
-    return (p[0], -p[2], p[1])
+def _pose_to_enu_east(p: Vector, q: Quat) -> tuple[Vector, Quat]:
+    """Convert a y-up pose to that of FLU in ENU, Motive's x pointing east."""
+    return (p[0], -p[2], p[1]), (q[0], -q[2], q[1], q[3])
 
 
-def quat_to_enu_east(q: Quat) -> Quat:
-    """Convert a y-up attitude to that of FLU in ENU, Motive's x pointing east."""
-    return (q[0], -q[2], q[1], q[3])
+def _z_up_to_y_up(p: Vector, q: Quat) -> tuple[Vector, Quat]:
+    """Convert a pose of Motive's z-up setting (x forward, y left, z up) to y-up."""
+    return (p[0], p[2], -p[1]), (q[0], q[2], -q[1], q[3])
 
 
-def position_z_up_to_y_up(p: Vector) -> Vector:
-    """Convert a position of Motive's z-up setting (x forward, y left, z up) to y-up."""
-    return (p[0], p[2], -p[1])
-
-
-def quat_z_up_to_y_up(q: Quat) -> Quat:
-    """Convert an attitude of Motive's z-up setting to y-up; body axes change like the world's."""
-    return (q[0], q[2], -q[1], q[3])
-
-
-PositionMap = Callable[[Vector], Vector]
-QuaternionMap = Callable[[Quat], Quat]
-
-
-def _unchanged(values: Any) -> Any:
-    """Return a position or an attitude as it was sent."""
-    return values
+def _unchanged(p: Any, q: Any) -> Any:
+    """Return a pose as it was sent."""
+    return p, q
 
 
 class FrameMaps(NamedTuple):
-    """The conversions of one convention, from Motive's axes."""
+    """
+    The conversion of one convention, from Motive's axes.
 
-    position_to_enu: PositionMap
-    quat_to_enu: QuaternionMap
+    :ivar to_enu: converts position and attitude.
+    """
 
+    to_enu: PoseMap
 
-_Y_UP = {
-    'north': FrameMaps(position_to_enu_north, quat_to_enu_north),
-    'east': FrameMaps(position_to_enu_east, quat_to_enu_east),
-}
+    def position_to_enu(self, position: Vector) -> Vector:
+        """Convert a position alone."""
+        return self.to_enu(position, IDENTITY)[0]
+
+    def quat_to_enu(self, quat_xyzw: Quat) -> Quat:
+        """Convert an attitude alone."""
+        return self.to_enu((0.0, 0.0, 0.0), quat_xyzw)[1]
 
 
 def frame_maps(config: AxesConfig) -> FrameMaps:
-    """Choose the conversions (plain tuples; quaternions x, y, z, w) for a convention."""
+    """Choose the conversion (plain tuples; quaternions x, y, z, w) for a convention."""
     if config.axes == 'raw':
-        return FrameMaps(_unchanged, _unchanged)
-    maps = _Y_UP[config.motive_x]
+        return FrameMaps(_unchanged)
+    to_enu = pose_to_enu_north if config.motive_x == 'north' else _pose_to_enu_east
     if config.up_axis == 'y':
-        return maps
-    return FrameMaps(
-        lambda p: maps.position_to_enu(position_z_up_to_y_up(p)),
-        lambda q: maps.quat_to_enu(quat_z_up_to_y_up(q)))
+        return FrameMaps(to_enu)
+    return FrameMaps(lambda p, q: to_enu(*_z_up_to_y_up(p, q)))
 
 
 def enu_to_ned(pose: Pose) -> Pose:
@@ -139,16 +128,12 @@ def enu_to_ned(pose: Pose) -> Pose:
 
     :returns: ``R_ned_frd = R_ned_enu R_enu_flu R_flu_frd``; the outer two are half turns.
     """
-    return Pose(position_to_ned(pose.position), quat_to_ned(pose.quat_xyzw))
+    return Pose(*pose_to_ned(*pose))
 
 
-def position_to_ned(position: Vector) -> Vector:
-    """Convert a position in ENU to NED."""
+def pose_to_ned(position: Vector, quat_xyzw: Quat) -> tuple[Vector, Quat]:
+    """Convert a pose of FLU in ENU to that of FRD in NED, as plain tuples."""
     east, north, up = position
-    return (north, east, -up)
-
-
-def quat_to_ned(quat_xyzw: Quat) -> Quat:
-    """Convert an attitude of FLU in ENU to that of FRD in NED."""
     x, y, z, w = quat_xyzw
-    return (_HALF * (x + y), _HALF * (x - y), _HALF * (w - z), _HALF * (w + z))
+    return (north, east, -up), (
+        _HALF * (x + y), _HALF * (x - y), _HALF * (w - z), _HALF * (w + z))

@@ -17,7 +17,7 @@ from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import TransformStamped
 from optitrack_vrpn.bodies import Disposition
 from optitrack_vrpn.motion import (
-    conjugate, MotionEstimate, position_to_ned, QUAT_ENU_NED, quat_to_ned, rotate)
+    conjugate, MotionEstimate, pose_to_ned, QUAT_ENU_NED, rotate)
 from optitrack_vrpn.node.body_output import (
     BodyOutput, message_type, sender, supports_raw_cdr)
 from optitrack_vrpn.node.messages import fill_transform
@@ -379,8 +379,9 @@ def _publish_more(
     pose_ned = 'pose_ned' in heard and (every or output.due('pose_ned', stamp_ns))
     if tf_ned or pose_ned:
         # Declared for mypyc: numbers of another type are made objects with each call.
-        ned_position: Any = position_to_ned(position)
-        ned_quat: Any = quat_to_ned(quat)
+        ned_position: Any
+        ned_quat: Any
+        ned_position, ned_quat = pose_to_ned(position, quat)
         if pose_ned:
             write, send = heard['pose_ned']
             message = write(stamp, ned_position, ned_quat)

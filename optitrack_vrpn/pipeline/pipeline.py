@@ -18,8 +18,7 @@ from typing import Any, Final, Optional
 from optitrack_vrpn.bodies import Disposition, StateChange, ValidityGate
 from optitrack_vrpn.clock import HOST_STEPPED, StampSource
 from optitrack_vrpn.events import Event as UserEvent
-from optitrack_vrpn.motion import (
-    frame_maps, position_to_enu_north, quat_to_enu_north, with_stamp_error)
+from optitrack_vrpn.motion import frame_maps, pose_to_enu_north, with_stamp_error
 from optitrack_vrpn.pipeline.coarse_clock import COARSE_NS, CoarseClock, Placed
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.load_shedding import FRESH_NS, LoadShedder
@@ -81,7 +80,7 @@ class Pipeline:
         self._states = StateMonitor(self.roster)
         self._coarse = CoarseClock(self.stamps)
         self._maps = frame_maps(config.axes)
-        self._usual_axes = self._maps.quat_to_enu is quat_to_enu_north
+        self._usual_axes = self._maps.to_enu is pose_to_enu_north
         self._discovered = discovered
         self._arrival_mode = config.stamps.mode == 'arrival'
         self._sender_mode = config.stamps.mode == 'sender'
@@ -255,11 +254,9 @@ class Pipeline:
         # Axes: from Motive's to ENU.
         if self._usual_axes:
             # When compiled, a call by name creates no objects.
-            position = position_to_enu_north(position)
-            quat = quat_to_enu_north(quat)
+            position, quat = pose_to_enu_north(position, quat)
         else:
-            position = self._maps.position_to_enu(position)
-            quat = self._maps.quat_to_enu(quat)
+            position, quat = self._maps.to_enu(position, quat)
         if shed:
             self._shed(channel, frame_ns, position, quat)
             return
