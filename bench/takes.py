@@ -4,7 +4,7 @@
 Measure report and export on long takes: wall and processor time, and memory.
 
     make bench-takes                              1 body x 60 s, 20 bodies x 10 min
-    make bench-takes ARGS='--minutes 120'         20 bodies x 2 h: 5 GB, and 3 GB in TMPDIR
+    make bench-takes ARGS='--minutes 120'         20 bodies x 2 h: 4 GB, and 10 GB in TMPDIR
     make bench-takes ARGS='--folder F'            keep the takes there and use them again
 
 The takes have poses, odometry, transforms and states as the recorder writes them with the node's
@@ -61,59 +61,88 @@ def write(folder, bodies, seconds):
     topics.append(('/tf', 'tf2_msgs/msg/TFMessage'))
     for number, (name, kind) in enumerate(topics, 1):
         writer.write(NewTopic(number, topic(name, kind), definition_of(kind)), 1)
-    head = b'\0\1\0\0'
     frame, rng = text('optitrack'), np.random.default_rng(1)
-    rest = bytes(36 * 8 + 6 * 8 + 36 * 8)
+    stamp_at, rest = 4, bytes(36 * 8 + 6 * 8 + 36 * 8)    # covariances and twist
     children = [text(name) for name in names]
+    head = bytes((0, 1, 0, 0)) + bytes(8) + frame
+
+    def padded(data):
+        return data + bytes(-(len(data) - 4) % 8) + bytes(56)
+
+    transforms, places = struct.pack('<I', bodies), []
+    for child in children:
+        transforms += bytes(-len(transforms) % 4)
+        stamp_in = len(transforms) + 4
+        transforms += head[4:] + child
+        transforms += bytes(-len(transforms) % 8)
+        places.append((stamp_in, len(transforms) + 4))
+        transforms += bytes(56)
+    rows = [(Rows(padded(head)), Rows(padded(head + child) + rest)) for child in children]
+    tree = Rows(head[:4] + transforms)
     count = poses = 0
     bar = Progress(f'writing {folder.name}', round(seconds))
     for first in bar.over(range(0, round(seconds * RATE), RATE)):
         at = np.arange(first, min(first + RATE, round(seconds * RATE)))
-        noise = rng.normal(0.0, 1e-4, (len(at), bodies, 3))
+        stamps = BEGIN_NS + at * 1_000_000_000 // RATE
+        values = np.zeros((bodies, len(at), 7))
+        for body, own in enumerate(values):
+            angle = 0.1 * at / RATE + body
+            own[:, :3] = rng.normal(0.0, 1e-4, (len(at), 3)) + np.column_stack((
+                np.sin(angle), np.full(len(at), body), 1.0 + ((body == 2) & (at >= 9600))))
+            own[:, 5:] = np.column_stack((np.sin(angle / 2), np.cos(angle / 2)))
+            if body == 1:
+                own[(at >= 4800) & (at < 4860)] = (0.0, body, 1.0, 0.0, 0.0, 0.0, 1.0)
+        pose, odom = ([part.filled(stamps, [(stamp_at, part.size - 56 - more, own)])
+                       for part, own in zip(column, values)]
+                      for column, more in zip(zip(*rows), (0, len(rest))))
+        frames = tree.filled(stamps, [(*place, own) for place, own in zip(places, values)])
         for row, number in enumerate(at.tolist()):
-            stamp = BEGIN_NS + number * 1_000_000_000 // RATE
-            log = stamp + 3_000_000
-            stamped = struct.pack('<iI', *divmod(stamp, 10**9))
-            transforms = []
+            log = int(stamps[row]) + 3_000_000
             for body in range(bodies):
-                angle = 0.1 * number / RATE + body
-                frozen = body == 1 and 4800 <= number < 4860
-                place = noise[row, body] + (0.0 if frozen else np.sin(angle), body, 1.0 + (
-                    body == 2 and number >= 9600))
-                values = struct.pack('<7d', *(place if not frozen else (0.0, body, 1.0)),
-                                     0.0, 0.0, *((0.0, 1.0) if frozen else (
-                                         np.sin(angle / 2), np.cos(angle / 2))))
-                transforms.append(stamped + frame + children[body] + b'\0' * (
-                    -(4 * body) % 8) + values)
                 if body == 0 and 2400 <= number < 2640:
                     continue
                 poses += 1
-                data = head + stamped + frame
-                writer.write(Message(3 * body + 1, count, log, log - 500_000, data
-                             + b'\0' * (-(len(data) - 4) % 8) + values), log)
-                data += children[body]
-                writer.write(Message(3 * body + 2, count, log, log - 400_000, data
-                             + b'\0' * (-(len(data) - 4) % 8) + values + rest), log)
+                writer.write(Message(
+                    3 * body + 1, count, log, log - 500_000, pose[body][row]), log)
+                writer.write(Message(
+                    3 * body + 2, count, log, log - 400_000, odom[body][row]), log)
                 if number % RATE == 0:
-                    writer.write(Message(3 * body + 3, count, log, log, head + b'\0\0\0\0' + text(
-                        f'node: body {names[body]}') + text('TRACKED') + text('')
-                        + struct.pack('<I', 1) + text('state') + text('TRACKED')), log)
+                    writer.write(Message(3 * body + 3, count, log, log, bytes((
+                        0, 1, 0, 0, 0, 0, 0, 0)) + text(f'node: body {names[body]}')
+                        + text('TRACKED') + text('') + struct.pack('<I', 1) + text('state')
+                        + text('TRACKED')), log)
                 count += 1
-            writer.write(Message(len(topics), count, log, log - 300_000, tf(
-                stamped, frame, children, transforms)), log)
+            writer.write(Message(len(topics), count, log, log - 300_000, frames[row]), log)
             writer.tick(log)
     with bar:
         writer.close()
     return poses
 
 
-def tf(stamped, frame, children, transforms):
-    """Serialise the transforms of a frame."""
-    data = struct.pack('<I', len(transforms))
-    for child, transform in zip(children, transforms):
-        data += b'\0' * (-len(data) % 4) + stamped + frame + child
-        data += b'\0' * (-len(data) % 8) + transform[-56:]
-    return b'\0\1\0\0' + data
+class Rows:
+    """
+    Messages of equal length.
+
+    :param sample: their bytes, without stamps and poses.
+    """
+
+    def __init__(self, sample):
+        self.size = len(sample)
+        self._bytes = np.tile(np.frombuffer(sample, np.uint8), (RATE, 1))
+
+    def filled(self, stamps, parts):
+        """
+        Give the bytes of each message.
+
+        :param parts: place of the stamp, place of the pose, and the poses.
+        """
+        table = self._bytes[:len(stamps)]
+        times = np.column_stack(np.divmod(stamps, 10**9)).astype('<u4').view(np.uint8)
+        for stamp_at, pose_at, poses in parts:
+            table[:, stamp_at:stamp_at + 8] = times
+            table[:, pose_at:pose_at + 56] = np.ascontiguousarray(poses).view(np.uint8)
+        data = table.tobytes()
+        return [data[at:at + self.size] for at in range(0, len(data), self.size)]
 
 
 def measure(*command):

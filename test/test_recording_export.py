@@ -254,6 +254,9 @@ def test_stored_rows_are_those_added_of_each_topic():
         kept.append(rows)
     for stored, kept in topics:
         assert (np.concatenate(list(stored.blocks())) == np.concatenate(kept)).all()
+        begin, end = sorted(rng.integers(0, len(stored) + 1, 2).tolist())
+        assert (np.concatenate([kept[0][:0], *stored.blocks(begin, end)])
+                == np.concatenate(kept)[begin:end]).all()
         assert stored.left_out == 0
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         estimate_hand_eye, estimate_time_offset)
     from optitrack_vrpn.recording.evaluation_odometry import evaluate_odometry, OdometryEvaluation
     from optitrack_vrpn.recording.fields_io import FieldRows, read_fields
-    from optitrack_vrpn.recording.figures import body_figures, euler_deg, running_deviation, turns
+    from optitrack_vrpn.recording.figures import body_figures
     from optitrack_vrpn.recording.losses import ClockSteps, LossTimes, SequenceWatch
     from optitrack_vrpn.recording.mcap_format import Cut, End, Message
     from optitrack_vrpn.recording.mcap_read_io import Damage
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from optitrack_vrpn.recording.replay_io import ReplayConfig, ReplayServer
     from optitrack_vrpn.recording.report_page_io import check_available, page_policy
     from optitrack_vrpn.recording.rows_io import Scratch, StoredRows
+    from optitrack_vrpn.recording.series import euler_deg, running_deviation, Sample, turns
     from optitrack_vrpn.recording.spool_io import Spool
     from optitrack_vrpn.recording.take import (
         Body, ClockRow, longest_rise, PosesInMemory, StateRow, Take)

@@ -1,27 +1,26 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Statistics, events and envelopes of each body of a take, in one pass over blocks of its poses.
+Statistics, events and envelopes of each body of a take, in two passes over blocks of its poses.
 
-Whole arrays exist of stamps and of some bytes a pose; the poses themselves are in memory block by
-block. Plots draw the minimum and maximum of each column of pixels, so that no peak is lost.
+Memory does not grow with the take: a first pass over stamps and arrivals samples intervals and
+latency, a second one counts and finds events. Plots draw the minimum and maximum of each column of
+pixels, so that no peak is lost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import NamedTuple, Optional
 
 import numpy as np
-import numpy.typing as npt
-from optitrack_vrpn.recording.columns import Rows
+from optitrack_vrpn.recording.series import (
+    Block, blocks, deviations, euler_deg, extend_runs, Run, Sample, turns, WINDOW)
 from optitrack_vrpn.recording.take import Body, Take
 from optitrack_vrpn.recording.trajectory import Floats, GAP_INTERVALS, Mask, Stamps
-from optitrack_vrpn.stats import Spread, spread
+from optitrack_vrpn.stats import spread
 from optitrack_vrpn.units import NS_PER_S
 
-#: Number of samples of the running standard deviation, as in the OptiTrack interface thesis.
-WINDOW = 100
 #: Scatter (m, rad) below which a body is at rest in a window: three times the noise of a good
 #: installation, far below motion by hand.
 REST_M = 0.001
@@ -37,8 +36,8 @@ _JUMP = ((0.05, 20.0), (0.5, 60.0))
 _FROZEN = 10
 #: Frames from an end of a gap or a freeze to a jump that belongs to it.
 _EDGE_FRAMES = 2.5
-#: Poses of a block: 30 MB of temporary arrays.
-_BLOCK = 60_000
+#: Bars of a histogram.
+_BARS = 80
 
 Spans = list[tuple[int, int]]
 
@@ -151,160 +150,191 @@ class Figures(NamedTuple):
         return sorted({*self.jumps_ns, *self.resets_ns})
 
 
-def running_deviation(values: Floats, window: int = WINDOW) -> Floats:
-    """
-    Return the standard deviation over a sliding window.
+class _Survey:
+    """The first pass over a body: what must be known before its events are found."""
 
-    :param values: (n, k).
-    :returns: (n - window + 1, k); empty for fewer values.
-    """
-    if len(values) < window:
-        return np.zeros((0, values.shape[1]))
-    centred = np.ascontiguousarray((values - values.mean(axis=0)).T)
-    sums = np.zeros((2, values.shape[1], len(values) + 1))
-    for row, part in zip(sums, (centred, centred ** 2)):
-        np.cumsum(part, axis=1, out=row[:, 1:])
-    mean, square = (sums[:, :, window:] - sums[:, :, :-window]) / window
-    result: Floats = np.sqrt(np.maximum(square - mean ** 2, 0.0) * window / (window - 1)).T
-    return result
-
-
-def turns(quats: Floats) -> Floats:
-    """
-    Return the rotation vector (rad) from each attitude to the next.
-
-    :param quats: (n, 4), x y z w, of any norm above 0.
-    :returns: (n - 1, 3).
-    """
-    x, y, z, w = np.ascontiguousarray(quats.T) / np.sqrt(np.einsum('ij,ij->i', quats, quats))
-    (x0, y0, z0, w0), (x1, y1, z1, w1) = ([part[side] for part in (x, y, z, w)]
-                                          for side in (slice(-1), slice(1, None)))
-    vector = np.stack((w0 * x1 - w1 * x0 - (y0 * z1 - z0 * y1),
-                       w0 * y1 - w1 * y0 - (z0 * x1 - x0 * z1),
-                       w0 * z1 - w1 * z0 - (x0 * y1 - y0 * x1)))
-    scalar = x0 * x1 + y0 * y1 + z0 * z1 + w0 * w1
-    sine = np.sqrt((vector * vector).sum(axis=0))
-    angle = 2.0 * np.arctan2(sine, np.abs(scalar))
-    scale = np.divide(angle, sine, out=np.full(len(sine), 2.0), where=sine > 0.0)
-    result: Floats = (vector * np.where(scalar < 0.0, -scale, scale)).T
-    return result
+    def __init__(self, body: Body) -> None:
+        self.intervals, self.delays = Sample(), Sample()
+        self.longest_ns = 0
+        self.has_arrivals = False
+        first = last = None
+        for part in body.rows.blocks():
+            stamps = part['stamp']
+            steps = np.diff(stamps, prepend=stamps[:1] if last is None else last)
+            steps = steps[1:] if last is None else steps
+            first = int(stamps[0]) if first is None else first
+            last = int(stamps[-1])
+            self.longest_ns = max(self.longest_ns, int(steps.max(initial=0)))
+            self.intervals.add(steps)
+            delays = part['arrival'] - stamps
+            self.has_arrivals |= bool(delays.any())
+            self.delays.add(delays)
+        self.span_ns = (first or 0, last or 0)
+        self.median_ns = int(np.median(self.intervals.values()))
 
 
-def euler_deg(quats: Floats) -> Floats:
-    """Return roll, pitch and yaw (degrees) of attitudes x y z w; (n, 3)."""
-    x, y, z, w = (quats / np.linalg.norm(quats, axis=1)[:, None]).T
-    result: Floats = np.degrees(np.column_stack((
-        np.arctan2(2 * (w * x + y * z), 1 - 2 * (x * x + y * y)),
-        np.arcsin(np.clip(2 * (w * y - z * x), -1.0, 1.0)),
-        np.arctan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z)))))
-    return result
+class _Breaks:
+    """Where a trajectory is interrupted, found block by block."""
+
+    def __init__(self, body: Body, survey: _Survey) -> None:
+        self._limit_ns = GAP_INTERVALS * survey.median_ns
+        self.gaps_ns: Spans = []
+        self.frozen: list[Run] = []
+        self._after_gap: list[Stamps] = []
+        self._jumps: list[tuple[Stamps, Stamps]] = []    # indices and stamps
+        rows = body.states
+        self._reported = [row.time_ns for before, row in zip(rows, rows[1:])
+                          if row.resets > before.resets]
+        #: By reported reset: size of the largest step near it, index and stamp.
+        self._nearest: dict[int, tuple[float, int, int]] = {}
+        self._later: dict[int, tuple[int, int]] = {}
+        self._last = (0, 0)
+
+    def add(self, block: Block, turned: Floats) -> None:
+        """Process a block."""
+        stamps, pose = block.table['stamp'], block.table['pose']
+        steps, intervals = np.diff(pose[:, :3], axis=0), np.diff(stamps)
+        own, ends = intervals[block.step], stamps[block.ends]
+        long = np.flatnonzero(own > self._limit_ns)
+        self.gaps_ns += [(int(ends[at] - own[at]), int(ends[at])) for at in long]
+        self._after_gap.append(long + block.first_end)
+        same = (steps == 0.0).all(axis=1) & (np.diff(pose[:, 3:], axis=0) == 0.0).all(axis=1)
+        extend_runs(self.frozen, same[block.step], block.first_end, ends - own, ends, _FROZEN)
+        jump = np.zeros(len(intervals), bool)
+        sizes = [np.sqrt(np.einsum('ij,ij->i', values, values)) for values in (steps, turned)]
+        for size, (least, speed) in zip(sizes, _JUMP):
+            jump |= (size > least) & (size > speed * intervals / NS_PER_S)
+        at = np.flatnonzero(jump[block.step])
+        self._jumps.append((at + block.first_end, ends[at]))
+        if self._reported:
+            self._add_resets(block, sizes[0][block.step] + own / NS_PER_S)
+        self._last = (block.first + len(stamps) - block.done - 1, int(stamps[-1]))
+
+    def _add_resets(self, block: Block, sizes: Floats) -> None:
+        """Find the largest step near each reported reset."""
+        arrivals, stamps = (block.table[name][block.ends] for name in ('arrival', 'stamp'))
+        came = block.table['arrival'][block.new]
+        lowest, highest = int(came.min()), int(came.max())
+        for time_ns in self._reported:
+            if time_ns not in self._later and highest >= time_ns:
+                at = int(np.argmax(came >= time_ns))
+                self._later[time_ns] = at + block.first, int(block.table['stamp'][block.done + at])
+            if len(arrivals) and (
+                    lowest < time_ns + NS_PER_S // 2 and highest > time_ns - NS_PER_S // 2):
+                near = np.abs(arrivals - time_ns) < NS_PER_S // 2
+                at = int(np.argmax(np.where(near, sizes, -1.0)))
+                if near[at]:
+                    self._nearest[time_ns] = max(
+                        self._nearest.get(time_ns, (-1.0, 0, 0)),
+                        (float(sizes[at]), at + block.first_end, int(stamps[at])),
+                        key=lambda found: found[0])
+
+    def resets(self) -> list[tuple[int, int]]:
+        """Return index and stamp of the poses at which resets were reported."""
+        found = {self._nearest[time_ns][1:] if time_ns in self._nearest
+                 else self._later.get(time_ns, self._last) for time_ns in self._reported}
+        return sorted(place for place in found if place[0])
+
+    def after_gaps(self) -> Stamps:
+        """Return the indices of the first poses after gaps."""
+        return np.concatenate(self._after_gap).astype(np.int64)
+
+    def jumps(self) -> tuple[Stamps, Stamps]:
+        """Return indices and stamps of the poses to which the trajectory jumps."""
+        index, stamps = (np.concatenate(column).astype(np.int64) for column in zip(*self._jumps))
+        return index, stamps
 
 
-def runs(mask: Mask) -> npt.NDArray[np.intp]:
-    """Return begin and end (exclusive) of each run of true values; (n, 2)."""
-    edges = np.flatnonzero(np.diff(np.concatenate(([False], mask, [False])).astype(np.int8)))
-    return edges.reshape(-1, 2)
+class _Columns:
+    """What plots draw: minimum and maximum of each column of pixels; and rests."""
 
-
-def blocks(body: Body) -> Iterator[tuple[int, Rows]]:
-    """
-    Read a body's poses in blocks, each with the last 99 poses of the one before.
-
-    :returns: number of new poses, and the poses.
-    """
-    before: Optional[Rows] = None
-    waiting: list[Rows] = []
-    size = 0
-
-    def joined() -> tuple[int, Rows]:
-        nonlocal before, waiting, size
-        table = np.concatenate([*([before] if before is not None else []), *waiting])
-        found = size, table
-        before, waiting, size = table[1 - WINDOW:], [], 0
-        return found
-
-    for part in body.rows.blocks():
-        for at in range(0, len(part), _BLOCK):
-            waiting.append(part[at:at + _BLOCK])
-            size += len(waiting[-1])
-            if size >= _BLOCK:
-                yield joined()
-    if waiting:
-        yield joined()
-
-
-class _Pass:
-    """Arrays of a body that are filled block by block."""
-
-    def __init__(self, stamps: Stamps, starts: Stamps, after_gap: Stamps) -> None:
-        count = len(stamps)
-        self._after_gap = after_gap
-        self.stamps, self.starts = stamps, starts
-        self.same, self.jump = np.zeros(count, bool), np.zeros(count, bool)
-        #: Running deviation of position (m) and attitude (rad) that ends at each pose.
-        self.deviation = np.full((2, count), np.nan, np.float32)
+    def __init__(self, survey: _Survey, whole: int) -> None:
+        first, last = survey.span_ns
+        self._first_ns, self._limit_ns = first, GAP_INTERVALS * survey.median_ns
+        #: Duration of a column; 0 if each pose has its own.
+        self._width_ns = 0 if whole <= COLUMNS else -(-(last - first + 1) // COLUMNS)
+        self.starts, self.times = np.full((2, COLUMNS), -1, np.int64)
         self.low: dict[str, Floats] = {}
         self.high: dict[str, Floats] = {}
-        self.path: list[tuple[Stamps, Floats]] = []
-        self._done = 0
+        self._path: list[tuple[Stamps, Floats]] = []
+        self.calm: list[Run] = []
 
-    def add(self, new: int, table: Rows) -> None:
+    def add(self, block: Block, turned: Floats) -> None:
         """Process a block."""
-        here, done = slice(self._done, self._done + new), len(table) - new
-        positions, quats = table['pose'][:, :3], table['pose'][:, 3:]
-        steps, turned = np.diff(positions, axis=0), turns(quats)
-        seconds = np.diff(table['stamp']) / NS_PER_S
-        first = max(done, 1)    # the first pose of all has no step
-        step = slice(first - 1, None)
-        into = slice(here.start + first - done, here.stop)
-        self.same[into] = ((steps == 0.0).all(axis=1)
-                           & (np.diff(quats, axis=0) == 0.0).all(axis=1))[step]
-        for values, (least, speed) in zip((steps, turned), _JUMP):
-            size = np.sqrt(np.einsum('ij,ij->i', values, values))
-            self.jump[into] |= ((size > least) & (size > speed * seconds))[step]
-        self._done = here.stop
-        if len(self.starts):
-            self._add_columns(here, done, table, turned)
-
-    def _add_columns(self, here: slice, done: int, table: Rows, turned: Floats) -> None:
-        """Compute what plots need."""
-        positions, quats = table['pose'][:, :3], table['pose'][:, 3:]
-        # Around a fixed attitude the turns of noise cancel, so that their sum is the deviation.
-        angles = np.concatenate((np.zeros((1, 3)), np.cumsum(turned, axis=0)))
-        for row, values in zip(self.deviation, (positions, angles)):
-            found = running_deviation(values).max(axis=1, initial=0.0)
-            row[here.stop - len(found):here.stop] = found
-        latency = (table['arrival'] - table['stamp'])[done:] / 1e6
-        quantities = dict(zip(('east', 'north', 'up'), positions[done:].T))
-        quantities.update(zip(('roll', 'pitch', 'yaw'), euler_deg(quats[done:]).T))
-        quantities['latency'] = latency
+        table, new = block.table, block.new
+        stamps, pose = table['stamp'], table['pose']
+        deviation = deviations(table, turned)
+        if deviation.size:
+            extend_runs(self.calm, (deviation[0] < REST_M) & (deviation[1] < REST_RAD),
+                        block.first - block.done, stamps, stamps[WINDOW - 1:])
+            self.calm = [*([max(self.calm[:-1], key=lambda run: run.last - run.first)]
+                           if self.calm[1:] else []), *self.calm[-1:]]
+        quantities = dict(zip(('east', 'north', 'up'), pose[new, :3].T))
+        quantities.update(zip(('roll', 'pitch', 'yaw'), euler_deg(pose[new, 3:]).T))
+        quantities['latency'] = (table['arrival'] - stamps)[new] / 1e6
         # A window that contains a gap shows motion.
-        index = np.arange(here.start, here.stop)
-        whole = np.where(
-            np.searchsorted(self._after_gap, index, 'right')
-            > np.searchsorted(self._after_gap, index - WINDOW + 2), np.nan, 1.0)
-        quantities['noise'], quantities['noise_deg'] = (
-            1e3 * whole * self.deviation[0, here], np.degrees(whole * self.deviation[1, here]))
-        self._reduce(here, quantities, positions[done:])
+        gaps = np.concatenate(([0], np.cumsum(np.diff(stamps) > self._limit_ns)))
+        for name, scale, row in zip(('noise', 'noise_deg'), (1e3, 180.0 / np.pi), deviation):
+            values = np.full(len(stamps), np.nan)
+            values[WINDOW - 1:] = np.where(
+                gaps[WINDOW - 1:] > gaps[:len(row)], np.nan, scale * row)
+            quantities[name] = values[new]
+        self._reduce(block, quantities, pose[new, :2])
 
-    def _reduce(self, here: slice, quantities: dict[str, Floats], positions: Floats) -> None:
-        """Take a block into the columns of pixels, which it can share with its neighbours."""
-        first = int(np.searchsorted(self.starts, here.start, 'right')) - 1
-        last = int(np.searchsorted(self.starts, here.stop))
-        cuts = np.maximum(self.starts[first:last] - here.start, 0)
+    def _reduce(self, block: Block, quantities: dict[str, Floats], positions: Floats) -> None:
+        """Take a block into the columns, which it can share with its neighbours."""
+        stamps = block.table['stamp'][block.new]
+        column = ((stamps - self._first_ns) // self._width_ns if self._width_ns
+                  else np.arange(block.first, block.first + len(stamps)))
+        cuts = np.flatnonzero(np.diff(column, prepend=-1))
+        into = column[cuts]
+        fresh = self.starts[into] < 0
+        self.starts[into[fresh]], self.times[into[fresh]] = (
+            cuts[fresh] + block.first, stamps[cuts[fresh]])
         for name, values in quantities.items():
             for made, reduce in ((self.low, np.fmin), (self.high, np.fmax)):
-                whole = made.setdefault(name, np.full(len(self.starts), np.nan))
-                whole[first:last] = reduce(whole[first:last], reduce.reduceat(values, cuts))
+                row = made.setdefault(name, np.full(COLUMNS, np.nan))
+                row[into] = reduce(row[into], reduce.reduceat(values, cuts))
         # the path from above: the first pose of each column, and its extremes
         of_column = np.repeat(np.arange(len(cuts)), np.diff(np.append(cuts, len(positions))))
         chosen = [cuts]
-        for values in positions[:, :2].T:
+        for values in positions.T:
             for extreme in (np.minimum, np.maximum):
                 at = np.flatnonzero(values == extreme.reduceat(values, cuts)[of_column])
                 chosen.append(at[np.unique(of_column[at], return_index=True)[1]])
         index = np.unique(np.concatenate(chosen))
-        self.path.append((index + here.start, positions[index]))
+        self._path.append((index + block.first, positions[index]))
+
+    def envelope(self, breaks: Stamps) -> Envelope:
+        """Return the columns with poses."""
+        seen = self.starts >= 0
+        before = np.searchsorted(breaks, self.starts[seen], 'right')
+        low, high = ({name: row[seen] for name, row in made.items()}
+                     for made in (self.low, self.high))
+        return Envelope(self.times[seen], low, high, np.diff(before, prepend=before[0]) > 0)
+
+    def path(self, breaks: Stamps) -> Floats:
+        """Return the path, with NaN before each break."""
+        index, positions = (np.concatenate(part) for part in zip(*self._path))
+        return np.insert(positions, np.unique(np.searchsorted(index, breaks)), np.nan, axis=0)
+
+
+class _Histogram:
+    """
+    Counts of values, which are limited to the range.
+
+    :param low: begin of the range.
+    :param high: its end.
+    """
+
+    def __init__(self, low: float, high: float) -> None:
+        self.edges = np.linspace(low, max(high, low + 0.05), _BARS + 1)
+        self.counts = np.zeros(_BARS)
+
+    def add(self, values: Floats) -> None:
+        """Count values."""
+        self.counts += np.histogram(
+            np.clip(values, self.edges[0], self.edges[-1]), self.edges)[0]
 
 
 def body_breaks(body: Body) -> tuple[Stamps, Stamps]:
@@ -315,148 +345,77 @@ def body_breaks(body: Body) -> tuple[Stamps, Stamps]:
     """
     if len(body.rows) < 2:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    stamps, arrivals, _, long = _times(body)
-    work = _Pass(stamps, np.zeros(0, np.int64), long + 1)
-    for new, table in blocks(body):
-        work.add(new, table)
-    return stamps[long + 1], np.union1d(stamps[work.jump], stamps[_resets(body, stamps, arrivals)])
-
-
-def _times(body: Body) -> tuple[Stamps, Stamps, Stamps, Stamps]:
-    """Return stamps, arrivals and intervals, and the indices of the poses before gaps."""
-    stamps, arrivals = np.empty((2, len(body.rows)), np.int64)
-    at = 0
-    for part in body.rows.blocks():
-        stamps[at:at + len(part)], arrivals[at:at + len(part)] = part['stamp'], part['arrival']
-        at += len(part)
-    intervals = np.diff(stamps)
-    return stamps, arrivals, intervals, np.flatnonzero(
-        intervals > GAP_INTERVALS * int(np.median(intervals)))
+    breaks = _Breaks(body, _Survey(body))
+    for block in blocks(body):
+        breaks.add(block, turns(block.table['pose'][:, 3:]))
+    return (np.array([after for _, after in breaks.gaps_ns], np.int64),
+            np.union1d(breaks.jumps()[1], np.array(
+                [stamp for _, stamp in breaks.resets()], np.int64)))
 
 
 def body_figures(take: Take, body: Body) -> Figures:
     """Compute the statistics of one body with two or more poses."""
-    stamps, arrivals, intervals, long = _times(body)
-    median = int(np.median(intervals))
-    gaps = [(int(stamps[i]), int(stamps[i + 1])) for i in long]
-    # The first pose of each column of pixels.
-    count = min(len(stamps), COLUMNS)
-    starts = np.arange(count) if len(stamps) == count else np.unique(np.searchsorted(
-        stamps, stamps[0] - np.arange(count) * (stamps[0] - stamps[-1] - 1) // COLUMNS))
-    work = _Pass(stamps, starts, long + 1)
-    for new, table in blocks(body):
-        work.add(new, table)
-    resets = _resets(body, stamps, arrivals)
-    breaks = np.unique(np.concatenate((long + 1, np.flatnonzero(work.jump), resets))).astype(int)
-    before = np.searchsorted(breaks, starts, 'right')
-    envelope = Envelope(
-        stamps[starts], work.low, work.high, np.diff(before, prepend=before[0]) > 0)
-    arrivals -= stamps    # in place, as memory is that of the longest body
-    late, latencies = _latency(arrivals)
-    del arrivals
+    survey = _Survey(body)
+    intervals, median = survey.intervals.values(), survey.median_ns
+    late = spread(survey.delays.values() / 1e6 if survey.has_arrivals else ())
+    top = min(float(np.percentile(intervals, 99.5)) * 1.5, survey.longest_ns * 1.01) / 1e6
+    counted = _Histogram(0.0, top)
+    delayed = _Histogram(*map(float, np.percentile(
+        survey.delays.values() / 1e6, (0.1, 99.5)))) if survey.has_arrivals else None
+    first_s, last_s = ((at - take.begin_ns) / NS_PER_S for at in survey.span_ns)
+    # The first pose ends no interval, so that a bin of the rate excludes its lower edge.
+    width = max((last_s - first_s) / 200, 0.25)
+    edges = np.arange(first_s, last_s, width)
+    passed = np.zeros(len(edges))
+    breaks, plots = _Breaks(body, survey), _Columns(survey, len(body.rows))
+    for block in blocks(body):
+        turned = turns(block.table['pose'][:, 3:])
+        breaks.add(block, turned)
+        plots.add(block, turned)
+        stamps = block.table['stamp']
+        counted.add(np.diff(stamps)[block.step] / 1e6)
+        passed += np.searchsorted(
+            (stamps[block.new] - take.begin_ns) / NS_PER_S, edges, side='right')
+        if delayed is not None:
+            delayed.add((block.table['arrival'] - stamps)[block.new] / 1e6)
+    index, jumps = breaks.jumps()
+    resets = breaks.resets()
+    interrupted = np.unique(np.concatenate(
+        (breaks.after_gaps(), index, [at for at, _ in resets]))).astype(np.int64)
     span = (take.end_ns - take.begin_ns) / NS_PER_S
     # A pose counts until the next one: slow bodies are seen before their first and after their
     # last pose too.
-    seen_s = float(stamps[-1] - stamps[0] + median - sum(b - a for a, b in gaps)) / NS_PER_S
-    p99_ms = spread(intervals[intervals <= GAP_INTERVALS * median] / 1e6).p99
-    top = min(float(np.percentile(intervals, 99.5)) * 1.5, float(intervals.max()) * 1.01) / 1e6
+    seen_s = float(survey.span_ns[1] - survey.span_ns[0] + median
+                   - sum(b - a for a, b in breaks.gaps_ns)) / NS_PER_S
     return Figures(
-        body.name, len(stamps), (int(stamps[0]), int(stamps[-1])),
-        NS_PER_S / median if median else float('nan'),
-        min(max(seen_s, 0.0) / span, 1.0) if span else 1.0, gaps,
-        [(int(stamps[first - 1]), int(stamps[last - 1])) for first, last in runs(work.same)
-         if last - first >= _FROZEN],
-        stamps[work.jump].tolist(), stamps[resets].tolist(), late.median, late.p99,
-        late.p99 - late.median, p99_ms,
-        _find_rest(body, work), envelope, _path(work, breaks),
-        _rates((stamps - take.begin_ns) / NS_PER_S), _histogram(intervals / 1e6, 0.0, top),
-        latencies)
+        body.name, len(body.rows), survey.span_ns, NS_PER_S / median if median else float('nan'),
+        min(max(seen_s, 0.0) / span, 1.0) if span else 1.0, breaks.gaps_ns,
+        [run.span_ns for run in breaks.frozen if run.last - run.first >= _FROZEN],
+        jumps.tolist(), [stamp for _, stamp in resets], late.median, late.p99,
+        late.p99 - late.median, spread(intervals[intervals <= GAP_INTERVALS * median] / 1e6).p99,
+        _find_rest(body, plots.calm), plots.envelope(interrupted), plots.path(interrupted),
+        (edges[:-1] + width / 2, np.diff(passed) / width), (counted.edges, counted.counts),
+        (delayed.edges, delayed.counts) if delayed else (np.zeros(2), np.zeros(1)))
 
 
-def _latency(delays_ns: Stamps) -> tuple[Spread, tuple[Floats, Floats]]:
-    """Return percentiles (ms) and a histogram; NaN and nothing without arrival times."""
-    if not delays_ns.any():
-        return spread(()), (np.zeros(2), np.zeros(1))
-    latency = delays_ns / 1e6
-    return spread(latency), _histogram(
-        latency, *map(float, np.percentile(latency, (0.1, 99.5))))
-
-
-def _histogram(values: Floats, low: float, high: float) -> tuple[Floats, Floats]:
-    """Count values, which are limited to the range in place."""
-    counts, edges = np.histogram(
-        np.clip(values, low, high, out=values), 80, (low, max(high, low + 0.05)))
-    return edges, counts.astype(float)
-
-
-def _path(work: _Pass, breaks: Stamps) -> Floats:
-    """Return the path, with NaN before each break."""
-    index, positions = (np.concatenate(part) for part in zip(*work.path))
-    return np.insert(positions, np.unique(np.searchsorted(index, breaks)), np.nan, axis=0)
-
-
-def _rates(seconds: Floats) -> tuple[Floats, Floats]:
-    """
-    Count poses over time, in up to 200 bins of at least 0.25 s.
-
-    The first pose ends no interval, so that a bin excludes its lower edge.
-    """
-    width = max((seconds[-1] - seconds[0]) / 200, 0.25)
-    edges = np.arange(seconds[0], seconds[-1], width)
-    counts = np.diff(np.searchsorted(seconds, edges, side='right'))
-    return edges[:-1] + width / 2, counts / width
-
-
-def _resets(body: Body, stamps: Stamps, arrivals: Stamps) -> Stamps:
-    """Return the indices of poses at which resets were reported: near, after the largest step."""
-    found: set[int] = set()
-    before: Optional[int] = None
-    reported = []
-    for row in body.states:
-        if before is not None and row.resets > before:
-            reported.append(row.time_ns)
-        before = row.resets
-    if not reported or len(stamps) < 2:
-        return np.zeros(0, np.int64)
-    near = {time_ns: np.flatnonzero(np.abs(arrivals[1:] - time_ns) < NS_PER_S // 2)
-            for time_ns in reported}
-    index = np.unique(np.concatenate([np.zeros(0, np.int64), *near.values()])).astype(np.int64)
-    wanted = np.unique(np.concatenate((index, index + 1)))
-    positions = dict(zip(wanted.tolist(), positions_at(body, wanted)))
-    for time_ns, places in near.items():
-        if not len(places):
-            found.add(min(int(np.searchsorted(arrivals, time_ns)), len(stamps) - 1))
-            continue
-        steps = [float(np.linalg.norm(positions[at + 1] - positions[at]))
-                 + float(stamps[at + 1] - stamps[at]) / NS_PER_S for at in places.tolist()]
-        found.add(int(places[int(np.argmax(steps))]) + 1)
-    return np.array(sorted(found - {0}), np.int64)
-
-
-def positions_at(body: Body, index: Stamps) -> Floats:
-    """Return the positions of chosen poses; (n, 3)."""
-    begin, found = 0, [np.zeros((0, 3))]
-    for part in body.rows.blocks():
-        first, last = np.searchsorted(index, (begin, begin + len(part)))
-        found.append(part['pose'][index[first:last] - begin, :3])
-        begin += len(part)
-    return np.concatenate(found)
-
-
-def _find_rest(body: Body, work: _Pass) -> Optional[Rest]:
-    """Find the longest rest; return None if it is shorter than two seconds."""
-    position, attitude = work.deviation[:, WINDOW - 1:]
-    calm = runs((position < REST_M) & (attitude < REST_RAD))
-    if not len(calm):
+def _find_rest(body: Body, calm: Sequence[Run]) -> Optional[Rest]:
+    """Read the longest rest again; return None if it is shorter than two seconds."""
+    if not calm:
         return None
-    first, last = calm[int(np.argmax(calm[:, 1] - calm[:, 0]))].tolist()
-    end = last + WINDOW - 1
-    seconds = float(work.stamps[end - 1] - work.stamps[first]) / NS_PER_S
+    longest = max(calm, key=lambda run: run.last - run.first)
+    seconds = (longest.span_ns[1] - longest.span_ns[0]) / NS_PER_S
     if seconds < LEAST_REST_S:
         return None
+    first, end = longest.first, longest.last + WINDOW - 1
     tenth = max((end - first) // 10, 10)
-    ends = [positions_at(body, np.arange(begin, begin + tenth)).mean(axis=0)
-            for begin in (first, end - tenth)]
-    return Rest(seconds, int(work.stamps[first]), 3e3 * float(np.median(position[first:last])),
-                3.0 * float(np.degrees(np.median(attitude[first:last]))),
-                1e3 * float(np.linalg.norm(ends[1] - ends[0])))
+    samples, sums = (Sample(), Sample()), np.zeros((2, 3))
+    for block in blocks(body, first, end):
+        for sample, values in zip(samples, deviations(block.table, turns(
+                block.table['pose'][:, 3:]))):
+            sample.add(values)
+        positions, at = block.table['pose'][block.new, :3], block.first
+        sums[0] += positions[:max(first + tenth - at, 0)].sum(axis=0)
+        sums[1] += positions[max(end - tenth - at, 0):].sum(axis=0)
+    position, attitude = (float(np.median(sample.values())) for sample in samples)
+    return Rest(seconds, longest.span_ns[0], 3e3 * position, 3.0 * float(np.degrees(attitude)),
+                1e3 * float(np.linalg.norm(sums[1] - sums[0])) / tenth)

@@ -126,18 +126,22 @@ class StoredRows:
         return ((int(first['stamp']), int(first['arrival'])),
                 (int(last['stamp']), int(last['arrival'])))
 
-    def blocks(self) -> Iterator[Rows]:
+    def blocks(self, begin: int = 0, end: Optional[int] = None) -> Iterator[Rows]:
         """Read the poses whose stamps rise, some thousands at a time."""
         kept = self._chosen()
-        begin = 0
-        for part in self._all():
+        end = len(self) if end is None else end
+        at = 0
+        for place, size in self._blocks:
+            after = at + size // ROW.itemsize
             if kept is None:
-                yield part
+                first, last = max(begin, at), min(end, after)
+                index: Stamps | slice = slice(first - at, last - at)
             else:
-                first, last = np.searchsorted(kept, (begin, begin + len(part)))
-                if last > first:
-                    yield part[kept[first:last] - begin]
-            begin += len(part)
+                first, last = np.clip(np.searchsorted(kept, (at, after)), begin, end)
+                index = kept[first:last] - at
+            if last > first:
+                yield np.frombuffer(self._scratch.read(place, size), ROW)[index]
+            at = after
 
 
 class Stored(Mapping[str, T], Generic[T]):

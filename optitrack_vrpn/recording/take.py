@@ -36,7 +36,8 @@ class PoseRows(Protocol):
 
     def __len__(self) -> int: ...
 
-    def blocks(self) -> Iterator[Rows]: ...
+    def blocks(self, begin: int = 0, end: Optional[int] = None) -> Iterator[Rows]:
+        """Read poses from one index to another, by default all."""
 
 
 class PosesInMemory:
@@ -56,8 +57,8 @@ class PosesInMemory:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def blocks(self) -> Iterator[Rows]:
-        yield self._rows
+    def blocks(self, begin: int = 0, end: Optional[int] = None) -> Iterator[Rows]:
+        yield self._rows[begin:end]
 
 
 @dataclass
