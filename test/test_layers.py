@@ -56,6 +56,7 @@ BELOW = {
              'settings', 'settings_ros', 'sources', 'units'},
     'gantry': {'errors', 'axes', 'cli', 'faces', 'graph', 'mocap_control', 'motion', 'ros',
                'settings', 'settings_ros', 'sim', 'units'},
+    'discovery': {'errors', 'cli', 'faces', 'sources'},
     'tools': {'errors', 'cli', 'clock', 'faces', 'ros', 'settings', 'stats', 'units'},
     'recording': {'errors', 'bodies', 'cli', 'clock', 'events', 'faces', 'findings',
                   'mocap_control', 'motion', 'names', 'pipeline', 'ros', 'sim', 'sources', 'stats',
