@@ -63,5 +63,6 @@ class Published:
             transform.header.stamp = self._node.get_clock().now().to_msg()
             transform.transform.translation.x = float(self.step)
             transforms.append(transform)
-        if state == 'TRACKED':
-            self._tf.publish(TFMessage(transforms=transforms))
+        if state == 'TRACKED':    # in parts, as a node receives and publishes a large frame
+            for one in transforms:
+                self._tf.publish(TFMessage(transforms=[one]))

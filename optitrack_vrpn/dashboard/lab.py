@@ -136,8 +136,10 @@ class Body:
             if now - begin < _FIRST_S:
                 return 'lost', 'WAITING', 'for its first transform'
             return 'lost', 'NO POSE', f'no transform of {self.frame or self.name} on /tf' + (
-                f' any more: has {self.node} ended?' if self.pose else
-                ': is the node active, and is tf among its outputs?')
+                ': is the node active, and is tf among its outputs?' if not self.pose else
+                f' any more: has {self.node} ended?' if now - self.report.at > (
+                    1.2 * self.report.period_s) else
+                ' any more: is this computer or the network too slow?')
         warn = self.report.level != OK
         return 'warn' if warn else 'ok', state, self.report.message if warn else ''
 

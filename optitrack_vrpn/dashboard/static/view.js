@@ -359,7 +359,8 @@ class LabView {
       const sign = this.sign(body), lost = sign === 'lost';
       const since = ((now - Math.max(body.at, body.lostAt)) / 1000).toFixed(1);
       const text = lost ? `${body.row.name}  ${since} s` : body.row.name;
-      const wide = pen.measureText(text).width, [x, y] = [at[0] + 11, at[1] - 9];
+      const wide = pen.measureText(text).width, y = at[1] - 9;
+      const x = at[0] + 11 + wide > this.width ? at[0] - 11 - wide : at[0] + 11;
       if (taken.some(([a, b, w]) => x < a + w && a < x + wide && Math.abs(y - b) < 13)) continue;
       taken.push([x, y, wide]);
       pen.lineWidth = 4;
