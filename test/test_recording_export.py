@@ -10,10 +10,15 @@ from conftest import independent
 import numpy as np
 from optitrack_vrpn.cli import USAGE
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.recording import export_command, load_take, ROW, Scratch, StoredRows
+from optitrack_vrpn.motion import AxesConfig, Transform
+from optitrack_vrpn.recording import (
+    BagWriter, export_command, load_take, Message, ROW, Scratch, StoredRows)
+from optitrack_vrpn.sim import BONES_51, Figure as Walker
+from optitrack_vrpn.skeletons import Axes, Figure, relative
+from optitrack_vrpn.sources import SkeletonModel
 import pcap
 import pytest
-from recording_kit import BEGIN_NS, write_poses
+from recording_kit import add_topic, BEGIN_NS, cdr, header, make, topic, write_poses
 from scipy.spatial.transform import Rotation
 import sessions
 
@@ -281,3 +286,69 @@ def test_rows_that_cannot_be_leave_the_old_file(tmp_path, capsys, arguments, sai
     assert code == USAGE
     assert said in out.err
     assert (tmp_path / 'x.csv').read_text() == 'kept'
+
+
+def skeleton_bag(folder, lost=()):
+    """Record a figure of 51 bones beside a body, each bone in its parent, at 120 Hz for 1 s."""
+    times = np.arange(120) / 120.0
+    positions, quats = Walker(BONES_51).at(times)
+    axes = Axes(AxesConfig(), Transform())
+    model = SkeletonModel('Bob', tuple(bone.name for bone in BONES_51), tuple(
+        bone.parent - 1 for bone in BONES_51), tuple(bone.offset for bone in BONES_51))
+    names = tuple(f'Bob_{bone}' for bone in model.bones)
+    kind = 'tf2_msgs/msg/TFMessage'
+    writer = BagWriter(folder, 'none')
+    channel = add_topic(writer, topic('/tf', kind), 1)
+    for i in range(len(times)):
+        figure = Figure(model, 'Bob', names, model.bones, axes.positions(positions[i]),
+                        axes.quats(quats[i]), np.ones(51, bool))
+        places, turns, _ = relative(figure)
+        stamp = BEGIN_NS + round(times[i] * 1e9) + (-1) ** i * 9000    # exposures scatter
+        rows = [('optitrack' if parent < 0 else names[parent], name, place, turn)
+                for parent, name, place, turn in zip(
+                    model.parents, names, places.tolist(), turns.tolist())
+                if (i, name) not in lost]
+        rows.append(('optitrack', 'Bob_drone', (0.0, 0.0, i), (0.0, 0.0, 0.0, 1.0)))
+        made = make('tf2_msgs/TFMessage', [make(
+            'geometry_msgs/TransformStamped', header(stamp, parent), name, make(
+                'geometry_msgs/Transform', make('geometry_msgs/Vector3', *place),
+                make('geometry_msgs/Quaternion', *turn)))
+            for parent, name, place, turn in rows])
+        writer.write(Message(channel, i, stamp, stamp, cdr(made)), stamp)
+    writer.close()
+    return positions, quats
+
+
+def test_bvh_has_every_bone_where_it_was_by_another_reader(tmp_path, capsys):
+    pybvh = independent('pybvh')
+    lost = {(30, 'Bob_LHand'), *((i, 'Bob_Hip') for i in (50, 51, 52))}
+    positions, quats = skeleton_bag(tmp_path / 'take', lost)
+    code, out = export(capsys, tmp_path / 'take', '--format', 'bvh', '-o', tmp_path / 'x.bvh')
+    assert code == 0 and 'interpolated: 4' in out.out and '0.0 mm' in out.out, out
+    read = pybvh.read_bvh_file(tmp_path / 'x.bvh')
+    assert read.frame_count == 120 and read.frame_time == pytest.approx(1 / 120, abs=1e-6)
+    where = read.joint_positions()
+    _, matrices = read.to_rotmat()
+    turned_world = np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [-1.0, 0.0, 0.0]])
+    whole = np.array([i not in (30, 50, 51, 52) for i in range(120)])
+    for number, bone in enumerate(BONES_51):
+        # Bones have Motive's axes; x of the world is east, which is Motive's z here.
+        row = read.joint_index[bone.name]
+        away = np.abs(where[:, row] / 100.0 - positions[:, number] @ turned_world.T)
+        assert away[whole].max() < 1e-6 and away.max() < 0.01
+        turn = Rotation.from_matrix(turned_world) * Rotation.from_quat(quats[:, number])
+        if bone.parent:
+            turn = Rotation.from_quat(quats[:, bone.parent - 1]).inv() * Rotation.from_quat(
+                quats[:, number])
+        turned = (turn.inv() * Rotation.from_matrix(matrices[:, row])).magnitude()
+        assert turned[whole].max() < 1e-6 and turned.max() < 0.1
+
+
+def test_bvh_is_refused_with_what_is_missing(tmp_path, capsys):
+    folder, _ = bag(tmp_path)
+    code, out = export(capsys, folder, '--format', 'bvh', '-o', tmp_path / 'x.bvh')
+    assert code == USAGE and 'skeletons.tf_parent' in out.err
+    skeleton_bag(tmp_path / 'figure')
+    code, out = export(capsys, tmp_path / 'figure', '--format', 'bvh', '--body', 'Eve', '-o',
+                       tmp_path / 'x.bvh')
+    assert code == USAGE and 'Bob' in out.err and not (tmp_path / 'x.bvh').exists()

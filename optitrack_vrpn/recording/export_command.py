@@ -16,8 +16,10 @@ from optitrack_vrpn.cli import (
     command, duration, Parser, Progress, whole_file, without_ros_arguments)
 from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError
 from optitrack_vrpn.names import counted
+from optitrack_vrpn.recording.bag_read_io import BAGS, find_files, read_records
 from optitrack_vrpn.recording.export_table import (
     check_span, choose_bodies, COLUMNS, columns, rows, Table, tables)
+from optitrack_vrpn.recording.mcap_format import Channel, Message
 from optitrack_vrpn.recording.take_io import load_take
 from optitrack_vrpn.recording.trajectory import Stamps, Trajectory
 from optitrack_vrpn.recording.tum import format_tum
@@ -25,7 +27,7 @@ from optitrack_vrpn.recording.tum import format_tum
 #: Rows of a row group of Parquet.
 ROW_GROUP = 100_000
 _DELIMITERS = {'csv': ',', 'csv-semicolon': ';', 'tum': ' '}
-_FORMATS = (*_DELIMITERS, 'parquet')
+_FORMATS = (*_DELIMITERS, 'parquet', 'bvh')
 _TUM = ('stamp', 'x', 'y', 'z', 'qx', 'qy', 'qz', 'qw')
 
 
@@ -39,8 +41,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument('--format', choices=_FORMATS, default='csv')
     parser.add_argument('-o', '--output', type=Path, required=True, metavar='FILE')
     parser.add_argument('--body', action='append', default=[], metavar='NAME',
-                        help='only this body; may be repeated')
-    parser.add_argument('--frame', choices=('enu', 'ned'), default='enu')
+                        help='only this body; may be repeated. With bvh, the skeleton')
+    parser.add_argument('--frame', choices=('enu', 'ned', 'raw'), default='enu', help=(
+        'axes; with bvh those of the recording: enu is turned to y up, raw stays as it is'))
     parser.add_argument('--start', type=duration, metavar='S', help='seconds after the first pose')
     parser.add_argument('--end', type=duration, metavar='S', help='likewise')
     parser.add_argument('--resample', type=float, metavar='HZ',
@@ -136,6 +139,38 @@ def _write(path: Path, kind: str, tables: Iterable[Table], plain: bool) -> int:
     return count
 
 
+def _export_bvh(arguments: argparse.Namespace) -> int:
+    """Export the skeleton of a bag; returns 0."""
+    from optitrack_vrpn.recording import bvh
+    if arguments.frame == 'ned' or arguments.resample:
+        raise ConfigurationError('bvh has the frames of the recording, y up: --frame ned and '
+                                 '--resample have no meaning')
+    links: dict[str, bvh.Link] = {}
+    damaged = 0
+    for path in find_files(arguments.recording, *BAGS):
+        topics: set[int] = set()
+        for record in read_records(path):
+            if isinstance(record, Channel) and record.topic.endswith('/tf'):
+                topics.add(record.id)
+            elif isinstance(record, Message) and record.channel_id in topics:
+                try:
+                    bvh.add_transforms(links, record.data)
+                except ValueError:
+                    damaged += 1
+    skeleton = bvh.choose_skeleton(links, tuple(arguments.body))
+    motion = bvh.make_motion(
+        links, skeleton, arguments.start or 0.0,
+        np.inf if arguments.end is None else arguments.end)
+    written = bvh.format_bvh(skeleton, motion, arguments.frame == 'raw')
+    with whole_file(arguments.output) as path:
+        path.write_text(written.text, encoding='utf-8')
+    print(f'{arguments.output}: {counted(len(motion.positions), "frame")} of skeleton '
+          f'{skeleton.name} with {counted(len(skeleton.frames), "bone")}; interpolated: '
+          f'{motion.filled}, left out: {motion.left_out + damaged}; bones are up to '
+          f'{1000 * written.deviation_m:.1f} mm from their places in the file')
+    return 0
+
+
 @command('export')
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """
@@ -146,6 +181,10 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     arguments = make_parser().parse_args(
         without_ros_arguments(sys.argv[1:] if argv is None else argv))
+    if arguments.format == 'bvh':
+        return _export_bvh(arguments)
+    if arguments.frame == 'raw':
+        raise ConfigurationError('--frame raw is for --format bvh')
     with Progress('reading') as reading:
         take = load_take(arguments.recording, progress=reading.show)
     bodies = choose_bodies(take, tuple(arguments.body))
