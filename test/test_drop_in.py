@@ -10,6 +10,7 @@ them; no peer runs here.
 import ast
 
 from conftest import examples
+from geometry_msgs.msg import Vector3
 from hypothesis import given, settings, strategies as st
 from launch_kit import LAUNCH
 from natnet_kit import simulated
@@ -17,9 +18,13 @@ from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.motion import AxesConfig, frame_maps
 from optitrack_vrpn.node import make_configuration, NodeSettings
 from optitrack_vrpn.settings import parameters_of
+from optitrack_vrpn.sources.natnet import (
+    BodyDefinition, Definitions, Frame as NatNetFrame, Marker as NatNetMarker, name_table,
+    seen_markers, SkeletonDefinition)
 import pytest
 from rclpy.qos import QoSProfile, ReliabilityPolicy
-from rosgraph import NodeHere, Observer, wait_until
+from rosgraph import NodeHere, Observer, stamp_ns, wait_until
+from std_msgs.msg import Header
 import yaml
 
 pytestmark = [pytest.mark.ros, pytest.mark.network]
@@ -53,6 +58,8 @@ TABLE = {
         ('/poses', 'motion_capture_tracking_interfaces/msg/NamedPoseArray', BEST, 'mocap', RAW),
         ('/tf', 'tf2_msgs/msg/TFMessage', RELIABLE, 'mocap', RAW)],
     'mocap_optitrack': [('/cf1/pose', POSE, RELIABLE, 'world', EAST),
+                        ('/cf1/ground_pose', 'geometry_msgs/msg/Pose2D', RELIABLE, None, EAST),
+                        ('/cf1/Odom', 'nav_msgs/msg/Odometry', RELIABLE, 'world', EAST),
                         ('/tf', 'tf2_msgs/msg/TFMessage', RELIABLE, 'world', EAST)],
     'ros2_vicon_receiver': [('/vicon/cf1/cf1', POSE, RELIABLE, 'map', RAW),
                             ('/tf', 'tf2_msgs/msg/TFMessage', RELIABLE, 'map', RAW)],
@@ -91,6 +98,8 @@ def first_pose(message):
     if hasattr(message, 'poses'):
         one = message.poses[0]
         return message.header, one.name, one.pose.position, one.pose.orientation
+    if hasattr(message, 'theta'):
+        return Header(frame_id=''), None, Vector3(x=message.x, y=message.y, z=EAST[2]), None
     pose = getattr(message.pose, 'pose', message.pose)
     return message.header, None, pose.position, pose.orientation
 
@@ -125,7 +134,7 @@ def test_topics_types_qos_frames_and_numbers_are_those_of_the_peer(observer, pee
             assert message.header.frame_id == frame
             continue
         header, name, place, turn = first_pose(message)
-        assert header.frame_id == frame
+        assert header.frame_id == (frame or '')
         assert name in (None, 'cf1', CHILDREN.get(peer))
         assert (place.x, place.y, place.z) == pytest.approx(position, abs=0.1)
         if position == RAW:    # Motive's attitude unchanged: level to some degrees
@@ -172,6 +181,65 @@ def test_a_fixed_name_serves_one_body_at_a_time(observer):
     assert (link.header.frame_id, link.child_frame_id) == ('mocap', 'optitrack')
 
 
+def test_the_covariance_for_airstack_is_constant_and_bodies_of_mocap4r2_have_their_markers(
+        observer):
+    covariance = message_class('geometry_msgs/msg/PoseWithCovarianceStamped')
+    bodies = message_class('mocap4r2_msgs/msg/RigidBodies')
+    qos = QoSProfile(depth=50)
+    with simulated(['cf1', 'cf2'], rate=100, motion='hover', natnet={'markers': 3}) as server:
+        given = {'server': '127.0.0.1', 'autostart': True,
+                 'natnet.port': server.port_of('natnet')}
+        with NodeHere({**parameters_for('airstack'), **given}):
+            topic = observer.listen(
+                covariance, '/robot_1/perception/optitrack/cf1/pose_cov', qos)
+            topic.wait(150)    # a body at rest for a second: its noise is not learned
+            found = topic.messages()[-1].pose.covariance
+        with NodeHere({**parameters_for('mocap4r2_optitrack'), **given}):
+            topic = observer.listen(bodies, '/rigid_bodies', qos)
+            topic.wait(10)
+            message = topic.messages()[-1]
+    assert [found[7 * i] for i in range(6)] == pytest.approx([1e-6] * 3 + [3e-6] * 3, rel=1e-6)
+    assert sum(map(abs, found)) == pytest.approx(12e-6, rel=1e-6)
+    for number, body in enumerate(message.rigidbodies, 1):
+        assert [one.marker_name for one in body.markers] == [f'{number}_{i}' for i in (1, 2, 3)]
+        middle = [sum(getattr(one.translation, axis) for one in body.markers) / 3
+                  for axis in 'xyz']
+        place = body.pose.position
+        assert middle == pytest.approx([place.x, place.y, place.z], abs=0.1)
+
+
+def test_a_marker_whose_number_two_models_share_has_no_owner():
+    definitions = [BodyDefinition('wand', 7), BodyDefinition('box', 8)]
+    marked = NatNetFrame(1, [], [NatNetMarker(number << 16 | 1, 0.0, 0.0, 0.0, 0.01, 0, 0.0)
+                                 for number in (7, 8)], 0.0, 0, 0, 1.0, 0, 0, 1, 0, 0, 0)
+    skeleton = SkeletonDefinition('Bob', 8, ())
+    names = name_table(Definitions(tuple(definitions), skeletons=(skeleton,))).names
+    assert [one.owner for one in seen_markers(marked, names)] == ['wand', '']
+
+
+def test_the_second_version_of_poses_has_exposure_and_latencies(observer):
+    kind = message_class('motion_capture_tracking_interfaces/msg/NamedPoseArrayV2')
+    with simulated(['cf1', 'cf2'], rate=100) as server:
+        topic = observer.listen(kind, '/poses_v2', QoSProfile(depth=50))
+        with NodeHere({
+                'server': '127.0.0.1', 'protocol': 'natnet', 'autostart': True,
+                'natnet.port': server.port_of('natnet'), 'outputs': ['poses_v2'],
+                'qos.poses': 'reliable', 'rates.poses': 0.0}):
+            topic.wait(60)
+    messages = topic.messages()[20:]
+    for message in messages:
+        assert [one.name for one in message.poses] == ['cf1', 'cf2']
+        # As captured from Motive 2.1: 4.6 of 5.4 ms until it has the data of the cameras.
+        assert [one.source for one in message.latencies] == ['Camera', 'Motive']
+        camera, motive = (one.latency for one in message.latencies)
+        assert camera / (camera + motive) == pytest.approx(4.6 / 5.4, abs=0.02)
+    steps = [later.timestamp - former.timestamp for former, later in zip(messages, messages[1:])]
+    assert all(round(step / 10_000) >= 1 and abs(step - 10_000 * round(step / 10_000)) < 500
+               for step in steps)
+    offsets = [stamp_ns(message) // 1000 - message.timestamp for message in messages]
+    assert max(offsets) - min(offsets) < 2000, 'both are the time of exposure'
+
+
 def test_messages_of_the_draft_count_and_stamp_each_element(observer):
     messages = pytest.importorskip('mocap_interfaces.msg')
     with simulated(['cf1', 'cf2'], rate=100, natnet={'markers': 2, 'unlabelled': 1}) as server:
@@ -188,6 +256,9 @@ def test_messages_of_the_draft_count_and_stamp_each_element(observer):
         numbers = [message.seq for message in topic.messages()]
         assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
     last = bodies.messages()[-1]
+    # The array has the time of publication, each element that of capture.
+    assert 0 < stamp_ns(last) - stamp_ns(last.rigid_bodies[0]) < 250_000_000
+    assert [len(one.markers) for one in last.rigid_bodies] == [2, 2]
     assert [one.rigid_body_name for one in last.rigid_bodies] == ['cf1', 'cf2']
     assert all(one.header.stamp.sec and one.header.frame_id == 'optitrack'
                for one in last.rigid_bodies)

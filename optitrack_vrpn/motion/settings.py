@@ -24,8 +24,9 @@ class MotionConfig:
         0.0003, unit='m', low=1e-9, high=1e6, change=Change.ANY_TIME, doc=(
             'standard deviation of a measured position, each axis; used until the body has been '
             'at rest, where the noise is learned'))
-    attitude_noise: float = 0.002
-    """Standard deviation of a measured attitude (rad), each axis; used likewise."""
+    attitude_noise: float = setting(
+        0.002, unit='rad', low=1e-9, high=1e6, change=Change.ANY_TIME, doc=(
+            'standard deviation of a measured attitude, each axis; used likewise'))
     process_noise: float = 10.0
     """Process noise of the acceleration (m/s^3/sqrt(Hz)) at which adaptation starts."""
     angular_process_noise: float = 20.0

@@ -155,11 +155,12 @@ class BodyOutput:
     def _writer(self, kind: TopicKind, frames: FrameSettings) -> tuple[Write, bool]:
         """Return the writer of a kind, and whether it writes bytes."""
         message = message_type(kind)()
-        message.header.frame_id = frames.world if kind.world == 'enu' else frames.world_ned
+        if kind.world:
+            message.header.frame_id = frames.world if kind.world == 'enu' else frames.world_ned
         if kind.name in ('odom', OWN_ODOMETRY.name):
             message.child_frame_id = self.channel.names.frames['body']
         fill = fill_of(kind)
-        if self._as_bytes:
+        if self._as_bytes and kind.world:
             try:
                 return serialisation_template(message, fill, kind.sizes), True
             except UnsupportedCdr:

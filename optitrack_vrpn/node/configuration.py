@@ -95,11 +95,13 @@ def _fixed_names(settings: NodeSettings) -> list[str]:
     if len(allow) == 1 and not set(allow[0]).intersection('*?['):
         return []
     topics, frames = settings.topics, settings.frames
+    templates = topics.templates()
     return [f"{name} is {template!r} without '{{body}}', which serves one body: select it by its "
             'name in bodies.allow'
             for name, template in (
                 ('topics.pose', topics.pose), ('topics.pose_ned', topics.pose_ned),
-                ('topics.other', topics.other), ('frames.body', frames.body),
+                ('topics.other', topics.other), ('topics.odom', templates['odom']),
+                ('topics.pose_2d', templates['pose_2d']), ('frames.body', frames.body),
                 ('frames.body_ned', frames.body_ned)) if is_fixed(template)]
 
 
@@ -120,6 +122,6 @@ def _estimate(settings: NodeSettings, server_motion: bool) -> EstimateConfig:
         world_from_mocap=world_from_mocap(
             settings.world_offset.origin, settings.world_offset.yaw),
         lowpass=settings.lowpass, motion=settings.motion,
-        learn_noise=motion or not {'pose_cov', 'odom', OWN_ODOMETRY.name}.isdisjoint(
-            settings.computed),
+        learn_noise=settings.learn_noise and (
+            motion or not {'pose_cov', 'odom', OWN_ODOMETRY.name}.isdisjoint(settings.computed)),
         estimate_motion=motion)

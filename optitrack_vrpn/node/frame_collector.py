@@ -17,11 +17,12 @@ from optitrack_vrpn.throttle import Decimator, period_ns
 
 
 class NamedPose(NamedTuple):
-    """A body's name in ROS, and its pose in ENU."""
+    """A body's name in ROS, its pose in ENU, and its name at the sender."""
 
     name: str
     position: Vector
     quat_xyzw: Quat
+    sender: str = ''
 
 
 class Frame(NamedTuple):

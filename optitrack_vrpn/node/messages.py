@@ -14,7 +14,7 @@ from typing import Any, Sequence, TYPE_CHECKING
 from builtin_interfaces.msg import Time
 from geometry_msgs.msg import (
     AccelStamped, Pose, PoseStamped, PoseWithCovarianceStamped, TransformStamped, TwistStamped)
-from optitrack_vrpn.motion import Quat, Vector
+from optitrack_vrpn.motion import angles_from_quat, Quat, Vector
 from optitrack_vrpn.ros import Fill, time_of, Write
 
 if TYPE_CHECKING:    # imported by nodes that publish it
@@ -59,6 +59,12 @@ def fill_pose_cov(
     message.header.stamp = stamp
     set_pose(message.pose.pose, position, quat)
     message.pose.covariance = covariance
+
+
+def fill_pose_2d(message: Any, stamp: Time, position: Vector, quat: Quat) -> None:
+    """Write position and heading (rad, about up) into a Pose2D, which has no stamp."""
+    message.x, message.y = position[:2]
+    _, _, message.theta = angles_from_quat(quat)
 
 
 def fill_transform(

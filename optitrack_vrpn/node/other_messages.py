@@ -11,27 +11,65 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 import importlib
-from typing import Any
+from typing import Any, NamedTuple, Optional
 
 from geometry_msgs.msg import Point, Pose
-from optitrack_vrpn.pipeline import MarkerCloud, POINT
+from optitrack_vrpn.pipeline import FrameTimes, MarkerCloud, POINT
 
-#: Names of bodies and their poses.
-Poses = Sequence[tuple[str, Pose]]
+
+class Posed(NamedTuple):
+    """
+    A body of a frame.
+
+    :ivar sender: its name at the sender, '' if it is not known.
+    :ivar cloud: markers of the frame; None if they are not received.
+    """
+
+    name: str
+    pose: Pose
+    sender: str = ''
+    cloud: Optional[MarkerCloud] = None
+
+
+Poses = Sequence[Posed]
 
 
 def make_poses(poses: Poses) -> Any:
     """Make a NamedPoseArray."""
     messages = importlib.import_module('motion_capture_tracking_interfaces.msg')
     return messages.NamedPoseArray(
-        poses=[messages.NamedPose(name=name, pose=pose) for name, pose in poses])
+        poses=[messages.NamedPose(name=one.name, pose=one.pose) for one in poses])
+
+
+def make_poses_v2(poses: Poses, times: Optional[FrameTimes]) -> Any:
+    """
+    Make a NamedPoseArrayV2.
+
+    Its time is that of exposure on the sender's clock; latencies are those of
+    motion_capture_tracking: from exposure to the data at Motive, from there to their transmission.
+    All in microseconds.
+
+    :param times: None if they are not known; then the time is 0 and there are no latencies.
+    """
+    messages = importlib.import_module('motion_capture_tracking_interfaces.msg')
+    found = messages.NamedPoseArrayV2(
+        poses=[messages.NamedPose(name=one.name, pose=one.pose) for one in poses])
+    if times is not None:
+        found.timestamp = times.exposure_ns // 1000
+        if times.camera_ns:
+            found.latencies = [messages.LatencyInfo(source=source, latency=time_ns // 1000)
+                               for source, time_ns in (
+                                   ('Camera', times.camera_ns),
+                                   ('Motive', times.processing_ns - times.camera_ns))]
+    return found
 
 
 def make_rigid_bodies(poses: Poses, number: int) -> Any:
-    """Make RigidBodies of mocap4r2_msgs, without the markers of the bodies."""
+    """Make RigidBodies of mocap4r2_msgs; the markers are in the world, by number."""
     messages = importlib.import_module('mocap4r2_msgs.msg')
     return messages.RigidBodies(frame_number=number & 0xffffffff, rigidbodies=[
-        messages.RigidBody(rigid_body_name=name, pose=pose) for name, pose in poses])
+        messages.RigidBody(rigid_body_name=one.name, pose=one.pose,
+                           markers=_markers_of(one, messages.Marker)) for one in poses])
 
 
 def make_rigid_body_array(poses: Poses, number: int, stamp: Any, world: str) -> Any:
@@ -43,16 +81,32 @@ def make_rigid_body_array(poses: Poses, number: int, stamp: Any, world: str) -> 
     """
     messages = importlib.import_module('mocap_interfaces.msg')
     found = messages.RigidBodyArray(seq=number & 0xffffffff, rigid_bodies=[
-        messages.RigidBody(rigid_body_name=name, pose=pose) for name, pose in poses])
-    for one in found.rigid_bodies:
-        one.header.stamp, one.header.frame_id = stamp, world
+        messages.RigidBody(rigid_body_name=one.name, pose=one.pose,
+                           markers=_markers_of(one, messages.Marker)) for one in poses])
+    for body in found.rigid_bodies:
+        for each in (body, *body.markers):
+            each.header.stamp, each.header.frame_id = stamp, world
     return found
 
 
-def _markers(cloud: MarkerCloud, make: Any) -> list[Any]:
-    """Make markers: of bodies with name ``<body id>_<member>`` and index, others by index."""
+def _markers_of(body: Posed, make: Any) -> list[Any]:
+    """Make the markers of a body that the cameras saw, in the order of their numbers."""
+    if body.cloud is None or not body.sender:
+        return []
+    return sorted(_markers(body.cloud, make, body.sender), key=lambda one: one.marker_index)
+
+
+def _markers(cloud: MarkerCloud, make: Any, owner: str = '') -> list[Any]:
+    """
+    Make markers: of bodies with name ``<body id>_<member>`` and index, others by index.
+
+    :param owner: name of the body whose markers are wanted; '' for all.
+    """
     found = []
-    for x, y, z, body, member, _, _ in POINT.iter_unpack(cloud.data):
+    for (x, y, z, body, member, _, _), name in zip(
+            POINT.iter_unpack(cloud.data), cloud.owners):
+        if owner not in ('', name):
+            continue
         index = member if member < 1 << 31 else member - (1 << 32)
         found.append(make(
             id_type=make.USE_BOTH if body else make.USE_INDEX, marker_index=index,

@@ -24,7 +24,8 @@ from optitrack_vrpn.node.messages import fill_transform
 from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.node.shared_output import DRAFT_QOS, POSES_QOS, SharedOutput
 from optitrack_vrpn.node.topic_kinds import KINDS, MODEL_KINDS, OWN_ODOMETRY
-from optitrack_vrpn.pipeline import MarkerCloud, Pipeline, Sample, ServerMotion, TrackedBody
+from optitrack_vrpn.pipeline import (
+    FrameTimes, MarkerCloud, Pipeline, Sample, ServerMotion, TrackedBody)
 from optitrack_vrpn.ros import (
     stamp_bytes, StaticTransformBroadcaster, tf_message, tf_publisher)
 from optitrack_vrpn.throttle import FrameDecimator, period_ns
@@ -78,7 +79,8 @@ class Publishers:
         self._tf_rates: dict[float, FrameDecimator] = {}
         self._static = StaticTransformBroadcaster(node)
         self._static_sent = False
-        self._shared = SharedOutput(self._create, destroy)
+        self._shared = SharedOutput(
+            self._create, destroy, lambda: node.get_clock().now().to_msg())
         self._models: Any = None    # the output of skeletons and plates, which imports numpy
         self.settings = settings
         try:
@@ -184,17 +186,18 @@ class Publishers:
 
     def publish(
         self, samples: Sequence[Sample], server_motions: Sequence[ServerMotion],
-        clock: Callable[[], int], allowance_ns: int,
+        clock: Callable[[], int], allowance_ns: int, times: Sequence[FrameTimes] = (),
     ) -> None:
         """
         Publish samples in order; the transforms of one frame go out in one message.
 
         :param clock: reads the present time (ns).
         :param allowance_ns: largest difference to a stamp (ns), see ``publish_samples``.
+        :param times: when frames were exposed and sent, as far as known.
         """
         publish_samples(samples, self._outputs, self._send_tf, clock, allowance_ns)
         if self._shared.heard:
-            self._shared.publish(samples, clock, allowance_ns)
+            self._shared.publish(samples, clock, allowance_ns, times)
         for moved in server_motions:
             output = self._outputs.get(moved.channel)
             if output is not None:
@@ -260,7 +263,7 @@ class Publishers:
             # Latched: subscribers that join later receive the present state.
             return self._node.create_publisher(message_type, topic, QoSProfile(
                 depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL), event_callbacks=_NO_EVENTS)
-        if kind == 'poses':
+        if kind in ('poses', 'poses_v2'):
             return self._node.create_publisher(
                 message_type, topic, POSES_QOS[self.settings.qos.poses])
         if kind in ('rigid_body_array', 'marker_array'):
@@ -365,11 +368,12 @@ def _publish_more(
         message = write(stamp, position, quat)
         if clock() <= until_ns:
             send(message)
-    if 'own' in heard and (every or output.due('own', stamp_ns)):
-        write, send = heard['own']
-        message = write(stamp, position, quat)
-        if clock() <= until_ns:
-            send(message)
+    for kind in ('own', 'pose_2d'):
+        if kind in heard and (every or output.due(kind, stamp_ns)):
+            write, send = heard[kind]
+            message = write(stamp, position, quat)
+            if clock() <= until_ns:
+                send(message)
     tf_ned = output.tf_ned
     if ('tf' in heard or 'tf_ned' in heard) and output.frame_due(frame_ns):
         if 'tf' in heard:

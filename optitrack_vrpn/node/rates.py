@@ -10,8 +10,8 @@ from optitrack_vrpn.settings import Change, checked, setting
 
 _MEANING = {
     'tf': 'highest rate of transforms of bodies, in both worlds; 0: every frame',
-    'poses': ('highest rate of poses, pose_array, rigid_bodies and rigid_body_array; 0: every '
-              'frame')}
+    'poses': ('highest rate of poses, poses_v2, pose_array, rigid_bodies and rigid_body_array; '
+              '0: every frame')}
 #: The output whose rate that of another follows.
 FOLLOWS = {'tf_ned': 'tf'}
 

@@ -114,7 +114,7 @@ class Receiver:
                 publishers.publish_extras(pipeline, self._now_ns, allowance_ns)
             if samples or pipeline.server_motions:
                 publishers.publish(
-                    samples, pipeline.server_motions, self._now_ns, allowance_ns)
+                    samples, pipeline.server_motions, self._now_ns, allowance_ns, pipeline.times)
                 self._batches += 1
                 if not self._batches % _MEASURED_ONE_OF:
                     self._measure(

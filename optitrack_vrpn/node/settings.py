@@ -84,7 +84,10 @@ class TopicSettings:
     pose_ned: str = setting('{body}/pose_ned', doc="topic of a body's pose in NED")
     other: str = setting('{body}/{kind}', doc=(
         "topic of a body's other outputs; {kind} becomes odom, twist and so on"))
+    odom: str = setting('', doc='topic of this output; empty: as in other')
+    pose_2d: str = setting('', doc='likewise')
     poses: str = setting('poses', doc='topic of this output; also of those below')
+    poses_v2: str = setting('poses_v2', doc='likewise')
     pose_array: str = setting('pose_array', doc='likewise')
     rigid_bodies: str = setting('rigid_bodies', doc='likewise')
     rigid_body_array: str = setting('rigid_body_array', doc='likewise')
@@ -95,8 +98,7 @@ class TopicSettings:
 
     def templates(self) -> dict[str, str]:
         """Return the template of each kind of topic, which still contains ``{body}``."""
-        own = {'pose': self.pose, 'pose_ned': self.pose_ned}
-        return {name: own.get(name, self.other.replace('{kind}', name))
+        return {name: getattr(self, name, '') or self.other.replace('{kind}', name)
                 for name, kind in KINDS.items() if kind.per_body}
 
     def check(self) -> None:
@@ -117,12 +119,14 @@ class TopicSettings:
         _check_each(
             lambda: check_template(self.pose, 'pose', True),
             lambda: check_template(self.pose_ned, 'pose_ned', True),
+            lambda: check_template(self.odom or 'odom', 'odom', True),
+            lambda: check_template(self.pose_2d or 'pose_2d', 'pose_2d', True),
             lambda: check_template(self.other.replace('{kind}', 'odom'), 'other', True))
         templates = self.templates()
         if len(set(templates.values())) < len(templates):
             raise ConfigurationError(
-                f'pose is {self.pose!r} and pose_ned is {self.pose_ned!r}; every kind of output '
-                'needs a topic of its own')
+                f'the topics of {", ".join(templates)} are not all different: '
+                f'{", ".join(templates.values())}')
 
 
 @checked
@@ -162,7 +166,8 @@ class QosSettings:
     reliability: str = setting('reliable', choices=('reliable', 'best_effort'), doc=(
         'reliability of all poses; reliable serves every subscriber'))
     poses: str = setting('deadline', choices=('deadline', 'reliable'), doc=(
-        'of the output poses: best effort with a deadline of 10 ms, for Crazyswarm2; or reliable'))
+        'of poses and poses_v2: best effort with a deadline of 10 ms, for Crazyswarm2; or '
+        'reliable'))
     depth: int = setting(10, low=1, high=100000, doc='messages kept for a slow subscriber')
     own: OwnQos = section(OwnQos())
 
@@ -210,6 +215,9 @@ class NodeSettings:
         'velocities and accelerations: estimated from the poses, or sent by the server (Motive '
         'sends none)'))
     motion: MotionConfig = section(MotionConfig())
+    learn_noise: bool = setting(True, name='motion.learn_noise', doc=(
+        'learn the noise of a body at rest; false keeps motion.position_noise and attitude_noise, '
+        'for readers that expect a constant covariance'))
     skeletons: SkeletonSettings = section(SkeletonSettings())
     qos: QosSettings = section(QosSettings())
     control: ControlConfig = section(ControlConfig())

@@ -12,9 +12,9 @@ such a body comes into view.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Optional
 
 from geometry_msgs.msg import Pose, PoseArray
 from optitrack_vrpn.node import other_messages
@@ -24,7 +24,7 @@ from optitrack_vrpn.node.messages import set_pose
 from optitrack_vrpn.node.rates import RATES
 from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.node.topic_kinds import KINDS
-from optitrack_vrpn.pipeline import FIELDS, INTEGERS, MarkerCloud, Sample
+from optitrack_vrpn.pipeline import FIELDS, FrameTimes, INTEGERS, MarkerCloud, Sample
 from optitrack_vrpn.ros import stamp_bytes, time_of
 from rclpy.duration import Duration
 from rclpy.qos import QoSProfile, ReliabilityPolicy
@@ -36,14 +36,19 @@ POSES_QOS = {
     'deadline': QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT,
                            deadline=Duration(nanoseconds=DEADLINE_NS)),
     'reliable': QoSProfile(depth=1)}
-#: That of the draft REP: sensor data, but reliable.
+#: Outputs of the draft REP: the header of an array has the time of publication, its elements that
+#: of capture.
+_DRAFT = ('rigid_body_array', 'marker_array')
+#: Quality of service of the draft REP: sensor data, but reliable.
 DRAFT_QOS = QoSProfile(depth=5)
 #: A frame that waited longer for a body is not published (ns). Chosen: the next frame ends the
 #: wait, after 33 ms at the lowest camera rate in use.
 _MAX_WAIT_NS = 100_000_000
+#: Chosen: frames of which times and markers are kept.
+_RECENT = 8
 #: Outputs of markers, and of bodies.
 _CLOUDS = ('markers', 'point_cloud', 'named_markers', 'marker_array')
-_ARRAYS = ('poses', 'pose_array', 'rigid_bodies', 'rigid_body_array')
+_ARRAYS = ('poses', 'poses_v2', 'pose_array', 'rigid_bodies', 'rigid_body_array')
 SHARED = (*_CLOUDS, *_ARRAYS)
 
 
@@ -53,12 +58,14 @@ class SharedOutput:
 
     :param create: creates a publisher from message type, topic and kind.
     :param destroy: retires publishers, from any thread.
+    :param now: returns the present time, for the messages of the draft REP.
     :ivar heard: names of the topics with subscribers.
     :ivar topics: resolved names of the topics.
     """
 
     def __init__(
         self, create: Callable[[Any, str, str], Any], destroy: Callable[[Any], None],
+        now: Optional[Callable[[], Any]] = None,
     ) -> None:
         self._create = create
         self._destroy = destroy
@@ -68,6 +75,10 @@ class SharedOutput:
         self._collector = FrameCollector(RATES.poses)
         self._rate_hz: float = RATES.poses
         self._sequence: Counter[str] = Counter()
+        self._now = now
+        # Of recent frames: a frame is complete some datagrams after its first one.
+        self._times: deque[FrameTimes] = deque(maxlen=_RECENT)
+        self._seen: deque[MarkerCloud] = deque(maxlen=_RECENT)
 
     def create_publishers(self, settings: NodeSettings) -> None:
         """Create and destroy publishers for the settings."""
@@ -96,18 +107,22 @@ class SharedOutput:
 
     def publish(
         self, samples: Sequence[Sample], clock: Callable[[], int], allowance_ns: int,
+        times: Sequence[FrameTimes] = (),
     ) -> None:
         """
         Publish the frames that samples complete.
 
         :param clock: reads the present time (ns).
         :param allowance_ns: largest difference to a stamp (ns), see ``publish_samples``.
+        :param times: of the frames of the samples, as far as known.
         """
         if self.heard.isdisjoint(_ARRAYS):
             return
+        self._times.extend(times)
         frames = []
         for sample in samples:
-            pose = NamedPose(sample.channel.names.ros, sample.position, sample.quat_xyzw)
+            names = sample.channel.names
+            pose = NamedPose(names.ros, sample.position, sample.quat_xyzw, names.motive)
             frames.append(self._collector.add(sample.frame_ns, pose))
         frames.append(self._collector.complete())
         newest_ns = samples[-1].frame_ns if samples else 0
@@ -116,13 +131,19 @@ class SharedOutput:
                 self._send_frame(frame, clock, allowance_ns)
 
     def _send_frame(self, frame: Frame, clock: Callable[[], int], allowance_ns: int) -> None:
-        poses = [(one.name, set_pose(Pose(), one.position, one.quat_xyzw))
-                 for one in frame.poses]
         heard, stamp_ns = self.heard, frame.stamp_ns
+        cloud = next((one for one in self._seen if one.stamp_ns == stamp_ns), None)
+        poses = [other_messages.Posed(
+            one.name, set_pose(Pose(), one.position, one.quat_xyzw), one.sender, cloud)
+            for one in frame.poses]
         if 'poses' in heard:
             self._send('poses', other_messages.make_poses(poses), stamp_ns, clock, allowance_ns)
+        if 'poses_v2' in heard:
+            times = next((one for one in self._times if one.stamp_ns == stamp_ns), None)
+            self._send('poses_v2', other_messages.make_poses_v2(poses, times), stamp_ns, clock,
+                       allowance_ns)
         if 'pose_array' in heard:
-            self._send('pose_array', PoseArray(poses=[pose for _, pose in poses]), stamp_ns,
+            self._send('pose_array', PoseArray(poses=[one.pose for one in poses]), stamp_ns,
                        clock, allowance_ns)
         if 'rigid_bodies' in heard:
             message = other_messages.make_rigid_bodies(poses, self._number('rigid_bodies'))
@@ -142,6 +163,7 @@ class SharedOutput:
         self, cloud: MarkerCloud, clock: Callable[[], int], allowance_ns: int,
     ) -> None:
         """Publish the markers of a frame if there are subscribers; arguments as ``publish``."""
+        self._seen.append(cloud)
         if 'point_cloud' in self.heard:
             self._send('point_cloud', self._cloud(cloud.places(), cloud.points, FIELDS[:3]),
                        cloud.stamp_ns, clock, allowance_ns)
@@ -173,7 +195,8 @@ class SharedOutput:
         self, name: str, message: Any, stamp_ns: int, clock: Callable[[], int],
         allowance_ns: int,
     ) -> None:
-        message.header.stamp = time_of(stamp_bytes(stamp_ns))
+        now = self._now if name in _DRAFT else None
+        message.header.stamp = time_of(stamp_bytes(stamp_ns)) if now is None else now()
         message.header.frame_id = self._world
         if clock() <= stamp_ns + allowance_ns:
             self._publishers[name].publish(message)

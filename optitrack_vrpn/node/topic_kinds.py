@@ -92,6 +92,10 @@ KINDS: dict[str, TopicKind] = {kind.name: kind for kind in (
         'accel', 'geometry_msgs/msg/AccelStamped', '{body}/{kind}', False, Computed.MOTION,
         "acceleration along ENU's axes", 'enu', 'fill_accel', (3, 3), rate_hz=0.0),
     TopicKind(
+        'pose_2d', 'geometry_msgs/msg/Pose2D', '{body}/{kind}', False, Computed.SUBSCRIBED,
+        'x, y and heading in ENU, without a stamp, as mocap_optitrack publishes them', '',
+        'fill_pose_2d', (3, 4), rate_hz=0.0),
+    TopicKind(
         'status', 'diagnostic_msgs/msg/DiagnosticStatus', '{body}/{kind}', True,
         Computed.STATE, "the body's state, latched", ''),
     TopicKind(
@@ -133,11 +137,17 @@ KINDS: dict[str, TopicKind] = {kind.name: kind for kind in (
         # Crazyswarm2 warns outside 80 to 120 Hz and sends each frame by radio.
         rate_hz=100.0),
     TopicKind(
+        'poses_v2', 'motion_capture_tracking_interfaces/msg/NamedPoseArrayV2', 'poses_v2', False,
+        Computed.FRAME, 'the same with the time of exposure and the latencies of camera and '
+        'Motive; 0 and none if they are not sent (VRPN)'),
+    TopicKind(
         'rigid_bodies', 'mocap4r2_msgs/msg/RigidBodies', 'rigid_bodies', False, Computed.FRAME,
-        'the same for MOCAP4ROS2 programs and Aerostack2'),
+        'the same for MOCAP4ROS2 programs and Aerostack2; with the markers of each body if an '
+        'output of markers is on'),
     TopicKind(
         'rigid_body_array', 'mocap_interfaces/msg/RigidBodyArray', 'rigid_body_array', False,
-        Computed.FRAME, 'the same as the draft REP on motion capture has it'),
+        Computed.FRAME, 'the same as the draft REP on motion capture has it, likewise with '
+        'markers'),
     TopicKind(
         'pose_array', 'geometry_msgs/msg/PoseArray', 'pose_array', False, Computed.FRAME,
         'the same without names, for viewers'),

@@ -13,6 +13,6 @@ if TYPE_CHECKING:
     from optitrack_vrpn.pipeline.markers import FIELDS, INTEGERS, MarkerCloud, POINT
     from optitrack_vrpn.pipeline.pipeline import Pipeline
     from optitrack_vrpn.pipeline.tracked_body import (
-        body_name, how_to_accept, Sample, ServerMotion, StampedExtras, TrackedBody)
+        body_name, FrameTimes, how_to_accept, Sample, ServerMotion, StampedExtras, TrackedBody)
 else:
     __all__, __getattr__ = lazy(globals())

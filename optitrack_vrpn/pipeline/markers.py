@@ -28,11 +28,13 @@ class MarkerCloud(NamedTuple):
     :ivar stamp_ns: stamp of the frame and of its poses (ns).
     :ivar points: number of points.
     :ivar data: points in sequence, in the layout of POINT.
+    :ivar owners: name of the rigid body of each point at the sender, '' for none.
     """
 
     stamp_ns: int
     points: int
     data: bytes
+    owners: tuple[str, ...] = ()
 
     def places(self) -> bytes:
         """Return the positions alone, in sequence."""
@@ -48,11 +50,12 @@ def marker_cloud(
 
     :param to_enu: converts a position from Motive's axes to ENU.
     """
-    points = []
-    for body, member, position, residual, labelled in markers:
+    points, owners = [], []
+    for body, member, position, residual, labelled, owner in markers:
         place = compose(world_from_mocap, Transform(to_enu(position))).position
         if not math.hypot(*place) < 1e30:
             continue    # NaN, or what exceeds a 4-byte float
         points.append(POINT.pack(
             *place, body, member, residual if abs(residual) < 1e30 else math.nan, labelled))
-    return MarkerCloud(stamp_ns, len(points), b''.join(points))
+        owners.append(owner)
+    return MarkerCloud(stamp_ns, len(points), b''.join(points), tuple(owners))

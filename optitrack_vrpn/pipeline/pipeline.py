@@ -27,7 +27,8 @@ from optitrack_vrpn.pipeline.reports import Reports
 from optitrack_vrpn.pipeline.roster import Roster
 from optitrack_vrpn.pipeline.server_motion import server_motion
 from optitrack_vrpn.pipeline.state_monitor import StateMonitor
-from optitrack_vrpn.pipeline.tracked_body import Sample, ServerMotion, StampedExtras, TrackedBody
+from optitrack_vrpn.pipeline.tracked_body import (
+    FrameTimes, Sample, ServerMotion, StampedExtras, TrackedBody)
 from optitrack_vrpn.sources import (
     Body, Frame, Item, Motion, Quaternion, RoundTrip, ServerText, Vector)
 from optitrack_vrpn.units import NS_PER_S
@@ -58,6 +59,7 @@ class Pipeline:
     :ivar shedder: monitors whether this computer keeps up.
     :ivar markers: markers of the last call of ``process``; None if there were none.
     :ivar extras: skeletons and force plates, likewise.
+    :ivar times: of the frames of the last call of ``process`` whose exposure is known.
     :ivar ptp_minus_stamp_ns: PTP time of the latest frame minus its stamp (ns); None if the server
         sends no PTP time.
     :ivar max_age_ns: largest difference between the present and a stamp at publication (ns),
@@ -89,6 +91,7 @@ class Pipeline:
             config.max_age_s * NS_PER_S + config.stamps.latency_ms * 1e6)
         self.markers: Optional[MarkerCloud] = None
         self.extras: Optional[StampedExtras] = None
+        self.times: list[FrameTimes] = []
         self.ptp_minus_stamp_ns: Optional[int] = None
         # Time of the last call of process, and its delay after the arrival of the events.
         self._taken_ns = -_CATCHING_UP_NS
@@ -117,6 +120,8 @@ class Pipeline:
         samples: list[Sample] = []
         self.markers = None
         self.extras = None
+        if self.times:
+            self.times = []
         if self.server_motions:
             self.server_motions = []
         if self._arrival_mode and len(items) > 1:
@@ -149,7 +154,7 @@ class Pipeline:
         channels = self.roster.channels
         # Declared for mypyc, which then unpacks without an iterator.
         fields: tuple[Any, ...] = frame
-        sender_time_ns, bodies, _, _, _, markers, extras = fields
+        sender_time_ns, bodies, _, _, _, markers, extras, _ = fields
         stamps = self.stamps
         oldest_ns = self._oldest_ns
         stamped = False
@@ -224,7 +229,7 @@ class Pipeline:
         :returns: the stamp (ns), or None and the reason in ``_unstamped``.
         """
         fields: tuple[Any, ...] = frame
-        sender_time_ns, _, processing_ns, ptp_ns, _, _, _ = fields
+        sender_time_ns, _, processing_ns, ptp_ns, _, _, _, camera_ns = fields
         stamps = self.stamps
         stamp_ns = stamps.stamp(
             sender_time_ns, arrival_ns, host_minus_arrival_ns, processing_ns)
@@ -237,6 +242,8 @@ class Pipeline:
         if stamp_ns is None or stamp_ns >= _LATEST_STAMP_NS:
             return None
         self.ptp_minus_stamp_ns = ptp_ns - stamp_ns if ptp_ns else None
+        if processing_ns:
+            self.times.append(FrameTimes(stamp_ns, sender_time_ns, camera_ns, processing_ns))
         return stamp_ns
 
     def _estimate(

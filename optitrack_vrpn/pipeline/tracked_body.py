@@ -157,6 +157,22 @@ class ServerMotion(NamedTuple):
     angular: Vector
 
 
+class FrameTimes(NamedTuple):
+    """
+    When a frame was made, for messages that contain it.
+
+    :ivar stamp_ns: its stamp on the host's clock (ns).
+    :ivar exposure_ns: mid-exposure on the sender's clock (ns).
+    :ivar camera_ns: time from then until the sender's computer had it, 0 if it is not known.
+    :ivar processing_ns: time from exposure until it was sent.
+    """
+
+    stamp_ns: int
+    exposure_ns: int
+    camera_ns: int
+    processing_ns: int
+
+
 class StampedExtras(NamedTuple):
     """
     Skeletons and force plates of a frame, in the sender's axes and unchecked.

@@ -14,7 +14,6 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 import struct
 from typing import NamedTuple
-import warnings
 
 import numpy as np
 from numpy.typing import NDArray
@@ -228,15 +227,27 @@ def format_bvh(skeleton: Skeleton, motion: Motion, raw: bool = False) -> Written
     offsets[0] = 0.0
     away = np.linalg.norm(positions[:, 1:] - offsets[1:], axis=2)
     order = _depth_first(skeleton.parents)
-    with warnings.catch_warnings():
-        # In gimbal lock one of several sets of angles is chosen, which is the same attitude.
-        warnings.simplefilter('ignore')
-        angles = [Rotation.from_quat(quats[:, i]).as_euler(_ORDER, degrees=True) for i in order]
+    angles = [_angles(Rotation.from_quat(quats[:, i]).as_matrix()) for i in order]
     table = np.concatenate([positions[:, 0], *angles], axis=1)
     lines = ['HIERARCHY', *_hierarchy(skeleton, offsets, 0, 0), 'MOTION',
              f'Frames: {len(table)}', f'Frame Time: {motion.step_s:.9f}']
     lines += [' '.join([_FORMAT % value for value in row]) for row in table.tolist()]
     return Written('\n'.join(lines) + '\n', float(away.max(initial=0.0)) / _CM)
+
+
+def _angles(turn: Array) -> Array:
+    """
+    Convert rotation matrices (n, 3, 3) to degrees about z, the new x and the new y.
+
+    In gimbal lock (x by 90 degrees) the angle about y is 0.
+    """
+    level = np.hypot(turn[:, 2, 0], turn[:, 2, 2])
+    locked = level < 1e-9
+    z = np.where(locked, np.arctan2(turn[:, 1, 0], turn[:, 0, 0]),
+                 np.arctan2(-turn[:, 0, 1], turn[:, 1, 1]))
+    y = np.where(locked, 0.0, np.arctan2(-turn[:, 2, 0], turn[:, 2, 2]))
+    found: Array = np.degrees(np.stack((z, np.arctan2(turn[:, 2, 1], level), y), axis=1))
+    return found
 
 
 def _depth_first(parents: tuple[int, ...], number: int = 0) -> list[int]:

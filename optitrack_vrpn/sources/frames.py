@@ -43,6 +43,7 @@ class Marker(NamedTuple):
     :ivar position: in the sender's axes (m).
     :ivar residual: distance (m) from the model or between the rays, NaN if it is not sent.
     :ivar labelled: whether the sender knows which marker it is: of a body, or an active one.
+    :ivar owner: confirmed name of its rigid body, '' for none.
     """
 
     body: int
@@ -50,6 +51,7 @@ class Marker(NamedTuple):
     position: Vector
     residual: float
     labelled: bool = True
+    owner: str = ''
 
 
 class SkeletonModel(NamedTuple):
@@ -121,6 +123,8 @@ class Frame(NamedTuple):
     :ivar fresh: whether the source excludes that the frame waited in a backlog of the connection.
     :ivar markers: markers; None if the source sends none.
     :ivar extras: skeletons and force plates; None if the source sends none.
+    :ivar camera_ns: the part of ``processing_ns`` until the sender's computer had the data of its
+        cameras, 0 if it is not known.
     """
 
     sender_time_ns: int
@@ -130,6 +134,7 @@ class Frame(NamedTuple):
     fresh: bool = False
     markers: Optional[Sequence[Marker]] = None
     extras: Optional[Extras] = None
+    camera_ns: int = 0
 
 
 class RoundTrip(NamedTuple):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         DeviceDefinition, ModelMarker, PlateDefinition, SkeletonDefinition)
     from optitrack_vrpn.sources.natnet.probe import (
         check_echoes, check_port, explain_silence, Facts)
-    from optitrack_vrpn.sources.natnet.reports import name_table, Translator
+    from optitrack_vrpn.sources.natnet.reports import name_table, seen_markers, Translator
     from optitrack_vrpn.sources.natnet.settings import NatNetConfig
 else:
     __all__, __getattr__ = lazy(globals())

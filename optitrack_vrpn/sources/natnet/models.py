@@ -31,6 +31,8 @@ class ModelType(enum.IntEnum):
 SKELETON_KEY = 1 << 32
 ASSET_KEY = 2 << 32
 PLATE_KEY = 3 << 32
+#: What needs the definitions of skeletons and assets; markers, because their ids can be of these.
+_NAMED = frozenset({'skeletons', 'markers'})
 
 
 class ModelMarker(NamedTuple):
@@ -151,7 +153,7 @@ class Definitions(NamedTuple):
 
     def only(self, wanted: frozenset[str]) -> 'Definitions':
         """Leave out what is not wanted; see ``frames.decode_frame``."""
-        posed = 'skeletons' in wanted
+        posed = not _NAMED.isdisjoint(wanted)
         return Definitions(
             self.bodies, self.marker_sets, self.skeletons if posed else (),
             self.assets if posed else (), self.plates if 'plates' in wanted else (),
@@ -174,7 +176,7 @@ def model_name(model: Model) -> str:
 def type_mask(wanted: frozenset[str], version: tuple[int, int]) -> int:
     """Return the mask of the types to request from a server of a version."""
     kinds = {ModelType.MARKER_SET, ModelType.RIGID_BODY}
-    if 'skeletons' in wanted:
+    if not _NAMED.isdisjoint(wanted):
         kinds.add(ModelType.SKELETON)
         if version >= (4, 1):
             kinds.add(ModelType.ASSET)

@@ -135,7 +135,8 @@ class Translator:
             self.unknown = tuple(unknown)
         return SourceFrame(
             time_ns, bodies, processing_ns, ptp_ns, True,
-            seen_markers(frame) if frame.markers or frame.others else None, extras)
+            seen_markers(frame, names) if frame.markers or frame.others else None, extras,
+            self._camera_ns(frame, processing_ns))
 
     def _extras(self, frame: Frame, live: bool, unknown: list[int]) -> Extras:
         """
@@ -175,6 +176,13 @@ class Translator:
                 plates.append(Plate(described[1], samples))
         return Extras(skeletons, plates)
 
+    def _camera_ns(self, frame: Frame, processing_ns: int) -> int:
+        """Return the time from exposure until Motive had the data of the cameras, or 0."""
+        if not (self.frequency and frame.exposure < frame.received):
+            return 0
+        camera_ns = (frame.received - frame.exposure) * NS_PER_S // self.frequency
+        return camera_ns if frame.exposure and camera_ns <= processing_ns else 0
+
     def _times(self, frame: Frame) -> Optional[tuple[int, int]]:
         frequency = self.frequency
         if not frequency:
@@ -206,12 +214,15 @@ def plate_model(plate: PlateDefinition) -> PlateModel:
         model_name(plate), plate.corners, plate.channels, plate.channel_type == 0)
 
 
-def seen_markers(frame: Frame) -> list[SourceMarker]:
+def seen_markers(frame: Frame, names: Mapping[int, Any]) -> list[SourceMarker]:
     """
     Convert markers without the occluded ones, whose positions Motive takes from the model.
 
     Unlabelled markers are labelled markers with a flag; the deprecated section of other markers
     can repeat them and labelled ones, so each of its positions counts only if it is new.
+
+    :param names: confirmed models. The id of a marker does not contain the kind of its model: a
+        number that a rigid body and another model share names no owner.
     """
     found: list[SourceMarker] = []
     unlabelled = False
@@ -224,8 +235,11 @@ def seen_markers(frame: Frame) -> list[SourceMarker]:
             found.append(SourceMarker(
                 0, marker_id & 0xffffffff, (x, y, z), residual, labelled))
         else:
+            number = marker_id >> 16 & 0xffff
+            shared = SKELETON_KEY | number in names or ASSET_KEY | number in names
             found.append(SourceMarker(
-                marker_id >> 16 & 0xffff, marker_id & 0xffff, (x, y, z), residual))
+                number, marker_id & 0xffff, (x, y, z), residual, True,
+                '' if shared else names.get(number, '')))
     if frame.others and not unlabelled:
         known = {one.position for one in found}
         found += [SourceMarker(0, 0, place, math.nan, False)
