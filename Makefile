@@ -7,7 +7,7 @@ ARGS ?=
 RUN = @$(PYTHON) tools/env.py run
 
 .DEFAULT_GOAL := usage
-.PHONY: usage help demo demo-rgbd check test coverage compile lint docs env bench bench-parts bench-bodies bench-clock bench-recorder bench-takes bench-faults bench-gantry bench-calibrate bench-rgbd bench-rgbd-map rgbd-pictures soak clean clean-env
+.PHONY: usage help demo demo-rgbd check test coverage compile lint docs env bench bench-parts bench-bodies bench-clock bench-recorder bench-takes bench-faults bench-gantry bench-calibrate bench-swarm bench-rgbd bench-rgbd-map rgbd-pictures soak clean clean-env
 
 usage:
 	@echo '  make demo    run a simulated Motive and the node, with a live table'
@@ -80,6 +80,9 @@ bench-calibrate:  ## measure calibrate on simulated data (an hour of processor t
 
 bench-dashboard: compile  ## measure the cost of the dashboard with 50 bodies and 5 pages
 	$(RUN) bench/dashboard.py $(ARGS)
+
+bench-swarm: compile  ## measure up to 32 robots on one network (root)
+	$(RUN) bench/swarm.py $(ARGS)
 
 bench-rgbd:  ## measure the RGB-D odometry; --topics: as a node
 	$(RUN) -m bench.rgbd $(ARGS)

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Fast DDS reads its profile, and the profile does what its comment says."""
+"""Fast DDS reads its profiles, and the profiles do what their comments say."""
 
 import os
 from pathlib import Path
@@ -37,6 +37,7 @@ def test_fast_dds_reads_it_and_would_say_if_it_could_not(tmp_path):
     wrong.write_text(PROFILE.read_text().replace('leaseAnnouncement', 'leaseAnouncement'))
     assert complaints(wrong)
     assert complaints(PROFILE) == []
+    assert complaints(PROFILE.with_name('swarm_robot.xml')) == []
 
 
 def test_programs_announce_themselves_every_fifth_of_a_second():
