@@ -180,6 +180,13 @@ def test_late_poses_of_all_bodies_are_one_finding():
     assert all(each.name in text for each in bodies) and '80 ms' in text
 
 
+def test_stamps_of_a_simulation_are_of_another_clock():
+    made = body(noise_m=0.0002).trajectory
+    late = Body('wand', PosesInMemory(made, made.stamps_ns + BEGIN_NS))
+    one, = found_in(take_of(late))
+    assert (one.key, one.bodies) == ('other clock', ('wand',)) and '1790000000 s' in one.text
+
+
 @pytest.mark.parametrize('change, severity, said', [
     ({'cut': 'it was not closed'}, Severity.ERROR, 'not closed'),
     ({'notes': {'dropped': '12'}}, Severity.ERROR, 'dropped messages: 12'),

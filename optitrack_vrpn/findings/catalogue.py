@@ -277,6 +277,11 @@ CAUSES: Mapping[str, Cause] = {
         WARNING, 'stamps are uncertain by {uncertainty:.1f} ms',
         'the network or a busy computer delays frames unevenly: use a cable, reduce the load',
         'clock'),
+    'other clock': Cause(
+        WARNING, 'stamps of {bodies} are of another clock than that of the recorder: poses arrive '
+        '{latency:.0f} s after them (median)',
+        'were they those of a simulation, or were the clocks of both computers not synchronised?',
+        'clock'),
     'late': Cause(
         WARNING, 'poses of {bodies} arrive {latency:.0f} ms after their stamp (median)',
         'reduce the load of the computers, or the delay of the network'),

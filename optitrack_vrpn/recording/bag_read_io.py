@@ -136,7 +136,12 @@ def read_batches(path: Path, progress: Callable[[float], None] = lambda share: N
             items = _read_sqlite(path, name, progress)
         else:
             file = stack.enter_context(open(path, 'rb', buffering=_BUFFER))
-            if file.read(len(mcap.MAGIC)) != mcap.MAGIC:
+            magic = file.read(len(mcap.MAGIC))
+            if magic == b'#ROSBAG ':
+                raise ConfigurationError(
+                    f'{name}: a bag of ROS 1; convert it (pip install rosbags): rosbags-convert '
+                    f'--src {name} --dst FOLDER')
+            if magic != mcap.MAGIC:
                 raise ConfigurationError(f'{name}: not an MCAP file{problem and ": " + problem}')
             items = read_mcap(file, progress)
         for item in items:

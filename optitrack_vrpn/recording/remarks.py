@@ -30,6 +30,9 @@ from optitrack_vrpn.units import NS_PER_S
 LONG_GAP_S = 0.5
 #: Age of late poses and jitter (ms): a tenth of the gap, and several camera periods.
 LATE_MS, JITTER_MS = 50.0, 20.0
+#: Difference of arrival and stamp (ms) beyond which they are of two clocks: no network waits for a
+#: minute, and no clock is that far off after its first synchronisation.
+OTHER_CLOCK_MS = 60_000.0
 #: Time without any pose at the begin or the end of a recording (s): three times the period of the
 #: diagnostics, whose arrivals show that the recording continued.
 SILENT_S = 3.0
@@ -294,11 +297,16 @@ def _of_the_bodies(
     excused = {name for event in joined if event.cause for name in event.bodies}
     excused.update(name for name, seconds in longest_s.items() if seconds >= LONG_GAP_S)
     rest = {f.name: f.rest for f in bodies if f.rest is not None}
+    others = {f.name: f.latency_ms for f in bodies if abs(f.latency_ms) > OTHER_CLOCK_MS}
+    if others:
+        found.append(Finding('other clock', tuple(others), {
+            'latency': max(others.values(), key=abs) / 1000}))
+    timed = [f for f in bodies if f.name not in others]
     for key, figure, values, limit in (
             ('seldom seen', 'hidden', {f.name: 1.0 - f.coverage for f in bodies
                                        if f.name not in excused}, 1.0 - LEAST_COVERAGE),
-            ('late', 'latency', {f.name: f.latency_ms for f in bodies}, LATE_MS),
-            ('jitter', 'jitter', {f.name: f.jitter_ms for f in bodies}, JITTER_MS),
+            ('late', 'latency', {f.name: f.latency_ms for f in timed}, LATE_MS),
+            ('jitter', 'jitter', {f.name: f.jitter_ms for f in timed}, JITTER_MS),
             ('noisy', 'noise', {name: one.sigma3_mm for name, one in rest.items()}, NOISE_MM),
             ('drifted', 'drift', {name: one.drift_mm for name, one in rest.items()}, DRIFT_MM)):
         over = sorted((name for name, value in values.items() if value > limit),
