@@ -4,7 +4,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Optional
 
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.motion import EstimateConfig, world_from_mocap
@@ -14,7 +14,7 @@ from optitrack_vrpn.node.body_settings import (
 from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.node.topic_kinds import KINDS, MOTION_KINDS, OWN_ODOMETRY
 from optitrack_vrpn.pipeline import PipelineConfig
-from optitrack_vrpn.settings import sift
+from optitrack_vrpn.settings import changed, sift
 from optitrack_vrpn.sources import check_server, lacking, SourceOptions
 
 
@@ -27,11 +27,13 @@ class Configuration:
     The complete configuration of the node.
 
     :ivar settings: all settings, as given.
+    :ivar bodies: settings of single bodies, by body name or pattern.
     :ivar source: what the source must know of the settings of others.
     :ivar pipeline: the stages between protocol and publishers.
     """
 
     settings: NodeSettings
+    bodies: Mapping[str, Mapping[str, Any]]
     source: SourceOptions
     pipeline: PipelineConfig
 
@@ -45,7 +47,31 @@ def make_configuration(values: Mapping[str, Any]) -> Configuration:
     """
     settings, wrong = sift(NodeSettings, values)
     bodies, wrong_bodies = sift_body_settings(values)
-    wrong += wrong_bodies
+    return _combine(settings, bodies, wrong + wrong_bodies)
+
+
+def change_configuration(
+    present: Configuration, values: Mapping[str, Any], of_bodies: Optional[Mapping[str, Any]],
+) -> Configuration:
+    """
+    Change a configuration; only what depends on the new values is checked again.
+
+    :param values: new values by name.
+    :param of_bodies: if a setting of a single body changes, all such settings by name, changed;
+        otherwise None.
+    :raises ConfigurationError: one line for each wrong value.
+    """
+    settings, wrong = changed(present.settings, values)
+    if of_bodies is None:
+        return _combine(settings, present.bodies, wrong)
+    bodies, wrong_bodies = sift_body_settings(of_bodies)
+    return _combine(settings, bodies, wrong + wrong_bodies)
+
+
+def _combine(
+    settings: NodeSettings, bodies: Mapping[str, Mapping[str, Any]], wrong: list[str],
+) -> Configuration:
+    """Check what concerns several settings, and build the configuration of each part."""
     try:
         titles = titles_of(bodies)
     except ConfigurationError as error:
@@ -66,10 +92,12 @@ def make_configuration(values: Mapping[str, Any]) -> Configuration:
             'from outputs')
     if wrong:
         raise ConfigurationError('\n'.join(wrong))
+    if (body_rates := _pick(bodies, RATES)) != settings.body_rates:
+        settings = replace(settings, body_rates=body_rates)
     server_motion = settings.velocity_source == 'server'
     frames = settings.frames
     return Configuration(
-        settings=replace(settings, body_rates=_pick(bodies, RATES)), source=SourceOptions(
+        settings=settings, bodies=bodies, source=SourceOptions(
             _stated_up(settings), frozenset(needs.values())),
         pipeline=PipelineConfig(
             axes=settings.axes, stamps=settings.stamps, body=settings.validation,

@@ -4,13 +4,14 @@
 
 import importlib.util
 import traceback
-from typing import Any, Callable, Iterable, Mapping
+from typing import Any, Callable, Iterable, Mapping, Optional
 
 from optitrack_vrpn.bodies import is_body_setting
 from optitrack_vrpn.cli import how_to_install
 from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError
 from optitrack_vrpn.node.body_settings import check_body_setting, is_fixed
-from optitrack_vrpn.node.configuration import Configuration, make_configuration
+from optitrack_vrpn.node.configuration import (
+    change_configuration, Configuration, make_configuration)
 from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.node.topic_kinds import KINDS
 from optitrack_vrpn.settings import parameters_of, unknown
@@ -55,6 +56,7 @@ class NodeParameters:
         self._node = node
         self._configured = configured
         self._apply = apply
+        self._present: Optional[Configuration] = None    # as read or changed last
         declare_settings(node, NodeSettings)
         for name, value in given_at_start(node).items():
             if is_body_setting(name) and not node.has_parameter(name):
@@ -79,12 +81,14 @@ class NodeParameters:
                 'use_sim_time is true, but a motion capture system runs in real time: set it to '
                 'false for this node (to replay a recording, replay its topics)')
         try:
-            configuration = make_configuration(self._values())
+            configuration = make_configuration(
+                {**values_of(self._node, NodeSettings), **self._body_values()})
             check_installed(configuration.settings.outputs)
         except ConfigurationError as error:
             wrong.append(str(error))
         if wrong:
             raise ConfigurationError('\n'.join(wrong))
+        self._present = configuration
         return configuration
 
     def log_errors(self) -> None:
@@ -95,15 +99,12 @@ class NodeParameters:
             for line in str(error).splitlines():
                 self._node.get_logger().error(line)
 
-    def _values(self) -> dict[str, Any]:
-        """Read every parameter of this package, unchecked."""
-        values = values_of(self._node, NodeSettings)
+    def _body_values(self) -> dict[str, Any]:
+        """Read the settings of single bodies, unchecked, by name."""
         # rclpy's annotation is wrong: these are parameters, not values.
-        of_bodies: Mapping[str, Any] = self._node.get_parameters_by_prefix('bodies')
-        for rest, parameter in of_bodies.items():
-            if is_body_setting(f'bodies.{rest}'):
-                values[f'bodies.{rest}'] = parameter.value
-        return values
+        found: Mapping[str, Any] = self._node.get_parameters_by_prefix('bodies')
+        return {f'bodies.{rest}': parameter.value for rest, parameter in found.items()
+                if is_body_setting(f'bodies.{rest}')}
 
     def _on_set(self, changes: list[Parameter]) -> SetParametersResult:
         try:
@@ -137,18 +138,25 @@ class NodeParameters:
                         'use_sim_time cannot be set: motion capture runs in real time')
             elif name not in NAMES and not is_of_library(name):
                 raise ConfigurationError(unknown(name, NAMES))
-        if configured:
-            before = self._values()
-            values = {**before, **changed}
-            configuration = make_configuration({
-                name: value for name, value in values.items()
-                if name in NAMES or value is not None})
-            check_installed(configuration.settings.outputs)
-            present = {KINDS[name].needs for name in before['outputs']}
-            for name in configuration.settings.outputs:
-                if KINDS[name].needs not in {'', *present}:
+        if not configured:
+            return
+        present = self._present
+        if present is None:    # set by another thread during the transition
+            raise ConfigurationError('the node is changing its state; set the parameter again')
+        of_bodies = None
+        if any(map(is_body_setting, changed)):
+            of_bodies = {name: value for name, value in {
+                **self._body_values(), **changed}.items() if value is not None}
+        configuration = change_configuration(present, changed, of_bodies)
+        outputs = configuration.settings.outputs
+        if outputs != present.settings.outputs:
+            check_installed(outputs)
+            needs = {KINDS[name].needs for name in present.settings.outputs}
+            for name in outputs:
+                if KINDS[name].needs not in {'', *needs}:
                     # The client decides at its start what it reads.
                     raise ConfigurationError(
                         f'{name} cannot be added to outputs while the node is configured: clean '
                         'it up first')
-            self._apply(configuration)
+        self._apply(configuration)
+        self._present = configuration

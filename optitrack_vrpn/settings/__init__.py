@@ -14,7 +14,7 @@ from optitrack_vrpn.faces import lazy
 if TYPE_CHECKING:
     from optitrack_vrpn.settings.documents import markdown_table, parameter_file, yaml_value
     from optitrack_vrpn.settings.parameters import (
-        is_foreign, Parameter, parameters_of, sift, unknown)
+        changed, is_foreign, Parameter, parameters_of, sift, unknown)
     from optitrack_vrpn.settings.schema import (
         allowed, build, Change, checked, did_you_mean, hints_of, LifecycleSettings, section,
         setting, shown)

@@ -154,34 +154,49 @@ def _section_prefix(field: 'dataclasses.Field[Any]') -> str:
 
 def sift(cls: type[T], values: Mapping[str, Any], prefix: str = '') -> tuple[T, list[str]]:
     """Create settings from values by name; return them and a line for each wrong value."""
-    checked: dict[str, Any] = {}
+    return changed(cls(), values, prefix)
+
+
+def changed(settings: T, values: Mapping[str, Any], prefix: str = '') -> tuple[T, list[str]]:
+    """
+    Change settings; sections without a new value are neither created nor checked again.
+
+    :param settings: a dataclass as for ``parameters_of``.
+    :param values: values by the names of parameters; other names are ignored.
+    :returns: the new settings, and a line for each wrong value, which leaves the old one.
+    """
     wrong: list[str] = []
-    for parameter in parameters_of(cls, prefix):
+    given: dict[str, Any] = {}
+    for parameter in parameters_of(type(settings), prefix):
         if parameter.name in values:
             try:
-                checked[parameter.name] = parameter.check(values[parameter.name])
+                given[parameter.name] = parameter.check(values[parameter.name])
             except ConfigurationError as error:
                 wrong.append(str(error))
-    return _assemble(cls(), checked, prefix, wrong), wrong
+    return _assemble(settings, given, prefix, wrong), wrong
 
 
-def _assemble(defaults: T, checked: Mapping[str, Any], prefix: str, wrong: list[str]) -> T:
-    """Create a dataclass and its sections; wrong values are replaced by defaults."""
+def _assemble(settings: T, checked: Mapping[str, Any], prefix: str, wrong: list[str]) -> T:
+    """Change a dataclass and its sections; one that its own check refuses stays as it is."""
     given: dict[str, Any] = {}
-    hints = hints_of(type(defaults))
-    for field in dataclasses.fields(defaults):  # type: ignore[arg-type]
+    hints = hints_of(type(settings))
+    for field in dataclasses.fields(settings):  # type: ignore[arg-type]
         if not field.metadata:
             continue
+        before = value = getattr(settings, field.name)
         if is_section(hints[field.name], field.metadata):
-            given[field.name] = _assemble(
-                getattr(defaults, field.name), checked, f'{prefix}{_section_prefix(field)}', wrong)
-        elif f'{prefix}{_name(field)}' in checked:
-            given[field.name] = checked[f'{prefix}{_name(field)}']
+            value = _assemble(before, checked, f'{prefix}{_section_prefix(field)}', wrong)
+        else:
+            value = checked.get(f'{prefix}{_name(field)}', before)
+        if value is not before and value != before:
+            given[field.name] = value
+    if not given:
+        return settings
     try:
-        return named(lambda: dataclasses.replace(defaults, **given), prefix)  # type: ignore
+        return named(lambda: dataclasses.replace(settings, **given), prefix)  # type: ignore
     except ConfigurationError as error:
         wrong += str(error).splitlines()
-        return defaults
+        return settings
 
 
 def unknown(name: str, known: Iterable[str]) -> str:

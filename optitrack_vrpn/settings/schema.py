@@ -206,8 +206,8 @@ def _is(kind: type[Any], value: Any) -> bool:
 def _convert_scalar(
     hint: Any, value: Any, where: str, metadata: Mapping[str, Any],
 ) -> Any:
-    words = allowed(metadata)
     if not _is(hint, value):
+        words = allowed(metadata)
         limits = f' ({words})' if words else ''
         raise ConfigurationError(
             f'{where} is {shown(value)}; it must be {_WORDS[hint]}{limits}')
@@ -215,15 +215,16 @@ def _convert_scalar(
         try:
             value = float(value)
         except OverflowError:
-            raise _not_allowed(where, value, words or 'a finite number') from None
-    choices, low, high = (metadata.get(key) for key in ('choices', 'low', 'high'))
+            raise _not_allowed(
+                where, value, allowed(metadata) or 'a finite number') from None
+    choices, low, high = metadata.get('choices'), metadata.get('low'), metadata.get('high')
     if choices:
         if value not in choices:
-            raise _not_allowed(where, value, words, choices)
+            raise _not_allowed(where, value, allowed(metadata), choices)
     elif isinstance(value, (int, float)) and not isinstance(value, bool) and (
             not math.isfinite(value) or (low is not None and value < low)
             or (high is not None and value > high)):
-        raise _not_allowed(where, value, words or 'a finite number')
+        raise _not_allowed(where, value, allowed(metadata) or 'a finite number')
     return value
 
 
