@@ -15,11 +15,6 @@ UNKNOWN_SILENCE_NS = 2_000_000_000
 Silence (ns) that makes a body STALE before its rate is known. Chosen: two frames of the slowest
 sender that is supported (1 Hz).
 """
-EPOCH_STEP_NS = 1_000_000_000
-"""
-Decrease of the sender time (ns) that is a restart of its clock. Chosen: no network delays frames
-by as much.
-"""
 ROLLBACK_FRAMES = 3
 """
 Late frames in a row, in order among themselves, that mean a step back of the sender's clock.
@@ -243,13 +238,10 @@ class FrameTimes:
         else:
             self.silence_ns = UNKNOWN_SILENCE_NS
 
-    def is_late(self, now: int) -> bool:
-        """Return whether a frame that is not newer than the last one is late, and count it."""
-        if self.last_ns - now > EPOCH_STEP_NS:
-            return False
+    def record_late(self, now: int) -> None:
+        """Count a frame that is older than the last one (ns)."""
         self.late_run = self.late_run + 1 if now > self._late_ns else 1
         self._late_ns = now
-        return True
 
     def ends_step_back(self) -> bool:
         """Return whether the late frames before this one were a step back of the clock."""

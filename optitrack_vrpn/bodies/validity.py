@@ -56,7 +56,7 @@ class ValidityGate:
 
     __slots__ = (
         'config', 'reason', 'resets', '_times', '_limits', '_repetition', '_states',
-        'jumps', 'changes', '_shared', '_restarted', '_ahead')
+        'jumps', 'changes', '_shared', '_restarted')
 
     def __init__(self, name: str, config: BodyConfig | None = None) -> None:
         self.config = config if config is not None else BodyConfig()
@@ -70,7 +70,7 @@ class ValidityGate:
         self.jumps = JumpTracker(self._states, self._times, self._limits)
         self._shared = False
         # The sender's clock has restarted since the last valid pose.
-        self._restarted = self._ahead = False
+        self._restarted = False
         self.reconfigure(self.config)
 
     def reconfigure(self, config: BodyConfig) -> None:
@@ -184,16 +184,14 @@ class ValidityGate:
         """
         Continue on the sender's restarted clock; the next valid pose counts a reset.
 
-        A jump continues, also that of a body out of sight. Any other body is acquired again,
-        because a sender that begins another take has it in another place.
+        Only the clock model recognises a restart (``StampSource``), for all bodies at once; to the
+        gate a pose that is older than the last one is late. A jump continues, also that of a body
+        out of sight. Any other body is acquired again, because a sender that begins another take
+        has it in another place.
 
         :param sender_time_ns: a sender time (ns) of the new clock.
         :param receive_ns: its arrival (ns).
         """
-        ahead, self._ahead = self._ahead, False
-        if ahead and sender_time_ns >= self._times.last_ns:
-            # The times of the body showed the restart before the clock did.
-            return
         self._leave_fast_path()
         self._restarted = True
         self._follow_step(sender_time_ns, receive_ns)
@@ -364,11 +362,8 @@ class ValidityGate:
         if now == times.last_ns:
             return Disposition.DUPLICATE
         if now < times.last_ns:
-            if times.is_late(now):
-                return Disposition.OUT_OF_ORDER
-            self.restart(now, receive_ns)
-            self._ahead = True
-            times.late_run = 0
+            times.record_late(now)
+            return Disposition.OUT_OF_ORDER
         elif times.ends_step_back():
             self._follow_step(now, receive_ns)
         unseen = self._follow_time(now, receive_ns)
