@@ -76,6 +76,10 @@ class Scenario:
     (s of silence in which the sender's clock stands), ``rate`` (new Hz), ``noise`` (new
     factor), ``skew`` (ppm added to the sender's rate), ``discipline`` (the same, with no time
     to recover)."""
+    aim_us: float = math.inf
+    """What the 99th percentile of the error shall not exceed."""
+    from_s: float = 10.0
+    """Time from which the session is judged: nothing shows before what the error is."""
 
 
 class Frames(NamedTuple):
@@ -94,7 +98,6 @@ RECOVERY_S = {
     'pause': 12.0, 'delay_jump': 120.0, 'rate': 0.0, 'noise': 0.0, 'skew': 60.0,
     'discipline': 0.0,
 }
-START_S = 10.0
 
 
 def simulate(scenario: Scenario, seconds: float, seed: int) -> Frames:
@@ -113,7 +116,7 @@ def simulate(scenario: Scenario, seconds: float, seed: int) -> Frames:
     sender = np.floor((t + late) * 1e6 / s.quantum_us) * (s.quantum_us * 1e3)
     sender_shift = np.full_like(t, 1.7e18 if s.epoch else 1234.567e9)
     keep = np.ones(len(t), dtype=bool)
-    settled = t > START_S
+    settled = t > s.from_s
     noise = np.ones_like(t)
     for at, kind, size in s.events:
         after = t >= at

@@ -20,12 +20,13 @@ from scipy import stats  # noqa: E402
 
 def test_short_bench_prints_its_tables():
     done = subprocess.run(
-        [sys.executable, str(BENCH / 'clock.py'), '--seconds', '60', '--only', 'wired 360',
-         '--sessions', '2'],
+        [sys.executable, str(BENCH / 'clock.py'), '--seconds', '30', '--only', 'wired 360',
+         '--sessions', '1'],
         capture_output=True, text=True, timeout=100, env=dict(os.environ))
     assert done.returncode == 0, done.stderr
     assert '| wired 360 Hz | ' in done.stdout and 'us a message' in done.stdout
-    assert '| NatNet, wired 360 Hz | ' in done.stdout and '| 2 | 0 |' in done.stdout
+    assert '| NatNet, wired 360 Hz | ' in done.stdout
+    assert '| all kinds of events | 1 | 0 |' in done.stdout
 
 
 def test_simulated_delays_are_drawn_from_what_they_are_called():

@@ -97,3 +97,25 @@ def test_without_a_raw_clock_arrivals_show_the_step():
         if i > 21600 + 3 * 240:
             assert abs(stamp - UNIX - 30 * MS - i * FRAME) < 50_000
     assert source.status().restarts == {'host_stepped': 2}
+
+
+def test_frames_of_one_tick_that_a_suspend_divides_are_old():
+    """Frames of 100 Hz with ticks of 64 ms wait in a TCP buffer while the host is suspended."""
+    asleep, slept = [0], 20 * S
+    source = StampSource(StampConfig(), lambda: asleep[0])
+    ages, nth = [], 0
+    for k in range(220):
+        sent = k * 10 * MS
+        tick = 7 * S + sent - sent % (64 * MS)
+        nth = nth + 1 if k and tick == 7 * S + (k - 1) * 10 * MS - (k - 1) * 10 * MS % (
+            64 * MS) else 0
+        # The 102nd and later frames wait; the arrival clock stands meanwhile.
+        asleep[0] = 0 if k < 102 else slept
+        arrival = 50 * S + min(sent, 1020 * MS) + k * 20_000
+        reading = UNIX + asleep[0]
+        found = source.stamp_further(tick, nth, arrival, reading) if nth else (
+            tick, source.stamp(tick, arrival, reading))
+        if k >= 102 and found is not None and found[1] is not None:
+            ages.append(arrival + reading - found[1])
+    assert len(ages) > 100
+    assert min(ages) > slept - 2 * S

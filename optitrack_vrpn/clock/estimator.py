@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from optitrack_vrpn.clock.cadence import Cadence
+from optitrack_vrpn.clock.cadence import Cadence, LONGEST_TICK_NS
 from optitrack_vrpn.clock.filter import ANY_SKEW, LOAD, OPEN_COST, PRICE, queueing_cost
 from optitrack_vrpn.clock.round_trips import RoundTrips
 from optitrack_vrpn.clock.segment import Segment
@@ -132,7 +132,9 @@ class OffsetEstimator:
         current, smoothing = self.current, self.cadence.smoothing
         found = self.cadence.place_further() if self._smooths else None
         if found is None:
-            time_ns = self.first_ns + arrival_ns - self._first_arrival_ns
+            # While the computer was suspended, no frame of the same tick was sent.
+            time_ns = self.first_ns + min(
+                arrival_ns - self._first_arrival_ns, int(LONGEST_TICK_NS))
         else:
             time_ns = found
             self._relearn = self._relearn or not smoothing

@@ -39,10 +39,13 @@ SKEW_WALK: Final = 0.03
 ANY_SKEW, LARGE_SKEW, MOST_SKEW = 100.0, 700.0, 2000.0
 """Standard deviation of the skew of an unknown sender (ppm; 78 is the median of 20 000 hosts), of
 the alternative at ``BEND`` (virtual machines), and the largest."""
+DRAIN_S: Final = 20.0
+"""Time for which a queue that has drained for two blocks may go on to drain (s)."""
 KEPT: Final = 20
 """Number of hypotheses: below 12, events under load are lost (bench/clock.py)."""
-WIDE: Final = 0.2
-"""Standard deviation of the log of the spread of delays in a block."""
+WIDE, QUANTILE = 0.2, 1.34
+"""Least standard deviation of the log of the spread of delays in a block; distance of its low
+quantile (9 %) from the mean, in deviations."""
 SPREAD_SHARE, SPREAD_LOG = 4.0, 0.5
 """Queueing delay is at most this many times the spread it causes; deviation of its log."""
 OPEN_COST: Final = 45.0
@@ -55,11 +58,12 @@ the frames, to 25 ppm, begins anew within it (s)."""
 class Hypothesis:
     """One history of explanations, with its state, covariance and cost."""
 
-    __slots__ = ('cost', 'offset', 'skew', 'p00', 'p01', 'p11', 'bent', 'clean', 'delayed')
+    __slots__ = ('cost', 'offset', 'skew', 'p00', 'p01', 'p11', 'bent', 'clean', 'delayed',
+                 'falls', 'queue')
 
     def __init__(
         self, cost: float, offset: float, skew: float, p00: float, p01: float, p11: float,
-        bent: float, clean: float, delayed: int = 0,
+        bent: float, clean: float, delayed: int = 0, falls: int = 1, queue: float = 0.0,
     ) -> None:
         self.cost = cost
         self.offset = offset
@@ -70,12 +74,14 @@ class Hypothesis:
         self.bent = bent            # time of the last change of skew; negative before the first
         self.clean = clean          # time of the last clean block
         self.delayed = delayed      # blocks of queueing delay in a row
+        self.falls = falls          # blocks in a row that showed the ones before delayed
+        self.queue = queue          # queueing delay that the last of them may still have (us)
 
     def copy(self, cost: float) -> Hypothesis:
         """Return a copy that costs so much more."""
         return Hypothesis(
             self.cost + cost, self.offset, self.skew, self.p00, self.p01, self.p11, self.bent,
-            self.clean, self.delayed)
+            self.clean, self.delayed, self.falls, self.queue)
 
     def predict(self, dt: float, walk: float) -> None:
         """Advance by a time (s) with the variance of the skew's walk."""
@@ -97,6 +103,16 @@ class Hypothesis:
         self.p01 -= gain0 * self.p01
         self.p00 -= gain0 * self.p00
         self.clean, self.delayed = t, 0
+        self.falls, self.queue = 0, 0.0
+
+    def fall(self, t: float, dt: float, residual: float, variance: float) -> None:
+        """Take a minimum far below as the envelope: the blocks before were delayed."""
+        self.offset += residual
+        self.p00, self.p01 = variance, 0.0
+        self.clean, self.delayed = t, 0
+        self.falls = self.falls + 1 if residual < -MOST_SKEW * dt else 0
+        # Twice in a row, faster than any clock: a queue drains.
+        self.queue = -residual * DRAIN_S / dt if self.falls > 1 else 0.0
 
 
 def queueing_cost(residual: float, spread: float) -> float:
@@ -133,7 +149,7 @@ class EnvelopeFilter:
         self._step, self._stepped = 0.0, -math.inf
         self._depth = 0.0
         self._fit, self._lag = 1.0, 0.0
-        self._usual = 0.0
+        self._usual = self._level = self._change = 0.0
         self.time = 0.0
         self.blocks = 0
         self.cost = 0.0
@@ -158,7 +174,9 @@ class EnvelopeFilter:
 
     def queueing(self, spread: float) -> float:
         """Return the cost of a spread of delays (us) without queueing, at most ``LOAD``."""
-        wide = max(0.0, math.log(spread) - self._usual) / WIDE
+        deviation = 0.886 * self._change
+        wide = max(0.0, math.log(spread) - self._usual - QUANTILE * deviation)
+        wide /= max(WIDE, deviation)
         return min(wide * wide, LOAD)
 
     def skew_prior(self) -> tuple[float, float]:
@@ -181,7 +199,8 @@ class EnvelopeFilter:
         self._measure_scatter(spread)
         variance = self.scatter * self.scatter
         if not self._hypotheses:
-            self.time, self._calm, self._usual = t, (t, height), math.log(spread)
+            self.time, self._calm = t, (t, height)
+            self._usual = self._level = math.log(spread)
             self._hypotheses.append(Hypothesis(
                 0.0, height, self._skew, variance, 0.0, self._skew_variance, -math.inf, t))
             for deviation in (ANY_SKEW, LARGE_SKEW):
@@ -195,12 +214,21 @@ class EnvelopeFilter:
             return
         self.time = t
         wide = self.queueing(spread)
-        # A low quantile of the spread of the blocks.
-        self._usual += 0.005 if wide > 0.0 else -0.05
-        if wide < LOAD:
-            self._follow_steps(t, height, spread)
+        # Low quantile of the log of the spread, and its mean change from block to block, which
+        # lasting load does not raise: 0.886 times that is the deviation.
+        level = math.log(spread)
+        self._usual += 0.005 if level > self._usual else -0.05
+        change = min(abs(level - self._level), 1.0)
+        self._change += (change - self._change) / min(30, self.blocks - 1)
+        self._level = level
         before = self._hypotheses[0]
         self._extend(t, dt, height, variance, spread, wide)
+        self._follow_steps(t, height, spread, wide, before.skew)
+        if self._hypotheses[0].falls > 1:
+            # The minima so far were of a queue that drains.
+            self._minima.clear()
+            self._heights.clear()
+            self._dips.clear()
         cost = self._hypotheses[0].cost
         self.cost += cost
         for each in self._hypotheses:
@@ -216,18 +244,21 @@ class EnvelopeFilter:
             each.predict(dt, SKEW_WALK * SKEW_WALK)
             residual = height - each.offset
             total = each.p00 + variance
-            if residual < -(6.0 * math.sqrt(total) + 10.0):
-                fallen = each.copy(2.0 * LOAD)
-                fallen.offset, fallen.p00, fallen.p01 = height, variance, 0.0
-                fallen.clean, fallen.delayed = t, 0
-                found.append(fallen)
-            else:
+            low = residual < -(6.0 * math.sqrt(total) + 10.0)
+            if not low:
                 clean = each.copy(wide)
                 clean.update(t, residual, variance)
-                found.append(clean)
+                low = clean.skew < -MOST_SKEW
+                if abs(clean.skew) < MOST_SKEW:
+                    found.append(clean)
+            if low:
+                fallen = each.copy(2.0 * LOAD)
+                fallen.fall(t, dt, residual, variance)
+                found.append(fallen)
             if residual > 0.0:
                 delayed = each.copy(queueing_cost(residual, spread))
                 delayed.delayed += 1
+                delayed.falls, delayed.queue = 0, 0.0
                 found.append(delayed)
             if residual * residual > LOAD * total and self.blocks > 4:
                 self._bend(each, found, t, dt, residual, variance, wide)
@@ -283,7 +314,8 @@ class EnvelopeFilter:
 
         The deviation is that of normal deviates with the same percentile.
         """
-        if self.blocks % 8 and self.blocks > 24:
+        count = len(self._minima)
+        if self.blocks % 8 and count > 24:
             return
         found, minima = [0.0], list(self._minima)
         for apart in (1, 7, 16):
@@ -296,28 +328,36 @@ class EnvelopeFilter:
             if len(sizes) >= 6:
                 # Of few minima, low percentiles are too low by chance.
                 sizes.sort()
-                found.append(sizes[len(sizes) * 60 // 100] / 0.842 if self.blocks < 24
+                found.append(sizes[len(sizes) * 60 // 100] / 0.842 if count < 24
                              else sizes[len(sizes) * 30 // 100] / 0.385)
         scatter = max(found) or 0.25 * spread
         if len(self._heights) >= 24 and len(found) > 1:
-            # The lowest met no load: normal percentiles 5 and 20 are 0.8 apart.
+            # The lowest met no load: normal percentiles 5 and 20 are 0.8 apart, 5 and 40 1.39.
             low = sorted(self._heights)
-            scatter = min(scatter, 1.5 / 0.8 * (low[len(low) // 5] - low[len(low) // 20]))
+            many = len(low) >= 48
+            gap = low[len(low) // 5 if many else 2 * len(low) // 5] - low[len(low) // 20]
+            scatter = min(scatter, 1.5 * gap / (0.8 if many else 1.39))
         # The times are resolved to 1 us; the scatter of few minima is hardly known.
-        self.scatter = max(20.0 if self.blocks < 12 else 2.0, scatter)
+        self.scatter = max(20.0 if count < 12 else 2.0, scatter)
 
-    def _follow_steps(self, t: float, height: float, spread: float) -> None:
+    def _follow_steps(
+        self, t: float, height: float, spread: float, wide: float, skew: float,
+    ) -> None:
         """
         Remember a step of the minima that neither queueing delay nor a slew explains.
 
         Frames that wait in step with a poll make such steps when the wait begins anew: the same
         wait may be in the stamps for some time before and after. A longer route makes one.
+        Time in which delays spread counts for no slew: near a poll, frames wait for either of two.
         """
-        (before, height_before), self._calm = self._calm, (t, height)
-        size = abs(height - height_before - self._hypotheses[0].skew * (t - before))
-        if (size > LARGE_BEND * (t - before) and len(self._minima) > 12
+        before, height_before = self._calm
+        size = abs(height - height_before - skew * (t - before))
+        if wide >= LOAD or self._hypotheses[0].falls > 1:
+            height = height_before + skew * (t - before)
+        elif (size > LARGE_BEND * (t - before) and len(self._minima) > 12
                 and queueing_cost(size, spread) > 2.0 * LOAD):
             self._step, self._stepped = max(size, self._remembered()), t
+        self._calm = (t, height)
 
     def _remembered(self) -> float:
         """Return the size of the latest steps (us)."""
@@ -353,7 +393,7 @@ class EnvelopeFilter:
     def _distance(self) -> float:
         """Return how far the line may be off until the end of the next block (us)."""
         best, fit = self._hypotheses[0], math.sqrt(max(self._fit, 0.05))
-        distance = self._remembered()
+        distance = self._remembered() + best.queue
         for each in self._hypotheses:
             deviations = 3.0 * math.sqrt(max(0.0, 1.0 - each.cost / OPEN_COST))
             if suspected_queue(each, best):

@@ -23,10 +23,13 @@ between: in a backlog each frame is less late than the one before."""
 PATIENCE_NS, PAUSE_NS, PACE = 1_000_000_000, 50_000_000, 7 / 8
 """They are also live when none was less late for so long (ns), in which pauses count as less, and
 frames that arrive in less than this share of their interval do not count."""
-LOADED_NS, LOADED_US, LOADED_RATIO, LOADED = 90_000_000_000, 150.0, 18.0, 8.0
+LOADED_NS, LOADED_US, LOADED_RATIO, LOADED = 90_000_000_000, 150.0, 15.0, 8.0
 """For so long after the first frame (ns), a spread of delays above ``LOADED_US``, and above so
 many times the scatter of the minima, may be that of queueing delay of so many times the spread:
 on a wire 75 us and 10, on WiFi 1 ms and 12."""
+BUNCHED, BUNCHED_SHARE = 8, 4
+"""Frames that arrive within an eighth of their interval, if they are a quarter of all, waited for
+a poll: that wait spreads delays, and is short."""
 
 
 class Segment:
@@ -61,6 +64,7 @@ class Segment:
         self.live = False
         self.fallen_ns = 0.0
         self.spread_ns = 0.0
+        self._polled = False
         # The line: residual = height + slope * (sender time - zero), ns.
         self._height, self._slope = height_ns, skew * 1e-6
         self._last = 0.0
@@ -76,7 +80,7 @@ class Segment:
         self._least = math.inf
         self._least_t = self._least_residual = 0.0
         self._differences = 0.0
-        self._count = 0
+        self._count = self._bunched = 0
         length = BLOCK_NS >> (2 if arrival_ns - self._resumed_ns < YOUNG_NS else 0)
         self._end_ns = arrival_ns + length
         return length
@@ -105,7 +109,7 @@ class Segment:
             return math.nan
         queue = 0.0
         if (self.fit_ns - self.began_ns < LOADED_NS and spread > LOADED_US
-                and spread > LOADED_RATIO * found.scatter):
+                and spread > LOADED_RATIO * found.scatter and not self._polled):
             # All frames since the first one may have waited in a queue.
             queue = LOADED * (spread - LOADED_US)
         # The line has not yet met the envelope.
@@ -153,8 +157,11 @@ class Segment:
             self._least_residual = residual
         self._count += 1
         self.samples += 1
+        sent_ns = sender_ns - self.newest_ns
+        if BUNCHED * (arrival_ns - self.fit_ns) < sent_ns:
+            self._bunched += 1
         if not self.live:
-            self._watch(residual, arrival_ns, sender_ns - self.newest_ns)
+            self._watch(residual, arrival_ns, sent_ns)
         self.newest_ns = sender_ns
         self.fit_ns = arrival_ns
         if arrival_ns >= self._end_ns:
@@ -179,6 +186,7 @@ class Segment:
         found = self.filter
         if self._count > 1:
             self.spread_ns = self._differences / self._count or 1.0
+            self._polled = BUNCHED_SHARE * self._bunched > self._count
         found.update(self._least_t * 1e-9, self._least_residual * 1e-3,
                      max(1.0, self.spread_ns * 1e-3))
         self.delayed = found.best.delayed
