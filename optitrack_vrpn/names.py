@@ -49,9 +49,10 @@ def ros_name(name: str) -> str:
 
 def printable(text: str, limit: int = 120) -> str:
     """Escape text from the network for a log: one line, no control characters, limited."""
-    shown = ''.join(
-        c if c.isprintable() else c.encode('unicode_escape').decode('ascii')
-        for c in text[:limit + 1])
+    shown = text[:limit + 1]
+    if not shown.isprintable():
+        shown = ''.join(c if c.isprintable() else c.encode('unicode_escape').decode('ascii')
+                        for c in shown)
     return shown if len(shown) <= limit else shown[:limit - 3] + '...'
 
 

@@ -121,6 +121,7 @@ def test_a_repeated_stamp_another_parent_and_nan_are_no_news():
     for one in (Transform('lab', 'lab/drone', 1, (9.0, *POSE[1:])),
                 Transform('lab_ned', 'lab/drone', 2, (9.0, *POSE[1:])),
                 Transform('lab', 'lab/drone', 3, (math.nan, *POSE[1:])),
+                Transform('lab', 'lab/drone', 5, (1e300, *POSE[1:])),
                 Transform('lab', 'other', 4, (9.0, *POSE[1:]))):
         fed.lab.add_transforms([one], 0.9)
     assert fed.lab.bodies['mocap: drone'].pose == pose

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 import math
+import re
 import struct
 import time
 from typing import Any, Optional
@@ -328,11 +329,11 @@ def taken(subscription: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
 
 
 def spoken(data: bytes) -> tuple[str, bytes]:
-    """Return the name in a serialised DiagnosticStatus (CDR), and its bytes before the values."""
+    """Return the name in a serialised DiagnosticStatus (CDR), its level and the state's word."""
     end = 12 + _LENGTH.unpack_from(data, 8)[0]
-    name = data[12:end - 1].decode(errors='replace')
-    end += -end % 4
-    return name, data[:end + 4 + _LENGTH.unpack_from(data, end)[0]]
+    message = end + -end % 4 + 4
+    state = re.match(b'[A-Z]*', data[message:message + 20])
+    return data[12:end - 1].decode(errors='replace'), data[4:5] + (state[0] if state else b'')
 
 
 def points_of(cloud: Any) -> Iterator[tuple[float, float, float, int]]:

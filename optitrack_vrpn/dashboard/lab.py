@@ -36,6 +36,8 @@ HISTORY_S, _PLACE_S = 60.0, 0.2
 _MOST_BODIES, _MOST_NODES = 500, 50
 #: Levels of diagnostic_msgs/DiagnosticStatus.
 OK, WARN, ERROR, STALE = range(4)
+#: Larger numbers of a pose are no news: floats of the frames cannot hold them.
+_LARGEST = 1e30
 #: A frame of the WebSocket: kind, reserved, number of entries, age of the newest transform (s).
 _HEAD = struct.Struct('<BBHf')
 #: A body in it: index, age (ms), pose. A marker: place, streaming id of its body (0: none).
@@ -203,6 +205,7 @@ class Lab:
         for parent, child, stamp_ns, pose in transforms:
             body = self._by_frame.get(child)
             if body is None or stamp_ns == body.stamp_ns or not all(map(math.isfinite, pose)) or (
+                    max(map(abs, pose)) > _LARGEST) or (
                     parent != body.world if body.world else parent.endswith('_ned')):
                 continue
             body.pose, body.stamp_ns, body.pose_at = pose, stamp_ns, now
@@ -264,7 +267,7 @@ class Lab:
         recent = [body for body in self.bodies.values() if now - body.pose_at < 2.0 * LIVE_S]
         return _HEAD.pack(BODIES, 0, len(recent), now - self.newest_at) + b''.join(
             _BODY.pack(body.index, min(round(1000 * (now - body.pose_at)), 65535),
-                       *(min(max(x, -1e30), 1e30) for x in body.pose)) for body in recent)
+                       *body.pose) for body in recent)
 
     def history(self, index: int, now: float) -> Optional[dict[str, Any]]:
         """Return the last minute of a body, with times relative to now (s)."""
