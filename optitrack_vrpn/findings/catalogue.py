@@ -73,6 +73,7 @@ _EXCHANGED = (
     'Motive confuses two bodies: give each a different, asymmetric marker arrangement, then '
     'delete both rigid bodies there and create them again (or refine them); if you exchanged the '
     'names yourself, clean up and configure the node')
+_EACH_IN_VIEW = 'do at least two cameras see three markers of a body wherever it goes?'
 _REPAIR = 'repair a bag with record --recover'
 _COVERS = (
     'the estimate has poses for {percent:.0f} % of the reference ({interruptions}, up to '
@@ -219,23 +220,23 @@ CAUSES: Mapping[str, Cause] = {
         'synchronise it with chrony before a take', 'recorder'),
     'never seen': Cause(
         ERROR, '{bodies} published no pose during the whole take',
-        f'{_IN_VIEW} Or is it deleted in Motive?'),
-    'one pose': Cause(ERROR, 'of {bodies} only one pose was recorded', _IN_VIEW),
+        f'{_EACH_IN_VIEW} Or is it deleted in Motive?'),
+    'one pose': Cause(ERROR, 'of {bodies} only one pose was recorded', _EACH_IN_VIEW),
     'server restarted': Cause(
-        ERROR, 'the server restarted, or its clock was set: {effect}',
+        ERROR, 'the server restarted, or its clock was set; {effect}',
         'leave Motive running, and its clock alone, during a take', 'server'),
     'connection lost': Cause(
-        ERROR, 'the connection to the server was lost: {effect}',
+        ERROR, 'the connection to the server was lost; {effect}',
         'check Motive, cables and switch', 'server'),
     'interrupted by all': Cause(
-        ERROR, 'the server or the network was interrupted: {effect}',
+        ERROR, 'the server or the network was interrupted; {effect}',
         'is Motive paused at times, or its machine too busy? Check the network for interruptions',
         'server'),
     'paused by all': Cause(
-        WARNING, 'the server or the network paused: {effect}',
+        WARNING, 'the server or the network paused; {effect}',
         'is the machine of Motive too busy? Use a cable instead of WiFi', 'server'),
     'changed by all': Cause(
-        ERROR, 'the server changed or repeated its poses: {effect}',
+        ERROR, 'the server changed or repeated its poses; {effect}',
         'was Motive paused, its ground plane set or its calibration replaced?', 'server'),
     'jumped': Cause(
         ERROR, '{bodies}: {count} (jumps in the poses: {jumps}, resets reported by the node: '
@@ -243,10 +244,10 @@ CAUSES: Mapping[str, Cause] = {
         'to that of another body, or are there reflections?'),
     'gaps': Cause(
         ERROR, '{bodies}: no pose for up to {longest:.2f} s; {gaps}, {total:.2f} s in total',
-        _IN_VIEW),
+        _EACH_IN_VIEW),
     'froze': Cause(
         ERROR, '{bodies}: the same pose was repeated in {spans}: frozen data, not a body at rest',
-        f'out of view, and Motive repeats its last pose: {_IN_VIEW}'),
+        f'out of view, and Motive repeats the last pose: {_EACH_IN_VIEW}'),
     'estimate displaced': Cause(
         ERROR, 'the estimate is displaced {times}: the ATE mixes the parts, and the motion '
         'between them is missing', 'was the odometry reset or restarted, or did it slip?'),
@@ -267,9 +268,9 @@ CAUSES: Mapping[str, Cause] = {
         WARNING, 'no pose arrived in the {part} {silent:.0f} s of the recording',
         'was the node active, and a body in view?', 'server'),
     'short gaps': Cause(
-        WARNING, '{bodies}: {gaps} of up to {longest:.0f} ms', _IN_VIEW),
+        WARNING, '{bodies}: {gaps} of up to {longest:.0f} ms', _EACH_IN_VIEW),
     'seldom seen': Cause(
-        WARNING, '{bodies} {was} visible in {percent:.1f} % of the take', _IN_VIEW),
+        WARNING, '{bodies} {was} visible in {percent:.1f} % of the take', _EACH_IN_VIEW),
     'clock restarted': Cause(
         WARNING, 'the clock model of the sender restarted {times}: stamps step there by up to the '
         'uncertainty', 'was Motive restarted, or its clock set?', 'clock'),

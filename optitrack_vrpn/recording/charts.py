@@ -9,7 +9,7 @@ from typing import NamedTuple, Optional
 
 import numpy as np
 from optitrack_vrpn.recording.evaluation_odometry import OdometryEvaluation
-from optitrack_vrpn.recording.figures import Figures
+from optitrack_vrpn.recording.figures import Envelope, Figures
 from optitrack_vrpn.recording.remarks import clock_restarts
 from optitrack_vrpn.recording.svg import Bars, chart, Floats, Line, Panel, zoom_data
 from optitrack_vrpn.recording.take import Take
@@ -81,7 +81,7 @@ def body_pictures(take: Take, f: Figures, with_latency: bool) -> list[Picture]:
 
     def panel(names: Sequence[str], label: str, height: int = 190, log: bool = False) -> Panel:
         return Panel(label, times.label, [
-            Line(name, x, f.envelope.low[name], f.envelope.high[name], f.envelope.broken)
+            Line(name, x, *_without_wraps(f.envelope, name), f.envelope.broken)
             for name in names], marks, times.span, log=log, height=height)
 
     made = [
@@ -106,6 +106,15 @@ def body_pictures(take: Take, f: Figures, with_latency: bool) -> list[Picture]:
             'Standard deviation over 100 samples, worst axis: noise while the body is at rest, '
             'motion otherwise.'))
     return made
+
+
+def _without_wraps(envelope: Envelope, name: str) -> tuple[Floats, Floats]:
+    """Return minima and maxima; for angles NaN where one passes 180 degrees."""
+    low, high = envelope.low[name], envelope.high[name]
+    if name not in ('roll', 'pitch', 'yaw'):
+        return low, high
+    wraps = (high - low > 180.0) | (np.abs(np.diff(low, prepend=low[0])) > 180.0)
+    return np.where(wraps, np.nan, low), np.where(wraps, np.nan, high)
 
 
 def clock_picture(take: Take) -> Optional[Picture]:

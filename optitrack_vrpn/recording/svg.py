@@ -80,7 +80,7 @@ def ticks(low: float, high: float, most: int) -> list[float]:
 
 
 def _label(value: float) -> str:
-    text = f'{value:.6g}'
+    text = f'{value / 1000:.6g}k' if abs(value) >= 10_000 else f'{value:.6g}'
     return '0' if abs(value) < 1e-12 else text.replace('-', '\N{MINUS SIGN}')
 
 
