@@ -42,6 +42,21 @@ def spent(process):
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
+def make_latencies():
+    """Make a node that reads the node's latency (us) from /diagnostics, into ``p99_us``."""
+    from diagnostic_msgs.msg import DiagnosticArray
+    from optitrack_vrpn.ros import BackgroundNode
+    made = BackgroundNode('bench')
+    made.p99_us = []
+
+    def take(message):
+        made.p99_us += [float(pair.value) for status in message.status
+                        if status.name.endswith(': frames') for pair in status.values
+                        if pair.key == 'latency_p99_us' and pair.value != 'unknown']
+    made.node.create_subscription(DiagnosticArray, '/diagnostics', take, 10)
+    return made
+
+
 async def count(url, results):
     """Be one page; counts its frames."""
     import aiohttp
@@ -53,24 +68,23 @@ async def count(url, results):
             results['first'].append(time.monotonic() - began)
             async for message in socket:
                 results['bytes'] += len(message.data)
-                if message.type is aiohttp.WSMsgType.BINARY:
-                    results['frames'] += 1
-                else:
-                    results['node'] = json.loads(message.data)['nodes']
+                results['frames'] += message.type is aiohttp.WSMsgType.BINARY
 
 
-async def watch(url, pages, seconds, processes):
+async def watch(url, pages, seconds, processes, latencies):
     """Let pages be open for a time; gives processor times, frames and the node's latency."""
-    results = {'first': [], 'frames': 0, 'bytes': 0, 'node': []}
+    results = {'first': [], 'frames': 0, 'bytes': 0}
     tasks = [asyncio.ensure_future(count(url, results)) for _ in range(pages)]
     await asyncio.sleep(2.0)
     results.update(frames=0, bytes=0)
+    latencies.p99_us.clear()
     before = [spent(process) for process in processes]
     began = time.monotonic()
     await asyncio.sleep(seconds)
     took = time.monotonic() - began
     results['cpu'] = [100.0 * (spent(process) - one) / took
                       for process, one in zip(processes, before)]
+    results['p99_us'] = statistics.median(latencies.p99_us)
     results['rate'] = results['frames'] / took / max(pages, 1)
     results['kilobytes'] = results['bytes'] / took / max(pages, 1) / 1000
     for task in tasks:
@@ -141,17 +155,21 @@ def main():
     time.sleep(8.0)
     found = {case: [] for case in CASES}
     pictures, acknowledged = [], []
+    latencies = make_latencies().__enter__()
     for _ in range(arguments.rounds):
-        found['no dashboard'].append(asyncio.run(watch('', 0, arguments.seconds, [node])))
+        found['no dashboard'].append(asyncio.run(
+            watch('', 0, arguments.seconds, [node], latencies)))
         page = start('dashboard', '--port', 0)
         url = re.search(r'http://\S+', page.stdout.readline())[0]
         time.sleep(6.0)    # it has subscribed to all topics
         for case, pages in zip(CASES[1:], (0, 1, 5)):
-            found[case].append(asyncio.run(watch(url, pages, arguments.seconds, [node, page])))
+            found[case].append(asyncio.run(
+                watch(url, pages, arguments.seconds, [node, page], latencies)))
         acknowledged += asyncio.run(answers(url, 10))
         pictures += filter(None, [picture(url)])
         page.terminate()
         page.wait(30)
+    latencies.__exit__()
     for process in (node, sim):
         process.terminate()
         process.wait(30)
@@ -164,21 +182,22 @@ def show(arguments, found, pictures, acknowledged):
     def median(case, value):
         return statistics.median(value(one) for one in found[case])
 
-    def latency(one):
-        return float(one['node'][0]['frames']['values']['latency_p99_us'])
+    def p99(case):
+        return median(case, lambda one: one['p99_us']) / 1000.0
     base = median('no dashboard', lambda one: one['cpu'][0])
     lines = [f'`make bench-dashboard`: {arguments.bodies} bodies at {arguments.rate:g} Hz, '
              f'medians of {arguments.rounds} interleaved runs of {arguments.seconds:g} s, load '
              f'of the machine {os.getloadavg()[1]:.0f} on {os.cpu_count()} cores:', '',
-             '| case | page process, % of a core | node, % of a core | frames/s of a page | '
-             'kB/s of a page |', '|---|---|---|---|---|',
-             f'| no dashboard | - | {base:.1f} | - | - |']
+             '| case | page process, % of a core | node, % of a core | latency p99 of the node, '
+             'ms | frames/s of a page | kB/s of a page |', '|---|---|---|---|---|---|',
+             f'| no dashboard | - | {base:.1f} | {p99("no dashboard"):.2f} | - | - |']
     for case in CASES[1:]:
         node, page = (median(case, lambda one, at=at: one['cpu'][at]) for at in (0, 1))
         rate, size = median(case, lambda one: one['rate']), median(
             case, lambda one: one['kilobytes'])
-        lines.append(f'| {case} | {page:.1f} | {node:.1f} ({node - base:+.1f}) | ' + (
-            f'{rate:.1f} | {size:.0f} |' if case != 'no page' else '- | - |'))
+        shown = f'{rate:.1f} | {size:.0f}' if case != 'no page' else '- | -'
+        lines.append(f'| {case} | {page:.1f} | {node:.1f} ({node - base:+.1f}) | '
+                     f'{p99(case):.2f} | {shown} |')
     first = [time_s for one in found['5 pages'] for time_s in one['first']]
     script = sum((STATIC / name).stat().st_size for name in ('page.js', 'view.js'))
     lines += ['', f'First snapshot after {1000 * statistics.median(first):.0f} ms (largest '
@@ -187,7 +206,6 @@ def show(arguments, found, pictures, acknowledged):
                  if pictures else '')
               + 'START to the message with the acknowledgement '
               f'{statistics.median(acknowledged):.0f} ms (largest {max(acknowledged):.0f} ms); '
-              f'latency p99 of the node with five pages {median("5 pages", latency):.0f} µs; '
               f'JavaScript {script / 1000:.1f} kB.']
     text = '\n'.join(lines)
     print(text)
