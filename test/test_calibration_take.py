@@ -195,6 +195,13 @@ def test_placements_on_known_marks_compose_with_the_offset_in_force(tmp_path, ca
     np.testing.assert_allclose(found['offset']['value'][:3], body_from_base_.position, atol=1e-4)
     np.testing.assert_allclose(found['offset']['value'][3:], body_from_base_.quat_xyzw, atol=1e-6)
     assert found['parameters']['bodies.wand.offset'][0] == pytest.approx(0.2, abs=1e-3)
+    text = file.read_text()
+    file.write_text(text.replace('x: 1.0', 'x: 1.1'))
+    _, found = run(capsys, 'base', take, '--placements', file)
+    assert 'mark 2' in found['reasons']['offset'] and 'offset' not in found
+    file.write_text(text.replace('yaw: 1.6', 'yaw: 91.7'))
+    assert main(['base', str(take), '--placements', str(file)]) == 64
+    assert 'yaw is in radians' in capsys.readouterr().err
 
 
 def test_two_placements_give_the_users_world(tmp_path, capsys):

@@ -30,6 +30,8 @@ _LIMIT_M, _LIMIT_YAW = 0.003, np.radians(0.5)
 _SCALE = 0.002
 #: Chosen: blocks for the scatter of scores.
 _BLOCKS = 20
+#: Mean direction of headings above which they are alike: within +-45 degrees.
+_ALIKE = 0.7
 #: Least angle of the turns that align two systems (rad).
 _LEAST_TILT = np.radians(15.0)
 
@@ -133,11 +135,12 @@ def pivot_result(trajectory: Any, body: str) -> Result:
 
 def _offset(
     result: Result, body: str, point: Floats, sd: Floats, quat_xyzw: Sequence[float] = (),
+    remedy: str = 'turn further, or repeat',
 ) -> None:
     """Add ``bodies.NAME.offset``: the pose of the base in the body."""
     if float(np.max(sd)) > _LIMIT_M:
         result.refuse(['offset'], f'its deviation is {float(np.max(sd)) * 1e3:.1f} mm, above '
-                      f'{_LIMIT_M * 1e3:g} mm: turn further, or repeat')
+                      f'{_LIMIT_M * 1e3:g} mm: {remedy}')
         return
     result.quantities['offset'] = Quantity([*point, *quat_xyzw], sd, 'm')
     result.rows[f'bodies.{body}.offset'] = [float(part) for part in (*point, *quat_xyzw)]
@@ -192,7 +195,15 @@ def placements_result(placements: Sequence[Placement], body: str) -> Result:
     spread = np.array([(turn.inv() * one).magnitude() for one in turns])
     result.record.update(placements=count, scatter_rad=float(np.sqrt((spread**2).mean())))
     result.notes.append(f'attitude: the placements differ by {np.degrees(spread.max()):.2f} deg')
-    _offset(result, body, point, sd, turn.as_quat())
+    headings = np.array([place.mark[2] for place in placements])
+    if float(np.hypot(np.cos(headings).mean(), np.sin(headings).mean())) > _ALIKE:
+        result.notes.append('the headings are alike: a tilt of the floor is in the attitude; turn '
+                            'the robot by 180 degrees on one of the marks')
+    away = np.linalg.norm(np.asarray(points) - np.median(points, axis=0), axis=1)
+    worst = int(np.argmax(away))
+    _offset(result, body, point, sd, turn.as_quat(), (
+        f'mark {worst + 1} of the file is {away[worst] * 1e3:.0f} mm from the others: measure its '
+        'x, y, yaw again'))
     return result
 
 

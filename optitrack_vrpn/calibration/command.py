@@ -146,11 +146,14 @@ def _base(arguments: argparse.Namespace) -> 'Result':
 def _read_placements(path: Path) -> list[tuple[float, float, float, float]]:
     content = read_yaml(path)
     try:
-        return [(float(row['at']), float(row['x']), float(row['y']), float(row['yaw']))
+        rows = [(float(row['at']), float(row['x']), float(row['y']), float(row['yaw']))
                 for row in content]
     except (KeyError, TypeError, ValueError):
         raise ConfigurationError(
             f'{path}: give a list of {{at: 12.0, x: 0.0, y: 0.0, yaw: 0.0}} (s, m, rad)') from None
+    if any(abs(yaw) > 2.0 * math.pi for *_, yaw in rows):
+        raise ConfigurationError(f'{path}: yaw is in radians, from -6.3 to 6.3')
+    return rows
 
 
 def _world(arguments: argparse.Namespace) -> 'Result':
