@@ -108,7 +108,7 @@ def test_a_greeting_that_comes_byte_by_byte_is_not_waited_for():
 class Bridge:
     """An extension whose findings come from the ROS graph as they are."""
 
-    def __init__(self, node):
+    def __init__(self, node, robots):
         pass
 
     def findings(self, spin):

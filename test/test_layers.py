@@ -56,7 +56,7 @@ BELOW = {
              'settings', 'settings_ros', 'sources', 'units'},
     'gantry': {'errors', 'axes', 'cli', 'faces', 'graph', 'mocap_control', 'motion', 'ros',
                'settings', 'settings_ros', 'sim', 'units'},
-    'discovery': {'errors', 'cli', 'faces', 'sources'},
+    'discovery': {'errors', 'checks', 'cli', 'faces', 'graph', 'names', 'sources'},
     'tools': {'errors', 'cli', 'clock', 'faces', 'ros', 'settings', 'stats', 'units'},
     'recording': {'errors', 'bodies', 'cli', 'clock', 'events', 'faces', 'findings',
                   'mocap_control', 'motion', 'names', 'pipeline', 'ros', 'sim', 'sources', 'stats',

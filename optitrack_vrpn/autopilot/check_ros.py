@@ -47,9 +47,9 @@ class Reports:
 
 
 class BridgeChecks:
-    """Check the running bridges for the doctor; see ``doctor/extensions_ros.py``."""
+    """Check the running bridges for the doctor; see ``doctor.Extensions``."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, _: object = ()) -> None:
         self._node = node
         self._reports = Reports(node)
 

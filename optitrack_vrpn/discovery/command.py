@@ -11,7 +11,7 @@ from typing import Optional
 
 from optitrack_vrpn.cli import command, end_with, Parser, whole, without_ros_arguments
 from optitrack_vrpn.discovery.instructions import for_robots, PORT, super_client_profile
-from optitrack_vrpn.discovery.server_io import own_addresses, ready
+from optitrack_vrpn.discovery.server_io import cards, ready
 
 
 def server(text: str) -> tuple[str, int]:
@@ -50,5 +50,5 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     if arguments.with_parent:
         end_with(os.getppid())
     words, environment = ready(arguments.port)
-    print('\n'.join(for_robots(own_addresses(), arguments.port)), flush=True)
+    print('\n'.join(for_robots([*cards().values()], arguments.port)), flush=True)
     os.execve(words[0], words, environment)

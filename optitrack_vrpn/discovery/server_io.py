@@ -86,12 +86,12 @@ def _check_free(port: int) -> None:
                 'another port') from None
 
 
-def own_addresses() -> list[str]:
-    """List the IPv4 addresses of the network cards, without loopback."""
-    found = []
+def cards() -> dict[str, str]:
+    """Return the IPv4 addresses of the network cards, without loopback, by name."""
+    found = {}
     for _, name in socket.if_nameindex():
         with contextlib.suppress(ConfigurationError, OSError):
             address = card_address(name)
             if not address.startswith('127.'):
-                found.append(address)
+                found[name] = address
     return found

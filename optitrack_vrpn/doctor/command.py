@@ -13,6 +13,7 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 import contextlib
 from dataclasses import replace
+import ipaddress
 import json
 import os
 import shutil
@@ -40,6 +41,14 @@ if TYPE_CHECKING:
 #: Longest wait (s) for nodes, for a node that the user names, and for one whose settings are
 #: wanted while the server is known. Chosen: DDS repeats its announcements every 3 s.
 _DISCOVERY_S, _NAMED_S, _SETTINGS_S = 3.5, 10.0, 1.0
+
+
+def ipv4(text: str) -> str:
+    """Parse an IPv4 address."""
+    try:
+        return str(ipaddress.IPv4Address(text))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f'{text!r} is not an IPv4 address') from None
 
 
 class Check(NamedTuple):
@@ -100,6 +109,8 @@ def make_parser() -> argparse.ArgumentParser:
         help='ask the user to lift one body, and report which axis is up (default %(const)g s)')
     add('--node', default='', metavar='NAME',
         help='full name of the running node to check (default: all of this package)')
+    add('--robot', action='append', default=[], type=ipv4, metavar='ADDRESS',
+        help='a robot: check whether it is found by multicast; may be repeated')
     add('--no-ros', action='store_true', help='skip the checks of the ROS graph')
     add('--json', action='store_true', help='print one JSON object, for tools')
     return parser
@@ -215,7 +226,7 @@ def examine(arguments: argparse.Namespace, ros_args: Sequence[str]) -> int:
         if not arguments.no_ros:
             processes = local_nodes()
             os.environ.update(variables_of_node(processes, before, DISCOVERY_VARIABLES))
-            view, graph = _open_graph(ros_args, before, stack)
+            view, graph = _open_graph(ros_args, before, arguments.robot, stack)
             if view is not None:
                 nodes = view.settings(arguments.node, wait_s if (
                     processes or arguments.node or not arguments.server) else _SETTINGS_S)
@@ -328,7 +339,8 @@ def _receive(
 
 
 def _open_graph(
-    ros_args: Sequence[str], given: Mapping[str, str], stack: contextlib.ExitStack,
+    ros_args: Sequence[str], given: Mapping[str, str], robots: Sequence[str],
+    stack: contextlib.ExitStack,
 ) -> tuple[Optional[GraphView], Optional[Graph]]:
     """Join the ROS graph; return why that is not possible in place of the graph."""
     middleware = os.environ.get('RMW_IMPLEMENTATION')
@@ -345,7 +357,7 @@ def _open_graph(
         return None, Graph(absent=f'ROS 2 is not available ({error}): ' + how_to_install(
             'source its setup.bash'))
     try:
-        return stack.enter_context(GraphView(ros_args, given)), None
+        return stack.enter_context(GraphView(ros_args, given, robots)), None
     except Exception as error:    # any error of the middleware
         return None, Graph(absent='ROS 2 does not start here ({})'.format(
             explained(error).replace('\n', ': ')), broken=True)

@@ -55,16 +55,18 @@ class GraphView(ToolNode):
 
     :param ros_args: ``--ros-args`` and the arguments after it.
     :param given: the discovery variables of the user's environment.
+    :param robots: addresses of computers that the user expects in the graph.
     """
 
     def __init__(
         self, ros_args: Sequence[str] = (), given: Mapping[str, str] = os.environ,
+        robots: Sequence[str] = (),
     ) -> None:
         self._began = time.monotonic()
         self._given = discovery_variables(given)
         super().__init__(f'optitrack_vrpn_doctor_{os.getpid()}', ros_args,
                          start_parameter_services=False, enable_rosout=False)
-        self._extensions = Extensions(self.node)
+        self._extensions = Extensions(self.node, robots=robots)
 
     def settings(self, wanted: str, wait_s: float) -> list[RunningNode]:
         """Find nodes of this package, with their settings; see ``look`` for the parameters."""
@@ -278,22 +280,26 @@ def _mismatches(offers: Sequence[Any], asked: Any) -> list[str]:
 
 class Extensions:
     """
-    The extensions of one run: each is a class that is created with a node.
+    The extensions of one run: each is a class that is created with a node and ``robots``.
 
     At the end the doctor calls its ``findings(spin)``; ``spin(seconds)`` processes messages of
     the node for that time.
 
     :param node: the doctor's.
     :param rows: the classes, as ``module:class``; None for those of all packages.
+    :param robots: addresses of computers that the user expects in the graph.
     """
 
-    def __init__(self, node: Any, rows: Optional[Sequence[str]] = None) -> None:
+    def __init__(
+        self, node: Any, rows: Optional[Sequence[str]] = None, robots: Sequence[str] = (),
+    ) -> None:
         self._made: list[Any] = []
         self._failed: list[CheckResult] = []
         for place in checks() if rows is None else rows:
             module, _, name = place.partition(':')
             try:
-                self._made.append(getattr(importlib.import_module(module), name)(node))
+                self._made.append(
+                    getattr(importlib.import_module(module), name)(node, robots))
             except Exception as error:
                 self._failed.append(_broken(place, error))
 
