@@ -14,6 +14,7 @@ import time
 import fault_cases
 from fault_cases import BODIES, row, running, session_begin
 from fault_kit import scenario, Session
+import fault_models
 from optitrack_vrpn.sources.natnet import codec, ServerInfo
 from relay_kit import Background
 
@@ -92,6 +93,6 @@ _SHARED = (
 CASES = {**{name: fault_cases.CASES[name] for name in _SHARED},
          'held_up_2_9': held_up_2_9,
          'version_refused': version_refused,
-         'models_changed': models_changed, 'take_played': take_played}
+         'models_changed': models_changed, 'take_played': take_played, **fault_models.CASES}
 PRIVILEGED = fault_cases.PRIVILEGED
 QUICK = ('bodies', 'killed', 'models_changed')

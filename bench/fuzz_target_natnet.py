@@ -8,13 +8,17 @@ as there: datagrams of n bytes, n * 10 ms in which nothing comes, or a new conve
 """
 
 from fuzz_target import Broken, PAUSE, play, PREAMBLE, record, Run, STEP_NS
+import numpy as np
+from optitrack_vrpn.pipeline import PipelineConfig
+from optitrack_vrpn.skeletons import channel_order, plate_frame, SkeletonStage, wrenches
 from optitrack_vrpn.sources.natnet import (
-    Body, BodyDefinition, codec, Connection, Definitions, Echo, encode_definitions, encode_frame,
-    Frame, Held, Marker, MessageId, name_table, Response, ServerInfo, ServerWatch, Translator,
+    Analog, AssetDefinition, BODY, Body, BodyDefinition, codec, Connection, Definitions, Echo,
+    encode_definitions, encode_frame, Frame, Held, Marker, MessageId, name_table,
+    PlateDefinition, Response, ServerInfo, ServerWatch, Skeleton, SkeletonDefinition, Translator,
     Unanswered, Unrecognized)
 
 _NS = 1_000_000_000
-VERSIONS = ((2, 7), (2, 9), (3, 0), (4, 0), (4, 1), (4, 2))
+VERSIONS = ((2, 7), (2, 9), (3, 0), (4, 0), (4, 1), (4, 2), (4, 4))
 #: All that a frame can hold beside rigid bodies is decoded.
 EXTRAS = frozenset({'markers', 'skeletons', 'plates', 'devices'})
 _FREQUENCY = 10_000_000
@@ -31,19 +35,31 @@ def info(version):
 
 
 def definitions(version):
-    """Make the description of two bodies."""
+    """Make the description of two bodies, a skeleton, a trained marker set and a plate."""
+    bones = tuple(BodyDefinition(name, i + 1, i, (0.0, 0.2, 0.0))
+                  for i, name in enumerate(('Hip', 'Ab', 'Chest')))
+    assets = (AssetDefinition('Cloth', 1, 4, bones[:1]),) if version >= (4, 1) else ()
     return encode_definitions(Definitions(
-        (BodyDefinition('Rigid Body 1', 1), BodyDefinition('1drone', 2)), ('all',)), version)
+        (BodyDefinition('Rigid Body 1', 1), BodyDefinition('1drone', 2)), ('all',),
+        (SkeletonDefinition('Bob', 3, bones),), assets, (PlateDefinition(
+            1, 'FP', 0.5, 0.5, (0.0, 0.0, 0.0), (0.0,) * 144, (
+                (0.2, 0.0, -0.2), (0.2, 0.0, 0.2), (-0.2, 0.0, 0.2), (-0.2, 0.0, -0.2)), 2, 0,
+            ('Fx', 'Fy', 'Fz', 'Mx', 'My', 'Mz')),)), version)
 
 
 def frame(number, version, params=0):
-    """Make a frame of two bodies and a marker at 100 Hz."""
+    """Make a frame of each of them and markers at 100 Hz."""
     ticks = 1_000 * _FREQUENCY + number * _FREQUENCY // 100
     bodies = [Body(i, 0.001 * number, 1.0, float(i), 0.0, 0.0, 0.0, 1.0, 0.0003, 1)
               for i in (1, 2)]
+    bones = b''.join(BODY.pack(3 << 16 | i, 0.001 * number, 0.2 * i, 0.0, 0.0, 0.0, 0.0, 1.0,
+                               0.001, 1) for i in (1, 2, 3))
     return encode_frame(Frame(
         number, bodies, [Marker(1 << 16 | 1, 0.0, 1.0, 0.0, 0.014, 12, 0.0002)], 0.0, 0, 0,
-        number / 100, ticks, ticks + 46_000, ticks + 54_000, 0, 0, params), version)
+        number / 100, ticks, ticks + 46_000, ticks + 54_000, 0, 0, params, ((2.0, 1.0, 0.0),),
+        (Skeleton(3, bones),), (Skeleton(4, BODY.pack(
+            4 << 16 | 1, 0.001 * number, 1.0, 2.0, 0.0, 0.0, 0.0, 1.0, 0.001, 1)),)
+        if version >= (4, 1) else (), (Analog(1, ((1.0, 2.0),) * 6),)), version)
 
 
 class NatNetRun(Run):
@@ -56,12 +72,15 @@ class NatNetRun(Run):
 
     def __init__(self, options, version):
         self._version = version
+        self._stage = SkeletonStage(lambda *event: None)
+        self.figures = 0
         super().__init__(options)
 
     def connect(self):
         """Begin a conversation."""
         self.over = False
         self._stated = []
+        self._models = set()
         self._described = b''    # the last definitions, with which requests are answered
         self.connection = Connection(self.now_ns, wanted=EXTRAS)
         self._translator, self._watch = Translator(0), ServerWatch('y')
@@ -110,6 +129,8 @@ class NatNetRun(Run):
             self._translator.names = self.connection.models.names
             named = self._translator.frame(event)
             self._judge_names(event, named)
+            if named is not None and named.extras is not None:
+                self._judge_extras(named)
             self.give([] if named is None else [named])
             remarks = self._watch.frame(event, self.now_ns)
             remarks += self._watch.unknown(self._translator.unknown)
@@ -119,6 +140,7 @@ class NatNetRun(Run):
             self._translator = Translator(event.frequency)
         elif isinstance(event, Definitions):
             self._stated = [(body.name, body.streaming_id) for body in event.bodies]
+            self._models = {one.name for one in (*event.skeletons, *event.assets)}
             remarks = self._watch.definitions(event, name_table(event))
         elif isinstance(event, (Response, Unrecognized, Unanswered)):
             remarks = self._watch.answer(event)
@@ -134,6 +156,26 @@ class NatNetRun(Run):
             if len(owners) != 1 or owners[0] not in ids:
                 raise Broken(f'{body.name!r} is not the name of a body of this frame')
 
+    def _judge_extras(self, named):
+        """Look at bones and forces that would be published."""
+        for skeleton in named.extras.skeletons:
+            if skeleton.model.name not in self._models:
+                raise Broken(f'{skeleton.model.name!r} is no model of the last definitions')
+            figure = self._stage.convert(
+                skeleton, named.sender_time_ns, PipelineConfig(), 'fbx')
+            if figure is None or not figure.valid.any():
+                continue
+            self.figures += 1
+            quats = figure.quats_xyzw[figure.valid]
+            if not (np.isfinite(figure.positions[figure.valid]).all() and np.allclose(
+                    np.linalg.norm(quats, axis=1), 1.0, atol=1e-9)):
+                raise Broken(f'a bone of {figure.name} that is no pose')
+        for plate in named.extras.plates:
+            order, place = channel_order(plate.model), plate_frame(plate.model)
+            if order is not None and place is not None and not np.isfinite(
+                    wrenches(plate, order)).all():
+                raise Broken('a force that is no number')
+
     def give(self, reports):
         """Give reports to the pipeline, and look at what comes out."""
         if reports:
@@ -145,7 +187,8 @@ class NatNetRun(Run):
 
 def one_input(data):
     """Run one input: bytes of options and of the version, then records; see ``play``."""
-    run = NatNetRun(data[0] if data else 0, VERSIONS[(data[1] if len(data) > 1 else 0) % 6])
+    run = NatNetRun(data[0] if data else 0, VERSIONS[
+        (data[1] if len(data) > 1 else 0) % len(VERSIONS)])
     return play(run, data, 2, datagrams_from=0)
 
 

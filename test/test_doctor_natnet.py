@@ -158,6 +158,8 @@ def test_each_answer_of_the_command_port_says_what_to_do(found, level, words):
     ({'other_card': 'eth1', 'other_source': PLACE.address}, {}, Level.FAIL, 'interface: eth1'),
     ({'other_card': 'eth1', 'other_source': '10.0.0.9'}, {}, Level.FAIL, 'server: 10.0.0.9'),
     ({'multicast': False}, {}, Level.FAIL, 'jumbo'),
+    ({'multicast': False}, {'echoes': 20}, Level.FAIL, '--network host'),
+    ({'multicast': False}, {'echoes': 20}, Level.FAIL, '1511'),
     ({}, {'messages': 100}, Level.WARN, 'Rigid Bodies'),
     ({}, {'messages': 100, 'unnamed': 100}, Level.FAIL, 'jumbo')])
 def test_each_silence_says_what_to_do(found, counters, level, words):

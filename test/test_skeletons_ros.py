@@ -86,7 +86,7 @@ def test_figures_joints_and_bones_in_other_names(observer):
 
 
 def test_a_lost_skeleton_is_silent_and_reported(observer, console):
-    fault = {'type': 'occlusion', 'mode': 'frozen', 'start': 1.0, 'end': 2.5}
+    fault = {'type': 'occlusion', 'mode': 'frozen', 'start': 4.0, 'end': 5.5}
     with simulated(1, rate=RATE, natnet={
             'skeletons': 1, 'skeleton_faults': [fault]}) as server:
         topic = observer.transforms()
@@ -129,7 +129,7 @@ def test_wrenches_and_the_frame_of_their_plate(observer, kind):
             wait_until(lambda: len(frames) > 3)
     found = topic.messages()[20:60]
     assert found[0].header.frame_id == 'Plate_1'
-    table = np.array([[force(0, (n + j / SAMPLES) / RATE) for j in range(SAMPLES)]
+    table = np.array([[force(0, (n - j / SAMPLES) / RATE) for j in reversed(range(SAMPLES))]
                       for n in range(3000)])
     wanted = table.mean(axis=1) if kind == 'mean' else table.reshape(-1, 6)
     for one in found:

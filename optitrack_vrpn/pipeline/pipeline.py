@@ -38,6 +38,9 @@ _FRAME: Final = Frame    # read without a look-up in the compiled module
 #: After this time (ns) without a frame no frame is waiting to be read. Chosen: 2.5 periods of
 #: the ticker.
 _CATCHING_UP_NS: Final = 250_000_000
+#: Markers and extras whose stamp is not later than those before are left out: a datagram was
+#: overtaken, or came twice; a step back of this time (ns) is one of a clock. Chosen.
+_OVERTAKEN_NS: Final = 1_000_000_000
 #: Limit of builtin_interfaces/Time (ns): seconds are signed 32-bit integers.
 _LATEST_STAMP_NS: Final = (1 << 31) * NS_PER_S
 #: A limit (ns) that no age reaches.
@@ -92,6 +95,8 @@ class Pipeline:
         self.markers: Optional[MarkerCloud] = None
         self.extras: Optional[StampedExtras] = None
         self.times: list[FrameTimes] = []
+        # Stamp (ns) of the last frame whose markers or extras were passed on.
+        self._beside_ns = -_OVERTAKEN_NS
         self.ptp_minus_stamp_ns: Optional[int] = None
         # Time of the last call of process, and its delay after the arrival of the events.
         self._taken_ns = -_CATCHING_UP_NS
@@ -210,8 +215,10 @@ class Pipeline:
         if markers or extras is not None:
             if not stamped:
                 frame_ns = self._stamp(frame, arrival_ns, host_minus_arrival_ns, False)
-            if frame_ns is None or frame_ns - stamps.lag_ns < oldest_ns:
+            if frame_ns is None or frame_ns - stamps.lag_ns < oldest_ns or (
+                    0 <= self._beside_ns - frame_ns < _OVERTAKEN_NS):
                 return
+            self._beside_ns = frame_ns
             if markers:
                 self.markers = marker_cloud(
                     markers, frame_ns, self._maps.position_to_enu,

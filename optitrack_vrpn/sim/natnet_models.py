@@ -139,10 +139,16 @@ class Models:
                 for i, place in enumerate(self.unlabelled(number))]
 
     def plates(self, number: int) -> tuple[Analog, ...]:
-        """Make the samples of the force plates: a person steps on each, two times a second."""
+        """
+        Make the samples of the force plates: a person steps on each, two times a second.
+
+        They are of the interval before the frame's time, the last one at it. Motive sends no times
+        of samples and states none; later ones would not exist when a frame is sent at low rates.
+        """
         found = []
         for i in range(self._settings.plates):
-            samples = [force(i, (number + j / SAMPLES) / self._rate) for j in range(SAMPLES)]
+            samples = [force(i, (number - j / SAMPLES) / self._rate)
+                       for j in reversed(range(SAMPLES))]
             found.append(Analog(i + 1, tuple(zip(*samples))))
         return tuple(found)
 

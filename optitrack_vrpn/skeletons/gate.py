@@ -10,7 +10,7 @@ attitude that turned out of sight, in place, for longer than ``memory_s``, after
 """
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ _NS = 1e-9
 #: As for bodies: a turn (rad) out of sight that can be a flip, the distance (m) up to which it is
 #: in place, and the time (ns) for which it is withheld.
 _TURNED, _IN_PLACE_M, _TURNED_HELD_NS = math.radians(60.0), 1.8, 1e9
+
+#: Chosen: a step of the sender's clock (ns) after which nothing before it counts: 36 years.
+_MOST_NS = 1 << 60
 
 
 class Checked(NamedTuple):
@@ -59,6 +62,7 @@ class BoneGate:
         self._since = self._time.copy()
         self._jumped = np.zeros(count, dtype=bool)
         self._held_ns = np.full(count, np.inf)
+        self._origin_ns: Optional[int] = None
 
     def update(
         self, time_ns: int, positions: Array, quats: Array, tracked: Mask, config: BodyConfig,
@@ -71,6 +75,11 @@ class BoneGate:
         :param quats: (n, 4), x y z w.
         :param tracked: (n,) what the sender states.
         """
+        if self._origin_ns is None or abs(time_ns - self._origin_ns) > _MOST_NS:
+            # A counter may have any 64-bit value: times in arrays are relative to the first one.
+            self.__init__(len(tracked))    # type: ignore[misc]
+            self._origin_ns = time_ns
+        time_ns -= self._origin_ns
         with np.errstate(all='ignore'):    # what is not finite is compared, and refused
             return self._update(time_ns, positions, quats, tracked, config)
 

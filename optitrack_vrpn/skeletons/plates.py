@@ -92,7 +92,11 @@ def wrenches(plate: Plate, order: tuple[int, ...]) -> Array:
 
 
 class SampleTimes:
-    """Times of the samples in a frame, spread over the interval of frames, never over a gap."""
+    """
+    Times of the samples in a frame: the last one at its time, the others evenly before it.
+
+    They reach back to the frame before, never over a gap.
+    """
 
     def __init__(self) -> None:
         self._last_ns = self._interval_ns = 0
