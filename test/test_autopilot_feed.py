@@ -201,7 +201,8 @@ class World:
         assert len({one.publisher.node for one in self.nodes}) == 1
         if matched > 1:
             assert set(self.heard) == {node.number}
-        # Each discontinuity counts.
+        # Each discontinuity counts, in a byte.
+        assert 0 <= counter <= 255
         if self.sent is not None:
             last_ns, last, number = self.sent
             if self.discontinuity or number != node.number or stamp_ns - last_ns > 200 * MS:

@@ -61,15 +61,6 @@ def test_jitter_of_the_stamps_leaves_the_rate_alone():
     assert len(sent) == pytest.approx(800, abs=8)
 
 
-@pytest.mark.parametrize('status, reason', [
-    *(({'state': state}, Withheld.UNTRACKED) for state in (
-        None, '', 'NEW', 'STALE', 'FROZEN', 'ZEROED', 'JUMPED', 'INVALID'))])
-def test_nothing_is_sent_that_is_not_validated(status, reason):
-    made = gate(**status)
-    assert run(made, frames(100, 1)) == []
-    assert made.withheld[reason] == 100
-
-
 def test_what_is_repeated_old_early_or_no_pose_is_withheld():
     made = gate()
     assert made.offer(pose(START), START) is None
@@ -150,17 +141,6 @@ def test_samples_that_come_before_the_link_has_written_the_first_count_one_reset
         made.written(frames_before[-1], stamp)    # the last before the interruption
         made.offer(pose(stamp), stamp + AGE)
     assert made.reset_counter == 1
-
-
-def test_the_reset_counter_wraps_at_256():
-    made = gate()
-    for resets in range(1, 301):
-        begin = START + resets * 1000 * MS
-        run(made, frames(100, 0.1, begin))
-        made.status('TRACKED', resets)
-        run(made, frames(100, 0.1, begin + 100 * MS))
-    # 300 resets, and a gap before each second but the first.
-    assert made.reset_counter == 599 % 256
 
 
 def test_a_clock_set_back_is_followed_after_some_samples_and_counts_as_a_reset():

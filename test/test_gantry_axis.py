@@ -294,7 +294,8 @@ def test_the_file_of_the_thesis_is_read():
 @pytest.mark.parametrize('text, words', [
     ('0;1\n0.02;1', 'does not follow'), ('0;1\n0.01', 'expected 2 numbers'), ('0;1', 'two rows'),
     ('t;q\n0;1\n0.01;1', 'not axes'), ('0;1\n0.01;nan', 'expected'), ('', 'two rows'),
-    ('0;1\nfoo;1', 'line 2'),
+    ('0;1\nfoo;1', 'line 2'), ('t\n0\n0.01\n', 'not axes'),
+    ('t;x\n0;0\n0.01;1e308\n0.02;-1e308\n0.03;0\n', 'no number of at most'),
 ])
 def test_a_wrong_file_is_refused_with_its_line(text, words):
     with pytest.raises(ConfigurationError, match=words):

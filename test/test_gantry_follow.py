@@ -1,7 +1,8 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The action FollowJointTrajectory of gantry_controller, and calibration through the node."""
+"""Trajectories as goals of FollowJointTrajectory and as messages; calibration through the node."""
 
+import itertools
 import math
 import sys
 import threading
@@ -10,10 +11,14 @@ import time
 from action_msgs.msg import GoalStatus
 from conftest import lacking
 from gantry_graph import Axes, controller, NODE, User
-from gantry_kit import Rig, settings_of
-from optitrack_vrpn.gantry import Goal, make_trajectory, Tolerances
+from gantry_kit import ORION, Rig, settings_of
+from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.gantry import (
+    Feedback, Goal, Machine, make_trajectory, Mode, paths_of, State, Tolerances)
 import pytest
 from rclpy.action import ActionClient, ActionServer
+from rclpy.duration import Duration
+from rclpy.time import Time
 from rosgraph import NodeProcess, wait_until
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
@@ -257,3 +262,75 @@ def test_calibrate_measures_what_the_mocap_saw_of_the_way(observer, console, tmp
     line = next(each for each in ''.join(log).splitlines() if 'calibration of' in each)
     assert 'measured 0.980000 of the way' in line
     assert f'set steps_per_unit to {1000 / 0.98:.6g}' in line
+
+
+# -- messages -----------------------------------------------------------------------------------
+
+def joint_trajectory(*points, velocities=(), start_s=0.0):
+    """Make a trajectory of chaser_x through positions (m) at times (s)."""
+    message = JointTrajectory(joint_names=['chaser_x'])
+    message.header.stamp = Time(seconds=start_s).to_msg()
+    for (t, x), v in itertools.zip_longest(points, velocities):
+        point = JointTrajectoryPoint(positions=[x], velocities=[] if v is None else [v])
+        point.time_from_start = Duration(seconds=t).to_msg()
+        message.points.append(point)
+    return message
+
+
+def with_values(**lists):
+    """Make a trajectory whose last point has these values."""
+    message = joint_trajectory((0.0, 0.0), (1.0, 0.1), velocities=(0.0, 0.0))
+    for name, values in lists.items():
+        setattr(message.points[-1], name, values)
+    return message
+
+
+@pytest.mark.parametrize('times', [(0.0, 1.0, 2.0), (1.0, 2.0, 3.0)])
+def test_a_joint_trajectory_ends_at_its_absolute_position(times):
+    machine = Machine(ORION)
+    axis = machine.axes['chaser_x']
+    axis.state = State(0.008)       # the trajectory was planned from the measured position
+    message = joint_trajectory(*zip(times, (0.0, 0.05, 0.1)))
+    path = paths_of(machine, message, 0.0)['chaser_x']
+    assert axis.state.position + path.positions[-1] == pytest.approx(0.1, abs=1e-12)
+    assert path.at(0.0).position == 0.0
+    with pytest.raises(ConfigurationError, match='two points'):
+        del message.points[1:]
+        message.points[0].time_from_start.sec = 0
+        paths_of(machine, message, 0.0)
+
+
+def test_a_joint_trajectory_that_ends_between_two_cycles_stops_at_its_last_point():
+    for end_s in (3.001, 3.0049, 3.005, 3.0051, 3.0099):
+        machine = Machine(ORION)
+        axis = machine.axes['chaser_x']
+        message = joint_trajectory((0.0, 0.0), (end_s, 0.2))
+        assert axis.follow(paths_of(machine, message, 0.0)['chaser_x']) == ''
+        most = 0.0
+        for cycle in range(400):
+            machine.step(0.01 * cycle, {}, Feedback())
+            most = max(most, axis.state.position)
+        assert axis.mode is Mode.STOPPING and not axis.moving
+        assert axis.state.position == pytest.approx(0.2, abs=1e-12) == most
+
+
+# What joint_trajectory_controller of ros2_control refuses, except for a start in the future, for
+# which that one waits.
+@pytest.mark.parametrize('message, words', [
+    (with_values(positions=[0.1, 0.2]), '1 positions'), (with_values(positions=[]), 'positions'),
+    (with_values(velocities=[0.0, 0.0]), 'velocities'),
+    (with_values(velocities=[0.1]), 'at rest'),
+    (joint_trajectory((0.0, 0.0), (1.0, 0.1), start_s=1005.0), '5 s in the future'),
+    (joint_trajectory((0.0, 0.0), (1.0, 0.1), start_s=998.0), '2 s in the past'),
+    (JointTrajectory(joint_names=['chaser_x']), 'no points')])
+def test_a_joint_trajectory_that_cannot_be_meant_for_now_is_refused(message, words):
+    with pytest.raises(ConfigurationError, match=words):
+        paths_of(Machine(ORION), message, 1000.0)
+
+
+@pytest.mark.parametrize('message', [
+    with_values(velocities=[1e-9]),
+    joint_trajectory((0.0, 0.0), (1.0, 0.1), start_s=1000.05),
+    joint_trajectory((0.0, 0.0), (1.0, 0.1), start_s=999.5)])
+def test_a_joint_trajectory_for_now_is_accepted(message):
+    assert paths_of(Machine(ORION), message, 1000.0)

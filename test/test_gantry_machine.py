@@ -188,14 +188,6 @@ def test_the_driver_says_why_it_uses_no_answer_until_it_uses_one(data, words):
 
 
 @pytest.mark.network
-def test_a_machine_that_is_not_there_gives_no_feedback_and_no_error(unused_port):
-    with closing(UdpDriver(SETTINGS, '127.0.0.1', unused_port)) as driver:
-        for _ in range(3):
-            driver.run(REST, 0.01)
-            assert driver.feedback() is None
-
-
-@pytest.mark.network
 def test_a_machine_that_never_answers_is_the_trouble_of_the_driver(machine, driver):
     settle(driver, machine)
     with closing(UdpDriver(SETTINGS, '127.0.0.1', machine.port)) as second:

@@ -3,7 +3,6 @@
 """The node gantry_controller: services, topics, recording; and the whole loop with gantry_sim."""
 
 import contextlib
-import itertools
 import math
 import os
 import pty
@@ -21,13 +20,11 @@ from gantry_kit import ORION
 from optitrack_vrpn.axes import AxisBridge
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.gantry import (
-    command, COMMANDS, Feedback, GantryClient, GantryController, load_file, Machine, Mode,
-    paths_of, serve, State, UdpMachine)
+    command, COMMANDS, GantryClient, GantryController, load_file, Machine, serve, UdpMachine)
 import pytest
 from rcl_interfaces.msg import Parameter, ParameterValue
 from rcl_interfaces.srv import SetParameters
 from rclpy.duration import Duration
-from rclpy.time import Time
 from rosgraph import NodeHere, NodeProcess, Observer, wait_until
 from sensor_msgs.msg import JointState
 from tool_kit import run_tool, start_tool
@@ -139,76 +136,6 @@ def test_a_trajectory_is_read_from_a_regular_file_only(tmp_path, kind):
         load_file(Machine(ORION), {'file': str(path)})
 
 
-@pytest.mark.parametrize('times', [(0.0, 1.0, 2.0), (1.0, 2.0, 3.0)])
-def test_a_joint_trajectory_ends_at_its_absolute_position(times):
-    machine = Machine(ORION)
-    axis = machine.axes['chaser_x']
-    axis.state = State(0.008)       # the trajectory was planned from the measured position
-    message = joint_trajectory(*zip(times, (0.0, 0.05, 0.1)))
-    path = paths_of(machine, message, 0.0)['chaser_x']
-    assert axis.state.position + path.positions[-1] == pytest.approx(0.1, abs=1e-12)
-    assert path.at(0.0).position == 0.0
-    with pytest.raises(ConfigurationError, match='two points'):
-        del message.points[1:]
-        message.points[0].time_from_start.sec = 0
-        paths_of(machine, message, 0.0)
-
-
-def test_a_joint_trajectory_that_ends_between_two_cycles_stops_at_its_last_point():
-    for end_s in (3.001, 3.0049, 3.005, 3.0051, 3.0099):
-        machine = Machine(ORION)
-        axis = machine.axes['chaser_x']
-        message = joint_trajectory((0.0, 0.0), (end_s, 0.2))
-        assert axis.follow(paths_of(machine, message, 0.0)['chaser_x']) == ''
-        most = 0.0
-        for cycle in range(400):
-            machine.step(0.01 * cycle, {}, Feedback())
-            most = max(most, axis.state.position)
-        assert axis.mode is Mode.STOPPING and not axis.moving
-        assert axis.state.position == pytest.approx(0.2, abs=1e-12) == most
-
-
-def joint_trajectory(*points, velocities=(), start_s=0.0):
-    """Make a trajectory of chaser_x through positions (m) at times (s)."""
-    message = JointTrajectory(joint_names=['chaser_x'])
-    message.header.stamp = Time(seconds=start_s).to_msg()
-    for (t, x), v in itertools.zip_longest(points, velocities):
-        point = JointTrajectoryPoint(positions=[x], velocities=[] if v is None else [v])
-        point.time_from_start = Duration(seconds=t).to_msg()
-        message.points.append(point)
-    return message
-
-
-def with_values(**lists):
-    """Make a trajectory whose last point has these values."""
-    message = joint_trajectory((0.0, 0.0), (1.0, 0.1), velocities=(0.0, 0.0))
-    for name, values in lists.items():
-        setattr(message.points[-1], name, values)
-    return message
-
-
-# What joint_trajectory_controller of ros2_control refuses, except for a start in the future, for
-# which that one waits.
-@pytest.mark.parametrize('message, words', [
-    (with_values(positions=[0.1, 0.2]), '1 positions'), (with_values(positions=[]), 'positions'),
-    (with_values(velocities=[0.0, 0.0]), 'velocities'),
-    (with_values(velocities=[0.1]), 'at rest'),
-    (joint_trajectory((0.0, 0.0), (1.0, 0.1), start_s=1005.0), '5 s in the future'),
-    (joint_trajectory((0.0, 0.0), (1.0, 0.1), start_s=998.0), '2 s in the past'),
-    (JointTrajectory(joint_names=['chaser_x']), 'no points')])
-def test_a_joint_trajectory_that_cannot_be_meant_for_now_is_refused(message, words):
-    with pytest.raises(ConfigurationError, match=words):
-        paths_of(Machine(ORION), message, 1000.0)
-
-
-@pytest.mark.parametrize('message', [
-    with_values(velocities=[1e-9]),
-    joint_trajectory((0.0, 0.0), (1.0, 0.1), start_s=1000.05),
-    joint_trajectory((0.0, 0.0), (1.0, 0.1), start_s=999.5)])
-def test_a_joint_trajectory_for_now_is_accepted(message):
-    assert paths_of(Machine(ORION), message, 1000.0)
-
-
 def test_commands_wait_neither_for_a_file_nor_for_an_activation(observer, tmp_path):
     """The cycles go on while a long file is read; an inactive node can cut the power."""
     user = User(observer)
@@ -306,19 +233,6 @@ def test_the_values_of_a_second_publisher_are_named_and_not_used(observer):
         assert axes.value('chaser_x') == 0.002
         text = ' '.join(each.message for each in here.node.diagnostics())
         assert not lacking(text, 'intruder', 'observer', 'not used')
-
-
-def test_deactivating_stops_a_moving_axis_under_control(observer):
-    user = User(observer)
-    with controller() as here:
-        axes = Axes(observer)
-        assert user.set('jog', chaser_x=1.0) == []
-        wait_until(lambda: axes.value('chaser_x', 'velocity') > 0.05)
-        before = axes.value('chaser_x')
-        assert here.run(here.node.trigger_deactivate).name == 'SUCCESS'
-        axes.next_view()
-        assert axes.value('chaser_x', 'velocity') == 0.0
-        assert before < axes.value('chaser_x') < 0.9
 
 
 def test_a_motion_does_not_continue_when_the_computer_wakes_up(observer, monkeypatch):
