@@ -4,13 +4,12 @@
 
 from collections import deque
 import json
-import re
 import signal
 import time
 
 import fault_bridge
-from fault_kit import Heard, RATE, scenario, Session
-from fault_protocol import follower, NATNET, other_client, relay_to, title
+from fault_kit import BODIES, Heard, RATE, row, running, scenario, Session
+from fault_protocol import follower, NATNET, other_client
 from optitrack_vrpn.clock import HostClock
 from optitrack_vrpn.pipeline import Pipeline, PipelineConfig
 from optitrack_vrpn.sim import Network
@@ -20,7 +19,6 @@ from rosgraph import wait_until
 from server_kit import FakeServer, free_port
 from two_networks import inside
 
-BODIES = 3
 #: The same bodies at other places of their curves, so that two servers' poses differ.
 _LATER = 0.37
 #: What is on its way still comes after the way has ended.
@@ -33,49 +31,6 @@ def later():
     for body in mapping['bodies']:
         body['motion']['phase'] = _LATER
     return mapping
-
-
-def row(session, name, judged_from_ns, begin_ns, end_ns, *, settle_s=1.5, recovers=True,
-        lag_ns=0, note=''):
-    """Wait for the end of a case and sum it up; ``lag_ns`` is how long poses may still come."""
-    back_ns = session.back(end_ns + lag_ns) if recovers else None
-    time.sleep(settle_s)
-    noticed = session.noticed(begin_ns)
-    return {
-        'name': title(name), 'note': note,
-        'noticed_s': None if noticed is None else (noticed[0] - begin_ns) / 1e9,
-        'word': '' if noticed is None else word(noticed[1]),
-        'recovered_s': None if back_ns is None else (back_ns - end_ns) / 1e9,
-        **session.judge(judged_from_ns, time.time_ns(), fault_ns=begin_ns)}
-
-
-def word(text):
-    """Shorten a line of the log to the state that it names."""
-    match = re.search(r'-> ([A-Z]+)', text) or re.match(r'(\w+):', text)
-    return match[1] if match else text[:40]
-
-
-def running(mapping=None, bodies=BODIES, relayed=False, connection='auto', **parameters):
-    """
-    Make a session in which the node streams; for cases that begin so.
-
-    :param relayed: whether a relay stands between the node and the server.
-    :param connection: the node's parameter; ``udp`` for faults of datagrams: ``auto`` takes TCP.
-    :returns: the session, the relay or else the server, and the time from which poses are judged.
-    """
-    session = Session(bodies)
-    session.__enter__()
-    try:
-        server = session.server(mapping or scenario(bodies))
-        followed = session.hold(relay_to(server.port)) if relayed else server
-        session.start_node(followed.port, connection=connection, **parameters)
-        steady = session.steady()
-        if connection != 'auto' and not NATNET:
-            assert any(f'poses by {connection.upper()}' in line for line in session.node.lines)
-        return session, followed, steady
-    except BaseException:
-        session.__exit__()
-        raise
 
 
 # -- servers ------------------------------------------------------------------------------------

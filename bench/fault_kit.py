@@ -20,7 +20,8 @@ import time
 from typing import NamedTuple
 
 from diagnostic_msgs.msg import DiagnosticStatus
-from fault_protocol import parameters as protocol_parameters, with_protocol
+from fault_protocol import (
+    NATNET, parameters as protocol_parameters, relay_to, title, with_protocol)
 from geometry_msgs.msg import PoseStamped
 import numpy as np
 from optitrack_vrpn.sim import scenario_from_mapping, World
@@ -329,3 +330,51 @@ def _table(world, name, count):
     motive_from_flu = Rotation.from_matrix([[1, 0, 0], [0, 0, 1], [0, -1, 0]])
     attitude = enu_from_motive * Rotation.from_quat(state.quat_xyzw) * motive_from_flu
     return cKDTree(position), attitude.as_quat()
+
+
+# -- a case -------------------------------------------------------------------------------------
+
+BODIES = 3
+
+
+def row(session, name, judged_from_ns, begin_ns, end_ns, *, settle_s=1.5, recovers=True,
+        lag_ns=0, note=''):
+    """Wait for the end of a case and sum it up; ``lag_ns`` is how long poses may still come."""
+    back_ns = session.back(end_ns + lag_ns) if recovers else None
+    time.sleep(settle_s)
+    noticed = session.noticed(begin_ns)
+    return {
+        'name': title(name), 'note': note,
+        'noticed_s': None if noticed is None else (noticed[0] - begin_ns) / 1e9,
+        'word': '' if noticed is None else word(noticed[1]),
+        'recovered_s': None if back_ns is None else (back_ns - end_ns) / 1e9,
+        **session.judge(judged_from_ns, time.time_ns(), fault_ns=begin_ns)}
+
+
+def word(text):
+    """Shorten a line of the log to the state that it names."""
+    match = re.search(r'-> ([A-Z]+)', text) or re.match(r'(\w+):', text)
+    return match[1] if match else text[:40]
+
+
+def running(mapping=None, bodies=BODIES, relayed=False, connection='auto', **parameters):
+    """
+    Make a session in which the node streams; for cases that begin so.
+
+    :param relayed: whether a relay stands between the node and the server.
+    :param connection: the node's parameter; ``udp`` for faults of datagrams: ``auto`` takes TCP.
+    :returns: the session, the relay or else the server, and the time from which poses are judged.
+    """
+    session = Session(bodies)
+    session.__enter__()
+    try:
+        server = session.server(mapping or scenario(bodies))
+        followed = session.hold(relay_to(server.port)) if relayed else server
+        session.start_node(followed.port, connection=connection, **parameters)
+        steady = session.steady()
+        if connection != 'auto' and not NATNET:
+            assert any(f'poses by {connection.upper()}' in line for line in session.node.lines)
+        return session, followed, steady
+    except BaseException:
+        session.__exit__()
+        raise

@@ -12,8 +12,8 @@ import socket
 import time
 
 import fault_cases
-from fault_cases import BODIES, row, running, session_begin
-from fault_kit import scenario, Session
+from fault_cases import session_begin
+from fault_kit import BODIES, row, running, scenario, Session
 import fault_models
 from optitrack_vrpn.sources.natnet import codec, ServerInfo
 from relay_kit import Background
