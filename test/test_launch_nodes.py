@@ -6,7 +6,7 @@ from launch_kit import LAUNCH
 from optitrack_vrpn.autopilot import BridgeSettings as AutopilotSettings
 from optitrack_vrpn.axes import BridgeSettings
 from optitrack_vrpn.cli import LaunchArgument, log_level, read_launch_arguments, tools
-from optitrack_vrpn.gantry import ControllerSettings, make_parser
+from optitrack_vrpn.gantry import ControllerSettings, sim_parser
 from optitrack_vrpn.node import NodeSettings
 from optitrack_vrpn.rgbd import ImageProcSettings, MapperNodeSettings, OdometryNodeSettings
 from optitrack_vrpn.settings import parameters_of
@@ -42,7 +42,7 @@ def test_launch_files_start_tools_with_parameters_that_exist(load_launch, quiet_
 
 def test_the_simulation_is_started_with_flags_that_it_takes(load_launch, quiet_graph):
     _, nodes = load_launch('gantry.launch.py')
-    parsed = make_parser().parse_args(nodes[0].named['arguments'])
+    parsed = sim_parser().parse_args(nodes[0].named['arguments'])
     assert (parsed.machine, parsed.machine_port) == ('gantry_orion', 9200)
     assert scenario_from_arguments(parsed).server.port == 3883
 

@@ -6,7 +6,6 @@ import contextlib
 import os
 from pathlib import Path
 import secrets
-import sys
 from typing import Any, Iterator, Optional, Union
 
 from optitrack_vrpn.cli.rows_io import nodes
@@ -21,6 +20,14 @@ def config_folders() -> list[Path]:
     return [here.parents[2] / 'config', *(
         prefix / 'share' / 'optitrack_vrpn' / 'config'
         for prefix in (*(Path(prefix) for prefix in ament if prefix), *here.parents))]
+
+
+def package_file(name: str) -> Path:
+    """Find a file of the config folder; ConfigurationError if the package has none."""
+    for folder in config_folders():
+        if (folder / name).is_file():
+            return folder / name
+    raise ConfigurationError(f'{name} of the package was not found; build the package again')
 
 
 def find_config(given: str, pattern: str) -> str:
@@ -105,10 +112,5 @@ def use_profile() -> None:
     """
     if any(os.environ.get(name) for name in VARIABLES):
         return
-    below = Path('share', 'optitrack_vrpn', 'config', 'fast_recording.xml')
-    prefixes = [*os.environ.get('AMENT_PREFIX_PATH', '').split(os.pathsep), sys.prefix]
-    for path in (Path(__file__).resolve().parents[2] / 'config' / below.name,
-                 *(Path(prefix, below) for prefix in prefixes if prefix)):
-        if path.is_file():
-            os.environ.update(dict.fromkeys(VARIABLES, str(path)))
-            return
+    with contextlib.suppress(ConfigurationError):
+        os.environ.update(dict.fromkeys(VARIABLES, str(package_file('fast_recording.xml'))))

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The processes of the demo, and its files: parameters of the node, rviz display."""
+"""The processes of the demo; its files: parameters, rviz display; a fake autopilot."""
 
 import contextlib
 import os
@@ -13,11 +13,12 @@ import tempfile
 import time
 from typing import Any, IO, Iterator, Sequence
 
-from optitrack_vrpn.cli import config_folders, ENDING, with_parent
+from optitrack_vrpn.cli import ENDING, package_file, with_parent
 from optitrack_vrpn.demo.view import display
-from optitrack_vrpn.errors import ConfigurationError, TransportError
+from optitrack_vrpn.errors import TransportError
 from optitrack_vrpn.sim import BOTH, both
 from optitrack_vrpn.sources import own_port, SOURCES
+from optitrack_vrpn.units import NS_PER_S
 import yaml
 
 #: Timeout of the end of a process (s). Chosen: longer than the node's own timeout of 5 s for its
@@ -153,21 +154,6 @@ def texts_of(
     raise TransportError(f'{what} did not start:\n{child.text()}')
 
 
-_NAME = 'optitrack_vrpn.rviz'
-
-
-def package_display() -> Path:
-    """
-    Find the display of the package: in its share folder, or in its source.
-
-    :raises ConfigurationError: if neither has it.
-    """
-    for folder in config_folders():
-        if (folder / _NAME).is_file():
-            return folder / _NAME
-    raise ConfigurationError(f'{_NAME} of the package was not found; build the package again')
-
-
 @contextlib.contextmanager
 def display_file(namespace: str, names: Sequence[str]) -> Iterator[str]:
     """
@@ -177,10 +163,10 @@ def display_file(namespace: str, names: Sequence[str]) -> Iterator[str]:
     :param names: the simulated bodies.
     :returns: its path.
     """
-    text = display(package_display().read_text(encoding='utf-8'), namespace, names)
+    shipped = package_file('optitrack_vrpn.rviz').read_text(encoding='utf-8')
     with tempfile.TemporaryDirectory(prefix='optitrack_vrpn_demo_') as folder:
         path = Path(folder) / 'demo.rviz'
-        path.write_text(text, encoding='utf-8')
+        path.write_text(display(shipped, namespace, names), encoding='utf-8')
         yield str(path)
 
 
@@ -223,3 +209,67 @@ def for_demo(path: str, name: str, new: str) -> Iterator[str]:
         with open(copy, 'w', encoding='utf-8', errors='surrogateescape', newline='') as file:
             file.write(changed)
         yield copy
+
+
+# -- a fake autopilot ---------------------------------------------------------------------------
+
+_BRIDGE = 'optitrack_vrpn_demo_bridge'
+#: Chosen: the fake's clock differs from the host's: it starts at its boot, and is 40 ppm fast (a
+#: usual quartz).
+_BOOT_NS, _SKEW_PPM = 50_000_000_000, 40.0
+
+
+class AutopilotDemo:
+    """
+    Send the poses of one body to a fake autopilot, and describe its state.
+
+    :param kind: ``px4`` or ``ardupilot``.
+    :param body: name of the body in ROS.
+    :param children: list to which the bridge's process is added.
+    :raises BackendUnavailableError: if pymavlink is not installed.
+    """
+
+    def __init__(self, kind: str, body: str, children: list[Child]) -> None:
+        from optitrack_vrpn.autopilot import FakeAutopilot, FakeConfig, FakeServer, PROFILES
+        self._name = f'fake {PROFILES[kind].name}, body {body}'
+        # Chosen: requests of TIMESYNC per second: five times PX4's, so that a demo of 15 s shows
+        # the convergence.
+        self._server = FakeServer(FakeAutopilot(FakeConfig(
+            kind, epoch_ns=time.time_ns(), boot_ns=_BOOT_NS, skew_ppm=_SKEW_PPM,
+            timesync_hz=50.0)))
+        self.bridge = start_tool('mavlink_bridge', [
+            '--ros-args', '-r', f'__node:={_BRIDGE}', '-p', f"body:='{body}'", '-p',
+            f'autopilot:={kind}', '-p', f'connection:={self._server.connection}', '-p',
+            'autostart:=true', '-p', "control.generations:=['none']"], children)
+
+    @property
+    def messages(self) -> int:
+        """Count the poses that have arrived."""
+        return len(self._server.heard)
+
+    def line(self) -> str:
+        """Describe the received messages, in one line."""
+        received: Sequence[Any] = self._server.heard[-200:]
+        name = self._name
+        if not received:
+            return f'{name}: no pose yet'
+        fake, now_ns, last = self._server.fake, time.time_ns(), received[-1]
+        rate = sum(now_ns - one.arrival_ns < NS_PER_S for one in received)
+        age_ms = (last.arrival_ns - last.message.fields['time_usec'] * 1000) / 1e6
+        estimator = 'fuses the poses' if fake.fused(now_ns) else 'does not fuse'
+        stamps = '' if fake.converged else ', stamps on arrival until TIMESYNC converges'
+        return (f'{name}: {last.message.name} at {rate} Hz, {age_ms:.1f} ms old, reset counter '
+                f'{last.message.fields["reset_counter"]}; its estimator {estimator}{stamps}')
+
+    def failures(self) -> list[str]:
+        """List the failures; empty if the estimator fuses the poses."""
+        if not self.messages:
+            return [f'no pose reached the fake autopilot; output of the bridge:\n'
+                    f'{self.bridge.text()}']
+        if not self._server.fake.fused(time.time_ns()):
+            return [f'the estimator of the fake autopilot does not fuse: {self.line()}']
+        return []
+
+    def close(self) -> None:
+        """End the fake autopilot."""
+        self._server.close()

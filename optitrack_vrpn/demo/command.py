@@ -24,7 +24,8 @@ from optitrack_vrpn.cli import (
     command, duration, exit_code, hertz, ignore, loading, Parser, Screen, server_address, USAGE,
     whole)
 from optitrack_vrpn.demo.child_io import (
-    addresses_of, Child, display_file, for_demo, start_program, start_sim, start_tool, texts_of)
+    addresses_of, AutopilotDemo, Child, display_file, for_demo, start_program, start_sim,
+    start_tool, texts_of)
 from optitrack_vrpn.demo.view import body_names, missing, NAMES, table, too_fast
 from optitrack_vrpn.errors import ConfigurationError, TransportError
 from optitrack_vrpn.graph import claim_domain, DOMAINS, isolate, own_domain
@@ -34,7 +35,6 @@ from optitrack_vrpn.sim import MAX_BODIES
 from optitrack_vrpn.sources import LinkState, port_parameter, SOURCES
 
 if TYPE_CHECKING:
-    from optitrack_vrpn.demo.autopilot_io import AutopilotDemo
     from optitrack_vrpn.demo.view_ros import DemoView
 
 NODE = 'optitrack_vrpn_demo'
@@ -259,13 +259,12 @@ def watch(
 def start_autopilot(
     kind: str, names: Sequence[str], view: 'DemoView', children: list[Child],
     files: contextlib.ExitStack,
-) -> 'AutopilotDemo':
+) -> AutopilotDemo:
     """
     Start a fake autopilot and a bridge for the first body.
 
     :raises ConfigurationError: if there is no body, or pymavlink is not installed.
     """
-    from optitrack_vrpn.demo.autopilot_io import AutopilotDemo
     rows = view.rows()
     body = ros_name(names[0]) if names else rows[0].name if rows else ''
     if not body:
@@ -275,7 +274,7 @@ def start_autopilot(
     return autopilot
 
 
-def status(connection: str, autopilot: Optional['AutopilotDemo']) -> str:
+def status(connection: str, autopilot: Optional[AutopilotDemo]) -> str:
     """Return the lines below the table."""
     return connection if autopilot is None else f'{connection} -- {autopilot.line()}'
 

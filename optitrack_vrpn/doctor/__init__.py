@@ -18,8 +18,7 @@ if TYPE_CHECKING:
         ProbeResults, RunningNode, Stream, Target, variables_of_node)
     from optitrack_vrpn.doctor.stream import (
         check_axes, check_bodies, check_clock, check_data, check_name, check_rate, check_route,
-        check_stamps)
-    from optitrack_vrpn.doctor.watch import Watch
+        check_stamps, Watch)
 else:
     __all__, __getattr__ = lazy(globals())
 

@@ -13,7 +13,7 @@ from typing import Any, Optional
 
 from optitrack_vrpn.clock import HostClock
 from optitrack_vrpn.doctor.results import discovery_variables, LocalProcess, ProbeResults, Stream
-from optitrack_vrpn.doctor.watch import Watch
+from optitrack_vrpn.doctor.stream import Watch
 from optitrack_vrpn.errors import ConfigurationError, TransportError
 from optitrack_vrpn.events import Event
 from optitrack_vrpn.sources import (

@@ -8,6 +8,7 @@ from optitrack_vrpn.faces import lazy
 
 if TYPE_CHECKING:
     from optitrack_vrpn.gantry.axis import Axis, Run
+    from optitrack_vrpn.gantry.command import sim_parser
     from optitrack_vrpn.gantry.controller_ros import GantryController
     from optitrack_vrpn.gantry.correction import Correction, Measurement, SlipEstimator
     from optitrack_vrpn.gantry.machine import (
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
         step, stopping_distance, Switches)
     from optitrack_vrpn.gantry.settings import (
         AxisSettings, ControllerSettings, CorrectionSettings, MachineSettings)
-    from optitrack_vrpn.gantry.sim_command import make_parser
     from optitrack_vrpn.gantry.sim_io import carried, SimulatedMachine, UdpMachine
     from optitrack_vrpn.gantry.trajectory import make_trajectory, parse, Sine, Trajectory
 else:
@@ -31,7 +31,7 @@ else:
 TOOLS = (
     ('gantry_controller', 'command:controller',
      'the lifecycle node that moves a machine in closed loop on mocap'),
-    ('gantry_sim', 'sim_command:main',
+    ('gantry_sim', 'command:simulate',
      'a simulated machine with slip, and a simulated Motive that sees it'),
     ('gantry', 'command:main', 'watch and command a gantry_controller'),
 )
