@@ -39,12 +39,6 @@ def test_the_nearer_partner_is_taken_though_it_comes_later():
     assert feed(Pairer(), (0, 0), (1, 18), (0, 33), (0, 66), (1, 66)) == [(33, 18), (66, 66)]
 
 
-def test_beyond_the_tolerance_there_is_no_pair():
-    pairer = Pairer()
-    assert feed(pairer, (0, 0), (1, 21), (0, 70), (1, 100)) == []
-    assert sum(pairer.unpaired) == 3
-
-
 def test_a_stream_of_half_the_rate_is_paired_with_every_second():
     pairer = Pairer()
     messages = sorted([(33.0 * k, 0) for k in range(20)] + [(66.0 * k + 3, 1) for k in range(10)])

@@ -6,10 +6,8 @@ import contextlib
 import os
 from pathlib import Path
 import re
-import resource
 import select
 import signal
-import time
 
 from optitrack_vrpn.cli import files_io, find_config
 from optitrack_vrpn.errors import ConfigurationError
@@ -93,32 +91,3 @@ def test_an_installed_package_finds_its_scenarios_in_its_share_folder(tmp_path, 
         find_config('hard_day', SCENARIOS)
     monkeypatch.setenv('AMENT_PREFIX_PATH', os.pathsep.join(['/elsewhere', str(tmp_path)]))
     assert find_config('hard_day', SCENARIOS) == str(share / 'hard_day.yaml')
-
-
-def test_without_descriptors_left_it_waits_for_some_and_does_not_spin():
-    def few():
-        resource.setrlimit(resource.RLIMIT_NOFILE, (14, 14))
-
-    with running('--port', '0', '--rate', '1', preexec_fn=few) as tool:
-        port = port_of(tool)
-        clients = [RawClient(port) for _ in range(12)]
-        time.sleep(0.5)
-        before = resource_use(tool.pid)
-        time.sleep(1.0)
-        assert resource_use(tool.pid) - before < 0.5
-        for client in clients:
-            client.close()
-        with RawClient(port) as client:
-            client.hello()
-        tool.send_signal(signal.SIGINT)
-        code, _, err = end(tool)
-    assert code == 0
-    assert 'accept a client' in err
-
-
-def resource_use(pid):
-    """Read the processor time (s) of a process."""
-    if not Path(f'/proc/{pid}/stat').exists():
-        pytest.skip('no /proc here')
-    fields = Path(f'/proc/{pid}/stat').read_text().rsplit(')', 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')

@@ -148,23 +148,15 @@ class Acceptor:
         self._connecting.clear()
 
     def check(self, now_ns: int) -> None:
-        """Abandon connect-backs that take too long, and listen again after a shortage."""
+        """Abandon connect-backs that take too long."""
         for sock, (address, since_ns) in list(self._connecting.items()):
             if now_ns - since_ns > self._connect_ns:
                 self._failed(sock, address, 'no answer')
-        if not self._connecting and self.sockets:
-            self.resume()
 
     def _accept(self, mask: int) -> None:
-        listener = self.sockets[0]
         try:
-            sock, _ = listener.accept()
+            sock, _ = self.sockets[0].accept()
         except (BlockingIOError, ConnectionError):
-            return
-        except OSError as error:
-            # No file descriptor is free: try again later instead of polling continuously.
-            _LOG.warning('cannot accept a client: %s', error.strerror)
-            self._selector.unregister(listener)
             return
         self._add_client(sock, False)
 
