@@ -8,13 +8,13 @@ import time
 from typing import Optional, Sequence
 
 from optitrack_vrpn.axes.settings import ANGLE_UNITS, FRAMES, LENGTH_UNITS
-from optitrack_vrpn.cli import command, loading, Parser, seconds, split_ros_args
+from optitrack_vrpn.cli import command, loading, Parser, seconds
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.motion import MOTIVE_X
 from optitrack_vrpn.ros import run_node
 
 
-def make_parser() -> argparse.ArgumentParser:
+def make_parser() -> Parser:
     """Create the parser of the arguments that are not for ROS."""
     parser = Parser(
         prog='axis_bridge', allow_abbrev=False,
@@ -41,10 +41,8 @@ def make_parser() -> argparse.ArgumentParser:
 @command('axis_bridge')
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """Run the tool; return 1 if the movement corresponds to no axis."""
-    given = sys.argv[1:] if argv is None else list(argv)
     parser = make_parser()
-    own, for_ros = split_ros_args(given)
-    arguments = parser.parse_args(own)
+    arguments, for_ros = parser.parse(argv)
     if arguments.teach is None:
         for name in ('distance', 'write', 'seconds', 'body'):
             if getattr(arguments, name) is not None:

@@ -38,6 +38,13 @@ class Parser(argparse.ArgumentParser):
         self.print_usage(sys.stderr)
         self.exit(USAGE, f'{self.prog}: {message}\n')
 
+    def parse(
+        self, argv: Optional[Sequence[str]] = None,
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Parse a command line, by default that of the process; return ROS's arguments too."""
+        own, for_ros = split_ros_args(sys.argv[1:] if argv is None else argv)
+        return self.parse_args(own), for_ros
+
 
 def exit_code(error: Exception) -> int:
     """Return the exit code of a command that ends with an error of this package."""

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, Optional, TextIO, TYPE_CHECKING
 
 from optitrack_vrpn.checks import CheckResult, exit_code, fail, Level, skip
 from optitrack_vrpn.cli import (
-    command, console, hertz, how_to_install, Parser, seconds, split_ros_args, whole)
+    command, console, hertz, how_to_install, Parser, seconds, whole)
 from optitrack_vrpn.doctor import graph as graph_checks, stream
 from optitrack_vrpn.doctor.probes_io import chosen_from, find_route, listen, local_nodes, look_up
 from optitrack_vrpn.doctor.results import (
@@ -81,7 +81,7 @@ _STYLES = {Level.OK: 'green', Level.WARN: 'yellow', Level.FAIL: 'red', Level.SKI
 _INDENT = 20
 
 
-def make_parser() -> argparse.ArgumentParser:
+def make_parser() -> Parser:
     """Return the parser of the command line."""
     parser = Parser(
         prog='doctor', description='Find out why poses of Motive do or do not arrive.',
@@ -377,8 +377,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     :returns: 0 if nothing is wrong, 1 for warnings, 2 for failures, 64 for a wrong command line,
         130 after Ctrl-C.
     """
-    own, ros_args = split_ros_args(sys.argv[1:] if argv is None else argv)
-    arguments = make_parser().parse_args(own)
+    arguments, ros_args = make_parser().parse(argv)
     # Names can contain characters that this terminal cannot show.
     for output in (sys.stdout, sys.stderr):
         if hasattr(output, 'reconfigure'):

@@ -16,8 +16,7 @@ import tty
 from typing import Any, Iterator, Optional, Sequence
 
 from optitrack_vrpn.cli import (
-    command, end_with_parent, loading, Parser, Screen, split_ros_args, whole,
-    without_ros_arguments)
+    command, end_with_parent, loading, Parser, Screen, whole)
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.gantry.machine import table
 from optitrack_vrpn.ros import run_node_by_parameters
@@ -48,7 +47,7 @@ def _value(text: str) -> Any:
         return text
 
 
-def make_parser() -> argparse.ArgumentParser:
+def make_parser() -> Parser:
     """Make the parser of the command line."""
     parser = Parser(
         prog='gantry', description='Watch and command a gantry_controller.',
@@ -74,8 +73,7 @@ def make_parser() -> argparse.ArgumentParser:
 @command('gantry')
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """Run the tool; return 1 after a refusal or without a controller."""
-    own, for_ros = split_ros_args(sys.argv[1:] if argv is None else list(argv))
-    arguments = make_parser().parse_args(own)
+    arguments, for_ros = make_parser().parse(argv)
     with loading('gantry'):
         from optitrack_vrpn.gantry.services_ros import GantryClient
     with GantryClient(arguments.node, for_ros) as client:
@@ -176,7 +174,7 @@ def controller() -> int:
         '-p machine:=gantry_orion -p driver:=udp', 'gantry.md')
 
 
-def sim_parser() -> argparse.ArgumentParser:
+def sim_parser() -> Parser:
     """Make the parser of gantry_sim: that of motive_sim, and the machine."""
     from optitrack_vrpn.sim import make_parser as motive_parser
     parser = motive_parser()
@@ -212,8 +210,7 @@ def simulate(argv: Optional[Sequence[str]] = None) -> int:
     from optitrack_vrpn.gantry.sim_io import carried, UdpMachine
     from optitrack_vrpn.sim import announce, MotiveSimServer, scenario_from_arguments, serve
     end_with_parent()
-    arguments = sim_parser().parse_args(
-        without_ros_arguments(sys.argv[1:] if argv is None else argv))
+    arguments, _ = sim_parser().parse(argv)
     logging.basicConfig(
         level=arguments.log_level.upper(), format='[gantry_sim] %(levelname)s %(message)s')
     settings, axes = load_machine(arguments.machine), load_table(arguments.axes)

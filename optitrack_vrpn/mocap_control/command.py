@@ -13,7 +13,7 @@ import sys
 from typing import Optional, TYPE_CHECKING
 
 from optitrack_vrpn.cli import (
-    command, format_table, loading, namespace, Parser, seconds, without_ros_arguments)
+    command, format_table, loading, namespace, Parser, seconds)
 from optitrack_vrpn.errors import BackendUnavailableError
 from optitrack_vrpn.graph import base_name
 from optitrack_vrpn.mocap_control.protocol import AUTO, GENERATIONS, Kind
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SUCCESS, SYSTEM_MISSING, CANNOT = 0, 1, 2
 
 
-def make_parser() -> argparse.ArgumentParser:
+def make_parser() -> Parser:
     """Make the parser of the command line."""
     parser = Parser(
         prog='mocap_control',
@@ -70,8 +70,7 @@ def main(args: Optional[Sequence[str]] = None) -> int:
     :param args: command line without the program's name; ``--ros-args`` as for any node.
     :returns: exit code.
     """
-    given = list(sys.argv[1:] if args is None else args)
-    arguments = make_parser().parse_args(without_ros_arguments(given))
+    arguments, for_ros = make_parser().parse(args)
     try:
         with loading('mocap_control'):
             from optitrack_vrpn.mocap_control.controller_ros import MocapController
@@ -88,7 +87,7 @@ def main(args: Optional[Sequence[str]] = None) -> int:
             _say(install_messages())
         return CANNOT
     run = _status if arguments.verb == 'status' else _command
-    with ToolNode(f'mocap_control_{os.getpid()}', given) as tool:
+    with ToolNode(f'mocap_control_{os.getpid()}', for_ros) as tool:
         return run(MocapController(
             tool.node, tool.executor, dialects, arguments.namespace), arguments)
 

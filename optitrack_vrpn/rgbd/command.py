@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Run the nodes rgbd_image_proc, rgbd_odometry, rgbd_mapper, rgbd_play and rgbd_sim."""
 
-import argparse
 import functools
 import logging
 from pathlib import Path
@@ -10,7 +9,7 @@ import sys
 from typing import Optional, Sequence
 
 from optitrack_vrpn.cli import (
-    command, duration, end_with_parent, loading, Parser, split_ros_args, use_profile)
+    command, duration, end_with_parent, loading, Parser, use_profile)
 from optitrack_vrpn.names import counted
 from optitrack_vrpn.ros import run_node_by_parameters
 
@@ -36,7 +35,7 @@ mapper = functools.partial(
     'rgbd_mapping.md')
 
 
-def _play_parser() -> argparse.ArgumentParser:
+def _play_parser() -> Parser:
     """Make the parser of rgbd_play."""
     parser = Parser(
         prog='rgbd_play', description='Publish a sequence of the TUM RGB-D benchmark on '
@@ -61,8 +60,7 @@ def _play_parser() -> argparse.ArgumentParser:
 @command('rgbd_play', 0)
 def play(argv: Optional[Sequence[str]] = None) -> int:
     """Publish a sequence of the TUM RGB-D benchmark; return the exit code."""
-    own, for_ros = split_ros_args(sys.argv[1:] if argv is None else argv)
-    arguments = _play_parser().parse_args(own)
+    arguments, for_ros = _play_parser().parse(argv)
     use_profile()
     with loading('rgbd_play', 0):
         from optitrack_vrpn.rgbd.cameras_ros import RgbdPlay
@@ -94,7 +92,7 @@ def play(argv: Optional[Sequence[str]] = None) -> int:
     return code
 
 
-def _sim_parser() -> argparse.ArgumentParser:
+def _sim_parser() -> Parser:
     """Make the parser: that of motive_sim."""
     from optitrack_vrpn.sim import make_parser
     parser = make_parser()
@@ -113,8 +111,7 @@ def _sim_parser() -> argparse.ArgumentParser:
 def sim(argv: Optional[Sequence[str]] = None) -> int:
     """Run a simulated Motive and a simulated camera on its first body; take its options."""
     end_with_parent()
-    own, for_ros = split_ros_args(sys.argv[1:] if argv is None else argv)
-    arguments = _sim_parser().parse_args(own)
+    arguments, for_ros = _sim_parser().parse(argv)
     logging.basicConfig(
         level=arguments.log_level.upper(), format='[rgbd_sim] %(levelname)s %(message)s')
     if arguments.names is None and arguments.bodies is None and arguments.scenario is None:

@@ -11,12 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 import dataclasses
 import logging
 import re
-import sys
 from typing import Any, Optional
 
 from optitrack_vrpn.cli import (
-    command, end_with_parent, ENDING, find_config, Parser, SignalPipe, whole,
-    without_ros_arguments)
+    command, end_with_parent, ENDING, find_config, Parser, SignalPipe, whole)
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.settings import hints_of
 from optitrack_vrpn.sim.faults import OCCLUSION_MODES
@@ -30,7 +28,7 @@ _OCCLUSION = re.compile(
     r'(?P<name>.+):(?P<mode>[a-z]+):(?P<start>[0-9.]+)-(?P<end>[0-9.]*)(/(?P<every>[0-9.]+))?')
 
 
-def make_parser() -> argparse.ArgumentParser:
+def make_parser() -> Parser:
     """Return the parser of the command line."""
     parser = Parser(
         prog='motive_sim',
@@ -168,9 +166,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         or the scenario is wrong.
     """
     end_with_parent()
-    parser = make_parser()
-    arguments = parser.parse_args(
-        without_ros_arguments(sys.argv[1:] if argv is None else argv))
+    arguments, _ = make_parser().parse(argv)
     logging.basicConfig(
         level=arguments.log_level.upper(), format='[motive_sim] %(levelname)s %(message)s')
     return serve(scenario_from_arguments(arguments), announce)

@@ -2,16 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Measure the regularity and the age of the stamps of a PoseStamped topic."""
 
-import argparse
 from collections.abc import Sequence
 import importlib
 import math
 from pathlib import Path
-import sys
 from typing import Any, Optional
 
 from optitrack_vrpn.cli import (
-    command, duration, how_to_install, loading, new_file, Parser, split_ros_args)
+    command, duration, how_to_install, loading, new_file, Parser)
 from optitrack_vrpn.errors import BackendUnavailableError, TransportError
 from optitrack_vrpn.stats import histogram, Spread, StampReport, summarise
 
@@ -19,7 +17,7 @@ from optitrack_vrpn.stats import histogram, Spread, StampReport, summarise
 _GAPS_SHOWN = 8
 
 
-def make_parser() -> argparse.ArgumentParser:
+def make_parser() -> Parser:
     """Return the parser of the command line."""
     parser = Parser(
         prog='analyze_stamps',
@@ -117,8 +115,7 @@ def plot(
 @command('analyze_stamps')
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """Run the tool."""
-    own, ros_args = split_ros_args(sys.argv[1:] if argv is None else argv)
-    arguments = make_parser().parse_args(own)
+    arguments, ros_args = make_parser().parse(argv)
     figure = empty_figure() if arguments.plot else None
     with loading('analyze_stamps'):
         from optitrack_vrpn.tools.topics_ros import collect

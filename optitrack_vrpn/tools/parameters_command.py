@@ -8,7 +8,7 @@ import sys
 from typing import Any, Optional, Sequence
 
 import optitrack_vrpn
-from optitrack_vrpn.cli import command, Node, nodes, Parser, USAGE, without_ros_arguments
+from optitrack_vrpn.cli import command, Node, nodes, Parser, USAGE
 from optitrack_vrpn.settings import (
     markdown_table, Parameter, parameter_file as write_parameter_file, parameters_of)
 
@@ -86,8 +86,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     choice.add_argument(
         '--write', action='store_true',
         help='for developers, in a checkout: update config/*.yaml and docs/parameters.md')
-    arguments = parser.parse_args(
-        without_ros_arguments(sys.argv[1:] if argv is None else argv))
+    arguments, _ = parser.parse(argv)
     if not arguments.write:
         node = by_name[arguments.node]
         print(section(node) if arguments.markdown else parameter_file(node), end='')

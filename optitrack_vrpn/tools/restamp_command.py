@@ -18,7 +18,7 @@ import sys
 from typing import IO, Optional
 
 from optitrack_vrpn import units
-from optitrack_vrpn.cli import command, Parser, Progress, whole_file, without_ros_arguments
+from optitrack_vrpn.cli import command, Parser, Progress, whole_file
 from optitrack_vrpn.clock import LIMIT_NS, MODES, StampConfig, StampSource
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.units import format_seconds, NS_PER_S
@@ -73,7 +73,7 @@ def restamp(
                'epoch': str(epoch)}
 
 
-def make_parser() -> argparse.ArgumentParser:
+def make_parser() -> Parser:
     """Return the parser of the command line."""
     parser = Parser(
         prog='restamp',
@@ -163,8 +163,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     :param argv: arguments, those of the process by default.
     :returns: 0, 1 for bad input that was reported, 64 for a wrong command line.
     """
-    arguments = make_parser().parse_args(
-        without_ros_arguments(sys.argv[1:] if argv is None else argv))
+    arguments, _ = make_parser().parse(argv)
     config = StampConfig(mode=arguments.mode, latency_ms=arguments.latency_ms)
     try:
         _run(arguments, StampSource(config))

@@ -2,17 +2,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """List topics or print the messages of one, without ROS 2's own tools."""
 
-import argparse
-import sys
 from typing import Any, Optional, Sequence
 
-from optitrack_vrpn.cli import command, duration, loading, Parser, whole, without_ros_arguments
+from optitrack_vrpn.cli import command, duration, loading, Parser, whole
 
 #: Elements of a long array that are shown: a covariance of 6 x 6 whole.
 _MOST = 36
 
 
-def make_parser() -> argparse.ArgumentParser:
+def make_parser() -> Parser:
     """Return the parser of the command line."""
     parser = Parser(
         prog='topics', description='List the topics in this ROS domain, or show one.',
@@ -27,8 +25,7 @@ def make_parser() -> argparse.ArgumentParser:
 @command('topics')
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """Run the tool."""
-    arguments = make_parser().parse_args(
-        without_ros_arguments(sys.argv[1:] if argv is None else argv))
+    arguments, _ = make_parser().parse(argv)
     with loading('topics'):
         from optitrack_vrpn.tools.topics_ros import TopicReader
     with TopicReader() as reader:
