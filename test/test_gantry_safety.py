@@ -8,8 +8,7 @@ import random
 from gantry_kit import Rig, settings_of
 from optitrack_vrpn.gantry import (
     AxisSettings, CorrectionSettings, Feedback, halt_position, Limits, Machine,
-    MachineSettings, make_trajectory, Measurement, Mode, Sine, State, step,
-    stopping_distance, Switches)
+    MachineSettings, make_trajectory, Measurement, Mode, Sine, State, step, Switches)
 import pytest
 
 STOPS = (Mode.STOPPING, Mode.LOCK)
@@ -18,6 +17,18 @@ EPSILON = 1e-7
 
 def log_uniform(rng, low, high):
     return low * (high / low) ** rng.random()
+
+
+def stopping_distance(velocity, limits):
+    """
+    Return the greatest way of a stop (unit).
+
+    An acceleration that increases the speed is removed at once; then the deceleration builds up
+    and ends with limited jerk.
+    """
+    speed, most, jerk = abs(velocity), limits.acceleration, limits.jerk
+    return 0.5 * speed * (speed / most + most / jerk) if speed >= most * most / jerk else (
+        speed * math.sqrt(speed / jerk))
 
 
 # -- the step function --------------------------------------------------------------------------

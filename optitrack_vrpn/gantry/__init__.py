@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from optitrack_vrpn.gantry.setpoints import (
         ahead, Answer, between, Cubic, decode_answer, decode_set_points, encode_answer,
         encode_set_points, Event, halt_position, Limits, Mode, MOVING, Planner, SetPoints, State,
-        step, stopping_distance, Switches)
+        step, Switches)
     from optitrack_vrpn.gantry.settings import (
         AxisSettings, ControllerSettings, CorrectionSettings, MachineSettings)
     from optitrack_vrpn.gantry.sim_io import carried, SimulatedMachine, UdpMachine

@@ -56,18 +56,6 @@ def halt_position(state: State, acceleration: float) -> float:
     return state.position + 0.5 * state.velocity * abs(state.velocity) / acceleration
 
 
-def stopping_distance(velocity: float, limits: Limits) -> float:
-    """
-    Return the greatest way of a stop (unit).
-
-    An acceleration that increases the speed is removed at once; then the deceleration builds up
-    and ends with limited jerk.
-    """
-    speed, most, jerk = abs(velocity), limits.acceleration, limits.jerk
-    return 0.5 * speed * (speed / most + most / jerk) if speed >= most * most / jerk else (
-        speed * math.sqrt(speed / jerk))
-
-
 def brake(state: State, acceleration: float, dt: float) -> State:
     """Decelerate for one cycle, with a constant acceleration."""
     velocity = state.velocity
