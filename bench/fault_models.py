@@ -12,8 +12,8 @@ import json
 import math
 import time
 
-from fault_cases import title, word
-from fault_kit import MAX_AGE_S, RATE, scenario, Session, WRITING_S
+from fault_kit import MAX_AGE_S, RATE, scenario, Session, word, WRITING_S
+from fault_protocol import title
 from geometry_msgs.msg import WrenchStamped
 import numpy as np
 from optitrack_vrpn.pipeline import POINT
