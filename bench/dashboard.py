@@ -139,6 +139,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
     parser.add_argument('--bodies', type=int, default=50)
     parser.add_argument('--rate', type=float, default=240.0)
+    parser.add_argument('--tf-rate', type=float, default=0.0, help='rates.tf of the node (Hz)')
     parser.add_argument('--seconds', type=float, default=8.0, help='of each run')
     parser.add_argument('--rounds', type=int, default=3)
     parser.add_argument('--write-docs', action='store_true')
@@ -151,7 +152,8 @@ def main():
     sim = start('motive_sim', '--port', port, '--bodies', arguments.bodies, '--rate',
                 arguments.rate, '--noise-mm', 0.1)
     node = start('optitrack_vrpn_node', '--ros-args', '-p', f'port:={port}', '-p',
-                 'autostart:=true', '-p', 'qos.depth:=200')
+                 'autostart:=true', '-p', 'qos.depth:=200', '-p',
+                 f'rates.tf:={arguments.tf_rate}')
     time.sleep(8.0)
     found = {case: [] for case in CASES}
     pictures, acknowledged = [], []
