@@ -23,8 +23,9 @@ _MOST_LOST = 0.05
 #: Least rate about the second axis (rad/s), also as a multiple of its noise.
 LEAST_RATE, _RATE_NOISE = 0.15, 4.0
 AXES = ('roll', 'pitch', 'yaw')
-#: A jump of the stamps: least size (s), and in deviations (simulated: below 4 without a jump, 30
-#: with one of 1 ms); blocks of data (s) and least number of them on each side.
+#: A jump of the stamps: least size (s), and in deviations (simulated: below 2.5 without a jump in
+#: all cases of bench/calibrate.py, 30 with one of 1 ms); blocks of data (s) and least number of
+#: them on each side.
 _JUMP_S, _JUMP_SD, _BLOCK_S, _SIDE = 1e-4, 8.0, 1.0, 4
 
 

@@ -48,7 +48,6 @@ class Takes:
         self._reporting = asyncio.Lock()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._rows: list[dict[str, Any]] = []
-        self._known: dict[str, tuple[float, dict[str, Any]]] = {}
         self.look()
 
     async def start(self, name: str, by: str) -> str:
@@ -136,27 +135,19 @@ class Takes:
         self._rows = rows[:_MOST]
 
     def _row(self, folder: Path) -> dict[str, Any]:
-        """Describe a take; its files are read again only after a change."""
-        changed = folder.stat().st_mtime
-        if self._known.get(folder.name, (0.0, {}))[0] == changed:
-            return self._known[folder.name][1]
-        text, verdict = '', ''
-        with contextlib.suppress(OSError, UnicodeDecodeError):
-            verdict = (folder / 'report.txt').read_text()
-        with contextlib.suppress(OSError, UnicodeDecodeError):
-            text = (folder / 'metadata.yaml').read_text()
+        """Describe a take."""
+        verdict, text = (path.read_text(errors='replace') if path.is_file() else '' for path in (
+            folder / 'report.txt', folder / 'metadata.yaml'))
         duration, found = _DURATION.search(text), _VERDICT.search(verdict)
-        row = {
-            'name': printable(folder.name), 'time': max(
-                path.stat().st_mtime for path in folder.glob('*.mcap')),
+        files = [path.stat() for path in folder.glob('*.mcap')]
+        return {
+            'name': printable(folder.name), 'time': max(one.st_mtime for one in files),
             'seconds': int(duration[1]) / 1e9 if duration else None,
-            'megabytes': round(sum(p.stat().st_size for p in folder.glob('*.mcap')) / 1e6, 1),
+            'megabytes': round(sum(one.st_size for one in files) / 1e6, 1),
             'level': found[1] if found else 'error' if verdict or not duration else '',
             'verdict': printable(found[2], 300) if found else (
                 'cannot be assessed: ' + printable(verdict.strip()[-200:]) if verdict else
                 'not assessed yet' if duration else 'not closed: record --recover repairs it')}
-        self._known[folder.name] = changed, row
-        return row
 
     def status(self) -> dict[str, Any]:
         """Describe the recording and the takes for the page."""

@@ -42,7 +42,7 @@ const page = {
   socket: null, heard: 0, ageAt: 0, age: null, attempt: 0, state: null, you: {control: false},
   chosen: 0, serial: 0, retry: 0,
 };
-const view = new LabView($('view'), index => follow(index));
+const view = new LabView($('view'));
 
 // -- connection ---------------------------------------------------------------------------------
 

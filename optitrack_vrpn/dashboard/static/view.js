@@ -9,10 +9,9 @@ const STEP_MS = 60;       // period of the points of a trail
 const SHADES = 5;         // a trail fades in so many steps
 
 class LabView {
-  constructor(canvas, onPick) {
+  constructor(canvas) {
     this.canvas = canvas;
     this.pen = canvas.getContext('2d');
-    this.onPick = onPick;
     this.bodies = new Map();
     this.markers = [];
     this.followed = 0;
@@ -169,18 +168,15 @@ class LabView {
 
   listen() {
     const canvas = this.canvas, pointers = new Map();
-    let moved = 0;
     canvas.addEventListener('pointerdown', event => {
       canvas.setPointerCapture(event.pointerId);
       pointers.set(event.pointerId, [event.clientX, event.clientY]);
-      moved = 0;
     });
     canvas.addEventListener('pointermove', event => {
       const before = pointers.get(event.pointerId);
       if (!before) return;
       const now = [event.clientX, event.clientY];
       const [dx, dy] = [now[0] - before[0], now[1] - before[1]];
-      moved += Math.abs(dx) + Math.abs(dy);
       const others = [...pointers].filter(([id]) => id !== event.pointerId);
       if (others.length) {
         const gap = p => Math.hypot(p[0] - others[0][1][0], p[1] - others[0][1][1]);
@@ -190,14 +186,8 @@ class LabView {
       else this.turn(dx * 0.008, dy * 0.008);
       pointers.set(event.pointerId, now);
     });
-    const end = event => {
-      if (pointers.delete(event.pointerId) && moved < 6 && event.type === 'pointerup') {
-        const box = canvas.getBoundingClientRect();
-        this.pick(event.clientX - box.left, event.clientY - box.top);
-      }
-    };
-    canvas.addEventListener('pointerup', end);
-    canvas.addEventListener('pointercancel', end);
+    for (const end of ['pointerup', 'pointercancel'])
+      canvas.addEventListener(end, event => pointers.delete(event.pointerId));
     canvas.addEventListener('contextmenu', event => event.preventDefault());
     canvas.addEventListener('wheel', event => {
       event.preventDefault();
@@ -210,16 +200,6 @@ class LabView {
       }[event.key];
       if (act) { act(); event.preventDefault(); }
     });
-  }
-
-  pick(x, y) {
-    let best = 26, found = 0;
-    for (const [index, body] of this.bodies) {
-      const at = body.pose && this.project(...body.pose);
-      const away = at ? Math.hypot(at[0] - x, at[1] - y) : 1e9;
-      if (away < best) [best, found] = [away, index];
-    }
-    if (found) this.onPick(found);
   }
 
   // -- drawing ----------------------------------------------------------------------------------
