@@ -64,6 +64,25 @@ def test_bones_are_withheld_in_the_frames_in_which_a_body_would_be(fault, flagge
             assert np.delete(found.valid, 8).all()
 
 
+@pytest.mark.parametrize('fault', [
+    Occlusion(start=1.0, end=1.5, mode='frozen'), Flip(start=1.0, end=1.4), Teleport(start=1.0),
+    NotFinite(start=1.0, end=1.2), Outlier(at=1.0)], ids=lambda fault: type(fault).__name__)
+def test_a_bone_that_is_never_seen_changes_nothing_for_the_others(fault):
+    """While all bones are valid they are checked together; with one lost bone they never are."""
+    positions, quats, _ = walking(300, (fault,))
+    whole, partly = BoneGate(51), BoneGate(51)
+    times = (np.arange(1, 301) * 10 * MS).tolist()
+    times[40], times[60:] = times[39], [one + 2_000 * MS for one in times[60:]]    # a gap
+    for i, now in enumerate(times):
+        seen = np.ones(51, dtype=bool)
+        first = whole.update(now, positions[i], quats[i], seen, BodyConfig())
+        second = partly.update(now, positions[i], quats[i], seen & (np.arange(51) != 20),
+                               BodyConfig())
+        others = np.arange(51) != 20
+        assert (first.valid[others] == second.valid[others]).all(), i
+        np.testing.assert_array_equal(first.quats_xyzw[others], second.quats_xyzw[others])
+
+
 @pytest.mark.parametrize('mode', ['frozen', 'zeroed'])
 @pytest.mark.parametrize('end, again', [(3.0, 302), (None, 350)])
 def test_a_bone_that_is_seen_again_flipped_is_withheld_for_a_second(mode, end, again):

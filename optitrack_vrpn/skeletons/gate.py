@@ -63,6 +63,8 @@ class BoneGate:
         self._jumped = np.zeros(count, dtype=bool)
         self._held_ns = np.full(count, np.inf)
         self._origin_ns: Optional[int] = None
+        # Time (ns) of the frame before if all its bones were valid.
+        self._whole_ns: Optional[int] = None
 
     def update(
         self, time_ns: int, positions: Array, quats: Array, tracked: Mask, config: BodyConfig,
@@ -87,6 +89,11 @@ class BoneGate:
         self, time_ns: int, positions: Array, quats: Array, tracked: Mask, config: BodyConfig,
     ) -> Checked:
         good, quats = self._good(positions, quats, tracked, config)
+        before_ns, self._whole_ns = self._whole_ns, None
+        if before_ns is not None and before_ns < time_ns and good.all() and self._near(
+                time_ns, before_ns, self._seen_position, self._seen_quat, positions, quats,
+                config).all() and (self._count + 1 >= config.acquire_frames).all():
+            return self._follow(time_ns, quats)
         late = time_ns <= self._seen_time
         good &= ~late
         near_seen = self._near(
@@ -107,7 +114,24 @@ class BoneGate:
         self._jumped &= ~(good & (time_ns - self._since >= self._held_ns))
         valid = good & ~self._jumped & (self._count >= config.acquire_frames)
         self._keep(time_ns, good, valid, positions, quats)
+        if valid.all():
+            self._whole_ns = time_ns
         return Checked(valid, quats)
+
+    def _follow(self, time_ns: int, quats: Array) -> Checked:
+        """
+        Accept a frame in which every bone is near its valid pose in the frame before.
+
+        The result is that of the rules in ``_update`` without the cases in which a bone is lost,
+        begins or jumped.
+        """
+        self._count = self._count + 1
+        self._seen_position = self._position = self._raw[:, :3]
+        self._seen_quat = self._quat = quats
+        self._time = np.full(len(quats), time_ns)
+        self._seen_time = self._time.copy()
+        self._whole_ns = time_ns
+        return Checked(np.ones(len(quats), dtype=bool), quats)
 
     def _good(
         self, positions: Array, quats: Array, tracked: Mask, config: BodyConfig,
@@ -131,12 +155,12 @@ class BoneGate:
 
     @staticmethod
     def _near(
-        time_ns: int, before_ns: NDArray[np.int64], position: Array, quat: Array,
+        time_ns: int, before_ns: int | NDArray[np.int64], position: Array, quat: Array,
         positions: Array, quats: Array, config: BodyConfig,
     ) -> Mask:
         """Return whether poses can follow others by the limits of speed and turn."""
         dt = (time_ns - before_ns) * _NS
-        near = np.ones(len(dt), dtype=bool)
+        near = np.ones(len(positions), dtype=bool)
         if config.max_speed:
             away = positions - position
             limit = config.max_speed * dt + config.position_margin
