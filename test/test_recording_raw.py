@@ -15,10 +15,13 @@ from optitrack_vrpn.errors import ConfigurationError, TransportError
 from optitrack_vrpn.pipeline import Pipeline, PipelineConfig
 from optitrack_vrpn.recording import (
     arrivals, clip, file_header, first_sender_time_ns, Lines, load_sessions, load_take,
-    LostDatagrams, Packet, packet_bytes, PcapWriter, RawSink, read_packets, record_raw,
-    replay_command, ReplayConfig, ReplayServer, scale_times, Session, stamped, TCP, UDP)
+    LostDatagrams, main, NameRemover, Packet, packet_bytes, PcapWriter, RawSink, read_packets,
+    record_raw, replay_command, ReplayConfig, ReplayServer, scale_times, Session,
+    stamped, TCP, UDP)
 from optitrack_vrpn.sources import sockets_io
-from optitrack_vrpn.sources.vrpn import PoseReport, to_frames
+from optitrack_vrpn.sources.vrpn import (
+    encode_message, encode_name, encode_text, PoseReport, SENDER_DESCRIPTION, TEXT_TYPE, to_frames,
+    TYPE_DESCRIPTION)
 import pcap
 import pytest
 import sessions
@@ -192,6 +195,64 @@ def recorded(path, actions, times):
     writer.close()
     (session,) = load_sessions(path)
     return session
+
+
+@given(st.sampled_from(['motive_like_5x240', 'udp_lob', 'late_server_then_restart']),
+       st.randoms(use_true_random=False))
+@settings(max_examples=10, deadline=None)
+def test_a_capture_without_names_has_the_same_poses(tmp_path_factory, name, chance):
+    path = tmp_path_factory.mktemp('capture') / 'sent.pcap'
+    writer, remover = PcapWriter(path), NameRemover()
+    sink = RawSink(lambda packets: [writer.write(packet, 0) for packet in packets], remover)
+    played = load_sessions(capture(name))
+    for session in played:
+        sink.tap('begin', b'', session.begin_ns, 0, '10.77.1.2', '10.77.1.3')
+        for action in session.read():
+            data = action.data
+            while data:    # a stream arrives in any pieces
+                size = chance.choice([1, 7, 100, len(data)]) if action.kind == 'tcp' else len(data)
+                sink.tap(action.kind, data[:size], action.time_ns, 0, '10.77.1.2', '10.77.1.3')
+                data = data[size:]
+    writer.close()
+    before, after = ([pose for session in each for arrival in arrivals(session)
+                      for pose in poses(arrival.events)] for each in (played, load_sessions(path)))
+    assert [pose[1:] for pose in after] == [pose[1:] for pose in before] and len(after) > 60
+    renamed = {(one[0], other[0]) for one, other in zip(before, after)}
+    assert len(renamed) == len({one for one, _ in renamed}) == len({other for _, other in renamed})
+    content = path.read_bytes()
+    for one, other in renamed:
+        assert len(one) == len(other) and one.encode() not in content
+    for packet in read_packets(io.BytesIO(content).read):
+        assert {packet.src, packet.dst} == {'192.0.2.1', '192.0.2.2'}
+
+
+def test_a_capture_has_no_texts():
+    def message(sender, kind, payload):
+        return encode_message(sender, kind, payload, 0, 0)
+
+    remover = NameRemover()
+    data = (message(3, TYPE_DESCRIPTION, encode_name(TEXT_TYPE))
+            + message(1, SENDER_DESCRIPTION, encode_name('Ada'))
+            + message(1, 3, encode_text('Bob')) + message(1, 9, b'Eve of an unknown type'))
+    found = remover.datagram(data)
+    assert len(found) == len(data) and TEXT_TYPE.encode() in found
+    short = message(ord('A'), SENDER_DESCRIPTION, encode_name('A'))    # 'A' in the head too
+    assert remover.datagram(short) == message(
+        ord('A'), SENDER_DESCRIPTION, encode_name('b'))
+    assert not any(name in found for name in (b'Ada', b'Bob', b'Eve'))
+
+
+@pytest.mark.network
+def test_one_command_captures_what_can_be_sent(tmp_path, capsys):
+    (session,) = load_sessions(capture('udp_lob'))
+    with ReplayServer([session], ReplayConfig()) as server:
+        assert main([
+            '--capture', '--server', f'127.0.0.1:{server.port}', '--seconds', '1.5', '-o',
+            str(tmp_path / 'sent.pcap')]) == 0
+    said = capsys.readouterr().out
+    assert '3 bodies (body0' in said and 'names, texts and addresses are replaced' in said
+    assert b'rigid_body' not in (tmp_path / 'sent.pcap').read_bytes()
+    assert len(load_take(tmp_path / 'sent.pcap').bodies) == 3
 
 
 def test_a_set_clock_changes_neither_order_nor_stamps(tmp_path):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from optitrack_vrpn.recording.raw_recorder_io import (
         LostDatagrams, PcapWriter, RawSink, record_raw)
     from optitrack_vrpn.recording.raw_session import (
-        clip, first_sender_time_ns, scale_times, Session)
+        clip, first_sender_time_ns, NameRemover, scale_times, Session)
     from optitrack_vrpn.recording.record_command import Lines, main, make_parser
     from optitrack_vrpn.recording.recorder_ros import Recorder, RecorderConfig
     from optitrack_vrpn.recording.remarks import findings

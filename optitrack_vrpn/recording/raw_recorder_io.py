@@ -20,6 +20,7 @@ from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.events import Event as UserEvent
 from optitrack_vrpn.names import counted
 from optitrack_vrpn.recording.pcap import ACK, file_header, Packet, packet_bytes, SYN, TCP, UDP
+from optitrack_vrpn.recording.raw_session import NameRemover
 from optitrack_vrpn.recording.spool_io import check_exists, Spool
 from optitrack_vrpn.sources import ClientConfig
 from optitrack_vrpn.sources.vrpn import Event, VrpnClient
@@ -29,6 +30,8 @@ _SERVER_PORT = 3883
 #: Chosen: the recorder's own ports in the capture: one for each conversation, above all usual
 #: services. The data do not depend on them.
 _FIRST_PORT = 40000
+#: Addresses of a server and a client in documents (RFC 5737).
+_NO_ADDRESSES = '192.0.2.1', '192.0.2.2'
 #: Chosen: bytes per segment; it fits an IP packet of 64 kB.
 _SEGMENT = 32768
 #: Chosen: period (ns) of writes, which a killed recorder loses, and of reports (s).
@@ -92,10 +95,14 @@ class RawSink:
     Convert the bytes from the client to packets.
 
     :param put: receives the packets.
+    :param remover: removes names; then addresses are replaced by those of RFC 5737 too.
     """
 
-    def __init__(self, put: Callable[[list[Packet]], None]) -> None:
+    def __init__(
+        self, put: Callable[[list[Packet]], None], remover: Optional[NameRemover] = None,
+    ) -> None:
         self._put = put
+        self._remover = remover
         self._session = 0
         self._seq = 0
         self.state = 'starting'
@@ -110,6 +117,12 @@ class RawSink:
         :param kind: 'begin' for a new conversation, 'tcp' or 'udp'.
         """
         time_ns = arrival_ns + host_minus_arrival_ns
+        if self._remover is not None:
+            server, local = _NO_ADDRESSES
+            if kind == 'begin':
+                self._remover.begin()
+            else:
+                data = (self._remover.datagram if kind == 'udp' else self._remover.stream)(data)
         if kind == 'begin':
             self._session += 1
             self._seq = 1
@@ -176,7 +189,7 @@ class LostDatagrams:
 
 def record_raw(
     path: Path, host: str, port: int, seconds: float, report: Report, min_free: int,
-    ended: Optional[threading.Event] = None,
+    ended: Optional[threading.Event] = None, remover: Optional[NameRemover] = None,
 ) -> str:
     """
     Record until the interruption or the given time.
@@ -184,6 +197,7 @@ def record_raw(
     :param path: path of the new file.
     :param seconds: duration of the recording (s), 0 for no limit.
     :param ended: event that ends the recording.
+    :param remover: removes names and addresses.
     :returns: what went wrong, including losses and an empty file; '' if nothing did.
     :raises ConfigurationError: if the file cannot be created or the server is invalid.
     """
@@ -192,7 +206,7 @@ def record_raw(
     writer = PcapWriter(path)
     spool: Spool[Packet] = Spool(
         writer, path.parent, lambda packet: len(packet.payload) + 100, min_free=min_free)
-    sink = RawSink(spool.put)
+    sink = RawSink(spool.put, remover)
     client = VrpnClient(config, sink)
     spool.start()
     lost = LostDatagrams()

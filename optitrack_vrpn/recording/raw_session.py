@@ -8,11 +8,16 @@ from collections.abc import Callable, Iterable, Iterator
 import struct
 from typing import NamedTuple, Optional
 
-from optitrack_vrpn.recording.pcap import Packet
+from optitrack_vrpn.recording.pcap import Packet, TCP
 from optitrack_vrpn.sources.vrpn import (
-    COOKIE_PREFIX, COOKIE_SIZE, HEADER, HEADER_SIZE, padded, TYPE_DESCRIPTION, UDP_DESCRIPTION)
+    ACCELERATION_TYPE, CONTROL_SENDER, COOKIE_PREFIX, COOKIE_SIZE, HEADER, HEADER_SIZE, padded,
+    PING_TYPE, PONG_TYPE, POSE_TYPE, SENDER_DESCRIPTION, TYPE_DESCRIPTION, UDP_DESCRIPTION,
+    VELOCITY_TYPE)
 from optitrack_vrpn.units import NS_PER_S
 
+#: Types of messages without texts.
+_NUMBERS = {name.encode() for name in (
+    ACCELERATION_TYPE, PING_TYPE, PONG_TYPE, POSE_TYPE, VELOCITY_TYPE)}
 #: Chosen: limit of a message (bytes), above VRPN's 64 kB; it bounds the memory for broken
 #: captures.
 _MAX_MESSAGE = 1 << 20
@@ -106,6 +111,64 @@ def messages(data: bytes) -> list[bytes]:
         found.append(data[at:at + size])
         at += size
     return found
+
+
+class NameRemover:
+    """
+    Replace the names of bodies in a server's bytes by others of equal length; clear all texts.
+
+    Cookie, names of types, times and the numbers of poses, velocities, accelerations and pings
+    stay as they are; of all other messages only the head stays.
+
+    :ivar names: what stands for each name, in the order in which they were described.
+    """
+
+    def __init__(self) -> None:
+        self.names: dict[bytes, bytes] = {}
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin a conversation."""
+        self._types: dict[int, bytes] = {}
+        self._cutter = StreamCutter()
+
+    def stream(self, data: bytes) -> bytes:
+        """Return the messages that these bytes of the stream complete."""
+        chunk = Packet(0, TCP, '', 0, '', 0, data)
+        return b''.join(self.datagram(action.data) for action in self._cutter.push(chunk))
+
+    def datagram(self, data: bytes) -> bytes:
+        """Return messages; a cookie stays."""
+        if data.startswith(COOKIE_PREFIX):
+            return data
+        return b''.join(map(self._cleared, messages(data)))
+
+    def _cleared(self, message: bytes) -> bytes:
+        if len(message) < HEADER_SIZE:
+            return bytes(len(message))
+        size, _, _, sender, kind, _ = HEADER.unpack_from(message)
+        text = message[HEADER_SIZE + 4:size].rstrip(b'\0')
+        if kind == SENDER_DESCRIPTION and text != CONTROL_SENDER.encode():
+            shown = self.names.setdefault(text, _substitute(len(self.names), len(text)))
+            at = HEADER_SIZE + 4
+            return message[:at] + shown + message[at + len(text):]
+        if kind == TYPE_DESCRIPTION:
+            self._types[sender] = text
+        elif kind != SENDER_DESCRIPTION and self._types.get(kind) not in _NUMBERS:
+            return message[:HEADER_SIZE] + bytes(len(message) - HEADER_SIZE)
+        return message
+
+
+def _substitute(number: int, size: int) -> bytes:
+    """Return a name of this size: body0___, or letters if that is too long."""
+    name = f'body{number}'
+    if len(name) <= size:
+        return name.ljust(size, '_').encode()
+    letters = ''
+    for _ in range(size):
+        number, digit = divmod(number, 26)
+        letters = chr(ord('a') + digit) + letters
+    return letters.encode()
 
 
 def described_udp_port(stream: bytes) -> Optional[int]:

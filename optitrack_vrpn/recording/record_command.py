@@ -16,6 +16,8 @@ from optitrack_vrpn.recording.bag_io import recover
 from optitrack_vrpn.recording.topics import merged, TopicChoice
 
 _MEGABYTE = 1_000_000
+#: Chosen: duration of a capture (s): enough for clocks and rates, some megabytes.
+_CAPTURE_S = 60.0
 #: Chosen: period (s) of status lines if the output is not a terminal.
 _LINE_S = 10
 
@@ -40,8 +42,11 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument('--raw', action='store_true',
                         help="record the server's bytes instead, as a pcap for `replay`; needs no "
                         'ROS and no privileges')
+    parser.add_argument('--capture', action='store_true',
+                        help='as --raw for 60 s (--seconds), with names and addresses replaced: a '
+                        'file to send with an issue')
     parser.add_argument('--server', type=server_address, default=None, metavar='HOST[:PORT]',
-                        help='server for --raw; default 127.0.0.1')
+                        help='server for --raw and --capture; default 127.0.0.1')
     parser.add_argument('--compression', choices=('auto', 'zstd', 'lz4', 'none'), default='auto',
                         help='default: the first that is installed')
     parser.add_argument('--min-free', type=float, default=256.0, metavar='MB',
@@ -58,12 +63,14 @@ def _checked(argv: Sequence[str]) -> argparse.Namespace:
         parser.error('give either -o FOLDER to record or --recover FILE to repair')
     if not 0 <= arguments.min_free < float('inf'):
         parser.error('--min-free must be 0 or more')
+    if arguments.capture:
+        arguments.raw, arguments.seconds = True, arguments.seconds or _CAPTURE_S
     if arguments.raw:
         for option in ('bodies', 'topic', 'control'):
             if getattr(arguments, option):
-                parser.error(f'--{option} cannot be used with --raw, which records every byte')
+                parser.error(f'--{option} cannot be used with --raw, which records all bodies')
     elif arguments.server is not None:
-        parser.error('--server needs --raw; without it, topics are recorded')
+        parser.error('--server needs --raw or --capture; without them, topics are recorded')
     if arguments.control and arguments.seconds:
         parser.error('--seconds cannot be used with --control: STOP ends a session')
     return arguments
@@ -139,16 +146,23 @@ def _record(arguments: argparse.Namespace, ros_arguments: Sequence[str]) -> int:
 
 def _record_raw(arguments: argparse.Namespace) -> int:
     from optitrack_vrpn.recording.raw_recorder_io import record_raw
+    from optitrack_vrpn.recording.raw_session import NameRemover
     lines = Lines()
+    remover = NameRemover() if arguments.capture else None
     host, port = arguments.server or ('127.0.0.1', 3883)
     try:
         problem = record_raw(
             arguments.output, host, port, arguments.seconds, lines.show,
-            round(arguments.min_free * _MEGABYTE))
+            round(arguments.min_free * _MEGABYTE), remover=remover)
     finally:
         lines.end()
     if problem:
         print(f'record: {problem}', file=sys.stderr)
+    elif remover is not None:
+        shown = ', '.join(name.decode() for name in remover.names.values())
+        print(f'{arguments.output}: poses, times and VRPN messages of '
+              f'{counted(len(remover.names), "body")} ({shown}); names, texts and addresses are '
+              'replaced. Look at it before you send it: report, or replay')
     return int(bool(problem))
 
 
