@@ -14,7 +14,7 @@ from typing import Any, Optional, TYPE_CHECKING
 
 from optitrack_vrpn import __version__
 from optitrack_vrpn.cli import (
-    command, duration, loading, new_file, Parser, read_yaml, split_ros_args)
+    command, duration, loading, new_file, Parser, read_yaml)
 from optitrack_vrpn.errors import ConfigurationError, TransportError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 NODE = 'optitrack_vrpn'
 
 
-def make_parser() -> argparse.ArgumentParser:
+def make_parser() -> Parser:
     """Create the parser of the command line."""
     parser = Parser(
         prog='calibrate', description='Determine the latency of the stamps, where the IMU or the '
@@ -240,9 +240,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     :param argv: arguments, those of the process by default.
     :returns: 0, also if quantities were refused; else see ``exit_code``.
     """
-    own, ros_arguments = split_ros_args(sys.argv[1:] if argv is None else argv)
     parser = make_parser()
-    arguments = parser.parse_args(own)
+    arguments, ros_arguments = parser.parse(argv)
     # The matrices are small: idle threads of the library cost more processor time than they save.
     os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
     if arguments.take is None:

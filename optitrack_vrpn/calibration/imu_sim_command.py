@@ -2,13 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Run a simulated Motive and a simulated IMU on its first body: ``imu_sim``."""
 
-import argparse
 from collections.abc import Sequence
 import logging
 import sys
 from typing import Optional
 
-from optitrack_vrpn.cli import command, end_with_parent, loading, split_ros_args, use_profile
+from optitrack_vrpn.cli import command, end_with_parent, loading, Parser, use_profile
 from optitrack_vrpn.sim import (
     announce, ImuModel, make_parser as motive_parser, scenario_from_arguments)
 
@@ -19,7 +18,7 @@ _FLAGS = {
     '--imu-skew-ppm': 'skew_ppm'}
 
 
-def make_parser() -> argparse.ArgumentParser:
+def make_parser() -> Parser:
     """Create the parser: that of motive_sim, and the IMU's."""
     parser = motive_parser()
     parser.prog = 'imu_sim'
@@ -44,8 +43,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     :returns: exit code.
     """
     end_with_parent()
-    own, for_ros = split_ros_args(sys.argv[1:] if argv is None else argv)
-    arguments = make_parser().parse_args(own)
+    arguments, for_ros = make_parser().parse(argv)
     logging.basicConfig(
         level=arguments.log_level.upper(), format='[imu_sim] %(levelname)s %(message)s')
     if arguments.names is None and arguments.bodies is None and arguments.scenario is None:

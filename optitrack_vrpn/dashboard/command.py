@@ -11,7 +11,7 @@ import sys
 from typing import Optional, TYPE_CHECKING
 from urllib.parse import quote
 
-from optitrack_vrpn.cli import command, ENDING, loading, Parser, split_ros_args, whole
+from optitrack_vrpn.cli import command, ENDING, loading, Parser, whole
 from optitrack_vrpn.dashboard.access import Access, is_loopback, WILDCARDS
 from optitrack_vrpn.errors import TransportError
 from optitrack_vrpn.names import printable
@@ -35,7 +35,7 @@ def token(text: str) -> str:
     return text
 
 
-def make_parser() -> argparse.ArgumentParser:
+def make_parser() -> Parser:
     """Make the parser of the command line."""
     parser = Parser(
         prog='dashboard', description='Serve a live page: where the bodies are, what is wrong and '
@@ -127,8 +127,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     :param argv: arguments, those of the process by default.
     :returns: 0 after a signal; else see ``exit_code``.
     """
-    own, ros_arguments = split_ros_args(sys.argv[1:] if argv is None else argv)
-    arguments = make_parser().parse_args(own)
+    arguments, ros_arguments = make_parser().parse(argv)
     with loading('dashboard', 0):
         from optitrack_vrpn.dashboard.server_io import Dashboard
     secret = arguments.token or ''

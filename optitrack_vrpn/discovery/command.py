@@ -6,10 +6,9 @@ import argparse
 from collections.abc import Sequence
 import ipaddress
 import os
-import sys
 from typing import Optional
 
-from optitrack_vrpn.cli import command, end_with, Parser, whole, without_ros_arguments
+from optitrack_vrpn.cli import command, end_with, Parser, whole
 from optitrack_vrpn.discovery.instructions import for_robots, PORT, super_client_profile
 from optitrack_vrpn.discovery.server_io import cards, ready
 
@@ -24,7 +23,7 @@ def server(text: str) -> tuple[str, int]:
     return address, whole(1, 65535)(port) if port else PORT
 
 
-def make_parser() -> argparse.ArgumentParser:
+def make_parser() -> Parser:
     """Make the parser of the command line."""
     parser = Parser(
         prog='discovery_server', description="Start Fast DDS's Discovery Server, through which "
@@ -42,8 +41,7 @@ def make_parser() -> argparse.ArgumentParser:
 @command('discovery_server', interrupted=0)
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """Run the tool: it becomes the server, which ends by the signals of the terminal."""
-    arguments = make_parser().parse_args(
-        without_ros_arguments(sys.argv[1:] if argv is None else argv))
+    arguments, _ = make_parser().parse(argv)
     if arguments.xml:
         print(super_client_profile(*arguments.xml), end='')
         return 0

@@ -15,7 +15,7 @@ import importlib.util
 import sys
 from typing import Sequence
 
-from optitrack_vrpn.cli import command, loading, Parser, without_ros_arguments
+from optitrack_vrpn.cli import command, loading, Parser
 
 _PACKAGE = 'rosidl_generator_py'
 _GENERATOR = f'{_PACKAGE}.generate_py_impl'
@@ -92,5 +92,5 @@ def run_node_by_parameters(
         description=description,
         epilog=f'All settings are ROS parameters, as in: {tool} --ros-args {parameters} '
         f'-p autostart:=true; see docs/{page}.',
-    ).parse_args(without_ros_arguments(sys.argv[1:]))
+    ).parse()
     return run_node(tool, node, sys.argv)
