@@ -18,6 +18,10 @@ DROP_INS = ('airstack', 'crazyswarm2', 'mavros', 'mocap4r2_optitrack', 'mocap_op
             'motion_capture_tracking', 'natnet_ros2', 'ros2_vicon_receiver', 'vrpn_client_ros',
             'vrpn_mocap')
 
+#: Time (s) until a server that died starts again: its clients must have lost it, after 20 s, or
+#: they never report to the new one (measured: robots that started later found nothing).
+SERVER_DELAY_S = 25.0
+
 ARGUMENTS = (
     ('server', '', 'host name or IPv4 address of the Motive PC; empty: as in the file'),
     ('port', '', 'its port for the given protocol; empty: as in the file', port),
@@ -58,7 +62,7 @@ def make_server(given):
     return Node(
         package='optitrack_vrpn', executable='discovery_server',
         arguments=['--with-parent', '--port', str(given['discovery_port'])],
-        respawn=given['respawn'], respawn_delay=1.0, output='screen')
+        respawn=given['respawn'], respawn_delay=SERVER_DELAY_S, output='screen')
 
 
 def make_all(given):

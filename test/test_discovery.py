@@ -3,6 +3,7 @@
 """Fast DDS's Discovery Server: why it cannot start, and programs that meet by it alone."""
 
 import contextlib
+import json
 import os
 import re
 import signal
@@ -116,6 +117,12 @@ def test_a_robot_meets_the_node_by_the_server_and_by_nothing_else(monkeypatch, t
             assert robot(3)[0] == 'none', 'the node announces itself to nobody but the server'
             assert '/wand/status' in robot(
                 all_topics=True, ROS_DISCOVERY_SERVER=here, ROS_SUPER_CLIENT='TRUE')
+            seen = subprocess.run(
+                [sys.executable, '-m', 'optitrack_vrpn', 'doctor', '--server', '127.0.0.1',
+                 '--port', str(sender), '--seconds', '0.3', '--json'],
+                capture_output=True, text=True, timeout=60)
+            levels = {one['check']: one['level'] for one in json.loads(seen.stdout)['checks']}
+            assert levels['lifecycle'] == levels['published'] == 'OK', seen.stdout
             profile = tmp_path / 'super_client.xml'
             profile.write_text(subprocess.run(
                 [sys.executable, '-m', 'optitrack_vrpn', 'discovery_server', '--xml', here],

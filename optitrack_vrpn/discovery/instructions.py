@@ -22,12 +22,13 @@ def for_robots(addresses: Sequence[str], port: int) -> list[str]:
         f'Discovery Server on UDP port {port} of this computer.',
         'Each robot, before its programs start: export '
         f'ROS_DISCOVERY_SERVER={first}:{port}{other}',
-        'Tools that list nodes and topics (ros2, rviz2, doctor) also: export '
-        'ROS_SUPER_CLIENT=TRUE; then ros2 daemon stop',
+        'Tools that list nodes and topics (ros2, rviz2) also: export ROS_SUPER_CLIENT=TRUE; then '
+        'ros2 daemon stop. The tools of this package do so themselves',
         'Tools of Humble, and programs configured by XML: ros2 run optitrack_vrpn '
         f'discovery_server --xml {first}:{port} > super_client.xml; export '
         'FASTRTPS_DEFAULT_PROFILES_FILE=super_client.xml',
-        'Programs without these do not see the node: all need them, on this computer too.']
+        'Programs without these do not see the node: all need them, on this computer too. The '
+        'server does not separate domains: programs of any ROS_DOMAIN_ID meet.']
 
 
 def super_client_profile(address: str, port: int) -> str:

@@ -3,6 +3,7 @@
 """The small node of a command: it spins on request or in a thread, and calls services."""
 
 import contextlib
+import os
 import threading
 import time
 from typing import Any, Sequence, TypeVar
@@ -57,6 +58,9 @@ class ToolNode:
 
     def __init__(self, name: str, ros_args: Sequence[str] = (), **options: Any) -> None:
         check_domain()
+        if os.environ.get('ROS_DISCOVERY_SERVER'):
+            # Other programs learn from it only of the topics that they use themselves.
+            os.environ.setdefault('ROS_SUPER_CLIENT', 'TRUE')
         self.context = rclpy.Context()
         try:
             self.context.init(args=list(ros_args))
