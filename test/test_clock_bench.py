@@ -22,7 +22,7 @@ def test_short_bench_prints_its_tables():
     done = subprocess.run(
         [sys.executable, str(BENCH / 'clock.py'), '--seconds', '30', '--only', 'wired 360',
          '--sessions', '1'],
-        capture_output=True, text=True, timeout=100, env=dict(os.environ))
+        capture_output=True, text=True, timeout=200, env=dict(os.environ))
     assert done.returncode == 0, done.stderr
     assert '| wired 360 Hz | ' in done.stdout and 'us a message' in done.stdout
     assert '| NatNet, wired 360 Hz | ' in done.stdout

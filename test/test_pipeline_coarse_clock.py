@@ -163,6 +163,17 @@ def test_poses_that_arrive_at_once_are_published_in_order():
     assert stamps == sorted(stamps) and stamps[-1] <= HOST + S
 
 
+def test_no_stamp_is_later_than_its_arrival_when_the_host_is_set_back_within_a_tick():
+    pipeline = make_pipeline()
+    seen = 0
+    for k in range(2400):
+        arrival, host = k * S // 240 + MS, HOST - 7 * MS * (k // 301)
+        for sample in pipeline.process([report('wand', k, 240)], arrival, host):
+            seen += 1
+            assert sample.stamp_ns <= arrival + host
+    assert seen > 2350
+
+
 def test_a_repeated_pose_of_the_tick_is_not_published():
     session = Session().run(480)
     published = len(session.out)

@@ -166,8 +166,15 @@ class OffsetEstimator:
                 return current.place(time_ns)
             if self._relearn:
                 self._relearn = False
+                # Without ticks, the envelope is the same.
+                known = current.filter.uncertainty * 1e3 + self.cadence.uncertainty_ns()
+                step = current.filter.remembered()
                 self.current = current = Segment(
-                    time_ns, arrival_ns, *current.filter.skew_prior())
+                    time_ns, arrival_ns, *current.filter.skew_prior(),
+                    current.filter.depth * 1e3 - lag,
+                    0.0 if math.isnan(known) else known)
+                if step:
+                    current.filter.remember(step)
             elif gap:
                 current.rest(arrival_ns)
         if lag < LATE_NS:
@@ -224,6 +231,8 @@ class OffsetEstimator:
             return None
         if current is not None:
             away = current.place(time_ns) - challenger.place(time_ns)
+            if near:
+                challenger.filter.remember(abs(away) * 1e-3)
             if near and -LATE_NS < away < LATE_NS:
                 challenger.move_line(away)
                 placed = current.place(time_ns)

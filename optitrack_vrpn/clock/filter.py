@@ -135,6 +135,7 @@ class EnvelopeFilter:
     :ivar blocks: number of minima.
     :ivar cost: that of the best hypothesis: minus twice its log likelihood.
     :ivar scatter: standard deviation of the minima (us).
+    :ivar depth: how far below the envelope stamps are, for the deepest minima (us).
     """
 
     def __init__(self, skew: float = 0.0, skew_variance: float = ANY_SKEW ** 2) -> None:
@@ -147,7 +148,7 @@ class EnvelopeFilter:
         # The last block without queueing, and the last step of such blocks.
         self._calm = (0.0, 0.0)
         self._step, self._stepped = 0.0, -math.inf
-        self._depth = 0.0
+        self.depth = 0.0
         self._fit, self._lag = 1.0, 0.0
         self._usual = self._level = self._change = 0.0
         self.time = 0.0
@@ -157,6 +158,11 @@ class EnvelopeFilter:
         self.uncertainty = math.nan
 
     @property
+    def known(self) -> bool:
+        """Return whether there is a state."""
+        return bool(self._hypotheses)
+
+    @property
     def best(self) -> Hypothesis:
         """Return the best hypothesis, at ``time``."""
         return self._hypotheses[0]
@@ -164,7 +170,7 @@ class EnvelopeFilter:
     def predict(self, t: float) -> float:
         """Return the envelope's height at a time (us)."""
         best = self._hypotheses[0]
-        return best.offset + best.skew * (t - self.time) - self._depth
+        return best.offset + best.skew * (t - self.time) - self.depth
 
     def deviation(self, t: float) -> float:
         """Return the standard deviation of the height at a time (us)."""
@@ -186,6 +192,18 @@ class EnvelopeFilter:
         best = self._hypotheses[0]
         return best.skew, 1.0 + 9.0 * best.p11
 
+    def begin(self, t: float, height: float, deviation: float) -> None:
+        """Begin at a height of a standard deviation (us) at a time (s)."""
+        variance = deviation * deviation
+        self.time, self._calm = t, (t, height)
+        self._hypotheses.append(Hypothesis(
+            0.0, height, self._skew, variance, 0.0, self._skew_variance, -math.inf, t))
+        for other in (ANY_SKEW, LARGE_SKEW):
+            if other ** 2 > 2.0 * self._skew_variance:
+                self._hypotheses.append(Hypothesis(
+                    BEND, height, 0.0, variance, 0.0, other ** 2, -1e9 * other, t))
+        self.uncertainty = 3.0 * deviation
+
     def update(self, t: float, height: float, spread: float) -> None:
         """
         Add the minimum of a block.
@@ -198,15 +216,10 @@ class EnvelopeFilter:
         self._minima.append((t, height))
         self._measure_scatter(spread)
         variance = self.scatter * self.scatter
-        if not self._hypotheses:
-            self.time, self._calm = t, (t, height)
+        if self.blocks == 1:
             self._usual = self._level = math.log(spread)
-            self._hypotheses.append(Hypothesis(
-                0.0, height, self._skew, variance, 0.0, self._skew_variance, -math.inf, t))
-            for deviation in (ANY_SKEW, LARGE_SKEW):
-                if deviation ** 2 > 2.0 * self._skew_variance:
-                    self._hypotheses.append(Hypothesis(
-                        BEND, height, 0.0, variance, 0.0, deviation ** 2, -1e9 * deviation, t))
+        if not self._hypotheses:
+            self.begin(t, height, self.scatter)
             self.uncertainty = 3.0 * math.hypot(spread, LARGE_SKEW)
             return
         dt = t - self.time
@@ -219,7 +232,7 @@ class EnvelopeFilter:
         level = math.log(spread)
         self._usual += 0.005 if level > self._usual else -0.05
         change = min(abs(level - self._level), 1.0)
-        self._change += (change - self._change) / min(30, self.blocks - 1)
+        self._change += (change - self._change) / min(30, max(1, self.blocks - 1))
         self._level = level
         before = self._hypotheses[0]
         self._extend(t, dt, height, variance, spread, wide)
@@ -356,10 +369,14 @@ class EnvelopeFilter:
             height = height_before + skew * (t - before)
         elif (size > LARGE_BEND * (t - before) and len(self._minima) > 12
                 and queueing_cost(size, spread) > 2.0 * LOAD):
-            self._step, self._stepped = max(size, self._remembered()), t
+            self.remember(size)
         self._calm = (t, height)
 
-    def _remembered(self) -> float:
+    def remember(self, size: float) -> None:
+        """Remember a step of that size (us), which may be queueing delay after all."""
+        self._step, self._stepped = max(size, self.remembered()), self.time
+
+    def remembered(self) -> float:
         """Return the size of the latest steps (us)."""
         return self._step if self.time < self._stepped + MEMORY_S else 0.0
 
@@ -375,7 +392,7 @@ class EnvelopeFilter:
         while dips[0][0] < t - MEMORY_S:
             dips.popleft()
         deepest = dips[0][1] - 0.5 * min(math.sqrt(best.p00), self.scatter)
-        self._depth = 0.5 * (self.scatter - 2.0) + min(max(deepest, 0.0), 4.0 * self.scatter)
+        self.depth = 0.5 * (self.scatter - 2.0) + min(max(deepest, 0.0), 4.0 * self.scatter)
         self._heights.append(height - best.offset)
         if not best.delayed:
             deviation = math.sqrt(before.p00 + variance)
@@ -386,14 +403,14 @@ class EnvelopeFilter:
             self._recent.append(height - best.offset)
         # The line may lie below the recent minima, for an earlier deep one.
         self.uncertainty = max(
-            self._depth + min(self._recent, default=0.0),
+            self.depth + min(self._recent, default=0.0),
             0.7 + 1.5 * self.scatter * math.sqrt(max(self._fit, 0.05)) + 2.0 * abs(self._lag)
             + self._distance())
 
     def _distance(self) -> float:
         """Return how far the line may be off until the end of the next block (us)."""
         best, fit = self._hypotheses[0], math.sqrt(max(self._fit, 0.05))
-        distance = self._remembered() + best.queue
+        distance = self.remembered() + best.queue
         for each in self._hypotheses:
             deviations = 3.0 * math.sqrt(max(0.0, 1.0 - each.cost / OPEN_COST))
             if suspected_queue(each, best):

@@ -41,6 +41,7 @@ class Segment:
     :param skew: skew of the same sender before (ppm).
     :param skew_variance: its variance (ppm^2).
     :param height_ns: how much earlier than the first frame the line begins, as a negative number.
+    :param deviation_ns: standard deviation of that, if it is known.
     :ivar filter: the clock filter; its times are seconds since ``zero_ns``, its heights
         microseconds above ``base_ns``.
     :ivar live: whether frames arrive as fast as their times advance.
@@ -54,7 +55,7 @@ class Segment:
 
     def __init__(
         self, sender_ns: int, arrival_ns: int, skew: float = 0.0,
-        skew_variance: float = ANY_SKEW ** 2, height_ns: float = 0.0,
+        skew_variance: float = ANY_SKEW ** 2, height_ns: float = 0.0, deviation_ns: float = 0.0,
     ) -> None:
         self.filter = EnvelopeFilter(skew, skew_variance)
         self.zero_ns = self.newest_ns = sender_ns
@@ -65,6 +66,8 @@ class Segment:
         self.fallen_ns = 0.0
         self.spread_ns = 0.0
         self._polled = False
+        if deviation_ns:
+            self.filter.begin(0.0, height_ns * 1e-3, deviation_ns * 1e-3)
         # The line: residual = height + slope * (sender time - zero), ns.
         self._height, self._slope = height_ns, skew * 1e-6
         self._last = 0.0
@@ -105,7 +108,7 @@ class Segment:
     def uncertainty_ns(self) -> float:
         """Return the half-width that nearly always contains the error of the line."""
         found, spread = self.filter, self.spread_ns * 1e-3
-        if not found.blocks:
+        if not found.known:
             return math.nan
         queue = 0.0
         if (self.fit_ns - self.began_ns < LOADED_NS and spread > LOADED_US

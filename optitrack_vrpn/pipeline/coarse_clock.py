@@ -30,7 +30,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from optitrack_vrpn.bodies import pose_distance
-from optitrack_vrpn.clock import StampSource
+from optitrack_vrpn.clock import READING_NOISE_NS, StampSource
 from optitrack_vrpn.events import Event
 from optitrack_vrpn.motion import Quat, Vector
 from optitrack_vrpn.pipeline.tracked_body import TrackedBody
@@ -259,7 +259,9 @@ class CoarseClock:
         """Make times rise strictly, and stamps as far as the arrival permits."""
         last = tick.last
         stamp_ns = min(max(wanted.stamp_ns, last.stamp_ns + STEP_NS), host_arrival_ns)
-        return Placed(max(wanted.time_ns, last.time_ns + STEP_NS), max(stamp_ns, last.stamp_ns))
+        if stamp_ns < last.stamp_ns <= host_arrival_ns + READING_NOISE_NS:
+            stamp_ns = last.stamp_ns
+        return Placed(max(wanted.time_ns, last.time_ns + STEP_NS), stamp_ns)
 
     def _note_tick(self, sender_ns: int) -> None:
         """Measure the tick size from sender times that several frames share."""
