@@ -153,3 +153,15 @@ def test_jitter_of_arrivals_against_stamps_is_what_was_put_in():
 def test_wrong_settings_are_refused_by_name(wrong):
     with pytest.raises(ConfigurationError, match=next(iter(wrong))):
         StampConfig(**wrong)
+
+
+def test_a_clock_that_stands_after_a_restart_is_reported():
+    """Its frames have no order, so that none can be stamped; silence has a reason."""
+    source = StampSource(StampConfig())
+    for k in range(240):
+        source.stamp(100 * S + k * S // 240, S + k * S // 240)
+    source.reconnected()
+    for k in range(240, 480):
+        stamp = source.stamp(0, S + k * S // 240)
+        assert stamp is None or stamp < k * S // 240 - 50 * S
+    assert 'do not increase' in source.trouble()

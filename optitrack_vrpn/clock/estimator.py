@@ -47,6 +47,7 @@ class OffsetEstimator:
     :ivar restarted: why an epoch ended with the last frame, else ''.
     :ivar fell: whether the sender's time fell then.
     :ivar detail: what was observed then.
+    :ivar heard_ns: arrival of the last frame that was withheld.
     """
 
     def __init__(self, smooths: bool = True) -> None:
@@ -54,6 +55,7 @@ class OffsetEstimator:
         self.cadence = Cadence()
         self.round_trips = RoundTrips()
         self.time_ns = self.newest_ns = -1
+        self.heard_ns = 0
         self.restarted = self.detail = ''
         self.fell = False
         self._smooths = smooths
@@ -205,6 +207,7 @@ class OffsetEstimator:
 
         :param near: whether the present segment learns from the frame too.
         """
+        self.heard_ns = arrival_ns
         current, challenger = self.current, self._challenger
         if challenger is not None and (
                 challenger.newest_ns - time_ns > GAP_NS or near is self._withholds):
@@ -307,9 +310,12 @@ class OffsetEstimator:
     def trouble(self) -> str:
         """Return why frames have been withheld for long, and until when; '' if they have not."""
         found = self._challenger
-        if found is None or not self._withholds or found.fit_ns - found.began_ns < REPORT_NS:
+        if found is None or not self._withholds or self.heard_ns - found.began_ns < REPORT_NS:
             return ''
-        passed_s = (found.fit_ns - found.began_ns) * 1e-9
+        passed_s = (self.heard_ns - found.began_ns) * 1e-9
+        if found.fit_ns + REPORT_NS < self.heard_ns:
+            return (f'no pose is published: the sender restarted {passed_s:.1f} s ago, and its '
+                    'times do not increase; until they do. stamps.mode: arrival needs none')
         if not found.live:
             return (f'no pose is published: within {passed_s:.1f} s, sender times have advanced '
                     f'by {passed_s + found.fallen_ns * 1e-9:.1f} s, as in a backlog; until '

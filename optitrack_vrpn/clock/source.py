@@ -208,8 +208,9 @@ class StampSource:
         time_ns, placed = sender_ns, sender_ns
         if not self._unusable:
             if sender_ns == self._withheld_ns and not nth and not self._sender_mode:
-                # Another body of a frame that is withheld.
+                # Another body of a frame that is withheld, or a clock that stands.
                 self.withheld += 1
+                estimator.heard_ns = arrival_ns
                 return self._stamp_unusable(sender_ns, arrival_ns, reading_ns)
             # Arrivals stand for themselves, without a model of delays.
             found = estimator.update(
