@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from optitrack_vrpn.calibration.data import Floats, third_difference_sd
+from optitrack_vrpn.calibration.data import attitude_noise, Floats, third_difference_sd
 from optitrack_vrpn.calibration.results import Quantity, Result
 from optitrack_vrpn.errors import ConfigurationError
 from scipy.optimize import least_squares
@@ -68,8 +68,7 @@ def fixed_point(trajectory: Any) -> FixedPoint:
         raise ConfigurationError(
             f'the body turned by {np.degrees(turn):.0f} degrees in {count} poses: turn it by 180 '
             'degrees or more, slowly')
-    turns = (trajectory.rotations[:-1].inv() * trajectory.rotations[1:]).as_rotvec()
-    noise = max(float(np.median(np.abs(np.diff(turns, n=2, axis=0)))) * 1.4826 / np.sqrt(20), 1e-5)
+    noise = max(attitude_noise(trajectory.rotations), 1e-5)
     # C is the mean of R c + p: only c remains.
     design = (matrices - matrices.mean(axis=0)).reshape(-1, 3)
     right = -(positions - positions.mean(axis=0)).reshape(-1)

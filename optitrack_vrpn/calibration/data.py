@@ -206,13 +206,16 @@ def third_difference_sd(values: Floats) -> float:
     return float(_MAD * np.median(np.abs(np.diff(values, n=3, axis=0))) / _THIRD)
 
 
+def attitude_noise(rotations: Rotation) -> float:
+    """Return the noise of attitudes (rad per axis), from third differences."""
+    turns = (rotations[:-1].inv() * rotations[1:]).as_rotvec()
+    return float(_MAD * np.median(np.abs(np.diff(turns, n=2, axis=0))) / _THIRD)
+
+
 def pose_noise(problem: Problem) -> tuple[float, float]:
-    """Return the noise of position (m) and attitude (rad) per axis, from third differences."""
-    turns = Rotation.from_matrix(
-        np.swapaxes(problem.rotations[:-1], 1, 2) @ problem.rotations[1:]).as_rotvec()
-    attitude = _MAD * np.median(np.abs(np.diff(turns, n=2, axis=0))) / _THIRD
+    """Return the noise of position (m) and attitude (rad) per axis."""
     return (max(third_difference_sd(problem.positions), LEAST_NOISE[0]),
-            max(float(attitude), LEAST_NOISE[1]))
+            max(attitude_noise(Rotation.from_matrix(problem.rotations)), LEAST_NOISE[1]))
 
 
 def estimate_noise(gyro: Floats, accelerometer: Floats, interval: float) -> ImuNoise:

@@ -4,6 +4,7 @@
 
 from functools import partial
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,13 +20,6 @@ from sensor_msgs.msg import Imu
 _PERIOD_S = 0.01
 #: QoS of IMU drivers (REP 2003), with a queue for bursts.
 IMU_QOS = QoSProfile(depth=1000, reliability=ReliabilityPolicy.BEST_EFFORT)
-
-
-class _Motion:
-    """The true motion of a body."""
-
-    def __init__(self, server: MotiveSimServer, name: str) -> None:
-        self.at = partial(server.world.truth, name)
 
 
 class ImuSim(Node):
@@ -52,7 +46,8 @@ class ImuSim(Node):
         self._publisher = self.create_publisher(Imu, topic, IMU_QOS)
         self.topic = self._publisher.topic_name
         self._scenario, self._model, self._next = scenario, model, 0
-        self.imu = SimulatedImu(_Motion(self.server, scenario.bodies[0].name), model)
+        motion = SimpleNamespace(at=partial(self.server.world.truth, scenario.bodies[0].name))
+        self.imu = SimulatedImu(motion, model)
         self._message = Imu()
         self._message.header.frame_id = 'imu_link'
         self._message.orientation_covariance[0] = -1.0    # no orientation
