@@ -384,10 +384,6 @@ TRAJECTORIES: dict[str, Trajectory] = {
         roll=Harmonic(0.0, 0.0, ((math.radians(8.0), 5.3, 0.2), (math.radians(1.0), 1.1, 0.5)))),
 }
 
-#: Columns: the axes of Motive (x forward, y up, z right) in ENU, with Motive's x to the north (the
-#: default of the node's ``motive_x``).
-ENU_FROM_MOTIVE = np.array(((0.0, 0.0, 1.0), (1.0, 0.0, 0.0), (0.0, 1.0, 0.0)))
-
 
 @dataclass(frozen=True)
 class BodyMotion:
@@ -402,9 +398,9 @@ class BodyMotion:
         :param time: (n,) seconds of the scenario.
         """
         trajectory = self.trajectory
-        # a row vector times ENU_FROM_MOTIVE: MOTIVE_FROM_ENU times the column vector
+        # Motive's x is north (the default of the node's ``motive_x``), y up and z east
         position, velocity, acceleration = (
-            trajectory.positions(time, order) @ ENU_FROM_MOTIVE for order in (0, 1, 2))
+            trajectory.positions(time, order)[:, [1, 2, 0]] for order in (0, 1, 2))
         (yaw, yaw_rate), (pitch, pitch_rate), (roll, roll_rate) = (
             (angle.at(time), angle.at(time, 1))
             for angle in (trajectory.yaw, trajectory.pitch, trajectory.roll))

@@ -9,13 +9,13 @@ first 21 bones are those of Motive's skeletons; the names of fingers are not con
 """
 
 from collections.abc import Sequence
+import math
 from typing import NamedTuple
 
 import numpy as np
 
 from optitrack_vrpn.sim.motion import Array, quat_from_rotation_vector, quat_multiply
 
-_TURN = 2 * np.pi
 #: Chosen: an adult of 1.75 m who walks 1.2 m/s with 0.9 steps pairs a second, the hip 0.95 m high.
 _SPEED, _STEP_HZ, _HIP_HEIGHT, _BOB = 1.2, 0.9, 0.95, 0.02
 
@@ -98,8 +98,8 @@ class Figure:
         :param time: (n,) seconds.
         :returns: positions (n, bones, 3) in metres, and quaternions (n, bones, 4), x y z w.
         """
-        step = _TURN * _STEP_HZ * time + _TURN * self._phase
-        way = _SPEED / self._radius * time + _TURN * self._phase
+        step = math.tau * _STEP_HZ * time + math.tau * self._phase
+        way = _SPEED / self._radius * time + math.tau * self._phase
         n, count = len(time), len(self.bones)
         position, quat = np.zeros((n, count, 3)), np.zeros((n, count, 4))
         for i, bone in enumerate(self.bones):

@@ -15,6 +15,7 @@ nose), then roll about x (positive lowers the right side).
 """
 
 from dataclasses import dataclass
+import math
 from typing import Any, NamedTuple, Union
 
 import numpy as np
@@ -27,7 +28,6 @@ Array = NDArray[np.float64]
 
 #: Standard acceleration of gravity (m/s2; 3rd CGPM, 1901).
 GRAVITY = 9.80665
-_TURN = 2 * np.pi
 #: Chosen: amplitudes (rad) of the tilt of a hovering body, 1.5 degrees, and of the roll on a
 #: figure eight, 10 degrees, both as of a small drone.
 _HOVER_TILT = np.radians(1.5)
@@ -68,7 +68,7 @@ def quat_from_rotation_vector(vector: Array) -> Array:
     angle = np.linalg.norm(vector, axis=-1, keepdims=True)
     # sinc(x) is sin(pi x) / (pi x), which is defined at 0.
     return np.concatenate(
-        (0.5 * np.sinc(angle / _TURN) * vector, np.cos(angle / 2)), axis=-1)
+        (0.5 * np.sinc(angle / math.tau) * vector, np.cos(angle / 2)), axis=-1)
 
 
 def _quat_from_angles(yaw: Array, pitch: Array, roll: Array) -> Array:
@@ -137,7 +137,7 @@ class _Phased(_Motion):
 
     def _angle(self, rate: Any, time: Array) -> Array:
         """Return the angle (rad) at some times (s) for an angular rate (rad/s)."""
-        angle: Array = rate * time + _TURN * self.phase
+        angle: Array = rate * time + math.tau * self.phase
         return angle
 
 
@@ -171,7 +171,7 @@ class Hover(_Phased):
 
     def _around(self, time: Array) -> MotionState:
         # Chosen: frequencies without a common multiple, so that the motion does not repeat.
-        rate = _TURN / self.period * np.array((1.0, 0.7236, 1.3819))
+        rate = math.tau / self.period * np.array((1.0, 0.7236, 1.3819))
         angle = self._angle(rate, time[:, None]) + np.array((0.0, 1.1, 2.3))
         sine, cosine = np.sin(angle), np.cos(angle)
         size = self.amplitude
@@ -190,7 +190,7 @@ class Circle(_Phased):
     period: float = _period(8.0)
 
     def _around(self, time: Array) -> MotionState:
-        rate = _TURN / self.period
+        rate = math.tau / self.period
         angle = self._angle(rate, time)
         # z points right, so that a left turn moves towards negative z.
         outward = np.stack((np.cos(angle), np.zeros_like(angle), -np.sin(angle)), axis=-1)
@@ -212,7 +212,7 @@ class FigureEight(_Phased):
     period: float = _period(10.0)
 
     def _around(self, time: Array) -> MotionState:
-        rate = _TURN / self.period
+        rate = math.tau / self.period
         angle = self._angle(rate, time)
         size = np.array((self.length, self.climb, self.width))
         # x, y and z are sines of angle, angle + 90 degrees and twice the angle.
@@ -273,7 +273,7 @@ class Line(_Phased):
     yaw_deg: float = _yaw()
 
     def _around(self, time: Array) -> MotionState:
-        rate = _TURN / self.period
+        rate = math.tau / self.period
         angle = self._angle(rate, time)[:, None]
         reach = np.array(self.reach)
         return oriented(
@@ -296,8 +296,8 @@ class Handheld(_Motion):
 
     def _around(self, time: Array) -> MotionState:
         draws = np.random.default_rng(self.seed)
-        rates = _TURN * draws.uniform(self.slowest, max(self.fastest, self.slowest), (6, 8))
-        phases = draws.uniform(0.0, _TURN, (6, 8))
+        rates = math.tau * draws.uniform(self.slowest, max(self.fastest, self.slowest), (6, 8))
+        phases = draws.uniform(0.0, math.tau, (6, 8))
         sizes = draws.uniform(0.3, 1.0, (6, 8)) / rates
         sizes *= (np.concatenate((np.radians(self.angles_deg), self.reach))
                   / np.sqrt(0.5 * (sizes**2).sum(axis=1)))[:, None]
@@ -326,7 +326,7 @@ def arranged(kind: str, index: int, count: int) -> Motion:
     """
     share = index / max(count, 1)
     height = 0.6 + 1.4 * share
-    place = (2.0 * np.cos(_TURN * share), height, 2.0 * np.sin(_TURN * share))
+    place = (2.0 * np.cos(math.tau * share), height, 2.0 * np.sin(math.tau * share))
     if kind == 'still':
         return Still(centre=place)
     if kind == 'handheld':
