@@ -5,6 +5,7 @@ Processor time of 3 skeletons of 51 bones at 240 Hz.
 
   python -m bench.skeletons           from the frame's bytes to the TF message, without sockets
   python -m bench.skeletons --node    of the whole node's process, with one subscriber of /tf
+  python -m bench.skeletons --picture docs/img/skeletons.png
 
 Prints the time of a frame and of a bone, and the share of a core at that rate. The second one has
 all threads of the node, its sockets and the middleware; it takes the frames that arrived.
@@ -76,10 +77,62 @@ def whole_node():
             simulator.kill()
 
 
+def picture(path):
+    """Draw what the node publishes of two figures, markers and a force plate."""
+    from geometry_msgs.msg import WrenchStamped
+    from matplotlib.figure import Figure
+    from natnet_kit import simulated
+    from optitrack_vrpn.pipeline import POINT
+    from rclpy.qos import QoSProfile
+    from rosgraph import NodeHere, Observer
+    from sensor_msgs.msg import PointCloud2
+    from visualization_msgs.msg import MarkerArray
+    with simulated(['wand'], rate=30, natnet={
+            'skeletons': 2, 'bones': 51, 'markers': 4, 'unlabelled': 6, 'plates': 1,
+            'version': '4.4'}) as server, Observer('picture') as observer:
+        qos = QoSProfile(depth=10)
+        drawn = observer.listen(MarkerArray, '/skeletons', qos)
+        clouds = observer.listen(PointCloud2, '/markers', qos)
+        wrenches = observer.listen(WrenchStamped, '/Plate_1/wrench', qos)
+        with NodeHere({'server': '127.0.0.1', 'protocol': 'natnet', 'autostart': True,
+                       'natnet.port': server.port_of('natnet'),
+                       'outputs': ['pose', 'skeletons', 'markers', 'wrench']}):
+            for topic in (drawn, clouds, wrenches):
+                topic.wait(40)
+    figure = Figure(figsize=(7.0, 4.6))
+    axes = figure.add_subplot(projection='3d', computed_zorder=False)
+    for marker in drawn.messages()[-1].markers:
+        points = [(one.x, one.y, one.z) for one in marker.points]
+        colour = (marker.color.r, marker.color.g, marker.color.b)
+        if marker.type == marker.LINE_LIST:
+            for begin, end in zip(points[::2], points[1::2]):
+                axes.plot(*zip(begin, end), color=colour, linewidth=1.5)
+        else:
+            axes.scatter(*zip(*points), color=colour, s=5)
+    points = [*POINT.iter_unpack(bytes(clouds.messages()[-1].data))]
+    for labelled, colour, name in ((1, 'black', 'labelled markers'), (0, 'red', 'unlabelled')):
+        chosen = [one[:3] for one in points if one[6] == labelled]
+        axes.scatter(*zip(*chosen), color=colour, s=12, marker='^', label=name)
+    corners = [(-0.3, -0.2, 0), (0.3, -0.2, 0), (0.3, 0.2, 0), (-0.3, 0.2, 0), (-0.3, -0.2, 0)]
+    axes.plot(*zip(*corners), color='grey')
+    force = min((one.wrench.force for one in wrenches.messages()), key=lambda one: one.z)
+    axes.plot((0, 0), (0, 0), (0, -force.z / 500.0), color='grey',
+              label=f'force plate, {-force.z:.0f} N')
+    axes.set(xlabel='x east (m)', ylabel='y north (m)', zlabel='z up (m)', zlim=(0, 2),
+             zticks=(0, 1, 2))
+    axes.set_aspect('equal')
+    axes.view_init(22, -60)
+    axes.legend(loc='upper left', fontsize=8)
+    figure.savefig(path, dpi=120, bbox_inches='tight')
+
+
 def main():
     """Process the frames and print the figures."""
     if '--node' in sys.argv[1:]:
         whole_node()
+        return
+    if '--picture' in sys.argv[1:]:
+        picture(sys.argv[-1])
         return
     scenario = scenario_from_mapping({
         'bodies': 0, 'rate': RATE, 'protocol': 'natnet',

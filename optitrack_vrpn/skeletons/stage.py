@@ -129,9 +129,10 @@ class SkeletonStage:
             time_ns, skeleton.positions, quats, skeleton.valid, config.body)
         self._follow(known, bool(checked.valid.any()), time_ns)
         axes = self._axes_of(config)
-        return Figure(model, known.name, known.names, known.bones,
-                      axes.positions(skeleton.positions), axes.quats(checked.quats_xyzw),
-                      checked.valid)
+        with np.errstate(all='ignore'):    # bones that are not valid can be any numbers
+            positions = axes.positions(skeleton.positions)
+        return Figure(model, known.name, known.names, known.bones, positions,
+                      axes.quats(checked.quats_xyzw), checked.valid)
 
     def _axes_of(self, config: PipelineConfig) -> Axes:
         axes, world = config.axes, config.estimate.world_from_mocap
