@@ -113,7 +113,6 @@ WHOLE_FILES = {
     'test/test_recording_raw.py': 'replay_command sockets_io',
     'test/test_recording_report.py': 'export_command report_command',
     'test/test_ros_cdr.py': 'cdr messages',
-    'test/test_ros_diagnostics.py': 'diagnostics',
     'test/test_ros_natnet.py': 'codec',
     'test/test_ros_neighbours.py': 'conflicts_ros',
     'test/test_ros_node_inside.py': 'node',

@@ -7,7 +7,7 @@ from array import array
 from conftest import lacking_in_lines
 from hypothesis import given, strategies as st
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.node import is_fixed, NodeSettings, sift_body_settings
+from optitrack_vrpn.node import is_fixed_setting, NodeSettings, sift_body_settings
 from optitrack_vrpn.settings import is_foreign, parameters_of, sift
 from optitrack_vrpn.sources import ClientConfig
 import pytest
@@ -63,8 +63,8 @@ def test_settings_of_a_body_may_stand_in_the_sections_of_the_table():
         body_settings({'bodies.a.lowpass.cutoff_hz': -1})
     fixed = ('name', 'offset', 'lowpass.cutoff_hz')
     changing = ('max_speed', 'validation.max_speed', 'motion.position_noise')
-    assert all(is_fixed(f'bodies.a.{setting}') for setting in fixed)
-    assert not any(is_fixed(f'bodies.a.{setting}') for setting in changing)
+    assert all(is_fixed_setting(f'bodies.a.{setting}') for setting in fixed)
+    assert not any(is_fixed_setting(f'bodies.a.{setting}') for setting in changing)
 
 
 def test_every_wrong_setting_of_a_body_is_named_in_full():

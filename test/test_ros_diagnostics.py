@@ -3,16 +3,17 @@
 """The content of /diagnostics about faults, as a monitor receives it."""
 
 from fnmatch import fnmatch
+import importlib.util
 from pathlib import Path
 import re
 import socket
 import statistics
 import sys
 import time
+import types
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from node_kit import logged
-from optitrack_vrpn.node import diagnostics
 from optitrack_vrpn.sim import MotiveSimServer, scenario_from_mapping
 import pytest
 from rclpy.clock import Clock
@@ -268,10 +269,9 @@ class Updater:
 @pytest.fixture
 def updater(monkeypatch):
     """Have diagnostic_updater installed: the real one, or what is like it."""
-    with monkeypatch.context() as patch:
-        if diagnostics.Updater is None:
-            patch.setattr(diagnostics, 'Updater', Updater)
-        yield
+    if importlib.util.find_spec('diagnostic_updater') is None:
+        monkeypatch.setitem(
+            sys.modules, 'diagnostic_updater', types.SimpleNamespace(Updater=Updater))
 
 
 def test_diagnostic_updater_publishes_where_it_is_installed(updater):

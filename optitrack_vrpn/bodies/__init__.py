@@ -9,10 +9,9 @@ from optitrack_vrpn.faces import lazy
 if TYPE_CHECKING:
     from optitrack_vrpn.bodies.jumps import SwapCandidate
     from optitrack_vrpn.bodies.poses import pose_distance, TimedPose
-    from optitrack_vrpn.bodies.setting_names import (
-        is_body_setting, OPTIONAL_SECTION, SECTIONS, split)
     from optitrack_vrpn.bodies.settings import (
-        BodyConfig, configure, matches, Selection, settings_for, unmatched)
+        BodyConfig, configure, is_body_setting, matches, OPTIONAL_SECTION, SECTIONS, Selection,
+        settings_for, split, unmatched)
     from optitrack_vrpn.bodies.states import (
         BodyStatus, BY_GATE, ChangeLog, Disposition, mermaid, Observed, State, StateChange,
         TRANSITIONS)

@@ -20,8 +20,7 @@ MODULES = ('optitrack_vrpn.throttle', *(f'optitrack_vrpn.{package}.{name}' for p
               'round_trips', 'segment', 'source'),
     'motion': ('estimator', 'frames', 'gains', 'kalman', 'lever_arm', 'rest', 'rotation'),
     'bodies': ('flips', 'jumps', 'limits', 'poses', 'states', 'times', 'validity'),
-    'pipeline': ('coarse_clock', 'load_shedding', 'pipeline', 'roster',
-                 'tracked_body'),
+    'pipeline': ('coarse_clock', 'load_shedding', 'pipeline', 'roster'),
     'ros': ('cdr',),
     'node': ('body_output', 'publishers', 'receiver', 'shared_output'),
 }.items() for name in names))

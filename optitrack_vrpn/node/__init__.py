@@ -8,17 +8,17 @@ from optitrack_vrpn.faces import lazy
 
 if TYPE_CHECKING:
     from optitrack_vrpn.node.body_output import BodyOutput, fill_of, message_type, supports_raw_cdr
-    from optitrack_vrpn.node.body_settings import BodySettings, is_fixed, sift_body_settings
+    from optitrack_vrpn.node.body_settings import (
+        BodySettings, is_fixed_setting, sift_body_settings)
     from optitrack_vrpn.node.command import check
     from optitrack_vrpn.node.configuration import make_configuration
-    from optitrack_vrpn.node.frame_collector import FrameCollector, NamedPose
     from optitrack_vrpn.node.node import OptitrackVrpnNode
     from optitrack_vrpn.node.publishers import publish_samples, publish_server_motion, Publishers
     from optitrack_vrpn.node.receiver import Receiver, TurnLock
     from optitrack_vrpn.node.report import (
         body_entry, clock_entry, frames_entry, Level, link_entry, MAX_REASON)
     from optitrack_vrpn.node.settings import FrameSettings, NodeSettings
-    from optitrack_vrpn.node.shared_output import SharedOutput
+    from optitrack_vrpn.node.shared_output import FrameCollector, NamedPose, SharedOutput
     from optitrack_vrpn.node.status import StatusReporter
     from optitrack_vrpn.node.supervision import Supervision
     from optitrack_vrpn.node.topic_kinds import DEFAULT_OUTPUTS, KINDS
@@ -31,5 +31,5 @@ TOOLS = (
      'the lifecycle node: motion capture in, PoseStamped and TF out'),
 )
 NODES = (
-    ('optitrack_vrpn', 'settings:NodeSettings', 'documents'),
+    ('optitrack_vrpn', 'settings:NodeSettings', 'body_settings'),
 )

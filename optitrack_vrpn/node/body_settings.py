@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Optional
 
-from optitrack_vrpn.bodies import (
-    BodyConfig, is_body_setting, OPTIONAL_SECTION, SECTIONS, split)
+from optitrack_vrpn.bodies import BodyConfig, is_body_setting, OPTIONAL_SECTION, SECTIONS, split
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.motion import body_from_base, LowpassConfig, MotionConfig
-from optitrack_vrpn.node.rates import BODY_RATES
-from optitrack_vrpn.settings import Change, did_you_mean, parameters_of, section, setting, shown
+from optitrack_vrpn.node import topic_kinds
+from optitrack_vrpn.node.topic_kinds import BODY_RATES
+from optitrack_vrpn.settings import (
+    Change, did_you_mean, markdown_table, parameters_of, section, setting, shown)
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ BODY_ESTIMATES = tuple(
     name for name in BODY_PARAMETERS if name not in (*NAMES, *BODY_THRESHOLDS, *RATES))
 
 
-def is_fixed(name: str) -> bool:
+def is_fixed_setting(name: str) -> bool:
     """Return whether a setting cannot change while the node is configured."""
     parameter = BODY_PARAMETERS.get(split(name)[1])
     return parameter is None or parameter.change is not Change.ANY_TIME
@@ -130,3 +131,34 @@ def titles_of(
             pair[index] = title
             found[body] = (pair[0], pair[1])
     return found
+
+
+YAML_NOTES = {'bodies': (
+    'Settings for one body, under its name or a pattern: validation.* (but',
+    'acquire_frames), lowpass.*, motion.* and rates.*, and these:',
+    "'Rigid Body 1':",
+    '  name: cf1            # its name in ROS; topic: and frame: set one of the two',
+    '  validation: {max_speed: 30.0}      # a fast body',
+    '  lowpass: {cutoff_hz: 5.0}     # smoothed',
+    '  rates: {own: 30.0}',
+    "  offset: [0.0, 0.0, -0.05]  # its base in Motive's body: x y z (m), then rpy or quaternion",
+)}
+
+
+def sections(seen: dict[str, str]) -> str:
+    """
+    Write the tables of outputs and of settings for single bodies.
+
+    :param seen: as for ``markdown_table``.
+    """
+    return '\n'.join((
+        '### Outputs', '',
+        'The parameter `outputs` lists what is published. Outputs whose last column says "while '
+        'it has subscribers" cost nothing without subscribers.', '',
+        topic_kinds.markdown_table(),
+        '### Settings of single bodies', '',
+        "`bodies.NAME.SETTING`, with Motive's name of the body or a pattern (`*`, `?`, `[abc]`). "
+        'A setting that is not given has the value for all bodies. A setting under the name of '
+        'the body overrides patterns, and later patterns override earlier ones. '
+        '`bodies.NAME.validation.max_speed` is the same as `bodies.NAME.max_speed`.', '',
+        markdown_table(tuple(BODY_PARAMETERS.values()), seen)))

@@ -3,21 +3,27 @@
 """
 Fill ROS messages with plain numbers: positions in metres, quaternions x, y, z, w.
 
-``cdr.py`` writes the same messages as bytes: it derives and verifies the layout with these
-functions.
+``cdr.py`` writes the messages of one body as bytes: it derives and verifies the layout with these
+functions. Messages of other packages with all bodies or markers of a frame are imported where they
+are used: ``mocap4r2_msgs`` is read by MOCAP4ROS2 and Aerostack2, ``mocap_interfaces`` is of the
+draft REP on motion capture, ``motion_capture_tracking_interfaces`` is read by Crazyswarm2.
 """
 
 from __future__ import annotations
 
-from typing import Any, Sequence, TYPE_CHECKING
+from collections.abc import Sequence
+import importlib
+from typing import Any, NamedTuple, Optional, TYPE_CHECKING
 
 from builtin_interfaces.msg import Time
 from geometry_msgs.msg import (
-    AccelStamped, Pose, PoseStamped, PoseWithCovarianceStamped, TransformStamped, TwistStamped)
+    AccelStamped, Point, Pose, PoseStamped, PoseWithCovarianceStamped, TransformStamped,
+    TwistStamped)
 from optitrack_vrpn.motion import angles_from_quat, Quat, Vector
+from optitrack_vrpn.pipeline import FrameTimes, MarkerCloud, POINT
 from optitrack_vrpn.ros import Fill, time_of, Write
 
-if TYPE_CHECKING:    # imported by nodes that publish it
+if TYPE_CHECKING:
     from nav_msgs.msg import Odometry
 
 
@@ -108,3 +114,118 @@ def fill_odometry(
     _set(message.twist.twist.linear, linear)
     _set(message.twist.twist.angular, angular)
     message.twist.covariance = twist_covariance
+
+
+class Posed(NamedTuple):
+    """
+    A body of a frame.
+
+    :ivar sender: its name at the sender, '' if it is not known.
+    :ivar cloud: markers of the frame; None if they are not received.
+    """
+
+    name: str
+    pose: Pose
+    sender: str = ''
+    cloud: Optional[MarkerCloud] = None
+
+
+Poses = Sequence[Posed]
+
+
+def make_poses(poses: Poses) -> Any:
+    """Make a NamedPoseArray."""
+    messages = importlib.import_module('motion_capture_tracking_interfaces.msg')
+    return messages.NamedPoseArray(
+        poses=[messages.NamedPose(name=one.name, pose=one.pose) for one in poses])
+
+
+def make_poses_v2(poses: Poses, times: Optional[FrameTimes]) -> Any:
+    """
+    Make a NamedPoseArrayV2.
+
+    Its time is that of exposure on the sender's clock; latencies are those of
+    motion_capture_tracking: from exposure to the data at Motive, from there to their transmission.
+    All in microseconds.
+
+    :param times: None if they are not known; then the time is 0 and there are no latencies.
+    """
+    messages = importlib.import_module('motion_capture_tracking_interfaces.msg')
+    found = messages.NamedPoseArrayV2(
+        poses=[messages.NamedPose(name=one.name, pose=one.pose) for one in poses])
+    if times is not None:
+        found.timestamp = times.exposure_ns // 1000
+        if times.camera_ns:
+            found.latencies = [messages.LatencyInfo(source=source, latency=time_ns // 1000)
+                               for source, time_ns in (
+                                   ('Camera', times.camera_ns),
+                                   ('Motive', times.processing_ns - times.camera_ns))]
+    return found
+
+
+def make_rigid_bodies(poses: Poses, number: int) -> Any:
+    """Make RigidBodies of mocap4r2_msgs; the markers are in the world, by number."""
+    messages = importlib.import_module('mocap4r2_msgs.msg')
+    return messages.RigidBodies(frame_number=number & 0xffffffff, rigidbodies=[
+        messages.RigidBody(rigid_body_name=one.name, pose=one.pose,
+                           markers=_markers_of(one, messages.Marker)) for one in poses])
+
+
+def make_rigid_body_array(poses: Poses, number: int, stamp: Any, world: str) -> Any:
+    """
+    Make a RigidBodyArray of the draft REP.
+
+    :param number: the sequence number.
+    :param stamp: time of capture, that of each element; the header of the array is the caller's.
+    """
+    messages = importlib.import_module('mocap_interfaces.msg')
+    found = messages.RigidBodyArray(seq=number & 0xffffffff, rigid_bodies=[
+        messages.RigidBody(rigid_body_name=one.name, pose=one.pose,
+                           markers=_markers_of(one, messages.Marker)) for one in poses])
+    for body in found.rigid_bodies:
+        for each in (body, *body.markers):
+            each.header.stamp, each.header.frame_id = stamp, world
+    return found
+
+
+def _markers_of(body: Posed, make: Any) -> list[Any]:
+    """Make the markers of a body that the cameras saw, in the order of their numbers."""
+    if body.cloud is None or not body.sender:
+        return []
+    return sorted(_markers(body.cloud, make, body.sender), key=lambda one: one.marker_index)
+
+
+def _markers(cloud: MarkerCloud, make: Any, owner: str = '') -> list[Any]:
+    """
+    Make markers: of bodies with name ``<body id>_<member>`` and index, others by index.
+
+    :param owner: name of the body whose markers are wanted; '' for all.
+    """
+    found = []
+    for (x, y, z, body, member, _, _), name in zip(
+            POINT.iter_unpack(cloud.data), cloud.owners):
+        if owner not in ('', name):
+            continue
+        index = member if member < 1 << 31 else member - (1 << 32)
+        found.append(make(
+            id_type=make.USE_BOTH if body else make.USE_INDEX, marker_index=index,
+            marker_name=f'{body}_{member}' if body else '',
+            translation=Point(x=x, y=y, z=z)))
+    return found
+
+
+def make_markers(cloud: MarkerCloud, number: int) -> Any:
+    """Make Markers of mocap4r2_msgs."""
+    messages = importlib.import_module('mocap4r2_msgs.msg')
+    return messages.Markers(
+        frame_number=number & 0xffffffff, markers=_markers(cloud, messages.Marker))
+
+
+def make_marker_array(cloud: MarkerCloud, number: int, stamp: Any, world: str) -> Any:
+    """Make a MarkerArray of the draft REP; arguments as ``make_rigid_body_array``."""
+    messages = importlib.import_module('mocap_interfaces.msg')
+    found = messages.MarkerArray(
+        seq=number & 0xffffffff, markers=_markers(cloud, messages.Marker))
+    for one in found.markers:
+        one.header.stamp, one.header.frame_id = stamp, world
+    return found

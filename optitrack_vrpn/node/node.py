@@ -20,8 +20,7 @@ from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.events import Event as UserEvent
 from optitrack_vrpn.graph import describe_mismatch
 from optitrack_vrpn.mocap_control import Command, MocapControl
-from optitrack_vrpn.node.configuration import Configuration
-from optitrack_vrpn.node.parameters import NodeParameters
+from optitrack_vrpn.node.configuration import Configuration, NodeParameters
 from optitrack_vrpn.node.receiver import Receiver, TurnLock
 from optitrack_vrpn.node.status import StatusReporter
 from optitrack_vrpn.node.supervision import Supervision

@@ -17,8 +17,7 @@ from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.mocap_control import ControlConfig
 from optitrack_vrpn.motion import AxesConfig, LowpassConfig, MotionConfig
 from optitrack_vrpn.names import check_frame, check_template, check_topic
-from optitrack_vrpn.node.rates import FOLLOWS, RATES
-from optitrack_vrpn.node.topic_kinds import DEFAULT_OUTPUTS, KINDS, OWN_ODOMETRY
+from optitrack_vrpn.node.topic_kinds import DEFAULT_OUTPUTS, FOLLOWS, KINDS, OWN_ODOMETRY, RATES
 from optitrack_vrpn.settings import Change, checked, section, setting
 from optitrack_vrpn.skeletons import SkeletonSettings
 from optitrack_vrpn.sources import ClientConfig, source_settings, SOURCES

@@ -14,20 +14,98 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
 
 from geometry_msgs.msg import Pose, PoseArray
-from optitrack_vrpn.node import other_messages
+from optitrack_vrpn.motion import Quat, Vector
+from optitrack_vrpn.node import messages
 from optitrack_vrpn.node.body_output import message_type
-from optitrack_vrpn.node.frame_collector import Frame, FrameCollector, NamedPose
 from optitrack_vrpn.node.messages import set_pose
-from optitrack_vrpn.node.rates import RATES
 from optitrack_vrpn.node.settings import NodeSettings
-from optitrack_vrpn.node.topic_kinds import KINDS
+from optitrack_vrpn.node.topic_kinds import KINDS, RATES
 from optitrack_vrpn.pipeline import FIELDS, FrameTimes, INTEGERS, MarkerCloud, Sample
 from optitrack_vrpn.ros import stamp_bytes, time_of
+from optitrack_vrpn.throttle import Decimator, period_ns
 from rclpy.duration import Duration
 from rclpy.qos import QoSProfile, ReliabilityPolicy
+
+
+class NamedPose(NamedTuple):
+    """A body's name in ROS, its pose in ENU, and its name at the sender."""
+
+    name: str
+    position: Vector
+    quat_xyzw: Quat
+    sender: str = ''
+
+
+class Frame(NamedTuple):
+    """
+    The bodies seen at one time, by name in alphabetical order.
+
+    :ivar stamp_ns: capture time (ns).
+    """
+
+    stamp_ns: int
+    poses: list[NamedPose]
+
+
+class FrameCollector:
+    """
+    Collect samples into frames.
+
+    :param rate_hz: rate of collected frames; others are skipped, by stamp; 0 collects all.
+    """
+
+    def __init__(self, rate_hz: float) -> None:
+        self._decimator = Decimator(period_ns(rate_hz))
+        self._stamp_ns = -1
+        self._poses: dict[str, NamedPose] = {}
+        self._before: frozenset[str] = frozenset()
+        self._wanted = False
+        self._done = True
+
+    def set_rate(self, rate_hz: float) -> None:
+        """Change the rate from the next frame on."""
+        self._decimator.retime(period_ns(rate_hz))
+
+    def add(self, stamp_ns: int, pose: NamedPose) -> Optional[Frame]:
+        """
+        Add a sample.
+
+        :returns: the previous frame, if this sample begins another and the previous one was
+            incomplete.
+        """
+        ended = None
+        if stamp_ns != self._stamp_ns:
+            ended = self._end()
+            self._begin(stamp_ns)
+        if self._wanted:
+            self._poses[pose.name] = pose
+        return ended
+
+    def complete(self) -> Optional[Frame]:
+        """Return the present frame if it has all bodies of the previous; call after a batch."""
+        if self._done or not self._before or not self._before <= self._poses.keys():
+            return None
+        return self._end()
+
+    def _begin(self, stamp_ns: int) -> None:
+        self._stamp_ns = stamp_ns
+        self._poses = {}
+        self._wanted = self._decimator.take(stamp_ns)
+        self._done = not self._wanted
+
+    def _end(self) -> Optional[Frame]:
+        """End the present frame; a body that arrives later belongs to no frame."""
+        poses = self._poses
+        if self._wanted and poses:
+            self._before = frozenset(poses)
+        if self._done or not poses:
+            return None
+        self._done = True
+        return Frame(self._stamp_ns, [poses[name] for name in sorted(poses)])
+
 
 #: Deadline (ns) that Crazyswarm2 requests (poses_qos_deadline 100 Hz).
 DEADLINE_NS = 10_000_000
@@ -133,23 +211,23 @@ class SharedOutput:
     def _send_frame(self, frame: Frame, clock: Callable[[], int], allowance_ns: int) -> None:
         heard, stamp_ns = self.heard, frame.stamp_ns
         cloud = next((one for one in self._seen if one.stamp_ns == stamp_ns), None)
-        poses = [other_messages.Posed(
+        poses = [messages.Posed(
             one.name, set_pose(Pose(), one.position, one.quat_xyzw), one.sender, cloud)
             for one in frame.poses]
         if 'poses' in heard:
-            self._send('poses', other_messages.make_poses(poses), stamp_ns, clock, allowance_ns)
+            self._send('poses', messages.make_poses(poses), stamp_ns, clock, allowance_ns)
         if 'poses_v2' in heard:
             times = next((one for one in self._times if one.stamp_ns == stamp_ns), None)
-            self._send('poses_v2', other_messages.make_poses_v2(poses, times), stamp_ns, clock,
+            self._send('poses_v2', messages.make_poses_v2(poses, times), stamp_ns, clock,
                        allowance_ns)
         if 'pose_array' in heard:
             self._send('pose_array', PoseArray(poses=[one.pose for one in poses]), stamp_ns,
                        clock, allowance_ns)
         if 'rigid_bodies' in heard:
-            message = other_messages.make_rigid_bodies(poses, self._number('rigid_bodies'))
+            message = messages.make_rigid_bodies(poses, self._number('rigid_bodies'))
             self._send('rigid_bodies', message, stamp_ns, clock, allowance_ns)
         if 'rigid_body_array' in heard:
-            message = other_messages.make_rigid_body_array(
+            message = messages.make_rigid_body_array(
                 poses, self._number('rigid_body_array'), time_of(stamp_bytes(stamp_ns)),
                 self._world)
             self._send('rigid_body_array', message, stamp_ns, clock, allowance_ns)
@@ -171,10 +249,10 @@ class SharedOutput:
             self._send('markers', self._cloud(cloud.data, cloud.points, FIELDS), cloud.stamp_ns,
                        clock, allowance_ns)
         if 'named_markers' in self.heard:
-            message = other_messages.make_markers(cloud, self._number('named_markers'))
+            message = messages.make_markers(cloud, self._number('named_markers'))
             self._send('named_markers', message, cloud.stamp_ns, clock, allowance_ns)
         if 'marker_array' in self.heard:
-            message = other_messages.make_marker_array(
+            message = messages.make_marker_array(
                 cloud, self._number('marker_array'), time_of(stamp_bytes(cloud.stamp_ns)),
                 self._world)
             self._send('marker_array', message, cloud.stamp_ns, clock, allowance_ns)

@@ -8,8 +8,11 @@ This file imports no ROS, so that documents can be generated without it: types a
 given by name, and ``body_output.py`` resolves them.
 """
 
+from dataclasses import make_dataclass
 import enum
-from typing import NamedTuple, Optional
+from typing import Any, NamedTuple, Optional
+
+from optitrack_vrpn.settings import Change, checked, setting
 
 
 class Computed(enum.Enum):
@@ -176,3 +179,27 @@ def markdown_table() -> str:
             f'| `{kind.name}` | {kind.message} | `{kind.topic.replace("{kind}", kind.name)}` '
             f'| {"on" if kind.enabled else "off"} | {kind.meaning} | {kind.computed.value} |')
     return '\n'.join(lines) + '\n'
+
+
+_MEANING = {
+    'tf': 'highest rate of transforms of bodies, in both worlds; 0: every frame',
+    'poses': ('highest rate of poses, poses_v2, pose_array, rigid_bodies and rigid_body_array; '
+              '0: every frame')}
+#: The output whose rate that of another follows.
+FOLLOWS = {'tf_ned': 'tf'}
+
+
+def _settings(name: str, of_body: bool) -> Any:
+    made: Any = make_dataclass(name, [
+        (kind.name, float, setting(
+            kind.rate_hz, unit='Hz', low=0.0, high=10000.0, change=Change.ANY_TIME, doc=(
+                _MEANING.get(kind.name, f'highest rate of {kind.name}; 0: every pose'))))
+        for kind in KINDS.values()
+        if kind.rate_hz is not None and (not of_body or kind.per_body or kind.name == 'tf')],
+        frozen=True)
+    return checked(made)()
+
+
+#: Default rates of all bodies, and the ones that a single body can have.
+RATES = _settings('RateSettings', False)
+BODY_RATES = _settings('BodyRateSettings', True)

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from optitrack_vrpn.pipeline.config import PipelineConfig
     from optitrack_vrpn.pipeline.load_shedding import (
         CALM_NS, FRESH_NS, MOST_IN_A_ROW, PATIENCE_NS, STANDING_NS)
-    from optitrack_vrpn.pipeline.markers import FIELDS, INTEGERS, MarkerCloud, POINT
     from optitrack_vrpn.pipeline.pipeline import Pipeline
-    from optitrack_vrpn.pipeline.tracked_body import (
+    from optitrack_vrpn.pipeline.roster import (
         body_name, FrameTimes, how_to_accept, Sample, ServerMotion, StampedExtras, TrackedBody)
+    from optitrack_vrpn.pipeline.server_data import FIELDS, INTEGERS, MarkerCloud, POINT
 else:
     __all__, __getattr__ = lazy(globals())

@@ -33,7 +33,7 @@ from optitrack_vrpn.bodies import pose_distance
 from optitrack_vrpn.clock import READING_NOISE_NS, StampSource
 from optitrack_vrpn.events import Event
 from optitrack_vrpn.motion import Quat, Vector
-from optitrack_vrpn.pipeline.tracked_body import TrackedBody
+from optitrack_vrpn.pipeline.roster import TrackedBody
 from optitrack_vrpn.units import NS_PER_S
 
 LONGEST_TICK_NS = 100_000_000

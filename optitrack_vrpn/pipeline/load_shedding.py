@@ -11,7 +11,7 @@ are left out until the others are fresh.
 
 from typing import Final
 
-from optitrack_vrpn.pipeline.tracked_body import TrackedBody
+from optitrack_vrpn.pipeline.roster import TrackedBody
 
 #: The queue stands if the minimum wait exceeds STANDING_NS (ns) for PATIENCE_NS (ns). Chosen: a
 #: fifth of the default maximum age, and longer than usual stalls.

@@ -22,13 +22,10 @@ from optitrack_vrpn.motion import frame_maps, pose_to_enu_north, with_stamp_erro
 from optitrack_vrpn.pipeline.coarse_clock import COARSE_NS, CoarseClock, Placed
 from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.pipeline.load_shedding import FRESH_NS, LoadShedder
-from optitrack_vrpn.pipeline.markers import marker_cloud, MarkerCloud
-from optitrack_vrpn.pipeline.reports import Reports
-from optitrack_vrpn.pipeline.roster import Roster
-from optitrack_vrpn.pipeline.server_motion import server_motion
-from optitrack_vrpn.pipeline.state_monitor import StateMonitor
-from optitrack_vrpn.pipeline.tracked_body import (
-    FrameTimes, Sample, ServerMotion, StampedExtras, TrackedBody)
+from optitrack_vrpn.pipeline.reports import Reports, StateMonitor
+from optitrack_vrpn.pipeline.roster import (
+    FrameTimes, Roster, Sample, ServerMotion, StampedExtras, TrackedBody)
+from optitrack_vrpn.pipeline.server_data import marker_cloud, MarkerCloud, server_motion
 from optitrack_vrpn.sources import (
     Body, Frame, Item, Motion, Quaternion, RoundTrip, ServerText, Vector)
 from optitrack_vrpn.units import NS_PER_S
