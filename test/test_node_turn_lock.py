@@ -7,7 +7,8 @@ import sys
 import threading
 import time
 
-from optitrack_vrpn.node import TurnLock
+from optitrack_vrpn.node import Receiver, TurnLock
+from optitrack_vrpn.pipeline import Pipeline, PipelineConfig
 import pytest
 
 
@@ -21,6 +22,13 @@ def two_processors():
     os.sched_setaffinity(0, before[1])
 
 
+def receiver(lock, now_ns):
+    """Make the node's path of a pose; it reads the time while it holds the lock."""
+    path = Receiver(lock, now_ns, lambda *_: None, print)
+    path.pipeline = Pipeline(PipelineConfig())
+    return path
+
+
 def _steps_before_a_waiting_pose(processors):
     """Count the steps that begin after a pose waits and end before it is published."""
     lock = TurnLock()
@@ -28,12 +36,12 @@ def _steps_before_a_waiting_pose(processors):
     published_after = []
     ready = threading.Event()
 
+    path = receiver(lock, lambda: published_after.append(len(steps)) or 0)
+
     def publish():
         os.sched_setaffinity(0, processors[1:])
         ready.set()
-        lock.acquire_first()
-        published_after.append(len(steps))
-        lock.release()
+        path.receive([], 0, 0)
 
     client = threading.Thread(target=publish)
     with lock:
@@ -57,7 +65,6 @@ def test_an_error_in_a_step_releases_the_lock():
     lock = TurnLock()
     with pytest.raises(ArithmeticError), lock:
         raise ArithmeticError
-    lock.acquire_first()
-    lock.release()
+    receiver(lock, lambda: 0).receive([], 0, 0)
     with lock:
         pass

@@ -25,40 +25,25 @@ _MEASURED_ONE_OF: Final = 16
 
 class TurnLock:
     """
-    The node's lock, as a context manager; ``acquire_first`` is for the thread with the poses.
+    The node's lock, as a context manager for all threads but the one with the poses.
 
     Python's locks are not fair: a thread that releases a lock and acquires it again at once gets
     it before a waiting thread, which still has to wake up. Diagnostics hold the lock once for each
-    body, so that poses would wait for the report of all bodies.
-
-    :ivar release: releases the lock.
+    body, so that poses would wait for the report of all bodies. The thread with the poses
+    therefore holds ``turn`` while it waits for ``lock``, so that the others wait behind it.
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        # Held by the first thread while it waits, so that the others wait behind it.
-        self._turn = threading.Lock()
-        # Bound once: they are called with each datagram.
-        self._acquire: Callable[[], object] = self._lock.acquire
-        self.release: Callable[[], object] = self._lock.release
-        self._take_turn: Callable[[], object] = self._turn.acquire
-        self._end_turn: Callable[[], object] = self._turn.release
-
-    def acquire_first(self) -> None:
-        """Acquire the lock before all threads that have not acquired it yet."""
-        self._take_turn()
-        try:
-            self._acquire()
-        finally:
-            self._end_turn()
+        self.lock = threading.Lock()
+        self.turn = threading.Lock()
 
     def __enter__(self) -> None:
-        with self._turn:
+        with self.turn:
             pass
-        self._acquire()
+        self.lock.acquire()
 
     def __exit__(self, *error: object) -> None:
-        self.release()
+        self.lock.release()
 
 
 class Receiver:
@@ -80,7 +65,11 @@ class Receiver:
         measure: Callable[[Sequence[Sample], int, int, int, int], None],
         failed: Callable[[str], None],
     ) -> None:
-        self._lock = lock
+        # Bound once: they are called with each datagram.
+        self._take_turn: Callable[[], object] = lock.turn.acquire
+        self._end_turn: Callable[[], object] = lock.turn.release
+        self._acquire: Callable[[], object] = lock.lock.acquire
+        self._release: Callable[[], object] = lock.lock.release
         self._now_ns = now_ns
         self._measure = measure
         self._failed = failed
@@ -94,8 +83,11 @@ class Receiver:
     ) -> None:
         """Process what one datagram contained; see ``sources.Sink``."""
         error = ''
-        lock = self._lock
-        lock.acquire_first()
+        self._take_turn()
+        try:
+            self._acquire()
+        finally:
+            self._end_turn()
         try:
             pipeline = self.pipeline
             if pipeline is None:
@@ -123,6 +115,6 @@ class Receiver:
             # The thread must continue: the next frame may be valid.
             error = traceback.format_exc()
         finally:
-            lock.release()
+            self._release()
         if error:
             self._failed(error)
