@@ -29,11 +29,6 @@ IN_PLACE_M = 0.3
 A flip moves the reported origin by less than this (m): twice its distance from the centroid of the
 markers. Chosen for bodies of up to 0.3 m.
 """
-IN_PLACE_SPEED = 1.5e-9
-"""
-Increase (m/ns) of that distance with the time out of sight, up to ``memory_s``. Chosen: a drone
-that brakes or turns at 3.5 m/s^2 is no further from its course after 0.9 s.
-"""
 TURNED_UNSEEN = math.radians(60.0)
 """
 Turn (rad) in a gap that may be a flip: flips by a body's symmetry have 90 degrees or more, and the
@@ -45,11 +40,6 @@ REMEMBERED_NS = 60_000_000_000
 """
 Time (ns) for which the attitude before the gap is remembered after the new one was accepted.
 Chosen: a wrong marker solution can last for a minute; later, a flip by the same angle is likelier.
-"""
-CARRIED_NS = 10_000_000_000
-"""
-Gap (ns) after which the attitude of a body that has also moved on is not remembered: it was
-carried. Chosen.
 """
 
 
@@ -141,7 +131,9 @@ class FlipDetector:
         turn = flip.turn if flip is not None else multiply(conjugate(before), seen.quat)
         dt = seen.now - self._limits.last.now
         places = self._places(seen.now)
-        if dt >= CARRIED_NS and not self._is_in_place(seen, places, dt):
+        # Gap (ns) after which the attitude of a body that has also moved on is not remembered: it
+        # was carried. Chosen.
+        if dt >= 10_000_000_000 and not self._is_in_place(seen, places, dt):
             self._turned = []
             return
         self._turned = [
@@ -166,6 +158,8 @@ class FlipDetector:
 
     def _is_in_place(self, seen: TimedPose, places: list[Vector | None], dt: int) -> bool:
         """Return whether a pose is near a place, dt (ns) after the body was there."""
-        radius = IN_PLACE_M + IN_PLACE_SPEED * min(dt, self._limits.memory_ns)
+        # Increase (m/ns) of that distance with the time out of sight, up to ``memory_s``. Chosen:
+        # a drone that brakes or turns at 3.5 m/s^2 is no further from its course after 0.9 s.
+        radius = IN_PLACE_M + 1.5e-9 * min(dt, self._limits.memory_ns)
         return any(math.dist(seen.position, place) <= radius
                    for place in places if place is not None)

@@ -25,8 +25,6 @@ SAMPLE_NS = 40_000_000
 Time (ns) between the two poses from which velocity and turn rate are measured. Chosen: noise of
 0.3 mm then is 10 mm/s.
 """
-MAX_STRIDE = 64
-"""Most frames between two measurements, for a sender whose frame interval seems short. Chosen."""
 SHORTEST_SAMPLE_NS = 20_000_000
 """
 Shortest time (ns) between these two poses. A sender that was late sends frames almost at once, and
@@ -98,7 +96,9 @@ class LastPose:
             self._sample_ns, self._sample_quat = self.now, self.quat
             self._sample_position = self.position
         mask = 1
-        while 0.0 < mask * interval < SAMPLE_NS and mask < MAX_STRIDE:
+        # Most frames between two measurements, for a sender whose frame interval seems short.
+        # Chosen.
+        while 0.0 < mask * interval < SAMPLE_NS and mask < 64:
             mask *= 2
         self.mask = mask - 1
 

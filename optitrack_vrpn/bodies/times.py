@@ -15,18 +15,6 @@ UNKNOWN_SILENCE_NS = 2_000_000_000
 Silence (ns) that makes a body STALE before its rate is known. Chosen: two frames of the slowest
 sender that is supported (1 Hz).
 """
-ROLLBACK_FRAMES = 3
-"""
-Late frames in a row, in order among themselves, that mean a step back of the sender's clock.
-Chosen.
-"""
-HELD_NS = 1_000_000_000
-"""Time (ns) for which poses that have no place in time yet count as heard. Chosen: restarts of a
-sender are recognised earlier."""
-GAPS_TO_NEW_RATE = 8
-"""
-Gaps in a row that mean a slower sender. Chosen: at 30 % loss, one run of 8 lost frames in 15 000.
-"""
 SETTLE_FRAMES = 16
 """
 Frames after a gap until the frames missing in it are counted. Of 16 frames, each late by up to one
@@ -34,19 +22,8 @@ interval, at least one is late by less than half of it (in all but 0.002 % of ca
 """
 _FIRST_IRREGULAR = 64
 """Frames from which the interval of a sender without regular times is first measured."""
-_PHASE_GAIN = 0.5
-"""Share of the remaining lateness by which the phase is corrected."""
 _RATE_GAIN = 1 / 64
 """Share of a correction of the phase by which the interval is corrected: damping 0.7."""
-_LOSS_SHARE = 0.1
-"""
-Share of a lost frame by which a sender without regular times counts as slower: a wrong interval
-then does not persist.
-"""
-_IN_STEP = 0.2
-"""Mean distance (intervals) from a multiple of the interval, after gaps, of regular times."""
-_SPREAD_GAIN = 0.1
-"""Weight of one gap in this mean."""
 
 
 class FrameRate:
@@ -145,12 +122,16 @@ class FrameRate:
         self.lost += lost - silent
         self._silent -= silent
         self._open -= lost
-        rest = _PHASE_GAIN * (self._least - lost * interval)
+        # Share of the remaining lateness by which the phase is corrected.
+        rest = 0.5 * (self._least - lost * interval)
         self._late -= lost * interval + rest
         if self._late < 0.5 * interval:
             self._open = self._silent = 0
-        if self._spread > _IN_STEP:
-            rest += _LOSS_SHARE * (lost - silent) * interval
+        # Mean distance (intervals) from a multiple of the interval, after gaps, of regular times.
+        if self._spread > 0.2:
+            # Share of a lost frame by which a sender without regular times counts as slower: a
+            # wrong interval then does not persist.
+            rest += 0.1 * (lost - silent) * interval
         self.interval += _RATE_GAIN * min(rest, interval)
         self._least = self._mark = self._late
         self._age = 0
@@ -175,7 +156,9 @@ class FrameRate:
         run = self._run + 1
         if not silent:
             self.gaps += 1
-        if run >= GAPS_TO_NEW_RATE:
+        # Gaps in a row that mean a slower sender. Chosen: at 30 % loss, one run of 8 lost frames
+        # in 15 000.
+        if run >= 8:
             self._start(float(dt))
             return True
         silent = silent or dt >= longest_ns
@@ -185,7 +168,8 @@ class FrameRate:
             if silent:
                 self._silent += frames
             late = (self._late + dt) / self.interval
-            self._spread += _SPREAD_GAIN * (abs(late - round(late)) - self._spread)
+            # Weight of one gap in this mean.
+            self._spread += 0.1 * (abs(late - round(late)) - self._spread)
         if self._first is None or not silent:
             self.follow(dt)
         self._run = run
@@ -223,7 +207,9 @@ class FrameTimes:
 
     def heard(self) -> int:
         """Return the arrival (ns) from which silence is measured."""
-        return max(self.receive_ns, min(self.heard_ns, self.receive_ns + HELD_NS))
+        # Time (ns) for which poses that have no place in time yet count as heard. Chosen: restarts
+        # of a sender are recognised earlier.
+        return max(self.receive_ns, min(self.heard_ns, self.receive_ns + 1_000_000_000))
 
     def measure_silence(self, config: BodyConfig) -> None:
         """Determine the silence that makes the body STALE."""
@@ -245,7 +231,9 @@ class FrameTimes:
 
     def ends_step_back(self) -> bool:
         """Return whether the late frames before this one were a step back of the clock."""
-        stepped = self.late_run >= ROLLBACK_FRAMES
+        # Late frames in a row, in order among themselves, that mean a step back of the sender's
+        # clock. Chosen.
+        stepped = self.late_run >= 3
         self.steps_back += stepped
         self.late_run = 0
         return stepped

@@ -19,15 +19,8 @@ from optitrack_vrpn.stats import Intervals, IntervalStatistics
 MUCH = 0.01
 #: Fewest frames that are reported as a fault, and fewest poses that show a fault of the server.
 ENOUGH_FRAMES, ENOUGH_POSES = 3, 10
-#: Fraction of the fastest body's or of the cameras' rate below which a rate is reported.
-TOO_SLOW = 0.9
 #: Rate of usual displays (Hz), with the error of a rate that is measured over a second.
 _DISPLAY_HZ = (58.5, 61.5)
-_NEARLY_ALL = 0.95
-#: Shortest silence at the end that is reported (s): longer than a scheduling delay.
-_QUIET_S = 0.5
-#: A body that appears this much later (s) than the first was absent: the handshake takes less.
-_LATE_S = 0.5
 #: The dispositions that count the poses withheld in a state.
 _UNUSABLE = {
     State.FROZEN: ('repeat',), State.ZEROED: ('zeroed',),
@@ -37,11 +30,6 @@ _UNUSABLE = {
 _NOT_COUNTED = ('duplicate', 'out_of_order')
 #: Counters of the protocol for what the node ignores.
 _IGNORED = ('malformed', 'bad_time', 'unknown_type', 'names_refused')
-#: Jitter of arrivals (99 %, s) that is reported. Chosen: one frame at 100 Hz.
-_MUCH_JITTER_S = 0.010
-#: Standstill of this computer (s) after which a restart of the clock estimate says nothing about
-#: the sender. Chosen: several frames of any camera.
-_STALLED_S = 0.3
 
 
 @dataclass
@@ -185,7 +173,8 @@ class Observation:
 
 def too_slow(rate_hz: float, nominal_hz: float) -> bool:
     """Return whether a known rate is below the expected one."""
-    return 0.0 < rate_hz < TOO_SLOW * nominal_hz
+    # Fraction of the fastest body's or of the cameras' rate below which a rate is reported.
+    return 0.0 < rate_hz < 0.9 * nominal_hz
 
 
 def rate_findings(
@@ -240,10 +229,11 @@ def stream_findings(seen: StreamSeen) -> list[Finding]:
     if doubled > MUCH * frames and doubled >= ENOUGH_FRAMES:
         share = doubled / frames
         found.append(Finding('sent twice', (), {'share': (
-            'every frame arrives' if share > _NEARLY_ALL else
+            'every frame arrives' if share > 0.95 else
             f'{percent(share)} of the frames arrive')}))
     intervals = seen.all_intervals
-    if seen.quiet_s > max(_QUIET_S, 5.0 * intervals.interval_s):
+    # Shortest silence at the end that is reported (s): longer than a scheduling delay.
+    if seen.quiet_s > max(0.5, 5.0 * intervals.interval_s):
         found.append(Finding('quiet', (), {'quiet': seen.quiet_s}))
     if len(seen.bodies) > 1 and intervals.silences:
         found.append(Finding('paused' if lost <= MUCH else 'interrupted', (), {
@@ -276,12 +266,15 @@ def clock_findings(seen: StreamSeen, loopback: bool = False) -> list[Finding]:
     clock = seen.clock
     if clock is None:
         return []
-    if clock.restarts and seen.stalled_s > _STALLED_S:
+    # Standstill of this computer (s) after which a restart of the clock estimate says nothing
+    # about the sender. Chosen: several frames of any camera.
+    if clock.restarts and seen.stalled_s > 0.3:
         return [Finding('standstill', (), {'stalled': seen.stalled_s})]
     if clock.restarts:
         return [Finding('estimate restarted', (), {'restarts': ', '.join(
             f'{count} {name}' for name, count in clock.restarts.items())})]
-    if clock.jitter_p99_s > _MUCH_JITTER_S:
+    # Jitter of arrivals (99 %, s) that is reported. Chosen: one frame at 100 Hz.
+    if clock.jitter_p99_s > 0.010:
         return [Finding('uneven arrivals', (), {'busy': (
             'this machine is busy: reduce its load' if loopback else
             'the network or this machine is busy: use a cable instead of WiFi, and switch power '
@@ -327,7 +320,8 @@ def _of_a_body(body: BodySeen, seen: StreamSeen, exchanged: set[str]) -> list[Fi
     if body.missing_share > MUCH + seen.common_share + chance:
         found.append(Finding('lacked', name, {'share': percent(body.missing_share)}))
     appeared_s = (intervals.first_ns - everything.first_ns) * 1e-9
-    if _LATE_S < appeared_s < everything.span_s:
+    # A body that appears this much later (s) than the first was absent: the handshake takes less.
+    if 0.5 < appeared_s < everything.span_s:
         found.append(Finding('absent', name, {'begin': f'{appeared_s:.1f} s'},
                              (Span(appeared_s),)))
     return found

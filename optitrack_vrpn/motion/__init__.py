@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from optitrack_vrpn.faces import lazy
 
 if TYPE_CHECKING:
-    from optitrack_vrpn.motion.estimator import EstimateConfig, Estimator, MotionEstimate
+    from optitrack_vrpn.motion.estimator import (
+        EstimateConfig, Estimator, MotionEstimate, with_stamp_error)
     from optitrack_vrpn.motion.frames import (
         AxesConfig, enu_to_ned, frame_maps, FrameMaps, MOTIVE_X, Pose, pose_to_enu_north,
         pose_to_ned, QUAT_ENU_NED)
@@ -21,6 +22,5 @@ if TYPE_CHECKING:
         from_rotation_vector, IDENTITY, multiply, normalised, Quat, quat_from_angles, rotate,
         to_rotation_vector, Transform, Vector, world_from_mocap)
     from optitrack_vrpn.motion.settings import MotionConfig
-    from optitrack_vrpn.motion.stamp_error import with_stamp_error
 else:
     __all__, __getattr__ = lazy(globals())

@@ -29,48 +29,15 @@ sender differ by less.
 """
 SETTLED: Final = 3e-4
 """Relative change of every gain in one step below which the filter is steady. Chosen."""
-CALM_STEPS: Final = 4
-"""Such steps in a row before gains are steady. Chosen; half can stop at an extremum of a gain."""
 
 FAR_APART: Final = 0.5
 """
 Value of w dt, see ``steady_rate_variance``, above which the continuous-time solution is not used.
 Chosen: at 0.5 it is 1.36 times the true variance (measured).
 """
-MOST_STEPS: Final = 100
-"""Limit of the steps to steady gains above ``FAR_APART``, where 22 are needed (measured)."""
 
-LEARNING: Final = 0.03
-"""
-Step of the logarithm of the process noise per innovation that agrees with the trend by one sigma.
-Chosen.
-"""
 LARGEST_STEP: Final = 0.1
 """Limit of this step for one frame. Chosen: an outlier changes the process noise by 10 %."""
-MANOEUVRE: Final = 6.0
-"""
-Squared innovation over its variance that, twice in the same direction, is a manoeuvre. Chosen:
-white noise reaches it in one of 15 000 frames (chi-squared, 3 degrees of freedom).
-"""
-MANOEUVRE_FRAMES: Final = 4.0
-"""
-Frames between the start of a manoeuvre and its detection. Chosen: typical delay of the detection.
-"""
-LARGEST_MANOEUVRE: Final = 100.0
-"""
-Limit of the squared innovation (m^2 or rad^2) that is added. Chosen: 10 m in a frame, beyond any
-motion; it bounds rounding errors only.
-"""
-EXPLAINED: Final = 4.0
-"""
-Squared innovation over its expectation up to which it is noise: exceeded once in 140 (chi-square
-with 3 degrees of freedom).
-"""
-FORGET: Final = 0.9
-"""
-Part of that variance that is left after a step. Measured: the velocity after an outlier of 8 cm
-stays within 2 deviations at 30 to 240 Hz (test_motion_kalman.py); at 0.8 within 4.2.
-"""
 RANGE: Final = math.log(100.0)
 """
 The learned process noise stays within this factor of the configured one. Chosen: from hovering to
@@ -152,7 +119,8 @@ class Gains:
         if self._density * dt ** 5 < self._variance * FAR_APART ** 6:
             return 3.0 * math.sqrt(self._density * self._variance * dt)
         settled = Gains(math.sqrt(self._variance), self.process_noise)
-        for _ in range(MOST_STEPS):
+        # Limit of the steps to steady gains above ``FAR_APART``, where 22 are needed (measured).
+        for _ in range(100):
             settled.step(dt)
             if settled._high:
                 break
@@ -196,7 +164,8 @@ class Gains:
                 and -SETTLED * k2 < k2 - self.k2 < SETTLED * k2
                 and -SETTLED * k3 < k3 - self.k3 < SETTLED * k3):
             self._calm += 1
-            if self._calm >= CALM_STEPS:
+            # Such steps in a row before gains are steady. Chosen: two can be an extremum.
+            if self._calm >= 4:
                 self._low = t * (1.0 - SAME_DT)
                 self._high = t * (1.0 + SAME_DT)
         else:
@@ -217,8 +186,13 @@ class Gains:
         expected = 3.0 * self._innovation
         if expected < self._scatter:
             expected = self._scatter
-        excess = self.k2 * self.k2 * (square - EXPLAINED * expected)
-        kept = FORGET * self.unexplained
+        # Squared innovation over its expectation up to which it is noise: exceeded once in 140
+        # (chi-square with 3 degrees of freedom).
+        excess = self.k2 * self.k2 * (square - 4.0 * expected)
+        # Part of that variance that is left after a step. Measured: the velocity after an outlier
+        # of 8 cm stays within 2 deviations at 30 to 240 Hz (test_motion_kalman.py); at 0.8 within
+        # 4.2.
+        kept = 0.9 * self.unexplained
         self.unexplained = excess if excess > kept else kept
 
     def learn(self, x: float, y: float, z: float, dt: float) -> None:
@@ -230,7 +204,9 @@ class Gains:
         forget = min(0.5, 0.5 * k1)
         # Correlation of trend and innovation, in sigmas of white innovations: the running mean of
         # these has forget / (2 - forget) of their variance.
-        step = LEARNING * (a * x + b * y + c * z) / (
+        # Step of the logarithm of the process noise per innovation that agrees with the trend by
+        # one sigma. Chosen.
+        step = 0.03 * (a * x + b * y + c * z) / (
             variance * math.sqrt(forget / (2.0 - forget)))
         if step > LARGEST_STEP:
             step = LARGEST_STEP
@@ -248,10 +224,15 @@ class Gains:
         if variance < self._scatter:
             variance = self._scatter
         square = x * x + y * y + z * z
-        if square > MANOEUVRE * variance:
+        # Squared innovation over its variance that, twice in the same direction, is a manoeuvre.
+        # Chosen: white noise reaches it in one of 15 000 frames (chi-squared, 3 degrees of
+        # freedom).
+        if square > 6.0 * variance:
             a, b, c = self._last
             if 4.0 * (a * x + b * y + c * z) > square:
-                self._manoeuvre(square, MANOEUVRE_FRAMES * dt)
+                # Frames between the start of a manoeuvre and its detection. Chosen: typical delay
+                # of the detection.
+                self._manoeuvre(square, 4.0 * dt)
             square = 9.0 * variance if square > 9.0 * variance else square
         self._scatter += 0.01 * (square - self._scatter)
         self._last = (x, y, z)
@@ -267,7 +248,9 @@ class Gains:
         :param ago: t (s).
         """
         # A jump of kilometres (possible with max_speed 0) would round the gain to exactly 1.
-        square = min(square, LARGEST_MANOEUVRE)
+        # Limit of the squared innovation (m^2 or rad^2) that is added. Chosen: 10 m in a frame,
+        # beyond any motion; it bounds rounding errors only.
+        square = min(square, 100.0)
         rate = 2.0 / ago
         acceleration = rate / ago
         self.pp += square

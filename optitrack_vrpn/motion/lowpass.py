@@ -33,27 +33,6 @@ from optitrack_vrpn.motion.rotation import (
     Vector)
 from optitrack_vrpn.settings import checked, setting
 
-RATE_CHANGE = 0.05
-"""
-Relative change of a body's rate after which the filter is designed again. Chosen: the cutoff then
-errs by less than 5 %.
-"""
-MEMORY = 5.0
-"""
-Group delays of past input that initialise a new design. Chosen: the step response then is within
-0.7 % of its end (measured).
-"""
-MOST_REMEMBERED = 1000
-#: No camera is this fast (Hz): stamps that make such a rate are wrong, and the design is singular.
-MAX_RATE_HZ = 1e5
-"""
-Limit of that memory (samples), reached by cutoffs below 1/390 of the rate. Chosen: 0.3 MB a body.
-"""
-MAX_FILL = 10
-"""
-Missing frames that are interpolated on a straight line; after more, the filter restarts. Chosen:
-equal to ``stale_frames``.
-"""
 
 Section = tuple[float, float, float, float, float]
 Six = tuple[float, float, float, float, float, float]
@@ -181,7 +160,9 @@ class Lowpass:
         :returns: stamp (ns; earlier by the lag of the filter where that is configured), filtered
             position and attitude. The attitude has the sign of the one given.
         """
-        if abs(rate_hz - self.rate_hz) > RATE_CHANGE * rate_hz:
+        # Relative change of a body's rate after which the filter is designed again. Chosen: the
+        # cutoff then errs by less than 5 %.
+        if abs(rate_hz - self.rate_hz) > 0.05 * rate_hz:
             self._design(rate_hz)
         if self.rate_hz <= 0.0:
             return stamp_ns, position, quat_xyzw
@@ -190,7 +171,9 @@ class Lowpass:
             steps = round((stamp_ns - self._stamp_ns) * 1e-9 * self.rate_hz) or 1
         turned = self._turned
         x, y, z = position
-        if not 1 <= steps <= MAX_FILL + 1:
+        # Up to ten missing frames are interpolated on a straight line; after more, the filter
+        # restarts. Chosen: equal to ``stale_frames``.
+        if not 1 <= steps <= 11:
             self._turned = turned = (0.0, 0.0, 0.0)
             filtered: Six = (x, y, z, *turned)
             self._recent.clear()
@@ -235,7 +218,9 @@ class Lowpass:
         self._channels = None
         self.rate_hz = 0.0
         self.delay_s = 0.0
-        if not 0.0 < 2.0 * self.config.cutoff_hz < rate_hz <= MAX_RATE_HZ:
+        # No camera is this fast (Hz): stamps that make such a rate are wrong, and the design is
+        # singular.
+        if not 0.0 < 2.0 * self.config.cutoff_hz < rate_hz <= 1e5:
             return
         from scipy import signal  # see LowpassConfig
         self.rate_hz = rate_hz
@@ -244,8 +229,12 @@ class Lowpass:
         self._at_rest = signal.sosfilt_zi(self._sos)
         self.delay_s = self.group_delay(0.0)
         recent = self._recent
+        # Group delays of past input that initialise a new design. Chosen: the step response then
+        # is within 0.7 % of its end (measured).
+        # Limit of that memory (samples), reached by cutoffs below 1/390 of the rate. Chosen: 0.3
+        # MB a body.
         self._recent = deque(
-            maxlen=min(math.ceil(MEMORY * self.delay_s * rate_hz), MOST_REMEMBERED))
+            maxlen=min(math.ceil(5.0 * self.delay_s * rate_hz), 1000))
         if continues and recent:
             self._initialise(recent)
 

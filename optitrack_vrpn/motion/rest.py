@@ -26,12 +26,6 @@ Smallest learned noise (m, rad). Chosen: below that of any cameras; a simulated 
 must not get covariance zero.
 """
 
-SWAY: Final = 0.5
-"""
-Ratio of mean square successive difference to variance below which a body sways; white noise has 2.
-Chosen.
-"""
-
 
 WINDOW: Final = 100
 """Samples of a window, from the thesis."""
@@ -40,12 +34,6 @@ MAX_POSITION: Final = 0.003
 MAX_ATTITUDE: Final = 0.02
 """
 Scatter (m and rad, one sigma of an axis) above which a body moves. Chosen: ten times usual noise.
-"""
-
-DRIFT: Final = 5.0
-"""
-Difference of the means of the two halves that counts as motion, in standard deviations of that
-difference. Chosen: white noise exceeds it in one of 300 000 windows.
 """
 
 
@@ -195,7 +183,9 @@ def _deviations(
     :param limit: scatter above which the body moves.
     :returns: None if it moved in the window.
     """
-    allowed = DRIFT * math.sqrt(2.0 / half)
+    # Difference of the means of the two halves that counts as motion, in standard deviations of
+    # that difference. Chosen: white noise exceeds it in one of 300 000 windows.
+    allowed = 5.0 * math.sqrt(2.0 / half)
     found = []
     for p, q, pp, qq, steps, apart, last in zip(
             first.total, second.total, first.squares, second.squares,
@@ -206,8 +196,10 @@ def _deviations(
         moved = apart + (q - p) / half
         deviation = math.sqrt((squares + 0.5 * half * moved * moved) / (2 * half - 1))
         successive = (steps + (apart - last) * (apart - last)) / (2 * half - 1)
+        # Ratio of mean square successive difference to variance below which a body sways; white
+        # noise has 2. Chosen.
         if not (deviation < limit and abs(moved) <= allowed * inner + 1e-9
-                and successive + 1e-18 >= SWAY * deviation * deviation):
+                and successive + 1e-18 >= 0.5 * deviation * deviation):
             return None
         found.append(max(deviation, FLOOR))
     x, y, z = found

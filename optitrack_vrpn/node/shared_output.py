@@ -107,21 +107,17 @@ class FrameCollector:
         return Frame(self._stamp_ns, [poses[name] for name in sorted(poses)])
 
 
-#: Deadline (ns) that Crazyswarm2 requests (poses_qos_deadline 100 Hz).
-DEADLINE_NS = 10_000_000
 #: Quality of service of ``poses`` by the parameter ``qos.poses``.
+# Deadline (ns) that Crazyswarm2 requests (poses_qos_deadline 100 Hz).
 POSES_QOS = {
     'deadline': QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT,
-                           deadline=Duration(nanoseconds=DEADLINE_NS)),
+                           deadline=Duration(nanoseconds=10_000_000)),
     'reliable': QoSProfile(depth=1)}
 #: Outputs of the draft REP: the header of an array has the time of publication, its elements that
 #: of capture.
 _DRAFT = ('rigid_body_array', 'marker_array')
 #: Quality of service of the draft REP: sensor data, but reliable.
 DRAFT_QOS = QoSProfile(depth=5)
-#: A frame that waited longer for a body is not published (ns). Chosen: the next frame ends the
-#: wait, after 33 ms at the lowest camera rate in use.
-_MAX_WAIT_NS = 100_000_000
 #: Chosen: frames of which times and markers are kept.
 _RECENT = 8
 #: Outputs of markers, and of bodies.
@@ -205,7 +201,9 @@ class SharedOutput:
         frames.append(self._collector.complete())
         newest_ns = samples[-1].frame_ns if samples else 0
         for frame in frames:
-            if frame is not None and newest_ns - frame.stamp_ns <= _MAX_WAIT_NS:
+            # A frame that waited longer for a body is not published (ns). Chosen: the next frame
+            # ends the wait, after 33 ms at the lowest camera rate in use.
+            if frame is not None and newest_ns - frame.stamp_ns <= 100_000_000:
                 self._send_frame(frame, clock, allowance_ns)
 
     def _send_frame(self, frame: Frame, clock: Callable[[], int], allowance_ns: int) -> None:

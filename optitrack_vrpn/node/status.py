@@ -108,9 +108,6 @@ class Diagnostics:
 
 #: Chosen: bodies reported while the lock is held once, 0.06 ms each.
 _AT_ONCE = 5
-#: Chosen: pause between them (s), half a frame at 240 Hz, in which a frame can acquire the lock at
-#: once.
-_PAUSE_S = 0.002
 
 
 class _Sources(NamedTuple):
@@ -224,7 +221,9 @@ class StatusReporter:
         host_minus_arrival_ns = self._clock.host_minus_arrival_ns()
         for first in range(0, len(channels), _AT_ONCE):
             if first:
-                time.sleep(_PAUSE_S)
+                # Chosen: pause between them (s), half a frame at 240 Hz, in which a frame can
+                # acquire the lock at once.
+                time.sleep(0.002)
             with self._lock:
                 if self._sources is None:
                     break

@@ -84,10 +84,6 @@ class AcceptServices:
             self._channels.clear()
 
 
-#: Chosen: period (s). New bodies wake the thread, so it only delays the detection of silence.
-_PERIOD_S = 0.1
-
-
 class Supervision:
     """
     Create topics and services of bodies, detect silent bodies, and log events.
@@ -129,7 +125,9 @@ class Supervision:
         self._pipeline = pipeline
         self._publishers = publishers
         self._accept_services = AcceptServices(self._node, self._lock, pipeline)
-        self._ticker = Ticker(_PERIOD_S, self._tick)
+        # Chosen: period (s). New bodies wake the thread, so it only delays the detection of
+        # silence.
+        self._ticker = Ticker(0.1, self._tick)
         self._ticker.wake()    # the client may have found bodies already
 
     def stop(self) -> None:

@@ -66,11 +66,6 @@ EVIDENCE_APART = 10
 Evidence of two poses more than ``APART_M`` apart. Chosen: two sender times, as fast as a body is
 acquired.
 """
-LITTLE_EVIDENCE = 4
-"""
-Evidence from which a second pose is not placed. Chosen: noise has four in one of 1000 sender
-times.
-"""
 
 
 Pose = tuple[Vector, Quat]
@@ -138,7 +133,9 @@ class _Tick:
             moved = 0.0 if self.before is None else pose_distance(*self.before, *self.first)
             if 2.0 * moved < apart:
                 self._gain = EVIDENCE_APART if apart > APART_M else 1
-                self.shared = self.evidence + self._gain >= LITTLE_EVIDENCE
+                # Evidence from which a second pose is not placed. Chosen: noise has four in one of
+                # 1000 sender times.
+                self.shared = self.evidence + self._gain >= 4
         self.poses[pose] = None
 
 

@@ -38,8 +38,6 @@ _CATCHING_UP_NS: Final = 250_000_000
 #: Markers and extras whose stamp is not later than those before are left out: a datagram was
 #: overtaken, or came twice; a step back of this time (ns) is one of a clock. Chosen.
 _OVERTAKEN_NS: Final = 1_000_000_000
-#: Limit of builtin_interfaces/Time (ns): seconds are signed 32-bit integers.
-_LATEST_STAMP_NS: Final = (1 << 31) * NS_PER_S
 #: A limit (ns) that no age reaches.
 _ANY_AGE_NS: Final = 1 << 63
 
@@ -243,7 +241,8 @@ class Pipeline:
         if stamps.withheld != self._withheld:
             self._withheld = stamps.withheld
             self._unstamped = Disposition.BACKLOG
-        if stamp_ns is None or stamp_ns >= _LATEST_STAMP_NS:
+        # Limit of builtin_interfaces/Time (ns): seconds are signed 32-bit integers.
+        if stamp_ns is None or stamp_ns >= (1 << 31) * 1_000_000_000:
             return None
         self.ptp_minus_stamp_ns = ptp_ns - stamp_ns if ptp_ns else None
         if processing_ns:

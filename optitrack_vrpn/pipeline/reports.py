@@ -21,8 +21,7 @@ _HELD_S = 2.0
 #: Chosen: two events for each of 128 new bodies.
 _MOST_EVENTS = 256
 #: Different texts of the server that are reported in TEXTS_NS (ns). Chosen: a server sends a few
-#: when it starts; a hostile one then writes less than 100 MB a day. TEXTS_NS the other way round),
-#: a hostile server writes half or twice as much.
+#: when it starts; a hostile one then writes less than 100 MB a day.
 MOST_TEXTS = 20
 TEXTS_NS = 10_000_000_000
 

@@ -14,11 +14,6 @@ from optitrack_vrpn.pipeline.config import PipelineConfig
 from optitrack_vrpn.sources import Extras, Quaternion, Vector
 from optitrack_vrpn.stats import Window
 
-#: A body is reported when all its poses have been too old for this time (ns). Chosen: four
-#: times the default maximum age.
-_ALL_OLD_NS = 1_000_000_000
-#: After this time (ns) without a pose that is too old, the condition has ended. Chosen.
-_NO_LONGER_NS = 5_000_000_000
 _LIKE_A_SENSOR = re.compile(r'/sensor-?[0-9]+\Z')
 
 
@@ -102,7 +97,8 @@ class TrackedBody:
             until it ends.
         """
         out, old = self.published, self.dropped[Disposition.TOO_OLD]
-        if out != self._out or now_ns - self._old_to_ns >= _NO_LONGER_NS:
+        # After this time (ns) without a pose that is too old, the condition has ended. Chosen.
+        if out != self._out or now_ns - self._old_to_ns >= 5_000_000_000:
             self._old_from_ns = None
             self.all_too_old = False
         if old != self._old:
@@ -112,7 +108,9 @@ class TrackedBody:
         self._out, self._old = out, old
         if self.all_too_old or self._old_from_ns is None:
             return False
-        self.all_too_old = self._old_to_ns - self._old_from_ns >= _ALL_OLD_NS
+        # A body is reported when all its poses have been too old for this time (ns). Chosen: four
+        # times the default maximum age.
+        self.all_too_old = self._old_to_ns - self._old_from_ns >= 1_000_000_000
         return self.all_too_old
 
 
@@ -215,8 +213,6 @@ MOST_IGNORED = 1000
 Maximum number of ignored names that are kept; each further one is looked up with every pose.
 Chosen: 100 kB.
 """
-ALL_SEEN_NS = 5_000_000_000
-"""Time (ns) after the first pose within which all bodies have sent one. Chosen."""
 
 
 class Roster:
@@ -322,7 +318,8 @@ class Roster:
             return None
         if self._seen_from_ns is None:
             self._seen_from_ns = now_ns
-        if now_ns - self._seen_from_ns < ALL_SEEN_NS:
+        # Time (ns) after the first pose within which all bodies have sent one. Chosen.
+        if now_ns - self._seen_from_ns < 5_000_000_000:
             return None
         config = self.config
         asked = config.selection, [*config.titles, *config.overrides, *config.estimates]

@@ -19,9 +19,6 @@ from rclpy.node import Node
 _log_line = rclpy_implementation.rclpy_logging_rcutils_log
 _SEVERITIES = {'warn': LoggingSeverity.WARN, 'error': LoggingSeverity.ERROR}
 
-#: Chosen: shortest time between two lines with the same key (s).
-_PERIOD_S = 5.0
-
 
 def ros_is_up(node: Node) -> bool:
     """
@@ -49,7 +46,8 @@ class ThrottledLog:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._throttle = Throttle(_PERIOD_S)
+        # Chosen: shortest time between two lines with the same key (s).
+        self._throttle = Throttle(5.0)
         self._lock = threading.Lock()
 
     def __call__(self, severity: str, text: str, key: Hashable) -> None:

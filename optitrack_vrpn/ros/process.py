@@ -109,14 +109,6 @@ def warn_of_files_of_others(node: Node, argv: Sequence[str]) -> None:
                     f'and the node is {name}; use {name} or /** in the file')
 
 
-#: Chosen: longest time for which a thread keeps Python's interpreter lock while another thread
-#: waits for it (s). With Python's default of 5 ms, a pose that arrives while diagnostics are
-#: written would wait for longer than the frame interval of 240 Hz.
-_SWITCH_S = 1e-4
-
-#: Chosen: period at which an idle executor checks whether ROS has shut down (s), longer than the
-#: period of the diagnostics, which wake it in any case.
-_LOOK_S = 1.5
 #: Chosen: timeout for the shutdown of the middleware (s). Observed: Fast DDS 2.14 can spin for
 #: ever when its peers leave at the same time; a supervisor must not wait for that.
 LEAVE_S = 5.0
@@ -136,8 +128,6 @@ _REMEDIES = {
     'error creating node': 'the middleware does not start; it may have printed the reason above: '
                            'check the variables that it reads, such as CYCLONEDDS_URI',
 }
-#: Chosen: consecutive InvalidHandle errors after which the executor is considered broken.
-_MAX_INVALID_HANDLES = 100
 
 
 def leave_by_force(code: int) -> None:
@@ -166,11 +156,15 @@ def spin(executor: Executor, node: Node) -> None:
     # executor that checks in between waits for ever.
     while rclpy.ok():
         try:
-            executor.spin_once(timeout_sec=_LOOK_S)
+            # Chosen: period at which an idle executor checks whether ROS has shut down (s), longer
+            # than the period of the diagnostics, which wake it in any case.
+            executor.spin_once(timeout_sec=1.5)
             invalid_handles = 0
         except InvalidHandle as error:
             invalid_handles += 1
-            if invalid_handles >= _MAX_INVALID_HANDLES:
+            # Chosen: consecutive InvalidHandle errors after which the executor is considered
+            # broken.
+            if invalid_handles >= 100:
                 raise
             if invalid_handles == 1 and rclpy.ok():
                 node.get_logger().warning(f'the executor continues after: {error}')
@@ -219,7 +213,10 @@ def run(make_node: Callable[[], Node], argv: Sequence[str]) -> int:
                 raise
             raise ConfigurationError(explained(error)) from None
         warn_of_files_of_others(node, argv)
-        sys.setswitchinterval(_SWITCH_S)
+        # Chosen: longest time for which a thread keeps Python's interpreter lock while another
+        # thread waits for it (s). With Python's default of 5 ms, a pose that arrives while
+        # diagnostics are written would wait for longer than the frame interval of 240 Hz.
+        sys.setswitchinterval(1e-4)
         # Exclude the loaded modules from garbage collection: a full collection stops all threads
         # for tens of milliseconds and frees nothing of them. None is made here either: it would
         # free less than 1 MB and delay the first pose.

@@ -17,9 +17,6 @@ from rclpy.expand_topic_name import expand_topic_name
 from rclpy.node import Node
 from rclpy.validate_full_topic_name import validate_full_topic_name
 
-#: Time (s) after which a request is repeated: an answer is lost if the node has not discovered its
-#: reader yet. Chosen.
-_ASK_AGAIN_S = 0.4
 #: Chosen: longest wait of the executor (s), which delays Ctrl-C.
 SLICE_S = 0.02
 
@@ -160,7 +157,9 @@ def ask_all(
             for service, client in clients.items():
                 if service not in answers and now >= again[service] and client.service_is_ready():
                     futures[service].append(client.call_async(request))
-                    again[service] = now + _ASK_AGAIN_S
+                    # Time (s) after which a request is repeated: an answer is lost if the node has
+                    # not discovered its reader yet. Chosen.
+                    again[service] = now + 0.4
             executor.spin_once(SLICE_S)
             for service, asked in futures.items():
                 done = [one.result() for one in asked if one.done() and not one.exception()]

@@ -8,8 +8,6 @@ from typing import Any
 from optitrack_vrpn.settings.parameters import Parameter, parameters_of
 from optitrack_vrpn.settings.schema import Change
 
-#: Longest line (characters), as in the code of this package.
-_WIDTH = 99
 #: Names that YAML 1.1 reads as something other than a string.
 _NO_PLAIN_KEYS = ('on', 'off', 'yes', 'no', 'y', 'n', 'true', 'false', 'null')
 #: Marks of parameters in the table, by the time at which they can change.
@@ -74,7 +72,8 @@ def _notes(section: Sequence[str], notes: Mapping[str, Sequence[str]] | None) ->
 def _wrapped(text: str, prefix: str) -> list[str]:
     lines, line = [], prefix
     for word in text.split():
-        if len(line) + len(word) > _WIDTH and line != prefix:
+        # Longest line (characters), as in the code of this package.
+        if len(line) + len(word) > 99 and line != prefix:
             lines.append(line.rstrip())
             line = prefix
         line += word + ' '

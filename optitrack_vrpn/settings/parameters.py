@@ -19,13 +19,6 @@ from optitrack_vrpn.settings.schema import (
 
 T = TypeVar('T')
 
-#: Similarity (difflib's ratio) of an unknown name to a known one above which the known one is
-#: suggested. Chosen.
-_MISSPELT = 0.5
-#: Similarity above which an unknown name is an error of this node: nodes share parameter files,
-#: and a name of another node must not stop this one. Chosen.
-_OURS = 0.7
-
 
 @dataclasses.dataclass(frozen=True)
 class Parameter:
@@ -201,7 +194,9 @@ def _assemble(settings: T, checked: Mapping[str, Any], prefix: str, wrong: list[
 
 def unknown(name: str, known: Iterable[str]) -> str:
     """Describe a parameter that does not exist, with the most similar name."""
-    near = did_you_mean(name, known, _MISSPELT)
+    # Similarity (difflib's ratio) of an unknown name to a known one above which the known one is
+    # suggested. Chosen.
+    near = did_you_mean(name, known, 0.5)
     return f'there is no parameter {name!r}; {near or "ros2 param list shows those that exist"}'
 
 
@@ -209,6 +204,8 @@ def is_foreign(name: str, known: Iterable[str]) -> bool:
     """Return whether an unknown parameter resembles no known one: it is another node's."""
     known = list(known)
     start = name.partition('.')[0]
+    # Similarity above which an unknown name is an error of this node: nodes share parameter files,
+    # and a name of another node must not stop this one. Chosen.
     return not (
-        difflib.get_close_matches(name, known, 1, _OURS)
+        difflib.get_close_matches(name, known, 1, 0.7)
         or ('.' in name and any(each.startswith(f'{start}.') for each in known)))
