@@ -164,13 +164,12 @@ def test_what_is_built_is_found_and_is_not_built_again(monkeypatch, tmp_path):
     package = copied(tmp_path)
     place = package / PACKAGE.name / importer_io.INSTALLED
     # Two modules are as good as all, and take seconds.
-    monkeypatch.setattr(build_io, 'MODULES', (
-        'optitrack_vrpn.motion.rotation', 'optitrack_vrpn.motion.frames'))
-    made = build_io.build(place, package / PACKAGE.name)
+    modules = 'optitrack_vrpn.motion.rotation', 'optitrack_vrpn.motion.frames'
+    made = build_io.build(place, package / PACKAGE.name, modules)
     assert [path.name for path in place.iterdir()] == [made.name]
     assert (made / 'optitrack_vrpn' / 'motion' / f'rotation{importer_io.SUFFIX}').is_file()
     before = made.stat().st_mtime_ns
-    assert build_io.build(place, package / PACKAGE.name) == made
+    assert build_io.build(place, package / PACKAGE.name, modules) == made
     assert made.stat().st_mtime_ns == before
 
 

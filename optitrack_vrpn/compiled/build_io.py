@@ -7,6 +7,7 @@ setup.py, ``make env`` and ``python -m optitrack_vrpn compile`` use it. The sour
 first, and hashed from the copy: an edit in the meantime cannot be taken for what was compiled.
 """
 
+from collections.abc import Sequence
 import importlib.util
 import os
 from pathlib import Path
@@ -61,12 +62,15 @@ def is_current(place: Path, package: Path = PACKAGE) -> bool:
     return (place / name_for(package)).is_dir()
 
 
-def build(place: Path, package: Path = PACKAGE) -> Path:
+def build(
+    place: Path, package: Path = PACKAGE, modules: Sequence[str] = MODULES,
+) -> Path:
     """
     Compile, unless the same sources have been compiled into that place.
 
     :param place: the folder that gets a folder of these sources.
     :param package: the folder of the package.
+    :param modules: what is compiled.
     :returns: the folder of the compiled modules.
     :raises BackendUnavailableError: if mypyc or the compiler is missing or fails.
     """
@@ -81,7 +85,7 @@ def build(place: Path, package: Path = PACKAGE) -> Path:
         shutil.copytree(package, copy, ignore=shutil.ignore_patterns('__pycache__', '_compiled'))
         name = name_for(copy)
         (work / 'mypyc.ini').write_text(_MYPY)
-        files = ','.join(module.replace('.', '/') + '.py' for module in MODULES)
+        files = ','.join(module.replace('.', '/') + '.py' for module in modules)
         run = subprocess.run(
             [sys.executable, '-c', _SETUP, files, str(os.cpu_count() or 1)], cwd=work,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
