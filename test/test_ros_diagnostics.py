@@ -170,12 +170,13 @@ def test_what_went_wrong_with_a_body_is_counted_by_kind(troubled):
     _, statuses, _ = troubled
     values = statuses['body body']
     assert {key: values[key] for key in (
-        'motive_name', 'state', 'gaps', 'lost_frames', 'duplicates', 'out_of_order', 'too_old',
-        'withheld_duplicate', 'withheld_out_of_order', 'resets')} == {
+        'motive_name', 'state', 'gaps', 'lost_frames', 'duplicates', 'too_old',
+        'withheld_duplicate', 'resets')} == {
             # The frame that was overtaken was missing, too, when the next one came.
             'motive_name': 'body', 'state': 'STALE', 'gaps': '2', 'lost_frames': '4',
-            'duplicates': '1', 'out_of_order': '1', 'too_old': '0', 'withheld_duplicate': '1',
-            'withheld_out_of_order': '1', 'resets': '1'}
+            'duplicates': '1', 'too_old': '0', 'withheld_duplicate': '1', 'resets': '1'}
+    # One was overtaken; the others came before it was certain that the sender had restarted.
+    assert 1 < int(values['out_of_order']) == int(values['withheld_out_of_order']) < 60
     withheld = sum(int(value) for key, value in values.items() if key.startswith('withheld_'))
     # A few more began the conversation, before it was known that they were no backlog.
     assert 470 < int(values['good']) + withheld < 498
@@ -191,9 +192,8 @@ def test_what_went_wrong_with_a_body_is_counted_by_kind(troubled):
 def test_frames_and_clock_are_reported(troubled):
     _, statuses, _ = troubled
     frames = statuses['frames']
-    assert {key: frames[key] for key in (
-        'dropped_duplicate', 'dropped_out_of_order', 'dropped_too_old')} == {
-            'dropped_duplicate': '1', 'dropped_out_of_order': '1', 'dropped_too_old': '0'}
+    assert (frames['dropped_duplicate'], frames['dropped_too_old']) == ('1', '0')
+    assert 1 < int(frames['dropped_out_of_order']) < 60
     for kind in ('work', 'wait', 'latency'):
         p50, p99, largest = (
             float(frames[f'{kind}_{field}_us']) for field in ('p50', 'p99', 'largest'))

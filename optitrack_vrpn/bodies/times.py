@@ -224,8 +224,9 @@ class FrameTimes:
         else:
             self.silence_ns = UNKNOWN_SILENCE_NS
 
-    def record_late(self, now: int) -> None:
-        """Count a frame that is older than the last one (ns)."""
+    def record_late(self, now: int, receive_ns: int) -> None:
+        """Count a frame that is older than the last one; perhaps the sender's clock restarted."""
+        self.heard_ns = receive_ns
         self.late_run = self.late_run + 1 if now > self._late_ns else 1
         self._late_ns = now
 

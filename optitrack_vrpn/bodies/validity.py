@@ -362,7 +362,7 @@ class ValidityGate:
         if now == times.last_ns:
             return Disposition.DUPLICATE
         if now < times.last_ns:
-            times.record_late(now)
+            times.record_late(now, receive_ns)
             return Disposition.OUT_OF_ORDER
         elif times.ends_step_back():
             self._follow_step(now, receive_ns)
@@ -413,8 +413,10 @@ class ValidityGate:
         elif receive_ns - times.heard() >= times.silence_ns and states.state is not State.NEW:
             states.observe(Observed.SILENT, times.receive_ns + times.silence_ns,
                            f'silent for {silent * 1e-9:.2f} s')
+        # Frames came while the restart of the sender's clock was not known: none is missing.
         if since and times.rate.update(
-                since, self._limits.last.count, self.config.memory_s * 1e9, is_silent):
+                since, self._limits.last.count, self.config.memory_s * 1e9,
+                is_silent or self._restarted):
             self._measure_silence()
         if max(silent, since) >= times.silence_ns:
             self.jumps.interrupt(since)
