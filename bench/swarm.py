@@ -30,7 +30,7 @@ from optitrack_vrpn.demo import (  # noqa: E402
     start_program, start_sim, start_tool, texts_of)
 import swarm_figures as figures  # noqa: E402
 from swarm_network import (  # noqa: E402
-    Bridge, GROUND, make_ground, NoNetwork, own_namespace, Robot)
+    Air, Bridge, GROUND, make_ground, NoNetwork, own_namespace, Robot)
 
 TICKS = os.sysconf('SC_CLK_TCK')
 OWN_HZ = 50.0
@@ -100,6 +100,7 @@ class Swarm:
     def __init__(self, count, discovery, rate, outputs):
         self._count, self._discovery, self._rate = count, discovery, rate
         self._outputs, self._children, self.robots, self._bridges = outputs, [], [], []
+        self._air = None
 
     def __enter__(self):
         try:
@@ -107,6 +108,7 @@ class Swarm:
             os.environ.update(environment(self._discovery))
             for number in range(self._count):    # one by one, so that an error ends those made
                 self.robots.append(Robot(number))
+            self._air = Air([robot.card for robot in self.robots])
             names = [robot.body for robot in self.robots]
             if self._discovery == 'server':
                 start_program([str(Path(sys.executable).with_name('fast-discovery-server')),
@@ -138,8 +140,9 @@ class Swarm:
             child.stop()
 
     def counters(self):
-        """Add up the counters of all robots."""
-        return np.sum([robot.counters() for robot in self.robots], axis=0)
+        """Give packets and bytes at all robots' cards, and frames on the air."""
+        return np.array([*np.sum([robot.counters() for robot in self.robots], axis=0),
+                         self._air.frames()])
 
     def each(self, *command, robots=None):
         """Give a command to robots at the same time, and wait for all answers."""
@@ -174,25 +177,26 @@ class Swarm:
         time.sleep(IDLE_S)
         start, idle = (ready - before).tolist(), ((self.counters() - ready) / IDLE_S).tolist()
         self.sim.process.send_signal(signal.SIGCONT)
-        return {'packets': start[0], 'megabytes': round(start[1] / 1e6, 3), 'air': start[2],
-                'idle_packets_s': round(idle[0], 1), 'idle_kilobytes_s': round(idle[1] / 1e3, 2)}
+        return {'frames': start[2], 'packets': start[0], 'megabytes': round(start[1] / 1e6, 3),
+                'idle_frames_s': round(idle[2], 1), 'idle_kilobytes_s': round(idle[1] / 1e3, 2)}
 
     def lose(self, percent):
         """Let every robot lose a share of the frames."""
         for robot in self.robots:
             robot.lose(percent)
 
-    def wait(self, robots=None, timeout_s=20.0):
-        """Wait until each robot has a pose; gives the seconds it took."""
+    def wait(self, robots=None, timeout_s=10.0):
+        """Wait until each robot has a pose; gives the seconds it took, and how many have none."""
         waiting, began = list(self.robots if robots is None else robots), time.monotonic()
-        while waiting:
+        every = len(waiting)
+        while waiting and time.monotonic() - began < timeout_s:
             waiting = [robot for robot, found in zip(waiting, self.each('take', robots=waiting))
                        if not found]
-            if waiting and time.monotonic() - began > timeout_s:
-                raise RuntimeError(f'no pose at {waiting[0].body} and {len(waiting) - 1} others '
-                                   f'in {timeout_s:g} s; the node:\n{self.node.text()}')
-            time.sleep(0.02)
-        return time.monotonic() - began
+            time.sleep(0.05)
+        if len(waiting) == every:
+            raise RuntimeError(f'no robot has a pose after {timeout_s:g} s; the node:\n'
+                               f'{self.node.text()}')
+        return time.monotonic() - began, len(waiting)
 
     def measure(self, output, seconds, robots=None):
         """
@@ -222,27 +226,30 @@ class Swarm:
                 'node_percent': round(100 * node_s / took, 1),
                 'machine_percent': round(100 * busy / whole)}
 
-    def fail(self, fault):
-        """
-        Let one robot fail.
+    def p99_of_others(self):
+        """Measure the age of the newest pose at all robots but the last (ms)."""
+        return self.measure(self._outputs[0], GONE_S, self.robots[:-1])['p99_ms']
 
+    def fail(self, fault, before):
+        """
+        Let the last robot fail.
+
+        :param before: p99 at the others before (ms).
         :returns: columns of a row.
         """
-        *others, last = self.robots
-        seconds = GONE_S
-        before = self.measure(self._outputs[0], seconds, others)['p99_ms']
+        last = self.robots[-1]
         if fault == 'out of range':
             last.link(False)
         else:
             last.signal(signal.SIGSTOP)
-        during = self.measure(self._outputs[0], seconds, others)['p99_ms']
+        during = self.p99_of_others()
         if fault == 'out of range':
             last.link(True)
         else:
             last.signal(signal.SIGCONT)
         self.each('take', robots=[last])
         return {'before_ms': before, 'during_ms': during, 'ratio': round(during / before, 3),
-                'back_s': round(self.wait([last]), 2)}
+                'back_s': round(self.wait([last])[0], 2)}
 
 
 def session(number, count, discovery, options, rows):
@@ -251,12 +258,14 @@ def session(number, count, discovery, options, rows):
     with Swarm(count, discovery, options.rate, options.outputs) as swarm:
         rows['starts'].append({**where, **swarm.start()})
         first = discovery == options.discovery[0]
-        outputs = options.outputs if first else options.outputs[:1]
+        # The others with every second number of robots: they show the same.
+        every = first and count in options.robots[::-2]
+        outputs = options.outputs if every else options.outputs[:1]
         for output in outputs:
             swarm.listen(output)
-            swarm.wait()
+            mute = swarm.wait()[1]
             time.sleep(0.5)
-            rows['streams'].append({**where, 'output': output, 'loss': 0,
+            rows['streams'].append({**where, 'output': output, 'loss': 0, 'mute': mute,
                                     **swarm.measure(output, options.seconds)})
         if first and count == options.some:
             swarm.listen(options.outputs[0])
@@ -264,16 +273,24 @@ def session(number, count, discovery, options, rows):
             for loss in options.losses[1:]:
                 swarm.lose(loss)
                 rows['streams'].append({
-                    **where, 'output': options.outputs[0], 'loss': loss,
+                    **where, 'output': options.outputs[0], 'loss': loss, 'mute': 0,
                     **swarm.measure(options.outputs[0], options.seconds)})
             swarm.lose(0)
-            for fault in options.faults:
-                rows['faults'].append({'run': number, 'fault': fault, **swarm.fail(fault)})
+            if number % 2 and options.faults:
+                before = swarm.p99_of_others()
+                rows['faults'] += [{'run': number, 'fault': fault, **swarm.fail(fault, before)}
+                                   for fault in options.faults]
 
 
-def discoveries(count, options):
-    """Give the discoveries to measure with so many robots: all of them with the last numbers."""
-    return options.discovery if count in options.robots[-3:] else options.discovery[:1]
+def discoveries(number, count, options):
+    """
+    Give the discoveries to measure with so many robots.
+
+    All of them with the largest and the third largest number, in every second run; the first one
+    always.
+    """
+    every = number % 2 and count in options.robots[-3::2]
+    return options.discovery if every else options.discovery[:1]
 
 
 def main():
@@ -282,6 +299,7 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--quick', action='store_true', help='one short run')
     parser.add_argument('--runs', type=int, default=5)
+    parser.add_argument('--minutes', type=float, default=15.0, help='begin no run that ends later')
     parser.add_argument('--robots', type=int, nargs='+', default=[1, 2, 4, 8, 16, 32])
     parser.add_argument('--discovery', nargs='+', choices=tuple(figures.DISCOVERIES),
                         default=list(figures.DISCOVERIES)[:4],
@@ -292,7 +310,7 @@ def main():
     parser.add_argument('--faults', nargs='*', default=FAULTS, choices=FAULTS)
     parser.add_argument('--some', type=int, default=8, help='robots with loss and faults')
     parser.add_argument('--rate', type=float, default=100.0, help='of Motive (Hz)')
-    parser.add_argument('--seconds', type=float, default=2.5, help='of each measurement')
+    parser.add_argument('--seconds', type=float, default=2.0, help='of each measurement')
     parser.add_argument('--mbit', type=float, default=54.0, help='of the access point')
     parser.add_argument('--output', type=Path, default=ROOT / 'bench' / 'results')
     parser.add_argument('--write-docs', action='store_true')
@@ -301,6 +319,8 @@ def main():
         options.runs, options.robots, options.seconds, options.faults = 1, [2], 1.5, []
         options.some = 2
     options.losses = options.losses or (LOSSES[::3] if options.quick else LOSSES)
+    if options.write_docs:
+        options.output = ROOT / 'docs' / 'data'
     began, load = time.monotonic(), os.getloadavg()[0]
     try:
         own_namespace()
@@ -311,32 +331,36 @@ def main():
     rows = {'starts': [], 'streams': [], 'faults': []}
     for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ending, signal.default_int_handler)
+    runs = longest_s = 0
     try:
-        for number in range(1, options.runs + 1):
+        while runs < options.runs and (
+                time.monotonic() - began + longest_s < 60 * options.minutes):
+            runs, run_began = runs + 1, time.monotonic()
             for count in options.robots:
-                for discovery in discoveries(count, options):
-                    print(f'{time.monotonic() - began:5.0f} s: run {number}, {discovery}, '
+                for discovery in discoveries(runs, count, options):
+                    print(f'{time.monotonic() - began:5.0f} s: run {runs}, {discovery}, '
                           f'{count} robots', file=sys.stderr, flush=True)
-                    session(number, count, discovery, options, rows)
+                    session(runs, count, discovery, options, rows)
+                    for name, found in rows.items():
+                        if found:
+                            figures.write_rows(options.output / f'swarm_{name}.csv', found)
+            longest_s = max(longest_s, time.monotonic() - run_began)
     except KeyboardInterrupt:
         print('swarm: interrupted', file=sys.stderr)
         return 130
-    text = (f'`make bench-swarm`: medians of {options.runs} runs (least to largest), Motive at '
-            f'{options.rate:g} Hz, load of the machine {load:.0f} before and '
-            f'{os.getloadavg()[1]:.0f} after on {os.cpu_count()} cores, '
-            f'{(time.monotonic() - began) / 60:.0f} minutes.\n\n'
+    text = (f'`make bench-swarm`: medians of {runs} runs (least to largest; all discoveries and '
+            f'the faults in {(runs + 1) // 2} of them), Motive at {options.rate:g} Hz, load of '
+            f'the machine {load:.0f} before and {os.getloadavg()[1]:.0f} after on '
+            f'{os.cpu_count()} cores, {(time.monotonic() - began) / 60:.0f} minutes.\n\n'
             + figures.tables(**rows))
     print(text)
-    data, picture = options.output, options.output / 'swarm_curves.svg'
+    picture = options.output / 'swarm_curves.svg'
     if options.write_docs:
-        data, picture = ROOT / 'docs' / 'data', ROOT / 'docs' / 'img' / 'swarm_curves.svg'
+        picture = ROOT / 'docs' / 'img' / 'swarm_curves.svg'
         page = ROOT / 'docs' / 'swarm.md'
         begin, end = (f'<!-- bench/swarm.py: {word} -->' for word in ('begin', 'end'))
         before, _, rest = page.read_text().partition(begin)
         page.write_text(f'{before}{begin}\n{text}\n{end}{rest.partition(end)[2]}')
-    for name, found in rows.items():
-        if found:
-            figures.write_rows(data / f'swarm_{name}.csv', found)
     figures.draw(rows['starts'], rows['streams'], picture)
     return 0
 

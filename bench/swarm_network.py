@@ -11,6 +11,7 @@ import ctypes
 import multiprocessing
 import os
 from pathlib import Path
+import re
 import shutil
 import signal
 import struct
@@ -26,7 +27,7 @@ from tf2_msgs.msg import TFMessage
 #: From linux/sched.h and linux/prctl.h.
 _CLONE_NEWNET = 0x40000000
 _PR_SET_PDEATHSIG = 1
-GROUND = '10.99.0.1'
+GROUND, GROUND_MAC = '10.99.0.1', '02:00:00:00:00:01'
 #: Packets that wait at the access point. Chosen: 20 ms of full frames at 54 Mbit/s.
 QUEUE = 100
 _STAMP = struct.Struct('<iI')
@@ -52,12 +53,17 @@ def own_namespace():
 
 
 def run(*lines, inside=None):
-    """Run commands; ``inside`` is the id of a process whose namespace is used."""
+    """
+    Run commands and give their output.
+
+    :param inside: id of a process in whose namespace they run.
+    """
     script = 'set -e\n' + '\n'.join(lines)
     way = ['nsenter', '-t', str(inside), '-n'] if inside else []
     done = subprocess.run([*way, 'sh', '-c', script], capture_output=True, text=True)
     if done.returncode:
         raise NoNetwork(f'{done.stderr.strip()} (of: {"; ".join(lines)[:200]})')
+    return done.stdout
 
 
 def make_ground(mbit):
@@ -73,7 +79,9 @@ def make_ground(mbit):
     run('ip link set dev lo up',
         'ip link add name switch type bridge mcast_snooping 0',
         'ip link add name point type bridge mcast_snooping 0',
-        'ip link add name uplink type veth peer name wired',
+        # They would answer for the address of uplink, as every interface of a computer does.
+        'ip link set dev switch arp off', 'ip link set dev point arp off',
+        f'ip link add name uplink address {GROUND_MAC} type veth peer name wired',
         'ip link add name down type veth peer name radio',
         *(f'ip link set dev {card} addrgenmode none'
           for card in ('switch', 'point', 'uplink', 'wired', 'down', 'radio')),
@@ -83,6 +91,30 @@ def make_ground(mbit):
         *(f'ip link set dev {card} up'
           for card in ('switch', 'point', 'uplink', 'wired', 'down', 'radio')),
         'ip route add 224.0.0.0/4 dev uplink')
+
+
+class Air:
+    """
+    Count the frames that a radio would transmit.
+
+    A frame of a robot is sent to the access point, and again from there unless it is for the
+    ground station; a multicast frame once for all its receivers, whose cards receive it N times.
+
+    :param cards: the robots' ports of the access point.
+    """
+
+    def __init__(self, cards):
+        devices = ', '.join(('radio', *cards))
+        run("nft -f - <<'END'\nadd table netdev air\ndelete table netdev air\n"
+            'table netdev air {\ncounter frames {\n}\ncounter again {\n}\n'
+            f'chain enter {{\ntype filter hook ingress devices = {{ {devices} }} priority 0\n'
+            f'counter name frames\niifname != "radio" ether daddr != {GROUND_MAC} '
+            'counter name again\n}\n}\nEND')
+
+    def frames(self):
+        """Give their number so far."""
+        text = run('nft list counters table netdev air')
+        return sum(map(int, re.findall(r'packets (\d+)', text)))
 
 
 class Robot:
@@ -138,21 +170,10 @@ class Robot:
         os.kill(self.pid, number)
 
     def counters(self):
-        """
-        Read the counters of the robot's card.
-
-        :returns: packets, bytes, and packets on the air: those that it sends and receives, a
-            multicast packet once for all its receivers.
-        """
+        """Read the packets and bytes that the robot's card has received and sent."""
         lines = Path(f'/proc/{self.pid}/net/dev').read_text().splitlines()
         fields = next(line for line in lines if 'radio0:' in line).partition(':')[2].split()
-        names, values = (line.split() for line in Path(
-            f'/proc/{self.pid}/net/netstat').read_text().splitlines() if line.startswith('IpExt'))
-        multicast = dict(zip(names, values))
-        received, sent = int(fields[1]), int(fields[9])
-        return (received + sent, int(fields[0]) + int(fields[8]),
-                received - int(multicast['InMcastPkts'])
-                + sent + int(multicast['OutMcastPkts']))
+        return int(fields[1]) + int(fields[9]), int(fields[0]) + int(fields[8])
 
     def close(self):
         """End the process, and with it the namespace."""
