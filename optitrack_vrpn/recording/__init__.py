@@ -11,9 +11,8 @@ if TYPE_CHECKING:
     from optitrack_vrpn.recording.bag_metadata import make_qos, TopicMetadata
     from optitrack_vrpn.recording.bag_read_io import find_file, read_records
     from optitrack_vrpn.recording.capture_io import load_sessions
-    from optitrack_vrpn.recording.cdr import decode, parse_definition
+    from optitrack_vrpn.recording.cdr import decode, definition, parse_definition
     from optitrack_vrpn.recording.columns import ROW
-    from optitrack_vrpn.recording.definitions import definition
     from optitrack_vrpn.recording.evaluation import (
         absolute_error, associate, pairs_apart, relative_error, umeyama)
     from optitrack_vrpn.recording.evaluation_calibration import (
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from optitrack_vrpn.recording.mcap_read_io import Damage
     from optitrack_vrpn.recording.pcap import (
         file_header, Packet, packet_bytes, read_packets, TCP, UDP)
-    from optitrack_vrpn.recording.raw_events import arrivals, stamped
+    from optitrack_vrpn.recording.raw_capture import arrivals, stamped
     from optitrack_vrpn.recording.raw_recorder_io import (
         LostDatagrams, PcapWriter, RawSink, record_raw)
     from optitrack_vrpn.recording.raw_session import (
@@ -43,8 +42,8 @@ if TYPE_CHECKING:
         Body, ClockRow, longest_rise, PosesInMemory, StateRow, Take)
     from optitrack_vrpn.recording.take_io import load_estimate, load_take
     from optitrack_vrpn.recording.topics import safe_name, TopicChoice
-    from optitrack_vrpn.recording.trajectory import interpolate, slerp, Trajectory
-    from optitrack_vrpn.recording.tum import format_tum, parse_tum
+    from optitrack_vrpn.recording.trajectory import (
+        format_tum, interpolate, parse_tum, slerp, Trajectory)
 else:
     __all__, __getattr__ = lazy(globals())
 

@@ -5,18 +5,27 @@ Find the fields of serialised messages from the message definition in a bag, wit
 
 XCDR1 of the OMG (formal/2014-09-03 annex, as written by ROS 2's middlewares): primitive types
 aligned to their size, relative to the end of the four bytes of encapsulation. Definitions are in
-.msg syntax with nested types, MCAP's ``ros2msg``.
+.msg syntax with nested types, MCAP's ``ros2msg``; they are made from message classes, so that .msg
+files need not be installed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 import functools
 import re
 import struct
 from typing import Any, NamedTuple, Optional, Union
 
 Path = tuple[Union[str, int], ...]
+Fields = Mapping[str, str]
+
+#: Types with different names in IDL and in .msg files.
+_FROM_IDL = {'double': 'float64', 'float': 'float32', 'boolean': 'bool', 'octet': 'byte'}
+_IDL_SEQUENCE = re.compile(r'sequence<(.+?)(?:, *(\d+))?>')
+_IDL_ARRAY = re.compile(r'(.+?)\[(\d+)\]')
+_IDL_STRING = re.compile(r'(w?string)<(\d+)>')
+_SEPARATOR = '=' * 80
 
 _CODES = {
     'bool': 'u1', 'byte': 'u1', 'char': 'u1', 'int8': 'i1', 'uint8': 'u1', 'int16': 'i2',
@@ -211,3 +220,50 @@ def decode(data: bytes, types: Types, root: str) -> dict[Any, Any]:
             else struct.unpack_from(code[0] + _STRUCT[code[1:]], data, at)[0]
             if code[1:] in _STRUCT else None)
     return made
+
+
+def field_type(idl: str) -> tuple[str, str]:
+    """
+    Convert a field's type from IDL to .msg syntax.
+
+    :param idl: type from a message class, as in ``sequence<geometry_msgs/Point, 3>``.
+    :returns: type in a .msg file, as in ``geometry_msgs/Point[<=3]``, and the type of a nested
+        message ('' for a basic type).
+    """
+    suffix = ''
+    sequence, array = _IDL_SEQUENCE.fullmatch(idl), _IDL_ARRAY.fullmatch(idl)
+    if sequence:
+        idl, suffix = sequence[1], f'[<={sequence[2]}]' if sequence[2] else '[]'
+    elif array:
+        idl, suffix = array[1], f'[{array[2]}]'
+    bounded = _IDL_STRING.fullmatch(idl)
+    if bounded:
+        return f'{bounded[1]}<={bounded[2]}{suffix}', ''
+    nested = idl if '/' in idl else ''
+    return _FROM_IDL.get(idl, idl) + suffix, nested
+
+
+def definition(name: str, fields_of: Callable[[str], Fields]) -> str:
+    """
+    Return the definition of a type and of all nested types, in MCAP's ``ros2msg`` encoding.
+
+    :param name: type name, as in ``geometry_msgs/msg/PoseStamped``.
+    :param fields_of: returns the fields of a type.
+    """
+    parts: dict[str, str] = {}
+    waiting = [name]
+    while waiting:
+        current = waiting.pop(0)
+        short = current.replace('/msg/', '/')
+        if short in parts:
+            continue
+        lines = []
+        for field, idl in fields_of(current).items():
+            text, nested = field_type(idl)
+            lines.append(f'{text} {field}')
+            if nested:
+                waiting.append(nested.replace('/', '/msg/', 1))
+        parts[short] = '\n'.join(lines) + '\n'
+    first, *others = parts.items()
+    return first[1] + ''.join(
+        f'{_SEPARATOR}\nMSG: {short}\n{text}' for short, text in others)

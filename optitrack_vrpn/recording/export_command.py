@@ -21,8 +21,7 @@ from optitrack_vrpn.recording.export_table import (
     check_span, choose_bodies, COLUMNS, columns, rows, Table, tables)
 from optitrack_vrpn.recording.mcap_format import Channel, Message
 from optitrack_vrpn.recording.take_io import load_take
-from optitrack_vrpn.recording.trajectory import Stamps, Trajectory
-from optitrack_vrpn.recording.tum import format_tum
+from optitrack_vrpn.recording.trajectory import format_tum, Stamps, Trajectory
 
 #: Rows of a row group of Parquet.
 ROW_GROUP = 100_000

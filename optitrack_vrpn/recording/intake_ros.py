@@ -16,7 +16,7 @@ import time
 from typing import Any, Optional
 
 from optitrack_vrpn.recording.bag_metadata import make_qos, Qos, TopicMetadata
-from optitrack_vrpn.recording.definitions import definition
+from optitrack_vrpn.recording.cdr import definition
 from optitrack_vrpn.recording.losses import LossTimes, SequenceWatch
 from optitrack_vrpn.recording.mcap_format import Message
 from rclpy.callback_groups import CallbackGroup

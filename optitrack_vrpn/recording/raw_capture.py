@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Find the VRPN conversations of a capture.
+Find the VRPN conversations of a capture, and run them through the node's pipeline.
 
 The packets are read once. What belongs to a conversation is stored by the caller, on disk, because
 it can be long, and because the server is known only when the beginnings of all streams are.
@@ -9,15 +9,17 @@ it can be long, and because the server is known only when the beginnings of all 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 import contextlib
 from dataclasses import dataclass, field
-from typing import Optional, Protocol
+from typing import NamedTuple, Optional, Protocol
 
 from optitrack_vrpn.errors import ConfigurationError, RemoteProtocolError
+from optitrack_vrpn.pipeline import Pipeline, Sample
 from optitrack_vrpn.recording.pcap import ACK, Flow, Packet, Reassembly, SYN, TCP
 from optitrack_vrpn.recording.raw_session import Action, described_udp_port, Session, StreamCutter
-from optitrack_vrpn.sources.vrpn import COOKIE_PREFIX, decode_request, DEFAULT_PORT
+from optitrack_vrpn.sources.vrpn import (
+    Connection, COOKIE_PREFIX, decode_request, DEFAULT_PORT, Event, to_frames)
 
 #: Chosen: number of bytes at the beginning of a stream in which a client describes its UDP port;
 #: clients do so within some hundred bytes.
@@ -171,3 +173,47 @@ def _check_whole(packet: Packet) -> None:
 
 def _arrival_ns(packet: Packet) -> int:
     return packet.time_ns - packet.host_minus_arrival_ns
+
+
+class Arrival(NamedTuple):
+    """
+    Events that arrived together.
+
+    :ivar arrival_ns: arrival on the arrival clock if the recording contains it, else on the host's
+        clock (ns).
+    :ivar host_minus_arrival_ns: host clock minus arrival clock (ns).
+    """
+
+    events: Sequence[Event]
+    arrival_ns: int
+    host_minus_arrival_ns: int
+
+
+def arrivals(session: Session) -> Iterator[Arrival]:
+    """Return the events of a conversation; bytes that are not VRPN end it."""
+    connection = Connection()
+    for action in session.read():
+        try:
+            if action.kind == 'tcp':
+                events = connection.receive_stream(action.data)
+            else:
+                events = connection.receive_datagram(memoryview(action.data))
+        except RemoteProtocolError:
+            return
+        if events:
+            yield Arrival(tuple(events), action.arrival_ns, action.host_minus_arrival_ns)
+
+
+def stamped(sessions: Iterable[Session], pipeline: Pipeline) -> Iterator[tuple[Sample, int]]:
+    """
+    Return the poses that the node would publish, and their arrival on the host's clock (ns).
+
+    :param pipeline: a new pipeline; afterwards it has the final states of its channels.
+    """
+    for number, session in enumerate(sessions):
+        if number:
+            pipeline.reconnected()
+        for events, arrival_ns, offset_ns in arrivals(session):
+            for sample in pipeline.process(to_frames(events), arrival_ns, offset_ns):
+                yield sample, arrival_ns + offset_ns
+            pipeline.tick(arrival_ns)

@@ -25,12 +25,11 @@ from optitrack_vrpn.recording.columns import (
     Batch, DATA_AT, Frame, PoseColumns, POSES, Poses, ROW, Rows, take_rows, TF)
 from optitrack_vrpn.recording.mcap_read_io import Damage
 from optitrack_vrpn.recording.motive_csv import is_motive_csv, parse_motive_csv
-from optitrack_vrpn.recording.raw_events import stamped
+from optitrack_vrpn.recording.raw_capture import stamped
 from optitrack_vrpn.recording.rows_io import Scratch, Stored, StoredRows
 from optitrack_vrpn.recording.take import Body, ClockRow, StateRow, Take
 from optitrack_vrpn.recording.topics import body_of
-from optitrack_vrpn.recording.trajectory import Trajectory
-from optitrack_vrpn.recording.tum import parse_tum
+from optitrack_vrpn.recording.trajectory import parse_tum, Trajectory
 from optitrack_vrpn.units import NS_PER_S
 
 _STATUS = 'diagnostic_msgs/msg/DiagnosticStatus'
