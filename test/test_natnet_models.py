@@ -205,8 +205,8 @@ def run_mutations(number, seed=1):
     """
     Decode mutated frames and as many lists; return how many were accepted.
 
-    docs/natnet.md has the result of 500 000, by
-    ``PYTHONPATH=test python -c 'import test_natnet_models as t; print(t.run_mutations(500000))'``.
+    docs/natnet.md has the result of 1 000 000, by
+    ``PYTHONPATH=test python -c 'import test_natnet_models as t; print(t.run_mutations(10**6))'``.
     """
     draw = random.Random(seed)
     accepted = 0

@@ -196,3 +196,20 @@ def test_nothing_is_older_than_allowed_however_long_the_publications_before_it_t
                        PipelineConfig(), lambda: now[0], most * 10 - 5)
     # TF, figures and joints, then the wrench and the TF of its plate, 10 after one another.
     assert ages == [10 * i for i in range(min(most, 5))]
+
+
+@pytest.mark.parametrize('serial, name', [
+    ('0325', 'plate_0325'), ('a' * 250, 'a' * 100), ('../..', 'unnamed'),
+    ('\x1b[31m', 'plate_31m')])
+def test_any_serial_number_of_a_plate_makes_a_topic_and_loses_no_pose(observer, serial, name):
+    """Serial numbers begin with digits, with which no part of a topic may."""
+    with simulated(['wand'], rate=RATE, natnet={'plates': 1}) as server:
+        models = server.serving('natnet').world.models
+        describe = models.describe
+        models.describe = lambda: describe()._replace(plates=tuple(
+            one._replace(serial=serial) for one in describe().plates))
+        poses = observer.poses('/wand/pose')
+        with following(server, ['pose', 'wrench']):
+            poses.wait(20)
+            wait_until(lambda: f'/{name}/wrench' in dict(
+                observer.node.get_topic_names_and_types()))

@@ -102,8 +102,6 @@ class Receiver:
             allowance_ns = pipeline.max_age_ns - host_minus_arrival_ns
             if pipeline.markers is not None:
                 publishers.publish_markers(pipeline.markers, self._now_ns, allowance_ns)
-            if pipeline.extras is not None:
-                publishers.publish_extras(pipeline, self._now_ns, allowance_ns)
             if samples or pipeline.server_motions:
                 publishers.publish(
                     samples, pipeline.server_motions, self._now_ns, allowance_ns, pipeline.times)
@@ -111,6 +109,8 @@ class Receiver:
                 if not self._batches % _MEASURED_ONE_OF:
                     self._measure(
                         samples, arrival_ns, host_minus_arrival_ns, now_ns, self._now_ns())
+            if pipeline.extras is not None:    # last: they take longer than poses
+                publishers.publish_extras(pipeline, self._now_ns, allowance_ns)
         except Exception:
             # The thread must continue: the next frame may be valid.
             error = traceback.format_exc()

@@ -10,6 +10,8 @@ those that retargeting programs read. The names of fingers by Motive, and the wh
 
 import re
 
+from optitrack_vrpn.names import MAX_ROS_NAME
+
 #: Motive, FBX, BVH: the trunk, then one side without its letter or word.
 _TRUNK = (('Hip', 'Hips', 'Hips'), ('Ab', 'Spine', 'Chest'), ('Chest', 'Spine1', 'Chest2'),
           ('Neck', 'Neck', 'Neck'), ('Head', 'Head', 'Head'))
@@ -64,6 +66,12 @@ def converted(names: tuple[str, ...], skeleton: str, convention: str) -> tuple[s
     return tuple(table.get(name, name) for name in short)
 
 
-def frame_name(text: str) -> str:
-    """Return the part of a frame id or topic for a bone, skeleton or plate."""
-    return _OTHER.sub('_', text).strip('_') or 'unnamed'
+def frame_name(text: str, kind: str = '') -> str:
+    """
+    Return the part of a frame id or topic for a bone, skeleton or plate.
+
+    :param kind: prefix of a name that begins with a digit, as serial numbers of plates do: ROS
+        accepts no such topic.
+    """
+    name = _OTHER.sub('_', text)[:MAX_ROS_NAME].strip('_') or 'unnamed'
+    return f'{kind}_{name}' if kind and name[0].isdigit() else name

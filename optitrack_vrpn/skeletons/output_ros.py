@@ -269,7 +269,7 @@ class SkeletonOutput:
     def _publish_plate(
         self, plate: Plate, axes: Axes, stamp_ns: int, fresh: Callable[[], bool],
     ) -> None:
-        name = frame_name(plate.model.name)
+        name = frame_name(plate.model.name, 'plate')
         frame, order = plate_frame(plate.model), channel_order(plate.model)
         if frame is None or order is None or not plate.model.calibrated:
             self._events.append(('warn', ('plate', name), (

@@ -90,7 +90,7 @@ class _Known:
         self.model = model
         self.convention = convention
         self.gate = BoneGate(len(model.bones))
-        self.name = frame_name(model.name)
+        self.name = frame_name(model.name, 'skeleton')
         self.bones = converted(model.bones, model.name, convention)
         self.names = tuple(f'{self.name}_{frame_name(bone)}' for bone in self.bones)
         self.seen_ns = now_ns
@@ -144,7 +144,7 @@ class SkeletonStage:
         known = self._known.get(model.name)
         if known is not None and known.model is model and known.convention == convention:
             return known
-        name = frame_name(model.name)
+        name = frame_name(model.name, 'skeleton')
         other = next((one for one in self._known.values()
                       if one.name == name and one.model.name != model.name), None)
         if other is not None or (known is None and len(self._known) >= _MOST):
