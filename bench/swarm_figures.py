@@ -207,12 +207,14 @@ def draw(starts, streams, path):
         curve(right, rows, 'p50_ms', f'{output}, p50', color=colour, linestyle=':')
     for axis, label in ((left, 'start-up frames on the air'), (centre, 'kB/s at one robot'),
                         (right, 'age of the newest pose (ms)')):
-        axis.set(xscale='log', yscale='log', xlabel='robots', ylabel=label)
+        axis.set(xscale='log', yscale='linear' if axis is centre else 'log', xlabel='robots',
+                 ylabel=label)
         for scale in (axis.xaxis, axis.yaxis):
             scale.set_major_formatter('{x:g}')
             scale.set_minor_formatter('')
         axis.set_xticks(values_of(starts, 'robots'))
         axis.legend(fontsize=8, framealpha=0.0)
+    centre.set_ylim(bottom=0.0)
     figure.tight_layout()
     figure.savefig(path, transparent=True, metadata={'Date': None})
     plt.close(figure)
