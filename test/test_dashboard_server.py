@@ -305,18 +305,18 @@ def test_start_and_stop_of_two_pages_at_once_are_both_answered_and_shown_to_both
     with NodeProcess('-p', f'port:={free_port()}', '-p', 'autostart:=true'):
         async def work(session):
             async with connect(session, served) as first, connect(session, served) as second:
-                for page in (first, second):
-                    await until(page, lambda one: one['control']['systems'] and one['control'][
-                        'systems'][0]['state'] == 'active')
+                # At once: a page that is not read is cut.
+                await asyncio.gather(*(until(page, lambda one: one['control']['systems'] and one[
+                    'control']['systems'][0]['state'] == 'active') for page in (first, second)))
                 await asyncio.gather(*(page.send_json({
                     'type': kind, 'id': by, 'session': 'take_1', 'by': by})
                     for page, kind, by in ((first, 'start', 'Ada'), (second, 'stop', 'Bob'),
                                            (second, 'start', 'Cy'))))
-                return [(await until(page, lambda one: [
-                    bool(row['answers']) for row in one['control']['commands']] == [True] * 3))[
-                        'control']['commands'] for page in (first, second)]
+                return await asyncio.gather(*(until(page, lambda one: [
+                    bool(row['answers']) for row in one['control']['commands']] == [True] * 3)
+                    for page in (first, second)))
         shown = run(work)
-    for rows in shown:
+    for rows in (one['control']['commands'] for one in shown):
         assert sorted((row['kind'], row['by'].split()[0]) for row in rows) == [
             ('START', 'Ada'), ('START', 'Cy'), ('STOP', 'Bob')]
         assert all([one['system'] for one in row['answers']] == ['optitrack_vrpn']
