@@ -32,18 +32,6 @@ of ten frames never settles.
 """
 
 
-class SwapCandidate(NamedTuple):
-    """
-    The body that a pose probably belongs to, instead of the one it is sent for.
-
-    :ivar body: the other body.
-    :ivar confirmed: whether the other body is seen in the place of this one.
-    """
-
-    body: JumpTracker
-    confirmed: bool
-
-
 def no_swap(seen: TimedPose) -> SwapCandidate | None:
     """Return None: the default for a body without others."""
     return None
@@ -397,3 +385,16 @@ class JumpTracker:
                 'is wrong, make its markers less symmetric; if not, accept_pose publishes it')
         self._states.observe(Observed.JUMP, receive_ns, detail)
         return reason
+
+
+# Below the class that it names: compiled, the annotation is evaluated here.
+class SwapCandidate(NamedTuple):
+    """
+    The body that a pose probably belongs to, instead of the one it is sent for.
+
+    :ivar body: the other body.
+    :ivar confirmed: whether the other body is seen in the place of this one.
+    """
+
+    body: JumpTracker
+    confirmed: bool
