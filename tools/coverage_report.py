@@ -6,8 +6,7 @@ Run all tests as plain Python and print the covered share of lines, per package.
   coverage_report.py [PYTEST ARGUMENTS]
 
 Lines are counted in the test process and in the processes that tests start. Files of ROS nodes
-(`*_ros.py`) are listed apart: the limit is for the others. Needs the Python package `coverage`
-(`pip install coverage`), which the environment of the tests does not hold.
+(`*_ros.py`) are listed apart: the limit is for the others.
 """
 
 import collections
