@@ -26,8 +26,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / 'bench')]
 import numpy as np  # noqa: E402
-from optitrack_vrpn.demo import (  # noqa: E402
-    start_program, start_sim, start_tool, texts_of)
+from optitrack_vrpn.demo import start_sim, start_tool, texts_of  # noqa: E402
 import swarm_figures as figures  # noqa: E402
 from swarm_network import (  # noqa: E402
     Air, Bridge, GROUND, make_ground, NoNetwork, own_namespace, Robot)
@@ -111,8 +110,7 @@ class Swarm:
             self._air = Air([robot.card for robot in self.robots])
             names = [robot.body for robot in self.robots]
             if self._discovery == 'server':
-                start_program([str(Path(sys.executable).with_name('fast-discovery-server')),
-                               '-i', '0', '-l', GROUND, '-p', str(SERVER_PORT)], self._children)
+                start_tool('discovery_server', ['--port', str(SERVER_PORT)], self._children)
             host, ports = start_sim(names, self._rate, 'vrpn', self._children)
             self.sim = self._children[-1]
             self.node = start_tool('optitrack_vrpn_node', [

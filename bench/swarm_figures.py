@@ -144,9 +144,11 @@ def aims(starts, streams, faults):
     own = select(streams, output=output, loss=0, robots=most,
                  discovery='peer' if 'peer' in names else names[0])
     lost = select(streams, output=output, loss=10)
-    linear = [DISCOVERIES[name] for name in DISCOVERIES
-              if growth(select(starts, discovery=name)) <= 1.2]
-    lines = [['start-up linear in N: exponent at most 1.2', ', '.join(linear) or 'no']]
+    powers = {name: growth(rows) for name in DISCOVERIES
+              if (rows := select(starts, discovery=name))}
+    linear = [DISCOVERIES[name] for name, power in powers.items() if power <= 1.2]
+    lines = [['start-up linear in N: exponent at most 1.2', ', '.join(linear) or (
+        'not measured' if all(map(math.isnan, powers.values())) else 'no')]]
 
     def line(text, rows, name, limit, unit):
         if rows:
@@ -213,7 +215,8 @@ def draw(starts, streams, path):
             scale.set_major_formatter('{x:g}')
             scale.set_minor_formatter('')
         axis.set_xticks(values_of(starts, 'robots'))
-        axis.legend(fontsize=8, framealpha=0.0)
+        if axis.lines:
+            axis.legend(fontsize=8, framealpha=0.0)
     centre.set_ylim(bottom=0.0)
     figure.tight_layout()
     figure.savefig(path, transparent=True, metadata={'Date': None})

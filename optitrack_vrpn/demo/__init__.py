@@ -8,7 +8,7 @@ from optitrack_vrpn.faces import lazy
 
 if TYPE_CHECKING:
     from optitrack_vrpn.demo.child_io import (
-        display_file, renamed, start_program, start_sim, start_tool, texts_of)
+        display_file, renamed, start_sim, start_tool, texts_of)
     from optitrack_vrpn.demo.rgbd_view import Comparison, line
     from optitrack_vrpn.demo.view import (
         body_names, BodyRow, display, Endpoint, foreign, missing, NAMES, node_parameters, table,
