@@ -357,6 +357,7 @@ def run(case: Case, rate: float, config: BodyConfig | None = None, noise: float 
     was: Event | None = None
     next_tick = 0
     hit: tuple[str, ...] = ()
+    last_epoch = None
 
     def close() -> None:
         if was is not None:
@@ -375,6 +376,10 @@ def run(case: Case, rate: float, config: BodyConfig | None = None, noise: float 
                 body.tick(next_tick)
             swap.review(bodies.values())
             next_tick += 20_000_000
+        if last_epoch is not None and epoch < last_epoch and frames:
+            for body in bodies.values():    # as the clock model does
+                body.restart(frames[0].sender_ns, now)
+        last_epoch = epoch
         if event and case.fault is silent and event.body not in first_bad:
             first_bad[event.body] = now
         for frame in frames:
