@@ -51,7 +51,8 @@ def judge_multicast(
         if answer is Unicast.OPEN:
             lines.append(f'a program of ROS domain {domain} listens on {robot}, but its '
                          'announcements do not arrive here: multicast does not pass')
-            advice += [_SERVER, 'or let multicast pass: no client isolation in the access point, '
+            advice += ['nothing, if the robot announces itself to the ground station alone '
+                       '(docs/swarm.md)', f'else {_SERVER}', 'or let multicast pass: no client isolation in the access point, '
                        'no IGMP snooping without a querier in the switch']
         elif answer is Unicast.CLOSED:
             lines.append(f'{robot} answers, but no program of ROS domain {domain} runs there')
