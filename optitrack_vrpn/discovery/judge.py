@@ -51,9 +51,11 @@ def judge_multicast(
         if answer is Unicast.OPEN:
             lines.append(f'a program of ROS domain {domain} listens on {robot}, but its '
                          'announcements do not arrive here: multicast does not pass')
-            advice += ['nothing, if the robot announces itself to the ground station alone '
-                       '(docs/swarm.md)', f'else {_SERVER}', 'or let multicast pass: no client isolation in the access point, '
-                       'no IGMP snooping without a querier in the switch']
+            advice += [
+                'nothing, if the robot announces itself to the ground station alone '
+                '(docs/swarm.md)', f'else {_SERVER}',
+                'or let multicast pass: no client isolation in the access point, no IGMP snooping '
+                'without a querier in the switch']
         elif answer is Unicast.CLOSED:
             lines.append(f'{robot} answers, but no program of ROS domain {domain} runs there')
             advice.append('start it; is ROS_DOMAIN_ID the same there?')
