@@ -4,7 +4,7 @@
 Measure report and export on long takes: wall and processor time, and memory.
 
     make bench-takes                              1 body x 60 s, 20 bodies x 10 min
-    make bench-takes ARGS='--minutes 120'         20 bodies x 2 h: 4 GB, and 10 GB in TMPDIR
+    make bench-takes ARGS='--minutes 120'         20 bodies x 2 h: 14 GB in TMPDIR, 10 minutes
     make bench-takes ARGS='--folder F'            keep the takes there and use them again
 
 The takes have poses, odometry, transforms and states as the recorder writes them with the node's
