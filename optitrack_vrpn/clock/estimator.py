@@ -155,7 +155,8 @@ class OffsetEstimator:
         if gap or self._announced or self._relearn or not -EARLY_NS < lag < LATE_NS:
             margin = UNKNOWN_NS
             if current.filter.blocks:
-                margin = min(UNKNOWN_NS, 2e3 * current.filter.uncertainty) + (
+                # A step that may be queueing delay does not explain frames that are early.
+                margin = min(UNKNOWN_NS, 2e3 * current.filter.steady) + (
                     3e3 * current.filter.deviation((time_ns - current.zero_ns) * 1e-9))
             early = lag < -EARLY_NS - margin
             if early or lag >= (LATE_NS + margin if self._announced or gap else FAR_NS):
@@ -169,12 +170,12 @@ class OffsetEstimator:
             if self._relearn:
                 self._relearn = False
                 # Without ticks, the envelope is the same.
-                known = current.filter.uncertainty * 1e3 + self.cadence.uncertainty_ns()
+                deviation = current.filter.uncertainty * 1e3 + self.cadence.uncertainty_ns()
                 step = current.filter.remembered()
                 self.current = current = Segment(
                     time_ns, arrival_ns, *current.filter.skew_prior(),
                     current.filter.depth * 1e3 - lag,
-                    0.0 if math.isnan(known) else known)
+                    0.0 if math.isnan(deviation) else deviation)
                 if step:
                     current.filter.remember(step)
             elif gap:

@@ -39,8 +39,6 @@ SKEW_WALK: Final = 0.03
 ANY_SKEW, LARGE_SKEW, MOST_SKEW = 100.0, 700.0, 2000.0
 """Standard deviation of the skew of an unknown sender (ppm; 78 is the median of 20 000 hosts), of
 the alternative at ``BEND`` (virtual machines), and the largest."""
-DRAIN_S: Final = 20.0
-"""Time for which a queue that has drained for two blocks may go on to drain (s)."""
 KEPT: Final = 20
 """Number of hypotheses: below 12, events under load are lost (bench/clock.py)."""
 WIDE, QUANTILE = 0.2, 1.34
@@ -50,9 +48,10 @@ SPREAD_SHARE, SPREAD_LOG = 4.0, 0.5
 """Queueing delay is at most this many times the spread it causes; deviation of its log."""
 OPEN_COST: Final = 45.0
 """Hypotheses within this of the best one count for the uncertainty."""
-MEMORY_S: Final = 200.0
+MEMORY_S, DRAIN_S = 200.0, 20.0
 """Time for which a minimum below the envelope, and a step, count: a poll of nearly the rate of
-the frames, to 25 ppm, begins anew within it (s)."""
+the frames, to 25 ppm, begins anew within it; time for which a queue that has drained for two
+blocks may go on to drain (s)."""
 
 
 class Hypothesis:
@@ -135,6 +134,8 @@ class EnvelopeFilter:
     :ivar blocks: number of minima.
     :ivar cost: that of the best hypothesis: minus twice its log likelihood.
     :ivar scatter: standard deviation of the minima (us).
+    :ivar uncertainty: half-width that nearly always contains the error of the line (us).
+    :ivar steady: the same, if the steps that are remembered were no queueing delay.
     :ivar depth: how far below the envelope stamps are, for the deepest minima (us).
     """
 
@@ -155,7 +156,7 @@ class EnvelopeFilter:
         self.blocks = 0
         self.cost = 0.0
         self.scatter = 30.0
-        self.uncertainty = math.nan
+        self.steady = self.uncertainty = math.nan
 
     @property
     def known(self) -> bool:
@@ -202,7 +203,7 @@ class EnvelopeFilter:
             if other ** 2 > 2.0 * self._skew_variance:
                 self._hypotheses.append(Hypothesis(
                     BEND, height, 0.0, variance, 0.0, other ** 2, -1e9 * other, t))
-        self.uncertainty = 3.0 * deviation
+        self.steady = self.uncertainty = 3.0 * deviation
 
     def update(self, t: float, height: float, spread: float) -> None:
         """
@@ -220,7 +221,7 @@ class EnvelopeFilter:
             self._usual = self._level = math.log(spread)
         if not self._hypotheses:
             self.begin(t, height, self.scatter)
-            self.uncertainty = 3.0 * math.hypot(spread, LARGE_SKEW)
+            self.steady = self.uncertainty = 3.0 * math.hypot(spread, LARGE_SKEW)
             return
         dt = t - self.time
         if dt <= 0.0:
@@ -402,15 +403,16 @@ class EnvelopeFilter:
             self._lag += gain * (missed - self._lag)
             self._recent.append(height - best.offset)
         # The line may lie below the recent minima, for an earlier deep one.
-        self.uncertainty = max(
-            self.depth + min(self._recent, default=0.0),
-            0.7 + 1.5 * self.scatter * math.sqrt(max(self._fit, 0.05)) + 2.0 * abs(self._lag)
-            + self._distance())
+        below = self.depth + min(self._recent, default=0.0)
+        apart = self._distance()
+        width = 0.7 + 1.5 * self.scatter * math.sqrt(max(self._fit, 0.05)) + 2.0 * abs(self._lag)
+        self.steady = max(below, width + apart)
+        self.uncertainty = max(below, width + max(apart, self.remembered()))
 
     def _distance(self) -> float:
         """Return how far the line may be off until the end of the next block (us)."""
         best, fit = self._hypotheses[0], math.sqrt(max(self._fit, 0.05))
-        distance = self.remembered() + best.queue
+        distance = best.queue
         for each in self._hypotheses:
             deviations = 3.0 * math.sqrt(max(0.0, 1.0 - each.cost / OPEN_COST))
             if suspected_queue(each, best):

@@ -5,15 +5,16 @@
 from __future__ import annotations
 
 import math
-from typing import Final
 
 from optitrack_vrpn.clock.filter import ANY_SKEW, EnvelopeFilter, LOAD
 
 BLOCK_NS, YOUNG_NS = 1_000_000_000, 3_000_000_000
 """Length of a block (ns): the best of 240 frames is within 10 us on a wire; blocks of the first
 seconds are a quarter as long."""
-STALL: Final = 4.0
-"""A difference of successive delays counts as at most so many times the mean one."""
+STALL, BUNCHED, BUNCHED_SHARE = 4.0, 8, 4
+"""A difference of successive delays counts as at most so many times the mean one. Frames that
+arrive within an eighth of their interval, if they are a quarter of all, waited for a poll: that
+wait spreads delays, and is short."""
 MOST_SLEW, SLEW = 10e-3, 0.5e-3
 """Beyond the skew, the line approaches the envelope at this rate at most (s/s); the rate of
 ``adjtime``."""
@@ -27,9 +28,6 @@ LOADED_NS, LOADED_US, LOADED_RATIO, LOADED = 90_000_000_000, 150.0, 15.0, 8.0
 """For so long after the first frame (ns), a spread of delays above ``LOADED_US``, and above so
 many times the scatter of the minima, may be that of queueing delay of so many times the spread:
 on a wire 75 us and 10, on WiFi 1 ms and 12."""
-BUNCHED, BUNCHED_SHARE = 8, 4
-"""Frames that arrive within an eighth of their interval, if they are a quarter of all, waited for
-a poll: that wait spreads delays, and is short."""
 
 
 class Segment:
