@@ -79,9 +79,9 @@ def robot(networks, clock):
             process.kill()
 
 
-def examine(networks):
+def examine(networks, *robots):
     done = subprocess.run(check=True, capture_output=True, timeout=60, **inside(
-        networks.motive, sys.executable, '-c', DOCTOR, networks.lab[0]))
+        networks.motive, sys.executable, '-c', DOCTOR, networks.lab[0], *robots))
     return {check: (level, found) for check, level, found in json.loads(
         done.stdout.splitlines()[-1])}
 
@@ -114,8 +114,9 @@ def test_lost_multicast_and_another_clock_are_found_between_two_computers(tmp_pa
             assert found['clocks'][0] == 'WARN'
             assert re.search('/robot1/base is ahead by (2.9|3.0)', found['clocks'][1])
             drop(networks.robot, 'output')
-            level, text = examine(networks)['multicast']
+            level, text = examine(networks, networks.lab[1])['multicast']
             assert level == 'WARN' and f'listens on {networks.lab[0]}' in text
+            assert f'{networks.lab[1]} is an address of this computer' in text
             assert 'does not pass' in text and 'return' not in text
         drop(networks.motive, 'input')
         level, text = examine(networks)['multicast']

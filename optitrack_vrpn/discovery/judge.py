@@ -20,6 +20,7 @@ _SERVER = 'start the node with discovery:=server, which needs no multicast (docs
 class Unicast(Enum):
     """What a computer answers on the UDP ports of a domain."""
 
+    OWN = 'it is this computer'
     SILENT = 'nothing'
     CLOSED = 'no port of the domain is open'
     OPEN = 'a program listens'
@@ -48,7 +49,10 @@ def judge_multicast(
     for robot, answer in robots.items():
         if robot in heard:
             continue
-        if answer is Unicast.OPEN:
+        if answer is Unicast.OWN:
+            lines.append(f'{robot} is an address of this computer, not of a robot')
+            advice.append('give --robot the address of a robot')
+        elif answer is Unicast.OPEN:
             lines.append(f'a program of ROS domain {domain} listens on {robot}, but its '
                          'announcements do not arrive here: multicast does not pass')
             advice += [

@@ -116,6 +116,6 @@ def ask(robots: Iterable[str], domain: int) -> dict[str, Unicast]:
         for (robot, _), sock in sockets.items():
             error = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             answers[robot].append(error == errno.ECONNREFUSED)
-    return {robot: Unicast.SILENT if not any(refused) else
+    return {robot: Unicast.OWN if _is_own(robot) else Unicast.SILENT if not any(refused) else
             Unicast.CLOSED if all(refused) else Unicast.OPEN
             for robot, refused in answers.items()}

@@ -159,12 +159,12 @@ class Report:
     def _print_skipped(self) -> None:
         """Summarise the skipped checks: one line for each reason, one for all after a failure."""
         reasons: dict[str, list[str]] = {}
-        failed = False
+        failed = on_graph = False
+        graph = {check.name for check in CHECKS if check.stage == 'graph'}
         for one in self.results:
             failed = failed or one.level is Level.FAIL
+            on_graph = on_graph or one.check in graph    # checks of other packages follow
             if one.level is Level.SKIP:
-                on_graph = any(one.check == check.name for check in CHECKS
-                               if check.stage == 'graph')
                 reason = one.found if on_graph or not failed else 'not possible after the failure'
                 reasons.setdefault(reason, []).append(one.check)
         for reason, checks in reasons.items():
@@ -218,6 +218,9 @@ def examine(arguments: argparse.Namespace, ros_args: Sequence[str]) -> int:
         'server', 'port', 'protocol', 'connection', 'interface', *ports().values())}
     if arguments.no_ros and not arguments.server:
         raise ConfigurationError('with --no-ros, --server is needed')
+    if arguments.no_ros and arguments.robot:
+        raise ConfigurationError('--robot is a check of the ROS graph, which --no-ros skips: '
+                                 'leave one of them out')
     choose_target(given, (), False).config(arguments.timeout)
     before = dict(os.environ)
     wait_s = _NAMED_S if arguments.node else _DISCOVERY_S
