@@ -255,6 +255,12 @@ def test_each_output_of_each_body_has_its_own_rate(tmp_path, console):
             times = [stamp_ns(message) for message in topics['cf1/own'].messages()]
             assert all(a < b for a, b in zip(times, times[1:]))
             assert rate_of(times[count + 1:]) == pytest.approx(15.0, rel=0.1)
+            count = len(transforms)
+            for rate in range(30):
+                assert observer.set_all({'rates.pose': 100.0 + rate}) == ''
+            transforms.wait(count + 3)
+            times = [stamp_ns(message.transforms[0]) for message in transforms.messages(count)]
+            assert len(times) < (times[-1] - times[0]) / (100 * MS) + 2, 'it is another rate'
 
 
 @pytest.mark.ros

@@ -118,7 +118,9 @@ class Publishers:
 
     def reconfigure(self, settings: NodeSettings) -> None:
         """Switch topics and transforms on or off, change rates, or nothing of it."""
-        self._tf_rates = {}
+        used = {settings.rates.tf, *(
+            rates.get('rates.tf', 0.0) for rates in settings.body_rates.values())}
+        self._tf_rates = {hz: one for hz, one in self._tf_rates.items() if hz in used}
         try:
             self._create_publishers(settings)
         except Exception:
