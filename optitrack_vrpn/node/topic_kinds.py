@@ -21,7 +21,7 @@ class Computed(enum.Enum):
     EVERY_POSE = 'with every pose'
     SUBSCRIBED = 'with every pose, while it has subscribers'
     MOTION = 'with every pose, while it has subscribers; starts the motion estimate'
-    STATE = 'on every change of state, and every second'
+    STATE = 'at most 0.1 s after a change of state that lasts as long, and every second'
     FRAME = 'once a frame, at most rates.poses, while it has subscribers'
 
 
