@@ -70,6 +70,9 @@ def test_it_is_said_why_it_cannot_start(monkeypatch, tmp_path):
     with taken() as port, pytest.raises(TransportError, match=f'UDP port {port} is in use'):
         ready(port)
     assert ready(port)[0][-1] == str(port)
+    with monkeypatch.context() as patch, pytest.raises(ConfigurationError, match='RANGE is OFF'):
+        patch.setenv('ROS_AUTOMATIC_DISCOVERY_RANGE', 'OFF')
+        ready(port)
     monkeypatch.setenv('RMW_IMPLEMENTATION', 'rmw_cyclonedds_cpp')
     with pytest.raises(ConfigurationError, match='rmw_cyclonedds_cpp'):
         ready(port)

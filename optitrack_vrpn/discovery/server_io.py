@@ -34,7 +34,7 @@ def ready(port: int) -> tuple[list[str], dict[str, str]]:
     :param port: its UDP port.
     :returns: its command line and environment.
     :raises BackendUnavailableError: if the program is missing or does not run.
-    :raises ConfigurationError: if another middleware is set.
+    :raises ConfigurationError: if another middleware is set, or no discovery at all.
     :raises TransportError: if the port is in use.
     """
     middleware = os.environ.get('RMW_IMPLEMENTATION', '')
@@ -42,6 +42,10 @@ def ready(port: int) -> tuple[list[str], dict[str, str]]:
         raise ConfigurationError(
             f'the Discovery Server is of Fast DDS, but RMW_IMPLEMENTATION is {middleware}: set '
             'rmw_fastrtps_cpp, or start without the server')
+    if os.environ.get('ROS_AUTOMATIC_DISCOVERY_RANGE') == 'OFF':
+        raise ConfigurationError(
+            'ROS_AUTOMATIC_DISCOVERY_RANGE is OFF: programs do not discover each other, by the '
+            'Discovery Server either: unset it, here and on the robots')
     folder = os.path.dirname(sys.executable)
     program = shutil.which(_PROGRAM, path=os.pathsep.join(
         [os.environ.get('PATH', ''), folder]))
