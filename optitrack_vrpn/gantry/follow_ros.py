@@ -133,15 +133,16 @@ class FollowServer:
     def poll(self) -> None:
         """Publish feedback for active goals, and the result of goals that have ended."""
         now_s = time.monotonic()
-        goals, self._goals = self._goals, []
-        for handle, goal, began_s in goals:
+        for entry in tuple(self._goals):
+            handle, goal, began_s = entry
             with self._lock:
                 outcome = goal.poll(now_s)
                 feedback = self._feedback(goal, now_s - began_s)
+            # At shutdown this raises: the goal stays in the list, and `end` reports it.
             if outcome is None:
-                self._goals.append((handle, goal, began_s))
                 handle.publish_feedback(feedback)
             else:
+                self._goals.remove(entry)
                 self._finish(handle, outcome)
 
     def _feedback(self, goal: Goal, elapsed_s: float) -> Any:
