@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Flips: rotations in place that a body cannot have made, or that nobody saw.
+Flips: rotations in place that a body cannot have made, or that happened out of sight.
 
 A jump that turns the body further than it can turn, but leaves it in its place, is a *flip*: the
 sender fits the markers to the wrong ones. Such a fit can last for minutes, so time alone never

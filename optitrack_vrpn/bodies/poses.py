@@ -53,7 +53,7 @@ class TimedPose(NamedTuple):
 
 class Flip(NamedTuple):
     """
-    A rotation in place that the body cannot have made, or that nobody saw.
+    A rotation in place that the body cannot have made, or that happened out of sight.
 
     :ivar turn: the rotation about the body's own axes: flipped attitude = true attitude * turn.
     :ivar slack: angle (rad) by which the body itself may have turned meanwhile.

@@ -257,7 +257,7 @@ class Dashboard:
         except ConnectionError:
             client.cut()
             if not socket.prepared:
-                return web.Response(status=400)    # nobody reads it
+                return web.Response(status=400)    # the client has gone
         finally:
             if sender is not None:
                 sender.cancel()

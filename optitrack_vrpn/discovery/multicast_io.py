@@ -100,7 +100,7 @@ def _returns(address: str) -> bool:
 def ask(robots: Iterable[str], domain: int) -> dict[str, Unicast]:
     """Ask computers which UDP ports of a domain are open; empty datagrams, which DDS ignores."""
     first = _FIRST_PORT + _DOMAIN_GAIN * domain
-    # The last port of a domain belongs to nobody: a computer that is on refuses it.
+    # No program uses the last port of a domain: a computer that is on refuses it.
     ports = [first + _UNICAST_OFFSET + _PARTICIPANT_GAIN * i for i in range(_PARTICIPANTS)] + [
         first + _DOMAIN_GAIN - 1]
     with contextlib.ExitStack() as stack:

@@ -255,7 +255,7 @@ class Target:
     """
     What the doctor probes.
 
-    :ivar server: the server; '' if nobody names one.
+    :ivar server: the server; '' if none is named.
     :ivar protocol: the parameter of that name.
     :ivar values: other parameters, by name; missing ones have their defaults.
     :ivar taken: names of the values that are those of the running node.
