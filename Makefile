@@ -27,7 +27,7 @@ demo:  ## run a simulated Motive and the node, with a live table
 demo-rgbd:  ## score a simulated depth camera against mocap
 	$(RUN) -m optitrack_vrpn rgbd_demo $(ARGS)
 
-check:  ## lint, types and fast pure tests, in under a minute
+check:  ## lint, types, rules and fast pure tests, in under a minute
 	$(RUN) tools/check.py $(ARGS)
 
 test: lint compile  ## lint, types and all tests, compiled
@@ -39,7 +39,7 @@ coverage:  ## all tests as plain Python, with the covered lines per package
 compile:  ## compile the hot path, if that is possible
 	$(RUN) -m optitrack_vrpn compile --if-possible
 
-lint:  ## style (ruff, flake8 as ROS has it) and types (mypy)
+lint:  ## style (ruff, flake8 as ROS has it), types (mypy), rules
 	$(RUN) tools/check.py --lint
 
 docs:  ## regenerate generated parts of config and docs

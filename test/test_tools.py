@@ -2,10 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The tools: one table shared by `ros2 run`, `python -m` and setup.py."""
 
-import ast
 import importlib
 import importlib.util
-import json
 import os
 from pathlib import Path
 import re
@@ -13,109 +11,21 @@ import shlex
 import signal
 import subprocess
 import sys
-import xml.etree.ElementTree as ElementTree
 
 from conftest import lacking
 from optitrack_vrpn import __version__
-from optitrack_vrpn.cli import command, console_scripts, loading, tools
+from optitrack_vrpn.cli import command, loading, tools
 from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError, TransportError
 from optitrack_vrpn.tools import lines_of
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-SETUP = ROOT / 'setup.py'
 TOOLS = tools()
-in_the_repository = pytest.mark.skipif(not SETUP.exists(), reason='runs in a checkout alone')
 
 
 def run(*arguments, **options):
     return subprocess.run([sys.executable, *arguments], capture_output=True, text=True,
                           timeout=60, env=dict(os.environ, PYTHONPATH=str(ROOT)), **options)
-
-
-@pytest.mark.parametrize('tool', TOOLS, ids=[tool.name for tool in TOOLS])
-def test_every_row_names_a_function_that_exists_and_one_line_about_it(tool):
-    module, function = tool.function.split(':')
-    assert callable(getattr(importlib.import_module(module), function))
-    assert tool.summary and '\n' not in tool.summary
-    assert [each.name for each in TOOLS].count(tool.name) == 1
-
-
-@in_the_repository
-def test_setup_installs_exactly_the_table_and_all_there_is_to_install():
-    """setup() is caught, so that the test sees what setup.py itself hands to setuptools."""
-    script = ('import json, runpy, setuptools\n'
-              'setuptools.setup = lambda cmdclass, **given: print(json.dumps(given))\n'
-              "runpy.run_path('setup.py')\n")
-    pytest.importorskip('setuptools')
-    result = run('-c', script, cwd=ROOT)
-    assert result.returncode == 0, result.stderr
-    given = json.loads(result.stdout)
-    assert given['entry_points'] == {'console_scripts': console_scripts()}
-    installed = {path for _, paths in given['data_files'] for path in paths}
-    present = {str(path.relative_to(ROOT)) for folder in ('launch', 'config')
-               for path in ROOT.joinpath(folder).rglob('*')
-               if path.is_file() and path.suffix != '.pyc'}
-    assert installed == present | {'package.xml', 'resource/optitrack_vrpn'}
-    folders = {'.'.join(path.relative_to(ROOT).parent.parts)
-               for path in ROOT.joinpath('optitrack_vrpn').rglob('*.py')}
-    assert set(given['packages']) == folders
-    assert given['version'] == __version__
-
-
-@in_the_repository
-def test_package_xml_says_the_same_as_setup():
-    package = ElementTree.parse(ROOT / 'package.xml').getroot()
-    assert package.get('format') == '3'
-    assert package.findtext('name') == 'optitrack_vrpn'
-    assert package.findtext('version') == __version__
-    assert package.findtext('export/build_type') == 'ament_python'
-
-
-def needed_modules(path):
-    """List the modules that a file cannot do without: imported outside `try: ... ImportError`."""
-    tree = ast.parse(path.read_text())
-    optional = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.Try)
-                if any('ImportError' in ast.dump(handler.type) or
-                       'ModuleNotFoundError' in ast.dump(handler.type)
-                       for handler in node.handlers if handler.type)
-                for statement in node.body for inner in ast.walk(statement)}
-    for node in ast.walk(tree):
-        if id(node) not in optional:
-            if isinstance(node, ast.Import):
-                yield from (alias.name.split('.')[0] for alias in node.names)
-            elif isinstance(node, ast.ImportFrom) and not node.level:
-                yield node.module.split('.')[0]
-
-
-@in_the_repository
-def test_every_import_without_a_fallback_is_a_dependency_of_package_xml():
-    package = ElementTree.parse(ROOT / 'package.xml').getroot()
-    declared = {element.text for element in package.findall('exec_depend')}
-    keys = {'numpy': 'python3-numpy', 'scipy': 'python3-scipy', 'yaml': 'python3-yaml',
-            'transforms3d': 'python3-transforms3d', 'tf2_ros': 'tf2_ros_py',
-            'jinja2': 'python3-jinja2', 'aiohttp': 'python3-aiohttp', 'rich': 'python3-rich'}
-    # The command looks for pyarrow before it imports it.
-    present = sys.stdlib_module_names | {'optitrack_vrpn', 'pyarrow'}
-    missing = {name: path.name for folder in ('optitrack_vrpn', 'launch')
-               for path in ROOT.joinpath(folder).rglob('*.py') for name in needed_modules(path)
-               if name not in present and keys.get(name, name) not in declared}
-    assert not missing
-
-
-@in_the_repository
-def test_package_xml_has_what_reads_launch_files_in_python_yaml_and_xml():
-    package = ElementTree.parse(ROOT / 'package.xml').getroot()
-    run_time = {element.text for element in package.findall('exec_depend')}
-    assert {'launch', 'launch_yaml', 'ros2launch'} <= run_time
-    assert 'launch_xml' in {element.text for element in package.findall('test_depend')}
-
-
-def test_the_readme_lists_every_tool():
-    rows = (ROOT / 'README.md').read_text(encoding='utf-8').partition(
-        '## Commands')[2].partition('\n## ')[0].splitlines()
-    listed = {name for row in rows for name in re.findall('`([a-z_]+)`', row.split(' | ')[0])}
-    assert listed == {tool.name for tool in TOOLS}
 
 
 def main_of(name):

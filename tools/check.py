@@ -1,10 +1,10 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Run lint, types and the fast pure tests at the same time, and print the seconds of each.
+Run lint, types, rules and the fast pure tests at the same time, and print the seconds of each.
 
   check.py [PYTEST ARGUMENTS]    all of it
-  check.py --lint                ruff, flake8 and mypy alone
+  check.py --lint                ruff, flake8, mypy and the rules of tools/rules.py alone
 
 The pure tests that are marked `slow` run in `make test` only, and property tests draw a quarter
 of their examples here (the profile `fast` in test/conftest.py). flake8 reads only the files that
@@ -119,7 +119,8 @@ def main(arguments):
     changed = [path for path, key in keys.items() if key not in clean]
     style = Part('flake8', changed and [*tool, 'flake8', *changed], variables)
     parts = [Part('ruff', [*tool, 'ruff', 'check', '--quiet'], variables), style,
-             Part('mypy', [*tool, 'mypy'], variables)]
+             Part('mypy', [*tool, 'mypy'], variables),
+             Part('rules', [sys.executable, os.path.join(ROOT, 'tools', 'rules.py')], variables)]
     if '--lint' not in arguments:
         parts.append(Part('tests', pytest_command(
             ['-q', '-m', 'pure', '--hypothesis-profile', 'fast', *arguments],
