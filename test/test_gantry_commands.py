@@ -40,6 +40,13 @@ def test_random_and_extreme_values_are_accepted_or_refused_and_the_limits_hold()
                 assert abs(axis.state.velocity) <= axis.settings.limits.velocity + 1e-9
 
 
+def test_a_sine_is_refused_where_the_largest_amplitude_is_the_least_number():
+    axis = Rig(ORION, noise=False).machine.axes['chaser_pitch']
+    axis.state = axis.state._replace(position=5e-324)
+    assert axis.limit(low=0.0, high=1e-4) == ''
+    assert 'Largest amplitude at 1 Hz: 0 deg' in axis.sine(1e-4, 1.0)
+
+
 def test_a_bug_in_a_command_is_answered_and_stops_the_axes(monkeypatch):
     rig = Rig(ORION, noise=False)
     rig.cycle()

@@ -155,7 +155,7 @@ def _within(value: float, most: float) -> bool:
 
 def _down(value: float) -> str:
     """Format a largest value with four digits, rounded down so that it is accepted."""
-    if value <= 0.0:
+    if value < 1e-300:    # its digits would be below the least number
         return '0'
     unit = 10.0 ** (math.floor(math.log10(value)) - 3)
     return f'{math.floor(value / unit * (1.0 + 1e-12)) * unit:.4g}'

@@ -144,7 +144,8 @@ class OnePublisher:
             for one in self._streams.values():
                 one.steady = 0
             self.look()
-        elif not follows:
+        elif not follows or stream.steady < STEADY:
+            # The numbers of two young streams are alike.
             self.look()
         gids = self._gids[topic]
         count = max(len(gids), arrival.matched[self._topics.index(topic)])
