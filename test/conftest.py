@@ -66,32 +66,6 @@ def slow_after(count, rows):
             for index, row in enumerate(rows)]
 
 
-def at_last(check, *attempts):
-    """
-    Repeat a check with more patience each time until it passes; the last attempt counts.
-
-    For processes that a busy machine may starve. Broken code fails every time. Repetitions count
-    against the budget of ``tools/run_tests.py``.
-
-    :param attempts: arguments of the check, one for each attempt.
-    """
-    for attempt in attempts[:-1]:
-        try:
-            return check(attempt)
-        except AssertionError as error:
-            print(f'with {attempt!r}: {error}')
-            note_repetition()
-    return check(attempts[-1])
-
-
-def note_repetition():
-    """Record that the running test repeats a part of itself."""
-    path = os.environ.get('OPTITRACK_VRPN_REPETITIONS')
-    if path:
-        with open(path, 'a') as stream:
-            stream.write(os.environ.get('PYTEST_CURRENT_TEST', '').rpartition(' (')[0] + '\n')
-
-
 def children_of(parent):
     """List the processes that a process has started."""
     found = []

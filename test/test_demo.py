@@ -10,7 +10,7 @@ import signal
 import subprocess
 import termios
 
-from conftest import at_last, children_of, gone, lacking, lacking_in_lines
+from conftest import children_of, gone, lacking, lacking_in_lines
 from optitrack_vrpn.demo import BodyRow, child_io, command as demo_tool, missing, renamed, table
 from optitrack_vrpn.names import counted
 import pytest
@@ -214,12 +214,8 @@ def test_parameters_that_leave_nothing_to_show_end_the_demo(text, said, tmp_path
 
 
 def test_demo_fails_where_nothing_streams():
-    at_last(check_failing_demo, '2', '10', '20')
-
-
-def check_failing_demo(seconds):
     # The discard port: no program listens there.
-    done = demo('--seconds', seconds, '--server', '127.0.0.1:9')
+    done = demo('--seconds', '4', '--server', '127.0.0.1:9')
     assert done.returncode == 1
     line, = done.stderr.splitlines()
     assert line.startswith('demo: no body appeared: ')
@@ -230,12 +226,8 @@ def check_failing_demo(seconds):
 
 
 def test_demo_says_what_to_do_where_a_server_has_no_bodies():
-    at_last(check_demo_without_bodies, '3', '6', '8')
-
-
-def check_demo_without_bodies(seconds):
     with FakeServer(hold) as server:
-        done = demo('--seconds', seconds, '--server', f'127.0.0.1:{server.port}')
+        done = demo('--seconds', '5', '--server', f'127.0.0.1:{server.port}')
     assert done.returncode == 1
     line, = done.stderr.splitlines()
     assert not lacking(line, 'demo: no body appeared', 'silent', 'Motive',

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 
-from conftest import at_last, lacking
+from conftest import lacking
 from control_graph import hide, Systems, Tool
 from optitrack_vrpn.mocap_control import command as mocap_control
 from optitrack_vrpn.mocap_control import MocapController
@@ -34,23 +34,6 @@ def end(process):
     """Wait for it; give exit code, output and error output."""
     output, error = process.communicate(timeout=60)
     return process.returncode, output, error
-
-
-def more(begun, *arguments):
-    """
-    Make attempts for ``at_last``: a run that is under way, then two with more patience.
-
-    Systems may take longer to be found and to answer than users want to wait. All commands may
-    be given again: they are acknowledged again.
-    """
-    yield begun
-    for patience in ('8', '16'):
-        yield [*arguments, '--discovery', patience, '--timeout', patience]
-
-
-def ended(attempt, env=None):
-    """End one of these attempts; see ``end``."""
-    return end(attempt if isinstance(attempt, subprocess.Popen) else begin(*attempt, env=env))
 
 
 def rows(output):
@@ -90,32 +73,27 @@ def at_once(graph):
     return {
         'status': begin('status'),
         'elsewhere': begin('start', '--namespace', '/elsewhere', '--discovery', '0.5'),
-        'missing': begin('stop', 'glove', 'asleep', 'absent', '--timeout', '1'),
+        'missing': begin('stop', 'glove', 'asleep', 'absent', '--timeout', '3'),
     }
 
 
 def test_status_lists_systems_states_and_topics(at_once):
-    def check(attempt):
-        code, output, error = ended(attempt)
-        assert code == 0, error
-        assert output.splitlines()[:4] == [
-            'glove: inactive (mocap4r2, mocap)', '  /lab/glove/pose',
-            'suit: inactive (mocap4r2, mocap)', '  /suit/pose']
-        assert 'asleep: unconfigured (listens' in output
-    at_last(check, *more(at_once['status'], 'status'))
+    code, output, error = end(at_once['status'])
+    assert code == 0, error
+    assert output.splitlines()[:4] == [
+        'glove: inactive (mocap4r2, mocap)', '  /lab/glove/pose',
+        'suit: inactive (mocap4r2, mocap)', '  /suit/pose']
+    assert 'asleep: unconfigured (listens' in output
 
 
 def test_the_exit_code_tells_of_a_system_that_does_not_answer(at_once):
-    def check(attempt):
-        code, output, error = ended(attempt)
-        assert code == 1
-        assert 'ACK_STOP' in rows(output)['glove']
-        assert 'none (unconfigured)' in rows(output)['asleep']
-        assert 'none (no such system)' in rows(output)['absent']
-        assert re.search(r'from asleep within \d+ s', error)
-        assert not lacking(error, 'that name: absent',
-                           'asleep, glove (/lab/glove), suit')
-    at_last(check, *more(at_once['missing'], 'stop', 'glove', 'asleep', 'absent'))
+    code, output, error = end(at_once['missing'])
+    assert code == 1
+    assert 'ACK_STOP' in rows(output)['glove']
+    assert 'none (unconfigured)' in rows(output)['asleep']
+    assert 'none (no such system)' in rows(output)['absent']
+    assert not lacking(error, 'from asleep within 3 s', 'that name: absent',
+                       'asleep, glove (/lab/glove), suit')
 
 
 def test_nobody_there_is_said_and_so_is_where_to_look(at_once):
@@ -128,40 +106,31 @@ def test_start_measures_answers_clocks_and_poses_and_stop_ends_it(graph, at_once
     for process in at_once.values():
         process.wait(60)
 
-    def check_start(attempt):
-        code, output, error = ended(attempt)
-        # Nobody who listens may go missing unnoticed.
-        assert code == 1, error
-        assert set(rows(output)) == {'suit', 'glove', 'asleep'}
-        assert 'none (unconfigured)' in rows(output)['asleep']
-        assert 'answer from asleep' in error and 'configure asleep first' in error
-        for name, topic in (('suit', '/suit/pose'), ('glove', '/lab/glove/pose')):
-            found = re.search(r'ACK_START \(mocap(?:4r2)?\) +([0-9.]+) ms +\+([0-9.]+) ms '
-                              r'+([0-9.]+) ms on (\S+)', rows(output)[name])
-            assert found, output
-            after, deviation, pose = map(float, found.groups()[:3])
-            # One machine, one clock: the deviation is the way of the answer, a part of the whole.
-            assert 0 <= deviation <= after < 20_000
-            assert 0 < pose < 20_000
-            assert found[4] == topic
-    start = ['start', '--session', 'take 1']
-    at_last(check_start, *more(begin(*start), *start))
+    code, output, error = end(begin('start', '--session', 'take 1'))
+    # Nobody who listens may go missing unnoticed.
+    assert code == 1, error
+    assert set(rows(output)) == {'suit', 'glove', 'asleep'}
+    assert 'none (unconfigured)' in rows(output)['asleep']
+    assert not lacking(error, 'answer from asleep', 'configure asleep first')
+    for name, topic in (('suit', '/suit/pose'), ('glove', '/lab/glove/pose')):
+        found = re.search(r'ACK_START \(mocap(?:4r2)?\) +([0-9.]+) ms +\+([0-9.]+) ms '
+                          r'+([0-9.]+) ms on (\S+)', rows(output)[name])
+        assert found, output
+        after, deviation, pose = map(float, found.groups()[:3])
+        # One machine, one clock: the deviation is the way of the answer, a part of the whole.
+        assert 0 <= deviation <= after < 20_000
+        assert 0 < pose < 20_000
+        assert found[4] == topic
     assert graph.state('/suit') == graph.state('/lab/glove') == 'active'
-
-    def check_stop(attempt):
-        code, output, error = ended(attempt)
-        assert code == 0, error
-        assert set(rows(output)) == {'suit'}
-        assert 'ACK_STOP' in output
-    at_last(check_stop, *more(begin('stop', 'suit'), 'stop', 'suit'))
+    code, output, error = end(begin('stop', 'suit'))
+    assert code == 0, error
+    assert set(rows(output)) == {'suit'}
+    assert 'ACK_STOP' in output
     assert (graph.state('/suit'), graph.state('/lab/glove')) == ('inactive', 'active')
-
-    def check_stop_all(attempt):
-        # Who is unconfigured has nothing to stop.
-        code, output, error = ended(attempt)
-        assert code == 0, error
-        assert set(rows(output)) == {'suit', 'glove'}
-    at_last(check_stop_all, *more(begin('stop'), 'stop'))
+    # Who is unconfigured has nothing to stop.
+    code, output, error = end(begin('stop'))
+    assert code == 0, error
+    assert set(rows(output)) == {'suit', 'glove'}
 
 
 def test_the_generation_of_2021_is_spoken_too(seed_environment, tmp_path):
@@ -172,12 +141,10 @@ def test_the_generation_of_2021_is_spoken_too(seed_environment, tmp_path):
     systems.start('old', env=environment, parameters=[
         'control.generations:=[seed]', 'control.configure_on_start:=true'])
     try:
-        def check(attempt):
-            code, output, error = ended(attempt, environment)
-            assert code == 0, output + error + systems.log('old')
-            assert 'ACK_START (seed)' in output
-        start = ['start', 'old', '--generation', 'seed']
-        at_last(check, *more(begin(*start, '--discovery', '20', env=environment), *start))
+        code, output, error = end(begin('start', 'old', '--generation', 'seed', '--discovery',
+                                        '20', env=environment))
+        assert code == 0, output + error + systems.log('old')
+        assert 'ACK_START (seed)' in output
     finally:
         systems.end()
 

@@ -10,7 +10,6 @@ topics and may be configured by a START, bad fails to activate, gone is shut dow
 from pathlib import Path
 import time
 
-from conftest import at_last
 from control_graph import (
     ACK_START, ACK_STOP, CONTROL, Controller, INFO, LATCHED, old_messages, START, STOP, Systems,
     Tool)
@@ -93,12 +92,8 @@ def test_mocap4r2cli_hears_the_answer_though_it_listens_late(systems, controller
     """
     It publishes as soon as it has a publisher, subscribes then, and waits for 0.5 s.
 
-    A busy machine may need longer than that, or than the 0.2 s in which systems wait for it.
+    A busy machine may need longer than that: here it waits for 5 s.
     """
-    at_last(lambda _: hear_late(controller, kind, answer), 1, 2, 3)
-
-
-def hear_late(controller, kind, answer):
     controller.bring(CAM_1, 'inactive' if kind == START else 'active')
     with Tool('mocap4r2cli') as tool:
         found, heard = [], []
@@ -112,9 +107,9 @@ def hear_late(controller, kind, answer):
             control_type=kind, stamp=tool.node.get_clock().now().to_msg(),
             mocap4r2_source='mocap4r2cli', session_id='cli_session',
             mocap4r2_systems=['cam_1']))
-        time.sleep(0.1)     # an answer that did not wait would be gone by now
+        time.sleep(0.03)    # an answer that did not wait would be gone by now
         tool.node.create_subscription(Control, CONTROL, heard.append, 10)
-        while time.monotonic() - begin < 0.5:
+        while not heard and time.monotonic() - begin < 5.0:
             tool.executor.spin_once(timeout_sec=0.1)
         assert [(m.control_type, m.mocap4r2_source) for m in heard[:1]] == [(answer, 'cam_1')]
         assert tool.state('/cam_1') == ('active' if kind == START else 'inactive')

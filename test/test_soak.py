@@ -11,7 +11,6 @@ import sys
 BENCH = Path(__file__).resolve().parent.parent / 'bench'
 sys.path[:0] = [str(BENCH)]
 
-from conftest import at_last  # noqa: E402
 import pytest  # noqa: E402
 from soak import Reading, verdict  # noqa: E402
 
@@ -22,15 +21,9 @@ from soak import Reading, verdict  # noqa: E402
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize('protocol', ['vrpn', 'natnet'])
 def test_a_short_soak_survives_restarts_and_stays_flat(protocol):
-    def check(seconds):
-        check_soak(seconds, protocol)
     # A restart, found by UDP after a second of silence, takes more than a quarter of 8 s.
-    at_last(check, '16', '24', '32')
-
-
-def check_soak(seconds, protocol):
     done = subprocess.run(
-        [sys.executable, str(BENCH / 'soak.py'), '--seconds', seconds, '--bodies', '4', '--rate',
+        [sys.executable, str(BENCH / 'soak.py'), '--seconds', '20', '--bodies', '4', '--rate',
          '100', '--protocol', protocol],
         capture_output=True, text=True, timeout=100, env=dict(os.environ))
     assert done.returncode == 0, done.stdout + done.stderr

@@ -9,7 +9,7 @@ stamps must lie on a straight line with the skew in its slope.
 
 import time
 
-from conftest import at_last, BOTH_PROTOCOLS
+from conftest import BOTH_PROTOCOLS
 import numpy as np
 from optitrack_vrpn.sim import raw_clock_ns
 from optitrack_vrpn.tools import collect
@@ -63,17 +63,8 @@ def off_the_line(times_ns):
 
 @BOTH_PROTOCOLS
 def test_tracked_stamps_lie_on_the_senders_grid_and_show_its_skew(protocol):
-    def check(seconds):
-        check_stamps(seconds, protocol)
-    # A machine that stops the simulated Motive or the node for a while has a jitter of its own.
-    at_last(check, 13.0, 20.0, 40.0)
-
-
-def check_stamps(seconds, protocol):
-    stamps, arrivals, host_rate = seen('tracking', seconds, protocol)
-    # Promised on any machine: no second try.
-    if not ((stamps <= arrivals).all() and (np.diff(stamps) > 0).all()):
-        pytest.fail('a stamp is later than its arrival, or runs backwards')
+    stamps, arrivals, host_rate = seen('tracking', 16.0, protocol)
+    assert (stamps <= arrivals).all() and (np.diff(stamps) > 0).all()
     later = stamps > stamps[0] + 7 * 10**9
     skew, scatter = off_the_line(stamps[later])
     # a clock 200 ppm fast ticks too soon: its 1/240 s are shorter on ours

@@ -6,9 +6,8 @@ Run the tests in parallel, then repeat the failed ones once, one at a time.
   run_tests.py [PYTEST ARGUMENTS]
 
 Tests that start processes and wait for sockets and DDS can time out on a busy machine. A run may
-repeat at most BUDGET times in all: a failed test by itself, or a part of a test that waits with
-increasing limits (`at_last` in test/conftest.py). The output names each repetition. A run that
-needs more repetitions fails, and so does a test that fails again. Broken code fails both times.
+repeat at most BUDGET of them, each once; the output names them. A run that needs more repetitions
+fails, and so does a test that fails again. Tests that are marked `pure` are never repeated.
 
 Without arguments the whole suite runs. Arguments go to pytest unchanged, and then nothing is
 repeated. A single file or `-k` runs in one process.
@@ -22,10 +21,11 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
 BUDGET = 3
+#: The exit code of pytest if it finds no test.
+NOTHING_COLLECTED = 5
 #: Seconds after which a run is ended: many times what it takes, also on a loaded machine.
 LIMIT_S = 2700.0
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -97,15 +97,6 @@ def failed_tests():
         return []
 
 
-def lines_of(path):
-    """Read the lines of a file; none where there is no file."""
-    try:
-        with open(path) as stream:
-            return stream.read().splitlines()
-    except OSError:
-        return []
-
-
 def abandoned():
     """
     Return the files in shared memory of Fast DDS's programs that ended without removing them.
@@ -142,24 +133,21 @@ def main(arguments):
     began, left_before = time.monotonic(), abandoned()
     if os.path.exists(LAST_FAILED):
         os.remove(LAST_FAILED)
-    with tempfile.TemporaryDirectory() as folder:
-        record = os.path.join(folder, 'repetitions')
-        os.environ['OPTITRACK_VRPN_REPETITIONS'] = record
-        code = pytest(['-q', '--durations=25'], workers())
+    code, repeated = pytest(['-q', '--durations=25'], workers()), []
+    if code == 1:
         failed = failed_tests()
-        repeated = lines_of(record) + failed
-        if code == 1 and len(repeated) <= BUDGET:
+        if len(failed) > BUDGET:
+            print('too many failed tests: the machine is overloaded or tests are broken')
+        elif pytest(['-q', '--collect-only', '-m', 'pure'] + failed) != NOTHING_COLLECTED:
+            print('a pure test failed: it is not repeated')
+        else:
             print('\nrepeating the tests that failed, one at a time', flush=True)
-            code = pytest(['-q'] + failed)
-            repeated = lines_of(record) + failed
+            code, repeated = pytest(['-q'] + failed), failed
     for name in repeated:
         print('repeated: {}'.format(name))
     print('repetitions: {} of at most {}; {:.0f} s'.format(
         len(repeated), BUDGET, time.monotonic() - began))
     print('left in shared memory by killed programs: {}'.format(len(abandoned() - left_before)))
-    if len(repeated) > BUDGET:
-        print('too many repetitions: the machine is overloaded or tests are broken')
-        return code or 1
     return code
 
 
