@@ -474,21 +474,3 @@ def test_zeros_between_first_poses_are_an_interruption():
     feed.good(2)
     feed.send((0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0))
     assert feed.good(4) == [False, False, True, True]
-
-
-@pytest.mark.parametrize('late, steps', [((-2, -1), 0), ((-3, -2, -1), 1), ((-1, -2, -3), 0)])
-def test_three_late_frames_in_order_are_a_step_back(late, steps):
-    feed = tracked()
-    for ahead in late:
-        t = (feed.frame - 1 + ahead) * STEP
-        assert feed.update(t, feed.frame * STEP, *feed.pose(ahead - 1)) is None
-    feed.good(3)
-    assert feed.body.steps_back == steps
-
-
-def test_one_fall_of_the_senders_clock_is_one_step_back():
-    feed = tracked()
-    feed.frame -= 10
-    feed.good(50)
-    feed.elsewhere(1, (0.0, 3.0, 0.0))
-    assert feed.body.steps_back == 1

@@ -209,6 +209,44 @@ def test_a_restarted_sender_teaches_a_new_clock_and_its_stamps_go_on():
 
 # -- which bodies ---------------------------------------------------------------------------------
 
+@pytest.mark.parametrize('fall_ms', [20, 50, 100, 240])
+def test_poses_keep_their_stamps_when_the_senders_clock_is_set_back_a_little(fall_ms):
+    pipeline = make_pipeline()
+    late, seen = [], []
+    for k in range(1440):
+        sent, fall = k * S // 240, fall_ms * MS if k >= 720 else 0
+        out = pipeline.process([pose_report(
+            'wand', 50 * S + sent - fall, (0.008 * k, 1.0, 0.0))], sent + MS, HOST)
+        late += [abs(sample.stamp_ns - HOST - sent - MS) for sample in out]
+        seen += [k] * len(out)
+    # Not one pose is wrong by the fall; the body, at 2 m/s, is published again at once.
+    assert max(late) < MS
+    assert max(b - a for a, b in zip(seen, seen[1:])) < 240 * 0.4
+    assert pipeline.stamps.status().restarts == {'sender_restarted': 1}
+    assert pipeline.bodies[0].gate.resets == 1
+
+
+@pytest.mark.parametrize('repeated', [False, True])
+def test_frames_that_are_overtaken_or_repeated_in_a_burst_are_no_step(repeated):
+    pipeline = make_pipeline()
+    arrivals = []
+    for k in range(2400):
+        arrival = k * S // 240 + MS
+        if k % 240 < 5 and k > 5:
+            # Another route, or another copy: in order, as fast as the link is.
+            late = (k - k % 240 + 10) * S // 240 + MS + k % 240 * 1000
+            arrivals.append((late, k))
+            if not repeated:
+                continue
+        arrivals.append((arrival, k))
+    out = []
+    for arrival, k in sorted(arrivals):
+        out += pipeline.process([pose_report(
+            'wand', 50 * S + k * S // 240, (0.001 * k, 1.0, 0.0))], arrival, HOST)
+    assert len(out) == 2400 - 2 - (0 if repeated else 45)
+    assert pipeline.stamps.status().epoch == pipeline.bodies[0].gate.resets == 0
+
+
 def test_bodies_are_allowed_and_denied_by_name_or_pattern():
     pipeline = make_pipeline(
         body=FIRST, selection=Selection(allow=('drone*', 'wand [1]'), deny=('drone 9',)))

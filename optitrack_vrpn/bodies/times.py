@@ -186,24 +186,18 @@ class FrameTimes:
     :ivar heard_ns: arrival (ns) of the last pose that had no place in time yet.
     :ivar good_ns: arrival (ns) of the last valid pose, as far as ``ValidityGate`` stores it.
     :ivar silence_ns: silence (ns) that makes the body STALE.
-    :ivar steps_back: number of suspected steps back of the sender's clock that are smaller than a
-        restart.
-    :ivar late_run: number of late frames in a row, in order.
     :ivar fast_ns: time (ns) after the last pose within which the next may take the fast path of
         ``ValidityGate``; negative: none.
     """
 
     __slots__ = ('rate', 'last_ns', 'receive_ns', 'heard_ns', 'good_ns', 'silence_ns',
-                 'steps_back', 'late_run', 'fast_ns', '_late_ns')
+                 'fast_ns')
 
     def __init__(self) -> None:
         self.rate = FrameRate()
         self.last_ns = self.receive_ns = self.heard_ns = self.good_ns = -NEVER_NS
         self.silence_ns = UNKNOWN_SILENCE_NS
-        self.steps_back = 0
-        self.late_run = 0
         self.fast_ns = -1
-        self._late_ns = -NEVER_NS
 
     def heard(self) -> int:
         """Return the arrival (ns) from which silence is measured."""
@@ -223,18 +217,3 @@ class FrameTimes:
                 max(config.stale_min_s * 1e9, config.stale_frames * interval))
         else:
             self.silence_ns = UNKNOWN_SILENCE_NS
-
-    def record_late(self, now: int, receive_ns: int) -> None:
-        """Count a frame that is older than the last one; perhaps the sender's clock restarted."""
-        self.heard_ns = receive_ns
-        self.late_run = self.late_run + 1 if now > self._late_ns else 1
-        self._late_ns = now
-
-    def ends_step_back(self) -> bool:
-        """Return whether the late frames before this one were a step back of the clock."""
-        # Late frames in a row, in order among themselves, that mean a step back of the sender's
-        # clock. Chosen.
-        stepped = self.late_run >= 3
-        self.steps_back += stepped
-        self.late_run = 0
-        return stepped

@@ -265,15 +265,6 @@ class ValidityGate:
         return self._times.rate.rate_hz
 
     @property
-    def steps_back(self) -> int:
-        """
-        Return the number of suspected steps back of the sender's clock, without restarts.
-
-        The sender time between two poses is wrong there.
-        """
-        return self._times.steps_back
-
-    @property
     def held(self) -> str:
         """Explain why time alone does not end the jump of this body; '' if it does, or if none."""
         return self.jumps.held
@@ -292,7 +283,7 @@ class ValidityGate:
     @property
     def is_behind(self) -> bool:
         """Return whether the last frame was late by its sender time."""
-        return self._times.late_run > 0
+        return self._times.heard_ns > self._times.receive_ns
 
     @property
     def swapped_with(self) -> str:
@@ -362,10 +353,8 @@ class ValidityGate:
         if now == times.last_ns:
             return Disposition.DUPLICATE
         if now < times.last_ns:
-            times.record_late(now, receive_ns)
+            times.heard_ns = receive_ns
             return Disposition.OUT_OF_ORDER
-        elif times.ends_step_back():
-            self._follow_step(now, receive_ns)
         unseen = self._follow_time(now, receive_ns)
 
         fault = refused or (Disposition.SHARED_NAME if self._shared

@@ -14,7 +14,6 @@ reconnection, a gap in the arrivals) and where frames would be early.
 from __future__ import annotations
 
 import math
-from typing import Final
 
 from optitrack_vrpn.clock.cadence import Cadence, LONGEST_TICK_NS
 from optitrack_vrpn.clock.filter import ANY_SKEW, LOAD, OPEN_COST, PRICE, queueing_cost
@@ -22,8 +21,9 @@ from optitrack_vrpn.clock.round_trips import RoundTrips
 from optitrack_vrpn.clock.segment import Segment
 from optitrack_vrpn.clock.types import HOST_STEPPED, SENDER_RESTARTED
 
-FALL_PRICE: Final = 5.0 * LOAD
-"""The price of another offset where sender times fall: networks repeat single frames."""
+FALL_PRICE, FALLEN = 5.0 * LOAD, 3
+"""The price of another offset where sender times fall: networks repeat single frames. So many
+late frames in a row, in order among themselves, announce a fall of less than ``FAR_NS``."""
 EARLY_NS, LATE_NS, UNKNOWN_NS, FAR_NS = 5e6, 10e6, 50e6, 250e6
 """Beyond the uncertainty (``UNKNOWN_NS`` before the first block), frames earlier or, after an
 announcement, later than this are of another run (ns). Frames later than ``FAR_NS`` may be old:
@@ -63,6 +63,8 @@ class OffsetEstimator:
         # Without a report of a connection, the first frames are taken as live.
         self._trusting = True
         self._announced = self._relearn = False
+        # Late frames in a row, in order, and the time of the last one.
+        self._late, self._late_ns = 0, -1
         self._withholds = self._trusted = False
         self.first_ns = self._first_arrival_ns = self._fitted_ns = 0
         self._price = self._cost = self._narrow = 0.0
@@ -101,10 +103,15 @@ class OffsetEstimator:
             return self._place_further(arrival_ns)
         if current is not None and sender_ns <= self.newest_ns:
             lag = current.lag(sender_ns, arrival_ns)
+            if sender_ns != self._late_ns:
+                self._late = self._late + 1 if sender_ns > self._late_ns else 1
+                self._late_ns = sender_ns
+                self._announced |= self._late == FALLEN and (trusted or lag < FAR_NS)
             if lag < (LATE_NS if self._announced else FAR_NS):
                 return None
             placed = self._challenge(sender_ns, arrival_ns, lag)
         else:
+            self._late = 0
             # Times of exposure are exact, and round trips need the times as sent.
             if (self._smooths and not processing_ns and not self.round_trips.known
                     and sender_ns > self.cadence.newest_ns):
@@ -242,9 +249,9 @@ class OffsetEstimator:
                 placed = current.place(time_ns)
             else:
                 self.restarted = self._reason
-                self.fell = not near and time_ns <= self.newest_ns
+                self.fell = not near and challenger.zero_ns <= self.newest_ns
                 self.detail = '' if not self.fell else (
-                    f'sender time went back by {(self.newest_ns - time_ns) * 1e-9:.3f} s')
+                    f"the sender's clock went back by {-away * 1e-9:.3f} s")
         self.current, self._challenger = challenger, None
         self._announced = self._withholds = False
         self._fitted_ns = arrival_ns

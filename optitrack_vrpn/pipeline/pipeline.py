@@ -277,7 +277,7 @@ class Pipeline:
         if not estimator.idle:
             gate = channel.gate
             stamp_ns, position, quat = estimator.update(
-                stamp_ns, position, quat, gate.rate_hz, gate.resets + gate.steps_back)
+                stamp_ns, position, quat, gate.rate_hz, gate.resets)
             if channel.wants_motion:
                 motion = estimator.motion_estimate()
                 if motion is not None and self._stamp_error:
@@ -326,7 +326,7 @@ class Pipeline:
         if channel.estimator.lowpass is not None:
             gate = channel.gate
             channel.estimator.update(
-                stamp_ns, position, quat, gate.rate_hz, gate.resets + gate.steps_back)
+                stamp_ns, position, quat, gate.rate_hz, gate.resets)
 
     def _follow_clock(self, time_ns: Optional[int], arrival_ns: int) -> None:
         """
