@@ -24,8 +24,8 @@ sys.path[:0] = [str(Path(__file__).resolve().parent.parent)]
 from optitrack_vrpn.pipeline import Pipeline, PipelineConfig  # noqa: E402
 from optitrack_vrpn.sim import NatNetWorld, scenario_from_mapping, World  # noqa: E402
 from optitrack_vrpn.sources.natnet import (  # noqa: E402
-    codec, Connection as NatNetConnection, encode_definitions, encode_frame, name_table,
-    ServerInfo, Translator)
+    codec, Connection as NatNetConnection, encode_definitions, encode_frame, Held,
+    name_table, ServerInfo, Translator)
 from optitrack_vrpn.sources.vrpn import (  # noqa: E402
     Connection, encode_pose, MAX_DATAGRAM_SIZE, POSE_TYPE, PoseReport, to_frames)
 
@@ -86,7 +86,8 @@ def natnet(world: NatNetWorld, frames: list[Any], version: tuple[int, int]) -> C
         translator.names = name_table(connection.definitions).names
         for time_ns, datagram in sent:
             for event in connection.receive(datagram, time_ns + _NS):
-                named = translator.frame(event)  # type: ignore[arg-type]
+                named = translator.frame(  # frames before the first names are held
+                    event.frame if isinstance(event, Held) else event)  # type: ignore[arg-type]
                 if named is not None:
                     count += len(pipeline.process([named], time_ns + _NS, 0))
         return count

@@ -14,10 +14,9 @@ from conftest import examples, independent
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.errors import LocalProtocolError, RemoteProtocolError
 from optitrack_vrpn.sources.natnet import (
-    Analog, AssetDefinition, AssetMarker, BODY, Body, BodyDefinition, CameraDefinition, codec,
-    decode_definitions, decode_frame, Definitions, DeviceDefinition, encode_definitions,
-    encode_frame, Frame, Marker, MAX_PAYLOAD, MessageId, ModelMarker, PlateDefinition, ServerInfo,
-    Skeleton, SkeletonDefinition)
+    Analog, AssetDefinition, BODY, Body, BodyDefinition, codec, decode_definitions, decode_frame,
+    Definitions, encode_definitions, encode_frame, Frame, Marker, MAX_PAYLOAD, MessageId,
+    PlateDefinition, ServerInfo, Skeleton, SkeletonDefinition)
 import pytest
 
 VERSIONS = [
@@ -108,7 +107,7 @@ def bone(name, number, parent, version):
         name, number, parent, (0.0, 0.25, -0.5),
         (0.5, 0.5, 0.5, 0.5) if version >= (4, 2) else (0.0, 0.0, 0.0, 1.0),
         () if version < (3, 0) else (
-            ModelMarker('Marker 1' if version >= (4, 0) else '', (0.125, 0.0, 0.0), 7),) * 2)
+            ((0.125, 0.0, 0.0), 7, 'Marker 1' if version >= (4, 0) else ''),) * 2)
 
 
 def everything(version):
@@ -118,14 +117,14 @@ def everything(version):
         3, 'FP-1', 0.5, 0.25, (0.0, 0.0, -0.125), tuple(map(float, range(144))),
         ((0.25, 0.0, 0.5), (0.25, 0.0, 0.0), (0.0, 0.0, 0.0), (0.0, 0.0, 0.5)), 2, 0,
         ('Fx', 'Fy', 'Fz', 'Mx', 'My', 'Mz'))
-    device = DeviceDefinition(4, 'NI', 'sn', 1, 1, ('in 1',))
+    device = (4, 'NI', 'sn', 1, 1, ('in 1',))
     return Definitions(
         (bone('Rigid Body 1', 1, -1, version), BodyDefinition('Würfel', 7)),
         ('Rigid Body 1', 'all'), (SkeletonDefinition('Bob', 2, bones),),
         (AssetDefinition('Box', 1, 9, bones, (
-            AssetMarker('m', 5, (1.0, 0.0, 0.0), 0.5, 10),)),) if version >= (4, 1) else (),
+            ('m', 5, (1.0, 0.0, 0.0), 0.5, 10),)),) if version >= (4, 1) else (),
         (plate,) if version >= (2, 9) else (), (device,) if version >= (2, 11) else (),
-        (CameraDefinition('Cam', (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0)),))
+        (('Cam', (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0)),))
 
 
 @pytest.mark.parametrize('version', VERSIONS)

@@ -15,7 +15,8 @@ import hashlib
 MODULES = ('optitrack_vrpn.throttle', *(f'optitrack_vrpn.{package}.{name}' for package, names in {
     'sources': ('frames', 'sockets_io'),
     'sources.vrpn': ('codec', 'connection', 'frames', 'session_io'),
-    'sources.natnet': ('codec', 'connection', 'frames', 'messages', 'model_list', 'reports'),
+    'sources.natnet': (
+        'codec', 'connection', 'frames', 'layouts', 'messages', 'model_list', 'reports'),
     'clock': ('cadence', 'difference', 'epochs', 'estimator', 'filter', 'history', 'host',
               'round_trips', 'segment', 'source'),
     'motion': ('estimator', 'frames', 'gains', 'kalman', 'lever_arm', 'rest', 'rotation'),

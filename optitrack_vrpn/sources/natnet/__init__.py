@@ -15,14 +15,12 @@ if TYPE_CHECKING:
     from optitrack_vrpn.sources.natnet.facts import ServerWatch
     from optitrack_vrpn.sources.natnet.frames import decode_frame, encode_frame
     from optitrack_vrpn.sources.natnet.messages import (
-        Analog, BODY, Body, BODY_TRACKING_VALID, CERTAIN, COMMAND_PORT, DATA_PORT, Disconnected,
-        Echo, Frame, FRAME_BITSTREAM_CHANGED, FRAME_EDIT_MODE, FRAME_MODELS_CHANGED,
-        FRAME_RECORDING, Held, Marker, MARKER_ACTIVE, MARKER_OCCLUDED, MARKER_UNLABELLED,
-        MAX_PAYLOAD, MessageId, MULTICAST_GROUP, NEWEST, OLDEST, Response, ServerInfo, Skeleton,
-        SUFFIX_4_1, Unanswered, Unrecognized, Untimed, Version)
-    from optitrack_vrpn.sources.natnet.models import (
-        AssetDefinition, AssetMarker, BodyDefinition, CameraDefinition, Definitions,
-        DeviceDefinition, ModelMarker, PlateDefinition, SkeletonDefinition)
+        Analog, AssetDefinition, BODY, Body, BODY_TRACKING_VALID, BodyDefinition, CERTAIN,
+        COMMAND_PORT, DATA_PORT, Definitions, Disconnected, Echo, Frame, FRAME_BITSTREAM_CHANGED,
+        FRAME_EDIT_MODE, FRAME_MODELS_CHANGED, FRAME_RECORDING, Held, Marker, MARKER_ACTIVE,
+        MARKER_OCCLUDED, MARKER_UNLABELLED, MAX_PAYLOAD, MessageId, MULTICAST_GROUP, NEWEST,
+        OLDEST, PlateDefinition, Response, ServerInfo, Skeleton, SkeletonDefinition, SUFFIX_4_1,
+        Unanswered, Unrecognized, Untimed, Version)
     from optitrack_vrpn.sources.natnet.probe import (
         check_echoes, check_port, explain_silence, Facts)
     from optitrack_vrpn.sources.natnet.reports import name_table, seen_markers, Translator

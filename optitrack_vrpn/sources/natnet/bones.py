@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from optitrack_vrpn.sources.frames import Skeleton, SkeletonModel
 from optitrack_vrpn.sources.natnet import messages
-from optitrack_vrpn.sources.natnet.models import (
+from optitrack_vrpn.sources.natnet.messages import (
     AssetDefinition, BodyDefinition, SkeletonDefinition)
 
 Array = NDArray[np.float64]

@@ -15,15 +15,13 @@ from typing import Optional
 
 from optitrack_vrpn.errors import LocalProtocolError, RemoteProtocolError
 from optitrack_vrpn.sources.natnet import codec
-from optitrack_vrpn.sources.natnet.codec import Buffer
 from optitrack_vrpn.sources.natnet.definitions import decode_definitions
 from optitrack_vrpn.sources.natnet.frames import decode_frame, NOTHING
 from optitrack_vrpn.sources.natnet.messages import (
-    Disconnected, Echo, Event, Frame, FRAME_BITSTREAM_CHANGED, Held, MessageId,
-    NEWEST, OLDEST, RECORDING_COMMANDS, Response, ServerInfo, Unanswered, Unrecognized, Untimed,
-    Version)
+    Buffer, Definitions, Disconnected, Echo, Event, Frame, FRAME_BITSTREAM_CHANGED, Held,
+    MessageId, NEWEST, OLDEST, RECORDING_COMMANDS, Response, ServerInfo, type_mask, Unanswered,
+    Unrecognized, Untimed, Version)
 from optitrack_vrpn.sources.natnet.model_list import ModelList
-from optitrack_vrpn.sources.natnet.models import Definitions, type_mask
 from optitrack_vrpn.sources.natnet.reports import name_table
 from optitrack_vrpn.units import NS_PER_MS, NS_PER_S
 

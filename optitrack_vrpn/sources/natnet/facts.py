@@ -14,9 +14,8 @@ from optitrack_vrpn.events import Event
 from optitrack_vrpn.sources.frames import RoundTrip
 from optitrack_vrpn.sources.natnet import codec
 from optitrack_vrpn.sources.natnet.messages import (
-    Frame, FRAME_EDIT_MODE, RECORDING_COMMANDS, Response, ServerInfo, START, STOP,
-    Unanswered, Unrecognized)
-from optitrack_vrpn.sources.natnet.models import Definitions, model_name
+    Definitions, Frame, FRAME_EDIT_MODE, model_name, RECORDING_COMMANDS, Response, ServerInfo,
+    START, STOP, Unanswered, Unrecognized)
 from optitrack_vrpn.sources.natnet.reports import NameTable
 from optitrack_vrpn.sources.natnet.settings import NatNetConfig
 from optitrack_vrpn.units import NS_PER_S

@@ -11,9 +11,13 @@ sends. Ticks are those of the server's counter; ServerInfo states its frequency.
 
 import enum
 import struct
-from typing import NamedTuple, Optional, Union
+from typing import Any, NamedTuple, Optional, Union
 
-from optitrack_vrpn.sources.natnet.models import Definitions, Vector
+Version = tuple[int, int]
+Vector = tuple[float, float, float]
+Quaternion = tuple[float, float, float, float]
+IDENTITY: Quaternion = (0.0, 0.0, 0.0, 1.0)
+Buffer = Union[bytes, bytearray, memoryview]
 
 #: UDP port for commands (server) and for multicast data; multicast group of the data.
 COMMAND_PORT = 1510
@@ -43,9 +47,6 @@ CERTAIN = (4, 2)
 
 #: Id, position, quaternion x y z w, mean marker error, parameters: from 3.0 on.
 BODY = struct.Struct('<i3f4ffh')
-#: The same up to the quaternion; before 3.0 the markers follow.
-BODY_HEAD = struct.Struct('<i3f4f')
-BODY_TAIL = struct.Struct('<fh')
 #: Id, position, size, parameters, residual (m): from 3.0 on; before that without the residual.
 LABELLED_MARKER = struct.Struct('<i3ffhf')
 LABELLED_MARKER_2 = struct.Struct('<i3ffh')
@@ -73,9 +74,6 @@ MAX_NAME = 256
 #: Commands that record in Motive.
 RECORDING_COMMANDS = TAKE_NAME, START, STOP = (
     'SetRecordTakeName', 'StartRecording', 'StopRecording')
-
-
-Version = tuple[int, int]
 
 
 class MessageId(enum.IntEnum):
@@ -232,6 +230,146 @@ class Frame(NamedTuple):
     assets: tuple[Skeleton, ...] = ()
     plates: tuple[Analog, ...] = ()
     devices: tuple[Analog, ...] = ()
+
+
+class ModelType(enum.IntEnum):
+    """Types of model definitions."""
+
+    MARKER_SET = 0
+    RIGID_BODY = 1
+    SKELETON = 2
+    FORCE_PLATE = 3
+    DEVICE = 4
+    CAMERA = 5
+    ASSET = 6
+
+
+#: Added to the id of a model other than a rigid body, so that each model has a key of its own.
+SKELETON_KEY = 1 << 32
+ASSET_KEY = 2 << 32
+PLATE_KEY = 3 << 32
+#: What needs the definitions of skeletons and assets; markers, because their ids can be of these.
+_NAMED = frozenset({'skeletons', 'markers'})
+
+
+class BodyDefinition(NamedTuple):
+    """
+    A rigid body or a bone.
+
+    :ivar streaming_id: id of a body; of a bone its number in the skeleton.
+    :ivar parent: number of the parent bone; -1 or 0 for none.
+    :ivar offset: position in the parent; of a rigid body without meaning.
+    :ivar rotation: attitude of the offset, from 4.2 on.
+    :ivar markers: place in the body (m), active label or 0, and name of each marker.
+    """
+
+    name: str
+    streaming_id: int
+    parent: int = -1
+    offset: Vector = (0.0, 0.0, 0.0)
+    rotation: Quaternion = IDENTITY
+    markers: tuple[tuple[Vector, int, str], ...] = ()
+
+
+class SkeletonDefinition(NamedTuple):
+    """A skeleton, in the order of its bones."""
+
+    name: str
+    skeleton_id: int
+    bones: tuple[BodyDefinition, ...]
+
+
+class AssetDefinition(NamedTuple):
+    """
+    A trained marker set with its rigid bodies, from 4.1 on.
+
+    :ivar markers: name, id, position (m), size (m) and parameters of each.
+    """
+
+    name: str
+    asset_type: int
+    asset_id: int
+    bodies: tuple[BodyDefinition, ...]
+    markers: tuple[tuple[Any, ...], ...] = ()
+
+
+class PlateDefinition(NamedTuple):
+    """
+    A force plate.
+
+    :ivar width: size (m) along its x axis; ``length`` along y.
+    :ivar centre: electrical centre (m), in the plate's axes.
+    :ivar calibration: 12 x 12 matrix by rows, for raw voltages.
+    :ivar corners: four corners in the world (m), clockwise from +x +y seen from above.
+    :ivar plate_type: type as in C3D.
+    :ivar channel_type: 0 for calibrated forces, 1 for raw voltages.
+    :ivar channels: names of the channels.
+    """
+
+    plate_id: int
+    serial: str
+    width: float
+    length: float
+    centre: Vector
+    calibration: tuple[float, ...]
+    corners: tuple[Vector, ...]
+    plate_type: int
+    channel_type: int
+    channels: tuple[str, ...]
+
+
+class Definitions(NamedTuple):
+    """
+    The model definitions of a server.
+
+    :ivar bodies: rigid bodies, without the bones of skeletons.
+    :ivar marker_sets: names of marker sets.
+    :ivar devices: id, name, serial number, type, type and names of the channels of each.
+    :ivar cameras: name, position (m) and quaternion of each.
+    :ivar skipped: number of descriptions of unknown type or layout.
+    """
+
+    bodies: tuple[BodyDefinition, ...]
+    marker_sets: tuple[str, ...] = ()
+    skeletons: tuple[SkeletonDefinition, ...] = ()
+    assets: tuple[AssetDefinition, ...] = ()
+    plates: tuple[PlateDefinition, ...] = ()
+    devices: tuple[tuple[Any, ...], ...] = ()
+    cameras: tuple[tuple[Any, ...], ...] = ()
+    skipped: int = 0
+
+    def only(self, wanted: frozenset[str]) -> 'Definitions':
+        """Leave out what is not wanted; see ``frames.decode_frame``."""
+        posed = not _NAMED.isdisjoint(wanted)
+        return Definitions(
+            self.bodies, self.marker_sets, self.skeletons if posed else (),
+            self.assets if posed else (), self.plates if 'plates' in wanted else (),
+            skipped=self.skipped if wanted else 0)
+
+
+#: What a confirmed id stands for: the name of a rigid body, or a whole definition.
+Model = Union[str, SkeletonDefinition, AssetDefinition, PlateDefinition]
+
+
+def model_name(model: Model) -> str:
+    """Return the name of a model; of a plate its serial number or, without one, its id."""
+    if isinstance(model, str):
+        return model
+    if isinstance(model, PlateDefinition):
+        return model.serial or f'plate{model.plate_id}'
+    return model.name
+
+
+def type_mask(wanted: frozenset[str], version: tuple[int, int]) -> int:
+    """Return the mask of the types to request from a server of a version."""
+    kinds = {ModelType.MARKER_SET, ModelType.RIGID_BODY}
+    if not _NAMED.isdisjoint(wanted):
+        kinds.add(ModelType.SKELETON)
+        if version >= (4, 1):
+            kinds.add(ModelType.ASSET)
+    if 'plates' in wanted:
+        kinds.add(ModelType.FORCE_PLATE)
+    return sum(1 << kind for kind in kinds)
 
 
 class Held(NamedTuple):

@@ -19,9 +19,8 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Optional
 
-from optitrack_vrpn.sources.natnet.messages import Frame, FRAME_MODELS_CHANGED
-from optitrack_vrpn.sources.natnet.models import (
-    ASSET_KEY, Model, PLATE_KEY, SKELETON_KEY, type_mask)
+from optitrack_vrpn.sources.natnet.messages import (
+    ASSET_KEY, Frame, FRAME_MODELS_CHANGED, Model, PLATE_KEY, SKELETON_KEY, type_mask)
 from optitrack_vrpn.units import NS_PER_MS, NS_PER_S
 
 #: Chosen: request intervals (ns) while names are not confirmed, and otherwise. Motive 2.1 answered

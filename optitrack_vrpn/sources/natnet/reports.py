@@ -18,10 +18,9 @@ from optitrack_vrpn.sources.frames import (
     Body as SourceBody, Extras, Frame as SourceFrame, Marker as SourceMarker, Plate, PlateModel,
     RoundTrip, Skeleton as SourceSkeleton)
 from optitrack_vrpn.sources.natnet.messages import (
-    BODY_TRACKING_VALID, Frame, FRAME_EDIT_MODE, MARKER_ACTIVE, MARKER_OCCLUDED,
-    MARKER_UNLABELLED)
-from optitrack_vrpn.sources.natnet.models import (
-    ASSET_KEY, Definitions, Model, model_name, PLATE_KEY, PlateDefinition, SKELETON_KEY)
+    ASSET_KEY, BODY_TRACKING_VALID, Definitions, Frame, FRAME_EDIT_MODE, MARKER_ACTIVE,
+    MARKER_OCCLUDED, MARKER_UNLABELLED, Model, model_name, PLATE_KEY, PlateDefinition,
+    SKELETON_KEY)
 from optitrack_vrpn.units import NS_PER_S
 
 #: No camera system needs more time (ns) from exposure to transmission; larger values are faults.

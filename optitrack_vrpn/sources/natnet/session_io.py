@@ -16,9 +16,8 @@ from optitrack_vrpn.sources.link import Link, LinkState
 from optitrack_vrpn.sources.natnet.connection import Connection, FIRST_ECHOES, KEEP_ALIVE
 from optitrack_vrpn.sources.natnet.facts import ServerWatch
 from optitrack_vrpn.sources.natnet.messages import (
-    CERTAIN, DATA_PORT, Disconnected, Echo, Event, Frame, Held, MULTICAST_GROUP, NEWEST, Response,
-    ServerInfo, Unanswered, Unrecognized, Untimed)
-from optitrack_vrpn.sources.natnet.models import Definitions
+    CERTAIN, DATA_PORT, Definitions, Disconnected, Echo, Event, Frame, Held, MULTICAST_GROUP,
+    NEWEST, Response, ServerInfo, Unanswered, Unrecognized, Untimed)
 from optitrack_vrpn.sources.natnet.reports import name_table, Translator
 from optitrack_vrpn.sources.natnet.settings import NatNetConfig
 from optitrack_vrpn.sources.sockets_io import (
