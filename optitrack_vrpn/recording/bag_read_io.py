@@ -135,7 +135,7 @@ def read_batches(path: Path, progress: Callable[[float], None] = lambda share: N
         if path.suffix == '.db3':
             items = _read_sqlite(path, name, progress)
         else:
-            file = stack.enter_context(open(path, 'rb', buffering=_BUFFER))
+            file = stack.enter_context(open(path, 'rb'))
             magic = file.read(len(mcap.MAGIC))
             if magic == b'#ROSBAG ':
                 raise ConfigurationError(

@@ -337,20 +337,32 @@ class _Histogram:
             np.clip(values, self.edges[0], self.edges[-1]), self.edges)[0]
 
 
-def body_breaks(body: Body) -> tuple[Stamps, Stamps]:
+class Breaks(NamedTuple):
     """
-    Find where the trajectory of a body is interrupted.
+    Where the trajectory of a body is interrupted.
 
-    :returns: stamps of the first poses after gaps, and of those before which it jumps.
+    :ivar after_gaps_ns: stamps of the first poses after gaps.
+    :ivar jumps_ns: stamps of the poses before which it jumps.
+    :ivar limit_ns: longest interval that is not a gap.
     """
+
+    after_gaps_ns: Stamps
+    jumps_ns: Stamps
+    limit_ns: int
+
+
+def body_breaks(body: Body) -> Breaks:
+    """Find where the trajectory of a body is interrupted."""
     if len(body.rows) < 2:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    breaks = _Breaks(body, _Survey(body))
+        return Breaks(np.zeros(0, np.int64), np.zeros(0, np.int64), 0)
+    survey = _Survey(body)
+    breaks = _Breaks(body, survey)
     for block in blocks(body):
         breaks.add(block, turns(block.table['pose'][:, 3:]))
-    return (np.array([after for _, after in breaks.gaps_ns], np.int64),
-            np.union1d(breaks.jumps()[1], np.array(
-                [stamp for _, stamp in breaks.resets()], np.int64)))
+    return Breaks(np.array([after for _, after in breaks.gaps_ns], np.int64),
+                  np.union1d(breaks.jumps()[1], np.array(
+                      [stamp for _, stamp in breaks.resets()], np.int64)),
+                  int(GAP_INTERVALS * survey.median_ns))
 
 
 def body_figures(take: Take, body: Body) -> Figures:

@@ -90,9 +90,10 @@ def read_mcap(file: IO[bytes], progress: Callable[[float], None]) -> Iterator[Re
     :param progress: called with the fraction that was read, 0 to 1.
     :raises ConfigurationError: if its compression is not installed.
     """
-    summary = _read_summary(file, os.fstat(file.fileno()).st_size)
+    data = _Bytes(file)
+    summary = _read_summary(data)
     given = 0
-    for item in _batches(_read_parts(file, summary, progress)):
+    for item in _batches(_read_parts(data, summary, progress)):
         if isinstance(item, Batch):
             given += len(item.offsets)
         elif isinstance(item, mcap.End):
@@ -100,21 +101,20 @@ def read_mcap(file: IO[bytes], progress: Callable[[float], None]) -> Iterator[Re
         yield item
 
 
-def _read_summary(file: IO[bytes], end: int) -> _Summary:
+def _read_summary(file: _Bytes) -> _Summary:
     """Read the summary; an empty one of a file that was not closed or whose end is damaged."""
-    file.seek(max(end - _WINDOW, 0))
-    tail = file.read()
+    end = file.size
+    tail = file.read(max(end - _WINDOW, 0), _WINDOW)
     place = tail.rfind(mcap.MAGIC) - mcap.FOOTER_SIZE
     begin, crc = mcap.parse_footer(tail[max(place, 0):])
     place += end - len(tail)    # of the footer
     if not len(mcap.MAGIC) <= begin < place:
         return _Summary(end)
-    file.seek(begin)
-    data = file.read(place + mcap.FOOTER_SIZE - 4 - begin)
+    data = file.read(begin, place + mcap.FOOTER_SIZE - 4 - begin)
     if crc and zlib.crc32(data) != crc:
         return _Summary(end)
     records, messages, chunks = bytearray(), 0, {}
-    for _, _, opcode, content in _records(file, begin, place, True):
+    for _, _, opcode, content in file.records(begin, place, True):
         if opcode in (mcap.SCHEMA, mcap.CHANNEL):
             records += mcap.record(opcode, content)
         elif opcode == mcap.STATISTICS and len(content) >= 8:
@@ -147,67 +147,80 @@ def _is_whole(opcode: int, content: bytes) -> bool:
     return True
 
 
-def _record_at(file: IO[bytes], at: int, end: int) -> tuple[int, bytes]:
-    """Read the record at the position of a file, which is ``at``; kind 0 if there is none."""
-    head = file.read(mcap.HEAD_SIZE)
-    if len(head) == mcap.HEAD_SIZE:
-        opcode, size = mcap.unpack_head(head)
-        if size <= min(mcap.MAX_RECORD, end - at - mcap.HEAD_SIZE):
-            content = file.read(size)
-            if _is_whole(opcode, content):
-                return opcode, content
-    return 0, b''
-
-
-def _records(
-    file: IO[bytes], begin: int, end: int, loose: bool,
-) -> Iterator[tuple[int, int, int, bytes]]:
+class _Bytes:
     """
-    Read the top level of a part of a file.
+    Bytes of a file by their offset; a window of them is in memory.
 
-    :param loose: whether the file is known to have messages outside of chunks. Else reading
-        continues at a chunk after damage: messages inside a damaged one have no valid checksum.
-    :returns: begin and end of each record, its kind and content; kind 0 for bytes without one.
+    :ivar size: size of the file.
     """
-    at = begin
-    file.seek(at)
-    while at < end:
-        opcode, content = _record_at(file, at, end)
-        after = at + mcap.HEAD_SIZE + len(content)
-        loose = loose or opcode == mcap.MESSAGE
-        if not opcode:
-            after = _next_record(file, at + 1, end, loose)
-            file.seek(after)
-        yield at, after, opcode, content
-        at = after
 
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._window, self._begin = b'', 0
+        self.size = os.fstat(file.fileno()).st_size
 
-def _next_record(file: IO[bytes], at: int, end: int, loose: bool) -> int:
-    """Return the offset of the next plausible record that another one follows; else the end."""
-    wanted = tuple(range(1, mcap.DATA_END + 1)) if loose else (mcap.CHUNK, mcap.DATA_END)
-    while at < end:
-        file.seek(at)
-        window = np.frombuffer(file.read(_WINDOW + mcap.HEAD_SIZE - 1), np.uint8)
-        kinds = window[:max(len(window) - mcap.HEAD_SIZE + 1, 0)]
-        near = np.isin(kinds, wanted)
-        for place in (6, 7, 8):    # real records have less than 2**40 bytes
-            near &= window[place:place + len(kinds)] == 0
-        for begin in (np.flatnonzero(near) + at).tolist():
-            file.seek(begin)
-            opcode, content = _record_at(file, begin, end)
-            after = begin + mcap.HEAD_SIZE + len(content)
-            if opcode == mcap.CHUNK or (opcode and (
-                    after == end or _record_at(file, after, end)[0])):
-                return int(begin)
-        at += _WINDOW
-    return end
+    def read(self, at: int, size: int) -> bytes:
+        """Read bytes; less at the end of the file."""
+        place = at - self._begin
+        if place < 0 or place + size > len(self._window):
+            self._file.seek(at)
+            self._window, self._begin, place = self._file.read(max(size, _WINDOW)), at, 0
+        return self._window[place:place + size]
+
+    def record(self, at: int, end: int) -> tuple[int, bytes]:
+        """Read the record at an offset; kind 0 if there is none."""
+        head = self.read(at, mcap.HEAD_SIZE)
+        if len(head) == mcap.HEAD_SIZE:
+            opcode, size = mcap.unpack_head(head)
+            if size <= min(mcap.MAX_RECORD, end - at - mcap.HEAD_SIZE):
+                content = self.read(at + mcap.HEAD_SIZE, size)
+                if _is_whole(opcode, content):
+                    return opcode, content
+        return 0, b''
+
+    def records(self, at: int, end: int, loose: bool) -> Iterator[tuple[int, int, int, bytes]]:
+        """
+        Read the top level of a part of the file.
+
+        :param loose: whether the file is known to have messages outside of chunks. Else reading
+            continues at a chunk after damage: messages inside a damaged one have no valid
+            checksum.
+        :returns: begin and end of each record, its kind and content; kind 0 for bytes without one.
+        """
+        while at < end:
+            opcode, content = self.record(at, end)
+            after = at + mcap.HEAD_SIZE + len(content)
+            loose = loose or opcode == mcap.MESSAGE
+            if not opcode:
+                after = self._next_record(at + 1, end, loose)
+            yield at, after, opcode, content
+            at = after
+
+    def _next_record(self, at: int, end: int, loose: bool) -> int:
+        """Return the offset of a plausible record that another one follows; else the end."""
+        wanted = tuple(range(1, mcap.DATA_END + 1)) if loose else (mcap.CHUNK, mcap.DATA_END)
+        while at < end:
+            window = np.frombuffer(
+                self.read(at, min(_WINDOW, end - at) + mcap.HEAD_SIZE - 1), np.uint8)
+            kinds = window[:max(len(window) - mcap.HEAD_SIZE + 1, 0)]
+            near = np.isin(kinds, wanted)
+            for place in (6, 7, 8):    # real records have less than 2**40 bytes
+                near &= window[place:place + len(kinds)] == 0
+            for begin in (np.flatnonzero(near) + at).tolist():
+                opcode, content = self.record(begin, end)
+                after = begin + mcap.HEAD_SIZE + len(content)
+                if opcode == mcap.CHUNK or (opcode and (
+                        after == end or self.record(after, end)[0])):
+                    return int(begin)
+            at += _WINDOW
+        return end
 
 
 def _read_parts(
-    file: IO[bytes], summary: _Summary, progress: Callable[[float], None],
+    file: _Bytes, summary: _Summary, progress: Callable[[float], None],
 ) -> Iterator[_Part | Damage | mcap.End | mcap.Cut]:
     """Read the data section: chunks with their indexes, and what lies between them."""
-    loose, packed, hints = bytearray(summary.records), b'', list[Offsets]()
+    loose, packed, hints = bytearray(summary.records), b'', list[bytes]()
     end, last_ns, crc, closed = summary.begin, 0, zlib.crc32(mcap.MAGIC), summary.closed
     seen, holes = set[int](), list[tuple[int, int]]()
     opcode, content = 0, b''
@@ -225,8 +238,8 @@ def _read_parts(
         return Damage(f'bytes {hole} to {holes[-1][1]} are no valid records',
                       (last_ns or next_ns, next_ns or last_ns))
 
-    for at, after, opcode, content in _records(
-            file, len(mcap.MAGIC), end, summary.closed and not summary.chunks):
+    for at, after, opcode, content in file.records(
+            len(mcap.MAGIC), end, summary.closed and not summary.chunks):
         if opcode in (mcap.DATA_END, mcap.FOOTER):
             closed = True
             break
@@ -242,8 +255,7 @@ def _read_parts(
                 hole = 0
             last_ns = time_ns
         if opcode == mcap.MESSAGE_INDEX:
-            hints.append(np.frombuffer(content, '<u8', len(content) // 16 * 2, 6)[1::2].astype(
-                np.int64))
+            hints.append(content[6:])
             if not packed:    # what was before it is a damaged chunk
                 hole = hole or at
                 holes.append((at, after))
@@ -281,7 +293,7 @@ def _read_parts(
     yield mcap.End()
 
 
-def _chunk(content: bytes, hints: list[Offsets]) -> _Part | Damage:
+def _chunk(content: bytes, hints: list[bytes]) -> _Part | Damage:
     span_ns = struct.unpack_from('<QQ', content)
     try:
         chunk = mcap.parse_chunk(content)
@@ -292,7 +304,8 @@ def _chunk(content: bytes, hints: list[Offsets]) -> _Part | Damage:
             raise ValueError('a chunk has a wrong checksum')
     except ValueError as error:
         return Damage(str(error), span_ns)
-    return _Part(records, np.concatenate([np.zeros(0, np.int64), *hints]), span_ns)
+    index = b''.join(hints)
+    return _Part(records, np.frombuffer(index, '<i8', len(index) // 16 * 2)[1::2], span_ns)
 
 
 def _batches(parts: Iterator[_Part | Damage | mcap.End | mcap.Cut]) -> Iterator[Read]:

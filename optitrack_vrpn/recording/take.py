@@ -183,8 +183,10 @@ def longest_rise(times: Stamps) -> npt.NDArray[np.intp]:
     return np.array(chosen[::-1])
 
 
-def to_ned(trajectory: Trajectory) -> Trajectory:
+def to_ned(rows: Rows) -> Rows:
     """Take poses of FLU in ENU to FRD in NED, as ``frames.enu_to_ned`` does."""
-    (east, north, up), (x, y, z, w) = trajectory.positions.T, trajectory.quats_xyzw.T
-    return Trajectory(trajectory.stamps_ns, np.column_stack((north, east, -up)),
-                      np.sqrt(0.5) * np.column_stack((x + y, x - y, w - z, w + z)))
+    east, north, up, x, y, z, w = rows['pose'].T
+    made = rows.copy()
+    made['pose'][:, :3] = np.column_stack((north, east, -up))
+    made['pose'][:, 3:] = np.sqrt(0.5) * np.column_stack((x + y, x - y, w - z, w + z))
+    return made
