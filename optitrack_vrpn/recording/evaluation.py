@@ -10,13 +10,13 @@ relative pose error (RPE) is the difference of motions over a fixed time or numb
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 import numpy as np
 import numpy.typing as npt
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording.trajectory import (
-    Floats, GAP_INTERVALS, interpolate, Mask, Stamps, Trajectory)
+    Floats, GAP_INTERVALS, gap_limit_ns, interpolate, Mask, Stamps, Trajectory)
 from optitrack_vrpn.units import NS_PER_S
 from scipy.spatial.transform import Rotation
 
@@ -110,14 +110,19 @@ def statistics(values: Floats) -> Statistics:
 
 def associate(
     reference: Trajectory, estimate: Trajectory,
+    child: Optional[tuple[Rotation, Floats]] = None,
 ) -> tuple[Trajectory, Trajectory]:
     """
     Interpolate the reference, which has a higher rate, at the stamps of the estimate.
 
+    :param child: rotation and translation (m) of ``body_from_child``, for the reference of a frame
+        that is fixed to the body.
     :returns: reference and estimate with equal numbers of poses, and the estimate's stamps.
     :raises ConfigurationError: if no poses can be associated.
     """
-    positions, quats, valid = interpolate(reference, estimate.stamps_ns)
+    near = reference.around(estimate.stamps_ns)
+    positions, quats, valid = interpolate(
+        near.of_child(*child) if child else near, estimate.stamps_ns, gap_limit_ns(reference))
     if not valid.any():
         raise ConfigurationError(
             f'no pose of the estimate ({_span(estimate)}) has one of the reference '
@@ -257,7 +262,6 @@ def motions(
 
     :returns: translations (n, 3) in the first pose's frame, and rotations.
     """
-    rotations = trajectory.rotations
-    inverse = rotations[first].inv()
+    inverse = Rotation.from_quat(trajectory.quats_xyzw[first]).inv()
     shift = trajectory.positions[second] - trajectory.positions[first]
-    return inverse.apply(shift), inverse * rotations[second]
+    return inverse.apply(shift), inverse * Rotation.from_quat(trajectory.quats_xyzw[second])

@@ -69,8 +69,8 @@ def evaluate_odometry(
         reference, estimate, offset.offset_ns, refine_offset=not offset.warnings)
     found = [Finding('not determined', (), {'detail': text})
              for text in (*offset.warnings, *hand_eye.warnings)]
-    truth, compared = associate(reference.of_child(hand_eye.rotation, hand_eye.translation),
-                                estimate.shifted(hand_eye.offset_ns))
+    truth, compared = associate(reference, estimate.shifted(hand_eye.offset_ns),
+                                (hand_eye.rotation, hand_eye.translation))
     matched = len(compared) / len(estimate)
     if matched < _ENOUGH_MATCHED:
         found.append(Finding('not compared', (), {'percent': 100 * matched}))

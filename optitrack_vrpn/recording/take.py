@@ -76,7 +76,11 @@ class Body:
 
     def table(self) -> Rows:
         """Return all poses, which can take hundreds of megabytes."""
-        return np.concatenate([np.empty(0, ROW), *self.rows.blocks()])
+        found, at = np.empty(len(self.rows), ROW), 0
+        for part in self.rows.blocks():
+            found[at:at + len(part)] = part
+            at += len(part)
+        return found
 
     @functools.cached_property
     def trajectory(self) -> Trajectory:
@@ -186,7 +190,7 @@ def longest_rise(times: Stamps) -> npt.NDArray[np.intp]:
 def to_ned(rows: Rows) -> Rows:
     """Take poses of FLU in ENU to FRD in NED, as ``frames.enu_to_ned`` does."""
     east, north, up, x, y, z, w = rows['pose'].T
-    made = rows.copy()
+    made: Rows = rows.copy()
     made['pose'][:, :3] = np.column_stack((north, east, -up))
     made['pose'][:, 3:] = np.sqrt(0.5) * np.column_stack((x + y, x - y, w - z, w + z))
     return made

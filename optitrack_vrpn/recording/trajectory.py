@@ -118,6 +118,13 @@ class Trajectory:
         return Trajectory(
             self.stamps_ns[index], self.positions[index], self.quats_xyzw[index])
 
+    def around(self, times_ns: Stamps) -> Trajectory:
+        """Return the poses that are needed to interpolate at these times."""
+        after = np.searchsorted(self.stamps_ns, times_ns)
+        needed = np.zeros(len(self) + 1, dtype=bool)
+        needed[after] = needed[np.maximum(after - 1, 0)] = True
+        return self.at(needed[:-1])
+
     def shifted(self, offset_ns: int) -> Trajectory:
         """Return the trajectory with a time added to every stamp."""
         return Trajectory(self.stamps_ns + offset_ns, self.positions, self.quats_xyzw)
@@ -190,8 +197,8 @@ def interpolate(
     positions[chosen] = (trajectory.positions[lower] * (1.0 - share[:, None])
                          + trajectory.positions[upper] * share[:, None])
     if len(chosen):
-        rotations = trajectory.rotations
-        quats[chosen] = slerp(rotations[lower], rotations[upper], share).as_quat()
+        first, second = (Rotation.from_quat(trajectory.quats_xyzw[at]) for at in (lower, upper))
+        quats[chosen] = slerp(first, second, share).as_quat()
     positions[exact] = trajectory.positions[after[exact]]
     quats[exact] = trajectory.quats_xyzw[after[exact]]
     valid[chosen] = valid[exact] = True
