@@ -4,44 +4,24 @@
 
 import io
 import random
-import socket
 import struct
-import threading
 import tracemalloc
 
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.cli import USAGE
-from optitrack_vrpn.errors import ConfigurationError, TransportError
+from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.pipeline import Pipeline, PipelineConfig
 from optitrack_vrpn.recording import (
     arrivals, clip, file_header, first_sender_time_ns, Lines, load_sessions, load_take,
-    LostDatagrams, main, NameRemover, Packet, packet_bytes, PcapWriter, RawSink, read_packets,
-    record_raw, replay_command, ReplayConfig, ReplayServer, scale_times, Session,
-    stamped, TCP, UDP)
-from optitrack_vrpn.sources import sockets_io
+    NameRemover, Packet, packet_bytes, PcapWriter, RawSink, read_packets,
+    scale_times, stamped, TCP, UDP)
 from optitrack_vrpn.sources.vrpn import (
-    encode_message, encode_name, encode_text, PoseReport, SENDER_DESCRIPTION, TEXT_TYPE, to_frames,
-    TYPE_DESCRIPTION)
+    encode_message, encode_name, encode_text, SENDER_DESCRIPTION, TEXT_TYPE, TYPE_DESCRIPTION)
 import pcap
 import pytest
+from raw_kit import capture, plain, poses, sent
 import sessions
-from transport_kit import client, link, Recorder
 
 CAPTURES = ('motive_like_5x240', 'udp_lob', 'tcp_only')
-
-
-def capture(name):
-    return pcap.DATA / f'{name}.pcap'
-
-
-def poses(events):
-    return [(e.name, e.sender_time_ns, e.position, e.quat_xyzw) for e in events
-            if isinstance(e, PoseReport)]
-
-
-def sent(name):
-    return [(row.body, row.sender_time_ns, row.vector, row.quat_xyzw)
-            for row in sessions.sent(name, 'pose')]
 
 
 # -- reading captures -----------------------------------------------------------------------------
@@ -242,19 +222,6 @@ def test_a_capture_has_no_texts():
     assert not any(name in found for name in (b'Ada', b'Bob', b'Eve'))
 
 
-@pytest.mark.network
-def test_one_command_captures_what_can_be_sent(tmp_path, capsys):
-    (session,) = load_sessions(capture('udp_lob'))
-    with ReplayServer([session], ReplayConfig()) as server:
-        assert main([
-            '--capture', '--server', f'127.0.0.1:{server.port}', '--seconds', '1.5', '-o',
-            str(tmp_path / 'sent.pcap')]) == 0
-    said = capsys.readouterr().out
-    assert '3 bodies (body0' in said and 'names, texts and addresses are replaced' in said
-    assert b'rigid_body' not in (tmp_path / 'sent.pcap').read_bytes()
-    assert len(load_take(tmp_path / 'sent.pcap').bodies) == 3
-
-
 def test_a_set_clock_changes_neither_order_nor_stamps(tmp_path):
     """The host's clock jitters against the arrival clock, and is set back and ahead."""
     (played,) = load_sessions(capture('motive_like_5x240'))
@@ -309,145 +276,6 @@ def test_a_long_recording_is_read_in_constant_memory(tmp_path):
 
 # -- live and repeated ----------------------------------------------------------------------------
 
-class LiveNode(RawSink, Recorder):
-    """What the node does with events, with a recording of its input."""
-
-    def __init__(self, path):
-        Recorder.__init__(self)
-        self.writer = PcapWriter(path)
-        RawSink.__init__(self, lambda packets: [self.writer.write(p, 0) for p in packets])
-        self.pipeline = Pipeline(PipelineConfig())
-        self.samples = []
-
-    def receive(self, events, arrival_ns, host_minus_arrival_ns):
-        self.samples += self.pipeline.process(
-            to_frames(events), arrival_ns, host_minus_arrival_ns)
-        self.pipeline.tick(arrival_ns)
-        Recorder.receive(self, events, arrival_ns, host_minus_arrival_ns)
-
-    def link_changed(self, change):
-        Recorder.link_changed(self, change)
-
-
-def plain(samples):
-    return [(s.channel.names.motive, s.stamp_ns, s.position, s.quat_xyzw) for s in samples]
-
-
-@pytest.mark.network
-@pytest.mark.parametrize('way', ['udp', 'tcp'])
-def test_stamps_of_a_recording_equal_the_live_ones(
-        tmp_path, way):
-    (session,) = load_sessions(capture('motive_like_5x240'))
-    sink = LiveNode(tmp_path / 'live.pcap')
-    with ReplayServer([session], ReplayConfig(end_s=1.5)) as server:
-        with client(server.port, sink, link=link(connection=way)):
-            assert server.finished.wait(20.0)
-            sink.wait(lambda: len(sink.samples) > 1000)
-    sink.writer.close()
-    live = plain(sink.samples)
-    again = plain(sample for sample, _ in stamped(
-        load_sessions(tmp_path / 'live.pcap'), Pipeline(PipelineConfig())))
-    assert again == live
-    assert len({name for name, *_ in live}) == 5
-
-
-@pytest.mark.network
-@pytest.mark.parametrize('way', ['udp', 'tcp'])
-def test_a_replay_sends_every_bit_at_the_recorded_rate(way):
-    (session,) = load_sessions(capture('udp_lob'))
-    with ReplayServer([session], ReplayConfig(end_s=1.5)) as server:
-        with client(server.port, link=link(connection=way)) as (_, sink):
-            assert server.finished.wait(20.0)
-            sink.wait(lambda: len(sink.poses) >= 40)
-    found = poses(sink.poses)
-    assert found == sent('udp_lob')[:len(found)]
-    # never early, and the delay of a busy machine is the server's own
-    first, last = sink.batches[2][1], sink.batches[-1][1]
-    assert last - first > 1.0e9
-
-
-@pytest.mark.network
-def test_a_restart_in_the_capture_is_a_restart_of_the_replay():
-    played = load_sessions(capture('late_server_then_restart'))
-    assert len(played) == 2
-    with ReplayServer(played, ReplayConfig(rate=20.0)) as server:
-        with client(server.port, link=link(connection='tcp')) as (running, sink):
-            assert server.finished.wait(30.0)
-            sink.wait(lambda: len(sink.poses) > 60)
-            assert running.status().sessions == 2
-
-
-@pytest.mark.network
-def test_a_loop_begins_again():
-    (session,) = load_sessions(capture('udp_lob'))
-    with ReplayServer([session], ReplayConfig(rate=50.0, end_s=2.0, loop=True)) as server:
-        with client(server.port, link=link(connection='tcp')) as (_, sink):
-            sink.wait(lambda: sum(p == sink.poses[0] for p in sink.poses) >= 3)
-
-
-@pytest.mark.network
-def test_datagrams_lost_in_a_full_buffer_are_counted(monkeypatch):
-    """The thread that reads stands still for a while, as on a starved machine."""
-    monkeypatch.setattr(sockets_io, 'RECEIVE_BUFFER', 4096)
-    (session,) = load_sessions(capture('udp_lob'))
-    held, taken = threading.Event(), []
-
-    class Held(Recorder, RawSink):
-
-        def __init__(self):
-            Recorder.__init__(self)
-            RawSink.__init__(self, self.take)
-
-        def take(self, packets):
-            taken.extend(packet for packet in packets if packet.proto == UDP)
-            if taken:
-                held.wait(20.0)
-
-    sink = Held()
-    with ReplayServer([session], ReplayConfig(rate=20.0)) as server:
-        with client(server.port, sink, link=link(connection='udp')) as (running, _):
-            assert server.finished.wait(20.0)
-            lost = LostDatagrams()
-            lost.note(running.status().queue['dropped_unread'])
-            held.set()
-            count = sum(action.kind == 'udp' for action in session.read())
-            sink.wait(lambda: len(taken) + lost.total >= count)
-    assert len(taken) + lost.total == count
-    assert lost.total > 10
-
-
-def test_losses_of_several_connections_are_added_up():
-    lost = LostDatagrams()
-    for count in (0, 3, None, 3, 0, 2, 5, None):
-        lost.note(count)
-    assert lost.total == 8
-
-
-@pytest.mark.network
-def test_a_raw_recording_of_a_running_server_holds_all_it_sent(tmp_path):
-    (session,) = load_sessions(capture('udp_lob'))
-    with ReplayServer([session], ReplayConfig(end_s=1.0)) as server:
-        said = []
-        problem = record_raw(
-            tmp_path / 'raw.pcap', '127.0.0.1', server.port, 3.0,
-            lambda *row: said.append(row), 0, server.finished)
-        assert problem == ''
-    (found,) = load_sessions(tmp_path / 'raw.pcap')
-    recorded = [pose for arrival in arrivals(found) for pose in poses(arrival.events)]
-    assert recorded == sent('udp_lob')[:len(recorded)]
-    assert len(recorded) >= 27
-    with pytest.raises(ConfigurationError, match='exists already'):
-        record_raw(tmp_path / 'raw.pcap', '127.0.0.1', 1, 1.0, print, 0)
-
-
-@pytest.mark.network
-def test_a_raw_recording_of_no_server_is_a_problem(tmp_path):
-    with socket.create_server(('127.0.0.1', 0)) as closed:
-        port = closed.getsockname()[1]
-    problem = record_raw(tmp_path / 'raw.pcap', '127.0.0.1', port, 0.2, lambda *_: None, 0)
-    assert 'no server was' in problem
-
-
 def test_a_part_keeps_names_and_a_rate_scales_times():
     (session,) = load_sessions(capture('tcp_only'))
     whole = [p for a in arrivals(session) for p in poses(a.events)]
@@ -462,31 +290,6 @@ def test_a_part_keeps_names_and_a_rate_scales_times():
     for slow, quick in zip(part, fast):
         assert quick[1] - origin == pytest.approx((slow[1] - origin) / 2, abs=1000)
         assert quick[2:] == slow[2:]
-
-
-def test_a_silent_conversation_ends_the_replay():
-    empty = Session('127.0.0.1', ('127.0.0.1', 1), 0, 0, lambda: iter(()))
-    with ReplayServer([empty], ReplayConfig()) as server:
-        with socket.create_connection(('127.0.0.1', server.port), 5.0):
-            assert server.finished.wait(5.0)
-
-
-@pytest.mark.parametrize('arguments, said', [
-    (['--rate', '0'], '0.01 to 100'), (['--start', '5', '--end', '3'], 'after the start'),
-    (['--start', '1000'], 'nothing is after'), (['--port', '-1'], '--port'),
-    (['--port', '65536'], '--port')])
-def test_the_command_refuses_impossible_arguments(capsys, arguments, said):
-    try:
-        code = replay_command.main([str(capture('udp_lob')), *arguments])
-    except SystemExit as ended:
-        code = ended.code
-    assert code == USAGE
-    assert said in capsys.readouterr().err
-
-
-def test_an_address_of_another_computer_is_refused_with_the_reason():
-    with pytest.raises(TransportError, match='cannot listen on 192.0.2.1'):
-        ReplayServer([], ReplayConfig(host='192.0.2.1'))
 
 
 def test_each_line_of_a_recording_has_its_own_rate():

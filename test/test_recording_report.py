@@ -8,7 +8,6 @@ import json
 import re
 from xml.etree import ElementTree
 
-from conftest import lacking_in_lines
 from hypothesis import given
 from hypothesis.strategies import integers, lists
 import numpy as np
@@ -16,54 +15,23 @@ from optitrack_vrpn.calibration import main as calibrate
 from optitrack_vrpn.cli import USAGE
 from optitrack_vrpn.findings import Severity
 from optitrack_vrpn.recording import (
-    BagWriter, Body, body_figures, ClockRow, euler_deg, export_command, findings, format_tum,
-    load_take, longest_rise, Message, PosesInMemory, recover, report_command, running_deviation,
-    Sample, StateRow, Take, Trajectory, turns)
+    body_figures, euler_deg, export_command, format_tum,
+    load_take, longest_rise, report_command, running_deviation,
+    Sample, Trajectory, turns)
 from optitrack_vrpn.units import NS_PER_S
 import pcap
 import pytest
 from recording_kit import (
-    add_topic, BEGIN_NS, cdr, header, make, POSE, pose_cdr, topic as topic_of, typestore,
+    BEGIN_NS, cdr, header, make, POSE, typestore,
     write_poses)
 from scipy.spatial.transform import Rotation
+from take_kit import (
+    body, body_of, poses_of, STILL, take_of, texts, written)
 from test_recording_evaluation import CAMERA_M, recording
 
 pytest.importorskip('jinja2', reason='the page is a template')
 pytest.importorskip('rosbags', reason='an independent writer')
-STILL = (0.0, 0.0, 0.0, 1.0)
 NO_POSE = 'no pose of any body'
-
-
-def body(name='wand', seconds=10.0, rate=240, noise_m=0.0, noise_deg=0.0, keep=None, move=None):
-    rng = np.random.default_rng(3)
-    times = np.arange(0, seconds, 1 / rate)
-    positions = rng.normal(0, 1, (len(times), 3)) * noise_m + (1.0, 2.0, 3.0)
-    if move is not None:
-        positions = positions + move(times)[:, None] * (1.0, 0.0, 0.0)
-    quats = Rotation.from_rotvec(
-        np.radians(noise_deg) * rng.normal(0, 1, (len(times), 3))).as_quat()
-    kept = np.ones(len(times), dtype=bool) if keep is None else keep(times)
-    stamps = BEGIN_NS + np.round(times * 1e9).astype(np.int64)
-    return body_of(name, Trajectory(stamps[kept], positions[kept], quats[kept]))
-
-
-def body_of(name, trajectory, states=()):
-    return Body(name, PosesInMemory(trajectory, trajectory.stamps_ns + 3_000_000), list(states))
-
-
-def take_of(*bodies, **more):
-    stamps = [stamp for b in bodies for stamp in b.table()['stamp'].tolist()]
-    return Take('take', 'bag', {b.name: b for b in bodies}, **more,
-                begin_ns=min(stamps, default=0), end_ns=max(stamps, default=0))
-
-
-def found_in(take):
-    return findings(
-        take, [body_figures(take, b) for b in take.bodies.values() if len(b.rows) > 1])
-
-
-def texts(take):
-    return [(f.severity, f.text) for f in found_in(take)]
 
 
 def test_the_running_deviation_is_numpys():
@@ -90,189 +58,6 @@ def test_a_slow_body_is_seen_between_its_poses():
     assert body_figures(take, take.bodies['slow']).coverage == pytest.approx(1.0, abs=0.001)
 
 
-def test_warm_up_drift_is_measured_at_rest():
-    take = take_of(body(seconds=60.0, noise_m=0.0001, move=lambda t: 0.002 * t / 60))
-    f = body_figures(take, take.bodies['wand'])
-    assert f.rest.drift_mm == pytest.approx(2.0 * 0.9, abs=0.1)    # mean of the tenths
-    assert any('moved by 1.8' in text for _, text in texts(take))
-
-
-def test_gaps_jumps_freezes_and_resets_are_found():
-    def keep(t):
-        return (t < 4.0) | (t > 4.7)
-
-    made = body(noise_m=0.0002, keep=keep, move=lambda t: np.where(t > 8.0, 0.5, 0.0))
-    frozen = made.trajectory.positions
-    frozen[1200:1300] = frozen[1200]
-    made.trajectory.quats_xyzw[1200:1300] = STILL
-    made = body_of('wand', made.trajectory, [
-        StateRow(BEGIN_NS, 'TRACKED', '', 0),
-        StateRow(BEGIN_NS + 8_003_000_000, 'TRACKED', '', 1)])
-    f = body_figures(take_of(made), made)
-    assert [(round((a - BEGIN_NS) / NS_PER_S, 1), round((b - BEGIN_NS) / NS_PER_S, 1))
-            for a, b in f.gaps_ns] == [(4.0, 4.7)]
-    assert len(f.frozen_ns) == 1
-    np.testing.assert_allclose(
-        (np.array(f.breaks_ns) - BEGIN_NS) / NS_PER_S, [8.004], atol=0.005)
-    found = texts(take_of(made))
-    assert [severity for severity, _ in found] == sorted(
-        [severity for severity, _ in found], reverse=True)
-    said = ' '.join(text for _, text in found)
-    for words in (
-            '1 discontinuity', 'no pose for up to 0.7', 'the same pose was repeated in 1 span'):
-        assert words in said
-
-
-def stopped(name, restarts=0):
-    """Give a body that is away from 4 to 5 s, and returns elsewhere with a reset."""
-    made = body(name, noise_m=0.0002, keep=lambda t: (t < 4.0) | (t > 5.0),
-                move=lambda t: np.where(t > 4.5, 0.5 * restarts, 0.0))
-    return body_of(name, made.trajectory, [
-        StateRow(BEGIN_NS, 'TRACKED', '', 0),
-        StateRow(BEGIN_NS + 5_010_000_000, 'TRACKED', '', restarts)])
-
-
-@pytest.mark.parametrize('restarts, more, cause', [
-    (1, {'clock': [ClockRow(BEGIN_NS + at * 10**9, int(at > 5), 7.0 * (at > 5), 1, 10)
-                   for at in range(10)]}, 'the server restarted'),
-    (0, {'links': [(BEGIN_NS, 'streaming'), (BEGIN_NS + 4 * 10**9, 'lost'),
-                   (BEGIN_NS + 5 * 10**9, 'streaming')]}, 'the connection to the server was lost'),
-    (0, {'notes': {'lost': '/a: 9', 'lost_at': f'{BEGIN_NS // 10**9 + 4} /a 9'}},
-     'between publisher and recorder'),
-    (0, {}, 'the server or the network')])
-def test_one_cause_gives_one_finding_with_its_time(restarts, more, cause):
-    take = take_of(*(stopped(f'b{number}', restarts) for number in range(5)),
-                   body('other', noise_m=0.0002), **more)
-    one, = found_in(take)
-    assert cause in one.text and '5 bodies at once: no pose for up to 1.0' in one.text
-    assert one.bodies == tuple(f'b{number}' for number in range(5))
-    gap = max(one.spans, key=lambda span: span.end_s - span.begin_s)
-    assert gap[:2] == pytest.approx((4.0, 5.0), abs=0.01)
-
-
-def test_what_one_body_has_is_its_own_finding():
-    take = take_of(stopped('away'), *(
-        body(f'b{number}', noise_m=0.0002) for number in range(5)))
-    one, = found_in(take)
-    assert one.bodies == ('away',)
-
-
-def test_bodies_that_are_out_of_view_at_different_times_are_one_finding():
-    def away(name, *spans):
-        return body(name, noise_m=0.0002, keep=lambda t: np.all(
-            [(t < begin) | (t > end) for begin, end in spans], axis=0))
-
-    take = take_of(away('a', (2.0, 2.7)), away('b', (3.0, 3.9), (7.0, 7.6)), *(
-        body(f'other{number}', noise_m=0.0002) for number in range(5)))
-    one, = found_in(take)
-    assert (one.key, one.bodies) == ('gaps', ('b', 'a'))    # the worst first
-    assert [(span.begin_s, span.end_s, span.bodies) for span in one.spans] == [
-        (pytest.approx(begin, abs=0.01), pytest.approx(end, abs=0.01), (name,))
-        for begin, end, name in ((2.0, 2.7, 'a'), (3.0, 3.9, 'b'), (7.0, 7.6, 'b'))]
-    assert '0.91 s; 3 gaps, 2.2' in one.text
-
-
-def test_late_poses_of_all_bodies_are_one_finding():
-    bodies = [body(f'b{number}', noise_m=0.0002) for number in range(4)]
-    late = [Body(each.name, PosesInMemory(
-        each.trajectory, each.trajectory.stamps_ns + 80_000_000)) for each in bodies]
-    ((_, text),) = texts(take_of(*late))
-    assert all(each.name in text for each in bodies) and '80 ms' in text
-
-
-def test_stamps_of_a_simulation_are_of_another_clock():
-    made = body(noise_m=0.0002).trajectory
-    late = Body('wand', PosesInMemory(made, made.stamps_ns + BEGIN_NS))
-    one, = found_in(take_of(late))
-    assert (one.key, one.bodies) == ('other clock', ('wand',)) and '1790000000 s' in one.text
-
-
-@pytest.mark.parametrize('change, severity, said', [
-    ({'cut': 'it was not closed'}, Severity.ERROR, 'not closed'),
-    ({'notes': {'dropped': '12'}}, Severity.ERROR, 'dropped messages: 12'),
-    ({'notes': {'clock_steps': '1: 2, 3: 4'}}, Severity.ERROR, 'set 2 times during'),
-    ({'notes': {'lost': '/wand/pose: 3'}}, Severity.ERROR, '/wand/pose: 3'),
-    ({'clock': [ClockRow(0, 0, 1, 1, 10), ClockRow(1, 1, 1, 1, 10)]}, Severity.WARNING,
-     'restarted 1 time'),
-    ({'connection': {'udp_lost': '30', 'messages': '970', 'udp_lost_percent': '0.0'}},
-     Severity.WARNING, '30 messages of Motive (3.00 %) were lost'),
-])
-def test_noticed_losses_are_in_the_verdict(change, severity, said):
-    first = texts(take_of(body(noise_m=0.0002), **change))[0]
-    assert first[0] is severity
-    assert said in first[1]
-
-
-def status(name, state):
-    """Give the status of a body at the beginning, and its type."""
-    values = [make('diagnostic_msgs/KeyValue', 'state', state)]
-    return 'diagnostic_msgs/msg/DiagnosticStatus', [(0.0, cdr(make(
-        'diagnostic_msgs/DiagnosticStatus', 0, f'node: body {name}', '', '', values)))]
-
-
-def written(folder, topics, close=True):
-    """
-    Write a bag.
-
-    :param topics: by topic its type, and rows of log time (s) and data.
-    """
-    writer = BagWriter(folder, 'none')
-    rows = []
-    for channel, (name, (kind, messages)) in enumerate(topics.items(), 1):
-        add_topic(writer, topic_of(name, kind), channel)
-        rows += [(BEGIN_NS + round(at_s * 1e9), channel, data) for at_s, data in messages]
-    for number, (log_ns, channel, data) in enumerate(sorted(rows)):
-        writer.write(Message(channel, number, log_ns, log_ns, data), log_ns)
-        writer.tick(log_ns)
-    if close:
-        writer.close()
-    return load_take(folder)
-
-
-def poses_of(x, seconds=4.0, rate=100):
-    return [(at, pose_cdr(BEGIN_NS + round(at * 1e9), (x, 0.0, 0.001 * (k % 7)), STILL))
-            for k, at in enumerate(np.arange(0.0, seconds, 1 / rate))]
-
-
-def test_a_body_without_any_pose_is_an_error(tmp_path):
-    take = written(tmp_path / 'take', {
-        '/seen/pose': (POSE, poses_of(1.0)),
-        '/seen/status': status('seen', 'TRACKED'), '/never/status': status('never', 'UNTRACKED')})
-    severity, text = texts(take)[0]
-    assert severity is Severity.ERROR and text.startswith("'never' published no pose")
-
-
-def test_other_poses_in_a_bodys_namespace_are_not_its_own(tmp_path):
-    for number, names in enumerate((('/a/goal', '/a/pose'), ('/a/pose', '/a/zz'))):
-        take = written(tmp_path / f'take{number}', {
-            name: (POSE, poses_of(1.0 if name == '/a/pose' else 9.0)) for name in names})
-        assert list(take.bodies) == ['a']
-        assert take.bodies['a'].trajectory.positions[0, 0] == 1.0
-        assert set(take.estimates) == set(names)
-
-
-def test_poses_with_covariance_alone_make_a_body(tmp_path):
-    take = written(tmp_path / 'take', {
-        name: ('geometry_msgs/msg/PoseWithCovarianceStamped', [
-            (at, data + bytes(36 * 8)) for at, data in poses_of(1.0)])
-        for name in ('/a/pose_cov', '/camera/pose_cov')} | {
-        '/a/status': status('a', 'TRACKED')})
-    assert list(take.bodies) == ['a']
-
-
-@pytest.mark.parametrize('begin, end, said', [
-    (0.0, 1.0, []), (5.0, 1.0, ['first 5 s']), (0.0, 9.0, ['last 8 s'])])
-def test_a_recording_that_goes_on_without_poses_says_so(tmp_path, begin, end, said):
-    empty = cdr(make('diagnostic_msgs/DiagnosticArray', header(0), []))
-    take = written(tmp_path / 'take', {
-        '/a/pose': (POSE, poses_of(1.0)),
-        '/diagnostics': ('diagnostic_msgs/msg/DiagnosticArray',
-                         [(at, empty) for at in np.arange(-begin, 4.0 + end)])})
-    assert not lacking_in_lines(
-        [text for severity, text in texts(take) if severity is Severity.WARNING],
-        *[['no pose', one] for one in said])
-
-
 @pytest.mark.filterwarnings('error::RuntimeWarning')
 @pytest.mark.parametrize('far', [1.1e100, 1e155, 1e300, -1.7e308])
 def test_numbers_that_overflow_are_no_positions(tmp_path, capsys, far):
@@ -282,26 +67,6 @@ def test_numbers_that_overflow_are_no_positions(tmp_path, capsys, far):
         for i in range(300)])
     assert report_command.main([str(tmp_path / 'take'), '-o', str(tmp_path / 'page.html')]) == 0
     assert '30 poses of 300' in capsys.readouterr().out
-
-
-def test_an_arrival_after_the_year_2262_is_reported(tmp_path):
-    write_poses(tmp_path / 'take', [
-        ('/drone/pose', 2**63 + i if i == 7 else BEGIN_NS + i, BEGIN_NS + i, (i, 0, 0),
-         (0, 0, 0, 1)) for i in range(20)])
-    take = load_take(tmp_path / 'take')
-    assert take.left_out == {'/drone/pose': 1}
-    assert len(take.bodies['drone'].trajectory) == 19
-
-
-def test_messages_that_cannot_be_decoded_are_counted(tmp_path):
-    """As those of ros2 bag with compression_mode message."""
-    take = written(tmp_path / 'take', {
-        '/seen/pose': (POSE, poses_of(1.0)),
-        '/other/pose': (POSE, [(at, b'\x28\xb5\x2f\xfd' + data) for at, data in poses_of(1.0)])})
-    assert list(take.bodies) == ['seen']
-    severity, text = texts(take)[0]
-    assert severity is Severity.WARNING
-    assert text.startswith('400 of 400 messages on /other/pose')
 
 
 def test_poses_after_a_restart_of_the_stamps_are_reported_as_left_out(tmp_path, capsys):
@@ -327,36 +92,12 @@ def test_as_few_poses_as_possible_are_left_out(stamps):
         if any(part == tuple(sorted(set(part))) for part in combinations(stamps, size)))
 
 
-def test_a_repaired_recording_is_no_recording_without_loss(tmp_path):
-    written(tmp_path / 'take', {'/a/pose': (POSE, poses_of(1.0))}, close=False)
-    recover(tmp_path / 'take')
-    found = texts(load_take(tmp_path / 'take'))
-    assert found[0][0] is Severity.WARNING and 'was repaired' in found[0][1]
-    assert not any(severity is Severity.GOOD for severity, _ in found)
-
-
-def test_damage_in_the_middle_is_not_called_the_end(tmp_path):
-    written(tmp_path / 'take', {'/a/pose': (POSE, poses_of(1.0))})
-    path = tmp_path / 'take' / 'take.mcap'
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 0x55
-    path.write_bytes(bytes(data))
-    severity, text = texts(load_take(tmp_path / 'take'))[0]
-    assert severity is Severity.ERROR
-    assert 'damaged in 1 place' in text and 'not closed' not in text
-
-
 @pytest.mark.parametrize('arguments', [
     ['--rpe-seconds', '-1'], ['--max-offset', 'nan'], ['--max-offset', '-3']])
 def test_times_that_are_none_are_refused(arguments, capsys):
     with pytest.raises(SystemExit) as ended:
         report_command.main(['take', *arguments])
     assert ended.value.code == USAGE
-
-
-def test_no_bodies_are_the_worst_finding():
-    severity, text = texts(take_of())[0]
-    assert severity is Severity.ERROR and NO_POSE in text
 
 
 def page_of(tmp_path, capsys, *arguments):

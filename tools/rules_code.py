@@ -110,7 +110,7 @@ WHOLE_FILES = {
     'test/test_parameters_files.py': 'parameters_command',
     'test/test_recording_bag.py': 'mcap_format',
     'test/test_recording_export.py': 'export_command',
-    'test/test_recording_raw.py': 'replay_command sockets_io',
+    'test/test_recording_replay.py': 'replay_command sockets_io',
     'test/test_recording_report.py': 'export_command report_command',
     'test/test_ros_cdr.py': 'cdr messages',
     'test/test_ros_natnet.py': 'codec',
