@@ -133,7 +133,7 @@ def unknown_parameters(node: Node, prefix: str = '') -> tuple[list[str], list[st
 
 def declared(node: Node) -> list[str]:
     """List the names of the node's parameters, without those of libraries."""
-    return [name for name in node._parameters if not is_of_library(name)]
+    return [name for name in node.get_parameters_by_prefix('') if not is_of_library(name)]
 
 
 def check_changes(

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The node beside others: nodes of its name, publishers on its topics, subscribers."""
 
+import subprocess
+import sys
 from types import SimpleNamespace
 
 from conftest import BOTH_PROTOCOLS, lacking
@@ -165,3 +167,44 @@ def test_an_incompatible_subscriber_is_reported(
 def test_a_policy_that_is_not_known_ends_nothing():
     assert 'of policy 0 than' in describe_mismatch('/wand/pose', 0)
     assert 'no deadline' in describe_mismatch('/wand/pose', QoSPolicyKind.DEADLINE)
+
+
+HUMBLE = """
+from rclpy.subscription import Subscription
+del Subscription.get_publisher_count
+import rclpy
+from geometry_msgs.msg import PoseStamped
+from optitrack_vrpn.graph import OneSubscription
+rclpy.init()
+taking, one, two = (rclpy.create_node(name) for name in ('taking', 'one', 'two'))
+used = []
+subscription = OneSubscription(taking, PoseStamped, '/pose', used.append, 10)
+next(taking.subscriptions)._callback_type = Subscription.CallbackType.MessageOnly
+publishers = [one.create_publisher(PoseStamped, '/pose', 10)]
+
+def send(until):
+    for _ in range(200):
+        for publisher in publishers:
+            publisher.publish(PoseStamped())
+        rclpy.spin_once(taking, timeout_sec=0.05)
+        if until():
+            return
+    raise SystemExit('not in time')
+
+send(lambda: len(used) > 5)
+publishers.append(two.create_publisher(PoseStamped, '/pose', 10))
+send(lambda: subscription.problem)
+count = len(used)
+for _ in range(20):
+    publishers[1].publish(PoseStamped())
+    rclpy.spin_once(taking, timeout_sec=0.05)
+print(subscription.problem, len(used) - count)
+rclpy.try_shutdown()
+"""
+
+
+def test_one_publisher_is_followed_with_the_rclpy_of_humble():
+    """There a subscription counts no publishers, and a callback gets the message alone."""
+    run = subprocess.run([sys.executable, '-c', HUMBLE], capture_output=True, text=True,
+                         timeout=60)
+    assert run.stdout == '/one and /two publish /pose 0\n', run.stderr

@@ -28,7 +28,8 @@ from optitrack_vrpn.autopilot.settings import BridgeSettings, Plan, plan
 from optitrack_vrpn.doctor import CheckResult, Level
 from optitrack_vrpn.errors import BackendUnavailableError
 from optitrack_vrpn.events import Event
-from optitrack_vrpn.graph import Arrival, OnePublisher, publishers_of
+from optitrack_vrpn.graph import (
+    Arrival, informed, matched_publishers, OnePublisher, publishers_of)
 from optitrack_vrpn.mocap_control import Command, Kind, MocapControl
 from optitrack_vrpn.ros import entry, SettingsNode
 from rclpy.node import Node
@@ -138,8 +139,8 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
         # The executor takes them in this order: the state before the samples that it permits.
         for name, kind, callback, qos in (
                 (settings.topic_status, DiagnosticStatus, self._take_status, latched),
-                (settings.topic_odom, Odometry, self._take_odometry, samples),
-                (settings.topic_pose, PoseStamped, self._take_pose, samples)):
+                (settings.topic_odom, Odometry, informed(self._take_odometry), samples),
+                (settings.topic_pose, PoseStamped, informed(self._take_pose), samples)):
             self._listeners.append(self.create_subscription(
                 kind, name.replace('{body}', settings.body), callback, qos))
         self._watched_topics = tuple(one.topic_name for one in self._listeners)
@@ -197,7 +198,7 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
             return
         self._topic = self._watched_topics[topic]
         use = feed.offer(sample, Arrival(
-            self._topic, tuple(one.get_publisher_count() for one in self._listeners),
+            self._topic, tuple(matched_publishers(self, one) for one in self._listeners),
             info.get('publication_sequence_number')), output.output(), time.time_ns())
         self._report_publishers(feed.publishers.problem)
         early = 0 <= sample.stamp_ns - self._compared_ns < chosen.period_ns

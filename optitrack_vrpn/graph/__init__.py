@@ -11,8 +11,8 @@ if TYPE_CHECKING:
         Arrival, base_name, full_name, LINGERS, NAMELESS, ONE_NAME, ONE_TOPIC, OnePublisher,
         Publisher, qos_remedies, state_services, STEADY)
     from optitrack_vrpn.graph.conflicts_ros import (
-        ConflictingPublishers, describe_mismatch, DuplicateNames, OneSubscription, publishers_of,
-        TURN_NS)
+        ConflictingPublishers, describe_mismatch, DuplicateNames, informed, matched_publishers,
+        OneSubscription, publishers_of, TURN_NS)
     from optitrack_vrpn.graph.domain_io import (
         claim_domain, DomainClaim, DOMAINS, in_use, isolate, own_domain)
 else:

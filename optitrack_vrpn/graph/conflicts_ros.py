@@ -10,6 +10,7 @@ from optitrack_vrpn.graph.conflicts import (
 from optitrack_vrpn.names import printable
 from rclpy.node import Node
 from rclpy.qos import qos_policy_name_from_kind
+from rclpy.subscription import Subscription
 
 #: Times of the checks after the start (ns). Chosen: DDS discovery takes about 1 s, several seconds
 #: on a busy computer.
@@ -17,6 +18,8 @@ CHECKS_NS = (1_000_000_000, 3_000_000_000, 8_000_000_000)
 #: Period of the checks of one body's topics (ns), while the node runs. Chosen: a check takes 0.1
 #: to 0.3 ms with Python's interpreter lock held.
 TURN_NS = 2_000_000_000
+#: Humble passes a message without information, and counts no matched publishers.
+_INFORMED = hasattr(Subscription, 'get_publisher_count')
 
 
 class DuplicateNames:
@@ -96,6 +99,17 @@ def publishers_of(node: Node, topic: str) -> list[Publisher]:
         for one in node.get_publishers_info_by_topic(topic)]
 
 
+def informed(callback: Callable[[Any, 'dict[str, Any]'], None]) -> Callable[..., None]:
+    """Return a callback for a subscription that takes the message and its information."""
+    return callback if _INFORMED else lambda message: callback(message, {})
+
+
+def matched_publishers(node: Node, subscription: Any) -> int:
+    """Count the publishers that match a subscription; on Humble, all publishers of its topic."""
+    return int(subscription.get_publisher_count() if _INFORMED else
+               node.count_publishers(subscription.topic_name))
+
+
 class OneSubscription:
     """Subscribe to one topic; ``use`` is called with messages that may be used."""
 
@@ -103,7 +117,8 @@ class OneSubscription:
                  qos: Any) -> None:
         self._node = node
         self._use = use
-        self._subscription = node.create_subscription(kind, topic, self._take, qos)
+        self._subscription = node.create_subscription(
+            kind, topic, informed(self._take), qos)
         self.topic: str = self._subscription.topic_name
         self._publishers = OnePublisher(
             (self.topic,), lambda name: publishers_of(node, name))
@@ -119,7 +134,7 @@ class OneSubscription:
 
     def _take(self, message: Any, info: 'dict[str, Any]') -> None:
         if self._publishers.accept(Arrival(
-                self.topic, (self._subscription.get_publisher_count(),),
+                self.topic, (matched_publishers(self._node, self._subscription),),
                 info.get('publication_sequence_number'))) is not None:
             self._use(message)
 

@@ -7,9 +7,10 @@ from functools import partial
 import json
 from typing import Any
 
+from rcl_interfaces.srv import GetParameters, ListParameters
+from rclpy.client import Client
 from rclpy.node import Node
 from rclpy.parameter import parameter_value_to_python
-from rclpy.parameter_client import AsyncParameterClient
 
 #: Chosen: nodes that are asked; a graph with more has other publishers than this package's node.
 _MOST_NODES = 4
@@ -26,7 +27,7 @@ class NodeSettings:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._clients: dict[str, AsyncParameterClient] = {}
+        self._clients: dict[str, tuple[Client, Client]] = {}
         self._asked: set[str] = set()
         self._done: set[str] = set()    # topics
         self.found: dict[str, str] = {}
@@ -41,10 +42,15 @@ class NodeSettings:
                      if not info.node_name.startswith('_')}
             for name in names - self._asked:
                 if name not in self._clients and len(self._clients) < _MOST_NODES:
-                    self._clients[name] = AsyncParameterClient(self._node, name)
-                if name in self._clients and self._clients[name].services_are_ready():
+                    # rclpy's AsyncParameterClient is missing in Humble.
+                    self._clients[name] = (
+                        self._node.create_client(ListParameters, f'{name}/list_parameters'),
+                        self._node.create_client(GetParameters, f'{name}/get_parameters'))
+                clients = self._clients.get(name)
+                if clients is not None and all(one.service_is_ready() for one in clients):
                     self._asked.add(name)
-                    self._clients[name].list_parameters(callback=partial(self._names, name))
+                    clients[0].call_async(ListParameters.Request()).add_done_callback(
+                        partial(self._names, name))
             if names and names <= self._asked:
                 self._done.add(topic)
 
@@ -52,7 +58,8 @@ class NodeSettings:
         names = [] if answer.exception() else [
             name for name in answer.result().result.names if not name.startswith(_COMMON)]
         if names:
-            self._clients[node].get_parameters(names, partial(self._values, node, names))
+            self._clients[node][1].call_async(GetParameters.Request(names=names)) \
+                .add_done_callback(partial(self._values, node, names))
 
     def _values(self, node: str, names: list[str], answer: Any) -> None:
         if not answer.exception():

@@ -81,7 +81,7 @@ class SafeLifecycleNode(LifecycleNode):
 
     def __init__(self, node_name: str, **kwargs: Any) -> None:
         self._transition_lock = threading.RLock()
-        self._destroyed = False
+        self._ended = False
         self._fault = ''
         self.configure_checks: list[Callable[[], None]] = []
         self.transition_listeners: list[Callable[[str, TransitionCallbackReturn], None]] = []
@@ -126,7 +126,7 @@ class SafeLifecycleNode(LifecycleNode):
     def destroy_node(self) -> None:
         """Wait for the end of a transition in another thread, prevent others, and destroy."""
         with self._transition_lock:
-            self._destroyed = True
+            self._ended = True
             super().destroy_node()
 
     def destroy_publisher(self, publisher: Any) -> bool:
@@ -161,7 +161,7 @@ class SafeLifecycleNode(LifecycleNode):
         @functools.wraps(callback)
         def watched(state: LifecycleState) -> TransitionCallbackReturn:
             with self._transition_lock:
-                if self._destroyed:
+                if self._ended:
                     return TransitionCallbackReturn.FAILURE
                 result = self._outcome(name, callback, state)
                 for listener in self.transition_listeners:

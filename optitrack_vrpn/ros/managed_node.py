@@ -150,7 +150,7 @@ class ManagedNode(SafeLifecycleNode):
         except Exception as error:
             # Another client made a transition meanwhile, a signal ended ROS, or another thread
             # destroyed the node.
-            if ros_is_up(self) and not self._destroyed:
+            if ros_is_up(self) and not self._ended:
                 log.warning(f'autostart stops: {error}')
 
 
