@@ -6,7 +6,8 @@ Print the size of the project: lines, files, constants, parameters, words.
   size.py [FOLDER]    of another checkout
 
 A line of code has a token other than a comment or a docstring. A numeric constant is a name in
-capitals that a module assigns from numbers alone.
+capitals that a module assigns from numbers alone. A word is a run of characters without a blank
+that has a letter or a digit; the bars of tables and rules are none.
 """
 
 import ast
@@ -60,6 +61,11 @@ def constants_of(source):
     return count
 
 
+def words_of(text):
+    """Count the words of a document."""
+    return sum(any(character.isalnum() for character in run) for run in text.split())
+
+
 def main(arguments):
     """Print one row per figure."""
     root = Path(arguments[0] if arguments else Path(__file__).resolve().parent.parent)
@@ -80,8 +86,8 @@ def main(arguments):
     tests = sum(lines_of(path.read_text())[0] for path in (root / 'test').rglob('*.py'))
     bench = sum(lines_of(path.read_text())[0] for folder in ('bench', 'tools')
                 for path in (root / folder).rglob('*.py'))
-    words = sum(len(path.read_text().split())
-                for path in [*root.glob('docs/*.md'), root / 'README.md'])
+    readme = words_of((root / 'README.md').read_text())
+    words = readme + sum(words_of(path.read_text()) for path in root.glob('docs/*.md'))
     print(f'lines of product code            {code:6}')
     print(f'files                            {len(sources):6}')
     print(f'median file, physical lines      {statistics.median(physical):6.0f}')
@@ -91,6 +97,7 @@ def main(arguments):
     print(f'comments and docstrings per code {prose / code:6.0%}')
     print(f'lines of test code               {tests:6}')
     print(f'lines of bench and tools         {bench:6}')
+    print(f'words in README.md               {readme:6}')
     print(f'words in docs and README         {words:6}')
 
 
