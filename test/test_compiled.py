@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 from hypothesis import given, strategies as st
-from optitrack_vrpn.cli import tools
+from optitrack_vrpn.cli import load, tools
 from optitrack_vrpn.compiled import build_io, folder_name, importer_io, MODULES, SWITCH
 from optitrack_vrpn.errors import BackendUnavailableError
 import pytest
@@ -133,7 +133,6 @@ def test_the_switch_turns_compiled_modules_off():
         assert mode(ROOT, **{SWITCH: value}) == f'as plain Python: switched off by {SWITCH}'
 
 
-@needs_compiled
 @pytest.mark.parametrize(('permissions', 'trusted'), [(0o755, True), (0o777, False)])
 def test_broken_and_world_writable_modules_are_not_loaded(
         tmp_path, permissions, trusted):
@@ -177,6 +176,17 @@ def test_there_is_a_command_for_it():
     assert 'compile' in {tool.name for tool in tools()}
     run = python('-m', 'optitrack_vrpn', 'compile', '--check', **{SWITCH: '0'})
     assert (run.returncode, run.stdout) == (1, f'as plain Python: switched off by {SWITCH}\n')
+
+
+def test_the_command_says_why_nothing_is_compiled(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv(SWITCH, '0')
+    monkeypatch.setattr(sys, 'prefix', str(tmp_path))    # a place without compiled modules
+    compile_here = next(tool for tool in tools() if tool.name == 'compile').function
+    for options, code in (([], 1), (['--if-possible'], 0)):
+        monkeypatch.setattr(sys, 'argv', ['compile', *options])
+        assert load('compile', compile_here, 1)() == code
+        assert f'switched off by {SWITCH}' in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 def test_colcons_prefix_does_not_change_where_compiled_modules_lie(monkeypatch, tmp_path):
