@@ -323,6 +323,32 @@ def test_start_and_stop_of_two_pages_at_once_are_both_answered_and_shown_to_both
                    and not row['no_answer'] for row in rows)
 
 
+def test_a_node_of_this_package_is_read_at_30_hz_and_need_not_publish_on_tf(served):
+    port = free_port()
+    with NodeProcess('--port', port, '--bodies', 2, '--rate', 120, '--motion', 'figure_eight',
+                     tool='motive_sim', ros=False), \
+            NodeProcess('-p', f'port:={port}', '-p', 'autostart:=true'), Observer() as observer:
+        async def work(session):
+            async with connect(session, served) as socket:
+                # Bodies of the tests above are silent by then, and their /tf is not read either.
+                await until(socket, lambda one: [body['sign'] for body in one['bodies'] if body[
+                    'node'] == 'optitrack_vrpn'] == ['ok'] * 2 and (
+                        observer.node.count_subscribers('/tf'),
+                        observer.node.count_subscribers('/_tf_view')) == (0, 1))
+                views = observer.listen(TFMessage, '/_tf_view', 100)
+                every = observer.transforms()
+                while len(views.messages()) < 30 or len(every.messages()) < 100:
+                    await until(socket, lambda one: True)
+                return [{(one.header.stamp.sec, one.header.stamp.nanosec, one.child_frame_id): (
+                    one.header.frame_id, one.transform) for message in topic.messages()
+                    for one in message.transforms} for topic in (views, every)]
+        views, every = run(work)
+    common = views.keys() & every.keys()
+    assert len(common) >= 30 and all(views[key] == every[key] for key in common)
+    stamps = sorted({seconds * 10**9 + nanoseconds for seconds, nanoseconds, _ in views})
+    assert (stamps[-1] - stamps[0]) / (len(stamps) - 1) > 32e6
+
+
 def test_a_killed_node_has_no_body_that_is_live_or_waits(served):
     with Observer() as observer:
         published = Published(observer.node, ['drone'])

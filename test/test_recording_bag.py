@@ -339,6 +339,7 @@ def test_losses_are_kept_by_second_and_topic_within_bounds():
     (TopicChoice(bodies=('drone*',)), '/drone/left/pose', POSE, True),
     (TopicChoice(bodies=('drone*',)), '/lab/drone_1/odom', 'nav_msgs/msg/Odometry', True),
     (TopicChoice(bodies=('drone*',)), '/tf', 'tf2_msgs/msg/TFMessage', True),
+    (TopicChoice(), '/lab/_tf_view', 'tf2_msgs/msg/TFMessage', False),
     (TopicChoice(bodies=('drone*',)), '/mocap4r2_control',
      'mocap4r2_control_msgs/msg/Control', True),
 ])

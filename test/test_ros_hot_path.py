@@ -9,8 +9,10 @@ from optitrack_vrpn.bodies import Disposition, ValidityGate
 from optitrack_vrpn.motion import EstimateConfig, Estimator
 from optitrack_vrpn.names import BodyNames
 from optitrack_vrpn.node import (
-    BodyOutput, KINDS, make_configuration, publish_samples, publish_server_motion, SharedOutput)
+    BodyOutput, KINDS, make_configuration, publish_samples, publish_server_motion, publish_view,
+    SharedOutput)
 from optitrack_vrpn.pipeline import MarkerCloud, Sample, ServerMotion, TrackedBody
+from optitrack_vrpn.throttle import FrameDecimator
 from output_kit import every_output, poses_alone
 import pytest
 
@@ -191,6 +193,8 @@ class Middleware:
         shared.publish_markers(MarkerCloud(STAMP, 0, b''), clock, MAX_AGE)
         publish_samples(samples, {channel: output},
                         lambda pieces: self.send(f'{len(pieces)} tf'), clock, MAX_AGE)
+        publish_view(samples, {channel: output}, FrameDecimator(0),
+                     lambda pieces: self.send('tf_view'), clock, MAX_AGE)
         for _ in range(2):    # the first frame is complete with the next
             shared.publish(samples, clock, MAX_AGE)
             samples = [samples[0]._replace(frame_ns=STAMP + 1)]

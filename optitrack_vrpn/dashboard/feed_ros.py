@@ -9,7 +9,7 @@ executor runs here: the loop of the server calls ``poll``, which takes the waiti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 import math
 import re
 import struct
@@ -53,6 +53,8 @@ _UNWATCHED_S = 60.0
 _STATUS_QOS = QoSProfile(depth=5, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 _NEWEST_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 _STATUS, _CLOUD = 'diagnostic_msgs/msg/DiagnosticStatus', 'sensor_msgs/msg/PointCloud2'
+#: The output of the node for this page, and most such topics.
+_TF, _TF_VIEW, _MOST_VIEWS = 'tf2_msgs/msg/TFMessage', '_tf_view', 20
 
 
 class Feed:
@@ -73,7 +75,8 @@ class Feed:
         self._tool = ToolNode(NODE, ros_arguments)
         self._node = self._tool.node
         self._group = MutuallyExclusiveCallbackGroup()
-        self._tf: Any = None
+        self._tf: dict[str, Any] = {}
+        self._tf_topics: set[str] = set()
         lab.reading_since = math.inf
         self._watched_at = -math.inf
         self._diagnostics = self._subscribe(DiagnosticArray, '/diagnostics', 100)
@@ -125,9 +128,10 @@ class Feed:
 
     def _take_transforms(self, now: float) -> None:
         newest: dict[Any, bytes] = {}
-        for data, _ in taken(self._tf):
-            newest.pop(kind := kind_of(data), None)    # so that the newest comes last
-            newest[kind] = data
+        for subscription in self._tf.values():
+            for data, _ in taken(subscription):
+                newest.pop(kind := kind_of(data), None)    # so that the newest comes last
+                newest[kind] = data
         for data in newest.values():
             self._guard(self._add_transforms, data, now)
 
@@ -189,14 +193,26 @@ class Feed:
             self.marker_data = b''
 
     def _follow_transforms(self) -> None:
-        """Subscribe to /tf while pages are open."""
-        wanted = time.monotonic() - self._watched_at <= _UNWATCHED_S
-        if wanted and self._tf is None:
-            self._tf = self._subscribe(TFMessage, '/tf', _TF_QOS, raw=True)
-            self._lab.reading_since = time.monotonic()
-        elif not wanted and self._tf is not None:
-            self._node.destroy_subscription(self._tf)
-            self._tf, self._lab.reading_since = None, math.inf
+        """Subscribe to topics with transforms while pages are open."""
+        now = time.monotonic()
+        wanted = self._tf_topics if now - self._watched_at <= _UNWATCHED_S else set()
+        for name in self._tf.keys() - wanted:
+            self._drop(self._tf, name)
+        for name in wanted - self._tf.keys():
+            self._tf[name] = self._subscribe(TFMessage, name, _TF_QOS, raw=True)
+            self._lab.reading_since = now
+        if not self._tf:
+            self._lab.reading_since = math.inf
+
+    def _look_for_transforms(self, names: Iterable[str], now: float) -> None:
+        """Choose the topics: those for viewers, and /tf for nodes with bodies but without one."""
+        views = [name for name in names if base_name(name) == _TF_VIEW][:_MOST_VIEWS]
+        offer = {entry.node_name for name in views
+                 for entry in self._node.get_publishers_info_by_topic(name)}
+        others = {body.node for body in self._lab.bodies.values()
+                  if not body.report.silent(now)} - offer
+        self._tf_topics = {*views, *(('/tf',) if others else ())}
+        self._follow_transforms()
 
     # -- graph ---------------------------------------------------------------------------------
 
@@ -220,7 +236,8 @@ class Feed:
         for name in clouds:
             if name not in self._clouds:
                 self._clouds[name] = self._subscribe(PointCloud2, name, _NEWEST_QOS)
-        self._follow_transforms()
+        self._look_for_transforms(
+            (name for name, types in topics if _TF in types), now)
         self._look_for_systems(now)
 
     def _drop(self, subscriptions: dict[str, Any], name: str) -> None:

@@ -77,6 +77,7 @@ class Publishers:
             self._send_tf_bytes if self._as_bytes else self._send_tf_message)
         self._tf_heard = False
         self._tf_rates: dict[float, FrameDecimator] = {}
+        self._view = FrameDecimator(period_ns(settings.rates.tf_view))
         self._static = StaticTransformBroadcaster(node)
         self._static_sent = False
         self._shared = SharedOutput(
@@ -121,6 +122,8 @@ class Publishers:
         used = {settings.rates.tf, *(
             rates.get('rates.tf', 0.0) for rates in settings.body_rates.values())}
         self._tf_rates = {hz: one for hz, one in self._tf_rates.items() if hz in used}
+        if settings.rates.tf_view != self.settings.rates.tf_view:
+            self._view = FrameDecimator(period_ns(settings.rates.tf_view))
         try:
             self._create_publishers(settings)
         except Exception:
@@ -199,6 +202,9 @@ class Publishers:
         """
         publish_samples(samples, self._outputs, self._send_tf, clock, allowance_ns)
         if self._shared.heard:
+            if 'tf_view' in self._shared.heard:
+                publish_view(
+                    samples, self._outputs, self._view, self._send_view, clock, allowance_ns)
             self._shared.publish(samples, clock, allowance_ns, times)
         for moved in server_motions:
             output = self._outputs.get(moved.channel)
@@ -226,6 +232,10 @@ class Publishers:
 
     def _send_tf_message(self, pieces: list[Any]) -> None:
         self._publish_tf(TFMessage(transforms=pieces))
+
+    def _send_view(self, pieces: list[Any]) -> None:
+        sender(self._shared.publishers['tf_view'], self._as_bytes)(
+            tf_message(pieces) if self._as_bytes else TFMessage(transforms=pieces))
 
     def status_wanted(self, channel: TrackedBody) -> bool:
         """Return whether the state of a body is published."""
@@ -352,6 +362,39 @@ def publish_samples(
             _publish_more(output, sample, stamp, transforms, clock, frame_ns + allowance_ns)
     if transforms and clock() <= present_ns + allowance_ns:
         send_tf(transforms)
+
+
+def publish_view(
+    samples: Sequence[Sample], outputs: dict[TrackedBody, BodyOutput], frames: FrameDecimator,
+    send: Callable[[list[Any]], None], clock: Callable[[], int], allowance_ns: int,
+) -> None:
+    """
+    Publish the transforms of samples for viewers, in one message, if their frame is due.
+
+    :param frames: selects frames.
+    :param send: publishes the transforms.
+    :param clock: reads the present time (ns).
+    :param allowance_ns: largest difference to the stamp of a frame (ns), see ``publish_samples``.
+    """
+    oldest_ns = -1
+    transforms: list[Any] = []
+    sample: tuple[Any, ...]    # declared for mypyc
+    stamp_ns: int
+    frame_ns: int
+    output: Optional[BodyOutput]
+    for sample in samples:
+        channel, stamp_ns, frame_ns, position, quat, _ = sample
+        if not frames.take(frame_ns):
+            continue
+        output = outputs.get(channel)
+        if output is not None:
+            if not transforms or frame_ns < oldest_ns:
+                oldest_ns = frame_ns
+            first, other = output.write_tf
+            transforms.append((other if transforms else first)(
+                stamp_bytes(stamp_ns), position, quat))
+    if transforms and clock() <= oldest_ns + allowance_ns:
+        send(transforms)
 
 
 def _publish_more(

@@ -3,6 +3,8 @@
 """
 Topics that all bodies share: ``poses`` for Crazyswarm2, ``pose_array`` for viewers, markers.
 
+``publishers.py`` writes ``tf_view``, of which only the publisher is here.
+
 Crazyswarm2 requests a deadline of 10 ms, and DDS connects it only to a publisher that offers a
 deadline that is not longer. Both topics with poses contain TRACKED bodies only; a frame without
 one is not published. A message has the stamp of its frame, from which no low-pass subtracts its
@@ -123,7 +125,7 @@ _RECENT = 8
 #: Outputs of markers, and of bodies.
 _CLOUDS = ('markers', 'point_cloud', 'named_markers', 'marker_array')
 _ARRAYS = ('poses', 'poses_v2', 'pose_array', 'rigid_bodies', 'rigid_body_array')
-SHARED = (*_CLOUDS, *_ARRAYS)
+SHARED = (*_CLOUDS, *_ARRAYS, 'tf_view')
 
 
 class SharedOutput:
@@ -133,8 +135,9 @@ class SharedOutput:
     :param create: creates a publisher from message type, topic and kind.
     :param destroy: retires publishers, from any thread.
     :param now: returns the present time, for the messages of the draft REP.
+    :ivar publishers: publishers by kind.
     :ivar heard: names of the topics with subscribers.
-    :ivar topics: resolved names of the topics.
+    :ivar topics: resolved names of the topics that are to be recorded.
     """
 
     def __init__(
@@ -143,7 +146,7 @@ class SharedOutput:
     ) -> None:
         self._create = create
         self._destroy = destroy
-        self._publishers: dict[str, Any] = {}
+        self.publishers: dict[str, Any] = {}
         self.heard: frozenset[str] = frozenset()
         self._world = ''
         self._collector = FrameCollector(RATES.poses)
@@ -162,22 +165,24 @@ class SharedOutput:
             self._collector.set_rate(self._rate_hz)
         for name in SHARED:
             if name not in settings.outputs:
-                if name in self._publishers:
-                    self._destroy(self._publishers.pop(name))
-            elif name not in self._publishers:
-                self._publishers[name] = self._create(
-                    message_type(KINDS[name]), getattr(settings.topics, name), name)
+                if name in self.publishers:
+                    self._destroy(self.publishers.pop(name))
+            elif name not in self.publishers:
+                self.publishers[name] = self._create(
+                    message_type(KINDS[name]),
+                    getattr(settings.topics, name, KINDS[name].topic), name)
         self.listen()
 
     def listen(self) -> None:
         """Find the topics with subscribers; messages of others are not written."""
-        self.heard = frozenset(name for name, publisher in self._publishers.items()
+        self.heard = frozenset(name for name, publisher in self.publishers.items()
                                if publisher.get_subscription_count())
 
     @property
     def topics(self) -> list[str]:
-        """List the resolved names of the topics."""
-        return [publisher.topic_name for publisher in self._publishers.values()]
+        """List the resolved names of the topics that are to be recorded."""
+        return [publisher.topic_name for name, publisher in self.publishers.items()
+                if name != 'tf_view']
 
     def publish(
         self, samples: Sequence[Sample], clock: Callable[[], int], allowance_ns: int,
@@ -275,11 +280,11 @@ class SharedOutput:
         message.header.stamp = time_of(stamp_bytes(stamp_ns)) if now is None else now()
         message.header.frame_id = self._world
         if clock() <= stamp_ns + allowance_ns:
-            self._publishers[name].publish(message)
+            self.publishers[name].publish(message)
 
     def close(self) -> None:
         """Destroy all publishers."""
-        for publisher in self._publishers.values():
+        for publisher in self.publishers.values():
             self._destroy(publisher)
-        self._publishers.clear()
+        self.publishers.clear()
         self.heard = frozenset()

@@ -81,6 +81,10 @@ KINDS: dict[str, TopicKind] = {kind.name: kind for kind in (
         'transforms in NED, in the same message, and the NED world in the ENU world on /tf_static',
         'ned'),
     TopicKind(
+        'tf_view', 'tf2_msgs/msg/TFMessage', '_tf_view', True, Computed.SUBSCRIBED,
+        'transforms in ENU for the dashboard, at 30 Hz (`rates.tf_view`); a hidden name, so that '
+        'recorders do not record transforms twice', rate_hz=30.0),
+    TopicKind(
         'pose_cov', 'geometry_msgs/msg/PoseWithCovarianceStamped', '{body}/{kind}', False,
         Computed.SUBSCRIBED, 'pose in ENU with covariance', 'enu', 'fill_pose_cov', (3, 4, 36),
         rate_hz=0.0),
@@ -183,6 +187,7 @@ def markdown_table() -> str:
 
 _MEANING = {
     'tf': 'highest rate of transforms of bodies, in both worlds; 0: every frame',
+    'tf_view': 'highest rate of tf_view; 0: every frame',
     'poses': ('highest rate of poses, poses_v2, pose_array, rigid_bodies and rigid_body_array; '
               '0: every frame')}
 #: The output whose rate that of another follows.

@@ -46,9 +46,11 @@ class TopicChoice:
                 raise ConfigurationError('a pattern of bodies or topics is empty')
 
     def wants(self, topic: str, type_name: str) -> bool:
-        """Return whether a topic is recorded."""
+        """Return whether a topic is recorded; a hidden one only if a pattern asks for it."""
         if any(fnmatchcase(topic, absolute(pattern)) for pattern in self.topics):
             return True
+        if '/_' in topic:
+            return False    # hidden, such as transforms for the dashboard
         if type_name in WHOLE_TYPES or type_name.partition('/')[0] in CONTROL_PACKAGES:
             return True
         if type_name not in BODY_TYPES:
