@@ -14,11 +14,11 @@ import time
 from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 from nav_msgs.msg import Odometry
 from optitrack_vrpn.autopilot import (
-    BridgeSettings, FakeAutopilot, FakeConfig, FakeServer, MavlinkBridge, plan, rules, running)
+    FakeAutopilot, FakeConfig, FakeServer, MavlinkBridge, running)
 from optitrack_vrpn.doctor import Extensions, Level
 import pytest
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
-from rosgraph import NodeHere, Observer, ROOT, wait_until
+from rosgraph import NodeHere, Observer, wait_until
 from server_kit import free_port
 from tf2_msgs.msg import TFMessage
 from tool_kit import run_tool, start_tool
@@ -377,11 +377,3 @@ def test_what_cannot_work_is_refused_with_what_to_do(parameters, hidden, words, 
     with bridge(False, **parameters) as here:
         assert here.node.lifecycle_label == 'unconfigured'
         wait_until(lambda: words in console.unread(), 5.0, words)
-
-
-def test_the_page_names_every_parameter_that_the_check_reads():
-    text = (ROOT / 'docs' / 'autopilot.md').read_text()
-    shortened = text.replace('`_', '`EK3_SRC1_')
-    for kind in ('px4', 'ardupilot'):
-        for rule in rules(kind, plan(BridgeSettings(body='cf1', autopilot=kind))):
-            assert rule.name in text or rule.name in shortened, rule.name

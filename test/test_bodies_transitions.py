@@ -3,24 +3,16 @@
 """The gate follows its table of transitions, and the documentation shows that table."""
 
 import math
-from pathlib import Path
 
 from body_kit import Feed, OVER, STEP
 from conftest import examples
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.bodies import mermaid, Observed, State, TRANSITIONS
+from optitrack_vrpn.bodies import Observed, State, TRANSITIONS
 import pytest
 
-PAGE = Path(__file__).resolve().parent.parent / 'docs' / 'bodies.md'
 RECOVERY = {Observed.ACQUIRED, Observed.RETURNED, Observed.SETTLED, Observed.ACCEPTED,
             Observed.RESUMED}
 NAN = math.nan
-
-
-def test_the_page_shows_the_diagram_of_the_table():
-    """If not: ``python -m bench.bodies --write-diagram``."""
-    assert f'<!-- transitions: begin -->\n{mermaid()}\n<!-- transitions: end -->' in (
-        PAGE.read_text(encoding='utf-8'))
 
 
 def test_every_state_has_a_row_and_can_be_reached_and_left():

@@ -70,36 +70,22 @@ def test_bodies_that_only_one_protocol_sends_are_named(examine):
 
 
 @network
-def test_natnet_on_and_vrpn_off_is_told_to_a_user_of_vrpn(examine, unused_port):
-    with simulated(['Wand']) as server:
-        result = examine(unused_port, '--natnet-port', str(server.port_of('natnet')), timeout=0.5)
-    assert result.code == 2 and result.level('natnet') == 'OK'
-    assert 'protocol: natnet' in result.advice('tcp')
-
-
-@network
-def test_vrpn_that_a_user_of_auto_does_not_need_is_no_failure(examine, unused_port):
-    with simulated(['Wand']) as server:
-        result = examine(unused_port, '--protocol', 'auto', '--natnet-port',
-                         str(server.port_of('natnet')), timeout=0.5)
-    assert natnet_levels(result) == ['OK'] * 3 and result.level('tcp') == 'WARN'
-    assert result.code == 1
-
-
-@network
-def test_natnet_off_and_vrpn_on_is_told_to_a_user_of_auto(examine):
-    with simulated(['Wand'], protocol='vrpn') as server:
-        result = examine(server.port, '--protocol', 'auto', '--natnet-port', '9', timeout=0.5)
-    assert result.level('natnet') == 'WARN'
-    assert 'VRPN answers' in result.found('natnet')
-
-
-@network
-def test_vrpn_that_a_user_of_natnet_does_not_ask_for_is_named(examine):
-    with simulated(['Wand'], protocol='vrpn') as server:
-        result = examine(server.port, '--protocol', 'natnet', '--natnet-port', '9', timeout=0.5)
-    result.judged('natnet', 'FAIL', 'VRPN answers', advice=['protocol: vrpn or auto'])
-    assert result.levels('tcp', 'handshake') == ['OK', 'OK']
+@pytest.mark.parametrize('served, wanted, levels, said', [
+    ('natnet', 'vrpn', {'natnet': 'OK', 'tcp': 'FAIL'}, ('tcp', 'protocol: natnet')),
+    ('natnet', 'auto', {'natnet': 'OK', 'data': 'OK', 'natnet-clock': 'OK', 'tcp': 'WARN'}, None),
+    ('vrpn', 'auto', {'natnet': 'WARN', 'tcp': 'OK', 'data': 'OK'}, ('natnet', 'VRPN answers')),
+    ('vrpn', 'natnet', {'natnet': 'FAIL', 'tcp': 'OK', 'handshake': 'OK'},
+     ('natnet', 'protocol: vrpn or auto'))])
+def test_the_protocol_that_the_server_does_not_speak_is_judged_by_what_was_asked_for(
+        examine, unused_port, served, wanted, levels, said):
+    with simulated(['Wand'], protocol=served) as server:
+        result = examine(
+            server.port if served == 'vrpn' else unused_port, '--protocol', wanted,
+            '--natnet-port', str(server.port_of('natnet')) if served == 'natnet' else '9',
+            timeout=0.5)
+    assert {check: result.level(check) for check in levels} == levels
+    assert not said or said[1] in f'{result.found(said[0])} {result.advice(said[0])}'
+    assert result.code == (2 if 'FAIL' in levels.values() else 1)
 
 
 @network

@@ -8,11 +8,9 @@ where a ROS 2 installation is sourced. The programs that launch starts are stand
 down their command lines, but for the demo, which runs as users run it.
 """
 
-import ast
 import json
 import os
 from pathlib import Path
-import re
 import signal
 import subprocess
 import sys
@@ -165,38 +163,7 @@ def parameters_of(call):
     return found
 
 
-def arguments_in(path):
-    """Read a Python launch file's table of arguments without running it: name, description."""
-    for statement in ast.parse(path.read_text()).body:
-        if isinstance(statement, ast.Assign) and statement.targets[0].id == 'ARGUMENTS':
-            return {ast.literal_eval(row.elts[0]): ast.literal_eval(row.elts[2])
-                    for row in statement.value.elts}
-    raise AssertionError(f'{path} has no ARGUMENTS')
-
-
-def yaml_entities(kind):
-    return [entity[kind] for entity in yaml.safe_load(NODE_YAML.read_text())['launch']
-            if kind in entity]
-
-
 # -- everywhere --------------------------------------------------------------------------------
-
-def test_the_lab_page_lists_exactly_the_arguments_of_the_launch_file():
-    page = (ROOT / 'docs' / 'lab.md').read_text()
-    table = re.search(r'^\| launch argument \|.*\n\|[-|]+\n((?:\|.*\n)+)', page, re.MULTILINE)
-    names = [name for row in table[1].splitlines()
-             for name in re.findall(r'`(\w+)`', row.split('|')[1])]
-    assert names == list(arguments_in(NODE))
-
-
-def test_yaml_launch_file_takes_the_same_arguments_and_passes_every_one_on():
-    assert {row['name']: row['description'] for row in yaml_entities('arg')} \
-        == arguments_in(NODE)
-    include, = yaml_entities('include')
-    assert include['file'].endswith('/launch/optitrack_vrpn.launch.py')
-    assert {row['name']: row['value'] for row in include['arg']} \
-        == {name: f'$(var {name})' for name in arguments_in(NODE)}
-
 
 # -- with ROS 2's launch -----------------------------------------------------------------------
 

@@ -41,6 +41,9 @@ BREAKS = [
     ('../config/stray.py', '#\n', 'setup installs the tools and all files: config/stray.py'),
     ('../docs/bodies.md', '`ros2 run optitrack_vrpn doctor --sever 10.0.0.1`\n',
      'commands of the documents are understood: bodies.md: '),
+    ('../docs/motive_sim.md', 'x\n', 'pages show what is defined elsewhere: motive_sim.md'),
+    ('../launch/optitrack_vrpn.launch.py', "ARGUMENTS = (*ARGUMENTS, ('a', '', 'b'))\n",
+     'launch files have the same arguments everywhere: lab.md'),
     ('rgbd/settings.py', '', 'the architecture page has a row for every package: rgbd'),
     ('rgbd/settings.py', '', 'the readme lists every tool: record'),
 ]

@@ -51,14 +51,6 @@ def test_noise_is_normal_with_the_size_asked_for_on_every_axis():
         assert abs(np.corrcoef(columns[:-1, 0], columns[1:, 0])[0, 1]) < 0.08
 
 
-def test_without_noise_poses_are_the_truth():
-    some_world = world(noise={})
-    poses = of_body(stream(some_world, 300))
-    state = truth(some_world, poses)
-    np.testing.assert_array_equal([p.position for p in poses.values()], state.position)
-    np.testing.assert_array_equal([p.quat_xyzw for p in poses.values()], state.quat_xyzw)
-
-
 EVERYTHING = {
     'faults': [{'type': 'occlusion', 'mode': 'frozen', 'start': 1, 'end': 2, 'every': 3},
                {'type': 'flip', 'start': 4, 'end': 4.5}],

@@ -52,11 +52,17 @@ def test_quaternions_are_of_unit_length_and_states_are_functions_of_time(motion)
         np.testing.assert_allclose(alone[0], together[7], rtol=1e-14, atol=1e-14)
 
 
-def test_a_body_on_a_circle_looks_ahead_and_feels_no_sideways_force():
+@pytest.mark.parametrize('motion', [m.Circle(radius=2.0, period=4.0), m.FigureEight(period=10.0)])
+def test_a_body_looks_along_its_velocity(motion):
+    state = motion.at(TIMES)
+    ahead = state.velocity / np.linalg.norm(state.velocity, axis=1, keepdims=True)
+    np.testing.assert_allclose(
+        Rotation.from_quat(state.quat_xyzw).apply([1, 0, 0]), ahead, atol=1e-12)
+
+
+def test_a_body_on_a_circle_feels_no_sideways_force():
     state = m.Circle(radius=2.0, period=4.0).at(TIMES)
     rotation = Rotation.from_quat(state.quat_xyzw)
-    ahead = state.velocity / np.linalg.norm(state.velocity, axis=1, keepdims=True)
-    np.testing.assert_allclose(rotation.apply([1, 0, 0]), ahead, atol=1e-12)
     # What an accelerometer would feel, in body axes: nothing to the right (z).
     felt = rotation.inv().apply(state.acceleration + [0, m.GRAVITY, 0])
     np.testing.assert_allclose(felt[:, 2], 0, atol=1e-9)
@@ -68,16 +74,6 @@ def test_a_circle_turns_left():
     state = m.Circle(radius=1.0, period=4.0).at(np.array([0.0, 1.0]))
     np.testing.assert_allclose(state.position, [[1, 1, 0], [0, 1, -1]], atol=1e-12)
     assert state.angular_velocity[0, 1] > 0
-
-
-def test_a_body_on_a_figure_eight_looks_along_its_velocity_and_crosses_the_middle_twice():
-    motion = m.FigureEight(period=10.0)
-    state = motion.at(TIMES)
-    ahead = state.velocity / np.linalg.norm(state.velocity, axis=1, keepdims=True)
-    np.testing.assert_allclose(
-        Rotation.from_quat(state.quat_xyzw).apply([1, 0, 0]), ahead, atol=1e-12)
-    crossings = motion.at(np.array([0.0, 5.0])).position
-    np.testing.assert_allclose(crossings[:, [0, 2]], 0, atol=1e-12)
 
 
 def test_a_spin_is_what_scipy_says():
@@ -100,19 +96,6 @@ def test_arranged_bodies_do_not_meet(kind):
     for i, one in enumerate(places):
         for other in places[:i]:
             assert np.linalg.norm(one - other, axis=1).min() > 0.1
-
-
-def test_quaternion_helpers_agree_with_scipy():
-    rng = np.random.default_rng(1)
-    one, other = (Rotation.random(50, rng) for _ in range(2))
-    apart = Rotation.from_quat(
-        m.quat_multiply(one.as_quat(), other.as_quat())) * (one * other).inv()
-    assert apart.magnitude().max() < 1e-12
-    for size in (0.0, 1e-12, 1e-3, 1.0, 3.0):
-        vector = rng.standard_normal((50, 3)) * size
-        apart = Rotation.from_quat(
-            m.quat_from_rotation_vector(vector)) * Rotation.from_rotvec(vector).inv()
-        assert apart.magnitude().max() < 1e-12
 
 
 def test_a_motion_that_cannot_be_is_refused():

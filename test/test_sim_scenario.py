@@ -7,7 +7,7 @@ from pathlib import Path
 from optitrack_vrpn.cli import split_ros_args, without_ros_arguments
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.sim import (
-    faults, make_parser, motion, reference, scenario_from_arguments, scenario_io as s,
+    faults, make_parser, motion, scenario_from_arguments, scenario_io as s,
     World)
 import pytest
 
@@ -171,8 +171,3 @@ def test_what_ros_adds_to_a_command_line_is_left_out():
     ) == ['--rate', '9']
     assert split_ros_args(['--ros-args', '-r', 'x:=y', '--', '--rate', '9']) == (
         ['--rate', '9'], ['--ros-args', '-r', 'x:=y', '--'])
-
-
-def test_the_documentation_holds_the_reference_word_by_word():
-    text = (SAMPLES.parents[1] / 'docs' / 'motive_sim.md').read_text()
-    assert text.endswith(reference())

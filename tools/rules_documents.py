@@ -84,6 +84,47 @@ def every_parameter_is_described_and_bounded():
                 yield f'{node.name}: {row.name}'
 
 
+def pages_show_what_is_defined_elsewhere():
+    """Check lists and diagrams that are written or generated once in a while."""
+    from optitrack_vrpn.autopilot import BridgeSettings, plan, rules
+    from optitrack_vrpn.bodies import mermaid
+    from optitrack_vrpn.sim import reference
+
+    def page(name):
+        return (ROOT / 'docs' / name).read_text(encoding='utf-8')
+    if not page('motive_sim.md').endswith(reference()):
+        yield 'motive_sim.md: the reference of scenarios'
+    if f'<!-- transitions: begin -->\n{mermaid()}\n<!-- transitions: end -->' not in (
+            page('bodies.md')):
+        yield 'bodies.md: python -m bench.bodies --write-diagram'
+    shortened = page('autopilot.md') + page('autopilot.md').replace('`_', '`EK3_SRC1_')
+    for kind in ('px4', 'ardupilot'):
+        for rule in rules(kind, plan(BridgeSettings(body='cf1', autopilot=kind))):
+            if rule.name not in shortened:
+                yield f'autopilot.md: {rule.name}'
+
+
+def launch_files_have_the_same_arguments_everywhere():
+    """Check the launch file of the node, its form in YAML, and the page that lists them."""
+    with launch_stood_in():
+        rows = runpy.run_path(str(ROOT / 'launch' / 'optitrack_vrpn.launch.py'))['ARGUMENTS']
+    table = re.search(r'^\| launch argument \|.*\n\|[-|]+\n((?:\|.*\n)+)',
+                      (ROOT / 'docs' / 'lab.md').read_text(), re.MULTILINE)
+    if [name for row in table[1].splitlines()
+            for name in re.findall(r'`(\w+)`', row.split('|')[1])] != [row[0] for row in rows]:
+        yield 'lab.md: the table of arguments'
+    entities = yaml.safe_load((ROOT / 'launch' / 'optitrack_vrpn.launch.yaml').read_text())[
+        'launch']
+    if {one['arg']['name']: one['arg']['description'] for one in entities if 'arg' in one} != {
+            row[0]: row[2] for row in rows}:
+        yield 'optitrack_vrpn.launch.yaml: the arguments'
+    include, = (one['include'] for one in entities if 'include' in one)
+    if not include['file'].endswith('/launch/optitrack_vrpn.launch.py') or {
+            row['name']: row['value'] for row in include['arg']} != {
+            row[0]: f'$(var {row[0]})' for row in rows}:
+        yield 'optitrack_vrpn.launch.yaml: what it passes on'
+
+
 def setup_installs_the_tools_and_all_files():
     """Replace setup(), to see what setup.py itself hands to setuptools."""
     from optitrack_vrpn import __version__
@@ -315,5 +356,6 @@ def check(command):
 RULES = (
     the_architecture_page_has_a_row_for_every_package, the_readme_lists_every_tool,
     every_tool_is_one_row_with_a_line_about_it, generated_files_are_what_the_settings_say,
-    every_parameter_is_described_and_bounded, setup_installs_the_tools_and_all_files,
+    every_parameter_is_described_and_bounded, pages_show_what_is_defined_elsewhere,
+    launch_files_have_the_same_arguments_everywhere, setup_installs_the_tools_and_all_files,
     package_xml_names_every_dependency, commands_of_the_documents_are_understood)
