@@ -3,12 +3,15 @@
 """Bags of other writers: sqlite3, split, compressed, without chunks or index, odd definitions."""
 
 import os
+from pathlib import Path
 import random
 import struct
+import sys
 
 import numpy as np
 from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.recording import body_figures, decode, load_take, parse_definition
+from optitrack_vrpn.recording import (
+    absolute_error, associate, body_figures, decode, load_take, parse_definition)
 import pytest
 from recording_kit import (
     BEGIN_NS, cdr, definition_of, header, make, POSE, pose_cdr, POSE_TEXT, typestore, write_poses)
@@ -110,6 +113,42 @@ def test_the_most_specific_source_of_a_body_is_taken(tmp_path):
     assert '/camera/odom' in take.estimates
     assert len(load_take(tmp_path / 'bag', '/wand/odom').estimates['/wand/odom']) == COUNT
     assert len(load_take(tmp_path / 'bag', '/tf:wand').estimates['/tf:wand']) == COUNT
+
+
+def test_the_odometry_of_px4_can_be_evaluated(tmp_path):
+    """A bag with the types that px4_msgs installs: NED, FRD, microseconds, w x y z."""
+    prefixes = os.environ.get('AMENT_PREFIX_PATH', sys.prefix).split(os.pathsep)
+    texts = [each for prefix in prefixes
+             for each in Path(prefix).glob('share/px4_msgs/msg/VehicleOdometry.msg')]
+    if not texts:
+        pytest.skip('px4_msgs is not installed')
+    from rosbags.rosbag2 import StoragePlugin, Writer
+    from rosbags.typesys import get_types_from_msg
+    kind, name = 'px4_msgs/msg/VehicleOdometry', '/fmu/out/vehicle_odometry'
+    store = typestore()
+    store.register(get_types_from_msg(texts[0].read_text(), kind))
+    times, none = 0.01 * np.arange(COUNT), np.zeros(3, np.float32)
+    path = np.column_stack((np.cos(times), np.sin(times), 1.0 + 0.1 * np.sin(3.0 * times)))
+    with Writer(tmp_path / 'bag', version=9, storage_plugin=StoragePlugin.MCAP) as writer:
+        px4 = writer.add_connection(name, kind, typestore=store)
+        mocap = writer.add_connection('/drone/pose', POSE, typestore=store)
+        for number, (east, north, up) in enumerate(path):
+            stamp = BEGIN_NS + number * 10_000_000
+            turn = np.array((np.cos(times[number] / 2), 0, 0, np.sin(times[number] / 2)), 'f4')
+            writer.write(px4, stamp + 5_000_000, cdr(store.types[kind](
+                stamp // 1000 + 3000, stamp // 1000, 1, np.array((north, east, -up), 'f4'), turn,
+                1, none, none, none, none, none, 0, 100)))
+            writer.write(mocap, stamp + 1_000_000, pose_cdr(
+                stamp, (east, north, up), (0.0, 0.0, -turn[3], turn[0])))
+    take = load_take(tmp_path / 'bag', name)
+    assert list(take.bodies) == ['drone'] and take.unread == {}
+    found = take.estimates[name]
+    np.testing.assert_array_equal(found.stamps_ns, take.bodies['drone'].trajectory.stamps_ns)
+    np.testing.assert_array_equal(
+        found.positions, (path[:, [1, 0, 2]] * (1, 1, -1)).astype('f4'))
+    assert absolute_error(
+        *associate(take.bodies['drone'].trajectory, found)).translation.max < 1e-6
+    assert name not in load_take(tmp_path / 'bag').estimates    # NED is no body
 
 
 def by_mcap(path, definition=POSE_TEXT, rows=None, **options):

@@ -35,8 +35,9 @@ POSES: dict[str, Path] = {
     'geometry_msgs/msg/PoseStamped': ('pose',),
     'geometry_msgs/msg/PoseWithCovarianceStamped': ('pose', 'pose'),
     'nav_msgs/msg/Odometry': ('pose', 'pose'),
-    'tf2_msgs/msg/TFMessage': ('transform',)}
-TF = 'tf2_msgs/msg/TFMessage'
+    'tf2_msgs/msg/TFMessage': ('transform',),
+    'px4_msgs/msg/VehicleOdometry': ()}
+TF, PX4 = 'tf2_msgs/msg/TFMessage', 'px4_msgs/msg/VehicleOdometry'
 
 
 class Batch(NamedTuple):
@@ -79,11 +80,18 @@ Poses = tuple[npt.NDArray[np.generic], Rows]
 
 
 class _Part(NamedTuple):
-    """One pose of a plan: its child frame ('' but for transforms), its frame, its fields."""
+    """
+    One pose of a plan.
+
+    :ivar child: its child frame; '' but for transforms.
+    :ivar names: its fields: first the parts of its stamp, then those of the pose.
+    :ivar units_ns: unit of each part of the stamp.
+    """
 
     child: str
     frame: str
     names: list[str]
+    units_ns: tuple[int, ...] = (NS_PER_S, 1)
 
 
 class _Plan(NamedTuple):
@@ -162,8 +170,21 @@ class PoseColumns:
             return None
         by_path = {leaf.path: leaf for leaf in found}
         fields, parts = [('log', '<u8', 15)], list[_Part]()
+        if self.type_name == PX4:    # microseconds; NED; w x y z
+            try:
+                time, position, turn = (
+                    by_path[name,] for name in ('timestamp_sample', 'position', 'q'))
+            except KeyError:
+                return None
+            chosen = [time, *(position._replace(at=position.at + position.size // 3 * axis)
+                              for axis in range(3)),
+                      *(turn._replace(at=turn.at + turn.size // 4 * axis)
+                        for axis in (1, 2, 3, 0))]
+            parts.append(_Part('', 'px4_ned', [f'0_{number}' for number in range(8)], (1000,)))
+            fields += [(name, leaf.code, DATA_AT + leaf.at)
+                       for name, leaf in zip(parts[0].names, chosen)]
         for base in ([leaf.path[:2] for leaf in found if leaf.path[2:] == ('child_frame_id',)]
-                     if self.type_name == TF else [()]):
+                     if self.type_name == TF else [] if self.type_name == PX4 else [()]):
             wanted = [(*base, 'header', 'stamp', 'sec'), (*base, 'header', 'stamp', 'nanosec')]
             place = (*base, *POSES[self.type_name])
             groups = ('translation', 'rotation') if self.type_name == TF else (
@@ -196,10 +217,10 @@ class PoseColumns:
 
 def _rows(table: Any, part: _Part) -> Rows:
     rows = np.empty(len(table), ROW)
-    sec, nanosec, *values = part.names
-    rows['stamp'] = table[sec].astype(np.int64) * NS_PER_S + table[nanosec]
+    rows['stamp'] = sum(table[name].astype(np.int64) * unit
+                        for name, unit in zip(part.names, part.units_ns))
     rows['arrival'] = table['log']    # negative after the year 2262
-    for number, name in enumerate(values):
+    for number, name in enumerate(part.names[len(part.units_ns):]):
         rows['pose'][:, number] = table[name]
     return rows
 

@@ -59,7 +59,8 @@ def _estimate(take: Take, what: str) -> Trajectory:
     if Path(what).is_file():
         return load_estimate(Path(what))
     raise ConfigurationError(
-        f'{what}: neither a file nor a recorded topic with poses; recorded are '
+        f'{what}: neither a file nor a recorded topic with poses (PoseStamped, '
+        'PoseWithCovarianceStamped, Odometry, TF, VehicleOdometry of PX4); recorded are '
         f'{", ".join(sorted(take.estimates)) or "none"}')
 
 
