@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from optitrack_vrpn.faces import lazy
 
 if TYPE_CHECKING:
+    from optitrack_vrpn.motion.arrays import quat_multiply, quat_rotate
     from optitrack_vrpn.motion.estimator import (
         EstimateConfig, Estimator, MotionEstimate, with_stamp_error)
     from optitrack_vrpn.motion.frames import (

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.motion import quat_multiply
 from optitrack_vrpn.settings import checked, setting
-from optitrack_vrpn.sim.motion import Array, quat_multiply
+from optitrack_vrpn.sim.motion import Array
 
 Frames = NDArray[np.int64]
 Mask = NDArray[np.bool_]

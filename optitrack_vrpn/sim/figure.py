@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from optitrack_vrpn.sim.motion import Array, quat_from_rotation_vector, quat_multiply
+from optitrack_vrpn.motion import quat_multiply, quat_rotate
+from optitrack_vrpn.sim.motion import Array, quat_from_rotation_vector
 
 #: Chosen: an adult of 1.75 m who walks 1.2 m/s with 0.9 steps pairs a second, the hip 0.95 m high.
 _SPEED, _STEP_HZ, _HIP_HEIGHT, _BOB = 1.2, 0.9, 0.95, 0.02
@@ -113,7 +114,7 @@ class Figure:
                 position[:, i], quat[:, i] = place, quat_multiply(heading, local)
                 continue
             parent = bone.parent - 1
-            position[:, i] = position[:, parent] + _rotate(
+            position[:, i] = position[:, parent] + quat_rotate(
                 quat[:, parent], np.broadcast_to(np.array(bone.offset), (n, 3)))
             quat[:, i] = quat_multiply(quat[:, parent], local)
         return position, quat
@@ -126,11 +127,3 @@ class Figure:
         return quat_multiply(
             quat_from_rotation_vector(twist[:, None] * np.array((0.0, 1.0, 0.0))),
             quat_from_rotation_vector(swing[:, None] * np.array((0.0, 0.0, 1.0))))
-
-
-def _rotate(quat: Array, vector: Array) -> Array:
-    """Rotate vectors (n, 3) by unit quaternions (n, 4)."""
-    pure = np.concatenate((vector, np.zeros((len(vector), 1))), axis=-1)
-    turned: Array = quat_multiply(
-        quat_multiply(quat, pure), quat * np.array((-1.0, -1.0, -1.0, 1.0)))[:, :3]
-    return turned

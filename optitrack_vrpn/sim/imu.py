@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from optitrack_vrpn.motion import quat_rotate
 from optitrack_vrpn.settings import checked, setting
 from optitrack_vrpn.sim.motion import Array, GRAVITY, MotionState, quat_from_rotation_vector
 
@@ -63,22 +64,14 @@ class ImuModel:
 def gravity_of(model: ImuModel) -> Array:
     """Return gravity in ENU (m/s^2), pointing down."""
     vector = np.array((*np.radians(model.tilt_deg), 0.0))
-    down: Array = rotated(
+    down: Array = quat_rotate(
         quat_from_rotation_vector(vector)[None], np.array(((0.0, 0.0, -GRAVITY),)))[0]
     return down
 
 
-def rotated(quat_xyzw: Array, vectors: Array) -> Array:
-    """Rotate vectors (n, 3) by unit quaternions (n, 4)."""
-    axis, scalar = quat_xyzw[:, :3], quat_xyzw[:, 3:]
-    cross = 2.0 * np.cross(axis, vectors)
-    turned: Array = vectors + scalar * cross + np.cross(axis, cross)
-    return turned
-
-
 def enu_pose(state: MotionState) -> tuple[Array, Array]:
     """Return positions (n, 3) and matrices (n, 3, 3) of FLU in ENU, Motive's x to the north."""
-    axes = np.stack([rotated(state.quat_xyzw, np.broadcast_to(column, state.position.shape))
+    axes = np.stack([quat_rotate(state.quat_xyzw, np.broadcast_to(column, state.position.shape))
                      for column in _MOTIVE_FROM_FLU.T], axis=2)
     return state.position @ _MOTIVE_FROM_ENU, _MOTIVE_FROM_ENU.T @ axes
 
@@ -107,13 +100,13 @@ class SimulatedImu:
         ahead, behind = (self._motion.at(time + step) for step in (_STEP_S, -_STEP_S))
         turning = (ahead.angular_velocity - behind.angular_velocity) / (2.0 * _STEP_S)
         rate = state.angular_velocity
-        arm = rotated(state.quat_xyzw, np.broadcast_to(
+        arm = quat_rotate(state.quat_xyzw, np.broadcast_to(
             _MOTIVE_FROM_FLU @ self.model.lever_arm, rate.shape))
         force = (state.acceleration + np.cross(turning, arm) + np.cross(rate, np.cross(rate, arm))
                  - _MOTIVE_FROM_ENU @ gravity_of(self.model))
         back = state.quat_xyzw * (-1.0, -1.0, -1.0, 1.0)
         turn = np.broadcast_to(self._turn, back.shape)
-        own = [rotated(turn, rotated(back, vectors) @ _MOTIVE_FROM_FLU)
+        own = [quat_rotate(turn, quat_rotate(back, vectors) @ _MOTIVE_FROM_FLU)
                for vectors in (rate, force)]
         return own[0], own[1]
 

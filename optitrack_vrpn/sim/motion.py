@@ -52,17 +52,6 @@ class MotionState(NamedTuple):
     angular_velocity: Array
 
 
-def quat_multiply(left: Array, right: Array) -> Array:
-    """Multiply quaternions (..., 4) in the order x, y, z, w; the right one acts first."""
-    ax, ay, az, aw = np.moveaxis(left, -1, 0)
-    bx, by, bz, bw = np.moveaxis(right, -1, 0)
-    return np.stack((
-        aw * bx + ax * bw + ay * bz - az * by,
-        aw * by - ax * bz + ay * bw + az * bx,
-        aw * bz + ax * by - ay * bx + az * bw,
-        aw * bw - ax * bx - ay * by - az * bz), axis=-1)
-
-
 def quat_from_rotation_vector(vector: Array) -> Array:
     """Convert rotation vectors (..., 3) in rad, of any length, to unit quaternions (..., 4)."""
     angle = np.linalg.norm(vector, axis=-1, keepdims=True)

@@ -13,9 +13,9 @@ import math
 
 import numpy as np
 
-from optitrack_vrpn.motion import angles_from_quat
+from optitrack_vrpn.motion import angles_from_quat, quat_multiply
 from optitrack_vrpn.skeletons.bone_names import converted
-from optitrack_vrpn.skeletons.stage import Figure, product
+from optitrack_vrpn.skeletons.stage import Figure
 
 #: Joint, bone, reference.
 _THREE = (('head', 'Head', 'Spine1'), ('l_shoulder', 'LeftArm', 'Spine1'),
@@ -40,7 +40,7 @@ def joint_angles(figure: Figure) -> dict[str, float]:
         if i is None or j is None or not (figure.valid[i] and figure.valid[j]):
             continue
         back = figure.quats_xyzw[j] * np.array((-1.0, -1.0, -1.0, 1.0))
-        x, y, z, w = product(back[None], figure.quats_xyzw[i][None])[0].tolist()
+        x, y, z, w = quat_multiply(back[None], figure.quats_xyzw[i][None])[0].tolist()
         if (joint, bone, reference) in _ONE:
             found[joint] = 2.0 * math.acos(min(1.0, abs(w)))
             continue

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 from numpy.typing import NDArray
 
-from optitrack_vrpn.motion import AxesConfig, compose, frame_maps, Quat, Transform
+from optitrack_vrpn.motion import (
+    AxesConfig, compose, frame_maps, Quat, quat_multiply, quat_rotate, Transform)
 from optitrack_vrpn.pipeline import PipelineConfig
 from optitrack_vrpn.skeletons.bone_names import converted, frame_name, plain
 from optitrack_vrpn.skeletons.gate import BoneGate
@@ -57,7 +58,7 @@ class Axes:
     def frame(self, quat_xyzw: Quat) -> Quat:
         """Convert the attitude of a frame whose own axes stay: turn it like a vector."""
         turn = np.array(self._turn)
-        turned = product(turn[None], np.array((quat_xyzw,)))[0]
+        turned = quat_multiply(turn[None], np.array((quat_xyzw,)))[0]
         return (float(turned[0]), float(turned[1]), float(turned[2]), float(turned[3]))
 
 
@@ -190,18 +191,8 @@ def relative(figure: Figure) -> tuple[Array, Array, NDArray[np.bool_]]:
     up = np.where(child, parents, 0)
     back = figure.quats_xyzw[up] * np.array((-1.0, -1.0, -1.0, 1.0))
     away = figure.positions - figure.positions[up]
-    twice = 2.0 * np.cross(back[:, :3], away)
-    place = away + back[:, 3:] * twice + np.cross(back[:, :3], twice)
-    turn = product(back, figure.quats_xyzw)
+    place = quat_rotate(back, away)
+    turn = quat_multiply(back, figure.quats_xyzw)
     rows = child[:, None]
     return (np.where(rows, place, figure.positions), np.where(rows, turn, figure.quats_xyzw),
             figure.valid & (~child | figure.valid[up]))
-
-
-def product(left: Array, right: Array) -> Array:
-    """Multiply quaternions (n, 4), x y z w; the right one acts first."""
-    ax, ay, az, aw = left.T
-    bx, by, bz, bw = right.T
-    return np.stack((
-        aw * bx + ax * bw + ay * bz - az * by, aw * by - ax * bz + ay * bw + az * bx,
-        aw * bz + ax * by - ay * bx + az * bw, aw * bw - ax * bx - ay * by - az * bz), axis=-1)

@@ -8,6 +8,7 @@ from typing import Union
 import numpy as np
 from numpy.typing import NDArray
 
+from optitrack_vrpn.motion import quat_multiply, quat_rotate
 from optitrack_vrpn.sources.frames import Skeleton, SkeletonModel
 from optitrack_vrpn.sources.natnet import messages
 from optitrack_vrpn.sources.natnet.messages import (
@@ -112,8 +113,8 @@ class Bones:
         """Compose the poses along the tree; a bone is valid if it and all its parents are."""
         for children, parents in self._levels:
             q = quats[parents]
-            positions[children] = positions[parents] + _rotate(q, positions[children])
-            quats[children] = _multiply(q, quats[children])
+            positions[children] = positions[parents] + quat_rotate(q, positions[children])
+            quats[children] = quat_multiply(q, quats[children])
             valid[children] &= valid[parents]
         return positions, quats, valid
 
@@ -161,19 +162,3 @@ def _levels(parents: tuple[int, ...]) -> list[tuple[NDArray[np.int64], NDArray[n
     return [(np.array(rows), np.array([parents[row] for row in rows]))
             for level in range(1, max(depth, default=0) + 1)
             if (rows := [i for i, found in enumerate(depth) if found == level])]
-
-
-def _multiply(left: Array, right: Array) -> Array:
-    """Multiply quaternions (n, 4), x y z w."""
-    ax, ay, az, aw = left.T
-    bx, by, bz, bw = right.T
-    return np.stack((
-        aw * bx + ax * bw + ay * bz - az * by, aw * by - ax * bz + ay * bw + az * bx,
-        aw * bz + ax * by - ay * bx + az * bw, aw * bw - ax * bx - ay * by - az * bz), axis=-1)
-
-
-def _rotate(quats: Array, vectors: Array) -> Array:
-    """Rotate vectors (n, 3) by unit quaternions (n, 4)."""
-    twice = 2.0 * np.cross(quats[:, :3], vectors)
-    turned: Array = vectors + quats[:, 3:] * twice + np.cross(quats[:, :3], twice)
-    return turned
