@@ -215,7 +215,7 @@ def test_parameters_that_leave_nothing_to_show_end_the_demo(text, said, tmp_path
 
 def test_demo_fails_where_nothing_streams():
     # The discard port: no program listens there.
-    done = demo('--seconds', '4', '--server', '127.0.0.1:9')
+    done = demo('--seconds', '3', '--server', '127.0.0.1:9')
     assert done.returncode == 1
     line, = done.stderr.splitlines()
     assert line.startswith('demo: no body appeared: ')
@@ -227,7 +227,7 @@ def test_demo_fails_where_nothing_streams():
 
 def test_demo_says_what_to_do_where_a_server_has_no_bodies():
     with FakeServer(hold) as server:
-        done = demo('--seconds', '5', '--server', f'127.0.0.1:{server.port}')
+        done = demo('--seconds', '4', '--server', f'127.0.0.1:{server.port}')
     assert done.returncode == 1
     line, = done.stderr.splitlines()
     assert not lacking(line, 'demo: no body appeared', 'silent', 'Motive',

@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.ros, pytest.mark.network, pytest.mark.timeout(120)]
 
 def test_a_fake_autopilot_fuses_the_first_body():
     pytest.importorskip('pymavlink')
-    result = run_tool('demo', '--autopilot', 'px4', '--seconds', 7)
+    result = run_tool('demo', '--autopilot', 'px4', '--seconds', 6)
     assert result.returncode == 0, result.stdout + result.stderr
     found = re.search(
         r'Demo_Body_1: ODOMETRY at (\d+) Hz, ([\d.]+) ms old, reset counter (\d+); '

@@ -23,7 +23,7 @@ from soak import Reading, verdict  # noqa: E402
 def test_a_short_soak_survives_restarts_and_stays_flat(protocol):
     # A restart, found by UDP after a second of silence, takes more than a quarter of 8 s.
     done = subprocess.run(
-        [sys.executable, str(BENCH / 'soak.py'), '--seconds', '20', '--bodies', '4', '--rate',
+        [sys.executable, str(BENCH / 'soak.py'), '--seconds', '16', '--bodies', '4', '--rate',
          '100', '--protocol', protocol],
         capture_output=True, text=True, timeout=100, env=dict(os.environ))
     assert done.returncode == 0, done.stdout + done.stderr

@@ -63,7 +63,7 @@ def off_the_line(times_ns):
 
 @BOTH_PROTOCOLS
 def test_tracked_stamps_lie_on_the_senders_grid_and_show_its_skew(protocol):
-    stamps, arrivals, host_rate = seen('tracking', 16.0, protocol)
+    stamps, arrivals, host_rate = seen('tracking', 13.0, protocol)
     assert (stamps <= arrivals).all() and (np.diff(stamps) > 0).all()
     later = stamps > stamps[0] + 7 * 10**9
     skew, scatter = off_the_line(stamps[later])
