@@ -141,24 +141,16 @@ def test_datagrams_that_were_overtaken_are_neither_lost_nor_unsent():
     assert 'older than' in check_stamps(facts).found
 
 
-def test_times_that_repeat_call_for_stamps_by_arrival():
-    facts = listened(
-        [(t, [pose('A', t)._replace(sender_time_ns=int(t * 100) * 10**7)]) for t in frames()])
-    judged(check_stamps(facts), Level.WARN, 'the pose before',
-           advice=['stamps.mode: arrival'])
-
-
-def test_times_that_stand_still_call_for_stamps_by_arrival():
-    facts = listened(
-        [(t, [pose('A', t)._replace(sender_time_ns=10**9)]) for t in frames(seconds=1.0)])
-    judged(check_bodies(facts), Level.FAIL, advice=['stamps.mode: arrival'])
-
-
-def test_two_bodies_of_one_name_are_recognised():
-    facts = listened(
-        [(t, [pose('A', t), pose('A', t)._replace(position=(9.0, 1.0, 0.0))])
-         for t in frames()])
-    judged(check_stamps(facts), Level.WARN, advice=["the name 'A'?", 'Rename one'])
+@pytest.mark.parametrize(('change', 'check', 'level', 'advice'), [
+    (lambda each, t: [each._replace(sender_time_ns=int(t * 100) * 10**7)], check_stamps,
+     Level.WARN, ['stamps.mode: arrival']),
+    (lambda each, t: [each._replace(sender_time_ns=10**9)], check_bodies, Level.FAIL,
+     ['stamps.mode: arrival']),
+    (lambda each, t: [each, each._replace(position=(9.0, 1.0, 0.0))], check_stamps, Level.WARN,
+     ["the name 'A'?", 'Rename one'])], ids=['repeat', 'stand still', 'two bodies of one name'])
+def test_times_that_do_not_rise_and_shared_names_have_their_remedy(change, check, level, advice):
+    facts = listened([(t, change(pose('A', t), t)) for t in frames()])
+    judged(check(facts), level, advice=advice)
 
 
 def test_where_all_bodies_are_silent_at_once_it_is_none_of_theirs():
