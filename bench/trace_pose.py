@@ -67,8 +67,8 @@ def trace_pose():
 
     # Those of the node, without its ROS node.
     publishers = object.__new__(Publishers)
-    publishers._outputs, publishers._send_tf = share.outputs, share._send_tf
-    publishers._shared = SharedOutput(None, None)
+    publishers.outputs, publishers.tf_way = share.outputs, share.tf_way
+    publishers.shared = SharedOutput(None, None)
     path = Receiver(TurnLock(), lambda: present[0], lambda *_: None, print)
     path.pipeline, path.publishers, path.active = share.pipeline, publishers, True
     path.link_changed = None

@@ -54,7 +54,7 @@ class Node:
         samples = self.pipeline.process(reports, self.now, HOST, self.now + waited_ns)
         if active:
             publish_samples(
-                samples, self.publishers, lambda pieces: None,
+                samples, self.publishers, (list, len),
                 lambda: self.now + waited_ns + stopped_ns, self.pipeline.max_age_ns - HOST)
         else:
             for sample in samples:

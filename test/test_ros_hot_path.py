@@ -19,6 +19,8 @@ import pytest
 SECOND = 1_000_000_000
 STAMP = 1_700_000_000 * SECOND
 MAX_AGE = SECOND // 2
+#: Transforms that nobody takes.
+NOWHERE = list, len
 NAMES = BodyNames('wand', 'wand', {name: name for name in KINDS}, {
     'body': 'wand', 'body_ned': 'wand_ned'}, None)
 
@@ -60,7 +62,7 @@ def publish(clock, frames, allowance_ns=MAX_AGE, delays=None):
     publish_samples(
         [Sample(channel, frame_ns - delay_ns, frame_ns, (0.0,) * 3, (0.0, 0.0, 0.0, 1.0), None)
          for channel, frame_ns, delay_ns in zip(channels, frames, delays or [0] * len(frames))],
-        outputs, transforms.append, clock, allowance_ns)
+        outputs, (list, transforms.append), clock, allowance_ns)
     return poses, transforms, [channel.dropped[Disposition.TOO_OLD] for channel in channels]
 
 
@@ -101,9 +103,9 @@ def test_what_does_not_leave_is_counted():
     channel, output = channel_of('wand', [])
     samples = [Sample(channel, stamp, stamp, (0.0,) * 3, (0.0, 0.0, 0.0, 1.0), None)
                for stamp in (STAMP - SECOND * late for late in (1, 0, 1, 0, 0))]
-    publish_samples(samples, {channel: output}, lambda _: None, Stopped(99, 0), MAX_AGE)
+    publish_samples(samples, {channel: output}, NOWHERE, Stopped(99, 0), MAX_AGE)
     assert (channel.published, channel.dropped) == (3, {Disposition.TOO_OLD: 2})
-    publish_samples(samples, {}, lambda _: None, Stopped(99, 0), MAX_AGE)
+    publish_samples(samples, {}, NOWHERE, Stopped(99, 0), MAX_AGE)
     assert (channel.published, channel.dropped) == (
         3, {Disposition.TOO_OLD: 2, Disposition.NO_TOPICS: 5})
 
@@ -121,7 +123,7 @@ def test_a_motion_has_the_stamp_of_its_estimate():
     earlier = motion.stamp_ns - 100_000_000
     publish_samples(
         [Sample(channel, earlier, motion.stamp_ns, smooth, upright, motion)],
-        {channel: output}, None, lambda: STAMP, SECOND)
+        {channel: output}, NOWHERE, lambda: STAMP, SECOND)
     assert stamp_of(sent['pose_cov']) == earlier
     assert sent['pose_cov'].pose.pose.position.x == smooth[0]
     assert {stamp_of(sent[kind]) for kind in ('odom', 'twist', 'accel')} == {motion.stamp_ns}
@@ -192,7 +194,7 @@ class Middleware:
 
         shared.publish_markers(MarkerCloud(STAMP, 0, b''), clock, MAX_AGE)
         publish_samples(samples, {channel: output},
-                        lambda pieces: self.send(f'{len(pieces)} tf'), clock, MAX_AGE)
+                        (len, lambda count: self.send(f'{count} tf')), clock, MAX_AGE)
         publish_view(samples, {channel: output}, FrameDecimator(0),
                      lambda pieces: self.send('tf_view'), clock, MAX_AGE)
         for _ in range(2):    # the first frame is complete with the next

@@ -9,11 +9,15 @@ own, the challenger. It replaces the present one when its frames are live, that 
 that arrives faster than it was sent, and when the queueing delay that the present segment needs
 for them costs more than the price of another offset. The price is zero after an announcement (a
 reconnection, a gap in the arrivals) and where frames would be early.
+
+``HostOffset`` follows the offset of the host's clock against the clock of the arrivals.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 import math
+from typing import Final
 
 from optitrack_vrpn.clock.cadence import Cadence, LONGEST_TICK_NS
 from optitrack_vrpn.clock.filter import ANY_SKEW, LOAD, OPEN_COST, PRICE, queueing_cost
@@ -31,6 +35,12 @@ the segment does not learn from them."""
 STALL_NS, GAP_NS, REPORT_NS = 100_000_000, 1_000_000_000, 500_000_000
 """Stalls of a network that fitting frames do not interrupt are shorter; a silence of a second
 announces a restart; time without poses after which the reason is reported (ns)."""
+QUIET_NS: Final = 1_000
+"""Readings of the host's clock differ by so much from noise alone (ns); measured: 100 ns, and 1 us
+under load."""
+STEP_NS: Final = 5_000_000
+"""A change by more, beside a tenth of the time passed, is a step (ns): chrony slews by up to 8.3 %
+(``maxslewrate``), and interruptions of a reading are shorter."""
 
 
 class OffsetEstimator:
@@ -333,3 +343,54 @@ class OffsetEstimator:
         return (f'no pose is published: for {passed_s:.1f} s all frames have been '
                 f'{self._lag * 1e-9:.3f} s late: they are old, or the sender restarted; '
                 f'a restart is assumed in {left_s:.1f} s')
+
+
+class HostOffset:
+    """
+    Host time minus arrival clock, quiet under reading noise, prompt under slews and steps.
+
+    A reading is two clock reads in a row: some 100 ns of noise, and a whole time slice when the
+    process is interrupted between them. While the computer is suspended, the arrival clock stands;
+    then the host's clock seems to step.
+
+    :param suspended_ns: reads for how long this computer has been suspended (ns).
+    :ivar offset_ns: host time minus (arrival clock + ``shift_ns``).
+    :ivar shift_ns: time of suspension since the first reading.
+    """
+
+    def __init__(self, suspended_ns: Callable[[], int]) -> None:
+        self._suspended_ns = suspended_ns
+        self._first_ns = suspended_ns()
+        self.shift_ns = self.offset_ns = self._before_ns = 0
+        self._at_ns = -1
+
+    def update(self, arrival_ns: int, reading_ns: int) -> int:
+        """
+        Take a reading.
+
+        :param arrival_ns: when it was made (ns).
+        :param reading_ns: host time minus arrival clock (ns).
+        :returns: the step of the host's clock (ns), 0 for none.
+        """
+        reading_ns -= self.shift_ns
+        change = reading_ns - self.offset_ns
+        if -QUIET_NS <= change <= QUIET_NS and self._at_ns >= 0:
+            self.offset_ns += change >> 3
+            self._at_ns, self._before_ns = arrival_ns, reading_ns
+            return 0
+        most = STEP_NS + max(arrival_ns - self._at_ns, 0) // 10
+        first = self._at_ns < 0
+        self._at_ns = arrival_ns
+        if not -most <= change <= most and not first:
+            asleep = self._suspended_ns() - self._first_ns - self.shift_ns
+            self.shift_ns += asleep
+            reading_ns -= asleep
+            change -= asleep
+        if first or not -most <= change <= most:
+            self.offset_ns = self._before_ns = reading_ns
+            return 0 if first else change
+        # The median leaves an interrupted reading out.
+        change = sorted((reading_ns, self._before_ns, self.offset_ns))[1] - self.offset_ns
+        self._before_ns = reading_ns
+        self.offset_ns += change - min(max(change, -QUIET_NS), QUIET_NS)
+        return 0

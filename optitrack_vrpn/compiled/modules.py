@@ -17,8 +17,8 @@ MODULES = ('optitrack_vrpn.throttle', *(f'optitrack_vrpn.{package}.{name}' for p
     'sources.vrpn': ('codec', 'connection', 'frames', 'session_io'),
     'sources.natnet': (
         'codec', 'connection', 'frames', 'layouts', 'messages', 'model_list', 'reports'),
-    'clock': ('cadence', 'difference', 'epochs', 'estimator', 'filter', 'history', 'host',
-              'round_trips', 'segment', 'source'),
+    'clock': ('cadence', 'difference', 'epochs', 'estimator', 'filter', 'round_trips', 'segment',
+              'source'),
     'motion': ('estimator', 'frames', 'gains', 'kalman', 'lever_arm', 'rest', 'rotation'),
     'bodies': ('flips', 'jumps', 'limits', 'poses', 'states', 'times', 'validity'),
     'pipeline': ('coarse_clock', 'load_shedding', 'pipeline', 'roster'),

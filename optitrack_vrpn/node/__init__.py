@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from optitrack_vrpn.node.command import check
     from optitrack_vrpn.node.configuration import make_configuration
     from optitrack_vrpn.node.node import OptitrackVrpnNode
-    from optitrack_vrpn.node.publishers import (
-        publish_samples, publish_server_motion, publish_view, Publishers)
-    from optitrack_vrpn.node.receiver import Receiver, TurnLock
+    from optitrack_vrpn.node.publishers import Publishers
+    from optitrack_vrpn.node.receiver import (
+        publish_samples, publish_server_motion, publish_view, Receiver, TurnLock)
     from optitrack_vrpn.node.report import (
         body_entry, clock_entry, frames_entry, Level, link_entry, MAX_REASON)
     from optitrack_vrpn.node.settings import FrameSettings, NodeSettings

@@ -1,26 +1,39 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-What happens with each datagram in the node: pipeline, publishers, measurement of latency.
+What happens with each datagram in the node: pipeline, publication, measurement of latency.
 
-The client thread calls it. It is apart from the node because it is compiled, and a compiled class
-cannot derive from rclpy's node.
+The client thread calls it, and publishes the samples itself: second check of their age, pose
+message, transforms, other topics. The clock is read there because the process can be suspended at
+any line (by the scheduler, a debugger, or the migration of a virtual machine), and a pose that
+became too old meanwhile must not be published. Messages are bytes (``ros/cdr.py``), or objects if
+the encoding of the middleware is unknown. docs/performance.md lists the cost of each step.
+
+The file is apart from the node because it is compiled, and a compiled class cannot derive from
+rclpy's node; apart from ``publishers.py``, which imports messages while the client connects.
 """
 
 import threading
 import traceback
-from typing import Callable, Final, Optional, Sequence, TYPE_CHECKING
+from typing import Any, Callable, Final, Optional, Sequence, TYPE_CHECKING
 
 from optitrack_vrpn.bodies import Disposition
-from optitrack_vrpn.pipeline import Pipeline, Sample
+from optitrack_vrpn.motion import conjugate, MotionEstimate, pose_to_ned, rotate
+from optitrack_vrpn.node.topic_kinds import OWN_ODOMETRY
+from optitrack_vrpn.pipeline import Pipeline, Sample, ServerMotion, TrackedBody
+from optitrack_vrpn.ros import pack_stamp, stamp_bytes
 from optitrack_vrpn.sources import Item
+from optitrack_vrpn.throttle import FrameDecimator
 
-if TYPE_CHECKING:    # imports messages and numpy, while the client connects
+if TYPE_CHECKING:    # they import messages and numpy, while the client connects
+    from optitrack_vrpn.node.body_output import BodyOutput, Way
     from optitrack_vrpn.node.publishers import Publishers
 
 #: One batch of this number is measured. Chosen: 15 measurements a second at 240 Hz, enough for
 #: percentiles.
 _MEASURED_ONE_OF: Final = 16
+#: An unknown covariance: all zeros, by the convention of sensor_msgs.
+_UNKNOWN = (0.0,) * 36
 
 
 class TurnLock:
@@ -103,8 +116,17 @@ class Receiver:
             if pipeline.markers is not None:
                 publishers.publish_markers(pipeline.markers, self._now_ns, allowance_ns)
             if samples or pipeline.server_motions:
-                publishers.publish(
-                    samples, pipeline.server_motions, self._now_ns, allowance_ns, pipeline.times)
+                outputs, clock = publishers.outputs, self._now_ns
+                publish_samples(samples, outputs, publishers.tf_way, clock, allowance_ns)
+                if publishers.shared.heard:
+                    if 'tf_view' in publishers.shared.heard:
+                        publish_view(samples, outputs, publishers.view, publishers.send_view,
+                                     clock, allowance_ns)
+                    publishers.shared.publish(samples, clock, allowance_ns, pipeline.times)
+                for moved in pipeline.server_motions:
+                    if moved.channel in outputs:
+                        publish_server_motion(
+                            outputs[moved.channel], moved, clock, moved.stamp_ns + allowance_ns)
                 self._batches += 1
                 if not self._batches % _MEASURED_ONE_OF:
                     self._measure(
@@ -118,3 +140,208 @@ class Receiver:
             self._release()
         if error:
             self._failed(error)
+
+
+def publish_samples(
+    samples: Sequence[Sample], outputs: 'dict[TrackedBody, BodyOutput]', tf_way: 'Way',
+    clock: Callable[[], int], allowance_ns: int,
+) -> None:
+    """
+    Publish samples in order; the transforms of one frame go out in one message.
+
+    Consecutive samples of the same ``frame_ns`` form a frame, until a body occurs twice: frames
+    that arrive together can have the same stamp. Ages are computed from ``frame_ns``: the delay
+    that a low-pass subtracts from a stamp is no waiting.
+
+    :param outputs: publishers by body; those of a new body do not exist yet.
+    :param tf_way: joins the transforms of a frame to a message, and publishes it.
+    :param clock: reads the present time (ns).
+    :param allowance_ns: largest difference between ``clock`` and the stamp of a frame (ns): the
+        maximum age, minus the offset between the clock of the stamps and ``clock``.
+    """
+    join_tf, send_tf = tf_way
+    present_ns = stamped_ns = -1
+    stamp = b''
+    transforms: list[Any] = []
+    bodies: set[Any] = set()
+    # Declared for mypyc; position and attitude are passed on unchanged.
+    sample: tuple[Any, ...]
+    channel: TrackedBody
+    stamp_ns: int
+    frame_ns: int
+    output: Optional[BodyOutput]
+    for sample in samples:
+        channel, stamp_ns, frame_ns, position, quat, _ = sample
+        output = outputs.get(channel)
+        if output is None:
+            channel.dropped[Disposition.NO_TOPICS] += 1
+            continue
+        if clock() > frame_ns + allowance_ns:
+            channel.dropped[Disposition.TOO_OLD] += 1
+            continue
+        if frame_ns != present_ns or output in bodies:
+            if transforms:
+                if clock() <= present_ns + allowance_ns:
+                    send_tf(join_tf(transforms))
+                transforms = []
+            bodies.clear()
+            present_ns = frame_ns
+        if stamp_ns != stamped_ns:
+            stamped_ns = stamp_ns
+            # As stamp_bytes, without a call.
+            stamp = pack_stamp(stamp_ns // 1_000_000_000, stamp_ns % 1_000_000_000)
+        bodies.add(output)
+        channel.published += 1
+        if output.send_pose is not None:
+            output.send_pose(output.write_pose(stamp, position, quat))
+        if output.tf:
+            first, other = output.write_tf
+            transforms.append((other if transforms else first)(stamp, position, quat))
+        if output.heard or output.tf_ned:
+            _publish_more(output, sample, stamp, transforms, clock, frame_ns + allowance_ns)
+    if transforms and clock() <= present_ns + allowance_ns:
+        send_tf(join_tf(transforms))
+
+
+def publish_view(
+    samples: Sequence[Sample], outputs: 'dict[TrackedBody, BodyOutput]', frames: FrameDecimator,
+    send: Callable[[list[Any]], None], clock: Callable[[], int], allowance_ns: int,
+) -> None:
+    """
+    Publish the transforms of samples for viewers, in one message, if their frame is due.
+
+    :param frames: selects frames.
+    :param send: publishes the transforms.
+    :param clock: reads the present time (ns).
+    :param allowance_ns: largest difference to the stamp of a frame (ns), see ``publish_samples``.
+    """
+    oldest_ns = -1
+    transforms: list[Any] = []
+    sample: tuple[Any, ...]    # declared for mypyc
+    stamp_ns: int
+    frame_ns: int
+    output: Optional[BodyOutput]
+    for sample in samples:
+        channel, stamp_ns, frame_ns, position, quat, _ = sample
+        if not frames.take(frame_ns):
+            continue
+        output = outputs.get(channel)
+        if output is not None:
+            if not transforms or frame_ns < oldest_ns:
+                oldest_ns = frame_ns
+            first, other = output.write_tf
+            transforms.append((other if transforms else first)(
+                stamp_bytes(stamp_ns), position, quat))
+    if transforms and clock() <= oldest_ns + allowance_ns:
+        send(transforms)
+
+
+def _publish_more(
+    output: 'BodyOutput', sample: tuple[Any, ...], stamp: bytes, transforms: list[Any],
+    clock: Callable[[], int], until_ns: int,
+) -> None:
+    """Publish outputs on demand, and those with a rate: NED, covariance, own pose, motion."""
+    heard = output.heard
+    limited = output.limited
+    every = not limited
+    stamp_ns: int
+    frame_ns: int
+    motion: Optional[MotionEstimate]
+    _, stamp_ns, frame_ns, position, quat, motion = sample
+    if limited and 'pose' in heard and output.due('pose', stamp_ns):
+        write, send = heard['pose']
+        message = write(stamp, position, quat)
+        if clock() <= until_ns:
+            send(message)
+    for kind in ('own', 'pose_2d'):
+        if kind in heard and (every or output.due(kind, stamp_ns)):
+            write, send = heard[kind]
+            message = write(stamp, position, quat)
+            if clock() <= until_ns:
+                send(message)
+    tf_ned = output.tf_ned
+    if limited and ('tf' in heard or 'tf_ned' in heard) and output.frame_due(frame_ns):
+        if 'tf' in heard:
+            first, other = output.write_tf
+            transforms.append((other if transforms else first)(stamp, position, quat))
+        tf_ned = 'tf_ned' in heard
+    pose_ned = 'pose_ned' in heard and (every or output.due('pose_ned', stamp_ns))
+    if tf_ned or pose_ned:
+        # Declared for mypyc: numbers of another type are made objects with each call.
+        ned_position: Any
+        ned_quat: Any
+        ned_position, ned_quat = pose_to_ned(position, quat)
+        if pose_ned:
+            write, send = heard['pose_ned']
+            message = write(stamp, ned_position, ned_quat)
+            if clock() <= until_ns:
+                send(message)
+        if tf_ned:
+            first, other = output.write_tf_ned
+            transforms.append((other if transforms else first)(stamp, ned_position, ned_quat))
+    if 'pose_cov' in heard and (every or output.due('pose_cov', stamp_ns)):
+        write, send = heard['pose_cov']
+        message = write(stamp, position, quat, output.channel.estimator.pose_covariance(quat))
+        if clock() <= until_ns:
+            send(message)
+    if motion is None:
+        return
+    fields: tuple[Any, ...] = motion
+    (stamp_ns, position, quat, velocity, acceleration, rate, change, body_velocity, body_rate,
+     twist_covariance, pose_covariance) = fields
+    # The motion estimate is of the measured pose: a low-pass changes the pose above and can change
+    # its stamp.
+    stamp = stamp_bytes(stamp_ns)
+    for kind in ('odom', OWN_ODOMETRY.name):
+        if kind in heard and (every or output.due(kind, stamp_ns)):
+            write, send = heard[kind]
+            message = write(stamp, position, quat, pose_covariance, body_velocity, body_rate,
+                            twist_covariance)
+            if clock() <= until_ns:
+                send(message)
+    if 'twist' in heard and (every or output.due('twist', stamp_ns)):
+        write, send = heard['twist']
+        message = write(stamp, velocity, rate)
+        if clock() <= until_ns:
+            send(message)
+    if 'accel' in heard and (every or output.due('accel', stamp_ns)):
+        write, send = heard['accel']
+        message = write(stamp, acceleration, change)
+        if clock() <= until_ns:
+            send(message)
+
+
+def publish_server_motion(
+    output: 'BodyOutput', moved: ServerMotion, clock: Callable[[], int], until_ns: int,
+) -> None:
+    """
+    Publish a velocity or acceleration that the server itself sent.
+
+    :param clock: reads the present time (ns).
+    :param until_ns: time (ns) after which it is too old.
+    """
+    heard, stamp_ns = output.heard, moved.stamp_ns
+    stamp = stamp_bytes(stamp_ns)
+    if not moved.is_velocity:
+        if 'accel' in heard and output.due('accel', stamp_ns):
+            write, send = heard['accel']
+            message = write(stamp, moved.linear, moved.angular)
+            if clock() <= until_ns:
+                send(message)
+        return
+    if 'twist' in heard and output.due('twist', stamp_ns):
+        write, send = heard['twist']
+        message = write(stamp, moved.linear, moved.angular)
+        if clock() <= until_ns:
+            send(message)
+    for kind in ('odom', OWN_ODOMETRY.name):
+        if kind in heard and output.due(kind, stamp_ns):
+            write, send = heard[kind]
+            quat = moved.quat_xyzw
+            body_from_world = conjugate(quat)
+            message = write(
+                stamp, moved.position, quat, output.channel.estimator.pose_covariance(quat),
+                rotate(body_from_world, moved.linear), rotate(body_from_world, moved.angular),
+                _UNKNOWN)
+            if clock() <= until_ns:
+                send(message)

@@ -4,7 +4,7 @@
 Convert frames to poses for publication: the stages between the wire and the publishers.
 
 ``Pipeline.process`` reads from top to bottom: body, stamp, age, time, validity gate, load
-shedding, axes, estimate, order. ``node/publishers.py`` contains the stages from there to
+shedding, axes, estimate, order. ``node/receiver.py`` contains the stages from there to
 ``publish()``. Each pose that does not become a sample gets one ``Disposition``, which its channel
 counts. Samples are in ENU; ``frames.enu_to_ned`` converts them to NED if that is published.
 

@@ -8,8 +8,8 @@ from optitrack_vrpn.faces import lazy
 
 if TYPE_CHECKING:
     from optitrack_vrpn.ros.cdr import (
-        Fill, serialisation_template, stamp_bytes, tf_message, time_of, transform_template,
-        TransformWriter, UnsupportedCdr, Write)
+        Fill, pack_stamp, serialisation_template, stamp_bytes, tf_message, time_of,
+        transform_template, TransformWriter, UnsupportedCdr, Write)
     from optitrack_vrpn.ros.lifecycle_node import fits, refusal, SafeLifecycleNode
     from optitrack_vrpn.ros.managed_node import entry, ManagedNode, SettingsNode
     from optitrack_vrpn.ros.node_command import run_node, run_node_by_parameters

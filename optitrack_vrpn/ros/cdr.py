@@ -16,19 +16,20 @@ or byte order), ``UnsupportedCdr`` is raised, and messages are published as obje
 
 from itertools import chain
 import struct
-from typing import Any, Callable, Final, NamedTuple, Sequence
+from typing import Any, Callable, Final, NamedTuple, Sequence, TYPE_CHECKING
 
 from builtin_interfaces.msg import Time
-from geometry_msgs.msg import TransformStamped
 from optitrack_vrpn.units import NS_PER_S
 from rclpy.serialization import serialize_message
-from tf2_msgs.msg import TFMessage
+
+if TYPE_CHECKING:
+    from geometry_msgs.msg import TransformStamped
 
 #: Encapsulation header of little-endian CDR without options.
 ENCAPSULATION: Final = b'\0\1\0\0'
 #: Stamp: seconds and nanoseconds.
 _STAMP = struct.Struct('<iI')
-_PACK_STAMP: Final = _STAMP.pack
+pack_stamp: Final = _STAMP.pack
 _PACK_COUNT: Final = struct.Struct('<I').pack
 _PROBE_TIME = Time(sec=1_234_567_890, nanosec=987_654_321)
 _PADDINGS = (b'\0', b'\xff')
@@ -46,7 +47,7 @@ class UnsupportedCdr(Exception):
 
 def stamp_bytes(stamp_ns: int) -> bytes:
     """Convert nanoseconds since the Unix epoch to a ROS time in CDR."""
-    return _PACK_STAMP(stamp_ns // NS_PER_S, stamp_ns % NS_PER_S)
+    return pack_stamp(stamp_ns // NS_PER_S, stamp_ns % NS_PER_S)
 
 
 def time_of(stamp: bytes) -> Time:
@@ -91,7 +92,7 @@ class TransformWriter(NamedTuple):
     other: Write
 
 
-def transform_template(transform: TransformStamped, fill: Fill) -> TransformWriter:
+def transform_template(transform: 'TransformStamped', fill: Fill) -> TransformWriter:
     """
     Prepare a transform within a TFMessage.
 
@@ -100,6 +101,7 @@ def transform_template(transform: TransformStamped, fill: Fill) -> TransformWrit
     :returns: writers of pieces, which ``tf_message`` joins.
     :raises UnsupportedCdr: if rclpy serialises the message differently.
     """
+    from tf2_msgs.msg import TFMessage    # with numpy, which the start does not wait for
     sizes = (3, 4)
     groups, numbers = _probe(sizes)
     fill(transform, _PROBE_TIME, *groups)
