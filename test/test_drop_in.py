@@ -208,6 +208,31 @@ def test_the_covariance_for_airstack_is_constant_and_bodies_of_mocap4r2_have_the
         assert middle == pytest.approx([place.x, place.y, place.z], abs=0.1)
 
 
+def test_the_odometry_for_robot_localization_has_the_frames_of_its_file(observer):
+    odometry = message_class('nav_msgs/msg/Odometry')
+    text = (FOLDER.parent / 'robot_localization.yaml').read_text()
+    ekf = yaml.safe_load(text)['ekf_filter_node']['ros__parameters']
+    with simulated(['drone'], rate=100, motion='circle') as server:
+        topic = observer.listen(odometry, ekf['odom0'], QoSProfile(depth=50))
+        transforms = observer.transforms()
+        with NodeHere({
+                'server': '127.0.0.1', 'protocol': 'natnet', 'autostart': True,
+                'natnet.port': server.port_of('natnet'), 'outputs': ['pose', 'odom'],
+                'bodies.drone.frame': ekf['base_link_frame']}):
+            topic.wait(20)
+    assert not transforms.messages(), 'the filter publishes this transform'
+    message = topic.messages()[-1]
+    # The filter drops a twist in a frame without a transform to its own, and says nothing.
+    assert message.child_frame_id == ekf['base_link_frame']
+    assert message.header.frame_id == ekf['world_frame'] == ekf['odom_frame']
+    states = [message.pose.covariance[7 * i] for i in range(6)] + [
+        message.twist.covariance[7 * i] for i in range(6)]
+    fused = ekf['odom0_config'][:12]
+    assert fused == [True] * 9 + [False] * 3
+    # It takes a variance below 1e-9 for 1e-9.
+    assert all(variance > 1e-9 for variance, use in zip(states, fused) if use)
+
+
 def test_a_marker_whose_number_two_models_share_has_no_owner():
     definitions = [BodyDefinition('wand', 7), BodyDefinition('box', 8)]
     marked = NatNetFrame(1, [], [NatNetMarker(number << 16 | 1, 0.0, 0.0, 0.0, 0.01, 0, 0.0)
