@@ -5,7 +5,7 @@
 import math
 import struct
 
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 from optitrack_vrpn.dashboard import (
     Access, ControlLog, find, FindingLog, Lab, Right, System, Transform)
 from optitrack_vrpn.mocap_control import Command, Kind
@@ -162,6 +162,7 @@ def test_what_is_heard_of_no_more_is_forgotten_and_the_memory_is_bounded():
     assert not fed.lab.bodies and not fed.lab.nodes
 
 
+@example('', 0, 'not active', {})    # a key of the findings, but no state of a body
 @given(st.text(), st.integers(0, 255), st.text(), st.dictionaries(st.text(), st.text()))
 def test_any_diagnostic_of_anybody_is_taken(name, level, message, values):
     lab, log = Lab(), FindingLog()

@@ -18,8 +18,9 @@ import sys
 import time
 
 from dashboard_kit import Published, Served
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from geometry_msgs.msg import TransformStamped
-from optitrack_vrpn.dashboard import read_transforms
+from optitrack_vrpn.dashboard import read_statuses, read_transforms
 import pytest
 from rclpy.serialization import serialize_message
 from rosgraph import NodeProcess, Observer
@@ -441,6 +442,22 @@ def test_transforms_are_read_as_rclpy_writes_them():
             assert [(one.parent, one.child, one.stamp_ns, one.pose) for one in found] == [
                 ('world'[:at % 6], name, at * 10**9, (shift, 0.5 + at, 0.0, 0.0, 0.0, 0.0, 1.0))
                 for at, name in enumerate(names)]
+
+
+def test_diagnostics_are_read_as_rclpy_writes_them_and_only_whole_ones():
+    array = DiagnosticArray(status=[DiagnosticStatus(
+        level=bytes([at % 4]), name='ä' * at, message=f'm{at}', hardware_id='h' * at, values=[
+            KeyValue(key=f'k{one}', value='v' * one) for one in range(at)]) for at in range(9)])
+    array.header.frame_id = 'x'
+    expected = [(one.name, one.level[0], one.message, {
+        pair.key: pair.value for pair in one.values}) for one in array.status]
+    whole = serialize_message(array)
+    assert list(read_statuses(whole, True)) == expected
+    for one, wanted in zip(array.status, expected):
+        assert list(read_statuses(serialize_message(one), False)) == [wanted]
+    for length in range(len(whole)):
+        with pytest.raises(ValueError):
+            list(read_statuses(whole[:length], True))
 
 
 def test_a_recording_is_shown_to_all_and_assessed(served):

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from optitrack_vrpn.dashboard.control import ControlLog, System
     from optitrack_vrpn.dashboard.lab import Lab
     from optitrack_vrpn.dashboard.takes_io import Takes
-    from optitrack_vrpn.dashboard.transforms import read_transforms, Transform
+    from optitrack_vrpn.dashboard.wire import read_statuses, read_transforms, Transform
 else:
     __all__, __getattr__ = lazy(globals())
 

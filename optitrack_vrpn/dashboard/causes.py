@@ -15,6 +15,8 @@ from optitrack_vrpn.findings import CAUSES, Finding, merge, rate_findings
 _KEPT_S, _MOST = 60.0, 50
 #: States of a lifecycle node in which it publishes no poses.
 _PASSIVE = ('unconfigured', 'inactive', 'finalized')
+#: States of a body that are causes of their own; a peer may report any other word.
+_STATES = frozenset(state.value for state in State) & CAUSES.keys()
 
 
 def find(lab: Lab, now: float) -> dict[str, Finding]:
@@ -50,7 +52,7 @@ def _of_a_body(body: Body, lab: Lab, now: float) -> list[Finding]:
     if word == 'NO POSE':
         return [Finding('no transform', name)]
     if sign == 'lost':
-        return [Finding(word, name, {'detail': f' ({reason})'})] if word in CAUSES else []
+        return [Finding(word, name, {'detail': f' ({reason})'})] if word in _STATES else []
     if sign == 'ok' or word != State.TRACKED.value:
         return []
     rate, nominal = (figure(body.report.values, key) or 0.0

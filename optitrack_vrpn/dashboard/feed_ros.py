@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 import math
-import re
 import struct
 import time
 from typing import Any, Optional
@@ -20,7 +19,7 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from lifecycle_msgs.srv import GetState
 from optitrack_vrpn.dashboard.control import ControlLog, System
 from optitrack_vrpn.dashboard.lab import Lab, LIVE_S, marker_frame
-from optitrack_vrpn.dashboard.transforms import kind_of, read_transforms
+from optitrack_vrpn.dashboard.wire import kind_of, read_statuses, read_transforms
 from optitrack_vrpn.graph import base_name, full_name, state_services
 from optitrack_vrpn.mocap_control import (
     CONTROL_QOS, Dialect, find_dialects, INFO_LISTENER_QOS, install_messages, Kind)
@@ -28,7 +27,6 @@ from optitrack_vrpn.names import printable
 from optitrack_vrpn.ros import ToolNode
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
-from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import PointCloud2
 from tf2_msgs.msg import TFMessage
 
@@ -40,9 +38,6 @@ _SLOW_S, _LOOK_S, _STATE_S = 0.1, 1.0, 2.0
 _GONE_S = 60.0
 #: Chosen: new subscriptions of one search, a millisecond each, and all of status topics.
 _AT_ONCE, _MOST_STATUS = 20, 600
-#: /diagnostics repeats a status after a second (s).
-_REPEATED_S = 1.5
-_LENGTH = struct.Struct('<I')
 #: Chosen: messages of one topic that are read at once.
 _MOST_MESSAGES = 100
 #: Chosen: messages of /tf that wait: those of a period (33 ms) at 240 Hz in six parts. A frame of
@@ -79,9 +74,8 @@ class Feed:
         self._tf_topics: set[str] = set()
         lab.reading_since = math.inf
         self._watched_at = -math.inf
-        self._diagnostics = self._subscribe(DiagnosticArray, '/diagnostics', 100)
+        self._diagnostics = self._subscribe(DiagnosticArray, '/diagnostics', 100, raw=True)
         self._status: dict[str, Any] = {}
-        self._said: dict[str, bytes] = {}
         self._clouds: dict[str, Any] = {}
         dialects, problems = find_dialects(['auto'])
         self.control_problem = '' if dialects else '; '.join([*problems, install_messages()])
@@ -139,12 +133,9 @@ class Feed:
         self._lab.add_transforms(read_transforms(data), now)
 
     def _take_slow(self, now: float) -> None:
-        for array, _ in taken(self._diagnostics):
-            for status in array.status[:1000]:
-                self._report(status, now)
-        for topic, subscription in list(self._status.items()):
+        for subscription in (self._diagnostics, *self._status.values()):
             for data, _ in taken(subscription):
-                self._guard(self._take_status, topic, data, now)
+                self._guard(self._report, data, subscription is self._diagnostics, now)
         for line in self._lines:
             for message, _ in taken(line.info):
                 name, topics = line.dialect.read_info(message)
@@ -165,18 +156,9 @@ class Feed:
             self._markers_at = math.inf
         self._lab.forget(now)
 
-    def _take_status(self, topic: str, data: bytes, now: float) -> None:
-        name, said = spoken(data)
-        body = self._lab.bodies.get(name.replace(': body ', ': ', 1))
-        # What repeats /diagnostics is not decoded: that takes half of the processor time.
-        if body is None or now - body.report.at > _REPEATED_S or self._said.get(topic) != said:
-            self._said[topic] = said
-            self._report(deserialize_message(data, DiagnosticStatus), now)
-
-    def _report(self, status: Any, now: float) -> None:
-        self._lab.add_report(
-            status.name, status.level[0], status.message,
-            {pair.key: pair.value for pair in status.values}, now)
+    def _report(self, data: bytes, is_array: bool, now: float) -> None:
+        for name, level, message, values in read_statuses(data, is_array):
+            self._lab.add_report(name, level, message, values, now)
 
     def watch(self, pages: bool, markers: bool) -> None:
         """
@@ -242,7 +224,6 @@ class Feed:
 
     def _drop(self, subscriptions: dict[str, Any], name: str) -> None:
         subscription = subscriptions.pop(name)
-        self._said.pop(name, None)
         if subscription is not None:
             self._node.destroy_subscription(subscription)
 
@@ -343,14 +324,6 @@ def taken(subscription: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
             if found is None:
                 return
             yield found
-
-
-def spoken(data: bytes) -> tuple[str, bytes]:
-    """Return the name in a serialised DiagnosticStatus (CDR), its level and the state's word."""
-    end = 12 + _LENGTH.unpack_from(data, 8)[0]
-    message = end + -end % 4 + 4
-    state = re.match(b'[A-Z]*', data[message:message + 20])
-    return data[12:end - 1].decode(errors='replace'), data[4:5] + (state[0] if state else b'')
 
 
 def points_of(cloud: Any) -> Iterator[tuple[float, float, float, int]]:

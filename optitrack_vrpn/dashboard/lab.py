@@ -18,7 +18,7 @@ import struct
 from typing import Any, Optional
 
 from optitrack_vrpn.bodies import State
-from optitrack_vrpn.dashboard.transforms import Transform
+from optitrack_vrpn.dashboard.wire import Transform
 from optitrack_vrpn.names import printable
 
 #: Age of the last transform above which a body is not live (s): half a second is the loss that

@@ -143,11 +143,8 @@ class Dashboard:
             elif now - snapshot_at >= _SNAPSHOT_S:
                 snapshot_at = now
                 self._findings.update(find(self._lab, now), now)
-            try:
-                rest = _FRAME_S if self._clients else 3 * _FRAME_S
-                await asyncio.wait_for(stop.wait(), max(rest - (time.monotonic() - now), 0.002))
-            except asyncio.TimeoutError:
-                pass
+            rest = _FRAME_S if self._clients else 3 * _FRAME_S
+            await asyncio.sleep(max(rest - (time.monotonic() - now), 0.002))
 
     async def close(self) -> None:
         """Close all connections, the recorder and the node."""
