@@ -15,7 +15,7 @@ pose, a bridge, and a subscriber that takes the poses as bytes. Four bridges tak
     all on    this node with everything: NED, odometry, velocities, covariances, all subscribed to
     polled    PyPI's motioncapture at 100 Hz and rclpy messages (latency_polled.py)
 
-More can be asked for with --bridges: `calm floor`, the floor with what sources/scheduling_io.py
+More can be asked for with --bridges: `calm floor`, the floor with what sources/client_io.py
 does; `floor all on` and `calm floor all on`, with as many messages as `all on`, which are the
 least that these can take; `floor poses` and `node poses`, which publish no TF;
 `natnet`, this node with poses and TF in

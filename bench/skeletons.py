@@ -4,7 +4,9 @@
 Processor time of 3 skeletons of 51 bones at 240 Hz.
 
   python -m bench.skeletons           from the frame's bytes to the TF message, without sockets
-  python -m bench.skeletons --node    of the whole node's process, with one subscriber of /tf
+  python -m bench.skeletons --node [ROUNDS]
+                                      of the whole node's process, with one subscriber of /tf:
+                                      compiled (if it was) and plain in turns, 5 rounds of each
   python -m bench.skeletons --picture docs/img/skeletons.png
 
 Prints the time of a frame and of a bone, and the share of a core at that rate. The second one has
@@ -13,6 +15,7 @@ all threads of the node, its sockets and the middleware; it takes the frames tha
 
 import os
 from pathlib import Path
+import statistics
 import subprocess
 import sys
 import time
@@ -20,6 +23,7 @@ import time
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / 'test')]
 
+from optitrack_vrpn.compiled import MODE, SWITCH  # noqa: E402
 from optitrack_vrpn.pipeline import PipelineConfig, StampedExtras  # noqa: E402
 from optitrack_vrpn.ros import tf_message, tf_publisher  # noqa: E402
 from optitrack_vrpn.sim import NatNetWorld, scenario_from_mapping, World  # noqa: E402
@@ -45,12 +49,30 @@ def processor_s(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
 
 
-def whole_node():
+def one_run(port, seen):
+    """Run a node for some seconds; return frames heard a second, and processor time of one (s)."""
+    from rosgraph import NodeProcess, wait_until
+    seen.clear()
+    with NodeProcess(
+            '-p', 'protocol:=natnet', '-p', 'server:=127.0.0.1', '-p', f'natnet.port:={port}',
+            '-p', 'autostart:=true', '-p', 'outputs:=[skeleton_tf]') as node:
+        wait_until(lambda: len(seen) > 2 * RATE, 60.0, 'transforms')
+        before, count, begin = processor_s(node.process.pid), len(seen), time.time()
+        time.sleep(6.0)
+        spent = processor_s(node.process.pid) - before
+        frames = len(seen) - count
+        return frames / (time.time() - begin), spent / frames
+
+
+def whole_node(rounds):
     """Run simulator, node and subscriber, each in its process, and print the figures."""
     from rclpy.qos import QoSProfile
-    from rosgraph import NodeProcess, Observer, wait_until
+    from rosgraph import Observer
     from tf2_msgs.msg import TFMessage
     port, data_port, seen = 21510, 21511, []
+    ways = {'compiled': '1'} if MODE.compiled else {}
+    ways['plain'] = '0'
+    found = {way: [] for way in ways}
     with subprocess.Popen([
             sys.executable, '-m', 'optitrack_vrpn', 'motive_sim', '--protocol', 'natnet',
             '--bodies', '1', '--rate', str(RATE), '--natnet-skeletons', str(SKELETONS),
@@ -58,23 +80,24 @@ def whole_node():
             str(data_port)],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as simulator:
         try:
-            with Observer('skeleton_bench') as observer, NodeProcess(
-                    '-p', 'protocol:=natnet', '-p', 'server:=127.0.0.1', '-p',
-                    f'natnet.port:={port}', '-p', 'autostart:=true', '-p',
-                    'outputs:=[skeleton_tf]') as node:
+            with Observer('skeleton_bench') as observer:
                 observer.node.create_subscription(
                     TFMessage, '/tf', lambda data: seen.append(len(data)), QoSProfile(depth=1000),
                     raw=True)
-                wait_until(lambda: len(seen) > 2 * RATE, 60.0, 'transforms')
-                for _ in range(3):
-                    before, count, begin = processor_s(node.process.pid), len(seen), time.time()
-                    time.sleep(6.0)
-                    spent = processor_s(node.process.pid) - before
-                    frames = len(seen) - count
-                    print(f'{frames / (time.time() - begin):.0f} frames/s heard; ', end='')
-                    report(spent / frames)
+                for _ in range(rounds):
+                    for way, switch in ways.items():
+                        os.environ[SWITCH] = switch
+                        found[way].append(one_run(port, seen))
+                        print(f'{way}: {found[way][-1][0]:.0f} frames/s heard; ', end='')
+                        report(found[way][-1][1])
         finally:
             simulator.kill()
+    for way, runs in found.items():
+        heard, times = zip(*runs)
+        print(f'{way}, median of {len(runs)} interleaved runs ({100 * RATE * min(times):.0f} to '
+              f'{100 * RATE * max(times):.0f} %, {min(heard):.0f} to {max(heard):.0f} frames/s '
+              'heard): ', end='')
+        report(statistics.median(times))
 
 
 def picture(path):
@@ -129,7 +152,7 @@ def picture(path):
 def main():
     """Process the frames and print the figures."""
     if '--node' in sys.argv[1:]:
-        whole_node()
+        whole_node(next((int(word) for word in sys.argv[1:] if word.isdecimal()), 5))
         return
     if '--picture' in sys.argv[1:]:
         picture(sys.argv[-1])

@@ -9,15 +9,14 @@ from optitrack_vrpn.faces import lazy
 if TYPE_CHECKING:
     from optitrack_vrpn.sources.automatic_io import AutomaticSource
     from optitrack_vrpn.sources.choice import Choice, Patience
-    from optitrack_vrpn.sources.client_io import LinkStatus, Sink, Source, Stopped, Waiting
+    from optitrack_vrpn.sources.client_io import (
+        LinkStatus, Sink, Source, Stopped, use_batch_scheduling, use_default_scheduling, Waiting)
     from optitrack_vrpn.sources.config import ClientConfig, CONNECTIONS, LinkConfig
     from optitrack_vrpn.sources.frames import (
         Body, Extras, Frame, Item, Marker, Motion, Plate, PlateModel, Quaternion, RoundTrip,
         ServerText, Skeleton, SkeletonModel, Vector)
-    from optitrack_vrpn.sources.link import Link, link_event, LinkLog, LinkState
-    from optitrack_vrpn.sources.loss import LossWatch
+    from optitrack_vrpn.sources.link import Link, link_event, LinkLog, LinkState, LossWatch
     from optitrack_vrpn.sources.probing import Heard, Place, Probe, Tap
-    from optitrack_vrpn.sources.scheduling_io import use_batch_scheduling, use_default_scheduling
     from optitrack_vrpn.sources.sockets_io import (
         card_address, card_of, datagram_socket, is_unused, local_address, Lookup, multicast_socket,
         receive_into, Waker)

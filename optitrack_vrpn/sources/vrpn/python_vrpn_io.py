@@ -19,10 +19,10 @@ from typing import Any, Optional
 from optitrack_vrpn.clock import HostClock
 from optitrack_vrpn.errors import BackendUnavailableError, TransportError
 from optitrack_vrpn.events import Event as UserEvent
-from optitrack_vrpn.sources.client_io import LinkStatus, report_change, Sink
+from optitrack_vrpn.sources.client_io import (
+    LinkStatus, report_change, Sink, use_default_scheduling)
 from optitrack_vrpn.sources.config import ClientConfig
 from optitrack_vrpn.sources.link import Link, LinkState
-from optitrack_vrpn.sources.scheduling_io import use_default_scheduling
 from optitrack_vrpn.sources.vrpn.codec import (
     AccelerationReport, DEFAULT_PORT, Event, PoseReport, VelocityReport)
 from optitrack_vrpn.units import NS_PER_S
