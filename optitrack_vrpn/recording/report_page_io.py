@@ -155,7 +155,7 @@ def _timeline(
         if seen or events:
             rows.append({'name': name, 'events': events, 'seen': seen})
     seconds = span_ns / NS_PER_S
-    marks = [at for at in ticks(0.0, seconds, 6) if at < 0.93 * seconds] + [seconds]
+    marks = [at for at in ticks(0.0, seconds, 6) if at < 0.85 * seconds] + [seconds]
     return rows, [(round(100 * at / seconds, 3), clock.time(take.begin_ns + round(
         at * NS_PER_S))) for at in marks]
 

@@ -22,6 +22,8 @@ Floats = npt.NDArray[np.float64]
 
 #: Sizes in units of the picture, which the page scales.
 _WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM, _LEGEND = 380, 50, 8, 6, 32, 16
+#: Half of the width of a letter.
+_HALF_LETTER = 2.9
 #: Marks of one kind that are drawn; more cannot be told apart.
 _MOST_MARKS = 200
 
@@ -166,9 +168,10 @@ def _panel(panel: Panel, top: int) -> tuple[str, int]:
 
     made = [f'<rect x="{_LEFT}" y="{y0}" width="{width}" height="{height}" class="area"/>']
     for value in ticks(x_low, x_high, 6):
-        x = x_of(value)
-        made.append(f'<path d="M{x:.1f} {y0}v{height}" class="grid"/><text x="{x:.1f}" '
-                    f'y="{y0 + height + 12}" class="mid">{_label(value)}</text>')
+        x, shown = x_of(value), _label(value)
+        inside = min(x, _WIDTH - _HALF_LETTER * len(shown))
+        made.append(f'<path d="M{x:.1f} {y0}v{height}" class="grid"/><text x="{inside:.1f}" '
+                    f'y="{y0 + height + 12}" class="mid">{shown}</text>')
     powers = [v for v in ticks(y_low, y_high, 4) if not panel.log or abs(v - round(v)) < 1e-6]
     for value in powers:
         y, shown = y_of(value), _label(10.0 ** value if panel.log else value)
