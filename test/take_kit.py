@@ -4,7 +4,7 @@
 
 import numpy as np
 from optitrack_vrpn.recording import (
-    BagWriter, Body, body_figures, findings, load_take, Message, PosesInMemory, Take, Trajectory)
+    BagWriter, Body, body_figures, findings, load_take, Message, ROW, Take, Trajectory)
 from recording_kit import add_topic, BEGIN_NS, cdr, make, pose_cdr, topic as topic_of
 from scipy.spatial.transform import Rotation
 
@@ -22,6 +22,21 @@ def body(name='wand', seconds=10.0, rate=240, noise_m=0.0, noise_deg=0.0, keep=N
     kept = np.ones(len(times), dtype=bool) if keep is None else keep(times)
     stamps = BEGIN_NS + np.round(times * 1e9).astype(np.int64)
     return body_of(name, Trajectory(stamps[kept], positions[kept], quats[kept]))
+
+
+class PosesInMemory:
+    """Poses of a trajectory with their arrivals (ns), as one block."""
+
+    def __init__(self, trajectory, arrivals_ns):
+        self._rows = np.empty(len(trajectory), ROW)
+        self._rows['stamp'], self._rows['arrival'] = trajectory.stamps_ns, arrivals_ns
+        self._rows['pose'] = np.hstack((trajectory.positions, trajectory.quats_xyzw))
+
+    def __len__(self):
+        return len(self._rows)
+
+    def blocks(self, begin=0, end=None):
+        yield self._rows[begin:end]
 
 
 def body_of(name, trajectory, states=()):

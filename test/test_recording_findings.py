@@ -6,12 +6,12 @@ from conftest import lacking_in_lines
 import numpy as np
 from optitrack_vrpn.findings import Severity
 from optitrack_vrpn.recording import (
-    Body, body_figures, ClockRow, load_take, PosesInMemory, recover, StateRow)
+    Body, body_figures, ClockRow, load_take, recover, StateRow)
 from optitrack_vrpn.units import NS_PER_S
 import pytest
 from recording_kit import BEGIN_NS, cdr, header, make, POSE, write_poses
 from take_kit import (
-    body, body_of, found_in, poses_of, status, STILL, take_of, texts, written)
+    body, body_of, found_in, poses_of, PosesInMemory, status, STILL, take_of, texts, written)
 
 pytest.importorskip('rosbags', reason='an independent writer')
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from optitrack_vrpn.recording.series import euler_deg, running_deviation, Sample, turns
     from optitrack_vrpn.recording.spool_io import Spool
     from optitrack_vrpn.recording.take import (
-        Body, ClockRow, longest_rise, PosesInMemory, StateRow, Take)
+        Body, ClockRow, longest_rise, StateRow, Take)
     from optitrack_vrpn.recording.take_io import load_estimate, load_take
     from optitrack_vrpn.recording.topics import safe_name, TopicChoice
     from optitrack_vrpn.recording.trajectory import (

@@ -10,14 +10,13 @@ of bones are those that Motive uses with y up, and x of the world is east.
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterator, Mapping, Sequence
-import struct
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.recording.columns import Frame, Poses, Rows, take_rows
 from optitrack_vrpn.recording.trajectory import slerp
 from scipy.spatial.transform import Rotation
 
@@ -28,58 +27,27 @@ GAP_NS = 100_000_000
 _ORDER, _FORMAT, _CM = 'ZXY', '%.6f', 100.0
 
 
-class Link:
-    """
-    The poses of one frame in its parent.
+class Link(NamedTuple):
+    """The poses of one frame in its parent, in blocks."""
 
-    :ivar stamps: ns.
-    :ivar values: position (m) and attitude x y z w, 7 numbers for each stamp.
-    """
+    parent: str
+    blocks: list[Rows]
 
-    def __init__(self, parent: str) -> None:
-        self.parent = parent
-        self.stamps = array('q')
-        self.values = array('d')
-
-
-def read_transforms(data: bytes) -> Iterator[tuple[int, str, str, tuple[float, ...]]]:
-    """
-    Read a TFMessage in plain CDR: stamp (ns), parent, child, position and attitude.
-
-    :raises ValueError: if it is damaged.
-    """
-    if len(data) < 8 or data[0] or data[1] not in (0, 1):
-        raise ValueError('not plain CDR')
-    order = '<' if data[1] else '>'
-    try:
-        count, at = struct.unpack_from(f'{order}I', data, 4)[0], 8
-        for _ in range(count):
-            at += -(at - 4) % 4
-            seconds, nanoseconds = struct.unpack_from(f'{order}iI', data, at)
-            at += 8
-            names = []
-            for _ in range(2):
-                at += -(at - 4) % 4
-                size = struct.unpack_from(f'{order}I', data, at)[0]
-                names.append(data[at + 4:at + 4 + size].rstrip(b'\0').decode(errors='replace'))
-                at += 4 + size
-            at += -(at - 4) % 8
-            values = struct.unpack_from(f'{order}7d', data, at)
-            at += 56
-            yield seconds * 1_000_000_000 + nanoseconds, names[0], names[1], values
-    except struct.error:
-        raise ValueError('truncated') from None
+    @property
+    def rows(self) -> Rows:
+        """Return the poses whose stamps rise."""
+        table: Rows = np.concatenate(self.blocks)
+        last = np.maximum.accumulate(table['stamp'])[:-1]
+        return take_rows(table, np.flatnonzero(np.append(True, table['stamp'][1:] > last)))
 
 
-def add_transforms(links: dict[str, Link], data: bytes) -> None:
-    """Add the transforms of a TFMessage; ValueError if it is damaged."""
-    for stamp_ns, parent, child, values in read_transforms(data):
-        link = links.get(child)
-        if link is None or link.parent != parent:    # a new parent: the user changed a setting
-            link = links[child] = Link(parent)
-        if not link.stamps or stamp_ns > link.stamps[-1]:
-            link.stamps.append(stamp_ns)
-            link.values.extend(values)
+def add_transforms(links: dict[str, Link], found: Mapping[Frame, Poses]) -> None:
+    """Add the transforms of a batch of messages, see ``PoseColumns``."""
+    for (child, parent), (_, rows) in sorted(found.items(), key=lambda item: int(
+            item[1][1]['stamp'][-1])):
+        if child not in links or links[child].parent != parent:    # a user changed a setting
+            links[child] = Link(str(parent), [])
+        links[child].blocks.append(rows)
 
 
 class Skeleton(NamedTuple):
@@ -167,13 +135,13 @@ def make_motion(
 
     :raises ConfigurationError: if no two frames follow each other.
     """
-    parts = [links[frame] for frame in skeleton.frames]
-    every = np.unique(np.concatenate([np.array(part.stamps) for part in parts]))
+    parts = [links[frame].rows for frame in skeleton.frames]
+    every = np.unique(np.concatenate([part['stamp'] for part in parts]))
     seconds = (every - every[0]) * 1e-9
     every = every[(seconds >= start_s) & (seconds <= end_s)]
     whole = every
     for part in parts:
-        whole = np.intersect1d(whole, np.array(part.stamps), assume_unique=True)
+        whole = np.intersect1d(whole, part['stamp'], assume_unique=True)
     if len(whole) < 2:
         raise ConfigurationError(
             f'skeleton {skeleton.name}: no two frames contain all its bones')
@@ -187,8 +155,8 @@ def make_motion(
     if end - begin < 2:
         raise ConfigurationError(f'skeleton {skeleton.name}: each frame is followed by a gap')
     stamps, numbers = whole[begin:end], numbers[begin:end] - numbers[begin]
-    rows = np.stack([np.array(part.values).reshape(-1, 7)[
-        np.searchsorted(np.array(part.stamps), stamps)] for part in parts], axis=1)
+    rows = np.stack([part['pose'][np.searchsorted(part['stamp'], stamps)] for part in parts],
+                    axis=1)
     count = int(numbers[-1]) + 1
     at = np.interp(np.arange(count), numbers, np.arange(len(numbers)))
     low = np.minimum(at.astype(int), len(numbers) - 2)

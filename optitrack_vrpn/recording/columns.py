@@ -10,7 +10,7 @@ message that fits no earlier plan; the texts of every other message are compared
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple, Optional, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -73,8 +73,8 @@ def take_rows(rows: Rows, index: npt.NDArray[np.intp]) -> Rows:
     return np.take(rows.view(np.dtype((np.void, rows.itemsize))), index).view(rows.dtype)
 
 
-#: Child frame of a transform ('' of others), and whether the frame is in NED.
-Frame = tuple[str, bool]
+#: Child frame of a transform ('' of others), and whether the frame is in NED, or its name.
+Frame = tuple[str, Union[bool, str]]
 #: Channels and poses.
 Poses = tuple[npt.NDArray[np.generic], Rows]
 
@@ -107,11 +107,12 @@ class PoseColumns:
 
     :param type_name: a key of ``POSES``.
     :param types: its definition.
+    :param by_parent: whether poses are given by the name of their frame, not by its axes.
     :ivar type_name: its type.
     """
 
-    def __init__(self, type_name: str, types: Types) -> None:
-        self.type_name, self._types = type_name, types
+    def __init__(self, type_name: str, types: Types, by_parent: bool = False) -> None:
+        self.type_name, self._types, self._by_parent = type_name, types, by_parent
         self._plans: list[_Plan] = []
 
     def read(self, batch: Batch, offsets: Offsets) -> tuple[dict[Frame, Poses], list[int]]:
@@ -148,8 +149,9 @@ class PoseColumns:
                 table, chosen = table[equal], chosen[equal]
                 fits[np.flatnonzero(fits)[~equal]] = False
             for part in plan.parts:
-                found.setdefault((part.child, part.frame.endswith('_ned')), []).append(
-                    (chosen, _rows(table, part)))
+                found.setdefault(
+                    (part.child, part.frame if self._by_parent else part.frame.endswith('_ned')),
+                    []).append((chosen, _rows(table, part)))
             offsets, lengths = offsets[~fits], lengths[~fits]
         del self._plans[:-_MOST_PLANS]
         result = {}

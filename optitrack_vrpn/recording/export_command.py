@@ -16,10 +16,12 @@ from optitrack_vrpn.cli import (
     command, duration, Parser, Progress, whole_file, without_ros_arguments)
 from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError
 from optitrack_vrpn.names import counted
-from optitrack_vrpn.recording.bag_read_io import BAGS, find_files, read_records
+from optitrack_vrpn.recording.bag_read_io import BAGS, find_files, read_batches
+from optitrack_vrpn.recording.cdr import parse_definition
+from optitrack_vrpn.recording.columns import Batch, PoseColumns, TF
 from optitrack_vrpn.recording.export_table import (
     check_span, choose_bodies, COLUMNS, rows, Table, tables)
-from optitrack_vrpn.recording.mcap_format import Channel, Message
+from optitrack_vrpn.recording.mcap_format import Channel, Schema
 from optitrack_vrpn.recording.take import trajectory_of
 from optitrack_vrpn.recording.take_io import load_take
 from optitrack_vrpn.recording.trajectory import format_tum, Stamps
@@ -132,15 +134,23 @@ def _export_bvh(arguments: argparse.Namespace) -> int:
     links: dict[str, bvh.Link] = {}
     damaged = 0
     for path in find_files(arguments.recording, *BAGS):
-        topics: set[int] = set()
-        for record in read_records(path):
-            if isinstance(record, Channel) and record.topic.endswith('/tf'):
-                topics.add(record.id)
-            elif isinstance(record, Message) and record.channel_id in topics:
-                try:
-                    bvh.add_transforms(links, record.data)
-                except ValueError:
-                    damaged += 1
+        schemas: dict[int, Schema] = {}
+        topics: dict[int, PoseColumns] = {}
+        for item in read_batches(path):
+            if not isinstance(item, Batch):
+                continue
+            for record in item.others:
+                if isinstance(record, Schema):
+                    schemas[record.id] = record
+                elif isinstance(record, Channel) and record.topic.endswith('/tf'):
+                    schema = schemas.get(record.schema_id)
+                    if schema is not None and schema.name == TF:
+                        topics[record.id] = PoseColumns(TF, parse_definition(
+                            TF, schema.definition.decode(errors='replace'), schema.encoding), True)
+            for number, columns in topics.items():
+                found, unread = columns.read(item, item.offsets[item.field(9, '<u2') == number])
+                bvh.add_transforms(links, found)
+                damaged += len(unread)
     skeleton = bvh.choose_skeleton(links, tuple(arguments.body))
     motion = bvh.make_motion(
         links, skeleton, arguments.start or 0.0,

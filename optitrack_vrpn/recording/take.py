@@ -40,27 +40,6 @@ class PoseRows(Protocol):
         """Read poses from one index to another, by default all."""
 
 
-class PosesInMemory:
-    """
-    Poses that are in memory.
-
-    :param trajectory: the poses.
-    :param arrivals_ns: their arrivals; by default the stamps.
-    """
-
-    def __init__(self, trajectory: Trajectory, arrivals_ns: Optional[Stamps] = None) -> None:
-        self._rows = np.empty(len(trajectory), ROW)
-        self._rows['stamp'] = trajectory.stamps_ns
-        self._rows['arrival'] = trajectory.stamps_ns if arrivals_ns is None else arrivals_ns
-        self._rows['pose'] = np.hstack((trajectory.positions, trajectory.quats_xyzw))
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def blocks(self, begin: int = 0, end: Optional[int] = None) -> Iterator[Rows]:
-        yield self._rows[begin:end]
-
-
 @dataclass
 class Body:
     """
