@@ -56,8 +56,8 @@ class Epochs:
         if reason != HOST_STEPPED:
             self.learnt = None
 
-    def recognise_base(self, sender_time_ns: int, host_arrival_ns: int) -> bool:
-        """Determine what the sender's times count from; return whether that is new."""
+    def recognise_base(self, sender_time_ns: int, host_arrival_ns: int) -> None:
+        """Determine what the sender's times count from."""
         if sender_time_ns >= _UNIX_NS:
             base = UNIX_EPOCH
             ahead = (sender_time_ns - host_arrival_ns) / 1e9
@@ -65,11 +65,9 @@ class Epochs:
         else:
             base = SENDER_START
             text = f'sender times count from its start, {sender_time_ns / 1e9:.3f} s ago'
-        if base == self.base:
-            return False
-        self.base = base
-        self.report('base_recognised', base, text)
-        return True
+        if base != self.base:
+            self.base = base
+            self.report('base_recognised', base, text)
 
     def report(
         self, kind: str, reason: str, text: str, fell: bool = False, warn: bool = False,

@@ -117,7 +117,9 @@ class OffsetEstimator:
                 self._late = self._late + 1 if sender_ns > self._late_ns else 1
                 self._late_ns = sender_ns
                 self._announced |= self._late == FALLEN and (trusted or lag < FAR_NS)
-            if lag < (LATE_NS if self._announced else FAR_NS):
+            # Both clocks may be one, which was set back.
+            if lag < (LATE_NS if self._announced else FAR_NS) and (
+                    arrival_ns > current.fit_ns - GAP_NS):
                 return None
             placed = self._challenge(sender_ns, arrival_ns, lag)
         else:

@@ -12,8 +12,8 @@ Promises, for every mode but ``sender``, for any input:
   arrive together share a stamp;
 - repeated and overtaken frames do not change the estimate.
 
-With a constant host offset they hold to the nanosecond. Where readings of the host's clock
-differ, two frames that arrive together may be ordered by noise: then the stamp may exceed this
+A frame that arrives before the stamp of an older one is refused. Where readings of the host's
+clock differ, noise may order two frames that arrive together: then the stamp may exceed this
 reading's arrival by up to ``READING_NOISE_NS``.
 """
 
@@ -135,7 +135,6 @@ class StampSource:
         self._latency = round(config.latency_ms * 1e6)
         self._estimator = OffsetEstimator(self._smooths)
         self._host = HostOffset(suspended_ns)
-        self._reading = 0
         self._coarse = False    # whether ticks or jitter have been reported
         self._epochs = Epochs()
         self.pending_events = self._epochs.events
@@ -256,7 +255,8 @@ class StampSource:
         self._withheld_ns = -1
         self._odd = 0
         if self._unusable:
-            self._end_epoch(RECONNECTED, "the new connection's sender times may be usable")
+            self._epochs.end(RECONNECTED, "the new connection's sender times may be usable")
+            self._frames.clear()
             self._unusable = False
 
     # -- one frame -----------------------------------------------------------------------------
@@ -267,38 +267,40 @@ class StampSource:
         """Stamp a frame whose times can be stamped; see ``stamp`` and ``stamp_further``."""
         frames, estimator, host = self._frames, self._estimator, self._host
         host_arrival = arrival_ns + reading_ns
-        self._reading = reading_ns
         if not self._sender_mode:
             step_ns = host.update(arrival_ns, reading_ns)
             if step_ns and frames.keys:
-                self._end_epoch(HOST_STEPPED, f'the host clock stepped by {step_ns / 1e6:+.3f} ms',
-                                step_ns=step_ns)
-        arrival_ns += host.shift_ns
+                self._epochs.end(
+                    HOST_STEPPED, f'the host clock stepped by {step_ns / 1e6:+.3f} ms')
+                frames.shift(step_ns)
+        clock_ns = arrival_ns + host.shift_ns
         if self._unusable:
-            sender_ns = max(arrival_ns, frames.newest_ns)
-        time_ns, placed = sender_ns, sender_ns
-        if not self._unusable:
+            sender_ns = time_ns = placed = max(clock_ns, frames.newest_ns + 1)
+        else:
             if sender_ns == self._withheld_ns and not nth and not self._sender_mode:
                 # Another body of a frame that is withheld, or a clock that stands.
                 self.withheld += 1
-                estimator.heard_ns = arrival_ns
-                return self._stamp_unusable(sender_ns, arrival_ns, reading_ns)
+                estimator.heard_ns = clock_ns
+                return self._stamp_unusable(None, arrival_ns, reading_ns)
             # Arrivals stand for themselves, without a model of delays.
             found = estimator.update(
-                sender_ns, arrival_ns, 0 if self._arrival_mode else processing_ns, nth > 0,
+                sender_ns, clock_ns, 0 if self._arrival_mode else processing_ns, nth > 0,
                 self._sender_mode)
             if estimator.restarted:
-                self._follow_restart()
+                self._withheld_ns = -1
+                self._missing, self._least_ns = self._config.offset_samples, -NEVER
+                # The raw clock of the arrivals is never set.
+                self._epochs.end(SENDER_RESTARTED if reading_ns else estimator.restarted,
+                                 estimator.detail, estimator.fell)
+                frames.clear()
             elif sender_ns <= frames.newest_ns and not nth:
                 return self._recall(sender_ns, arrival_ns, reading_ns)
-            if found is not None:
-                time_ns, placed = estimator.time_ns, found
-            elif not self._sender_mode:
+            if found is None and not self._sender_mode:
                 self._withheld_ns = sender_ns
                 self.withheld += 1
                 return None
-        elif sender_ns <= frames.newest_ns:
-            return self._recall(sender_ns, arrival_ns, reading_ns)
+            time_ns = sender_ns if found is None else estimator.time_ns
+            placed = sender_ns if found is None else found
         if estimator.cadence.smoothing and not self._coarse:
             self._coarse = True
             self._epochs.report('coarse_sender', *estimator.cadence.describe())
@@ -315,13 +317,22 @@ class StampSource:
             stamp = line
         else:
             stamp = shift_ns + self._min_offset(
-                time_ns, arrival_ns - processing_ns, placed, estimator.round_trips.known)
+                time_ns, clock_ns - processing_ns, placed, estimator.round_trips.known)
         if not self._sender_mode:
             # Comparisons, not ``min``: this is the path of every frame.
             if stamp > host_arrival:
                 stamp = host_arrival
-            if stamp <= frames.last_ns:
-                stamp = self._hold(stamp, time_ns - frames.frames[-1].time_ns, host_arrival)
+            last = frames.last_ns
+            if stamp <= last:
+                if host_arrival < last:
+                    if not reading_ns or last - host_arrival > READING_NOISE_NS:
+                        self._refused += 1
+                        return None
+                    host_arrival = last
+                # The line has been lowered. Stamps advance at an eighth of the rate until they
+                # meet it, so that no two frames share one.
+                passed_ns = time_ns - frames.frames[-1].time_ns
+                stamp = min(host_arrival, max(stamp, last + (passed_ns >> 3)))
             if not self._smooths and not self._unusable:
                 self.lag_ns = max(0, stamp - line)
         # As Stamped(...), without its Python-level __new__.
@@ -339,101 +350,42 @@ class StampSource:
             found = min(arrival_ns, time_ns + self._least_ns)
         return min(found, placed) if known else found
 
-    def _hold(self, stamp: int, passed_ns: int, host_arrival: int) -> int:
-        """Return a stamp that does not go backwards, or end the epoch if none can be found."""
-        last = self._frames.last_ns
-        if host_arrival < last:
-            # Size of the step, estimated from the interval of the sender's times.
-            step_ns = stamp - last - passed_ns
-            return stamp if self._arrived_early(last - host_arrival, step_ns) else last
-        # The line has been lowered. Stamps advance at an eighth of the rate until they meet it,
-        # so that no two frames share one.
-        return min(host_arrival, max(stamp, last + (passed_ns >> 3)))
-
-    def _arrived_early(self, early_ns: int, step_ns: int) -> bool:
-        """End the epoch if a frame arrived before an older one's stamp by more than noise."""
-        if self._reading and early_ns <= READING_NOISE_NS:
-            return False
-        self._end_epoch(HOST_STEPPED, (
-            f'a frame arrived {early_ns / 1e6:.3f} ms before the stamp of an older one'),
-            step_ns=step_ns)
-        return True
-
     def _recall(self, sender_ns: int, arrival_ns: int, reading_ns: int) -> int | None:
         """Stamp a frame that is not newer than the newest."""
         frames = self._frames
-        host_arrival = arrival_ns - self._host.shift_ns + reading_ns
         at, known = frames.find((sender_ns, 0))
-        least = NEVER
-        if known or at:
-            least = frames.frames[at if known else at - 1].stamp_ns
-        if host_arrival < least and not self._sender_mode:
-            if self._arrived_early(least - host_arrival, host_arrival - least):
-                return self._stamp(
-                    sender_ns, 0, arrival_ns - self._host.shift_ns, reading_ns, 0)
-            host_arrival = least
-        if sender_ns == frames.newest_ns or not known:
-            found = self._stamp_unusable(sender_ns, arrival_ns, reading_ns)
-            if found is not None:
-                return found
-        if known:
-            return frames.frames[at].stamp_ns
-        if at == 0 and frames.trimmed:
+        if not known and not at and frames.trimmed:
             self._refused += 1
             return None
         # The interval to the next frame is that of the sender's times.
-        before = frames.keys[at][0] - sender_ns
-        newer = frames.frames[at]
-        stamp = max(newer.stamp_ns - before, least)
-        if not self._sender_mode:
-            stamp = min(stamp, host_arrival)
-        frames.keys.insert(at, (sender_ns, 0))
-        frames.frames.insert(at, Stamped(newer.time_ns - before, stamp, host_arrival - stamp))
-        return stamp
+        stamp = frames.frames[at].stamp_ns - (frames.keys[at][0] - sender_ns)
+        if at and not known:
+            stamp = max(stamp, frames.frames[at - 1].stamp_ns)
+        if not self._sender_mode and stamp > arrival_ns + reading_ns + (
+                READING_NOISE_NS if reading_ns else 0):
+            self._refused += 1
+            return None
+        if known and sender_ns != frames.newest_ns:
+            return stamp
+        return self._stamp_unusable(stamp, arrival_ns, reading_ns)
 
-    # -- ends of epochs ------------------------------------------------------------------------
-
-    def _follow_restart(self) -> None:
-        """End the epoch as the estimator says."""
-        reason = self._estimator.restarted
-        if self._reading:
-            # The raw clock of the arrivals is never set.
-            reason = SENDER_RESTARTED
-        self._withheld_ns = -1
-        self._missing, self._least_ns = self._config.offset_samples, -NEVER
-        self._end_epoch(reason, self._estimator.detail, self._estimator.fell)
-
-    def _stamp_unusable(self, sender_ns: int, arrival_ns: int, reading_ns: int) -> int | None:
+    def _stamp_unusable(self, stamp: int | None, arrival_ns: int, reading_ns: int) -> int | None:
         """
-        Count a frame out of order in mode ``arrival``; stamp it once they are too many.
+        Count a frame out of order in mode ``arrival``; stamp its arrival once they are too many.
 
         Each newer frame reduces the count by one, so that reordering and restarts do not reach
         the limit.
+
+        :param stamp: its stamp until then.
         """
-        if not self._arrival_mode or self._unusable:
-            return None
-        self._odd += 1
+        self._odd += self._arrival_mode
         if self._odd < _ODD_ENOUGH:
-            return None
+            return stamp
         self._unusable = True
-        self._end_epoch(
+        self._epochs.end(
             UNUSABLE, "the sender's times do not rise; from here on stamps are arrivals alone")
-        return self._stamp(sender_ns, 0, arrival_ns - self._host.shift_ns, reading_ns, 0)
-
-    def _end_epoch(
-        self, reason: str, detail: str = '', fell: bool = False, step_ns: int | None = None,
-    ) -> None:
-        """
-        Begin the next epoch.
-
-        :param step_ns: the step of the clock of the stamps (ns): frames stay known and move with
-            it. Without it, frames are forgotten.
-        """
-        self._epochs.end(reason, detail, fell)
-        if step_ns is None or self._unusable:
-            self._frames.clear()
-        else:
-            self._frames.shift(step_ns)
+        self._frames.clear()
+        return self._stamp(0, 0, arrival_ns, reading_ns, 0)
 
     def _learnt(self) -> bool:
         if self._smooths:
