@@ -42,6 +42,13 @@ def test_a_session_is_repeated_by_its_seed():
     assert first.name == second.name and (first.sender == second.sender).all()
 
 
+@pytest.mark.parametrize('seed', [0, 307, 353])
+def test_an_uncertain_number_of_lost_frames_is_part_of_the_uncertainty(seed):
+    """After a gap, ticks of nearly an interval fit two numbers: the error may be one interval."""
+    outcome = clock_sessions.run((seed, clock_sessions.FAMILIES[0]))
+    assert ' ticks of ' in outcome.name and outcome.excess_s < 1e-3
+
+
 @pytest.mark.parametrize('family', clock_sessions.FAMILIES[1:], ids=lambda family: family.name[0])
 def test_situations_hold(family):
     """The rows A, B, D and F of docs/stamps_measured.md, shortened."""

@@ -81,6 +81,8 @@ class Cadence:
         self._needed = COLLECTED
         self._zero = 0
         self._phase = self._up = self._half = self._outside = self._var = 0.0
+        # One interval while, after a loss, the times also fit another count of frames.
+        self._open = 0.0
         self._frames = self._bad = 0
         # Whether the times have neither ticks nor jitter, and are only watched.
         self._quiet = False
@@ -96,7 +98,7 @@ class Cadence:
             # Ticks beat evenly where they are longer than an interval, and cancel sooner.
             wide = 1.6 if self.tick_ns > 0.5 * self.interval_ns else 3.0 if self.tick_ns else 6.0
             # The slope of a line has sqrt(12) times the deviation of its mean, per length.
-            return wide * self.jitter_ns / math.sqrt(self._frames) * (
+            return self._open + wide * self.jitter_ns / math.sqrt(self._frames) * (
                 1.0 + 2.0 * held_ns / (self._frames * self.interval_ns))
         return 3.0 * self.jitter_ns if self.interval_ns else max(self.tick_ns, self._widest)
 
@@ -157,6 +159,10 @@ class Cadence:
         step = math.copysign(recounted * interval, off)
         expected += step
         off -= step
+        if abs(off) <= interval - half:
+            self._open = 0.0
+        elif recounted and half < interval:
+            self._open = interval
         outside = abs(off) > (self._outside or OUTSIDE * self.jitter_ns + 20e3)
         if outside or (recounted and self.tick_ns >= interval):
             self._bad += BAD
