@@ -335,19 +335,6 @@ def load_launch(monkeypatch):
 
 
 @pytest.fixture
-def pipelines(monkeypatch):
-    """Collect the pipelines that the nodes of this process make."""
-    from optitrack_vrpn.node import node
-    make, made = node.Pipeline, []
-
-    def noting(*arguments):
-        made.append(make(*arguments))
-        return made[-1]
-    monkeypatch.setattr(node, 'Pipeline', noting)
-    return made
-
-
-@pytest.fixture
 def unused_port():
     """Give a port on which no program listens, by TCP or UDP."""
     from server_kit import free_port

@@ -6,8 +6,10 @@ import contextlib
 import gc
 import os
 import threading
+from types import SimpleNamespace
 
 from optitrack_vrpn.node import OptitrackVrpnNode
+from optitrack_vrpn.pipeline import Pipeline
 from optitrack_vrpn.sim import MotiveSimServer, named_bodies, NatNet, Scenario
 from rosgraph import port_parameters, wait_until
 
@@ -46,15 +48,59 @@ def logged(console, text):
     return ''.join(parts)
 
 
-def refuse_topic(monkeypatch, refused):
-    """Let the middleware refuse a publisher on a topic, as where it has another type."""
-    create = OptitrackVrpnNode.create_publisher
+class _Watched:
+    """A publisher; a function is called with each message before it is published."""
 
-    def refusing(self, message_type, topic, *arguments, **options):
+    def __init__(self, publisher, before):
+        self.publisher, self._before = publisher, before
+        self.handle = SimpleNamespace(publish_raw=self._publish_raw)
+
+    def publish(self, message):
+        self._before(message)
+        self.publisher.publish(message)
+
+    def _publish_raw(self, data):
+        self._before(data)
+        self.publisher.handle.publish_raw(data)
+
+    def __getattr__(self, name):
+        return getattr(self.publisher, name)
+
+
+class WatchedNode(OptitrackVrpnNode):
+    """
+    The node in a middleware that a test watches, or that fails.
+
+    :param creating: called with the topic and the options of each publisher before it is created.
+    :param sending: called with topic and message, bytes or an object, before it is published.
+    :ivar pipelines: those that the node has made.
+    """
+
+    def __init__(self, *arguments, creating=None, sending=None, **options):
+        self._creating, self._sending, self.pipelines = creating, sending, []
+        super().__init__(*arguments, pipeline_of=self._make_pipeline, **options)
+
+    def _make_pipeline(self, *arguments):
+        self.pipelines.append(Pipeline(*arguments))
+        return self.pipelines[-1]
+
+    def create_publisher(self, message_type, topic, *arguments, **options):
+        if self._creating is not None:
+            self._creating(topic, options)
+        made = super().create_publisher(message_type, topic, *arguments, **options)
+        return made if self._sending is None else _Watched(
+            made, lambda message: self._sending(topic, message))
+
+    def destroy_publisher(self, publisher):
+        return super().destroy_publisher(getattr(publisher, 'publisher', publisher))
+
+
+def refusing(refused):
+    """Make the function of a middleware that refuses a topic, as where it has another type."""
+    def creating(topic, _):
         if topic == refused:
             raise RuntimeError('another type')
-        return create(self, message_type, topic, *arguments, **options)
-    monkeypatch.setattr(OptitrackVrpnNode, 'create_publisher', refusing)
+    return creating
 
 
 def bug(*_):

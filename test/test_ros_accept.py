@@ -5,6 +5,7 @@
 import re
 
 from diagnostic_msgs.msg import DiagnosticStatus
+from node_kit import WatchedNode
 import numpy as np
 from optitrack_vrpn.sim import arranged, Flip, MotiveSimServer, scenario_from_mapping
 import pytest
@@ -40,7 +41,8 @@ def flipped(console):
         {'rate': 100, 'bodies': [{'name': 'wand'}, {'name': 'rover'}]})
     wand = FlippedOnRequest()
     with MotiveSimServer(scenario, port=0, live={'wand': wand}) as sim, Observer() as observer, \
-            NodeHere({'server': '127.0.0.1', 'port': sim.port, 'autostart': True}) as here:
+            NodeHere({'server': '127.0.0.1', 'port': sim.port, 'autostart': True},
+                     cls=WatchedNode) as here:
         topic = observer.listen(DiagnosticStatus, '/wand/status', LATCHED)
         poses = observer.poses('/wand/pose')
         poses.wait(50)
@@ -76,10 +78,10 @@ def test_a_flip_can_be_accepted_by_the_service(flipped, console):
     assert not deselected.success and 'no longer selected' in deselected.message
 
 
-def test_a_late_subscriber_gets_a_status_of_the_last_second(pipelines, flipped):
+def test_a_late_subscriber_gets_a_status_of_the_last_second(flipped):
     """Nothing has subscribed to this one: what is latched is refreshed all the same."""
-    _, observer, _, _ = flipped
-    (rover,) = [body for body in pipelines[0].bodies if body.names.ros == 'rover']
+    here, observer, _, _ = flipped
+    (rover,) = [body for body in here.node.pipelines[0].bodies if body.names.ros == 'rover']
     wait_until(lambda: rover.published > 300, 30.0, 'poses')
     before = rover.published
     topic = observer.listen(DiagnosticStatus, '/rover/status', LATCHED)

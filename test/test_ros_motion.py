@@ -8,6 +8,7 @@ import time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from geometry_msgs.msg import AccelStamped, PoseWithCovarianceStamped, TwistStamped
 from nav_msgs.msg import Odometry
+from node_kit import WatchedNode
 import numpy as np
 from optitrack_vrpn.sim import MotiveSimServer, raw_clock_ns, scenario_from_mapping
 import pytest
@@ -40,7 +41,7 @@ def node_of(sim, protocol='vrpn', **parameters):
     values = {'server': '127.0.0.1', **port_parameters(protocol, port), 'autostart': True,
               'stamps.mode': 'sender'}
     values.update({name.replace('__', '.'): value for name, value in parameters.items()})
-    return NodeHere(values)
+    return NodeHere(values, cls=WatchedNode)
 
 
 def steady(topic):
@@ -106,10 +107,11 @@ def test_covariance_of_a_resting_body_is_learned():
     np.testing.assert_allclose(deviations[3:], np.radians(0.1), rtol=0.3)
 
 
-def test_motion_without_subscribers_is_not_computed(motive, pipelines):
-    with node_of(motive, outputs=['pose', 'odom']), Observer() as observer:
-        wait_until(lambda: pipelines and pipelines[0].bodies, what='a body')
-        channel = pipelines[0].bodies[0]
+def test_motion_without_subscribers_is_not_computed(motive):
+    with node_of(motive, outputs=['pose', 'odom']) as here, Observer() as observer:
+        made = here.node.pipelines
+        wait_until(lambda: made and made[0].bodies, what='a body')
+        channel = made[0].bodies[0]
         wait_until(lambda: channel.published, what='publishers')
         assert not channel.wants_motion
         topic = observer.listen(Odometry, '/wand/odom', 100)

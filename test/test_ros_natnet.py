@@ -6,6 +6,7 @@ from contextlib import closing
 import time
 
 from natnet_kit import simulated
+from node_kit import WatchedNode
 import numpy as np
 from optitrack_vrpn.pipeline import POINT
 from optitrack_vrpn.sim import arranged
@@ -31,7 +32,7 @@ def following(server, protocol='natnet', **parameters):
     return NodeHere({
         'server': '127.0.0.1', 'port': server.port or 3883, 'protocol': protocol,
         'natnet.port': server.port_of('natnet'), 'connect.retry_max_s': 0.2, 'autostart': True,
-        **parameters})
+        **parameters}, cls=WatchedNode)
 
 
 def host_time_of_first_exposure_ns(server):
@@ -66,8 +67,8 @@ def test_a_pose_is_where_the_body_was_at_its_stamp(observer, protocol):
         assert abs(np.median(lag)) < 1e-3, np.median(lag)
 
 
-def test_a_body_out_of_view_goes_silent(observer, pipelines):
-    with simulated(['wand', 'box'], rate=100) as server, following(server):
+def test_a_body_out_of_view_goes_silent(observer):
+    with simulated(['wand', 'box'], rate=100) as server, following(server) as here:
         topic, other = observer.poses('/wand/pose'), observer.poses('/box/pose')
         topic.wait(10)
         make = server.serving('natnet').world.frame
@@ -75,7 +76,7 @@ def test_a_body_out_of_view_goes_silent(observer, pipelines):
             frame._replace(lost=frozenset({'wand'})), *times)
 
         def state():
-            return [channel.gate.state.value for channel in pipelines[0].bodies
+            return [channel.gate.state.value for channel in here.node.pipelines[0].bodies
                     if channel.names.motive == 'wand']
 
         wait_until(lambda: state() == ['UNTRACKED'])

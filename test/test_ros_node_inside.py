@@ -10,14 +10,13 @@ from types import SimpleNamespace
 from conftest import lacking
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from lifecycle_msgs.srv import ChangeState
-from node_kit import bug, held, logged, parameters, refuse_topic, released
+from node_kit import bug, held, logged, parameters, refusing, released, WatchedNode
 from optitrack_vrpn.axes import AxisBridge
 from optitrack_vrpn.errors import OptitrackVrpnError
 from optitrack_vrpn.gantry import GantryController
-from optitrack_vrpn.node import node as node_module, OptitrackVrpnNode, Publishers
-from optitrack_vrpn.pipeline import Pipeline
+from optitrack_vrpn.node import OptitrackVrpnNode, Publishers
 from optitrack_vrpn.ros import Ticker
-from optitrack_vrpn.sources import link_event, LinkState
+from optitrack_vrpn.sources import link_event, LinkState, make_source
 import pytest
 from rclpy.clock import ClockType
 from rclpy.executors import SingleThreadedExecutor
@@ -31,12 +30,10 @@ LATCHED = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 
 def test_a_bug_in_configure_does_not_end_the_node(
-        user, motive, monkeypatch, console):
-    port = motive('wand')
-    with NodeHere(parameters(port)) as here:
-        with monkeypatch.context() as patch:
-            patch.setattr(node_module, 'make_source', bug)
-            assert not user.transition('configure')
+        user, motive, console):
+    port, makers = motive('wand'), [bug, make_source]
+    with NodeHere(parameters(port), source_of=lambda *given: makers.pop(0)(*given)) as here:
+        assert not user.transition('configure')
         log = logged(console, 'ArithmeticError: made up')
         assert 'Traceback' in log
         assert user.state() == 'unconfigured'
@@ -47,11 +44,11 @@ def test_a_bug_in_configure_does_not_end_the_node(
 
 @pytest.mark.parametrize('error, after', [
     (ArithmeticError, 'unconfigured'), (OptitrackVrpnError, 'inactive')])
-def test_autostart_tells_of_an_activation_that_fails(user, monkeypatch, console, error, after):
-    def failing(*_):
-        raise error('made up')
-    monkeypatch.setattr(Publishers, 'send_static', failing)
-    with NodeHere(parameters(3883, autostart=True)):
+def test_autostart_tells_of_an_activation_that_fails(user, console, error, after):
+    def failing(topic, _):
+        if topic.endswith('tf_static'):
+            raise error('made up')
+    with NodeHere(parameters(3883, autostart=True), cls=WatchedNode, sending=failing):
         logged(console, f'autostart stops: activate failed; the node is {after}')
         assert user.state() == after
 
@@ -100,20 +97,13 @@ def test_diagnostics_report_that_no_body_is_selected(motive):
         assert 'bodies.allow' in wait_until(frames, 20.0, 'a warning')[-1]
 
 
-def test_a_frame_lost_to_a_bug_costs_no_other(user, motive, monkeypatch, console):
-    attach, calls = Publishers.attach, itertools.count(1)
+def test_a_frame_lost_to_a_bug_costs_no_other(user, motive, console):
+    calls = itertools.count(1)
 
-    def failing(self, output):
-        attach(self, output)
-        send = output.send_pose
-
-        def send_pose(message):
-            if next(calls) == 20:
-                bug()
-            send(message)
-        output.send_pose = send_pose
-    monkeypatch.setattr(Publishers, 'attach', failing)
-    with NodeHere(parameters(motive('wand'), autostart=True)):
+    def failing(topic, _):
+        if topic == 'wand/pose' and next(calls) == 20:
+            bug()
+    with NodeHere(parameters(motive('wand'), autostart=True), cls=WatchedNode, sending=failing):
         topic = user.poses('/wand/pose')
         topic.wait(100)
         logged(console, 'ArithmeticError: made up')
@@ -122,29 +112,28 @@ def test_a_frame_lost_to_a_bug_costs_no_other(user, motive, monkeypatch, console
 
 
 def test_a_bug_in_the_watchdog_ends_neither_it_nor_the_node(
-        user, motive, monkeypatch, console):
-    with NodeHere(parameters(motive('wand'), autostart=True)):
-        wait_until(lambda: '/wand/pose' in user.topics())
-        with monkeypatch.context() as patch:
-            patch.setattr(Pipeline, 'tick', bug)
-            logged(console, 'bug in tick')
-        assert user.state() == 'active'
-        ticks, tick = [], Pipeline.tick
+        user, motive, console):
+    looks = []
 
-        def noting(self, now_ns):
-            ticks.append(now_ns)
-            tick(self, now_ns)
-        monkeypatch.setattr(Pipeline, 'tick', noting)
-        wait_until(lambda: len(ticks) > 3, what='ticks')
+    class Failing(OptitrackVrpnNode):
+
+        def get_publishers_info_by_topic(self, *arguments, **options):
+            looks.append(arguments)
+            if len(looks) == 1:
+                bug()
+            return super().get_publishers_info_by_topic(*arguments, **options)
+    with NodeHere(parameters(motive('wand'), autostart=True), cls=Failing):
+        logged(console, 'bug in tick')
+        assert user.state() == 'active'
+        wait_until(lambda: len(looks) > 3, what='ticks')
 
 
 @pytest.mark.parametrize('names', [('tf', 'wand'), ('wand', 'tf')])
 def test_a_body_whose_topic_is_refused_costs_the_others_nothing(
-        user, motive, monkeypatch, console, names):
+        user, motive, console, names):
     """Its plain topic would be that of the transforms, which has another type."""
-    refuse_topic(monkeypatch, 'tf')
-    with NodeHere(parameters(
-            motive(*names), autostart=True, topics__pose='{body}')):
+    with NodeHere(parameters(motive(*names), autostart=True, topics__pose='{body}'),
+                  cls=WatchedNode, creating=refusing('tf')):
         topic = user.poses('/wand')
         topic.wait(100)
         log = logged(console, "'tf' cannot be")
@@ -156,14 +145,13 @@ def test_a_body_whose_topic_is_refused_costs_the_others_nothing(
                    what='word to controllers')
 
 
-def test_a_slow_new_body_delays_no_other(user, motive, monkeypatch):
-    prepare, released = Publishers.prepare, threading.Event()
+def test_a_slow_new_body_delays_no_other(user, motive):
+    released = threading.Event()
 
-    def slow(self, channel):
-        assert channel.names.motive != 'slow' or released.wait(30.0)
-        return prepare(self, channel)
-    monkeypatch.setattr(Publishers, 'prepare', slow)
-    with NodeHere(parameters(motive('wand', 'slow'), autostart=True)):
+    def slow(topic, _):
+        assert not topic.startswith('slow/') or released.wait(30.0)
+    with NodeHere(parameters(motive('wand', 'slow'), autostart=True), cls=WatchedNode,
+                  creating=slow):
         try:
             user.poses('/wand/pose').wait(100)
             assert '/slow/pose' not in user.topics()
@@ -190,20 +178,18 @@ def test_settings_of_publishing_take_effect_at_once(user, motive):
         silence([tf], 0.2)
 
 
-@pytest.fixture
-def last_status(monkeypatch):
+class LastStatus(dict):
     """Last status that the node published, by body; subscribers may miss it on a busy machine."""
-    publish, last = Publishers.publish_status, {}
 
-    def noting(self, channel, status):
-        last[channel.names.motive] = status
-        publish(self, channel, status)
-    monkeypatch.setattr(Publishers, 'publish_status', noting)
-    return last
+    def note(self, topic, message):
+        if topic.endswith('/status'):
+            self[topic.partition('/')[0]] = message
 
 
-def test_latched_messages_end_with_their_subject(user, motive, last_status):
-    with NodeHere(parameters(motive('wand', 'ghost'), autostart=True)):
+def test_latched_messages_end_with_their_subject(user, motive):
+    last_status = LastStatus()
+    with NodeHere(parameters(motive('wand', 'ghost'), autostart=True), cls=WatchedNode,
+                  sending=last_status.note):
         states = user.listen(DiagnosticStatus, '/ghost/status', LATCHED)
         states.wait(1)
         assert user.set(bodies__deny=['ghost']) == ''
@@ -226,9 +212,10 @@ def test_latched_messages_end_with_their_subject(user, motive, last_status):
         assert worlds() == ['optitrack_ned']
 
 
-def test_a_body_and_status_that_leave_together_are_not_tracked_any_more(
-        user, motive, last_status):
-    with NodeHere(parameters(motive('wand', 'ghost'), autostart=True)) as here:
+def test_a_body_and_status_that_leave_together_are_not_tracked_any_more(user, motive):
+    last_status = LastStatus()
+    with NodeHere(parameters(motive('wand', 'ghost'), autostart=True), cls=WatchedNode,
+                  sending=last_status.note) as here:
         wait_until(lambda: [
             each.message.count('TRACKED') for each in last_status.values()] == [1, 1])
         changes = [Parameter('bodies.deny', value=['ghost']), Parameter('outputs', value=['pose'])]
@@ -256,19 +243,13 @@ def test_an_outage_is_logged_again_after_the_node_is_configured_again(
             logged(console, 'stopped')
 
 
-def test_an_early_report_of_a_mismatch_is_logged(
-        motive, monkeypatch, console):
+def test_an_early_report_of_a_mismatch_is_logged(motive, console):
     """The executor may take the event while another thread still creates the publisher."""
-    create = OptitrackVrpnNode.create_publisher
-
-    def early(self, message_type, topic, *arguments, event_callbacks=None, **options):
+    def early(topic, options):
         if topic == 'wand/pose':
-            event_callbacks.incompatible_qos(
+            options['event_callbacks'].incompatible_qos(
                 SimpleNamespace(last_policy_kind=QoSPolicyKind.RELIABILITY))
-        return create(self, message_type, topic, *arguments, event_callbacks=event_callbacks,
-                      **options)
-    monkeypatch.setattr(OptitrackVrpnNode, 'create_publisher', early)
-    with NodeHere(parameters(motive('wand'), autostart=True)):
+    with NodeHere(parameters(motive('wand'), autostart=True), cls=WatchedNode, creating=early):
         assert 'cannot be published' not in logged(console, 'a subscriber of /wand/pose')
 
 
@@ -289,9 +270,9 @@ def test_a_timer_that_an_executor_has_found_due_can_be_called_after_a_cleanup():
 
 
 def test_a_change_of_outputs_that_the_middleware_refuses_changes_nothing(
-        user, motive, monkeypatch):
-    refuse_topic(monkeypatch, 'wand/odom')
-    with NodeHere(parameters(motive('wand'), autostart=True)) as here:
+        user, motive):
+    with NodeHere(parameters(motive('wand'), autostart=True), cls=WatchedNode,
+                  creating=refusing('wand/odom')) as here:
         user.poses('/wand/pose').wait(10)
         changes = [Parameter('bodies.deny', value=['wand']), Parameter('outputs', value=['odom'])]
         result = here.run(lambda: here.node.set_parameters_atomically(changes))
@@ -302,36 +283,36 @@ def test_a_change_of_outputs_that_the_middleware_refuses_changes_nothing(
 
 def test_a_body_that_appears_during_a_refused_change_of_outputs_is_published(
         user, motive, monkeypatch):
-    create, prepare = OptitrackVrpnNode.create_publisher, Publishers.prepare
+    prepare = Publishers.prepare
     changing, prepared = threading.Event(), threading.Event()
 
-    def refusing(self, message_type, topic, *arguments, **options):
+    def creating(topic, _):
         if topic.endswith('/odom'):
             changing.set()
             assert prepared.wait(30.0)
             raise RuntimeError('another type')
-        return create(self, message_type, topic, *arguments, **options)
 
     def late(self, channel):
         if channel.names.motive == 'late':
             assert changing.wait(30.0)
             prepared.set()
         return prepare(self, channel)
-    monkeypatch.setattr(OptitrackVrpnNode, 'create_publisher', refusing)
     monkeypatch.setattr(Publishers, 'prepare', late)
-    with NodeHere(parameters(motive('wand', 'late'), autostart=True)):
+    with NodeHere(parameters(motive('wand', 'late'), autostart=True), cls=WatchedNode,
+                  creating=creating):
         user.poses('/wand/pose').wait(10)
         assert 'another type' in user.set(outputs=['odom'])
         user.poses('/late/pose').wait(10)
 
 
 def test_a_shared_topic_that_the_middleware_refuses_leaves_nothing_behind(
-        user, monkeypatch, console):
-    with NodeHere(parameters(3883, outputs=['tf', 'pose_array'])) as here:
+        user, console):
+    refused = [refusing('pose_array')]
+    with NodeHere(parameters(3883, outputs=['tf', 'pose_array']), cls=WatchedNode,
+                  creating=lambda *given: [refuse(*given) for refuse in refused]) as here:
         before = held(here.node)
-        with monkeypatch.context() as patch:
-            refuse_topic(patch, 'pose_array')
-            assert not user.transition('configure')
+        assert not user.transition('configure')
+        refused.clear()
         logged(console, 'another type')
         wait_until(lambda: released(here.node, before), what='release')
         assert user.transition('configure')
@@ -344,40 +325,40 @@ def test_no_timer_follows_the_system_clock(cls):
         assert {timer.clock.clock_type for timer in here.node.timers} == {ClockType.STEADY_TIME}
 
 
-def test_a_signal_during_configure_is_no_error(monkeypatch, console):
+def test_a_signal_during_configure_is_no_error(console):
     def ending(*_):
         here.context.try_shutdown()
         raise RuntimeError('context is invalid')
-    monkeypatch.setattr(node_module, 'make_source', ending)
-    with NodeHere(parameters(3883), spin=False) as here, contextlib.suppress(RuntimeError):
+    with NodeHere(parameters(3883), spin=False, source_of=ending) as here, \
+            contextlib.suppress(RuntimeError):
         here.node.trigger_configure()    # the state cannot be announced either
     assert 'Traceback' not in console.unread()
 
 
 def test_cleanup_does_not_wait_for_new_publishers(
-        user, motive, pipelines, monkeypatch):
+        user, motive):
     """Hundreds of bodies take seconds, in which no service would answer."""
-    prepare, stop = Publishers.prepare, Ticker.stop
-    prepared, ending = [], threading.Event()
+    bodies, prepared, ending = 'abc', set(), threading.Event()
 
-    def slow(self, channel):
-        prepared.append(channel.names.motive)
-        assert ending.wait(30.0)
-        return prepare(self, channel)
+    def slow(topic, _):
+        if topic[:2] in {f'{body}/' for body in bodies}:
+            prepared.add(topic[0])
+            assert ending.wait(30.0)
 
-    def noting(self):
-        ending.set()
-        stop(self)
-    monkeypatch.setattr(Publishers, 'prepare', slow)
-    monkeypatch.setattr(Ticker, 'stop', noting)
-    with NodeHere(parameters(motive('a', 'b', 'c'))):
+    class Noting(Ticker):
+
+        def stop(self):
+            ending.set()
+            super().stop()
+    with NodeHere(parameters(motive(*bodies)), cls=WatchedNode, creating=slow,
+                  ticker_of=Noting) as here:
         assert user.transition('configure')
-        wait_until(lambda: prepared and len(pipelines[0].bodies) == 3)
+        wait_until(lambda: prepared and len(here.node.pipelines[0].bodies) == 3)
         assert user.transition('cleanup')
         assert len(prepared) == 1
 
 
-def test_a_parameter_that_is_set_during_a_transition_is_refused(monkeypatch):
+def test_a_parameter_that_is_set_during_a_transition_is_refused():
     """As by another thread. Otherwise its value would be shown, and another one used."""
     reasons = []
 
@@ -392,8 +373,7 @@ def test_a_parameter_that_is_set_during_a_transition_is_refused(monkeypatch):
 
         def stop(self):
             pass
-    monkeypatch.setattr(node_module, 'make_source', Backend)
-    with NodeHere(parameters(3883), spin=False) as here:
+    with NodeHere(parameters(3883), spin=False, source_of=Backend) as here:
         assert here.node.trigger_configure().name == 'SUCCESS'
         assert ['the parameter again' in reason for reason in reasons] == [True, True]
         assert here.node.get_parameter('bodies.deny').value == ['']

@@ -8,7 +8,7 @@ import threading
 import time
 
 from conftest import BOTH_PROTOCOLS
-from node_kit import bug, held, logged, parameters, refuse_topic, released
+from node_kit import bug, held, logged, parameters, refusing, released, WatchedNode
 from optitrack_vrpn.node import Publishers, StatusReporter, Supervision
 from optitrack_vrpn.ros import Ticker
 import pytest
@@ -147,7 +147,7 @@ def test_a_node_that_is_destroyed_during_a_transition_leaves_nothing(motive, mon
 
 
 def test_publishers_are_destroyed_by_the_executor(
-        user, motive, pipelines, monkeypatch):
+        user, motive, monkeypatch):
     """It takes time, and other threads hold the lock for which poses wait."""
     prepare = Publishers.prepare
     denied, switched = threading.Event(), threading.Event()
@@ -162,8 +162,8 @@ def test_publishers_are_destroyed_by_the_executor(
             assert switched.wait(30.0)
         return output
     monkeypatch.setattr(Publishers, 'prepare', slow)
-    refuse_topic(monkeypatch, 'half/pose_ned')
-    with NodeHere(parameters(motive('wand', 'half', 'denied', 'switched'))) as here:
+    with NodeHere(parameters(motive('wand', 'half', 'denied', 'switched')), cls=WatchedNode,
+                  creating=refusing('half/pose_ned')) as here:
         destroy, found = here.node.destroy_publisher, []
 
         def noting(publisher):
@@ -173,7 +173,7 @@ def test_publishers_are_destroyed_by_the_executor(
         executor = here.run(threading.get_ident)
         assert user.transition('configure') and user.transition('activate')
         # Two that go before anybody has heard of them, then one that has lost a topic meanwhile.
-        wait_until(lambda: len(pipelines[0].bodies) == 4)
+        wait_until(lambda: len(here.node.pipelines[0].bodies) == 4)
         assert user.set(bodies__deny=['denied']) == ''
         denied.set()
         assert switching.wait(30.0)

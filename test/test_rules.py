@@ -46,6 +46,9 @@ BREAKS = [
      'launch files have the same arguments everywhere: lab.md'),
     ('rgbd/settings.py', '', 'the architecture page has a row for every package: rgbd'),
     ('rgbd/settings.py', '', 'the readme lists every tool: record'),
+    ('../test/test_stray.py', 'from optitrack_vrpn.node import Publishers\n'
+     "def test_it(monkeypatch):\n    monkeypatch.setattr(Publishers, 'close', None)\n",
+     'tests patch no names of this package: test/test_stray.py: 1'),
 ]
 
 
@@ -55,6 +58,7 @@ def test_what_breaks_a_rule_is_found(tmp_path):
             '__pycache__', 'img', 'data'))
     for name in ('Makefile', 'package.xml', 'setup.py', 'README.md'):
         shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / 'test').mkdir(exist_ok=True)
     for path, text, _ in BREAKS:
         with (tmp_path / 'optitrack_vrpn' / path).open('a') as stream:
             stream.write(text)

@@ -13,7 +13,7 @@ whichever thread retires them.
 import contextlib
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 from optitrack_vrpn.clock import HostClock
 from optitrack_vrpn.errors import ConfigurationError
@@ -25,7 +25,7 @@ from optitrack_vrpn.node.receiver import Receiver, TurnLock
 from optitrack_vrpn.node.status import StatusReporter
 from optitrack_vrpn.node.supervision import Supervision
 from optitrack_vrpn.pipeline import Pipeline
-from optitrack_vrpn.ros import DeferredDestruction, ManagedNode
+from optitrack_vrpn.ros import DeferredDestruction, ManagedNode, Ticker
 from optitrack_vrpn.sources import (
     lacking, LinkLog, LinkState, make_source, Recorder, recording_wanted, Source)
 
@@ -42,10 +42,19 @@ class OptitrackVrpnNode(ManagedNode):
     stops publishing but keeps receiving, cleanup and shutdown release all sockets and threads.
 
     :param node_name: name before remapping.
+    :param source_of: makes the source of the protocol, see ``make_source``.
+    :param pipeline_of: makes a pipeline, likewise.
+    :param ticker_of: starts a thread, likewise.
     :param kwargs: passed to rclpy's node.
     """
 
-    def __init__(self, node_name: str = 'optitrack_vrpn', **kwargs: Any) -> None:
+    def __init__(
+        self, node_name: str = 'optitrack_vrpn', *,
+        source_of: Callable[..., Source] = make_source,
+        pipeline_of: Callable[..., Pipeline] = Pipeline,
+        ticker_of: Callable[..., Ticker] = Ticker, **kwargs: Any,
+    ) -> None:
+        self._source_of, self._pipeline_of, self._ticker_of = source_of, pipeline_of, ticker_of
         super().__init__(node_name, allow_undeclared_parameters=True, **kwargs)
         self.mocap_control = MocapControl(
             self, on_start=self._start_recording, on_stop=self._stop_recording)
@@ -80,14 +89,15 @@ class OptitrackVrpnNode(ManagedNode):
         """Read and check the parameters; create publishers and the client, and start both."""
         configuration = self._node_parameters.read()
         settings = configuration.settings
-        backend: Source = make_source(
+        backend = self._source_of(
             settings.protocol, settings.client, settings.sources, self, configuration.source)
         self._backend = backend
         self._link_log = LinkLog()    # the first lines of each configuration are logged
         supervision = self._supervision = Supervision(
-            self, self._lock, self._status, self.mocap_control.set_info_topics, self._log)
+            self, self._lock, self._status, self.mocap_control.set_info_topics, self._log,
+            self._ticker_of)
         with self._lock:
-            pipeline = self._path.pipeline = Pipeline(
+            pipeline = self._path.pipeline = self._pipeline_of(
                 configuration.pipeline, supervision.discovered, HostClock.suspended_ns)
             self._configuration = configuration
         # The client connects and observes the first frames while the messages with numpy are

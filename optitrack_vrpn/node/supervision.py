@@ -92,6 +92,7 @@ class Supervision:
     :param lock: guards pipeline and publishers.
     :param announce: takes the resolved names of all topics when they change.
     :param log: takes severity, text and a key.
+    :param ticker_of: starts the ticker thread.
     """
 
     _pipeline: Pipeline
@@ -101,12 +102,14 @@ class Supervision:
     def __init__(
         self, node: Node, lock: TurnLock, status: StatusReporter,
         announce: Callable[[Sequence[str]], None], log: Callable[[str, str, object], None],
+        ticker_of: Callable[..., Ticker] = Ticker,
     ) -> None:
         self._node = node
         self._lock = lock
         self._status = status
         self._announce = announce
         self._log = log
+        self._ticker_of = ticker_of
         self._found: deque[TrackedBody] = deque()
         self._ticker: Optional[Ticker] = None
         self._clock = HostClock()
@@ -127,7 +130,7 @@ class Supervision:
         self._accept_services = AcceptServices(self._node, self._lock, pipeline)
         # Chosen: period (s). New bodies wake the thread, so it only delays the detection of
         # silence.
-        self._ticker = Ticker(0.1, self._tick)
+        self._ticker = self._ticker_of(0.1, self._tick)
         self._ticker.wake()    # the client may have found bodies already
 
     def stop(self) -> None:
