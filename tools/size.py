@@ -44,6 +44,12 @@ def lines_of(source):
     return len(code), text - len(code)
 
 
+def script_lines(source):
+    """Count the lines of JavaScript that are neither blank nor a comment."""
+    return sum(1 for line in source.splitlines() if line.strip() and not line.strip().startswith(
+        '//'))
+
+
 def constants_of(source):
     """Count the numeric constants of a module."""
     count = 0
@@ -95,6 +101,8 @@ def main(arguments):
     print(f'numeric constants of modules     '
           f'{sum(constants_of(source) for source in sources.values()):6}')
     print(f'comments and docstrings per code {prose / code:6.0%}')
+    script = sum(script_lines(path.read_text()) for path in package.rglob('*.js'))
+    print(f'dashboard: Python + JavaScript   {per_package.get("dashboard", 0) + script:6}')
     print(f'lines of test code               {tests:6}')
     print(f'lines of bench and tools         {bench:6}')
     print(f'words in README.md               {readme:6}')
