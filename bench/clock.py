@@ -175,6 +175,7 @@ def main() -> None:
     parser.add_argument('--write-docs', action='store_true', help='renew the tables of docs/')
     args = parser.parse_args()
     os.nice(5)
+    begin = time.monotonic()
     cost, longest = cost_us(
         lambda: StampSource(StampConfig()).stamp, simulate(WIRED, 300.0, args.seed))
     with Pool(args.jobs) as pool:
@@ -185,7 +186,8 @@ def main() -> None:
             if args.only in s.name], chunksize=1)
         families = clock_sessions.run_all(pool, args.sessions) if args.sessions else []
     text = (f'{args.seconds:g} s each, seed {args.seed}; {cost:.1f} us a message, longest call '
-            f'{longest:.0f} us ({RUNS}).\n\n{table(rows)}')
+            f'{longest:.0f} us ({RUNS}); all in {(time.monotonic() - begin) / 60.0:.1f} min, '
+            f'{args.jobs} processes.\n\n{table(rows)}')
     if families:
         text += f'\n\n{clock_sessions.table(families)}'
     print(text)
