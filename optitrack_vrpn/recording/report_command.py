@@ -20,7 +20,7 @@ from optitrack_vrpn.recording.evaluation_odometry import evaluate_odometry
 from optitrack_vrpn.recording.figures import body_figures, Figures
 from optitrack_vrpn.recording.remarks import findings
 from optitrack_vrpn.recording.report_page_io import (
-    check_available, Clock, comparison, evaluation_section, page, Section)
+    check_available, Clock, comparison, items, page, Section)
 from optitrack_vrpn.recording.take import Take
 from optitrack_vrpn.recording.take_io import load_estimate, load_take
 from optitrack_vrpn.recording.topics import absolute
@@ -86,8 +86,9 @@ def make_report(arguments: argparse.Namespace) -> tuple[str, list[Finding], Take
         result = evaluate_odometry(
             take.bodies[arguments.reference].trajectory, _estimate(take, arguments.estimate),
             rpe_seconds=arguments.rpe_seconds, max_offset_s=arguments.max_offset)
-        sections.append(evaluation_section(
-            arguments.reference, arguments.estimate, result, odometry_picture(result)))
+        sections.append(Section(
+            f'{arguments.estimate} against {arguments.reference}', [odometry_picture(result)],
+            items(result.findings or [Finding('good estimate')]), evaluation=result))
     if arguments.compare is not None:
         with Progress('reading') as reading:
             other = load_take(arguments.compare, progress=reading.show)

@@ -17,7 +17,6 @@ from optitrack_vrpn.errors import BackendUnavailableError
 from optitrack_vrpn.findings import CAUSES, Finding, Span
 from optitrack_vrpn.names import counted
 from optitrack_vrpn.recording.charts import Picture
-from optitrack_vrpn.recording.evaluation import Statistics
 from optitrack_vrpn.recording.evaluation_odometry import OdometryEvaluation
 from optitrack_vrpn.recording.figures import Figures
 from optitrack_vrpn.recording.remarks import clock_restarts, link_losses
@@ -37,7 +36,11 @@ _KNOWN_NOTES = ('lost', 'lost_at', 'clock_steps', 'dropped', 'stopped', 'recover
 
 @dataclass
 class Section:
-    """A part of the page: findings, a table, a paragraph and pictures under a heading."""
+    """
+    A part of the page: findings, a table, a paragraph and pictures under a heading.
+
+    :ivar evaluation: what the template writes as another table and paragraph.
+    """
 
     title: str
     pictures: Sequence[Picture] = ()
@@ -45,6 +48,7 @@ class Section:
     head: Sequence[str] = ()
     rows: Sequence[Sequence[str]] = ()
     text: str = ''
+    evaluation: Optional[OdometryEvaluation] = None
 
 
 @dataclass
@@ -201,36 +205,6 @@ def comparison(
                          number(two - one, 2)))
     return Section(f'Compared with {names[1]}', head=('', *names, 'difference'), rows=rows,
                    text='' if rows else 'The two takes have no body in common.')
-
-
-def evaluation_section(
-    reference: str, estimate: str, found: OdometryEvaluation, picture: Picture,
-) -> Section:
-    """Show the evaluation of an odometry."""
-    def row(name: str, errors: Statistics, scale: float, unit: str) -> tuple[str, ...]:
-        return (name, *(f'{scale * value:.2f} {unit}' for value in (
-            errors.rmse, errors.mean, errors.median, errors.std, errors.max)))
-
-    hand_eye, whole = found.hand_eye, found.continuity
-    x, y, z = hand_eye.translation
-    roll, pitch, yaw = hand_eye.rotation.as_euler('ZYX', degrees=True)[::-1]
-    rpe = f'RPE over {found.rpe.seconds:g} s'
-    return Section(
-        f'{estimate} against {reference}', [picture],
-        items(found.findings or [Finding('good estimate')]),
-        ('error', 'RMSE', 'mean', 'median', 'std', 'max'), [
-            row('ATE, position', found.ate.translation, 1e3, 'mm'),
-            row('ATE, attitude', found.ate.rotation_deg, 1.0, 'deg'),
-            row(f'{rpe}, position', found.rpe.translation, 1e3, 'mm'),
-            row(f'{rpe}, attitude', found.rpe.rotation_deg, 1.0, 'deg')],
-        f'Coverage of the reference: {100 * whole.coverage:.1f} %, interruptions: '
-        f'{len(whole.gaps_ns)}, resets: {len(whole.resets_ns)}. Compared: '
-        f'{found.ate.translation.samples} poses, {100 * found.matched:.0f} % of the estimate. '
-        f'Time offset, to be added to the stamps of the estimate: '
-        f'{hand_eye.offset_ns / 1e6:.2f} ms (angular speeds correlate at '
-        f'{found.offset.correlation:.3f}). Sensor on the body: [{x:.4f}, {y:.4f}, {z:.4f}] m, '
-        f'roll {roll:.2f}, pitch {pitch:.2f}, yaw {yaw:.2f} deg (standard deviation '
-        f'{1e3 * hand_eye.translation_std_m:.1f} mm, {hand_eye.rotation_std_deg:.2f} deg).')
 
 
 def check_available() -> None:
