@@ -64,6 +64,21 @@ def test_names_from_the_network_cannot_touch_the_terminal(capsys):
     assert all(c.isprintable() for one in strings(json.loads(report)) for c in one)
 
 
+def test_a_thousand_senders_make_no_longer_report(examine, capsys):
+    def serve(server, sock):
+        sock.sendall(COOKIE + b''.join(name(i, f'body {i} ' + 80 * 'x') for i in range(1, 1000))
+                     + name(POSE_TYPE_ID, 'vrpn_Tracker Pos_Quat', -2))
+        frame = 0
+        while not server.stopping.wait(0.02):
+            frame += 1
+            sock.sendall(b''.join(
+                pose(sender, 1_000_000 + frame * 10_000) for sender in range(1, 700)))
+    result = examine(FakeServer(serve), '--connection', 'tcp')
+    assert result.values('senders')['count'] == 999
+    assert 'beyond the limit' in result.found('data')
+    assert max(len(result.found(check)) for check in CHECKS) <= 900
+
+
 def test_a_flood_without_a_pose_is_left_in_time(examine):
     block = message(1, 77, bytes(1000)) * 50
 
