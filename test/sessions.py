@@ -6,6 +6,7 @@ import csv
 import gzip
 from typing import NamedTuple, Optional
 
+from optitrack_vrpn.sources import Body, Motion
 import pcap
 import rawvrpn
 
@@ -119,3 +120,12 @@ def sent(name: str, kind: Optional[str] = None) -> list[Sent]:
     end = max(action.time_ns for session in sessions(name) for action in session.server_actions)
     return [row for row in rows if row.connected and kind in (None, row.kind)
             and row.sent_wall * 1e9 <= end]
+
+
+def as_row(event):
+    """Give a report as the rows of a ``.sent.csv.gz`` have it; None for another event."""
+    if isinstance(event, Body):
+        return ('pose', *event[:5], 0.0)
+    if isinstance(event, Motion):
+        return ('vel' if event.is_velocity else 'acc', *event[:3], *event[4:])
+    return None

@@ -9,9 +9,9 @@ import types
 
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError, TransportError
-from optitrack_vrpn.sources import ClientConfig, LinkState
+from optitrack_vrpn.sources import ClientConfig, LinkState, Motion
 from optitrack_vrpn.sources.vrpn import (
-    AccelerationReport, make_backend, PoseReport, sender_time_ns, tracker_address, VelocityReport)
+    make_backend, PoseReport, sender_time_ns, tracker_address)
 import pytest
 from transport_kit import link, Recorder, wait_until
 
@@ -133,9 +133,9 @@ def test_reports_come_out_as_the_built_in_clients_do(module, run):
     sink.wait(lambda: len(sink.events) == 3)
     assert sink.events == [
         PoseReport('Rigid Body 1', 0, STAMP_NS, (1.0, 2.0, 3.0), (0.0, 0.6, 0.0, 0.8)),
-        VelocityReport('Rigid Body 1', 0, STAMP_NS, (4.0, 5.0, 6.0), (0.0, 0.0, 0.0, 1.0), 0.0),
-        AccelerationReport(
-            'Rigid Body 1', 2, STAMP_NS, (7.0, 8.0, 9.0), (0.0, 0.0, 0.0, 1.0), 0.0)]
+        Motion('Rigid Body 1', 0, STAMP_NS, True, (4.0, 5.0, 6.0), (0.0, 0.0, 0.0, 1.0), 0.0),
+        Motion(
+            'Rigid Body 1', 2, STAMP_NS, False, (7.0, 8.0, 9.0), (0.0, 0.0, 0.0, 1.0), 0.0)]
     (_, arrival_ns, host_minus_arrival_ns, called_ns) = sink.batches[0]
     assert 0 <= called_ns - arrival_ns < 5_000_000_000
     assert host_minus_arrival_ns > 0

@@ -6,24 +6,19 @@ import sys
 import threading
 
 from optitrack_vrpn.sources import LinkState
-from optitrack_vrpn.sources.vrpn import (
-    AccelerationReport, PongReport, PoseReport, SenderDescribed, TextReport, VelocityReport)
+from optitrack_vrpn.sources.vrpn import PongReport, SenderDescribed, TextReport
 import pytest
 import rawvrpn
 from server_kit import free_port, ReplayServer
 import sessions
 from transport_kit import client, link, SlowRecorder, wait_until
 
-KINDS = {PoseReport: 'pose', VelocityReport: 'vel', AccelerationReport: 'acc'}
 BOTH = pytest.mark.parametrize('way', ['udp', 'tcp'])
 
 
 def reports(sink):
     """Give reports as the rows of a ``.sent.csv.gz`` have them."""
-    return [
-        (KINDS[type(e)], e.name, e.sensor, e.sender_time_ns, e[3], e.quat_xyzw,
-         0.0 if isinstance(e, PoseReport) else e.dt)
-        for e in sink.events if type(e) in KINDS]
+    return [row for row in map(sessions.as_row, sink.events) if row]
 
 
 def rows(name):
@@ -49,7 +44,7 @@ def check_arrivals(sink):
         assert arrival_ns <= called_ns
         assert called_ns - arrival_ns < 5_000_000_000
         assert host_minus_arrival_ns > 0
-        if any(type(event) in KINDS for event in events):
+        if any(map(sessions.as_row, events)):
             assert arrival_ns >= last
             last = arrival_ns
 
@@ -89,9 +84,9 @@ def test_at_recorded_times_arrivals_keep_the_recorded_rhythm(name, way):
     check_arrivals(sink)
     sent, delays, count = sessions.sent(name), [], 0
     for events, arrival_ns, *_ in sink.batches:
-        if any(type(event) in KINDS for event in events):
+        if any(map(sessions.as_row, events)):
             # Of what a busy client reads at once by TCP the arrival is that of the last.
-            count += sum(type(event) in KINDS for event in events)
+            count += sum(sessions.as_row(event) is not None for event in events)
             delays.append(arrival_ns - sent[count - 1].sent_wall * 1e9)
     # The smallest delay is the difference of the clocks; for most, scheduling adds little beside
     # what held the server itself up.
@@ -174,11 +169,11 @@ def test_arrivals_are_those_of_the_kernel(way):
             threading.Event().wait(0.3)
             sink.go_on.set()
             sink.wait(lambda: sum(
-                any(type(e) in KINDS for e in b[0]) for b in sink.batches) > 1)
+                any(map(sessions.as_row, b[0])) for b in sink.batches) > 1)
             gate.set()
             server.wait(30.0)
     check_arrivals(sink)
-    pose_batches = [b for b in sink.batches if any(type(e) in KINDS for e in b[0])]
+    pose_batches = [b for b in sink.batches if any(map(sessions.as_row, b[0]))]
     let_go_ns = min(b[3] for b in pose_batches[1:])
     waited = [let_go_ns - b[1] for b in pose_batches[1:] if b[1] < let_go_ns]
     # By TCP all that waited is one read, which arrived when its last byte did.

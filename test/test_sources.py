@@ -11,8 +11,7 @@ from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.sources import (
     Body, check_server, Choice, Frame, lacking, LinkState, Motion, ServerText, source_settings,
     SOURCES)
-from optitrack_vrpn.sources.vrpn import (
-    AccelerationReport, PongReport, PoseReport, TextReport, to_frames, VelocityReport)
+from optitrack_vrpn.sources.vrpn import PongReport, PoseReport, TextReport, to_frames
 import pytest
 from tool_kit import run_tool, start_tool
 
@@ -27,8 +26,8 @@ def pose(name, time_ns):
 def test_poses_of_one_time_are_a_frame_and_the_library_is_no_body():
     items = to_frames([
         pose('a', 1), pose('VRPN Control', 1), pose('b', 1), PongReport('a', 1), pose('a', 2),
-        VelocityReport('a', 0, 2, (1.0, 0.0, 0.0), UPRIGHT, 0.1),
-        AccelerationReport('a', 0, 2, (2.0, 0.0, 0.0), UPRIGHT, 0.1),
+        Motion('a', 0, 2, True, (1.0, 0.0, 0.0), UPRIGHT, 0.1),
+        Motion('a', 0, 2, False, (2.0, 0.0, 0.0), UPRIGHT, 0.1),
         TextReport('a', 2, 1, 0, 'hot'), pose('b', 2)])
     first, second, velocity, acceleration, text = items
     assert [body.name for body in first.bodies] == ['a', 'b']

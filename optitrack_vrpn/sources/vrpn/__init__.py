@@ -9,13 +9,13 @@ from optitrack_vrpn.faces import lazy
 if TYPE_CHECKING:
     from optitrack_vrpn.sources.vrpn.client_io import make_backend, VrpnClient
     from optitrack_vrpn.sources.vrpn.codec import (
-        ACCELERATION_TYPE, AccelerationReport, CONTROL_SENDER, COOKIE_PREFIX, COOKIE_SIZE,
+        ACCELERATION_TYPE, CONTROL_SENDER, COOKIE_PREFIX, COOKIE_SIZE,
         decode_request, DEFAULT_PORT, encode_cookie, encode_message, encode_motion, encode_name,
         encode_pose, encode_request, encode_text, Event, HEADER, HEADER_SIZE, LocalNames,
         MAX_DATAGRAM_SIZE, MAX_IDS, MAX_NAME_SIZE, MAX_SENDER_SECONDS, padded, PeerHello,
         PING_TYPE, PingReport, PONG_TYPE, PongReport, POSE_MESSAGE, POSE_TYPE, PoseReport,
         RemoteNames, SENDER_DESCRIPTION, SenderDescribed, TEXT_HEAD, TEXT_TYPE, TextReport,
-        TYPE_DESCRIPTION, UDP_DESCRIPTION, UdpDescribed, VELOCITY_TYPE, VelocityReport)
+        TYPE_DESCRIPTION, UDP_DESCRIPTION, UdpDescribed, VELOCITY_TYPE)
     from optitrack_vrpn.sources.vrpn.connection import Connection, Counters
     from optitrack_vrpn.sources.vrpn.frames import FrameSink, to_frames
     from optitrack_vrpn.sources.vrpn.handshake_io import (

@@ -14,7 +14,7 @@ import struct
 from typing import Final, NamedTuple, Optional, Union
 
 from optitrack_vrpn.errors import LocalProtocolError, RemoteProtocolError, VersionRefusedError
-from optitrack_vrpn.sources.frames import Body as PoseReport, Quaternion, Vector
+from optitrack_vrpn.sources.frames import Body as PoseReport, Motion, Quaternion, Vector
 from optitrack_vrpn.units import NS_PER_S
 
 #: The port that VRPN servers, Motive among them, listen on for UDP requests and for TCP.
@@ -89,30 +89,8 @@ _REQUEST = re.compile(rb'([A-Za-z0-9.\-]{1,253}) (\d{1,5})\0?')
 
 
 __all__ = [
-    'AccelerationReport', 'Event', 'PeerHello', 'PingReport', 'PongReport', 'PoseReport',
-    'Quaternion', 'SenderDescribed', 'TextReport', 'UdpDescribed', 'Vector', 'VelocityReport']
-
-
-class VelocityReport(NamedTuple):
-    """A tracker's velocity (m/s) and the rotation that it makes in ``dt`` seconds."""
-
-    name: str
-    sensor: int
-    sender_time_ns: int
-    velocity: Vector
-    quat_xyzw: Quaternion
-    dt: float
-
-
-class AccelerationReport(NamedTuple):
-    """A tracker's acceleration (m/s^2) and the change of rotation that it makes in ``dt`` s."""
-
-    name: str
-    sensor: int
-    sender_time_ns: int
-    acceleration: Vector
-    quat_xyzw: Quaternion
-    dt: float
+    'Event', 'Motion', 'PeerHello', 'PingReport', 'PongReport', 'PoseReport', 'Quaternion',
+    'SenderDescribed', 'TextReport', 'UdpDescribed', 'Vector']
 
 
 class TextReport(NamedTuple):
@@ -162,8 +140,8 @@ class UdpDescribed(NamedTuple):
 
 
 Event = Union[
-    PoseReport, VelocityReport, AccelerationReport, TextReport, PingReport, PongReport,
-    PeerHello, SenderDescribed, UdpDescribed]
+    PoseReport, Motion, TextReport, PingReport, PongReport, PeerHello, SenderDescribed,
+    UdpDescribed]
 
 
 class Cookie(NamedTuple):

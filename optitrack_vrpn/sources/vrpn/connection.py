@@ -14,11 +14,11 @@ from typing import Callable, Final, Optional
 from optitrack_vrpn.errors import LocalProtocolError, RemoteProtocolError
 from optitrack_vrpn.sources.vrpn import codec
 from optitrack_vrpn.sources.vrpn.codec import (
-    ACCELERATION_TYPE, AccelerationReport, Buffer, COOKIE_SIZE, Event, HEADER, HEADER_SIZE,
-    LocalNames, MAJOR_VERSION, MAX_MESSAGE_SIZE, MAX_SENDER_SECONDS, MINOR_VERSION, MOTION_PAYLOAD,
+    ACCELERATION_TYPE, Buffer, COOKIE_SIZE, Event, HEADER, HEADER_SIZE, LocalNames, MAJOR_VERSION,
+    MAX_MESSAGE_SIZE, MAX_SENDER_SECONDS, MINOR_VERSION, Motion, MOTION_PAYLOAD,
     PeerHello, PING_TYPE, PingReport, PONG_TYPE, PongReport, POSE_MESSAGE, POSE_PAYLOAD, POSE_TYPE,
     PoseReport, RemoteNames, SENDER_DESCRIPTION, SenderDescribed, TEXT_TYPE, TextReport,
-    TYPE_DESCRIPTION, UDP_DESCRIPTION, UdpDescribed, VELOCITY_TYPE, VelocityReport)
+    TYPE_DESCRIPTION, UDP_DESCRIPTION, UdpDescribed, VELOCITY_TYPE)
 
 _POSE_SIZE: Final = POSE_MESSAGE.size
 _UNPACK_POSES: Final = POSE_MESSAGE.iter_unpack
@@ -432,43 +432,23 @@ def _decode_pose(sender: str, time_ns: int, payload: bytes) -> PoseReport:
     return PoseReport(sender, sensor, time_ns, (x, y, z), (qx, qy, qz, qw))
 
 
-def _decode_velocity(sender: str, time_ns: int, payload: bytes) -> VelocityReport:
-    sensor, vector, quat_xyzw, dt = _decode_motion(payload)
-    return VelocityReport(sender, sensor, time_ns, vector, quat_xyzw, dt)
+def _motion(is_velocity: bool) -> Callable[[str, int, bytes], Event]:
+    def decode(sender: str, time_ns: int, payload: bytes) -> Motion:
+        if len(payload) != _MOTION_SIZE - HEADER_SIZE:
+            raise RemoteProtocolError(f'a velocity or acceleration of {len(payload)} bytes')
+        sensor, x, y, z, qx, qy, qz, qw, dt = MOTION_PAYLOAD.unpack(payload)
+        return Motion(
+            sender, sensor, time_ns, is_velocity, (x, y, z), (qx, qy, qz, qw), dt)
+    return decode
 
 
-def _decode_acceleration(sender: str, time_ns: int, payload: bytes) -> AccelerationReport:
-    sensor, vector, quat_xyzw, dt = _decode_motion(payload)
-    return AccelerationReport(sender, sensor, time_ns, vector, quat_xyzw, dt)
-
-
-def _decode_motion(
-    payload: bytes,
-) -> tuple[int, tuple[float, float, float], tuple[float, float, float, float], float]:
-    if len(payload) != _MOTION_SIZE - HEADER_SIZE:
-        raise RemoteProtocolError(f'a velocity or acceleration of {len(payload)} bytes')
-    sensor, x, y, z, qx, qy, qz, qw, dt = MOTION_PAYLOAD.unpack(payload)
-    return sensor, (x, y, z), (qx, qy, qz, qw), dt
-
-
-def _decode_text(sender: str, time_ns: int, payload: bytes) -> TextReport:
-    severity, level, text = codec.decode_text(payload)
-    return TextReport(sender, time_ns, severity, level, text)
-
-
-def _decode_ping(sender: str, time_ns: int, payload: bytes) -> PingReport:
-    return PingReport(sender, time_ns)
-
-
-def _decode_pong(sender: str, time_ns: int, payload: bytes) -> PongReport:
-    return PongReport(sender, time_ns)
-
-
+#: Decoders of payloads by their type, called with the sender, its time (ns) and the payload.
 _REPORTS: dict[str, Callable[[str, int, bytes], Event]] = {
     POSE_TYPE: _decode_pose,
-    VELOCITY_TYPE: _decode_velocity,
-    ACCELERATION_TYPE: _decode_acceleration,
-    TEXT_TYPE: _decode_text,
-    PING_TYPE: _decode_ping,
-    PONG_TYPE: _decode_pong,
+    VELOCITY_TYPE: _motion(True),
+    ACCELERATION_TYPE: _motion(False),
+    TEXT_TYPE: lambda sender, time_ns, payload: TextReport(
+        sender, time_ns, *codec.decode_text(payload)),
+    PING_TYPE: lambda sender, time_ns, payload: PingReport(sender, time_ns),
+    PONG_TYPE: lambda sender, time_ns, payload: PongReport(sender, time_ns),
 }

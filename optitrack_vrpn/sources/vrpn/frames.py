@@ -8,8 +8,7 @@ from typing import Any, Callable, Final, Protocol
 from optitrack_vrpn.events import Event as UserEvent
 from optitrack_vrpn.sources.frames import Frame, Item, Motion, ServerText
 from optitrack_vrpn.sources.vrpn.codec import (
-    AccelerationReport, CONTROL_SENDER, Event, PoseReport, TEXT_ERROR, TEXT_WARNING, TextReport,
-    VelocityReport)
+    CONTROL_SENDER, Event, PoseReport, TEXT_ERROR, TEXT_WARNING, TextReport)
 
 _new: Final = tuple.__new__
 _SEVERITIES: Final = {TEXT_WARNING: 'warn', TEXT_ERROR: 'error'}
@@ -76,8 +75,8 @@ def _divide(events: list[Any]) -> list[Item]:
 
 def _append_other(items: list[Item], event: Event) -> None:
     """Convert an event that is not a pose, if it is of interest."""
-    if isinstance(event, (VelocityReport, AccelerationReport)):
-        items.append(Motion(*event[:3], isinstance(event, VelocityReport), *event[3:]))
+    if isinstance(event, Motion):
+        items.append(event)
     elif isinstance(event, TextReport):
         items.append(ServerText(
             event.sender, _SEVERITIES.get(event.severity, 'info'), event.text))

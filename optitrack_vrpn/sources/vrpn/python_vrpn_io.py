@@ -23,13 +23,11 @@ from optitrack_vrpn.sources.client_io import (
     LinkStatus, report_change, Sink, use_default_scheduling)
 from optitrack_vrpn.sources.config import ClientConfig
 from optitrack_vrpn.sources.link import Link, LinkState
-from optitrack_vrpn.sources.vrpn.codec import (
-    AccelerationReport, DEFAULT_PORT, Event, PoseReport, VelocityReport)
+from optitrack_vrpn.sources.vrpn.codec import DEFAULT_PORT, Event, Motion, PoseReport
 from optitrack_vrpn.units import NS_PER_S
 
 _LOG = logging.getLogger(__name__)
 _EPOCH = datetime(1970, 1, 1)
-_DERIVATIVES: dict[str, Any] = {'velocity': VelocityReport, 'acceleration': AccelerationReport}
 #: Chosen: polling period (s), because the module cannot wait for data. It is the largest delay
 #: that polling adds to a report.
 _POLL_S = 0.001
@@ -136,7 +134,7 @@ class PythonVrpnBackend:
         for name in self._config.trackers:
             tracker = self._tracker_class(tracker_address(name, self._config))
             tracker.register_change_handler(name, self._on_position, 'position')
-            for kind in _DERIVATIVES:
+            for kind in ('velocity', 'acceleration'):
                 tracker.register_change_handler(name, partial(self._on_derivative, kind), kind)
             self._trackers.append(tracker)
         self._polling_since_ns = self._clock.now_ns()
@@ -181,6 +179,6 @@ class PythonVrpnBackend:
 
     def _on_derivative(self, kind: str, name: str, report: dict[str, Any]) -> None:
         # The module's 'future delta' (dt) is wrong, and without dt the rotation has no meaning.
-        self._pending.append(_DERIVATIVES[kind](
-            name, report['sensor'], sender_time_ns(report['time']), tuple(report[kind]),
-            (0.0, 0.0, 0.0, 1.0), 0.0))
+        self._pending.append(Motion(
+            name, report['sensor'], sender_time_ns(report['time']), kind == 'velocity',
+            tuple(report[kind]), (0.0, 0.0, 0.0, 1.0), 0.0))
