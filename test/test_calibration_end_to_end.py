@@ -9,6 +9,7 @@ import numpy as np
 from optitrack_vrpn.calibration import main
 from optitrack_vrpn.sim import ImuModel
 import pytest
+from rosbags.highlevel import AnyReader
 from rosgraph import NodeProcess, port_parameters
 from scipy.spatial.transform import Rotation
 
@@ -35,6 +36,14 @@ def test_the_latency_is_the_delay_of_the_simulator(tmp_path, capsys, protocol):
         found['rotation_xyzw']['value'])
     assert np.degrees(turn.magnitude()) < 0.05
     np.testing.assert_allclose(found['lever_arm_m']['value'], model.lever_arm, atol=5e-4)
+    # White noise of a density has the variance density^2 * rate in each sample.
+    with AnyReader([take]) as bag:
+        rows = [row for row in bag.connections if row.topic == '/imu/data_raw']
+        sample = bag.deserialize(next(bag.messages(rows))[2], rows[0].msgtype)
+    np.testing.assert_allclose(np.diag(sample.angular_velocity_covariance.reshape(3, 3)),
+                               200.0 * 2.4e-4**2)
+    np.testing.assert_allclose(np.diag(sample.linear_acceleration_covariance.reshape(3, 3)),
+                               200.0 * 1.7e-3**2)
 
 
 def record(take, seconds, protocol):

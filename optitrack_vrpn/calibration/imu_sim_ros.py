@@ -51,6 +51,10 @@ class ImuSim(Node):
         self._message = Imu()
         self._message.header.frame_id = 'imu_link'
         self._message.orientation_covariance[0] = -1.0    # no orientation
+        # Of the white noise: its density squared times the rate. A filter takes 0 as perfect.
+        self._message.angular_velocity_covariance[0::4] = [model.gyro_noise**2 * model.rate] * 3
+        self._message.linear_acceleration_covariance[0::4] = [
+            model.accelerometer_noise**2 * model.rate] * 3
         self.server.start()
         self.get_logger().warning('this IMU is simulated')
         self._thread.start()
