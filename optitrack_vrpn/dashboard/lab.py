@@ -137,8 +137,9 @@ class Body:
             begin = reading_since if self.pose else max(reading_since, self.first_at)
             if now - begin < _FIRST_S:
                 return 'lost', 'WAITING', 'for its first transform'
-            return 'lost', 'NO POSE', f'no transform of {self.frame or self.name} on /tf' + (
-                ': is the node active, and is tf among its outputs?' if not self.pose else
+            return 'lost', 'NO POSE', f'no transform of {self.frame or self.name}' + (
+                ': is the node active, and is tf_view or tf among its outputs?'
+                if not self.pose else
                 f' any more: has {self.node} ended?' if now - self.report.at > (
                     1.2 * self.report.period_s) else
                 ' any more: is this computer or the network too slow?')

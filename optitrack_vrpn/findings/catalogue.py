@@ -191,9 +191,9 @@ CAUSES: Mapping[str, Cause] = {
         WARNING, '{subject}: {message}', 'the log of the node has more'),
     'reported error': Cause(ERROR, '{subject}: {message}', 'the log of the node has more'),
     'no transform': Cause(
-        ERROR, '{bodies} {is} TRACKED, but {its} transforms do not arrive on /tf',
-        'is tf among the outputs of the node, and is the node active? Is the network between it '
-        'and this computer slow?'),
+        ERROR, '{bodies} {is} TRACKED, but {its} transforms do not arrive',
+        'is tf_view or tf among the outputs of the node, and is the node active? Is the network '
+        'between it and this computer slow?'),
     # -- of a recording, the worst first ---------------------------------------------------------
     'nothing recorded': Cause(
         ERROR, 'no pose of any body was recorded',
