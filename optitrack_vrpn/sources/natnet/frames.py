@@ -92,7 +92,6 @@ _SECTIONS = (
              Rows(LABELLED_MARKER_2, _marker_2, list)),
     _section('plates', (2, 9), _ANALOG, 'plates'),
     _section('devices', (2, 11), _ANALOG, 'devices'))
-_BODIES: Many = _SECTIONS[2].new
 #: Parts that a sender of 4.1 and later may leave out at the end.
 _OPTIONAL = frozenset({'plates', 'devices'})
 
@@ -121,7 +120,10 @@ def decode_frame(payload: Buffer, version: Version, wanted: frozenset[str] = NOT
         if sized:
             if not reader.left and part in _OPTIONAL:
                 break
-            value = layout.sized(reader, version, asked)
+            if asked:
+                value = layout.sized(reader, version)
+            else:
+                reader.skip_section()
         elif asked:
             value = layout.read(reader, version)
         else:
@@ -131,7 +133,7 @@ def decode_frame(payload: Buffer, version: Version, wanted: frozenset[str] = NOT
         elif asked:
             found[field] = value
     while sized and reader.left:    # sections of later versions
-        _BODIES.sized(reader, version, False)
+        reader.skip_section()
     if reader.left:
         raise RemoteProtocolError(
             f'{reader.left} bytes of the frame belong to no section of this version')

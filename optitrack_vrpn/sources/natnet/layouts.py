@@ -84,6 +84,12 @@ class Reader:
         start = self.skip(size)
         return Reader(self.data, start, start + size)
 
+    def skip_section(self) -> None:
+        """Skip a section that states its size."""
+        if self.i32() < 0:
+            raise RemoteProtocolError(f'a negative count at byte {self.position - 4}')
+        self.skip(self.i32())
+
     def text(self, most: int) -> str:
         """
         Decode a text up to its NUL; invalid UTF-8 is replaced.
@@ -241,16 +247,10 @@ class Many(Layout):
         """Encode the entries."""
         return b''.join([self.entry.write(one, version) for one in value])
 
-    def sized(self, reader: Reader, version: Version, wanted: bool = True) -> Any:
-        """
-        Decode a section that states its size, as from 4.1 on.
-
-        :param wanted: whether to decode it; otherwise it is skipped, and the result is None.
-        """
-        count = reader.count(self.entry.least if wanted else 0)
+    def sized(self, reader: Reader, version: Version) -> Any:
+        """Decode a section that states its size, as from 4.1 on."""
+        count = reader.count(self.entry.least)
         block = reader.block()
-        if not wanted:
-            return None
         size = block.left
         if count * self.entry.least <= size:
             found = self.entries(block, version, count)
@@ -292,16 +292,16 @@ class Rows(Many):
             return b''.join(map(self.struct.pack, value))
         return b''.join([self.struct.pack(*one[:self.width]) for one in value])
 
-    def sized(self, reader: Reader, version: Version, wanted: bool = True) -> Any:
+    def sized(self, reader: Reader, version: Version) -> Any:
         """Decode a section; later versions may append fields to each entry."""
-        if version <= CERTAIN or not wanted:
-            return super().sized(reader, version, wanted)
+        if version <= CERTAIN:
+            return super().sized(reader, version)
         before = reader.position
         count, block = reader.i32(), reader.block()
         stride, rest = divmod(block.left, max(1, count))
         if count < 1 or rest or stride <= self.struct.size:
             reader.position = before
-            return super().sized(reader, version, wanted)
+            return super().sized(reader, version)
         return self.kind(self.make(self.struct.unpack_from(block.data, at))
                          for at in range(block.position, block.end, stride))
 
