@@ -7,6 +7,7 @@ The suffix is decoded from the end, so that unknown sections cannot shift it. Fr
 every section states its size, by which sections of later versions are skipped.
 """
 
+from functools import lru_cache
 import math
 import struct
 from typing import Any, NamedTuple
@@ -96,6 +97,14 @@ _SECTIONS = (
 _OPTIONAL = frozenset({'plates', 'devices'})
 
 
+@lru_cache(maxsize=32)
+def _plan(version: Version, wanted: frozenset[str]) -> tuple[tuple[str, Many, str, bool], ...]:
+    """Return field, layout and part of each section of a version, and whether it is decoded."""
+    return tuple(
+        (field, new if version >= (3, 0) else old, part, not part or part in wanted)
+        for field, since, new, old, part in _SECTIONS if version >= since)
+
+
 def decode_frame(payload: Buffer, version: Version, wanted: frozenset[str] = NOTHING) -> Frame:
     """
     Decode one frame.
@@ -112,11 +121,7 @@ def decode_frame(payload: Buffer, version: Version, wanted: frozenset[str] = NOT
     bodies: list[Body] = []
     found: dict[str, Any] = {}
     sized = version >= (4, 1)
-    for field, since, new, old, part in _SECTIONS:
-        if version < since:
-            continue
-        layout = new if version >= (3, 0) else old
-        asked = not part or part in wanted
+    for field, layout, part, asked in _plan(version, wanted):
         if sized:
             if not reader.left and part in _OPTIONAL:
                 break

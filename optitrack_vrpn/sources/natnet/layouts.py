@@ -16,7 +16,13 @@ from optitrack_vrpn.errors import LocalProtocolError, RemoteProtocolError
 from optitrack_vrpn.sources.natnet.messages import Buffer, CERTAIN, MAX_NAME, Version
 
 _I32 = struct.Struct('<i')
+_SECTION = struct.Struct('<ii')
 _ZERO = _I32.pack(0)
+
+
+def _disagreeing(count: int, least: int, size: int) -> RemoteProtocolError:
+    return RemoteProtocolError(
+        f'{count} entries of {least} bytes are announced with {size} bytes')
 
 
 class Reader:
@@ -86,9 +92,10 @@ class Reader:
 
     def skip_section(self) -> None:
         """Skip a section that states its size."""
-        if self.i32() < 0:
-            raise RemoteProtocolError(f'a negative count at byte {self.position - 4}')
-        self.skip(self.i32())
+        count, size = _SECTION.unpack_from(self.data, self.skip(_SECTION.size))
+        if count < 0:
+            raise RemoteProtocolError(f'a negative count at byte {self.position - _SECTION.size}')
+        self.skip(size)
 
     def text(self, most: int) -> str:
         """
@@ -256,8 +263,7 @@ class Many(Layout):
             found = self.entries(block, version, count)
             if not block.left:
                 return found
-        raise RemoteProtocolError(
-            f'{count} entries of {self.entry.least} bytes are announced with {size} bytes')
+        raise _disagreeing(count, self.entry.least, size)
 
 
 class Rows(Many):
@@ -294,16 +300,16 @@ class Rows(Many):
 
     def sized(self, reader: Reader, version: Version) -> Any:
         """Decode a section; later versions may append fields to each entry."""
-        if version <= CERTAIN:
-            return super().sized(reader, version)
-        before = reader.position
-        count, block = reader.i32(), reader.block()
-        stride, rest = divmod(block.left, max(1, count))
-        if count < 1 or rest or stride <= self.struct.size:
-            reader.position = before
-            return super().sized(reader, version)
-        return self.kind(self.make(self.struct.unpack_from(block.data, at))
-                         for at in range(block.position, block.end, stride))
+        count, size = reader.i32(), reader.i32()
+        start = reader.skip(size)
+        if count * self.struct.size == size:
+            return self.kind(map(
+                self.make, self.struct.iter_unpack(reader.data[start:start + size])))
+        stride, rest = divmod(size, max(1, count))
+        if version <= CERTAIN or count < 1 or rest or stride <= self.struct.size:
+            raise _disagreeing(count, self.struct.size, size)
+        return self.kind(self.make(self.struct.unpack_from(reader.data, at))
+                         for at in range(start, start + size, stride))
 
 
 class Packed(Layout):
