@@ -152,6 +152,13 @@ def test_lost_samples_are_bridged():
     assert found['record']['lost_samples'] >= 90
 
 
+def test_a_body_that_is_lost_half_of_the_time_is_calibrated_from_the_rest():
+    poses, imu, truth = simulate(Case('half', seconds=40.0), 2)
+    seen = (poses.stamps_ns - poses.stamps_ns[0]) * 1e-9 % 6.0 < 3.0
+    found = calibrate_imu(poses.at(seen), imu).plain()
+    assert holds(found, truth) == set(NAMES)
+
+
 class Swing:
     """Turn back and forth about some axes at one frequency, 1 Hz, with phases."""
 

@@ -121,14 +121,14 @@ def body_rates(problem: Problem) -> tuple[Floats, Floats, float]:
     """
     Return times, mean rates of the body (rad/s, its own axes), and half the window (s).
 
-    Poses around gaps are left out.
+    Times around and in gaps are left out.
     """
     _, attitude = pose_noise(problem)
     half = next((window for window in _WINDOWS_S if np.sqrt(2.0) * attitude / window < _QUIET),
                 _WINDOWS_S[-1]) / 2.0
     times = np.arange(problem.times[0] + half, problem.times[-1] - half, _STEP_S)
     after = np.searchsorted(problem.times, times + half)
-    before = np.searchsorted(problem.times, times - half)
+    before = np.searchsorted(problem.times, times - half, side='right') - 1
     gaps = np.append(0, np.cumsum(np.diff(problem.times) > 0.1))
     last = len(gaps) - 1
     times = times[gaps[np.minimum(after, last)] == gaps[np.minimum(before, last)]]
