@@ -111,6 +111,51 @@ def test_a_file_that_cannot_be_changed_is_left_alone(tmp_path, capsys, text, wro
     assert {one.name for one in tmp_path.iterdir()} == {'node.yaml', 'take'}
 
 
+def test_a_file_is_changed_once_by_a_take_and_keeps_its_line_ends_and_mode(tmp_path, capsys):
+    take = written(tmp_path / 'take', turning(Rotation.identity(), 360.0, np.zeros(3)))
+    text = ('# lab\r\n/**:\r\n  ros__parameters:\r\n    bodies.Rigid Body 1:\r\n'
+            '      name: wand\r\n      offset: [0.1, 0.0, 0.0]\r\n')
+    file = tmp_path / 'node.yaml'
+    file.write_bytes(text.encode())
+    file.chmod(0o640)
+    command = ['base', str(take), '--turn', '--height', '0.3', '--params', str(file),
+               '--apply', str(file)]
+    assert main(command) == 0
+    # The take does not tell Motive's name of the body, the file in force does.
+    assert 'bodies.Rigid Body 1.offset contains the value in force' in capsys.readouterr().out
+    first = file.read_bytes()
+    assert first.count(b'\n') == first.count(b'\r\n') == text.count('\n') and b'# lab' in first
+    backup = tmp_path / 'node.yaml.bak'
+    assert backup.read_bytes() == text.encode()
+    assert [path.stat().st_mode & 0o777 for path in (file, backup)] == [0o640, 0o640]
+    assert main(command) == 64
+    assert 'is the result of this take' in capsys.readouterr().err
+    assert file.read_bytes() == first
+    command[-3] = str(backup)    # the file during the take
+    assert main(command) == 0 and file.read_bytes() == first
+
+
+def test_files_of_others_are_not_overwritten(tmp_path, capsys):
+    file = tmp_path / 'node.yaml'
+    command = ['world', str(tmp_path), '--placements', '1', '2', '-o', str(file)]
+    file.write_text(PARAMETERS)
+    assert main(command) == 64
+    assert f'or --apply {file}' in capsys.readouterr().err and file.read_text() == PARAMETERS
+    file.unlink()
+    file.with_suffix('.json').write_text('{}\n')
+    assert main(command) == 64
+    assert 'node.json: calibrate did not make' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize('value', ['abc', '[1.0]', '.nan'])
+def test_a_value_in_force_that_is_no_number_is_refused(tmp_path, capsys, value):
+    write_take(tmp_path / 'take', *simulate(Case('take', seconds=25.0), 0)[:2])
+    file = tmp_path / 'node.yaml'
+    file.write_text(f'/**: {{ros__parameters: {{stamps: {{latency_ms: {value}}}}}}}\n')
+    assert main(['imu', str(tmp_path / 'take'), '--params', str(file)]) == 64
+    assert 'stamps.latency_ms is ' in capsys.readouterr().err
+
+
 @pytest.mark.parametrize('arguments', [
     ('--gravity', 'nan'), ('--gravity', '0'), ('--latency-ms', 'nan'), ('-o', 'record.json')])
 def test_an_argument_without_sense_is_refused_before_the_take_is_read(arguments, capsys):

@@ -38,11 +38,12 @@ def changed_text(text: str, rows: Mapping[str, Any], node: str) -> str:
     if section is None:
         raise ConfigurationError(f'it has no ros__parameters of {node}')
     changes, added = [], []
+    end = '\r\n' if '\r\n' in text else '\n'
     indent = ' ' * section.value[0][0].start_mark.column
     for name, value in rows.items():
         found = _find(section, name)
         if found is None:
-            added.append(f'{indent}{format_name(name)}: {format_value(value)}\n')
+            added.append(f'{indent}{format_name(name)}: {format_value(value)}{end}')
         else:
             changes.append((found.start_mark.index, found.end_mark.index, format_value(value)))
     at = section.value[0][0].start_mark.index - len(indent)
@@ -77,28 +78,49 @@ def apply(path: Path, rows: Mapping[str, Any], node: str) -> Path:
 
     :returns: the backup.
     :raises ConfigurationError: if the file cannot be changed; it then stays as it is.
+    :raises TransportError: if it cannot be written; likewise.
     """
-    path = path.resolve()    # a link of colcon build --symlink-install stays one
-    try:
-        text = path.read_text(encoding='utf-8')
-        new = changed_text(text, rows, node)
-        yaml.safe_load(new)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigurationError(f'{path}: {str(error).splitlines()[0]}') from None
-    except ConfigurationError as error:
-        raise ConfigurationError(f'{path}: {error}') from None
-    temporary = path.with_name(f'.{path.name}.new')
-    temporary.write_text(new, encoding='utf-8')
-    read = read_parameters(temporary, node)
-    wrong = [name for name, value in rows.items()
-             if yaml.safe_load(format_value(value)) != read.get(name)]
-    if wrong:
-        temporary.unlink()
-        raise ConfigurationError(f'{path}: cannot set {", ".join(wrong)}; it is unchanged')
+    path = Path(os.path.realpath(path))    # a link of colcon build --symlink-install stays one
+    old = _bytes_of(path)
+    new = _changed(path, old, rows, node)
     backup, number = path.with_name(f'{path.name}.bak'), 1
     while backup.exists():
         number += 1
         backup = path.with_name(f'{path.name}.bak{number}')
-    backup.write_text(text, encoding='utf-8')
-    os.replace(temporary, path)
+    with whole_file(path) as part:
+        part.write_bytes(new)
+        read = read_parameters(part, node)
+        wrong = [name for name, value in rows.items()
+                 if yaml.safe_load(format_value(value)) != read.get(name)]
+        if wrong:
+            raise ConfigurationError(f'{path}: cannot set {", ".join(wrong)}; it is unchanged')
+        with whole_file(backup) as kept:
+            kept.write_bytes(old)
+            kept.chmod(path.stat().st_mode & 0o777)
     return backup
+
+
+def check_changeable(path: Path, node: str) -> None:
+    """Raise ConfigurationError if a parameter file cannot be changed."""
+    _changed(path, _bytes_of(path), {}, node)
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigurationError(f'{path}: {error.strerror}') from None
+
+
+def _changed(path: Path, old: bytes, rows: Mapping[str, Any], node: str) -> bytes:
+    try:
+        text = old.decode('utf-8')
+        new = changed_text(text, rows, node)
+        yaml.safe_load(new)
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        mark = getattr(error, 'problem_mark', None)
+        where = f', line {mark.line + 1}' if mark else ''
+        raise ConfigurationError(f'{path}: {str(error).splitlines()[0]}{where}') from None
+    except ConfigurationError as error:
+        raise ConfigurationError(f'{path}: {error}') from None
+    return new.encode('utf-8')

@@ -14,13 +14,16 @@ from typing import Any, Optional, TYPE_CHECKING
 
 from optitrack_vrpn import __version__
 from optitrack_vrpn.cli import (
-    command, duration, loading, new_file, Parser, read_yaml)
+    command, duration, loading, new_file, Parser, read_yaml, whole_file)
 from optitrack_vrpn.errors import ConfigurationError, TransportError
 
 if TYPE_CHECKING:
     from optitrack_vrpn.calibration.results import Result
 
 NODE = 'optitrack_vrpn'
+LATENCY = 'stamps.latency_ms'
+#: The first line of a file of -o.
+MADE = '# made by optitrack_vrpn calibrate'
 
 
 def make_parser() -> Parser:
@@ -96,16 +99,16 @@ def _add_common(parser: argparse.ArgumentParser, take: str) -> None:
 
 def _imu(arguments: argparse.Namespace) -> 'Result':
     from optitrack_vrpn.calibration.imu import calibrate_imu, Options
-    from optitrack_vrpn.calibration.rows import add_imu_rows, compose_offset
+    from optitrack_vrpn.calibration.rows import add_imu_rows, compose_offset, number_in_force
     from optitrack_vrpn.calibration.take_io import (
         body_poses, damage_of, latency_in_force, open_take, read_imu)
     take = open_take(arguments.take, arguments.body)
     body, trajectory = body_poses(take, arguments.body)
     topic, imu = read_imu(arguments.take, arguments.imu)
     force = _in_force(arguments)
-    known = [value for value in (arguments.latency_ms, latency_in_force(take),
-                                 force.get('stamps.latency_ms')) if value is not None]
-    latency = float(known[0]) if known else 0.0
+    told = [value for value in (arguments.latency_ms, latency_in_force(take)) if value is not None]
+    known = told or [number_in_force(force, name) for name in force if name == LATENCY]
+    latency = known[0] if known else 0.0
     damage = damage_of(take)
     result = calibrate_imu(trajectory, imu, Options(latency, arguments.gravity, damage=damage))
     result.notes += [damage] if damage else []
@@ -116,6 +119,8 @@ def _imu(arguments: argparse.Namespace) -> 'Result':
                          connection=take.connection)
     add_imu_rows(result, body, imu.frame_id, take.stamping.get('mode', ''),
                  take.connection.get('transport', ''), arguments.imu_in_base)
+    if known and not told and LATENCY in result.rows:
+        result.record['composed'] = [LATENCY]
     compose_offset(result, body, force, take.motive_names.get(body, ''))
     return result
 
@@ -181,11 +186,41 @@ def _world(arguments: argparse.Namespace) -> 'Result':
     return result
 
 
+def _alike(first: Any, second: Any) -> bool:
+    """Return whether two numbers or lists of them are the same, but for how they are written."""
+    try:
+        ours, theirs = (
+            [float(part) for part in (value if isinstance(value, list) else [value])]
+            for value in (first, second))
+    except (TypeError, ValueError):
+        return False
+    return len(ours) == len(theirs) and all(
+        math.isclose(one, other, rel_tol=1e-7, abs_tol=1e-9) for one, other in zip(ours, theirs))
+
+
 def _in_force(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.params is None:
         return {}
     from optitrack_vrpn.calibration.take_io import read_parameters
     return read_parameters(arguments.params, arguments.node)
+
+
+def _check_not_from_this_take(arguments: argparse.Namespace, result: 'Result') -> None:
+    """Refuse a value in force that an earlier result of the same take set."""
+    force = _in_force(arguments)
+    composed = [name for name in result.record.get('composed', ()) if force.get(name)]
+    for path in sorted(arguments.take.glob('calibration*.json')) if composed else ():
+        try:
+            earlier = json.loads(path.read_text(encoding='utf-8'))['parameters']
+            if not isinstance(earlier, dict):
+                continue
+        except (OSError, ValueError, KeyError, TypeError):
+            continue    # a file of another program
+        for name in composed:
+            if name in earlier and _alike(earlier[name], force[name]):
+                raise ConfigurationError(
+                    f'{arguments.params}: its {name} is the result of this take ({path.name}) '
+                    'already: --params is the file during the take, such as the .bak beside it')
 
 
 def finish(arguments: argparse.Namespace, result: 'Result') -> None:
@@ -204,7 +239,8 @@ def finish(arguments: argparse.Namespace, result: 'Result') -> None:
         print('\n'.join(lines(result)))
         print(f'\n{text}', end='')
     if arguments.output is not None:
-        arguments.output.write_text(text, encoding='utf-8')
+        with whole_file(arguments.output) as part:
+            part.write_text(text, encoding='utf-8')
         write_record(arguments.output.with_suffix('.json'), result.plain())
     if arguments.apply is not None and result.rows:
         backup = apply(arguments.apply, result.rows, arguments.node)
@@ -232,6 +268,23 @@ def _keep_in_take(arguments: argparse.Namespace, result: 'Result', made: datetim
               file=sys.stderr)
 
 
+def _check_files(arguments: argparse.Namespace) -> None:
+    """Refuse files that cannot be changed or must not be overwritten, before minutes of work."""
+    if arguments.output is not None:
+        for path, made_by in ((arguments.output, MADE),
+                              (arguments.output.with_suffix('.json'), '"sha256"')):
+            if path.is_file() and path.stat().st_size and made_by not in path.read_text(
+                    encoding='utf-8', errors='replace'):
+                raise ConfigurationError(
+                    f'{path}: calibrate did not make this file: give a new name' + (
+                        f', or --apply {path} to set the values in it'
+                        if path == arguments.output else ''))
+    if arguments.apply is not None:
+        from optitrack_vrpn.calibration.apply_io import check_changeable
+        check_changeable(arguments.apply, arguments.node)
+    _in_force(arguments)
+
+
 @command('calibrate')
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """
@@ -244,6 +297,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     arguments, ros_arguments = parser.parse(argv)
     # The matrices are small: idle threads of the library cost more processor time than they save.
     os.environ.setdefault('OPENBLAS_NUM_THREADS', '1')
+    _check_files(arguments)
     if arguments.take is None:
         if arguments.kind != 'imu':
             parser.error('give a TAKE, as `record` makes it')
@@ -257,5 +311,6 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
             arguments.output = arguments.take / 'calibration.yaml'
     with loading('calibrate'):
         result = {'imu': _imu, 'base': _base, 'world': _world}[arguments.kind](arguments)
+    _check_not_from_this_take(arguments, result)
     finish(arguments, result)
     return 0

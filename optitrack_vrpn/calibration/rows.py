@@ -10,6 +10,7 @@ from typing import Any, Optional
 
 import numpy as np
 from optitrack_vrpn.calibration.results import Result, text_of
+from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.motion import angles_from_quat, body_from_base, compose, Transform
 
 #: Range of stamps.latency_ms.
@@ -78,20 +79,36 @@ def compose_offset(
     offset = result.rows.pop(f'bodies.{body}.offset', None)
     if offset is None:
         return
+    motive_name = motive_name or _motive_name(body, in_force)
     name = f'bodies.{motive_name or body}.offset'
     if not motive_name:
         result.notes.append(f"{name}: put Motive's name of the body there, if it differs")
     if in_force.get(name):
         total = compose(body_from_base(in_force[name]), body_from_base(offset))
         offset = [*total.position, *total.quat_xyzw]
-        result.notes.append(f'{name} contains the value in force')
+        contains_force(result, name)
     result.rows[name] = offset
+
+
+def _motive_name(body: str, in_force: Mapping[str, Any]) -> str:
+    """Return Motive's name of a body that a parameter file names; '' if it does not."""
+    named = [key[len('bodies.'):-len('.name')] for key, value in in_force.items()
+             if value == body and key.startswith('bodies.') and key.endswith('.name')]
+    return named[0] if len(named) == 1 else ''
+
+
+def contains_force(result: Result, name: str) -> None:
+    """Tell that a parameter was composed with its value in force."""
+    result.notes.append(f'{name} contains the value in force')
+    result.record.setdefault('composed', []).append(name)
 
 
 def compose_world(result: Result, in_force: Mapping[str, Any]) -> None:
     """Compose ``world_offset`` with the one that the poses already contain."""
     before = in_force.get('world_offset.origin', [0.0, 0.0, 0.0])
-    yaw = float(in_force.get('world_offset.yaw', 0.0))
+    yaw = number_in_force(in_force, 'world_offset.yaw')
+    if not isinstance(before, list) or len(before) != 3 or not all(map(_is_number, before)):
+        raise ConfigurationError(f'world_offset.origin is {before!r}: give x, y, z in metres')
     if 'world_offset.origin' not in result.rows or not (any(before) or yaw):
         return
     x, y, z = result.rows['world_offset.origin']
@@ -101,3 +118,16 @@ def compose_world(result: Result, in_force: Mapping[str, Any]) -> None:
     total = result.rows['world_offset.yaw'] + yaw
     result.rows['world_offset.yaw'] = math.remainder(total, 2.0 * math.pi)
     result.notes.append('world_offset contains the value in force')
+    result.record['composed'] = ['world_offset.origin', 'world_offset.yaw']
+
+
+def number_in_force(in_force: Mapping[str, Any], name: str, default: float = 0.0) -> float:
+    """Return a value in force; ConfigurationError if it is no number."""
+    value = in_force.get(name, default)
+    if not _is_number(value):
+        raise ConfigurationError(f'{name} is {value!r}, not a number')
+    return float(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)
