@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 from calibration_kit import Case, holds, NAMES, simulate, to_ns, write_take
 import numpy as np
-from optitrack_vrpn.calibration import main, read_parameters
+from optitrack_vrpn.calibration import main, read_parameters, reference_result, turn_result
 from optitrack_vrpn.motion import body_from_base, compose, Transform
 from optitrack_vrpn.recording import Trajectory
 import pytest
@@ -143,6 +143,8 @@ def test_files_of_others_are_not_overwritten(tmp_path, capsys):
     assert f'or --apply {file}' in capsys.readouterr().err and file.read_text() == PARAMETERS
     file.unlink()
     file.with_suffix('.json').write_text('{}\n')
+    assert main(['imu', str(tmp_path), '--imu-in-base', *'00000', '90']) == 64
+    assert 'in radians' in capsys.readouterr().err
     assert main(command) == 64
     assert 'node.json: calibrate did not make' in capsys.readouterr().err
 
@@ -206,6 +208,33 @@ def test_a_turn_on_the_spot_finds_the_axis_and_the_height_is_asked_for(tmp_path,
     assert found['parameters']['bodies.wand.offset'] == pytest.approx(found['offset']['value'])
     small = written(tmp_path / 'small', turning(Rotation.identity(), 20.0, base))
     assert main(['base', str(small), '--turn', '--height', '0.3']) == 64
+
+
+@pytest.mark.parametrize('degrees, drift', [(180.0, 0.005), (90.0, 0.01), (360.0, 0.02)])
+def test_a_turn_during_which_the_wheels_slip_states_it_or_is_refused(degrees, drift):
+    base = np.array((0.12, -0.07, -0.21))
+    poses = turning(Rotation.identity(), degrees, base)
+    away = np.linspace(0.0, drift, len(poses))[:, None] * (1.0, 0.0, 0.0)
+    found = turn_result(Trajectory(
+        poses.stamps_ns, poses.positions + away, poses.quats_xyzw), 0.3, 'wand')
+    if 'offset' in found.refused:
+        assert 'its deviation is' in found.refused['offset']
+    else:
+        offset = found.quantities['offset']
+        assert (np.abs(offset.value - base) < 3.0 * offset.sd).all()
+
+
+def test_a_turn_with_slow_noise_of_attitudes_still_needs_the_height_only():
+    base = np.array((0.12, -0.07, -0.21))
+    times = np.arange(0.0, 20.0, 0.01)
+    exact = Rotation.from_rotvec(np.outer(2.0 * np.pi * times / 20.0, (0.0, 0.0, 1.0)))
+    positions = (1.0, 2.0, 0.3) - exact.apply(base)
+    positions += np.random.default_rng(0).normal(0.0, 3e-4, positions.shape)
+    slow = 0.003 * np.sin(np.outer(times, (1.3, 2.1, 1.7)) + (0.0, 1.0, 2.0))
+    turns = exact * Rotation.from_rotvec(slow)
+    poses = Trajectory(to_ns(times), positions, turns.as_quat())
+    offset = turn_result(poses, 0.3, 'wand').quantities['offset']
+    assert (np.abs(offset.value - base) < 3.0 * offset.sd).all()
 
 
 def test_a_tip_in_a_dimple_gives_all_coordinates_within_their_deviations(tmp_path, capsys):
@@ -297,6 +326,27 @@ def test_one_wand_in_two_systems_aligns_their_worlds(tmp_path, capsys):
     np.testing.assert_allclose(found['origin']['value'], shift, atol=3e-3)
     assert found['yaw']['value'] == pytest.approx(yaw, abs=1e-3)
     assert any('0.41 deg' in note for note in found['notes'])
+
+
+def test_slow_errors_of_a_system_are_in_the_deviations_of_the_other_world():
+    draws = np.random.default_rng(3)
+    times = np.arange(0.0, 30.0, 0.05)
+
+    def slow(size):
+        waves = draws.uniform(0.5, 4.0, (3, 5)), draws.uniform(0.0, 6.0, (3, 5))
+        return size * np.sin(times[:, None, None] * waves[0] + waves[1]).sum(axis=2) / 1.6
+
+    wand, turns = slow(0.3), Rotation.from_rotvec(slow(0.5))
+    world, origin = Rotation.from_euler('z', 1.2), np.array((3.0, -2.0, 0.1))
+    errors = []
+    for _ in range(6):
+        theirs = world.inv().apply(wand + slow(1e-3) - origin)
+        turned = world.inv() * turns * Rotation.from_rotvec(slow(3e-3))
+        found = reference_result(
+            Trajectory(to_ns(times), wand, turns.as_quat()),
+            Trajectory(to_ns(times), theirs, turned.as_quat())).quantities['origin']
+        errors.append(np.abs(found.value - origin) / found.sd)
+    assert np.max(errors) < 4.0 and np.sqrt(np.square(errors).mean()) < 2.0
 
 
 def test_odometry_of_the_base_gives_its_place_in_the_body(tmp_path, capsys):

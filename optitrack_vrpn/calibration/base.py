@@ -54,10 +54,11 @@ class FixedPoint(NamedTuple):
     scatter: float
 
 
-def fixed_point(trajectory: Any) -> FixedPoint:
+def fixed_point(trajectory: Any, one_axis: bool = False) -> FixedPoint:
     """
     Find the point of a body that stays at rest.
 
+    :param one_axis: one direction may stay undetermined.
     :raises ConfigurationError: if the body turned too little.
     """
     matrices = trajectory.rotations.as_matrix()
@@ -74,17 +75,27 @@ def fixed_point(trajectory: Any) -> FixedPoint:
     right = -(positions - positions.mean(axis=0)).reshape(-1)
     left, values, axes = np.linalg.svd(design, full_matrices=False)
     used = values > _CUT * noise * np.sqrt(count)
-    inverse = axes.T[:, used] / values[used] @ left[:, used].T
-    point = inverse @ right
-    rest = (right - design @ point)
-    scatter = float(np.sqrt((rest**2).sum() / (3 * count - 3)))
-    normal = axes.T[:, used] / values[used]**2 @ axes[used]
-    blocks = np.array_split(np.arange(3 * count), _BLOCKS)
-    scores = np.stack([design[block].T @ rest[block] for block in blocks])
-    covariance = np.maximum(1.0, _BLOCKS / (_BLOCKS - 1)) * normal @ (scores.T @ scores) @ normal
-    model = normal * scatter**2
-    if np.trace(model) > np.trace(covariance):
-        covariance = model
+    blocks = np.array_split(np.arange(count), _BLOCKS)
+    ends = trajectory.rotations[::max(1, count // 200)]
+    half_turns = max(0.25, float((ends[:-1].inv() * ends[1:]).magnitude().sum()) / np.pi)
+    while True:
+        point = axes.T[:, used] / values[used] @ left[:, used].T @ right
+        rest = (right - design @ point).reshape(-1, 3)
+        scatter = float(np.sqrt((rest**2).sum() / (3 * count - 3)))
+        normal = axes.T[:, used] / values[used]**2 @ axes[used]
+        scores = np.stack([design.reshape(-1, 3, 3)[block].reshape(-1, 3).T
+                           @ rest[block].reshape(-1) for block in blocks])
+        covariance = np.maximum(
+            1.0, _BLOCKS / (_BLOCKS - 1)) * normal @ (scores.T @ scores) @ normal
+        # Slip is slow: the point explains most of it, once in half a turn.
+        slow = np.mean([rest[block].mean(axis=0)**2 for block in blocks])
+        slow = max(0.0, slow - 1.5 * scatter**2 * _BLOCKS / count)
+        model = normal * (scatter**2 + 4.0 * slow * count / half_turns)
+        if np.trace(model) > np.trace(covariance):
+            covariance = model
+        if not one_axis or not used.all() or axes[2] @ covariance @ axes[2] < _LIMIT_M**2:
+            break
+        used[2] = False    # slow noise of attitudes only
     return FixedPoint(point, matrices.mean(axis=0) @ point + positions.mean(axis=0), covariance,
                       axes[~used], scatter)
 
@@ -95,7 +106,7 @@ def turn_result(trajectory: Any, height: float | None, body: str) -> Result:
 
     :param height: of the base's origin in the mocap world (m), 0 on the floor; None if unknown.
     """
-    found = fixed_point(trajectory)
+    found = fixed_point(trajectory, one_axis=True)
     result = Result('base')
     result.record.update(scatter_m=found.scatter, undetermined=found.free)
     point, sd = found.point.copy(), np.sqrt(np.diag(found.covariance))
@@ -284,8 +295,16 @@ def reference_result(ours: Any, theirs: Any) -> Result:
     rest = residuals(fit.x)
     scale = np.repeat([max(float(np.sqrt((rest[:count]**2).mean())), 1e-3),
                        max(float(np.sqrt((rest[count:]**2).mean())), 1e-3)], count)
-    jacobian = least_squares(residuals, fit.x, max_nfev=1).jac / scale[:, None]
-    sd = np.sqrt(np.diag(np.linalg.inv(jacobian.T @ jacobian)))
+    jacobian = least_squares(residuals, fit.x, max_nfev=1).jac
+    # Residuals are alike for about a second: an error of the time between both systems, for one.
+    rows = rest[:, None] * jacobian
+    scores = np.stack([
+        rows.reshape(2, len(p), 3, -1)[:, block].sum(axis=(0, 1, 2))
+        for block in np.array_split(np.arange(len(p)), _BLOCKS)])
+    bread = np.linalg.inv(jacobian.T @ jacobian)
+    scatter = _BLOCKS / (_BLOCKS - 1) * bread @ (scores.T @ scores) @ bread
+    jacobian = jacobian / scale[:, None]
+    sd = np.sqrt(np.maximum(np.diag(np.linalg.inv(jacobian.T @ jacobian)), np.diag(scatter)))
     angles = Rotation.from_rotvec(fit.x[:3]).as_euler('ZYX')
     if abs(fit.x[12]) > _SCALE:
         result.refuse(['origin', 'yaw'], f'the systems differ in scale by {fit.x[12]:+.2%}: '

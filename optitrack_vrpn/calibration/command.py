@@ -283,6 +283,11 @@ def _check_files(arguments: argparse.Namespace) -> None:
         from optitrack_vrpn.calibration.apply_io import check_changeable
         check_changeable(arguments.apply, arguments.node)
     _in_force(arguments)
+    pose = getattr(arguments, 'imu_in_base', None) or [0.0]
+    if max(map(abs, pose[:3])) > 20.0 or max(map(abs, pose[3:]), default=0.0) > 2.0 * math.pi:
+        raise ConfigurationError(
+            '--imu-in-base is x, y, z in metres, up to 20, and roll, pitch, yaw in radians, from '
+            '-6.3 to 6.3')
 
 
 @command('calibrate')
