@@ -7,7 +7,8 @@ import re
 
 from calibration_kit import Case, simulate
 from optitrack_vrpn.calibration import (
-    advice, calibrate_imu, is_done, make_problem, measure, STAGES, view)
+    advice, calibrate_imu, is_done, main, make_problem, measure, STAGES, view)
+from optitrack_vrpn.errors import ConfigurationError
 import pytest
 from rich.console import Console
 from rosgraph import NodeProcess
@@ -56,6 +57,19 @@ def test_a_side_counts_when_it_is_down_at_rest():
 
 @pytest.mark.ros
 @pytest.mark.network
+@pytest.mark.parametrize('options', [(), ('--json',)])
+def test_the_screen_leaves_the_standard_output_to_json(monkeypatch, options):
+    made = []
+
+    def create(_, **settings):
+        made.append(settings.get('stderr', False))
+        raise ConfigurationError('no screen here')
+
+    monkeypatch.setattr(Console, '__init__', create)
+    assert main(['imu', '--body', 'drone', '--imu', '/imu/data_raw', *options]) == 64
+    assert made == [bool(options)]
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(200)
 def test_the_demo_shows_the_whole_way_to_the_simulated_values():

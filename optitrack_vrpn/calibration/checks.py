@@ -106,7 +106,8 @@ def check_start(problem: Problem, start: Start) -> Iterator[str]:
     if moves_enough(start) and not _FORCE[0] < norm < _FORCE[1]:
         cause = ('it is in g: multiply by 9.80665' if 0.85 < norm < 1.2 else
                  'gravity was removed: use the raw topic, as imu/data_raw' if norm < 0.5 else
-                 'its scale or unit is wrong')
+                 'its scale or unit is wrong, or its axes are not those of the gyro: one has the '
+                 'wrong sign, or two are swapped')
         yield f'the accelerometer measures {norm:.2f} m/s^2 in the mean instead of 9.8: {cause}'
         return
     tilt = float(np.degrees(np.arccos(np.clip(up[2] / np.linalg.norm(up), -1.0, 1.0))))

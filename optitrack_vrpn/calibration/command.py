@@ -311,7 +311,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         with loading('calibrate'):
             from optitrack_vrpn.calibration.session_ros import guide
         arguments.take = guide(
-            arguments.body, arguments.imu, arguments.seconds, ros_arguments)
+            arguments.body, arguments.imu, arguments.seconds, ros_arguments, json=arguments.json)
         if arguments.output is None:    # the record is kept beside the data
             arguments.output = arguments.take / 'calibration.yaml'
     with loading('calibrate'):

@@ -75,18 +75,19 @@ def _ns(stamp: Any) -> int:
 
 def guide(
     body: str, imu_topic: str, limit_s: float, ros_arguments: Sequence[str],
-    console: Optional[Console] = None,
+    console: Optional[Console] = None, json: bool = False,
 ) -> Path:
     """
     Run the session.
 
     :param body: name of the body, or topic of its poses if it contains a slash.
     :param limit_s: its longest duration (s).
+    :param json: the standard output is for JSON: the screen is on the standard error output.
     :returns: the take that was recorded.
     :raises TransportError: if no poses or no samples arrive.
     :raises ConfigurationError: if the samples cannot be used, or the take cannot be recorded.
     """
-    console = console or Console()
+    console = console or Console(stderr=json)
     pose_topic = checked_topic(body if '/' in body else f'/{body}/pose')
     folder = Path(time.strftime('calibration_%Y%m%d-%H%M%S'))
     with _Session(pose_topic, checked_topic(imu_topic), ros_arguments) as session:

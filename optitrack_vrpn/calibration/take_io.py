@@ -41,7 +41,11 @@ def read_imu(path: Path, topic: str) -> tuple[str, ImuData]:
 
 
 def _choose(found: Mapping[str, Any], wanted: str, what: str, option: str) -> str:
-    names = ', '.join(sorted(found)) or 'none'
+    names = ', '.join(sorted(found))
+    if not found:
+        raise ConfigurationError(f'the take has no {what}' + (
+            f'; {wanted} is not there, or has another type' if wanted else '')
+            + ': record it, too')
     if wanted:
         for name in (wanted, f'/{wanted}'):
             if name in found:
