@@ -56,7 +56,6 @@ def test_a_side_counts_when_it_is_down_at_rest():
 
 
 @pytest.mark.ros
-@pytest.mark.network
 @pytest.mark.parametrize('options', [(), ('--json',)])
 def test_the_screen_leaves_the_standard_output_to_json(monkeypatch, options):
     made = []
@@ -70,6 +69,8 @@ def test_the_screen_leaves_the_standard_output_to_json(monkeypatch, options):
     assert made == [bool(options)]
 
 
+@pytest.mark.ros
+@pytest.mark.network
 @pytest.mark.slow
 @pytest.mark.timeout(200)
 def test_the_demo_shows_the_whole_way_to_the_simulated_values():
