@@ -249,7 +249,8 @@ def test_a_tip_in_a_dimple_gives_all_coordinates_within_their_deviations(tmp_pat
     assert inside >= 26
 
 
-def test_placements_on_known_marks_compose_with_the_offset_in_force(tmp_path, capsys):
+@pytest.mark.parametrize('named', ['wand', '"w?n*"'])
+def test_placements_on_known_marks_compose_with_the_offset_in_force(tmp_path, capsys, named):
     body_from_base_ = Transform((0.1, -0.05, -0.2), tuple(
         Rotation.from_euler('z', 12.0, degrees=True).as_quat()))
     marks = [(0.0, 0.0, 0.0), (1.0, 0.5, 1.6), (2.0, -0.5, -2.0)]
@@ -263,7 +264,7 @@ def test_placements_on_known_marks_compose_with_the_offset_in_force(tmp_path, ca
     file.write_text(''.join(f'- {{at: {1.5 + 3 * number}, x: {x}, y: {y}, yaw: {yaw}}}\n'
                             for number, (x, y, yaw) in enumerate(marks)))
     params = tmp_path / 'node.yaml'
-    params.write_text(PARAMETERS.replace('"Bob\'s: body"', 'wand'))
+    params.write_text(PARAMETERS.replace('"Bob\'s: body"', named))
     code, found = run(capsys, 'base', take, '--placements', file, '--params', params)
     assert not code and not found['refused']
     np.testing.assert_allclose(found['offset']['value'][:3], body_from_base_.position, atol=1e-4)

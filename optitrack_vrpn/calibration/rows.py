@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 import math
 from typing import Any, Optional
 
@@ -83,11 +84,24 @@ def compose_offset(
     name = f'bodies.{motive_name or body}.offset'
     if not motive_name:
         result.notes.append(f"{name}: put Motive's name of the body there, if it differs")
-    if in_force.get(name):
-        total = compose(body_from_base(in_force[name]), body_from_base(offset))
+    before = _offset_in_force(in_force, motive_name or body)
+    if before:
+        total = compose(body_from_base(before), body_from_base(offset))
         offset = [*total.position, *total.quat_xyzw]
         contains_force(result, name)
     result.rows[name] = offset
+
+
+def _offset_in_force(in_force: Mapping[str, Any], name: str) -> Any:
+    """Return the offset of a body; its name overrides patterns, later ones earlier ones."""
+    found = None
+    for key, value in in_force.items():
+        if key.startswith('bodies.') and key.endswith('.offset'):
+            if key == f'bodies.{name}.offset':
+                return value
+            if fnmatchcase(name, key[len('bodies.'):-len('.offset')]):
+                found = value
+    return found
 
 
 def _motive_name(body: str, in_force: Mapping[str, Any]) -> str:
