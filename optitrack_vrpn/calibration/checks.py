@@ -89,11 +89,13 @@ def check_start(problem: Problem, start: Start) -> Iterator[str]:
         return
     if start.correlation < LEAST_CORRELATION:
         yield (f'the rates of gyro and body do not match (correlation {start.correlation:.2f}): '
-               'is this the IMU on this body? Turn it faster, 1 rad/s, about two axes or more')
+               'is this the IMU on this body, and was no clock set meanwhile? Turn it faster, '
+               '1 rad/s, about two axes or more')
         return
     if not 0.75 < start.gain < 1.33:
         unit = ' (it is in degrees per second)' if 40.0 < start.gain < 80.0 else ''
-        yield f'the gyro measures {start.gain:.2f} times the rate of the body{unit}: wrong unit'
+        cause = 'wrong unit' if start.gain > 1.0 else 'wrong unit, or its range is too small'
+        yield f'the gyro measures {start.gain:.2f} times the rate of the body{unit}: {cause}'
     if start.second > _SECOND:
         yield ('the motion repeats itself, so that several delays fit: turn it irregularly, with '
                'changes of speed')
