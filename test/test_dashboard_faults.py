@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import random
+import signal
 import time
 
 from dashboard_kit import Served
@@ -13,7 +14,7 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from geometry_msgs.msg import TransformStamped
 import pytest
 from rclpy.qos import DurabilityPolicy, QoSProfile
-from rosgraph import Observer
+from rosgraph import NodeProcess, Observer
 from tf2_msgs.msg import TFMessage
 
 aiohttp = pytest.importorskip('aiohttp')
@@ -169,3 +170,12 @@ def test_in_any_order_of_faults_nothing_looks_live_that_is_not_and_no_page_is_di
         assert len(served.process.lines) == 1, served.process.log
     finally:
         served.close()
+
+
+@pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_cleanly(number):
+    process = NodeProcess('--port', '0', tool='dashboard', ros=False)
+    with process:
+        process.wait_for('http://', 60.0)
+        code, seconds = process.end(number)
+    assert code == 0 and seconds < 20.0 and 'Traceback' not in process.log

@@ -10,7 +10,6 @@ import json
 import math
 import os
 import re
-import signal
 import socket
 import struct
 import subprocess
@@ -485,15 +484,6 @@ def test_a_recording_is_shown_to_all_and_assessed(served):
                 assert (policy['default-src'], policy['script-src']) == (
                     "'none'", f"'sha256-{digest}'")
     run(work)
-
-
-@pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it_cleanly(number):
-    process = NodeProcess('--port', '0', tool='dashboard', ros=False)
-    with process:
-        process.wait_for('http://', 60.0)
-        code, seconds = process.end(number)
-    assert code == 0 and seconds < 20.0 and 'Traceback' not in process.log
 
 
 def test_a_port_in_use_and_a_missing_aiohttp_are_one_line(served):
