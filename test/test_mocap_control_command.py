@@ -107,7 +107,7 @@ def test_start_measures_answers_clocks_and_poses_and_stop_ends_it(graph, at_once
         process.wait(60)
 
     code, output, error = end(begin('start', '--session', 'take 1'))
-    # Nobody who listens may go missing unnoticed.
+    # The table has a row for each system that listens, also for one that is not configured.
     assert code == 1, error
     assert set(rows(output)) == {'suit', 'glove', 'asleep'}
     assert 'none (unconfigured)' in rows(output)['asleep']

@@ -19,7 +19,7 @@ import pytest
 SECOND = 1_000_000_000
 STAMP = 1_700_000_000 * SECOND
 MAX_AGE = SECOND // 2
-#: Transforms that nobody takes.
+#: Transforms without a receiver.
 NOWHERE = list, len
 NAMES = BodyNames('wand', 'wand', {name: name for name in KINDS}, {
     'body': 'wand', 'body_ned': 'wand_ned'}, None)

@@ -106,8 +106,9 @@ def _imu(arguments: argparse.Namespace) -> 'Result':
     body, trajectory = body_poses(take, arguments.body)
     topic, imu = read_imu(arguments.take, arguments.imu)
     force = _in_force(arguments)
-    told = [value for value in (arguments.latency_ms, latency_in_force(take)) if value is not None]
-    known = told or [number_in_force(force, name) for name in force if name == LATENCY]
+    stated = [
+        value for value in (arguments.latency_ms, latency_in_force(take)) if value is not None]
+    known = stated or [number_in_force(force, name) for name in force if name == LATENCY]
     latency = known[0] if known else 0.0
     damage = damage_of(take)
     result = calibrate_imu(trajectory, imu, Options(latency, arguments.gravity, damage=damage))
@@ -119,7 +120,7 @@ def _imu(arguments: argparse.Namespace) -> 'Result':
                          connection=take.connection)
     add_imu_rows(result, body, imu.frame_id, take.stamping.get('mode', ''),
                  take.connection.get('transport', ''), arguments.imu_in_base)
-    if known and not told and LATENCY in result.rows:
+    if known and not stated and LATENCY in result.rows:
         result.record['composed'] = [LATENCY]
     compose_offset(result, body, force, take.motive_names.get(body, ''))
     return result
