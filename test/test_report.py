@@ -50,6 +50,16 @@ def test_how_long_a_body_is_gone_does_not_stand_still():
                                 ['STALE: ', 'no valid pose'])
 
 
+def test_an_attitude_that_time_alone_has_accepted_is_told_with_angle_and_count():
+    status = BodyStatus('Wand', State.TRACKED, 0, 120.0, 0.01, 1, 100, 0, 0, 'seen')
+    sure, doubtful = (body_entry('wand', each, {}, 0) for each in (
+        status, status._replace(accepted_by_time=2, accepted_by_time_rad=math.radians(90.0))))
+    assert [(each.values['accepted_by_time'], each.values['accepted_by_time_deg'])
+            for each in (sure, doubtful)] == [('0', '0.0'), ('2', '90.0')]
+    assert 'accepted by time, 90 degrees' in doubtful.message
+    assert 'accepted by time' not in sure.message
+
+
 @pytest.mark.parametrize('state, reason, said', [
     (LinkState.CONNECTED, 'connected to 10.0.0.1; no bodies yet',
      'connected to 10.0.0.1; no bodies yet'),

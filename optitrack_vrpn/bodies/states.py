@@ -193,6 +193,11 @@ class BodyStatus(NamedTuple):
     :ivar lost: frames missing in gaps shorter than ``memory_s``, estimated from the rate.
     :ivar detail: one sentence on the state.
     :ivar swapped_with: the body with which this one has probably exchanged names, '' for none.
+    :ivar accepted_by_time: number of times that time alone has made a pose valid, which no motion
+        of the body in sight has led to.
+    :ivar accepted_by_time_rad: angle (rad) by which the present attitude is turned against the
+        last certain one, the turns that were accepted by time added up; 0 when there is none: the
+        attitude has returned, or the user has accepted it.
     """
 
     name: str
@@ -207,6 +212,8 @@ class BodyStatus(NamedTuple):
     detail: str
     swapped_with: str = ''
     withheld: Mapping[str, int] = {}
+    accepted_by_time: int = 0
+    accepted_by_time_rad: float = 0.0
 
 
 class StateMachine:

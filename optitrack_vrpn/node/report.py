@@ -214,6 +214,9 @@ def body_entry(
     if status.state is State.STALE:    # its detail is from the beginning of the silence
         message = (f'STALE: the last valid pose arrived {status.age_s:.1f} s ago'
                    if math.isfinite(status.age_s) else 'STALE: no valid pose has arrived yet')
+    if status.accepted_by_time_rad and status.state is State.TRACKED:
+        message += (f'; its attitude was accepted by time, '
+                    f'{math.degrees(status.accepted_by_time_rad):.0f} degrees from the one before')
     if how_to_accept:
         message += f'. {how_to_accept}'
     nominal_hz = expected_hz or fastest_hz
@@ -236,6 +239,8 @@ def body_entry(
         'good': str(status.good),
         'published': str(dispositions.get(Disposition.PUBLISHED, 0)),
         'resets': str(status.resets),
+        'accepted_by_time': str(status.accepted_by_time),
+        'accepted_by_time_deg': number(math.degrees(status.accepted_by_time_rad), 1),
         'gaps': str(status.gaps),
         'lost_frames': str(status.lost),
         'duplicates': str(dispositions.get(Disposition.DUPLICATE, 0)),
