@@ -25,3 +25,12 @@ def format_seconds(time_ns: int) -> str:
     """Format integer nanoseconds as decimal seconds with nine decimals."""
     sign = '-' if time_ns < 0 else ''
     return f'{sign}{abs(time_ns) // NS_PER_S}.{abs(time_ns) % NS_PER_S:09d}'
+
+
+def span_text(seconds: float) -> str:
+    """Format a duration that is not negative, from ms to h, as a person reads it."""
+    for limit, scale, digits, unit in (
+            (1.0, 1e3, 1, 'ms'), (100.0, 1.0, 1, 's'), (6000.0, 1 / 60, 0, 'min')):
+        if seconds < limit:
+            return f'{seconds * scale:.{digits}f} {unit}'
+    return f'{seconds / 3600:.1f} h'

@@ -1,127 +1,77 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The headless controller with several systems of one base name."""
+"""The controller with two systems of one base name, and with one whose clock is wrong."""
 
-import signal
+import time
 
 from conftest import lacking
-from control_graph import Systems, Tool
-from optitrack_vrpn.mocap_control import command as mocap_control
-from optitrack_vrpn.mocap_control import MocapController
+from control_graph import ACK_START, Controller, START, Systems, Tool
 import pytest
-from test_mocap_control_command import begin, end
+from test_mocap_control_command import begin, end, rows
 
 pytestmark = [pytest.mark.ros, pytest.mark.timeout(300)]
 NEAR, FAR = '/lab1/twin', '/twin'
-SAID = '2 systems have the name twin: /lab1/twin, /twin'
-
-
-def rows(output):
-    """Give the lines of the table, its columns two spaces apart, by the first column."""
-    table = [[cell.strip() for cell in line.split('  ') if cell.strip()]
-             for line in output.splitlines()]
-    return {row[0]: row[1:] for row in table[1:]}
+SHARED = ('2 systems have the name twin: /lab1/twin, /twin', 'a name of its own')
 
 
 @pytest.fixture(scope='module')
-def systems(tmp_path_factory):
-    found = Systems(tmp_path_factory.mktemp('logs'))
+def graph(tmp_path_factory):
+    systems = Systems(tmp_path_factory.mktemp('logs'))
     for namespace in ('/lab1', ''):
-        found.start('twin', namespace=namespace, key=f'{namespace}/twin')
-    found.start('glove', namespace='/lab')
-    yield found
-    found.end()
-
-
-@pytest.fixture(scope='module')
-def graph(systems):
+        systems.start('twin', namespace=namespace, key=f'{namespace}/twin')
+    systems.start('glove', namespace='/lab')
     tool = Tool()
-    tool.bring('/lab/glove', 'inactive')
+    for name in ('/lab/glove', NEAR, FAR):
+        tool.bring(name, 'inactive')
     yield tool
     tool.close()
+    systems.end()
 
 
-def test_each_is_listed_with_its_own_state_and_topics(graph):
-    graph.bring(NEAR, 'inactive')
+def test_a_name_of_two_systems_is_not_addressed_and_all_are(graph):
     graph.bring(FAR, 'unconfigured')
+    begun = [begin(*arguments) for arguments in (
+        ('status',), ('start', 'twin'), ('start', 'glove', NEAR), ('stop', 'glov'))]
+    listed, *refused, unknown = map(end, begun)
+    assert listed[0] == 0 and not lacking(listed[2], *SHARED)
+    assert not lacking(listed[1], 'glove: inactive (mocap4r2, mocap)', '/lab1/twin: inactive',
+                       '/twin: unconfigured')
+    for code, output, error in refused:
+        assert (code, output) == (2, '') and not lacking(error, *SHARED), error
+    assert unknown[0] == 1
+    assert 'glov; there are: glove (/lab/glove), twin (/lab1/twin, /twin)' in unknown[2]
+    assert {graph.state(name) for name in ('/lab/glove', NEAR)} == {'inactive'}, 'commanded'
 
-    code, output, error = end(begin('status'))
-    assert code == 0 and SAID in error, error
-    assert output.splitlines() == [
-        'glove: inactive (mocap4r2, mocap)', '  /lab/glove/pose',
-        '/lab1/twin: inactive (mocap4r2, mocap)', '  /lab1/twin/pose',
-        '/twin: unconfigured (mocap4r2, mocap)']
-
-
-def test_one_that_cannot_start_is_missed_and_one_without_anything_to_stop_is_not(graph):
-    graph.bring(NEAR, 'inactive')
-    graph.bring(FAR, 'unconfigured')
-
-    code, output, error = end(begin('start'))
-    assert code == 1 and SAID in error, error
-    assert not lacking(error, '1 of the 2', 'name twin', 'configure /twin first')
-    found = rows(output)
-    assert found['twin, 1 of 2'][0].startswith('ACK_START')
-    assert found['twin, 2 of 2'][0] == 'none'
-    assert found[NEAR][0] == 'is active' and ' on /lab1/twin/pose' in found[NEAR][-1]
-    assert found[FAR][0] == 'is unconfigured' and 'no pose topic' in found[FAR][-1]
-    assert found['glove'][0].startswith('ACK_START')
-    code, output, error = end(begin('stop'))
-    assert code == 0, error
-    assert {name: row[0].split()[0] for name, row in rows(output).items()} == {
-        'glove': 'ACK_STOP', 'twin': 'ACK_STOP'}
-    assert graph.state(NEAR) == 'inactive'
-
-
-def test_a_command_by_name_reaches_all_who_have_it(graph):
-    for name in (NEAR, FAR):
-        graph.bring(name, 'inactive')
+    # Every system obeys a command to all; that both of one name did is not known.
+    graph.bring(FAR, 'inactive')
     for verb, after in (('start', 'active'), ('stop', 'inactive')):
-        code, output, error = end(begin(verb, 'twin'))
-        assert code == 0, error
-        assert not lacking(error, SAID, 'cannot be distinguished')
-        found = rows(output)
-        assert set(found) == {'twin, 1 of 2', 'twin, 2 of 2', NEAR, FAR}
-        for number in (1, 2):
-            assert found[f'twin, {number} of 2'][0].startswith(f'ACK_{verb.upper()}')
-        for name in (NEAR, FAR):
-            assert found[name][0] == f'is {after}'
-            assert verb == 'stop' or f'ms on {name}/pose' in found[name][-1]
-        assert graph.state(NEAR) == graph.state(FAR) == after
+        code, output, error = end(begin(verb))
+        assert code == 1 and not lacking(error, *SHARED), error
+        assert set(rows(output)) == {'glove', 'twin'}
+        for name in ('/lab/glove', NEAR, FAR):
+            assert graph.spin_until(lambda n=name, s=after: graph.state(n) == s)
 
 
-def test_one_that_hangs_is_no_success(graph, systems, monkeypatch, capfd):
-    for name in (NEAR, FAR):
-        graph.bring(name, 'inactive')
-    discover = MocapController.discover
-
-    def discover_and_hang(self, *arguments):
-        discover(self, *arguments)
-        systems.send_signal(NEAR, signal.SIGSTOP)
-    monkeypatch.setattr(MocapController, 'discover', discover_and_hang)
-
-    try:
-        code = mocap_control.main(['start', 'twin', '--timeout', '3'])
-    finally:
-        systems.send_signal(NEAR, signal.SIGCONT)
-    output, error = capfd.readouterr()
-    assert code == 1 and SAID in error, error
-    assert not lacking(error, '1 of the 2', 'name twin')
-    found = rows(output)
-    assert (found[NEAR][0], found[FAR][0]) == ('state unknown', 'is active')
-
-
-def test_full_names_are_taken_where_they_name_one_and_unknown_names_are_said(graph):
+def test_a_full_name_is_taken_where_it_names_one(graph):
     graph.bring('/lab/glove', 'inactive')
-    there = 'there are: glove (/lab/glove), twin (/lab1/twin, /twin)\n'
-    begun = [(begin(*arguments), expected, said) for arguments, expected, said in (
-        (('start', '/lab/glove'), 0, ''),
-        (('stop', NEAR), 2, SAID + '; a command reaches all of one name: give the base name, '
-         'twin'),
-        (('stop', 'glov'), 1, 'no system of that name: glov; ' + there),
-        (('stop', '/lab1/glove'), 1, 'no system of that name: /lab1/glove; ' + there))]
-    for process, expected, said in begun:
-        code, output, error = end(process)
-        assert code == expected and said in error, error
-        assert bool(output) == (expected == 0)
+    code, output, error = end(begin('start', '/lab/glove'))
+    assert code == 0 and 'ACK_START' in rows(output)['glove'], error
     assert graph.state('/lab/glove') == 'active'
+
+
+def test_a_clock_that_is_an_hour_off_is_said_with_its_direction(graph):
+    """A system as rqt's: it subscribes, and answers with a stamp of its wrong clock."""
+    with Controller('slow_clock') as system:
+        def answer(message):
+            if message.control_type == START:
+                reply = system.control(
+                    control_type=ACK_START, session_id='', mocap4r2_source='slow_clock')
+                reply.stamp.sec = int(time.time()) - 3600
+                system.publisher.publish(reply)
+        system.node.create_subscription(system.control, '/mocap4r2_control', answer, 100)
+        process = begin('start', 'slow_clock', '--timeout', '2')
+        system.spin_until(lambda: process.poll() is not None, 40.0)
+        code, output, error = end(process)
+    assert code == 0, error
+    assert '+60 min' in rows(output)['slow_clock']
+    assert 'the clock of slow_clock is 60 min behind' in error

@@ -5,7 +5,7 @@
 from hypothesis import given, strategies as st
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.graph import NAMELESS
-from optitrack_vrpn.mocap_control import KnownSystem, Listeners, Round
+from optitrack_vrpn.mocap_control import Answer, KnownSystem, Listeners, Round
 from optitrack_vrpn.mocap_control import protocol as c
 from optitrack_vrpn.ros import fits, refusal
 import pytest
@@ -190,82 +190,24 @@ def test_announcements_add_up():
     assert (system.generations, system.topics) == (['mocap', 'mocap4r2'], ['/x', '/y'])
 
 
-BOTH = frozenset({'mocap', 'mocap4r2'})
-ONE = frozenset({'mocap'})
-
-
-def acks(current, *generations):
-    """Let acknowledgements of that name come, one in each generation given."""
-    for number, generation in enumerate(generations):
-        current.record_answer(
-            command(c.Kind.ACK_START, source='a', generation=generation), number, 0)
-
-
-@pytest.mark.parametrize('duplicates, came, sure', [
-    # Two answers in one generation are those of two, in different ones perhaps those of one.
-    ((BOTH, BOTH), ['mocap'], 1),
-    ((BOTH, BOTH), ['mocap', 'mocap4r2'], 1),
-    ((BOTH, BOTH), ['mocap', 'mocap4r2', 'mocap'], 2),
-    ((BOTH, BOTH, BOTH), ['mocap', 'mocap4r2', 'mocap', 'mocap4r2'], 2),
-    # What each listens in may tell.
-    ((ONE, frozenset({'mocap4r2'})), ['mocap', 'mocap4r2'], 2),
-    ((ONE, BOTH), ['mocap4r2'], 1),
-    ((ONE, BOTH), ['mocap4r2', 'mocap'], 1),
-    ((ONE, BOTH), ['mocap', 'mocap'], 2),
-    # No more than there are, and nobody twice.
-    ((BOTH, BOTH), ['mocap'] * 3, 2),
-    ((ONE, BOTH), ['mocap4r2', 'mocap4r2'], 1),
-    ((ONE, ONE), ['seed', 'seed'], 1),
-    ((BOTH, BOTH), [], 0),
-])
-def test_as_many_systems_of_one_name_have_answered_as_is_sure(duplicates, came, sure):
-    current = Round(START, ['a', 'b'], {
-        'a': {f'/lab{n}/a': spoken for n, spoken in enumerate(duplicates)}})
-    acks(current, *came)
-    assert not current.acknowledged('a'), 'it is not sent yet'
-    current.record_sent(0)
-    acks(current, *came)
-    assert len(current.acknowledged('a')) == sure
-    assert ('a' in current.missing) == (sure < len(duplicates))
-    current.record_answer(command(c.Kind.ACK_START, source='b', generation='mocap'), 9, 0)
-    current.record_answer(command(c.Kind.ACK_START, source='b', generation='mocap'), 10, 0)
-    assert [answer.after_ns for answer in current.acknowledged('b')] == [9]
-
-
-def test_each_system_of_one_name_shall_have_a_pose():
-    current = Round(START, ['a', 'b'], {'a': {'/x/a': BOTH, '/y/a': BOTH}})
-    current.record_sent(0)
-    for system in ('b', '/x/a'):
-        current.record_pose(system, '/t', 1)
-        assert not current.all_have_poses
-    current.record_pose('/y/a', '/t', 1)
-    assert current.all_have_poses
-
-
-def test_listeners_of_one_base_name_are_told_apart_by_their_full_names():
-    listeners = Listeners([
-        ('/y/a', 'mocap'), ('/x/a', 'mocap'), ('/x/a', 'mocap4r2'), ('/x/b', 'mocap'),
-        ('/c', 'mocap')])
+def test_a_name_of_several_systems_is_ambiguous_and_a_full_name_of_one_is_converted():
+    listeners = Listeners(['/y/a', '/x/a', '/x/a', '/x/b', '/c', f'/x/{NAMELESS}'])
     assert listeners.names == {'a', 'b', 'c'}
-    assert listeners.shared(['a', 'b', 'd']) == {'a': {'/x/a': BOTH, '/y/a': ONE}}
-    assert list(listeners.with_base_name('a')) == ['/x/a', '/y/a']
+    assert listeners.ambiguous(['a', 'b', 'd']) == {'a': ['/x/a', '/y/a']}
     # Users may give either name; a full one that nobody has is for nobody, never for all.
     asked = ['a', '/x/b', 'x/b/', '/c', '/y/b', 'd', '']
     assert [listeners.target(name) for name in asked] == ['a', 'b', 'b', 'c', '/y/b', 'd', '']
     assert [listeners.include([name]) for name in asked] == [True] * 4 + [False] * 3
-    for asked, found in (
-            (['/x/a'], ['a']), (['/x/a', '/x/b'], ['a']), (['/x/a', '/y/a'], []),
-            (['/x/a', 'a'], []), (['a'], []), (['/x/b'], []), (['/z/a'], [])):
-        assert list(listeners.inseparable(asked)) == found
 
 
-def test_a_listener_whose_name_is_not_known_may_be_one_of_a_known_name():
-    """As seen of a process that was stopped while it was being found."""
-    def found(heard, announced=()):
-        heard = [*heard, (f'_NODE_NAMESPACE_UNKNOWN_/{NAMELESS}', 'mocap')]
-        return Listeners(heard, ['/x/a', '/y/a', '/nav/planner'], announced)
-    assert found([('/x/a', 'mocap4r2')]).with_base_name('a') == {
-        '/x/a': frozenset({'mocap4r2'}), '/y/a': ONE}
-    assert found([], ['a']).with_base_name('a') == {'/x/a': ONE, '/y/a': ONE}
-    assert found([]).names == set()
-    assert Listeners([('/x/a', 'mocap')], ['/y/a']).with_base_name('a') == {'/x/a': ONE}
+@pytest.mark.parametrize('deviation_ms, after_ms, ahead_ms', [
+    (0.5, 3.0, 0), (3.0, 3.0, 0), (-4.0, 3.0, 0),
+    (-3_600_000.0, 3.0, 3_600_000.0),      # the system's clock is ahead
+    (-40.0, 3.0, 40.0),
+    (40.0, 3.0, -32.0),                    # behind by at least that
+    (40.0, 60.0, 0),                       # a slow answer proves nothing
+])
+def test_only_a_deviation_that_a_slow_answer_cannot_explain_is_one_of_the_clock(
+        deviation_ms, after_ms, ahead_ms):
+    answer = Answer(c.Kind.ACK_START, 'mocap', round(after_ms * 1e6), round(deviation_ms * 1e6))
+    assert answer.ahead_ns == pytest.approx(ahead_ms * 1e6)

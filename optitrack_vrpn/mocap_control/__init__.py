@@ -12,7 +12,7 @@ if TYPE_CHECKING:
         CONTROL_QOS, Dialect, find_dialects, INFO_LISTENER_QOS, install_messages)
     from optitrack_vrpn.mocap_control.participant_ros import ControlledLifecycleNode, MocapControl
     from optitrack_vrpn.mocap_control.protocol import Command, ControlConfig, GENERATIONS, Kind
-    from optitrack_vrpn.mocap_control.round import KnownSystem, Listeners, Round
+    from optitrack_vrpn.mocap_control.round import Answer, KnownSystem, Listeners, Round
 else:
     __all__, __getattr__ = lazy(globals())
 

@@ -15,13 +15,13 @@ from typing import Optional, TYPE_CHECKING
 from optitrack_vrpn.cli import (
     command, format_table, loading, namespace, Parser, seconds)
 from optitrack_vrpn.errors import BackendUnavailableError
-from optitrack_vrpn.graph import base_name
 from optitrack_vrpn.mocap_control.protocol import AUTO, GENERATIONS, Kind
 from optitrack_vrpn.mocap_control.round import DISCOVERY_S
+from optitrack_vrpn.units import span_text
 
 if TYPE_CHECKING:
     from optitrack_vrpn.mocap_control.controller_ros import MocapController
-    from optitrack_vrpn.mocap_control.round import Answer, Duplicates, Listeners, Round
+    from optitrack_vrpn.mocap_control.round import Answer, Listeners, Round
 
 #: Exit codes, as the help text states them.
 SUCCESS, SYSTEM_MISSING, CANNOT = 0, 1, 2
@@ -33,8 +33,8 @@ def make_parser() -> Parser:
         prog='mocap_control',
         description='Start, stop and list the capture systems that follow mocap control.',
         epilog='Exit code: 0 if all systems acknowledged (status: if there are any), 1 if one '
-        'did not, 2 if no control messages are installed or a system cannot be addressed '
-        'alone, 64 if the command line is wrong.')
+        'did not, or if several systems have one name, 2 if no control messages are installed or '
+        'a name is that of several systems, 64 if the command line is wrong.')
     common = Parser(add_help=False)
     common.add_argument(
         '--timeout', type=seconds, default=5.0, metavar='S',
@@ -102,43 +102,30 @@ def _status(controller: 'MocapController', arguments: argparse.Namespace) -> int
     if not controller.systems and not silent:
         return _report_no_system(controller, arguments)
     names = [*sorted(controller.systems), *silent]
-    shared = controller.listeners().shared(names)
+    shared = controller.listeners().ambiguous(names)
     states = controller.states(
         [one for name in names for one in shared.get(name, (name,))], arguments.timeout)
     for name in names:
-        announced = controller.topics(name)
         system = controller.systems.get(name)
-        alone = {name: frozenset(system.generations if system else ())}
-        for one, generations in shared.get(name, alone).items():
-            # In a fixed order, independent of the order of discovery.
-            known = ', '.join(g.name for g in GENERATIONS if g.name in generations)
-            if name in silent:
-                known = 'listens, announces no topics yet'
+        # In a fixed order, independent of the order of discovery.
+        known = ', '.join(g.name for g in GENERATIONS if system and g.name in system.generations)
+        known = known or 'listens, announces no topics yet'
+        for one in shared.get(name, (name,)):
             print(f'{one}: {states.get(one, "state unknown")} ({known})')
-            _print_topics(announced.pop(one, ()))
-        for topics in announced.values():
-            print(f'{name}: these topics belong to one of them; which one is not known')
-            _print_topics(topics)
-    _report_duplicates(shared, '')
+        for topic in system.topics if system else ():
+            print(f'  {topic}')
+    _report_shared(shared)
     return SUCCESS
-
-
-def _print_topics(topics: Sequence[str]) -> None:
-    for topic in topics:
-        print(f'  {topic}')
 
 
 def _command(controller: 'MocapController', arguments: argparse.Namespace) -> int:
     kind = Kind.START if arguments.verb == 'start' else Kind.STOP
     controller.discover(arguments.discovery, arguments.systems)
     listeners = controller.listeners()
-    inseparable = listeners.inseparable(arguments.systems)
-    if inseparable:
-        _report_duplicates(
-            inseparable, '; a command reaches all of one name: give the base name, {name}')
-        return CANNOT
     systems = [name if name in controller.systems else listeners.target(name)
                for name in arguments.systems]
+    if _report_shared(listeners.ambiguous(dict.fromkeys(systems))):
+        return CANNOT
     unknown = [name for name in dict.fromkeys(systems)
                if name not in controller.systems and name not in listeners.names]
     if unknown:
@@ -148,30 +135,37 @@ def _command(controller: 'MocapController', arguments: argparse.Namespace) -> in
     if not systems and not controller.all_systems(kind):
         return _report_no_system(controller, arguments)
     outcome = controller.command(kind, systems, arguments.session, arguments.timeout)
-    states = controller.states(
-        [*(name for name in outcome.missing if name not in outcome.duplicates),
-         *(one for found in outcome.duplicates.values() for one in found)],
-        min(1.0, arguments.timeout))
+    states = controller.states(outcome.missing, min(1.0, arguments.timeout))
     states.update(dict.fromkeys(unknown, 'no such system'))
     names = [*outcome.wanted,
              *(name for name in outcome.answers if name not in outcome.wanted)]
-    rows = [row for name in names
-            for row in _rows(controller, outcome, name, states, arguments.timeout)]
+    rows = [_row(controller, outcome, name, states, arguments.timeout) for name in names]
     head, _, *lines = format_table(_HEAD, rows, _HEAD)
     print('\n'.join([head, *lines]))
-    _report_duplicates(
-        outcome.duplicates,
-        '; a command addresses all of them, and their answers cannot be distinguished')
+    for name in outcome.answers:
+        _report_clock(name, outcome.answers[name])
+    shared = _report_shared(listeners.ambiguous(names))
     if outcome.missing:
         _report_missing(outcome, unknown, states, arguments.timeout)
-        return SYSTEM_MISSING
-    return SUCCESS
+    return SYSTEM_MISSING if shared or outcome.missing else SUCCESS
 
 
-def _report_duplicates(shared: 'dict[str, Duplicates]', consequence: str) -> None:
+def _report_shared(shared: dict[str, list[str]]) -> bool:
+    """Report the names that several systems have; return whether there are any."""
     for name, found in shared.items():
-        _say(f'{len(found)} systems have the name {name}: {", ".join(found)}'
-             f'{consequence.format(name=name)}')
+        _say(f'{len(found)} systems have the name {name}: {", ".join(found)}; a command reaches '
+             'all of them and their answers cannot be told apart: give each a name of its own '
+             '(--ros-args -r __node:=NAME)')
+    return bool(shared)
+
+
+def _report_clock(name: str, answer: 'Answer') -> None:
+    """Report a clock of which the answer proves that it differs."""
+    if answer.ahead_ns:
+        _say(f'the clock of {name} is {span_text(abs(answer.ahead_ns) / 1e9)} '
+             f'{"ahead of" if answer.ahead_ns > 0 else "behind"} the clock of this computer: '
+             'synchronise them (docs/lab.md, clocks); until then its stamps do not compare with '
+             'others')
 
 
 def _report_known_systems(
@@ -180,7 +174,7 @@ def _report_known_systems(
     known = []
     for name in sorted({*controller.systems, *controller.silent()}):
         found = listeners.with_base_name(name)
-        known.append(name if found.keys() <= {f'/{name}'} else f'{name} ({", ".join(found)})')
+        known.append(name if found in ([], [f'/{name}']) else f'{name} ({", ".join(found)})')
     for name in unknown:
         _say(f'no system of that name: {name}; there are: '
              f'{", ".join(known) or "none at all (see --namespace)"}')
@@ -189,16 +183,10 @@ def _report_known_systems(
 def _report_missing(
     outcome: 'Round', unknown: Sequence[str], states: dict[str, str], timeout_s: float,
 ) -> None:
-    silent = [name for name in outcome.missing
-              if name not in outcome.duplicates and name not in unknown]
+    silent = [name for name in outcome.missing if name not in unknown]
     if silent:
         _say(f'no answer from {", ".join(silent)} within {timeout_s:g} s')
-    for name, found in outcome.duplicates.items():
-        if name in outcome.missing:
-            _say(f'{len(outcome.acknowledged(name))} of the {len(found)} systems with the name '
-                 f'{name} answered within {timeout_s:g} s')
-    idle = [one for name in outcome.missing for one in outcome.duplicates.get(name, (name,))
-            if states.get(one) == 'unconfigured']
+    idle = [name for name in outcome.missing if states.get(name) == 'unconfigured']
     if idle:
         _say(f'configure {", ".join(idle)} first, or set its parameter '
              'control.configure_on_start')
@@ -208,54 +196,30 @@ _HEAD = ('system', 'answer', 'after', 'clock deviation', 'first pose')
 _Row = tuple[str, str, str, str, str]
 
 
-def _rows(
+def _row(
     controller: 'MocapController', outcome: 'Round', name: str, states: dict[str, str],
     timeout_s: float,
-) -> list[_Row]:
-    """Make the row of a system; for a shared name one row per answer and one per system."""
-    answers = outcome.acknowledged(name)
-    duplicates = outcome.duplicates.get(name)
-    if duplicates is None:
-        if not answers:
-            return [(name, f'none ({states.get(name, "state unknown")})', '-', '-', '-')]
-        return [(name, *_answer(answers[0]), _pose(controller, outcome, name, timeout_s))]
-    rows: list[_Row] = []
-    for number in range(len(duplicates)):
-        called = f'{name}, {number + 1} of {len(duplicates)}'
-        if number < len(answers):
-            rows.append((called, *_answer(answers[number]), '-'))
-        else:
-            rows.append((called, 'none', '-', '-', '-'))
-    for one in duplicates:
-        state = f'is {states[one]}' if one in states else 'state unknown'
-        rows.append((one, state, '-', '-', _pose(controller, outcome, one, timeout_s)))
-    return rows
-
-
-def _answer(answer: 'Answer') -> tuple[str, str, str]:
-    deviation = _ms(answer.deviation_ns)
-    return (f'{answer.kind.name} ({answer.generation})', _ms(answer.after_ns),
-            deviation if deviation.startswith('-') else f'+{deviation}')
+) -> _Row:
+    answer = outcome.answers.get(name)
+    if answer is None:
+        return name, f'none ({states.get(name, "state unknown")})', '-', '-', '-'
+    deviation = answer.deviation_ns / 1e9
+    return (name, f'{answer.kind.name} ({answer.generation})', span_text(answer.after_ns / 1e9),
+            ('-' if deviation < 0.0 else '+') + span_text(abs(deviation)),
+            _pose(controller, outcome, name, timeout_s))
 
 
 def _pose(
-    controller: 'MocapController', outcome: 'Round', one: str, timeout_s: float,
+    controller: 'MocapController', outcome: 'Round', name: str, timeout_s: float,
 ) -> str:
-    """Describe when the first pose of a system arrived; by full name for a shared name."""
-    if one in outcome.poses:
-        after_ns, topic = outcome.poses[one]
-        return f'{_ms(after_ns)} on {topic}'
+    """Describe when the first pose of a system arrived."""
+    if name in outcome.poses:
+        after_ns, topic = outcome.poses[name]
+        return f'{span_text(after_ns / 1e9)} on {topic}'
     if outcome.kind is not Kind.START:
         return '-'
-    if base_name(one) in outcome.poses:
-        after_ns, topic = outcome.poses[base_name(one)]
-        return f'{_ms(after_ns)} on {topic}, publisher not known'
     pose = f'none within {timeout_s:g} s'
-    return pose if controller.has_poses(one) else f'{pose} (no pose topic yet)'
-
-
-def _ms(time_ns: int) -> str:
-    return f'{time_ns / 1e6:.1f} ms'
+    return pose if controller.has_poses(name) else f'{pose} (no pose topic yet)'
 
 
 def _report_no_system(controller: 'MocapController', arguments: argparse.Namespace) -> int:

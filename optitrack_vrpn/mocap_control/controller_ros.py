@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A controller of capture systems: find systems, send commands, wait for the answers."""
 
-from collections import Counter
 import functools
 import time
 from typing import Any, Callable, Optional, Sequence
@@ -12,19 +11,13 @@ from lifecycle_msgs.srv import GetState
 from optitrack_vrpn.graph import base_name, full_name, state_services
 from optitrack_vrpn.mocap_control.endpoint_ros import CONTROL_QOS, Dialect, INFO_LISTENER_QOS
 from optitrack_vrpn.mocap_control.protocol import Kind
-from optitrack_vrpn.mocap_control.round import (
-    Duplicates, DUPLICATES_S, KnownSystem, Listeners, Round)
+from optitrack_vrpn.mocap_control.round import KnownSystem, Listeners, NAMESAKES_S, Round
 from optitrack_vrpn.ros import ask_all
 from rclpy.executors import Executor
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
 _POSE_TYPE = 'geometry_msgs/msg/PoseStamped'
-
-
-def _owner_of(endpoint: Any) -> str:
-    """Return the full name of the node that has a publisher or subscription."""
-    return full_name(endpoint.node_name, endpoint.node_namespace)
 
 
 class _GenerationTopics:
@@ -64,7 +57,6 @@ class MocapController:
         self._executor = executor
         self._round: Optional[Round] = None
         self._pose_subscriptions: dict[str, Any] = {}
-        self._owners: dict[str, str] = {}
         self._looked = 0.0
         namespace = '/' + namespace.strip('/') if namespace.strip('/') else ''
         self._lines = [
@@ -80,17 +72,16 @@ class MocapController:
             Without names the method waits for the whole time, because further systems may
             appear; with names at least 2 s, because further systems of the same name may appear.
         """
-        earliest = time.monotonic() + min(timeout_s, DUPLICATES_S)
+        earliest = time.monotonic() + min(timeout_s, NAMESAKES_S)
         self._spin_until(
             lambda: bool(names) and time.monotonic() >= earliest and self._matched()
             and self.listeners().include(names), timeout_s)
 
     def listeners(self) -> Listeners:
         """List the nodes that subscribe to commands."""
-        subscribed = (
-            (_owner_of(entry), line.dialect.generation.name) for line in self._lines
+        return Listeners(
+            full_name(entry.node_name, entry.node_namespace) for line in self._lines
             for entry in self._node.get_subscriptions_info_by_topic(line.publisher.topic_name))
-        return Listeners(subscribed, (name for name, _ in self._state_services()), self.systems)
 
     def states(self, names: Sequence[str], timeout_s: float) -> dict[str, str]:
         """
@@ -117,11 +108,8 @@ class MocapController:
         :param systems: addressed systems; empty for all.
         :param timeout_s: time in which acknowledgements and poses must arrive (s).
         """
-        wanted = list(systems) or self.all_systems(kind)
-        duplicates = self.listeners().shared(wanted)
-        if kind is Kind.STOP and not systems:
-            duplicates = self._with_something_to_stop(duplicates, min(1.0, timeout_s))
-        current = self._round = Round(kind, wanted, duplicates, session_id)
+        current = self._round = Round(
+            kind, list(systems) or self.all_systems(kind), session_id)
         self._look_for_poses()
         current.record_sent(time.monotonic_ns())
         stamp = self._node.get_clock().now().to_msg()
@@ -140,17 +128,6 @@ class MocapController:
         """
         return [*self.systems, *(self.silent() if kind is Kind.START else ())]
 
-    def _with_something_to_stop(
-        self, duplicates: dict[str, Duplicates], timeout_s: float,
-    ) -> dict[str, Duplicates]:
-        """Remove the unconfigured systems of each name that several systems share."""
-        states = self.states([one for found in duplicates.values() for one in found], timeout_s)
-        running = {
-            name: {one: generations for one, generations in found.items()
-                   if states.get(one) != 'unconfigured'}
-            for name, found in duplicates.items()}
-        return {name: found for name, found in running.items() if len(found) > 1}
-
     def _spin_until(self, condition: Callable[[], bool], timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
         while not condition() and time.monotonic() < deadline:
@@ -163,35 +140,8 @@ class MocapController:
         return sorted(self.listeners().names & lifecycle_nodes - self.systems.keys())
 
     def has_poses(self, name: str) -> bool:
-        """
-        Return whether a system has announced a pose topic that exists.
-
-        :param name: as in ``Round.poses``.
-        """
-        system = self.systems.get(name) or self.systems.get(base_name(name))
-        return system is not None and any(
-            owner == name for owner, _ in self._pose_topics(system))
-
-    def topics(self, name: str) -> dict[str, list[str]]:
-        """
-        Return the topics that the systems of one base name have announced.
-
-        :returns: the topics by the full name of the system; by the base name if the graph does not
-            identify the system.
-        """
-        found: dict[str, list[str]] = {}
-        there = dict(self._node.get_topic_names_and_types())
-        shared = self.listeners().shared([name])
-        for topic in self.systems[name].topics if name in self.systems else ():
-            owners = self._publishers(topic) & shared.get(name, {}).keys() if (
-                topic in there) else set()
-            for owner in sorted(owners) or [name]:
-                found.setdefault(owner, []).append(topic)
-        return found
-
-    def _publishers(self, topic: str) -> set[str]:
-        """Return the full names of the nodes that publish an existing topic."""
-        return {_owner_of(entry) for entry in self._node.get_publishers_info_by_topic(topic)}
+        """Return whether a system has announced a pose topic that exists."""
+        return name in self.systems and any(self._pose_topics(self.systems[name]))
 
     def _state_services(self) -> list[tuple[str, str]]:
         """List the full names of nodes and the services of their lifecycle states."""
@@ -214,32 +164,12 @@ class MocapController:
             self._round.record_answer(dialect.read(message), time.monotonic_ns(),
                                       self._node.get_clock().now().nanoseconds)
 
-    def _owner(self, name: str, topic: str) -> str:
-        """Return the publisher of a topic; the base name if the graph does not identify it."""
-        duplicates = self._round.duplicates.get(name) if self._round is not None else None
-        if not duplicates:
-            return name
-        if topic not in self._owners:
-            owners = self._publishers(topic) & duplicates.keys()
-            if len(owners) != 1:
-                return name
-            self._owners[topic] = owners.pop()
-        return self._owners[topic]
-
-    def _pose_topics(self, system: KnownSystem) -> list[tuple[str, str]]:
-        """List existing pose topics with their systems, a limited number per system."""
+    def _pose_topics(self, system: KnownSystem) -> list[str]:
+        """List existing pose topics of a system, a limited number."""
         types = dict(self._node.get_topic_names_and_types())
-        found = []
-        counts: Counter[str] = Counter()
-        for topic in system.topics:
-            if _POSE_TYPE not in types.get(topic, ()):
-                continue
-            owner = self._owner(system.name, topic)
-            # Chosen: number of topics per system on which the first pose is awaited.
-            if counts[owner] < 50 and self._node.count_publishers(topic):
-                counts[owner] += 1
-                found.append((owner, topic))
-        return found
+        # Chosen: number of topics per system on which the first pose is awaited.
+        return [topic for topic in system.topics if _POSE_TYPE in types.get(topic, ())
+                and self._node.count_publishers(topic)][:50]
 
     def _look_for_poses(self) -> None:
         """Subscribe to the topics of the systems that are being started."""
@@ -249,8 +179,8 @@ class MocapController:
         for system in self.systems.values():
             if system.name not in self._round.wanted or system.name in self._round.poses:
                 continue
-            for owner, topic in self._pose_topics(system):
-                if topic not in self._pose_subscriptions and owner not in self._round.poses:
+            for topic in self._pose_topics(system):
+                if topic not in self._pose_subscriptions:
                     self._pose_subscriptions[topic] = self._node.create_subscription(
                         PoseStamped, topic,
                         functools.partial(self._on_pose, system.name, topic),
@@ -258,7 +188,7 @@ class MocapController:
 
     def _on_pose(self, name: str, topic: str, message: Any) -> None:
         if self._round is not None and not self._round.all_have_poses:
-            self._round.record_pose(self._owner(name, topic), topic, time.monotonic_ns())
+            self._round.record_pose(name, topic, time.monotonic_ns())
 
     def _is_over(self, current: Round) -> bool:
         """
