@@ -137,16 +137,18 @@ def test_a_file_is_changed_once_by_a_take_and_keeps_its_line_ends_and_mode(tmp_p
 
 def test_files_of_others_are_not_overwritten(tmp_path, capsys):
     file = tmp_path / 'node.yaml'
-    command = ['world', str(tmp_path), '--placements', '1', '2', '-o', str(file)]
+    (tmp_path / 'take').mkdir()
+    command = ['world', str(tmp_path / 'take'), '--placements', '1', '2', '-o', str(file)]
     file.write_text(PARAMETERS)
     assert main(command) == 64
-    assert f'or --apply {file}' in capsys.readouterr().err and file.read_text() == PARAMETERS
+    assert f'--apply {file} sets the values' in capsys.readouterr().err
+    assert file.read_text() == PARAMETERS
     file.unlink()
     file.with_suffix('.json').write_text('{}\n')
     assert main(['imu', str(tmp_path), '--imu-in-base', *'00000', '90']) == 64
     assert 'in radians' in capsys.readouterr().err
     assert main(command) == 64
-    assert 'node.json: calibrate did not make' in capsys.readouterr().err
+    assert 'node.json exists, and this command did not write it' in capsys.readouterr().err
 
 
 @pytest.mark.parametrize('value', ['abc', '[1.0]', '.nan'])

@@ -13,6 +13,7 @@ from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.motion import AxesConfig, Transform
 from optitrack_vrpn.recording import (
     BagWriter, export_command, load_take, Message, ROW, Scratch, StoredRows)
+from optitrack_vrpn.recording.export_table import COLUMNS
 from optitrack_vrpn.sim import BONES_51, Figure as Walker
 from optitrack_vrpn.skeletons import Axes, Figure, relative
 from optitrack_vrpn.sources import SkeletonModel
@@ -281,11 +282,12 @@ def test_one_body_of_a_bag_is_in_memory_at_a_time(tmp_path):
     (['--start', '9'], 'nothing is between')])
 def test_rows_that_cannot_be_leave_the_old_file(tmp_path, capsys, arguments, said):
     folder, _ = bag(tmp_path)
-    (tmp_path / 'x.csv').write_text('kept')
+    kept = ','.join(COLUMNS) + '\nkept'
+    (tmp_path / 'x.csv').write_text(kept)
     code, out = export(capsys, folder, '-o', tmp_path / 'x.csv', *arguments)
     assert code == USAGE
     assert said in out.err
-    assert (tmp_path / 'x.csv').read_text() == 'kept'
+    assert (tmp_path / 'x.csv').read_text() == kept
 
 
 def skeleton_bag(folder, lost=()):

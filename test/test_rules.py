@@ -21,8 +21,6 @@ BREAKS = [
     ('sim/stray.py', '#\n', 'every file begins with its copyright: optitrack_vrpn/sim/stray.py'),
     ('clock/segment.py', 'if 0:\n    import optitrack_vrpn.sim\n',
      'dependencies point one way: optitrack_vrpn/clock/segment.py:'),
-    ('graph/conflicts.py', 'if 0:\n    from optitrack_vrpn.sim import motion\n',
-     'packages are imported by their public names: optitrack_vrpn/graph/conflicts.py:'),
     ('sim/__init__.py', "__all__ += ['motion']\n",
      'public names exist and are no files: optitrack_vrpn.sim: motion'),
     ('motion/frames.py', 'import time\n',

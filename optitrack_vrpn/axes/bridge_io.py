@@ -33,7 +33,7 @@ from typing import Any, Callable, Sequence, Union
 
 from optitrack_vrpn.axes.mapper import Sample
 from optitrack_vrpn.axes.settings import AxisRow, AxisTable, DatagramSettings
-from optitrack_vrpn.cli import find_config, read_yaml, whole_file
+from optitrack_vrpn.cli import ANY, find_config, read_yaml, whole_file
 from optitrack_vrpn.errors import TransportError
 from optitrack_vrpn.settings import build
 from optitrack_vrpn.sources import use_default_scheduling
@@ -68,7 +68,7 @@ def write_row(path: Union[str, Path], row: AxisRow) -> None:
     rows = list({each.name: row_mapping(each) for each in (*old, row)}.values())
     build(AxisTable, {'axes': rows}, f'{path}: ')
     text = yaml.safe_dump({'axes': rows}, sort_keys=False, allow_unicode=True)
-    with whole_file(path) as part:
+    with whole_file(path, ANY) as part:
         part.write_text(text, encoding='utf-8')
 
 

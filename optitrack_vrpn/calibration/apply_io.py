@@ -5,22 +5,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-import json
 import os
 from pathlib import Path
+import re
 from typing import Any
 
-from optitrack_vrpn.calibration.results import format_name, format_value, rounded
+from optitrack_vrpn.calibration.results import format_name, format_value
 from optitrack_vrpn.calibration.take_io import read_parameters
-from optitrack_vrpn.cli import whole_file
+from optitrack_vrpn.cli import ANY, json_text, whole_file
 from optitrack_vrpn.errors import ConfigurationError
 import yaml
 
+#: The begins of the files of -o.
+MADE = 'optitrack_vrpn calibrate'
+PARAMETERS = re.compile(f'# made by {MADE}'.encode())
+RECORD = re.compile(rf'\{{\s*"made_by": "{MADE}"'.encode())
 
-def write_record(path: Path, content: Mapping[str, Any]) -> None:
+
+def write_record(path: Path, content: Mapping[str, Any], force: bool = False) -> None:
     """Write a record as JSON; TransportError if that fails, without a part of it."""
-    with whole_file(path) as part:
-        part.write_text(json.dumps(content, indent=1, default=rounded) + '\n', encoding='utf-8')
+    with whole_file(path, RECORD, force=force) as part:
+        part.write_text(json_text({'made_by': MADE, **content}) + '\n', encoding='utf-8')
 
 
 def changed_text(text: str, rows: Mapping[str, Any], node: str) -> str:
@@ -87,14 +92,14 @@ def apply(path: Path, rows: Mapping[str, Any], node: str) -> Path:
     while backup.exists():
         number += 1
         backup = path.with_name(f'{path.name}.bak{number}')
-    with whole_file(path) as part:
+    with whole_file(path, ANY) as part:
         part.write_bytes(new)
         read = read_parameters(part, node)
         wrong = [name for name, value in rows.items()
                  if yaml.safe_load(format_value(value)) != read.get(name)]
         if wrong:
             raise ConfigurationError(f'{path}: cannot set {", ".join(wrong)}; it is unchanged')
-        with whole_file(backup) as kept:
+        with whole_file(backup, ANY) as kept:
             kept.write_bytes(old)
             kept.chmod(path.stat().st_mode & 0o777)
     return backup

@@ -14,7 +14,8 @@ from typing import Any, Optional, TYPE_CHECKING
 
 from optitrack_vrpn import __version__
 from optitrack_vrpn.cli import (
-    command, duration, loading, new_file, Parser, read_yaml, whole_file)
+    add_force, check_output, command, duration, json_text, loading, new_file, Parser, read_yaml,
+    whole_file)
 from optitrack_vrpn.errors import ConfigurationError, TransportError
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 NODE = 'optitrack_vrpn'
 LATENCY = 'stamps.latency_ms'
-#: The first line of a file of -o.
-MADE = '# made by optitrack_vrpn calibrate'
 
 
 def make_parser() -> Parser:
@@ -89,6 +88,7 @@ def _add_common(parser: argparse.ArgumentParser, take: str) -> None:
     parser.add_argument('-o', '--output', type=_yaml_file, metavar='FILE.yaml',
                         help='write the parameters that passed, and FILE.json with the '
                         'record, which is kept in the folder of the take too')
+    add_force(parser)
     parser.add_argument('--json', action='store_true', help='print everything as JSON')
     parser.add_argument('--params', type=Path, metavar='FILE',
                         help="the node's parameter file during the take: values in force")
@@ -226,8 +226,8 @@ def _check_not_from_this_take(arguments: argparse.Namespace, result: 'Result') -
 
 def finish(arguments: argparse.Namespace, result: 'Result') -> None:
     """Print and write a result."""
-    from optitrack_vrpn.calibration.apply_io import apply, write_record
-    from optitrack_vrpn.calibration.results import lines, rounded, yaml_text
+    from optitrack_vrpn.calibration.apply_io import apply, PARAMETERS, write_record
+    from optitrack_vrpn.calibration.results import lines, yaml_text
     from optitrack_vrpn.calibration.take_io import digest
     made = datetime.now().astimezone()
     result.record.update(kind=result.kind, made=made.isoformat(timespec='seconds'),
@@ -235,14 +235,15 @@ def finish(arguments: argparse.Namespace, result: 'Result') -> None:
                          sha256=digest(arguments.take), in_force=_in_force(arguments))
     text = yaml_text(result, arguments.node)
     if arguments.json:
-        print(json.dumps(result.plain(), indent=1, default=rounded))
+        print(json_text(result.plain()))
     else:
         print('\n'.join(lines(result)))
         print(f'\n{text}', end='')
     if arguments.output is not None:
-        with whole_file(arguments.output) as part:
+        with whole_file(arguments.output, PARAMETERS, _inputs(arguments),
+                        arguments.force) as part:
             part.write_text(text, encoding='utf-8')
-        write_record(arguments.output.with_suffix('.json'), result.plain())
+        write_record(arguments.output.with_suffix('.json'), result.plain(), arguments.force)
     if arguments.apply is not None and result.rows:
         backup = apply(arguments.apply, result.rows, arguments.node)
         print(f'calibrate: {arguments.apply} is changed; the old file is {backup}',
@@ -269,19 +270,24 @@ def _keep_in_take(arguments: argparse.Namespace, result: 'Result', made: datetim
               file=sys.stderr)
 
 
+def _inputs(arguments: argparse.Namespace) -> list[Path]:
+    """Return the files and folders that are read."""
+    given = (arguments.take, arguments.params, getattr(arguments, 'placements', None))
+    return [path for path in given if isinstance(path, Path)]
+
+
 def _check_files(arguments: argparse.Namespace) -> None:
     """Refuse files that cannot be changed or must not be overwritten, before minutes of work."""
+    from optitrack_vrpn.calibration.apply_io import check_changeable, PARAMETERS, RECORD
     if arguments.output is not None:
-        for path, made_by in ((arguments.output, MADE),
-                              (arguments.output.with_suffix('.json'), '"sha256"')):
-            if path.is_file() and path.stat().st_size and made_by not in path.read_text(
-                    encoding='utf-8', errors='replace'):
-                raise ConfigurationError(
-                    f'{path}: calibrate did not make this file: give a new name' + (
-                        f', or --apply {path} to set the values in it'
-                        if path == arguments.output else ''))
+        try:
+            check_output(arguments.output, PARAMETERS, _inputs(arguments), arguments.force)
+        except ConfigurationError as error:
+            raise ConfigurationError(
+                f'{error}; --apply {arguments.output} sets the values in it') from None
+        check_output(arguments.output.with_suffix('.json'), RECORD, _inputs(arguments),
+                     arguments.force)
     if arguments.apply is not None:
-        from optitrack_vrpn.calibration.apply_io import check_changeable
         check_changeable(arguments.apply, arguments.node)
     _in_force(arguments)
     pose = getattr(arguments, 'imu_in_base', None) or [0.0]

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from optitrack_vrpn.cli.command_io import command, how_to_install, load, loading
     from optitrack_vrpn.cli.early import end_at_interrupt, interrupt_code
     from optitrack_vrpn.cli.files_io import (
-        find_config, package_file, read_yaml, use_profile, whole_file)
+        add_force, ANY, check_output, find_config, json_text, package_file, read_yaml,
+        use_profile, whole_file)
     from optitrack_vrpn.cli.launch_file_ros import describe, existing_file
     from optitrack_vrpn.cli.rows_io import checks, console_scripts, Node, nodes, tools
     from optitrack_vrpn.cli.signals_io import (

@@ -2,9 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Find and read configuration files, write whole files, name the Fast DDS profile for images."""
 
+import argparse
+from collections.abc import Mapping, Sequence
 import contextlib
+import json
+import math
 import os
 from pathlib import Path
+import re
 import secrets
 from typing import Any, Iterator, Optional, Union
 
@@ -64,8 +69,70 @@ def read_yaml(path: Union[str, Path]) -> Any:
         raise ConfigurationError(f'{path}: is not YAML: {error}') from None
 
 
+def json_text(value: Any) -> str:
+    """Write plain data and arrays of numpy as JSON; NaN and infinity, which it lacks, as null."""
+    return json.dumps(_plain(value), indent=1, allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(part) for key, part in value.items()}
+    if hasattr(value, 'tolist'):
+        return _plain(value.tolist())
+    if isinstance(value, (list, tuple)):
+        return [_plain(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+#: The begin of a file that a command changes on purpose, as ``calibrate --apply`` does: any.
+ANY = re.compile(b'')
+#: Bytes of an existing file that tell which program wrote it.
+_HEAD = 4096
+
+
+def check_output(
+    path: Path, own: re.Pattern[bytes], inputs: Sequence[Path] = (), force: bool = False,
+) -> None:
+    """
+    Refuse to write over an input, or over a file that another program wrote.
+
+    :param path: the output; a new file, an empty one and what is no regular file are allowed.
+    :param own: matches the begin of the files that the command itself writes.
+    :param inputs: files that the command reads, and folders. Of a folder, an output that the
+        command wrote there before is no part.
+    :param force: whether a file of another program may be overwritten; an input never is.
+    :raises ConfigurationError: if the output is refused.
+    :raises TransportError: if the file that is there cannot be read.
+    """
+    if not path.is_file():
+        return
+    try:
+        with open(path, 'rb') as file:
+            head = file.read(_HEAD)
+        is_own = not head or own.match(head) is not None
+        for given in inputs:
+            parts = [given] if not given.is_dir() else [] if is_own else list(given.iterdir())
+            if any(part.exists() and part.samefile(path) for part in parts):
+                raise ConfigurationError(
+                    f'{path} is part of the input {given}: name another output')
+    except OSError as error:
+        raise TransportError(f'{path}: {error.strerror}') from None
+    if not is_own and not force:
+        raise ConfigurationError(
+            f'{path} exists, and this command did not write it: name another output, or '
+            'overwrite it with --force')
+
+
+def add_force(parser: argparse.ArgumentParser) -> None:
+    """Add the option ``--force`` of ``check_output``."""
+    parser.add_argument('--force', action='store_true', help=(
+        'overwrite an output file that another program wrote; an input is never overwritten'))
+
+
 @contextlib.contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
+def whole_file(
+    path: Path, own: re.Pattern[bytes], inputs: Sequence[Path] = (), force: bool = False,
+) -> Iterator[Path]:
     """
     Give the path to write to; at the end of the block the file is there as ``path``.
 
@@ -73,9 +140,14 @@ def whole_file(path: Path) -> Iterator[Path]:
     not a regular file (a pipe, ``/dev/stdout``) is written directly.
 
     :param path: the output file; a link is followed.
+    :param own: see ``check_output``, which each output passes.
+    :param inputs: likewise.
+    :param force: likewise.
+    :raises ConfigurationError: if the output is refused.
     :raises TransportError: in place of an OSError of the file or the block.
     :raises BrokenPipeError: if nothing reads the output any more.
     """
+    check_output(path, own, inputs, force)
     target = Path(os.path.realpath(path))   # Path.resolve raises RuntimeError for a loop
     part: Optional[Path] = None
     try:

@@ -18,7 +18,8 @@ from typing import Optional, Sequence
 import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.cli import (
-    command, duration, hertz, loading, new_file, Parser, Screen, whole_file)
+    add_force, check_output, command, duration, hertz, loading, new_file, Parser, Screen,
+    whole_file)
 from optitrack_vrpn.demo.child_io import addresses_of, Child, start_tool
 from optitrack_vrpn.demo.command import run
 from optitrack_vrpn.demo.rgbd_view import HEAD, line, mount_error, summary
@@ -58,6 +59,7 @@ def make_parser() -> argparse.ArgumentParser:
                         help='images per second (default %(default)g)')
     parser.add_argument('-o', '--output', type=new_file, default=Path('rgbd_report.html'),
                         metavar='FILE', help='the report (default %(default)s)')
+    add_force(parser)
     parser.add_argument('--keep', type=Path, metavar='FOLDER', help='keep the recording there')
     parser.add_argument('--map', type=Path, metavar='FOLDER',
                         help='run rgbd_mapper too, save its map there and score its path')
@@ -118,7 +120,9 @@ def watch(
     with loading('rgbd_demo'):
         from optitrack_vrpn.demo.rgbd_view_ros import RgbdView
     from optitrack_vrpn.recording import check_available
+    from optitrack_vrpn.recording.report_page_io import OWN
     check_available()
+    check_output(arguments.output, OWN, (), arguments.force)
     if arguments.map is not None and arguments.map.exists():
         raise ConfigurationError(f'{arguments.map} exists and is not overwritten')
     truth = SimMountSettings().body_from_link()
@@ -175,6 +179,7 @@ def evaluate(
     """
     from optitrack_vrpn.recording import (
         evaluate_odometry, load_estimate, load_take, report_command)
+    from optitrack_vrpn.recording.report_page_io import OWN
     take = load_take(folder)
     if BODY not in take.bodies or ODOMETRY_TOPIC not in take.estimates:
         raise ConfigurationError(
@@ -189,7 +194,7 @@ def evaluate(
               f'{map_ate.samples} poses', flush=True)
     text, *_ = report_command.make_report(report_command.make_parser().parse_args([
         str(folder), '--reference', BODY, '--estimate', ODOMETRY_TOPIC]))
-    with whole_file(arguments.output) as report:
+    with whole_file(arguments.output, OWN, (), arguments.force) as report:
         report.write_text(text, encoding='utf-8')
     print(f'report        {arguments.output}: both paths and the errors over time')
     wrong = mount_error(found, truth)

@@ -8,12 +8,14 @@ import contextlib
 import csv
 import importlib.util
 from pathlib import Path
+import re
 import sys
 from typing import Any, Optional
 
 import numpy as np
 from optitrack_vrpn.cli import (
-    command, duration, Parser, Progress, whole_file, without_ros_arguments)
+    add_force, check_output, command, duration, Parser, Progress, whole_file,
+    without_ros_arguments)
 from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError
 from optitrack_vrpn.names import counted
 from optitrack_vrpn.recording.bag_read_io import BAGS, find_files, read_batches
@@ -29,6 +31,11 @@ from optitrack_vrpn.recording.trajectory import format_tum, Stamps
 #: Rows of a row group of Parquet.
 ROW_GROUP = 100_000
 _DELIMITERS = {'csv': ',', 'csv-semicolon': ';', 'tum': ' '}
+#: The begins of the files that are written.
+_OWN = {kind: re.compile(begin) for kind, begin in {
+    **{kind: re.escape(_DELIMITERS[kind].join(COLUMNS)).encode()
+       for kind in ('csv', 'csv-semicolon')},
+    'tum': rb'-?\d+\.\d{9}( \S+){7}\n', 'parquet': rb'PAR1', 'bvh': rb'HIERARCHY\n'}.items()}
 _FORMATS = (*_DELIMITERS, 'parquet', 'bvh')
 _POSE = ('x', 'y', 'z', 'qx', 'qy', 'qz', 'qw')
 
@@ -42,6 +49,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument('recording', type=Path)
     parser.add_argument('--format', choices=_FORMATS, default='csv')
     parser.add_argument('-o', '--output', type=Path, required=True, metavar='FILE')
+    add_force(parser)
     parser.add_argument('--body', action='append', default=[], metavar='NAME',
                         help='only this body; may be repeated. With bvh, the skeleton')
     parser.add_argument('--frame', choices=('enu', 'ned', 'raw'), default='enu', help=(
@@ -156,13 +164,18 @@ def _export_bvh(arguments: argparse.Namespace) -> int:
         links, skeleton, arguments.start or 0.0,
         np.inf if arguments.end is None else arguments.end)
     written = bvh.format_bvh(skeleton, motion, arguments.frame == 'raw')
-    with whole_file(arguments.output) as path:
+    with whole_file(*_output(arguments)) as path:
         path.write_text(written.text, encoding='utf-8')
     print(f'{arguments.output}: {counted(len(motion.positions), "frame")} of skeleton '
           f'{skeleton.name} with {counted(len(skeleton.frames), "bone")}; interpolated: '
           f'{motion.filled}, left out: {motion.left_out + damaged}; bones are up to '
           f'{1000 * written.deviation_m:.1f} mm from their places in the file')
     return 0
+
+
+def _output(arguments: argparse.Namespace) -> tuple[Path, re.Pattern[bytes], list[Path], bool]:
+    """Return what ``whole_file`` asks of an output."""
+    return (arguments.output, _OWN[arguments.format], [arguments.recording], arguments.force)
 
 
 @command('export')
@@ -175,6 +188,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     arguments = make_parser().parse_args(
         without_ros_arguments(sys.argv[1:] if argv is None else argv))
+    check_output(*_output(arguments))
     if arguments.format == 'bvh':
         return _export_bvh(arguments)
     if arguments.frame == 'raw':
@@ -188,7 +202,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
             f'({", ".join(bodies)})')
     check_span(take, arguments.start, arguments.end, arguments.resample)
     bar = Progress('exporting', len(bodies))
-    with whole_file(arguments.output) as path, bar:
+    with whole_file(*_output(arguments)) as path, bar:
         count = _write(path, arguments.format, (
             part for name in bar.over(bodies) for part in tables(
                 take, take.bodies[name], ROW_GROUP, frame=arguments.frame, start_s=arguments.start,

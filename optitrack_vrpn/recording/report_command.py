@@ -11,7 +11,8 @@ from typing import Optional
 
 from optitrack_vrpn import __version__
 from optitrack_vrpn.cli import (
-    command, duration, Parser, Progress, seconds, whole_file, without_ros_arguments)
+    add_force, check_output, command, duration, Parser, Progress, seconds, whole_file,
+    without_ros_arguments)
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.findings import Finding
 from optitrack_vrpn.recording.calibrations_io import calibrations
@@ -20,7 +21,7 @@ from optitrack_vrpn.recording.evaluation_odometry import evaluate_odometry
 from optitrack_vrpn.recording.figures import body_figures, Figures
 from optitrack_vrpn.recording.remarks import findings
 from optitrack_vrpn.recording.report_page_io import (
-    check_available, Clock, comparison, items, page, Section)
+    check_available, Clock, comparison, items, OWN, page, Section)
 from optitrack_vrpn.recording.take import Take
 from optitrack_vrpn.recording.take_io import load_estimate, load_take
 from optitrack_vrpn.recording.topics import absolute
@@ -39,6 +40,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument('recording', type=Path)
     parser.add_argument('-o', '--output', type=Path, default=Path('report.html'), metavar='FILE',
                         help='default %(default)s')
+    add_force(parser)
     parser.add_argument('--compare', type=Path, metavar='FOLDER2', help='a second take')
     parser.add_argument('--body', action='append', default=[], metavar='NAME',
                         help='plot these bodies instead of the worst ones')
@@ -141,9 +143,13 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     arguments = parser.parse_args(without_ros_arguments(sys.argv[1:] if argv is None else argv))
     if (arguments.reference is None) != (arguments.estimate is None):
         parser.error('--reference BODY and --estimate TOPIC_OR_FILE need each other')
+    inputs = [path for path in (arguments.recording, arguments.compare, Path(
+        arguments.estimate or '')) if path is not None and path.name]
+    own = arguments.output, OWN, inputs, arguments.force
+    check_output(*own)
     text, found, take = make_report(arguments)
     clock = Clock(take)
-    with whole_file(arguments.output) as path:
+    with whole_file(*own) as path:
         path.write_text(text, encoding='utf-8')
     for finding in found[:5]:
         when = f' {clock.of_span(finding.spans[0])}' if finding.spans else ''

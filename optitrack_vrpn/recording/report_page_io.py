@@ -11,6 +11,7 @@ from datetime import datetime, timedelta, timezone, tzinfo
 import hashlib
 from importlib import resources
 import math
+import re
 from typing import Any, Optional
 
 from optitrack_vrpn.errors import BackendUnavailableError
@@ -26,6 +27,8 @@ from optitrack_vrpn.units import NS_PER_S
 
 #: Times of a finding that are shown, and events of a row of the timeline.
 _MOST_TIMES, _MOST_EVENTS = 3, 500
+#: The begin of a page.
+OWN = re.compile(rb'<!DOCTYPE html>\s*<!-- optitrack_vrpn report')
 #: Stamps before 1990 are times since the begin of a take, not dates.
 _DATES_NS = 20 * 365 * 86400 * NS_PER_S
 _HEAD = ('body', 'poses', 'Hz', 'seen %', 'gaps', 'longest s', 'jumps', 'resets', 'frozen',

@@ -18,6 +18,7 @@ import contextlib
 import dataclasses
 import os
 from pathlib import Path
+import re
 import shutil
 from typing import Any, NamedTuple, Optional
 
@@ -39,6 +40,8 @@ import yaml
 CAMERAS = {
     'fr1': (517.3, 516.5, 318.6, 255.3), 'fr2': (520.9, 521.0, 325.1, 249.7),
     'fr3': (535.4, 539.2, 320.1, 247.6), 'ros': (525.0, 525.0, 319.5, 239.5)}
+#: The begin of a cloud that ``save_pcd`` wrote.
+_PCD = re.compile(rb'# \.PCD')
 _ODOMETRY, _PATH = 'odometry.tum.txt', 'path.tum.txt'
 
 
@@ -243,7 +246,7 @@ def save_pcd(file: Path, points: Floats, colours: Bytes) -> None:
     """Save a cloud as binary PCD; a complete new file replaces an existing one."""
     with contextlib.suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(file) as part:
+    with whole_file(file, _PCD) as part:
         part.write_bytes(pcd_bytes(points, colours))
 
 

@@ -14,6 +14,7 @@ import contextlib
 import csv
 import os
 from pathlib import Path
+import re
 import sys
 from typing import IO, Optional
 
@@ -24,6 +25,8 @@ from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.units import format_seconds, NS_PER_S
 
 _REFUSED_NS = -1
+#: The first line of an output.
+_OWN = re.compile(rb'[^\n]*,stamp,epoch\n')
 #: Chosen: number of refused rows that are reported individually.
 _MOST_REPORTED = 5
 
@@ -151,7 +154,7 @@ def _output(name: str, read: IO[str]) -> Iterator[IO[str]]:
     path = Path(name)
     if path.exists() and read is not sys.stdin and os.path.samefile(path, read.fileno()):
         raise ConfigurationError(f'{name}: give the output another name than the input')
-    with whole_file(path) as part, open(part, 'w', newline='', encoding='utf-8') as write:
+    with whole_file(path, _OWN) as part, open(part, 'w', newline='', encoding='utf-8') as write:
         yield write
 
 
