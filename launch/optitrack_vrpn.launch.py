@@ -8,7 +8,6 @@ from launch.substitutions import PathJoinSubstitution
 from launch_ros.actions import Node
 from launch_ros.substitutions import FindPackageShare
 from optitrack_vrpn.cli import describe, existing_file, flag, log_level, one_of, port
-from optitrack_vrpn.discovery import ready, variables
 from optitrack_vrpn.sources import port_parameter, SOURCES
 
 CONFIG = PathJoinSubstitution([FindPackageShare('optitrack_vrpn'), 'config'])
@@ -17,10 +16,6 @@ CONFIG = PathJoinSubstitution([FindPackageShare('optitrack_vrpn'), 'config'])
 DROP_INS = ('airstack', 'crazyswarm2', 'mavros', 'mocap4r2_optitrack', 'mocap_optitrack',
             'motion_capture_tracking', 'natnet_ros2', 'ros2_vicon_receiver', 'vrpn_client_ros',
             'vrpn_mocap')
-
-#: Time (s) until a server that died starts again: its clients must have lost it, after 20 s, or
-#: they never report to the new one (measured: robots that started later found nothing).
-SERVER_DELAY_S = 25.0
 
 ARGUMENTS = (
     ('server', '', 'host name or IPv4 address of the Motive PC; empty: as in the file'),
@@ -37,14 +32,11 @@ ARGUMENTS = (
     ('respawn', 'true', 'start the node again 1 s after it died, so that a flight goes on', flag),
     ('log_level', 'info', 'debug, info, warn, error or fatal', log_level),
     ('rviz', 'false', 'start rviz2 with the display of this package', flag),
-    ('discovery', '', "server: start Fast DDS's Discovery Server, for many robots; empty: as the "
-     'environment says', one_of('', 'server')),
-    ('discovery_port', '11811', 'UDP port of that server', port),
     ('dashboard', 'false', 'serve the live page on http://127.0.0.1:8080/', flag),
 )
 
 
-def make_rviz(environment):
+def make_rviz():
     """Make rviz's action; without rviz2 the node starts anyway."""
     try:
         get_package_share_directory('rviz2')
@@ -53,16 +45,7 @@ def make_rviz(environment):
     return Node(
         package='rviz2', executable='rviz2', name='rviz2',
         arguments=['-d', PathJoinSubstitution([CONFIG, 'optitrack_vrpn.rviz'])],
-        additional_env=environment, output='screen')
-
-
-def make_server(given):
-    """Make the action of the Discovery Server, or raise why it cannot start."""
-    ready(given['discovery_port'])
-    return Node(
-        package='optitrack_vrpn', executable='discovery_server',
-        arguments=['--with-parent', '--port', str(given['discovery_port'])],
-        respawn=given['respawn'], respawn_delay=SERVER_DELAY_S, output='screen')
+        output='screen')
 
 
 def make_all(given):
@@ -73,21 +56,18 @@ def make_all(given):
             ('protocol', 'protocol')) if given[name]}
     peer = [PathJoinSubstitution([CONFIG, 'drop_in', f'{given["drop_in"]}.yaml'])] if (
         given['drop_in']) else []
-    server = [make_server(given)] if given['discovery'] else []
-    environment = variables(given['discovery_port']) if server else {}
-    tools = {**environment, **({'ROS_SUPER_CLIENT': 'TRUE'} if server else {})}
     node = Node(
         package='optitrack_vrpn', executable='optitrack_vrpn_node',
         name=given['name'], namespace=given['namespace'],
         parameters=[given['params_file'], *peer, {
             **parameters, 'autostart': given['autostart'], 'activate': given['activate']}],
         ros_arguments=['--log-level', given['log_level']],
-        additional_env=environment, respawn=given['respawn'], respawn_delay=1.0,
+        respawn=given['respawn'], respawn_delay=1.0,
         output='screen', emulate_tty=True)
     # A process of its own, whose end does not concern the node.
-    dashboard = Node(package='optitrack_vrpn', executable='dashboard', additional_env=tools,
+    dashboard = Node(package='optitrack_vrpn', executable='dashboard',
                      output='screen')
-    return [*server, node, *([make_rviz(tools)] if given['rviz'] else []),
+    return [node, *([make_rviz()] if given['rviz'] else []),
             *([dashboard] if given['dashboard'] else [])]
 
 

@@ -6,6 +6,8 @@ import sys
 
 from optitrack_vrpn.cli import (
     command, end_with_parent, interrupt_code, load, tools, USAGE, VERSION)
+from optitrack_vrpn.removed import COMMANDS, refusal
+from optitrack_vrpn.settings import did_you_mean
 
 
 @command('optitrack_vrpn')
@@ -22,8 +24,9 @@ def main() -> int:
         print(VERSION)
         return 0
     if sys.argv[1] not in names:
-        print(f'optitrack_vrpn has no tool {sys.argv[1]!r}, only {", ".join(names)}',
-              file=sys.stderr)
+        near = did_you_mean(sys.argv[1], names) or f'allowed: {", ".join(names)}'
+        why = refusal(COMMANDS, sys.argv[1]) or f'there is no command {sys.argv[1]!r}; {near}'
+        print(f'optitrack_vrpn: {why}', file=sys.stderr)
         return USAGE
     tool = names[sys.argv[1]]
     # The tool finds the same as under `ros2 run`: its own name first.

@@ -1,11 +1,11 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Rates, gaps and percentiles: of a running stream, of a window, of a series of times.
+Rates, gaps and percentiles: of a running stream, of a window, of a set of values.
 
 ``Window`` keeps the last values; ``frame_interval``, ``missing_frames`` and ``spread`` describe a
-set of values, ``summarise`` a series of stamps. numpy is imported by the last two only. The
-validity gate follows a stream frame by frame with ``bodies.FrameRate``.
+set of values. numpy is imported by the last one only. The validity gate follows a stream frame by
+frame with ``bodies.FrameRate``.
 """
 
 from __future__ import annotations
@@ -210,85 +210,3 @@ def spread(values: Any) -> Spread:
     return Spread(
         float(values.mean()), float(values.std()), float(values.min()), float(np.median(values)),
         float(np.percentile(values, 99)), float(values.max()))
-
-
-class Gap(NamedTuple):
-    """A gap in the stamps: time from the first stamp (s), and its length (s)."""
-
-    after_s: float
-    length_s: float
-
-
-class StampReport(NamedTuple):
-    """
-    Statistics of a series of stamps.
-
-    :ivar rate_hz: the rate of the sender, independent of losses.
-    :ivar intervals: intervals between rising stamps (s).
-    :ivar arrivals: intervals between the arrivals of the same messages (s).
-    :ivar repeated: number of stamps equal to the previous one.
-    :ivar backwards: number of stamps before the previous one.
-    :ivar missing: number of frames that fit into the gaps.
-    :ivar age: arrival minus stamp (s); NaN if they are not on one clock.
-    """
-
-    messages: int
-    duration_s: float
-    rate_hz: float
-    intervals: Spread
-    arrivals: Spread
-    repeated: int
-    backwards: int
-    gaps: tuple[Gap, ...]
-    missing: int
-    age: Spread
-
-
-def summarise(stamps_ns: Sequence[int], arrivals_ns: Sequence[int]) -> StampReport:
-    """Describe stamps (ns since 1970) in the order of their arrivals (ns, this host)."""
-    import numpy as np
-    if len(stamps_ns) != len(arrivals_ns):
-        raise ValueError(f'{len(stamps_ns)} stamps and {len(arrivals_ns)} arrivals')
-    stamps = np.array(stamps_ns, dtype=np.int64)
-    arrivals = np.array(arrivals_ns, dtype=np.int64)
-    steps = np.diff(stamps)
-    rising = steps[steps > 0] * 1e-9
-    interval = frame_interval(rising.tolist())
-    wide = np.flatnonzero(steps * 1e-9 > GAP_INTERVALS * interval) if interval else ()
-    gaps = tuple(Gap(float(stamps[i] - stamps[0]) * 1e-9, float(steps[i]) * 1e-9) for i in wide)
-    ages = (arrivals - stamps) * 1e-9
-    one_clock = len(ages) > 0 and abs(float(np.median(ages))) < _OTHER_CLOCK_S
-    return StampReport(
-        messages=len(stamps),
-        duration_s=float(stamps[-1] - stamps[0]) * 1e-9 if len(stamps) else 0.0,
-        rate_hz=1.0 / interval if interval else math.nan,
-        intervals=spread(rising), arrivals=spread(np.diff(arrivals) * 1e-9),
-        repeated=int((steps == 0).sum()), backwards=int((steps < 0).sum()), gaps=gaps,
-        missing=sum(round(gap.length_s / interval) - 1 for gap in gaps),
-        age=spread(ages if one_clock else ages[:0]),
-    )
-
-
-def histogram(
-    stamps_ns: Sequence[int], bins: int = 15,
-) -> list[tuple[float, float, int]]:
-    """
-    Count intervals between rising stamps.
-
-    :param bins: number of bins; the first and the last include all values beyond them, so that
-        one gap does not compress all other values into one bin.
-    :returns: (from, to, count) with the bounds in seconds; empty for fewer than two stamps.
-    """
-    import numpy as np
-    steps = np.diff(np.array(stamps_ns, dtype=np.int64))
-    values = steps[steps > 0] * 1e-9
-    if not len(values):
-        return []
-    low, high = (float(v) for v in np.percentile(values, [1, 99]))
-    # At least a microsecond, the resolution of the sender's times.
-    room = max(high - low, bins * 1e-6) / max(1, bins - 2)
-    middle = (low + high) / 2
-    edges = middle + (np.arange(bins + 1) - bins / 2) * room
-    counts, _ = np.histogram(np.clip(values, edges[0], edges[-1]), edges)
-    return [(float(a), float(b), int(n))
-            for a, b, n in zip(edges[:-1], edges[1:], counts, strict=True)]

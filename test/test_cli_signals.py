@@ -109,18 +109,24 @@ def test_a_child_whose_parent_is_gone_already_ends_at_once():
 @pytest.mark.parametrize('number', [
     signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 def test_a_command_that_a_signal_ends_leaves_no_part_of_a_file(number, tmp_path):
+    script = ('import sys\n'
+              'from pathlib import Path\n'
+              'import re\nfrom optitrack_vrpn.cli import command, whole_file\n'
+              '@command("x")\n'
+              'def main():\n'
+              '    with whole_file(Path("out.csv"), re.compile(b"")):\n'
+              '        sys.stdin.read()\n'
+              '    return 0\n'
+              'sys.exit(main())\n')
     process = subprocess.Popen(
-        [sys.executable, '-m', 'optitrack_vrpn', 'restamp', '-', 'out.csv'], cwd=tmp_path,
-        stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env=dict(os.environ, PYTHONPATH=str(ROOT)))
+        [sys.executable, '-c', script], cwd=tmp_path, stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True, env=dict(os.environ, PYTHONPATH=str(ROOT)))
     with process:
-        process.stdin.write('sender_time,receive_time\n0.0,5.0\n')
-        process.stdin.flush()
         wait_until(lambda: os.listdir(tmp_path), what='the beginning of a file')
         process.send_signal(number)
         error = process.stderr.read()
     assert process.returncode == 128 + number and os.listdir(tmp_path) == []
-    assert error.splitlines()[-1].startswith('restamp: ') and 'Traceback' not in error
+    assert error.splitlines()[-1].startswith('x: ') and 'Traceback' not in error
 
 
 def test_an_error_in_place_of_the_exception_of_a_signal_is_the_end_by_the_signal():

@@ -62,11 +62,8 @@ def test_it_is_said_why_it_cannot_start(monkeypatch, tmp_path):
     with pytest.raises(BackendUnavailableError, match='neither in PATH'):
         ready(11811)
     program = tmp_path / 'fast-discovery-server'
-    program.write_text('#!/bin/sh\necho "error while loading libfastrtps.so" >&2\nexit 127\n')
-    program.chmod(0o755)
-    with pytest.raises(BackendUnavailableError, match='does not run: error while loading lib'):
-        ready(11811)
     program.write_text('#!/bin/sh\nexit 0\n')
+    program.chmod(0o755)
     with taken() as port, pytest.raises(TransportError, match=f'UDP port {port} is in use'):
         ready(port)
     assert ready(port)[0][-1] == str(port)
@@ -76,25 +73,6 @@ def test_it_is_said_why_it_cannot_start(monkeypatch, tmp_path):
     monkeypatch.setenv('RMW_IMPLEMENTATION', 'rmw_cyclonedds_cpp')
     with pytest.raises(ConfigurationError, match='rmw_cyclonedds_cpp'):
         ready(port)
-
-
-def test_the_launch_file_starts_it_first_and_the_node_uses_it(load_launch, monkeypatch, tmp_path):
-    monkeypatch.delenv('RMW_IMPLEMENTATION', raising=False)
-    program = tmp_path / 'fast-discovery-server'
-    program.write_text('#!/bin/sh\nexit 0\n')
-    program.chmod(0o755)
-    monkeypatch.setenv('PATH', f'{tmp_path}:{os.environ["PATH"]}')
-    given = {'params_file': __file__, 'dashboard': 'true', 'discovery': 'server'}
-    with taken() as port:
-        with pytest.raises(TransportError, match='in use'):
-            load_launch('optitrack_vrpn.launch.py', discovery_port=str(port), **given)
-    server, node, dashboard = (each.named for each in load_launch(
-        'optitrack_vrpn.launch.py', discovery_port=str(port), **given)[1])
-    assert (server['executable'], server['arguments'][-1]) == ('discovery_server', str(port))
-    assert node['additional_env'] == {'ROS_DISCOVERY_SERVER': f'127.0.0.1:{port}'}
-    assert dashboard['additional_env'] == {**node['additional_env'], 'ROS_SUPER_CLIENT': 'TRUE'}
-    (alone,) = load_launch('optitrack_vrpn.launch.py', params_file=__file__)[1]
-    assert not alone.named['additional_env']
 
 
 @pytest.mark.ros

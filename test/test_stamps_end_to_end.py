@@ -10,17 +10,31 @@ stamps must lie on a straight line with the skew in its slope.
 import time
 
 from conftest import BOTH_PROTOCOLS
+from geometry_msgs.msg import PoseStamped
 import numpy as np
 from optitrack_vrpn.sim import raw_clock_ns
-from optitrack_vrpn.tools import collect
 import pytest
-from rosgraph import NodeProcess, port_parameters
+from rclpy.qos import QoSProfile
+from rosgraph import NodeProcess, Observer, port_parameters, stamp_ns, wait_until
 
 pytestmark = [
     pytest.mark.ros, pytest.mark.network, pytest.mark.slow, pytest.mark.timeout(300)]
 RATE = 240.0
 #: So fast that a busy machine, whose delays change by 0.1 ms within seconds, does not hide it.
 SKEW = 200e-6
+
+
+def collect(topic, seconds):
+    """Give the stamps and arrivals (ns) of the poses of a topic, for a time from the first."""
+    found = []
+    with Observer() as observer:
+        observer.node.create_subscription(
+            PoseStamped, topic,
+            lambda message: found.append((stamp_ns(message), time.time_ns())),
+            QoSProfile(depth=1000))
+        wait_until(lambda: found, 30.0, 'a pose')
+        time.sleep(seconds)
+    return zip(*found)
 
 
 def seen(mode, seconds, protocol):
@@ -34,13 +48,13 @@ def seen(mode, seconds, protocol):
                          f'stamps.mode:={mode}',
                          *(word for pair in where for word in ('-p', pair))) as node:
             begin = time.time_ns(), raw_clock_ns()
-            found = collect('/wand/pose', seconds, 30.0, [])
+            stamps, arrivals = collect('/wand/pose', seconds)
             end = time.time_ns(), raw_clock_ns()
             log = node.log
-    assert len(found.stamps_ns) > 0.8 * RATE * seconds, log
+    assert len(stamps) > 0.8 * RATE * seconds, log
     # NTP disciplines the clock that ROS shows, not the one that the simulator runs on.
     host_rate = (end[0] - begin[0]) / (end[1] - begin[1]) - 1.0
-    return np.array(found.stamps_ns), np.array(found.arrivals_ns), host_rate
+    return np.array(stamps), np.array(arrivals), host_rate
 
 
 def off_the_line(times_ns):

@@ -69,7 +69,6 @@ def test_every_tool_has_a_version_and_one_exit_code_for_usage_errors(tool, monke
 
 #: The options of the commands of version 0.1.0, without --connect-back-anywhere of motive_sim.
 OPTIONS = {
-    'analyze_stamps': '--plot --seconds --wait',
     'demo': '--bodies --params-file --rate --seconds --server',
     'doctor': '--connection --expect-rate --interface --json --lift --no-ros --node '
               '--port --seconds --server --timeout',
@@ -79,7 +78,6 @@ OPTIONS = {
                   '--rate --scenario --seed --skew-ppm --stamp-in-pose --stamp-start --stamps '
                   '--velocities',
     'parameters': '--markdown --write',
-    'restamp': '--latency-ms --mode',
 }
 
 
@@ -122,7 +120,7 @@ def run_module(before, *arguments):
 
 
 @pytest.mark.parametrize('arguments', [
-    ('optitrack_vrpn_node',), ('demo',), ('analyze_stamps', '/x'), ('mocap_control', 'status')],
+    ('optitrack_vrpn_node',), ('demo',), ('topics', '/x'), ('mocap_control', 'status')],
     ids=lambda arguments: arguments[0])
 def test_without_ros_a_tool_that_needs_it_says_so_in_one_line(arguments):
     hidden = ('rclpy', 'rcl_interfaces', 'builtin_interfaces', 'geometry_msgs', 'diagnostic_msgs')
@@ -163,7 +161,7 @@ def test_a_missing_dependency_is_reported_with_its_remedy(
     (('demo',), 'optitrack_vrpn.demo.view_ros', 130),
     (('doctor', '--server', '127.0.0.1'), 'optitrack_vrpn.doctor.command', 130),
     (('doctor', '--server', '127.0.0.1'), 'optitrack_vrpn.doctor.graph_ros', 130),
-    (('analyze_stamps', '/x'), 'optitrack_vrpn.tools.topics_ros', 130),
+    (('topics', '/x'), 'optitrack_vrpn.tools.topics_ros', 130),
     (('mocap_control', 'start'), 'optitrack_vrpn.mocap_control.controller_ros', 130),
     # An interrupt is how these two are ended.
     (('optitrack_vrpn_node',), 'optitrack_vrpn.node.command', 0),
@@ -243,7 +241,7 @@ def test_an_error_of_a_command_is_one_line_and_an_exit_code(raised, code, capsys
 
 
 @pytest.mark.parametrize('line, said', [
-    ('analyze_stamps /x --seconds -1', 'above 0'), ('analyze_stamps /x --wait -1', 'above 0'),
+    ('topics /x --wait -1', 'above 0'),
     ('gantry_sim --machine-port 65536', '65536'),
     ('demo --server host:abc', "'abc' is not allowed; allowed is 1 to 65535"),
     ('demo --server host:', "'' is not allowed"),
@@ -256,7 +254,6 @@ def test_an_error_of_a_command_is_one_line_and_an_exit_code(raised, code, capsys
     ('demo --bodies x', "'x' is not allowed"),
     ('demo --params-file no/such.yaml', 'no/such.yaml: No such file'),
     ('rgbd_demo -o no/such.html', 'there is no folder no'),
-    ('analyze_stamps /a --plot no/such.png', 'there is no folder no'),
     ('demo --server 10.0.0.1 --bodies 2', 'omit it or --server'),
     ('demo --server 10.0.0.1 --rate 2', 'omit it or --server'),
     ('doctor --no-ros', '--server'), ('doctor --server x --port 0', 'port'),
@@ -283,7 +280,7 @@ def test_a_wrong_command_line_is_explained_before_anything_starts(
 @pytest.mark.ros
 @pytest.mark.parametrize('tool, arguments', [
     ('topics', ['a b']), ('topics', ['/a//b']), ('topics', ['/1a']), ('topics', ['{body}']),
-    ('analyze_stamps', ['a b']), ('gantry', ['--node', '/x//y', 'stop']),
+    ('gantry', ['--node', '/x//y', 'stop']),
     ('axis_bridge', ['--teach', 'x', '--topic', '/{body}//b'])])
 def test_a_name_that_ros_does_not_accept_is_one_line(tool, arguments, monkeypatch, capsys):
     pytest.importorskip('rclpy', reason='needs ROS 2')

@@ -8,7 +8,6 @@ import stat
 import threading
 
 from optitrack_vrpn.cli import whole_file
-from optitrack_vrpn.tools import restamp_command
 import pytest
 
 OWN = re.compile(b'old|new')
@@ -58,25 +57,9 @@ def test_a_pipe_is_written_directly(tmp_path):
     assert read == ['rows'] and stat.S_ISFIFO(pipe.stat().st_mode)
 
 
-def test_restamp_leaves_an_old_output_where_the_input_is_wrong(tmp_path, capsys):
-    (tmp_path / 'in.csv').write_text('a,b\n1,2\n')
-    out = tmp_path / 'out.csv'
-    out.write_text('a,stamp,epoch\nyesterday')
-    assert restamp_command.main([str(tmp_path / 'in.csv'), str(out)]) == 1
-    assert 'sender_time' in capsys.readouterr().err
-    assert 'yesterday' in out.read_text()
-
-
 def test_a_link_to_itself_is_replaced(tmp_path):
     loop = tmp_path / 'loop'
     loop.symlink_to(loop)
     with whole_file(loop, OWN) as part:
         part.write_text('new')
     assert loop.read_text() == 'new'
-
-
-def test_restamp_names_an_output_that_cannot_be_written(tmp_path, capsys):
-    (tmp_path / 'in.csv').write_text('sender_time,receive_time\n1,2\n')
-    out = tmp_path / 'none' / 'out.csv'
-    assert restamp_command.main([str(tmp_path / 'in.csv'), str(out)]) == 1
-    assert f'{out}: No such file' in capsys.readouterr().err

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, NoReturn, Optional
 
 from optitrack_vrpn import __version__
 from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError
+from optitrack_vrpn.removed import LAUNCH_ARGUMENTS, refusal
 from optitrack_vrpn.sources import ClientConfig
 
 VERSION = f'optitrack_vrpn {__version__}'
@@ -230,6 +231,9 @@ def check_launch_arguments(
         return
     lines = []
     for name in unknown:
+        if gone := refusal(LAUNCH_ARGUMENTS, name):
+            lines.append(gone)
+            continue
         near = difflib.get_close_matches(name, declared, 1)
         hint = f'; did you mean {near[0]}:=?' if near else ''
         lines.append(f'{name}:= is not an argument of this launch file{hint}')

@@ -9,7 +9,7 @@ from optitrack_vrpn.faces import lazy
 if TYPE_CHECKING:
     from optitrack_vrpn.discovery.instructions import for_robots, PORT, super_client_profile
     from optitrack_vrpn.discovery.judge import judge_clocks, judge_multicast, Unicast
-    from optitrack_vrpn.discovery.server_io import ready, variables
+    from optitrack_vrpn.discovery.server_io import ready
 else:
     __all__, __getattr__ = lazy(globals())
 

@@ -8,7 +8,7 @@ import ipaddress
 import os
 from typing import Optional
 
-from optitrack_vrpn.cli import command, end_with, Parser, whole
+from optitrack_vrpn.cli import command, Parser, whole
 from optitrack_vrpn.discovery.instructions import for_robots, PORT, super_client_profile
 from optitrack_vrpn.discovery.server_io import cards, ready
 
@@ -33,8 +33,6 @@ def make_parser() -> Parser:
                         help='UDP port (default %(default)s)')
     parser.add_argument('--xml', type=server, metavar='ADDRESS[:PORT]', help=(
         'only print a profile of Fast DDS for tools that use the server at this address'))
-    parser.add_argument('--with-parent', action='store_true',
-                        help='end when the program that started this one ends')
     return parser
 
 
@@ -45,8 +43,6 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     if arguments.xml:
         print(super_client_profile(*arguments.xml), end='')
         return 0
-    if arguments.with_parent:
-        end_with(os.getppid())
     words, environment = ready(arguments.port)
     print('\n'.join(for_robots([*cards().values()], arguments.port)), flush=True)
     os.execve(words[0], words, environment)

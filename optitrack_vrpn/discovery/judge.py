@@ -14,7 +14,8 @@ AHEAD_NS = 5_000_000
 #: Least time from sending to arrival (ns) that is not a delay of WiFi. Chosen: power save of WiFi
 #: holds packets back for one beacon interval, 102 ms.
 BEHIND_NS = 150_000_000
-_SERVER = 'start the node with discovery:=server, which needs no multicast (docs/swarm.md)'
+_SERVER = ('use a Discovery Server, which needs no multicast: ros2 run optitrack_vrpn '
+           'discovery_server (docs/swarm.md)')
 
 
 class Unicast(Enum):

@@ -14,6 +14,7 @@ import typing
 from typing import Any, TypeVar
 
 from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.removed import refusal, SETTINGS
 from optitrack_vrpn.settings.schema import (
     allowed, Change, convert, did_you_mean, hints_of, is_section, named)
 
@@ -193,16 +194,26 @@ def _assemble(settings: T, checked: Mapping[str, Any], prefix: str, wrong: list[
 
 
 def unknown(name: str, known: Iterable[str]) -> str:
-    """Describe a parameter that does not exist, with the most similar name."""
+    """Describe a parameter that does not exist: removed, or with the most similar name."""
+    if gone := removed(name):
+        return gone
     # Similarity (difflib's ratio) of an unknown name to a known one above which the known one is
     # suggested. Chosen.
     near = did_you_mean(name, known, 0.5)
     return f'there is no parameter {name!r}; {near or "ros2 param list shows those that exist"}'
 
 
+def removed(name: str) -> str:
+    """Return why a parameter of an earlier version is refused; '' for any other name."""
+    own = name.split('.', 2)[2] if name.startswith('bodies.') and name.count('.') > 1 else name
+    return refusal(SETTINGS, name) or refusal(SETTINGS, own)
+
+
 def is_foreign(name: str, known: Iterable[str]) -> bool:
     """Return whether an unknown parameter resembles no known one: it is another node's."""
     known = list(known)
+    if removed(name):
+        return False
     start = name.partition('.')[0]
     # Similarity above which an unknown name is an error of this node: nodes share parameter files,
     # and a name of another node must not stop this one. Chosen.

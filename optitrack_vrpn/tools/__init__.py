@@ -9,9 +9,7 @@ from optitrack_vrpn.faces import lazy
 if TYPE_CHECKING:
     from optitrack_vrpn.tools.parameters_command import (
         generated, parameter_file, settings_class)
-    from optitrack_vrpn.tools.restamp_command import main, parse_seconds
     from optitrack_vrpn.tools.topics_command import lines_of
-    from optitrack_vrpn.tools.topics_ros import collect
 else:
     __all__, __getattr__ = lazy(globals())
 
@@ -19,10 +17,6 @@ else:
 TOOLS = (
     ('parameters', 'parameters_command:main',
      'print a parameter file with all defaults and descriptions'),
-    ('restamp', 'restamp_command:main',
-     'convert the stamps of a recording to the clock of the receiver'),
-    ('analyze_stamps', 'analyze_stamps_command:main',
-     'measure the stamps of a live topic: rate, regularity, gaps, age'),
     ('topics', 'topics_command:main',
      "list topics or print the messages of one, without ROS 2's own tools"),
 )

@@ -1,18 +1,14 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""List the topics of the ROS graph, read one of any type, and collect the stamps of one."""
+"""List the topics of the ROS graph, and read one of any type."""
 
 import importlib
-import math
 import time
-from typing import Any, Callable, NamedTuple, Sequence
+from typing import Any, Callable, NamedTuple
 
-from geometry_msgs.msg import PoseStamped
 from optitrack_vrpn.errors import ConfigurationError, TransportError
 from optitrack_vrpn.ros import checked_topic, ToolNode
-from optitrack_vrpn.units import NS_PER_S
-from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
 
 class TopicInfo(NamedTuple):
@@ -89,93 +85,3 @@ class TopicReader(ToolNode):
                 raise TransportError(
                     f'{topic} has {len(offers)} publishers, but no message arrived; is the node '
                     'active, and are its bodies in view?')
-
-
-# -- the stamps of a topic -----------------------------------------------------------------------
-
-_TYPE = 'geometry_msgs/msg/PoseStamped'
-
-
-class Collected(NamedTuple):
-    """The received stamps, in order of arrival (ns since 1970)."""
-
-    stamps_ns: list[int]
-    arrivals_ns: list[int]
-    frame_id: str
-    publishers: int
-
-
-def _other_type(node: Node, topic: str) -> str:
-    """Return the type of a topic that has publishers, but none of poses; '' otherwise."""
-    types = {info.topic_type for info in node.get_publishers_info_by_topic(topic)}
-    return '' if _TYPE in types else min(types, default='')
-
-
-def _explain(node: Node, topic: str, other: str) -> str:
-    """Describe a topic of another type, with the pose topics that exist, most similar first."""
-    found = [
-        name for name, types in node.get_topic_names_and_types()
-        if _TYPE in types and any(
-            info.topic_type == _TYPE for info in node.get_publishers_info_by_topic(name))]
-    parent = topic.rpartition('/')[0]
-    found.sort(key=lambda name: (name.rpartition('/')[0] != parent, name))
-    instead = (f'try {", ".join(found[:5])}' if found else
-               'no topic of this type exists now')
-    return f'{topic} is of type {other}, and stamps are read from {_TYPE}: {instead}'
-
-
-def collect(topic: str, seconds: float, wait_s: float, ros_args: list[str]) -> Collected:
-    """
-    Listen to a topic from its first message; Ctrl-C after that ends the measurement early.
-
-    :param seconds: duration from the first message (s).
-    :param wait_s: longest wait for the first message (s).
-    :param ros_args: ROS arguments of the command line.
-    :raises ConfigurationError: if ROS rejects the arguments or the topic, or the topic has
-        another type.
-    :raises KeyboardInterrupt: on Ctrl-C before the first message.
-    """
-    stamps: list[int] = []
-    arrivals: list[int] = []
-    frames: list[str] = ['']
-
-    def take(message: PoseStamped) -> None:
-        arrivals.append(time.time_ns())
-        stamp = message.header.stamp
-        stamps.append(stamp.sec * NS_PER_S + stamp.nanosec)
-        frames[0] = message.header.frame_id
-
-    # Best effort matches every publisher; the depth buffers messages while this thread is busy.
-    qos = QoSProfile(
-        depth=1000, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.BEST_EFFORT)
-    with ToolNode('analyze_stamps', ros_args) as tool:
-        tool.node.create_subscription(PoseStamped, checked_topic(topic), take, qos)
-        try:
-            _listen(tool, topic, seconds, wait_s, stamps)
-        except KeyboardInterrupt:
-            if not stamps:
-                raise
-        publishers = tool.node.count_publishers(topic)
-    return Collected(stamps, arrivals, frames[0], publishers)
-
-
-def _listen(
-    tool: ToolNode, topic: str, seconds: float, wait_s: float, stamps: Sequence[int],
-) -> None:
-    """Spin until the time from the first message is over, or none has arrived in time."""
-    end = time.monotonic() + wait_s
-    started = False
-    other_since = math.inf
-    while (left := end - time.monotonic()) > 0:
-        tool.spin(min(left, 0.1))    # s between two checks for signals
-        if started:
-            continue
-        now = time.monotonic()
-        if stamps:
-            started = True
-            end = now + seconds
-        elif other := _other_type(tool.node, topic):
-            other_since = min(other_since, now)
-            # In a second DDS can discover publishers of the right type.
-            if now - other_since > min(1.0, wait_s / 2):
-                raise ConfigurationError(_explain(tool.node, topic, other))

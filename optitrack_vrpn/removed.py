@@ -1,0 +1,32 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Names of earlier versions that are refused, each with what to do instead."""
+
+#: Commands.
+COMMANDS = {
+    'restamp': 'record a take and run report on it: it has the stamps as received',
+    'analyze_stamps': 'record the topic and run report on the take: rate, gaps and age of its '
+                      'stamps',
+}
+#: Arguments of launch files.
+LAUNCH_ARGUMENTS = {
+    'discovery': 'run "ros2 run optitrack_vrpn discovery_server" in another terminal, and set '
+                 'ROS_DISCOVERY_SERVER here as it prints (docs/swarm.md)',
+}
+LAUNCH_ARGUMENTS['discovery_port'] = LAUNCH_ARGUMENTS['discovery']
+#: Parameters of nodes, also as ``bodies.NAME.SETTING`` by the name of the setting alone.
+SETTINGS: dict[str, str] = {}
+#: Options of commands, as ``COMMAND --option``.
+OPTIONS: dict[str, str] = {}
+#: Keys of YAML files that are no parameters.
+KEYS: dict[str, str] = {}
+
+
+def refusal(table: dict[str, str], name: str) -> str:
+    """
+    Return the sentence with which a removed name is refused; '' for any other name.
+
+    :param table: the table of its kind.
+    :param name: the name as the user gave it.
+    """
+    return f'{name} was removed: {table[name]}' if name in table else ''

@@ -1,0 +1,34 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Names of earlier versions are refused with what to do instead."""
+
+import sys
+
+from optitrack_vrpn import removed
+from optitrack_vrpn.__main__ import main
+from optitrack_vrpn.cli import check_launch_arguments, console_scripts
+from optitrack_vrpn.settings import is_foreign, unknown
+import pytest
+
+
+@pytest.mark.parametrize('name', removed.COMMANDS)
+def test_a_removed_command_says_what_to_run(name, monkeypatch, capsys):
+    assert not any(script.startswith(f'{name} =') for script in console_scripts())
+    monkeypatch.setattr(sys, 'argv', ['optitrack_vrpn', name, '--help'])
+    assert main() == 64
+    line, = capsys.readouterr().err.splitlines()
+    assert line == f'optitrack_vrpn: {name} was removed: {removed.COMMANDS[name]}'
+
+
+@pytest.mark.parametrize('name', removed.LAUNCH_ARGUMENTS)
+def test_a_removed_launch_argument_says_what_to_do(name):
+    with pytest.raises(ValueError, match='discovery_server'):
+        check_launch_arguments(['x.launch.py', f'{name}:=1'], 'x.launch.py', ['server'])
+
+
+def test_a_removed_parameter_is_of_this_node_and_says_what_to_do(monkeypatch):
+    monkeypatch.setitem(removed.SETTINGS, 'lowpass.old', 'set lowpass.cutoff_hz')
+    for name in ('lowpass.old', 'bodies.cf1.lowpass.old'):
+        assert unknown(name, ['lowpass.cutoff_hz']) == (
+            'lowpass.old was removed: set lowpass.cutoff_hz')
+        assert not is_foreign(name, ['a'])
