@@ -7,8 +7,8 @@ import re
 from launch.substitutions import PathJoinSubstitution
 from launch_ros.actions import Node
 from launch_ros.substitutions import FindPackageShare
-from optitrack_vrpn.cli import describe, existing_file, flag, log_level, one_of
-import yaml
+from optitrack_vrpn.cli import (
+    describe, existing_file, flag, log_level, one_of, parameters_of_nodes, read_yaml)
 
 CONFIG = PathJoinSubstitution([FindPackageShare('optitrack_vrpn'), 'config'])
 
@@ -20,7 +20,7 @@ ARGUMENTS = (
     ('vehicles', '', 'YAML file with a list of vehicles (config/vehicles.yaml); one bridge each',
      existing_file),
     ('params_file', PathJoinSubstitution([CONFIG, 'mavlink_bridge.yaml']),
-     'parameters of all bridges', existing_file),
+     'parameters of all bridges', parameters_of_nodes),
     ('namespace', '', "namespace of the bridges: the node's, whose topics they read"),
     ('activate', 'true', 'false: leave the bridges inactive, for mocap control', flag),
     ('respawn', 'true', 'start a bridge again 1 s after it died, so that a flight goes on', flag),
@@ -30,8 +30,7 @@ ARGUMENTS = (
 
 def read_vehicles(path):
     """Read the list of vehicles: a mapping of parameters each, with a body of its own."""
-    with open(path) as stream:
-        content = yaml.safe_load(stream)
+    content = read_yaml(path)
     vehicles = content.get('vehicles') if isinstance(content, dict) else None
     if not isinstance(vehicles, list) or not vehicles or not all(
             isinstance(vehicle, dict) and vehicle.get('body') for vehicle in vehicles):

@@ -7,7 +7,7 @@ from launch.actions import LogInfo
 from launch.substitutions import PathJoinSubstitution
 from launch_ros.actions import Node
 from launch_ros.substitutions import FindPackageShare
-from optitrack_vrpn.cli import describe, existing_file, flag, log_level, one_of, port
+from optitrack_vrpn.cli import describe, flag, log_level, one_of, parameters_of_nodes, port
 from optitrack_vrpn.sources import port_parameter, SOURCES
 
 CONFIG = PathJoinSubstitution([FindPackageShare('optitrack_vrpn'), 'config'])
@@ -22,7 +22,7 @@ ARGUMENTS = (
     ('port', '', 'its port for the given protocol; empty: as in the file', port),
     ('protocol', '', 'as the parameter of the node; empty: as in the file', one_of(*SOURCES)),
     ('params_file', PathJoinSubstitution([CONFIG, 'optitrack_vrpn.yaml']),
-     'parameters of the node', existing_file),
+     'parameters of the node', parameters_of_nodes),
     ('drop_in', '', 'settings in place of another driver, as vrpn_mocap; see config/drop_in/',
      one_of('', *DROP_INS)),
     ('namespace', '', 'namespace of the node, its topics and services'),

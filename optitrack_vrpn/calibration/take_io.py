@@ -11,9 +11,9 @@ from typing import Any, Optional
 
 import numpy as np
 from optitrack_vrpn.calibration.data import ImuData
+from optitrack_vrpn.cli import read_parameter_file
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording import load_take, read_fields, Take, Trajectory
-import yaml
 
 IMU_TYPE = 'sensor_msgs/msg/Imu'
 _FIELDS = [(group, axis) for group in ('angular_velocity', 'linear_acceleration')
@@ -139,10 +139,7 @@ def read_parameters(path: Path, node: str) -> dict[str, Any]:
 
     :raises ConfigurationError: if it cannot be read.
     """
-    try:
-        content = yaml.safe_load(path.read_text(encoding='utf-8')) or {}
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigurationError(f'{path}: {str(error).splitlines()[0]}') from None
+    content = read_parameter_file(path) or {}
     found: dict[str, Any] = {}
     for key in ('/**', node, f'/{node}'):
         section = content.get(key) if isinstance(content, dict) else None

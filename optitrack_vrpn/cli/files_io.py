@@ -14,8 +14,8 @@ import secrets
 from typing import Any, Iterator, Optional, Union
 
 from optitrack_vrpn.cli.rows_io import nodes
+from optitrack_vrpn.cli.yaml_text import parse_parameter_file, parse_yaml
 from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError, TransportError
-import yaml
 
 
 def config_folders() -> list[Path]:
@@ -60,12 +60,25 @@ def find_config(given: str, pattern: str) -> str:
 
 
 def read_yaml(path: Union[str, Path]) -> Any:
-    """Read a YAML file as plain data; ConfigurationError if that is not possible."""
+    """
+    Read a YAML file as plain data; see ``parse_yaml``.
+
+    :raises ConfigurationError: if it cannot be read, is not YAML, or has a key twice.
+    """
+    return parse_yaml(_text_of(path), str(path))
+
+
+def read_parameter_file(path: Union[str, Path]) -> Any:
+    """Read a ROS parameter file as ``read_yaml``; see ``parse_parameter_file``."""
+    return parse_parameter_file(_text_of(path), str(path))
+
+
+def _text_of(path: Union[str, Path]) -> str:
     try:
-        return yaml.safe_load(Path(path).read_text(encoding='utf-8'))
+        return Path(path).read_text(encoding='utf-8')
     except OSError as error:
         raise ConfigurationError(f'{path}: cannot be read: {error.strerror}') from None
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+    except UnicodeDecodeError as error:
         raise ConfigurationError(f'{path}: is not YAML: {error}') from None
 
 

@@ -10,6 +10,8 @@ from typing import Any
 
 from optitrack_vrpn.cli.arguments import (
     check_launch_arguments, LaunchArgument, read_launch_arguments)
+from optitrack_vrpn.cli.files_io import read_parameter_file
+from optitrack_vrpn.errors import ConfigurationError
 
 
 def existing_file(text: str) -> str:
@@ -23,6 +25,22 @@ def existing_file(text: str) -> str:
     path = os.path.expanduser(text)
     if not os.path.isfile(path):
         raise argparse.ArgumentTypeError(f'{path} does not exist')
+    return path
+
+
+def parameters_of_nodes(text: str) -> str:
+    """
+    Parse the path of a parameter file that a node of this package will read.
+
+    rcl takes the last of two equal keys, and a node fails at a file that is not YAML.
+
+    :raises argparse.ArgumentTypeError: if it does not exist, is not YAML, or has a key twice.
+    """
+    path = existing_file(text)
+    try:
+        read_parameter_file(path)
+    except ConfigurationError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
     return path
 
 

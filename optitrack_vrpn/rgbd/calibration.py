@@ -16,6 +16,7 @@ from typing import Any, Mapping, Optional
 
 import numpy as np
 from numpy.typing import NDArray
+from optitrack_vrpn.cli import parse_yaml
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.rgbd.geometry import Floats, Intrinsics, opencv, rigid
 from optitrack_vrpn.rgbd.images import Bytes, Depth, ImageError, resized
@@ -47,15 +48,12 @@ def read_storage(text: str, source: str) -> dict[str, Any]:
 
     def replaced(match: re.Match[str]) -> str:
         blocks.append(match[1])
-        return f'data: {len(blocks) - 1}'
+        return f'data: {len(blocks) - 1}' + '\n' * match[1].count('\n')    # keeps the lines
 
     # OpenCV up to 4 writes %YAML:1.0, which is not valid YAML. The numbers of a warp file are too
     # many for the YAML parser.
     short = re.sub(r'\bdata:\s*\[([^][]*)\]', replaced, re.sub(r'\A%YAML.*', '', text))
-    try:
-        found = yaml.load(short, _Loader)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ConfigurationError(f'{source} is not valid YAML: {error}') from None
+    found = parse_yaml(short, source, _Loader)
     if not isinstance(found, dict):
         raise ConfigurationError(f'{source} does not contain a map of names to values')
     return {name: _matrix(value, blocks) for name, value in found.items()}

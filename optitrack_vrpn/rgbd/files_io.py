@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, Optional
 
 import numpy as np
 from numpy.typing import NDArray
-from optitrack_vrpn.cli import whole_file
+from optitrack_vrpn.cli import read_yaml, whole_file
 from optitrack_vrpn.errors import ConfigurationError
 from optitrack_vrpn.recording import format_tum, parse_tum, Trajectory
 from optitrack_vrpn.rgbd.calibration import read_storage
@@ -268,8 +268,8 @@ def _save(base: Path, keyframe: Keyframe) -> None:
 
 def _load(file: Path) -> Keyframe:
     base = file.with_suffix('')
+    content: dict[str, Any] = read_yaml(file)
     try:
-        content: dict[str, Any] = yaml.safe_load(file.read_text(encoding='utf-8'))
         camera = content['camera']
         intrinsics = Intrinsics(**{**camera, 'distortion': tuple(camera['distortion'])})
         variances = tuple(float(value) for value in content['variances'])
@@ -277,8 +277,7 @@ def _load(file: Path) -> Keyframe:
             raise ValueError(f'variances has {len(variances)} values instead of 2')
         poses = [_transform(content[name], name) for name in ('odometry', 'pose')]
         stamp, joined = int(content['stamp_ns']), bool(content['joined'])
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError, ValueError,
-            ConfigurationError) as error:
+    except (KeyError, TypeError, ValueError, ConfigurationError) as error:
         reason = f'{error.args[0]} is missing' if isinstance(error, KeyError) else error
         raise ConfigurationError(f'{file}: {reason}') from None
     colour, depth = _pair(Path(f'{base}.png'), Path(f'{base}_depth.png'))
