@@ -33,8 +33,9 @@ def compile_into(place):
     :returns: the folder of the compiled modules, or None
     """
     sys.path.insert(0, os.getcwd())
-    from optitrack_vrpn.compiled import build, build_folder
-    from optitrack_vrpn.errors import BackendUnavailableError
+    from optitrack_vrpn.cli.compiled.build_io import build
+    from optitrack_vrpn.cli.compiled.importer_io import build_folder
+    from optitrack_vrpn.core.errors import BackendUnavailableError
     try:
         return build(Path(place) if place else build_folder())
     except (BackendUnavailableError, OSError) as error:

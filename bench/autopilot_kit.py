@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from fault_kit import Server
 import numpy as np
-from optitrack_vrpn.autopilot import FakeAutopilot, FakeConfig, FakeServer
+from optitrack_vrpn.guests.autopilot.fake_autopilot_io import FakeAutopilot, FakeConfig, FakeServer
 from rosgraph import NodeProcess, wait_until
 from scipy.spatial.transform import Rotation
 from serial_autopilot import SerialFakeServer

@@ -19,9 +19,12 @@ import random
 import statistics
 from typing import NamedTuple
 
-from optitrack_vrpn.bodies import BodyConfig, mermaid, State, swap, ValidityGate
-from optitrack_vrpn.motion import (
+from optitrack_vrpn.core.rotation import (
     angle_between, from_rotation_vector, multiply, normalised, Quat, Vector)
+from optitrack_vrpn.stream.bodies import swap
+from optitrack_vrpn.stream.bodies.settings import BodyConfig
+from optitrack_vrpn.stream.bodies.states import mermaid, State
+from optitrack_vrpn.stream.bodies.validity import ValidityGate
 
 DOCS = Path(__file__).resolve().parent.parent / 'docs' / 'bodies.md'
 EVENTS = 12

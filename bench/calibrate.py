@@ -14,10 +14,13 @@ import time
 from typing import NamedTuple
 
 import numpy as np
-from optitrack_vrpn.calibration import (
-    calibrate_imu, find_start, ImuData, ImuNoise, make_problem, solve_jointly)
-from optitrack_vrpn.recording import Trajectory
-from optitrack_vrpn.sim import enu_pose, gravity_of, Handheld, ImuModel, SimulatedImu
+from optitrack_vrpn.sim.imu import enu_pose, gravity_of, ImuModel, SimulatedImu
+from optitrack_vrpn.sim.motion import Handheld
+from optitrack_vrpn.takes.calibrate.coarse import find_start
+from optitrack_vrpn.takes.calibrate.data import ImuData, ImuNoise, make_problem
+from optitrack_vrpn.takes.calibrate.imu import calibrate_imu
+from optitrack_vrpn.takes.calibrate.solver import solve_jointly
+from optitrack_vrpn.takes.trajectory import Trajectory
 from scipy.interpolate import BSpline
 from scipy.signal import lfilter
 from scipy.spatial.transform import Rotation

@@ -35,9 +35,11 @@ import clock_sessions  # noqa: E402
 from clock_sim import Floats, Frames, Scenario, simulate  # noqa: E402
 import numpy as np  # noqa: E402
 from optitrack_vrpn import RUNS  # noqa: E402
-from optitrack_vrpn.clock import StampConfig, StampSource  # noqa: E402
-from optitrack_vrpn.pipeline import Pipeline, PipelineConfig  # noqa: E402
-from optitrack_vrpn.sources import Body, Frame  # noqa: E402
+from optitrack_vrpn.drivers.frames import Body, Frame  # noqa: E402
+from optitrack_vrpn.stream.clock.source import StampSource  # noqa: E402
+from optitrack_vrpn.stream.clock.types import StampConfig  # noqa: E402
+from optitrack_vrpn.stream.config import PipelineConfig  # noqa: E402
+from optitrack_vrpn.stream.pipeline import Pipeline  # noqa: E402
 
 SECONDS = 900.0
 YOUNG_S, WIDE = 85, 5.0

@@ -18,7 +18,8 @@ from typing import Any
 from clock_scenarios import WIFI, WIRED
 from clock_sim import clock_offset, delays_of, Scenario
 import numpy as np
-from optitrack_vrpn.clock import StampConfig, StampSource
+from optitrack_vrpn.stream.clock.source import StampSource
+from optitrack_vrpn.stream.clock.types import StampConfig
 
 LEAST_S = 0.3e-3
 PROCESSING_S = 5.4e-3

@@ -27,8 +27,9 @@ sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
 
 import numpy as np  # noqa: E402
 from numpy.typing import NDArray  # noqa: E402
-from optitrack_vrpn.pipeline import Pipeline, PipelineConfig  # noqa: E402
-from optitrack_vrpn.sources import Body, Frame  # noqa: E402
+from optitrack_vrpn.drivers.frames import Body, Frame  # noqa: E402
+from optitrack_vrpn.stream.config import PipelineConfig  # noqa: E402
+from optitrack_vrpn.stream.pipeline import Pipeline  # noqa: E402
 
 SESSIONS = 300
 LEAST_S = 0.3e-3

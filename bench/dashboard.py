@@ -30,7 +30,7 @@ import time
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / 'test')]
-from optitrack_vrpn.cli import with_parent  # noqa: E402
+from optitrack_vrpn.cli.signals_io import with_parent  # noqa: E402
 TICKS = os.sysconf('SC_CLK_TCK')
 STATIC = ROOT / 'optitrack_vrpn' / 'dashboard' / 'static'
 CASES = ('no dashboard', 'no page', '1 page', '5 pages')
@@ -58,7 +58,7 @@ def prefer(process):
 def make_latencies():
     """Make a node that reads p99 of waiting and work (us) in the node, into ``p99_us``."""
     from diagnostic_msgs.msg import DiagnosticArray
-    from optitrack_vrpn.ros import BackgroundNode
+    from optitrack_vrpn.node.base.tool_node import BackgroundNode
     made = BackgroundNode('bench')
     made.p99_us = []
 

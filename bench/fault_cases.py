@@ -10,9 +10,10 @@ import time
 import fault_bridge
 from fault_kit import BODIES, Heard, RATE, row, running, scenario, Session
 from fault_protocol import follower, NATNET, other_client
-from optitrack_vrpn.clock import HostClock
-from optitrack_vrpn.pipeline import Pipeline, PipelineConfig
-from optitrack_vrpn.sim import Network
+from optitrack_vrpn.sim.scenario_io import Network
+from optitrack_vrpn.stream.clock.hostclock_io import HostClock
+from optitrack_vrpn.stream.config import PipelineConfig
+from optitrack_vrpn.stream.pipeline import Pipeline
 from rawvrpn import RawClient
 from relay_kit import Background, PacketRelay
 from rosgraph import wait_until

@@ -24,7 +24,8 @@ from fault_protocol import (
     NATNET, parameters as protocol_parameters, relay_to, title, with_protocol)
 from geometry_msgs.msg import PoseStamped
 import numpy as np
-from optitrack_vrpn.sim import scenario_from_mapping, World
+from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
+from optitrack_vrpn.sim.world import World
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.serialization import deserialize_message
 from rosgraph import NodeProcess, Observer, position, quat_xyzw, wait_until

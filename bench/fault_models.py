@@ -16,8 +16,9 @@ from fault_kit import MAX_AGE_S, RATE, scenario, Session, word, WRITING_S
 from fault_protocol import title
 from geometry_msgs.msg import WrenchStamped
 import numpy as np
-from optitrack_vrpn.pipeline import POINT
-from optitrack_vrpn.sim import BONES_51, Figure, force, SAMPLES
+from optitrack_vrpn.sim.figure import BONES_51, Figure
+from optitrack_vrpn.sim.natnet_models import force, SAMPLES
+from optitrack_vrpn.stream.server_data import POINT
 from rclpy.qos import QoSProfile
 from rclpy.serialization import deserialize_message
 from rosgraph import wait_until

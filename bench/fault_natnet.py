@@ -15,7 +15,8 @@ import fault_cases
 from fault_cases import session_begin
 from fault_kit import BODIES, row, running, scenario, Session
 import fault_models
-from optitrack_vrpn.sources.natnet import codec, ServerInfo
+from optitrack_vrpn.drivers.natnet import codec
+from optitrack_vrpn.drivers.natnet.messages import ServerInfo
 from relay_kit import Background
 
 _OLD = (2, 5)

@@ -10,9 +10,12 @@ import contextlib
 import os
 
 from natnet_kit import Sink
-from optitrack_vrpn.sources import ClientConfig, Frame
-from optitrack_vrpn.sources.natnet import NatNetClient, NatNetConfig
-from optitrack_vrpn.sources.vrpn import FrameSink, VrpnClient
+from optitrack_vrpn.drivers.config import ClientConfig
+from optitrack_vrpn.drivers.frames import Frame
+from optitrack_vrpn.drivers.natnet.client_io import NatNetClient
+from optitrack_vrpn.drivers.natnet.settings import NatNetConfig
+from optitrack_vrpn.drivers.vrpn.client_io import VrpnClient
+from optitrack_vrpn.drivers.vrpn.frames import FrameSink
 from relay_kit import Relay, VrpnRelay
 from transport_kit import client as vrpn_client
 

@@ -19,9 +19,10 @@ import sys
 
 sys.path[:0] = [str(Path(__file__).resolve().parent.parent)]
 
-from optitrack_vrpn.clock import HostClock  # noqa: E402
-from optitrack_vrpn.sim import MotiveSimServer, Network, scenario_from_mapping  # noqa: E402
-from optitrack_vrpn.sources.natnet import MessageId  # noqa: E402
+from optitrack_vrpn.drivers.natnet.messages import MessageId  # noqa: E402
+from optitrack_vrpn.sim.scenario_io import Network, scenario_from_mapping  # noqa: E402
+from optitrack_vrpn.sim.server_io import MotiveSimServer  # noqa: E402
+from optitrack_vrpn.stream.clock.hostclock_io import HostClock  # noqa: E402
 
 
 def say(**values):

@@ -27,7 +27,7 @@ import traceback
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 sys.path[:0] = [str(ROOT), str(ROOT / 'test')]
-from optitrack_vrpn.graph import claim_domain, isolate, own_domain  # noqa: E402
+from optitrack_vrpn.node.graph.domain_io import claim_domain, isolate, own_domain  # noqa: E402
 VARIABLE = 'FAULT_PROTOCOL'
 DOCS = ROOT / 'docs' / 'faults.md'
 MARKS = {'vrpn': '<!-- bench/faults.py: {} -->',

@@ -11,15 +11,17 @@ Any bytes are an input; a truncated record is used up to its end.
 import copy
 import math
 
-from optitrack_vrpn.bodies import Selection
-from optitrack_vrpn.clock import StampConfig
-from optitrack_vrpn.errors import RemoteProtocolError
-from optitrack_vrpn.motion import EstimateConfig
-from optitrack_vrpn.pipeline import Pipeline, PipelineConfig
-from optitrack_vrpn.sources.vrpn import (
-    ACCELERATION_TYPE, Connection, CONTROL_SENDER, Counters, encode_cookie, encode_message,
-    encode_name, MAX_IDS, POSE_TYPE, RemoteNames, SENDER_DESCRIPTION, TEXT_TYPE, to_frames,
-    TYPE_DESCRIPTION, VELOCITY_TYPE)
+from optitrack_vrpn.core.errors import RemoteProtocolError
+from optitrack_vrpn.drivers.vrpn.codec import (
+    ACCELERATION_TYPE, CONTROL_SENDER, encode_cookie, encode_message, encode_name, MAX_IDS,
+    POSE_TYPE, RemoteNames, SENDER_DESCRIPTION, TEXT_TYPE, TYPE_DESCRIPTION, VELOCITY_TYPE)
+from optitrack_vrpn.drivers.vrpn.connection import Connection, Counters
+from optitrack_vrpn.drivers.vrpn.frames import to_frames
+from optitrack_vrpn.stream.bodies.settings import Selection
+from optitrack_vrpn.stream.clock.types import StampConfig
+from optitrack_vrpn.stream.config import PipelineConfig
+from optitrack_vrpn.stream.motion.estimator import EstimateConfig
+from optitrack_vrpn.stream.pipeline import Pipeline
 
 _NS = 1_000_000_000
 STREAM, DATAGRAM, PAUSE, RECONNECT = 0, 3, 6, 7

@@ -9,13 +9,19 @@ as there: datagrams of n bytes, n * 10 ms in which nothing comes, or a new conve
 
 from fuzz_target import Broken, PAUSE, play, PREAMBLE, record, Run, STEP_NS
 import numpy as np
-from optitrack_vrpn.pipeline import PipelineConfig
-from optitrack_vrpn.skeletons import channel_order, plate_frame, SkeletonStage, wrenches
-from optitrack_vrpn.sources.natnet import (
-    Analog, AssetDefinition, BODY, Body, BodyDefinition, codec, Connection, Definitions, Echo,
-    encode_definitions, encode_frame, Frame, Held, Marker, MessageId, name_table,
-    PlateDefinition, Response, ServerInfo, ServerWatch, Skeleton, SkeletonDefinition, Translator,
-    Unanswered, Unrecognized)
+from optitrack_vrpn.drivers.natnet import codec
+from optitrack_vrpn.drivers.natnet.connection import Connection
+from optitrack_vrpn.drivers.natnet.definitions import encode_definitions
+from optitrack_vrpn.drivers.natnet.facts import ServerWatch
+from optitrack_vrpn.drivers.natnet.frames import encode_frame
+from optitrack_vrpn.drivers.natnet.messages import (
+    Analog, AssetDefinition, BODY, Body, BodyDefinition, Definitions, Echo, Frame, Held, Marker,
+    MessageId, PlateDefinition, Response, ServerInfo, Skeleton, SkeletonDefinition, Unanswered,
+    Unrecognized)
+from optitrack_vrpn.drivers.natnet.reports import name_table, Translator
+from optitrack_vrpn.stream.config import PipelineConfig
+from optitrack_vrpn.stream.skeletons.plates import channel_order, plate_frame, wrenches
+from optitrack_vrpn.stream.skeletons.stage import SkeletonStage
 
 _NS = 1_000_000_000
 VERSIONS = ((2, 7), (2, 9), (3, 0), (4, 0), (4, 1), (4, 2), (4, 4))

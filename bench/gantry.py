@@ -20,9 +20,11 @@ import threading
 import time
 
 from bench.gantry_mocap import NOISE_DEG, NOISE_M, SimulatedMocap
-from optitrack_vrpn.axes import CycleThread
-from optitrack_vrpn.gantry import (
-    Feedback, load_machine, Machine, MachineSettings, SimulatedMachine, UdpDriver, UdpMachine)
+from optitrack_vrpn.guests.machine.axis_bridge_io import CycleThread
+from optitrack_vrpn.guests.machine.gantry_settings import MachineSettings
+from optitrack_vrpn.guests.machine.gantry_sim_io import SimulatedMachine, UdpMachine
+from optitrack_vrpn.guests.machine.machine import Feedback, Machine
+from optitrack_vrpn.guests.machine.machine_io import load_machine, UdpDriver
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / 'docs' / 'gantry.md'

@@ -12,7 +12,7 @@ from collections import deque
 import random
 from typing import Any, Optional
 
-from optitrack_vrpn.gantry import Measurement
+from optitrack_vrpn.guests.machine.correction import Measurement
 
 #: Chosen: noise of the thesis's installation (3 sigma of 1 mm and 0.11 deg, unfiltered), its
 #: latency and its low-pass. They determine the figures of docs/gantry.md.

@@ -15,7 +15,7 @@ pose, a bridge, and a subscriber that takes the poses as bytes. Four bridges tak
     all on    this node with everything: NED, odometry, velocities, covariances, all subscribed to
     polled    PyPI's motioncapture at 100 Hz and rclpy messages (latency_polled.py)
 
-More can be asked for with --bridges: `calm floor`, the floor with what sources/client_io.py
+More can be asked for with --bridges: `calm floor`, the floor with what drivers/client_io.py
 does; `floor all on` and `calm floor all on`, with as many messages as `all on`, which are the
 least that these can take; `floor poses` and `node poses`, which publish no TF;
 `natnet`, this node with poses and TF in
@@ -52,8 +52,8 @@ from latency_tables import (
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
-from optitrack_vrpn.cli import end_with  # noqa: E402
-from optitrack_vrpn.graph import claim_domain, DomainClaim, isolate, own_domain  # noqa: E402
+from optitrack_vrpn.cli.signals_io import end_with  # noqa: E402
+from optitrack_vrpn.node.graph.domain_io import claim_domain, DomainClaim, isolate, own_domain  # noqa: E402
 HERE = ROOT / 'bench'
 DOCS = ROOT / 'docs' / 'performance.md'
 POINTS = ((1, 240), (20, 240), (50, 240), (100, 240))

@@ -21,8 +21,9 @@ import time
 
 from geometry_msgs.msg import PoseStamped, TransformStamped
 from latency_sender import body_names
-from optitrack_vrpn.sources import use_batch_scheduling, use_default_scheduling
-from optitrack_vrpn.sources.vrpn import Connection, encode_request, POSE_MESSAGE
+from optitrack_vrpn.drivers.client_io import use_batch_scheduling, use_default_scheduling
+from optitrack_vrpn.drivers.vrpn.codec import encode_request, POSE_MESSAGE
+from optitrack_vrpn.drivers.vrpn.connection import Connection
 import rclpy
 from rclpy.executors import ExternalShutdownException
 from rclpy.qos import QoSProfile

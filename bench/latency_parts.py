@@ -18,9 +18,9 @@ import time
 from geometry_msgs.msg import PoseStamped, TransformStamped
 from latency import environment
 import numpy as np
+from optitrack_vrpn.drivers.vrpn.codec import POSE_MESSAGE
 from optitrack_vrpn.node import messages
-from optitrack_vrpn.ros import cdr
-from optitrack_vrpn.sources.vrpn import POSE_MESSAGE
+from optitrack_vrpn.node.base import cdr
 import rclpy
 from tf2_msgs.msg import TFMessage
 
@@ -116,7 +116,7 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.parse_args()
     os.environ.update(environment())
-    from optitrack_vrpn.node import OptitrackVrpnNode
+    from optitrack_vrpn.node.node import OptitrackVrpnNode
     rclpy.init(args=['parts', '--ros-args', '--log-level', 'error'])
     node = OptitrackVrpnNode()
     lines = ['| part (no subscribers) | us |', '|---|---|']

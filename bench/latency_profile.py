@@ -77,9 +77,11 @@ class Watch:
 
 def install(watch):
     """Put the watch around every step, before the node is created."""
-    from optitrack_vrpn.node import BodyOutput, publishers
-    from optitrack_vrpn.pipeline import Pipeline
-    from optitrack_vrpn.sources.vrpn import Connection, session_io
+    from optitrack_vrpn.drivers.vrpn import session_io
+    from optitrack_vrpn.drivers.vrpn.connection import Connection
+    from optitrack_vrpn.node import publishers
+    from optitrack_vrpn.node.body_output import BodyOutput
+    from optitrack_vrpn.stream.pipeline import Pipeline
     watched_socket = type('WatchedSocket', (socket.socket,), {
         'recvmsg_into': watch.around(STEPS[0], socket.socket.recvmsg_into)})
     open_socket = session_io.datagram_socket
@@ -118,8 +120,8 @@ def measure(bodies, rate, seconds, watch):
     """
     variables = environment()
     os.environ.update(variables)
-    from optitrack_vrpn.node import OptitrackVrpnNode
-    from optitrack_vrpn.sources import use_batch_scheduling
+    from optitrack_vrpn.drivers.client_io import use_batch_scheduling
+    from optitrack_vrpn.node.node import OptitrackVrpnNode
     import rclpy
     use_batch_scheduling()    # as in the node's own process
     sender = Child(['latency_sender.py', '--bodies', str(bodies), '--rate', str(rate)], variables)

@@ -15,10 +15,12 @@ import sys
 import time
 
 from latency_mark import APART, mark
-from optitrack_vrpn.sources import datagram_socket
-from optitrack_vrpn.sources.vrpn import (
-    codec, Connection, LocalNames, MAX_DATAGRAM_SIZE, PING_TYPE, PingReport, PONG_TYPE,
-    POSE_MESSAGE, POSE_TYPE, UdpDescribed)
+from optitrack_vrpn.drivers.sockets_io import datagram_socket
+from optitrack_vrpn.drivers.vrpn import codec
+from optitrack_vrpn.drivers.vrpn.codec import (
+    LocalNames, MAX_DATAGRAM_SIZE, PING_TYPE, PingReport, PONG_TYPE, POSE_MESSAGE, POSE_TYPE,
+    UdpDescribed)
+from optitrack_vrpn.drivers.vrpn.connection import Connection
 
 NS = 1_000_000_000
 _IN_A_DATAGRAM = MAX_DATAGRAM_SIZE // POSE_MESSAGE.size

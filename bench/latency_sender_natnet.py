@@ -14,9 +14,12 @@ import time
 
 from latency_mark import APART, mark
 from latency_sender import body_names, main, Sender
-from optitrack_vrpn.sources.natnet import (
-    BODY, Body, BODY_TRACKING_VALID, BodyDefinition, codec, Definitions, encode_definitions,
-    encode_frame, Frame, MessageId, ServerInfo, SUFFIX_4_1)
+from optitrack_vrpn.drivers.natnet import codec
+from optitrack_vrpn.drivers.natnet.definitions import encode_definitions
+from optitrack_vrpn.drivers.natnet.frames import encode_frame
+from optitrack_vrpn.drivers.natnet.messages import (
+    BODY, Body, BODY_TRACKING_VALID, BodyDefinition, Definitions, Frame, MessageId, ServerInfo,
+    SUFFIX_4_1)
 
 _VERSION = (4, 1)
 #: Ticks of 100 ns, as on Windows.

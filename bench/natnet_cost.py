@@ -21,13 +21,21 @@ from typing import Any
 
 sys.path[:0] = [str(Path(__file__).resolve().parent.parent)]
 
-from optitrack_vrpn.pipeline import Pipeline, PipelineConfig  # noqa: E402
-from optitrack_vrpn.sim import NatNetWorld, scenario_from_mapping, World  # noqa: E402
-from optitrack_vrpn.sources.natnet import (  # noqa: E402
-    codec, Connection as NatNetConnection, encode_definitions, encode_frame, Held,
-    name_table, ServerInfo, Translator)
-from optitrack_vrpn.sources.vrpn import (  # noqa: E402
-    Connection, encode_pose, MAX_DATAGRAM_SIZE, POSE_TYPE, PoseReport, to_frames)
+from optitrack_vrpn.drivers.frames import Body as PoseReport  # noqa: E402
+from optitrack_vrpn.drivers.natnet import codec  # noqa: E402
+from optitrack_vrpn.drivers.natnet.connection import Connection as NatNetConnection  # noqa: E402
+from optitrack_vrpn.drivers.natnet.definitions import encode_definitions  # noqa: E402
+from optitrack_vrpn.drivers.natnet.frames import encode_frame  # noqa: E402
+from optitrack_vrpn.drivers.natnet.messages import Held, ServerInfo  # noqa: E402
+from optitrack_vrpn.drivers.natnet.reports import name_table, Translator  # noqa: E402
+from optitrack_vrpn.drivers.vrpn.codec import encode_pose, MAX_DATAGRAM_SIZE, POSE_TYPE  # noqa: E402
+from optitrack_vrpn.drivers.vrpn.connection import Connection  # noqa: E402
+from optitrack_vrpn.drivers.vrpn.frames import to_frames  # noqa: E402
+from optitrack_vrpn.sim.natnet import NatNetWorld  # noqa: E402
+from optitrack_vrpn.sim.scenario_io import scenario_from_mapping  # noqa: E402
+from optitrack_vrpn.sim.world import World  # noqa: E402
+from optitrack_vrpn.stream.config import PipelineConfig  # noqa: E402
+from optitrack_vrpn.stream.pipeline import Pipeline  # noqa: E402
 
 _NS = 1_000_000_000
 _PROCESSING_NS = 5_400_000

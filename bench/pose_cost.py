@@ -48,7 +48,7 @@ _BALLAST, _ZEROS = bytearray(4 << 20), bytes(4 << 20)
 
 def frames(bodies, count):
     """Encode so many frames of bodies on circles, as a server does; gives time and datagrams."""
-    from optitrack_vrpn.sources.vrpn import MAX_DATAGRAM_SIZE, POSE_MESSAGE
+    from optitrack_vrpn.drivers.vrpn.codec import MAX_DATAGRAM_SIZE, POSE_MESSAGE
     most = MAX_DATAGRAM_SIZE // POSE_MESSAGE.size
     sequence = 0
     for number in range(count):
@@ -75,10 +75,13 @@ class OwnShare:
     """
 
     def __init__(self, bodies, outputs):
-        from optitrack_vrpn.node import BodyOutput, make_configuration, publish_samples
-        from optitrack_vrpn.pipeline import Pipeline
-        from optitrack_vrpn.ros import tf_message
-        from optitrack_vrpn.sources.vrpn import Connection, LocalNames, POSE_MESSAGE, POSE_TYPE
+        from optitrack_vrpn.drivers.vrpn.codec import LocalNames, POSE_MESSAGE, POSE_TYPE
+        from optitrack_vrpn.drivers.vrpn.connection import Connection
+        from optitrack_vrpn.node.base.cdr import tf_message
+        from optitrack_vrpn.node.body_output import BodyOutput
+        from optitrack_vrpn.node.configuration import make_configuration
+        from optitrack_vrpn.node.receiver import publish_samples
+        from optitrack_vrpn.stream.pipeline import Pipeline
         names = LocalNames()
         ids = [names.sender_id(f'body{body}') for body in range(bodies)]
         kind = names.type_id(POSE_TYPE)
@@ -111,7 +114,7 @@ class OwnShare:
 
     def encoded(self, count, first=0):
         """Encode frames with this connection's numbers of senders and type."""
-        from optitrack_vrpn.sources.vrpn import POSE_MESSAGE as LAYOUT
+        from optitrack_vrpn.drivers.vrpn.codec import POSE_MESSAGE as LAYOUT
         ids, kind, _ = self._ids
         for time_ns, datagrams in frames(len(ids), count):
             turned = []
@@ -127,8 +130,8 @@ class OwnShare:
 
         :param before: called before each datagram.
         """
-        from optitrack_vrpn.node import publish_samples
-        from optitrack_vrpn.sources.vrpn import to_frames
+        from optitrack_vrpn.drivers.vrpn.frames import to_frames
+        from optitrack_vrpn.node.receiver import publish_samples
         clock = time.perf_counter_ns
         receive, process = self.connection.receive_datagram, self.pipeline.process
         published = 0

@@ -29,7 +29,8 @@ import time
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / 'test')]
-from optitrack_vrpn.cli import Progress, with_parent  # noqa: E402
+from optitrack_vrpn.cli.signals_io import with_parent  # noqa: E402
+from optitrack_vrpn.cli.terminal_io import Progress  # noqa: E402
 TICKS = os.sysconf('SC_CLK_TCK')
 #: Growth from the second quarter to the last that is taken for noise of the allocator.
 NOISE_MB = 2.0
@@ -157,9 +158,9 @@ def last_line(path):
 def feed(arguments, take):
     """Feed the queue and the writer in this process; gives 1 if a message is missing."""
     from mcap.reader import SeekingReader
-    from optitrack_vrpn.recording import BagWriter
-    from optitrack_vrpn.recording import Message
-    from optitrack_vrpn.recording import Spool
+    from optitrack_vrpn.takes.record.bag_io import BagWriter
+    from optitrack_vrpn.takes.record.mcap_format import Message
+    from optitrack_vrpn.takes.record.spool_io import Spool
     from recording_kit import add_topic, pose_cdr, topic
     writer = BagWriter(take, arguments.compression)
     channels = [add_topic(writer, topic(f'/body_{i}/pose'), i + 1)

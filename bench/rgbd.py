@@ -27,10 +27,14 @@ import time
 from typing import NamedTuple
 
 import numpy as np
-from optitrack_vrpn.cli import with_parent
-from optitrack_vrpn.recording import absolute_error, evaluate_odometry, relative_error, Trajectory
-from optitrack_vrpn.rgbd import (
-    grey_of, Intrinsics, Odometry, OdometrySettings, opencv, Room, Sensor, Status, TRAJECTORIES)
+from optitrack_vrpn.cli.signals_io import with_parent
+from optitrack_vrpn.guests.rgbd.geometry import Intrinsics, opencv
+from optitrack_vrpn.guests.rgbd.images import grey_of
+from optitrack_vrpn.guests.rgbd.odometry import Odometry, OdometrySettings, Status
+from optitrack_vrpn.guests.rgbd.room import Room, Sensor, TRAJECTORIES
+from optitrack_vrpn.takes.evaluate.evaluation import absolute_error, relative_error
+from optitrack_vrpn.takes.evaluate.evaluation_odometry import evaluate_odometry
+from optitrack_vrpn.takes.trajectory import Trajectory
 from scipy.spatial.transform import Rotation
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -169,8 +173,9 @@ def topics(seconds):
 def measure(seconds, sequence, node):
     """Publish the sequence forwards and backwards in real time, and print the result."""
     from nav_msgs.msg import Odometry as OdometryMessage
-    from optitrack_vrpn.rgbd import (
-        from_depth, from_rgb, image_message, info_message, make_header, stamp_ns)
+    from optitrack_vrpn.guests.rgbd.camera_node_ros import (
+        image_message, info_message, make_header, stamp_ns)
+    from optitrack_vrpn.guests.rgbd.images import from_depth, from_rgb
     from rclpy.qos import qos_profile_sensor_data
     from rosgraph import Observer, wait_until
     from sensor_msgs.msg import CameraInfo, Image

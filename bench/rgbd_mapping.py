@@ -15,10 +15,15 @@ import time
 from typing import NamedTuple
 
 import numpy as np
-from optitrack_vrpn.recording import absolute_error, Trajectory as Path
-from optitrack_vrpn.rgbd import (
-    Box, grey_of, Harmonic, Intrinsics, Layout, Mapper, ModelSettings, Odometry, OdometrySettings,
-    Room, Sensor, TRAJECTORIES, Trajectory)
+from optitrack_vrpn.guests.rgbd.geometry import Intrinsics
+from optitrack_vrpn.guests.rgbd.images import grey_of
+from optitrack_vrpn.guests.rgbd.mapper import Mapper
+from optitrack_vrpn.guests.rgbd.model import ModelSettings
+from optitrack_vrpn.guests.rgbd.odometry import Odometry, OdometrySettings
+from optitrack_vrpn.guests.rgbd.room import (
+    Box, Harmonic, Layout, Room, Sensor, TRAJECTORIES, Trajectory)
+from optitrack_vrpn.takes.evaluate.evaluation import absolute_error
+from optitrack_vrpn.takes.trajectory import Trajectory as Path
 
 CAMERA = Intrinsics(320, 240, 262.5, 262.5, 159.75, 119.75)
 #: A hall of 10 x 8 m, for two rounds of a circle of 2.3 m radius.

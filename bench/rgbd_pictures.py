@@ -11,9 +11,12 @@ from pathlib import Path
 import matplotlib
 from matplotlib.figure import Figure
 import numpy as np
-from optitrack_vrpn.recording import absolute_error, Trajectory
-from optitrack_vrpn.rgbd import (
-    camera_on_body, grey_of, Intrinsics, Odometry, OdometrySettings, Room, Sensor, TRAJECTORIES)
+from optitrack_vrpn.guests.rgbd.geometry import Intrinsics
+from optitrack_vrpn.guests.rgbd.images import grey_of
+from optitrack_vrpn.guests.rgbd.odometry import Odometry, OdometrySettings
+from optitrack_vrpn.guests.rgbd.room import camera_on_body, Room, Sensor, TRAJECTORIES
+from optitrack_vrpn.takes.evaluate.evaluation import absolute_error
+from optitrack_vrpn.takes.trajectory import Trajectory
 
 IMAGES = Path(__file__).resolve().parent.parent / 'docs' / 'img'
 CAMERA = Intrinsics(640, 480, 525.0, 525.0, 319.5, 239.5).scaled(0.5)

@@ -29,7 +29,7 @@ import numpy as np
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / 'test'), str(HERE)]
-from optitrack_vrpn.graph import claim_domain, isolate  # noqa: E402
+from optitrack_vrpn.node.graph.domain_io import claim_domain, isolate  # noqa: E402
 from scipy.spatial.transform import Rotation  # noqa: E402
 from sitl_kit import ArduCopter, Px4, Session  # noqa: E402
 

@@ -12,7 +12,9 @@ import threading
 import time
 
 import numpy as np
-from optitrack_vrpn.sim import MotionState, MotiveSimServer, scenario_from_mapping
+from optitrack_vrpn.sim.motion import MotionState
+from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
+from optitrack_vrpn.sim.server_io import MotiveSimServer
 from pymavlink import mavutil
 from rosgraph import NodeProcess
 from scipy.spatial.transform import Rotation

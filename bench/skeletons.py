@@ -23,13 +23,19 @@ import time
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / 'test')]
 
-from optitrack_vrpn.compiled import MODE, SWITCH  # noqa: E402
-from optitrack_vrpn.pipeline import PipelineConfig, StampedExtras  # noqa: E402
-from optitrack_vrpn.ros import tf_message, tf_publisher  # noqa: E402
-from optitrack_vrpn.sim import NatNetWorld, scenario_from_mapping, World  # noqa: E402
-from optitrack_vrpn.skeletons import SkeletonOutput, SkeletonSettings  # noqa: E402
-from optitrack_vrpn.sources.natnet import (  # noqa: E402
-    decode_frame, encode_frame, name_table, Translator)
+from optitrack_vrpn.cli.compiled.importer_io import MODE  # noqa: E402
+from optitrack_vrpn.cli.compiled.modules import SWITCH  # noqa: E402
+from optitrack_vrpn.drivers.natnet.frames import decode_frame, encode_frame  # noqa: E402
+from optitrack_vrpn.drivers.natnet.reports import name_table, Translator  # noqa: E402
+from optitrack_vrpn.node.base.cdr import tf_message  # noqa: E402
+from optitrack_vrpn.node.base.tf import tf_publisher  # noqa: E402
+from optitrack_vrpn.node.skeleton_output_ros import SkeletonOutput  # noqa: E402
+from optitrack_vrpn.sim.natnet import NatNetWorld  # noqa: E402
+from optitrack_vrpn.sim.scenario_io import scenario_from_mapping  # noqa: E402
+from optitrack_vrpn.sim.world import World  # noqa: E402
+from optitrack_vrpn.stream.config import PipelineConfig  # noqa: E402
+from optitrack_vrpn.stream.roster import StampedExtras  # noqa: E402
+from optitrack_vrpn.stream.skeletons.settings import SkeletonSettings  # noqa: E402
 import rclpy  # noqa: E402
 
 RATE, SKELETONS, BONES, VERSION = 240, 3, 51, (4, 2)
@@ -105,7 +111,7 @@ def picture(path):
     from geometry_msgs.msg import WrenchStamped
     from matplotlib.figure import Figure
     from natnet_kit import simulated
-    from optitrack_vrpn.pipeline import POINT
+    from optitrack_vrpn.stream.server_data import POINT
     from rclpy.qos import QoSProfile
     from rosgraph import NodeHere, Observer
     from sensor_msgs.msg import PointCloud2

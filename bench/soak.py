@@ -164,7 +164,7 @@ def main():
     total_s = arguments.seconds or 60.0 * arguments.minutes
     period_s = min(60.0, total_s / 2)
     interval_s = min(5.0, total_s / 24)
-    from optitrack_vrpn.graph import claim_domain, isolate, own_domain
+    from optitrack_vrpn.node.graph.domain_io import claim_domain, isolate, own_domain
     with claim_domain({own_domain()}) as claim, tempfile.TemporaryDirectory() as logs:
         isolate(os.environ, claim.domain)
         os.environ['ROS_LOG_DIR'] = logs

@@ -26,7 +26,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / 'bench')]
 import numpy as np  # noqa: E402
-from optitrack_vrpn.demo import start_sim, start_tool, texts_of  # noqa: E402
+from optitrack_vrpn.sim.demo.child_io import start_sim, start_tool, texts_of  # noqa: E402
 import swarm_figures as figures  # noqa: E402
 from swarm_network import (  # noqa: E402
     Air, Bridge, GROUND, make_ground, NoNetwork, own_namespace, Robot)

@@ -60,8 +60,10 @@ class Trace:
 
 def trace_pose():
     """Trace a pose of one body after 2000 others."""
-    from optitrack_vrpn.node import Publishers, Receiver, SharedOutput, TurnLock
-    from optitrack_vrpn.sources.vrpn import FrameSink
+    from optitrack_vrpn.drivers.vrpn.frames import FrameSink
+    from optitrack_vrpn.node.publishers import Publishers
+    from optitrack_vrpn.node.receiver import Receiver, TurnLock
+    from optitrack_vrpn.node.shared_output import SharedOutput
     share = OwnShare(1, ['pose', 'pose_ned', 'tf', 'status'])
     present = [0]
 
@@ -90,13 +92,13 @@ def trace_pose():
 
 def trace_setting():
     """Trace one change of a parameter of a configured node."""
-    from optitrack_vrpn.graph import claim_domain, isolate
+    from optitrack_vrpn.node.graph.domain_io import claim_domain, isolate
     claim = claim_domain()
     isolate(os.environ, claim.domain)
     import rclpy
     from rclpy.parameter import Parameter
     rclpy.init()
-    from optitrack_vrpn.node import OptitrackVrpnNode
+    from optitrack_vrpn.node.node import OptitrackVrpnNode
     node = OptitrackVrpnNode(parameter_overrides=[Parameter('server', value='127.0.0.1')])
     trace = Trace()
     try:

@@ -28,8 +28,9 @@ ROOT = HERE.parent
 sys.path[:0] = [str(ROOT), str(ROOT / 'test')]
 
 from latency_tables import percentile, write_block    # noqa: E402
-from optitrack_vrpn.sources import ClientConfig, LinkConfig  # noqa: E402
-from optitrack_vrpn.sources.vrpn import PoseReport, VrpnClient  # noqa: E402
+from optitrack_vrpn.drivers.config import ClientConfig, LinkConfig  # noqa: E402
+from optitrack_vrpn.drivers.frames import Body as PoseReport  # noqa: E402
+from optitrack_vrpn.drivers.vrpn.client_io import VrpnClient  # noqa: E402
 from relay_kit import PacketRelay    # noqa: E402
 
 DOCS = ROOT / 'docs' / 'performance.md'

@@ -22,9 +22,12 @@ import time
 from bench.bodies import DOCS, drone, Pose, rover, wand, write_block
 import numpy as np
 from numpy.typing import NDArray
-from optitrack_vrpn.bodies import ValidityGate
-from optitrack_vrpn.motion import (
-    from_rotation_vector, Lowpass, LowpassConfig, Motion, MotionConfig, multiply, RestDetector)
+from optitrack_vrpn.core.rotation import from_rotation_vector, multiply
+from optitrack_vrpn.stream.bodies.validity import ValidityGate
+from optitrack_vrpn.stream.motion.kalman import Motion
+from optitrack_vrpn.stream.motion.lowpass import Lowpass, LowpassConfig
+from optitrack_vrpn.stream.motion.rest import RestDetector
+from optitrack_vrpn.stream.motion.settings import MotionConfig
 from scipy import signal
 from scipy.spatial.transform import Rotation
 

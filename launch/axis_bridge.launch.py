@@ -3,7 +3,8 @@
 """Bring up the axis bridge beside a running main node."""
 
 from launch_ros.actions import Node
-from optitrack_vrpn.cli import describe, flag, hertz, port
+from optitrack_vrpn.cli.arguments import flag, hertz, port
+from optitrack_vrpn.cli.launch_file_ros import describe
 
 ARGUMENTS = (
     ('table', 'axes_orion', 'YAML file of the axes, or a name in config/'),

@@ -14,9 +14,12 @@ import socket
 from ament_index_python.packages import get_package_share_directory, PackageNotFoundError
 from launch.actions import LogInfo
 from launch_ros.actions import Node
-from optitrack_vrpn.cli import (
-    describe, flag, hertz, namespace as valid_namespace, whole, with_parent)
-from optitrack_vrpn.demo import body_names, display_file, node_parameters, publishers_below
+from optitrack_vrpn.cli.arguments import flag, hertz, namespace as valid_namespace, whole
+from optitrack_vrpn.cli.launch_file_ros import describe
+from optitrack_vrpn.cli.signals_io import with_parent
+from optitrack_vrpn.sim.demo.child_io import display_file
+from optitrack_vrpn.sim.demo.view import body_names, node_parameters
+from optitrack_vrpn.sim.demo.view_ros import publishers_below
 
 ARGUMENTS = (
     ('bodies', '3', 'how many bodies, named "Demo Body 1" and so on', whole(1)),

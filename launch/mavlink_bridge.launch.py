@@ -7,8 +7,9 @@ import re
 from launch.substitutions import PathJoinSubstitution
 from launch_ros.actions import Node
 from launch_ros.substitutions import FindPackageShare
-from optitrack_vrpn.cli import (
-    describe, existing_file, flag, log_level, one_of, parameters_of_nodes, read_yaml)
+from optitrack_vrpn.cli.arguments import flag, log_level, one_of
+from optitrack_vrpn.cli.files_io import read_yaml
+from optitrack_vrpn.cli.launch_file_ros import describe, existing_file, parameters_of_nodes
 
 CONFIG = PathJoinSubstitution([FindPackageShare('optitrack_vrpn'), 'config'])
 

@@ -7,8 +7,9 @@ from launch.actions import LogInfo
 from launch.substitutions import PathJoinSubstitution
 from launch_ros.actions import Node
 from launch_ros.substitutions import FindPackageShare
-from optitrack_vrpn.cli import describe, flag, log_level, one_of, parameters_of_nodes, port
-from optitrack_vrpn.sources import port_parameter, SOURCES
+from optitrack_vrpn.cli.arguments import flag, log_level, one_of, port
+from optitrack_vrpn.cli.launch_file_ros import describe, parameters_of_nodes
+from optitrack_vrpn.drivers.table import port_parameter, SOURCES
 
 CONFIG = PathJoinSubstitution([FindPackageShare('optitrack_vrpn'), 'config'])
 

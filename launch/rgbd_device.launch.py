@@ -6,8 +6,10 @@ from launch.actions import IncludeLaunchDescription
 from launch.launch_description_sources import PythonLaunchDescriptionSource
 from launch.substitutions import PathJoinSubstitution
 from launch_ros.substitutions import FindPackageShare
-from optitrack_vrpn.cli import describe, flag, one_of, use_profile
-from optitrack_vrpn.rgbd import SCALE, TF
+from optitrack_vrpn.cli.arguments import flag, one_of
+from optitrack_vrpn.cli.files_io import use_profile
+from optitrack_vrpn.cli.launch_file_ros import describe
+from optitrack_vrpn.guests.rgbd.settings import SCALE, TF
 
 DRIVERS = {
     'realsense2': (

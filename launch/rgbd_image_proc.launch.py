@@ -3,8 +3,9 @@
 """Process raw images of a camera without aligned depth, and bring up odometry on the results."""
 
 from launch_ros.actions import Node
-from optitrack_vrpn.cli import describe, flag, number
-from optitrack_vrpn.rgbd import NODE_ARGUMENTS
+from optitrack_vrpn.cli.arguments import flag, number
+from optitrack_vrpn.cli.launch_file_ros import describe
+from optitrack_vrpn.guests.rgbd.settings import NODE_ARGUMENTS
 
 PROCESSING = (
     ('colour', 'camera/rgb/image_color', 'topic of the raw colour images'),

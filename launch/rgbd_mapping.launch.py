@@ -3,8 +3,8 @@
 """Bring up odometry and mapping on a colour and depth camera that delivers aligned depth."""
 
 from launch_ros.actions import Node
-from optitrack_vrpn.cli import describe
-from optitrack_vrpn.rgbd import INPUT, NODE_ARGUMENTS, ODOMETRY, OUTPUT
+from optitrack_vrpn.cli.launch_file_ros import describe
+from optitrack_vrpn.guests.rgbd.settings import INPUT, NODE_ARGUMENTS, ODOMETRY, OUTPUT
 
 ARGUMENTS = (
     *ODOMETRY,

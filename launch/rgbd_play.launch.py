@@ -8,8 +8,10 @@ from launch.actions import ExecuteProcess, IncludeLaunchDescription
 from launch.launch_description_sources import PythonLaunchDescriptionSource
 from launch.substitutions import PathJoinSubstitution
 from launch_ros.substitutions import FindPackageShare
-from optitrack_vrpn.cli import describe, number, use_profile
-from optitrack_vrpn.rgbd import BASE, SCALE, TOPICS
+from optitrack_vrpn.cli.arguments import number
+from optitrack_vrpn.cli.files_io import use_profile
+from optitrack_vrpn.cli.launch_file_ros import describe
+from optitrack_vrpn.guests.rgbd.settings import BASE, SCALE, TOPICS
 
 ARGUMENTS = (
     ('folder', 'rgbd_recording', 'the recording'),

@@ -3,8 +3,8 @@
 """Record the images of a depth camera with all bodies of mocap."""
 
 from launch_ros.actions import Node
-from optitrack_vrpn.cli import describe
-from optitrack_vrpn.rgbd import TOPICS
+from optitrack_vrpn.cli.launch_file_ros import describe
+from optitrack_vrpn.guests.rgbd.settings import TOPICS
 
 ARGUMENTS = (
     ('folder', 'rgbd_recording', 'new folder of the recording'),

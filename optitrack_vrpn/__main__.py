@@ -4,10 +4,13 @@
 
 import sys
 
-from optitrack_vrpn.cli import (
-    command, end_with_parent, interrupt_code, load, tools, USAGE, VERSION)
-from optitrack_vrpn.removed import COMMANDS, refusal
-from optitrack_vrpn.settings import did_you_mean
+from optitrack_vrpn.cli.arguments import USAGE, VERSION
+from optitrack_vrpn.cli.command_io import command, load
+from optitrack_vrpn.cli.early import interrupt_code
+from optitrack_vrpn.cli.rows_io import tools
+from optitrack_vrpn.cli.signals_io import end_with_parent
+from optitrack_vrpn.core.removed import COMMANDS, refusal
+from optitrack_vrpn.core.settings.schema import did_you_mean
 
 
 @command('optitrack_vrpn')

@@ -4,7 +4,7 @@
 
 import math
 
-from optitrack_vrpn.bodies import ValidityGate
+from optitrack_vrpn.stream.bodies.validity import ValidityGate
 
 MS = 1_000_000
 STEP = 5 * MS

@@ -23,7 +23,7 @@ import tempfile
 import time
 import tracemalloc
 
-from optitrack_vrpn.graph import claim_domain, isolate, own_domain
+from optitrack_vrpn.node.graph.domain_io import claim_domain, isolate, own_domain
 import pytest
 from shared_memory import clear_ports
 

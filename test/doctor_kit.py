@@ -7,7 +7,7 @@ import json
 import time
 
 from conftest import lacking
-from optitrack_vrpn.doctor import command as doctor
+from optitrack_vrpn.telling.doctor import command as doctor
 import pytest
 
 CHECKS = [

@@ -5,11 +5,12 @@
 from dataclasses import replace
 
 from conftest import lacking
-from optitrack_vrpn.bodies import BodyStatus, State
-from optitrack_vrpn.clock import ClockStatus
-from optitrack_vrpn.doctor import CHECKS, ProbeResults, Stream
-from optitrack_vrpn.findings import BodySeen
-from optitrack_vrpn.stats import Intervals
+from optitrack_vrpn.core.stats import Intervals
+from optitrack_vrpn.stream.bodies.states import BodyStatus, State
+from optitrack_vrpn.stream.clock.types import ClockStatus
+from optitrack_vrpn.telling.doctor.command import CHECKS
+from optitrack_vrpn.telling.doctor.results import ProbeResults, Stream
+from optitrack_vrpn.telling.rules import BodySeen
 
 CLOCK = ClockStatus(
     mode='tracking', epoch=0, learnt=True, offset_ns=10**18, skew_ppm=1.0, uncertainty_s=1e-4,

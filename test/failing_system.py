@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A controlled system whose activation fails as the parameter `how` selects."""
 
-from optitrack_vrpn.mocap_control import ControlledLifecycleNode
+from optitrack_vrpn.control.participant_ros import ControlledLifecycleNode
 import rclpy
 from rclpy.executors import ExternalShutdownException
 from rclpy.lifecycle import TransitionCallbackReturn

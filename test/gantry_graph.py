@@ -5,7 +5,7 @@
 from contextlib import contextmanager
 
 from diagnostic_msgs.msg import DiagnosticArray
-from optitrack_vrpn.gantry import GantryController
+from optitrack_vrpn.guests.machine.gantry_controller_ros import GantryController
 from rcl_interfaces.srv import SetParameters
 import rclpy.parameter
 from rosgraph import NodeHere, wait_until

@@ -9,8 +9,10 @@ import sys
 sys.path[:0] = [str(Path(__file__).resolve().parents[1] / 'bench')]
 
 from gantry_mocap import NOISE_DEG, NOISE_M, SimulatedMocap  # noqa: E402
-from optitrack_vrpn.gantry import (  # noqa: E402
-    Feedback, load_machine, Machine, MachineSettings, SimulatedMachine)
+from optitrack_vrpn.guests.machine.gantry_settings import MachineSettings  # noqa: E402
+from optitrack_vrpn.guests.machine.gantry_sim_io import SimulatedMachine  # noqa: E402
+from optitrack_vrpn.guests.machine.machine import Feedback, Machine  # noqa: E402
+from optitrack_vrpn.guests.machine.machine_io import load_machine  # noqa: E402
 
 ORION = load_machine('gantry_orion')
 #: The rule of the thesis, as changes to that of the shipped machines.

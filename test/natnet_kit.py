@@ -5,10 +5,12 @@
 import contextlib
 from dataclasses import replace
 
-from optitrack_vrpn.sim import MotiveSimServer, scenario_from_mapping
-from optitrack_vrpn.sources import (
-    ClientConfig, Frame, LinkConfig, make_source, RoundTrip, source_settings, SourceOptions)
-from optitrack_vrpn.sources.natnet import NatNetConfig
+from optitrack_vrpn.drivers.config import ClientConfig, LinkConfig
+from optitrack_vrpn.drivers.frames import Frame, RoundTrip
+from optitrack_vrpn.drivers.natnet.settings import NatNetConfig
+from optitrack_vrpn.drivers.table import make_source, source_settings, SourceOptions
+from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
+from optitrack_vrpn.sim.server_io import MotiveSimServer
 from transport_kit import Recorder
 
 

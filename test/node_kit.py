@@ -8,9 +8,11 @@ import os
 import threading
 from types import SimpleNamespace
 
-from optitrack_vrpn.node import OptitrackVrpnNode
-from optitrack_vrpn.pipeline import Pipeline
-from optitrack_vrpn.sim import MotiveSimServer, named_bodies, NatNet, Scenario
+from optitrack_vrpn.node.node import OptitrackVrpnNode
+from optitrack_vrpn.sim.natnet_settings import NatNet
+from optitrack_vrpn.sim.scenario_io import named_bodies, Scenario
+from optitrack_vrpn.sim.server_io import MotiveSimServer
+from optitrack_vrpn.stream.pipeline import Pipeline
 from rosgraph import port_parameters, wait_until
 
 

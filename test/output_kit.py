@@ -5,8 +5,9 @@
 import copy
 from types import SimpleNamespace
 
-from optitrack_vrpn.node import BodyOutput, make_configuration
-from optitrack_vrpn.ros import TransformWriter
+from optitrack_vrpn.node.base.cdr import TransformWriter
+from optitrack_vrpn.node.body_output import BodyOutput
+from optitrack_vrpn.node.configuration import make_configuration
 
 
 def poses_alone(channel, send_pose, piece=b'', tf=False):

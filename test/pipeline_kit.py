@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Shared by tests of the pipeline: times, poses, and a pipeline with one way of stamping."""
 
-from optitrack_vrpn.clock import StampConfig
-from optitrack_vrpn.pipeline import Pipeline, PipelineConfig
-from optitrack_vrpn.sources import Body, Frame
+from optitrack_vrpn.drivers.frames import Body, Frame
+from optitrack_vrpn.stream.clock.types import StampConfig
+from optitrack_vrpn.stream.config import PipelineConfig
+from optitrack_vrpn.stream.pipeline import Pipeline
 
 MS = 10**6
 S = 10**9

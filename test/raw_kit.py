@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Captures of the real library, and what was sent while they were made."""
 
-from optitrack_vrpn.sources.vrpn import PoseReport
+from optitrack_vrpn.drivers.frames import Body as PoseReport
 import pcap
 import sessions
 

@@ -19,7 +19,8 @@ import subprocess
 import threading
 import time
 
-from optitrack_vrpn.sim import Link, Network
+from optitrack_vrpn.sim.impairments import Link
+from optitrack_vrpn.sim.scenario_io import Network
 from server_kit import drain, pair_of_sockets, REQUEST
 from two_networks import inside
 

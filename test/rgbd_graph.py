@@ -3,7 +3,8 @@
 """What the nodes with image input have around them: a camera's driver, and its user."""
 
 from diagnostic_msgs.msg import DiagnosticArray
-from optitrack_vrpn.rgbd import from_depth, from_rgb, image_message, info_message, make_header
+from optitrack_vrpn.guests.rgbd.camera_node_ros import image_message, info_message, make_header
+from optitrack_vrpn.guests.rgbd.images import from_depth, from_rgb
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rosgraph import NodeHere, wait_until
 from sensor_msgs.msg import CameraInfo, Image

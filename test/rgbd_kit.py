@@ -6,7 +6,7 @@ import functools
 
 import cv2
 import numpy as np
-from optitrack_vrpn.rgbd import Intrinsics, rigid
+from optitrack_vrpn.guests.rgbd.geometry import Intrinsics, rigid
 from scipy.spatial.transform import Rotation
 
 CAMERA = Intrinsics(320, 240, 262.5, 262.5, 159.5, 119.5)

@@ -322,7 +322,7 @@ class NodeHere:
     """
 
     def __init__(self, parameters=None, spin=True, cls=None, **kwargs):
-        from optitrack_vrpn.node import OptitrackVrpnNode
+        from optitrack_vrpn.node.node import OptitrackVrpnNode
         self.context = rclpy.Context()
         self.context.init(args=kwargs.pop('args', None))
         overrides = [rclpy.parameter.Parameter(name, value=value)

@@ -7,7 +7,9 @@ import os
 import time
 import tty
 
-from optitrack_vrpn.autopilot import BridgeSettings, FakeServer, LinkThread, plan
+from optitrack_vrpn.guests.autopilot.fake_autopilot_io import FakeServer
+from optitrack_vrpn.guests.autopilot.link_io import LinkThread
+from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, plan
 
 
 @contextmanager

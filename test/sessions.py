@@ -6,7 +6,7 @@ import csv
 import gzip
 from typing import NamedTuple, Optional
 
-from optitrack_vrpn.sources import Body, Motion
+from optitrack_vrpn.drivers.frames import Body, Motion
 import pcap
 import rawvrpn
 

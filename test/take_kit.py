@@ -3,8 +3,14 @@
 """Takes made by hand, and bags of them, with what a report finds in them."""
 
 import numpy as np
-from optitrack_vrpn.recording import (
-    BagWriter, Body, body_figures, findings, load_take, Message, ROW, Take, Trajectory)
+from optitrack_vrpn.takes.assess.figures import body_figures
+from optitrack_vrpn.takes.assess.remarks import findings
+from optitrack_vrpn.takes.columns import ROW
+from optitrack_vrpn.takes.record.bag_io import BagWriter
+from optitrack_vrpn.takes.record.mcap_format import Message
+from optitrack_vrpn.takes.take import Body, Take
+from optitrack_vrpn.takes.take_io import load_take
+from optitrack_vrpn.takes.trajectory import Trajectory
 from recording_kit import add_topic, BEGIN_NS, cdr, make, pose_cdr, topic as topic_of
 from scipy.spatial.transform import Rotation
 

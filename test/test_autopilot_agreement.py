@@ -5,8 +5,9 @@
 import math
 
 from conftest import memory_growth
-from optitrack_vrpn.autopilot import Agreement, judge_attitude, judge_position, State
-from optitrack_vrpn.motion import quat_from_angles
+from optitrack_vrpn.core.rotation import quat_from_angles
+from optitrack_vrpn.guests.autopilot.exchanges import Agreement, judge_attitude, judge_position
+from optitrack_vrpn.guests.autopilot.messages import State
 import pytest
 from vehicle_kit import MS, START
 

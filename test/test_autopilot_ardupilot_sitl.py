@@ -4,7 +4,10 @@
 
 from pathlib import Path
 
-from optitrack_vrpn.autopilot import BridgeSettings, Codec, Link, plan, Timesync, Vehicle
+from optitrack_vrpn.guests.autopilot.exchanges import Timesync
+from optitrack_vrpn.guests.autopilot.link_io import Codec
+from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, plan
+from optitrack_vrpn.guests.autopilot.vehicle import Link, Vehicle
 import pytest
 
 pytest.importorskip('pymavlink')

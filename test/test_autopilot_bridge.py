@@ -13,9 +13,11 @@ import time
 
 from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 from nav_msgs.msg import Odometry
-from optitrack_vrpn.autopilot import (
-    FakeAutopilot, FakeConfig, FakeServer, MavlinkBridge, running)
-from optitrack_vrpn.doctor import Extensions, Level
+from optitrack_vrpn.core.checks import Level
+from optitrack_vrpn.guests.autopilot.bridge_ros import MavlinkBridge
+from optitrack_vrpn.guests.autopilot.check_ros import running
+from optitrack_vrpn.guests.autopilot.fake_autopilot_io import FakeAutopilot, FakeConfig, FakeServer
+from optitrack_vrpn.telling.doctor.graph_ros import Extensions
 import pytest
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rosgraph import NodeHere, Observer, wait_until

@@ -5,10 +5,12 @@
 from collections import deque
 import random
 
-from optitrack_vrpn.autopilot import (
-    BridgeSettings, Feed, Gate, Incoming, MAX_AHEAD_NS, Output, plan, Sample, stop_refusal, Use,
-    Vehicle)
-from optitrack_vrpn.graph import Arrival, OnePublisher, Publisher, STEADY
+from optitrack_vrpn.guests.autopilot.gate import (
+    Feed, Gate, MAX_AHEAD_NS, Output, stop_refusal, Use)
+from optitrack_vrpn.guests.autopilot.messages import Sample
+from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, plan
+from optitrack_vrpn.guests.autopilot.vehicle import Incoming, Vehicle
+from optitrack_vrpn.node.graph.conflicts import Arrival, OnePublisher, Publisher, STEADY
 import pytest
 from vehicle_kit import MS, START
 

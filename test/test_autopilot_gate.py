@@ -6,9 +6,10 @@ import math
 import random
 
 from hypothesis import given, strategies as st
-from optitrack_vrpn.autopilot import (
-    BACKWARDS_LIMIT, BridgeSettings, Gate, MAX_AHEAD_NS, plan, PROFILES, PX4_ANSWERS,
-    REQUEST_PERIOD_NS, Sample, Timesync, Withheld)
+from optitrack_vrpn.guests.autopilot.exchanges import PX4_ANSWERS, REQUEST_PERIOD_NS, Timesync
+from optitrack_vrpn.guests.autopilot.gate import BACKWARDS_LIMIT, Gate, MAX_AHEAD_NS, Withheld
+from optitrack_vrpn.guests.autopilot.messages import Sample
+from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, plan, PROFILES
 import pytest
 
 MS = 1_000_000

@@ -7,9 +7,11 @@ import socket
 import threading
 import time
 
-from optitrack_vrpn.autopilot import (
-    Batch, Codec, open_transport, Outgoing, parse, Transport, WAITING)
-from optitrack_vrpn.errors import TransportError
+from optitrack_vrpn.core.errors import TransportError
+from optitrack_vrpn.guests.autopilot.link_io import Batch, Codec, WAITING
+from optitrack_vrpn.guests.autopilot.messages import Outgoing
+from optitrack_vrpn.guests.autopilot.settings import parse
+from optitrack_vrpn.guests.autopilot.transport_io import open_transport, Transport
 import pytest
 from rosgraph import wait_until
 from serial_autopilot import running_link

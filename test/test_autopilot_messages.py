@@ -12,11 +12,14 @@ import time
 
 from hypothesis import given, strategies as st
 import numpy as np
-from optitrack_vrpn.autopilot import (
-    ardupilot_transform, BridgeSettings, Codec, convert, euler_zyx, make, MESSAGES, Outgoing, plan,
-    px4_odometry, Sample, valid)
-from optitrack_vrpn.motion import AxesConfig, frame_maps
-from optitrack_vrpn.sim import scenario_from_mapping, World
+from optitrack_vrpn.core.axes import AxesConfig, frame_maps
+from optitrack_vrpn.guests.autopilot.gate import valid
+from optitrack_vrpn.guests.autopilot.link_io import Codec
+from optitrack_vrpn.guests.autopilot.messages import (
+    ardupilot_transform, convert, euler_zyx, make, Outgoing, px4_odometry, Sample)
+from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, MESSAGES, plan
+from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
+from optitrack_vrpn.sim.world import World
 import pytest
 from scipy.spatial.transform import Rotation
 

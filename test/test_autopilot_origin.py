@@ -2,8 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The origin of the estimator: set before the poses, kept, reported."""
 
-from optitrack_vrpn.autopilot import BridgeSettings, FakeConfig, Outgoing, plan, Vehicle
-from optitrack_vrpn.doctor import Level
+from optitrack_vrpn.core.checks import Level
+from optitrack_vrpn.guests.autopilot.fake_autopilot_io import FakeConfig
+from optitrack_vrpn.guests.autopilot.messages import Outgoing
+from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, plan
+from optitrack_vrpn.guests.autopilot.vehicle import Vehicle
 import pytest
 from vehicle_kit import START, Together
 

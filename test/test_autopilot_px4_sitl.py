@@ -4,9 +4,13 @@
 
 from pathlib import Path
 
-from optitrack_vrpn.autopilot import (
-    BridgeSettings, Codec, findings, Gate, Link, LinkReport, plan, Source, Timesync, Vehicle)
-from optitrack_vrpn.doctor import Level
+from optitrack_vrpn.core.checks import Level
+from optitrack_vrpn.guests.autopilot.exchanges import Timesync
+from optitrack_vrpn.guests.autopilot.gate import Gate
+from optitrack_vrpn.guests.autopilot.link_io import Codec
+from optitrack_vrpn.guests.autopilot.report import findings, LinkReport, Source
+from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, plan
+from optitrack_vrpn.guests.autopilot.vehicle import Link, Vehicle
 import pytest
 
 pytest.importorskip('pymavlink')

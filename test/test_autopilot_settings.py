@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Settings of the bridge: addresses, combinations, load of the line; what autopilots accept."""
 
-from optitrack_vrpn.autopilot import (
-    BridgeSettings, Codec, convert, FakeAutopilot, FakeConfig, Incoming, make, MESSAGES, parse,
-    plan, Sample, WIRE_BYTES)
-from optitrack_vrpn.doctor import Level
-from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.core.checks import Level
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.guests.autopilot.fake_autopilot_io import FakeAutopilot, FakeConfig
+from optitrack_vrpn.guests.autopilot.link_io import Codec
+from optitrack_vrpn.guests.autopilot.messages import convert, make, Sample
+from optitrack_vrpn.guests.autopilot.settings import (
+    BridgeSettings, MESSAGES, parse, plan, WIRE_BYTES)
+from optitrack_vrpn.guests.autopilot.vehicle import Incoming
 import pytest
 from vehicle_kit import START, Together, vision
 

@@ -16,8 +16,11 @@ import time
 import types
 
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.autopilot import (
-    Batch, FakeAutopilot, FakeConfig, FakeServer, open_transport, Outgoing, parse)
+from optitrack_vrpn.guests.autopilot.fake_autopilot_io import FakeAutopilot, FakeConfig, FakeServer
+from optitrack_vrpn.guests.autopilot.link_io import Batch
+from optitrack_vrpn.guests.autopilot.messages import Outgoing
+from optitrack_vrpn.guests.autopilot.settings import parse
+from optitrack_vrpn.guests.autopilot.transport_io import open_transport
 import pytest
 from rosgraph import wait_until
 from serial_autopilot import running_link, SerialFakeServer

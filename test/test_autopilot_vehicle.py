@@ -4,10 +4,13 @@
 
 import math
 
-from optitrack_vrpn.autopilot import (
-    ANSWER_NS, BridgeSettings, Codec, decode, encode, FakeAutopilot, FakeConfig, Link,
-    ParameterProtocol, plan, REAL32, rules)
-from optitrack_vrpn.doctor import Level
+from optitrack_vrpn.core.checks import Level
+from optitrack_vrpn.guests.autopilot.fake_autopilot_io import FakeAutopilot, FakeConfig
+from optitrack_vrpn.guests.autopilot.link_io import Codec
+from optitrack_vrpn.guests.autopilot.parameters import (
+    ANSWER_NS, decode, encode, ParameterProtocol, REAL32, rules)
+from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, plan
+from optitrack_vrpn.guests.autopilot.vehicle import Link
 import pytest
 from vehicle_kit import START, Together, vision
 

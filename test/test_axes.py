@@ -6,13 +6,16 @@ import math
 import random
 
 from hypothesis import example, given, strategies as st
-from optitrack_vrpn.axes import (
-    after, AxisMapper, AxisTable, BridgeSettings, Cycle, Event, FRAMES, identify_axis, load_table,
-    LowpassSettings, MapperSettings, motive_from_enu, pose_from_quantities, quantities_of,
-    Recording, report, Status, Unwrapper, write_row)
-from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.motion import angle_between, AxesConfig, frame_maps, IDENTITY, normalised, Pose
-from optitrack_vrpn.settings import build
+from optitrack_vrpn.core.axes import AxesConfig, frame_maps, Pose
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.rotation import angle_between, IDENTITY, normalised
+from optitrack_vrpn.core.settings.schema import build
+from optitrack_vrpn.guests.machine.axes_mapper import after, AxisMapper, Event, Status
+from optitrack_vrpn.guests.machine.axes_settings import (
+    AxisTable, BridgeSettings, FRAMES, LowpassSettings, MapperSettings, motive_from_enu,
+    pose_from_quantities, quantities_of, Unwrapper)
+from optitrack_vrpn.guests.machine.axes_teach import identify_axis, Recording, report
+from optitrack_vrpn.guests.machine.axis_bridge_io import Cycle, load_table, write_row
 import pytest
 from scipy.spatial.transform import Rotation
 

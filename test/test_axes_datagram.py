@@ -10,8 +10,10 @@ import struct
 import subprocess
 
 from hypothesis import given, strategies as st
-from optitrack_vrpn.axes import AxisState, DatagramSettings, encode, Sample, Status, UdpSender
-from optitrack_vrpn.errors import TransportError
+from optitrack_vrpn.core.errors import TransportError
+from optitrack_vrpn.guests.machine.axes_mapper import AxisState, Sample, Status
+from optitrack_vrpn.guests.machine.axes_settings import DatagramSettings
+from optitrack_vrpn.guests.machine.axis_bridge_io import encode, UdpSender
 import pytest
 
 

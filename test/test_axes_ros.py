@@ -13,8 +13,8 @@ import threading
 import time
 
 from geometry_msgs.msg import PoseStamped
-from optitrack_vrpn.axes import AxisBridge, TeachRecorder
-from optitrack_vrpn.errors import TransportError
+from optitrack_vrpn.core.errors import TransportError
+from optitrack_vrpn.guests.machine.axis_bridge_ros import AxisBridge, TeachRecorder
 import pytest
 from rosgraph import NodeHere, Observer, ROOT, wait_until
 from sensor_msgs.msg import JointState

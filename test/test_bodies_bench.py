@@ -7,8 +7,8 @@ import importlib.util
 from pathlib import Path
 import sys
 
-from optitrack_vrpn.bodies import BodyConfig
-from optitrack_vrpn.motion import MotionConfig
+from optitrack_vrpn.stream.bodies.settings import BodyConfig
+from optitrack_vrpn.stream.motion.settings import MotionConfig
 import pytest
 
 PATH = Path(__file__).resolve().parent.parent / 'bench' / 'bodies.py'

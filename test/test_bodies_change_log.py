@@ -3,7 +3,7 @@
 """Bodies that change at the same time share one line of the log."""
 
 from hypothesis import given, strategies as st
-from optitrack_vrpn.bodies import ChangeLog, State, StateChange
+from optitrack_vrpn.stream.bodies.states import ChangeLog, State, StateChange
 from pipeline_kit import HOST, make_pipeline, MS, pose_report, S
 import pytest
 

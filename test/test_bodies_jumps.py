@@ -7,8 +7,10 @@ import math
 from body_kit import OVER, STEP, times, tracked
 from conftest import examples
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.bodies import BodyConfig, Disposition, State, ValidityGate
-from optitrack_vrpn.motion import angle_between, from_rotation_vector, rotate
+from optitrack_vrpn.core.rotation import angle_between, from_rotation_vector, rotate
+from optitrack_vrpn.stream.bodies.settings import BodyConfig
+from optitrack_vrpn.stream.bodies.states import Disposition, State
+from optitrack_vrpn.stream.bodies.validity import ValidityGate
 import pytest
 
 NAN = math.nan

@@ -7,11 +7,13 @@ import math
 from conftest import lacking, lacking_in_lines
 from hypothesis import given, strategies as st
 import numpy as np
-from optitrack_vrpn.bodies import BodyConfig, configure, Selection, settings_for, unmatched
-from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.motion import (
-    angular_rate, body_from_base, compose, quat_from_angles, rotation, Transform,
-    world_from_mocap)
+from optitrack_vrpn.core import rotation
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.rotation import (
+    body_from_base, compose, quat_from_angles, Transform, world_from_mocap)
+from optitrack_vrpn.stream.bodies.settings import (
+    BodyConfig, configure, Selection, settings_for, unmatched)
+from optitrack_vrpn.stream.motion.lever_arm import angular_rate
 import pytest
 from scipy.spatial.transform import Rotation
 

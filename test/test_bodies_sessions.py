@@ -23,8 +23,10 @@ import random
 
 from body_kit import times
 from conftest import examples
-from optitrack_vrpn.bodies import State, swap, ValidityGate
-from optitrack_vrpn.motion import angle_between, conjugate, from_rotation_vector
+from optitrack_vrpn.core.rotation import angle_between, conjugate, from_rotation_vector
+from optitrack_vrpn.stream.bodies import swap
+from optitrack_vrpn.stream.bodies.states import State
+from optitrack_vrpn.stream.bodies.validity import ValidityGate
 import pytest
 
 #: jump_accept_s, and m frames at the lowest rate.

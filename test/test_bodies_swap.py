@@ -6,7 +6,10 @@ import math
 import random
 
 from body_kit import Feed, OVER, STEP, times, tracked
-from optitrack_vrpn.bodies import BodyConfig, Disposition, State, swap, ValidityGate
+from optitrack_vrpn.stream.bodies import swap
+from optitrack_vrpn.stream.bodies.settings import BodyConfig
+from optitrack_vrpn.stream.bodies.states import Disposition, State
+from optitrack_vrpn.stream.bodies.validity import ValidityGate
 import pytest
 
 

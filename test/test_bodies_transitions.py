@@ -7,7 +7,7 @@ import math
 from body_kit import Feed, OVER, STEP
 from conftest import examples
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.bodies import Observed, State, TRANSITIONS
+from optitrack_vrpn.stream.bodies.states import Observed, State, TRANSITIONS
 import pytest
 
 RECOVERY = {Observed.ACQUIRED, Observed.RETURNED, Observed.SETTLED, Observed.ACCEPTED,

@@ -7,9 +7,11 @@ import math
 from body_kit import Feed, MS, OVER, STEP, times, tracked
 from conftest import examples
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.bodies import (
-    BodyConfig, BY_GATE, Disposition, SETTLE_FRAMES, State, ValidityGate)
-from optitrack_vrpn.motion import angle_between
+from optitrack_vrpn.core.rotation import angle_between
+from optitrack_vrpn.stream.bodies.settings import BodyConfig
+from optitrack_vrpn.stream.bodies.states import BY_GATE, Disposition, State
+from optitrack_vrpn.stream.bodies.times import SETTLE_FRAMES
+from optitrack_vrpn.stream.bodies.validity import ValidityGate
 import pytest
 
 NAN = math.nan

@@ -6,8 +6,8 @@ import json
 
 from conftest import BOTH_PROTOCOLS
 import numpy as np
-from optitrack_vrpn.calibration import main
-from optitrack_vrpn.sim import ImuModel
+from optitrack_vrpn.sim.imu import ImuModel
+from optitrack_vrpn.takes.calibrate.command import main
 import pytest
 from rosbags.highlevel import AnyReader
 from rosgraph import NodeProcess, port_parameters

@@ -6,9 +6,11 @@ import io
 import re
 
 from calibration_kit import Case, simulate
-from optitrack_vrpn.calibration import (
-    advice, calibrate_imu, is_done, main, make_problem, measure, STAGES, view)
-from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.takes.calibrate.command import main
+from optitrack_vrpn.takes.calibrate.data import make_problem
+from optitrack_vrpn.takes.calibrate.guided import advice, is_done, measure, STAGES, view
+from optitrack_vrpn.takes.calibrate.imu import calibrate_imu
 import pytest
 from rich.console import Console
 from rosgraph import NodeProcess

@@ -7,12 +7,13 @@ import re
 
 from calibration_kit import Case, holds, NAMES, simulate, to_ns
 import numpy as np
-from optitrack_vrpn.calibration import (
-    calibrate_imu, ImuData, ImuErrors, ImuNoise, Problem, Samples)
-from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.recording import Trajectory
-from optitrack_vrpn.sim import (
-    enu_pose, gravity_of, Handheld, ImuModel, oriented, SimulatedImu)
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.sim.imu import enu_pose, gravity_of, ImuModel, SimulatedImu
+from optitrack_vrpn.sim.motion import Handheld, oriented
+from optitrack_vrpn.takes.calibrate.data import ImuData, ImuNoise, Problem
+from optitrack_vrpn.takes.calibrate.imu import calibrate_imu
+from optitrack_vrpn.takes.calibrate.preintegration import ImuErrors, Samples
+from optitrack_vrpn.takes.trajectory import Trajectory
 import pytest
 from scipy.spatial.transform import Rotation
 

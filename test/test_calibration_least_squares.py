@@ -3,8 +3,9 @@
 """Calibration against scipy: its splines make the data, its least_squares solves the residuals."""
 
 import numpy as np
-from optitrack_vrpn.calibration import calibrate_imu, ImuData, Options
-from optitrack_vrpn.recording import Trajectory
+from optitrack_vrpn.takes.calibrate.data import ImuData
+from optitrack_vrpn.takes.calibrate.imu import calibrate_imu, Options
+from optitrack_vrpn.takes.trajectory import Trajectory
 import pytest
 from scipy.integrate import cumulative_trapezoid
 from scipy.interpolate import make_interp_spline

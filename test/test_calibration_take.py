@@ -8,9 +8,11 @@ from types import SimpleNamespace
 
 from calibration_kit import Case, holds, NAMES, simulate, to_ns, write_take
 import numpy as np
-from optitrack_vrpn.calibration import main, read_parameters, reference_result, turn_result
-from optitrack_vrpn.motion import body_from_base, compose, Transform
-from optitrack_vrpn.recording import Trajectory
+from optitrack_vrpn.core.rotation import body_from_base, compose, Transform
+from optitrack_vrpn.takes.calibrate.base import reference_result, turn_result
+from optitrack_vrpn.takes.calibrate.command import main
+from optitrack_vrpn.takes.calibrate.take_io import read_parameters
+from optitrack_vrpn.takes.trajectory import Trajectory
 import pytest
 from recording_kit import cdr, header, make, POSE, typestore
 from scipy.spatial.transform import Rotation

@@ -3,7 +3,7 @@
 """The command line of the node: help, and arguments that are not for ROS."""
 
 
-from optitrack_vrpn.node import check
+from optitrack_vrpn.node.command import check
 import pytest
 from tool_kit import run_tool
 

@@ -6,8 +6,8 @@ import socket
 from types import SimpleNamespace
 
 from conftest import lacking
-from optitrack_vrpn.sources import LinkState
-from optitrack_vrpn.sources.vrpn import handshake_io
+from optitrack_vrpn.drivers.link import LinkState
+from optitrack_vrpn.drivers.vrpn import handshake_io
 import pytest
 from server_kit import FakeServer
 from transport_kit import (

@@ -7,10 +7,11 @@ import math
 import threading
 import time
 
-from optitrack_vrpn.bodies import Disposition
-from optitrack_vrpn.clock import HostClock
-from optitrack_vrpn.sources import LinkState
-from optitrack_vrpn.sources.vrpn import PoseReport, to_frames
+from optitrack_vrpn.drivers.frames import Body as PoseReport
+from optitrack_vrpn.drivers.link import LinkState
+from optitrack_vrpn.drivers.vrpn.frames import to_frames
+from optitrack_vrpn.stream.bodies.states import Disposition
+from optitrack_vrpn.stream.clock.hostclock_io import HostClock
 from pipeline_kit import make_pipeline
 import pytest
 from server_kit import FakeServer

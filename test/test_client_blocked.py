@@ -5,8 +5,9 @@
 import contextlib
 import threading
 
-from optitrack_vrpn.sim import MotiveSimServer, named_bodies, Scenario, Server
-from optitrack_vrpn.sources import LinkState
+from optitrack_vrpn.drivers.link import LinkState
+from optitrack_vrpn.sim.scenario_io import named_bodies, Scenario, Server
+from optitrack_vrpn.sim.server_io import MotiveSimServer
 from server_kit import FakeServer
 from transport_kit import client, link, stream, wait_until
 

@@ -11,8 +11,8 @@ import socket
 import struct
 import time
 
-from optitrack_vrpn.sources import LinkState
-from optitrack_vrpn.sources.vrpn import SenderDescribed
+from optitrack_vrpn.drivers.link import LinkState
+from optitrack_vrpn.drivers.vrpn.codec import SenderDescribed
 import pytest
 import rawvrpn
 from server_kit import FakeServer, unread

@@ -11,11 +11,13 @@ import socket
 import threading
 import time
 
-from optitrack_vrpn.clock import HostClock
-from optitrack_vrpn.errors import ConfigurationError, TransportError
-from optitrack_vrpn.sources import (
-    ClientConfig, LinkState, LinkStatus, make_source, source_settings)
-from optitrack_vrpn.sources.vrpn import make_backend, VrpnClient
+from optitrack_vrpn.core.errors import ConfigurationError, TransportError
+from optitrack_vrpn.drivers.client_io import LinkStatus
+from optitrack_vrpn.drivers.config import ClientConfig
+from optitrack_vrpn.drivers.link import LinkState
+from optitrack_vrpn.drivers.table import make_source, source_settings
+from optitrack_vrpn.drivers.vrpn.client_io import make_backend, VrpnClient
+from optitrack_vrpn.stream.clock.hostclock_io import HostClock
 import pytest
 from server_kit import FakeServer
 from transport_kit import (

@@ -5,7 +5,8 @@
 import math
 
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.sources import Link, link_event, LinkConfig, LinkLog, LinkState
+from optitrack_vrpn.drivers.config import LinkConfig
+from optitrack_vrpn.drivers.link import Link, link_event, LinkLog, LinkState
 import pytest
 
 S = 1_000_000_000

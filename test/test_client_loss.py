@@ -5,8 +5,8 @@
 import math
 
 from conftest import lacking
-from optitrack_vrpn.node import Level, link_entry
-from optitrack_vrpn.sources import LinkState, LossWatch
+from optitrack_vrpn.drivers.link import LinkState, LossWatch
+from optitrack_vrpn.node.report import Level, link_entry
 import pytest
 
 

@@ -8,10 +8,12 @@ import threading
 import types
 
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError, TransportError
-from optitrack_vrpn.sources import ClientConfig, LinkState, Motion
-from optitrack_vrpn.sources.vrpn import (
-    make_backend, PoseReport, sender_time_ns, tracker_address)
+from optitrack_vrpn.core.errors import BackendUnavailableError, ConfigurationError, TransportError
+from optitrack_vrpn.drivers.config import ClientConfig
+from optitrack_vrpn.drivers.frames import Body as PoseReport, Motion
+from optitrack_vrpn.drivers.link import LinkState
+from optitrack_vrpn.drivers.vrpn.client_io import make_backend
+from optitrack_vrpn.drivers.vrpn.python_vrpn_io import sender_time_ns, tracker_address
 import pytest
 from transport_kit import link, Recorder, wait_until
 

@@ -8,7 +8,8 @@ import sys
 import threading
 import time
 
-from optitrack_vrpn.sources import LinkState, sockets_io as sockets
+from optitrack_vrpn.drivers import sockets_io as sockets
+from optitrack_vrpn.drivers.link import LinkState
 import pytest
 from server_kit import FakeServer
 from transport_kit import client, greeted, link, pose, SlowRecorder, wait_until

@@ -5,8 +5,8 @@
 import sys
 import threading
 
-from optitrack_vrpn.sources import LinkState
-from optitrack_vrpn.sources.vrpn import PongReport, SenderDescribed, TextReport
+from optitrack_vrpn.drivers.link import LinkState
+from optitrack_vrpn.drivers.vrpn.codec import PongReport, SenderDescribed, TextReport
 import pytest
 import rawvrpn
 from server_kit import free_port, ReplayServer

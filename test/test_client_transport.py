@@ -10,10 +10,11 @@ import threading
 import time
 from types import SimpleNamespace
 
-from optitrack_vrpn.sources import LinkState
-from optitrack_vrpn.sources.vrpn import (
-    choose_transport, closes_input, find_firewall, find_private_network, find_route, HostFacts,
-    judge_request, remembered_request, Request, RequestMemory, Seen)
+from optitrack_vrpn.drivers.link import LinkState
+from optitrack_vrpn.drivers.vrpn.transport import (
+    choose_transport, closes_input, HostFacts, judge_request, Request, Seen)
+from optitrack_vrpn.drivers.vrpn.transport_io import (
+    find_firewall, find_private_network, find_route, remembered_request, RequestMemory)
 import pytest
 from server_kit import FakeServer
 from transport_kit import client, link, stream, wait_until

@@ -5,7 +5,9 @@
 from conftest import examples
 from hypothesis import given, settings, strategies as st
 import numpy as np
-from optitrack_vrpn.clock import Cadence, common_step, StampConfig, StampSource
+from optitrack_vrpn.stream.clock.cadence import Cadence, common_step
+from optitrack_vrpn.stream.clock.source import StampSource
+from optitrack_vrpn.stream.clock.types import StampConfig
 import pytest
 
 S = 10**9

@@ -8,7 +8,8 @@ sender time) of the whole session is the truth as far as it can be known, drift 
 """
 
 import numpy as np
-from optitrack_vrpn.clock import StampConfig, StampSource
+from optitrack_vrpn.stream.clock.source import StampSource
+from optitrack_vrpn.stream.clock.types import StampConfig
 from pcap import DATA, packets, UDP
 import rawvrpn
 

@@ -4,7 +4,8 @@
 
 import random
 
-from optitrack_vrpn.clock import StampConfig, StampSource
+from optitrack_vrpn.stream.clock.source import StampSource
+from optitrack_vrpn.stream.clock.types import StampConfig
 import pytest
 
 MS = 1_000_000

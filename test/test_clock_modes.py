@@ -5,8 +5,9 @@
 import random
 
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.clock import MODES, StampConfig, StampSource
-from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.stream.clock.source import StampSource
+from optitrack_vrpn.stream.clock.types import MODES, StampConfig
 import pytest
 
 MS = 1_000_000

@@ -12,7 +12,8 @@ import sys
 
 from conftest import examples
 from hypothesis import example, given, settings, strategies as st
-from optitrack_vrpn.clock import HISTORY, LIMIT_NS, READING_NOISE_NS, StampConfig, StampSource
+from optitrack_vrpn.stream.clock.source import HISTORY, LIMIT_NS, READING_NOISE_NS, StampSource
+from optitrack_vrpn.stream.clock.types import StampConfig
 import pytest
 
 PROMISING = ('tracking', 'min_offset', 'arrival')

@@ -8,7 +8,9 @@ import sys
 
 from conftest import examples
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.clock import RoundTrips, StampConfig, StampSource
+from optitrack_vrpn.stream.clock.round_trips import RoundTrips
+from optitrack_vrpn.stream.clock.source import StampSource
+from optitrack_vrpn.stream.clock.types import StampConfig
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / 'bench'))

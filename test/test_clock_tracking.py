@@ -16,7 +16,8 @@ from clock_scenarios import WIFI, WIRED  # noqa: E402
 from clock_sim import simulate  # noqa: E402
 from conftest import slow_after  # noqa: E402
 import numpy as np  # noqa: E402
-from optitrack_vrpn.clock import StampConfig, StampSource  # noqa: E402
+from optitrack_vrpn.stream.clock.source import StampSource  # noqa: E402
+from optitrack_vrpn.stream.clock.types import StampConfig  # noqa: E402
 import pytest  # noqa: E402
 
 

@@ -7,7 +7,8 @@ Frames are made here from plain numpy, apart from the benchmark's simulator.
 """
 
 import numpy as np
-from optitrack_vrpn.clock import StampConfig, StampSource
+from optitrack_vrpn.stream.clock.source import StampSource
+from optitrack_vrpn.stream.clock.types import StampConfig
 import pytest
 
 pytestmark = pytest.mark.slow

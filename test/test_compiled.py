@@ -10,9 +10,11 @@ import subprocess
 import sys
 
 from hypothesis import given, strategies as st
-from optitrack_vrpn.cli import load, tools
-from optitrack_vrpn.compiled import build_io, folder_name, importer_io, MODULES, SWITCH
-from optitrack_vrpn.errors import BackendUnavailableError
+from optitrack_vrpn.cli.command_io import load
+from optitrack_vrpn.cli.compiled import build_io, importer_io
+from optitrack_vrpn.cli.compiled.modules import folder_name, MODULES, SWITCH
+from optitrack_vrpn.cli.rows_io import tools
+from optitrack_vrpn.core.errors import BackendUnavailableError
 import pytest
 
 PACKAGE = importer_io.PACKAGE
@@ -23,11 +25,11 @@ needs_compiled = pytest.mark.skipif(
 REPLAY = """
 import sys
 from optitrack_vrpn import RUNS
-from optitrack_vrpn.motion.estimator import EstimateConfig
-from optitrack_vrpn.pipeline.config import PipelineConfig
-from optitrack_vrpn.pipeline.pipeline import Pipeline
-from optitrack_vrpn.sources.vrpn.connection import Connection
-from optitrack_vrpn.sources.vrpn.frames import to_frames
+from optitrack_vrpn.stream.motion.estimator import EstimateConfig
+from optitrack_vrpn.stream.config import PipelineConfig
+from optitrack_vrpn.stream.pipeline import Pipeline
+from optitrack_vrpn.drivers.vrpn.connection import Connection
+from optitrack_vrpn.drivers.vrpn.frames import to_frames
 from sessions import sessions
 print(RUNS, file=sys.stderr)
 for name in ('vrpn_server_spin', 'motive_like_5x240', 'udp_lob', 'late_server_then_restart'):
@@ -90,8 +92,8 @@ def test_every_compiled_module_and_what_it_imports_decides_about_its_use():
     needed = {path.with_suffix('.py').as_posix() for path in files
               if (PACKAGE / path).with_suffix('.py').is_file()}
     # What runs before any of them, and has no part in a pose.
-    assert {'sources/vrpn/connection.py', 'pipeline/pipeline.py'} <= needed
-    assert needed - known <= {'compiled/importer_io.py', 'cli/early.py'}
+    assert {'drivers/vrpn/connection.py', 'stream/pipeline.py'} <= needed
+    assert needed - known <= {'cli/compiled/importer_io.py', 'cli/early.py'}
 
 
 def test_no_compiled_module_calculates_with_two_sums():
@@ -122,7 +124,7 @@ def test_edited_sources_run_as_python(tmp_path):
     with open(package / PACKAGE.name / 'motion' / 'rotation.py', 'a') as stream:
         stream.write('EDITED = 1\n')
     assert 'other sources' in mode(package)
-    run = python('-c', 'from optitrack_vrpn.motion.rotation import EDITED; print(EDITED)',
+    run = python('-c', 'from optitrack_vrpn.core.rotation import EDITED; print(EDITED)',
                  package=package)
     assert run.stdout == '1\n', run.stderr
 
@@ -163,7 +165,7 @@ def test_what_is_built_is_found_and_is_not_built_again(monkeypatch, tmp_path):
     package = copied(tmp_path)
     place = package / PACKAGE.name / importer_io.INSTALLED
     # Two modules are as good as all, and take seconds.
-    modules = 'optitrack_vrpn.motion.rotation', 'optitrack_vrpn.motion.frames'
+    modules = 'optitrack_vrpn.core.rotation', 'optitrack_vrpn.core.axes'
     made = build_io.build(place, package / PACKAGE.name, modules)
     assert [path.name for path in place.iterdir()] == [made.name]
     assert (made / 'optitrack_vrpn' / 'motion' / f'rotation{importer_io.SUFFIX}').is_file()

@@ -6,9 +6,12 @@ import math
 import struct
 
 from hypothesis import example, given, strategies as st
-from optitrack_vrpn.dashboard import (
-    Access, ControlLog, find, FindingLog, Lab, Right, System, Transform)
-from optitrack_vrpn.mocap_control import Command, Kind
+from optitrack_vrpn.control.protocol import Command, Kind
+from optitrack_vrpn.takes.dashboard.access import Access, Right
+from optitrack_vrpn.takes.dashboard.causes import find, FindingLog
+from optitrack_vrpn.takes.dashboard.control import ControlLog, System
+from optitrack_vrpn.takes.dashboard.lab import Lab
+from optitrack_vrpn.takes.dashboard.wire import Transform
 import pytest
 
 OK, WARN, ERROR, STALE = range(4)

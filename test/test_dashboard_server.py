@@ -19,7 +19,7 @@ import time
 from dashboard_kit import Published, Served
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from geometry_msgs.msg import TransformStamped
-from optitrack_vrpn.dashboard import read_statuses, read_transforms
+from optitrack_vrpn.takes.dashboard.wire import read_statuses, read_transforms
 import pytest
 from rclpy.serialization import serialize_message
 from rosgraph import NodeProcess, Observer

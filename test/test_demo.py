@@ -11,8 +11,10 @@ import subprocess
 import termios
 
 from conftest import children_of, gone, lacking, lacking_in_lines
-from optitrack_vrpn.demo import BodyRow, command as demo_tool, missing, renamed, table
-from optitrack_vrpn.names import counted
+from optitrack_vrpn.core.names import counted
+from optitrack_vrpn.sim.demo import command as demo_tool
+from optitrack_vrpn.sim.demo.child_io import renamed
+from optitrack_vrpn.sim.demo.view import BodyRow, missing, table
 import pytest
 from server_kit import FakeServer
 from tool_kit import ROOT, run_tool, start_tool
@@ -137,7 +139,7 @@ def test_a_section_is_renamed_and_the_rest_of_a_file_left_alone(text, expected):
 @pytest.mark.parametrize('ned', [False, True])
 def test_a_row_is_what_a_subscriber_has_seen(ned, monkeypatch):
     """Stamps of 100 Hz, arrivals 2 ms later and 0.5 ms more every other time; nose south-east."""
-    demo_view = pytest.importorskip('optitrack_vrpn.demo.view_ros')
+    demo_view = pytest.importorskip('optitrack_vrpn.sim.demo.view_ros')
     from geometry_msgs.msg import PoseStamped
     topic = demo_view.BodyTopic()
     begin = 1_700_000_000 * 10**9
@@ -167,7 +169,7 @@ def test_a_row_is_what_a_subscriber_has_seen(ned, monkeypatch):
 @pytest.mark.ros
 @pytest.mark.parametrize('transitions', [[], ['configure'], ['configure', 'activate']])
 def test_a_node_is_brought_up_although_answers_get_lost(transitions, monkeypatch, unused_port):
-    demo_view = pytest.importorskip('optitrack_vrpn.demo.view_ros')
+    demo_view = pytest.importorskip('optitrack_vrpn.sim.demo.view_ros')
     from lifecycle_msgs.msg import Transition
     from lifecycle_msgs.srv import ChangeState
     from rclpy.client import Client
@@ -252,7 +254,7 @@ def test_the_hint_is_a_command_that_shows_a_pose_without_ros2(ros2, monkeypatch)
 
 
 def test_a_node_that_does_not_appear_is_told_with_what_hides_it():
-    demo_view = pytest.importorskip('optitrack_vrpn.demo.view_ros')
+    demo_view = pytest.importorskip('optitrack_vrpn.sim.demo.view_ros')
     with demo_view.DemoView('nobody_at_all') as view, pytest.raises(
             demo_view.TransportError, match='loopback interface'):
         view.bring_up(0.3, lambda: None)

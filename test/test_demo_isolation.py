@@ -9,12 +9,14 @@ import subprocess
 import sys
 
 from geometry_msgs.msg import PoseStamped
-from optitrack_vrpn.demo import (
-    body_names, display, Endpoint, foreign, NAMES, node_parameters, publishers_below, too_fast)
-from optitrack_vrpn.graph import claim_domain, domain_io, in_use, isolate
-from optitrack_vrpn.names import ros_name
-from optitrack_vrpn.node import NodeSettings
-from optitrack_vrpn.settings import parameters_of
+from optitrack_vrpn.core.names import ros_name
+from optitrack_vrpn.core.settings.parameters import parameters_of
+from optitrack_vrpn.node.graph import domain_io
+from optitrack_vrpn.node.graph.domain_io import claim_domain, in_use, isolate
+from optitrack_vrpn.node.settings import NodeSettings
+from optitrack_vrpn.sim.demo.view import (
+    body_names, display, Endpoint, foreign, NAMES, node_parameters, too_fast)
+from optitrack_vrpn.sim.demo.view_ros import publishers_below
 import pytest
 from rosgraph import Observer
 from tool_kit import ROOT, start_tool
@@ -49,7 +51,7 @@ def test_a_domain_with_a_participant_or_on_the_list_is_not_taken():
 
 
 def test_a_claim_ends_with_its_process():
-    script = ('from optitrack_vrpn.graph.domain_io import claim_domain; c = claim_domain(); '
+    script = ('from optitrack_vrpn.node.graph.domain_io import claim_domain; c = claim_domain(); '
               'print(c.domain, flush=True); input()')
     holder = subprocess.Popen([sys.executable, '-c', script], cwd=ROOT, text=True,
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE)

@@ -6,8 +6,8 @@ import os
 import re
 
 from hypothesis import given, strategies as st
-from optitrack_vrpn.cli import Screen
-from optitrack_vrpn.demo import BodyRow, table
+from optitrack_vrpn.cli.terminal_io import Screen
+from optitrack_vrpn.sim.demo.view import BodyRow, table
 import pytest
 
 CLOCK = {

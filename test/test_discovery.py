@@ -11,8 +11,8 @@ import socket
 import subprocess
 import sys
 
-from optitrack_vrpn.discovery import ready
-from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError, TransportError
+from optitrack_vrpn.cli.discovery.server_io import ready
+from optitrack_vrpn.core.errors import BackendUnavailableError, ConfigurationError, TransportError
 import pytest
 from rosgraph import NodeProcess
 from server_kit import free_port

@@ -10,8 +10,8 @@ import shutil
 import subprocess
 import sys
 
-from optitrack_vrpn.checks import Level
-from optitrack_vrpn.discovery import judge_clocks, judge_multicast, Unicast
+from optitrack_vrpn.cli.discovery.judge import judge_clocks, judge_multicast, Unicast
+from optitrack_vrpn.core.checks import Level
 import pytest
 from two_networks import allowed, TwoNetworks
 
@@ -43,11 +43,11 @@ rclpy.spin(node)
 DOCTOR = """
 import json, sys, time
 import rclpy
-from optitrack_vrpn.doctor import Extensions
+from optitrack_vrpn.telling.doctor import Extensions
 rclpy.init()
 node = rclpy.create_node('doctor')
 checks = Extensions(node, robots=sys.argv[1:], rows=[
-    f'optitrack_vrpn.discovery.checks_ros:{name}' for name in ('MulticastCheck', 'ClockCheck')])
+    f'optitrack_vrpn.cli.discovery.checks_ros:{name}' for name in ('MulticastCheck', 'ClockCheck')])
 def spin(seconds):
     end = time.monotonic() + seconds
     while time.monotonic() < end:

@@ -11,12 +11,15 @@ import time
 from conftest import lacking
 import doctor_kit
 from doctor_kit import CHECKS, IN_VAIN_S
-from optitrack_vrpn.doctor import look_up, ProbeResults
-from optitrack_vrpn.sim import (
-    Body, Clock, Line, MotiveSimServer, named_bodies, Noise, Occlusion, Scenario,
-    scenario_from_mapping)
-from optitrack_vrpn.sources import ClientConfig
-from optitrack_vrpn.sources.vrpn import RequestMemory
+from optitrack_vrpn.drivers.config import ClientConfig
+from optitrack_vrpn.drivers.vrpn.transport_io import RequestMemory
+from optitrack_vrpn.sim.faults import Occlusion
+from optitrack_vrpn.sim.motion import Line
+from optitrack_vrpn.sim.scenario_io import (
+    Body, Clock, named_bodies, Noise, Scenario, scenario_from_mapping)
+from optitrack_vrpn.sim.server_io import MotiveSimServer
+from optitrack_vrpn.telling.doctor.probes_io import look_up
+from optitrack_vrpn.telling.doctor.results import ProbeResults
 import pytest
 from server_kit import FakeServer
 from transport_kit import COOKIE, pose, say_hello, stream

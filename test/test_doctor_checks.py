@@ -9,15 +9,18 @@ import math
 from conftest import examples
 from doctor_results import body, check_all, CLOCK, heard, judged
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.bodies import State
-from optitrack_vrpn.doctor import (
-    check_axes, check_bodies, check_clock, check_data, check_rate, exit_code, fail, Graph, Level,
-    Lift, Mismatch, ok, RunningNode, skip, warn, Watch)
-from optitrack_vrpn.sources import Heard, Place
-from optitrack_vrpn.sources.vrpn import (
+from optitrack_vrpn.core.checks import exit_code, fail, Level, ok, skip, warn
+from optitrack_vrpn.drivers.frames import Body as PoseReport
+from optitrack_vrpn.drivers.probing import Heard, Place
+from optitrack_vrpn.drivers.vrpn.codec import PongReport, SenderDescribed, TextReport
+from optitrack_vrpn.drivers.vrpn.frames import to_frames
+from optitrack_vrpn.drivers.vrpn.probe import (
     Attempt, check_connect_back, check_handshake, check_senders, check_tcp, check_udp,
-    explain_silence, Facts, Outcome, PongReport, PoseReport, SenderDescribed, TextReport,
-    to_frames)
+    explain_silence, Facts, Outcome)
+from optitrack_vrpn.stream.bodies.states import State
+from optitrack_vrpn.telling.doctor.results import Graph, Lift, Mismatch, RunningNode
+from optitrack_vrpn.telling.doctor.stream import (
+    check_axes, check_bodies, check_clock, check_data, check_rate, Watch)
 import pytest
 
 SILENT = Attempt(Outcome.SILENT, took_s=3.0)

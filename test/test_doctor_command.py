@@ -12,8 +12,11 @@ import time
 
 import doctor_kit
 from doctor_kit import CHECKS, Result
-from optitrack_vrpn.doctor import CheckResult, command as doctor, Extensions, Level, ProbeResults
-from optitrack_vrpn.sources import is_unused
+from optitrack_vrpn.core.checks import CheckResult, Level
+from optitrack_vrpn.drivers.sockets_io import is_unused
+from optitrack_vrpn.telling.doctor import command as doctor
+from optitrack_vrpn.telling.doctor.graph_ros import Extensions
+from optitrack_vrpn.telling.doctor.results import ProbeResults
 from server_kit import FakeServer
 from tool_kit import start_tool
 from transport_kit import COOKIE, message, name, pose, POSE_TYPE_ID, say_hello, stream
@@ -177,7 +180,7 @@ def test_without_rclpy_the_graph_alone_is_left_out(examine, capsys, monkeypatch,
     monkeypatch.setitem(sys.modules, 'rclpy', None)
     # What another test has imported would be there without rclpy.
     for module in [each for each in sys.modules if each.startswith((
-            'optitrack_vrpn.ros', 'optitrack_vrpn.doctor.graph_ros'))]:
+            'optitrack_vrpn.node.base', 'optitrack_vrpn.telling.doctor.graph_ros'))]:
         monkeypatch.delitem(sys.modules, module)
     assert doctor.main(['--server', '127.0.0.1', '--port', str(unused_port), '--json',
                         '--timeout', '0.2']) == 2

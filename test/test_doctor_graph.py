@@ -12,10 +12,15 @@ import time
 
 from conftest import lacking
 from geometry_msgs.msg import PoseStamped
-from optitrack_vrpn.doctor import (
-    check_lifecycle, check_publishers, check_qos, check_settings, command as doctor, Graph,
-    GraphView, Level, local_nodes, ProbeResults)
-from optitrack_vrpn.sim import MotiveSimServer, named_bodies, Scenario
+from optitrack_vrpn.core.checks import Level
+from optitrack_vrpn.sim.scenario_io import named_bodies, Scenario
+from optitrack_vrpn.sim.server_io import MotiveSimServer
+from optitrack_vrpn.telling.doctor import command as doctor
+from optitrack_vrpn.telling.doctor.graph import (
+    check_lifecycle, check_publishers, check_qos, check_settings)
+from optitrack_vrpn.telling.doctor.graph_ros import GraphView
+from optitrack_vrpn.telling.doctor.probes_io import local_nodes
+from optitrack_vrpn.telling.doctor.results import Graph, ProbeResults
 import pytest
 from rclpy.lifecycle import LifecycleNode
 from rclpy.node import Node

@@ -5,9 +5,11 @@
 from dataclasses import replace
 
 from doctor_results import body, heard, judged
-from optitrack_vrpn.doctor import (
-    check_lifecycle, check_published, check_publishers, check_qos, check_reach, check_settings,
-    DISCOVERY_VARIABLES, Graph, Level, Lift, LocalProcess, Mismatch, Orphan, RunningNode)
+from optitrack_vrpn.core.checks import Level
+from optitrack_vrpn.telling.doctor.graph import (
+    check_lifecycle, check_published, check_publishers, check_qos, check_reach, check_settings)
+from optitrack_vrpn.telling.doctor.results import (
+    DISCOVERY_VARIABLES, Graph, Lift, LocalProcess, Mismatch, Orphan, RunningNode)
 import pytest
 
 SETTINGS = {'server': 'motive', 'port': 3883, 'up_axis': 'y'}

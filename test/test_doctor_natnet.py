@@ -9,10 +9,11 @@ import threading
 
 import doctor_kit
 from natnet_kit import simulated
-from optitrack_vrpn.doctor import Level
-from optitrack_vrpn.sources import Heard, Place
-from optitrack_vrpn.sources.natnet import (
-    check_echoes, check_port, codec, explain_silence, Facts, ServerInfo)
+from optitrack_vrpn.core.checks import Level
+from optitrack_vrpn.drivers.natnet import codec
+from optitrack_vrpn.drivers.natnet.messages import ServerInfo
+from optitrack_vrpn.drivers.natnet.probe import check_echoes, check_port, explain_silence, Facts
+from optitrack_vrpn.drivers.probing import Heard, Place
 import pytest
 
 examine = doctor_kit.examine

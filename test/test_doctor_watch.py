@@ -8,10 +8,12 @@ import random
 import re
 
 from doctor_results import body, check_all, heard, judged
-from optitrack_vrpn.bodies import State
-from optitrack_vrpn.doctor import (
-    check_bodies, check_data, check_rate, check_stamps, exit_code, Level, Watch)
-from optitrack_vrpn.sources.vrpn import PoseReport, to_frames
+from optitrack_vrpn.core.checks import exit_code, Level
+from optitrack_vrpn.drivers.frames import Body as PoseReport
+from optitrack_vrpn.drivers.vrpn.frames import to_frames
+from optitrack_vrpn.stream.bodies.states import State
+from optitrack_vrpn.telling.doctor.stream import (
+    check_bodies, check_data, check_rate, check_stamps, Watch)
 import pytest
 
 

@@ -14,13 +14,14 @@ from geometry_msgs.msg import Vector3
 from hypothesis import given, settings, strategies as st
 from launch_kit import LAUNCH
 from natnet_kit import simulated
-from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.motion import AxesConfig, frame_maps
-from optitrack_vrpn.node import make_configuration, NodeSettings
-from optitrack_vrpn.settings import parameters_of
-from optitrack_vrpn.sources.natnet import (
-    BodyDefinition, Definitions, Frame as NatNetFrame, Marker as NatNetMarker, name_table,
-    seen_markers, SkeletonDefinition)
+from optitrack_vrpn.core.axes import AxesConfig, frame_maps
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.settings.parameters import parameters_of
+from optitrack_vrpn.drivers.natnet.messages import (
+    BodyDefinition, Definitions, Frame as NatNetFrame, Marker as NatNetMarker, SkeletonDefinition)
+from optitrack_vrpn.drivers.natnet.reports import name_table, seen_markers
+from optitrack_vrpn.node.configuration import make_configuration
+from optitrack_vrpn.node.settings import NodeSettings
 import pytest
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rosgraph import NodeHere, Observer, stamp_ns, wait_until

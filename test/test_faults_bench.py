@@ -14,8 +14,9 @@ sys.path[:0] = [str(BENCH)]
 
 from fault_kit import Heard, RATE, scenario, Server, Session  # noqa: E402
 from faults import merged  # noqa: E402
-from optitrack_vrpn.motion import AxesConfig, frame_maps  # noqa: E402
-from optitrack_vrpn.sim import scenario_from_mapping, World  # noqa: E402
+from optitrack_vrpn.core.axes import AxesConfig, frame_maps  # noqa: E402
+from optitrack_vrpn.sim.scenario_io import scenario_from_mapping  # noqa: E402
+from optitrack_vrpn.sim.world import World  # noqa: E402
 import pytest  # noqa: E402
 
 pytestmark = [pytest.mark.ros]

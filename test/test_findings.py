@@ -5,11 +5,11 @@
 import string
 
 from hypothesis import given, strategies as st
-from optitrack_vrpn.bodies import BodyStatus, State
-from optitrack_vrpn.findings import (
-    body_findings, BodySeen, CAUSES, Finding, merge, rate_findings, Severity, Span,
-    stream_findings, StreamSeen)
-from optitrack_vrpn.stats import Intervals
+from optitrack_vrpn.core.stats import Intervals
+from optitrack_vrpn.stream.bodies.states import BodyStatus, State
+from optitrack_vrpn.telling.catalogue import CAUSES, Finding, merge, Severity, Span
+from optitrack_vrpn.telling.rules import (
+    body_findings, BodySeen, rate_findings, stream_findings, StreamSeen)
 import pytest
 
 

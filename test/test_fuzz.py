@@ -16,7 +16,9 @@ import fuzz  # noqa: E402
 import fuzz_target  # noqa: E402
 import fuzz_target_natnet  # noqa: E402
 from hypothesis import given, settings, strategies as st  # noqa: E402
-from optitrack_vrpn.pipeline import body_name, Pipeline, PipelineConfig  # noqa: E402
+from optitrack_vrpn.stream.config import PipelineConfig  # noqa: E402
+from optitrack_vrpn.stream.pipeline import Pipeline  # noqa: E402
+from optitrack_vrpn.stream.roster import body_name  # noqa: E402
 from pipeline_kit import pose_report  # noqa: E402
 import pytest  # noqa: E402
 

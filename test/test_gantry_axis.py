@@ -7,11 +7,12 @@ import math
 
 from gantry_kit import NAMES, Rig, settings_of
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError
-from optitrack_vrpn.gantry import (
-    Axis, AxisSettings, between, Limits, MachineSettings, make_trajectory, Mode,
-    parse, Planner, State)
-from optitrack_vrpn.settings import build
+from optitrack_vrpn.core.errors import BackendUnavailableError, ConfigurationError
+from optitrack_vrpn.core.settings.schema import build
+from optitrack_vrpn.guests.machine.axis import Axis
+from optitrack_vrpn.guests.machine.gantry_settings import AxisSettings, MachineSettings
+from optitrack_vrpn.guests.machine.setpoints import between, Limits, Mode, Planner, State
+from optitrack_vrpn.guests.machine.trajectory import make_trajectory, parse
 import pytest
 
 MODES = ('manual', 'stream', 'sine', 'trajectory', 'reference', 'stopping', 'lock')

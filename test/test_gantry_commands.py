@@ -7,7 +7,7 @@ import math
 import random
 
 from gantry_kit import ORION, Rig
-from optitrack_vrpn.gantry import COMMANDS, serve
+from optitrack_vrpn.guests.machine.services_ros import COMMANDS, serve
 from rcl_interfaces.msg import Parameter
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import get_parameter_value

@@ -12,9 +12,11 @@ from action_msgs.msg import GoalStatus
 from conftest import lacking
 from gantry_graph import Axes, controller, NODE, User
 from gantry_kit import ORION, Rig, settings_of
-from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.gantry import (
-    Feedback, Goal, Machine, make_trajectory, Mode, paths_of, State, Tolerances)
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.guests.machine.machine import Feedback, Goal, Machine, Tolerances
+from optitrack_vrpn.guests.machine.services_ros import paths_of
+from optitrack_vrpn.guests.machine.setpoints import Mode, State
+from optitrack_vrpn.guests.machine.trajectory import make_trajectory
 import pytest
 from rclpy.action import ActionClient, ActionServer
 from rclpy.duration import Duration

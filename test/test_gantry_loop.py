@@ -10,13 +10,18 @@ import resource
 import threading
 
 from gantry_kit import NAMES, ORION, Rig, settings_of, THESIS
-from optitrack_vrpn.axes import load_table
-from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.gantry import (
-    Axis, Calibration, carried, Correction, CorrectionSettings, header, load_machine,
-    make_trajectory, Measurement, Mode, MOVING, Recorder, row, SimulatedMachine, SlipEstimator,
-    Switches)
-from optitrack_vrpn.sim import Scenario, scenario_from_mapping, World
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.guests.machine.axis import Axis
+from optitrack_vrpn.guests.machine.axis_bridge_io import load_table
+from optitrack_vrpn.guests.machine.correction import Correction, Measurement, SlipEstimator
+from optitrack_vrpn.guests.machine.gantry_settings import CorrectionSettings
+from optitrack_vrpn.guests.machine.gantry_sim_io import carried, SimulatedMachine
+from optitrack_vrpn.guests.machine.machine import Calibration
+from optitrack_vrpn.guests.machine.machine_io import header, load_machine, Recorder, row
+from optitrack_vrpn.guests.machine.setpoints import Mode, MOVING, Switches
+from optitrack_vrpn.guests.machine.trajectory import make_trajectory
+from optitrack_vrpn.sim.scenario_io import Scenario, scenario_from_mapping
+from optitrack_vrpn.sim.world import World
 import pytest
 
 BETTER = {

@@ -9,11 +9,14 @@ import time
 
 from gantry_kit import ORION, settings_of
 from hypothesis import given, strategies as st
-from optitrack_vrpn.errors import ConfigurationError, RemoteProtocolError, TransportError
-from optitrack_vrpn.gantry import (
-    ahead, Answer, cells, ControllerSettings, Cubic, decode_answer, decode_set_points,
-    encode_answer, encode_set_points, load_machine, Machine, SetPoints, SimulatedMachine,
-    Switches, table, UdpDriver, UdpMachine)
+from optitrack_vrpn.core.errors import ConfigurationError, RemoteProtocolError, TransportError
+from optitrack_vrpn.guests.machine.gantry_settings import ControllerSettings
+from optitrack_vrpn.guests.machine.gantry_sim_io import SimulatedMachine, UdpMachine
+from optitrack_vrpn.guests.machine.machine import cells, Machine, table
+from optitrack_vrpn.guests.machine.machine_io import load_machine, UdpDriver
+from optitrack_vrpn.guests.machine.setpoints import (
+    ahead, Answer, Cubic, decode_answer, decode_set_points, encode_answer, encode_set_points,
+    SetPoints, Switches)
 import pytest
 from transport_kit import wait_until
 

@@ -18,8 +18,9 @@ import threading
 import time
 
 from gantry_kit import ORION
-from optitrack_vrpn.errors import TransportError
-from optitrack_vrpn.gantry import decode_set_points, GantryClient
+from optitrack_vrpn.core.errors import TransportError
+from optitrack_vrpn.guests.machine.services_ros import GantryClient
+from optitrack_vrpn.guests.machine.setpoints import decode_set_points
 import pytest
 from rosgraph import NodeProcess, Observer, wait_until
 

@@ -18,10 +18,13 @@ from conftest import lacking
 from diagnostic_msgs.msg import DiagnosticStatus
 from gantry_graph import Axes, controller, NODE, User
 from gantry_kit import ORION
-from optitrack_vrpn.axes import AxisBridge
-from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.gantry import (
-    command, COMMANDS, GantryClient, GantryController, load_file, Machine, serve, UdpMachine)
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.guests.machine import gantry_command as command
+from optitrack_vrpn.guests.machine.axis_bridge_ros import AxisBridge
+from optitrack_vrpn.guests.machine.gantry_controller_ros import GantryController
+from optitrack_vrpn.guests.machine.gantry_sim_io import UdpMachine
+from optitrack_vrpn.guests.machine.machine import Machine
+from optitrack_vrpn.guests.machine.services_ros import COMMANDS, GantryClient, load_file, serve
 import pytest
 from rcl_interfaces.msg import Parameter, ParameterValue
 from rcl_interfaces.srv import SetParameters

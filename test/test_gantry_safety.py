@@ -6,9 +6,13 @@ import math
 import random
 
 from gantry_kit import Rig, settings_of
-from optitrack_vrpn.gantry import (
-    AxisSettings, CorrectionSettings, Feedback, halt_position, Limits, Machine,
-    MachineSettings, make_trajectory, Measurement, Mode, Sine, State, step, Switches)
+from optitrack_vrpn.guests.machine.correction import Measurement
+from optitrack_vrpn.guests.machine.gantry_settings import (
+    AxisSettings, CorrectionSettings, MachineSettings)
+from optitrack_vrpn.guests.machine.machine import Feedback, Machine
+from optitrack_vrpn.guests.machine.setpoints import (
+    halt_position, Limits, Mode, State, step, Switches)
+from optitrack_vrpn.guests.machine.trajectory import make_trajectory, Sine
 import pytest
 
 STOPS = (Mode.STOPPING, Mode.LOCK)

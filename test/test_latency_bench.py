@@ -15,7 +15,7 @@ sys.path[:0] = [str(ROOT / 'bench')]
 from hypothesis import given, strategies as st  # noqa: E402
 from latency_mark import APART, mark, number_of, sent_at  # noqa: E402
 from latency_tables import against_floor, aims, summary  # noqa: E402
-from optitrack_vrpn.bodies import ValidityGate  # noqa: E402
+from optitrack_vrpn.stream.bodies.validity import ValidityGate  # noqa: E402
 import pytest  # noqa: E402
 
 NS = 1_000_000_000

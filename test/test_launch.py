@@ -17,7 +17,7 @@ import sys
 import time
 
 from conftest import children_of, lacking
-from optitrack_vrpn.cli import check_launch_arguments
+from optitrack_vrpn.cli.arguments import check_launch_arguments
 import pytest
 from server_kit import free_port
 import yaml

@@ -3,14 +3,17 @@
 """What the launch files of autopilots, axis_bridge, the gantry and the RGB-D nodes start."""
 
 from launch_kit import LAUNCH
-from optitrack_vrpn.autopilot import BridgeSettings as AutopilotSettings
-from optitrack_vrpn.axes import BridgeSettings
-from optitrack_vrpn.cli import LaunchArgument, log_level, read_launch_arguments, tools
-from optitrack_vrpn.gantry import ControllerSettings, sim_parser
-from optitrack_vrpn.node import NodeSettings
-from optitrack_vrpn.rgbd import ImageProcSettings, MapperNodeSettings, OdometryNodeSettings
-from optitrack_vrpn.settings import parameters_of
-from optitrack_vrpn.sim import scenario_from_arguments
+from optitrack_vrpn.cli.arguments import LaunchArgument, log_level, read_launch_arguments
+from optitrack_vrpn.cli.rows_io import tools
+from optitrack_vrpn.core.settings.parameters import parameters_of
+from optitrack_vrpn.guests.autopilot.settings import BridgeSettings as AutopilotSettings
+from optitrack_vrpn.guests.machine.axes_settings import BridgeSettings
+from optitrack_vrpn.guests.machine.gantry_command import sim_parser
+from optitrack_vrpn.guests.machine.gantry_settings import ControllerSettings
+from optitrack_vrpn.guests.rgbd.settings import (
+    ImageProcSettings, MapperNodeSettings, OdometryNodeSettings)
+from optitrack_vrpn.node.settings import NodeSettings
+from optitrack_vrpn.sim.command import scenario_from_arguments
 import pytest
 
 KNOWN = {tool: {each.name: each for each in parameters_of(settings)}
@@ -25,7 +28,7 @@ BRIDGE_FILE = str(LAUNCH.parent / 'config' / 'mavlink_bridge.yaml')
 @pytest.fixture
 def quiet_graph(monkeypatch):
     """Let no other node publish, so that a simulation may start."""
-    monkeypatch.setattr('optitrack_vrpn.demo.view_ros.publishers_below', lambda _: [])
+    monkeypatch.setattr('optitrack_vrpn.sim.demo.view_ros.publishers_below', lambda _: [])
 
 
 @pytest.mark.parametrize('name', [

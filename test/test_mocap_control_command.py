@@ -10,8 +10,8 @@ import sys
 
 from conftest import lacking
 from control_graph import hide, Systems, Tool
-from optitrack_vrpn.mocap_control import command as mocap_control
-from optitrack_vrpn.mocap_control import MocapController
+from optitrack_vrpn.control import command as mocap_control
+from optitrack_vrpn.control.controller_ros import MocapController
 import pytest
 from rosgraph import lose_first_requests
 

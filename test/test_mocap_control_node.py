@@ -8,11 +8,11 @@ import threading
 from control_graph import (
     ACK_START, ACK_STOP, Controller, hide, latched, old_messages, START, STOP)
 from mocap4r2_control_msgs.msg import Control
-from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.errors import TransportError
-from optitrack_vrpn.mocap_control import (
-    ControlConfig, ControlledLifecycleNode, find_dialects, GENERATIONS)
-from optitrack_vrpn.ros import ThrottledLog
+from optitrack_vrpn.control.endpoint_ros import find_dialects
+from optitrack_vrpn.control.participant_ros import ControlledLifecycleNode
+from optitrack_vrpn.control.protocol import ControlConfig, GENERATIONS
+from optitrack_vrpn.core.errors import ConfigurationError, TransportError
+from optitrack_vrpn.node.base.node_parts import ThrottledLog
 import pytest
 from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.parameter import Parameter

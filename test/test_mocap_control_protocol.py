@@ -3,11 +3,11 @@
 """The response of a capture system to each command, in every state and generation."""
 
 from hypothesis import given, strategies as st
-from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.graph import NAMELESS
-from optitrack_vrpn.mocap_control import Answer, KnownSystem, Listeners, Round
-from optitrack_vrpn.mocap_control import protocol as c
-from optitrack_vrpn.ros import fits, refusal
+from optitrack_vrpn.control import protocol as c
+from optitrack_vrpn.control.round import Answer, KnownSystem, Listeners, Round
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.node.base.lifecycle_node import fits, refusal
+from optitrack_vrpn.node.graph.conflicts import NAMELESS
 import pytest
 
 START, STOP = c.Kind.START, c.Kind.STOP

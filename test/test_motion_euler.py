@@ -5,7 +5,7 @@
 import math
 
 from hypothesis import example, given, strategies as st
-from optitrack_vrpn.motion import angles_from_quat, normalised, quat_from_angles
+from optitrack_vrpn.core.rotation import angles_from_quat, normalised, quat_from_angles
 import pytest
 from scipy.spatial.transform import Rotation
 

@@ -10,8 +10,8 @@ import math
 
 from hypothesis import given, strategies as st
 import numpy as np
-from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.motion import AxesConfig, enu_to_ned, frame_maps, Pose, QUAT_ENU_NED
+from optitrack_vrpn.core.axes import AxesConfig, enu_to_ned, frame_maps, Pose, QUAT_ENU_NED
+from optitrack_vrpn.core.errors import ConfigurationError
 import pytest
 from scipy.spatial.transform import Rotation
 import transforms3d

@@ -7,7 +7,9 @@ import math
 
 from hypothesis import given, settings, strategies as st
 import numpy as np
-from optitrack_vrpn.motion import diagonal, Gains, Motion, MotionConfig
+from optitrack_vrpn.stream.motion.gains import Gains
+from optitrack_vrpn.stream.motion.kalman import diagonal, Motion
+from optitrack_vrpn.stream.motion.settings import MotionConfig
 import pytest
 from scipy import linalg, stats
 from scipy.spatial.transform import Rotation

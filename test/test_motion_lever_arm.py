@@ -5,9 +5,11 @@
 import math
 
 import numpy as np
-from optitrack_vrpn.motion import (
-    acceleration_at, body_from_base, EstimateConfig, Estimator, MotionConfig, RestDetector,
-    velocity_at, world_from_mocap)
+from optitrack_vrpn.core.rotation import body_from_base, world_from_mocap
+from optitrack_vrpn.stream.motion.estimator import EstimateConfig, Estimator
+from optitrack_vrpn.stream.motion.lever_arm import acceleration_at, velocity_at
+from optitrack_vrpn.stream.motion.rest import RestDetector
+from optitrack_vrpn.stream.motion.settings import MotionConfig
 import pytest
 from scipy import stats
 from scipy.spatial.transform import Rotation

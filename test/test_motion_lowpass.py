@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hypothesis import given, settings, strategies as st
 import numpy as np
-from optitrack_vrpn.motion import Lowpass, LowpassConfig
+from optitrack_vrpn.stream.motion.lowpass import Lowpass, LowpassConfig
 import pytest
 from scipy import signal
 from scipy.spatial.transform import Rotation

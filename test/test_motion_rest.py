@@ -5,7 +5,7 @@
 import math
 
 import numpy as np
-from optitrack_vrpn.motion import RestDetector
+from optitrack_vrpn.stream.motion.rest import RestDetector
 import pytest
 from scipy.spatial.transform import Rotation
 

@@ -5,9 +5,10 @@
 import math
 
 import numpy as np
-from optitrack_vrpn.clock import StampConfig
-from optitrack_vrpn.motion import EstimateConfig, MotionEstimate, with_stamp_error
-from optitrack_vrpn.pipeline import Pipeline, PipelineConfig
+from optitrack_vrpn.stream.clock.types import StampConfig
+from optitrack_vrpn.stream.config import PipelineConfig
+from optitrack_vrpn.stream.motion.estimator import EstimateConfig, MotionEstimate, with_stamp_error
+from optitrack_vrpn.stream.pipeline import Pipeline
 from pipeline_kit import pose_report, S
 
 

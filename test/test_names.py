@@ -3,9 +3,8 @@
 """Every name of a body in Motive becomes a valid ROS name, unique among bodies."""
 
 from hypothesis import given, strategies as st
-from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.names import (
-    NameTable, NameTemplates, printable, ros_name)
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.names import NameTable, NameTemplates, printable, ros_name
 import pytest
 from rclpy.validate_full_topic_name import validate_full_topic_name
 

@@ -7,7 +7,7 @@ import socket
 
 import doctor_kit
 from natnet_kit import following, simulated
-from optitrack_vrpn.sources.natnet import codec
+from optitrack_vrpn.drivers.natnet import codec
 import pytest
 import two_networks
 

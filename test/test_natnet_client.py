@@ -8,15 +8,20 @@ import socket
 import sys
 
 from natnet_kit import client_config, following, simulated, Sink
-from optitrack_vrpn.clock import HostClock
-from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError, TransportError
-from optitrack_vrpn.pipeline import Pipeline, PipelineConfig
-from optitrack_vrpn.sim import Network
-from optitrack_vrpn.sources import (
-    AutomaticSource, client_of, LinkState, make_source, Patience, source_settings, SourceOptions)
-from optitrack_vrpn.sources.natnet import (
-    choose_server, codec, MessageId, NatNetClient, NatNetConfig, ServerInfo,
-    without_ended_recordings)
+from optitrack_vrpn.core.errors import BackendUnavailableError, ConfigurationError, TransportError
+from optitrack_vrpn.drivers.automatic_io import AutomaticSource
+from optitrack_vrpn.drivers.choice import Patience
+from optitrack_vrpn.drivers.link import LinkState
+from optitrack_vrpn.drivers.natnet import codec
+from optitrack_vrpn.drivers.natnet.client_io import (
+    choose_server, NatNetClient, without_ended_recordings)
+from optitrack_vrpn.drivers.natnet.messages import MessageId, ServerInfo
+from optitrack_vrpn.drivers.natnet.settings import NatNetConfig
+from optitrack_vrpn.drivers.table import client_of, make_source, source_settings, SourceOptions
+from optitrack_vrpn.sim.scenario_io import Network
+from optitrack_vrpn.stream.clock.hostclock_io import HostClock
+from optitrack_vrpn.stream.config import PipelineConfig
+from optitrack_vrpn.stream.pipeline import Pipeline
 import pytest
 from relay_kit import Relay
 from server_kit import free_port

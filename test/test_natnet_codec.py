@@ -12,11 +12,13 @@ import struct
 
 from conftest import examples, independent
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.errors import LocalProtocolError, RemoteProtocolError
-from optitrack_vrpn.sources.natnet import (
-    Analog, AssetDefinition, BODY, Body, BodyDefinition, codec, decode_definitions, decode_frame,
-    Definitions, encode_definitions, encode_frame, Frame, Marker, MAX_PAYLOAD, MessageId,
-    PlateDefinition, ServerInfo, Skeleton, SkeletonDefinition)
+from optitrack_vrpn.core.errors import LocalProtocolError, RemoteProtocolError
+from optitrack_vrpn.drivers.natnet import codec
+from optitrack_vrpn.drivers.natnet.definitions import decode_definitions, encode_definitions
+from optitrack_vrpn.drivers.natnet.frames import decode_frame, encode_frame
+from optitrack_vrpn.drivers.natnet.messages import (
+    Analog, AssetDefinition, BODY, Body, BodyDefinition, Definitions, Frame, Marker, MAX_PAYLOAD,
+    MessageId, PlateDefinition, ServerInfo, Skeleton, SkeletonDefinition)
 import pytest
 
 VERSIONS = [

@@ -5,11 +5,14 @@
 import collections
 import struct
 
-from optitrack_vrpn.errors import LocalProtocolError
-from optitrack_vrpn.sources.natnet import (
-    bitstream_version, codec, Connection, Definitions, Disconnected, Echo, encode_definitions,
-    encode_frame, Frame, FRAME_BITSTREAM_CHANGED, MessageId, Response, ServerInfo, Unanswered,
-    Unrecognized, Untimed)
+from optitrack_vrpn.core.errors import LocalProtocolError
+from optitrack_vrpn.drivers.natnet import codec
+from optitrack_vrpn.drivers.natnet.connection import bitstream_version, Connection
+from optitrack_vrpn.drivers.natnet.definitions import encode_definitions
+from optitrack_vrpn.drivers.natnet.frames import encode_frame
+from optitrack_vrpn.drivers.natnet.messages import (
+    Definitions, Disconnected, Echo, Frame, FRAME_BITSTREAM_CHANGED, MessageId, Response,
+    ServerInfo, Unanswered, Unrecognized, Untimed)
 import pytest
 
 S = 1_000_000_000

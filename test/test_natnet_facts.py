@@ -6,10 +6,12 @@ import random
 import struct
 
 from conftest import lacking_in_lines
-from optitrack_vrpn.sources import RoundTrip
-from optitrack_vrpn.sources.natnet import (
-    BodyDefinition, Definitions, Frame, name_table, NatNetConfig, Response, ServerInfo,
-    ServerWatch, Translator, Unanswered, Unrecognized)
+from optitrack_vrpn.drivers.frames import RoundTrip
+from optitrack_vrpn.drivers.natnet.facts import ServerWatch
+from optitrack_vrpn.drivers.natnet.messages import (
+    BodyDefinition, Definitions, Frame, Response, ServerInfo, Unanswered, Unrecognized)
+from optitrack_vrpn.drivers.natnet.reports import name_table, Translator
+from optitrack_vrpn.drivers.natnet.settings import NatNetConfig
 import pytest
 
 S = 1_000_000_000

@@ -6,9 +6,12 @@ import random
 
 from hypothesis import given, settings, strategies as st
 from natnet_kit import following, simulated
-from optitrack_vrpn.sources.natnet import (
-    Body, BodyDefinition, codec, Connection, Definitions, encode_definitions, encode_frame, Frame,
-    FRAME_MODELS_CHANGED, Held, MessageId, ServerInfo)
+from optitrack_vrpn.drivers.natnet import codec
+from optitrack_vrpn.drivers.natnet.connection import Connection
+from optitrack_vrpn.drivers.natnet.definitions import encode_definitions
+from optitrack_vrpn.drivers.natnet.frames import encode_frame
+from optitrack_vrpn.drivers.natnet.messages import (
+    Body, BodyDefinition, Definitions, Frame, FRAME_MODELS_CHANGED, Held, MessageId, ServerInfo)
 import pytest
 from relay_kit import Relay
 from transport_kit import wait_until

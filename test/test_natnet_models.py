@@ -15,11 +15,15 @@ import sys
 
 from natnet_kit import following, simulated
 import numpy as np
-from optitrack_vrpn.errors import ConfigurationError, RemoteProtocolError
-from optitrack_vrpn.sources.natnet import (
-    Analog, BODY, Body, BodyDefinition, codec, Connection, decode_definitions, decode_frame,
-    Definitions, encode_definitions, encode_frame, Frame, Marker, MessageId,
-    name_table, PlateDefinition, ServerInfo, Skeleton, SkeletonDefinition, Translator)
+from optitrack_vrpn.core.errors import ConfigurationError, RemoteProtocolError
+from optitrack_vrpn.drivers.natnet import codec
+from optitrack_vrpn.drivers.natnet.connection import Connection
+from optitrack_vrpn.drivers.natnet.definitions import decode_definitions, encode_definitions
+from optitrack_vrpn.drivers.natnet.frames import decode_frame, encode_frame
+from optitrack_vrpn.drivers.natnet.messages import (
+    Analog, BODY, Body, BodyDefinition, Definitions, Frame, Marker, MessageId, PlateDefinition,
+    ServerInfo, Skeleton, SkeletonDefinition)
+from optitrack_vrpn.drivers.natnet.reports import name_table, Translator
 import pytest
 
 ALL = frozenset({'markers', 'skeletons', 'plates', 'devices'})

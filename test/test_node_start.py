@@ -11,7 +11,7 @@ import pytest
 pytestmark = pytest.mark.ros
 
 #: Modules that take long to import or much memory, and that few nodes use.
-_HEAVY = ('lark', 'nav_msgs', 'numpy.random', 'optitrack_vrpn.sources.natnet.client_io', 'scipy',
+_HEAVY = ('lark', 'nav_msgs', 'numpy.random', 'optitrack_vrpn.drivers.natnet.client_io', 'scipy',
           'sensor_msgs', 'std_srvs', 'transforms3d')
 _START = """
 import json, sys
@@ -34,7 +34,7 @@ def _output(code):
 
 
 def test_a_configured_node_has_loaded_nothing_heavy_that_it_does_not_use():
-    leave_out = 'from optitrack_vrpn.ros.node_command import *\nassert leave_generator_out()\n'
+    leave_out = 'from optitrack_vrpn.node.base.node_command import *\nassert leave_generator_out()\n'
     assert json.loads(_output(leave_out + _START.format(heavy=_HEAVY))) == []
 
 
@@ -42,7 +42,7 @@ def test_the_client_connects_before_the_messages_of_the_outputs_are_imported():
     assert _output("""
 import sys
 from optitrack_vrpn.node.node import OptitrackVrpnNode
-from optitrack_vrpn.sources import SourceKind, SOURCES
+from optitrack_vrpn.drivers import SourceKind, SOURCES
 import rclpy
 
 
@@ -68,7 +68,7 @@ rclpy.shutdown()
 def test_messages_work_without_their_generator_and_the_generator_on_request():
     assert _output("""
 import sys
-from optitrack_vrpn.ros.node_command import leave_generator_out
+from optitrack_vrpn.node.base.node_command import leave_generator_out
 assert leave_generator_out()
 from geometry_msgs.msg import PoseStamped
 from rclpy.serialization import deserialize_message, serialize_message
@@ -84,7 +84,7 @@ print(generate_py.__name__)
 def test_a_generator_that_is_loaded_already_stays():
     assert _output("""
 import rosidl_generator_py
-from optitrack_vrpn.ros.node_command import leave_generator_out
+from optitrack_vrpn.node.base.node_command import leave_generator_out
 before = vars(rosidl_generator_py).copy()
 assert not leave_generator_out()
 print(vars(rosidl_generator_py) == before)

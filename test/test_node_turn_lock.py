@@ -7,8 +7,9 @@ import sys
 import threading
 import time
 
-from optitrack_vrpn.node import Receiver, TurnLock
-from optitrack_vrpn.pipeline import Pipeline, PipelineConfig
+from optitrack_vrpn.node.receiver import Receiver, TurnLock
+from optitrack_vrpn.stream.config import PipelineConfig
+from optitrack_vrpn.stream.pipeline import Pipeline
 import pytest
 
 

@@ -6,10 +6,11 @@ from array import array
 
 from conftest import lacking_in_lines
 from hypothesis import given, strategies as st
-from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.node import is_fixed_setting, NodeSettings, sift_body_settings
-from optitrack_vrpn.settings import is_foreign, parameters_of, sift
-from optitrack_vrpn.sources import ClientConfig
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.settings.parameters import is_foreign, parameters_of, sift
+from optitrack_vrpn.drivers.config import ClientConfig
+from optitrack_vrpn.node.body_settings import is_fixed_setting, sift_body_settings
+from optitrack_vrpn.node.settings import NodeSettings
 import pytest
 
 NAMES_OF_NODE = {row.name for row in parameters_of(NodeSettings)}

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The parameter files and tables that are generated from the settings."""
 
-from optitrack_vrpn.cli import nodes
-from optitrack_vrpn.node import sift_body_settings
-from optitrack_vrpn.settings import parameters_of, sift
-from optitrack_vrpn.tools import parameter_file, parameters_command, settings_class
+from optitrack_vrpn.cli.rows_io import nodes
+from optitrack_vrpn.cli.tools import parameters_command
+from optitrack_vrpn.cli.tools.parameters_command import parameter_file, settings_class
+from optitrack_vrpn.core.settings.parameters import parameters_of, sift
+from optitrack_vrpn.node.body_settings import sift_body_settings
 import pytest
 import yaml
 

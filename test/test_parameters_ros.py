@@ -6,8 +6,8 @@ from pathlib import Path
 import re
 
 from conftest import lacking
-from optitrack_vrpn.node import NodeSettings
-from optitrack_vrpn.settings import parameters_of
+from optitrack_vrpn.core.settings.parameters import parameters_of
+from optitrack_vrpn.node.settings import NodeSettings
 from pipeline_kit import pose_report
 import pytest
 

@@ -8,14 +8,18 @@ import re
 
 from hypothesis import given, settings, strategies as st
 import numpy as np
-from optitrack_vrpn.bodies import BodyConfig, Selection, State
-from optitrack_vrpn.clock import StampConfig
-from optitrack_vrpn.motion import AxesConfig, frame_maps, Transform
-from optitrack_vrpn.names import NameTemplates
-from optitrack_vrpn.node import body_entry, Level
-from optitrack_vrpn.pipeline import Pipeline, PipelineConfig
-from optitrack_vrpn.sources import ServerText
-from optitrack_vrpn.sources.vrpn import Connection, to_frames
+from optitrack_vrpn.core.axes import AxesConfig, frame_maps
+from optitrack_vrpn.core.names import NameTemplates
+from optitrack_vrpn.core.rotation import Transform
+from optitrack_vrpn.drivers.frames import ServerText
+from optitrack_vrpn.drivers.vrpn.connection import Connection
+from optitrack_vrpn.drivers.vrpn.frames import to_frames
+from optitrack_vrpn.node.report import body_entry, Level
+from optitrack_vrpn.stream.bodies.settings import BodyConfig, Selection
+from optitrack_vrpn.stream.bodies.states import State
+from optitrack_vrpn.stream.clock.types import StampConfig
+from optitrack_vrpn.stream.config import PipelineConfig
+from optitrack_vrpn.stream.pipeline import Pipeline
 from pipeline_kit import HOST, make_pipeline, MS, pose_report, S
 import pytest
 import sessions

@@ -7,7 +7,7 @@ import random
 
 from conftest import examples
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.motion import EstimateConfig
+from optitrack_vrpn.stream.motion.estimator import EstimateConfig
 from pipeline_kit import altered, HOST, make_pipeline, MS, pose_report, S
 import pytest
 

@@ -7,11 +7,14 @@ import math
 import random
 
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.bodies import BY_GATE, Disposition
-from optitrack_vrpn.clock import StampConfig
-from optitrack_vrpn.motion import EstimateConfig, LowpassConfig
-from optitrack_vrpn.node import body_entry, publish_samples
-from optitrack_vrpn.pipeline import Pipeline, PipelineConfig
+from optitrack_vrpn.node.receiver import publish_samples
+from optitrack_vrpn.node.report import body_entry
+from optitrack_vrpn.stream.bodies.states import BY_GATE, Disposition
+from optitrack_vrpn.stream.clock.types import StampConfig
+from optitrack_vrpn.stream.config import PipelineConfig
+from optitrack_vrpn.stream.motion.estimator import EstimateConfig
+from optitrack_vrpn.stream.motion.lowpass import LowpassConfig
+from optitrack_vrpn.stream.pipeline import Pipeline
 from output_kit import poses_alone
 from pipeline_kit import altered, HOST, MS, pose_report, S
 import pytest

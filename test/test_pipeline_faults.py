@@ -11,9 +11,11 @@ from dataclasses import replace
 import math
 import random
 
-from optitrack_vrpn.bodies import Selection, State
-from optitrack_vrpn.motion import (
-    angle_between, AxesConfig, EstimateConfig, frame_maps, from_rotation_vector, multiply)
+from optitrack_vrpn.core.axes import AxesConfig, frame_maps
+from optitrack_vrpn.core.rotation import angle_between, from_rotation_vector, multiply
+from optitrack_vrpn.stream.bodies.settings import Selection
+from optitrack_vrpn.stream.bodies.states import State
+from optitrack_vrpn.stream.motion.estimator import EstimateConfig
 from pipeline_kit import HOST, make_pipeline, MS, pose_report, S
 import pytest
 

@@ -9,8 +9,8 @@ them, faster than they were made. The true time of a frame is known.
 
 from conftest import examples
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.bodies import BodyConfig
-from optitrack_vrpn.node import clock_entry, Level
+from optitrack_vrpn.node.report import clock_entry, Level
+from optitrack_vrpn.stream.bodies.settings import BodyConfig
 from pipeline_kit import HOST, make_pipeline, MS, pose_report, S
 import pytest
 

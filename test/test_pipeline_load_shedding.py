@@ -11,13 +11,17 @@ from collections import Counter
 from dataclasses import replace
 import statistics
 
-from optitrack_vrpn.bodies import BodyConfig, State
-from optitrack_vrpn.clock import StampConfig
-from optitrack_vrpn.motion import EstimateConfig, LowpassConfig
-from optitrack_vrpn.node import frames_entry, Level
-from optitrack_vrpn.pipeline import (
-    CALM_NS, FRESH_NS, MOST_IN_A_ROW, PATIENCE_NS, Pipeline, PipelineConfig, STANDING_NS)
-from optitrack_vrpn.stats import Percentiles
+from optitrack_vrpn.core.stats import Percentiles
+from optitrack_vrpn.node.report import frames_entry, Level
+from optitrack_vrpn.stream.bodies.settings import BodyConfig
+from optitrack_vrpn.stream.bodies.states import State
+from optitrack_vrpn.stream.clock.types import StampConfig
+from optitrack_vrpn.stream.config import PipelineConfig
+from optitrack_vrpn.stream.load_shedding import (
+    CALM_NS, FRESH_NS, MOST_IN_A_ROW, PATIENCE_NS, STANDING_NS)
+from optitrack_vrpn.stream.motion.estimator import EstimateConfig
+from optitrack_vrpn.stream.motion.lowpass import LowpassConfig
+from optitrack_vrpn.stream.pipeline import Pipeline
 from pipeline_kit import HOST, MS, pose_report, S
 import pytest
 

@@ -8,14 +8,18 @@ import subprocess
 import sys
 
 import numpy as np
-from optitrack_vrpn.bodies import BodyConfig
-from optitrack_vrpn.clock import StampConfig
-from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.motion import (
-    body_from_base, EstimateConfig, LowpassConfig, MotionConfig, world_from_mocap)
-from optitrack_vrpn.pipeline import Pipeline, PipelineConfig
-from optitrack_vrpn.sim import scenario_from_mapping, World
-from optitrack_vrpn.sources import Body, Frame, Motion
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.rotation import body_from_base, world_from_mocap
+from optitrack_vrpn.drivers.frames import Body, Frame, Motion
+from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
+from optitrack_vrpn.sim.world import World
+from optitrack_vrpn.stream.bodies.settings import BodyConfig
+from optitrack_vrpn.stream.clock.types import StampConfig
+from optitrack_vrpn.stream.config import PipelineConfig
+from optitrack_vrpn.stream.motion.estimator import EstimateConfig
+from optitrack_vrpn.stream.motion.lowpass import LowpassConfig
+from optitrack_vrpn.stream.motion.settings import MotionConfig
+from optitrack_vrpn.stream.pipeline import Pipeline
 from pipeline_kit import make_pipeline, pose_report
 import pytest
 from scipy.spatial.transform import Rotation
@@ -282,7 +286,7 @@ def test_one_body_is_smoothed_and_another_not():
 def test_libraries_are_loaded_with_the_settings():
     program = (
         'import sys\n'
-        'from optitrack_vrpn.pipeline.config import PipelineConfig\n'
+        'from optitrack_vrpn.stream.config import PipelineConfig\n'
         'PipelineConfig()\n'
         'assert "scipy.signal" not in sys.modules\n'
         'PipelineConfig(estimates={"wand": {"lowpass.cutoff_hz": 10.0}})\n'

@@ -5,11 +5,15 @@
 import math
 
 import numpy as np
-from optitrack_vrpn.bodies import BodyConfig, State
-from optitrack_vrpn.clock import StampConfig
-from optitrack_vrpn.motion import EstimateConfig, world_from_mocap
-from optitrack_vrpn.pipeline import Pipeline, PipelineConfig, POINT
-from optitrack_vrpn.sources import Body, Frame, Marker, RoundTrip
+from optitrack_vrpn.core.rotation import world_from_mocap
+from optitrack_vrpn.drivers.frames import Body, Frame, Marker, RoundTrip
+from optitrack_vrpn.stream.bodies.settings import BodyConfig
+from optitrack_vrpn.stream.bodies.states import State
+from optitrack_vrpn.stream.clock.types import StampConfig
+from optitrack_vrpn.stream.config import PipelineConfig
+from optitrack_vrpn.stream.motion.estimator import EstimateConfig
+from optitrack_vrpn.stream.pipeline import Pipeline
+from optitrack_vrpn.stream.server_data import POINT
 import pytest
 
 MS = 1_000_000

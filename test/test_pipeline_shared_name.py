@@ -4,7 +4,7 @@
 
 import math
 
-from optitrack_vrpn.bodies import State
+from optitrack_vrpn.stream.bodies.states import State
 from pipeline_kit import HOST, make_pipeline, MS, pose_report, S
 import pytest
 

@@ -4,7 +4,7 @@
 
 import io
 
-from optitrack_vrpn.cli import Progress
+from optitrack_vrpn.cli.terminal_io import Progress
 import pytest
 
 

@@ -10,11 +10,17 @@ import sys
 import tempfile
 
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.clock import difference_ns
-from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.recording import (
-    BagWriter, ClockSteps, Cut, Damage, definition, End, find_file, LossTimes, main as record,
-    mcap_format, Message, NewTopic, read_records, recover, safe_name, SequenceWatch, TopicChoice)
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.stream.clock.difference import difference_ns
+from optitrack_vrpn.takes.bag_read_io import find_file, read_records
+from optitrack_vrpn.takes.cdr import definition
+from optitrack_vrpn.takes.mcap_read_io import Damage
+from optitrack_vrpn.takes.record import mcap_format
+from optitrack_vrpn.takes.record.bag_io import BagWriter, NewTopic, recover
+from optitrack_vrpn.takes.record.losses import ClockSteps, LossTimes, SequenceWatch
+from optitrack_vrpn.takes.record.mcap_format import Cut, End, Message
+from optitrack_vrpn.takes.record.record_command import main as record
+from optitrack_vrpn.takes.topics import safe_name, TopicChoice
 import pytest
 from recording_kit import (
     add_topic, BEGIN_NS, by_mcap, by_rosbags, HASH, message, POSE, pose_cdr, topic, write_poses)
@@ -130,7 +136,7 @@ def test_ten_minutes_of_silence_lose_nothing_before_them(tmp_path):
 RECORDER = """
 import sys, time
 from pathlib import Path
-from optitrack_vrpn.recording import BagWriter, Message, Spool
+from optitrack_vrpn.takes import BagWriter, Message, Spool
 from recording_kit import add_topic, pose_cdr, topic
 writer = BagWriter(Path(sys.argv[1]))
 channel = add_topic(writer, topic('/wand/pose'))

@@ -9,8 +9,12 @@ import subprocess
 import threading
 import time
 
-from optitrack_vrpn.recording import (
-    BagWriter, load_take, Message, PcapWriter, read_records, recover, Spool)
+from optitrack_vrpn.takes.bag_read_io import read_records
+from optitrack_vrpn.takes.record.bag_io import BagWriter, recover
+from optitrack_vrpn.takes.record.mcap_format import Message
+from optitrack_vrpn.takes.record.raw_recorder_io import PcapWriter
+from optitrack_vrpn.takes.record.spool_io import Spool
+from optitrack_vrpn.takes.take_io import load_take
 import pytest
 from recording_kit import add_topic, by_mcap, by_rosbags, message, topic
 from transport_kit import wait_until

@@ -9,11 +9,14 @@ import sys
 
 from hypothesis import given, settings, strategies as st
 import numpy as np
-from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.recording import (
-    absolute_error, associate, estimate_hand_eye, estimate_time_offset, evaluate_odometry,
-    format_tum, interpolate, pairs_apart, parse_tum, relative_error, Trajectory, umeyama)
-from optitrack_vrpn.units import NS_PER_S
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.units import NS_PER_S
+from optitrack_vrpn.takes.evaluate.evaluation import (
+    absolute_error, associate, pairs_apart, relative_error, umeyama)
+from optitrack_vrpn.takes.evaluate.evaluation_calibration import (
+    estimate_hand_eye, estimate_time_offset)
+from optitrack_vrpn.takes.evaluate.evaluation_odometry import evaluate_odometry
+from optitrack_vrpn.takes.trajectory import format_tum, interpolate, parse_tum, Trajectory
 import pytest
 from scipy.spatial.transform import Rotation, Slerp
 

@@ -8,15 +8,20 @@ import weakref
 
 from conftest import independent
 import numpy as np
-from optitrack_vrpn.cli import USAGE
-from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.motion import AxesConfig, Transform
-from optitrack_vrpn.recording import (
-    BagWriter, export_command, load_take, Message, ROW, Scratch, StoredRows)
-from optitrack_vrpn.recording.export_table import COLUMNS
-from optitrack_vrpn.sim import BONES_51, Figure as Walker
-from optitrack_vrpn.skeletons import Axes, Figure, relative
-from optitrack_vrpn.sources import SkeletonModel
+from optitrack_vrpn.cli.arguments import USAGE
+from optitrack_vrpn.core.axes import AxesConfig
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.rotation import Transform
+from optitrack_vrpn.drivers.frames import SkeletonModel
+from optitrack_vrpn.sim.figure import BONES_51, Figure as Walker
+from optitrack_vrpn.stream.skeletons.stage import Axes, Figure, relative
+from optitrack_vrpn.takes.columns import ROW
+from optitrack_vrpn.takes.export import export_command
+from optitrack_vrpn.takes.export.export_table import COLUMNS
+from optitrack_vrpn.takes.record.bag_io import BagWriter
+from optitrack_vrpn.takes.record.mcap_format import Message
+from optitrack_vrpn.takes.rows_io import Scratch, StoredRows
+from optitrack_vrpn.takes.take_io import load_take
 import pcap
 import pytest
 from recording_kit import add_topic, BEGIN_NS, cdr, header, make, topic, write_poses

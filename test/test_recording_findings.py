@@ -4,10 +4,12 @@
 
 from conftest import lacking_in_lines
 import numpy as np
-from optitrack_vrpn.findings import Severity
-from optitrack_vrpn.recording import (
-    Body, body_figures, ClockRow, load_take, recover, StateRow)
-from optitrack_vrpn.units import NS_PER_S
+from optitrack_vrpn.core.units import NS_PER_S
+from optitrack_vrpn.takes.assess.figures import body_figures
+from optitrack_vrpn.takes.record.bag_io import recover
+from optitrack_vrpn.takes.take import Body, ClockRow, StateRow
+from optitrack_vrpn.takes.take_io import load_take
+from optitrack_vrpn.telling.catalogue import Severity
 import pytest
 from recording_kit import BEGIN_NS, cdr, header, make, POSE, write_poses
 from take_kit import (

@@ -9,9 +9,11 @@ import struct
 import sys
 
 import numpy as np
-from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.recording import (
-    absolute_error, associate, body_figures, decode, load_take, parse_definition)
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.takes.assess.figures import body_figures
+from optitrack_vrpn.takes.cdr import decode, parse_definition
+from optitrack_vrpn.takes.evaluate.evaluation import absolute_error, associate
+from optitrack_vrpn.takes.take_io import load_take
 import pytest
 from recording_kit import (
     BEGIN_NS, cdr, definition_of, header, make, POSE, pose_cdr, POSE_TEXT, typestore, write_poses)

@@ -8,14 +8,20 @@ import struct
 import tracemalloc
 
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.pipeline import Pipeline, PipelineConfig
-from optitrack_vrpn.recording import (
-    arrivals, clip, file_header, first_sender_time_ns, Lines, load_sessions, load_take,
-    NameRemover, Packet, packet_bytes, PcapWriter, RawSink, read_packets,
-    scale_times, stamped, TCP, UDP)
-from optitrack_vrpn.sources.vrpn import (
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.drivers.vrpn.codec import (
     encode_message, encode_name, encode_text, SENDER_DESCRIPTION, TEXT_TYPE, TYPE_DESCRIPTION)
+from optitrack_vrpn.stream.config import PipelineConfig
+from optitrack_vrpn.stream.pipeline import Pipeline
+from optitrack_vrpn.takes.record.capture_io import load_sessions
+from optitrack_vrpn.takes.record.pcap import (
+    file_header, Packet, packet_bytes, read_packets, TCP, UDP)
+from optitrack_vrpn.takes.record.raw_capture import arrivals, stamped
+from optitrack_vrpn.takes.record.raw_recorder_io import PcapWriter, RawSink
+from optitrack_vrpn.takes.record.raw_session import (
+    clip, first_sender_time_ns, NameRemover, scale_times)
+from optitrack_vrpn.takes.record.record_command import Lines
+from optitrack_vrpn.takes.take_io import load_take
 import pcap
 import pytest
 from raw_kit import capture, plain, poses, sent

@@ -5,14 +5,22 @@
 import socket
 import threading
 
-from optitrack_vrpn.cli import USAGE
-from optitrack_vrpn.errors import ConfigurationError, TransportError
-from optitrack_vrpn.pipeline import Pipeline, PipelineConfig
-from optitrack_vrpn.recording import (
-    arrivals, load_sessions, load_take, LostDatagrams, main, PcapWriter, RawSink, record_raw,
-    replay_command, ReplayConfig, ReplayServer, Session, stamped, UDP)
-from optitrack_vrpn.sources import sockets_io
-from optitrack_vrpn.sources.vrpn import to_frames
+from optitrack_vrpn.cli.arguments import USAGE
+from optitrack_vrpn.core.errors import ConfigurationError, TransportError
+from optitrack_vrpn.drivers import sockets_io
+from optitrack_vrpn.drivers.vrpn.frames import to_frames
+from optitrack_vrpn.stream.config import PipelineConfig
+from optitrack_vrpn.stream.pipeline import Pipeline
+from optitrack_vrpn.takes.record import replay_command
+from optitrack_vrpn.takes.record.capture_io import load_sessions
+from optitrack_vrpn.takes.record.pcap import UDP
+from optitrack_vrpn.takes.record.raw_capture import arrivals, stamped
+from optitrack_vrpn.takes.record.raw_recorder_io import (
+    LostDatagrams, PcapWriter, RawSink, record_raw)
+from optitrack_vrpn.takes.record.raw_session import Session
+from optitrack_vrpn.takes.record.record_command import main
+from optitrack_vrpn.takes.record.replay_io import ReplayConfig, ReplayServer
+from optitrack_vrpn.takes.take_io import load_take
 import pytest
 from raw_kit import capture, plain, poses, sent
 from transport_kit import client, link, Recorder

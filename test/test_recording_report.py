@@ -11,14 +11,17 @@ from xml.etree import ElementTree
 from hypothesis import given
 from hypothesis.strategies import integers, lists
 import numpy as np
-from optitrack_vrpn.calibration import main as calibrate
-from optitrack_vrpn.cli import USAGE
-from optitrack_vrpn.findings import Severity
-from optitrack_vrpn.recording import (
-    body_figures, euler_deg, export_command, format_tum,
-    load_take, longest_rise, report_command, running_deviation,
-    Sample, Trajectory, turns)
-from optitrack_vrpn.units import NS_PER_S
+from optitrack_vrpn.cli.arguments import USAGE
+from optitrack_vrpn.core.units import NS_PER_S
+from optitrack_vrpn.takes.assess import report_command
+from optitrack_vrpn.takes.assess.figures import body_figures
+from optitrack_vrpn.takes.assess.series import euler_deg, running_deviation, Sample, turns
+from optitrack_vrpn.takes.calibrate.command import main as calibrate
+from optitrack_vrpn.takes.export import export_command
+from optitrack_vrpn.takes.take import longest_rise
+from optitrack_vrpn.takes.take_io import load_take
+from optitrack_vrpn.takes.trajectory import format_tum, Trajectory
+from optitrack_vrpn.telling.catalogue import Severity
 import pcap
 import pytest
 from recording_kit import (

@@ -10,9 +10,12 @@ import signal
 import time
 
 from geometry_msgs.msg import PoseStamped, TransformStamped
-from optitrack_vrpn.findings import Severity
-from optitrack_vrpn.mocap_control import ControlConfig
-from optitrack_vrpn.recording import findings, load_take, Recorder, RecorderConfig, TopicChoice
+from optitrack_vrpn.control.protocol import ControlConfig
+from optitrack_vrpn.takes.assess.remarks import findings
+from optitrack_vrpn.takes.record.recorder_ros import Recorder, RecorderConfig
+from optitrack_vrpn.takes.take_io import load_take
+from optitrack_vrpn.takes.topics import TopicChoice
+from optitrack_vrpn.telling.catalogue import Severity
 import pytest
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.serialization import deserialize_message

@@ -4,10 +4,11 @@
 
 import sys
 
-from optitrack_vrpn import removed
 from optitrack_vrpn.__main__ import main
-from optitrack_vrpn.cli import check_launch_arguments, console_scripts
-from optitrack_vrpn.settings import is_foreign, unknown
+from optitrack_vrpn.cli.arguments import check_launch_arguments
+from optitrack_vrpn.cli.rows_io import console_scripts
+from optitrack_vrpn.core import removed
+from optitrack_vrpn.core.settings.parameters import is_foreign, unknown
 import pytest
 
 

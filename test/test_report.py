@@ -5,10 +5,10 @@
 import math
 
 from conftest import lacking_in_lines
-from optitrack_vrpn.bodies import BodyStatus, State
-from optitrack_vrpn.node import body_entry, frames_entry, Level, link_entry, MAX_REASON
-from optitrack_vrpn.sources import LinkState
-from optitrack_vrpn.stats import Percentiles
+from optitrack_vrpn.core.stats import Percentiles
+from optitrack_vrpn.drivers.link import LinkState
+from optitrack_vrpn.node.report import body_entry, frames_entry, Level, link_entry, MAX_REASON
+from optitrack_vrpn.stream.bodies.states import BodyStatus, State
 import pytest
 
 

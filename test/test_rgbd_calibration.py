@@ -3,10 +3,13 @@
 """Calibration files as OpenCV and ROS write them; rectification and registration by OpenCV."""
 
 import numpy as np
-from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.rgbd import (
-    ImageError, ImageProcessor, Intrinsics, load_storage, parse_extrinsics, parse_intrinsics,
-    parse_warp, read_storage, Rectifier, Registration, unwarp)
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.guests.rgbd.calibration import (
+    ImageProcessor, parse_extrinsics, parse_intrinsics, parse_warp, read_storage, Rectifier,
+    Registration, unwarp)
+from optitrack_vrpn.guests.rgbd.files_io import load_storage
+from optitrack_vrpn.guests.rgbd.geometry import Intrinsics
+from optitrack_vrpn.guests.rgbd.images import ImageError
 import pytest
 from rgbd_kit import written
 from scipy.spatial.transform import Rotation

@@ -5,8 +5,8 @@
 from types import SimpleNamespace
 
 import numpy as np
-from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.rgbd import Intrinsics
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.guests.rgbd.geometry import Intrinsics
 import pytest
 from rgbd_kit import projected
 

@@ -3,10 +3,11 @@
 """Keypoints in space against closed forms and sampled noise."""
 
 import numpy as np
-from optitrack_vrpn.errors import BackendUnavailableError
-from optitrack_vrpn.rgbd import (
-    corner_contrast, covariances_of, depth_mixture, FeatureSettings, find_features, ImageError,
-    Intrinsics)
+from optitrack_vrpn.core.errors import BackendUnavailableError
+from optitrack_vrpn.guests.rgbd.features import (
+    corner_contrast, covariances_of, depth_mixture, FeatureSettings, find_features)
+from optitrack_vrpn.guests.rgbd.geometry import Intrinsics
+from optitrack_vrpn.guests.rgbd.images import ImageError
 import pytest
 from rgbd_kit import projected
 

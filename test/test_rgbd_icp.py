@@ -4,7 +4,8 @@
 
 from conftest import lacking
 import numpy as np
-from optitrack_vrpn.rgbd import align, IcpSettings, rigid, transformed
+from optitrack_vrpn.guests.rgbd.geometry import rigid, transformed
+from optitrack_vrpn.guests.rgbd.model import align, IcpSettings
 from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
 

@@ -4,7 +4,10 @@
 
 import cv2
 import numpy as np
-from optitrack_vrpn.rgbd import Intrinsics, Registration, RgbdImageProc, stamp_ns, to_depth, to_rgb
+from optitrack_vrpn.guests.rgbd.calibration import Registration
+from optitrack_vrpn.guests.rgbd.camera_node_ros import RgbdImageProc, stamp_ns
+from optitrack_vrpn.guests.rgbd.geometry import Intrinsics
+from optitrack_vrpn.guests.rgbd.images import to_depth, to_rgb
 import pytest
 from rgbd_graph import active, Driver, OPTICAL
 from rgbd_kit import projected, written

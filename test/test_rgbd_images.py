@@ -8,9 +8,11 @@ from types import SimpleNamespace
 from conftest import examples
 from hypothesis import given, settings, strategies
 import numpy as np
-from optitrack_vrpn.rgbd import (
-    check_sizes, COLOUR, DEPTH, from_depth, from_rgb, grey_of, ImageError, Intrinsics, Odometry,
-    pack_depth, scaled_pair, to_depth, to_grey, to_rgb)
+from optitrack_vrpn.guests.rgbd.geometry import Intrinsics
+from optitrack_vrpn.guests.rgbd.images import (
+    check_sizes, COLOUR, DEPTH, from_depth, from_rgb, grey_of, ImageError, pack_depth, scaled_pair,
+    to_depth, to_grey, to_rgb)
+from optitrack_vrpn.guests.rgbd.odometry import Odometry
 import pytest
 from rgbd_kit import CAMERA, PERIOD, pose, view
 

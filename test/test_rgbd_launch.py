@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the launch files for device, recording and playing start."""
 
-from optitrack_vrpn.recording import make_parser
+from optitrack_vrpn.takes.record.record_command import make_parser
 import pytest
 
 

@@ -5,10 +5,10 @@
 import functools
 
 import numpy as np
-from optitrack_vrpn.rgbd import (
-    camera_on_body, describe, edge_information, Intrinsics, LoopSettings, match_descriptors,
-    match_views, motion_of, Places, ransac, rigid, Room, rotation_from_angles, Sensor, transformed,
-    View)
+from optitrack_vrpn.guests.rgbd.features import (
+    describe, edge_information, LoopSettings, match_descriptors, match_views, Places, ransac, View)
+from optitrack_vrpn.guests.rgbd.geometry import Intrinsics, motion_of, rigid, transformed
+from optitrack_vrpn.guests.rgbd.room import camera_on_body, Room, rotation_from_angles, Sensor
 import pytest
 from scipy.spatial.transform import Rotation
 
@@ -104,7 +104,7 @@ def test_the_information_is_that_of_many_noisy_motions():
     spread = np.diag([1e-4, 1e-4, 4e-4])
     spreads = np.repeat(spread[None], 60, axis=0)
     information = edge_information(np.eye(4), source, spreads / 2, spreads / 2)
-    from optitrack_vrpn.rgbd import CORRELATION, FLOOR_M, FLOOR_RAD
+    from optitrack_vrpn.guests.rgbd.features import CORRELATION, FLOOR_M, FLOOR_RAD
     expected = (np.linalg.inv(information) - np.diag(
         [FLOOR_M ** 2] * 3 + [FLOOR_RAD ** 2] * 3)) / CORRELATION
     jacobian = np.concatenate([np.concatenate(

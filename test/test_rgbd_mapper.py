@@ -6,12 +6,14 @@ import functools
 from pathlib import Path
 
 import numpy as np
-from optitrack_vrpn.errors import ConfigurationError, TransportError
-from optitrack_vrpn.recording import parse_tum
-from optitrack_vrpn.rgbd import (
-    GraphSettings, Intrinsics, KeyframeSettings, Layout, load_keyframes, Mapper, MapperSettings,
-    motion_of, pcd_bytes, rigid, rigid_transform, Room, save_keyframes, save_pcd, Sensor,
-    TRAJECTORIES, transformed, voxel_means)
+from optitrack_vrpn.core.errors import ConfigurationError, TransportError
+from optitrack_vrpn.guests.rgbd.files_io import load_keyframes, save_keyframes, save_pcd
+from optitrack_vrpn.guests.rgbd.geometry import (
+    Intrinsics, motion_of, rigid, rigid_transform, transformed)
+from optitrack_vrpn.guests.rgbd.mapper import (
+    GraphSettings, KeyframeSettings, Mapper, MapperSettings, pcd_bytes, voxel_means)
+from optitrack_vrpn.guests.rgbd.room import Layout, Room, Sensor, TRAJECTORIES
+from optitrack_vrpn.takes.trajectory import parse_tum
 import pytest
 from scipy.spatial.transform import Rotation
 

@@ -5,8 +5,10 @@
 from geometry_msgs.msg import PoseArray
 from nav_msgs.msg import Odometry, Path
 import numpy as np
-from optitrack_vrpn.rgbd import (
-    camera_on_body, load_keyframes, make_header, pose_message, RgbdMapper)
+from optitrack_vrpn.guests.rgbd.camera_node_ros import make_header, pose_message
+from optitrack_vrpn.guests.rgbd.files_io import load_keyframes
+from optitrack_vrpn.guests.rgbd.mapper_ros import RgbdMapper
+from optitrack_vrpn.guests.rgbd.room import camera_on_body
 import pytest
 from rclpy.parameter import Parameter
 from rgbd_graph import active, Driver, LATCHED

@@ -3,9 +3,9 @@
 """Landmarks: Kalman updates against closed forms, bounds, association; refinement."""
 
 import numpy as np
-from optitrack_vrpn.rgbd import (
-    inverse_3x3, LandmarkModel, mahalanobis_squares, ModelSettings, refine, RefinementSettings,
-    rigid, rigid_transform, transformed)
+from optitrack_vrpn.guests.rgbd.geometry import rigid, rigid_transform, transformed
+from optitrack_vrpn.guests.rgbd.model import (
+    inverse_3x3, LandmarkModel, mahalanobis_squares, ModelSettings, refine, RefinementSettings)
 import pytest
 from scipy.spatial.transform import Rotation
 from scipy.stats import chi2

@@ -3,7 +3,9 @@
 """Chains of static transforms against products of matrices."""
 
 import numpy as np
-from optitrack_vrpn.rgbd import MountSettings, rigid, StaticFrames
+from optitrack_vrpn.guests.rgbd.geometry import rigid
+from optitrack_vrpn.guests.rgbd.images import StaticFrames
+from optitrack_vrpn.guests.rgbd.settings import MountSettings
 import pytest
 from scipy.spatial.transform import Rotation
 

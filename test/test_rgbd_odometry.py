@@ -5,8 +5,9 @@
 
 from conftest import lacking
 import numpy as np
-from optitrack_vrpn.rgbd import (
-    Cause, FeatureSettings, Intrinsics, Odometry, OdometrySettings, Status)
+from optitrack_vrpn.guests.rgbd.features import FeatureSettings
+from optitrack_vrpn.guests.rgbd.geometry import Intrinsics
+from optitrack_vrpn.guests.rgbd.odometry import Cause, Odometry, OdometrySettings, Status
 import pytest
 from rgbd_kit import CAMERA, FORWARD, path, PERIOD, pose, view, white_wall
 from scipy.spatial.transform import Rotation

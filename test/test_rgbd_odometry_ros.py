@@ -5,7 +5,9 @@
 from geometry_msgs.msg import TransformStamped
 from nav_msgs.msg import Odometry, Path
 import numpy as np
-from optitrack_vrpn.rgbd import Intrinsics, make_header, pose_matrix, RgbdOdometry, stamp_ns
+from optitrack_vrpn.guests.rgbd.camera_node_ros import make_header, pose_matrix, stamp_ns
+from optitrack_vrpn.guests.rgbd.geometry import Intrinsics
+from optitrack_vrpn.guests.rgbd.odometry_ros import RgbdOdometry
 import pytest
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rgbd_graph import active, Driver, LATCHED, OPTICAL

@@ -4,7 +4,7 @@
 
 from conftest import examples
 from hypothesis import given, settings, strategies
-from optitrack_vrpn.rgbd import Pairer
+from optitrack_vrpn.guests.rgbd.images import Pairer
 import pytest
 
 MS = 1_000_000

@@ -10,9 +10,10 @@ import time
 
 from geometry_msgs.msg import PoseStamped
 import numpy as np
-from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.rgbd import (
-    camera_of, Entry, Intrinsics, pair, parse_list, Sequence, to_depth, to_rgb)
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.guests.rgbd.files_io import camera_of, Entry, pair, parse_list, Sequence
+from optitrack_vrpn.guests.rgbd.geometry import Intrinsics
+from optitrack_vrpn.guests.rgbd.images import to_depth, to_rgb
 import pytest
 from rclpy.qos import qos_profile_sensor_data
 from rosgraph import ROOT, stamp_ns

@@ -3,10 +3,10 @@
 """The pose graph against closed forms, finite differences and the solver of scipy."""
 
 import numpy as np
-from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.rgbd import (
-    diagonal_information, Edge, inverse_right_jacobian, KNEE, optimise, optimise_without_outliers,
-    rigid)
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.guests.rgbd.geometry import rigid
+from optitrack_vrpn.guests.rgbd.posegraph import (
+    diagonal_information, Edge, inverse_right_jacobian, KNEE, optimise, optimise_without_outliers)
 import pytest
 from scipy.optimize import least_squares
 from scipy.spatial.transform import Rotation

@@ -3,10 +3,11 @@
 """The simulated room against the slab test of a ray and a box, its motions against derivatives."""
 
 import numpy as np
-from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.rgbd import (
-    Box, camera_on_body, FLU_FROM_OPTICAL, Intrinsics, Layout, Room, Sensor, SensorConfig,
-    TRAJECTORIES, Trajectory)
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.guests.rgbd.geometry import Intrinsics
+from optitrack_vrpn.guests.rgbd.room import (
+    Box, camera_on_body, FLU_FROM_OPTICAL, Layout, Room, Sensor, SensorConfig, TRAJECTORIES,
+    Trajectory)
 import pytest
 from rgbd_kit import projected
 from scipy.spatial.transform import Rotation

@@ -6,11 +6,14 @@ import threading
 import time
 
 import numpy as np
-from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.motion import AxesConfig, frame_maps
-from optitrack_vrpn.rgbd import (
-    BodyMotion, Intrinsics, pose_of, RgbdSim, Room, to_depth, to_rgb, TRAJECTORIES)
-from optitrack_vrpn.sim import raw_clock_ns, scenario_from_mapping
+from optitrack_vrpn.core.axes import AxesConfig, frame_maps
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.guests.rgbd.cameras_ros import RgbdSim
+from optitrack_vrpn.guests.rgbd.geometry import Intrinsics, pose_of
+from optitrack_vrpn.guests.rgbd.images import to_depth, to_rgb
+from optitrack_vrpn.guests.rgbd.room import BodyMotion, Room, TRAJECTORIES
+from optitrack_vrpn.sim.acceptor_io import raw_clock_ns
+from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
 import pytest
 from rclpy.qos import qos_profile_sensor_data as SENSOR
 from rosgraph import NodeHere, stamp_ns, wait_until

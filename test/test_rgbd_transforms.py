@@ -5,7 +5,7 @@
 from conftest import examples
 from hypothesis import given, settings, strategies
 import numpy as np
-from optitrack_vrpn.rgbd import (
+from optitrack_vrpn.guests.rgbd.geometry import (
     motion_of, rigid, rigid_transform, rotation_matrix, rotation_vector, transformed)
 import pytest
 from scipy.spatial.transform import Rotation

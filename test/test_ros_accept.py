@@ -7,7 +7,10 @@ import re
 from diagnostic_msgs.msg import DiagnosticStatus
 from node_kit import WatchedNode
 import numpy as np
-from optitrack_vrpn.sim import arranged, Flip, MotiveSimServer, scenario_from_mapping
+from optitrack_vrpn.sim.faults import Flip
+from optitrack_vrpn.sim.motion import arranged
+from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
+from optitrack_vrpn.sim.server_io import MotiveSimServer
 import pytest
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rosgraph import NodeHere, Observer, wait_until

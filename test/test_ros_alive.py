@@ -4,8 +4,9 @@
 
 import threading
 
-from optitrack_vrpn.ros import ros_is_up
-from optitrack_vrpn.sim import MotiveSimServer, named_bodies, Scenario
+from optitrack_vrpn.node.base.node_parts import ros_is_up
+from optitrack_vrpn.sim.scenario_io import named_bodies, Scenario
+from optitrack_vrpn.sim.server_io import MotiveSimServer
 import pytest
 from rosgraph import NodeHere, wait_until
 

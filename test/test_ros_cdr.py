@@ -8,14 +8,15 @@ from types import SimpleNamespace
 from geometry_msgs.msg import PoseStamped, TransformStamped
 from hypothesis import given, settings, strategies as st
 from nav_msgs.msg import Odometry
-from optitrack_vrpn.bodies import ValidityGate
-from optitrack_vrpn.motion import EstimateConfig, Estimator
-from optitrack_vrpn.names import BodyNames
-from optitrack_vrpn.node import (
-    BodyOutput, fill_of, FrameSettings, KINDS, message_type, messages, NodeSettings,
-    supports_raw_cdr)
-from optitrack_vrpn.pipeline import TrackedBody
-from optitrack_vrpn.ros import cdr
+from optitrack_vrpn.core.names import BodyNames
+from optitrack_vrpn.node import messages
+from optitrack_vrpn.node.base import cdr
+from optitrack_vrpn.node.body_output import BodyOutput, fill_of, message_type, supports_raw_cdr
+from optitrack_vrpn.node.settings import FrameSettings, NodeSettings
+from optitrack_vrpn.node.topic_kinds import KINDS
+from optitrack_vrpn.stream.bodies.validity import ValidityGate
+from optitrack_vrpn.stream.motion.estimator import EstimateConfig, Estimator
+from optitrack_vrpn.stream.roster import TrackedBody
 import pytest
 from rclpy.serialization import deserialize_message, serialize_message
 from tf2_msgs.msg import TFMessage

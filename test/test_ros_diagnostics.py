@@ -14,7 +14,8 @@ import types
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from node_kit import logged
-from optitrack_vrpn.sim import MotiveSimServer, scenario_from_mapping
+from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
+from optitrack_vrpn.sim.server_io import MotiveSimServer
 import pytest
 from rclpy.clock import Clock
 from rosgraph import NodeHere, Observer, silence, stamp_ns, wait_until

@@ -5,14 +5,18 @@
 import math
 from types import SimpleNamespace
 
-from optitrack_vrpn.bodies import Disposition, ValidityGate
-from optitrack_vrpn.motion import EstimateConfig, Estimator
-from optitrack_vrpn.names import BodyNames
-from optitrack_vrpn.node import (
-    BodyOutput, KINDS, make_configuration, publish_samples, publish_server_motion, publish_view,
-    SharedOutput)
-from optitrack_vrpn.pipeline import MarkerCloud, Sample, ServerMotion, TrackedBody
-from optitrack_vrpn.throttle import FrameDecimator
+from optitrack_vrpn.core.names import BodyNames
+from optitrack_vrpn.core.throttle import FrameDecimator
+from optitrack_vrpn.node.body_output import BodyOutput
+from optitrack_vrpn.node.configuration import make_configuration
+from optitrack_vrpn.node.receiver import publish_samples, publish_server_motion, publish_view
+from optitrack_vrpn.node.shared_output import SharedOutput
+from optitrack_vrpn.node.topic_kinds import KINDS
+from optitrack_vrpn.stream.bodies.states import Disposition
+from optitrack_vrpn.stream.bodies.validity import ValidityGate
+from optitrack_vrpn.stream.motion.estimator import EstimateConfig, Estimator
+from optitrack_vrpn.stream.roster import Sample, ServerMotion, TrackedBody
+from optitrack_vrpn.stream.server_data import MarkerCloud
 from output_kit import every_output, poses_alone
 import pytest
 

@@ -10,7 +10,9 @@ from geometry_msgs.msg import AccelStamped, PoseWithCovarianceStamped, TwistStam
 from nav_msgs.msg import Odometry
 from node_kit import WatchedNode
 import numpy as np
-from optitrack_vrpn.sim import MotiveSimServer, raw_clock_ns, scenario_from_mapping
+from optitrack_vrpn.sim.acceptor_io import raw_clock_ns
+from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
+from optitrack_vrpn.sim.server_io import MotiveSimServer
 import pytest
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rosgraph import NodeHere, Observer, port_parameters, quat_xyzw, stamp_ns, wait_until

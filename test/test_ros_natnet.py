@@ -8,9 +8,9 @@ import time
 from natnet_kit import simulated
 from node_kit import WatchedNode
 import numpy as np
-from optitrack_vrpn.pipeline import POINT
-from optitrack_vrpn.sim import arranged
-from optitrack_vrpn.sources.natnet import codec
+from optitrack_vrpn.drivers.natnet import codec
+from optitrack_vrpn.sim.motion import arranged
+from optitrack_vrpn.stream.server_data import POINT
 import pytest
 from rclpy.parameter import Parameter
 from rclpy.qos import QoSProfile

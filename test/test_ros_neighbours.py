@@ -9,8 +9,9 @@ from types import SimpleNamespace
 from conftest import BOTH_PROTOCOLS, lacking
 from geometry_msgs.msg import PoseStamped
 from node_kit import logged, parameters
-from optitrack_vrpn.graph import ConflictingPublishers, describe_mismatch, DuplicateNames, TURN_NS
-from optitrack_vrpn.graph import conflicts_ros
+from optitrack_vrpn.node.graph import conflicts_ros
+from optitrack_vrpn.node.graph.conflicts_ros import (
+    ConflictingPublishers, describe_mismatch, DuplicateNames, TURN_NS)
 import pytest
 from rclpy.qos import DurabilityPolicy, QoSPolicyKind, QoSProfile
 from rosgraph import NodeHere, Observer, wait_until
@@ -174,7 +175,7 @@ from rclpy.subscription import Subscription
 del Subscription.get_publisher_count
 import rclpy
 from geometry_msgs.msg import PoseStamped
-from optitrack_vrpn.graph import OneSubscription
+from optitrack_vrpn.node.graph import OneSubscription
 rclpy.init()
 taking, one, two = (rclpy.create_node(name) for name in ('taking', 'one', 'two'))
 used = []

@@ -7,7 +7,8 @@ import signal
 import time
 
 from conftest import BOTH_PROTOCOLS
-from optitrack_vrpn.sim import MotiveSimServer, named_bodies, Scenario
+from optitrack_vrpn.sim.scenario_io import named_bodies, Scenario
+from optitrack_vrpn.sim.server_io import MotiveSimServer
 import pytest
 from rosgraph import NodeProcess, port_parameters, silence, stamp_ns, wait_until
 from server_kit import free_port

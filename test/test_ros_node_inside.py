@@ -11,12 +11,14 @@ from conftest import lacking
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from lifecycle_msgs.srv import ChangeState
 from node_kit import bug, held, logged, parameters, refusing, released, WatchedNode
-from optitrack_vrpn.axes import AxisBridge
-from optitrack_vrpn.errors import OptitrackVrpnError
-from optitrack_vrpn.gantry import GantryController
-from optitrack_vrpn.node import OptitrackVrpnNode, Publishers
-from optitrack_vrpn.ros import Ticker
-from optitrack_vrpn.sources import link_event, LinkState, make_source
+from optitrack_vrpn.core.errors import OptitrackVrpnError
+from optitrack_vrpn.drivers.link import link_event, LinkState
+from optitrack_vrpn.drivers.table import make_source
+from optitrack_vrpn.guests.machine.axis_bridge_ros import AxisBridge
+from optitrack_vrpn.guests.machine.gantry_controller_ros import GantryController
+from optitrack_vrpn.node.base.node_parts import Ticker
+from optitrack_vrpn.node.node import OptitrackVrpnNode
+from optitrack_vrpn.node.publishers import Publishers
 import pytest
 from rclpy.clock import ClockType
 from rclpy.executors import SingleThreadedExecutor

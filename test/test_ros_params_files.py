@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Which nodes a parameter file addresses."""
 
-from optitrack_vrpn.ros import files_given, is_for, nodes_of
+from optitrack_vrpn.node.base.process import files_given, is_for, nodes_of
 import pytest
 import yaml
 

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 STUCK = """
 import time, rclpy
-from optitrack_vrpn.ros import process
+from optitrack_vrpn.node.base import process
 process.LEAVE_S = 0.5
 rclpy.try_shutdown = lambda: time.sleep(60)
 def interrupted():
@@ -26,7 +26,7 @@ raise SystemExit(process.run(interrupted, ['node']))
 #: A waitable that is destroyed while the executor looks at it, so many times.
 STUMBLING = """
 import sys, threading, rclpy
-from optitrack_vrpn.ros import process
+from optitrack_vrpn.node.base import process
 from rclpy.exceptions import InvalidHandle
 from rclpy.node import Node
 from rclpy.waitable import NumberOfEntities, Waitable
@@ -58,7 +58,7 @@ raise SystemExit(process.run(make, ['node']))
 #: A node whose terminal is closed, or that gets Ctrl-\\, shortly after its start.
 CLOSED = """
 import os, sys
-from optitrack_vrpn.ros import process
+from optitrack_vrpn.node.base import process
 from rclpy.node import Node
 
 class Mine(Node):
@@ -74,8 +74,8 @@ raise SystemExit(process.run(Mine, ['node']))
 
 REFUSED = """
 import sys
-from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.ros.process import run
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.node.base.process import run
 def make():
     raise RuntimeError(sys.argv[1])
 try:
@@ -130,7 +130,7 @@ def test_an_executor_that_never_works_again_is_given_up():
 #: A signal while a message is converted, after which pybind11 raises another error.
 CONVERTING = """
 import os, signal, time
-from optitrack_vrpn.ros.process import run
+from optitrack_vrpn.node.base.process import run
 from rclpy.node import Node
 
 def make():

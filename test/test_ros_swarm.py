@@ -8,7 +8,8 @@ from types import SimpleNamespace
 from geometry_msgs.msg import PoseArray, PoseStamped
 from hypothesis import given, strategies as st
 from nav_msgs.msg import Odometry
-from optitrack_vrpn.node import FrameCollector, NamedPose, NodeSettings, SharedOutput
+from optitrack_vrpn.node.settings import NodeSettings
+from optitrack_vrpn.node.shared_output import FrameCollector, NamedPose, SharedOutput
 from pipeline_kit import make_pipeline, pose_report
 import pytest
 from rclpy.duration import Duration

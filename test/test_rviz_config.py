@@ -4,7 +4,8 @@
 
 from pathlib import Path
 
-from optitrack_vrpn.sim import MotiveSimServer, named_bodies, Scenario
+from optitrack_vrpn.sim.scenario_io import named_bodies, Scenario
+from optitrack_vrpn.sim.server_io import MotiveSimServer
 import pytest
 from rclpy.qos import (
     DurabilityPolicy, HistoryPolicy, LivelinessPolicy, qos_check_compatible, QoSCompatibility,

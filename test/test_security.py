@@ -6,8 +6,10 @@ import os
 from pathlib import Path
 import re
 
-from optitrack_vrpn.pipeline import Pipeline, PipelineConfig
-from optitrack_vrpn.sources import LinkState, ServerText
+from optitrack_vrpn.drivers.frames import ServerText
+from optitrack_vrpn.drivers.link import LinkState
+from optitrack_vrpn.stream.config import PipelineConfig
+from optitrack_vrpn.stream.pipeline import Pipeline
 from pipeline_kit import pose_report
 import pytest
 from server_kit import FakeServer

@@ -8,11 +8,11 @@ import re
 
 from conftest import lacking, lacking_in_lines
 from hypothesis import given, strategies as st
-from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.node import NodeSettings
-from optitrack_vrpn.settings import (
-    Change, checked, markdown_table, parameter_file, parameters_of, section, setting, sift,
-    unknown)
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.settings.documents import markdown_table, parameter_file
+from optitrack_vrpn.core.settings.parameters import parameters_of, sift, unknown
+from optitrack_vrpn.core.settings.schema import Change, checked, section, setting
+from optitrack_vrpn.node.settings import NodeSettings
 import pytest
 import yaml
 
@@ -214,7 +214,7 @@ def set_parameter(node, name, value):
 
 @pytest.mark.ros
 def test_a_node_reads_its_settings_with_whole_numbers_and_empty_lists(make_node):
-    from optitrack_vrpn.settings_ros import declare_settings, read_settings
+    from optitrack_vrpn.node.base.settings_ros import declare_settings, read_settings
     node = make_node('b.arm.length:=5', "b.wheels:=['']", 'b.origin:=[1.0, 2.0, 3.0]',
                      'other:=3')
     node.declare_parameter('other', 1)
@@ -226,7 +226,7 @@ def test_a_node_reads_its_settings_with_whole_numbers_and_empty_lists(make_node)
 @pytest.mark.ros
 @pytest.mark.parametrize('undeclared', [False, True])
 def test_a_node_reports_all_wrong_parameters(make_node, undeclared):
-    from optitrack_vrpn.settings_ros import declare_settings, read_settings
+    from optitrack_vrpn.node.base.settings_ros import declare_settings, read_settings
     node = make_node(
         'arm.length:=50.0', 'arm.jonts:=3', 'grip:=frim', 'wheels:=[1, 2]', 'xyzzy:=1',
         allow_undeclared_parameters=undeclared)
@@ -242,7 +242,7 @@ def test_a_node_reports_all_wrong_parameters(make_node, undeclared):
 
 @pytest.mark.ros
 def test_descriptors_state_type_range_and_when_it_may_change(make_node):
-    from optitrack_vrpn.settings_ros import declare_settings
+    from optitrack_vrpn.node.base.settings_ros import declare_settings
     node = make_node('joints:=99')
     declare_settings(node, Robot)
     described = node.describe_parameter('arm.length')
@@ -256,7 +256,7 @@ def test_descriptors_state_type_range_and_when_it_may_change(make_node):
 
 @pytest.mark.ros
 def test_changes_at_run_time_are_checked_and_passed_on(make_node):
-    from optitrack_vrpn.settings_ros import declare_settings, follow_settings
+    from optitrack_vrpn.node.base.settings_ros import declare_settings, follow_settings
     node = make_node()
     declare_settings(node, Robot)
     configured = [True]

@@ -9,8 +9,9 @@ import re
 import select
 import signal
 
-from optitrack_vrpn.cli import files_io, find_config
-from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.cli import files_io
+from optitrack_vrpn.cli.files_io import find_config
+from optitrack_vrpn.core.errors import ConfigurationError
 import pytest
 import rawvrpn
 from rawvrpn import RawClient

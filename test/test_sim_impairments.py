@@ -4,7 +4,10 @@
 
 from hypothesis import given, settings, strategies as st
 import numpy as np
-from optitrack_vrpn.sim import faults as f, Link, Network, scenario_from_mapping, World
+from optitrack_vrpn.sim import faults as f
+from optitrack_vrpn.sim.impairments import Link
+from optitrack_vrpn.sim.scenario_io import Network, scenario_from_mapping
+from optitrack_vrpn.sim.world import World
 import pytest
 from scipy import stats
 from scipy.spatial.transform import Rotation

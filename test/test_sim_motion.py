@@ -5,7 +5,7 @@
 from conftest import examples
 from hypothesis import given, settings, strategies as st
 import numpy as np
-from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.sim import motion as m
 import pytest
 from scipy.spatial.transform import Rotation

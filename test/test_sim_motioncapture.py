@@ -17,7 +17,8 @@ import sys
 import threading
 
 import numpy as np
-from optitrack_vrpn.sim import MotiveSimServer, scenario_from_mapping
+from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
+from optitrack_vrpn.sim.server_io import MotiveSimServer
 import pytest
 
 FROM_PYPI = Path(sys.prefix, 'seed').is_dir() and sys.version_info < (3, 14)

@@ -19,9 +19,13 @@ import time
 
 from conftest import independent
 import natnet_kit
-from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.sim import NatNetWorld, scenario_from_mapping, World
-from optitrack_vrpn.sources.natnet import codec, decode_frame, MessageId
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.drivers.natnet import codec
+from optitrack_vrpn.drivers.natnet.frames import decode_frame
+from optitrack_vrpn.drivers.natnet.messages import MessageId
+from optitrack_vrpn.sim.natnet import NatNetWorld
+from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
+from optitrack_vrpn.sim.world import World
 import pytest
 from server_kit import free_port
 from transport_kit import wait_until

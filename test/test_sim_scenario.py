@@ -4,11 +4,11 @@
 
 from pathlib import Path
 
-from optitrack_vrpn.cli import split_ros_args, without_ros_arguments
-from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.sim import (
-    faults, make_parser, motion, scenario_from_arguments, scenario_io as s,
-    World)
+from optitrack_vrpn.cli.arguments import split_ros_args, without_ros_arguments
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.sim import faults, motion, scenario_io as s
+from optitrack_vrpn.sim.command import make_parser, scenario_from_arguments
+from optitrack_vrpn.sim.world import World
 import pytest
 
 SAMPLES = Path(__file__).parents[1] / 'config' / 'scenarios'

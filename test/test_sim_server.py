@@ -12,9 +12,10 @@ import threading
 import time
 
 import numpy as np
-from optitrack_vrpn.errors import ConfigurationError, LocalProtocolError, TransportError
-from optitrack_vrpn.sim import MotiveSimServer, named_bodies, Scenario, scenario_from_mapping
-from optitrack_vrpn.sources import Body, Motion
+from optitrack_vrpn.core.errors import ConfigurationError, LocalProtocolError, TransportError
+from optitrack_vrpn.drivers.frames import Body, Motion
+from optitrack_vrpn.sim.scenario_io import named_bodies, Scenario, scenario_from_mapping
+from optitrack_vrpn.sim.server_io import MotiveSimServer
 import pytest
 import rawvrpn
 from rawvrpn import RawClient

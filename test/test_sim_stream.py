@@ -3,7 +3,9 @@
 """Deadlines and stamps of the simulated Motive, with time as an argument."""
 
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.sim import Clock, faults, Scenario, Stream
+from optitrack_vrpn.sim import faults
+from optitrack_vrpn.sim.scenario_io import Clock, Scenario
+from optitrack_vrpn.sim.world import Stream
 
 START = 10**15
 

@@ -6,15 +6,23 @@ import math
 
 from natnet_kit import simulated
 import numpy as np
-from optitrack_vrpn.bodies import BodyConfig, Disposition, ValidityGate
-from optitrack_vrpn.motion import AxesConfig, compose, frame_maps, Transform, world_from_mocap
-from optitrack_vrpn.sim import (
-    apply_faults, BONES_51, corners, Figure as Walker, Flip, force, NotFinite, Occlusion,
-    occlusions, Outlier, Teleport)
-from optitrack_vrpn.skeletons import (
-    Axes, BoneGate, BONES, channel_order, converted, Figure, joint_angles, LiveSkeleton,
-    plate_frame, relative, SampleTimes, wrenches)
-from optitrack_vrpn.sources import Plate, PlateModel, SkeletonModel
+from optitrack_vrpn.core.axes import AxesConfig, frame_maps
+from optitrack_vrpn.core.rotation import compose, Transform, world_from_mocap
+from optitrack_vrpn.drivers.frames import Plate, PlateModel, SkeletonModel
+from optitrack_vrpn.node.live_skeleton_io import LiveSkeleton
+from optitrack_vrpn.sim.faults import Flip, NotFinite, Occlusion, Outlier, Teleport
+from optitrack_vrpn.sim.figure import BONES_51, Figure as Walker
+from optitrack_vrpn.sim.impairments import apply_faults, occlusions
+from optitrack_vrpn.sim.natnet_models import corners, force
+from optitrack_vrpn.stream.bodies.settings import BodyConfig
+from optitrack_vrpn.stream.bodies.states import Disposition
+from optitrack_vrpn.stream.bodies.validity import ValidityGate
+from optitrack_vrpn.stream.skeletons.bone_names import BONES, converted
+from optitrack_vrpn.stream.skeletons.gate import BoneGate
+from optitrack_vrpn.stream.skeletons.joints import joint_angles
+from optitrack_vrpn.stream.skeletons.plates import (
+    channel_order, plate_frame, SampleTimes, wrenches)
+from optitrack_vrpn.stream.skeletons.stage import Axes, Figure, relative
 import pytest
 from scipy.spatial.transform import Rotation
 from transport_kit import wait_until

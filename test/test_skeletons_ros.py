@@ -5,11 +5,17 @@
 from geometry_msgs.msg import WrenchStamped
 from natnet_kit import simulated
 import numpy as np
-from optitrack_vrpn.motion import AxesConfig, Transform
-from optitrack_vrpn.pipeline import PipelineConfig, StampedExtras
-from optitrack_vrpn.sim import BONES_51, corners, Figure as Walker, force, SAMPLES
-from optitrack_vrpn.skeletons import Axes, BONES, SkeletonOutput, SkeletonSettings
-from optitrack_vrpn.sources import Extras, Plate, PlateModel, Skeleton, SkeletonModel
+from optitrack_vrpn.core.axes import AxesConfig
+from optitrack_vrpn.core.rotation import Transform
+from optitrack_vrpn.drivers.frames import Extras, Plate, PlateModel, Skeleton, SkeletonModel
+from optitrack_vrpn.node.skeleton_output_ros import SkeletonOutput
+from optitrack_vrpn.sim.figure import BONES_51, Figure as Walker
+from optitrack_vrpn.sim.natnet_models import corners, force, SAMPLES
+from optitrack_vrpn.stream.config import PipelineConfig
+from optitrack_vrpn.stream.roster import StampedExtras
+from optitrack_vrpn.stream.skeletons.bone_names import BONES
+from optitrack_vrpn.stream.skeletons.settings import SkeletonSettings
+from optitrack_vrpn.stream.skeletons.stage import Axes
 import pytest
 from rclpy.qos import QoSProfile
 from rosgraph import NodeHere, Observer, stamp_ns, wait_until

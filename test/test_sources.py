@@ -7,11 +7,13 @@ import os
 from pathlib import Path
 import re
 
-from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.sources import (
-    Body, check_server, Choice, Frame, lacking, LinkState, Motion, ServerText, source_settings,
-    SOURCES)
-from optitrack_vrpn.sources.vrpn import PongReport, PoseReport, TextReport, to_frames
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.drivers.choice import Choice
+from optitrack_vrpn.drivers.frames import Body, Body as PoseReport, Frame, Motion, ServerText
+from optitrack_vrpn.drivers.link import LinkState
+from optitrack_vrpn.drivers.table import check_server, lacking, source_settings, SOURCES
+from optitrack_vrpn.drivers.vrpn.codec import PongReport, TextReport
+from optitrack_vrpn.drivers.vrpn.frames import to_frames
 import pytest
 from tool_kit import run_tool, start_tool
 

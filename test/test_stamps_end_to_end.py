@@ -12,7 +12,7 @@ import time
 from conftest import BOTH_PROTOCOLS
 from geometry_msgs.msg import PoseStamped
 import numpy as np
-from optitrack_vrpn.sim import raw_clock_ns
+from optitrack_vrpn.sim.acceptor_io import raw_clock_ns
 import pytest
 from rclpy.qos import QoSProfile
 from rosgraph import NodeProcess, Observer, port_parameters, stamp_ns, wait_until

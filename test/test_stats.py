@@ -6,7 +6,7 @@ import random
 
 from conftest import examples
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.bodies import FrameRate, SETTLE_FRAMES
+from optitrack_vrpn.stream.bodies.times import FrameRate, SETTLE_FRAMES
 import pytest
 
 RATES = st.sampled_from([25.0, 60.0, 120.0, 240.0, 1000.0])

@@ -6,7 +6,7 @@ import random
 
 from conftest import memory_growth
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.stats import frame_interval, Intervals, IntervalStatistics
+from optitrack_vrpn.core.stats import frame_interval, Intervals, IntervalStatistics
 import pytest
 
 QUAT = (0.0, 0.0, 0.0, 1.0)

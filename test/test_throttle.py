@@ -5,7 +5,7 @@
 from itertools import accumulate, pairwise
 
 from hypothesis import given, strategies as st
-from optitrack_vrpn.throttle import Decimator, FrameDecimator
+from optitrack_vrpn.core.throttle import Decimator, FrameDecimator
 
 MS = 1_000_000
 START = 1_700_000_000 * 1000 * MS

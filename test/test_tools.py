@@ -14,9 +14,10 @@ import sys
 
 from conftest import lacking
 from optitrack_vrpn import __version__
-from optitrack_vrpn.cli import command, loading, tools
-from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError, TransportError
-from optitrack_vrpn.tools import lines_of
+from optitrack_vrpn.cli.command_io import command, loading
+from optitrack_vrpn.cli.rows_io import tools
+from optitrack_vrpn.cli.tools.topics_command import lines_of
+from optitrack_vrpn.core.errors import BackendUnavailableError, ConfigurationError, TransportError
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -131,7 +132,7 @@ def test_without_ros_a_tool_that_needs_it_says_so_in_one_line(arguments):
 
 
 def test_what_is_wrong_with_the_package_itself_is_not_taken_for_a_missing_ros():
-    result = run_module("sys.modules['optitrack_vrpn.demo.view'] = None", 'demo')
+    result = run_module("sys.modules['optitrack_vrpn.sim.demo.view'] = None", 'demo')
     assert result.returncode == 1 and 'Traceback' in result.stderr
 
 
@@ -157,12 +158,12 @@ def test_a_missing_dependency_is_reported_with_its_remedy(
 
 
 @pytest.mark.parametrize('arguments, where, code', [
-    (('demo',), 'optitrack_vrpn.demo.command', 130),
-    (('demo',), 'optitrack_vrpn.demo.view_ros', 130),
-    (('doctor', '--server', '127.0.0.1'), 'optitrack_vrpn.doctor.command', 130),
-    (('doctor', '--server', '127.0.0.1'), 'optitrack_vrpn.doctor.graph_ros', 130),
-    (('topics', '/x'), 'optitrack_vrpn.tools.topics_ros', 130),
-    (('mocap_control', 'start'), 'optitrack_vrpn.mocap_control.controller_ros', 130),
+    (('demo',), 'optitrack_vrpn.sim.demo.command', 130),
+    (('demo',), 'optitrack_vrpn.sim.demo.view_ros', 130),
+    (('doctor', '--server', '127.0.0.1'), 'optitrack_vrpn.telling.doctor.command', 130),
+    (('doctor', '--server', '127.0.0.1'), 'optitrack_vrpn.telling.doctor.graph_ros', 130),
+    (('topics', '/x'), 'optitrack_vrpn.cli.tools.topics_ros', 130),
+    (('mocap_control', 'start'), 'optitrack_vrpn.control.controller_ros', 130),
     # An interrupt is how these two are ended.
     (('optitrack_vrpn_node',), 'optitrack_vrpn.node.command', 0),
     (('optitrack_vrpn_node',), 'optitrack_vrpn.node.node', 0),
@@ -181,7 +182,7 @@ def test_an_interrupt_while_modules_load_shows_no_traceback(arguments, where, co
 
 
 @pytest.mark.parametrize('where', [
-    'optitrack_vrpn.compiled.importer_io', 'optitrack_vrpn.errors', 'optitrack_vrpn.cli.rows_io'])
+    'optitrack_vrpn.cli.compiled.importer_io', 'optitrack_vrpn.core.errors', 'optitrack_vrpn.cli.rows_io'])
 @pytest.mark.parametrize('tool, code', [('doctor', 130), ('motive_sim', 0)])
 def test_an_interrupt_while_the_package_itself_loads_shows_no_traceback(
         where, tool, code, tmp_path):

@@ -4,9 +4,10 @@
 
 
 from hypothesis import given, strategies as st
-from optitrack_vrpn.errors import LocalProtocolError, RemoteProtocolError, VersionRefusedError
-from optitrack_vrpn.sources.vrpn import (
-    codec, LocalNames, MAX_IDS, MAX_NAME_SIZE, MAX_SENDER_SECONDS, TEXT_HEAD)
+from optitrack_vrpn.core.errors import LocalProtocolError, RemoteProtocolError, VersionRefusedError
+from optitrack_vrpn.drivers.vrpn import codec
+from optitrack_vrpn.drivers.vrpn.codec import (
+    LocalNames, MAX_IDS, MAX_NAME_SIZE, MAX_SENDER_SECONDS, TEXT_HEAD)
 import pytest
 
 #: The first bytes that either side of the real library (07.38) sends.

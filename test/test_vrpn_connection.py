@@ -6,9 +6,10 @@ from collections import Counter
 
 from conftest import examples, memory_growth
 from hypothesis import example, given, settings, strategies as st
-from optitrack_vrpn.errors import RemoteProtocolError
-from optitrack_vrpn.sources.vrpn import (
-    codec, codec as messages, codec as constants, Connection, Counters, LocalNames)
+from optitrack_vrpn.core.errors import RemoteProtocolError
+from optitrack_vrpn.drivers.vrpn import codec, codec as constants, codec as messages
+from optitrack_vrpn.drivers.vrpn.codec import LocalNames
+from optitrack_vrpn.drivers.vrpn.connection import Connection, Counters
 import pytest
 import sessions
 

@@ -7,7 +7,7 @@ import re
 import stat
 import threading
 
-from optitrack_vrpn.cli import whole_file
+from optitrack_vrpn.cli.files_io import whole_file
 import pytest
 
 OWN = re.compile(b'old|new')

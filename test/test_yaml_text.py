@@ -7,12 +7,13 @@ from pathlib import Path
 import random
 
 from hypothesis import given, strategies as st
-from optitrack_vrpn.axes import load_table
-from optitrack_vrpn.cli import (
-    parameters_of_nodes, parse_parameter_file, parse_yaml, read_parameter_file, read_yaml)
-from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.gantry import load_machine
-from optitrack_vrpn.rgbd import read_storage
+from optitrack_vrpn.cli.files_io import read_parameter_file, read_yaml
+from optitrack_vrpn.cli.launch_file_ros import parameters_of_nodes
+from optitrack_vrpn.cli.yaml_text import parse_parameter_file, parse_yaml
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.guests.machine.axis_bridge_io import load_table
+from optitrack_vrpn.guests.machine.machine_io import load_machine
+from optitrack_vrpn.guests.rgbd.calibration import read_storage
 import pytest
 import yaml
 

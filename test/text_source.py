@@ -12,10 +12,12 @@ import socket
 import threading
 import time
 
-from optitrack_vrpn.clock import HostClock
-from optitrack_vrpn.settings import checked, setting
-from optitrack_vrpn.sources import (
-    Body, Frame, link_event, LinkState, LinkStatus, SourceKind, SOURCES)
+from optitrack_vrpn.core.settings.schema import checked, setting
+from optitrack_vrpn.drivers.client_io import LinkStatus
+from optitrack_vrpn.drivers.frames import Body, Frame
+from optitrack_vrpn.drivers.link import link_event, LinkState
+from optitrack_vrpn.drivers.table import SourceKind, SOURCES
+from optitrack_vrpn.stream.clock.hostclock_io import HostClock
 
 
 @checked

@@ -19,9 +19,11 @@ import time
 from typing import Callable, Optional
 from unittest import SkipTest
 
-from optitrack_vrpn.clock import HostClock
-from optitrack_vrpn.sources import ClientConfig, Frame, LinkConfig, LinkState
-from optitrack_vrpn.sources.vrpn import PoseReport, VrpnClient
+from optitrack_vrpn.drivers.config import ClientConfig, LinkConfig
+from optitrack_vrpn.drivers.frames import Body as PoseReport, Frame
+from optitrack_vrpn.drivers.link import LinkState
+from optitrack_vrpn.drivers.vrpn.client_io import VrpnClient
+from optitrack_vrpn.stream.clock.hostclock_io import HostClock
 from rawvrpn import COOKIE
 from server_kit import FakeServer, TIMEOUT_S
 

@@ -2,9 +2,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The model of a vehicle, connected to the fake autopilot; and poses for them."""
 
-from optitrack_vrpn.autopilot import (
-    BridgeSettings, convert, FakeAutopilot, FakeConfig, findings, Gate, Incoming,
-    LinkReport, make, plan, Sample, Source, Vehicle)
+from optitrack_vrpn.guests.autopilot.fake_autopilot_io import FakeAutopilot, FakeConfig
+from optitrack_vrpn.guests.autopilot.gate import Gate
+from optitrack_vrpn.guests.autopilot.messages import convert, make, Sample
+from optitrack_vrpn.guests.autopilot.report import findings, LinkReport, Source
+from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, plan
+from optitrack_vrpn.guests.autopilot.vehicle import Incoming, Vehicle
 
 MS = 1_000_000
 START = 1_700_000_000 * 1000 * MS

@@ -52,7 +52,7 @@ def the_architecture_page_has_a_row_for_every_package():
 
 
 def the_readme_lists_every_tool():
-    from optitrack_vrpn.cli import tools
+    from optitrack_vrpn.cli.rows_io import tools
     rows = (ROOT / 'README.md').read_text(encoding='utf-8').partition(
         '## Commands')[2].partition('\n## ')[0].splitlines()
     listed = {name for row in rows for name in re.findall('`([a-z_]+)`', row.split(' | ')[0])}
@@ -60,22 +60,22 @@ def the_readme_lists_every_tool():
 
 
 def every_tool_is_one_row_with_a_line_about_it():
-    from optitrack_vrpn.cli import tools
+    from optitrack_vrpn.cli.rows_io import tools
     names = [tool.name for tool in tools()]
     return [tool.name for tool in tools()
             if not tool.summary or '\n' in tool.summary or names.count(tool.name) > 1]
 
 
 def generated_files_are_what_the_settings_say():
-    from optitrack_vrpn.tools import generated
+    from optitrack_vrpn.cli.tools.parameters_command import generated
     return [f'{path.name}: run make docs' for path, text in generated(ROOT).items()
             if path.read_text() != text]
 
 
 def every_parameter_is_described_and_bounded():
-    from optitrack_vrpn.cli import nodes
-    from optitrack_vrpn.settings import parameters_of
-    from optitrack_vrpn.tools import settings_class
+    from optitrack_vrpn.cli.rows_io import nodes
+    from optitrack_vrpn.cli.tools.parameters_command import settings_class
+    from optitrack_vrpn.core.settings.parameters import parameters_of
     for node in nodes():
         for row in parameters_of(settings_class(node)):
             text = row.description
@@ -86,9 +86,10 @@ def every_parameter_is_described_and_bounded():
 
 def pages_show_what_is_defined_elsewhere():
     """Check lists and diagrams that are written or generated once in a while."""
-    from optitrack_vrpn.autopilot import BridgeSettings, plan, rules
-    from optitrack_vrpn.bodies import mermaid
-    from optitrack_vrpn.sim import reference
+    from optitrack_vrpn.guests.autopilot.parameters import rules
+    from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, plan
+    from optitrack_vrpn.sim.scenario_io import reference
+    from optitrack_vrpn.stream.bodies.states import mermaid
 
     def page(name):
         return (ROOT / 'docs' / name).read_text(encoding='utf-8')
@@ -128,7 +129,7 @@ def launch_files_have_the_same_arguments_everywhere():
 def setup_installs_the_tools_and_all_files():
     """Replace setup(), to see what setup.py itself hands to setuptools."""
     from optitrack_vrpn import __version__
-    from optitrack_vrpn.cli import console_scripts
+    from optitrack_vrpn.cli.rows_io import console_scripts
     script = ('import json, runpy, setuptools\n'
               'setuptools.setup = lambda cmdclass, **given: print(json.dumps(given))\n'
               "runpy.run_path('setup.py')\n")
@@ -266,7 +267,7 @@ def launch_stood_in():
 
 def check_tool(name, arguments):
     """Let a tool parse its arguments, and check the parameters of its node."""
-    from optitrack_vrpn.cli import tools
+    from optitrack_vrpn.cli.rows_io import tools
     tool, = [one for one in tools() if one.name == name]
     module, function = tool.function.split(':')
     sys.argv = [name, *arguments]
@@ -285,9 +286,9 @@ def check_tool(name, arguments):
 
 def check_parameters(node, values):
     """Check names and values of parameters as the node does at its start."""
-    from optitrack_vrpn.bodies import is_body_setting
-    from optitrack_vrpn.cli import nodes
-    from optitrack_vrpn.settings import parameters_of, sift
+    from optitrack_vrpn.cli.rows_io import nodes
+    from optitrack_vrpn.core.settings.parameters import parameters_of, sift
+    from optitrack_vrpn.stream.bodies.settings import is_body_setting
     row, = [one for one in nodes() if one.name == node]
     module, settings = row.settings.split(':')
     settings = getattr(importlib.import_module(module), settings)

@@ -11,7 +11,7 @@ Run it, configure it, and start it from rqt's mocap control or from the command 
 """
 
 from geometry_msgs.msg import PoseStamped
-from optitrack_vrpn.mocap_control import ControlledLifecycleNode
+from optitrack_vrpn.control.participant_ros import ControlledLifecycleNode
 import rclpy
 from rclpy.executors import ExternalShutdownException
 from rclpy.lifecycle import TransitionCallbackReturn

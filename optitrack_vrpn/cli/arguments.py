@@ -12,9 +12,9 @@ import sys
 from typing import Any, NamedTuple, NoReturn, Optional
 
 from optitrack_vrpn import __version__
-from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError
-from optitrack_vrpn.removed import LAUNCH_ARGUMENTS, refusal
-from optitrack_vrpn.sources import ClientConfig
+from optitrack_vrpn.core.errors import BackendUnavailableError, ConfigurationError
+from optitrack_vrpn.core.removed import LAUNCH_ARGUMENTS, refusal
+from optitrack_vrpn.drivers.config import ClientConfig
 
 VERSION = f'optitrack_vrpn {__version__}'
 #: Exit code of every command for a wrong command line: EX_USAGE of sysexits.h. No command uses it

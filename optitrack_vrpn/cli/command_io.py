@@ -17,7 +17,7 @@ from typing import Any, Iterator, Optional, ParamSpec
 from optitrack_vrpn.cli.arguments import exit_code
 from optitrack_vrpn.cli.early import INTERRUPTED
 from optitrack_vrpn.cli.signals_io import EndedBySignal, ENDING, raised, replaced
-from optitrack_vrpn.errors import BackendUnavailableError, OptitrackVrpnError
+from optitrack_vrpn.core.errors import BackendUnavailableError, OptitrackVrpnError
 
 #: 128 + SIGPIPE, as a shell reports a command whose output pipe was closed.
 OUTPUT_CLOSED = 141

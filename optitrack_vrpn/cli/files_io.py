@@ -15,7 +15,7 @@ from typing import Any, Iterator, Optional, Union
 
 from optitrack_vrpn.cli.rows_io import nodes
 from optitrack_vrpn.cli.yaml_text import parse_parameter_file, parse_yaml
-from optitrack_vrpn.errors import ConfigurationError, OptitrackVrpnError, TransportError
+from optitrack_vrpn.core.errors import ConfigurationError, OptitrackVrpnError, TransportError
 
 
 def config_folders() -> list[Path]:

@@ -11,7 +11,7 @@ from typing import Any
 from optitrack_vrpn.cli.arguments import (
     check_launch_arguments, LaunchArgument, read_launch_arguments)
 from optitrack_vrpn.cli.files_io import read_parameter_file
-from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.core.errors import ConfigurationError
 
 
 def existing_file(text: str) -> str:

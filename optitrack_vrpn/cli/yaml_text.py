@@ -10,7 +10,7 @@ PyYAML and rcl keep the last of two equal keys without a word, so that ``high: 1
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.core.errors import ConfigurationError
 import yaml
 
 

@@ -7,14 +7,13 @@ import importlib
 from typing import Any, Callable, Optional
 
 from geometry_msgs.msg import TransformStamped
+from optitrack_vrpn.core.throttle import Decimator, FrameDecimator, period_ns
 from optitrack_vrpn.node import messages
-from optitrack_vrpn.node.settings import FrameSettings, NodeSettings
-from optitrack_vrpn.node.topic_kinds import (
-    KINDS, MOTION_KINDS, ON_DEMAND, OWN_ODOMETRY, TopicKind)
-from optitrack_vrpn.pipeline import TrackedBody
-from optitrack_vrpn.ros import (
+from optitrack_vrpn.node.base.cdr import (
     Fill, serialisation_template, transform_template, TransformWriter, UnsupportedCdr, Write)
-from optitrack_vrpn.throttle import Decimator, FrameDecimator, period_ns
+from optitrack_vrpn.node.settings import FrameSettings, NodeSettings
+from optitrack_vrpn.node.topic_kinds import KINDS, MOTION_KINDS, ON_DEMAND, OWN_ODOMETRY, TopicKind
+from optitrack_vrpn.stream.roster import TrackedBody
 
 #: Functions that write and publish the messages of one topic.
 Way = tuple[Write, Callable[[Any], None]]

@@ -11,13 +11,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Optional
 
-from optitrack_vrpn.bodies import BodyConfig, is_body_setting, OPTIONAL_SECTION, SECTIONS, split
-from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.motion import body_from_base, LowpassConfig, MotionConfig
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.rotation import body_from_base
+from optitrack_vrpn.core.settings.documents import markdown_table
+from optitrack_vrpn.core.settings.parameters import parameters_of
+from optitrack_vrpn.core.settings.schema import Change, did_you_mean, section, setting, shown
 from optitrack_vrpn.node import topic_kinds
 from optitrack_vrpn.node.topic_kinds import BODY_RATES
-from optitrack_vrpn.settings import (
-    Change, did_you_mean, markdown_table, parameters_of, section, setting, shown)
+from optitrack_vrpn.stream.bodies.settings import (
+    BodyConfig, is_body_setting, OPTIONAL_SECTION, SECTIONS, split)
+from optitrack_vrpn.stream.motion.lowpass import LowpassConfig
+from optitrack_vrpn.stream.motion.settings import MotionConfig
 
 
 @dataclass(frozen=True)

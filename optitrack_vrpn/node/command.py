@@ -6,9 +6,10 @@ import argparse
 import sys
 from typing import Sequence
 
-from optitrack_vrpn.cli import end_with_parent, Parser, without_ros_arguments
-from optitrack_vrpn.ros import run_node
-from optitrack_vrpn.settings import parameters_of
+from optitrack_vrpn.cli.arguments import Parser, without_ros_arguments
+from optitrack_vrpn.cli.signals_io import end_with_parent
+from optitrack_vrpn.core.settings.parameters import parameters_of
+from optitrack_vrpn.node.base.node_command import run_node
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -23,7 +24,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 def for_ros(given: Sequence[str]) -> str:
     """Return the ROS form of arguments that were probably meant for ROS, as a hint."""
-    from optitrack_vrpn.node.settings import NodeSettings    # imports most of the node
+    from optitrack_vrpn.node.settings import NodeSettings
     known = {parameter.name for parameter in parameters_of(NodeSettings)}
     found = []
     for argument, following in zip(given, [*given[1:], '']):

@@ -7,21 +7,22 @@ import importlib.util
 import traceback
 from typing import Any, Callable, Iterable, Mapping, Optional
 
-from optitrack_vrpn.bodies import is_body_setting
-from optitrack_vrpn.cli import how_to_install
-from optitrack_vrpn.errors import BackendUnavailableError, ConfigurationError
-from optitrack_vrpn.motion import EstimateConfig, world_from_mocap
-from optitrack_vrpn.names import is_fixed, NameTemplates
+from optitrack_vrpn.cli.command_io import how_to_install
+from optitrack_vrpn.core.errors import BackendUnavailableError, ConfigurationError
+from optitrack_vrpn.core.names import is_fixed, NameTemplates
+from optitrack_vrpn.core.rotation import world_from_mocap
+from optitrack_vrpn.core.settings.parameters import changed, parameters_of, sift, unknown
+from optitrack_vrpn.drivers.table import check_server, lacking, SourceOptions
+from optitrack_vrpn.node.base.settings_ros import (
+    check_changes, declare_settings, given_at_start, is_of_library, unknown_parameters, values_of)
 from optitrack_vrpn.node.body_settings import (
     BODY_ESTIMATES, BODY_THRESHOLDS, check_body_setting, is_fixed_setting, RATES,
     sift_body_settings, titles_of)
 from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.node.topic_kinds import KINDS, MOTION_KINDS, OWN_ODOMETRY
-from optitrack_vrpn.pipeline import PipelineConfig
-from optitrack_vrpn.settings import changed, parameters_of, sift, unknown
-from optitrack_vrpn.settings_ros import (
-    check_changes, declare_settings, given_at_start, is_of_library, unknown_parameters, values_of)
-from optitrack_vrpn.sources import check_server, lacking, SourceOptions
+from optitrack_vrpn.stream.bodies.settings import is_body_setting
+from optitrack_vrpn.stream.config import PipelineConfig
+from optitrack_vrpn.stream.motion.estimator import EstimateConfig
 from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
 from rclpy.node import Node
 from rclpy.parameter import Parameter

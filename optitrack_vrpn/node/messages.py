@@ -19,9 +19,10 @@ from builtin_interfaces.msg import Time
 from geometry_msgs.msg import (
     AccelStamped, Point, Pose, PoseStamped, PoseWithCovarianceStamped, TransformStamped,
     TwistStamped)
-from optitrack_vrpn.motion import angles_from_quat, Quat, Vector
-from optitrack_vrpn.pipeline import FrameTimes, MarkerCloud, POINT
-from optitrack_vrpn.ros import Fill, time_of, Write
+from optitrack_vrpn.core.rotation import angles_from_quat, Quat, Vector
+from optitrack_vrpn.node.base.cdr import Fill, time_of, Write
+from optitrack_vrpn.stream.roster import FrameTimes
+from optitrack_vrpn.stream.server_data import MarkerCloud, POINT
 
 if TYPE_CHECKING:
     from nav_msgs.msg import Odometry

@@ -15,19 +15,22 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Callable, Optional
 
-from optitrack_vrpn.clock import HostClock
-from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.events import Event as UserEvent
-from optitrack_vrpn.graph import describe_mismatch
-from optitrack_vrpn.mocap_control import Command, MocapControl
+from optitrack_vrpn.control.participant_ros import MocapControl
+from optitrack_vrpn.control.protocol import Command
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.events import Event as UserEvent
+from optitrack_vrpn.drivers.client_io import Source
+from optitrack_vrpn.drivers.link import LinkLog, LinkState
+from optitrack_vrpn.drivers.table import lacking, make_source, Recorder, recording_wanted
+from optitrack_vrpn.node.base.managed_node import ManagedNode
+from optitrack_vrpn.node.base.node_parts import DeferredDestruction, Ticker
 from optitrack_vrpn.node.configuration import Configuration, NodeParameters
+from optitrack_vrpn.node.graph.conflicts_ros import describe_mismatch
 from optitrack_vrpn.node.receiver import Receiver, TurnLock
 from optitrack_vrpn.node.status import StatusReporter
 from optitrack_vrpn.node.supervision import Supervision
-from optitrack_vrpn.pipeline import Pipeline
-from optitrack_vrpn.ros import DeferredDestruction, ManagedNode, Ticker
-from optitrack_vrpn.sources import (
-    lacking, LinkLog, LinkState, make_source, Recorder, recording_wanted, Source)
+from optitrack_vrpn.stream.clock.hostclock_io import HostClock
+from optitrack_vrpn.stream.pipeline import Pipeline
 
 
 #: The settings of the publishers that can change while the node is configured.

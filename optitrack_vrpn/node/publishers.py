@@ -6,16 +6,18 @@ from typing import Any, Callable, Optional, Sequence
 
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import TransformStamped
-from optitrack_vrpn.motion import QUAT_ENU_NED
-from optitrack_vrpn.node.body_output import (
-    BodyOutput, message_type, sender, supports_raw_cdr, Way)
+from optitrack_vrpn.core.axes import QUAT_ENU_NED
+from optitrack_vrpn.core.throttle import FrameDecimator, period_ns
+from optitrack_vrpn.node.base.cdr import tf_message
+from optitrack_vrpn.node.base.tf import StaticTransformBroadcaster, tf_publisher
+from optitrack_vrpn.node.body_output import BodyOutput, message_type, sender, supports_raw_cdr, Way
 from optitrack_vrpn.node.messages import fill_transform
 from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.node.shared_output import DRAFT_QOS, POSES_QOS, SharedOutput
 from optitrack_vrpn.node.topic_kinds import KINDS, MODEL_KINDS
-from optitrack_vrpn.pipeline import MarkerCloud, Pipeline, TrackedBody
-from optitrack_vrpn.ros import StaticTransformBroadcaster, tf_message, tf_publisher
-from optitrack_vrpn.throttle import FrameDecimator, period_ns
+from optitrack_vrpn.stream.pipeline import Pipeline
+from optitrack_vrpn.stream.roster import TrackedBody
+from optitrack_vrpn.stream.server_data import MarkerCloud
 from rclpy.duration import Duration
 from rclpy.lifecycle import LifecycleNode
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
@@ -129,7 +131,7 @@ class Publishers:
         self.shared.create_publishers(settings)
         if MODEL_KINDS.intersection(settings.outputs) or self._models is not None:
             if self._models is None:
-                from optitrack_vrpn.skeletons import SkeletonOutput
+                from optitrack_vrpn.node.skeleton_output_ros import SkeletonOutput
                 self._models = SkeletonOutput(
                     self._create, self._destroy, lambda kind: message_type(KINDS[kind]),
                     lambda kind: KINDS[kind].topic, self._send_tf,

@@ -6,7 +6,7 @@ What happens with each datagram in the node: pipeline, publication, measurement 
 The client thread calls it, and publishes the samples itself: second check of their age, pose
 message, transforms, other topics. The clock is read there because the process can be suspended at
 any line (by the scheduler, a debugger, or the migration of a virtual machine), and a pose that
-became too old meanwhile must not be published. Messages are bytes (``ros/cdr.py``), or objects if
+became too old meanwhile must not be published. Messages are bytes (``node/base/cdr.py``), or objects if
 the encoding of the middleware is unknown. docs/performance.md lists the cost of each step.
 
 The file is apart from the node because it is compiled, and a compiled class cannot derive from
@@ -17,13 +17,16 @@ import threading
 import traceback
 from typing import Any, Callable, Final, Optional, Sequence, TYPE_CHECKING
 
-from optitrack_vrpn.bodies import Disposition
-from optitrack_vrpn.motion import conjugate, MotionEstimate, pose_to_ned, rotate
+from optitrack_vrpn.core.axes import pose_to_ned
+from optitrack_vrpn.core.rotation import conjugate, rotate
+from optitrack_vrpn.core.throttle import FrameDecimator
+from optitrack_vrpn.drivers.frames import Item
+from optitrack_vrpn.node.base.cdr import pack_stamp, stamp_bytes
 from optitrack_vrpn.node.topic_kinds import OWN_ODOMETRY
-from optitrack_vrpn.pipeline import Pipeline, Sample, ServerMotion, TrackedBody
-from optitrack_vrpn.ros import pack_stamp, stamp_bytes
-from optitrack_vrpn.sources import Item
-from optitrack_vrpn.throttle import FrameDecimator
+from optitrack_vrpn.stream.bodies.states import Disposition
+from optitrack_vrpn.stream.motion.estimator import MotionEstimate
+from optitrack_vrpn.stream.pipeline import Pipeline
+from optitrack_vrpn.stream.roster import Sample, ServerMotion, TrackedBody
 
 if TYPE_CHECKING:    # they import messages and numpy, while the client connects
     from optitrack_vrpn.node.body_output import BodyOutput, Way

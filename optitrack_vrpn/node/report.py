@@ -10,12 +10,13 @@ import enum
 import math
 from typing import Mapping, NamedTuple, Optional
 
-from optitrack_vrpn.bodies import BodyStatus, Disposition, State
-from optitrack_vrpn.clock import ClockStatus
-from optitrack_vrpn.findings import Finding, rate_findings
-from optitrack_vrpn.names import printable
-from optitrack_vrpn.sources import LinkState, LossWatch
-from optitrack_vrpn.stats import Percentiles
+from optitrack_vrpn.core.names import printable
+from optitrack_vrpn.core.stats import Percentiles
+from optitrack_vrpn.drivers.link import LinkState, LossWatch
+from optitrack_vrpn.stream.bodies.states import BodyStatus, Disposition, State
+from optitrack_vrpn.stream.clock.types import ClockStatus
+from optitrack_vrpn.telling.catalogue import Finding
+from optitrack_vrpn.telling.rules import rate_findings
 
 
 #: Reasons of the stages before and after the validity gate, for which each body has a value.

@@ -11,16 +11,19 @@ from dataclasses import dataclass, field
 import functools
 import math
 
-from optitrack_vrpn.bodies import BodyConfig, Selection, settings_for
-from optitrack_vrpn.clock import StampConfig
-from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.mocap_control import ControlConfig
-from optitrack_vrpn.motion import AxesConfig, LowpassConfig, MotionConfig
-from optitrack_vrpn.names import check_frame, check_template, check_topic
+from optitrack_vrpn.control.protocol import ControlConfig
+from optitrack_vrpn.core.axes import AxesConfig
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.names import check_frame, check_template, check_topic
+from optitrack_vrpn.core.settings.schema import Change, checked, section, setting
+from optitrack_vrpn.drivers.config import ClientConfig
+from optitrack_vrpn.drivers.table import source_settings, SOURCES
 from optitrack_vrpn.node.topic_kinds import DEFAULT_OUTPUTS, FOLLOWS, KINDS, OWN_ODOMETRY, RATES
-from optitrack_vrpn.settings import Change, checked, section, setting
-from optitrack_vrpn.skeletons import SkeletonSettings
-from optitrack_vrpn.sources import ClientConfig, source_settings, SOURCES
+from optitrack_vrpn.stream.bodies.settings import BodyConfig, Selection, settings_for
+from optitrack_vrpn.stream.clock.types import StampConfig
+from optitrack_vrpn.stream.motion.lowpass import LowpassConfig
+from optitrack_vrpn.stream.motion.settings import MotionConfig
+from optitrack_vrpn.stream.skeletons.settings import SkeletonSettings
 
 _SOURCES = source_settings()
 

@@ -19,15 +19,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Optional
 
 from geometry_msgs.msg import Pose, PoseArray
-from optitrack_vrpn.motion import Quat, Vector
+from optitrack_vrpn.core.rotation import Quat, Vector
+from optitrack_vrpn.core.throttle import Decimator, period_ns
 from optitrack_vrpn.node import messages
+from optitrack_vrpn.node.base.cdr import stamp_bytes, time_of
 from optitrack_vrpn.node.body_output import message_type
 from optitrack_vrpn.node.messages import set_pose
 from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.node.topic_kinds import KINDS, RATES
-from optitrack_vrpn.pipeline import FIELDS, FrameTimes, INTEGERS, MarkerCloud, Sample
-from optitrack_vrpn.ros import stamp_bytes, time_of
-from optitrack_vrpn.throttle import Decimator, period_ns
+from optitrack_vrpn.stream.roster import FrameTimes, Sample
+from optitrack_vrpn.stream.server_data import FIELDS, INTEGERS, MarkerCloud
 from rclpy.duration import Duration
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 

@@ -13,16 +13,19 @@ from typing import Any, Callable, NamedTuple, Optional, Sequence, TYPE_CHECKING
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from optitrack_vrpn import RUNS
-from optitrack_vrpn.clock import HostClock
-from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.stats import Window
+from optitrack_vrpn.drivers.client_io import Source
+from optitrack_vrpn.drivers.link import LossWatch
+from optitrack_vrpn.drivers.table import own_settings
+from optitrack_vrpn.node.base.settings_ros import given_at_start
 from optitrack_vrpn.node.configuration import Configuration
 from optitrack_vrpn.node.receiver import TurnLock
 from optitrack_vrpn.node.report import (
     body_entry, clock_entry, Entry, frames_entry, Level, link_entry)
-from optitrack_vrpn.pipeline import how_to_accept, Pipeline, Sample, TrackedBody
-from optitrack_vrpn.settings_ros import given_at_start
-from optitrack_vrpn.sources import LossWatch, own_settings, Source
-from optitrack_vrpn.stats import Window
+from optitrack_vrpn.stream.clock.hostclock_io import HostClock
+from optitrack_vrpn.stream.pipeline import Pipeline
+from optitrack_vrpn.stream.roster import how_to_accept, Sample, TrackedBody
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 

@@ -7,14 +7,15 @@ import contextlib
 import traceback
 from typing import Any, Callable, Optional, Sequence, TYPE_CHECKING
 
-from optitrack_vrpn.bodies import unmatched
-from optitrack_vrpn.clock import HostClock
-from optitrack_vrpn.graph import ConflictingPublishers, DuplicateNames
-from optitrack_vrpn.names import printable
+from optitrack_vrpn.core.names import printable
+from optitrack_vrpn.node.base.node_parts import Ticker
+from optitrack_vrpn.node.graph.conflicts_ros import ConflictingPublishers, DuplicateNames
 from optitrack_vrpn.node.receiver import TurnLock
 from optitrack_vrpn.node.status import StatusReporter
-from optitrack_vrpn.pipeline import Pipeline, TrackedBody
-from optitrack_vrpn.ros import Ticker
+from optitrack_vrpn.stream.bodies.settings import unmatched
+from optitrack_vrpn.stream.clock.hostclock_io import HostClock
+from optitrack_vrpn.stream.pipeline import Pipeline
+from optitrack_vrpn.stream.roster import TrackedBody
 from rclpy.exceptions import InvalidHandle
 from rclpy.lifecycle import LifecycleNode
 from rclpy.node import Node

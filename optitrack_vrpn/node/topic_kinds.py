@@ -12,7 +12,7 @@ from dataclasses import make_dataclass
 import enum
 from typing import Any, NamedTuple, Optional
 
-from optitrack_vrpn.settings import Change, checked, setting
+from optitrack_vrpn.core.settings.schema import Change, checked, setting
 
 
 class Computed(enum.Enum):

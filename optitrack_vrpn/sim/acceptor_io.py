@@ -12,14 +12,15 @@ import socket
 import time
 from typing import Optional
 
-from optitrack_vrpn.errors import RemoteProtocolError, TransportError
+from optitrack_vrpn.core.errors import RemoteProtocolError, TransportError
+from optitrack_vrpn.core.units import NS_PER_S
+from optitrack_vrpn.drivers.frames import Body
+from optitrack_vrpn.drivers.vrpn.codec import (
+    ACCELERATION_TYPE, decode_request, encode_motion, encode_pose, Event, MAX_DATAGRAM_SIZE,
+    POSE_TYPE, VELOCITY_TYPE)
+from optitrack_vrpn.drivers.vrpn.connection import Connection
 from optitrack_vrpn.sim.impairments import Link
 from optitrack_vrpn.sim.world import Counters, Report
-from optitrack_vrpn.sources import Body
-from optitrack_vrpn.sources.vrpn import (
-    ACCELERATION_TYPE, Connection, decode_request, encode_motion, encode_pose, Event,
-    MAX_DATAGRAM_SIZE, POSE_TYPE, VELOCITY_TYPE)
-from optitrack_vrpn.units import NS_PER_S
 
 _LOG = logging.getLogger(__name__)
 

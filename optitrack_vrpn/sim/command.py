@@ -13,16 +13,18 @@ import logging
 import re
 from typing import Any, Optional
 
-from optitrack_vrpn.cli import (
-    command, end_with_parent, ENDING, find_config, Parser, SignalPipe, whole)
-from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.settings import hints_of
+from optitrack_vrpn.cli.arguments import Parser, whole
+from optitrack_vrpn.cli.command_io import command
+from optitrack_vrpn.cli.files_io import find_config
+from optitrack_vrpn.cli.signals_io import end_with_parent, ENDING, SignalPipe
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.settings.schema import hints_of
+from optitrack_vrpn.drivers.table import load, SOURCES
 from optitrack_vrpn.sim.faults import OCCLUSION_MODES
 from optitrack_vrpn.sim.scenario_io import (
     BOTH, both, MAX_BODIES, plain_bodies, read_mapping, Scenario, scenario_from_mapping)
 from optitrack_vrpn.sim.server_io import MotiveSimServer
 from optitrack_vrpn.sim.world import LiveMotion
-from optitrack_vrpn.sources import load, SOURCES
 
 _OCCLUSION = re.compile(
     r'(?P<name>.+):(?P<mode>[a-z]+):(?P<start>[0-9.]+)-(?P<end>[0-9.]*)(/(?P<every>[0-9.]+))?')

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, Optional, Union
 import numpy as np
 from numpy.typing import NDArray
 
-from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.motion import quat_multiply
-from optitrack_vrpn.settings import checked, setting
+from optitrack_vrpn.core.arrays import quat_multiply
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.settings.schema import checked, setting
 from optitrack_vrpn.sim.motion import Array
 
 Frames = NDArray[np.int64]

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from optitrack_vrpn.motion import quat_multiply, quat_rotate
+from optitrack_vrpn.core.arrays import quat_multiply, quat_rotate
 from optitrack_vrpn.sim.motion import Array, quat_from_rotation_vector
 
 #: Chosen: an adult of 1.75 m who walks 1.2 m/s with 0.9 steps pairs a second, the hip 0.95 m high.

@@ -8,11 +8,11 @@ from typing import Callable, NamedTuple
 
 import numpy as np
 
-from optitrack_vrpn.motion import quat_multiply
+from optitrack_vrpn.core.arrays import quat_multiply
+from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.sim.faults import BodyFault, Frames, Mask, Occlusion
 from optitrack_vrpn.sim.motion import Array, quat_from_rotation_vector
 from optitrack_vrpn.sim.scenario_io import Network, Noise
-from optitrack_vrpn.units import NS_PER_S
 
 #: Chosen: frames per block of random numbers.
 _BLOCK = 256

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from optitrack_vrpn.motion import quat_rotate
-from optitrack_vrpn.settings import checked, setting
+from optitrack_vrpn.core.arrays import quat_rotate
+from optitrack_vrpn.core.settings.schema import checked, setting
 from optitrack_vrpn.sim.motion import Array, GRAVITY, MotionState, quat_from_rotation_vector
 
 #: Axes of FLU (forward, left, up) in Motive's body axes (forward, up, right), as columns; and of

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple, Union
 import numpy as np
 from numpy.typing import NDArray
 
-from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.settings import checked, setting
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.settings.schema import checked, setting
 
 Array = NDArray[np.float64]
 

@@ -11,15 +11,15 @@ from collections.abc import Sequence
 import math
 import random
 
+from optitrack_vrpn.core.units import NS_PER_S
+from optitrack_vrpn.drivers.frames import Body as Pose, Quaternion, Vector
+from optitrack_vrpn.drivers.natnet.messages import (
+    Body, BODY_TRACKING_VALID, BodyDefinition, Definitions, Frame, FRAME_EDIT_MODE,
+    FRAME_MODELS_CHANGED, FRAME_RECORDING, Marker, MARKER_OCCLUDED, Version)
 from optitrack_vrpn.sim.natnet_models import Models
 from optitrack_vrpn.sim.natnet_settings import NATNET_VERSIONS
 from optitrack_vrpn.sim.scenario_io import Scenario
 from optitrack_vrpn.sim.world import Frame as WorldFrame
-from optitrack_vrpn.sources import Body as Pose, Quaternion, Vector
-from optitrack_vrpn.sources.natnet import (
-    Body, BODY_TRACKING_VALID, BodyDefinition, Definitions, Frame, FRAME_EDIT_MODE,
-    FRAME_MODELS_CHANGED, FRAME_RECORDING, Marker, MARKER_OCCLUDED, Version)
-from optitrack_vrpn.units import NS_PER_S
 
 #: Parameters of a labelled marker of a model: part of the model, solved with it.
 _MODEL_SOLVED = 4 | 8

@@ -15,8 +15,13 @@ import socket
 import threading
 from typing import Optional
 
-from optitrack_vrpn.errors import (
+from optitrack_vrpn.core.errors import (
     ConfigurationError, LocalProtocolError, RemoteProtocolError, TransportError)
+from optitrack_vrpn.core.units import NS_PER_S
+from optitrack_vrpn.drivers.natnet import codec
+from optitrack_vrpn.drivers.natnet.definitions import encode_definitions
+from optitrack_vrpn.drivers.natnet.frames import encode_frame
+from optitrack_vrpn.drivers.natnet.messages import MessageId, ServerInfo, Version
 from optitrack_vrpn.sim.acceptor_io import cannot_listen, forget, raw_clock_ns
 from optitrack_vrpn.sim.impairments import Link
 from optitrack_vrpn.sim.natnet import FREQUENCY, NatNetWorld
@@ -24,9 +29,6 @@ from optitrack_vrpn.sim.natnet_models import check_limits
 from optitrack_vrpn.sim.natnet_settings import NATNET_VERSIONS
 from optitrack_vrpn.sim.scenario_io import Scenario
 from optitrack_vrpn.sim.world import Counters, Frame as WorldFrame, Stream, Timers, World
-from optitrack_vrpn.sources.natnet import (
-    codec, encode_definitions, encode_frame, MessageId, ServerInfo, Version)
-from optitrack_vrpn.units import NS_PER_S
 
 _LOG = logging.getLogger(__name__)
 #: Chosen: datagrams read in one turn.

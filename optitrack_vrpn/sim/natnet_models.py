@@ -10,16 +10,16 @@ import math
 
 import numpy as np
 
-from optitrack_vrpn.errors import ConfigurationError
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.drivers.frames import Vector
+from optitrack_vrpn.drivers.natnet.messages import (
+    Analog, BODY_TRACKING_VALID, BodyDefinition, Definitions, Frame, Marker, MARKER_UNLABELLED,
+    PlateDefinition, Skeleton, SkeletonDefinition)
 from optitrack_vrpn.sim.faults import Frames
 from optitrack_vrpn.sim.figure import BONES_21, BONES_51, Figure
 from optitrack_vrpn.sim.impairments import apply_faults, occlusions
 from optitrack_vrpn.sim.motion import Array
 from optitrack_vrpn.sim.natnet_settings import NatNet
-from optitrack_vrpn.sources import Vector
-from optitrack_vrpn.sources.natnet import (
-    Analog, BODY_TRACKING_VALID, BodyDefinition, Definitions, Frame, Marker, MARKER_UNLABELLED,
-    PlateDefinition, Skeleton, SkeletonDefinition)
 
 #: Chosen: frames that are computed together.
 _BLOCK = 64

@@ -5,10 +5,10 @@
 from dataclasses import dataclass
 import ipaddress
 
-from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.settings import checked, setting
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.settings.schema import checked, setting
+from optitrack_vrpn.drivers.natnet.messages import COMMAND_PORT, DATA_PORT, MULTICAST_GROUP
 from optitrack_vrpn.sim.faults import BODY_FAULTS, BodyFault
-from optitrack_vrpn.sources.natnet import COMMAND_PORT, DATA_PORT, MULTICAST_GROUP
 
 #: Versions of NatNet that can be simulated: those whose layouts are known from captures, or from
 #: several independent clients. For bodies, 4.3 and 4.4 have the layout of 4.2.

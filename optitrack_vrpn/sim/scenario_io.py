@@ -13,12 +13,14 @@ from dataclasses import dataclass, make_dataclass, MISSING, replace
 from pathlib import Path
 from typing import Any, Optional, Union
 
-from optitrack_vrpn.cli import read_yaml
-from optitrack_vrpn.errors import ConfigurationError
-from optitrack_vrpn.settings import allowed, build, checked, setting, yaml_value
+from optitrack_vrpn.cli.files_io import read_yaml
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.settings.documents import yaml_value
+from optitrack_vrpn.core.settings.schema import allowed, build, checked, setting
+from optitrack_vrpn.drivers.config import ClientConfig
+from optitrack_vrpn.drivers.table import AUTO, DEFAULT, load, SOURCES, title
 from optitrack_vrpn.sim.faults import BODY_FAULTS, BodyFault, FRAME_FAULTS, FrameFault, SwapLabels
 from optitrack_vrpn.sim.motion import arranged, Motion, MOTIONS
-from optitrack_vrpn.sources import AUTO, ClientConfig, DEFAULT, load, SOURCES, title
 
 #: Chosen: the limit of the node; a frame of more bodies needs several datagrams of NatNet.
 MAX_BODIES = 500

@@ -15,13 +15,13 @@ import time
 from types import TracebackType
 from typing import Any, Optional, Protocol, TypeVar
 
-from optitrack_vrpn.errors import TransportError
+from optitrack_vrpn.core.errors import TransportError
+from optitrack_vrpn.core.units import NS_PER_MS, NS_PER_S
+from optitrack_vrpn.drivers.table import load, SOURCES
 from optitrack_vrpn.sim.acceptor_io import forget, raw_clock_ns
 from optitrack_vrpn.sim.impairments import Link
 from optitrack_vrpn.sim.scenario_io import named_bodies, Network, Scenario
 from optitrack_vrpn.sim.world import Counters, Frame, LiveMotion, Report, Stream, Timers, World
-from optitrack_vrpn.sources import load, SOURCES
-from optitrack_vrpn.units import NS_PER_MS, NS_PER_S
 
 _T = TypeVar('_T')
 _LOG = logging.getLogger(__name__)

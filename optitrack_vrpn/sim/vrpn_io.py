@@ -18,16 +18,17 @@ import threading
 import time
 from typing import Optional
 
-from optitrack_vrpn.errors import ConfigurationError, LocalProtocolError
+from optitrack_vrpn.core.errors import ConfigurationError, LocalProtocolError
+from optitrack_vrpn.core.units import NS_PER_S
+from optitrack_vrpn.drivers.frames import Body
+from optitrack_vrpn.drivers.vrpn.codec import (
+    CONTROL_SENDER, encode_name, encode_text, Event, LocalNames, PeerHello, PingReport, PONG_TYPE,
+    SenderDescribed, TEXT_TYPE, TextReport, UdpDescribed)
+from optitrack_vrpn.drivers.vrpn.connection import Connection
 from optitrack_vrpn.sim.acceptor_io import Acceptor, Client, ClientGone, forget, raw_clock_ns
 from optitrack_vrpn.sim.impairments import Link
 from optitrack_vrpn.sim.scenario_io import Scenario
 from optitrack_vrpn.sim.world import Counters, Frame, Report, Stream, Timers, World
-from optitrack_vrpn.sources import Body
-from optitrack_vrpn.sources.vrpn import (
-    Connection, CONTROL_SENDER, encode_name, encode_text, Event, LocalNames, PeerHello, PingReport,
-    PONG_TYPE, SenderDescribed, TEXT_TYPE, TextReport, UdpDescribed)
-from optitrack_vrpn.units import NS_PER_S
 
 _LOG = logging.getLogger(__name__)
 #: Types that a tracker of the VRPN library describes, in its order.

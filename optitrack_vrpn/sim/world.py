@@ -9,12 +9,12 @@ import heapq
 from typing import cast, NamedTuple, Optional, Protocol, Union
 
 import numpy as np
+from optitrack_vrpn.core.units import NS_PER_S
+from optitrack_vrpn.drivers.frames import Body as Pose, Motion as Derivative, Quaternion, Vector
 from optitrack_vrpn.sim.faults import DropFrames, frame_at, Frames, Restart, SwapLabels
 from optitrack_vrpn.sim.impairments import add_noise, apply_faults, Draws, occlusions
 from optitrack_vrpn.sim.motion import Array, Motion, MotionState, quat_from_rotation_vector
 from optitrack_vrpn.sim.scenario_io import Body, Scenario
-from optitrack_vrpn.sources import Body as Pose, Motion as Derivative, Quaternion, Vector
-from optitrack_vrpn.units import NS_PER_S
 
 Report = Union[Pose, Derivative]
 

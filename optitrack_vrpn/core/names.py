@@ -1,0 +1,197 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Convert Motive's names to valid ROS names; different names stay different.
+
+Rules for topics: https://design.ros2.org/articles/topic_and_service_names.html. Frame ids have no
+such rules; they use the same names, so that topic and frame of a body agree.
+"""
+
+from dataclasses import dataclass
+import re
+from typing import Iterable, NamedTuple, Optional
+import unicodedata
+
+from optitrack_vrpn.core.errors import ConfigurationError
+
+#: Chosen: fits every VRPN name (99 bytes), and DDS's limit (256) together with a namespace.
+MAX_ROS_NAME = 100
+
+_TOPIC = re.compile(r'(/|~/)?[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*')
+_FRAME = re.compile(r'[^/\s][^\s]*')
+_PLACEHOLDER = re.compile(r'{[^{}]*}')
+
+
+def ros_name(name: str) -> str:
+    """
+    Convert any text to a valid relative ROS name; the result depends on the text only.
+
+    ASCII letters, digits and '/' stay, accents are removed, other letters become their code points
+    (``u5de6``), all other characters single '_', none at an end. A part that begins with a digit
+    gets the prefix ``body_``, because ROS allows no leading digit and hides names with a leading
+    underscore.
+
+    :param name: a rigid body's name in Motive; any text.
+    :returns: at most 100 characters of ``[A-Za-z0-9_/]``.
+    """
+    plain = unicodedata.normalize('NFKD', name[:4 * MAX_ROS_NAME])
+    # Without the code points, names in other scripts would all be `body`, and which body has
+    # which topic would depend on their order.
+    plain = ''.join(f'_u{ord(c):x}_' if c.isalnum() and not c.isascii() else c
+                    for c in plain if not unicodedata.combining(c))
+    parts = []
+    for part in plain.split('/'):
+        part = re.sub(r'[^A-Za-z0-9]+', '_', part).strip('_')
+        if part:
+            parts.append(f'body_{part}' if part[0].isdigit() else part)
+    return '/'.join(parts)[:MAX_ROS_NAME].rstrip('_/') or 'body'
+
+
+def printable(text: str, limit: int = 120) -> str:
+    """Escape text from the network for a log: one line, no control characters, limited."""
+    shown = text[:limit + 1]
+    if not shown.isprintable():
+        shown = ''.join(c if c.isprintable() else c.encode('unicode_escape').decode('ascii')
+                        for c in shown)
+    return shown if len(shown) <= limit else shown[:limit - 3] + '...'
+
+
+def is_fixed(template: str) -> bool:
+    """Return whether a template makes the same name for all bodies: it serves one body only."""
+    return '{body}' not in template
+
+
+def check_topic(topic: str, what: str) -> None:
+    """Check a topic; ConfigurationError if ROS does not accept it."""
+    if not _TOPIC.fullmatch(topic) or '__' in topic:
+        raise ConfigurationError(f'{what} is {topic!r}, which ROS does not accept as a topic')
+
+
+def check_template(template: str, what: str, topic: bool) -> None:
+    """
+    Check that a template makes valid names.
+
+    :param what: name of the parameter, for the message.
+    :param topic: True for topics, False for frame ids.
+    :raises ConfigurationError: if it has another placeholder than ``{body}``, or makes invalid
+        ROS names.
+    """
+    placeholders = set(_PLACEHOLDER.findall(template))
+    if placeholders - {'{body}'}:
+        raise ConfigurationError(
+            f"{what} is {template!r}; it may contain '{{body}}' and no other placeholder, "
+            f"as in '{'{body}/pose' if topic else 'lab/{body}'}'")
+    example = template.replace('{body}', 'body')
+    valid = _TOPIC.fullmatch(example) and '__' not in example if topic else (
+        _FRAME.fullmatch(example))
+    if not valid:
+        raise ConfigurationError(
+            f'{what} is {template!r}, which makes names such as {example!r} that ROS does not '
+            'accept')
+
+
+def check_frame(frame: str, what: str) -> None:
+    """Check a fixed frame id; ConfigurationError if tf2 does not accept it."""
+    if not _FRAME.fullmatch(frame):
+        raise ConfigurationError(
+            f'{what} is {frame!r}; a frame id is not empty, contains no space and does not begin '
+            "with '/'")
+
+
+@dataclass(frozen=True)
+class NameTemplates:
+    """Templates of the topics and frames of a body, by kind, as ``{body}/pose``."""
+
+    topics: dict[str, str]
+    frames: dict[str, str]
+
+    def __post_init__(self) -> None:
+        """Check all templates; the ConfigurationError has a line for each error."""
+        wrong = []
+        for what, templates in (('topic', self.topics), ('frame', self.frames)):
+            for kind, template in templates.items():
+                try:
+                    check_template(
+                        template, f'the {what} template of {kind}', what == 'topic')
+                except ConfigurationError as error:
+                    wrong.append(str(error))
+            if len(set(templates.values())) < len(templates):
+                wrong.append('two templates are equal, so that two kinds would share a name: '
+                             f'{templates}')
+        if wrong:
+            raise ConfigurationError('\n'.join(wrong))
+
+
+class BodyNames(NamedTuple):
+    """
+    All names of one body.
+
+    :ivar motive: its name in Motive.
+    :ivar ros: the ROS name that fills the templates.
+    :ivar clash: the Motive name that already uses the wanted ROS name, or None.
+    """
+
+    motive: str
+    ros: str
+    topics: dict[str, str]
+    frames: dict[str, str]
+    clash: Optional[str]
+
+
+class NameTable:
+    """Assign unique names to bodies; reserved frame ids are those of no body."""
+
+    def __init__(self, templates: NameTemplates, reserved_frames: Iterable[str] = ()) -> None:
+        self._templates = templates
+        self._bodies: dict[str, BodyNames] = {}
+        self._owners: dict[tuple[str, str], str] = {
+            ('frame', frame): f'the world frame {frame}' for frame in reserved_frames}
+
+    def assign(
+        self, motive_name: str, topic_name: Optional[str] = None,
+        frame_name: Optional[str] = None,
+    ) -> BodyNames:
+        """
+        Assign names to a body; the same body always gets the same names.
+
+        :param motive_name: its name in Motive.
+        :param topic_name: the user's name for the topics, in place of Motive's name.
+        :param frame_name: the user's name for the frames; default is the name of the topics.
+        :returns: its names; ``clash`` names the owner of the wanted names.
+        """
+        known = self._bodies.get(motive_name)
+        if known is not None:
+            return known
+        base = ros_name(motive_name if topic_name is None else topic_name)
+        frame_base = base if frame_name is None else ros_name(frame_name)
+        clash = None
+        number = 1
+        while True:
+            suffix = '' if number == 1 else f'_{number}'
+            candidate = base + suffix
+            topics = self._fill(self._templates.topics, candidate)
+            frames = self._fill(self._templates.frames, frame_base + suffix)
+            # A fixed name serves the one selected body, whichever that is at present.
+            keys = [('topic', name) for kind, name in topics.items()
+                    if not is_fixed(self._templates.topics[kind])]
+            keys += [('frame', name) for kind, name in frames.items()
+                     if not is_fixed(self._templates.frames[kind])]
+            taken = [self._owners[key] for key in keys if key in self._owners]
+            if not taken:
+                break
+            clash = clash or taken[0]
+            number += 1
+        names = BodyNames(motive_name, candidate, topics, frames, clash)
+        self._bodies[motive_name] = names
+        self._owners.update(dict.fromkeys(keys, motive_name))
+        return names
+
+    @staticmethod
+    def _fill(templates: dict[str, str], name: str) -> dict[str, str]:
+        return {kind: template.replace('{body}', name) for kind, template in templates.items()}
+
+
+def counted(number: int, noun: str) -> str:
+    """Write a count with its noun, as in ``1 body`` and ``2 bodies``."""
+    plural = f'{noun[:-1]}ies' if noun.endswith('y') else f'{noun}s'
+    return f'{number} {noun if number == 1 else plural}'

@@ -1,0 +1,253 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The source that tries several protocols, and uses the one that ``choice`` chooses."""
+
+from collections import deque
+from collections.abc import Sequence
+import logging
+import threading
+from typing import Any, Callable, Optional
+
+from optitrack_vrpn.core.errors import TransportError
+from optitrack_vrpn.core.events import Event
+from optitrack_vrpn.drivers.choice import Choice, Decision, Patience
+from optitrack_vrpn.drivers.client_io import LinkStatus, report_change, Sink, Source
+from optitrack_vrpn.drivers.config import ClientConfig
+from optitrack_vrpn.drivers.frames import RoundTrip
+from optitrack_vrpn.drivers.link import link_event, LinkState
+from optitrack_vrpn.drivers.table import AUTO, client_of, Recorder, SourceOptions, SOURCES, title
+from optitrack_vrpn.stream.clock.hostclock_io import HostClock
+
+_LOG = logging.getLogger(__name__)
+#: Chosen: period of the checks (s); it adds to the times in ``choice``.
+_CHECK_S = 0.25
+#: Chosen: round trips kept until a protocol is selected, twice the initial ones of a connection.
+_ECHOES = 32
+
+
+class _Gate:
+    """Pass the items of one client on while its protocol is chosen, and always its changes."""
+
+    def __init__(self, owner: 'AutomaticSource', protocol: str) -> None:
+        self._owner = owner
+        self.protocol = protocol
+        self.source: Optional[Source] = None
+
+    def receive(
+        self, items: Sequence[Any], arrival_ns: int, host_minus_arrival_ns: int,
+    ) -> None:
+        """Pass items on if this protocol is chosen."""
+        self._owner.received(self, items, arrival_ns, host_minus_arrival_ns)
+
+    def link_changed(self, change: Event) -> None:
+        """Process a change of this protocol's connection."""
+        self._owner.changed(self, change)
+
+
+class AutomaticSource:
+    """
+    Receive a server's stream by the best of several protocols that it offers.
+
+    :param of: the protocols, best first.
+    :param make: makes the client of one of them, for a sink.
+    :param sink: gets the items of the chosen protocol, one call at a time.
+    :param patience: how long to wait for a better one.
+    """
+
+    def __init__(
+        self, of: Sequence[str], make: Callable[[str, Sink], Source], sink: Sink,
+        patience: Optional[Patience] = None,
+    ) -> None:
+        self._of = of
+        self._make = make
+        self._sink = sink
+        self._clock = HostClock()
+        self._choice = Choice(of, self._clock.now_ns(), patience or Patience())
+        # Protocol whose items reach the sink: the chosen one, after the sink has its link state.
+        self._passing = ''
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._stopping = False
+        self._thread: Optional[threading.Thread] = None
+        self._gates: dict[str, _Gate] = {}
+        self._last: dict[str, Event] = {}
+        #: Whether a recording was requested before a choice.
+        self._asked = False
+        #: Round trips measured before a choice; the first stamps need them.
+        self._echoes: deque[tuple[str, Sequence[Any], int, int]] = deque(maxlen=_ECHOES)
+
+    def start(self) -> None:
+        """
+        Start the attempts; return immediately.
+
+        :raises TransportError: if it was started or stopped before.
+        """
+        if self._thread is not None or self._stopping:
+            raise TransportError('a backend can be started only once')
+        thread = threading.Thread(target=self._run, name='protocol choice', daemon=True)
+        thread.start()
+        self._thread = thread
+
+    def stop(self) -> None:
+        """Stop all clients and the thread; idempotent."""
+        self._stopping = True
+        self._wake.set()
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def status(self) -> LinkStatus:
+        """Return the status of the chosen connection; before a choice, that of the best one."""
+        gate = self._gates.get(self._choice.chosen or self._of[0])
+        return gate.source.status() if gate is not None and gate.source is not None else (
+            LinkStatus(LinkState.STOPPED, 'not started'))
+
+    def record(self, take: str) -> None:
+        """Start a recording at the sender if the protocol can."""
+        recorder = self._recorder('start')
+        if recorder is not None:
+            self._asked = not self._choice.chosen
+            recorder.record(take)
+
+    def stop_recording(self) -> None:
+        """Stop the recording at the sender if the protocol can."""
+        self._asked = False
+        recorder = self._recorder('stop')
+        if recorder is not None:
+            recorder.stop_recording()
+
+    def _recorder(self, what: str) -> Optional[Recorder]:
+        """Return the chosen client, or before a choice the best one, if it can record."""
+        chosen = self._choice.chosen
+        for name in [chosen] if chosen else self._of:
+            gate = self._gates.get(name)
+            source: Any = gate.source if gate is not None else None
+            if isinstance(source, Recorder):
+                return source
+        self._cannot(what)
+        return None
+
+    def _cannot(self, what: str) -> None:
+        used = title(self._choice.chosen or self._of[0])
+        self._message(
+            f'cannot {what} a recording in Motive: {used} is used, which has no such command',
+            'error')
+
+    # -- from the clients' threads -------------------------------------------------------------
+
+    def received(
+        self, gate: _Gate, items: Sequence[Any], arrival_ns: int, host_minus_arrival_ns: int,
+    ) -> None:
+        """Pass on items of the chosen protocol; drop those of a client that was replaced."""
+        if self._gates.get(gate.protocol) is not gate:
+            return
+        if self._passing == gate.protocol:
+            self._sink.receive(items, arrival_ns, host_minus_arrival_ns)
+        elif not self._passing and isinstance(items[0], RoundTrip):
+            self._echoes.append((gate.protocol, items, arrival_ns, host_minus_arrival_ns))
+
+    def changed(self, gate: _Gate, change: Event) -> None:
+        """Process a change of one connection."""
+        protocol = gate.protocol
+        with self._lock:
+            if self._gates.get(protocol) is not gate:
+                return
+            repeated = protocol in self._last and change.data is self._last[protocol].data
+            self._last[protocol] = change
+            self._choice.changed(protocol, change.data, change.text, self._clock.now_ns())
+            chosen = self._choice.chosen
+        self._wake.set()
+        if chosen == protocol:
+            report_change(self._sink, change)
+        elif not chosen and (change.severity != 'info' or not repeated):
+            report_change(self._sink, change._replace(
+                text=f'{protocol}: {change.text}', data=_shown(change.data)))
+
+    # -- the thread ----------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            self._launch(self._of[0])
+            while True:
+                self._wake.wait(_CHECK_S)
+                self._wake.clear()
+                if self._stopping:
+                    return
+                with self._lock:
+                    decision = self._choice.decide(self._clock.now_ns())
+                self._carry_out(decision)
+        except Exception as error:
+            _LOG.exception('a bug in the choice of the protocol')
+            self._message(f'a bug in the choice of the protocol: {error!r}', 'error')
+        finally:
+            self._end(self._of)
+
+    def _carry_out(self, decision: Decision) -> None:
+        chosen = decision.chosen
+        if chosen:
+            self._end([name for name in self._of if name != chosen])
+            if self._asked and not isinstance(self._gates[chosen].source, Recorder):
+                self._cannot('start')
+            self._asked = False
+            self._message(decision.reason, decision.severity)
+            # The sink has not received the link state of this connection yet.
+            change = self._last[chosen]
+            report_change(self._sink, change._replace(
+                severity='info', data=LinkState.CONNECTED, text=f'connected by {chosen}'))
+            while self._echoes:
+                echo = self._echoes.popleft()
+                if echo[0] == chosen:
+                    self._sink.receive(*echo[1:])
+            self._passing = chosen
+            report_change(self._sink, change)
+        if decision.reset:
+            self._passing = ''
+            self._message(decision.reason, decision.severity)
+            self._end(self._of)
+        for protocol in decision.start:
+            self._launch(protocol)
+
+    def _launch(self, protocol: str) -> None:
+        gate = _Gate(self, protocol)
+        gate.source = source = self._make(protocol, gate)
+        with self._lock:
+            self._gates[protocol] = gate
+        source.start()
+
+    def _end(self, protocols: Sequence[str]) -> None:
+        for protocol in protocols:
+            with self._lock:
+                gate = self._gates.pop(protocol, None)
+            if gate is not None and gate.source is not None:
+                gate.source.stop()
+
+    def _message(self, text: str, severity: str) -> None:
+        last = self._last.get(self._choice.chosen)
+        state = last.data if last is not None else LinkState.CONNECTING
+        report_change(self._sink, link_event(state, text, severity))
+
+
+def _shown(state: LinkState) -> LinkState:
+    """Return the state to report for a protocol that is not chosen: never a streaming one."""
+    return LinkState.CONNECTING if state in (
+        LinkState.CONNECTED, LinkState.STREAMING, LinkState.SILENT) else state
+
+
+def make_source(
+    config: ClientConfig, settings: Any, sink: Sink, options: SourceOptions,
+) -> Source:
+    """
+    Create the source that chooses among the protocols of the row ``auto``.
+
+    :raises BackendUnavailableError: if a backend is not installed; on the thread of the source,
+        the error would end all clients.
+    """
+    def make(protocol: str, sink: Sink) -> Source:
+        source: Source = client_of(protocol, config, settings, sink, options)
+        return source
+
+    of = [name for name in SOURCES[AUTO].of
+          if config.server != AUTO or SOURCES[name].searches]
+    for protocol in of:
+        make(protocol, sink).stop()
+    return AutomaticSource(of, make, sink)

@@ -1,0 +1,442 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The client of any protocol: one thread that connects to a server, listens, and connects again.
+
+Received data drives the thread; the only timeouts are those of the watchdog. Each change of state
+is reported. A subclass supplies the protocol.
+"""
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+import logging
+import os
+import select
+import socket
+import threading
+from typing import Any, Callable, Generic, Optional, Protocol, Sequence, TypeVar
+
+from optitrack_vrpn.core.errors import (
+    OptitrackVrpnError, RemoteProtocolError, TransportError, VersionRefusedError)
+from optitrack_vrpn.core.events import Event
+from optitrack_vrpn.core.units import NS_PER_S
+from optitrack_vrpn.drivers.config import ClientConfig
+from optitrack_vrpn.drivers.link import Link, LinkState
+from optitrack_vrpn.drivers.sockets_io import local_address, Lookup, Waker
+from optitrack_vrpn.stream.clock.hostclock_io import HostClock
+
+_LOG = logging.getLogger(__name__)
+#: Chosen: addresses reported by name; all are counted.
+_MAX_PEERS_REPORTED = 16
+#: Chosen: time of a name resolution that is reported (ns), twice the timeout of glibc's resolver.
+_LOOKUP_NS = 10 * NS_PER_S
+
+
+class Sink(Protocol):
+    """Receiver of a backend's events; the backend's thread calls it."""
+
+    def receive(
+        self, events: Sequence[Any], arrival_ns: int, host_minus_arrival_ns: int,
+    ) -> None:
+        """
+        Process what one datagram or one read from the stream contained.
+
+        The client logs an exception as a bug, closes the connection and connects again.
+
+        :param events: items of ``optitrack_vrpn.drivers``; the VRPN clients pass events of VRPN,
+            which ``vrpn.frames`` converts.
+        :param arrival_ns: arrival time on the arrival clock (ns). The kernel stamps it where
+            supported, so that data that waited in the socket keeps its true arrival time. The
+            age of an event is the difference to the present time, not to the time of this call.
+        :param host_minus_arrival_ns: system time minus arrival clock, read at the same time (ns).
+        """
+
+    def link_changed(self, change: Event) -> None:
+        """Process a change of the connection's state, or a message about it: see link_event()."""
+
+
+@dataclass
+class LinkStatus:
+    """
+    State of the connection, for diagnostics.
+
+    :ivar state: link state.
+    :ivar reason: reason of the state.
+    :ivar since_ns: time of the last change of state, on the arrival clock (ns).
+    :ivar transport: 'udp', 'tcp' or the name of the backend.
+    :ivar server: the server's address once resolved, before that its name.
+    :ivar local: the local address in use.
+    :ivar sessions: number of conversations so far.
+    :ivar failures: number of failed attempts since the last conversation.
+    :ivar last_failure: reason of the last failure since the last conversation, or ''.
+    :ivar unexpected_peers: number of connections and datagrams from addresses other than the
+        server's; all are refused.
+    :ivar counters: counters of the protocol, summed over all conversations.
+    :ivar queue: receive queues of the current conversation: ``unread_udp_bytes`` (kernel memory
+        used by unread datagrams), ``unread_tcp_bytes``, ``dropped_unread`` (datagrams that the
+        kernel dropped because its buffer was full) and ``most_datagrams_at_once`` (largest number
+        read in one call since the last status). Values that the system does not report are absent.
+    :ivar transport_reason: why this transport was chosen.
+    """
+
+    state: LinkState = LinkState.STOPPED
+    reason: str = 'not started'
+    since_ns: int = 0
+    transport: str = ''
+    server: str = ''
+    local: str = ''
+    sessions: int = 0
+    failures: int = 0
+    last_failure: str = ''
+    unexpected_peers: int = 0
+    counters: dict[str, int] = field(default_factory=dict)
+    queue: dict[str, int] = field(default_factory=dict)
+    transport_reason: str = ''
+
+
+def report_change(sink: Sink, change: Optional[Event]) -> None:
+    """Pass a change to the sink, if there is one; log exceptions of the sink."""
+    if change is None:
+        return
+    try:
+        sink.link_changed(change)
+    except Exception:
+        _LOG.exception('bug: the sink raised an exception for the change %s', change)
+
+
+class Source(Protocol):
+    """A source of VRPN events."""
+
+    def start(self) -> None:
+        """
+        Start the backend's thread; return immediately.
+
+        :raises TransportError: if it was started or stopped before.
+        :raises RuntimeError: if the system has no room for another thread.
+        """
+
+    def stop(self) -> None:
+        """Stop the thread and wait for its end. All sockets are then closed. Idempotent."""
+
+    def status(self) -> LinkStatus:
+        """Return the state of the connection; safe from any thread."""
+
+
+class Stopped(Exception):
+    """The client is being stopped; all waits end immediately."""
+
+
+class Waiting:
+    """
+    Wait for sockets with a deadline, until the client is stopped.
+
+    :param now_ns: reads the arrival clock.
+    :param stopping: returns whether the client is being stopped.
+    :param waker: ends the wait when ``stopping`` changes.
+    :param unexpected_peer: called with the address and the kind of a connection from a host
+        other than the server.
+    """
+
+    def __init__(
+        self, now_ns: Callable[[], int], stopping: Callable[[], bool], waker: Waker,
+        unexpected_peer: Callable[[str, str], None],
+    ) -> None:
+        self.now_ns = now_ns
+        self.stopping = stopping
+        self.waker = waker
+        self.unexpected_peer = unexpected_peer
+
+    def wait(
+        self, deadline_ns: int, *sockets: tuple[socket.socket, int],
+    ) -> dict[int, int]:
+        """
+        Wait for sockets until a deadline.
+
+        :raises Stopped: if the client is being stopped.
+        """
+        ready = self.waker.wait((deadline_ns - self.now_ns()) / NS_PER_S, *sockets)
+        if self.stopping():
+            raise Stopped
+        return ready
+
+
+class Session(Protocol):
+    """One conversation with a server, as the loop uses it."""
+
+    def register(self, poll: 'select.poll') -> None:
+        """Register the sockets for reading, and begin."""
+
+    def next_check_s(self) -> float:
+        """Return the longest wait before the next call of ``handle`` (s)."""
+
+    def handle(self, ready: list[tuple[int, int]]) -> Optional[str]:
+        """Read the sockets that are ready; return the reason if the conversation has ended."""
+
+    def counters(self) -> dict[str, int]:
+        """Return the counters of this conversation; safe from any thread."""
+
+    def queue(self) -> dict[str, int]:
+        """Return the lengths of the receive queues; safe from any thread."""
+
+
+C = TypeVar('C', bound=Session)
+
+
+class ReconnectingClient(Generic[C]):
+    """
+    Stay connected to one server, across restarts and outages of the server.
+
+    :param config: the server and the connection to it.
+    :param port: the server's port.
+    :param sink: receives all events, from this client's thread.
+    :param clock: the host's clocks.
+    """
+
+    #: Name of the protocol, for logs and threads.
+    protocol = ''
+
+    def __init__(
+        self, config: ClientConfig, port: int, sink: Sink, clock: Optional[HostClock] = None,
+    ) -> None:
+        self._config = config
+        self._port = port
+        self._sink = sink
+        self._clock = clock or HostClock()
+        self._link = Link(config.link, self._clock.now_ns())
+        self._waker = Waker()
+        self._stopping = False
+        self._thread: Optional[threading.Thread] = None
+        self._closed = False
+        self._lock = threading.Lock()
+        self._server_ip = ''
+        self._local = ''
+        self._last_bug = ''
+        self._unexpected_peers: set[str] = set()
+        self._unexpected_count = 0
+        #: Summed counters of the finished conversations, and the current conversation.
+        self._account: tuple[dict[str, int], Optional[C]] = ({}, None)
+        self._waiting = Waiting(
+            self._clock.now_ns, lambda: self._stopping, self._waker, self._unexpected_peer)
+
+    # -- supplied by the protocol --------------------------------------------------------------
+
+    def _open(self) -> AbstractContextManager[C]:
+        """
+        Find the server and connect; the context is the conversation.
+
+        :raises OptitrackVrpnError: if the server cannot be reached.
+        """
+        raise NotImplementedError
+
+    def _before_handle(self, conversation: C) -> None:
+        """Do what other threads asked for."""
+
+    def _finish(self) -> None:
+        """Close what the protocol keeps between connections; at the end of the thread."""
+
+    # -- the backend's interface ---------------------------------------------------------------
+
+    def start(self) -> None:
+        """
+        Start to connect; return immediately.
+
+        :raises TransportError: if the client was started or stopped before.
+        """
+        with self._lock:
+            if self._thread is not None or self._closed:
+                raise TransportError('a client can be started only once; create a new one')
+            # Set before the thread runs: the sink may call ``stop`` from its first call.
+            self._thread = threading.Thread(
+                target=self._run, name=f'{self.protocol.lower()} client', daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """
+        Stop the thread and close all sockets; idempotent.
+
+        The thread may call the sink until this method returns: do not call it while holding a
+        lock that the sink acquires. Called from the sink, it returns immediately, and the client
+        stops after the sink has returned.
+        """
+        self._stopping = True
+        self._waker.wake()
+        thread = self._thread
+        if thread is threading.current_thread():
+            return
+        if thread is not None and thread.is_alive():    # it is not if start() has failed
+            thread.join()
+        with self._lock:
+            self._closed = True
+            self._waker.close()
+
+    def status(self) -> LinkStatus:
+        """Return the state of the connection."""
+        link = self._link
+        totals, conversation = self._account
+        return LinkStatus(
+            link.state, link.reason, link.since_ns, link.transport,
+            f'{self._server_ip or self._config.server}:{self._port}', self._local,
+            link.sessions, link.failures, link.last_failure, self._unexpected_count,
+            _sum(totals, conversation),
+            conversation.queue() if conversation is not None else {},
+            link.transport_reason)
+
+    # -- the thread ----------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        use_default_scheduling()
+        clock = self._clock
+        try:
+            while True:
+                pause_s = self._attempt()
+                deadline = clock.now_ns() + int(pause_s * NS_PER_S)
+                while clock.now_ns() < deadline:
+                    self._waiting.wait(deadline)
+        except Stopped:
+            self._change(LinkState.STOPPED, 'stopped')
+        finally:
+            self._finish()
+            self._waker.close()
+
+    def _attempt(self) -> float:
+        """
+        Connect once, and read until the connection ends.
+
+        :returns: pause before the next attempt (s).
+        """
+        link = self._link
+        sessions = link.sessions
+        state, severity = LinkState.LOST, 'warn'
+        try:
+            with self._open() as conversation:
+                totals, _ = self._account
+                self._account = (totals, conversation)
+                try:
+                    reason = self._listen(conversation)
+                finally:
+                    self._account = (_sum(totals, conversation), None)
+        except VersionRefusedError as error:
+            state, reason, severity = LinkState.REFUSED, str(error), 'error'
+        except RemoteProtocolError as error:
+            reason, severity = str(error), 'error'
+        except OptitrackVrpnError as error:
+            reason = str(error)
+        except OSError as error:
+            reason = f'the network failed: {error.strerror or error}'
+        except Stopped:
+            raise
+        except Exception as error:
+            # A bug must not end the thread silently, and data of a peer must not end the node.
+            reason, severity = f'bug: {error!r}; reconnecting', 'error'
+            if reason != self._last_bug:
+                self._last_bug = reason
+                _LOG.exception(
+                    'bug in the %s client or its sink; reconnecting', self.protocol)
+        self._change(state, reason, severity)
+        if link.sessions == sessions:
+            return link.attempt_failed()
+        return link.ended(self._clock.now_ns())
+
+    def _resolve(self) -> tuple[str, int]:
+        """Resolve the server's name and choose the local address; return address and port."""
+        config = self._config
+        self._change(LinkState.RESOLVING, f'looking up {config.server}')
+        wake = self._waker.wake
+        lookup = Lookup(config.server, wake)
+        late_ns = self._clock.now_ns() + _LOOKUP_NS
+        try:
+            while not lookup.finished:
+                self._waiting.wait(self._clock.now_ns() + NS_PER_S)
+                if not lookup.finished and self._clock.now_ns() >= late_ns:
+                    self._change(LinkState.RESOLVING, (
+                        f'the lookup of the name {config.server!r} has not finished: check the '
+                        'name server, or set server to an IP address, which needs no lookup'),
+                        'warn')
+        finally:
+            lookup.abandon(wake)
+        return self._use(lookup.address(self._link.failures))
+
+    def _use(self, server_ip: str) -> tuple[str, int]:
+        """Choose the local address for a server; return the server's address and port."""
+        self._server_ip = server_ip
+        self._local = local_address(server_ip, self._port, self._config.interface)
+        return server_ip, self._port
+
+    def _listen(self, conversation: C) -> str:
+        """
+        Run one conversation until it ends.
+
+        :returns: the reason of its end.
+        """
+        poll = select.poll()
+        waker = self._waker.fileno()
+        poll.register(waker, select.POLLIN)
+        conversation.register(poll)
+        while True:
+            ready = poll.poll(conversation.next_check_s() * 1000.0)
+            for fd, _ in ready:
+                if fd == waker:
+                    self._waker.drain()
+            self._before_handle(conversation)
+            if self._stopping:
+                raise Stopped
+            reason = conversation.handle(ready)
+            if reason is not None:
+                return reason
+
+    # -- reporting -----------------------------------------------------------------------------
+
+    def _change(self, state: LinkState, reason: str, severity: str = 'info') -> None:
+        self._report(self._link.to(state, reason, self._clock.now_ns(), severity))
+
+    def _report(self, change: Optional[Event]) -> None:
+        report_change(self._sink, change)
+
+    def _unexpected_peer(self, address: str, what: str) -> None:
+        """Count a connection or datagram of another host; report each host once."""
+        self._unexpected_count += 1
+        known = self._unexpected_peers
+        if address in known or len(known) >= _MAX_PEERS_REPORTED:
+            return
+        known.add(address)
+        self._report(self._link.message(
+            f'{what} from {address} was refused: the server is {self._server_ip}; if '
+            f'{address} is another address of the server, set server: {address}', 'warn'))
+
+
+def _sum(totals: dict[str, int], conversation: Optional[Session]) -> dict[str, int]:
+    """Add one conversation's counters to those of the earlier ones."""
+    result = dict(totals)
+    if conversation is not None:
+        for name, value in conversation.counters().items():
+            result[name] = result.get(name, 0) + value
+    return result
+
+
+def use_batch_scheduling() -> None:
+    """
+    Set SCHED_BATCH for this thread and the threads that it starts afterwards.
+
+    For each message published reliably, DDS wakes one of its threads, and Linux lets a woken
+    thread preempt the running one: the thread that publishes. On a computer with few processors
+    that causes two context switches per pose, which cost more than the pose. A thread with the
+    policy ``SCHED_BATCH`` gets the same share of the processor but does not preempt when it wakes
+    (sched(7)). New threads inherit the policy.
+
+    Call it before the middleware starts. Policies other than the default (real time, idle) stay.
+    """
+    _change('SCHED_OTHER', 'SCHED_BATCH')
+
+
+def use_default_scheduling() -> None:
+    """Set Linux's default policy for this thread only, which then runs as soon as it wakes."""
+    _change('SCHED_BATCH', 'SCHED_OTHER')
+
+
+def _change(before: str, after: str) -> None:
+    """Change the policy of this thread if the system supports and permits it."""
+    try:
+        if os.sched_getscheduler(0) == getattr(os, before):
+            os.sched_setscheduler(0, getattr(os, after), os.sched_param(0))
+    except (AttributeError, OSError):
+        pass    # not Linux, or a sandbox: the policy stays

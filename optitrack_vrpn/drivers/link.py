@@ -1,0 +1,378 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+State of one connection: pauses between attempts, silence, losses; lines of its log.
+
+Pure: the client reports what happened and when; the link returns how long to wait, and when
+silence has lasted too long. VRPN has no timeout of its own: a stopped server or a disconnected
+cable causes no error on either side.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+import enum
+import math
+import re
+from typing import Callable, NamedTuple, Optional
+
+from optitrack_vrpn.core.events import Event
+from optitrack_vrpn.core.throttle import Throttle
+from optitrack_vrpn.core.units import NS_PER_S
+from optitrack_vrpn.drivers.config import LinkConfig
+
+#: Chosen: wait until the next check where a deadline has passed (s); poll() counts in ms.
+_PASSED_S = 0.001
+_EPHEMERAL_PORT = re.compile(r'port \d+')
+#: Chosen: shortest time between equal lines of a connection that changes state continuously (s).
+_REPEAT_S = 5.0
+#: Chosen: time after which a continuing outage is logged again (s); likewise.
+_REMIND_S = 60.0
+#: Chosen: length of the window (s).
+WINDOW_S = 5.0
+#: Chosen: shares of lost messages that start and end a warning, with hysteresis between them.
+WARN_SHARE, CLEAR_SHARE = 0.03, 0.01
+#: Chosen: smallest number of messages, and of lost messages, from which a share is computed.
+FEWEST_MESSAGES = 10
+#: Chosen: shortest time between two warnings (s).
+_LOSS_REPEAT_S = 60.0
+
+
+class LinkState(enum.Enum):
+    """States of the connection to the server."""
+
+    STOPPED = 'stopped'
+    RESOLVING = 'resolving'
+    REQUESTING = 'requesting'
+    CONNECTING = 'connecting'
+    HANDSHAKING = 'handshaking'
+    CONNECTED = 'connected'
+    STREAMING = 'streaming'
+    SILENT = 'silent'
+    LOST = 'lost'
+    REFUSED = 'refused'
+
+
+def link_event(state: LinkState, text: str, severity: str) -> Event:
+    """
+    Return the event for a change of state, or for a message about a state that continues.
+
+    Its key is 'link', and its data is the state.
+
+    :param text: what happened and, for a fault, what to do.
+    """
+    return Event(severity, 'link', text, state)
+
+
+class Link:
+    """
+    The state of one client's connection to its server.
+
+    :ivar state: the current state.
+    :ivar reason: its reason.
+    :ivar since_ns: time of the last change of state (ns).
+    :ivar transport: 'udp' or 'tcp', the transport of the current attempt or conversation.
+    :ivar transport_reason: why this transport was chosen.
+    :ivar takes_datagrams: whether a server that connects back is asked to send poses by UDP.
+    :ivar sessions: number of conversations that received the server's cookie.
+    :ivar failures: number of failed attempts since the last conversation.
+    :ivar last_failure: reason of the last failure since the last conversation, or ''.
+    """
+
+    #: Chosen: longest pause between reconnections during silence (s).
+    _LONGEST_SILENCE_S = 60.0
+    #: Chosen: a shorter conversation (s) counts as a failure, so that a server that closes each
+    #: connection immediately is not contacted more often than ``retry_max_s`` allows.
+    _BRIEF_CONVERSATION_S = 2.0
+
+    def __init__(self, config: LinkConfig, now_ns: int) -> None:
+        self.config = config
+        self.state = LinkState.STOPPED
+        self.reason = 'not started'
+        self.since_ns = now_ns
+        self.transport = 'udp' if config.connection == 'udp' else 'tcp'
+        self.transport_reason = ''
+        self.takes_datagrams = True
+        self.sessions = 0
+        self.failures = 0
+        self.last_failure = ''
+        self._brief_conversations = 0
+        self._last_pose_ns: Optional[int] = None
+        self._established_ns = now_ns
+        self._reconnect_after_s = config.reconnect_after_s
+        self._reading_first = False
+
+    def to(
+        self, state: LinkState, reason: str, now_ns: int, severity: str = 'info',
+    ) -> Optional[Event]:
+        """
+        Change the state.
+
+        :returns: the event, or None if neither state nor reason changed.
+        """
+        if state is self.state and reason == self.reason:
+            return None
+        if state is not self.state:
+            self.since_ns = now_ns
+        self.state, self.reason = state, reason
+        if state in (LinkState.LOST, LinkState.REFUSED):
+            self.last_failure = reason
+        return link_event(state, reason, severity)
+
+    def message(self, text: str, severity: str) -> Event:
+        """Return an event that changes neither the state nor its reason."""
+        return link_event(self.state, text, severity)
+
+    # -- attempts ------------------------------------------------------------------------------
+
+    def attempt_failed(self) -> float:
+        """
+        Record a failed attempt.
+
+        :returns: pause before the next attempt (s).
+        """
+        self.failures += 1
+        return self._pause_s()
+
+    def _pause_s(self) -> float:
+        exponent = min(max(self.failures + self._brief_conversations - 1, 0), 30)
+        return min(self.config.retry_min_s * 2.0 ** exponent, self.config.retry_max_s)
+
+    # -- a conversation ------------------------------------------------------------------------
+
+    def established(self, now_ns: int) -> None:
+        """Record that the server's cookie arrived and was accepted."""
+        self.sessions += 1
+        self.last_failure = ''
+        self._established_ns = now_ns
+        self._last_pose_ns = None
+
+    def ended(self, now_ns: int) -> float:
+        """
+        Record the end of a conversation.
+
+        A conversation shorter than 2 s lengthens the pauses, so that the client does not flood a
+        server that closes each connection immediately. Without a pose it also counts as a failed
+        attempt.
+
+        :returns: pause before the next attempt (s).
+        """
+        brief = now_ns - self._established_ns < self._BRIEF_CONVERSATION_S * NS_PER_S
+        if brief and self._last_pose_ns is None:
+            self.failures += 1
+        else:
+            self.failures = 0
+            self._brief_conversations = self._brief_conversations + 1 if brief else 0
+        return self._pause_s()
+
+    def pose_received(self, now_ns: int) -> Optional[Event]:
+        """Record that poses arrived."""
+        self._last_pose_ns = now_ns
+        if self.state is LinkState.STREAMING:
+            return None  # the hot path
+        self._reconnect_after_s = self.config.reconnect_after_s
+        return self.to(LinkState.STREAMING, 'poses are arriving', now_ns)
+
+    def due(self, now_ns: int, unread: Callable[[], object]) -> bool:
+        """
+        Return whether to check for silence now, or to read first.
+
+        A process that was halted (a suspended computer, Ctrl-Z, a debugger) finds all deadlines
+        passed, and the poses of the meantime unread: silence counts only after reading them.
+
+        :param unread: returns whether a socket has unread data; called only if a deadline has
+            passed, and not twice in a row, so that data without poses does not hide silence.
+        """
+        self._reading_first = (
+            not self._reading_first and self.next_check_s(now_ns) <= _PASSED_S and bool(unread()))
+        return not self._reading_first
+
+    def check(self, now_ns: int) -> Optional[Event]:
+        """
+        Check whether no pose has arrived for ``silent_after_s``, or since the handshake.
+
+        :returns: a change to SILENT, or None.
+        """
+        deadline_ns = self._silent_at_ns()
+        if deadline_ns is None or now_ns < deadline_ns:
+            return None
+        limit = f'{self.config.silent_after_s:g} s'
+        if self._last_pose_ns is None:
+            return self.to(
+                LinkState.SILENT,
+                f'no pose within {limit} of the connection: check that Motive is live, that a '
+                'rigid body is ticked for streaming, and that the cameras see it', now_ns, 'warn')
+        return self.to(
+            LinkState.SILENT,
+            f'no pose for {limit}: check the network cables, whether Motive is paused or in edit '
+            'mode, and whether the cameras see a body', now_ns, 'warn')
+
+    def _silent_at_ns(self) -> Optional[float]:
+        """Return when silence is reported unless a pose arrives; None if it is not."""
+        if not self.config.silent_after_s or self.state not in (
+                LinkState.STREAMING, LinkState.CONNECTED):
+            return None
+        return self._quiet_since_ns() + self.config.silent_after_s * NS_PER_S
+
+    def _quiet_since_ns(self) -> int:
+        """Return the time of the last pose, or of the handshake before the first (ns)."""
+        return self._established_ns if self._last_pose_ns is None else self._last_pose_ns
+
+    def must_reconnect(self, now_ns: int, datagrams: int = 0) -> Optional[str]:
+        """
+        Check whether silence has lasted so long that the client should reconnect.
+
+        The time counts from the last pose, or from the handshake if no pose has arrived. With
+        'auto', if a conversation by connect-back received no datagram, the next one uses TCP for
+        poses: a firewall may admit the connect-back and drop UDP.
+
+        :param datagrams: number of datagrams received in this conversation.
+        :returns: the reason, or None. Each reconnection doubles the time to the next one.
+        """
+        if not self._reconnect_after_s:
+            return None
+        if now_ns - self._quiet_since_ns() < self._reconnect_after_s * NS_PER_S:
+            return None
+        reason = (f'no pose for {self._reconnect_after_s:g} s; reconnecting'
+                  if self._last_pose_ns is not None else
+                  f'connected, but no pose within {self._reconnect_after_s:g} s; reconnecting: '
+                  'check that Motive streams rigid bodies and that the cameras see one')
+        self._reconnect_after_s = min(2 * self._reconnect_after_s, max(
+            self._LONGEST_SILENCE_S, self.config.reconnect_after_s))
+        if (self.config.connection == 'auto' and self.transport == 'udp' and self.takes_datagrams
+                and not datagrams):
+            self.takes_datagrams = False
+            reason += '; no datagram arrived: poses by TCP (a firewall here may drop UDP)'
+        return reason
+
+    def next_check_s(self, now_ns: int) -> float:
+        """Return the longest wait before the next check for silence (s)."""
+        deadlines = []
+        silent_at_ns = self._silent_at_ns()
+        if silent_at_ns is not None:
+            deadlines.append(silent_at_ns)
+        if self._reconnect_after_s:
+            deadlines.append(self._quiet_since_ns() + self._reconnect_after_s * NS_PER_S)
+        if not deadlines:
+            return 1.0
+        return min(max((min(deadlines) - now_ns) / NS_PER_S, _PASSED_S), 1.0)
+
+
+class LinkLog:
+    """
+    Log each state once per outage, and again once a minute while the outage lasts.
+
+    A server that accepts and closes connections continuously causes many changes per second; equal
+    changes are then logged once in 5 s. The end of a logged outage is always logged.
+    """
+
+    def __init__(self) -> None:
+        self._outage = Throttle(_REMIND_S)
+        self._flapping = Throttle(_REPEAT_S)
+        self._outage_logged = True
+
+    def allow(self, change: Event, now_ns: int) -> bool:
+        """
+        Return whether to log a change.
+
+        :param now_ns: present time on a clock that does not step (ns).
+        """
+        good = change.severity == 'info' and change.data in (
+            LinkState.CONNECTED, LinkState.STREAMING)
+        if good and change.data is LinkState.CONNECTED:
+            self._outage = Throttle(_REMIND_S)
+        # Ports that the system chooses differ between attempts.
+        key = (change.data, _EPHEMERAL_PORT.sub('port', change.text))
+        often = (self._outage.allow(key, now_ns) is None
+                 or self._flapping.allow(key, now_ns) is None)
+        if often and not (good and self._outage_logged):
+            return False
+        if change.severity != 'info':
+            self._outage_logged = True
+        elif change.data is LinkState.STREAMING:
+            self._outage_logged = False
+        return True
+
+
+class _Sample(NamedTuple):
+    """The counters at one time."""
+
+    now_ns: int
+    messages: int
+    lost: int
+    unread: int
+
+
+class LossWatch:
+    """
+    Monitor the share of a server's messages that is lost.
+
+    :ivar share: share of lost messages in the last ``WINDOW_S``; NaN while unknown.
+    :ivar trouble: the fault and its remedy; '' without a fault.
+    """
+
+    def __init__(self) -> None:
+        self.share = math.nan
+        self.trouble = ''
+        self._samples: deque[_Sample] = deque()
+        self._throttle = Throttle(_LOSS_REPEAT_S)
+        self._reported = False
+
+    def update(
+        self, counters: Mapping[str, int], dropped_unread: int, now_ns: int,
+        transport: str = 'udp',
+    ) -> Optional[Event]:
+        """
+        Process the counters of the connection.
+
+        :param counters: counters of all conversations; a backend without loss counters causes no
+            events.
+        :param dropped_unread: datagrams that the kernel dropped because its buffer was full, in
+            this conversation.
+        :param now_ns: present time on a clock that does not step (ns).
+        :param transport: that of the connection; VRPN by 'udp' can use TCP instead.
+        :returns: the event to log when losses begin or end, else None.
+        """
+        samples = self._samples
+        new = _Sample(now_ns, counters.get('messages', 0), counters.get('udp_lost', 0),
+                      dropped_unread)
+        samples.append(new)
+        window_ns = round(WINDOW_S * 1e9)
+        # The period of the calls varies slightly: keep the sample closest to the window's length.
+        while len(samples) > 2 and now_ns - samples[1].now_ns >= 0.95 * window_ns:
+            samples.popleft()
+        old = samples[0]
+        received, lost = new.messages - old.messages, max(new.lost - old.lost, 0)
+        # A shorter window is not evaluated: a reordered message counts as lost until it arrives.
+        if now_ns - old.now_ns < 0.95 * window_ns or received + lost < FEWEST_MESSAGES:
+            self.share, self.trouble = math.nan, ''
+            return None
+        self.share = lost / (received + lost)
+        if self.share < CLEAR_SHARE:
+            return self._end()
+        if not self.trouble and (self.share <= WARN_SHARE or lost < FEWEST_MESSAGES):
+            return None
+        unread = new.unread - old.unread if new.unread >= old.unread else new.unread
+        return self._continue(self.share, unread > 0, transport)
+
+    def _continue(self, share: float, unread: bool, transport: str) -> Optional[Event]:
+        begins = not self.trouble
+        lost = f'{share:.0%} of the messages of the last {WINDOW_S:g} s were lost'
+        self.trouble = (
+            f'{lost} because the receive buffer of this computer was full: reduce the load of '
+            'this computer' if unread else
+            f'{lost} in the network: use a cable instead of WiFi, and a separate switch' + (
+                '; or set connection: tcp, which loses no messages but delays them'
+                if transport == 'udp' else ''))
+        if begins and self._throttle.allow('lost', self._samples[-1].now_ns) is not None:
+            self._reported = True
+            return Event('warn', 'loss', f'lossy: {self.trouble}')
+        return None
+
+    def _end(self) -> Optional[Event]:
+        self.trouble = ''
+        if not self._reported:
+            return None
+        self._reported = False
+        return Event(
+            'info', 'loss', 'losses have ended: less than '
+            f'{CLEAR_SHARE:.0%} of the messages of the last {WINDOW_S:g} s were lost')

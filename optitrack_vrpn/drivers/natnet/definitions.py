@@ -1,0 +1,128 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The layouts of MODELDEF, the model definitions.
+
+From NatNet 4.1 on each description states its size, so that unknown types, and unknown layouts of
+others than rigid bodies, are skipped. Before that, a description of an unknown type makes the list
+unreadable. Two layouts exist for the bones of skeletons of 3.0 and 3.1: the decoder uses the one
+that accounts for every byte.
+"""
+
+from typing import Any, NamedTuple
+
+from optitrack_vrpn.core.errors import RemoteProtocolError
+from optitrack_vrpn.drivers.natnet.codec import encode_message
+from optitrack_vrpn.drivers.natnet.layouts import (
+    Columns, Ignored, Layout, Many, Number, Numbers, Reader, Record, Since, Text)
+from optitrack_vrpn.drivers.natnet.messages import (
+    AssetDefinition, BodyDefinition, Buffer, Definitions, IDENTITY, MessageId, ModelType,
+    PlateDefinition, SkeletonDefinition, Version)
+
+_I32, _F32, _VECTOR, _NAME = Number('i'), Number('f'), Numbers('3f'), Text()
+#: Chosen: names of markers and channels may be longer than those of models (bytes).
+_LONG_NAME = Text(4096)
+_NAMES = Many(_LONG_NAME)
+_QUAT = Numbers('4f')
+_MODEL_MARKERS = Since((3, 0), Columns(_VECTOR, _I32, Since((4, 0), _LONG_NAME, '')), ())
+
+
+def _body(markers: Layout) -> Layout:
+    return Record(BodyDefinition._make, _NAME, _I32, _I32, _VECTOR,
+                  Since((4, 2), _QUAT, IDENTITY), markers)
+
+
+class _Kind(NamedTuple):
+    """A type of model: its field of ``Definitions``, since when it exists, its layout."""
+
+    field: str
+    since: Version
+    layout: Layout
+
+
+def _kinds(bone: Layout) -> dict[int, _Kind]:
+    # Names of the members of marker sets are not used, and some senders of 4.1 and later leave
+    # them out.
+    return {
+        ModelType.MARKER_SET: _Kind('marker_sets', (0, 0), Record(
+            lambda found: found[0], _NAME,
+            Ignored(Since((4, 1), Layout(), Many(_LONG_NAME))))),
+        ModelType.RIGID_BODY: _Kind('bodies', (0, 0), _body(_MODEL_MARKERS)),
+        ModelType.SKELETON: _Kind('skeletons', (0, 0), Record(
+            SkeletonDefinition._make, _NAME, _I32, Many(bone))),
+        ModelType.FORCE_PLATE: _Kind('plates', (2, 9), Record(
+            PlateDefinition._make, _I32, _NAME, _F32, _F32, _VECTOR, Numbers('144f'),
+            Record(tuple, _VECTOR, _VECTOR, _VECTOR, _VECTOR), _I32, _I32, _NAMES)),
+        ModelType.DEVICE: _Kind('devices', (2, 11), Record(
+            tuple, _I32, _NAME, _NAME, _I32, _I32, _NAMES)),
+        ModelType.CAMERA: _Kind('cameras', (0, 0), Record(tuple, _NAME, _VECTOR, _QUAT)),
+        ModelType.ASSET: _Kind('assets', (4, 1), Record(
+            AssetDefinition._make, _NAME, _I32, _I32, Many(bone), Many(Record(
+                tuple, _LONG_NAME, _I32, _VECTOR, _F32, Number('h'))))),
+    }
+
+
+#: Bones as rigid bodies, and those of 3.0 and 3.1 without markers.
+_KINDS, _KINDS_BARE = _kinds(_body(_MODEL_MARKERS)), _kinds(_body(Layout(())))
+
+
+def decode_definitions(payload: Buffer, version: Version) -> Definitions:
+    """
+    Decode model definitions.
+
+    :param payload: payload of the message MODELDEF.
+    :param version: version of the bitstream.
+    :raises RemoteProtocolError: if the bytes contradict that version.
+    """
+    try:
+        return _decode(Reader(payload), version, _KINDS)
+    except RemoteProtocolError as error:
+        if not (3, 0) <= version < (4, 0):
+            raise
+        try:
+            return _decode(Reader(payload), version, _KINDS_BARE)
+        except RemoteProtocolError:
+            raise error from None
+
+
+def _decode(reader: Reader, version: Version, kinds: dict[int, _Kind]) -> Definitions:
+    found: dict[str, list[Any]] = {kind.field: [] for kind in kinds.values()}
+    skipped = 0
+    for _ in range(reader.count(4)):
+        number = reader.i32()
+        kind = kinds.get(number)
+        block = reader.block() if version >= (4, 1) else reader
+        start = block.position
+        try:
+            if kind is None:
+                raise RemoteProtocolError(f'a description has the unknown type {number}')
+            found[kind.field].append(kind.layout.read(block, version))
+        except RemoteProtocolError:
+            if block is reader:
+                raise
+            if number != ModelType.RIGID_BODY:
+                skipped += 1
+                continue
+            block.position = start    # name and id suffice
+            found['bodies'].append(BodyDefinition(_NAME.read(block, version), block.i32()))
+    if reader.left:
+        raise RemoteProtocolError(f'{reader.left} bytes follow the last description')
+    return Definitions(
+        skipped=skipped, **{field: tuple(models) for field, models in found.items()})
+
+
+def encode_definitions(definitions: Definitions, version: Version) -> bytes:
+    """
+    Encode MODELDEF.
+
+    :param version: version of the bitstream; types that it does not know are left out.
+    :raises LocalProtocolError: if the definitions do not fit into one datagram.
+    """
+    entries = [(number, kind.layout.write(model, version))
+               for number, kind in _KINDS.items() if version >= kind.since
+               for model in getattr(definitions, kind.field)]
+    return encode_message(MessageId.MODEL_DEFINITIONS, b''.join([
+        _I32.write(len(entries), version), *(
+            _I32.write(number, version) + (
+                _I32.write(len(data), version) if version >= (4, 1) else b'') + data
+            for number, data in entries)]))

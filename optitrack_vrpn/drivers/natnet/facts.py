@@ -1,0 +1,233 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Compare a server's statements with its data: rate, up axis, units, edit mode, list of bodies.
+
+Pure: each method returns the events for the user, each event once.
+"""
+
+from collections.abc import Iterable
+import math
+from typing import Optional, Union
+
+from optitrack_vrpn.core.events import Event
+from optitrack_vrpn.core.units import NS_PER_S
+from optitrack_vrpn.drivers.frames import RoundTrip
+from optitrack_vrpn.drivers.natnet import codec
+from optitrack_vrpn.drivers.natnet.messages import (
+    Definitions, Frame, FRAME_EDIT_MODE, model_name, RECORDING_COMMANDS, Response, ServerInfo,
+    START, STOP, Unanswered, Unrecognized)
+from optitrack_vrpn.drivers.natnet.reports import NameTable
+from optitrack_vrpn.drivers.natnet.settings import NatNetConfig
+
+#: Chosen: the rate is averaged over this time (ns) and may differ by this fraction from the stated
+#: rate.
+_RATE_OVER_NS = 3 * NS_PER_S
+_RATE_TOLERANCE = 0.05
+#: Largest difference of two clocks' rates. Measured: up to 0.001 the stamps of the clock model are
+#: less than 1 ms wrong, at 0.005 up to 5 ms. Oscillators differ by less than 0.0002.
+_CLOCK_TOLERANCE = 0.001
+#: Chosen: time (ns) for which the rates are compared.
+_CLOCK_OVER_NS = 10 * NS_PER_S
+_MILLIMETRES = 1000.0
+#: The answer to UpAxis, as an axis.
+_AXES = {0: 'x', 1: 'y', 2: 'z'}
+#: Chosen: maximum number of names in one message; the others are counted.
+_MOST_LISTED = 5
+
+
+class ServerWatch:
+    """
+    Compare one server's statements with its data and with the settings.
+
+    :param up_axis: up axis in the settings; '' for none.
+    :param playback: whether poses of a played take are published.
+    :ivar frame_rate: stated rate (Hz), NaN while unknown.
+    :ivar up_axis: stated up axis, '' while unknown.
+    """
+
+    QUESTIONS = ('FrameRate', 'UnitsToMillimeters', 'UpAxis')
+
+    def __init__(self, up_axis: str = '', playback: bool = False) -> None:
+        self._expected_axis = up_axis
+        self._playback = playback
+        self.frame_rate = math.nan
+        self.up_axis = ''
+        self._first: Optional[tuple[int, int]] = None
+        self._rate_compared = self._rate_differed = False
+        self._first_echo: Optional[RoundTrip] = None
+        self._stepped = False
+        self._edit_mode: Optional[bool] = None
+        self._names: Optional[frozenset[tuple[int, str]]] = None
+        self._unknown: set[int] = set()
+
+    def frame(self, frame: Frame, now_ns: int) -> list[Event]:
+        """Process a frame."""
+        edit_mode = bool(frame.params & FRAME_EDIT_MODE)
+        if edit_mode is not self._edit_mode:
+            return self._mode(edit_mode)
+        if self._rate_compared or math.isnan(self.frame_rate):
+            return []
+        if self._first is None:
+            self._first = frame.number, now_ns
+            return []
+        number, since_ns = self._first
+        if now_ns - since_ns < _RATE_OVER_NS:
+            return []
+        rate = (frame.number - number) * NS_PER_S / (now_ns - since_ns)
+        if abs(rate / self.frame_rate - 1.0) <= _RATE_TOLERANCE or edit_mode:
+            self._rate_compared = True
+            return []
+        if not self._rate_differed:
+            # Frames that have waited for this program change the rate of one interval.
+            self._rate_differed, self._first = True, (frame.number, now_ns)
+            return []
+        self._rate_compared = True
+        return [_event('warn', (
+            f'Motive states {self.frame_rate:g} Hz, but numbers {rate:.1f} frames per second: is '
+            'a take played, or do the cameras skip frames?'))]
+
+    def echo(self, echo: RoundTrip) -> Optional[str]:
+        """
+        Compare the stated frequency of the server's counter with this host's clock.
+
+        Between the arrivals of two requests at the server at least the time from the first answer
+        to the second request has passed here, at most that from the first request to the second
+        answer: no delay of the network can make a counter seem wrong. One interval that
+        contradicts these limits may contain a step of the counter, two show a wrong rate.
+
+        :returns: why the counter cannot be used; None if it can.
+        """
+        first = self._first_echo = self._first_echo or echo
+        least_ns = echo.sent_ns - first.received_ns
+        most_ns = echo.received_ns - first.sent_ns
+        passed_ns = echo.sender_ns - first.sender_ns
+        if echo is first or most_ns > _CLOCK_OVER_NS or (
+                least_ns <= passed_ns * (1.0 + _CLOCK_TOLERANCE)
+                and passed_ns <= most_ns * (1.0 + _CLOCK_TOLERANCE)):
+            return None
+        if not self._stepped:
+            self._stepped = True
+            self._first_echo = echo
+            return None
+        return (f"Motive's counter runs {2 * passed_ns / (least_ns + most_ns):.4f} times as fast "
+                'as the clock of this computer, so its stated frequency is wrong: connecting '
+                'again without times of exposure; stamps.latency_ms applies')
+
+    def _mode(self, edit_mode: bool) -> list[Event]:
+        before, self._edit_mode = self._edit_mode, edit_mode
+        self._first = None
+        if edit_mode:
+            return [_event('warn', (
+                'Motive plays a take (edit mode): its poses are not live and are ' + (
+                    'published as if they were (natnet.playback)' if self._playback else
+                    'withheld; natnet.playback: true publishes them')))]
+        return [] if before is None else [_event('info', 'Motive sends live poses again')]
+
+    @staticmethod
+    def overridden(config: NatNetConfig, info: ServerInfo) -> list[Event]:
+        """Compare settings of the transport with those that the server states, from 3.0 on."""
+        pairs = [('transport', config.transport, 'multicast' if info.multicast else 'unicast')]
+        if info.multicast:
+            pairs += [('group', config.group, info.group),
+                      ('data_port', str(config.data_port or ''), str(info.data_port or ''))]
+        return [] if info.multicast is None else [_event('warn', (
+            f'natnet.{name} is {wanted}, but Motive states {stated}: if no frame arrives, remove '
+            'this setting')) for name, wanted, stated in pairs if stated and wanted not in (
+                '', 'auto', stated)]
+
+    def definitions(self, definitions: Definitions, table: NameTable) -> list[Event]:
+        """Process a list of models."""
+        names = frozenset((key, model_name(model)) for key, model in table.names.items())
+        before, self._names = self._names, names
+        self._unknown.clear()
+        events = []
+        if before is not None and names != before:
+            events.append(_event('info', (
+                "Motive's list of bodies changed: "
+                f'{_listed(sorted(name for _, name in names))}')))
+        for streaming_id, shared in table.shared_ids.items():
+            events.append(_event('warn', (
+                f'the bodies {_listed(shared)} share the streaming id {streaming_id} and cannot '
+                'be distinguished: none of them is published; give each its own id in Motive')))
+        for name in table.shared_names:
+            events.append(_event('warn', (
+                f'several bodies are named {name!r}: none of them is published; give each its '
+                'own name in Motive')))
+        if definitions.skipped:
+            events.append(_event('warn', (
+                f'{definitions.skipped} model definitions have an unknown type or layout and are '
+                'left out')))
+        if not (definitions.bodies or definitions.skeletons or definitions.assets):
+            events.append(_event('warn', (
+                'Motive describes no rigid body: is Rigid Bodies on in its streaming settings?')))
+        return events
+
+    def unknown(self, streaming_ids: Iterable[int]) -> list[Event]:
+        """Process streaming ids without a definition."""
+        new = [number for number in streaming_ids if number not in self._unknown]
+        if not new or len(self._unknown) > 1000:
+            return []
+        self._unknown.update(new)
+        return [_event('warn', (
+            'no model definition contains the streaming ids '
+            f'{_listed(str(key & 0xffffffff) for key in new)}; the definitions are requested '
+            'again'))]
+
+    def answer(self, event: Union[Response, Unrecognized, Unanswered]) -> list[Event]:
+        """Process the answer to a query or a command."""
+        command = event.command.partition(',')[0]
+        if not isinstance(event, Response):
+            if command not in RECORDING_COMMANDS:
+                return []    # a query that this version does not know
+            how = 'does not know' if isinstance(event, Unrecognized) else 'did not answer'
+            return [_event('error', f'Motive {how} the command {event.command!r}: check in Motive '
+                                    'whether it records')]
+        if command == 'FrameRate':
+            rate = codec.response_float(event.payload)
+            if rate is not None and 0.0 < rate < 1e5:
+                self.frame_rate = rate
+        elif command == 'UnitsToMillimeters':
+            return self._units(codec.response_float(event.payload))
+        elif command == 'UpAxis':
+            return self._up(codec.response_int(event.payload))
+        elif command in RECORDING_COMMANDS:
+            return self._recording(event)
+        return []
+
+    def _up(self, answer: Optional[int]) -> list[Event]:
+        self.up_axis = _AXES.get(-1 if answer is None else answer, '')
+        if not (self.up_axis and self._expected_axis) or self.up_axis == self._expected_axis:
+            return []
+        return [_event('error', (
+            f'Motive states that {self.up_axis} is up, but up_axis is {self._expected_axis}: '
+            f'every pose is rotated by 90 degrees; set up_axis to {self.up_axis}'))]
+
+    @staticmethod
+    def _units(units: Optional[float]) -> list[Event]:
+        if units is None or not math.isfinite(units) or abs(units - _MILLIMETRES) < 0.5:
+            return []
+        return [_event('error', (
+            f'one unit of Motive is {units:g} mm, not a metre: positions are published as if in '
+            'metres; set Scale to 1 in its streaming settings'))]
+
+    @staticmethod
+    def _recording(event: Response) -> list[Event]:
+        code = codec.response_int(event.payload)
+        if code:
+            return [_event('error', (
+                f'Motive refused the command {event.command!r} with code {code}'))]
+        text = {START: 'Motive records', STOP: 'Motive stopped recording'}
+        command = event.command.partition(',')[0]
+        return [_event('info', text[command])] if command in text else []
+
+
+def _event(severity: str, text: str) -> Event:
+    """Return an event about the server; its text is its key."""
+    return Event(severity, text, text)
+
+
+def _listed(names: Iterable[str]) -> str:
+    found = list(names)
+    more = f' and {len(found) - _MOST_LISTED} more' if len(found) > _MOST_LISTED else ''
+    return ', '.join(map(repr, found[:_MOST_LISTED])) + more

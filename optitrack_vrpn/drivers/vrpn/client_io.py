@@ -1,0 +1,254 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The VRPN client: how the loop of ``sources.client_io`` reaches a VRPN server."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+import math
+import socket
+from typing import Any, Optional
+
+from optitrack_vrpn.core.events import Event
+from optitrack_vrpn.core.units import NS_PER_S
+from optitrack_vrpn.drivers.client_io import ReconnectingClient, Sink, Source, Stopped
+from optitrack_vrpn.drivers.config import ClientConfig
+from optitrack_vrpn.drivers.link import LinkState
+from optitrack_vrpn.drivers.sockets_io import listening_socket
+from optitrack_vrpn.drivers.table import SourceOptions
+from optitrack_vrpn.drivers.vrpn.frames import FrameSink
+from optitrack_vrpn.drivers.vrpn.handshake_io import (
+    accept_server, connect_back, connect_out, NoAnswerError, ServerAbsentError, UnreachableError,
+    waiting_for_earlier_request)
+from optitrack_vrpn.drivers.vrpn.session_io import Session
+from optitrack_vrpn.drivers.vrpn.transport import Choice, judge_request, Request, Seen
+from optitrack_vrpn.drivers.vrpn.transport_io import find_transport, RequestMemory
+from optitrack_vrpn.stream.clock.hostclock_io import HostClock
+
+#: Chosen: period (s) at which a client checks whether the request of another client was answered.
+_REQUEST_CHECK_S = 0.1
+
+
+class VrpnClient(ReconnectingClient[Session]):
+    """
+    Stay connected to one VRPN server, across restarts and outages of the server.
+
+    :param config: the server and the connection to it.
+    :param sink: receives all events, from this client's thread.
+    :param clock: the host's clocks.
+    """
+
+    protocol = 'VRPN'
+
+    def __init__(
+        self, config: ClientConfig, sink: Sink, clock: Optional[HostClock] = None,
+    ) -> None:
+        super().__init__(config, config.port, sink, clock)
+        #: Listens while the result of a UDP request is awaited.
+        self._listener: Optional[socket.socket] = None
+        self._sent_s = 0.0
+        #: Whether the server has connected back to this client.
+        self._answered = False
+        #: What was remembered before the request of ``connection: udp``.
+        self._before = (Request.NONE, 0.0)
+        self._connected_ns = 0
+
+    @contextmanager
+    def _open(self) -> Iterator[Session]:
+        server = self._resolve()
+        with self._connect(server) as sock:
+            self._change(
+                LinkState.HANDSHAKING,
+                f'connected to {server[0]} port {server[1]}; waiting for VRPN')
+            with Session(
+                    sock, self._server_ip, self._local, self._link, self._config, self._clock,
+                    self._sink, self._report, self._unexpected_peer) as conversation:
+                yield conversation
+
+    def _connect(self, server: tuple[str, int]) -> socket.socket:
+        """
+        Connect as ``connection`` says; return a connected TCP socket.
+
+        See ``client.transport`` for the rules. If no program takes UDP requests, a forwarded TCP
+        port may still lead to the server.
+        """
+        config = self._config.link
+        choice = self._choose()
+        if choice.transport == 'udp':
+            try:
+                return self._request(server, choice)
+            except ServerAbsentError as error:
+                if config.connection == 'udp':
+                    raise
+                absent = error
+                choice = Choice('tcp', 'auto: nothing takes requests by UDP')
+            except NoAnswerError:
+                if config.connection == 'udp':
+                    self._memory().write(Request.UNANSWERED, self._sent_s)
+                    raise
+                absent = None
+                choice = Choice('tcp', 'auto: the server did not connect back within '
+                                f'{config.connect_back_s:g} s after a UDP request')
+        else:
+            absent = None
+        self._use_transport(choice)
+        self._change(
+            LinkState.CONNECTING,
+            f'connecting to {server[0]} port {server[1]} by TCP, from {self._local} '
+            f'({choice.reason})')
+        try:
+            sock = connect_out(
+                self._waiting, server, self._local, config.attempt_s)
+        except UnreachableError:
+            self._judge(Seen.UNREACHABLE)
+            raise
+        except ServerAbsentError as error:
+            # The program that got the request has ended, or it has no TCP port: none is sent again
+            # while it may be blocked.
+            self._listen_for(None)
+            raise error if absent is None else absent from None
+        self._connected_ns = self._clock.now_ns()
+        return sock
+
+    def _choose(self) -> Choice:
+        """Choose the transport; a request whose result is awaited is not repeated."""
+        config = self._config
+        own = self._listener is not None
+        if config.link.connection == 'auto' and not own:
+            self._wait_for_other_client()
+        choice = find_transport(
+            config.link.connection, self._local, (self._server_ip, self._port),
+            math.inf if own else config.link.blocked_s, self._host_s())
+        if choice.transport == 'udp' and config.link.connection == 'auto':
+            # Written before the request is sent: a client that is killed counts as well.
+            self._sent_s = self._host_s()
+            unsaved = self._memory().write(Request.PENDING, self._sent_s)
+            if unsaved:
+                return Choice('tcp', f'auto: a UDP request could not be remembered: {unsaved}')
+        return choice
+
+    def _wait_for_other_client(self) -> None:
+        """Wait while another client of this host awaits the answer to a request."""
+        while True:
+            request, sent_s = self._memory().read()
+            left_s = sent_s + self._config.link.connect_back_s - self._host_s()
+            if request is not Request.PENDING or not (
+                    0.0 < left_s <= self._config.link.connect_back_s):
+                return
+            self._waiting.wait(
+                self._clock.now_ns() + int(min(left_s, _REQUEST_CHECK_S) * NS_PER_S))
+
+    def _request(self, server: tuple[str, int], choice: Choice) -> socket.socket:
+        config = self._config
+        asked = config.link.connection == 'udp'
+        if asked:
+            self._wait_for_earlier_request(server)
+            self._before = self._memory().read()
+            self._sent_s = self._host_s()
+            self._memory().write(Request.PENDING, self._sent_s)
+        self._use_transport(choice)
+        self._change(
+            LinkState.REQUESTING,
+            f'asking {server[0]} port {server[1]} by UDP to connect back to {self._local} '
+            f'({choice.reason})')
+        self._listen_for(listening_socket(self._local, 0))
+        try:
+            sock = connect_back(
+                self._waiting, server, self._local, config.link,
+                config.link.blocked_s if asked else config.link.connect_back_s,
+                lambda text: self._change(LinkState.REQUESTING, text, 'warn'), self._listener,
+                asked and self._answered)
+        except (NoAnswerError, Stopped):
+            raise
+        except BaseException:
+            self._judge(Seen.REFUSAL)
+            raise
+        self._answered = True
+        self._judge(Seen.CONNECT_BACK)
+        return sock
+
+    def _wait_for_earlier_request(self, server: tuple[str, int]) -> None:
+        """Wait while an unanswered request, also of an earlier client, may block the server."""
+        report_at_ns: float = self._clock.now_ns() + self._config.link.attempt_s * NS_PER_S
+        while left_s := self._blocked_s():
+            now_ns = self._clock.now_ns()
+            if now_ns >= report_at_ns:
+                report_at_ns = math.inf
+                self._change(LinkState.REQUESTING,
+                             waiting_for_earlier_request(server[0], left_s), 'warn')
+            self._waiting.wait(now_ns + int(min(left_s, _REQUEST_CHECK_S) * NS_PER_S))
+
+    def _blocked_s(self) -> float:
+        """Return how long an unanswered request may still block the server (s)."""
+        request, sent_s = self._memory().read()
+        blocked_s, age_s = self._config.link.blocked_s, self._host_s() - sent_s
+        return max(0.0, blocked_s - age_s) if (
+            request is Request.PENDING and age_s >= 0.0) else 0.0
+
+    def _report(self, change: Optional[Event]) -> None:
+        super()._report(change)
+        if change is None or change.data is not LinkState.CONNECTED:
+            return
+        if self._link.transport == 'tcp':
+            late = self._listener is not None and accept_server(
+                self._listener, self._server_ip, self._waiting)
+            if late:
+                late.close()
+            self._judge(Seen.CONNECT_BACK if late else Seen.GREETING)
+
+    def _judge(self, seen: Seen) -> None:
+        """Update what is remembered of the last request; its result is no longer awaited."""
+        memory, own = self._memory(), self._listener is not None
+        request, sent_s = memory.read()
+        if own:
+            sent_s = self._sent_s
+            if request is Request.NONE:    # another client has removed it
+                request = Request.PENDING
+        result = judge_request(
+            seen, own, (self._clock.now_ns() - self._connected_ns) / NS_PER_S)
+        self._listen_for(None)
+        if result is None or request is Request.NONE or (
+                request is Request.UNANSWERED and seen is not Seen.CONNECT_BACK):
+            return
+        if self._before[0] is Request.UNANSWERED and seen is not Seen.CONNECT_BACK:
+            result, sent_s = self._before
+        memory.write(result, sent_s)
+        if result is Request.UNANSWERED and seen is Seen.GREETING:
+            super()._report(self._link.message(memory.describe(), 'warn'))
+
+    def _listen_for(self, listener: Optional[socket.socket]) -> None:
+        """Keep a socket for a connection back, also a late one; close the one before."""
+        if self._listener is not None:
+            self._listener.close()
+        self._listener = listener
+
+    def _use_transport(self, choice: Choice) -> None:
+        self._link.transport, self._link.transport_reason = choice.transport, choice.reason
+
+    def _memory(self) -> RequestMemory:
+        return RequestMemory(self._local, self._server_ip, self._port)
+
+    def _host_s(self) -> float:
+        """Return the system time (s)."""
+        return (self._clock.now_ns() + self._clock.host_minus_arrival_ns()) / NS_PER_S
+
+    def _finish(self) -> None:
+        self._listen_for(None)
+
+
+def make_backend(config: ClientConfig, sink: Sink) -> Source:
+    """
+    Create the backend that ``config.backend`` names.
+
+    :raises BackendUnavailableError: if the backend's Python module is not installed.
+    """
+    if config.backend == 'python_vrpn':
+        from optitrack_vrpn.drivers.vrpn.python_vrpn_io import PythonVrpnBackend
+        return PythonVrpnBackend(config, sink)
+    return VrpnClient(config, sink)
+
+
+def make_source(
+    config: ClientConfig, settings: Any, sink: Sink, options: SourceOptions,
+) -> Source:
+    """Create the source of VRPN's frames; see ``sources.SourceKind``."""
+    return make_backend(config, FrameSink(sink))

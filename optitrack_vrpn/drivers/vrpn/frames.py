@@ -1,0 +1,114 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Group the events of VRPN, one for each pose, to frames by sender time; compiled."""
+
+from collections.abc import Sequence
+from typing import Any, Callable, Final, Protocol
+
+from optitrack_vrpn.core.events import Event as UserEvent
+from optitrack_vrpn.drivers.frames import Frame, Item, Motion, ServerText
+from optitrack_vrpn.drivers.vrpn.codec import (
+    CONTROL_SENDER, Event, PoseReport, TEXT_ERROR, TEXT_WARNING, TextReport)
+
+_new: Final = tuple.__new__
+_SEVERITIES: Final = {TEXT_WARNING: 'warn', TEXT_ERROR: 'error'}
+# Final names are read without a look-up in the compiled module.
+_POSE: Final = PoseReport
+_FRAME: Final = Frame
+_CONTROL: Final[str] = CONTROL_SENDER
+
+
+def to_frames(events: Sequence[Any]) -> list[Item]:
+    """
+    Convert events that arrived together.
+
+    Names without a pose, pongs and the library's own sender say nothing of bodies. Poses that a
+    sender with a coarse clock gives one time come in one frame.
+
+    :param events: must not change afterwards: if all are poses of one time, they are the bodies.
+    """
+    several: list[Any] = events if type(events) is list else list(events)
+    frame_ns: object = None
+    # Declared for mypyc, which then takes fields without a look-up.
+    fields: tuple[Any, ...]
+    name: str
+    for event in several:
+        if type(event) is not _POSE:
+            return _divide(several)
+        fields = event
+        name = fields[0]
+        sender_time_ns = fields[2]
+        if sender_time_ns is not frame_ns:    # the poses of a datagram share the object
+            if frame_ns is not None and sender_time_ns != frame_ns:
+                return _divide(several)
+            frame_ns = sender_time_ns
+        if name == _CONTROL:
+            return _divide(several)
+    if frame_ns is None:
+        return []
+    # Equivalent to Frame(...), without its Python-level __new__.
+    return [_new(_FRAME, (frame_ns, several, 0, 0, False, None, None, 0))]
+
+
+def _divide(events: list[Any]) -> list[Item]:
+    """Convert events that are not just the poses of one time."""
+    items: list[Item] = []
+    bodies: list[Any] = []
+    frame_ns: object = None
+    fields: tuple[Any, ...]
+    name: str
+    for event in events:
+        if type(event) is not _POSE:
+            _append_other(items, event)
+            continue
+        fields = event
+        name = fields[0]
+        if name == _CONTROL:
+            continue
+        if fields[2] != frame_ns:
+            frame_ns = fields[2]
+            bodies = []
+            items.append(_new(_FRAME, (frame_ns, bodies, 0, 0, False, None, None, 0)))
+        bodies.append(event)
+    return items
+
+
+def _append_other(items: list[Item], event: Event) -> None:
+    """Convert an event that is not a pose, if it is of interest."""
+    if isinstance(event, Motion):
+        items.append(event)
+    elif isinstance(event, TextReport):
+        items.append(ServerText(
+            event.sender, _SEVERITIES.get(event.severity, 'info'), event.text))
+
+
+class _Sink(Protocol):
+    def receive(
+        self, items: Sequence[Any], arrival_ns: int, host_minus_arrival_ns: int,
+    ) -> None: ...
+
+    def link_changed(self, change: UserEvent) -> None: ...
+
+
+class FrameSink:
+    """
+    Pass the events of a VRPN client on as frames.
+
+    :param sink: receives them, and the changes of the connection; see ``sources.Sink``.
+    """
+
+    def __init__(self, sink: _Sink) -> None:
+        self._receive: Callable[[Sequence[Any], int, int], None] = sink.receive
+        self._link_changed: Callable[[UserEvent], None] = sink.link_changed
+
+    def receive(
+        self, events: Sequence[Event], arrival_ns: int, host_minus_arrival_ns: int,
+    ) -> None:
+        """Pass on what the pipeline uses."""
+        items = to_frames(events)
+        if items:
+            self._receive(items, arrival_ns, host_minus_arrival_ns)
+
+    def link_changed(self, change: UserEvent) -> None:
+        """Pass a change on."""
+        self._link_changed(change)

@@ -1,0 +1,381 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The lifecycle node that converts the topics of one body to messages for one autopilot.
+
+Configure opens the link, which exchanges heartbeats, TIMESYNC and parameters from then on.
+Activate starts sending poses. The executor's thread receives the poses and decides which are sent;
+the link has its own thread (``link_io.py``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from typing import Any, Optional, Sequence, Union
+
+from builtin_interfaces.msg import Time
+from diagnostic_msgs.msg import DiagnosticStatus
+from geometry_msgs.msg import PoseStamped, TransformStamped
+from nav_msgs.msg import Odometry
+from optitrack_vrpn.control.participant_ros import MocapControl
+from optitrack_vrpn.control.protocol import Command, Kind
+from optitrack_vrpn.core.checks import CheckResult, Level
+from optitrack_vrpn.core.errors import BackendUnavailableError
+from optitrack_vrpn.core.events import Event
+from optitrack_vrpn.guests.autopilot.gate import Feed, Gate, Output, stop_refusal, Use
+from optitrack_vrpn.guests.autopilot.link_io import LinkThread
+from optitrack_vrpn.guests.autopilot.messages import (
+    ardupilot_transform, convert, px4_odometry, Sample, State)
+from optitrack_vrpn.guests.autopilot.report import findings, LinkReport, Source
+from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, Plan, plan
+from optitrack_vrpn.node.base.managed_node import entry, SettingsNode
+from optitrack_vrpn.node.graph.conflicts import Arrival, OnePublisher
+from optitrack_vrpn.node.graph.conflicts_ros import informed, matched_publishers, publishers_of
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from tf2_msgs.msg import TFMessage
+
+#: Default name of the node, and prefix of the names of its diagnostics, by which doctor and
+#: ``--check`` find them.
+NODE = 'mavlink_bridge'
+#: Key of the value with the advice, which also ends the message.
+ADVICE = 'advice'
+#: Key of the value with the level of the finding: diagnostics have none for a skipped check.
+LEVEL = 'level'
+_LEVELS = {Level.OK: 'ok', Level.SKIP: 'ok', Level.WARN: 'warn', Level.FAIL: 'error'}
+
+
+class MavlinkBridge(SettingsNode[BridgeSettings]):
+    """
+    Send the poses of one body to one autopilot.
+
+    :param node_name: name before remapping.
+    :param idle_s: time (s) without a sample after which the log states why. Chosen: heartbeats
+        and the discovery of topics take up to 3 s.
+    :param kwargs: passed to rclpy's node.
+    """
+
+    def __init__(self, node_name: str = NODE, *, idle_s: float = 5.0, **kwargs: Any) -> None:
+        self._idle_s = idle_s
+        # It must differ from the last one that the autopilot got, also after a restart.
+        self._reset_counter = int(time.time())
+        self._plan: Optional[Plan] = None
+        self._feed: Optional[Feed] = None
+        self._output: Union[LinkThread, DdsOutput, None] = None
+        self._listeners: list[Any] = []
+        self._watched_topics: tuple[str, ...] = ()
+        self._sent_before = (time.monotonic(), 0)
+        self._sent_at = math.inf
+        self._forget()
+        super().__init__(node_name, BridgeSettings, **kwargs)
+        self._mocap_control = MocapControl(self, refusal=self._refuse_command)
+        # The bridge publishes no topic that a recorder of the session needs, except with DDS.
+        self._mocap_control.set_info_topics([])
+
+    def _forget(self) -> None:
+        """Set what is known of the body and its publishers to the initial state."""
+        self._settings: Optional[BridgeSettings] = None
+        self._status = self._topic = self._problem = ''
+        self._publisher_count = 0
+        self._rate_hz = 0.0
+        self._odometry_at = -math.inf
+        self._compared_ns = -1
+
+    # -- transitions -------------------------------------------------------------------------
+
+    def prepare(self, settings: BridgeSettings) -> None:
+        """
+        Open the link, and subscribe to the body's topics.
+
+        :raises OptitrackVrpnError: if the settings do not fit, or a library is not installed.
+        """
+        chosen = plan(settings)
+        for warning in chosen.warnings:
+            self.get_logger().warning(warning)
+        self._settings, self._plan = settings, chosen
+        if settings.transport == 'dds':
+            self._output = DdsOutput(self, settings, chosen)
+        else:
+            self._output = LinkThread(settings, chosen, self._log_event)
+            self._output.start()
+        self._mocap_control.set_info_topics([self._output.topic] if self._output.topic else [])
+        self._listen(settings)
+        self._feed = Feed(Gate(chosen, self._reset_counter), OnePublisher(
+            self._watched_topics, lambda topic: publishers_of(self, topic)))
+
+    def begin(self) -> None:
+        """Start sending poses."""
+        assert self._feed is not None
+        self._feed.active = True
+        self._sent_at = time.monotonic()
+        self._sent_before = (self._sent_at, self._feed.gate.sent)
+
+    def end(self) -> None:
+        """Stop sending poses; the link stays open."""
+        if self._feed is not None:
+            self._feed.end()
+        if self._output is not None:
+            self._output.clear()
+        if self.armed:
+            self.get_logger().error(
+                'deactivated while the vehicle is armed: its estimator receives no more poses')
+
+    def _refuse_command(self, msg: Command) -> str:
+        """Refuse STOP while the vehicle is armed: its estimator would get no more poses."""
+        if msg.kind is not Kind.STOP or self._settings is None or self._output is None:
+            return ''
+        return stop_refusal(
+            self._settings.stop_while_armed, None if self._output.vehicle is None else self.armed,
+            self.get_fully_qualified_name())
+
+    def _listen(self, settings: BridgeSettings) -> None:
+        """Subscribe to the body's topics."""
+        # Best effort matches every publisher, and lost samples are not sent late.
+        samples = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
+        latched = QoSProfile(
+            depth=1, reliability=ReliabilityPolicy.RELIABLE,
+            durability=DurabilityPolicy.TRANSIENT_LOCAL)
+        # The executor takes them in this order: the state before the samples that it permits.
+        for name, kind, callback, qos in (
+                (settings.topic_status, DiagnosticStatus, self._take_status, latched),
+                (settings.topic_odom, Odometry, informed(self._take_odometry), samples),
+                (settings.topic_pose, PoseStamped, informed(self._take_pose), samples)):
+            self._listeners.append(self.create_subscription(
+                kind, name.replace('{body}', settings.body), callback, qos))
+        self._watched_topics = tuple(one.topic_name for one in self._listeners)
+
+    def release(self) -> None:
+        """Close the link and unsubscribe."""
+        output, self._output = self._output, None
+        if output is not None:
+            output.close()
+        for subscription in self._listeners:
+            self.destroy_subscription(subscription)
+        self._listeners.clear()
+        if self._feed is not None:
+            self._reset_counter = self._feed.gate.reset_counter + 1
+        self._plan = self._feed = None
+        self._forget()
+
+    # -- samples -----------------------------------------------------------------------------
+
+    def _take_status(self, message: DiagnosticStatus) -> None:
+        if self._feed is None:
+            return
+        values = {pair.key: pair.value for pair in message.values}
+        state = values.get('state', '')
+        resets = values.get('resets', '')
+        # Python refuses to convert more than some thousand digits.
+        self._feed.gate.status(
+            state, int(resets) if resets.isdecimal() and len(resets) < 20 else None)
+        if self._output is not None and not self._feed.gate.tracked:
+            self._output.clear()
+        if state != self._status:
+            severity = 'info' if state == 'TRACKED' else 'warn'
+            self._log(severity, f'the body is {state or "not followed any more"}',
+                      ('status', state))
+        self._status = state or 'not followed'
+
+    def _take_odometry(self, message: Odometry, info: dict[str, Any]) -> None:
+        self._odometry_at = time.monotonic()
+        twist = message.twist.twist
+        self._offer(_sample(
+            message.header.stamp, message.pose.pose, message.pose.covariance,
+            (twist.linear.x, twist.linear.y, twist.linear.z),
+            (twist.angular.x, twist.angular.y, twist.angular.z),
+            message.twist.covariance), 1, info)
+
+    def _take_pose(self, message: PoseStamped, info: dict[str, Any]) -> None:
+        # Chosen: more than ten frames at 30 Hz, the lowest camera rate in use.
+        if time.monotonic() - self._odometry_at > 0.5:
+            self._offer(_sample(message.header.stamp, message.pose), 2, info)
+
+    def _offer(self, sample: Sample, topic: int, info: dict[str, Any]) -> None:
+        """Send a sample, or compare the autopilot's attitude with it, as the feed decides."""
+        feed, chosen, output = self._feed, self._plan, self._output
+        if feed is None or chosen is None or output is None:
+            return
+        self._topic = self._watched_topics[topic]
+        use = feed.offer(sample, Arrival(
+            self._topic, tuple(matched_publishers(self, one) for one in self._listeners),
+            info.get('publication_sequence_number')), output.output(), time.time_ns())
+        self._report_publishers(feed.publishers.problem)
+        early = 0 <= sample.stamp_ns - self._compared_ns < chosen.period_ns
+        if use is Use.NONE or (use is Use.COMPARE and early):
+            return
+        self._compared_ns = sample.stamp_ns
+        state = convert(sample)
+        if use is Use.SEND:
+            output.publish(sample.stamp_ns, state, feed.gate.reset_counter)
+        else:
+            output.compare(state)
+
+    def _report_publishers(self, problem: str) -> None:
+        if problem != self._problem:
+            self._problem = problem
+            self._log('error' if problem else 'info', f'{problem}: no pose is sent; stop one of '
+                      'them' if problem else 'one node publishes the poses', ('one', problem))
+        if problem and self._output is not None:
+            self._output.clear()
+
+    # -- reports -----------------------------------------------------------------------------
+
+    def diagnostics(self) -> Sequence[DiagnosticStatus]:
+        """Check rates and publishers, and return all findings."""
+        if self._settings is None or self._feed is None:
+            return ()
+        now = time.monotonic()
+        at, sent = self._sent_before
+        gate = self._feed.gate
+        self._rate_hz = (gate.sent - sent) / max(now - at, 1e-3)
+        self._sent_before = (now, gate.sent)
+        self._publisher_count = max(
+            (self.count_publishers(topic) for topic in self._watched_topics[1:]), default=0)
+        self._feed.publishers.look()
+        self._report_publishers(self._feed.publishers.problem)
+        found = self.findings()
+        if self._rate_hz:
+            self._sent_at = now
+        elif self._feed.active and now - self._sent_at > self._idle_s:
+            self._sent_at = math.inf        # one line for each such time
+            self._log('error', f'nothing was sent for {self._idle_s:g} s: ' + '; '.join(
+                f'{one.found} ({one.advice})' if one.advice else one.found for one in found
+                if one.check in ('input', 'link', 'autopilot', 'sending')
+                and one.level in (Level.WARN, Level.FAIL)), 'idle')
+        return [entry(
+            f'{self.get_fully_qualified_name()[1:]}: {NODE} {one.check}',
+            _LEVELS[one.level], f'{one.found}; {one.advice}' if one.advice else one.found,
+            {**one.values, ADVICE: one.advice, LEVEL: one.level.name},
+            self._settings.connection)
+            for one in found]
+
+    def findings(self) -> list[CheckResult]:
+        """Return all findings; empty while unconfigured."""
+        feed, chosen, output = self._feed, self._plan, self._output
+        if self._settings is None or feed is None or chosen is None or output is None:
+            return []
+        source = Source(
+            self._topic, self._publisher_count, self._status,
+            ' or '.join(self._watched_topics[1:]), self._rate_hz, feed.publishers.problem)
+        with output.lock:
+            return findings(
+                self._settings, chosen, source, feed.gate,
+                output.report(feed.gate.age_ns or 0), output.vehicle, feed.active,
+                time.monotonic_ns())
+
+    @property
+    def armed(self) -> bool:
+        """Return True if the autopilot reports the vehicle as armed."""
+        output = self._output
+        return output is not None and output.vehicle is not None and output.vehicle.armed
+
+    @property
+    def firmware(self) -> str:
+        """Return the name of the autopilot's firmware, '' while unknown."""
+        output = self._output
+        return '' if output is None or output.vehicle is None else output.vehicle.firmware
+
+    def _log_event(self, event: Event) -> None:
+        """Log an event of the link, on its thread."""
+        self._log(event.severity, event.text, event.key)
+
+
+def _sample(
+    stamp: Any, pose: Any, pose_covariance: Any = None, velocity: Any = None,
+    angular_velocity: Any = None, twist_covariance: Any = None,
+) -> Sample:
+    position, orientation = pose.position, pose.orientation
+    return Sample(
+        stamp.sec * 1_000_000_000 + stamp.nanosec, (position.x, position.y, position.z),
+        (orientation.x, orientation.y, orientation.z, orientation.w), pose_covariance, velocity,
+        angular_velocity, twist_covariance)
+
+
+# -- transport dds --------------------------------------------------------------------------------
+
+#: As of both agents' subscriptions: best effort, volatile, keep last.
+_QOS = QoSProfile(depth=5, reliability=ReliabilityPolicy.BEST_EFFORT)
+TOPICS = {'px4': '/fmu/in/vehicle_visual_odometry', 'ardupilot': '/ap/tf'}
+
+
+class DdsOutput:
+    """
+    Publish samples for one autopilot, which cannot be queried; see ``LinkThread``.
+
+    :param node: creates the publisher.
+    :raises BackendUnavailableError: if px4_msgs is not installed, or is for PX4 before 1.14.
+    """
+
+    vehicle = None
+
+    def __init__(self, node: Node, settings: BridgeSettings, plan: Plan) -> None:
+        self.lock = contextlib.nullcontext()
+        self._node = node
+        self._plan = plan
+        self._px4 = settings.autopilot == 'px4'
+        self.topic = settings.dds_topic or TOPICS[settings.autopilot]
+        self._publisher = node.create_publisher(
+            _vehicle_odometry() if self._px4 else TFMessage, self.topic, _QOS)
+        self._readers = self._interruptions = 0
+
+    def output(self) -> Output:
+        """Count each new subscription, that of the agent once it is connected, as interruption."""
+        before, self._readers = self._readers, self._publisher.get_subscription_count()
+        self._interruptions += bool(self._readers and not before)
+        return Output(True, self._interruptions, 0)
+
+    def publish(self, stamp_ns: int, state: State, reset_counter: int) -> None:
+        """Publish one sample."""
+        if not self._px4:
+            self._publisher.publish(_transform(state))
+            return
+        message = self._publisher.msg_type()
+        for name, value in px4_odometry(state, self._plan, reset_counter).items():
+            setattr(message, name, value)
+        self._publisher.publish(message)
+
+    def compare(self, state: State) -> None:
+        """Compare nothing: the autopilot does not report its attitude."""
+
+    def clear(self) -> None:
+        """Discard nothing: no sample waits."""
+
+    def report(self, age_ns: int) -> LinkReport:
+        """Return the state of the link; ``age_ns`` is that of the last sample."""
+        readers = self._publisher.get_subscription_count()
+        return LinkReport(
+            True, '', f'{self.topic}, {readers} subscriptions' if readers else '', age_ns,
+            {'readers': readers})
+
+    def close(self) -> None:
+        """Destroy the publisher."""
+        self._node.destroy_publisher(self._publisher)
+
+
+def _vehicle_odometry() -> Any:
+    try:
+        from px4_msgs.msg import VehicleOdometry
+    except ImportError as error:
+        raise BackendUnavailableError(
+            f'transport dds for px4 needs px4_msgs, which is not installed ({error}): build the '
+            'branch of github.com/PX4/px4_msgs that matches the firmware in your workspace, or '
+            'use transport mavlink') from None
+    if 'position_variance' not in VehicleOdometry.get_fields_and_field_types():
+        raise BackendUnavailableError(
+            'px4_msgs is for PX4 before 1.14, whose VehicleOdometry is another message: build the '
+            'branch that matches the firmware, or use transport mavlink')
+    return VehicleOdometry
+
+
+def _transform(state: State) -> TFMessage:
+    pose = ardupilot_transform(state)
+    moved = TransformStamped(child_frame_id='base_link')
+    moved.header.frame_id = 'odom'
+    moved.header.stamp = Time(
+        sec=state.time_us // 1_000_000, nanosec=state.time_us % 1_000_000 * 1000)
+    translation, rotation = moved.transform.translation, moved.transform.rotation
+    translation.x, translation.y, translation.z = pose.position
+    rotation.x, rotation.y, rotation.z, rotation.w = pose.quat_xyzw
+    return TFMessage(transforms=[moved])

@@ -1,0 +1,366 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The state of the autopilot at the other end of a link, and the messages due for it.
+
+Messages and times are the input, messages and events are the output. The link has four states:
+
+1. WAITING: no heartbeat of an autopilot yet. No pose is sent.
+2. ALIVE: the expected autopilot sends heartbeats. Those of another firmware with its ids are
+   ignored and reported.
+3. LOST: the heartbeats have stopped. Poses are still sent, because on a link that works in one
+   direction only, the estimator must not lose them.
+4. WRONG: the heartbeat is that of another firmware. No pose is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+import enum
+from typing import Any, Hashable, NamedTuple, Optional
+
+from optitrack_vrpn.core.events import Event
+from optitrack_vrpn.guests.autopilot.exchanges import (
+    Agreement, Origin, request_message, REQUEST_PERIOD_NS, TCP_PERIOD_NS, Timesync)
+from optitrack_vrpn.guests.autopilot.messages import Outgoing
+from optitrack_vrpn.guests.autopilot.parameters import (
+    AUTOPILOT_COMPONENT, ParameterProtocol, rules)
+from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, MESSAGES, Plan, PROFILES
+
+#: MAV_AUTOPILOT_INVALID: of heartbeats of what is no autopilot.
+_NO_AUTOPILOT = 8
+#: Component id of the bridge: MAV_COMP_ID_VISUAL_INERTIAL_ODOMETRY.
+COMPONENT = 197
+#: Period of heartbeats (ns), 1 Hz as the MAVLink guide recommends, and (chosen) the silence of the
+#: autopilot that counts as its loss.
+_HEARTBEAT_NS = 1_000_000_000
+_TIMEOUT_NS = 3 * _HEARTBEAT_NS
+#: Names of vision messages.
+VISION = frozenset(name.upper() for name in MESSAGES)
+#: Messages that the diagnostics use, with their ids, by autopilot.
+_WANTED = {
+    autopilot: {**estimator, 'ATTITUDE': 30, 'LOCAL_POSITION_NED': 32}
+    for autopilot, estimator in (('px4', {'ESTIMATOR_STATUS': 230}),
+                                 ('ardupilot', {'EKF_STATUS_REPORT': 193}))}
+SIGNS = ('the autopilot signs its messages and may drop those of the bridge, which have no '
+         'signature: remove its signing key')
+
+
+class Link(enum.Enum):
+    """State of the link; see the docstring of this file."""
+
+    WAITING = 'waiting'
+    ALIVE = 'alive'
+    LOST = 'lost'
+    WRONG = 'wrong autopilot'
+
+
+class LinkEvent(enum.Enum):
+    """What changes the state of the link."""
+
+    HEARTBEAT = 'heartbeat of the right autopilot'
+    FOREIGN = 'heartbeat of another firmware'
+    SILENCE = 'no heartbeat for three seconds'
+
+
+#: The next state; the state stays where there is no entry.
+TRANSITIONS: dict[LinkEvent, dict[Link, Link]] = {
+    LinkEvent.HEARTBEAT: dict.fromkeys(Link, Link.ALIVE),
+    LinkEvent.FOREIGN: {Link.WAITING: Link.WRONG, Link.LOST: Link.WRONG},
+    LinkEvent.SILENCE: {Link.ALIVE: Link.LOST, Link.WRONG: Link.WAITING},
+}
+
+
+class Incoming(NamedTuple):
+    """A decoded message: name, ids of its sender, fields by MAVLink's names, signed or not."""
+
+    name: str
+    system: int
+    component: int
+    fields: Mapping[str, Any]
+    signed: bool = False
+
+
+class Vehicle:
+    """
+    State of one autopilot; not thread-safe.
+
+    :param settings: settings of the bridge.
+    :param plan: the plan made from them.
+    :ivar link: state of the link.
+    :ivar system: system id of the autopilot, 0 while unknown.
+    :ivar timesync: the exchange of TIMESYNC.
+    :ivar parameters: the exchange of parameters.
+    :ivar origin: the exchange about the origin.
+    :ivar origin_pending: whether poses must wait for the origin; see ``Origin.pending``.
+    :ivar ambiguous: whether several vehicles, or not enough heartbeats, were heard to know for
+        which one the poses are; never with ``target_system``.
+    :ivar interruptions: number of times that the autopilot may have missed poses or restarted.
+    :ivar agreement: comparison of attitudes and positions.
+    :ivar estimator: fields of the last ESTIMATOR_STATUS or EKF_STATUS_REPORT.
+    :ivar version: firmware version, as in ``1.15.4``, '' while unknown.
+    :ivar signs: whether it signs its messages; it may then drop those of the bridge.
+    """
+
+    def __init__(self, settings: BridgeSettings, plan: Plan) -> None:
+        self._settings = settings
+        self.link = Link.WAITING
+        self.system = 0
+        self.armed = self.signs = False
+        self.firmware = self.version = ''
+        self.timesync = Timesync(
+            TCP_PERIOD_NS if settings.connection.startswith('tcp:') else REQUEST_PERIOD_NS)
+        self.parameters = ParameterProtocol(
+            rules(settings.autopilot, plan), settings.autopilot == 'px4', settings.set_parameters)
+        self.origin = Origin(plan.origin)
+        self.agreement = Agreement()
+        self.estimator: Optional[Mapping[str, Any]] = None
+        self.estimator_ns = -1
+        self.origin_pending = False
+        self.ambiguous = not settings.target_system
+        self.interruptions = 0
+        self._alone = False
+        self._first_ns = self._heartbeat_ns = -1
+        self._next_heartbeat_ns = self._next_ask_ns = 0
+        self._events: list[Event] = []
+        self._seen: dict[str, int] = {}
+        self._others: dict[tuple[int, int], tuple[str, int]] = {}
+        self._other_vehicles: dict[int, int] = {}
+        self._converged = self._reported_parameters = False
+
+    # -- queries -----------------------------------------------------------------------------
+
+    @property
+    def may_send(self) -> bool:
+        """Return whether the vehicle is known, alone or named, and has its origin."""
+        return self._known and not self.ambiguous and not self.origin_pending
+
+    @property
+    def _known(self) -> bool:
+        """Return whether the autopilot was found and is of the right kind."""
+        return self.link in (Link.ALIVE, Link.LOST)
+
+    @property
+    def own_system(self) -> int:
+        """Return the system id of this side: the vehicle's."""
+        return self.system or 1
+
+    @property
+    def converged(self) -> bool:
+        """Return whether the autopilot uses the stamps; see ``Timesync``."""
+        return self.timesync.converged(self._settings.autopilot)
+
+    def is_autopilot(self, message: Incoming) -> bool:
+        """Return whether a message has the ids of the vehicle's autopilot."""
+        return (message.system, message.component) == (self.system, AUTOPILOT_COMPONENT)
+
+    def heartbeat_age_s(self, monotonic_ns: int) -> Optional[float]:
+        """Return the time since the last heartbeat (s); None if there was none."""
+        return None if self._heartbeat_ns < 0 else (monotonic_ns - self._heartbeat_ns) / 1e9
+
+    def other_senders(self, monotonic_ns: int) -> list[str]:
+        """List the other senders of vision messages to this vehicle."""
+        return [f'{name} from system {system} component {component}'
+                for (system, component), (name, at_ns) in self._others.items()
+                if monotonic_ns - at_ns <= _TIMEOUT_NS]
+
+    def other_vehicles(self, monotonic_ns: int) -> list[int]:
+        """List the system ids of other autopilots on the link."""
+        return [system for system, at_ns in self._other_vehicles.items()
+                if monotonic_ns - at_ns <= _TIMEOUT_NS]
+
+    def take_events(self) -> list[Event]:
+        """Return the events since the last call."""
+        events, self._events = self._events, []
+        return events
+
+    # -- time --------------------------------------------------------------------------------
+
+    def tick(self, now_ns: int, monotonic_ns: int) -> list[Outgoing]:
+        """Return the messages that are due, by the system clock and a monotonic one (ns)."""
+        made: list[Optional[Outgoing]] = []
+        if self._first_ns < 0:
+            self._first_ns = monotonic_ns
+        if self._heartbeat_ns >= 0 and monotonic_ns - self._heartbeat_ns > _TIMEOUT_NS:
+            self._change(LinkEvent.SILENCE)
+        self._follow(monotonic_ns)
+        if monotonic_ns >= self._next_heartbeat_ns:
+            self._next_heartbeat_ns = monotonic_ns + _HEARTBEAT_NS
+            # MAV_TYPE_ONBOARD_CONTROLLER, MAV_STATE_ACTIVE.
+            made.append(Outgoing('HEARTBEAT', {
+                'type': 18, 'autopilot': _NO_AUTOPILOT, 'system_status': 4}))
+        if self.link is Link.ALIVE:
+            made += [self.timesync.request(now_ns, monotonic_ns),
+                     self.parameters.tick(self.system, self.armed, monotonic_ns),
+                     self.origin.tick(self.system, self.armed, now_ns, monotonic_ns),
+                     self._ask(monotonic_ns)]
+            self._report()
+        return [one for one in made if one is not None]
+
+    def _ask(self, monotonic_ns: int) -> Optional[Outgoing]:
+        """Request one message for the diagnostics that the autopilot does not send on its own."""
+        if monotonic_ns < self._next_ask_ns:
+            return None
+        # One at a time, with a pause between two requests, and each only after a second without
+        # it. Chosen.
+        self._next_ask_ns = monotonic_ns + 250_000_000
+        wanted = dict(_WANTED[self._settings.autopilot])
+        if not self.version:
+            wanted['AUTOPILOT_VERSION'] = 148
+        name = min(wanted, key=lambda one: self._seen.get(one, -_HEARTBEAT_NS))
+        if monotonic_ns - self._seen.get(name, -_HEARTBEAT_NS) < _HEARTBEAT_NS:
+            return None
+        # Request it again only in its next turn, whether it is answered or not.
+        self._seen[name] = monotonic_ns
+        return request_message(self.system, wanted[name])
+
+    def _report(self) -> None:
+        """Report the results of the exchanges once."""
+        if not self._converged and self.converged:
+            self._converged = True
+            if self._settings.autopilot == 'px4':
+                self._event('info', 'TIMESYNC has converged: the autopilot uses the stamps',
+                            'timesync')
+        parameters = self.parameters
+        if not parameters.done or self._reported_parameters:
+            return
+        self._reported_parameters = True
+        for verdict in parameters.verdicts:
+            if not verdict.good:
+                self._event('warn', f'parameter {verdict}', verdict.rule.name)
+        names = ', '.join(rule.name for rule in parameters.written)
+        for severity, text, key in (
+                ('info', names and f'parameters written: {names}', 'written'),
+                ('warn', parameters.reboot, 'reboot'), ('warn', parameters.refused, 'refused')):
+            if text:
+                self._event(severity, text, key)
+
+    # -- messages ----------------------------------------------------------------------------
+
+    def receive(self, message: Incoming, now_ns: int, monotonic_ns: int) -> list[Outgoing]:
+        """Process a message; return answers to be sent at once."""
+        fields = message.fields
+        if message.name == 'HEARTBEAT':
+            if message.component == AUTOPILOT_COMPONENT and fields['autopilot'] != _NO_AUTOPILOT:
+                self._heartbeat(message, monotonic_ns)
+            return []
+        if not self.is_autopilot(message):
+            if message.name in VISION and self.system:
+                self._other(message, monotonic_ns)
+            return []
+        self._seen[message.name] = monotonic_ns
+        match message.name:
+            case 'TIMESYNC':
+                reboots = self.timesync.reboots
+                answer = self.timesync.receive(fields['tc1'], fields['ts1'], now_ns)
+                if self.timesync.reboots != reboots:
+                    self._event('warn', f'{self.firmware} has restarted', ('link', 'restart'))
+                    self._begin()
+                return [] if answer is None else [answer]
+            case 'PARAM_VALUE':
+                self.parameters.receive(
+                    fields['param_id'], fields['param_value'], fields['param_type'])
+            case 'GPS_GLOBAL_ORIGIN':
+                self.origin.receive(fields['latitude'], fields['longitude'], fields['altitude'])
+            case 'AUTOPILOT_VERSION':
+                number = fields['flight_sw_version']
+                self.version = f'{number >> 24 & 255}.{number >> 16 & 255}.{number >> 8 & 255}'
+            case 'ESTIMATOR_STATUS' | 'EKF_STATUS_REPORT':
+                self.estimator, self.estimator_ns = fields, monotonic_ns
+            case 'ATTITUDE':
+                self.agreement.attitude(self._host_ns(fields['time_boot_ms'], now_ns), (
+                    fields['roll'], fields['pitch'], fields['yaw']))
+            case 'LOCAL_POSITION_NED':
+                self.agreement.position(self._host_ns(fields['time_boot_ms'], now_ns), (
+                    fields['x'], fields['y'], fields['z']))
+        return []
+
+    def _heartbeat(self, message: Incoming, monotonic_ns: int) -> None:
+        fields, named = message.fields, self._settings.target_system
+        target = named or (self.system if self._known else 0)
+        if target and message.system != target:
+            known = message.system in self._other_vehicles
+            self._other_vehicles[message.system] = monotonic_ns
+            if not known and not (named and self._known):
+                self._event(
+                    'error', f'the link has an autopilot with the system id {message.system}, and '
+                    f'the poses are for {target}: set target_system, or configure the bridge '
+                    'again if the vehicle has a new id; without target_system no pose is sent '
+                    'while two vehicles are heard, unless one was armed before',
+                    ('other vehicle', message.system))
+            self._follow(monotonic_ns)
+            return
+        number = fields['autopilot']
+        firmware = next((one.name for one in PROFILES.values() if one.mav_autopilot == number),
+                        f'autopilot {number}')
+        right = number == PROFILES[self._settings.autopilot].mav_autopilot
+        if not right and self.link is Link.ALIVE:
+            self._event('error', f'{firmware} sends heartbeats with the ids of the vehicle: they '
+                        'are ignored; give each device its own system id', ('foreign', firmware))
+            return
+        self.system, self.signs, self.firmware = message.system, message.signed, firmware
+        self.armed = bool(fields['base_mode'] & 128)    # MAV_MODE_FLAG_SAFETY_ARMED
+        self._heartbeat_ns = monotonic_ns
+        self._change(LinkEvent.HEARTBEAT if right else LinkEvent.FOREIGN)
+        self._follow(monotonic_ns)
+
+    def _follow(self, monotonic_ns: int) -> None:
+        """Update what else decides whether poses may be sent."""
+        if not self._settings.target_system:
+            # An armed vehicle that was alone needs its poses, whoever appears.
+            if self.other_vehicles(monotonic_ns):
+                self._alone = self._alone and self.armed
+            # Another vehicle would be heard in this time: heartbeats come at 1 Hz.
+            elif self._first_ns >= 0 and monotonic_ns - self._first_ns >= 1.2 * _HEARTBEAT_NS:
+                self._alone = True
+            self.ambiguous = not self._alone
+        self.origin_pending = self._settings.autopilot == 'ardupilot' and self.origin.pending(
+            self.armed, monotonic_ns)
+
+    def _change(self, event: LinkEvent) -> None:
+        before, self.link = self.link, TRANSITIONS[event].get(self.link, self.link)
+        if self.link is before or self.link is Link.WAITING:
+            return
+        self._event(*{
+            Link.ALIVE: ('info', f'{self.firmware} is there, system {self.system}'),
+            Link.LOST: ('error', 'the heartbeat of the autopilot is lost: check the link; poses '
+                        'are still sent'),
+            Link.WRONG: ('error', f'the vehicle runs {self.firmware} and autopilot is '
+                         f'{self._settings.autopilot}: no pose is sent; set autopilot'),
+        }[self.link], ('link', self.link))
+        if self.link is Link.ALIVE:
+            self._begin()    # it may have been restarted
+
+    def _begin(self) -> None:
+        """Request everything again: the autopilot is new or has been restarted."""
+        self.interruptions += 1
+        self.timesync.reset()
+        self.parameters.restart()
+        self.origin.restart()
+        self.agreement.clear()
+        self.estimator = None
+        self._seen.clear()
+        self._converged = self._reported_parameters = False
+        if self.signs:
+            self._event('warn', SIGNS, 'signs')
+
+    def _other(self, message: Incoming, monotonic_ns: int) -> None:
+        sender = (message.system, message.component)
+        if message.component == AUTOPILOT_COMPONENT or message.system in self._other_vehicles:
+            return    # odometry of another vehicle, or poses for it
+        known = self._others.get(sender)
+        self._others[sender] = (message.name, monotonic_ns)
+        if known is None or monotonic_ns - known[1] > _TIMEOUT_NS:
+            own = sender == (self.own_system, COMPONENT)
+            self._event(
+                'error', f'{message.name} also comes from system {sender[0]} component '
+                f'{sender[1]}{", the ids of this bridge" if own else ""}: two senders of poses '
+                'for one vehicle; stop one of them', ('other', sender))
+
+    def _host_ns(self, boot_ms: int, now_ns: int) -> int:
+        """Convert an autopilot's time to the host's clock; without TIMESYNC, use the arrival."""
+        best = self.timesync.best
+        return now_ns if best is None else boot_ms * 1_000_000 - best.offset_ns
+
+    def _event(self, severity: str, text: str, key: Hashable) -> None:
+        self._events.append(Event(severity, key, text))

@@ -1,0 +1,454 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The lifecycle node gantry_controller: callbacks of topics and services, 100 cycles a second."""
+
+import contextlib
+import functools
+import math
+import threading
+import time
+import traceback
+from typing import Any, Callable, Mapping, Optional, Sequence
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from optitrack_vrpn.control.participant_ros import MocapControl
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.units import NS_PER_S
+from optitrack_vrpn.guests.machine.axis import Axis
+from optitrack_vrpn.guests.machine.axis_bridge_io import CycleThread
+from optitrack_vrpn.guests.machine.correction import Measurement
+from optitrack_vrpn.guests.machine.follow_ros import action_type, FollowServer
+from optitrack_vrpn.guests.machine.gantry_settings import ControllerSettings
+from optitrack_vrpn.guests.machine.gantry_sim_io import SimulatedMachine
+from optitrack_vrpn.guests.machine.machine import Calibration, cells, Machine, Sample
+from optitrack_vrpn.guests.machine.machine_io import Driver, load_machine, Recorder, row, UdpDriver
+from optitrack_vrpn.guests.machine.services_ros import (
+    answer, COMMANDS, load_file, paths_of, serve, start, value_of)
+from optitrack_vrpn.guests.machine.trajectory import LARGEST, Trajectory
+from optitrack_vrpn.node.base.managed_node import entry, SettingsNode
+from optitrack_vrpn.node.graph.conflicts_ros import OneSubscription
+from rcl_interfaces.srv import SetParameters
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
+from rclpy.task import Future
+from sensor_msgs.msg import JointState
+from std_srvs.srv import Trigger
+from trajectory_msgs.msg import JointTrajectory
+
+_INACTIVE = 'the node is not active'
+
+
+def in_ns(message: JointState) -> int:
+    """Return the stamp of a message (ns)."""
+    return int(message.header.stamp.sec * NS_PER_S + message.header.stamp.nanosec)
+
+
+class GantryController(SettingsNode[ControllerSettings]):
+    """Control a machine in closed loop."""
+
+    def __init__(self, node_name: str = 'gantry_controller', **kwargs: Any) -> None:
+        self._lock = threading.Lock()
+        self._machine: Optional[Machine] = None
+        self._driver: Optional[Driver] = None
+        self._recorder: Optional[Recorder] = None
+        self._thread: Optional[CycleThread] = None
+        self._calibration: Optional[Calibration] = None
+        self._used: Optional[ControllerSettings] = None
+        self._owned = contextlib.ExitStack()
+        self._inputs: list[OneSubscription] = []
+        self._fresh: dict[str, Measurement] = {}
+        self._stamp = (0, 0.0)
+        self._began_s = 0.0
+        self._cut = ''                      # why the power is cut
+        self._commands = 0                  # so far: a file that is read begins after none
+        self._commanded: Any = None
+        self._measured: Any = None
+        self._view: Any = None
+        self._action: Optional[FollowServer] = None
+        self._logged: dict[str, tuple[str, set[str]]] = {}
+        super().__init__(node_name, ControllerSettings, **kwargs)
+        self._mocap_control = MocapControl(self)
+
+    # -- transitions ---------------------------------------------------------------------------
+
+    def prepare(self, settings: ControllerSettings) -> None:
+        """
+        Load the machine, open the driver, and create topics and services.
+
+        :raises OptitrackVrpnError: if a file is wrong, an address cannot be used, or ruckig is
+            not installed.
+        """
+        description = load_machine(settings.machine)
+        self._machine = Machine(description)
+        self._driver = UdpDriver(
+            description, settings.machine_host, settings.machine_port,
+        ) if settings.driver == 'udp' else SimulatedMachine(description)
+        self._used = settings
+        self._commanded, self._measured, self._view = (
+            self._own(self.create_publisher(kind, f'~/{name}', 10), self.destroy_publisher)
+            for kind, name in ((JointState, 'commanded'), (JointState, 'measured'),
+                               (DiagnosticArray, 'axes')))
+        self._inputs = [
+            self._own(OneSubscription(self, JointState, topic, callback, 10),
+                      OneSubscription.destroy)
+            for topic, callback in ((settings.axes_topic, self._take_measured),
+                                    ('~/stream', self._take_stream))]
+        self._own(self.create_subscription(
+            JointTrajectory, '~/joint_trajectory', self._take_trajectory, 10),
+            self.destroy_subscription)
+        services: dict[str, tuple[Any, Any]] = {
+            **{name: (SetParameters, functools.partial(self._command, name)) for name in COMMANDS},
+            **{name: (Trigger, functools.partial(self._trigger, act)) for name, act in (
+                ('stop', self._stop), ('emergency_stop', self._emergency_stop),
+                ('reset', self._reset))},
+            'calibrate': (SetParameters, self._calibrate)}
+        for name, (kind, callback) in services.items():
+            self._own(self.create_service(kind, f'~/{name}', callback), self.destroy_service)
+        # in a group of its own, because a group executes one callback at a time
+        self._own(self.create_service(
+            SetParameters, '~/trajectory_file', self._take_file,
+            callback_group=MutuallyExclusiveCallbackGroup()), self.destroy_service)
+        kind = action_type()
+        if kind is None:
+            self.get_logger().info(
+                'control_msgs is not installed: no action ~/follow_joint_trajectory')
+        elif self._action is None:      # it outlives cleanup: clients ask for results later
+            self._action = FollowServer(self, kind, self._active, self._lock)
+        self._own(self.create_timer(0.1, self._show, clock=self._steady), self.destroy_timer)
+        self._mocap_control.set_info_topics(
+            [self._commanded.topic_name, self._measured.topic_name])
+
+    def _own(self, entity: Any, destroy: Callable[[Any], object]) -> Any:
+        self._owned.callback(destroy, entity)
+        return entity
+
+    def begin(self) -> None:
+        """Start the cycles; every axis holds its position."""
+        self._commands += 1
+        assert self._machine is not None and self._used is not None
+        if self._used.record_folder:
+            self._recorder = Recorder(self._used.record_folder, list(self._machine.axes))
+            self.get_logger().info(f'recording to {self._recorder.path}')
+        self._began_s = time.monotonic()
+        self._fresh.clear()
+        self._thread = CycleThread(self._machine.dt, self._cycle, 'gantry')
+        self._thread.start()
+
+    def end(self) -> None:
+        """Stop every axis within its limits, then stop the cycles."""
+        thread, machine = self._thread, self._machine
+        if thread is None or machine is None:
+            return
+        axes = machine.axes.values()
+        with self._lock:
+            self._thread = None     # inactive: a file that is still read begins no motion
+            machine.command('all', Axis.stop)
+        patience_s = 2.0 * max(axis.settings.stopping_s for axis in axes)
+        deadline = time.monotonic() + patience_s
+        while any(axis.moving for axis in axes):
+            if time.monotonic() > deadline:
+                reason = f'an axis still moves after {patience_s:.1f} s: the power is cut'
+                self.get_logger().error(reason)
+                with self._lock:
+                    self._cut_power(reason)
+                break
+            time.sleep(0.01)
+        time.sleep(2.0 * machine.dt)      # the last set points reach the motors
+        thread.stop()
+        with self._lock:
+            for axis in axes:
+                axis.track(False)
+                axis.referenced = False     # another controller may move the machine
+        if self._action is not None:
+            self._action.end()
+        if self._recorder is not None:
+            self._recorder.close()
+            if self._recorder.dropped:
+                self.get_logger().error(
+                    f'{self._recorder.dropped} lines are missing in {self._recorder.path}: the '
+                    'disk is full or too slow')
+            self._recorder = None
+
+    def release(self) -> None:
+        """Destroy topics and services, close the driver."""
+        self._owned.close()
+        self._inputs.clear()
+        if self._driver is not None:
+            self._driver.close()
+            self._driver = None
+        self._machine = self._used = self._calibration = None
+        self._cut = ''
+
+    def destroy_node(self) -> None:
+        """Release all resources in any state, and the action, which needs the node."""
+        with self._transition_lock:
+            self._release()
+            if self._action is not None:
+                self._action.destroy()
+                self._action = None
+            super().destroy_node()
+
+    # -- the thread of the cycles --------------------------------------------------------------
+
+    def _cycle(self, periods: int) -> None:
+        try:
+            with self._lock:
+                samples = self._work(periods)
+        except Exception:
+            self._log('error', f'bug in a cycle; the power is cut:\n{traceback.format_exc()}',
+                      'cycle')
+            with self._lock:
+                self._cut_power('a bug in a cycle: the power is cut')
+            return
+        # No failure of an output stops the axes: ROS shuts down before ``end`` on Ctrl-C.
+        try:
+            if self._recorder is not None:
+                self._recorder.write(row((time.monotonic() - self._began_s) * 1e3, samples))
+            self._publish(samples)
+        except Exception:
+            if self.context.ok():
+                self._log('error', f'bug: a cycle is not published:\n{traceback.format_exc()}',
+                          'output')
+
+    def _cut_power(self, reason: str) -> bool:
+        """Execute an emergency stop; return whether there is a machine."""
+        if self._machine is None or self._driver is None:
+            return False
+        self._machine.emergency_stop()
+        self._cut = reason
+        self._driver.cut_power()
+        return True
+
+    def _work(self, periods: int) -> list[Sample]:
+        """Read the machine, compute the cycle, drive the motors."""
+        machine, driver = self._machine, self._driver
+        assert machine is not None and driver is not None
+        fresh, self._fresh = self._fresh, {}
+        cubics = machine.step(time.monotonic(), fresh, driver.feedback(), periods)
+        if machine.emergency and not self._cut:
+            self._cut_power('emergency stop: the machine reports that its power is cut')
+        driver.run(cubics, machine.dt)
+        if self._calibration is not None:
+            self._calibration.step(machine.dt)
+        return machine.samples()
+
+    def _publish(self, samples: Sequence[Sample]) -> None:
+        """Publish the set points and the measured positions of the axes, in m and rad."""
+        commanded, measured = JointState(), JointState()
+        commanded.header.stamp = measured.header.stamp = self.get_clock().now().to_msg()
+        commanded.name = measured.name = [each.axis.settings.name for each in samples]
+        scales = [each.axis.settings.si_per_unit for each in samples]
+        commanded.position = [s.state.position * k for s, k in zip(samples, scales)]
+        commanded.velocity = [s.state.velocity * k for s, k in zip(samples, scales)]
+        measured.position = [
+            math.nan if s.measured is None else s.measured * k for s, k in zip(samples, scales)]
+        self._commanded.publish(commanded)
+        self._measured.publish(measured)
+
+    # -- inputs, on the executor's thread ------------------------------------------------------
+
+    def _values(self, message: JointState) -> list[tuple[Axis, float]]:
+        """Return the axes of the machine in a message, and their finite values (unit)."""
+        machine = self._machine
+        if machine is None or len(message.name) != len(message.position):
+            return []
+        return [(axis, value / axis.settings.si_per_unit)
+                for name, value in zip(message.name, message.position)
+                if (axis := machine.axes.get(name)) is not None and math.isfinite(value)]
+
+    def _take_measured(self, message: JointState) -> None:
+        """Process the axes from axis_bridge; NaN is no measurement."""
+        values = [(axis, value) for axis, value in self._values(message) if abs(value) <= LARGEST]
+        stamp_ns = in_ns(message)
+        age_s = (time.time_ns() - stamp_ns) * 1e-9
+        # without a valid value the stamp is not valid either
+        if not values or not self._recent('measured axes', age_s):
+            return
+        if stamp_ns != self._stamp[0]:      # a repeated value keeps its time: it is not a new one
+            self._stamp = (stamp_ns, time.monotonic() - age_s)
+        with self._lock:
+            self._fresh.update({axis.settings.name: Measurement(value, self._stamp[1])
+                                for axis, value in values})
+
+    def _recent(self, what: str, age_s: float) -> bool:
+        """Return whether a message is used at its age; log why not."""
+        assert self._used is not None
+        recent = -0.1 < age_s < self._used.max_age_s
+        if not recent:
+            self._log('warn', f'{what} are {age_s:.2f} s old and not used: check the clocks, or '
+                      'raise max_age_s', what)
+        return recent
+
+    def _take_stream(self, message: JointState) -> None:
+        """Process targets of the mode stream; a stamp of 0 means now."""
+        values, stamp_ns = self._values(message), in_ns(message)
+        if not values or (stamp_ns and not self._recent(
+                'targets', (time.time_ns() - stamp_ns) * 1e-9)):
+            return
+        with self._lock:
+            for axis, value in values:
+                axis.stream_target(value)
+
+    def _take_trajectory(self, message: JointTrajectory) -> None:
+        """Follow a trajectory_msgs/JointTrajectory."""
+        now_s = self.get_clock().now().nanoseconds * 1e-9
+        reason = self._begin_paths(lambda machine: paths_of(machine, message, now_s))
+        if reason:
+            self.get_logger().error(f'a trajectory is refused: {reason}')
+
+    def _begin_paths(self, make: Callable[[Machine], Mapping[str, Trajectory]]) -> str:
+        """Make trajectories and start them; return '' or the reason of a refusal."""
+        machine, before = self._active(), self._commands
+        if machine is None:
+            return _INACTIVE
+        try:
+            paths = make(machine)   # without the lock: cycles must not wait for a file
+        except ConfigurationError as error:
+            return str(error)
+        with self._lock:
+            if self._active() is not machine or self._commands != before:
+                return 'another command arrived while it was read; send it again'
+            return start(machine, paths)
+
+    # -- services ------------------------------------------------------------------------------
+
+    def _active(self) -> Optional[Machine]:
+        return self._machine if self._thread is not None else None
+
+    def _command(self, name: str, request: Any, response: Any) -> Any:
+        with self._lock:
+            self._commands += 1
+            return serve(self._active, name, request, response)
+
+    async def _take_file(self, request: Any, response: Any) -> Any:
+        """Follow the thesis's file; a thread reads it, so that a stop does not wait for it."""
+        values = {each.name: value_of(each) for each in request.parameters}
+        reason: Future = Future(executor=self.executor)
+
+        def read() -> None:
+            try:
+                reason.set_result(self._begin_paths(lambda machine: load_file(machine, values)))
+            except Exception as error:
+                reason.set_exception(error)
+        threading.Thread(target=read, name='trajectory_file', daemon=True).start()
+        return answer(request, response, await reason)
+
+    def _calibrate(self, request: Any, response: Any) -> Any:
+        """Calibrate the steps per unit of an axis: the parameter is its name and a distance."""
+        reason = ''
+        with self._lock:
+            self._commands += 1
+            machine = self._active()
+            if machine is None:
+                reason = _INACTIVE
+            elif len(request.parameters) != 1:
+                reason = 'give one axis and the distance to move'
+            elif self._calibration is not None:
+                reason = 'a calibration is running'
+            else:
+                name, distance = request.parameters[0].name, value_of(request.parameters[0])
+                if name not in machine.axes or type(distance) not in (int, float):
+                    reason = f'{name!r} with {distance!r} is not an axis with a distance'
+                else:
+                    calibration = Calibration(machine.axes[name], float(distance))
+                    reason = calibration.reason
+                    self._calibration = None if reason else calibration
+        return answer(request, response, reason)
+
+    def _trigger(self, act: Callable[[], str], request: Any, response: Any) -> Any:
+        """Answer a command without values; ``act`` returns the reason of a refusal."""
+        with self._lock:
+            self._commands += 1
+            response.message = act()
+        response.success = not response.message
+        return response
+
+    def _stop(self) -> str:
+        machine = self._active()
+        if machine is None:
+            return _INACTIVE
+        machine.command('all', Axis.stop)       # a locked axis rests already
+        return ''
+
+    def _emergency_stop(self) -> str:
+        done = self._cut_power('emergency stop by ~/emergency_stop')
+        return '' if done else 'the node is not configured'
+
+    def _reset(self) -> str:
+        machine = self._active()
+        if machine is None or self._driver is None:
+            return _INACTIVE
+        machine.reset()
+        self._cut = ''
+        self._driver.restore_power()
+        return ''
+
+    # -- published state -----------------------------------------------------------------------
+
+    def _show(self) -> None:
+        self._publish_view()
+        if self._action is not None:
+            self._action.poll()
+
+    def _publish_view(self) -> None:
+        with self._lock:
+            if self._machine is None:
+                return
+            array = DiagnosticArray(status=[
+                self._status(axis) for axis in self._machine.axes.values()])
+            now: dict[str, tuple[str, set[str]]] = {
+                name: (axis.mode.value, {*axis.warnings})
+                for name, axis in self._machine.axes.items()}
+            calibration = self._calibration
+        array.header.stamp = self.get_clock().now().to_msg()
+        self._view.publish(array)
+        for name, (mode, warnings) in now.items():
+            before = self._logged.get(name, (mode, warnings))
+            if before != (mode, warnings):
+                words = ', '.join(sorted(warnings))
+                self._log('warn' if warnings - before[1] else 'info',
+                          f'axis {name}: {mode}' + (f' ({words})' if words else ''),
+                          (name, mode, words))
+        self._logged = now
+        if calibration is not None and calibration.done:
+            self._calibration = None
+            self._report(calibration)
+
+    def _report(self, calibration: Calibration) -> None:
+        name, result = calibration.axis.settings.name, calibration.result
+        if result is None:
+            self.get_logger().error(f'calibration of {name} failed: {calibration.reason}')
+            return
+        self.get_logger().info(
+            f'calibration of {name}: mocap measured {result.ratio:.6f} of the way (standard error '
+            f'{result.uncertainty:.1e}; up less down {result.difference:+.1e}), backlash '
+            f'{result.backlash:.3g} {calibration.axis.settings.unit}: set '
+            f'steps_per_unit to {result.steps_per_unit:.6g}')
+
+    def _status(self, axis: Axis) -> DiagnosticStatus:
+        mode = axis.mode.value
+        level = 'error' if mode == 'emergency' else 'warn' if axis.warnings else 'ok'
+        return entry(axis.settings.name, level, mode, cells(axis))
+
+    def diagnostics(self) -> Sequence[DiagnosticStatus]:
+        """Return the diagnostics of the cycles and the axes."""
+        with self._lock:
+            if self._machine is None or self._thread is None or self._driver is None:
+                return ()
+            figures = self._thread.cycle.figures()
+            trouble = self._cut or self._driver.trouble
+            axes = [self._status(axis) for axis in self._machine.axes.values()]
+        if trouble:
+            self._log('error', trouble, 'machine')
+        found = [entry(f'{self.get_name()}: cycles', 'error' if trouble else 'ok',
+                       trouble or 'running', figures), *axes]
+        for status in axes:
+            warnings = next(pair.value for pair in status.values if pair.key == 'warnings')
+            status.message = ': '.join(filter(None, (status.message, warnings)))
+            status.name = f'{self.get_name()}: axis {status.name}'
+        for one in self._inputs:
+            one.look()
+            if one.problem:
+                text = f'{one.problem}: its values are not used; end all but one'
+                self._log('error', text, one.topic)
+                found.append(entry(f'{self.get_name()}: {one.topic}', 'error', text, {}))
+        return found

@@ -1,0 +1,225 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Files and sockets of the controller: the machine's description, its UDP driver, the recording.
+
+The recording is that of the thesis: a CSV with semicolons, one row per cycle: time in ms;
+position, velocity and acceleration of each axis; the three coefficients of the cubic of each axis;
+the mocap value of each axis, empty without a valid one.
+"""
+
+import datetime
+from pathlib import Path
+import queue
+import socket
+import threading
+from typing import Mapping, Optional, Protocol, Sequence, Union
+
+from optitrack_vrpn.cli.files_io import find_config, read_yaml
+from optitrack_vrpn.core.errors import ConfigurationError, RemoteProtocolError, TransportError
+from optitrack_vrpn.core.settings.schema import build
+from optitrack_vrpn.guests.machine.gantry_settings import MachineSettings
+from optitrack_vrpn.guests.machine.machine import Feedback, Sample
+from optitrack_vrpn.guests.machine.setpoints import (
+    ahead, Answer, Cubic, decode_answer, encode_set_points, MOST_BYTES, SetPoints)
+
+
+def load_machine(path: Union[str, Path]) -> MachineSettings:
+    """Read a machine from a file, or by the name of one of the package's own."""
+    found = find_config(str(path), 'gantry_*.yaml')
+    return build(MachineSettings, read_yaml(found), f'{found}: ')
+
+
+class Driver(Protocol):
+    """Interface of a machine; ``trouble`` is why the last answer is missing, or ''."""
+
+    trouble: str
+
+    def feedback(self) -> Optional[Feedback]:
+        """Return the machine's reports since the last call, None if there are none."""
+
+    def run(self, cubics: Mapping[str, Cubic], dt: float) -> None:
+        """Drive the motors through the next cycle; the cubics are in units."""
+
+    def cut_power(self) -> None:
+        """Cut the power: an emergency stop."""
+
+    def restore_power(self) -> None:
+        """Restore the power, after the user has reset the emergency."""
+
+    def close(self) -> None:
+        """Release all resources; idempotent."""
+
+
+class UdpDriver:
+    """
+    A machine that receives set points by UDP and answers each datagram.
+
+    :param settings: the machine.
+    :param host: its address.
+    :param port: its UDP port.
+    :raises TransportError: if the address cannot be used.
+    :ivar trouble: see ``Driver``.
+    :ivar refused: number of datagrams that were not valid answers.
+    """
+
+    def __init__(self, settings: MachineSettings, host: str, port: int) -> None:
+        self._settings = settings
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.setblocking(False)
+        try:
+            # A connected socket drops datagrams from other addresses.
+            self._socket.connect((host, port))
+        except (OSError, TypeError) as error:    # TypeError: not a name
+            self._socket.close()
+            raise TransportError(
+                f'machine {host}:{port} cannot be used ({error}): check machine_host '
+                'and machine_port') from None
+        self._sequence = 0
+        self._ends = {axis.name: Cubic(0.0, 0.0, 0.0, 0.0) for axis in settings.axes}
+        self._answered = -1
+        self._restored = 0
+        self._power = True
+        self.trouble = ''
+        self.refused = 0
+
+    def feedback(self) -> Optional[Feedback]:
+        """Read the answers; the newest one counts, regardless of the order of arrival."""
+        newest: Optional[Answer] = None
+        for _ in range(64):      # a flood of answers must not hold a cycle
+            try:
+                data = self._socket.recv(MOST_BYTES)
+            except BlockingIOError:     # nothing left
+                break
+            except OSError as error:    # such as no listener
+                self.trouble = f'the machine cannot be reached: {error.strerror}'
+                break
+            try:
+                answer = decode_answer(data)
+                if len(answer.switches) != len(self._settings.axes):
+                    raise RemoteProtocolError(
+                        f'{len(answer.switches)} axes instead of {len(self._settings.axes)}')
+            except RemoteProtocolError as error:
+                self.refused += 1
+                self.trouble = f'an answer of the machine is not valid: {error}'
+                continue
+            age = ahead(self._sequence - 1, answer.sequence)
+            sequence = self._sequence - 1 - age
+            if 0 <= age < self._settings.loss_cycles and sequence > self._answered:
+                self._answered = sequence
+                newest = answer
+                self.trouble = ''
+        if newest is None:
+            if not self.trouble and (
+                    self._sequence - self._answered > self._settings.loss_cycles):
+                self.trouble = ('the machine does not answer: is it on, with this address, and '
+                                'without another controller?')
+            return None
+        # An answer to a datagram from before the reset does not state the present power.
+        power = newest.power or self._answered < self._restored
+        return Feedback(power, {
+            axis.name: each for axis, each in zip(self._settings.axes, newest.switches)})
+
+    def run(self, cubics: Mapping[str, Cubic], dt: float) -> None:
+        """Send the cubics of the next cycle, in steps."""
+        points = SetPoints(self._sequence, dt, self._power, tuple(
+            cubics[axis.name].scaled(axis.steps_per_unit) for axis in self._settings.axes))
+        self._ends = {name: Cubic(cubic.at(dt), 0.0, 0.0, 0.0) for name, cubic in cubics.items()}
+        self._sequence += 1
+        try:
+            self._socket.send(encode_set_points(points))
+        except OSError:
+            pass    # the missing answer shows it
+
+    def cut_power(self) -> None:
+        """Command the power cut, now and in every following datagram."""
+        self._power = False
+        for _ in range(3):      # UDP can lose one, and no cycle may follow
+            self.run(self._ends, 1.0 / self._settings.rate_hz)
+
+    def restore_power(self) -> None:
+        """Permit the machine to switch on again."""
+        self._restored = self._sequence
+        self._power = True
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+
+class Recorder:
+    """
+    Write lines to a file named by date and time; it stays open while recording.
+
+    :param folder: folder of the file; created if it is missing.
+    :param names: names of the axes.
+    :raises ConfigurationError: if the file cannot be created.
+    :ivar path: path of the file.
+    :ivar dropped: number of lines that are missing because the disk was full or too slow.
+    """
+
+    def __init__(self, folder: str, names: Sequence[str]) -> None:
+        place = Path(folder).expanduser()
+        stamp = datetime.datetime.now().strftime('%Y-%m-%d_%H-%M-%S')
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            self.path = place / f'{stamp}.csv'
+            number = 1
+            while self.path.exists():
+                number += 1
+                self.path = place / f'{stamp}_{number}.csv'
+            self._file = open(self.path, 'x', encoding='ascii')
+        except OSError as error:
+            raise ConfigurationError(
+                f'record_folder {folder}: cannot be written ({error.strerror})') from None
+        self.dropped = 0
+        self._lines: queue.Queue[Optional[str]] = queue.Queue(10_000)
+        self._lines.put(header(names))
+        self._thread = threading.Thread(target=self._run, name='recorder', daemon=True)
+        self._thread.start()
+
+    def write(self, line: str) -> None:
+        """Add a line; never blocks."""
+        try:
+            self._lines.put_nowait(line)
+        except queue.Full:
+            self.dropped += 1
+
+    def _run(self) -> None:
+        for line in iter(self._lines.get, None):
+            try:
+                self._file.write(line)
+                if self._lines.empty():
+                    self._file.flush()
+            except OSError:
+                self.dropped += 1
+
+    def close(self) -> None:
+        """Write the waiting lines, and close the file."""
+        try:
+            self._lines.put(None, timeout=10.0)
+        except queue.Full:      # the disk does not answer: nothing more can be written
+            self.dropped += self._lines.qsize()
+            return
+        self._thread.join(10.0)
+        try:
+            self._file.close()
+        except OSError:
+            self.dropped += 1
+
+
+def header(names: Sequence[str]) -> str:
+    """Return the first line: the names of the columns."""
+    return ';'.join([
+        'time_ms', *(f'{name}_{part}' for part in ('position', 'velocity', 'acceleration')
+                     for name in names),
+        *(f'{name}_{part}' for name in names for part in 'abc'),
+        *(f'{name}_mocap' for name in names)]) + '\n'
+
+
+def row(time_ms: float, samples: Sequence[Sample]) -> str:
+    """Return the line of a cycle at a time since the start of the recording (ms)."""
+    numbers = [each.state[i] for i in range(3) for each in samples]
+    numbers += [value for each in samples for value in each.cubic[1:]]
+    measured = ['' if each.measured is None else f'{each.measured:.9g}' for each in samples]
+    return ';'.join([f'{time_ms:.1f}', *(f'{value:.9g}' for value in numbers), *measured]) + '\n'

@@ -1,0 +1,379 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Keypoints of an image, with position in space and covariance; loop edges between keyframes.
+
+Depth of a structured-light camera: Khoshelham and Elberink, "Accuracy and Resolution of Kinect
+Depth Data", Sensors 12 (2012). Mixture over the neighbours: Dryanovski, Valenti, Xiao, "Fast
+visual odometry and mapping from RGB-D data", ICRA 2013. Descriptors: ORB (Rublee et al., ICCV
+2011), compared by Hamming distance. Ratio test: Lowe, IJCV 60 (2004). Three-point RANSAC on points
+in space: Fischler and Bolles, CACM 24 (1981).
+"""
+
+from dataclasses import dataclass, replace
+import itertools
+import math
+from typing import Any, NamedTuple, Optional
+
+import numpy as np
+from numpy.typing import NDArray
+from optitrack_vrpn.core.settings.schema import checked, setting
+from optitrack_vrpn.guests.rgbd.geometry import (
+    cross_matrices, Floats, Intrinsics, opencv, rigid_transform, transformed)
+from optitrack_vrpn.guests.rgbd.images import Bytes, check_sizes, Depth
+
+#: Weights of a 3x3 binomial filter, row by row.
+_WEIGHTS = np.array([1.0, 2.0, 1.0, 2.0, 4.0, 2.0, 1.0, 2.0, 1.0])
+
+
+@checked
+@dataclass(frozen=True)
+class FeatureSettings:
+    """Selection of keypoints."""
+
+    detector: str = setting(
+        'gftt', choices=('gftt', 'orb'), doc='gftt (corners of Shi and Tomasi) or orb')
+    count: int = setting(300, low=20, high=5000, doc='most keypoints of a frame')
+    quality: float = setting(
+        0.01, low=0.0001, high=1.0, doc='gftt: least corner strength as a share of the strongest')
+    distance_px: float = setting(
+        4.0, unit='px', low=1.0, high=100.0, doc='gftt: least distance between two corners')
+    contrast: float = setting(
+        4.0, low=0.0, high=100.0,
+        doc='least gradient along the weaker direction of a corner (grey levels per pixel); it '
+        'rejects corners that noise makes on a white wall')
+    max_range_m: float = setting(
+        7.0, unit='m', low=0.1, high=100.0, doc='keypoints farther away are not used')
+    max_stdev_m: float = setting(
+        0.05, unit='m', low=0.001, high=1.0,
+        doc='keypoints with a larger deviation of depth are not used; this removes depth edges')
+    depth_noise: float = setting(
+        0.001425, unit='1/m', low=0.0, high=0.1,
+        doc='standard deviation of the depth z is this times z squared; 0.001425: Kinect '
+        '(Khoshelham 2012)')
+    pixel_noise: float = setting(
+        0.5, unit='px', low=0.01, high=20.0, doc='standard deviation of a keypoint')
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """
+    The keypoints with valid depth.
+
+    :ivar pixels: (N, 2), u and v.
+    :ivar means: (N, 3), metres in the optical frame.
+    :ivar covariances: (N, 3, 3), square metres.
+    :ivar detected: number of keypoints before the limits on depth.
+    :ivar found: the cv2.KeyPoints of the detector orb, one per feature; None for gftt.
+    """
+
+    pixels: Floats
+    means: Floats
+    covariances: Floats
+    detected: int = 0
+    found: Optional[tuple[Any, ...]] = None
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+
+def find_features(
+    grey: Bytes, depth: Depth, camera: Intrinsics, settings: Optional[FeatureSettings] = None,
+) -> Features:
+    """Detect keypoints of a grey image with its depth (m), and their positions."""
+    settings = settings or FeatureSettings()
+    check_sizes(grey, depth, camera)
+    pixels, found = detect(grey, depth, settings)
+    mean_z, variance_z, valid = depth_mixture(depth, pixels, settings.depth_noise)
+    with np.errstate(invalid='ignore'):
+        valid &= (mean_z <= settings.max_range_m) & (variance_z <= settings.max_stdev_m ** 2)
+    if found is not None:
+        found = tuple(itertools.compress(found, valid))
+    detected = len(pixels)
+    pixels, mean_z, variance_z = pixels[valid], mean_z[valid], variance_z[valid]
+    rays = camera.rays(pixels)
+    return Features(pixels, rays * mean_z[:, None], covariances_of(
+        rays, mean_z, variance_z, camera, settings.pixel_noise), detected, found)
+
+
+def detect(
+    grey: Bytes, depth: Depth, settings: FeatureSettings,
+) -> tuple[Floats, Optional[tuple[Any, ...]]]:
+    """Detect keypoints at pixels with measured depth; return cv2.KeyPoints too for orb."""
+    cv2 = opencv()
+    grey = np.ascontiguousarray(grey)
+    # 255, because ORB of OpenCV 4 treats smaller values as 0 when it resizes the mask
+    mask = (depth > 0) * np.uint8(255)
+    if settings.detector == 'gftt':
+        corners = cv2.goodFeaturesToTrack(
+            grey, settings.count, settings.quality, settings.distance_px, mask=mask)
+        pixels = np.zeros((0, 2)) if corners is None else corners.reshape(-1, 2).astype(float)
+        return pixels[corner_contrast(grey, pixels) >= settings.contrast], None
+    found = cv2.ORB_create(settings.count).detect(grey, mask)
+    pixels = np.array([point.pt for point in found], float).reshape(-1, 2)
+    strong = corner_contrast(grey, pixels) >= settings.contrast
+    return pixels[strong], tuple(itertools.compress(found, strong))
+
+
+def patches(image: NDArray[Any], pixels: Floats, reach: int) -> NDArray[Any]:
+    """Return the squares around pixels, (N, 2 reach + 1, 2 reach + 1), cut from a padded image."""
+    windows = np.lib.stride_tricks.sliding_window_view(image, (2 * reach + 1, 2 * reach + 1))
+    u, v = np.rint(pixels).astype(int).T
+    return windows[v, u]
+
+
+def corner_contrast(grey: Bytes, pixels: Floats) -> Floats:
+    """
+    Measure the gradient around pixels along the direction of least change.
+
+    :returns: root of the smaller eigenvalue of the mean gradient tensor over 5x5 pixels, in grey
+        levels per pixel (N,).
+    """
+    # one pixel more than the window on each side: central differences need it
+    patch = patches(np.pad(grey, 3, mode='edge'), pixels, 3).astype(np.float32)
+    along_u = (patch[:, 1:-1, 2:] - patch[:, 1:-1, :-2]).reshape(-1, 25) / 2
+    along_v = (patch[:, 2:, 1:-1] - patch[:, :-2, 1:-1]).reshape(-1, 25) / 2
+    uu, vv, uv = ((a * b).mean(axis=1) for a, b in (
+        (along_u, along_u), (along_v, along_v), (along_u, along_v)))
+    least = (uu + vv) / 2 - np.sqrt(((uu - vv) / 2) ** 2 + uv * uv)
+    return np.sqrt(np.maximum(least, 0)).astype(float)
+
+
+def depth_mixture(
+    depth: Depth, pixels: Floats, depth_noise: float,
+) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """
+    Compute mean and variance of the depth at pixels, from a Gaussian mixture of 3x3 neighbours.
+
+    With weights w, depths z and standard deviations s = depth_noise z^2 of the valid neighbours:
+    mean = sum w z, variance = sum w (s^2 + z^2) - mean^2. At a depth edge the variance is large.
+
+    :returns: mean (m), variance (m2), and True if the pixel itself has depth, (N,) each.
+    """
+    near = patches(np.pad(depth, 1), pixels, 1).reshape(-1, 9).astype(float)
+    weights = np.where(near > 0, _WEIGHTS, 0.0)
+    total = weights.sum(axis=1)
+    weights /= np.where(total > 0, total, 1.0)[:, None]
+    mean = (weights * near).sum(axis=1)
+    # sum w (z - mean)^2 instead of sum w z^2 - mean^2, which loses precision by cancellation
+    variance = (weights * ((depth_noise * near ** 2) ** 2
+                           + (near - mean[:, None]) ** 2)).sum(axis=1)
+    return mean, variance, near[:, 4] > 0    # the centre
+
+
+def covariances_of(
+    rays: Floats, mean_z: Floats, variance_z: Floats, camera: Intrinsics, pixel_noise: float,
+) -> Floats:
+    """
+    Compute the covariances of points z d, d = (x, y, 1), from the variances of z and the pixel.
+
+    :returns: var_z d d^T + (z^2 + var_z) diag(n^2/fx^2, n^2/fy^2, 0), (N, 3, 3).
+    """
+    covariances = rays[:, :, None] * rays[:, None, :] * variance_z[:, None, None]
+    second_moment = mean_z ** 2 + variance_z
+    covariances[:, 0, 0] += second_moment * (pixel_noise / camera.fx) ** 2
+    covariances[:, 1, 1] += second_moment * (pixel_noise / camera.fy) ** 2
+    return covariances
+
+
+#: Chosen: standard deviations (m, rad) that are added to each edge: the errors of the calibration
+#: and of the time between colour and depth.
+FLOOR_M, FLOOR_RAD = 0.003, 0.002
+#: Measured (bench/rgbd.py, column NEES): the errors of a keypoint in successive frames are
+#: correlated. The covariance of a registration is computed for independent errors and multiplied
+#: by this factor.
+CORRELATION = 4.0
+
+
+@checked
+@dataclass(frozen=True)
+class LoopSettings:
+    """Detection of keyframes of the same place."""
+
+    descriptors: int = setting(400, low=20, high=5000, doc='most ORB descriptors of a keyframe')
+    candidates: int = setting(
+        15, low=1, high=1000, doc='number of keyframes that are compared with a new one: those '
+        'with the most similar descriptors')
+    separation: int = setting(
+        2, low=1, high=1000,
+        doc='least difference between the numbers of two keyframes of a loop edge; odometry '
+        'joins successive keyframes')
+    ratio: float = setting(
+        0.75, low=0.1, high=1.0, doc='a descriptor matches if its best distance is less than '
+        'this share of the second best')
+    inlier_m: float = setting(
+        0.03, unit='m', low=0.001, high=1.0, doc='greatest distance of two points that match')
+    inliers: int = setting(30, low=4, high=1000, doc='fewest matches of a loop edge')
+    rounds: int = setting(1000, low=10, high=100000, doc='maximum number of RANSAC hypotheses')
+    confidence: float = setting(
+        0.99, low=0.5, high=0.999999,
+        doc='probability of a sample without outliers at which RANSAC ends early')
+
+
+class View(NamedTuple):
+    """Features of an image: means (N, 3; m), covariances (N, 3, 3), ORB descriptors (N, 32)."""
+
+    means: Floats = np.zeros((0, 3))
+    covariances: Floats = np.zeros((0, 3, 3))
+    descriptors: Bytes = np.zeros((0, 32), np.uint8)
+
+
+class Loop(NamedTuple):
+    """
+    Two views of the same place.
+
+    :ivar transform: 4x4, pose of the second camera in the first.
+    :ivar information: (6, 6), as in ``posegraph.Edge``.
+    :ivar inliers: number of matches that agree with the transform.
+    """
+
+    transform: Floats
+    information: Floats
+    inliers: int
+
+
+def describe(
+    grey: Bytes, depth: Depth, camera: Intrinsics, settings: LoopSettings,
+    limits: Optional[FeatureSettings] = None,
+) -> View:
+    """
+    Find keypoints and their descriptors.
+
+    :param grey: (height, width) uint8.
+    :param depth: (height, width) float32, metres, 0 for none.
+    :param limits: range and uncertainty of depth; detector and count are ignored.
+    :raises ImageError: if the sizes differ.
+    """
+    limits = replace(limits or FeatureSettings(), detector='orb', count=settings.descriptors)
+    features = find_features(grey, depth, camera, limits)
+    keypoints = list(features.found or ())
+    for number, point in enumerate(keypoints):
+        point.class_id = number    # compute() drops keypoints at the border
+    kept, descriptors = opencv().ORB_create(settings.descriptors).compute(
+        np.ascontiguousarray(grey), keypoints)
+    if descriptors is None:
+        return View()
+    index = [point.class_id for point in kept]
+    return View(features.means[index], features.covariances[index], descriptors)
+
+
+class Places:
+    """All views so far; candidates for the place of a new view are searched among them."""
+
+    def __init__(self, settings: LoopSettings) -> None:
+        self.settings = settings
+        self.views: list[View] = []
+
+    def add(self, view: View) -> None:
+        """Append a view; its number is the count of earlier views."""
+        self.views.append(view)
+
+    def candidates(self, number: int) -> list[int]:
+        """
+        Return the earlier views with the most similar descriptors, the most similar first.
+
+        Each descriptor of the view votes for the views of its 4 nearest neighbours among all
+        descriptors of views that are at least ``separation`` earlier.
+        """
+        earlier = self.views[:max(0, number - self.settings.separation + 1)]
+        owners = np.repeat(np.arange(len(earlier)), [len(view.means) for view in earlier])
+        own = self.views[number].descriptors
+        if not len(owners) or not len(own):
+            return []
+        _, nearest = nearest_descriptors(
+            own, np.concatenate([view.descriptors for view in earlier]), 4)
+        votes = np.bincount(owners[nearest.ravel()], minlength=len(earlier))
+        order = np.argsort(-votes, kind='stable')[:self.settings.candidates]
+        return [int(index) for index in order if votes[index]]
+
+    def loops(self, number: int) -> list[tuple[int, Loop]]:
+        """Return the earlier views that show the place of a view, with the motion between them."""
+        found = ((index, match_views(self.views[index], self.views[number], self.settings))
+                 for index in self.candidates(number))
+        return [(index, loop) for index, loop in found if loop is not None]
+
+
+def match_views(first: View, second: View, settings: LoopSettings) -> Optional[Loop]:
+    """Find the motion between two views; None if too few matches agree."""
+    pairs = match_descriptors(first.descriptors, second.descriptors, settings.ratio)
+    if len(pairs) < settings.inliers:
+        return None
+    target, source = first.means[pairs[:, 0]], second.means[pairs[:, 1]]
+    inliers = ransac(source, target, settings)
+    if np.count_nonzero(inliers) < settings.inliers:
+        return None
+    transform = rigid_transform(source[inliers], target[inliers])
+    information = edge_information(
+        transform, source[inliers], first.covariances[pairs[inliers, 0]],
+        second.covariances[pairs[inliers, 1]])
+    return Loop(transform, information, int(np.count_nonzero(inliers)))
+
+
+def match_descriptors(first: Bytes, second: Bytes, ratio: float) -> NDArray[np.intp]:
+    """Match descriptors (Hamming, ratio test); return pairs of indices (M, 2)."""
+    if len(first) < 2 or not len(second):
+        return np.zeros((0, 2), np.intp)
+    distances, nearest = nearest_descriptors(second, first, 2)
+    [good] = np.nonzero(distances[:, 0] < ratio * distances[:, 1])
+    # sorted by distance, because unique() keeps the first
+    good = good[np.argsort(distances[good, 0], kind='stable')]
+    own, firsts = np.unique(nearest[good, 0], return_index=True)
+    return np.stack([own, good[firsts]], axis=1).astype(np.intp)
+
+
+def nearest_descriptors(queries: Bytes, among: Bytes, number: int) -> tuple[Any, Any]:
+    """Return distances and indices (N, K) of the nearest descriptors."""
+    cv2 = opencv()
+    return cv2.batchDistance(
+        queries, among, cv2.CV_32S, normType=cv2.NORM_HAMMING, K=min(number, len(among)))
+
+
+def ransac(source: Floats, target: Floats, settings: LoopSettings) -> NDArray[np.bool_]:
+    """
+    Find the pairs of points that agree with one rigid motion.
+
+    :param source: (N, 3).
+    :param target: (N, 3).
+    :returns: (N,), True for the inliers of the motion with the most inliers; all False without
+        one.
+    """
+    count = len(source)
+    best: NDArray[np.bool_] = np.zeros(count, bool)
+    if count < 3:
+        return best
+    random = np.random.default_rng(1)    # the same images give the same graph
+    done, needed = 0, float(settings.rounds)
+    while done < min(needed, settings.rounds):
+        samples = random.integers(0, count, (100, 3))    # evaluated at once
+        samples = samples[(samples != np.roll(samples, 1, axis=1)).all(axis=1)]
+        done += 100
+        moved = transformed(rigid_transform(source[samples], target[samples]), source)
+        close = np.sum((moved - target) ** 2, axis=2) <= settings.inlier_m ** 2
+        winner = int(np.argmax(close.sum(axis=1)))
+        if close[winner].sum() > best.sum():
+            best = close[winner]
+            miss = 1.0 - float(best.mean()) ** 3
+            needed = 0.0 if miss <= 0 else math.log(1 - settings.confidence) / math.log(miss)
+    return best
+
+
+def edge_information(
+    transform: Floats, source: Floats, target_covariances: Floats, source_covariances: Floats,
+) -> Floats:
+    """
+    Compute the information matrix of a motion from the covariances of its points.
+
+    The error of a pair is a - (R exp(p) b + t + d). The information of (d, p) is the sum of
+    J' S^-1 J with J = [-I, R [b]x] and S = S_a + R S_b R'.
+
+    :returns: (6, 6).
+    """
+    rotation = transform[:3, :3]
+    jacobian = np.concatenate([np.broadcast_to(-np.eye(3), (len(source), 3, 3)),
+                               rotation @ cross_matrices(source)], axis=2)
+    spread = target_covariances + rotation @ source_covariances @ rotation.T
+    information = np.einsum('nab,nac,ncd->bd', jacobian, np.linalg.inv(spread), jacobian)
+    covariance = CORRELATION * np.linalg.inv(information) + np.diag(
+        [FLOOR_M ** 2] * 3 + [FLOOR_RAD ** 2] * 3)
+    inverse = np.linalg.inv(covariance)
+    return (inverse + inverse.T) / 2

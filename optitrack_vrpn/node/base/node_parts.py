@@ -1,0 +1,147 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Parts of a node: rate-limited log, a thread that ticks, deferred destruction of publishers."""
+
+from collections import deque
+import contextlib
+import sys
+import threading
+from typing import Any, Callable, Hashable
+
+from optitrack_vrpn.core.names import counted
+from optitrack_vrpn.core.throttle import Throttle
+from optitrack_vrpn.stream.clock.hostclock_io import HostClock
+from rclpy.exceptions import InvalidHandle
+from rclpy.impl.implementation_singleton import rclpy_implementation
+from rclpy.logging import LoggingSeverity
+from rclpy.node import Node
+
+_log_line = rclpy_implementation.rclpy_logging_rcutils_log
+_SEVERITIES = {'warn': LoggingSeverity.WARN, 'error': LoggingSeverity.ERROR}
+
+
+def ros_is_up(node: Node) -> bool:
+    """
+    Return whether a node's context is valid, without acquiring rclpy's lock.
+
+    ``Context.ok()`` acquires it. From Kilted on, ``rclpy.shutdown()`` destroys nodes while it
+    holds that lock: a node that joins a thread which calls ``ok()`` would deadlock.
+    """
+    handle = node.context.handle
+    if handle is None:
+        return False
+    try:
+        with handle:
+            return bool(handle.ok())
+    except InvalidHandle:    # the context has been destroyed
+        return False
+
+
+class ThrottledLog:
+    """
+    Log a line unless its key was logged within 5 s or ROS has shut down; from any thread.
+
+    :param node: node whose logger is used.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        # Chosen: shortest time between two lines with the same key (s).
+        self._throttle = Throttle(5.0)
+        self._lock = threading.Lock()
+
+    def __call__(self, severity: str, text: str, key: Hashable) -> None:
+        """
+        Log a line.
+
+        :param severity: 'info', 'warn' or 'error'.
+        :param key: key of the line among those of its severity; after 5 s it is logged again,
+            with the number suppressed.
+        """
+        if not ros_is_up(self._node):
+            return
+        with self._lock:
+            left_out = self._throttle.allow((severity, key), HostClock.now_ns())
+        if left_out is None:
+            return
+        if left_out:
+            text = f'{text} ({counted(left_out, "similar line")} suppressed)'
+        self._write(severity, text)
+
+    def _write(self, severity: str, text: str) -> None:
+        """
+        Write a line with the function that rclpy's logger calls in the end.
+
+        The logger itself first searches the calling line in the files of all loaded modules, in
+        about 1 ms and 40 ms the first time: poses would wait for it.
+        """
+        caller = sys._getframe(2)
+        _log_line(
+            _SEVERITIES.get(severity, LoggingSeverity.INFO), self._node.get_logger().name, text,
+            caller.f_code.co_name, caller.f_code.co_filename, caller.f_lineno)
+
+
+class Ticker:
+    """
+    Call a function periodically from a separate thread.
+
+    A timer of the node costs more: before each wait rclpy's executors visit all entities of a
+    node, including the events of every publisher. At 10 Hz that takes more processor time than
+    the poses of several bodies, with Python's interpreter lock held.
+
+    :param period_s: time between two calls (s).
+    :param call: the function; it must not raise.
+    """
+
+    def __init__(self, period_s: float, call: Callable[[], None]) -> None:
+        self._period_s = period_s
+        self._call = call
+        self._woken = threading.Event()
+        self._ended = False
+        self._thread = threading.Thread(target=self._run, name='ticker', daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            self._woken.wait(self._period_s)
+            self._woken.clear()
+            if self._ended:
+                return
+            self._call()
+
+    def wake(self) -> None:
+        """Trigger the next call immediately; return before the call."""
+        self._woken.set()
+
+    def stop(self) -> None:
+        """Stop the thread and wait for its end."""
+        self._ended = True
+        self._woken.set()
+        self._thread.join()
+
+
+class DeferredDestruction:
+    """
+    Destroy retired publishers on the thread of the node's executor.
+
+    That takes milliseconds each, for which the thread that retires them holds the node's lock.
+
+    :param node: the publishers' node.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._waiting: deque[Any] = deque()
+        self._guard = node.create_guard_condition(self.run)
+
+    def add(self, publisher: Any) -> None:
+        """Retire a publisher, from any thread; return immediately."""
+        self._waiting.append(publisher)
+        with contextlib.suppress(InvalidHandle):    # the node is being destroyed and will call run
+            self._guard.trigger()
+
+    def run(self) -> None:
+        """Destroy retired publishers; on the executor thread, or while no executor spins."""
+        with contextlib.suppress(IndexError):
+            while True:
+                self._node.destroy_publisher(self._waiting.popleft())

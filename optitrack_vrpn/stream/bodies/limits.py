@@ -1,0 +1,182 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The last valid pose of a body, and how far it can have moved and turned since."""
+
+from __future__ import annotations
+
+import math
+
+from optitrack_vrpn.core.rotation import (
+    angle_between, conjugate, from_rotation_vector, IDENTITY, multiply, Quat, to_rotation_vector,
+    Vector)
+from optitrack_vrpn.stream.bodies.poses import NO_REACH_LIMIT
+from optitrack_vrpn.stream.bodies.settings import BodyConfig
+from optitrack_vrpn.stream.bodies.states import Disposition, NEVER_NS
+from optitrack_vrpn.stream.bodies.times import FrameRate
+
+LATE_NS = 20_000_000
+"""
+Shortest time (ns) for which the limits of motion are computed, unless the frame interval is
+shorter: a frame can have a late stamp, and the body then has moved for a whole interval until the
+next one. Chosen: one interval at 50 Hz.
+"""
+SAMPLE_NS = 40_000_000
+"""
+Time (ns) between the two poses from which velocity and turn rate are measured. Chosen: noise of
+0.3 mm then is 10 mm/s.
+"""
+SHORTEST_SAMPLE_NS = 20_000_000
+"""
+Shortest time (ns) between these two poses. A sender that was late sends frames almost at once, and
+noise over their intervals would count as a fast turn. Chosen: half of SAMPLE_NS.
+"""
+EXPECTED_NS = 500_000_000
+"""
+Time (ns) for which a body out of sight is expected to continue its last motion. Chosen: a drone at
+3 m/s brakes in about that time.
+"""
+NO_TURN_LIMIT = 4.9
+"""Angle (rad) that stands for no limit: there the short form of 1 - cos(angle / 2) exceeds 1."""
+
+
+class LastPose:
+    """
+    The last valid pose of a body, and its motion.
+
+    :ivar now: sender time (ns), ``-NEVER_NS`` for none.
+    :ivar position: (m), as sent.
+    :ivar quat: attitude as published.
+    :ivar raw: attitude as sent.
+    :ivar velocity: (m/ns), None while it has not been measured.
+    :ivar spin: angular velocity (rad/ns).
+    :ivar turn_rate: the largest turn rate of late (rad/ns).
+    :ivar mask: number of poses between two measurements, less one.
+    :ivar count: number of valid poses so far.
+    """
+
+    __slots__ = ('now', 'position', 'quat', 'raw', 'velocity', 'spin', 'turn_rate', 'mask',
+                 'count', '_sample_ns', '_sample_position', '_sample_quat')
+
+    def __init__(self) -> None:
+        self.now = -NEVER_NS
+        self.position: Vector = (0.0, 0.0, 0.0)
+        self.quat: Quat = IDENTITY
+        self.raw: Quat = IDENTITY
+        self.velocity: Vector | None = None
+        self.spin: Vector = (0.0, 0.0, 0.0)
+        self.turn_rate = 0.0
+        self.mask = self.count = 0
+        # The valid pose from which the next measurement starts.
+        self._sample_ns = 0
+        self._sample_position: Vector = (0.0, 0.0, 0.0)
+        self._sample_quat: Quat | None = None
+
+    def interrupt(self) -> None:
+        """Begin a new measurement: the motion to the next pose is not that of the body."""
+        self._sample_quat = None
+
+    def measure(self, interval: float) -> None:
+        """
+        Measure the motion since the last sample, about every ``SAMPLE_NS``.
+
+        :param interval: the frame interval (ns).
+        """
+        dt = self.now - self._sample_ns
+        before = self._sample_quat
+        if before is not None and dt >= SHORTEST_SAMPLE_NS:
+            x, y, z = to_rotation_vector(multiply(self.quat, conjugate(before)))
+            self.spin = x / dt, y / dt, z / dt
+            # Decay with a time constant of 1 s (chosen: time between the swings of a hand).
+            self.turn_rate = max(
+                math.hypot(x, y, z) / dt, self.turn_rate * math.exp(-1e-9 * dt))
+            x, y, z = self.position
+            lx, ly, lz = self._sample_position
+            self.velocity = (x - lx) / dt, (y - ly) / dt, (z - lz) / dt
+        if before is None or dt >= SHORTEST_SAMPLE_NS:
+            self._sample_ns, self._sample_quat = self.now, self.quat
+            self._sample_position = self.position
+        mask = 1
+        # Most frames between two measurements, for a sender whose frame interval seems short.
+        # Chosen.
+        while 0.0 < mask * interval < SAMPLE_NS and mask < 64:
+            mask *= 2
+        self.mask = mask - 1
+
+    def expected(self, sender_time_ns: int, longest_ns: int = EXPECTED_NS) -> Vector | None:
+        """
+        Predict the position of the body at its last velocity.
+
+        :param sender_time_ns: sender time of the prediction (ns).
+        :param longest_ns: time after which the body is expected to stop (ns).
+        :returns: position (m), as sent; None while its motion has not been measured.
+        """
+        if self.velocity is None:
+            return None
+        dt = min(max(0, sender_time_ns - self.now), longest_ns)
+        x, y, z = self.position
+        vx, vy, vz = self.velocity
+        return x + vx * dt, y + vy * dt, z + vz * dt
+
+    def expected_quat(self, sender_time_ns: int) -> Quat:
+        """Predict the attitude of the body at its last angular velocity, as ``expected`` does."""
+        dt = min(max(0, sender_time_ns - self.now), EXPECTED_NS)
+        x, y, z = self.spin
+        return multiply(from_rotation_vector((x * dt, y * dt, z * dt)), self.quat)
+
+
+class ReachLimits:
+    """
+    Compare poses with the motion that is possible for a body.
+
+    :param last: the last valid pose.
+    :param rate: the frame rate.
+    :ivar margin: distance (m) that noise may add.
+    :ivar speed: largest speed (m/ns).
+    :ivar turn_margin: angle (rad) that noise may add.
+    :ivar turn_rate: largest turn rate (rad/ns).
+    :ivar turn_cap: largest turn (rad) within ``memory_ns``.
+    :ivar memory_ns: the setting ``memory_s`` (ns).
+    """
+
+    __slots__ = ('last', 'rate', 'margin', 'speed', 'turn_margin', 'turn_rate', 'turn_cap',
+                 'memory_ns')
+
+    def __init__(self, last: LastPose, rate: FrameRate) -> None:
+        self.last = last
+        self.rate = rate
+        self.margin = self.speed = self.turn_margin = self.turn_rate = self.turn_cap = 0.0
+        self.memory_ns = 0
+
+    def configure(self, config: BodyConfig) -> None:
+        """Prepare the limits; one that is off becomes a limit that no finite value exceeds."""
+        self.margin = config.position_margin if config.max_speed > 0 else NO_REACH_LIMIT
+        self.speed = config.max_speed * 1e-9
+        self.turn_cap = config.max_turn if config.max_turn > 0 else NO_TURN_LIMIT
+        self.turn_margin = (
+            config.attitude_margin if config.max_angular_rate > 0 else NO_TURN_LIMIT)
+        self.turn_rate = config.max_angular_rate * 1e-9
+        self.memory_ns = round(config.memory_s * 1e9)
+
+    def memory(self) -> float:
+        """Return the time (ns) for which poses are compared with the last valid one."""
+        return max(self.memory_ns, 4 * self.rate.interval)
+
+    def reach(self, dt: int) -> float:
+        """Return the largest distance (m) that the body can move in dt (ns)."""
+        return self.margin + self.speed * dt
+
+    def turn_limit(self, dt: int) -> float:
+        """Return the largest angle (rad) that the body can turn by in dt (ns)."""
+        dt = max(dt, min(round(self.rate.interval), LATE_NS))
+        return min(self.turn_margin + self.turn_rate * dt,
+                   max(self.turn_cap, 2.0 * self.last.turn_rate * dt))
+
+    def too_far(self, position: Vector, quat: Quat, dt: int, origin: Vector | None = None,
+                attitude: Quat | None = None) -> Disposition | None:
+        """Explain why a body cannot be here dt (ns) after a pose; default: its last valid one."""
+        reach = self.reach(max(dt, min(round(self.rate.interval), LATE_NS)))
+        if math.dist(position, origin or self.last.position) > reach:
+            return Disposition.MOVED_TOO_FAR
+        if angle_between(attitude or self.last.quat, quat) > self.turn_limit(dt):
+            return Disposition.TURNED_TOO_FAR
+        return None

@@ -1,0 +1,112 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Shed load: leave out whole frames while this computer cannot process all frames.
+
+A queue after a short stall drains, and all its poses are published. In a standing queue every pose
+waits as long as the one before. The minimum wait over a period distinguishes the two (Nichols and
+Jacobson, "Controlling Queue Delay", ACM Queue 10(5), 2012: CoDel). While a queue stands, frames
+are left out until the others are fresh.
+"""
+
+from typing import Final
+
+from optitrack_vrpn.stream.roster import TrackedBody
+
+#: The queue stands if the minimum wait exceeds STANDING_NS (ns) for PATIENCE_NS (ns). Chosen: a
+#: fifth of the default maximum age, and longer than usual stalls.
+STANDING_NS: Final = 50_000_000
+PATIENCE_NS: Final = 1_000_000_000
+#: While load is shed, a frame that waited longer than this (ns) may be left out. Chosen: two
+#: frames at 100 Hz.
+FRESH_NS: Final = 20_000_000
+#: Such a frame is left out at once if the last one was left out less than PRESSED_NS (ns) ago;
+#: otherwise only after all waits have exceeded FRESH_NS for HICCUP_NS (ns). Chosen.
+PRESSED_NS: Final = 1_000_000_000
+HICCUP_NS: Final = 100_000_000
+#: Maximum number of consecutive frames left out: at least a tenth of the frames is published under
+#: any load. Chosen.
+MOST_IN_A_ROW: Final = 9
+#: Shedding ends after this time (ns) in which no frame was left out. Chosen.
+CALM_NS: Final = 10_000_000_000
+#: After a pause (ns) of this length between two calls of ``update``, nothing is assumed about the
+#: queue. Chosen: longer than the frame interval of the slowest usual sender.
+PAUSE_NS: Final = 250_000_000
+
+
+class LoadShedder:
+    """
+    Monitor how long poses wait, and select the frames to be left out.
+
+    A frame ends when one of its bodies comes again. It is left out as a whole; otherwise only the
+    last bodies of each frame would lose poses.
+
+    :ivar shedding: whether frames may be left out at present.
+    :ivar idle_ns: time (ns) of the last wait up to ``FRESH_NS``, set in place of a call of
+        ``update`` while nothing is shed.
+    """
+
+    def __init__(self) -> None:
+        self.shedding = False
+        self.idle_ns = -PAUSE_NS
+        self._waited_ns = 0
+        # Times of the last call, of the last short wait, of the last wait below FRESH_NS, and of
+        # the last frame left out.
+        self._looked_ns = self._short_ns = self._fresh_ns = self._shed_ns = -PAUSE_NS
+        self._turn = 0
+        self._in_a_row = 0
+
+    def update(self, waited_ns: int, now_ns: int) -> bool:
+        """
+        Process a wait; call it with every datagram or piece of a stream, or set ``idle_ns``.
+
+        :param waited_ns: time from arrival until now (ns).
+        :param now_ns: present time (ns) on a monotonic clock.
+        :returns: whether ``shedding`` has changed.
+        """
+        self._waited_ns = waited_ns
+        if self.idle_ns > self._looked_ns:
+            self._looked_ns = self._short_ns = self._fresh_ns = self.idle_ns
+        if waited_ns <= STANDING_NS or now_ns - self._looked_ns >= PAUSE_NS:
+            self._short_ns = now_ns
+        if waited_ns <= FRESH_NS:
+            self._fresh_ns = now_ns
+        self._looked_ns = now_ns
+        if not self.shedding:
+            if now_ns - self._short_ns < PATIENCE_NS:
+                return False
+            self.shedding = True
+            self._shed_ns = now_ns
+            return True
+        return self.end(now_ns)
+
+    def end(self, now_ns: int) -> bool:
+        """
+        End the shedding if no frame was left out for ``CALM_NS``; call it also without poses.
+
+        :param now_ns: present time (ns) on the clock of ``update``.
+        :returns: whether ``shedding`` has changed.
+        """
+        if not self.shedding or now_ns - self._shed_ns < CALM_NS:
+            return False
+        self.shedding = False
+        return True
+
+    def sheds(self, body: TrackedBody) -> bool:
+        """
+        Return whether a pose is left out; call it once for each pose while ``shedding``.
+
+        :param body: the body of the pose.
+        """
+        if body.turn == self._turn:
+            self._turn += 1
+            now_ns = self._looked_ns
+            if self._waited_ns > FRESH_NS and self._in_a_row < MOST_IN_A_ROW and (
+                    now_ns - self._shed_ns < PRESSED_NS
+                    or now_ns - self._fresh_ns >= HICCUP_NS):
+                self._in_a_row += 1
+                self._shed_ns = now_ns
+            else:
+                self._in_a_row = 0
+        body.turn = self._turn
+        return self._in_a_row > 0

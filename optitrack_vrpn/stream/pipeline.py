@@ -1,0 +1,491 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Convert frames to poses for publication: the stages between the wire and the publishers.
+
+``Pipeline.process`` reads from top to bottom: body, stamp, age, time, validity gate, load
+shedding, axes, estimate, order. ``node/receiver.py`` contains the stages from there to
+``publish()``. Each pose that does not become a sample gets one ``Disposition``, which its channel
+counts. Samples are in ENU; ``frames.enu_to_ned`` converts them to NED if that is published.
+
+This module does not log: ``events`` collects the events for the user.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Final, Optional
+
+from optitrack_vrpn.core.axes import frame_maps, pose_to_enu_north
+from optitrack_vrpn.core.events import Event as UserEvent
+from optitrack_vrpn.core.units import NS_PER_S
+from optitrack_vrpn.drivers.frames import (
+    Body, Frame, Item, Motion, Quaternion, RoundTrip, ServerText, Vector)
+from optitrack_vrpn.stream.bodies.states import Disposition, StateChange
+from optitrack_vrpn.stream.bodies.validity import ValidityGate
+from optitrack_vrpn.stream.clock.source import StampSource
+from optitrack_vrpn.stream.clock.types import HOST_STEPPED
+from optitrack_vrpn.stream.coarse_clock import COARSE_NS, CoarseClock, Placed
+from optitrack_vrpn.stream.config import PipelineConfig
+from optitrack_vrpn.stream.load_shedding import FRESH_NS, LoadShedder
+from optitrack_vrpn.stream.motion.estimator import with_stamp_error
+from optitrack_vrpn.stream.reports import Reports, StateMonitor
+from optitrack_vrpn.stream.roster import (
+    FrameTimes, Roster, Sample, ServerMotion, StampedExtras, TrackedBody)
+from optitrack_vrpn.stream.server_data import marker_cloud, MarkerCloud, server_motion
+
+_new: Final = tuple.__new__
+_FRAME: Final = Frame    # read without a look-up in the compiled module
+#: After this time (ns) without a frame no frame is waiting to be read. Chosen: 2.5 periods of
+#: the ticker.
+_CATCHING_UP_NS: Final = 250_000_000
+#: Markers and extras whose stamp is not later than those before are left out: a datagram was
+#: overtaken, or came twice; a step back of this time (ns) is one of a clock. Chosen.
+_OVERTAKEN_NS: Final = 1_000_000_000
+#: A limit (ns) that no age reaches.
+_ANY_AGE_NS: Final = 1 << 63
+
+
+class Pipeline:
+    """
+    Convert the frames of one source to samples.
+
+    :param config: the settings.
+    :param discovered: called with each new channel, before its first sample.
+    :param suspended_ns: reads for how long this computer has been suspended (ns), see
+        ``StampSource``.
+    :ivar roster: the bodies, by name.
+    :ivar reports: events for the user.
+    :ivar server_motions: motions of the last call of ``process``, to be published after its
+        samples.
+    :ivar shedder: monitors whether this computer keeps up.
+    :ivar markers: markers of the last call of ``process``; None if there were none.
+    :ivar extras: skeletons and force plates, likewise.
+    :ivar times: of the frames of the last call of ``process`` whose exposure is known.
+    :ivar ptp_minus_stamp_ns: PTP time of the latest frame minus its stamp (ns); None if the server
+        sends no PTP time.
+    :ivar max_age_ns: largest difference between the present and a stamp at publication (ns),
+        including the ``latency_ms`` that the stamps subtract; without a limit, larger than any
+        age.
+    """
+
+    def __init__(
+        self, config: PipelineConfig,
+        discovered: Callable[[TrackedBody], None] = lambda channel: None,
+        suspended_ns: Callable[[], int] = lambda: 0,
+    ) -> None:
+        self.config = config
+        self.stamps = StampSource(config.stamps, suspended_ns)
+        self._stamp_error = config.stamps.in_covariance
+        self.shedder = LoadShedder()
+        self.reports = Reports()
+        self.server_motions: list[ServerMotion] = []
+        self.roster = Roster(config, self.reports.add)
+        self._states = StateMonitor(self.roster)
+        self._coarse = CoarseClock(self.stamps)
+        self._maps = frame_maps(config.axes)
+        self._usual_axes = self._maps.to_enu is pose_to_enu_north
+        self._discovered = discovered
+        self._arrival_mode = config.stamps.mode == 'arrival'
+        self._sender_mode = config.stamps.mode == 'sender'
+        # The sender's clock cannot be compared with the host's clock.
+        self.max_age_ns = _ANY_AGE_NS if self._sender_mode or not config.max_age_s else round(
+            config.max_age_s * NS_PER_S + config.stamps.latency_ms * 1e6)
+        self.markers: Optional[MarkerCloud] = None
+        self.extras: Optional[StampedExtras] = None
+        self.times: list[FrameTimes] = []
+        # Stamp (ns) of the last frame whose markers or extras were passed on.
+        self._beside_ns = -_OVERTAKEN_NS
+        self.ptp_minus_stamp_ns: Optional[int] = None
+        # Time of the last call of process, and its delay after the arrival of the events.
+        self._taken_ns = -_CATCHING_UP_NS
+        self._behind_ns = 0
+        # Stamps before this time (ns) are too old in this call of process; why the last frame has
+        # no stamp; number of frames that the clock had withheld so far.
+        self._oldest_ns = 0
+        self._unstamped = Disposition.UNSTAMPED
+        self._withheld = 0
+
+    # -- the hot path --------------------------------------------------------------------------
+
+    def process(
+        self, items: Sequence[Item], arrival_ns: int, host_minus_arrival_ns: int,
+        now_ns: Optional[int] = None,
+    ) -> list[Sample]:
+        """
+        Process frames, and what else a source delivers, that arrived together.
+
+        :param arrival_ns: their arrival on the arrival clock (ns).
+        :param host_minus_arrival_ns: host clock minus arrival clock at that time (ns).
+        :param now_ns: present time on the arrival clock (ns), from which ages are computed; by
+            default the arrival. Frames can wait in the kernel between arrival and this call.
+        :returns: the samples to be published, in order; ``server_motions`` belong to them.
+        """
+        samples: list[Sample] = []
+        self.markers = None
+        self.extras = None
+        if self.times:
+            self.times = []
+        if self.server_motions:
+            self.server_motions = []
+        if self._arrival_mode and len(items) > 1:
+            items, superseded = _divide_newest(items)
+            self._count(superseded, Disposition.SUPERSEDED)
+        if now_ns is None:
+            now_ns = arrival_ns
+        self._taken_ns = now_ns
+        self._behind_ns = now_ns - arrival_ns
+        shedder = self.shedder
+        if self._behind_ns <= FRESH_NS and not shedder.shedding:
+            shedder.idle_ns = now_ns
+        elif shedder.update(self._behind_ns, now_ns):
+            self._report_load()
+        shedding = shedder.shedding and self.config.keep_up
+        self._oldest_ns = now_ns + host_minus_arrival_ns - self.max_age_ns
+        for item in items:
+            if type(item) is _FRAME:
+                self._take_frame(item, arrival_ns, host_minus_arrival_ns, shedding, samples)
+            else:
+                self._take_other(item)
+        return samples
+
+    def _take_frame(
+        self, frame: Frame, arrival_ns: int, host_minus_arrival_ns: int, shedding: bool,
+        samples: list[Sample],
+    ) -> None:
+        """Process one frame; see ``process``."""
+        arrival_mode = self._arrival_mode
+        channels = self.roster.channels
+        # Declared for mypyc, which then unpacks without an iterator.
+        fields: tuple[Any, ...] = frame
+        sender_time_ns, bodies, _, _, _, markers, extras, _ = fields
+        stamps = self.stamps
+        oldest_ns = self._oldest_ns
+        stamped = False
+        frame_ns: Optional[int] = None
+        for body in bodies:
+            fields = body
+            name, sensor, _, position, quat_xyzw, valid, mean_error = fields
+            # Body: None for a name that is ignored.
+            try:
+                channel = channels[name, sensor]
+            except KeyError:
+                channel = self._discover(name, sensor)
+            if channel is None:
+                continue
+            # Stamp: once for all bodies of the frame.
+            if not stamped:
+                stamped = True
+                frame_ns = self._stamp(frame, arrival_ns, host_minus_arrival_ns, True)
+            if frame_ns is None:
+                channel.dropped[self._unstamped] += 1
+                channel.gate.hear(arrival_ns)
+                continue
+            # Time: the gate computes motion from it; the stamp if the stamps are arrival times.
+            stamp_ns = frame_ns
+            time_ns = stamp_ns if arrival_mode else sender_time_ns
+            if time_ns > channel.newest_ns:
+                channel.newest_ns = time_ns
+            else:
+                time_ns, stamp_ns = self._coarse.place(
+                    channel, Placed(time_ns, stamp_ns), (position, quat_xyzw), sender_time_ns,
+                    arrival_ns, arrival_ns + host_minus_arrival_ns)
+                if arrival_mode:
+                    time_ns = stamp_ns
+            # Age: after the frames of a tick have been counted; with the delay of arrivals.
+            if stamp_ns - stamps.lag_ns < oldest_ns:
+                channel.dropped[Disposition.TOO_OLD] += 1
+                continue
+            # Validity: None for a pose that is withheld.
+            gate = channel.gate
+            if valid and mean_error == 0.0:
+                quat = gate.update(time_ns, arrival_ns, position, quat_xyzw)
+            else:
+                quat = _validate_rated(gate, time_ns, arrival_ns, body)
+            if gate.changes:
+                self._states.follow(gate)
+            # Load: leave out whole frames while this computer cannot keep up.
+            shed = shedding and self.shedder.sheds(channel)
+            if quat is None:
+                channel.last_sender_ns = -1
+                channel.dropped[gate.reason] += 1
+            else:
+                self._estimate(channel, sender_time_ns, stamp_ns, position, quat, shed, samples)
+        if markers or extras is not None:
+            if not stamped:
+                frame_ns = self._stamp(frame, arrival_ns, host_minus_arrival_ns, False)
+            if frame_ns is None or frame_ns - stamps.lag_ns < oldest_ns or (
+                    0 <= self._beside_ns - frame_ns < _OVERTAKEN_NS):
+                return
+            self._beside_ns = frame_ns
+            if markers:
+                self.markers = marker_cloud(
+                    markers, frame_ns, self._maps.position_to_enu,
+                    self.config.estimate.world_from_mocap)
+            if extras is not None:
+                self.extras = StampedExtras(frame_ns, sender_time_ns, extras)
+
+    def _stamp(
+        self, frame: Frame, arrival_ns: int, host_minus_arrival_ns: int, posed: bool,
+    ) -> Optional[int]:
+        """
+        Stamp a frame on the host's clock.
+
+        :param posed: whether it has a pose that is processed; only those start epochs of the gate.
+        :returns: the stamp (ns), or None and the reason in ``_unstamped``.
+        """
+        fields: tuple[Any, ...] = frame
+        sender_time_ns, _, processing_ns, ptp_ns, _, _, _, camera_ns = fields
+        stamps = self.stamps
+        stamp_ns = stamps.stamp(
+            sender_time_ns, arrival_ns, host_minus_arrival_ns, processing_ns)
+        if posed and stamps.pending_events:
+            self._follow_clock(stamp_ns if self._arrival_mode else sender_time_ns, arrival_ns)
+        self._unstamped = Disposition.UNSTAMPED
+        if stamps.withheld != self._withheld:
+            self._withheld = stamps.withheld
+            self._unstamped = Disposition.BACKLOG
+        # Limit of builtin_interfaces/Time (ns): seconds are signed 32-bit integers.
+        if stamp_ns is None or stamp_ns >= (1 << 31) * 1_000_000_000:
+            return None
+        self.ptp_minus_stamp_ns = ptp_ns - stamp_ns if ptp_ns else None
+        if processing_ns:
+            self.times.append(FrameTimes(stamp_ns, sender_time_ns, camera_ns, processing_ns))
+        return stamp_ns
+
+    def _estimate(
+        self, channel: TrackedBody, sender_time_ns: int, frame_ns: int, position: Any, quat: Any,
+        shed: bool, samples: list[Sample],
+    ) -> None:
+        """
+        Convert a valid pose to ENU, filter it, and make a sample of it.
+
+        :param frame_ns: its stamp (ns).
+        :param position: position as sent.
+        :param quat: attitude as sent.
+        :param shed: whether it is left out because of the load.
+        """
+        # Axes: from Motive's to ENU.
+        if self._usual_axes:
+            # When compiled, a call by name creates no objects.
+            position, quat = pose_to_enu_north(position, quat)
+        else:
+            position, quat = self._maps.to_enu(position, quat)
+        if shed:
+            self._shed(channel, frame_ns, position, quat)
+            return
+        # Estimate: offsets, low-pass, motion.
+        stamp_ns = frame_ns
+        estimator = channel.estimator
+        motion = None
+        if not estimator.idle:
+            gate = channel.gate
+            stamp_ns, position, quat = estimator.update(
+                stamp_ns, position, quat, gate.rate_hz, gate.resets)
+            if channel.wants_motion:
+                motion = estimator.motion_estimate()
+                if motion is not None and self._stamp_error:
+                    deviation_s = 0.5 * self.stamps.uncertainty_s()
+                    if deviation_s == deviation_s:
+                        motion = with_stamp_error(motion, deviation_s)
+        # Order: stamps of one body rise.
+        if stamp_ns <= channel.last_stamp_ns and not (
+                stamp_ns == channel.last_stamp_ns and channel.newest_ns == COARSE_NS):
+            # Several frames that arrived together before their clock was known, a clock model
+            # that restarted, or a low-pass that has just begun to subtract its delay.
+            channel.dropped[Disposition.STAMP_NOT_RISING] += 1
+            channel.last_sender_ns = -1
+            return
+        channel.last_sender_ns = sender_time_ns
+        channel.last_stamp_ns = stamp_ns
+        channel.last_position = position
+        channel.last_quat = quat
+        # Equivalent to Sample(...), without its Python-level __new__.
+        samples.append(_new(Sample, (channel, stamp_ns, frame_ns, position, quat, motion)))
+
+    # -- rarer stages --------------------------------------------------------------------------
+
+    def _discover(self, sender: str, sensor: int) -> Optional[TrackedBody]:
+        channel = self.roster.discover(sender, sensor)
+        if channel is not None:
+            channel.gate.compare_with(self._states.find_swap)
+            self._discovered(channel)
+        return channel
+
+    def _count(self, bodies: Sequence[Body], disposition: Disposition) -> None:
+        """Count poses that are not processed; they create channels as others do."""
+        for body in bodies:
+            key = body.name, body.sensor
+            channels = self.roster.channels
+            channel = channels[key] if key in channels else self._discover(*key)
+            if channel is not None:
+                channel.dropped[disposition] += 1
+
+    def _shed(
+        self, channel: TrackedBody, stamp_ns: int, position: Vector, quat: Quaternion,
+    ) -> None:
+        """Count a valid pose that is left out; only a low-pass uses it, the others accept gaps."""
+        channel.dropped[Disposition.SHED] += 1
+        channel.last_sender_ns = -1
+        if channel.estimator.lowpass is not None:
+            gate = channel.gate
+            channel.estimator.update(
+                stamp_ns, position, quat, gate.rate_hz, gate.resets)
+
+    def _follow_clock(self, time_ns: Optional[int], arrival_ns: int) -> None:
+        """
+        Report the events of the clocks, and reset state that is invalid after them.
+
+        :param time_ns: time of the present pose for the gate (ns), None if it has no stamp.
+        :param arrival_ns: its arrival (ns).
+        """
+        for event in self.stamps.events():
+            change = event.data
+            ended = change.kind == 'epoch_ended'
+            self.reports.add(event.severity, event.key, f'clock: {event.text}', change)
+            if ended:
+                self._coarse.reset()
+            stepped = change.reason == HOST_STEPPED
+            for channel in self.bodies:
+                if ended:
+                    channel.newest_ns = -1
+                    # The interval across the step gives no velocity.
+                    channel.estimator.new_epoch()
+                if time_ns is not None and (stepped if self._arrival_mode else change.fell):
+                    # The times that the gate compares have fallen. If they rise instead, the gate
+                    # sees a gap and acquires the body again.
+                    channel.gate.restart(time_ns, arrival_ns)
+                if stepped or (change.fell and self._sender_mode):
+                    # Stamps before and after a step of their clock cannot be ordered.
+                    channel.last_stamp_ns = 0
+
+    def _take_other(self, item: Item) -> None:
+        """Process what is not a frame."""
+        if isinstance(item, RoundTrip):
+            self.stamps.echo(*item)
+        elif isinstance(item, ServerText):
+            self.reports.server_text(item)
+        elif self.config.server_motion and isinstance(item, Motion):
+            channel = self.roster.channels.get((item.name, item.sensor))
+            if channel is None:
+                return
+            motion = server_motion(
+                channel, item, self._maps, self.config.estimate.world_from_mocap.quat_xyzw)
+            if isinstance(motion, ServerMotion):
+                self.server_motions.append(motion)
+            elif motion is not None:
+                self.reports.incomplete_motion(channel, motion)
+
+    # -- between frames ------------------------------------------------------------------------
+
+    def tick(self, now_ns: int) -> None:
+        """
+        Detect silent bodies, and report; call it about ten times a second.
+
+        While this process is late, recent poses of a body wait to be read: silence is measured up
+        to the time of the events that are being read.
+
+        :param now_ns: present time on the arrival clock (ns).
+        """
+        self.reports.limit_texts(now_ns)
+        self.reports.ages(self.bodies, now_ns, self.config.max_age_s)
+        if self.shedder.end(now_ns):    # even if no poses arrive
+            self._report_load()
+        if now_ns - self._taken_ns < _CATCHING_UP_NS:
+            now_ns -= self._behind_ns
+        self.reports.events += self._states.tick(now_ns)
+        self.reports.held_jumps(self.bodies)
+        self.reports.withheld(self.withheld_since_connection)
+        event = self._coarse.take_event()
+        if event is not None:
+            self.reports.add(*event)
+
+    def reconnected(self) -> None:
+        """
+        Prepare for a new connection: the server may have been restarted.
+
+        The clock model is kept if the next frame fits it, and restarts at once if not. The first
+        frames may be a backlog: the clock model does not use them, and they are not published.
+        """
+        self.stamps.reconnected()
+
+    def reconfigure(self, config: PipelineConfig) -> None:
+        """
+        Apply new thresholds, lists and estimate settings; the bodies keep their history.
+
+        Bodies that are no longer selected are removed; newly selected bodies appear with their
+        next pose. The estimate of a body restarts if its settings change.
+
+        :param config: the new ``body``, ``overrides``, ``selection``, ``estimate``, ``estimates``
+            and ``keep_up``; other fields are ignored.
+        :raises ConfigurationError: if an override is wrong; then nothing has changed.
+        """
+        changed = replace(
+            self.config, body=config.body, overrides=config.overrides,
+            selection=config.selection, estimate=config.estimate, estimates=config.estimates,
+            keep_up=config.keep_up)
+        for channel in self.roster.reconfigure(changed):
+            self._coarse.forget(channel)
+        if changed.keep_up != self.config.keep_up:
+            self.shedder = LoadShedder()
+        self.config = changed
+
+    @property
+    def withheld_since_connection(self) -> str:
+        """Return why all poses of the connection have been withheld for long, or ''."""
+        return self.stamps.trouble()
+
+    @property
+    def bodies(self) -> list[TrackedBody]:
+        """Return all selected bodies seen so far, in the order of their first poses."""
+        return self.roster.bodies
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """Return the numbers of poses that were not published, by reason, over all bodies."""
+        return self.roster.dropped()
+
+    def take_events(self) -> list[UserEvent]:
+        """Return and clear the events for the user, oldest first."""
+        return self.reports.take()
+
+    def take_state_changes(self) -> list[StateChange]:
+        """Return and clear the bodies' changes of state, oldest first."""
+        return self._states.take_changes()
+
+    def _report_load(self) -> None:
+        """Report that load shedding begins or ends."""
+        if self.config.keep_up:
+            self.reports.load(self.shedder.shedding, self.dropped[Disposition.SHED.value])
+
+
+def _validate_rated(
+    gate: ValidityGate, time_ns: int, arrival_ns: int, body: Body,
+) -> Optional[Quaternion]:
+    """Validate a pose that the sender itself rates (NatNet); see ``ValidityGate.update``."""
+    limit = gate.config.max_mean_error
+    if body.valid and (limit <= 0.0 or body.mean_error <= limit):    # not NaN
+        return gate.update(time_ns, arrival_ns, body.position, body.quat_xyzw)
+    gate.refuse(time_ns, arrival_ns, body.position, body.quat_xyzw, (
+        Disposition.MEAN_ERROR if body.valid else Disposition.NOT_TRACKED))
+    return None
+
+
+def _divide_newest(items: Sequence[Item]) -> tuple[list[Item], list[Body]]:
+    """
+    Divide items into those to process and the poses that a newer pose of the body supersedes.
+
+    In mode ``arrival``, items that arrive together have one stamp, and only one pose of a body
+    can have it.
+    """
+    newest = {(body.name, body.sensor): body for item in items if isinstance(item, Frame)
+              for body in item.bodies}
+    kept: list[Item] = []
+    superseded: list[Body] = []
+    for item in items:
+        if isinstance(item, Frame):
+            bodies: list[Body] = []
+            for body in item.bodies:
+                (bodies if body is newest[body.name, body.sensor] else superseded).append(body)
+            item = item._replace(bodies=bodies)
+        kept.append(item)
+    return kept, superseded

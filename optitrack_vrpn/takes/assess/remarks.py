@@ -1,0 +1,331 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Find what is wrong with a take, as findings of ``findings/`` with their times, worst first.
+
+Gaps, freezes and jumps that begin within two frames of each other belong together. If 80 % of the
+bodies have them, their cause is in the server, the network or the recorder, and what the node and
+the recorder reported at that time decides which; else it is in the body. One cause gives one
+finding for all bodies and times.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+import contextlib
+import itertools
+import math
+import statistics
+from typing import NamedTuple
+
+from optitrack_vrpn.core.names import counted, printable
+from optitrack_vrpn.core.units import NS_PER_S
+from optitrack_vrpn.takes.assess.figures import Figures, Spans
+from optitrack_vrpn.takes.take import Take
+from optitrack_vrpn.telling.catalogue import CAUSES, Finding, Span
+from optitrack_vrpn.telling.rules import rate_findings
+
+#: Gap (s) that is an error; shorter ones are warnings: autopilots report a lost fix after about
+#: half a second.
+LONG_GAP_S = 0.5
+#: Age of late poses and jitter (ms): a tenth of the gap, and several camera periods.
+LATE_MS, JITTER_MS = 50.0, 20.0
+#: Difference of arrival and stamp (ms) beyond which they are of two clocks: no network waits for a
+#: minute, and no clock is that far off after its first synchronisation.
+OTHER_CLOCK_MS = 60_000.0
+#: Time without any pose at the begin or the end of a recording (s): three times the period of the
+#: diagnostics, whose arrivals show that the recording continued.
+SILENT_S = 3.0
+#: Fraction of the duration with valid poses.
+LEAST_COVERAGE = 0.99
+#: Noise and drift at rest (mm): several times those of a calibrated system.
+NOISE_MM, DRIFT_MM = 1.0, 1.0
+#: Lost frames (%), and uncertainty of the clock (us): less than a camera period.
+LOST_PERCENT, UNCERTAIN_US = 0.1, 2000.0
+#: Fraction of the bodies whose events have one cause.
+COMMON = 0.8
+#: Frames within which events begin together.
+_TOGETHER = 2.5
+#: Reports of the node come this long (ns) before and after an event: once a second, and the clock
+#: is learnt anew after a restart.
+_BEFORE_NS, _AFTER_NS = NS_PER_S, 5 * NS_PER_S
+_ORDER = {key: place for place, key in enumerate(CAUSES)}
+
+
+class Event(NamedTuple):
+    """
+    A gap, a freeze, a jump or a reset of one body or of several at once.
+
+    :ivar kind: 'gap', 'frozen', 'jump' or 'reset'.
+    :ivar cause: key of the cause; '' if it is in the bodies.
+    """
+
+    begin_ns: int
+    end_ns: int
+    kind: str
+    bodies: tuple[str, ...]
+    cause: str
+
+
+def events(take: Take, bodies: Sequence[Figures]) -> list[Event]:
+    """Join what bodies have at the same time, in the order of time."""
+    rate = max((f.rate_hz for f in bodies if f.rate_hz > 0.0), default=100.0)
+    together_ns = round(_TOGETHER * NS_PER_S / rate)
+    found: list[tuple[str, int, int, str]] = []
+    for f in bodies:
+        edges = sorted([*itertools.chain(*f.gaps_ns, *f.frozen_ns), *f.jumps_ns])
+        found += [('gap', *span, f.name) for span in f.gaps_ns]
+        found += [('frozen', *span, f.name) for span in f.frozen_ns]
+        found += [('jump', at, at, f.name) for at in f.own_jumps_ns]
+        found += [('reset', at, at, f.name) for at in f.resets_ns
+                  if not _near(at, edges, NS_PER_S // 2)]
+    found.sort()
+    reported = _reported(take)
+    made: list[Event] = []
+    first = 0
+    while first < len(found):
+        kind, begin_ns, _, _ = found[first]
+        last = first
+        while last < len(found) and found[last][0] == kind and (
+                found[last][1] - begin_ns <= together_ns):
+            last += 1
+        group, first = found[first:last], last
+        names = tuple(dict.fromkeys(row[3] for row in group))
+        end_ns = max(row[2] for row in group)
+        cause = next((key for key, kinds, spans in reported if kind in kinds and any(
+            begin <= end_ns + _AFTER_NS and end >= begin_ns - _BEFORE_NS
+            for begin, end in spans)), '')
+        if len(names) >= max(COMMON * len(bodies), 1) and (cause or len(names) > 1):
+            made.append(Event(begin_ns, end_ns, kind, names, cause or (
+                'interrupted by all' if kind == 'gap' else 'changed by all')))
+        else:
+            made += [Event(begin, end, kind, (name,), '') for _, begin, end, name in group]
+    return sorted(made)
+
+
+def _near(at_ns: int, others: Sequence[int], within_ns: int) -> bool:
+    """Return whether one of the others, which are sorted, is this near."""
+    place = bisect_left(others, at_ns - within_ns)
+    return place < len(others) and others[place] <= at_ns + within_ns
+
+
+def _reported(take: Take) -> list[tuple[str, tuple[str, ...], Spans]]:
+    """Return causes that node and recorder reported, with kinds of events, and when."""
+    every = ('gap', 'frozen', 'jump', 'reset')
+    return [('server restarted', every, [(at, at) for at in clock_restarts(take)]),
+            ('connection lost', ('gap',), link_losses(take)),
+            ('computer clock set', every, clock_steps(take)),
+            ('not recorded', ('gap',), losses(take))]
+
+
+def clock_restarts(take: Take) -> list[int]:
+    """Return when the node began another epoch of the sender's clock (ns)."""
+    return [row.time_ns for before, row in zip(take.clock, take.clock[1:])
+            if row.epoch > before.epoch]
+
+
+def losses(take: Take) -> Spans:
+    """Return the seconds in which messages were lost between publisher and recorder."""
+    return [(NS_PER_S * at, NS_PER_S * (at + 1)) for at in sorted({
+        int(row.split()[0]) for row in take.notes.get('lost_at', '').split(', ')
+        if row.split() and row.split()[0].isdecimal()})]
+
+
+def clock_steps(take: Take) -> Spans:
+    """Return when the clock of the recording computer was set."""
+    times = [row.partition(':')[0] for row in take.notes.get('clock_steps', '').split(', ')]
+    return [(int(text), int(text)) for text in times if text.isdecimal()]
+
+
+def link_losses(take: Take) -> Spans:
+    """Return when the node reported that it was not connected."""
+    spans = []
+    for (begin_ns, text), (end_ns, _) in zip(take.links, [*take.links[1:], (take.end_ns, '')]):
+        if text not in ('connected', 'streaming'):
+            spans.append((begin_ns, max(end_ns, begin_ns)))
+    return spans
+
+
+def findings(take: Take, bodies: Sequence[Figures]) -> list[Finding]:
+    """Assess a take, worst finding first; a take without faults has one finding that states it."""
+    joined = events(take, bodies)
+    common: dict[str, list[Event]] = {}
+    for event in joined:
+        if event.cause:
+            common.setdefault(event.cause, []).append(event)
+    found = [*_of_the_file(take), *_reported_faults(take, common), *_of_the_clock(take, common),
+             *_of_the_bodies(take, bodies, joined)]
+    seen = {f.name for f in bodies}
+    for key, names in (('never seen', take.unseen),
+                       ('one pose', [name for name in take.bodies if name not in seen])):
+        if names:
+            found.append(Finding(key, tuple(names)))
+    if not take.bodies:
+        found.append(Finding('nothing recorded'))
+    found.sort(key=lambda one: (-one.severity, _ORDER[one.key]))
+    return found or [Finding('no fault', (), {'count': counted(len(bodies), 'body')})]
+
+
+def _spans(take: Take, spans: Iterable[tuple[int, int]], *bodies: str) -> tuple[Span, ...]:
+    """Give times (ns) as seconds from the begin of the take."""
+    return tuple(Span((begin - take.begin_ns) / NS_PER_S, (end - take.begin_ns) / NS_PER_S, bodies)
+                 for begin, end in spans)
+
+
+def _of_the_file(take: Take) -> list[Finding]:
+    found = []
+    if take.cut:
+        found.append(Finding('incomplete', (), {'reason': take.cut}))
+    if take.damaged:
+        found.append(Finding('damaged', (), {
+            'places': counted(len(take.damaged), 'place'), 'reason': take.damaged[0][0]},
+            _spans(take, (span for _, span in take.damaged if span[1]))))
+    if take.missing:
+        found.append(Finding('missing messages', (), {'count': counted(take.missing, 'message')}))
+    for topic, count in take.unread.items():
+        found.append(Finding('not decoded', (), {
+            'count': count, 'total': take.topics.get(topic, count), 'topic': topic}))
+    for topic, count in take.left_out.items():
+        found.append(Finding('left out', (), {
+            'count': f'{counted(count, "pose")} of {take.topics.get(topic, count)}',
+            'topic': topic}))
+    for note, key, figure in (('recovered', 'repaired', 'detail'), ('dropped', 'dropped', 'count'),
+                              ('stopped', 'ended early', 'reason')):
+        if take.notes.get(note):
+            found.append(Finding(key, (), {figure: take.notes[note]}))
+    for silent_s, part in zip(take.silent_s, ('first', 'last')):
+        if silent_s >= SILENT_S:
+            found.append(Finding('silent at an end', (), {'silent': silent_s, 'part': part}))
+    with contextlib.suppress(ValueError):
+        percent = float(take.connection.get('udp_lost_percent', 'nan'))
+        lost = int(take.connection.get('udp_lost', '0'))
+        share = 100.0 * lost / (lost + max(int(take.connection.get('messages', '0')), 1))
+        if share > LOST_PERCENT or percent > LOST_PERCENT:
+            found.append(Finding('lost', (), {
+                'share': f'{counted(lost, "message")} of Motive ({share:.2f} %)'}))
+    return found
+
+
+def _reported_faults(take: Take, common: Mapping[str, list[Event]]) -> list[Finding]:
+    """Make one finding of each cause beyond the bodies, with all that it had as an effect."""
+    steps, topics = clock_steps(take), take.notes.get('lost', '')
+    known: dict[str, tuple[dict[str, object], Spans]] = {}
+    if topics:
+        known['not recorded'] = {'topics': topics}, losses(take)
+    if steps:
+        known['computer clock set'] = {'times': counted(len(steps), 'time')}, steps
+    found = []
+    for key in [*known, *(key for key in common if key not in known)]:
+        figures, spans = known.get(key, ({'topics': 'their number is unknown'}, []))
+        events = common.get(key, [])
+        effect = _effect(events)
+        names = tuple(dict.fromkeys(name for event in events for name in event.bodies))
+        if key == 'interrupted by all' and max(
+                event.end_ns - event.begin_ns for event in events) < LONG_GAP_S * NS_PER_S:
+            key = 'paused by all'
+        found.append(Finding(key, names, {
+            **figures, 'effect': f' ({effect})' if key in known and effect else effect}, (
+                *_spans(take, spans), *(span for event in events for span in _spans(
+                    take, [(event.begin_ns, event.end_ns)], *event.bodies)))))
+    return found
+
+
+def _effect(events: Sequence[Event]) -> str:
+    """Describe what bodies had at once."""
+    names = tuple(dict.fromkeys(name for event in events for name in event.bodies))
+    parts = []
+    for kind, text in (('gap', 'no pose for up to {:.2f} s'), ('jump', 'jumps in the poses'),
+                       ('frozen', 'the same poses for up to {:.2f} s'), ('reset', 'resets')):
+        chosen = [event.end_ns - event.begin_ns for event in events if event.kind == kind]
+        if chosen:
+            parts.append(text.format(max(chosen) / NS_PER_S) + (
+                f' ({counted(len(chosen), "time")})' if len(chosen) > 1 else ''))
+    who = printable(names[0], 100) if len(names) == 1 else f'{len(names)} bodies at once'
+    return f'{who}: {", ".join(parts)}' if parts else ''
+
+
+def _of_the_clock(take: Take, common: Mapping[str, list[Event]]) -> list[Finding]:
+    found = []
+    explained = [event for events in common.values() for event in events]
+    restarts = [at for at in clock_restarts(take) if not any(
+        event.begin_ns - _AFTER_NS <= at <= event.end_ns + _AFTER_NS for event in explained)]
+    if restarts:
+        found.append(Finding('clock restarted', (), {'times': counted(len(restarts), 'time')},
+                             _spans(take, [(at, at) for at in restarts])))
+    known = [row.uncertainty_us for row in take.clock if not math.isnan(row.uncertainty_us)]
+    worst = max(statistics.median(known), known[-1]) if known else 0.0
+    if worst > UNCERTAIN_US:
+        found.append(Finding('uncertain stamps', (), {'uncertainty': worst / 1000}))
+    return found
+
+
+def _of_the_bodies(
+    take: Take, bodies: Sequence[Figures], joined: Sequence[Event],
+) -> list[Finding]:
+    """Make one finding of each cause in the bodies, the worst body first."""
+    own: dict[str, dict[str, Spans]] = {
+        kind: {f.name: [] for f in bodies} for kind in ('gap', 'frozen', 'jump', 'reset')}
+    for event in joined:
+        if not event.cause:
+            own[event.kind][event.bodies[0]].append((event.begin_ns, event.end_ns))
+    longest_s = {name: max((end - begin for begin, end in spans), default=0) / NS_PER_S
+                 for name, spans in own['gap'].items()}
+    found = []
+    for key, times, weights in (
+            ('jumped', {name: sorted({*spans, *own['reset'][name]})
+                        for name, spans in own['jump'].items()}, None),
+            ('gaps', {name: own['gap'][name] for name in longest_s
+                      if longest_s[name] >= LONG_GAP_S}, longest_s),
+            ('short gaps', {name: own['gap'][name] for name in longest_s
+                            if longest_s[name] < LONG_GAP_S}, longest_s),
+            ('froze', own['frozen'], None)):
+        rows = [(weights[name] if weights else len(spans), name, spans)
+                for name, spans in times.items() if spans]
+        if not rows:
+            continue
+        rows.sort(key=lambda row: -row[0])
+        count = sum(len(spans) for _, _, spans in rows)
+        names = tuple(name for _, name, _ in rows)
+        found.append(Finding(key, names, {
+            'count': counted(count, 'discontinuity'), 'spans': counted(count, 'span'),
+            'gaps': counted(count, 'gap' if key == 'gaps' else 'short gap'),
+            'longest': rows[0][0] * (1 if key == 'gaps' else 1000),
+            'total': sum(end - begin for _, _, spans in rows for begin, end in spans) / NS_PER_S,
+            'jumps': sum(len(own['jump'][name]) for name in names),
+            'resets': sum(len(f.resets_ns) for f in bodies if f.name in names)}, tuple(
+                sorted(span for _, name, spans in rows for span in _spans(take, spans, name)))))
+    excused = {name for event in joined if event.cause for name in event.bodies}
+    excused.update(name for name, seconds in longest_s.items() if seconds >= LONG_GAP_S)
+    rest = {f.name: f.rest for f in bodies if f.rest is not None}
+    others = {f.name: f.latency_ms for f in bodies if abs(f.latency_ms) > OTHER_CLOCK_MS}
+    if others:
+        found.append(Finding('other clock', tuple(others), {
+            'latency': max(others.values(), key=abs) / 1000}))
+    timed = [f for f in bodies if f.name not in others]
+    for key, figure, values, limit in (
+            ('seldom seen', 'hidden', {f.name: 1.0 - f.coverage for f in bodies
+                                       if f.name not in excused}, 1.0 - LEAST_COVERAGE),
+            ('late', 'latency', {f.name: f.latency_ms for f in timed}, LATE_MS),
+            ('jitter', 'jitter', {f.name: f.jitter_ms for f in timed}, JITTER_MS),
+            ('noisy', 'noise', {name: one.sigma3_mm for name, one in rest.items()}, NOISE_MM),
+            ('drifted', 'drift', {name: one.drift_mm for name, one in rest.items()}, DRIFT_MM)):
+        over = sorted((name for name, value in values.items() if value > limit),
+                      key=lambda name: -values[name])
+        if over:
+            worst = rest.get(over[0])
+            found.append(Finding(key, tuple(over), {
+                figure: values[over[0]], 'percent': 100.0 * (1.0 - values[over[0]]),
+                'seconds': worst.seconds if worst else 0.0}, tuple(
+                    span for name in over for span in _spans(take, [(
+                        rest[name].begin_ns,
+                        rest[name].begin_ns + round(rest[name].seconds * NS_PER_S))], name))
+                if key == 'drifted' else ()))
+    return found + rate_findings(
+        {f.name: f.rate_hz for f in bodies if not math.isnan(f.rate_hz)}, _expected_hz(take))
+
+
+def _expected_hz(take: Take) -> float:
+    """Return the rate of the cameras that the node was told (Hz), or 0."""
+    values = [settings.get('expected_rate_hz', 0.0) for settings in take.settings().values()]
+    return max((float(value) for value in values if isinstance(value, (int, float))), default=0.0)

@@ -1,0 +1,296 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Read bags in one pass: MCAP files and rosbag2's sqlite3, whole, split, compressed or damaged.
+
+Messages of all of them are given as batches of MCAP records; see ``mcap_read_io``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+import contextlib
+import itertools
+from pathlib import Path
+import sqlite3
+import struct
+import tempfile
+from typing import Any
+
+import numpy as np
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.takes.columns import Batch, DATA_AT, Offsets
+from optitrack_vrpn.takes.mcap_read_io import (
+    Damage, lz4_frame, PACKAGES, Read, read_mcap, zstandard)
+from optitrack_vrpn.takes.record import mcap_format as mcap
+import yaml
+
+_BUFFER = 1 << 20
+#: That of libyaml is ten times as fast.
+_Loader: Any = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)
+_ROWS = 20_000
+ZSTD_MAGIC = b'\x28\xb5\x2f\xfd'
+#: Endings of the files of a bag, the best first.
+BAGS = ('.mcap', '.mcap.zstd', '.mcap.zst', '.db3', '.db3.zstd')
+#: What to do with files of other formats than those that are needed.
+_OTHERS = {
+    '.db3': 'is a bag in sqlite3; convert it to mcap with ros2 bag convert',
+    '.mcap': 'is a recording of topics; play it with ros2 bag play. replay serves raw recordings '
+             '(record --raw)'}
+
+
+def compressor(name: str) -> tuple[str, Callable[[bytes], bytes]]:
+    """
+    Return the compression to use.
+
+    :param name: 'zstd', 'lz4', 'none', or 'auto' for the first that is installed.
+    :raises ConfigurationError: if it is not installed.
+    """
+    if name in ('zstd', 'auto') and zstandard is not None:
+        return 'zstd', zstandard.ZstdCompressor(level=1).compress
+    if name in ('lz4', 'auto') and lz4_frame is not None:
+        return 'lz4', lz4_frame.compress
+    if name in ('none', 'auto'):
+        return '', bytes
+    raise ConfigurationError(
+        f'compression {name} is not installed: install {PACKAGES[name]}, or record with '
+        '--compression none')
+
+
+def find_file(path: Path, *endings: str) -> Path:
+    """
+    Find the one file of a recording.
+
+    :param path: its folder, or the file itself.
+    :param endings: names that the file can end with, such as '.mcap', the best first.
+    :raises ConfigurationError: if there is none, or more than one.
+    """
+    if path.is_file():
+        remedy = '' if path.suffix in endings else _OTHERS.get(path.suffix, '')
+        if remedy:
+            raise ConfigurationError(f'{path}: {remedy}')
+        return path
+    found = find_files(path, *endings)
+    if len(found) > 1:
+        raise ConfigurationError(
+            f'{path}: contains {len(found)} {found[0].suffix} files; give the path of one')
+    return found[0]
+
+
+def find_files(path: Path, *endings: str) -> list[Path]:
+    """
+    Find the files of a recording, those of a split bag in their order.
+
+    :raises ConfigurationError: if there are none.
+    """
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        raise ConfigurationError(f'{path}: no such file or folder')
+    # metadata.yaml can be older than the files, or lack the last of them
+    listed, _ = _described(path)
+    if listed and all(file.is_file() and file.name.endswith(endings) for file in listed):
+        return listed
+    for ending in endings:
+        found = sorted(path.glob(f'*{ending}'), key=lambda file: (len(file.name), file.name))
+        if found:
+            return found
+    for ending, remedy in _OTHERS.items():
+        if any(path.glob(f'*{ending}')):
+            raise ConfigurationError(f'{path}: {remedy}')
+    raise ConfigurationError(f'{path}: contains no {" or ".join(endings)} file')
+
+
+def _described(folder: Path) -> tuple[list[Path], int]:
+    """Return the files and the number of messages that metadata.yaml states; 0 if unknown."""
+    with contextlib.suppress(OSError, yaml.YAMLError, KeyError, TypeError, AttributeError,
+                             ValueError):
+        row = yaml.load((folder / 'metadata.yaml').read_text(encoding='utf-8'), _Loader)[
+            'rosbag2_bagfile_information']
+        return ([folder / str(name) for name in row['relative_file_paths']],
+                int(row['message_count']))
+    return [], 0
+
+
+def stated_messages(paths: Sequence[Path]) -> int:
+    """Return how many messages all files of a bag have by its metadata.yaml; 0 if unknown."""
+    listed, count = _described(paths[0].parent)
+    return count if sorted(listed) == sorted(paths) else 0
+
+
+def read_batches(path: Path, progress: Callable[[float], None] = lambda share: None) -> Iterator[
+        Read]:
+    """
+    Read a file of a bag; the last item is ``End`` for a file that was closed, else ``Cut``.
+
+    :param path: .mcap or .db3, also with .zstd behind it.
+    :param progress: called with the fraction that was read, 0 to 1.
+    :raises ConfigurationError: if it is no bag, or its compression is not installed.
+    """
+    with contextlib.ExitStack() as stack:
+        name, problem = path, ''
+        if path.suffix in ('.zstd', '.zst'):
+            path, problem = _decompressed(path, stack)
+        items: Iterator[Read]
+        if path.suffix == '.db3':
+            items = _read_sqlite(path, name, progress)
+        else:
+            file = stack.enter_context(open(path, 'rb'))
+            magic = file.read(len(mcap.MAGIC))
+            if magic == b'#ROSBAG ':
+                raise ConfigurationError(
+                    f'{name}: a bag of ROS 1; convert it (pip install rosbags): rosbags-convert '
+                    f'--src {name} --dst FOLDER')
+            if magic != mcap.MAGIC:
+                raise ConfigurationError(f'{name}: not an MCAP file{problem and ": " + problem}')
+            items = read_mcap(file, progress)
+        for item in items:
+            yield mcap.Cut(0, problem) if problem and isinstance(
+                item, (mcap.End, mcap.Cut)) else item
+
+
+def read_records(
+    path: Path, progress: Callable[[float], None] = lambda share: None,
+) -> Iterator[mcap.Record | Damage | mcap.End | mcap.Cut]:
+    """
+    Read the records of a bag one by one.
+
+    :param progress: as for ``read_batches``.
+    :raises ConfigurationError: as ``read_batches``.
+    """
+    for item in read_batches(path, progress):
+        if not isinstance(item, Batch):
+            yield item
+            continue
+        yield from item.others
+        data = item.data.tobytes()
+        for at in item.offsets.tolist():
+            size = int.from_bytes(data[at + 1:at + 9], 'little')
+            found = mcap.parse_record(mcap.MESSAGE, data[at + 9:at + 9 + size])
+            assert found is not None
+            yield found
+
+
+def _decompressed(path: Path, stack: contextlib.ExitStack) -> tuple[Path, str]:
+    """Decompress a file as far as possible; return the new file, and what is missing or ''."""
+    if zstandard is None:
+        raise ConfigurationError(f'{path}: is compressed; install {PACKAGES["zstd"]}')
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix='optitrack_vrpn_')))
+    frame, problem = zstandard.ZstdDecompressor().decompressobj(), ''
+    with open(path, 'rb') as packed, open(folder / path.stem, 'wb') as unpacked:
+        try:
+            while data := packed.read(_BUFFER):
+                while data:
+                    if frame.eof:
+                        frame = zstandard.ZstdDecompressor().decompressobj()
+                    unpacked.write(frame.decompress(data))
+                    data = frame.unused_data
+            if not frame.eof:
+                problem = 'its compressed data are truncated: what follows is missing'
+        except zstandard.ZstdError as error:
+            problem = f'its compressed data are damaged ({error}): what follows is missing'
+    return folder / path.stem, problem
+
+
+def _read_sqlite(
+    path: Path, name: Path, progress: Callable[[float], None],
+) -> Iterator[Read]:
+    """
+    Read rosbag2's sqlite3 as records of MCAP, in the order in which they were recorded.
+
+    :param name: of the file in error messages.
+    """
+    try:
+        uri = f'{path.resolve().as_uri()}?mode=ro'
+        with contextlib.closing(sqlite3.connect(uri, uri=True)) as base:
+            base.text_factory = lambda data: data.decode(errors='replace')
+            texts: dict[str, tuple[str, str]] = {}
+            with contextlib.suppress(sqlite3.OperationalError):    # from Iron on
+                texts = {name: (encoding, text) for name, encoding, text in base.execute(
+                    'SELECT topic_type, encoding, encoded_message_definition '
+                    'FROM message_definitions')}
+            others: list[mcap.Record] = []
+            for number, topic, kind in base.execute('SELECT id, name, type FROM topics'):
+                encoding, text = texts.get(kind, ('ros2msg', ''))
+                others += [mcap.Schema(number, kind, encoding, text.encode()),
+                           mcap.Channel(number, number, topic, 'cdr', {})]
+            yield Batch(np.zeros(0, np.uint8), np.zeros(0, np.int64), others)
+            whole = True
+            for item in _read_rows(base, progress):
+                whole = whole and not isinstance(item, Damage)
+                yield item
+            (result,) = base.execute('PRAGMA quick_check(1)').fetchone()
+            if whole and result != 'ok':    # a page that is empty instead of full
+                yield Damage(result.replace('\n', ' '), (0, 0))
+            yield mcap.End()
+    except (sqlite3.Error, struct.error, TypeError, AttributeError, ValueError) as error:
+        if isinstance(error, sqlite3.DatabaseError) and 'not a database' in str(error):
+            raise ConfigurationError(f'{name}: not a bag in sqlite3: {error}') from None
+        yield mcap.Cut(0, f'it is damaged ({error}): what follows is missing')
+
+
+def _read_rows(
+    base: sqlite3.Connection, progress: Callable[[float], None],
+) -> Iterator[Batch | Damage]:
+    """Read the messages of a bag in sqlite3, also those behind damaged pages."""
+    (last,) = base.execute('SELECT max(id) FROM messages').fetchone()
+    at, last_ns, skipped, problem = 0, 0, 1, ''
+    while at < (last or 0):
+        rows, found, failed = _rows_after(base, at), list[Any](), False
+        while not failed:
+            found = []
+            try:
+                found.extend(itertools.islice(rows, _ROWS))
+            except sqlite3.DatabaseError as error:
+                failed, problem = True, problem or str(error)
+            if not found:
+                break
+            if problem and at and not failed:
+                yield Damage(problem, (last_ns, found[0][1]))
+                problem = ''
+            sizes = np.array([DATA_AT + len(row[2]) for row in found], np.int64)
+            data = b''.join(
+                mcap.message_head(topic, 0, time_ns, time_ns, len(content)) + content
+                for topic, time_ns, content, _ in found)
+            yield Batch(np.frombuffer(data, np.uint8), np.cumsum(sizes) - sizes, [])
+            at, last_ns, skipped = found[-1][3], found[-1][1], 1
+            progress(min(at / last, 1.0))
+        if not failed:
+            break
+        # The next page may be whole: go twice as far with each failure.
+        at, skipped = at + skipped, 2 * skipped
+    if problem:
+        yield Damage(problem, (last_ns, last_ns))
+
+
+def _rows_after(base: sqlite3.Connection, at: int) -> Iterator[tuple[int, int, bytes, int]]:
+    """Give the rows behind an id; raises DatabaseError at one that cannot be a message."""
+    for row in base.execute('SELECT topic_id, timestamp, data, id FROM messages WHERE id > ? '
+                            'ORDER BY id', (at,)):
+        topic, time_ns, content, number = row
+        if number <= at or content.__class__ is not bytes or not 0 <= topic <= 0xffff or (
+                time_ns < 0):
+            raise sqlite3.DatabaseError('a row is no message')
+        at = number
+        yield row
+
+
+def inflate(batch: Batch, chosen: Offsets) -> Batch:
+    """
+    Return messages that rosbag2 compressed one by one, decompressed.
+
+    :param chosen: their offsets in the batch; those that are not compressed stay as they are.
+    """
+    pieces, sizes = [], []
+    data = batch.data.tobytes()
+    for at in chosen.tolist():
+        end = at + 9 + int.from_bytes(data[at + 1:at + 9], 'little')
+        content = data[at + DATA_AT:end]
+        if content.startswith(ZSTD_MAGIC) and zstandard is not None:
+            with contextlib.suppress(zstandard.ZstdError):
+                content = zstandard.ZstdDecompressor().decompressobj().decompress(content)
+        pieces.append(data[at:at + 1] + struct.pack('<Q', 22 + len(content))
+                      + data[at + 9:at + DATA_AT] + content)
+        sizes.append(len(pieces[-1]))
+    lengths = np.array(sizes, np.int64)
+    return Batch(np.frombuffer(b''.join(pieces), np.uint8), np.cumsum(lengths) - lengths, [])

@@ -1,0 +1,159 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Read what a calibration needs: poses of a body, samples of an IMU, values in force."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+import hashlib
+from pathlib import Path
+from typing import Any, Optional
+
+import numpy as np
+from optitrack_vrpn.cli.files_io import read_parameter_file
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.takes.calibrate.data import ImuData
+from optitrack_vrpn.takes.fields_io import read_fields
+from optitrack_vrpn.takes.take import Take
+from optitrack_vrpn.takes.take_io import load_take
+from optitrack_vrpn.takes.trajectory import Trajectory
+
+IMU_TYPE = 'sensor_msgs/msg/Imu'
+_FIELDS = [(group, axis) for group in ('angular_velocity', 'linear_acceleration')
+           for axis in 'xyz']
+#: Poses after a change of the body's state are left out for this time (ns).
+_UNSURE_NS = 100_000_000
+#: Larger than any room with cameras (m).
+_LARGEST_M = 200.0
+
+
+def read_imu(path: Path, topic: str) -> tuple[str, ImuData]:
+    """
+    Read the samples of an IMU.
+
+    :param topic: its topic, or '' for the only one.
+    :returns: the topic and the samples.
+    :raises ConfigurationError: if there is none, or more than one and no topic is given.
+    """
+    found = read_fields(path, {IMU_TYPE: _FIELDS})
+    name = _choose(found, topic, 'topic of sensor_msgs/Imu', '--imu')
+    rows = found[name]
+    order = np.argsort(rows.stamps_ns, kind='stable')
+    return name, ImuData(rows.stamps_ns[order], rows.values[order, :3], rows.values[order, 3:],
+                         rows.frame_id)
+
+
+def _choose(found: Mapping[str, Any], wanted: str, what: str, option: str) -> str:
+    names = ', '.join(sorted(found))
+    if not found:
+        raise ConfigurationError(f'the take has no {what}' + (
+            f'; {wanted} is not there, or has another type' if wanted else '')
+            + ': record it, too')
+    if wanted:
+        for name in (wanted, f'/{wanted}'):
+            if name in found:
+                return name
+        ends = [name for name in found if name.strip('/').endswith('/' + wanted.strip('/'))]
+        if len(ends) == 1:
+            return ends[0]
+        raise ConfigurationError(f'the take has no {what} {wanted!r}; it has: {names}')
+    if len(found) != 1:
+        raise ConfigurationError(f'give {option}: the take has {len(found)} of {what}: {names}')
+    return next(iter(found))
+
+
+def open_take(path: Path, topic: str = '') -> Take:
+    """Read a take; poses of this topic are kept too."""
+    return load_take(path, topic if topic.startswith('/') or not topic else f'/{topic}')
+
+
+def body_poses(take: Take, body: str) -> tuple[str, Trajectory]:
+    """
+    Return the poses of a body while it was tracked.
+
+    :param body: its name, the last part of it, or its topic; '' for the only one.
+    :raises ConfigurationError: if it is not in the take.
+    """
+    for name in (body, f'/{body}'):
+        if name and name in take.estimates and name not in take.bodies:
+            return name, take.estimates[name]
+    if body.strip('/').rpartition('/')[0] in take.bodies:    # a topic, as drone/pose
+        body = body.strip('/').rpartition('/')[0]
+    if not take.bodies:
+        raise ConfigurationError(_why_no_body(take))
+    name = _choose(take.bodies, body, 'body', '--body')
+    chosen = take.bodies[name]
+    trajectory = chosen.trajectory
+    far = float(np.abs(trajectory.positions).max(initial=0.0))
+    if far > _LARGEST_M:
+        raise ConfigurationError(
+            f'{name} is up to {far:.0f} m from the origin: if its positions are in millimetres, '
+            'divide them by 1000 (REP 103)')
+    changes = np.array([row.time_ns for before, row in zip(chosen.states, chosen.states[1:])
+                        if row.state != before.state], dtype=np.int64)
+    if len(changes):
+        away = np.abs(trajectory.stamps_ns[:, None] - changes[None, :]).min(axis=1)
+        trajectory = trajectory.at(away > _UNSURE_NS)
+    return name, trajectory
+
+
+def _why_no_body(take: Take) -> str:
+    ned = [topic for topic, count in take.topics.items() if count and topic.endswith('_ned')]
+    if ned:
+        return (f'the take has poses in NED only ({", ".join(sorted(ned)[:3])}): add pose to the '
+                'outputs of the node, and record again')
+    return 'the take has no poses of a body' + (
+        f', only the states of {", ".join(take.unseen[:3])}' if take.unseen else '') + (
+        f'; {damage_of(take)}' if damage_of(take) else '')
+
+
+def damage_of(take: Take) -> str:
+    """Return what is wrong with the file of a take; '' if nothing is."""
+    if take.damaged:
+        return (f'the file is damaged in {len(take.damaged)} places ({take.damaged[0][0]}): '
+                'record again')
+    return f'the file is incomplete ({take.cut})' if take.cut else ''
+
+
+def latency_in_force(take: Take) -> Optional[float]:
+    """Return ``stamps.latency_ms`` that the node used, from its diagnostics; None if unknown."""
+    text = take.stamping.get('latency_ms', '')
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def digest(path: Path) -> str:
+    """Return the SHA-256 of the files of a take, in the order of their names."""
+    total = hashlib.sha256()
+    files = sorted(item for item in path.iterdir() if item.is_file()) if path.is_dir() else [path]
+    for file in files:
+        if file.suffix in ('.mcap', '.db3', '.zstd', '.zst', '.csv', '.pcap'):
+            with open(file, 'rb') as opened:
+                while block := opened.read(1 << 20):
+                    total.update(block)
+    return total.hexdigest()
+
+
+def read_parameters(path: Path, node: str) -> dict[str, Any]:
+    """
+    Read the parameters of a node from a parameter file, with dots between the parts of names.
+
+    :raises ConfigurationError: if it cannot be read.
+    """
+    content = read_parameter_file(path) or {}
+    found: dict[str, Any] = {}
+    for key in ('/**', node, f'/{node}'):
+        section = content.get(key) if isinstance(content, dict) else None
+        if isinstance(section, dict) and isinstance(section.get('ros__parameters'), dict):
+            _flatten(section['ros__parameters'], '', found)
+    return found
+
+
+def _flatten(values: Mapping[str, Any], before: str, found: dict[str, Any]) -> None:
+    for key, value in values.items():
+        if isinstance(value, dict):
+            _flatten(value, f'{before}{key}.', found)
+        else:
+            found[f'{before}{key}'] = value

@@ -1,0 +1,301 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+What is known of bodies and nodes, and how old it is.
+
+``now`` is a time on a clock that does not step (s). A body is live if its node reports it as
+TRACKED now and a new transform of it arrived within ``LIVE_S``; the page shows every other body as
+lost, at its last place.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+import math
+import struct
+from typing import Any, Optional
+
+from optitrack_vrpn.core.names import printable
+from optitrack_vrpn.stream.bodies.states import State
+from optitrack_vrpn.takes.dashboard.wire import Transform
+
+#: Age of the last transform above which a body is not live (s): half a second is the loss that
+#: autopilots report.
+LIVE_S = 0.5
+#: Chosen: longest silence of a node's reports (s), in periods of its reports, and at least.
+_PERIODS, _LEAST_SILENCE_S = 2.5, 3.0
+#: Chosen: time for the first transform of a new body, or after /tf is read again (s).
+_FIRST_S = 1.0
+#: Chosen: time after which a body or node without news is removed (s).
+_FORGET_S = 120.0
+#: Chosen: length of the history of a body (s), and the period of its positions (s).
+HISTORY_S, _PLACE_S = 60.0, 0.2
+#: Largest numbers of bodies (the node has as many) and of nodes.
+_MOST_BODIES, _MOST_NODES = 500, 50
+#: Levels of diagnostic_msgs/DiagnosticStatus.
+OK, WARN, ERROR, STALE = range(4)
+#: Larger numbers of a pose are no news: floats of the frames cannot hold them.
+_LARGEST = 1e30
+#: A frame of the WebSocket: kind, reserved, number of entries, age of the newest transform (s).
+_HEAD = struct.Struct('<BBHf')
+#: A body in it: index, age (ms), pose. A marker: place, streaming id of its body (0: none).
+_BODY, _MARKER = struct.Struct('<HH7f'), struct.Struct('<3fI')
+BODIES, MARKERS = 1, 2
+
+
+def figure(values: Mapping[str, str], key: str, scale: float = 1.0) -> Optional[float]:
+    """Return a number of a diagnostic; None if it is missing or not finite."""
+    try:
+        value = float(values[key]) * scale
+    except (KeyError, ValueError):
+        return None
+    return value if math.isfinite(value) else None
+
+
+@dataclass
+class Report:
+    """
+    A diagnostic with the time of its arrival.
+
+    :ivar period_s: longest recent time between two of them (s), without a single gap.
+    :ivar gap_s: time between the last two (s).
+    """
+
+    level: int = STALE
+    message: str = ''
+    values: Mapping[str, str] = field(default_factory=dict)
+    at: float = -math.inf
+    period_s: float = 1.0
+    gap_s: float = math.inf
+
+    def update(self, level: int, message: str, values: Mapping[str, str], now: float) -> None:
+        """Replace it by a new one."""
+        if math.isfinite(self.at):
+            gap = now - self.at    # one long gap is a node that was started again
+            self.period_s = min(max(min(gap, self.gap_s), 0.9 * self.period_s, 1.0), 30.0)
+            self.gap_s = gap
+        self.level, self.message, self.values, self.at = level, message, values, now
+
+    def silent(self, now: float) -> bool:
+        """Return whether the next one is overdue."""
+        return now - self.at > max(_PERIODS * self.period_s, _LEAST_SILENCE_S)
+
+
+@dataclass
+class Body:
+    """
+    One body.
+
+    :ivar index: its number in binary frames.
+    :ivar name: its name in ROS.
+    :ivar frame: its frame on /tf; ``world`` the parent, '' for any that is not of NED.
+    :ivar pose: its last transform; empty before the first.
+    :ivar pose_at: arrival of that.
+    :ivar first_at: arrival of its first report.
+    :ivar lost_at: last moment at which it was not live, after it was.
+    :ivar rates: time, rate (Hz), latency (ms) of its reports.
+    :ivar places: time and position.
+    """
+
+    index: int
+    name: str
+    node: str
+    report: Report = field(default_factory=Report)
+    frame: str = ''
+    world: str = ''
+    pose: tuple[float, ...] = ()
+    stamp_ns: int = 0
+    pose_at: float = -math.inf
+    first_at: float = -math.inf
+    lost_at: float = -math.inf
+    rates: deque[tuple[float, ...]] = field(default_factory=lambda: deque(maxlen=120))
+    places: deque[tuple[float, ...]] = field(
+        default_factory=lambda: deque(maxlen=round(HISTORY_S / _PLACE_S)))
+
+    def condition(
+        self, now: float, inactive: bool = False, reading_since: float = -math.inf,
+    ) -> tuple[str, str, str]:
+        """
+        Judge the body.
+
+        :param inactive: whether its node is known not to be active.
+        :param reading_since: as in ``Lab``.
+        :returns: its sign (``ok``, ``warn`` or ``lost``), a word and the reason.
+        """
+        state = self.report.values.get('state', 'UNKNOWN')
+        if self.report.silent(now):
+            return 'lost', 'NO NEWS', f'{self.node} has not reported it since'
+        if self.report.level == STALE and state != State.STALE.value:
+            return 'lost', 'REMOVED', self.report.message
+        if state != State.TRACKED.value:
+            return 'lost', state, self.report.message.removeprefix(f'{state}: ')
+        if inactive:
+            return 'lost', 'INACTIVE', f'{self.node} is not active: it publishes no poses'
+        if now - self.pose_at > LIVE_S:
+            begin = reading_since if self.pose else max(reading_since, self.first_at)
+            if now - begin < _FIRST_S:
+                return 'lost', 'WAITING', 'for its first transform'
+            return 'lost', 'NO POSE', f'no transform of {self.frame or self.name}' + (
+                ': is the node active, and is tf_view or tf among its outputs?'
+                if not self.pose else
+                f' any more: has {self.node} ended?' if now - self.report.at > (
+                    1.2 * self.report.period_s) else
+                ' any more: is this computer or the network too slow?')
+        warn = self.report.level != OK
+        return 'warn' if warn else 'ok', state, self.report.message if warn else ''
+
+
+class Lab:
+    """All bodies and nodes."""
+
+    def __init__(self) -> None:
+        self.bodies: dict[str, Body] = {}
+        self.nodes: dict[str, dict[str, Report]] = {}
+        #: Lifecycle states by the base name of the node.
+        self.states: dict[str, str] = {}
+        self.newest_at = -math.inf
+        #: Since when /tf is read; infinite while it is not.
+        self.reading_since = -math.inf
+        self._by_frame: dict[str, Body] = {}
+        self._last_index = 0
+
+    def add_report(
+        self, name: str, level: int, message: str, values: Mapping[str, str], now: float,
+    ) -> None:
+        """
+        Take a diagnostic of the node of this package; others are ignored.
+
+        :param name: ``NODE: SUBJECT``; the subject is ``body NAME``, or one of the others.
+        """
+        node, _, subject = name.partition(': ')
+        node, message = printable(node), printable(message, 800)
+        if subject.startswith('body ') and 'state' in values:
+            self._update_body(node, printable(subject[5:]), level, message, values, now)
+        elif subject in ('connection', 'clock', 'frames') and (
+                node in self.nodes or len(self.nodes) < _MOST_NODES):
+            self.nodes.setdefault(node, {}).setdefault(subject, Report()).update(
+                level, message, values, now)
+
+    def _update_body(self, node: str, name: str, level: int, message: str,
+                     values: Mapping[str, str], now: float) -> None:
+        key = f'{node}: {name}'
+        body = self.bodies.get(key)
+        if body is None:
+            if len(self.bodies) >= _MOST_BODIES:
+                return
+            self._last_index = self._last_index % 65535 + 1
+            body = self.bodies[key] = Body(
+                self._last_index, name, node, first_at=now)
+        recent = body.rates and now - body.rates[-1][0] < 0.4    # a change between two reports
+        body.report.update(level, message, values, now)
+        frame = values.get('frame', name)
+        if frame != body.frame:
+            self._by_frame.pop(body.frame, None)
+            body.frame = frame
+        self._by_frame[frame], body.world = body, values.get('world', '')
+        if not recent:
+            body.rates.append((now, figure(values, 'rate_hz') or 0.0,
+                               figure(values, 'latency_p50_us', 1e-3) or math.nan))
+        if values['state'] != State.TRACKED.value and body.pose:
+            body.lost_at = now
+
+    def add_transforms(self, transforms: Iterable[Transform], now: float) -> None:
+        """Take transforms; one with the stamp of the last is no news."""
+        for parent, child, stamp_ns, pose in transforms:
+            body = self._by_frame.get(child)
+            if body is None or stamp_ns == body.stamp_ns or not all(map(math.isfinite, pose)) or (
+                    max(map(abs, pose)) > _LARGEST) or (
+                    parent != body.world if body.world else parent.endswith('_ned')):
+                continue
+            body.pose, body.stamp_ns, body.pose_at = pose, stamp_ns, now
+            self.newest_at = now
+            if not body.places or now - body.places[-1][0] >= _PLACE_S:
+                body.places.append((now, *pose[:3]))
+
+    def forget(self, now: float) -> None:
+        """Remove what has not been heard of for long."""
+        for key, body in list(self.bodies.items()):
+            if now - max(body.report.at, body.pose_at) > _FORGET_S:
+                del self.bodies[key]
+                if self._by_frame.get(body.frame) is body:
+                    del self._by_frame[body.frame]
+        for name, reports in list(self.nodes.items()):
+            if all(now - one.at > _FORGET_S for one in reports.values()):
+                del self.nodes[name]
+
+    def inactive(self, node: str) -> bool:
+        """Return whether a node is known not to be active."""
+        return self.states.get(node, 'active') not in ('active', 'deactivating', 'unknown')
+
+    def body_rows(self, now: float) -> list[dict[str, Any]]:
+        """Describe all bodies for the page."""
+        rows = []
+        for body in self.bodies.values():
+            sign, word, reason = body.condition(
+                now, self.inactive(body.node), self.reading_since)
+            if sign == 'lost' and body.pose and word != 'WAITING':
+                body.lost_at = now
+            silent = body.report.silent(now)    # its figures are no longer true
+            values = {} if silent else body.report.values
+            rows.append({
+                'index': body.index, 'name': body.name, 'node': body.node,
+                'motive_name': printable(body.report.values.get('motive_name', '')), 'sign': sign,
+                'state': word, 'reason': reason,
+                'rate_hz': figure(values, 'rate_hz'),
+                'latency_ms': figure(values, 'latency_p50_us', 1e-3),
+                'jitter_ms': figure(values, 'jitter_p99_us', 1e-3),
+                'lost_s': age(now, body.lost_at), 'age_s': age(now, body.pose_at),
+                'report_age_s': age(now, body.report.at),
+                'position': [round(x, 4) for x in body.pose[:3]],
+                'quat_xyzw': [round(x, 5) for x in body.pose[3:]]})
+        return rows
+
+    def node_rows(self, now: float) -> list[dict[str, Any]]:
+        """Describe connection, clock and frames of all nodes for the page."""
+        return [{
+            'name': name, 'state': self.states.get(name, ''),
+            'age_s': age(now, max(one.at for one in reports.values())),
+            'silent': all(one.silent(now) for one in reports.values()),
+            **{subject: {'level': one.level, 'message': one.message, 'values': {
+                key: printable(value) for key, value in one.values.items() if key in _SHOWN}}
+               for subject, one in reports.items()}}
+            for name, reports in self.nodes.items()]
+
+    def frame(self, now: float) -> bytes:
+        """Return the binary frame of all bodies with a recent transform."""
+        recent = [body for body in self.bodies.values() if now - body.pose_at < 2.0 * LIVE_S]
+        return _HEAD.pack(BODIES, 0, len(recent), now - self.newest_at) + b''.join(
+            _BODY.pack(body.index, min(round(1000 * (now - body.pose_at)), 65535),
+                       *body.pose) for body in recent)
+
+    def history(self, index: int, now: float) -> Optional[dict[str, Any]]:
+        """Return the last minute of a body, with times relative to now (s)."""
+        for body in self.bodies.values():
+            if body.index == index:
+                return {'body': index, **{
+                    name: [[round(row[0] - now, 2), *(
+                        round(x, 4) if math.isfinite(x) else None for x in row[1:])]
+                        for row in rows if now - row[0] <= HISTORY_S]
+                    for name, rows in (('rates', body.rates), ('places', body.places))}}
+        return None
+
+
+def marker_frame(points: Iterable[tuple[float, float, float, int]], age_s: float) -> bytes:
+    """Return the binary frame of markers: place (m) and streaming id of the body, 0 for none."""
+    found = [point for point in points if all(map(math.isfinite, point))][:65535]
+    return _HEAD.pack(MARKERS, 0, len(found), age_s) + b''.join(
+        _MARKER.pack(*point) for point in found)
+
+
+def age(now: float, at: float) -> Optional[float]:
+    """Return the time since a moment (s); None if it never was."""
+    return round(now - at, 3) if math.isfinite(at) else None
+
+
+#: Values of the diagnostics that the page shows.
+_SHOWN = frozenset((
+    'server', 'transport', 'udp_lost_percent', 'sessions', 'mode', 'epoch', 'learnt', 'offset_s',
+    'skew_ppm', 'uncertainty_us', 'arrival_jitter_p99_us', 'latency_p50_us', 'latency_p99_us',
+    'pose_path'))

@@ -1,0 +1,188 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The recorder and the reports, as processes of their own, and the folder of takes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+import contextlib
+import os
+from pathlib import Path
+import re
+import signal
+import sys
+import time
+from typing import Any, Optional
+
+from optitrack_vrpn.cli.signals_io import with_parent
+from optitrack_vrpn.core.names import printable
+from optitrack_vrpn.takes.topics import safe_name
+
+#: Chosen: time for a recorder to close its file (s): a slow disk needs some seconds. It is then
+#: killed; ``record --recover`` repairs the file.
+_CLOSING_S = 20.0
+#: Chosen: longest time for a report (s): one of 2 h of 20 bodies takes two minutes.
+_REPORT_S = 900.0
+#: Chosen: takes that the page lists.
+_MOST = 50
+_DURATION = re.compile(r'duration:\s+nanoseconds: (\d+)')
+_VERDICT = re.compile(r'^(good|warning|error): (.*)$', re.MULTILINE)
+
+
+class Takes:
+    """
+    Record into a folder, and assess the recordings.
+
+    :param folder: holds one folder per take.
+    :param changed: called when something that the page shows has changed.
+    """
+
+    def __init__(self, folder: Path, changed: Callable[[], None]) -> None:
+        self.folder = folder
+        self._changed = changed
+        self._process: Optional[asyncio.subprocess.Process] = None
+        self._active: dict[str, Any] = {}
+        self._began = 0.0
+        self._last = ''
+        self._reporting = asyncio.Lock()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._rows: list[dict[str, Any]] = []
+        self.look()
+
+    async def start(self, name: str, by: str) -> str:
+        """
+        Start the recorder.
+
+        :returns: '' or why it was not started.
+        """
+        if self._process is not None:
+            return f'{self._active["name"]} is being recorded'
+        name = '_'.join(filter(None, (
+            safe_name(printable(name, 60)), time.strftime('%Y%m%d-%H%M%S'))))
+        self._active = {'name': name, 'by': printable(by, 80), 'stopping': False}
+        self._began, self._last = time.monotonic(), ''
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._process = await self._run('record', '-o', str(self.folder / name))
+        except OSError as error:
+            return f'cannot record: {error}'
+        self._spawn(self._watch(self._process, name))
+        self._changed()
+        return ''
+
+    async def stop(self) -> str:
+        """
+        Ask the recorder to close its file.
+
+        :returns: '' or why not.
+        """
+        process = self._process
+        if process is None:
+            return 'nothing is being recorded'
+        self._active['stopping'] = True
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(signal.SIGINT)
+        self._changed()
+        return ''
+
+    async def close(self) -> None:
+        """End recorder and reports, and wait for the recorder's file."""
+        process = self._process
+        if process is not None:
+            await self.stop()
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(process.wait(), _CLOSING_S)
+            if process.returncode is None:
+                process.kill()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def report(self, name: str) -> Optional[Path]:
+        """
+        Write the report of a take if there is none.
+
+        :returns: its page; None if there is no such take, or it cannot be assessed.
+        """
+        folder = self.folder / name
+        if name != folder.name or name.startswith('.') or not folder.is_dir():
+            return None
+        page = folder / 'report.html'
+        async with self._reporting:    # one at a time: it takes a core
+            if not page.is_file():
+                process = await self._run('report', str(folder), '-o', str(page))
+                try:
+                    output, _ = await asyncio.wait_for(process.communicate(), _REPORT_S)
+                except (asyncio.TimeoutError, asyncio.CancelledError):
+                    process.kill()
+                    raise
+                with contextlib.suppress(OSError):
+                    (folder / 'report.txt').write_bytes(output)
+        self.look()
+        self._changed()
+        return page if page.is_file() else None
+
+    def look(self) -> None:
+        """Read the list of takes."""
+        rows = []
+        with contextlib.suppress(OSError):
+            for folder in self.folder.iterdir():
+                if folder.is_dir() and folder.name != self._active.get('name') and not (
+                        folder.name.startswith('.')) and any(folder.glob('*.mcap')):
+                    rows.append(self._row(folder))
+        rows.sort(key=lambda row: -row['time'])
+        self._rows = rows[:_MOST]
+
+    def _row(self, folder: Path) -> dict[str, Any]:
+        """Describe a take."""
+        verdict, text = (path.read_text(errors='replace') if path.is_file() else '' for path in (
+            folder / 'report.txt', folder / 'metadata.yaml'))
+        duration, found = _DURATION.search(text), _VERDICT.search(verdict)
+        files = [path.stat() for path in folder.glob('*.mcap')]
+        return {
+            'name': printable(folder.name), 'time': max(one.st_mtime for one in files),
+            'seconds': int(duration[1]) / 1e9 if duration else None,
+            'megabytes': round(sum(one.st_size for one in files) / 1e6, 1),
+            'level': found[1] if found else 'error' if verdict or not duration else '',
+            'verdict': printable(found[2], 300) if found else (
+                'cannot be assessed: ' + printable(verdict.strip()[-200:]) if verdict else
+                'not assessed yet' if duration else 'not closed: record --recover repairs it')}
+
+    def status(self) -> dict[str, Any]:
+        """Describe the recording and the takes for the page."""
+        active = None
+        if self._process is not None:
+            size = 0
+            with contextlib.suppress(OSError):
+                size = sum(path.stat().st_size for path in (
+                    self.folder / self._active['name']).glob('*.mcap'))
+            active = {**self._active, 'seconds': round(time.monotonic() - self._began, 1),
+                      'megabytes': round(size / 1e6, 2)}
+        return {'active': active, 'problem': self._last, 'takes': self._rows,
+                'folder': str(self.folder)}
+
+    async def _watch(self, process: asyncio.subprocess.Process, name: str) -> None:
+        """Wait for the end of a recording, then assess it."""
+        output, _ = await process.communicate()
+        lines = output.decode(errors='replace').strip().splitlines()
+        self._last = f'{name}: {printable(lines[-1], 300)}' if process.returncode and lines else ''
+        self._process, self._active = None, {}
+        self.look()
+        self._changed()
+        if (self.folder / name).is_dir():
+            await self.report(name)
+
+    async def _run(self, *arguments: str) -> asyncio.subprocess.Process:
+        # A session of its own: Ctrl-C in the terminal reaches this process alone. The main thread
+        # starts it, which ends together with this process.
+        return await asyncio.create_subprocess_exec(
+            *(('nice', '-n', '10') if arguments[0] == 'report' else ()), sys.executable, '-m',
+            'optitrack_vrpn', *arguments, stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+            env=dict(with_parent(os.environ)), start_new_session=True)
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,377 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Calibration between mocap and an odometry: a time offset and a fixed transform.
+
+The reference is ``world_from_body``, the estimate is ``odom_from_sensor``. The unknowns are the
+offset from the estimate's stamps to the reference's clock, and ``body_from_sensor``. Three steps:
+
+1. The offset at which the angular speeds of both correlate best; it needs neither frame.
+2. The hand-eye equation ``A X = X B`` of motions over half a second: rotation from the rotation
+   vectors (Park and Martin, IEEE Trans. Robotics and Automation 10(5), 1994), translation from
+   ``(R_A - I) t_X = R_X t_B - t_A``.
+3. All seven unknowns together by least squares with Huber weights. Motions are compared instead of
+   poses, so that the drift of an odometry does not cause a wrong transform. Motions across an
+   interruption of the odometry, where it jumps, are left out and the rest is solved again.
+
+The result states whether the recorded motion determines it: each unknown has a standard deviation.
+A weak prior keeps unknowns that the motion does not determine at their initial value (zero).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.units import NS_PER_S
+from optitrack_vrpn.takes.evaluate.evaluation import Indices, motions, pairs_apart
+from optitrack_vrpn.takes.trajectory import covered, Floats, interpolate, Mask, Trajectory
+from scipy.optimize import least_squares
+from scipy.spatial.transform import Rotation
+
+#: Grid of the angular speed (s), and half of the grid steps over which it is computed. Chosen:
+#: long enough to reduce noise of 0.2 degrees below slow motion by hand, short enough for its
+#: changes.
+_GRID_S = 0.01
+_SPEED_HALF = 5
+#: Smallest correlation of the angular speeds for an offset. Chosen: recordings of different
+#: motions stay below 0.5.
+_LEAST_CORRELATION = 0.7
+#: Smallest common time (s). Chosen: it contains enough turns for a unique match.
+_LEAST_OVERLAP_S = 3.0
+#: Motions of the hand-eye step are over these times (s). Chosen: the first has the most pairs, the
+#: second turns further, which the translation needs.
+_PAIRS_S = (0.5, 2.0)
+#: Smallest rotation of a motion; smaller ones contain little information about the axes.
+_LEAST_TURN_RAD = np.radians(5.0)
+#: Smallest second singular value of the rotation vectors, as a fraction of the first: less is
+#: noise or the wobble of a robot on wheels.
+_SECOND_AXIS = 0.1
+#: Chosen: motions of each length that are used; more cost time without a better result.
+_MOST_PAIRS = 1500
+#: A motion whose residual is so many times the median is no motion but a jump of the odometry.
+#: Chosen: 9 standard deviations of Gaussian noise in three axes.
+_JUMP = 6.0
+#: Standard deviation of the prior: body and sensor are within a metre of each other, and any
+#: rotation is possible. Chosen.
+_PRIOR_M = 1.0
+_PRIOR_RAD = np.pi
+_PRIOR_OFFSET_S = 1.0
+#: Smallest scatter of the residuals for the deviations, as a fraction of its first estimate: with
+#: exact data none would remain, and the prior would have no effect. Chosen.
+_LEAST_SCATTER = 0.1
+#: A result with a larger standard deviation is reported as undetermined. Chosen: ten times the
+#: accuracy of hand-held recordings in simulation, and far below the prior.
+UNDETERMINED_M = 0.01
+UNDETERMINED_DEG = 1.0
+#: Largest change (s) of the offset in the last step. Chosen: five grid steps; the offset is
+#: accurate to one.
+_REFINE_S = 0.05
+
+
+class TimeOffset(NamedTuple):
+    """
+    Time to be added to the estimate's stamps.
+
+    :ivar offset_ns: reference's clock minus the estimate's (ns); 0 if it is uncertain.
+    :ivar correlation: best correlation of the angular speeds, at most 1.
+    :ivar warnings: reasons why it may be wrong; empty if there are none.
+    """
+
+    offset_ns: int
+    correlation: float
+    warnings: tuple[str, ...]
+
+
+class HandEye(NamedTuple):
+    """
+    The fixed transform from body to sensor, and the refined time offset.
+
+    :ivar rotation: rotation of ``body_from_sensor``.
+    :ivar translation: translation of ``body_from_sensor`` (m); zero along directions that the
+        motion does not determine.
+    :ivar offset_ns: to be added to the estimate's stamps.
+    :ivar rotation_std_deg: standard deviation about the worst axis (degrees).
+    :ivar translation_std_m: standard deviation along the worst direction (m).
+    :ivar warnings: what the motion does not determine; empty if it determines all.
+    """
+
+    rotation: Rotation
+    translation: Floats
+    offset_ns: int
+    rotation_std_deg: float
+    translation_std_m: float
+    warnings: tuple[str, ...]
+
+
+def angular_speed(trajectory: Trajectory, start_ns: int, count: int) -> tuple[Floats, Mask]:
+    """
+    Sample the angular speed on a grid of 10 ms.
+
+    :returns: speeds (rad/s), and whether each is known; speeds next to a gap are not.
+    """
+    step = round(_GRID_S * NS_PER_S)
+    times = start_ns + step * np.arange(-_SPEED_HALF, count + _SPEED_HALF, dtype=np.int64)
+    limit = max(2 * step, round(2.5 * trajectory.median_interval_ns))
+    _, quats, valid = interpolate(trajectory, times, limit)
+    quats[~valid] = (0.0, 0.0, 0.0, 1.0)
+    turns = Rotation.from_quat(quats)
+    width = 2 * _SPEED_HALF
+    speed = (turns[:-width].inv() * turns[width:]).magnitude() / (width * _GRID_S)
+    return speed, valid[:-width] & valid[width:]
+
+
+def estimate_time_offset(
+    reference: Trajectory, estimate: Trajectory, max_offset_s: float = 2.0,
+) -> TimeOffset:
+    """
+    Find the time offset at which the angular speeds of two trajectories correlate best.
+
+    :param max_offset_s: largest offset of the search, in both directions (s).
+    :raises ConfigurationError: if the trajectories have less than 3 s in common.
+    """
+    step = round(_GRID_S * NS_PER_S)
+    lags = round(max_offset_s / _GRID_S)
+    first = int(max(reference.stamps_ns[0], estimate.stamps_ns[0] - lags * step)) \
+        if len(reference) and len(estimate) else 0
+    last = int(min(reference.stamps_ns[-1], estimate.stamps_ns[-1] + lags * step)) \
+        if len(reference) and len(estimate) else 0
+    count = (last - first) // step + 1
+    if count * _GRID_S < _LEAST_OVERLAP_S:
+        raise ConfigurationError(
+            f'reference and estimate have {max(count, 0) * _GRID_S:.1f} s in common; the time '
+            f'offset needs {_LEAST_OVERLAP_S:g} s. Are both on the same clock?')
+    speed_r, known_r = angular_speed(reference, first, count)
+    speed_e, known_e = angular_speed(estimate, first - lags * step, count + 2 * lags)
+    # The body does not turn faster than by mocap: what is faster is a jump of the odometry.
+    speed_e = np.minimum(speed_e, speed_r.max(where=known_r, initial=0.0))
+    scores = np.full(2 * lags + 1, -1.0)
+    for number in range(2 * lags + 1):
+        # Index `lags` is offset zero; a positive offset uses earlier values of the estimate.
+        begin = 2 * lags - number
+        both = known_r & known_e[begin:begin + count]
+        if np.count_nonzero(both) * _GRID_S >= _LEAST_OVERLAP_S:
+            scores[number] = _correlation(speed_r[both], speed_e[begin:begin + count][both])
+    best = int(np.argmax(scores))
+    correlation = float(scores[best])
+    if correlation < -0.5:
+        raise ConfigurationError(
+            'reference and estimate have no common 3 s without gaps: no time offset can be found')
+    place = float(best)
+    if 0 < best < 2 * lags and min(scores[best - 1], scores[best + 1]) > -1.0:
+        left, top, right = scores[best - 1:best + 2]
+        curve = left - 2.0 * top + right
+        if curve < 0.0:
+            place += 0.5 * (left - right) / curve
+    offset_ns = round((place - lags) * _GRID_S * NS_PER_S)
+    if correlation < _LEAST_CORRELATION:
+        # The best of uncorrelated offsets is arbitrary, and most clocks are synchronised.
+        return TimeOffset(0, correlation, (
+            f'the time offset is uncertain, and 0 is used: angular speeds correlate at '
+            f'{correlation:.2f} only ({_LEAST_CORRELATION:g} is needed). Turn the body more, in '
+            'irregular motion, or extend the search',))
+    if best in (0, 2 * lags):
+        return TimeOffset(offset_ns, correlation, (
+            f'the time offset is at the end of the search ({max_offset_s:g} s): extend the '
+            'search',))
+    return TimeOffset(offset_ns, correlation, ())
+
+
+def _correlation(first: Floats, second: Floats) -> float:
+    a, b = first - first.mean(), second - second.mean()
+    scale = float(np.sqrt(np.dot(a, a) * np.dot(b, b)))
+    # Variation below 1e-3 rad/s is not motion; its correlation would be that of noise.
+    if scale < 1e-6 * len(a):
+        return 0.0
+    return float(np.dot(a, b)) / scale
+
+
+def estimate_hand_eye(
+    reference: Trajectory, estimate: Trajectory, offset_ns: int = 0, *,
+    refine_offset: bool = True,
+) -> HandEye:
+    """
+    Estimate ``body_from_sensor`` and the rest of the time offset.
+
+    :param reference: ``world_from_body``.
+    :param estimate: ``odom_from_sensor``.
+    :param offset_ns: to be added to the estimate's stamps, accurate to about 10 ms.
+    :param refine_offset: whether to estimate the rest of the offset too.
+    :raises ConfigurationError: if the two have fewer than 20 motions in common.
+    """
+    estimate = estimate.shifted(offset_ns)
+    problem = _Problem(reference, estimate, refine_offset)
+    vector = problem.solve()
+    if problem.leave_jumps_out(vector):
+        vector = problem.solve()
+    rotation_std, translation_stds, directions = problem.deviations(vector)
+    # Undetermined directions would contain noise: set them to zero, which is recognisable.
+    known = directions[:, translation_stds <= UNDETERMINED_M]
+    offset = vector[6] if refine_offset else 0.0
+    return HandEye(
+        Rotation.from_rotvec(vector[:3]), known @ (known.T @ vector[3:6]),
+        offset_ns + round(offset * NS_PER_S), rotation_std, float(translation_stds[-1]),
+        _warnings(rotation_std, float(translation_stds[-1]), directions[:, -1]))
+
+
+def _warnings(rotation_std: float, translation_std: float, direction: Floats) -> tuple[str, ...]:
+    warnings = []
+    if translation_std > UNDETERMINED_M:
+        axis = ', '.join(f'{value:+.2f}' for value in direction)
+        warnings.append(
+            f'the motion does not determine the position of the sensor along [{axis}] of the body '
+            f'(standard deviation {1000 * translation_std:.0f} mm): turn the body about two or '
+            'more axes')
+    if rotation_std > UNDETERMINED_DEG:
+        warnings.append(
+            f'the motion does not determine the attitude of the sensor on the body (standard '
+            f'deviation {rotation_std:.1f} degrees): turn the body about two or more axes')
+    return tuple(warnings)
+
+
+class _Problem:
+    """
+    The least squares of step 3.
+
+    Parameters are the rotation vector and translation of ``body_from_sensor`` and the offset (s).
+    """
+
+    def __init__(self, reference: Trajectory, estimate: Trajectory, with_offset: bool) -> None:
+        margin = round(_REFINE_S * NS_PER_S) if with_offset else 0
+        usable = estimate.at(covered(
+            reference, estimate.stamps_ns - margin, estimate.stamps_ns + margin))
+        first, second = _pairs(usable)
+        if len(first) < 20:
+            raise ConfigurationError(
+                f'reference and estimate have {len(first)} motions of half a second in common; '
+                'the hand-eye transform needs 20')
+        self._reference, self._with_offset = reference, with_offset
+        self._stamps = usable.stamps_ns
+        self._first, self._second = first, second
+        self._b_t, self._b_r = motions(usable, first, second)
+        self._sigma_t = self._sigma_r = 1.0
+        self._a_t, self._a_r = self._reference_motions(0.0)
+
+    def solve(self) -> Floats:
+        """Solve step 3 from the result of step 2."""
+        found: Floats = least_squares(
+            self.residuals, self._start(), loss='huber', f_scale=1.5,
+            x_scale=(1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.01), max_nfev=40).x
+        return found
+
+    def leave_jumps_out(self, vector: Floats) -> bool:
+        """Leave out motions that contradict a solution; return whether there were any."""
+        size = np.linalg.norm(self.residuals(vector)[:-7].reshape(2, -1, 3), axis=2)
+        kept = (size <= _JUMP * np.median(size, axis=1, keepdims=True)).all(axis=0)
+        self._first, self._second = self._first[kept], self._second[kept]
+        self._b_t, self._b_r = self._b_t[kept], self._b_r[kept]
+        self._a_t, self._a_r = self._reference_motions(0.0)
+        return not kept.all()
+
+    def _start(self) -> Floats:
+        """Solve step 2, and scale the residuals by its scatter."""
+        solved = []
+        for rotation in self._initial_rotations():
+            translation, scatter = self._solve_translation(rotation)
+            solved.append((scatter, rotation, translation))
+        scatter, rotation, translation = min(solved, key=lambda found: found[0])
+        self._sigma_t = max(scatter, 1e-6)
+        return np.concatenate((rotation.as_rotvec(), translation, [0.0]))
+
+    def _initial_rotations(self) -> list[Rotation]:
+        """Return initial rotations: one, or many about the only axis of motion."""
+        a, b = self._a_r.as_rotvec(), self._b_r.as_rotvec()
+        turning = np.linalg.norm(b, axis=1) > _LEAST_TURN_RAD
+        if np.count_nonzero(turning) < 10:
+            turning = np.linalg.norm(b, axis=1) > 0.0
+        if not turning.any():
+            return [Rotation.identity()]
+        _, spread, axes = np.linalg.svd(b[turning], full_matrices=False)
+        aligned = _align(a[turning], b[turning])
+        rest = self._a_r.inv() * (aligned * self._b_r * aligned.inv())
+        self._sigma_r = max(1.4826 * float(np.median(rest.magnitude())), 1e-5)
+        if spread[1] > _SECOND_AXIS * spread[0]:
+            return [aligned]
+        # As for a robot on wheels: only the translations determine the rotation about that axis.
+        return [aligned * Rotation.from_rotvec(axes[0] * angle)
+                for angle in np.radians(np.arange(0.0, 360.0, 5.0))]
+
+    def _solve_translation(self, rotation: Rotation) -> tuple[Floats, float]:
+        """
+        Solve for the translation by least squares; undetermined directions stay zero.
+
+        :returns: the translation (m) and the remaining scatter (m).
+        """
+        left = (self._a_r.as_matrix() - np.eye(3)).reshape(-1, 3)
+        right = (rotation.apply(self._b_t) - self._a_t).reshape(-1)
+        solution = np.linalg.lstsq(left, right, rcond=0.02)[0]
+        rest = (left @ solution - right).reshape(-1, 3)
+        return (np.clip(solution, -5.0, 5.0),
+                1.4826 * float(np.median(np.linalg.norm(rest, axis=1))))
+
+    def residuals(self, vector: Floats) -> Floats:
+        """Compare ``A X`` with ``X B`` for every motion; the prior comes last."""
+        rotation, translation = Rotation.from_rotvec(vector[:3]), vector[3:6]
+        a_t, a_r = self._a_t, self._a_r
+        if self._with_offset and vector[6] != 0.0:
+            a_t, a_r = self._reference_motions(float(vector[6]))
+        rest_t = a_t + a_r.apply(translation) - rotation.apply(self._b_t) - translation
+        rest_r = ((a_r * rotation).inv() * (rotation * self._b_r)).as_rotvec()
+        prior = np.concatenate((
+            vector[:3] / _PRIOR_RAD, translation / _PRIOR_M, [vector[6] / _PRIOR_OFFSET_S]))
+        return np.concatenate((
+            (rest_t / self._sigma_t).ravel(), (rest_r / self._sigma_r).ravel(), prior))
+
+    def deviations(self, vector: Floats) -> tuple[float, Floats, Floats]:
+        """
+        Return the standard deviations of the result.
+
+        :returns: rotation about the worst axis (degrees), translation along three orthogonal
+            directions (m), the worst last, and these directions in the body's axes as columns.
+        """
+        rest = self.residuals(vector)[:-7]
+        half = len(rest) // 2
+        scale = np.ones(len(rest) + 7)
+        # A robust estimate of the scatter. Overlapping motions share noise: count only as many as
+        # fit into the recording without overlap.
+        span = float(self._stamps[-1] - self._stamps[0]) / NS_PER_S
+        overlap = max(len(self._first) / max(span / _PAIRS_S[0], 1.0), 1.0)
+        for part in (slice(0, half), slice(half, 2 * half)):
+            sigma = max(1.4826 * float(np.median(np.abs(rest[part]))), _LEAST_SCATTER)
+            scale[part] = 1.0 / (sigma * np.sqrt(overlap))
+        # Without Huber weights, and with one evaluation: the Jacobian at the result.
+        jacobian = least_squares(self.residuals, vector, jac='3-point', max_nfev=1).jac
+        weighted = jacobian * scale[:, None]
+        covariance = np.linalg.inv(weighted.T @ weighted)
+        values, vectors = np.linalg.eigh(covariance[3:6, 3:6])
+        turning = np.linalg.eigvalsh(covariance[:3, :3])
+        return (float(np.degrees(np.sqrt(max(turning[-1], 0.0)))),
+                np.sqrt(np.maximum(values, 0.0)), vectors)
+
+    def _reference_motions(self, offset_s: float) -> tuple[Floats, Rotation]:
+        offset_s = float(np.clip(offset_s, -_REFINE_S, _REFINE_S))
+        positions, quats, _ = interpolate(
+            self._reference, self._stamps + round(offset_s * NS_PER_S))
+        moved = Trajectory(self._stamps, positions, quats)
+        return motions(moved, self._first, self._second)
+
+
+def _align(a: Floats, b: Floats) -> Rotation:
+    """Find R with a = R b; if all rotations are about one axis, any of the possible R."""
+    left, _, right = np.linalg.svd(a.T @ b)
+    signs = np.diag((1.0, 1.0, np.sign(np.linalg.det(left) * np.linalg.det(right)) or 1.0))
+    return Rotation.from_matrix(left @ signs @ right)
+
+
+def _pairs(trajectory: Trajectory) -> tuple[Indices, Indices]:
+    """Return motions of each length, thinned evenly."""
+    firsts, seconds = [], []
+    for length_s in _PAIRS_S:
+        first, second = pairs_apart(trajectory.stamps_ns, length_s)
+        if len(first) > _MOST_PAIRS:
+            keep = np.linspace(0, len(first) - 1, _MOST_PAIRS).astype(np.intp)
+            first, second = first[keep], second[keep]
+        firsts.append(first)
+        seconds.append(second)
+    return np.concatenate(firsts), np.concatenate(seconds)

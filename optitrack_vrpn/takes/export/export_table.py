@@ -1,0 +1,175 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The rows of an export: poses as measured, or resampled without bridging gaps or resets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, Optional
+
+import numpy as np
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.units import format_seconds, NS_PER_S
+from optitrack_vrpn.takes.assess.figures import body_breaks, Breaks
+from optitrack_vrpn.takes.assess.series import blocks
+from optitrack_vrpn.takes.columns import ROW, Rows
+from optitrack_vrpn.takes.take import Body, Take, to_ned, trajectory_of
+from optitrack_vrpn.takes.trajectory import interpolate, Mask, Stamps
+
+COLUMNS = ('stamp', 'body', 'x', 'y', 'z', 'qx', 'qy', 'qz', 'qw', 'arrival', 'segment',
+           'resampled')
+#: Chosen: maximum number of rows per body, which limits the memory to some GB.
+_MOST_ROWS = 100_000_000
+
+
+class Table(NamedTuple):
+    """
+    Poses of one body, or some of them.
+
+    :ivar rows: the poses; the arrival of resampled ones is -1.
+    :ivar segments: number of the segment without gap or reset that contains the row, from 0.
+    """
+
+    body: str
+    rows: Rows
+    segments: Stamps
+
+    @property
+    def resampled(self) -> Mask:
+        """Return whether each row was interpolated."""
+        found: Mask = self.rows['arrival'] < 0
+        return found
+
+
+def choose_bodies(take: Take, names: tuple[str, ...]) -> list[str]:
+    """
+    Check the names of bodies.
+
+    :param names: empty for all.
+    :returns: the chosen names.
+    :raises ConfigurationError: if there is no such body, or none at all.
+    """
+    if not take.bodies:
+        missing = f' of {", ".join(take.unseen)}' if take.unseen else ''
+        left_out = sum(take.left_out.values())
+        raise ConfigurationError(
+            f'{take.name}: contains no pose{missing}'
+            + (f'; {left_out} are not finite' if left_out else ''))
+    for name in names:
+        if name not in take.bodies:
+            raise ConfigurationError(
+                f'{take.name}: has no body {name!r}, only {", ".join(take.bodies)}')
+    return list(names or take.bodies)
+
+
+def tables(
+    take: Take, body: Body, most: int, *, frame: str = 'enu', start_s: Optional[float] = None,
+    end_s: Optional[float] = None, resample_hz: Optional[float] = None,
+) -> Iterator[Table]:
+    """
+    Create the rows of one body.
+
+    :param most: rows of a table.
+    :param frame: 'enu' or 'ned'.
+    :param start_s: seconds after the take's first stamp.
+    :param end_s: seconds after the take's first stamp.
+    :param resample_hz: rate of the rows (Hz); None for the poses as measured.
+    :raises ConfigurationError: if the rate is not allowed.
+    """
+    found = body_breaks(body)
+    edges = np.union1d(found.after_gaps_ns, found.jumps_ns)
+    span = _span(take, start_s, end_s)
+    parts = body.rows.blocks() if resample_hz is None else _resampled(
+        body, found, span, resample_hz, most)
+    for rows in _in_groups((part[(part['stamp'] >= span[0]) & (part['stamp'] <= span[1])]
+                            for part in parts), most):
+        yield Table(body.name, to_ned(rows) if frame == 'ned' else rows,
+                    np.searchsorted(edges, rows['stamp'], 'right'))
+
+
+def _in_groups(parts: Iterable[Rows], most: int) -> Iterator[Rows]:
+    """Join parts to groups of rows, and split longer ones."""
+    waiting, size = list[Rows](), 0
+    for part in parts:
+        for at in range(0, len(part), most):
+            piece = part[at:at + most]
+            if size + len(piece) > most:
+                yield np.concatenate(waiting)
+                waiting, size = [], 0
+            waiting.append(piece)
+            size += len(piece)
+    if waiting:
+        yield np.concatenate(waiting)
+
+
+def _resampled(
+    body: Body, breaks: Breaks, span: tuple[int, int], rate_hz: float, most: int,
+) -> Iterator[Rows]:
+    """Interpolate block by block, so that the memory does not grow with the take."""
+    for block in blocks(body):
+        stamps = block.table['stamp']
+        trajectory = trajectory_of(block.table)
+        # the time from the last pose of the block before belongs to this one
+        times = _grid(max(span[0], int(stamps[block.done - 1]) + 1 if block.done else
+                          int(stamps[0])), min(span[1], int(stamps[-1])), span[0], rate_hz)
+        for at in range(0, len(times), most):
+            part = times[at:at + most]
+            positions, quats, valid = interpolate(
+                trajectory, part, breaks.limit_ns, breaks.jumps_ns)
+            rows = np.empty(np.count_nonzero(valid), ROW)
+            rows['stamp'] = part[valid]
+            rows['pose'] = np.hstack((positions[valid], quats[valid]))
+            index = np.searchsorted(stamps, rows['stamp'], 'right') - 1
+            rows['arrival'] = np.where(
+                stamps[index] == rows['stamp'], block.table['arrival'][index], -1)
+            yield rows
+
+
+def _span(take: Take, start_s: Optional[float], end_s: Optional[float]) -> tuple[int, int]:
+    return (take.begin_ns + round((start_s or 0.0) * NS_PER_S),
+            take.end_ns if end_s is None else take.begin_ns + round(end_s * NS_PER_S))
+
+
+def check_span(
+    take: Take, start_s: Optional[float], end_s: Optional[float], resample_hz: Optional[float],
+) -> None:
+    """
+    Check what ``table`` will be asked for, before a file is opened.
+
+    :raises ConfigurationError: if the span is empty, the rate is none, or there are too many rows.
+    """
+    begin_ns, end_ns = _span(take, start_s, end_s)
+    if begin_ns > min(end_ns, take.end_ns):
+        raise ConfigurationError(
+            f'{take.name}: nothing is between --start and --end; the poses are from 0 to '
+            f'{(take.end_ns - take.begin_ns) / NS_PER_S:.1f} s')
+    if resample_hz is not None:
+        _steps(begin_ns, end_ns, begin_ns, resample_hz)
+
+
+def _steps(begin_ns: int, end_ns: int, origin_ns: int, rate_hz: float) -> tuple[float, float]:
+    """Give the first and last multiple of the period, from the second of the origin."""
+    if not 0.001 <= rate_hz <= 1e6:
+        raise ConfigurationError(f'a rate of {rate_hz:g} Hz is not allowed; allowed: 0.001 to 1e6')
+    second_ns = origin_ns // NS_PER_S * NS_PER_S
+    first, last = (np.ceil((begin_ns - second_ns) * rate_hz / NS_PER_S),
+                   np.floor((end_ns - second_ns) * rate_hz / NS_PER_S))
+    if last - first > _MOST_ROWS:
+        raise ConfigurationError('that makes more than 100 million rows; choose a lower rate')
+    return first, last
+
+
+def _grid(begin_ns: int, end_ns: int, origin_ns: int, rate_hz: float) -> Stamps:
+    """List times at whole multiples of the period, so that all bodies have the same."""
+    first, last = _steps(begin_ns, end_ns, origin_ns, rate_hz)
+    steps = np.arange(first - 1, last + 2)    # their stamps are rounded
+    times: Stamps = (origin_ns // NS_PER_S * NS_PER_S
+                     + np.round(steps * (NS_PER_S / rate_hz)).astype(np.int64))
+    return times[(times >= begin_ns) & (times <= end_ns)]
+
+
+def rows(made: Table) -> Iterator[tuple[str, ...]]:
+    """Format rows as texts; values keep full precision, times have nine decimals."""
+    for (stamp, came, values), segment in zip(made.rows.tolist(), made.segments.tolist()):
+        yield (format_seconds(stamp), made.body, *map(repr, values.tolist()),
+               '' if came < 0 else format_seconds(came), str(segment), str(int(came < 0)))

@@ -1,0 +1,193 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Record a session: ``record -o FOLDER``."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+import shutil
+import sys
+from typing import Any, Optional
+
+from optitrack_vrpn.cli.arguments import duration, Parser, server_address, split_ros_args
+from optitrack_vrpn.cli.command_io import command, loading
+from optitrack_vrpn.cli.files_io import use_profile
+from optitrack_vrpn.cli.terminal_io import Progress
+from optitrack_vrpn.core.names import counted
+from optitrack_vrpn.takes.record.bag_io import recover
+from optitrack_vrpn.takes.topics import merged, TopicChoice
+
+_MEGABYTE = 1_000_000
+#: Chosen: duration of a capture (s): enough for clocks and rates, some megabytes.
+_CAPTURE_S = 60.0
+#: Chosen: period (s) of status lines if the output is not a terminal.
+_LINE_S = 10
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Create the parser of the command line."""
+    parser = Parser(
+        prog='record', description='Record all data needed to assess a session, as a bag for '
+        '`ros2 bag play` and Foxglove. Ctrl-C ends the recording.',
+        epilog='Arguments for ROS follow --ros-args. See docs/recording.md.')
+    parser.add_argument('-o', '--output', metavar='FOLDER', type=Path,
+                        help='the new recording; with --control the folder of all sessions; with '
+                        '--raw a file .pcap')
+    parser.add_argument('--seconds', type=duration, default=0.0, metavar='N',
+                        help='end after this time')
+    parser.add_argument('--bodies', action='append', default=[], metavar='PATTERN',
+                        help='record only these bodies, as in drone*; may be repeated')
+    parser.add_argument('--topic', action='append', default=[], metavar='PATTERN',
+                        help='record this topic too, whatever its type; may be repeated')
+    parser.add_argument('--control', action='store_true',
+                        help='wait for START of mocap control; each session has its own folder')
+    parser.add_argument('--raw', action='store_true',
+                        help="record the server's bytes instead, as a pcap for `replay`; needs no "
+                        'ROS and no privileges')
+    parser.add_argument('--capture', action='store_true',
+                        help='as --raw for 60 s (--seconds), with names and addresses replaced: a '
+                        'file to send with an issue')
+    parser.add_argument('--server', type=server_address, default=None, metavar='HOST[:PORT]',
+                        help='server for --raw and --capture; default 127.0.0.1')
+    parser.add_argument('--compression', choices=('auto', 'zstd', 'lz4', 'none'), default='auto',
+                        help='default: the first that is installed')
+    parser.add_argument('--min-free', type=float, default=256.0, metavar='MB',
+                        help='end when less space is free on the disk (default %(default)s)')
+    parser.add_argument('--recover', type=Path, metavar='FILE',
+                        help='repair a recording that was not closed, and end')
+    return parser
+
+
+def _checked(argv: Sequence[str]) -> argparse.Namespace:
+    parser = make_parser()
+    arguments = parser.parse_args(argv)
+    if (arguments.output is None) == (arguments.recover is None):
+        parser.error('give either -o FOLDER to record or --recover FILE to repair')
+    if not 0 <= arguments.min_free < float('inf'):
+        parser.error('--min-free must be 0 or more')
+    if arguments.capture:
+        arguments.raw, arguments.seconds = True, arguments.seconds or _CAPTURE_S
+    if arguments.raw:
+        for option in ('bodies', 'topic', 'control'):
+            if getattr(arguments, option):
+                parser.error(f'--{option} cannot be used with --raw, which records all bodies')
+    elif arguments.server is not None:
+        parser.error('--server needs --raw or --capture; without them, topics are recorded')
+    if arguments.control and arguments.seconds:
+        parser.error('--seconds cannot be used with --control: STOP ends a session')
+    return arguments
+
+
+class Lines:
+    """
+    Print the state of a recording: one updated line on a terminal, else a line from time to time.
+
+    :param stream: output stream.
+    """
+
+    def __init__(self, stream: Any = None) -> None:
+        self._stream = stream or sys.stderr
+        self._terminal = self._stream.isatty()
+        self._before = (0.0, 0)
+        self._printed_s = -float(_LINE_S)
+
+    def show(
+        self, elapsed_s: float, messages: int, size: int, free: int, dropped: int, lost: int,
+        what: str,
+    ) -> None:
+        """Print a line if its period has passed."""
+        before_s, before = self._before
+        rate = (messages - before) / (elapsed_s - before_s) if elapsed_s > before_s else 0.0
+        self._before = (elapsed_s, messages)
+        if not self._terminal and elapsed_s - self._printed_s < _LINE_S:
+            return
+        self._printed_s = elapsed_s
+        trouble = ''.join(f', {count} {word}' for count, word in (
+            (dropped, 'dropped'), (lost, 'lost on the way')) if count)
+        line = (f'{_clock(elapsed_s)}  {counted(messages, "message")}, {rate:.0f}/s, '
+                f'{size / _MEGABYTE:.1f} MB, {free / 1e9:.1f} GB free{trouble}, {what}')
+        # A line that the terminal wraps cannot be replaced.
+        self._stream.write(
+            f'\r{line[:shutil.get_terminal_size().columns - 1]}\x1b[K' if self._terminal else
+            f'{line}\n')
+        self._stream.flush()
+
+    def end(self) -> None:
+        """Finish the line."""
+        if self._terminal and self._printed_s >= 0.0:
+            self._stream.write('\n')
+
+
+def _clock(elapsed_s: float) -> str:
+    whole = int(elapsed_s)
+    return f'{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}'
+
+
+def _record(arguments: argparse.Namespace, ros_arguments: Sequence[str]) -> int:
+    use_profile()
+    with loading('record'):
+        from optitrack_vrpn.takes.record.recorder_ros import Progress, record, RecorderConfig
+    lines = Lines()
+
+    def report(progress: Optional[Progress]) -> None:
+        if progress is not None:
+            status = progress.status
+            lines.show(progress.elapsed_s, status.messages, status.size, status.free,
+                       status.dropped, progress.lost, counted(progress.topics, 'topic'))
+
+    config = RecorderConfig(
+        arguments.output, arguments.control,
+        TopicChoice(merged(arguments.bodies), merged(arguments.topic)), arguments.compression,
+        round(arguments.min_free * _MEGABYTE))
+    try:
+        return record(config, arguments.control, arguments.seconds, ['record', *ros_arguments],
+                      report)
+    finally:
+        lines.end()
+
+
+def _record_raw(arguments: argparse.Namespace) -> int:
+    from optitrack_vrpn.takes.record.raw_recorder_io import record_raw
+    from optitrack_vrpn.takes.record.raw_session import NameRemover
+    lines = Lines()
+    remover = NameRemover() if arguments.capture else None
+    host, port = arguments.server or ('127.0.0.1', 3883)
+    try:
+        problem = record_raw(
+            arguments.output, host, port, arguments.seconds, lines.show,
+            round(arguments.min_free * _MEGABYTE), remover=remover)
+    finally:
+        lines.end()
+    if problem:
+        print(f'record: {problem}', file=sys.stderr)
+    elif remover is not None:
+        shown = ', '.join(name.decode() for name in remover.names.values())
+        print(f'{arguments.output}: poses, times and VRPN messages of '
+              f'{counted(len(remover.names), "body")} ({shown}); names, texts and addresses are '
+              'replaced. Look at it before you send it: report, or replay')
+    return int(bool(problem))
+
+
+@command('record')
+def main(argv: Optional[Sequence[str]] = None) -> int:
+    """
+    Run the tool.
+
+    :param argv: arguments, those of the process by default.
+    :returns: 0; 1 if the recording is incomplete or a repair lost messages; else see
+        ``exit_code``.
+    """
+    own, ros_arguments = split_ros_args(sys.argv[1:] if argv is None else argv)
+    arguments = _checked(own)
+    if arguments.recover is not None:
+        with Progress('repairing') as bar:
+            path, repair = recover(arguments.recover, bar.show)
+        if not repair.reason:
+            print(f'{path}: is complete; no repair needed')
+            return 0
+        print(f'{path}: {counted(repair.messages, "message")} saved ({repair.reason}); the '
+              f'damaged file is kept as {path.name}.broken')
+        if repair.lost:
+            print(f'record: not saved: {repair.lost}', file=sys.stderr)
+        return int(bool(repair.lost))
+    return _record_raw(arguments) if arguments.raw else _record(arguments, ros_arguments)

@@ -1,0 +1,175 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""A recorded session: each body's poses, arrivals, gaps and jumps; states, clock, events."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+import contextlib
+from dataclasses import dataclass, field
+import functools
+import json
+from typing import Any, NamedTuple, Optional, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from optitrack_vrpn.takes.columns import ROW, Rows
+from optitrack_vrpn.takes.trajectory import Stamps, Trajectory
+
+
+#: Begin of the notes with the parameters of a node.
+SETTINGS = 'settings of '
+
+
+class StateRow(NamedTuple):
+    """State of a body as published by the node; time in ns."""
+
+    time_ns: int
+    state: str
+    message: str
+    resets: int
+
+
+class PoseRows(Protocol):
+    """Poses whose stamps rise, which are read block by block."""
+
+    def __len__(self) -> int: ...
+
+    def blocks(self, begin: int = 0, end: Optional[int] = None) -> Iterator[Rows]:
+        """Read poses from one index to another, by default all."""
+
+
+@dataclass
+class Body:
+    """
+    One body.
+
+    :ivar rows: its poses in ENU, with their arrivals at the recorder on the host's clock.
+    :ivar states: its published states.
+    """
+
+    name: str
+    rows: PoseRows
+    states: list[StateRow] = field(default_factory=list)
+
+    def table(self) -> Rows:
+        """Return all poses, which can take hundreds of megabytes."""
+        found, at = np.empty(len(self.rows), ROW), 0
+        for part in self.rows.blocks():
+            found[at:at + len(part)] = part
+            at += len(part)
+        return found
+
+    @functools.cached_property
+    def trajectory(self) -> Trajectory:
+        """Return all poses as a trajectory."""
+        return trajectory_of(self.table())
+
+
+def trajectory_of(table: Rows) -> Trajectory:
+    """Return poses as a trajectory."""
+    return Trajectory(table['stamp'], table['pose'][:, :3], table['pose'][:, 3:])
+
+
+class ClockRow(NamedTuple):
+    """The sender's clock according to the node's diagnostics."""
+
+    time_ns: int
+    epoch: int
+    offset_s: float
+    skew_ppm: float
+    uncertainty_us: float
+
+
+@dataclass
+class Take:
+    """
+    A recorded session.
+
+    :ivar name: name of the folder or file.
+    :ivar kind: 'bag', 'raw' or 'motive csv'.
+    :ivar bodies: by name. Those of a bag are read from disk with each access: use one at a time.
+    :ivar estimates: trajectories of odometry topics and others with poses, by topic; likewise.
+    :ivar clock: rows of the clock's diagnostics.
+    :ivar connection: last values of the connection's diagnostics.
+    :ivar stamping: last values of the clock's diagnostics.
+    :ivar motive_names: Motive's names of the bodies, as their states tell.
+    :ivar notes: notes of the recorder.
+    :ivar cut: reason why the file ends early, and what is missing; '' for a complete file.
+    :ivar unseen: bodies with a published state and without any pose.
+    :ivar arrivals_ns: first and last arrival of a pose of a body (ns); None if unknown.
+    :ivar silent_s: time without poses at the begin and at the end of the recording (s).
+    :ivar topics: messages by topic.
+    :ivar unread: messages that could not be decoded, by topic.
+    :ivar left_out: poses that are not finite or whose stamp does not rise, by topic.
+    :ivar damaged: parts of the file that cannot be read: reason, and log times of the first and
+        last message (ns; 0 if unknown).
+    :ivar missing: messages that the file counts and that were not found in it.
+    :ivar links: when the message of the connection's diagnostics changed (ns), and the message.
+    :ivar begin_ns: first stamp of all bodies; 0 without any.
+    :ivar end_ns: last stamp of all bodies; likewise.
+    """
+
+    name: str
+    kind: str
+    bodies: Mapping[str, Body] = field(default_factory=dict)
+    estimates: Mapping[str, Trajectory] = field(default_factory=dict)
+    clock: list[ClockRow] = field(default_factory=list)
+    connection: dict[str, str] = field(default_factory=dict)
+    stamping: dict[str, str] = field(default_factory=dict)
+    motive_names: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+    cut: str = ''
+    topics: dict[str, int] = field(default_factory=dict)
+    unread: dict[str, int] = field(default_factory=dict)
+    left_out: dict[str, int] = field(default_factory=dict)
+    damaged: list[tuple[str, tuple[int, int]]] = field(default_factory=list)
+    missing: int = 0
+    links: list[tuple[int, str]] = field(default_factory=list)
+    begin_ns: int = 0
+    end_ns: int = 0
+    unseen: list[str] = field(default_factory=list)
+    silent_s: tuple[float, float] = (0.0, 0.0)
+    arrivals_ns: Optional[tuple[int, int]] = None
+
+    def settings(self) -> dict[str, dict[str, Any]]:
+        """Return the parameters of each node that published poses."""
+        found = {}
+        for key, text in self.notes.items():
+            with contextlib.suppress(ValueError):
+                values = json.loads(text) if key.startswith(SETTINGS) else None
+                if isinstance(values, dict):
+                    found[key.removeprefix(SETTINGS)] = values
+        return found
+
+
+def longest_rise(times: Stamps) -> npt.NDArray[np.intp]:
+    """
+    Return the indices of the longest part in which every time is later than the one before.
+
+    Fredman, On computing the length of longest increasing subsequences, Discrete Mathematics
+    11(1), 1975. A single wrong stamp costs one pose, not all that follow.
+    """
+    if (np.diff(times) > 0).all():
+        return np.arange(len(times))
+    lasts: list[int] = []     # least last time of a rising part, by its length
+    places: list[int] = []    # and the index of that time
+    before = []
+    for index, time in enumerate(times.tolist()):
+        length = bisect_left(lasts, time)
+        before.append(places[length - 1] if length else -1)
+        lasts[length:length + 1], places[length:length + 1] = [time], [index]
+    chosen = places[-1:]
+    while before[chosen[-1]] >= 0:
+        chosen.append(before[chosen[-1]])
+    return np.array(chosen[::-1])
+
+
+def to_ned(rows: Rows) -> Rows:
+    """Take poses of FLU in ENU to FRD in NED, as ``frames.enu_to_ned`` does."""
+    east, north, up, x, y, z, w = rows['pose'].T
+    made: Rows = rows.copy()
+    made['pose'][:, :3] = np.column_stack((north, east, -up))
+    made['pose'][:, 3:] = np.sqrt(0.5) * np.column_stack((x + y, x - y, w - z, w + z))
+    return made

@@ -1,0 +1,436 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Read a take: a bag of this package or of ``ros2 bag``, a raw recording, Motive's CSV export."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+import re
+import sys
+from typing import Any, NamedTuple, Optional
+
+import numpy as np
+import numpy.typing as npt
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.units import NS_PER_S
+from optitrack_vrpn.stream.config import PipelineConfig
+from optitrack_vrpn.stream.pipeline import Pipeline
+from optitrack_vrpn.takes.bag_read_io import (
+    BAGS, find_files, inflate, read_batches, stated_messages, ZSTD_MAGIC)
+from optitrack_vrpn.takes.cdr import decode, parse_definition, Types
+from optitrack_vrpn.takes.columns import (
+    Batch, DATA_AT, Frame, PoseColumns, POSES, Poses, ROW, Rows, take_rows, TF)
+from optitrack_vrpn.takes.mcap_read_io import Damage
+from optitrack_vrpn.takes.motive_csv import is_motive_csv, parse_motive_csv
+from optitrack_vrpn.takes.record import mcap_format as mcap
+from optitrack_vrpn.takes.record.bag_io import RECORDER
+from optitrack_vrpn.takes.record.capture_io import load_sessions
+from optitrack_vrpn.takes.record.raw_capture import stamped
+from optitrack_vrpn.takes.rows_io import Scratch, Stored, StoredRows
+from optitrack_vrpn.takes.take import Body, ClockRow, StateRow, Take
+from optitrack_vrpn.takes.topics import body_of
+from optitrack_vrpn.takes.trajectory import parse_tum, Trajectory
+
+_STATUS = 'diagnostic_msgs/msg/DiagnosticStatus'
+_ARRAY = 'diagnostic_msgs/msg/DiagnosticArray'
+#: Instead of the name of a topic that a file does not describe.
+_UNKNOWN = 'topics without a description'
+#: Poses in memory before they are stored.
+_HELD = 65536
+#: Messages of a batch that are looked at for compression one by one.
+_SAMPLED = 8
+#: Poses of a raw recording or a CSV that are stored at once.
+_BLOCK = 1000
+
+
+def load_take(
+    path: Path, estimate: str = '', progress: Callable[[float], None] = lambda share: None,
+) -> Take:
+    """
+    Read a take.
+
+    :param path: a bag's folder or file, a .pcap, or a .csv of Motive.
+    :param estimate: a topic whose poses are kept whatever they are; for a transform TOPIC:CHILD.
+    :param progress: called with the fraction of a bag that was read, 0 to 1.
+    :raises ConfigurationError: if it cannot be read.
+    """
+    paths = find_files(path, *BAGS, '.pcap')
+    name, path = (path if len(paths) > 1 else paths[0]).stem, paths[0]
+    try:
+        if path.suffix == '.pcap':
+            return _load_raw(path)
+        if path.suffix.lower() == '.csv':
+            return _load_csv(path)
+        return _load_bag(paths, name, estimate, progress)
+    except OSError as error:
+        raise ConfigurationError(f'{path}: {error.strerror}') from None
+
+
+def load_estimate(path: Path) -> Trajectory:
+    """
+    Read a trajectory in the TUM format.
+
+    :raises ConfigurationError: if it cannot be read.
+    """
+    try:
+        with open(path, encoding='utf-8') as file:
+            return parse_tum(file, str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f'{path}: {error}') from None
+
+
+def _load_csv(path: Path) -> Take:
+    with open(path, newline='', encoding='utf-8-sig', errors='replace') as file:
+        first = file.readline()
+        if not is_motive_csv(first):
+            raise ConfigurationError(
+                f'{path}: is not a CSV export of Motive as Motive writes it, in UTF-8, separated '
+                'by commas, with "Format Version" at its begin; spreadsheets can change all of '
+                'this when they save it')
+        file.seek(0)
+        export = parse_motive_csv(file, str(path))
+        take, scratch = Take(export.take or str(path), 'motive csv'), Scratch()
+        poses = {name: StoredRows(scratch) for name in export.bodies}
+        for name, rows in _in_blocks((name, (stamp_ns, stamp_ns, pose))
+                                     for name, stamp_ns, pose in export.poses):
+            poses[name].add(rows)
+    _keep_bodies(take, poses)
+    return take
+
+
+class _Topics:
+    """
+    Poses and states of a bag, topic by topic, while it is read.
+
+    :param estimate: a topic, or a topic of transforms, a colon and a child frame, whose poses are
+        kept in any case.
+    """
+
+    def __init__(self, take: Take, estimate: str) -> None:
+        self._take, self._estimate = take, estimate
+        self._scratch = Scratch()
+        self._schemas: dict[int, mcap.Schema] = {}
+        #: One for all topics of a definition; None for statuses.
+        self._readers: dict[mcap.Schema, Optional[PoseColumns]] = {}
+        self._numbers: dict[int, int] = {}
+        self._types: dict[int, Types] = {}
+        #: By channel, the number of its reader if it is wanted, else -1; None if to be decided.
+        self._reader_of: Optional[npt.NDArray[np.int64]] = None
+        self._waiting: dict[tuple[str, Frame], list[Poses]] = {}
+        self._held = 0
+        self._last: dict[int, bytes] = {}
+        #: Topic and type.
+        self.channels: dict[int, tuple[str, str]] = {}
+        self.poses: dict[str, tuple[str, StoredRows]] = {}
+        self.states: dict[str, list[StateRow]] = {}
+        #: First and last arrival of diagnostics, which come once a second and are never latched.
+        self.alive_ns = (sys.maxsize, 0)
+
+    def add(self, record: mcap.Record) -> None:
+        """Take a schema, a channel or metadata."""
+        take = self._take
+        if isinstance(record, mcap.Schema):
+            self._schemas[record.id] = record
+        elif isinstance(record, mcap.Channel):
+            schema = self._schemas.get(record.schema_id)
+            name = schema.name if schema else ''
+            if self.channels.get(record.id) == (record.topic, name):
+                return
+            self.flush()    # another file can give the number to another topic
+            self.channels[record.id] = record.topic, name
+            take.topics.setdefault(record.topic, 0)
+            self._types.pop(record.id, None)
+            self._reader_of = None
+            if schema and name in (*POSES, _STATUS, _ARRAY):
+                self._types[record.id] = types = parse_definition(
+                    name, schema.definition.decode(errors='replace'), schema.encoding)
+                schema = schema._replace(id=0)
+                self._readers.setdefault(schema, PoseColumns(name, types) if name in POSES
+                                         else None)
+                self._numbers[record.id] = list(self._readers).index(schema)
+        elif isinstance(record, mcap.Metadata) and record.name == RECORDER:
+            take.notes.update(record.values)
+
+    def _is_wanted(self, topic: str, type_name: str) -> bool:
+        """Return whether the messages of a topic are states, poses of bodies, or asked for."""
+        if topic in (self._estimate, self._estimate.partition(':')[0]) or type_name not in POSES:
+            return True
+        kinds = list(POSES)
+        better = kinds[:kinds.index(type_name)]
+        if type_name == TF:    # of all bodies at once
+            return topic != '/tf_static' and not any(
+                kind in better[:2] for _, kind in self.channels.values())
+        return not any(kind in better and body_of(name) == body_of(topic)
+                       for name, kind in self.channels.values())
+
+    def read(self, batch: Batch) -> None:
+        """Take the messages of a batch."""
+        topics = self._take.topics
+        if self._reader_of is None:
+            self._reader_of = np.full(1 << 16, -1)
+            for number, (topic, kind) in self.channels.items():
+                if number in self._types and self._is_wanted(topic, kind):
+                    self._reader_of[number] = self._numbers[number]
+        numbers = batch.field(9, '<u2')
+        for number, count in enumerate(np.bincount(numbers.astype(np.int64)).tolist()):
+            if count:
+                topic, _ = self.channels.get(number, (_UNKNOWN, ''))
+                topics[topic] = topics.get(topic, 0) + count
+                self._unread(topic, count * (topic == _UNKNOWN))
+        readers = self._reader_of[numbers]
+        for index, reader in enumerate(self._readers.values()):
+            chosen = batch.offsets[readers == index]
+            if not len(chosen):
+                continue
+            of_reader = batch._replace(offsets=chosen)
+            if any(batch.data[at + DATA_AT:at + DATA_AT + 4].tobytes() == ZSTD_MAGIC
+                   for at in chosen[:_SAMPLED].tolist()):
+                of_reader = inflate(batch, chosen)
+            if reader is None:
+                self._read_statuses(of_reader)
+                continue
+            found, unread = reader.read(of_reader, of_reader.offsets)
+            for at in unread:
+                number = int.from_bytes(of_reader.data[at + 9:at + 11].tobytes(), 'little')
+                self._unread(self.channels[number][0], 1)
+            for frame, poses in found.items():
+                self._waiting.setdefault((reader.type_name, frame), []).append(poses)
+                self._held += len(poses[1])
+        if self._held >= _HELD:
+            self.flush()
+
+    def flush(self) -> None:
+        """Store the poses that wait, by topic and in the order of the file."""
+        for (kind, (child, ned)), parts in self._waiting.items():
+            channels, rows = map(np.concatenate, zip(*parts))
+            names, places = np.unique([self.channels[number][0] for number in np.unique(
+                channels).tolist()], return_inverse=True)
+            # several channels can have one topic
+            topics = places[np.searchsorted(np.unique(channels), channels)]
+            order = np.argsort(topics, kind='stable')
+            begins = np.searchsorted(topics[order], np.arange(1, len(names)))
+            for topic, of_topic in zip(names.tolist(), np.split(
+                    take_rows(rows, order), begins)):
+                name = f'{topic}:{child}' if child else topic
+                # the bodies of a node are in ENU as well
+                if not ned or name == self._estimate:
+                    if name not in self.poses:
+                        self.poses[name] = kind, StoredRows(self._scratch)
+                    self.poses[name][1].add(of_topic)
+        self._waiting, self._held = {}, 0
+
+    def _read_statuses(self, batch: Batch) -> None:
+        numbers, times = batch.field(9, '<u2').tolist(), batch.field(15, '<u8').tolist()
+        sizes = (batch.field(1, '<u8').astype(np.int64) - 22).tolist()
+        for at, number, time_ns, size in zip(batch.offsets.tolist(), numbers, times, sizes):
+            topic, kind = self.channels[number]
+            content = batch.data[at + DATA_AT:at + DATA_AT + size].tobytes()
+            if kind == _STATUS and self._last.get(number) == content:
+                continue    # most states do not change
+            self._last[number] = content
+            try:
+                made = decode(content, self._types[number], kind.replace('/msg/', '/'))
+                if kind == _ARRAY:
+                    self.alive_ns = min(self.alive_ns[0], time_ns), max(self.alive_ns[1], time_ns)
+                    for status in made.get('status', {}).values():
+                        _take_diagnostics(self._take, Status.of(status), time_ns)
+                    continue
+                status, body = Status.of(made), body_of(topic)
+                if status.name.partition(': ')[2].startswith('body '):
+                    _add_state(self.states.setdefault(body, []), _state(status, time_ns))
+                    if 'motive_name' in status.values:
+                        self._take.motive_names[body] = status.values['motive_name']
+            except (ValueError, KeyError):
+                self._unread(topic, 1)
+
+    def _unread(self, topic: str, count: int) -> None:
+        if count:
+            self._take.unread[topic] = self._take.unread.get(topic, 0) + count
+
+
+def _load_bag(
+    paths: Sequence[Path], name: str, estimate: str, progress: Callable[[float], None],
+) -> Take:
+    take = Take(name, 'bag')
+    topics = _Topics(take, estimate)
+    missing = 0
+    for number, path in enumerate(paths):
+        def of_all(share: float, number: int = number) -> None:
+            progress((number + share) / len(paths))
+
+        for item in read_batches(path, of_all):
+            if isinstance(item, Batch):
+                for record in item.others:
+                    topics.add(record)
+                topics.read(item)
+            elif isinstance(item, Damage):
+                take.damaged.append((item.reason, item.span_ns))
+            elif isinstance(item, mcap.Cut):
+                take.cut = take.cut or item.reason
+            else:
+                missing += item.missing
+    topics.flush()
+    progress(1.0)
+    take.missing = max(missing, stated_messages(paths) - sum(take.topics.values()))
+    poses, states = topics.poses, topics.states
+    _keep(take, {topic: rows for topic, (_, rows) in poses.items()},
+          _body_topics(poses, states), states)
+    take.unseen = [name for name in states if name not in take.bodies]
+    first_ns, last_ns = topics.alive_ns
+    if take.arrivals_ns is not None and last_ns:
+        begin_ns, end_ns = take.arrivals_ns
+        take.silent_s = ((begin_ns - first_ns) / NS_PER_S, (last_ns - end_ns) / NS_PER_S)
+    return take
+
+
+class Status(NamedTuple):
+    """A DiagnosticStatus."""
+
+    name: str
+    message: str
+    values: dict[str, str]
+
+    @classmethod
+    def of(cls, made: dict[str, Any]) -> Status:
+        """Convert a decoded message."""
+        return cls(made['name'], made['message'], {
+            pair['key']: pair['value'] for pair in made.get('values', {}).values()})
+
+
+def _body_topics(
+    poses: Mapping[str, tuple[str, StoredRows]], states: Mapping[str, list[StateRow]],
+) -> dict[str, str]:
+    """
+    Choose the topic of each body; other poses in its namespace can be targets or estimates.
+
+    Bodies are those whose state the node publishes; without any state, all that have a pose of
+    the most specific type in the bag.
+
+    :returns: names of the bodies, by topic.
+    """
+    kinds = list(POSES)
+    best = min((kinds.index(kind) for kind, rows in poses.values() if len(rows)), default=0)
+    chosen: dict[str, tuple[tuple[int, bool, int], str]] = {}
+    for topic, (kind, rows) in poses.items():
+        name = topic.partition(':')[2] if kind == TF else body_of(topic)
+        rank = (-kinds.index(kind), topic.endswith('/pose'), rows.count), topic
+        if name in states if states else kinds.index(kind) == best:
+            chosen[name] = max(rank, chosen.get(name, rank))
+    return {topic: name for name, (_, topic) in chosen.items()}
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Return a key that sorts body_2 before body_10."""
+    return [(int(part), '') if part.isdecimal() else (-1, part)
+            for part in re.split(r'(\d+)', name)]
+
+
+def _add_state(rows: list[StateRow], row: StateRow) -> None:
+    """Append a state that differs from the last one; most states of an hour do not."""
+    if not rows or rows[-1][1:] != row[1:]:
+        rows.append(row)
+
+
+def _keep(
+    take: Take, poses: Mapping[str, StoredRows], bodies: Mapping[str, str],
+    states: Mapping[str, list[StateRow]],
+) -> None:
+    """
+    Add bodies and estimates to a take; they are read from disk when they are used.
+
+    :param poses: by topic.
+    :param bodies: names of the bodies, by topic.
+    """
+    makers, trajectories, spans = {}, {}, []
+    for topic, rows in sorted(poses.items(), key=lambda item: _natural(item[0])):
+        if rows.left_out:
+            take.left_out[topic] = rows.left_out
+        if not len(rows):
+            continue
+        trajectories[topic] = partial(_trajectory, rows)
+        if topic in bodies:
+            name = bodies[topic]
+            makers[name] = partial(Body, name, rows, states.get(name, []))
+            spans.append(rows.span())
+    take.bodies, take.estimates = Stored(makers), Stored(trajectories)
+    if spans:
+        firsts, lasts = zip(*spans)
+        (take.begin_ns, begin_ns), (take.end_ns, end_ns) = map(min, zip(*firsts)), map(
+            max, zip(*lasts))
+        take.arrivals_ns = begin_ns, end_ns
+
+
+def _keep_bodies(take: Take, poses: Mapping[str, StoredRows]) -> None:
+    """Add bodies to a take that is not a bag: each has the topic that the node would publish."""
+    _keep(take, {f'/{name}/pose': rows for name, rows in poses.items()},
+          {f'/{name}/pose': name for name in poses}, {})
+    take.unseen = [name for name in poses if name not in take.bodies]
+    take.topics.update({f'/{name}/pose': rows.count for name, rows in poses.items()})
+
+
+def _trajectory(rows: StoredRows) -> Trajectory:
+    return Body('', rows).trajectory
+
+
+def _state(status: Status, time_ns: int) -> StateRow:
+    resets = status.values.get('resets', '0')
+    state = status.values.get('state', status.message.partition(':')[0])
+    return StateRow(time_ns, sys.intern(state), sys.intern(status.message),
+                    int(resets) if resets.isdecimal() else 0)
+
+
+def _number(text: Optional[str]) -> float:
+    try:
+        return float(text or 'nan')
+    except ValueError:
+        return float('nan')
+
+
+def _take_diagnostics(take: Take, entry: Status, time_ns: int) -> None:
+    what, values = entry.name.partition(': ')[2], entry.values
+    if what == 'clock' and 'offset_s' in values:
+        take.stamping = values
+        take.clock.append(ClockRow(
+            time_ns, int(_number(values.get('epoch', '0'))), _number(values['offset_s']),
+            _number(values.get('skew_ppm')), _number(values.get('uncertainty_us'))))
+    elif what == 'connection' and 'sessions' in values:
+        take.connection = values
+        state = entry.message.partition(':')[0].partition(' ')[0]
+        if not take.links or take.links[-1][1].partition(' ')[0] != state:
+            take.links.append((time_ns, state))
+
+
+def _load_raw(path: Path) -> Take:
+    """Run a raw recording through the node's pipeline with its default settings."""
+    sessions = load_sessions(path)
+    take = Take(path.stem, 'raw', cut=next((s.cut for s in sessions if s.cut), ''))
+    pipeline = Pipeline(PipelineConfig())
+    scratch = Scratch()
+    poses: dict[str, StoredRows] = {}
+    for name, rows in _in_blocks(
+            (sample.channel.names.ros,
+             (sample.stamp_ns, arrival_ns, (*sample.position, *sample.quat_xyzw)))
+            for sample, arrival_ns in stamped(sessions, pipeline)):
+        poses.setdefault(name, StoredRows(scratch)).add(rows)
+    status = pipeline.stamps.status()
+    _keep_bodies(take, poses)
+    take.clock.append(ClockRow(
+        take.arrivals_ns[1] if take.arrivals_ns else 0, status.epoch, status.offset_ns / 1e9,
+        status.skew_ppm,
+        status.uncertainty_s * 1e6))
+    return take
+
+
+def _in_blocks(poses: Iterable[tuple[str, tuple[Any, ...]]]) -> Iterator[tuple[str, Rows]]:
+    """Collect the poses of each body to arrays."""
+    waiting: dict[str, list[tuple[Any, ...]]] = {}
+    for name, row in poses:
+        rows = waiting.setdefault(name, [])
+        rows.append(row)
+        if len(rows) >= _BLOCK:
+            yield name, np.array(rows, ROW)
+            rows.clear()
+    for name, rows in waiting.items():
+        yield name, np.array(rows, ROW)

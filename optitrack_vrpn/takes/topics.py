@@ -1,0 +1,85 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Select the recorded topics by type and name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+import re
+
+from optitrack_vrpn.core.errors import ConfigurationError
+
+#: Types with one topic per body; the body is the topic's name without its last part.
+BODY_TYPES = frozenset((
+    'geometry_msgs/msg/PoseStamped', 'geometry_msgs/msg/PoseWithCovarianceStamped',
+    'geometry_msgs/msg/TwistStamped', 'geometry_msgs/msg/AccelStamped',
+    'nav_msgs/msg/Odometry', 'diagnostic_msgs/msg/DiagnosticStatus'))
+#: Types that are recorded on every topic.
+WHOLE_TYPES = frozenset(('tf2_msgs/msg/TFMessage', 'diagnostic_msgs/msg/DiagnosticArray'))
+#: Packages of the control messages.
+CONTROL_PACKAGES = ('mocap4r2_control_msgs', 'mocap_control_msgs')
+_UNSAFE = re.compile(r'[^A-Za-z0-9_.-]+')
+
+
+@dataclass(frozen=True)
+class TopicChoice:
+    """
+    Select topics.
+
+    :ivar bodies: patterns of bodies' names in ROS; empty for all.
+    :ivar topics: patterns of further topics of any type.
+    """
+
+    bodies: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """
+        Check the patterns.
+
+        :raises ConfigurationError: if a pattern is empty.
+        """
+        for pattern in (*self.bodies, *self.topics):
+            if not pattern.strip():
+                raise ConfigurationError('a pattern of bodies or topics is empty')
+
+    def wants(self, topic: str, type_name: str) -> bool:
+        """Return whether a topic is recorded; a hidden one only if a pattern asks for it."""
+        if any(fnmatchcase(topic, absolute(pattern)) for pattern in self.topics):
+            return True
+        if '/_' in topic:
+            return False    # hidden, such as transforms for the dashboard
+        if type_name in WHOLE_TYPES or type_name.partition('/')[0] in CONTROL_PACKAGES:
+            return True
+        if type_name not in BODY_TYPES:
+            return False
+        body = body_of(topic)
+        return not self.bodies or any(
+            fnmatchcase(body, pattern.strip('/')) or fnmatchcase(body, '*/' + pattern.strip('/'))
+            for pattern in self.bodies)
+
+
+def absolute(name: str) -> str:
+    """Add a leading slash to a topic's name if it has none."""
+    return name if name.startswith('/') else f'/{name}'
+
+
+def body_of(topic: str) -> str:
+    """Return the body of a topic: ``drone/left`` for ``/drone/left/pose``, ``a`` for ``/a``."""
+    return topic.rpartition('/')[0].strip('/') or topic.strip('/')
+
+
+def safe_name(text: str) -> str:
+    """
+    Convert any text, such as a session id, to a part of a file name.
+
+    :returns: letters, digits, _ . and -, at most 60 of them; '' if none remain.
+    """
+    return _UNSAFE.sub('_', text).strip('._')[:60]
+
+
+def merged(patterns: Sequence[str]) -> tuple[str, ...]:
+    """Split patterns at commas, which the command line allows."""
+    return tuple(part.strip() for text in patterns for part in text.split(',') if part.strip())

@@ -1,0 +1,378 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+The causes of bad poses, each with severity, text and remedy: their only definition.
+
+A text contains figures in braces. ``{bodies}`` are the bodies of the finding, ``{is}``, ``{was}``,
+``{has}`` and ``{its}`` fit their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+import enum
+import math
+from typing import NamedTuple
+
+from optitrack_vrpn.core.checks import listed
+
+
+class Severity(enum.IntEnum):
+    """Importance of a finding."""
+
+    GOOD = 0
+    WARNING = 1
+    ERROR = 2
+
+
+class Cause(NamedTuple):
+    """
+    What can be wrong.
+
+    :ivar place: where a timeline shows it beside the bodies: 'server', 'clock', 'recorder' or ''.
+    """
+
+    severity: Severity
+    text: str
+    remedy: str
+    place: str = ''
+
+
+class Span(NamedTuple):
+    """
+    One occurrence.
+
+    :ivar begin_s: its begin (s from the begin of the observation).
+    :ivar end_s: its end; NaN if unknown.
+    :ivar bodies: the bodies concerned; empty for all of the finding.
+    """
+
+    begin_s: float
+    end_s: float = math.nan
+    bodies: tuple[str, ...] = ()
+
+
+WARNING, ERROR = Severity.WARNING, Severity.ERROR
+_IN_VIEW = 'do at least two cameras see three of its markers wherever it goes?'
+_CAMERA_RATE = (
+    'look at the camera rate in Motive and at the frame divisor of its streaming settings')
+_BY_ARRIVAL = 'set stamps.mode: arrival, which does not use the times of the server'
+_OUT_OF_VIEW = f'STALE: out of view, or deleted in Motive: {_IN_VIEW}'
+_FROZEN = (f'FROZEN: out of view, and Motive repeats its last pose: {_IN_VIEW} (Or a simulator '
+           'without noise: then set validation.frozen_after_s: 0.0)')
+_CONFUSED = (
+    'JUMPED: Motive confuses its markers: is their arrangement symmetric or similar to that of '
+    'another body, or are there reflections?')
+_INVALID = (
+    'INVALID: its numbers are not a pose: check the body in Motive, or the program that relays '
+    'it; two rigid bodies of one name need a name each')
+_ZEROED = f'ZEROED: out of view, and Motive sends zeros: {_IN_VIEW}'
+_UNTRACKED = f'UNTRACKED: Motive reports it as out of view: {_IN_VIEW}'
+_EXCHANGED = (
+    'Motive confuses two bodies: give each a different, asymmetric marker arrangement, then '
+    'delete both rigid bodies there and create them again (or refine them); if you exchanged the '
+    'names yourself, clean up and configure the node')
+_EACH_IN_VIEW = 'do at least two cameras see three markers of a body wherever it goes?'
+_REPAIR = 'repair a bag with record --recover'
+_COVERS = (
+    'the estimate has poses for {percent:.0f} % of the reference ({interruptions}, up to '
+    '{longest:.2f} s): the errors say nothing about the rest')
+_UNUSABLE = '{bodies} {was} unusable in {share} of {its} poses: '
+
+CAUSES: Mapping[str, Cause] = {
+    # -- one or several bodies -------------------------------------------------------------------
+    'FROZEN': Cause(ERROR, '{bodies} {is} FROZEN{detail}', _FROZEN),
+    'ZEROED': Cause(ERROR, '{bodies} {is} ZEROED{detail}', _ZEROED),
+    'UNTRACKED': Cause(ERROR, '{bodies} {is} UNTRACKED{detail}', _UNTRACKED),
+    'STALE': Cause(ERROR, '{bodies} {is} STALE{detail}', _OUT_OF_VIEW),
+    'JUMPED': Cause(ERROR, '{bodies} {is} JUMPED{detail}', _CONFUSED),
+    'INVALID': Cause(ERROR, '{bodies} {is} INVALID{detail}', _INVALID),
+    'NEW': Cause(ERROR, '{bodies} {is} NEW{detail}', (
+        'NEW: seen too briefly: listen longer (--seconds); or its poses contradict each other: do '
+        'two rigid bodies have this name?')),
+    'was FROZEN': Cause(WARNING, _UNUSABLE + 'repeats of one pose (FROZEN)', _FROZEN),
+    'was ZEROED': Cause(WARNING, _UNUSABLE + 'zeros (ZEROED)', _ZEROED),
+    'was UNTRACKED': Cause(WARNING, _UNUSABLE + 'not tracked by Motive (UNTRACKED)', _UNTRACKED),
+    'was INVALID': Cause(WARNING, _UNUSABLE + 'not a pose (INVALID)', _INVALID),
+    'was JUMPED': Cause(WARNING, (
+        _UNUSABLE + 'at positions or attitudes that it cannot reach (JUMPED)'), _CONFUSED),
+    'exchanged': Cause(
+        ERROR, '{bodies} {verb} to have exchanged their names', _EXCHANGED),
+    'silent': Cause(WARNING, '{bodies} {was} silent for {silence}', _OUT_OF_VIEW),
+    'lacked': Cause(WARNING, '{bodies} lacked {share} of the frames', _OUT_OF_VIEW),
+    'absent': Cause(WARNING, '{bodies} {was} absent for the first {begin}', _OUT_OF_VIEW),
+    'slow body': Cause(
+        WARNING, '{bodies} {has} {rate:.1f} Hz where {nominal:g} Hz is expected',
+        f'is it often out of view? Lost poses have the same effect. Otherwise {_CAMERA_RATE}'),
+    'too old': Cause(
+        WARNING, 'nothing is published: every pose is older than stamps.max_age_s before it can '
+        'be published', 'reduce the load of this computer or the delay of the network, or set '
+        'stamps.max_age_s'),
+    # -- all frames ------------------------------------------------------------------------------
+    'slow cameras': Cause(
+        WARNING, '{rate:.1f} Hz where the cameras run at {nominal:g} Hz', _CAMERA_RATE),
+    'display rate': Cause(
+        WARNING, '{rate:.1f} Hz is the rate of a display; some installations stream at it while '
+        'their cameras run faster', f'{_CAMERA_RATE}; if 60 Hz is intended, set '
+        'expected_rate_hz: 60 (the doctor: --expect-rate 60)'),
+    'not sent': Cause(
+        WARNING, '{rate:.1f} Hz, but {share} of the frames are missing at the sender: they were '
+        'not lost in the network', "Motive cannot keep up: check its machine's load, and whether "
+        'its cameras drop frames'),
+    'lost': Cause(
+        WARNING, '{share} were lost in the network',
+        'use a cable instead of WiFi, and a separate switch; or connection: tcp (VRPN), which '
+        'loses nothing but adds delay; or is the Motive PC too busy to send each frame?'),
+    'unread': Cause(
+        WARNING, '{share} were lost because the receive buffer of this computer was full',
+        'this computer is too busy to read: reduce its load'),
+    'out of order': Cause(
+        WARNING, '{share} of the datagrams arrived out of order; the node drops poses that are '
+        'older than the last', 'use a cable instead of WiFi, and only one network path; or '
+        'connection: tcp, which keeps the order but adds delay'),
+    'twice on the way': Cause(
+        WARNING, '{share} of the datagrams arrived twice; the node uses one',
+        'is there a loop, a repeater or a second path in the network?'),
+    'sent twice': Cause(
+        WARNING, '{share} twice; the node uses one',
+        'the server sends them twice: does a second program relay the data of Motive?'),
+    'quiet': Cause(
+        WARNING, 'but none in the last {quiet:.1f} s',
+        'is Motive paused, or every body out of view? Is the network interrupted?'),
+    'paused': Cause(
+        WARNING, 'no body sent a pose for {silence}',
+        'is Motive paused at times, or its machine too busy?'),
+    'interrupted': Cause(
+        WARNING, 'no body sent a pose for {silence}', 'check the network for interruptions'),
+    'overload': Cause(
+        WARNING, 'this computer cannot keep up: whole frames are left out so that the others are '
+        'on time', 'select fewer bodies or topics, or lower the rate in Motive'),
+    'not selected': Cause(
+        WARNING, 'bodies.allow and bodies.deny select none of the bodies that arrive ({count})',
+        'write their names as in Motive'),
+    # -- the connection --------------------------------------------------------------------------
+    'ended': Cause(
+        WARNING, 'then: {reason}', 'does Motive keep running? Does another client block it?'),
+    'client warning': Cause(WARNING, 'with a warning of the client', '{message}'),
+    'ignored': Cause(
+        WARNING, 'but also: {what}', 'the node ignores these; check which program is the server'),
+    # -- times -----------------------------------------------------------------------------------
+    'standstill': Cause(
+        WARNING, 'this computer stood still for {stalled:.1f} s, and the estimate of the clock '
+        'started again', 'this computer is busy, or was suspended: reduce its load and try again'),
+    'estimate restarted': Cause(
+        WARNING, 'the estimate of the clock started again: {restarts}',
+        "did Motive restart just now? Do two programs send under this server's name?"),
+    'uneven arrivals': Cause(WARNING, 'that is much', (
+        '{busy}; stamps.mode: tracking removes most of the jitter from the stamps, but poses '
+        'arrive late')),
+    'one time': Cause(
+        ERROR, 'all poses have the same sender time: the node withholds them as repeats',
+        _BY_ARRIVAL),
+    'repeated times': Cause(
+        WARNING, '{share} of the poses have the time of the pose before, although they differ: '
+        'the node drops them as repeats', _BY_ARRIVAL),
+    'shared name': Cause(
+        WARNING, '{share} of the poses have the time of the pose before, although they differ: '
+        'the node drops them as repeats', 'do two rigid bodies in Motive have the name {bodies}? '
+        f'Rename one. Otherwise {_BY_ARRIVAL}'),
+    'late times': Cause(
+        WARNING, '{share} of the poses are older than the one before, although they arrived in '
+        'order: the node drops them', "do two programs send under this server's name? Is its "
+        'clock set repeatedly?'),
+    # -- of the node, seen from outside ----------------------------------------------------------
+    'node silent': Cause(
+        ERROR, '{node} sends no diagnostics', 'is the node running? Start it, or read its log'),
+    'not active': Cause(
+        ERROR, '{node} is {state}: it publishes no poses', 'press START, or run: ros2 lifecycle '
+        'set {node} configure, and then activate'),
+    'reported warning': Cause(
+        WARNING, '{subject}: {message}', 'the log of the node has more'),
+    'reported error': Cause(ERROR, '{subject}: {message}', 'the log of the node has more'),
+    'no transform': Cause(
+        ERROR, '{bodies} {is} TRACKED, but {its} transforms do not arrive',
+        'is tf_view or tf among the outputs of the node, and is the node active? Is the network '
+        'between it and this computer slow?'),
+    # -- of a recording, the worst first ---------------------------------------------------------
+    'nothing recorded': Cause(
+        ERROR, 'no pose of any body was recorded',
+        'was the node active, and did --bodies fit the names? Run the doctor'),
+    'incomplete': Cause(ERROR, 'the recording is incomplete: {reason}', _REPAIR, 'recorder'),
+    'damaged': Cause(
+        ERROR, 'the file is damaged in {places} ({reason}): messages of these times are missing',
+        _REPAIR, 'recorder'),
+    'missing messages': Cause(
+        ERROR, '{count} of those that the recording counts cannot be found in it', _REPAIR,
+        'recorder'),
+    'dropped': Cause(
+        ERROR, 'the disk was too slow; dropped messages: {count}',
+        'record to a faster disk, or fewer bodies (--bodies)', 'recorder'),
+    'ended early': Cause(ERROR, 'the recording ended early: {reason}', (
+        'make space on the disk, and leave the folder in its place'), 'recorder'),
+    'not recorded': Cause(
+        ERROR, 'messages were lost between publisher and recorder ({topics}){effect}',
+        'start node and recorder with config/fast_recording.xml, and the node with qos.depth: 200',
+        'recorder'),
+    'computer clock set': Cause(
+        ERROR, 'the clock of the recording computer was set {times} during the take{effect}: '
+        'times before and after do not belong together',
+        'synchronise it with chrony before a take', 'recorder'),
+    'never seen': Cause(
+        ERROR, '{bodies} published no pose during the whole take',
+        f'{_EACH_IN_VIEW} Or is it deleted in Motive?'),
+    'one pose': Cause(ERROR, 'of {bodies} only one pose was recorded', _EACH_IN_VIEW),
+    'server restarted': Cause(
+        ERROR, 'the server restarted, or its clock was set; {effect}',
+        'leave Motive running, and its clock alone, during a take', 'server'),
+    'connection lost': Cause(
+        ERROR, 'the connection to the server was lost; {effect}',
+        'check Motive, cables and switch', 'server'),
+    'interrupted by all': Cause(
+        ERROR, 'the server or the network was interrupted; {effect}',
+        'is Motive paused at times, or its machine too busy? Check the network for interruptions',
+        'server'),
+    'paused by all': Cause(
+        WARNING, 'the server or the network paused; {effect}',
+        'is the machine of Motive too busy? Use a cable instead of WiFi', 'server'),
+    'changed by all': Cause(
+        ERROR, 'the server changed or repeated its poses; {effect}',
+        'was Motive paused, its ground plane set or its calibration replaced?', 'server'),
+    'jumped': Cause(
+        ERROR, '{bodies}: {count} (jumps in the poses: {jumps}, resets reported by the node: '
+        '{resets})', 'does Motive confuse the markers? Is their arrangement symmetric or similar '
+        'to that of another body, or are there reflections?'),
+    'gaps': Cause(
+        ERROR, '{bodies}: no pose for up to {longest:.2f} s; {gaps}, {total:.2f} s in total',
+        _EACH_IN_VIEW),
+    'froze': Cause(
+        ERROR, '{bodies}: the same pose was repeated in {spans}: frozen data, not a body at rest',
+        f'out of view, and Motive repeats the last pose: {_EACH_IN_VIEW}'),
+    'estimate displaced': Cause(
+        ERROR, 'the estimate is displaced {times}: the ATE mixes the parts, and the motion '
+        'between them is missing', 'was the odometry reset or restarted, or did it slip?'),
+    'estimate lacks most': Cause(ERROR, _COVERS, 'does the odometry run during the whole take?'),
+    'repaired': Cause(
+        WARNING, 'the recording was repaired after an interruption ({detail}); the '
+        "recorder's counts of lost messages are missing", 'end the recorder with Ctrl-C',
+        'recorder'),
+    'not decoded': Cause(
+        WARNING, '{count} of {total} messages on {topic} could not be decoded and are missing '
+        'here', 'they are damaged, or their type has another serialisation or definition than '
+        'ROS 2 writes'),
+    'left out': Cause(
+        WARNING, '{count} on {topic} are left out here: not finite, or their stamp does not rise',
+        'was a recording played in a loop, or a clock set? Do two publishers use the '
+        'topic?'),
+    'silent at an end': Cause(
+        WARNING, 'no pose arrived in the {part} {silent:.0f} s of the recording',
+        'was the node active, and a body in view?', 'server'),
+    'short gaps': Cause(
+        WARNING, '{bodies}: {gaps} of up to {longest:.0f} ms', _EACH_IN_VIEW),
+    'seldom seen': Cause(
+        WARNING, '{bodies} {was} visible in {percent:.1f} % of the take', _EACH_IN_VIEW),
+    'clock restarted': Cause(
+        WARNING, 'the clock model of the sender restarted {times}: stamps step there by up to the '
+        'uncertainty', 'was Motive restarted, or its clock set?', 'clock'),
+    'uncertain stamps': Cause(
+        WARNING, 'stamps are uncertain by {uncertainty:.1f} ms',
+        'the network or a busy computer delays frames unevenly: use a cable, reduce the load',
+        'clock'),
+    'other clock': Cause(
+        WARNING, 'stamps of {bodies} are of another clock than that of the recorder: poses arrive '
+        '{latency:.0f} s after them (median)',
+        'were they those of a simulation, or were the clocks of both computers not synchronised?',
+        'clock'),
+    'late': Cause(
+        WARNING, 'poses of {bodies} arrive {latency:.0f} ms after their stamp (median)',
+        'reduce the load of the computers, or the delay of the network'),
+    'jitter': Cause(
+        WARNING, 'of {bodies} one pose in a hundred arrives at least {jitter:.0f} ms later than '
+        'the median', 'use a cable instead of WiFi; reduce the load of the computers'),
+    'noisy': Cause(
+        WARNING, 'noise of {bodies} at rest is {noise:.2f} mm (3 sigma)',
+        'calibrate the cameras, or remove reflections'),
+    'drifted': Cause(
+        WARNING, '{bodies} moved by {drift:.2f} mm in {seconds:.0f} s of rest',
+        'do the cameras warm up, or does the body slide?'),
+    'estimate lacks part': Cause(
+        WARNING, _COVERS, 'does the odometry run during the whole take?'),
+    'not compared': Cause(
+        WARNING, '{percent:.0f} % of the poses of the estimate were compared',
+        'the reference has gaps, or does not cover the rest'),
+    'straight path': Cause(
+        WARNING, 'the path is too straight for the alignment: it deviates from a line by '
+        '{width:.1f} mm, and the estimate from the path by {error:.1f} mm, so that the rotation '
+        'about this line, and with it the attitude of the ATE, is arbitrary',
+        'use the RPE, which is not affected, or a path with curves'),
+    'not determined': Cause(
+        WARNING, '{detail}', 'see "Odometry against mocap" in docs/recording.md'),
+    'no calibration': Cause(
+        WARNING, '{detail}', 'write it again with calibrate, or move it to another folder'),
+    'no fault': Cause(
+        Severity.GOOD, 'no fault was found: {count}, no gaps, no jumps, no reported loss', ''),
+    'good estimate': Cause(
+        Severity.GOOD, 'the estimate covers the reference without interruption, and the motion '
+        'determines time offset and transform', ''),
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """
+    A cause that was found, with the bodies that it concerns.
+
+    :ivar key: name of the cause in ``CAUSES``.
+    :ivar bodies: bodies; empty for all or none.
+    :ivar figures: values of the text; of several bodies with one cause the largest is shown.
+    :ivar spans: when; empty if it has no time.
+    """
+
+    key: str
+    bodies: tuple[str, ...] = ()
+    figures: Mapping[str, object] = field(default_factory=dict)
+    spans: tuple[Span, ...] = ()
+
+    @property
+    def begin_s(self) -> float:
+        """Return when it began (s from the begin of the observation); NaN if unknown."""
+        return min((span.begin_s for span in self.spans), default=math.nan)
+
+    @property
+    def severity(self) -> Severity:
+        """Return its importance."""
+        return CAUSES[self.key].severity
+
+    @property
+    def text(self) -> str:
+        """Return what was found, as a sentence."""
+        return self._fill(CAUSES[self.key].text)
+
+    @property
+    def remedy(self) -> str:
+        """Return what to do."""
+        return self._fill(CAUSES[self.key].remedy)
+
+    def _fill(self, text: str) -> str:
+        one = len(self.bodies) == 1
+        return text.format_map({
+            'bodies': listed(self.bodies, 4, 100), 'is': 'is' if one else 'are',
+            'was': 'was' if one else 'were', 'has': 'has' if one else 'have',
+            'its': 'its' if one else 'their', **self.figures})
+
+
+def merge(found: Iterable[Finding]) -> list[Finding]:
+    """
+    Join findings of one cause: one for all bodies, with the figures of the first of them.
+
+    A cause whose bodies were affected at different times (1 s) stays apart.
+    """
+    joined: dict[tuple[str, object], Finding] = {}
+    for one in found:
+        when = round(one.begin_s) if math.isfinite(one.begin_s) else None
+        place = one.key, when
+        before = joined.get(place)
+        joined[place] = one if before is None else Finding(
+            one.key, (*before.bodies, *one.bodies), {**before.figures, 'detail': ''},
+            (*before.spans, *one.spans))
+    return list(joined.values())

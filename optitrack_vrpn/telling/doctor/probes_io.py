@@ -1,0 +1,219 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""Look up the server and the route to it; run the node's client and pipeline for some seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+import os
+from pathlib import Path
+import pwd
+import threading
+from typing import Any, Optional
+
+from optitrack_vrpn.core.errors import ConfigurationError, TransportError
+from optitrack_vrpn.core.events import Event
+from optitrack_vrpn.core.units import NS_PER_S
+from optitrack_vrpn.drivers.client_io import Sink, Source, Waiting
+from optitrack_vrpn.drivers.config import ClientConfig
+from optitrack_vrpn.drivers.link import LinkState
+from optitrack_vrpn.drivers.sockets_io import card_of, local_address, Lookup, Waker
+from optitrack_vrpn.drivers.table import AUTO, check_server, load, own_settings, SOURCES
+from optitrack_vrpn.stream.clock.hostclock_io import HostClock
+from optitrack_vrpn.telling.doctor.results import (
+    discovery_variables, LocalProcess, ProbeResults, Stream)
+from optitrack_vrpn.telling.doctor.stream import Watch
+
+#: Chosen: limits of stored addresses of the server, and of warnings of the client.
+_MOST_ADDRESSES, _MOST_MESSAGES = 8, 5
+#: Chosen: period (s) of the checks for silent bodies and for the end, half that of the node.
+_TICK_S = 0.05
+
+
+def look_up(
+    probed: ProbeResults, config: ClientConfig, settings: Any, timeout_s: float,
+) -> None:
+    """
+    Resolve the server's name, or search the server as the node does with ``server: auto``.
+
+    :param timeout_s: timeout of the name resolution (s).
+    """
+    if not probed.server:
+        return
+    clock, waker = HostClock(), Waker()
+    waiting = Waiting(clock.now_ns, lambda: False, waker, lambda address, what: None)
+    try:
+        if probed.server == AUTO:
+            check_server(probed.protocol, AUTO)
+            searching = next(name for name in chosen_from(probed.protocol)
+                             if SOURCES[name].searches)
+            probed.addresses = (load(SOURCES[searching].probe).search(
+                waiting, own_settings(settings, searching), config.interface),)
+            return
+        lookup = Lookup(config.server, waker.wake)
+        deadline = clock.now_ns() + int(timeout_s * NS_PER_S)
+        while not lookup.finished and clock.now_ns() < deadline:
+            waiting.wait(deadline)
+        if not lookup.finished:
+            lookup.abandon(waker.wake)
+            probed.name_error = (
+                f'the name {config.server!r} is not resolved within {timeout_s:g} s: the '
+                'name server does not answer')
+            return
+        probed.addresses = tuple(dict.fromkeys(
+            lookup.address(turn) for turn in range(_MOST_ADDRESSES)))
+    except (TransportError, ConfigurationError) as error:
+        probed.name_error = str(error) if probed.server == AUTO else str(error).partition(': ')[0]
+    finally:
+        waker.close()
+
+
+def find_route(probed: ProbeResults, config: ClientConfig) -> None:
+    """Find the local address of the route to the server."""
+    if probed.addresses:
+        try:
+            probed.local = local_address(probed.addresses[0], config.port, config.interface)
+            probed.card = card_of(probed.local)
+        except TransportError as error:
+            probed.route_error = str(error)
+
+
+def chosen_from(protocol: str) -> tuple[str, ...]:
+    """Return the protocols among which one of ``SOURCES`` chooses, best first; else itself."""
+    return SOURCES[protocol].of or (protocol,)
+
+
+class _Listener:
+    """The sink of the client: passes frames to the pipeline, and notes changes."""
+
+    def __init__(self, stream: Stream, now_ns: Callable[[], int]) -> None:
+        self.changed = threading.Condition()
+        self.watch = Watch(stream)
+        self.connected_ns: Optional[int] = None
+        self.over = False
+        self._stream = stream
+        self._now_ns = now_ns
+
+    def receive(
+        self, items: Sequence[Any], arrival_ns: int, host_minus_arrival_ns: int,
+    ) -> None:
+        with self.changed:
+            self.connected_ns = self.connected_ns or arrival_ns
+            self.watch.receive(items, arrival_ns, host_minus_arrival_ns)
+
+    def link_changed(self, change: Event) -> None:
+        stream, state = self._stream, change.data
+        with self.changed:
+            if self.over:
+                return    # the doctor stops the client
+            if state in (LinkState.LOST, LinkState.REFUSED, LinkState.STOPPED):
+                stream.ended = stream.ended or change.text
+                self.changed.notify_all()
+            elif state in (LinkState.CONNECTED, LinkState.STREAMING, LinkState.SILENT):
+                self.connected_ns = self.connected_ns or self._now_ns()
+                if change.severity != 'info' and len(stream.messages) < _MOST_MESSAGES:
+                    stream.messages += (change.text,)
+
+
+def listen(
+    make_client: Callable[[Sink], Source], seconds: float, timeout_s: float,
+    lift_s: float = 0.0, on_lift: Callable[[], None] = lambda: None,
+) -> Stream:
+    """
+    Receive with the node's client and pipeline.
+
+    :param seconds: time to receive after the first pose (s).
+    :param timeout_s: timeout of the connection (s).
+    :param lift_s: time after that in which the user lifts a body (s); 0 for none.
+    :param on_lift: called when that time begins.
+    """
+    clock, stream = HostClock(), Stream()
+    listener = _Listener(stream, clock.now_ns)
+    watch = listener.watch
+    client = make_client(listener)
+    began_ns = now_ns = clock.now_ns()
+    client.start()
+    try:
+        while not stream.ended:
+            with listener.changed:
+                listener.changed.wait_for(lambda: stream.ended, _TICK_S)
+                before_ns, now_ns = now_ns, clock.now_ns()
+                stream.stalled_s = max(
+                    stream.stalled_s, (now_ns - before_ns) / NS_PER_S - _TICK_S)
+                watch.tick(now_ns)
+                received_s = _seconds(watch.first_pose_ns, now_ns)
+                if received_s >= seconds and lift_s and not watch.lifting:
+                    watch.begin_lift()
+                    on_lift()
+                # Chosen: 2 s from the connection to the first pose, two frames of the slowest
+                # supported sender (1 Hz); 1 s for a client to report a failed attempt.
+                waiting_for = (
+                    seconds + lift_s - received_s if watch.first_pose_ns is not None else
+                    2.0 - _seconds(listener.connected_ns, now_ns)
+                    if listener.connected_ns is not None else
+                    timeout_s + 1.0 - _seconds(began_ns, now_ns))
+                if waiting_for <= 0.0:
+                    break
+        status = client.status()
+    finally:
+        listener.over = True
+        client.stop()
+    stream.transport, stream.counters = status.transport, {**status.counters, **status.queue}
+    stream.listened_s = max(0.0, _seconds(listener.connected_ns, now_ns))
+    if watch.first_pose_ns is not None and listener.connected_ns is not None:
+        stream.first_pose_s = max(
+            0.0, (watch.first_pose_ns - listener.connected_ns) / NS_PER_S)
+        stream.quiet_s = _seconds(watch.last_pose_ns, now_ns)
+    watch.fill(now_ns)
+    return stream
+
+
+def _seconds(since_ns: Optional[int], now_ns: int) -> float:
+    """Return the time since then (s); -1 if there is none."""
+    return -1.0 if since_ns is None else (now_ns - since_ns) / NS_PER_S
+
+
+_NODE = b'optitrack_vrpn_node'
+
+
+def local_nodes(proc: str = '/proc') -> tuple[LocalProcess, ...]:
+    """
+    List the processes of this machine that run the node, in the order of their ids.
+
+    Processes of other users show their command line but not their environment.
+
+    :param proc: the process file system, see proc(5).
+    """
+    found = []
+    folders = [path for path in Path(proc).glob('[0-9]*') if path.name.isdigit()]
+    for folder in sorted(folders, key=lambda path: int(path.name)):
+        try:
+            words = (folder / 'cmdline').read_bytes().split(b'\0')
+            if not any(word.rsplit(b'/', 1)[-1] == _NODE for word in words[:4]):
+                continue
+            # The name in parentheses can contain spaces; the state follows it.
+            state = (folder / 'stat').read_text(errors='replace').rpartition(')')[2].split()[0]
+            owner = folder.stat().st_uid
+        except (OSError, IndexError):
+            continue    # the process has ended
+        own = owner == os.getuid()
+        found.append(LocalProcess(
+            int(folder.name), state in 'Tt', _variables(folder) if own else None,
+            '' if own else _user(owner)))
+    # Chosen: limit of the listed processes, above any use.
+    return tuple(found[:20])
+
+
+def _user(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
+
+
+def _variables(folder: Path) -> dict[str, str] | None:
+    try:
+        lines = (folder / 'environ').read_text(errors='replace').split('\0')
+    except OSError:
+        return None
+    return discovery_variables(dict(line.split('=', 1) for line in lines if '=' in line))

@@ -1,0 +1,354 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the probes found; settings of the running node where the user of the doctor states none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+import math
+from typing import Any, NamedTuple, Optional
+
+from optitrack_vrpn.core.checks import CheckResult
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.names import printable
+from optitrack_vrpn.core.settings.parameters import parameters_of, sift
+from optitrack_vrpn.drivers.config import ClientConfig
+from optitrack_vrpn.drivers.frames import Vector
+from optitrack_vrpn.drivers.probing import Heard, Place
+from optitrack_vrpn.drivers.table import (
+    DEFAULT, own_port, port_parameter, source_settings, SOURCES, title)
+from optitrack_vrpn.telling.rules import StreamSeen
+
+
+class Lift(NamedTuple):
+    """The largest displacement of one body while the user lifted it, in the sender's axes (m)."""
+
+    body: str
+    displacement: Vector
+
+    @property
+    def length(self) -> float:
+        """Length of the displacement (m)."""
+        return math.hypot(*self.displacement)
+
+
+@dataclass
+class Stream(StreamSeen):
+    """
+    What the node's client and pipeline received.
+
+    :ivar transport: 'udp', 'tcp' or the name of the protocol.
+    :ivar listened_s: time from the connection to the end (s); 0 without a connection.
+    :ivar first_pose_s: time from the connection to the first pose (s), None without any.
+    :ivar newest_sender_ns: the newest sender time (ns, epoch of the sender).
+    :ivar ahead_s: that minus the host's time of its arrival (s).
+    :ivar lifts: displacements of all bodies, if the user was asked to lift one.
+    :ivar texts: text messages of the server.
+    :ivar silence: why no pose arrived; None if some did.
+    """
+
+    transport: str = ''
+    listened_s: float = 0.0
+    first_pose_s: Optional[float] = None
+    newest_sender_ns: int = 0
+    ahead_s: float = math.nan
+    lifts: Optional[tuple[Lift, ...]] = None
+    texts: tuple[str, ...] = ()
+    silence: Optional[CheckResult] = None
+
+    def heard(self) -> Heard:
+        """Return what the probe of the protocol needs of it."""
+        return Heard(self.poses, [body.name for body in self.bodies], self.listened_s,
+                     self.counters, self.texts, self.ended)
+
+
+@dataclass
+class Mismatch:
+    """
+    A subscription that receives nothing from a publisher.
+
+    :ivar topic: the topic.
+    :ivar node: name of the subscribing node.
+    :ivar reason: the mismatch, in the middleware's words.
+    :ivar refused: publishers of the running node from which it receives nothing.
+    :ivar publishers: all publishers of the running node: two nodes of one name have two.
+    """
+
+    topic: str
+    node: str
+    reason: str
+    refused: int = 1
+    publishers: int = 1
+
+
+@dataclass
+class RunningNode:
+    """
+    A node of this package on the ROS graph.
+
+    :ivar name: its full name.
+    :ivar count: number of nodes of this name; with two, services are ambiguous.
+    :ivar state: its lifecycle state, '' if it did not answer.
+    :ivar settings: parameters that the doctor compares; unanswered ones are missing.
+    :ivar topics: number of published topics.
+    :ivar subscribers: subscriptions to these topics.
+    :ivar mismatches: subscriptions whose quality of service does not match.
+    :ivar bodies: names and patterns of bodies that have settings of their own.
+    :ivar pose_topics: number of topics with poses.
+    :ivar conflicting: pose topics on which other nodes publish too, with their full names.
+    :ivar heard: messages with poses that arrived; None if the doctor did not listen.
+    :ivar connection: its diagnostic of the connection; '' if none arrived.
+    """
+
+    name: str
+    count: int = 1
+    state: str = ''
+    settings: dict[str, object] = field(default_factory=dict)
+    topics: int = 0
+    subscribers: int = 0
+    mismatches: tuple[Mismatch, ...] = ()
+    bodies: tuple[str, ...] = ()
+    pose_topics: int = 0
+    conflicting: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    heard: Optional[int] = None
+    connection: str = ''
+
+
+class Orphan(NamedTuple):
+    """
+    A subscription to a topic without publishers that is named like a topic of a running node.
+
+    :ivar topic: the topic.
+    :ivar nodes: full names of the subscribers.
+    :ivar similar: the published topic with the most similar name.
+    """
+
+    topic: str
+    nodes: tuple[str, ...]
+    similar: str
+
+
+#: The environment variables that decide which nodes discover each other, with their defaults.
+DISCOVERY_VARIABLES = {
+    'ROS_DOMAIN_ID': '0', 'ROS_AUTOMATIC_DISCOVERY_RANGE': 'SUBNET', 'ROS_LOCALHOST_ONLY': '0',
+    'ROS_STATIC_PEERS': '', 'ROS_DISCOVERY_SERVER': '', 'RMW_IMPLEMENTATION': 'rmw_fastrtps_cpp'}
+
+
+def discovery_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the discovery variables of an environment; an empty one counts as not set."""
+    return {name: environment.get(name) or default
+            for name, default in DISCOVERY_VARIABLES.items()}
+
+
+class LocalProcess(NamedTuple):
+    """
+    A process of this machine that runs the node.
+
+    :ivar pid: its process id.
+    :ivar stopped: True if it is stopped, by SIGSTOP or a debugger.
+    :ivar variables: its discovery variables; None if they are unknown.
+    :ivar user: its user if that is another than the doctor's; else ''.
+    """
+
+    pid: int
+    stopped: bool
+    variables: Optional[Mapping[str, str]]
+    user: str = ''
+
+
+@dataclass
+class Graph:
+    """
+    State of the ROS graph.
+
+    :ivar absent: why there is no graph, or ''.
+    :ivar broken: True if ROS 2 is installed and does not start.
+    :ivar wanted: full name of the requested node, or ''.
+    :ivar others: full names of the nodes of this package, if the requested one is missing.
+    :ivar waited_s: time of the discovery (s).
+    :ivar nodes: nodes of this package, or the requested one.
+    :ivar variables: the discovery variables in use.
+    :ivar given: those of the doctor's own environment, before those of the node replaced them.
+    :ivar processes: processes of this machine that run the node, in any domain.
+    :ivar orphans: subscriptions to topics that nobody publishes, similar to those of the nodes.
+    """
+
+    absent: str = ''
+    broken: bool = False
+    wanted: str = ''
+    others: tuple[str, ...] = ()
+    waited_s: float = 0.0
+    nodes: tuple[RunningNode, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=DISCOVERY_VARIABLES.copy)
+    given: Mapping[str, str] = field(default_factory=DISCOVERY_VARIABLES.copy)
+    processes: tuple[LocalProcess, ...] = ()
+    orphans: tuple[Orphan, ...] = ()
+
+
+@dataclass
+class ProbeResults:
+    """
+    All results of the probes of one server and of the nodes that use it: the input of the checks.
+
+    :ivar server: the server, as given by the user.
+    :ivar port: the parameter ``port``.
+    :ivar protocol: the parameter ``protocol``.
+    :ivar expected_rate_hz: the cameras' rate (Hz) if the user gave it, else 0.
+    :ivar addresses: addresses of the server's name.
+    :ivar name_error: why the name has no address.
+    :ivar local: this machine's address on the route to the server.
+    :ivar card: the network card with that address, '' if unknown.
+    :ivar route_error: why there is no route.
+    :ivar stream: the stream; None without a connection.
+    :ivar by: the protocol of the stream.
+    :ivar graph: the ROS graph; None if not checked.
+    :ivar taken_from: the node whose settings were used where the user gave none; '' for none.
+    """
+
+    server: str
+    port: int
+    protocol: str = DEFAULT
+    expected_rate_hz: float = 0.0
+    addresses: tuple[str, ...] = ()
+    name_error: str = ''
+    local: str = ''
+    card: str = ''
+    route_error: str = ''
+    stream: Optional[Stream] = None
+    by: str = ''
+    graph: Optional[Graph] = None
+    taken_from: str = ''
+
+    @property
+    def place(self) -> Place:
+        """Return where the server is."""
+        return Place(self.addresses[0] if self.addresses else '', self.local, self.card)
+
+    @property
+    def established(self) -> Optional[Stream]:
+        """Return the stream if there was a connection."""
+        return self.stream if self.stream is not None and self.stream.listened_s else None
+
+    @property
+    def received(self) -> str:
+        """Return the name of the protocol by which good poses arrived; '' for none."""
+        good = self.stream is not None and any(body.status.good for body in self.stream.bodies)
+        return title(self.by) if good and self.by else ''
+
+
+#: Parameters of the client that the doctor uses, beside those of each protocol.
+_CLIENT = ('server', 'port', 'connection', 'interface')
+
+
+def target_parameters() -> dict[str, Any]:
+    """Return the parameters that decide how a server is reached, by name, without protocol."""
+    client = {one.name: one for one in parameters_of(ClientConfig) if one.name in _CLIENT}
+    return {**client, **{one.name: one for one in parameters_of(type(source_settings()))}}
+
+
+def ports() -> dict[str, str]:
+    """Return the parameter of the port of each protocol that has its own."""
+    return {name: port_parameter(name) for name in SOURCES if own_port(name)}
+
+
+@dataclass
+class Target:
+    """
+    What the doctor probes.
+
+    :ivar server: the server; '' if none is named.
+    :ivar protocol: the parameter of that name.
+    :ivar values: other parameters, by name; missing ones have their defaults.
+    :ivar taken: names of the values that are those of the running node.
+    :ivar node: full name of that node; '' without one.
+    """
+
+    server: str
+    protocol: str
+    values: Mapping[str, Any]
+    taken: tuple[str, ...] = ()
+    node: str = ''
+
+    def config(self, timeout_s: float) -> tuple[ClientConfig, Any]:
+        """
+        Return the configuration of the client, and the settings of all protocols.
+
+        :param timeout_s: timeout of each wait (s).
+        :raises ConfigurationError: for a wrong value.
+        """
+        config, wrong = sift(ClientConfig, {'server': self.server or 'localhost', **self.values})
+        settings, more = sift(type(source_settings()), self.values)
+        if wrong or more:
+            raise ConfigurationError('\n'.join([*wrong, *more]))
+        return replace(config, link=replace(
+            config.link, attempt_s=timeout_s, silent_after_s=0.0, reconnect_after_s=0.0)), settings
+
+
+def choose_target(
+    given: Mapping[str, Any], nodes: Sequence[RunningNode], here: bool,
+) -> Target:
+    """
+    Complete the options of the user by the settings of a running node.
+
+    :param given: options by the names of parameters; None where the user gives none.
+    :param nodes: running nodes with their settings.
+    :param here: whether they run on this computer; else their interface is one of another.
+    :raises ConfigurationError: if no option names the server, and the nodes use different ones.
+    """
+    values = {name: value for name, value in given.items() if value is not None}
+    server = values.get('server', '')
+    settings = {node.name: _usable(node) for node in nodes if node.settings.get('server')}
+    if not server:
+        servers = {str(one.get('server')): name for name, one in settings.items()}
+        if len(servers) > 1:
+            listed = ', '.join(f'{printable(name, 60)} uses {printable(server, 60)}'
+                               for server, name in list(servers.items())[:4])
+            raise ConfigurationError(
+                f'{listed}: name one of the nodes (--node), or the server (--server)')
+    settings = {name: one for name, one in settings.items()
+                if one.get('server') == server} or settings
+    taken: dict[str, Any] = {}
+    node = ''
+    # Nodes that differ, none of which was named: only the user knows which of them is meant.
+    if len({str(one) for one in settings.values()}) == 1:
+        node, one = next(iter(settings.items()))
+        taken = {name: value for name, value in one.items()
+                 if name not in values and (here or name != 'interface')}
+    values = {**taken, **values}
+    return Target(values.pop('server', ''), values.pop('protocol', DEFAULT), values,
+                  tuple(taken), node)
+
+
+def _usable(node: RunningNode) -> dict[str, Any]:
+    """Return those values of a node that are valid; a node of another package has any."""
+    usable = {}
+    for name, parameter in target_parameters().items():
+        if name in node.settings:
+            try:
+                usable[name] = parameter.check(node.settings[name])
+            except ConfigurationError:
+                pass
+    if node.settings.get('protocol') in SOURCES:
+        usable['protocol'] = node.settings['protocol']
+    return usable
+
+
+def variables_of_node(
+    processes: Sequence[LocalProcess], given: Mapping[str, str], defaults: Mapping[str, str],
+) -> dict[str, str]:
+    """
+    Return the discovery variables of this user's node, if the user of the doctor sets none.
+
+    :param processes: the processes of this computer that run the node.
+    :param given: the environment of the doctor.
+    :param defaults: the discovery variables with their defaults.
+    :returns: the variables that differ from their defaults; empty if the user sets one, or if
+        there is no node, or several that differ.
+    """
+    if any(given.get(name) for name in defaults):
+        return {}
+    found = {tuple(sorted(one.variables.items())) for one in processes
+             if one.variables and not one.user}
+    return {name: value for name, value in found.pop() if value != defaults[name]} if len(
+        found) == 1 else {}
