@@ -77,7 +77,8 @@ setup(
     cmdclass={'build_py': Build, 'develop': Develop},
     version='0.1.0',
     packages=find_packages(include=[PACKAGE, PACKAGE + '.*']),
-    package_data={PACKAGE + '.recording': ['page/*'], PACKAGE + '.dashboard': ['static/*']},
+    package_data={
+        PACKAGE + '.takes.assess': ['page/*'], PACKAGE + '.takes.dashboard': ['static/*']},
     data_files=[
         ('share/ament_index/resource_index/packages', ['resource/' + PACKAGE]),
         ('share/' + PACKAGE, ['package.xml']),

@@ -53,7 +53,8 @@ from latency_tables import (
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 from optitrack_vrpn.cli.signals_io import end_with  # noqa: E402
-from optitrack_vrpn.node.graph.domain_io import claim_domain, DomainClaim, isolate, own_domain  # noqa: E402
+from optitrack_vrpn.node.graph.domain_io import (  # noqa: E402
+    claim_domain, DomainClaim, isolate, own_domain)
 HERE = ROOT / 'bench'
 DOCS = ROOT / 'docs' / 'performance.md'
 POINTS = ((1, 240), (20, 240), (50, 240), (100, 240))

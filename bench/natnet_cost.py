@@ -28,7 +28,8 @@ from optitrack_vrpn.drivers.natnet.definitions import encode_definitions  # noqa
 from optitrack_vrpn.drivers.natnet.frames import encode_frame  # noqa: E402
 from optitrack_vrpn.drivers.natnet.messages import Held, ServerInfo  # noqa: E402
 from optitrack_vrpn.drivers.natnet.reports import name_table, Translator  # noqa: E402
-from optitrack_vrpn.drivers.vrpn.codec import encode_pose, MAX_DATAGRAM_SIZE, POSE_TYPE  # noqa: E402
+from optitrack_vrpn.drivers.vrpn.codec import (  # noqa: E402
+    encode_pose, MAX_DATAGRAM_SIZE, POSE_TYPE)
 from optitrack_vrpn.drivers.vrpn.connection import Connection  # noqa: E402
 from optitrack_vrpn.drivers.vrpn.frames import to_frames  # noqa: E402
 from optitrack_vrpn.sim.natnet import NatNetWorld  # noqa: E402

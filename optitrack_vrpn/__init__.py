@@ -3,9 +3,9 @@
 """OptiTrack motion capture over VRPN for ROS 2."""
 
 # Before any other module of the package: Ctrl-C, and whether modules are imported compiled.
-from optitrack_vrpn.cli.early import end_at_interrupt as _end_at_interrupt
+from optitrack_vrpn.cli import early as _early
 
-_end_at_interrupt()
+_early.end_at_interrupt()
 
 from optitrack_vrpn.cli.compiled.importer_io import MODE as _MODE    # noqa: E402
 

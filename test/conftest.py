@@ -184,7 +184,7 @@ def is_pure(path):
             if parts[0] in IMPURE or parts[0].endswith(('_msgs', '_interfaces')):
                 return False
             if parts[0] == 'optitrack_vrpn' and (
-                    {'node', 'ros', 'command'} & set(parts) or any(
+                    ('node' in parts and 'graph' not in parts) or 'command' in parts or any(
                         part.endswith(('_io', '_ros', '_command')) for part in parts)):
                 return False
             helper = path.parent / f'{parts[0]}.py'

@@ -47,7 +47,8 @@ from optitrack_vrpn.telling.doctor import Extensions
 rclpy.init()
 node = rclpy.create_node('doctor')
 checks = Extensions(node, robots=sys.argv[1:], rows=[
-    f'optitrack_vrpn.cli.discovery.checks_ros:{name}' for name in ('MulticastCheck', 'ClockCheck')])
+    f'optitrack_vrpn.cli.discovery.checks_ros:{name}'
+    for name in ('MulticastCheck', 'ClockCheck')])
 def spin(seconds):
     end = time.monotonic() + seconds
     while time.monotonic() < end:

@@ -34,7 +34,8 @@ def _output(code):
 
 
 def test_a_configured_node_has_loaded_nothing_heavy_that_it_does_not_use():
-    leave_out = 'from optitrack_vrpn.node.base.node_command import *\nassert leave_generator_out()\n'
+    leave_out = ('from optitrack_vrpn.node.base.node_command import *\n'
+                 'assert leave_generator_out()\n')
     assert json.loads(_output(leave_out + _START.format(heavy=_HEAVY))) == []
 
 

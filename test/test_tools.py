@@ -182,7 +182,8 @@ def test_an_interrupt_while_modules_load_shows_no_traceback(arguments, where, co
 
 
 @pytest.mark.parametrize('where', [
-    'optitrack_vrpn.cli.compiled.importer_io', 'optitrack_vrpn.core.errors', 'optitrack_vrpn.cli.rows_io'])
+    'optitrack_vrpn.cli.compiled.importer_io', 'optitrack_vrpn.core.errors',
+    'optitrack_vrpn.cli.rows_io'])
 @pytest.mark.parametrize('tool, code', [('doctor', 130), ('motive_sim', 0)])
 def test_an_interrupt_while_the_package_itself_loads_shows_no_traceback(
         where, tool, code, tmp_path):

@@ -5,7 +5,6 @@
 import ast
 from collections import Counter
 import functools
-import importlib
 from pathlib import Path
 import subprocess
 import sys
@@ -16,67 +15,50 @@ PACKAGE = ROOT / 'optitrack_vrpn'
 FILES = sorted(PACKAGE.rglob('*.py'))
 #: Folders of the project with Python files.
 FOLDERS = ('optitrack_vrpn', 'test', 'bench', 'launch', 'tools')
-# Which packages (or single modules) a package may import: one entry per package.
+# Which folders a folder may import, beside itself; a file belongs to the deepest folder listed.
 BELOW = {
-    'errors': set(),
-    'compiled': {'errors', 'cli', 'faces'},
-    'events': set(),
-    'faces': set(),
-    'stats': set(),
-    'throttle': set(),
-    'units': set(),
-    'names': {'errors'},
-    'removed': set(),
-    'checks': {'names'},
-    'settings': {'errors', 'faces', 'removed'},
-    'settings_ros': {'errors', 'settings'},
-    'sources': {'errors', 'checks', 'clock', 'events', 'faces', 'motion', 'names', 'settings',
-                'throttle', 'units'},
-    'motion': {'errors', 'faces', 'settings'},
-    'clock': {'errors', 'events', 'faces', 'settings'},
-    'graph': {'errors', 'faces', 'names'},
-    'bodies': {'errors', 'events', 'faces', 'motion', 'names', 'settings', 'stats'},
-    'findings': {'bodies', 'checks', 'clock', 'faces', 'names', 'stats'},
-    'pipeline': {'bodies', 'clock', 'events', 'faces', 'motion', 'names', 'sources', 'stats',
-                 'units'},
-    'skeletons': {'bodies', 'events', 'faces', 'motion', 'names', 'pipeline', 'ros', 'settings',
-                  'sources'},
-    'cli': {'errors', 'faces', 'removed', 'settings', 'sources'},
-    'ros': {'errors', 'cli', 'clock', 'faces', 'names', 'settings', 'settings_ros', 'sources',
-            'throttle', 'units'},
-    'mocap_control': {'errors', 'cli', 'faces', 'graph', 'names', 'ros', 'settings',
-                      'settings_ros', 'units'},
-    'sim': {'errors', 'cli', 'faces', 'motion', 'settings', 'sources', 'units'},
-    'node': {'errors', 'bodies', 'cli', 'clock', 'events', 'faces', 'findings', 'graph',
-             'mocap_control', 'motion', 'names', 'pipeline', 'ros', 'settings', 'settings_ros',
-             'skeletons', 'sources', 'stats', 'throttle', 'units'},
-    'autopilot': {'errors', 'cli', 'doctor', 'events', 'faces', 'graph', 'mocap_control', 'motion',
-                  'names', 'ros', 'settings', 'settings_ros', 'throttle'},
-    'doctor': {'errors', 'bodies', 'checks', 'cli', 'clock', 'events', 'faces', 'findings',
-               'graph', 'names', 'pipeline', 'ros', 'settings', 'sources', 'stats', 'units'},
-    'axes': {'errors', 'cli', 'faces', 'graph', 'mocap_control', 'motion', 'names', 'ros',
-             'settings', 'settings_ros', 'sources', 'units'},
-    'gantry': {'errors', 'axes', 'cli', 'faces', 'graph', 'mocap_control', 'motion', 'ros',
-               'settings', 'settings_ros', 'sim', 'units'},
-    'discovery': {'errors', 'checks', 'cli', 'faces', 'graph', 'names', 'sources'},
-    'tools': {'errors', 'cli', 'faces', 'ros', 'settings'},
-    'recording': {'errors', 'bodies', 'cli', 'clock', 'events', 'faces', 'findings',
-                  'mocap_control', 'motion', 'names', 'pipeline', 'ros', 'sim', 'sources', 'stats',
-                  'units'},
-    'calibration': {'errors', 'cli', 'clock', 'faces', 'mocap_control', 'motion', 'recording',
-                    'ros', 'sim', 'units'},
-    'rgbd': {'errors', 'cli', 'clock', 'faces', 'mocap_control', 'names', 'recording', 'ros',
-             'settings', 'settings_ros', 'sim', 'units'},
-    'demo': {'errors', 'autopilot', 'bodies', 'cli', 'faces', 'graph', 'motion', 'names', 'node',
-             'recording', 'rgbd', 'ros', 'settings', 'sim', 'sources', 'stats', 'units'},
-    'dashboard': {'errors', 'bodies', 'cli', 'faces', 'findings', 'graph', 'mocap_control',
-                  'names', 'recording', 'ros', 'sources'},
-    '__main__': {'cli', 'removed', 'settings'},
-    '__init__': {'cli', 'compiled'},
+    'core': set(),
+    'stream.motion': {'core'},
+    'stream.clock': {'core'},
+    'stream.bodies': {'core', 'stream.motion'},
+    'drivers': {'core', 'stream.clock', 'stream.motion'},
+    'stream': {'core', 'drivers', 'stream.bodies', 'stream.clock', 'stream.motion'},
+    'stream.skeletons': {'core', 'drivers', 'stream', 'stream.bodies', 'stream.motion'},
+    'telling': {'core', 'stream.bodies', 'stream.clock'},
+    'cli': {'core', 'drivers'},
+    'cli.compiled': {'cli', 'core'},
+    'sim': {'cli', 'core', 'drivers', 'stream.motion'},
+    'node.graph': {'core'},
+    'node.base': {'cli', 'core', 'drivers', 'stream.clock'},
+    'control': {'cli', 'core', 'node.base', 'node.graph'},
+    'node': {'cli', 'control', 'core', 'drivers', 'node.base', 'node.graph', 'stream',
+             'stream.bodies', 'stream.clock', 'stream.motion', 'stream.skeletons', 'telling'},
+    'telling.doctor': {
+        'cli', 'core', 'drivers', 'node.base', 'node.graph', 'stream', 'stream.bodies',
+        'stream.clock', 'telling'},
+    'cli.discovery': {'cli', 'core', 'drivers', 'node.graph'},
+    'cli.tools': {'cli', 'core', 'node.base', 'stream.clock'},
+    'takes': {'cli', 'control', 'core', 'drivers', 'node.base', 'sim', 'stream', 'stream.bodies',
+              'stream.clock', 'stream.motion', 'telling'},
+    'takes.calibrate': {'cli', 'control', 'core', 'node.base', 'sim', 'stream.clock',
+                        'stream.motion', 'takes'},
+    'takes.dashboard': {'cli', 'control', 'core', 'drivers', 'node.base', 'node.graph',
+                        'stream.bodies', 'takes', 'telling'},
+    'guests': set(),
+    'guests.autopilot': {'cli', 'control', 'core', 'node.base', 'node.graph', 'stream.motion',
+                         'telling.doctor'},
+    'guests.machine': {'cli', 'control', 'core', 'drivers', 'node.base', 'node.graph', 'sim',
+                       'stream.motion'},
+    'guests.rgbd': {'cli', 'control', 'core', 'node.base', 'sim', 'stream.clock', 'takes'},
+    'sim.demo': {'cli', 'core', 'drivers', 'guests.autopilot', 'guests.rgbd', 'node',
+                 'node.base', 'node.graph', 'sim', 'stream', 'stream.bodies', 'stream.motion',
+                 'takes'},
+    '__main__': {'cli', 'core'},
+    '__init__': {'cli', 'cli.compiled'},
 }
 # The naming rule of docs/architecture.md: a file is pure unless its name or its package says
 # otherwise.
-ROS_PACKAGES = ('node', 'ros')
+ROS_PACKAGES = ('node', 'node.base')
 # IO, clocks, threads and logs. `time` includes its constants: nothing pure needs them.
 IMPURE = {
     'asyncio', 'concurrent', 'ctypes', 'datetime', 'fcntl', 'http', 'io', 'logging',
@@ -100,8 +82,15 @@ class Import(NamedTuple):
 
 
 def layer_of(path):
-    """Name the package, or the module beside the packages, to which a file belongs."""
-    return path.relative_to(PACKAGE).parts[0].removesuffix('.py')
+    """Name the folder of `BELOW`, or the module beside the folders, to which a file belongs."""
+    return layer_of_module('.'.join(path.relative_to(PACKAGE).with_suffix('').parts))
+
+
+def layer_of_module(module):
+    """Name the deepest folder of `BELOW` that holds a module, named within the package."""
+    parts = module.removesuffix('.__init__').split('.')
+    names = ['.'.join(parts[:count]) for count in range(len(parts), 0, -1)]
+    return next((name for name in names if name in BELOW), parts[0])
 
 
 def is_ros_file(path):
@@ -178,10 +167,9 @@ def every_module_has_its_layer():
 
 def dependencies_point_one_way():
     for found in imports():
-        parts = found.module.split('.')
-        if not parts[0] or (
-                parts[0] == 'optitrack_vrpn' and len(parts) > 1 and parts[1] not in {
-                *BELOW[found.layer], found.layer, '__version__', 'RUNS'}):
+        top, _, module = found.module.partition('.')
+        if not top or (top == 'optitrack_vrpn' and module not in ('', '__version__', 'RUNS')
+                       and layer_of_module(module) not in {*BELOW[found.layer], found.layer}):
             yield found.place
 
 
@@ -197,14 +185,18 @@ def dependencies_have_no_cycles():
         yield from above(layer)
 
 
-def public_names_exist_and_are_no_files():
-    """Find names that a file of the same name would replace as soon as it is imported."""
-    for init in PACKAGE.rglob('*/__init__.py'):
-        package = importlib.import_module('.'.join(init.parent.relative_to(ROOT).parts))
-        names = getattr(package, '__all__', [])
-        for name in names:
-            if (init.parent / f'{name}.py').exists() or names.count(name) > 1:
-                yield f'{package.__name__}: {name}'
+def names_are_imported_from_their_module():
+    """Find imports of names from a package instead of the module that defines them."""
+    for path in (path for folder in FOLDERS for path in sorted((ROOT / folder).rglob('*.py'))):
+        for node in nodes(path):
+            if isinstance(node, ast.ImportFrom) and (node.module or '').startswith(
+                    'optitrack_vrpn.'):
+                where = ROOT.joinpath(*node.module.split('.'))
+                if where.is_dir():
+                    yield from (place(path, node, f'imports {node.module} {alias.name}')
+                                for alias in node.names
+                                if not (where / f'{alias.name}.py').is_file()
+                                and not (where / alias.name).is_dir())
 
 
 def pure_files_import_nothing_that_does_io_or_reads_a_clock():
@@ -295,7 +287,7 @@ def tests_patch_no_names_of_this_package():
 RULES = (
     the_node_class_is_wiring, events_for_users_have_one_type, every_module_has_its_layer,
     dependencies_point_one_way, dependencies_have_no_cycles,
-    public_names_exist_and_are_no_files,
+    names_are_imported_from_their_module,
     pure_files_import_nothing_that_does_io_or_reads_a_clock,
     pure_files_open_no_files_and_read_no_input, only_commands_print, only_io_files_import_sockets,
     only_ros_files_import_ros, importing_the_pure_files_loads_no_ros,

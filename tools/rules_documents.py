@@ -46,7 +46,7 @@ PLACEHOLDER = re.compile(r'\.\.\.|\b(TOOL|COMMAND|ARGUMENTS|NAME|FILE|FOLDER|COR
 def the_architecture_page_has_a_row_for_every_package():
     text = (ROOT / 'docs' / 'architecture.md').read_text()
     table = text.partition('## Packages')[2].partition('## Rules')[0]
-    rows = {name.split('/')[0].removesuffix('.py') for line in table.splitlines()
+    rows = {name.removesuffix('/').replace('/', '.') for line in table.splitlines()
             for name in re.findall(r'`([\w/.]+)`', line.partition('|')[2].partition('|')[0])}
     return rows ^ ({layer_of(path) for path in FILES} - {'__init__', '__main__'})
 

@@ -57,14 +57,14 @@ def rows(table: str) -> list[tuple[str, Any]]:
     """Read a table from all packages, ``node`` first: (full name of the package, row)."""
     found = []
     folder = Path(__file__).resolve().parents[1]
-    for path in sorted(folder.glob('*/__init__.py'),
+    for path in sorted(folder.rglob('__init__.py'),
                        key=lambda path: (path.parent.name != 'node', path)):
         text = path.read_text(encoding='utf-8')
         if f'\n{table} = ' not in text:
             continue
         for statement in ast.parse(text).body:
             if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == table:
-                package = f'{PACKAGE}.{path.parent.name}'
+                package = '.'.join((PACKAGE, *path.parent.relative_to(folder).parts))
                 found += [(package, row) for row in ast.literal_eval(statement.value)]
     return found
 

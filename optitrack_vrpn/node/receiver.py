@@ -6,8 +6,9 @@ What happens with each datagram in the node: pipeline, publication, measurement 
 The client thread calls it, and publishes the samples itself: second check of their age, pose
 message, transforms, other topics. The clock is read there because the process can be suspended at
 any line (by the scheduler, a debugger, or the migration of a virtual machine), and a pose that
-became too old meanwhile must not be published. Messages are bytes (``node/base/cdr.py``), or objects if
-the encoding of the middleware is unknown. docs/performance.md lists the cost of each step.
+became too old meanwhile must not be published. Messages are bytes (``node/base/cdr.py``), or
+objects if the encoding of the middleware is unknown. docs/performance.md lists the cost of each
+step.
 
 The file is apart from the node because it is compiled, and a compiled class cannot derive from
 rclpy's node; apart from ``publishers.py``, which imports messages while the client connects.

@@ -10,7 +10,7 @@ body that already has a pose in the present frame, or whose pose arrives more th
 interval later, begins the next frame.
 
 The number of the frame gives its time and stamp (``StampSource.stamp_further``): by the frame
-rate if the clock model knows it (``stream/clock/cadence.py``, mode ``tracking``), otherwise by the time
+rate if the clock model knows it (``clock/cadence.py``, mode ``tracking``), otherwise by the time
 between the two arrivals. Such a stamp is never later than the arrival of its pose, and the stamps
 of a body rise. Bodies of the same frame share a stamp, as far as their order of arrival shows that
 they belong to one frame.

@@ -6,7 +6,9 @@
 TOOLS = (
     ('record', 'record.record_command:main',
      "record a session as a bag, or the server's bytes as a pcap"),
-    ('replay', 'record.replay_command:main', 'serve a raw recording, or a pcap of VRPN, as a server'),
+    ('replay', 'record.replay_command:main',
+     'serve a raw recording, or a pcap of VRPN, as a server'),
     ('export', 'export.export_command:main', 'poses of a recording as CSV, TUM or Parquet'),
-    ('report', 'assess.report_command:main', 'what happened in a recording, as one page with a verdict'),
+    ('report', 'assess.report_command:main',
+     'what happened in a recording, as one page with a verdict'),
 )

@@ -21,7 +21,7 @@ from typing import NamedTuple, Optional
 
 from optitrack_vrpn.cli.compiled.modules import folder_name, MODULES, OFF, SOURCES, SWITCH
 
-PACKAGE = Path(__file__).resolve().parent.parent
+PACKAGE = Path(__file__).resolve().parents[2]
 #: Folder beside the package's modules that setup.py fills.
 INSTALLED = '_compiled'
 #: Suffix of extension modules that names version and binary interface of this interpreter.

@@ -12,25 +12,24 @@ from collections.abc import Iterable
 import hashlib
 
 #: Modules that are compiled: what a pose passes, and what it calls.
-MODULES = ('optitrack_vrpn.core.throttle', *(f'optitrack_vrpn.{package}.{name}' for package, names in {
-    'sources': ('frames', 'sockets_io'),
-    'sources.vrpn': ('codec', 'connection', 'frames', 'session_io'),
-    'sources.natnet': (
+MODULES = tuple(f'optitrack_vrpn.{package}.{name}' for package, names in {
+    'core': ('axes', 'rotation', 'throttle'),
+    'drivers': ('frames', 'sockets_io'),
+    'drivers.vrpn': ('codec', 'connection', 'frames', 'session_io'),
+    'drivers.natnet': (
         'codec', 'connection', 'frames', 'layouts', 'messages', 'model_list', 'reports'),
-    'clock': ('cadence', 'difference', 'epochs', 'estimator', 'filter', 'round_trips', 'segment',
-              'source'),
-    'motion': ('estimator', 'frames', 'gains', 'kalman', 'lever_arm', 'rest', 'rotation'),
-    'bodies': ('flips', 'jumps', 'limits', 'poses', 'states', 'times', 'validity'),
-    'pipeline': ('coarse_clock', 'load_shedding', 'pipeline', 'roster'),
-    'ros': ('cdr',),
+    'stream.clock': (
+        'cadence', 'difference', 'epochs', 'estimator', 'filter', 'round_trips', 'segment',
+        'source'),
+    'stream.motion': ('estimator', 'gains', 'kalman', 'lever_arm', 'rest'),
+    'stream.bodies': ('flips', 'jumps', 'limits', 'poses', 'states', 'times', 'validity'),
+    'stream': ('coarse_clock', 'load_shedding', 'pipeline', 'roster'),
+    'node.base': ('cdr',),
     'node': ('body_output', 'publishers', 'receiver', 'shared_output'),
-}.items() for name in names))
+}.items() for name in names)
 #: Files and folders whose contents decide whether compiled modules may be used. More than the
 #: modules themselves: mypyc relies on the types and constants of all that they import.
-SOURCES = (
-    'bodies', 'clock', 'cli/compiled/modules.py', 'errors.py', 'events.py', 'faces.py',
-    'mocap_control', 'motion', 'names.py', 'node', 'pipeline', 'ros', 'settings',
-    'skeletons', 'sources', 'stats.py', 'throttle.py', 'units.py')
+SOURCES = ('cli/compiled/modules.py', 'control', 'core', 'drivers', 'node', 'stream')
 #: The environment variable that switches compiled modules off, when they are made and used.
 SWITCH = 'OPTITRACK_VRPN_COMPILE'
 #: Its values for off; any other, and none, is on.

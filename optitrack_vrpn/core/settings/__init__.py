@@ -4,5 +4,5 @@
 One definition of each setting: a field of a frozen dataclass, declared with ``setting``.
 
 ``schema`` declares and checks, ``parameters`` names the fields as ROS parameters, ``documents``
-writes YAML files and tables. ``optitrack_vrpn.node.base.settings_ros`` declares and reads them in a node.
+writes YAML files and tables. ``node/base/settings_ros.py`` declares and reads them in a node.
 """

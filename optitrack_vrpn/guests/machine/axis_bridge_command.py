@@ -49,7 +49,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
             if getattr(arguments, name) is not None:
                 parser.error(f'--{name} needs --teach')
         return run_node(
-            'axis_bridge', 'optitrack_vrpn.guests.machine.axis_bridge_ros:AxisBridge', [sys.argv[0], *for_ros])
+            'axis_bridge', 'optitrack_vrpn.guests.machine.axis_bridge_ros:AxisBridge',
+            [sys.argv[0], *for_ros])
     if '{body}' not in arguments.topic or arguments.topic.endswith('{body}'):
         parser.error("--topic must contain '{body}' and something after it")
     try:

@@ -171,7 +171,8 @@ def _watch(client: Any) -> int:
 def controller() -> int:
     """Run the node gantry_controller; return the exit code."""
     return run_node_by_parameters(
-        'gantry_controller', 'optitrack_vrpn.guests.machine.gantry_controller_ros:GantryController',
+        'gantry_controller',
+        'optitrack_vrpn.guests.machine.gantry_controller_ros:GantryController',
         'Control a machine of several axes in closed loop on motion capture.',
         '-p machine:=gantry_orion -p driver:=udp', 'gantry.md')
 

@@ -224,7 +224,7 @@ def check_available() -> None:
 
 
 def _part(name: str) -> str:
-    return (resources.files('optitrack_vrpn.takes') / 'page' / name).read_text('utf-8')
+    return (resources.files('optitrack_vrpn.takes.assess') / 'page' / name).read_text('utf-8')
 
 
 def _script() -> str:
@@ -251,7 +251,7 @@ def page(
     """
     import jinja2
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader('optitrack_vrpn.takes', 'page'), autoescape=True,
+        loader=jinja2.PackageLoader('optitrack_vrpn.takes.assess', 'page'), autoescape=True,
         undefined=jinja2.StrictUndefined)
     clock = Clock(take)
     rows, axis = _timeline(take, found, bodies, clock)
