@@ -168,7 +168,7 @@ def test_what_is_built_is_found_and_is_not_built_again(monkeypatch, tmp_path):
     modules = 'optitrack_vrpn.core.rotation', 'optitrack_vrpn.core.axes'
     made = build_io.build(place, package / PACKAGE.name, modules)
     assert [path.name for path in place.iterdir()] == [made.name]
-    assert (made / 'optitrack_vrpn' / 'motion' / f'rotation{importer_io.SUFFIX}').is_file()
+    assert (made / 'optitrack_vrpn' / 'core' / f'rotation{importer_io.SUFFIX}').is_file()
     before = made.stat().st_mtime_ns
     assert build_io.build(place, package / PACKAGE.name, modules) == made
     assert made.stat().st_mtime_ns == before

@@ -63,7 +63,7 @@ def test_what_breaks_a_rule_is_found(tmp_path):
     for path, text, _ in BREAKS:
         with (tmp_path / 'optitrack_vrpn' / path).open('a') as stream:
             stream.write(text)
-    for path, word in (('docs/architecture.md', '`rgbd/`'), ('README.md', '| `record`')):
+    for path, word in (('docs/architecture.md', '`guests/rgbd/`'), ('README.md', '| `record`')):
         text = (tmp_path / path).read_text()
         assert word in text
         (tmp_path / path).write_text(text.replace(word, ''))
