@@ -57,9 +57,13 @@ class Fed:
         self.lab = Lab()
         self.names = names
         self.stamp = 0
+        self.published, self.at = 0.0, None
 
-    def step(self, now, states=None, poses=True, reports=True):
-        """Let the node report, and transforms arrive."""
+    def step(self, now, states=None, poses=True, reports=True, hz=240.0):
+        """Let the node report, and transforms arrive; ``hz`` poses a second were published."""
+        if reports:
+            self.published += hz * (now - (now if self.at is None else self.at))
+            self.at = now
         if reports:
             for subject in ('connection', 'clock', 'frames'):
                 self.lab.add_report(f'mocap: {subject}', OK, 'streaming', {}, now)
@@ -68,8 +72,8 @@ class Fed:
             if reports:
                 level = {'TRACKED': OK, 'STALE': STALE}.get(state, WARN)
                 self.lab.add_report(f'mocap: body {name}', level, f'{state}: why', {
-                    'state': state, 'frame': f'lab/{name}', 'world': 'lab', 'rate_hz': '240.0'},
-                    now)
+                    'state': state, 'frame': f'lab/{name}', 'world': 'lab', 'rate_hz': '240.0',
+                    'published': f'{self.published:.0f}', 'latency_p50_us': '400'}, now)
             self.stamp += 1
             if poses and state == 'TRACKED':
                 self.lab.add_transforms([Transform('lab', f'lab/{name}', self.stamp, POSE)], now)
@@ -99,6 +103,30 @@ def test_a_body_is_live_only_with_a_tracked_state_a_present_report_and_a_new_tra
     fed.step(60.0)
     fed.lab.states['mocap'] = 'inactive'
     assert fed.step(60.1)['drone']['state'] == 'INACTIVE'
+
+
+def test_rate_and_latency_are_those_of_poses_that_are_published_now():
+    """The node repeats the rate of the sender's stamps and its last latencies while it runs."""
+    fed = Fed('drone')
+    assert fed.step(0.0)['drone']['rate_hz'] is None, 'one report is no rate'
+    for at in (1.0, 1.001, 2.0, 3.0):    # on two topics, and at a change
+        row = fed.step(at, hz=180.0)['drone']
+    assert row['rate_hz'] == pytest.approx(180.0, abs=1.0) and row['latency_ms'] == 0.4
+    for at in (4.0, 5.0, 6.0):
+        row = fed.step(at, hz=90.0)['drone']
+    assert row['rate_hz'] == pytest.approx(90.0, abs=1.0), 'the network loses half of them'
+    row = fed.step(7.0, hz=0.0)['drone']
+    assert row['sign'] == 'ok' and row['rate_hz'] is row['latency_ms'] is row['jitter_ms'] is None
+    fed.step(8.0), fed.step(9.0)
+    fed.lab.states['mocap'] = 'inactive'    # STOP
+    row = fed.step(9.1, poses=False)['drone']
+    assert row['rate_hz'] is row['latency_ms'] is None
+    node, = fed.lab.node_rows(9.1)
+    assert node['frames']['values'] == {} and node['frames']['message'] == 'no poses now'
+    fed.lab.states['mocap'] = 'active'
+    fed.published = 0.0    # configured again
+    assert fed.step(10.0)['drone']['rate_hz'] is None
+    assert fed.step(11.0)['drone']['rate_hz'] == pytest.approx(240.0, abs=1.0)
 
 
 def test_while_no_page_is_open_no_transform_is_missed():
@@ -150,7 +178,7 @@ def test_the_history_is_of_the_last_minute():
     assert len(found['rates']) == pytest.approx(60, abs=1)
     assert 200 <= len(found['places']) <= 300
     assert min(row[0] for row in found['rates'] + found['places']) >= -60.0
-    assert found['places'][-1][1:] == [1.0, 2.0, 0.5] and found['rates'][-1][1] == 240.0
+    assert found['places'][-1][1:] == [1.0, 2.0, 0.5] and found['rates'][-1][1:] == [240.0, 0.4]
     assert fed.lab.history(12345, 70.0) is None
 
 

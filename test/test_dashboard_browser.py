@@ -133,12 +133,30 @@ def test_start_lost_bodies_stop_and_no_answer_on_two_pages(lab):
         page.execute_script("document.querySelector('#rows .name').click()")
         eventually(page, '#detail-name', 'drone')
         wait_until(lambda: page.execute_script(
-            "return document.getElementById('chart-place').width > 300"), 10.0, 'charts')
+            "return document.getElementById('chart-place').height !== 150"), 10.0, 'charts')
+        # The detail is beside the view; START is dimmed while all systems are active.
+        assert page.execute_script("""
+            const stop = document.getElementById('stop').getBoundingClientRect();
+            const at = document.elementFromPoint(stop.x + stop.width / 2, stop.y + 9);
+            const detail = document.getElementById('detail').getBoundingClientRect();
+            return [at.id, document.getElementById('start').disabled, detail.right <= stop.left];
+            """) == ['stop', True, True]
         page.execute_script("document.getElementById('detail-close').click()")
+        wait_until(lambda: page.execute_script("""
+            return [...document.querySelectorAll('#rows tr.ok td:nth-child(6)')].some(
+              cell => cell.innerText > 60 && cell.innerText < 150)"""), 10.0, 'the rate')
         phone.execute_script("document.getElementById('stop').click()")
+        phone.execute_script("document.getElementById('stop').click()")
+        eventually(phone, '#confirm', 'lose', 2.0)
+        time.sleep(0.5)
+        assert 'STOP' not in text(page, '#log'), 'a double tap is no STOP'
+        phone.execute_script("document.getElementById('stop-now').click()")
         eventually(page, '#log li', 'STOP')
         eventually(page, '#systems', 'inactive')
         wait_until(lambda: sign(page, 'wand')[0] == 'lost', 10.0, 'no body is live')
+        wait_until(lambda: page.execute_script("""
+            return [...document.querySelectorAll('#rows tr')].every(row => [...row.cells]
+              .slice(2, 8).every(cell => cell.innerText === '\u2013'))"""), 5.0, 'no figures')
         lab.node.send_signal(signal.SIGSTOP)
         try:
             phone.execute_script("document.getElementById('start').click()")
@@ -161,14 +179,14 @@ def test_the_page_fits_and_a_thumb_hits_its_buttons(lab, size, dark):
         assert wide <= size[0]
         assert (sum(map(int, colour[4:-1].split(','))) < 380) is dark
         heights = page.execute_script(
-            "return [...document.querySelectorAll('.buttons button')].map(b => b.offsetHeight)")
+            "return [...document.querySelectorAll('#commands button')].map(b => b.offsetHeight)")
         assert min(heights) >= 44
-        for _ in range(40):    # by keyboard to START
+        for _ in range(40):
             page.switch_to.active_element.send_keys('\t')
-            if page.execute_script('return document.activeElement.id') == 'start':
+            if page.execute_script('return document.activeElement.id') == 'stop':
                 break
         else:
-            raise AssertionError('START cannot be reached by keyboard')
+            raise AssertionError('STOP cannot be reached by keyboard')
         assert errors(page) == []
 
 

@@ -17,10 +17,11 @@ import sys
 import time
 
 from dashboard_kit import Published, Served
-from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 from geometry_msgs.msg import TransformStamped
-from optitrack_vrpn.takes.dashboard.wire import read_statuses, read_transforms
+from optitrack_vrpn.takes.dashboard.wire import read_transforms
 import pytest
+from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.serialization import serialize_message
 from rosgraph import NodeProcess, Observer
 from sensor_msgs.msg import PointCloud2, PointField
@@ -443,20 +444,33 @@ def test_transforms_are_read_as_rclpy_writes_them():
                 for at, name in enumerate(names)]
 
 
-def test_diagnostics_are_read_as_rclpy_writes_them_and_only_whole_ones():
-    array = DiagnosticArray(status=[DiagnosticStatus(
-        level=bytes([at % 4]), name='ä' * at, message=f'm{at}', hardware_id='h' * at, values=[
-            KeyValue(key=f'k{one}', value='v' * one) for one in range(at)]) for at in range(9)])
-    array.header.frame_id = 'x'
-    expected = [(one.name, one.level[0], one.message, {
-        pair.key: pair.value for pair in one.values}) for one in array.status]
-    whole = serialize_message(array)
-    assert list(read_statuses(whole, True)) == expected
-    for one, wanted in zip(array.status, expected):
-        assert list(read_statuses(serialize_message(one), False)) == [wanted]
-    for length in range(len(whole)):
-        with pytest.raises(ValueError):
-            list(read_statuses(whole[:length], True))
+def test_stop_is_refused_while_a_bridge_says_that_its_vehicle_is_armed(served):
+    said = 'the vehicle of cf1 is armed'
+
+    def bridge(publisher, stop):
+        publisher.publish(DiagnosticStatus(name='/bridge_cf1', message=said, values=[
+            KeyValue(key='armed', value='true'), KeyValue(key='stop', value=stop)]))
+
+    async def work(session):
+        with Observer() as observer:
+            latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+            publisher = observer.node.create_publisher(
+                DiagnosticStatus, '/armed_vehicles', latched)
+            async with connect(session, served) as socket:
+                bridge(publisher, 'refused')
+                await until(socket, lambda one: one['control']['armed'] == [said])
+                await socket.send_json({'type': 'stop', 'id': '7', 'session': 'armed'})
+                answer = await until(socket, lambda one: one['id'] == '7', 'refused')
+                assert said in answer['text']
+                bridge(publisher, 'allowed')
+                await until(socket, lambda one: not one['control']['armed'])
+                bridge(publisher, 'refused')
+                shown = await until(socket, lambda one: one['control']['armed'])
+                assert 'armed' not in [one['session'] for one in shown['control']['commands']]
+                # A bridge that was killed refuses STOP for 3 s only.
+                gone = await until(socket, lambda one: not one['control']['armed'])
+                assert 2.0 < gone['time'] - shown['time'] < 8.0
+    run(work)
 
 
 def test_a_recording_is_shown_to_all_and_assessed(served):

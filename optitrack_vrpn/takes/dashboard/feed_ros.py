@@ -25,7 +25,7 @@ from optitrack_vrpn.node.base.tool_node import ToolNode
 from optitrack_vrpn.node.graph.conflicts import base_name, full_name, state_services
 from optitrack_vrpn.takes.dashboard.control import ControlLog, System
 from optitrack_vrpn.takes.dashboard.lab import Lab, LIVE_S, marker_frame
-from optitrack_vrpn.takes.dashboard.wire import kind_of, read_statuses, read_transforms
+from optitrack_vrpn.takes.dashboard.wire import kind_of, read_transforms
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import PointCloud2
@@ -47,6 +47,9 @@ _TF_QOS = QoSProfile(depth=50, reliability=ReliabilityPolicy.BEST_EFFORT)
 #: Chosen: time for which /tf is read after the last page (s), for a page that is opened again.
 _UNWATCHED_S = 60.0
 _STATUS_QOS = QoSProfile(depth=5, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+#: Where bridges say that their vehicle is armed, and the silence after which one is gone (s).
+ARMED_TOPIC, _BRIDGE_S = '/armed_vehicles', 3.0
+_BRIDGES_QOS = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 _NEWEST_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 _STATUS, _CLOUD = 'diagnostic_msgs/msg/DiagnosticStatus', 'sensor_msgs/msg/PointCloud2'
 #: The output of the node for this page, and most such topics.
@@ -62,6 +65,7 @@ class Feed:
     :param control: gets commands and acknowledgements.
     :param complain: called with each problem.
     :ivar marker_data: binary frame of the last markers; empty without.
+    :ivar armed: sentences of the bridges whose vehicle is armed, because of which STOP is refused.
     :ivar control_problem: why there is no mocap control; '' if there is.
     """
 
@@ -75,11 +79,14 @@ class Feed:
         self._tf_topics: set[str] = set()
         lab.reading_since = math.inf
         self._watched_at = -math.inf
-        self._diagnostics = self._subscribe(DiagnosticArray, '/diagnostics', 100, raw=True)
+        self._diagnostics = self._subscribe(DiagnosticArray, '/diagnostics', 100)
         self._status: dict[str, Any] = {}
         self._clouds: dict[str, Any] = {}
         dialects, problems = find_dialects(['auto'])
         self.control_problem = '' if dialects else '; '.join([*problems, install_messages()])
+        self.armed: list[str] = []
+        self._armed_at: dict[str, tuple[float, str]] = {}
+        self._bridges = self._subscribe(DiagnosticStatus, ARMED_TOPIC, _BRIDGES_QOS)
         self._lines = [_ControlLine(self, dialect) for dialect in dialects]
         self._clients: dict[str, Any] = {}
         self._own_stamps: set[int] = set()
@@ -135,8 +142,18 @@ class Feed:
 
     def _take_slow(self, now: float) -> None:
         for subscription in (self._diagnostics, *self._status.values()):
-            for data, _ in taken(subscription):
-                self._guard(self._report, data, subscription is self._diagnostics, now)
+            for message, info in taken(subscription):
+                at = now - waited_s(info)
+                for status in getattr(message, 'status', (message,)):
+                    self._lab.add_report(status.name, ord(status.level), status.message, {
+                        pair.key: pair.value for pair in status.values}, at)
+        for message, info in taken(self._bridges):
+            refused = any((pair.key, pair.value) == ('stop', 'refused') for pair in message.values)
+            self._armed_at[printable(message.name, 80)] = (
+                now - waited_s(info), printable(message.message, 200) if refused else '')
+        self._armed_at = {name: one for name, one in self._armed_at.items()
+                          if now - one[0] <= _BRIDGE_S}
+        self.armed = [text for _, text in self._armed_at.values() if text]
         for line in self._lines:
             for message, _ in taken(line.info):
                 name, topics = line.dialect.read_info(message)
@@ -156,10 +173,6 @@ class Feed:
             self.marker_data = marker_frame((), 0.0)    # old markers must not look live
             self._markers_at = math.inf
         self._lab.forget(now)
-
-    def _report(self, data: bytes, is_array: bool, now: float) -> None:
-        for name, level, message, values in read_statuses(data, is_array):
-            self._lab.add_report(name, level, message, values, now)
 
     def watch(self, pages: bool, markers: bool) -> None:
         """
@@ -206,7 +219,7 @@ class Feed:
         for name in new[:_AT_ONCE]:
             if len(self._status) < _MOST_STATUS:
                 self._status[name] = self._guard(
-                    self._subscribe, DiagnosticStatus, name, _STATUS_QOS, True)
+                    self._subscribe, DiagnosticStatus, name, _STATUS_QOS)
         present = {name for name, _ in topics}
         for name in list(self._status):
             if self._status[name] is None or name not in present or (
@@ -277,6 +290,8 @@ class Feed:
         """
         if not self._lines:
             return self.control_problem
+        if kind is Kind.STOP and self.armed:
+            return 'STOP is refused: ' + '; '.join(self.armed)
         stamp = self._node.get_clock().now()
         self._own_stamps.add(stamp.nanoseconds)
         self._control.add(kind, session_id, (), by, now, stamp.nanoseconds)
@@ -294,10 +309,8 @@ class Feed:
                 if command.stamp_ns in self._own_stamps and (
                         command.source == self._node.get_name()):
                     continue
-                clock_ns = time.time_ns()
-                arrival_ns = info['received_timestamp'] or clock_ns
-                waited_s = min(max((clock_ns - arrival_ns) * 1e-9, 0.0), 1.0)
-                self._control.record(command, now - waited_s, arrival_ns)
+                self._control.record(
+                    command, now - waited_s(info), info['received_timestamp'] or time.time_ns())
                 self._due[2] = min(self._due[2], now + 0.1)
                 changed = True
         return changed
@@ -325,6 +338,12 @@ def taken(subscription: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
             if found is None:
                 return
             yield found
+
+
+def waited_s(info: dict[str, Any]) -> float:
+    """Return for how long a message has waited here (s), by the middleware's time of arrival."""
+    arrival_ns = info['received_timestamp']
+    return min(max((time.time_ns() - arrival_ns) * 1e-9, 0.0), 1.0) if arrival_ns else 0.0
 
 
 def points_of(cloud: Any) -> Iterator[tuple[float, float, float, int]]:

@@ -18,6 +18,7 @@ import struct
 from typing import Any, Optional
 
 from optitrack_vrpn.core.names import printable
+from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.stream.bodies.states import State
 from optitrack_vrpn.takes.dashboard.wire import Transform
 
@@ -32,6 +33,8 @@ _FIRST_S = 1.0
 _FORGET_S = 120.0
 #: Chosen: length of the history of a body (s), and the period of its positions (s).
 HISTORY_S, _PLACE_S = 60.0, 0.2
+#: Chosen: least time between two counted reports, and time over which the rate is shown (s).
+_APART_S, _RATE_S = 0.4, 2.5
 #: Largest numbers of bodies (the node has as many) and of nodes.
 _MOST_BODIES, _MOST_NODES = 500, 50
 #: Levels of diagnostic_msgs/DiagnosticStatus.
@@ -95,7 +98,9 @@ class Body:
     :ivar pose_at: arrival of that.
     :ivar first_at: arrival of its first report.
     :ivar lost_at: last moment at which it was not live, after it was.
-    :ivar rates: time, rate (Hz), latency (ms) of its reports.
+    :ivar counts: arrivals of the last reports, with the number of published poses.
+    :ivar rates: times of reports, rate (Hz) of the poses published since the one before, and their
+        median latency (ms); NaN without poses.
     :ivar places: time and position.
     """
 
@@ -110,9 +115,38 @@ class Body:
     pose_at: float = -math.inf
     first_at: float = -math.inf
     lost_at: float = -math.inf
+    counts: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=60))
     rates: deque[tuple[float, ...]] = field(default_factory=lambda: deque(maxlen=120))
     places: deque[tuple[float, ...]] = field(
         default_factory=lambda: deque(maxlen=round(HISTORY_S / _PLACE_S)))
+
+    def count(self, now: float, published: Optional[float], latency_ms: Optional[float]) -> None:
+        """
+        Take the number of poses that were published up to a report.
+
+        The rate in the report is that of the sender's stamps, which losses do not lower.
+        """
+        if published is None or (self.counts and published < self.counts[-1][1]):
+            self.counts.clear()    # the node was configured again
+        if published is None:
+            return
+        if self.counts and now - self.counts[-1][0] >= _APART_S:
+            before_at, before = self.counts[-1]
+            rate = (published - before) / (now - before_at)
+            self.rates.append((now, rate, latency_ms if rate and latency_ms else math.nan))
+        elif self.counts:    # the same report on another topic, or a change between two
+            return
+        self.counts.append((now, published))
+        while len(self.counts) > 2 and now - self.counts[1][0] >= _RATE_S:
+            self.counts.popleft()
+
+    @property
+    def rate_hz(self) -> Optional[float]:
+        """Return the rate of published poses in the last reports (Hz); None without them."""
+        if len(self.counts) < 2 or self.counts[-1][1] == self.counts[-2][1]:
+            return None
+        (first_at, first), (last_at, last) = self.counts[0], self.counts[-1]
+        return (last - first) / (last_at - first_at)
 
     def condition(
         self, now: float, inactive: bool = False, reading_since: float = -math.inf,
@@ -188,16 +222,13 @@ class Lab:
             self._last_index = self._last_index % 65535 + 1
             body = self.bodies[key] = Body(
                 self._last_index, name, node, first_at=now)
-        recent = body.rates and now - body.rates[-1][0] < 0.4    # a change between two reports
         body.report.update(level, message, values, now)
         frame = values.get('frame', name)
         if frame != body.frame:
             self._by_frame.pop(body.frame, None)
             body.frame = frame
         self._by_frame[frame], body.world = body, values.get('world', '')
-        if not recent:
-            body.rates.append((now, figure(values, 'rate_hz') or 0.0,
-                               figure(values, 'latency_p50_us', 1e-3) or math.nan))
+        body.count(now, figure(values, 'published'), figure(values, 'latency_p50_us', 1e-3))
         if values['state'] != State.TRACKED.value and body.pose:
             body.lost_at = now
 
@@ -237,13 +268,14 @@ class Lab:
                 now, self.inactive(body.node), self.reading_since)
             if sign == 'lost' and body.pose and word != 'WAITING':
                 body.lost_at = now
-            silent = body.report.silent(now)    # its figures are no longer true
-            values = {} if silent else body.report.values
+            # Figures of poses that are published now; after STOP a node repeats its last ones.
+            rate = body.rate_hz if sign != 'lost' else None
+            values = body.report.values if rate else {}
             rows.append({
                 'index': body.index, 'name': body.name, 'node': body.node,
                 'motive_name': printable(body.report.values.get('motive_name', '')), 'sign': sign,
                 'state': word, 'reason': reason,
-                'rate_hz': figure(values, 'rate_hz'),
+                'rate_hz': rate and round(rate, 2),
                 'latency_ms': figure(values, 'latency_p50_us', 1e-3),
                 'jitter_ms': figure(values, 'jitter_p99_us', 1e-3),
                 'lost_s': age(now, body.lost_at), 'age_s': age(now, body.pose_at),
@@ -254,14 +286,24 @@ class Lab:
 
     def node_rows(self, now: float) -> list[dict[str, Any]]:
         """Describe connection, clock and frames of all nodes for the page."""
-        return [{
-            'name': name, 'state': self.states.get(name, ''),
+        return [self._node_row(name, reports, now) for name, reports in self.nodes.items()]
+
+    def _node_row(self, name: str, reports: dict[str, Report], now: float) -> dict[str, Any]:
+        silent = all(one.silent(now) for one in reports.values())
+        # The figures of clock and frames are those of the last poses.
+        streams = not silent and not self.inactive(name) and reports.get(
+            'connection', Report()).message.startswith(_STREAMING)
+        shown = _OF_CONNECTION | _OF_STREAM if streams else frozenset() if silent \
+            else _OF_CONNECTION
+        return {
+            'name': name, 'state': self.states.get(name, ''), 'silent': silent,
             'age_s': age(now, max(one.at for one in reports.values())),
-            'silent': all(one.silent(now) for one in reports.values()),
-            **{subject: {'level': one.level, 'message': one.message, 'values': {
-                key: printable(value) for key, value in one.values.items() if key in _SHOWN}}
+            **{subject: {
+                'level': one.level if streams or subject == 'connection' else STALE,
+                'message': one.message if streams or subject == 'connection' else 'no poses now',
+                'values': {key: printable(value) for key, value in one.values.items()
+                           if key in shown}}
                for subject, one in reports.items()}}
-            for name, reports in self.nodes.items()]
 
     def frame(self, now: float) -> bytes:
         """Return the binary frame of all bodies with a recent transform."""
@@ -294,8 +336,9 @@ def age(now: float, at: float) -> Optional[float]:
     return round(now - at, 3) if math.isfinite(at) else None
 
 
-#: Values of the diagnostics that the page shows.
-_SHOWN = frozenset((
-    'server', 'transport', 'udp_lost_percent', 'sessions', 'mode', 'epoch', 'learnt', 'offset_s',
-    'skew_ppm', 'uncertainty_us', 'arrival_jitter_p99_us', 'latency_p50_us', 'latency_p99_us',
-    'pose_path'))
+#: Values of the diagnostics that the page shows: always, and while poses are published.
+_OF_CONNECTION = frozenset(('server', 'transport', 'udp_lost_percent', 'sessions', 'pose_path'))
+_OF_STREAM = frozenset((
+    'mode', 'epoch', 'learnt', 'offset_s', 'skew_ppm', 'uncertainty_us', 'arrival_jitter_p99_us',
+    'latency_p50_us', 'latency_p99_us'))
+_STREAMING = LinkState.STREAMING.value

@@ -169,7 +169,7 @@ class Dashboard:
             'nodes': self._lab.node_rows(now),
             'findings': self._findings.update(find(self._lab, now), now),
             'control': {
-                'problem': self._feed.control_problem,
+                'problem': self._feed.control_problem, 'armed': self._feed.armed,
                 'systems': [vars(one) for one in self._control.systems.values()],
                 'commands': self._control.rows(now)},
             'recording': self._takes.status()}

@@ -56,7 +56,7 @@ class Takes:
 
         :returns: '' or why it was not started.
         """
-        if self._process is not None:
+        if self._active:    # also while the recorder of another page is being started
             return f'{self._active["name"]} is being recorded'
         name = '_'.join(filter(None, (
             safe_name(printable(name, 60)), time.strftime('%Y%m%d-%H%M%S'))))
@@ -66,6 +66,7 @@ class Takes:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._process = await self._run('record', '-o', str(self.folder / name))
         except OSError as error:
+            self._active = {}
             return f'cannot record: {error}'
         self._spawn(self._watch(self._process, name))
         self._changed()
@@ -79,7 +80,7 @@ class Takes:
         """
         process = self._process
         if process is None:
-            return 'nothing is being recorded'
+            return 'the recorder is being started' if self._active else 'nothing is being recorded'
         self._active['stopping'] = True
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(signal.SIGINT)

@@ -1,16 +1,15 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Read tf2_msgs/TFMessage and diagnostics from their bytes (CDR).
+Read tf2_msgs/TFMessage from its bytes (CDR).
 
-Message objects would take most of the processor time of the page. Successive transforms of a
+Message objects of 50 bodies at 30 Hz take 4.5 % of a core, this 0.2 %. Successive messages of a
 publisher differ in stamps and numbers only: the layout of one message is found once, and
 ``struct`` then reads a message with the same names in one call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 import struct
 from typing import NamedTuple
 
@@ -122,22 +121,3 @@ def read_transforms(data: bytes) -> list[Transform]:
     return [Transform(parent, child, values[at] * 1_000_000_000 + values[at + 1],
                       values[at + 3:at + 10])
             for at, (parent, child) in zip(range(1, len(values), 10), layout.frames)]
-
-
-def read_statuses(data: bytes, is_array: bool) -> Iterator[tuple[str, int, str, dict[str, str]]]:
-    """
-    Read name, level, message and values of a DiagnosticStatus, or of each in a DiagnosticArray.
-
-    :raises ValueError: if it is none in little-endian CDR.
-    """
-    reader = _Reader(data)
-    number = 1
-    if is_array:
-        reader.at += 8    # the stamp
-        reader.text()
-        number = reader.count()
-    for _ in range(number):
-        level = data[reader.at] if reader.at < len(data) else 0
-        reader.at += 1
-        name, message, _ = reader.text(), reader.text(), reader.text()
-        yield name, level, message, {reader.text(): reader.text() for _ in range(reader.count())}

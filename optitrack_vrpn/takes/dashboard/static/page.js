@@ -5,6 +5,7 @@
 
 const SILENT_MS = 900;               // without a message for this long the page is disconnected
 const CONNECT_MS = 3000;             // time for a connection and the first message
+const CONFIRM_MS = 8000;             // time for the second tap on STOP
 const PAUSES_S = [0.5, 1, 2, 4, 8, 15];    // before attempts to connect again
 const MARK = {ok: '●', warn: '▲', lost: '✕', error: '✕', warning: '▲', good: '●'};
 
@@ -12,6 +13,7 @@ const $ = id => document.getElementById(id);
 const seconds = s => s == null ? '–' : s < 10 ? `${s.toFixed(1)} s` : s < 120 ? `${Math.round(s)} s`
   : s < 7200 ? `${Math.round(s / 60)} min` : `${(s / 3600).toFixed(1)} h`;
 const number = (v, digits) => v == null ? '–' : v.toFixed(digits);
+const minutes = s => `${Math.floor(s / 60)}:${String(Math.floor(s % 60)).padStart(2, '0')}`;
 const clock = s => new Date(1000 * s).toLocaleTimeString();
 
 function make(tag, attributes = {}, ...children) {
@@ -40,7 +42,7 @@ function fill(parent, rows) {
 
 const page = {
   socket: null, heard: 0, ageAt: 0, age: null, attempt: 0, state: null, you: {control: false},
-  chosen: 0, serial: 0, retry: 0,
+  chosen: 0, serial: 0, retry: 0, stopUntil: 0,
 };
 const view = new LabView($('view'));
 
@@ -122,6 +124,7 @@ function tick() {    // ten times a second: ages go on without messages
   document.body.classList.toggle('offline', !online);
   view.offline = !online;
   view.dirty = true;
+  $('grid').textContent = view.step ? `grid ${view.step} m` : '';
   $('link').textContent = online ? 'connected' : waiting ? 'connecting' : 'disconnected';
   $('link').className = `chip ${online ? 'ok' : 'lost'}`;
   const age = page.age == null ? null : page.age + (now - page.ageAt) / 1000;
@@ -139,8 +142,24 @@ function tick() {    // ten times a second: ages go on without messages
     $('detail-state').textContent = '✕ disconnected: everything below is old';
     $('detail-state').className = 'lost';
   }
-  for (const button of [$('start'), $('stop'), $('record')])
-    button.disabled = !online || !page.you.control;
+  showButtons(now, online && page.you.control);
+}
+
+function showButtons(now, allowed) {
+  const {systems = [], armed = []} = page.state ? page.state.control : {};
+  const here = systems.filter(one => !one.gone);
+  const all = here.length > 0 && here.every(one => one.state === 'active');
+  $('record').disabled = !allowed;
+  $('start').disabled = !allowed || all;
+  $('start').title = all ? 'all systems are active' : '';
+  $('stop').disabled = !allowed || armed.length > 0;
+  $('armed').textContent = armed.length ? `STOP is refused: ${armed.join('; ')}` : '';
+  if ($('stop').disabled) page.stopUntil = 0;
+  $('confirm').hidden = now >= page.stopUntil;
+  const live = [...view.bodies.values()].filter(body => view.sign(body) !== 'lost').length;
+  const text = !live ? 'No body has poses now. STOP deactivates all systems.'
+    : `STOP deactivates all systems: ${live === 1 ? '1 body loses its' : `${live} bodies lose their`} poses.`;
+  if ($('confirm-text').textContent !== text) $('confirm-text').textContent = text;
 }
 
 // -- tables -------------------------------------------------------------------------------------
@@ -184,14 +203,16 @@ function showBodies(bodies) {
   $('tally').textContent = bodies.length || '';
   fill($('rows'), sorted.map(body => {
     const title = body.motive_name && body.motive_name !== body.name ? body.motive_name : '';
+    const live = body.sign !== 'lost';
     return make('tr', {className: body.sign, 'data-body': body.index},
       make('th', {scope: 'row'}, make('button', {className: 'name', title}, body.name)),
       make('td', {className: 'state'}, make('span', {className: 'mark'}, MARK[body.sign]),
         make('b', {}, body.state), body.reason ? make('small', {}, body.reason) : null),
+      ...[0, 1, 2].map(i => make('td', {}, number(live ? body.position[i] : null, 3))),
       make('td', {}, number(body.rate_hz, 0)), make('td', {}, number(body.latency_ms, 2)),
       make('td', {}, number(body.jitter_ms, 2)),
-      make('td', {}, body.sign === 'lost' ? body.age_s == null ? 'not seen' : seconds(body.age_s)
-        : body.lost_s == null ? 'none seen' : `${seconds(body.lost_s)} ago`));
+      make('td', {}, live ? body.lost_s == null ? 'none' : minutes(body.lost_s)
+        : body.age_s == null ? 'not seen' : minutes(body.age_s)));
   }));
 }
 
@@ -199,20 +220,21 @@ function nodeCard(node) {
   const part = (name, pairs) => {
     const one = node[name];
     if (!one) return null;
-    const level = node.silent || one.level > 1 ? 'lost' : one.level === 1 ? 'warn' : 'ok';
+    const level = node.silent || one.level === 2 ? 'lost' : ['ok', 'warn', '', 'idle'][one.level];
     return make('div', {className: `part ${level}`},
-      make('h4', {}, make('span', {className: 'mark'}, MARK[level]), ` ${name}`),
+      make('h4', {}, make('span', {className: 'mark'}, MARK[level] || '–'), ` ${name}`),
       make('p', {}, one.message),
-      make('dl', {}, ...pairs.filter(([, key]) => one.values[key] != null).map(([text, key, unit]) =>
-        make('div', {}, make('dt', {}, text), make('dd', {}, `${one.values[key]}${unit || ''}`)))));
+      make('dl', {}, ...pairs.map(([text, key, unit]) => make('div', {}, make('dt', {}, text),
+        make('dd', {}, one.values[key] == null ? '–' : key.endsWith('_us') && one.values[key] > 0
+          ? `${(one.values[key] / 1000).toFixed(2)} ms` : key === 'offset_s' && one.values[key] ? `${Number(one.values[key]).toFixed(3)} s` : `${one.values[key]}${unit || ''}`)))));
   };
   return make('article', {},
     make('h3', {}, node.name, make('small', {}, ` ${node.state} · reported ${seconds(node.age_s)} ago`)),
     part('connection', [['server', 'server'], ['transport', 'transport'], ['lost', 'udp_lost_percent', ' %'],
       ['sessions', 'sessions']]),
-    part('clock', [['offset', 'offset_s', ' s'], ['skew', 'skew_ppm', ' ppm'], ['uncertainty', 'uncertainty_us', ' µs'],
-      ['jitter p99', 'arrival_jitter_p99_us', ' µs'], ['epoch', 'epoch']]),
-    part('frames', [['latency p50', 'latency_p50_us', ' µs'], ['p99', 'latency_p99_us', ' µs'], ['pose path', 'pose_path']]));
+    part('clock', [['offset', 'offset_s', ' s'], ['skew', 'skew_ppm', ' ppm'], ['uncertainty', 'uncertainty_us'],
+      ['jitter p99', 'arrival_jitter_p99_us'], ['epoch', 'epoch']]),
+    part('frames', [['latency p50', 'latency_p50_us'], ['p99', 'latency_p99_us'], ['pose path', 'pose_path']]));
 }
 
 function showControl({problem, systems, commands}) {
@@ -224,7 +246,7 @@ function showControl({problem, systems, commands}) {
     make('div', {}, make('b', {className: one.kind.toLowerCase()}, one.kind), one.session ? ` ${one.session}` : '',
       make('small', {}, ` by ${one.by} at ${clock(one.time)}`)),
     ...one.answers.map(answer => make('div', {className: 'ok'}, make('span', {className: 'mark'}, '✓'),
-      ` ${answer.system} after ${answer.after_ms.toFixed(0)} ms`)),
+      ` ${answer.system} after ${answer.after_ms < 1000 ? `${answer.after_ms.toFixed(0)} ms` : seconds(answer.after_ms / 1000)}`)),
     one.waiting.length ? make('div', {className: 'dim'}, `sent, waiting for ${one.waiting.join(', ')}`) : null,
     one.no_answer.length ? make('div', {className: 'bad'}, make('span', {className: 'mark'}, '✕'),
       ` no answer from ${one.no_answer.join(', ')}`) : null,
@@ -251,17 +273,23 @@ function showTakes({active, problem, takes, folder}) {
 
 function choose(index) {
   page.chosen = index;
+  $('detail').hidden = !index;
+  if (!index) return;
   send({type: 'history', body: index});
   showDetail();
-  if (!$('detail').open) $('detail').showModal();
+  const {top, bottom} = $('detail').getBoundingClientRect();
+  if (top < 0 || bottom > innerHeight) $('detail').scrollIntoView({block: 'nearest'});
 }
 
 function showDetail() {
   const body = page.state.bodies.find(one => one.index === page.chosen);
   $('detail-name').textContent = body ? body.name : 'removed';
-  if (!body) return fill($('detail-state'), []);
+  if (!body) return fill($('detail-state'), []), fill($('detail-pose'), []);
   $('detail-state').className = body.sign;
   $('detail-state').textContent = `${MARK[body.sign]} ${body.state}${body.reason ? `: ${body.reason}` : ''}`;
+  $('detail-pose').textContent = [body.motive_name && body.motive_name !== body.name ? `In Motive: ${body.motive_name}` : '',
+    `node ${body.node}`, body.sign === 'lost' || !body.position.length ? ''
+      : `x ${number(body.position[0], 3)}, y ${number(body.position[1], 3)}, z ${number(body.position[2], 3)} m`].filter(Boolean).join(' · ');
   $('detail-follow').textContent = view.followed === page.chosen ? 'Followed' : 'Follow';
   fill($('detail-causes'), page.state.findings.filter(one => one.bodies.includes(body.name)).map(cause));
 }
@@ -273,6 +301,13 @@ function showHistory(history) {
   chart($('chart-place'), history.places, ['--x', '--y', '--z'], false);
 }
 
+function roundTicks(low, high) {    // steps of 1, 2 or 5, two to four of them
+  const span = Math.max(high - low, 1e-3), decade = 10 ** Math.floor(Math.log10(span / 2));
+  const step = decade * [1, 2, 5, 10].find(m => span / (m * decade) <= 3);
+  const first = Math.floor(low / step + 1e-9), count = Math.max(Math.ceil(high / step - 1e-9) - first, 1);
+  return [Array.from({length: count + 1}, (_, i) => (first + i) * step), Math.max(0, -Math.floor(Math.log10(step) + 1e-9))];
+}
+
 function chart(canvas, rows, colours, fromZero) {
   const style = getComputedStyle(document.documentElement), ratio = devicePixelRatio || 1;
   const [w, h] = [canvas.clientWidth, canvas.clientHeight];
@@ -281,16 +316,16 @@ function chart(canvas, rows, colours, fromZero) {
   pen.scale(ratio, ratio);
   const values = rows.flatMap(row => row.slice(1)).filter(value => value != null);
   if (!values.length) return;
-  let [low, high] = [fromZero ? 0 : Math.min(...values), Math.max(...values)];
-  if (high - low < 1e-3) [low, high] = [low - 5e-4, high + 5e-4];
+  const [ticks, digits] = roundTicks(fromZero ? 0 : Math.min(...values), Math.max(...values));
+  const [low, high] = [ticks[0], ticks[ticks.length - 1]];
   const place = (t, v) => [44 + (w - 50) * (1 + t / 60), h - 16 - (h - 24) * (v - low) / (high - low)];
   pen.font = '11px system-ui, sans-serif';
   pen.fillStyle = style.getPropertyValue('--dim');
   pen.strokeStyle = style.getPropertyValue('--grid');
-  for (const value of [low, (low + high) / 2, high]) {
+  for (const value of ticks) {
     const y = place(0, value)[1];
     pen.textAlign = 'right';
-    pen.fillText(value.toPrecision(3), 40, y + 4);
+    pen.fillText(value.toFixed(digits), 40, y + 4);
     pen.beginPath(); pen.moveTo(44, y); pen.lineTo(w - 6, y); pen.stroke();
   }
   pen.textAlign = 'center';
@@ -329,7 +364,10 @@ function command(type, more = {}) {
 }
 
 $('start').onclick = () => command('start');
-$('stop').onclick = () => command('stop');
+// Two taps at two places: a double tap, or one beside START, ends no pose.
+$('stop').onclick = () => { page.stopUntil = performance.now() + CONFIRM_MS; tick(); };
+$('stop-now').onclick = () => { page.stopUntil = 0; command('stop'); tick(); };
+$('stop-not').onclick = () => { page.stopUntil = 0; tick(); };
 $('record').onclick = () => command('record', {on: !page.state.recording.active});
 $('commands').onsubmit = event => event.preventDefault();
 $('fit').onclick = () => { follow(0); view.fit(); };
@@ -345,15 +383,13 @@ $('rows').onclick = event => {
   const row = event.target.closest('tr');
   if (row) choose(Number(row.dataset.body));
 };
-$('detail-close').onclick = () => $('detail').close();
-$('detail-follow').onclick = () => { follow(page.chosen); $('detail').close(); $('scene').scrollIntoView(); };
-$('detail').onclose = () => { page.chosen = 0; };
-$('detail').onclick = event => { if (event.target === $('detail')) $('detail').close(); };
+$('detail-close').onclick = () => choose(0);
+$('detail-follow').onclick = () => { follow(page.chosen); $('scene').scrollIntoView({block: 'nearest'}); };
 $('by').value = localStorage.getItem('by') || '';
 $('by').onchange = () => localStorage.setItem('by', $('by').value);
 document.onkeydown = event => {
-  if (event.target.tagName === 'INPUT' || event.ctrlKey || event.metaKey || event.altKey || $('detail').open) return;
-  const act = {t: () => view.top(), r: () => $('fit').click(), f: followNext}[event.key.toLowerCase()];
+  if (event.target.tagName === 'INPUT' || event.ctrlKey || event.metaKey || event.altKey) return;
+  const act = {escape: () => choose(0), t: () => view.top(), r: () => $('fit').click(), f: followNext}[event.key.toLowerCase()];
   if (act) act();
 };
 addEventListener('online', connect);

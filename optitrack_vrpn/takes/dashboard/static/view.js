@@ -6,6 +6,7 @@
 const LIVE_MS = 500;      // age of a pose above which a body is drawn as lost
 const TRAIL_MS = 10000;   // length of a trail
 const STEP_MS = 60;       // period of the points of a trail
+const LONGEST = 26;       // characters of a label
 const SHADES = 5;         // a trail fades in so many steps
 
 class LabView {
@@ -235,7 +236,7 @@ class LabView {
   drawFloor() {
     const pen = this.pen, places = this.placed().map(body => body.pose);
     const reach = Math.max(2, ...places.map(p => Math.max(Math.abs(p[0]), Math.abs(p[1]))));
-    const step = reach > 15 ? 5 : 1, half = Math.min(step * Math.ceil(reach / step + 0.5), 100);
+    const step = this.step = reach > 15 ? 5 : 1, half = Math.min(step * Math.ceil(reach / step + 0.5), 100);
     pen.lineWidth = 1;
     pen.strokeStyle = this.colour.grid;
     pen.beginPath();
@@ -338,9 +339,11 @@ class LabView {
       .sort((a, b) => rank(a[0]) - rank(b[0]) || a[1][2] - b[1][2])) {
       const sign = this.sign(body), lost = sign === 'lost';
       const since = ((now - Math.max(body.at, body.lostAt)) / 1000).toFixed(1);
-      const text = lost ? `${body.row.name}  ${since} s` : body.row.name;
+      const name = body.row.name.length <= LONGEST ? body.row.name
+        : `${body.row.name.slice(0, LONGEST / 2 - 1)}…${body.row.name.slice(-LONGEST / 2)}`;
+      const text = lost ? `${name}  ${since} s` : name;
       const wide = pen.measureText(text).width, y = at[1] - 9;
-      const x = at[0] + 11 + wide > this.width ? at[0] - 11 - wide : at[0] + 11;
+      const x = Math.max(2, at[0] + 11 + wide > this.width ? at[0] - 11 - wide : at[0] + 11);
       if (taken.some(([a, b, w]) => x < a + w && a < x + wide && Math.abs(y - b) < 13)) continue;
       taken.push([x, y, wide]);
       pen.lineWidth = 4;
