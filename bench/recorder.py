@@ -71,7 +71,7 @@ def main():
     parser.add_argument('--bodies', type=int, default=50)
     parser.add_argument('--rate', type=float, default=240.0)
     parser.add_argument('--seconds', type=float, default=60.0)
-    parser.add_argument('--compression', default='auto')
+    parser.add_argument('--compression', default='zstd')
     parser.add_argument('--depth', type=int, default=200, help="the node's qos.depth")
     parser.add_argument('--profile', default=str(ROOT / 'config' / 'fast_recording.xml'),
                         help="Fast DDS's profile of node and recorder, '' for its defaults")

@@ -20,6 +20,7 @@ from optitrack_vrpn.takes.record.bag_io import BagWriter, NewTopic, recover
 from optitrack_vrpn.takes.record.losses import ClockSteps, LossTimes, SequenceWatch
 from optitrack_vrpn.takes.record.mcap_format import Cut, End, Message
 from optitrack_vrpn.takes.record.record_command import main as record
+from optitrack_vrpn.takes.take_io import load_estimate, load_take
 from optitrack_vrpn.takes.topics import safe_name, TopicChoice
 import pytest
 from recording_kit import (
@@ -67,11 +68,11 @@ def test_players_decode_the_recorded_values(tmp_path):
 
 def test_checksums_and_index_satisfy_the_mcap_package(tmp_path):
     from mcap.reader import SeekingReader
-    write_poses(tmp_path / 'take', some_poses(20_000), 'zstd', {'session': 'seven'})
+    write_poses(tmp_path / 'take', some_poses(50_000), 'zstd', {'session': 'seven'})
     with open(tmp_path / 'take' / 'take.mcap', 'rb') as file:
         reader = SeekingReader(file, validate_crcs=True)
         summary = reader.get_summary()
-        assert summary.statistics.message_count == 20_000
+        assert summary.statistics.message_count == 50_000
         assert summary.statistics.chunk_count == len(summary.chunk_indexes) > 2
         found = list(reader.iter_messages(
             topics=['/body_1/pose'], starting_at=BEGIN_NS + 10**9,
@@ -198,7 +199,7 @@ def test_a_damaged_file_gives_the_rest_or_says_so(tmp_path_factory, data):
 
 @pytest.mark.parametrize('place, code', [(0.5, 1), (0.0, 0)])
 def test_a_repair_that_loses_messages_fails(tmp_path, capfd, place, code):
-    poses = some_poses(30_000)
+    poses = some_poses(60_000)
     writer = write_poses(tmp_path / 'take', poses, 'none', close=False)
     writer.flush()
     whole = writer.path.read_bytes()
@@ -278,6 +279,72 @@ def test_a_folder_without_the_one_file_is_refused(tmp_path, names, endings, said
     if len(names) == 1 and 'no' not in said:
         with pytest.raises(ConfigurationError, match=said):
             find_file(tmp_path / names[0], *endings)
+
+
+@pytest.mark.parametrize('place', ['chunk', 'copy'])
+def test_damage_of_one_place_costs_no_names_and_types(tmp_path, place):
+    """A killed recorder leaves no index, and the first messages have their topics beside them."""
+    poses = some_poses(3000)
+    writer = write_poses(tmp_path / 'take', poses[:1000], close=False)
+    writer.flush()
+    first = writer.size
+    for number, (_, log_ns, stamp_ns, *pose) in enumerate(poses[1000:]):
+        writer.write(Message(number % 3 + 1, number, log_ns, log_ns, pose_cdr(stamp_ns, *pose)), 1)
+        if number % 500 == 499:
+            writer.flush()
+    data = bytearray(writer.path.read_bytes())
+    where = data.index(b'/body_1/pose', first if place == 'copy' else 0)
+    data[where:where + 4] = b'\xff' * 4
+    (tmp_path / 'bad.mcap').write_bytes(data)
+    rows = list(read_records(tmp_path / 'bad.mcap'))
+    named = {row.id: row.topic for row in rows if isinstance(row, mcap_format.Channel)}
+    kept = [row for row in rows if isinstance(row, Message) and row.channel_id in named]
+    assert len(kept) >= 2000 - 500 * (place == 'copy')
+    if place == 'chunk':
+        assert [row.messages for row in rows if isinstance(row, Damage)] == [1000]
+        assert set(named.values()) == {'/body_0/pose', '/body_1/pose', '/body_2/pose'}
+
+
+def test_a_missing_part_of_a_split_bag_is_told_with_its_messages(tmp_path, capsys):
+    folder = split_bag(tmp_path, parts=3)
+    assert load_take(folder).missing == 0
+    (folder / 'part_1.mcap').unlink()
+    take = load_take(folder)
+    assert take.missing == 100 and 'part_1.mcap' in take.damaged[0][0]
+    before = (folder / 'metadata.yaml').read_bytes()
+    assert load_take(folder / 'part_0.mcap').missing == 0    # one part was asked for
+    assert record(['--recover', str(folder / 'part_0.mcap')]) == 0
+    (folder / 'part_2.mcap').unlink()
+    assert record(['--recover', str(folder)]) == 1
+    assert 'part_1.mcap, part_2.mcap' in capsys.readouterr().err
+    assert (folder / 'metadata.yaml').read_bytes() == before
+
+
+def split_bag(folder, parts):
+    """Make a bag of files with 100 messages each, as rosbag2 splits one."""
+    import yaml
+    (folder / 'bag').mkdir()
+    rows = []
+    for part in range(parts):
+        writer = write_poses(folder / f'part_{part}', some_poses(100))
+        writer.path.rename(folder / 'bag' / writer.path.name)
+        rows.append({'path': writer.path.name, 'message_count': 100})
+    (folder / 'bag' / 'metadata.yaml').write_text(yaml.safe_dump({'rosbag2_bagfile_information': {
+        'relative_file_paths': [row['path'] for row in rows], 'message_count': 100 * parts,
+        'files': rows}}))
+    return folder / 'bag'
+
+
+@pytest.mark.parametrize('name', ['a.mcap', 'a.db3', 'a.csv'])
+def test_a_placeholder_of_git_lfs_is_named(tmp_path, name):
+    path = tmp_path / name
+    path.write_text('version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 12\n')
+    for read in (load_take, load_estimate):
+        with pytest.raises(ConfigurationError, match='git lfs pull'):
+            read(path)
+    if name != 'a.csv':
+        with pytest.raises(ConfigurationError, match='git lfs pull'):
+            load_take(tmp_path)
 
 
 # -- clocks, losses, names ------------------------------------------------------------------------

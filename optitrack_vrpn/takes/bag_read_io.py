@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.takes.columns import Batch, DATA_AT, Offsets
-from optitrack_vrpn.takes.mcap_read_io import (
-    Damage, lz4_frame, PACKAGES, Read, read_mcap, zstandard)
+from optitrack_vrpn.takes.mcap_read_io import Damage, PACKAGES, Read, read_mcap, zstandard
 from optitrack_vrpn.takes.record import mcap_format as mcap
 import yaml
 
@@ -30,6 +29,8 @@ _BUFFER = 1 << 20
 _Loader: Any = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)
 _ROWS = 20_000
 ZSTD_MAGIC = b'\x28\xb5\x2f\xfd'
+#: Begin of a placeholder that a checkout without Git LFS has instead of a large file.
+_LFS = b'version https://git-lfs.github.com/spec/'
 #: Endings of the files of a bag, the best first.
 BAGS = ('.mcap', '.mcap.zstd', '.mcap.zst', '.db3', '.db3.zstd')
 #: What to do with files of other formats than those that are needed.
@@ -37,24 +38,6 @@ _OTHERS = {
     '.db3': 'is a bag in sqlite3; convert it to mcap with ros2 bag convert',
     '.mcap': 'is a recording of topics; play it with ros2 bag play. replay serves raw recordings '
              '(record --raw)'}
-
-
-def compressor(name: str) -> tuple[str, Callable[[bytes], bytes]]:
-    """
-    Return the compression to use.
-
-    :param name: 'zstd', 'lz4', 'none', or 'auto' for the first that is installed.
-    :raises ConfigurationError: if it is not installed.
-    """
-    if name in ('zstd', 'auto') and zstandard is not None:
-        return 'zstd', zstandard.ZstdCompressor(level=1).compress
-    if name in ('lz4', 'auto') and lz4_frame is not None:
-        return 'lz4', lz4_frame.compress
-    if name in ('none', 'auto'):
-        return '', bytes
-    raise ConfigurationError(
-        f'compression {name} is not installed: install {PACKAGES[name]}, or record with '
-        '--compression none')
 
 
 def find_file(path: Path, *endings: str) -> Path:
@@ -69,6 +52,7 @@ def find_file(path: Path, *endings: str) -> Path:
         remedy = '' if path.suffix in endings else _OTHERS.get(path.suffix, '')
         if remedy:
             raise ConfigurationError(f'{path}: {remedy}')
+        check_content(path)
         return path
     found = find_files(path, *endings)
     if len(found) > 1:
@@ -81,41 +65,80 @@ def find_files(path: Path, *endings: str) -> list[Path]:
     """
     Find the files of a recording, those of a split bag in their order.
 
-    :raises ConfigurationError: if there are none.
+    :raises ConfigurationError: if there are none, or one is not the recording itself.
     """
     if path.is_file():
+        check_content(path)
         return [path]
     if not path.is_dir():
         raise ConfigurationError(f'{path}: no such file or folder')
     # metadata.yaml can be older than the files, or lack the last of them
-    listed, _ = _described(path)
+    listed = list(_described(path)[0])
     if listed and all(file.is_file() and file.name.endswith(endings) for file in listed):
-        return listed
-    for ending in endings:
-        found = sorted(path.glob(f'*{ending}'), key=lambda file: (len(file.name), file.name))
-        if found:
-            return found
+        found = [listed]
+    else:
+        found = [files for ending in endings for files in [sorted(
+            path.glob(f'*{ending}'), key=lambda file: (len(file.name), file.name))] if files]
+    if found:
+        for file in found[0]:
+            check_content(file)
+        return found[0]
     for ending, remedy in _OTHERS.items():
         if any(path.glob(f'*{ending}')):
             raise ConfigurationError(f'{path}: {remedy}')
     raise ConfigurationError(f'{path}: contains no {" or ".join(endings)} file')
 
 
-def _described(folder: Path) -> tuple[list[Path], int]:
-    """Return the files and the number of messages that metadata.yaml states; 0 if unknown."""
+def check_content(path: Path) -> None:
+    """
+    Check that a file is not a placeholder of Git LFS.
+
+    :raises ConfigurationError: if it is.
+    """
+    with contextlib.suppress(OSError), open(path, 'rb') as file:
+        if file.read(len(_LFS)) == _LFS:
+            raise ConfigurationError(
+                f'{path}: is a pointer of Git LFS, not the file itself: run git lfs pull')
+
+
+def _described(folder: Path) -> tuple[dict[Path, int], int]:
+    """
+    Read metadata.yaml.
+
+    :returns: the files with their numbers of messages (-1 where it is not stated), and the number
+        of messages of all; nothing without a valid metadata.yaml.
+    """
     with contextlib.suppress(OSError, yaml.YAMLError, KeyError, TypeError, AttributeError,
                              ValueError):
         row = yaml.load((folder / 'metadata.yaml').read_text(encoding='utf-8'), _Loader)[
             'rosbag2_bagfile_information']
-        return ([folder / str(name) for name in row['relative_file_paths']],
-                int(row['message_count']))
-    return [], 0
+        files = {folder / str(name): -1 for name in row['relative_file_paths']}
+        total = int(row['message_count'])
+        with contextlib.suppress(KeyError, TypeError, ValueError):
+            files.update({folder / str(one['path']): int(one['message_count'])
+                          for one in row['files']})
+        return files, total
+    return {}, 0
 
 
-def stated_messages(paths: Sequence[Path]) -> int:
-    """Return how many messages all files of a bag have by its metadata.yaml; 0 if unknown."""
-    listed, count = _described(paths[0].parent)
-    return count if sorted(listed) == sorted(paths) else 0
+def is_split(folder: Path) -> bool:
+    """Return whether metadata.yaml lists several files."""
+    return len(_described(folder)[0]) > 1
+
+
+def stated_messages(path: Path, files: Sequence[Path]) -> tuple[int, list[str]]:
+    """
+    Return what metadata.yaml tells about a recording.
+
+    :param path: the recording as it was named: a folder, or one of its files.
+    :param files: its files that were found.
+    :returns: number of its messages, 0 if unknown; names of its files that are not there.
+    """
+    listed, total = _described(path if path.is_dir() else path.parent)
+    if path.is_dir():
+        return total, [file.name for file in listed if file not in files and not file.exists()]
+    count = listed.get(path, 0)
+    return max(count, 0) or (total if [*listed] == [path] else 0), []
 
 
 def read_batches(path: Path, progress: Callable[[float], None] = lambda share: None) -> Iterator[
@@ -198,6 +221,8 @@ def _read_sqlite(
     """
     Read rosbag2's sqlite3 as records of MCAP, in the order in which they were recorded.
 
+    The messages are read until the first error; metadata.yaml tells how many follow it.
+
     :param name: of the file in error messages.
     """
     try:
@@ -215,12 +240,9 @@ def _read_sqlite(
                 others += [mcap.Schema(number, kind, encoding, text.encode()),
                            mcap.Channel(number, number, topic, 'cdr', {})]
             yield Batch(np.zeros(0, np.uint8), np.zeros(0, np.int64), others)
-            whole = True
-            for item in _read_rows(base, progress):
-                whole = whole and not isinstance(item, Damage)
-                yield item
+            yield from _read_rows(base, path.stat().st_size, progress)
             (result,) = base.execute('PRAGMA quick_check(1)').fetchone()
-            if whole and result != 'ok':    # a page that is empty instead of full
+            if result != 'ok':    # a page that is empty instead of full
                 yield Damage(result.replace('\n', ' '), (0, 0))
             yield mcap.End()
     except (sqlite3.Error, struct.error, TypeError, AttributeError, ValueError) as error:
@@ -230,49 +252,39 @@ def _read_sqlite(
 
 
 def _read_rows(
-    base: sqlite3.Connection, progress: Callable[[float], None],
-) -> Iterator[Batch | Damage]:
-    """Read the messages of a bag in sqlite3, also those behind damaged pages."""
-    (last,) = base.execute('SELECT max(id) FROM messages').fetchone()
-    at, last_ns, skipped, problem = 0, 0, 1, ''
-    while at < (last or 0):
-        rows, found, failed = _rows_after(base, at), list[Any](), False
-        while not failed:
-            found = []
-            try:
-                found.extend(itertools.islice(rows, _ROWS))
-            except sqlite3.DatabaseError as error:
-                failed, problem = True, problem or str(error)
-            if not found:
-                break
-            if problem and at and not failed:
-                yield Damage(problem, (last_ns, found[0][1]))
-                problem = ''
-            sizes = np.array([DATA_AT + len(row[2]) for row in found], np.int64)
-            data = b''.join(
-                mcap.message_head(topic, 0, time_ns, time_ns, len(content)) + content
-                for topic, time_ns, content, _ in found)
-            yield Batch(np.frombuffer(data, np.uint8), np.cumsum(sizes) - sizes, [])
-            at, last_ns, skipped = found[-1][3], found[-1][1], 1
-            progress(min(at / last, 1.0))
-        if not failed:
+    base: sqlite3.Connection, size: int, progress: Callable[[float], None],
+) -> Iterator[Batch]:
+    """
+    Read the messages of a bag in sqlite3.
+
+    :param size: of the file (bytes).
+    :raises sqlite3.Error: at the first row that cannot be read, after those before it.
+    """
+    rows, done = base.execute('SELECT topic_id, timestamp, data FROM messages'), 0
+    failure: Exception | None = None
+    while failure is None:
+        found: list[Any] = []
+        try:
+            found.extend(itertools.islice(rows, _ROWS))
+        except sqlite3.Error as error:
+            failure = error
+        if not found:
             break
-        # The next page may be whole: go twice as far with each failure.
-        at, skipped = at + skipped, 2 * skipped
-    if problem:
-        yield Damage(problem, (last_ns, last_ns))
-
-
-def _rows_after(base: sqlite3.Connection, at: int) -> Iterator[tuple[int, int, bytes, int]]:
-    """Give the rows behind an id; raises DatabaseError at one that cannot be a message."""
-    for row in base.execute('SELECT topic_id, timestamp, data, id FROM messages WHERE id > ? '
-                            'ORDER BY id', (at,)):
-        topic, time_ns, content, number = row
-        if number <= at or content.__class__ is not bytes or not 0 <= topic <= 0xffff or (
-                time_ns < 0):
-            raise sqlite3.DatabaseError('a row is no message')
-        at = number
-        yield row
+        wrong = next((place for place, (topic, time_ns, content) in enumerate(found)
+                      if content.__class__ is not bytes or not 0 <= topic <= 0xffff
+                      or time_ns < 0), None)
+        if wrong is not None:
+            del found[wrong:]
+            failure = sqlite3.DatabaseError('a row is no message')
+        sizes = np.array([DATA_AT + len(row[2]) for row in found], np.int64)
+        data = b''.join(
+            mcap.message_head(topic, 0, time_ns, time_ns, len(content)) + content
+            for topic, time_ns, content in found)
+        yield Batch(np.frombuffer(data, np.uint8), np.cumsum(sizes) - sizes, [])
+        done += len(data)
+        progress(min(done / size, 1.0))
+    if failure is not None:
+        raise failure
 
 
 def inflate(batch: Batch, chosen: Offsets) -> Batch:

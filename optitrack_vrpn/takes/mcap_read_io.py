@@ -5,8 +5,9 @@ Read MCAP files in one pass, closed or not, with or without chunks and index, da
 
 Messages are given as batches of records in one array, so that numpy can read thousands at once.
 The index behind a chunk is a hint that is checked: what it does not cover is searched record by
-record. Behind a record that contradicts itself, reading continues at the next plausible one; the
-totals at the end of the file tell how many messages are missing.
+record. Behind damage, reading continues at the next chunk; of a file without chunks, what is
+before the damage is used. The totals at the end of the file, or the index behind a damaged chunk,
+tell how many messages are missing.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import zlib
 
 import numpy as np
 from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.takes.columns import Batch, DATA_AT, gather, Offsets
 from optitrack_vrpn.takes.record import mcap_format as mcap
 
@@ -35,12 +37,15 @@ zstandard, lz4_frame = _installed('zstandard'), _installed('lz4.frame')
 
 #: Packages to install for each compression: the Debian name, which rosdep also uses, and PyPI's.
 PACKAGES = {'zstd': 'python3-zstandard (pip: zstandard)', 'lz4': 'python3-lz4 (pip: lz4)'}
+#: First word of the name that this package writes into the header of a file.
+LIBRARY = 'optitrack_vrpn'
 #: Bytes of a batch: with less the calls of numpy cost more, with more the processor's cache is
 #: too small. Most chunks have this size, and are not copied to be joined.
 _BATCH = 500_000
-#: Bytes that are searched at once: for the next record behind damage, for the end of the file.
+#: Bytes that are searched at once: for the next chunk behind damage, for the end of the file.
 _WINDOW = 1 << 20
-_NOT_CLOSED = 'it was not closed: up to a second at its end is missing'
+#: Chosen: a damaged chunk whose times are further from its neighbours (ns) has wrong times.
+_NEAR_NS = 3600 * NS_PER_S
 
 
 class Damage(NamedTuple):
@@ -48,10 +53,12 @@ class Damage(NamedTuple):
     A part of a file that cannot be read.
 
     :ivar span_ns: log times of its first and last message, or of its neighbours; zeros if unknown.
+    :ivar messages: how many messages it had, 0 if unknown.
     """
 
     reason: str
     span_ns: tuple[int, int]
+    messages: int = 0
 
 
 Read = Union[Batch, Damage, mcap.End, mcap.Cut]
@@ -93,7 +100,7 @@ def read_mcap(file: IO[bytes], progress: Callable[[float], None]) -> Iterator[Re
     data = _Bytes(file)
     summary = _read_summary(data)
     given = 0
-    for item in _batches(_read_parts(data, summary, progress)):
+    for item in _batches(_Parts(data, summary).read(progress)):
         if isinstance(item, Batch):
             given += len(item.offsets)
         elif isinstance(item, mcap.End):
@@ -114,7 +121,7 @@ def _read_summary(file: _Bytes) -> _Summary:
     if crc and zlib.crc32(data) != crc:
         return _Summary(end)
     records, messages, chunks = bytearray(), 0, {}
-    for _, _, opcode, content in file.records(begin, place, True):
+    for _, _, opcode, content in file.records(begin, place):
         if opcode in (mcap.SCHEMA, mcap.CHANNEL):
             records += mcap.record(opcode, content)
         elif opcode == mcap.STATISTICS and len(content) >= 8:
@@ -178,134 +185,152 @@ class _Bytes:
                     return opcode, content
         return 0, b''
 
-    def records(self, at: int, end: int, loose: bool) -> Iterator[tuple[int, int, int, bytes]]:
+    def records(self, at: int, end: int) -> Iterator[tuple[int, int, int, bytes]]:
         """
         Read the top level of a part of the file.
 
-        :param loose: whether the file is known to have messages outside of chunks. Else reading
-            continues at a chunk after damage: messages inside a damaged one have no valid
-            checksum.
         :returns: begin and end of each record, its kind and content; kind 0 for bytes without one.
         """
         while at < end:
             opcode, content = self.record(at, end)
-            after = at + mcap.HEAD_SIZE + len(content)
-            loose = loose or opcode == mcap.MESSAGE
-            if not opcode:
-                after = self._next_record(at + 1, end, loose)
+            after = (at + mcap.HEAD_SIZE + len(content)) if opcode else self._next_chunk(
+                at + 1, end)
             yield at, after, opcode, content
             at = after
 
-    def _next_record(self, at: int, end: int, loose: bool) -> int:
-        """Return the offset of a plausible record that another one follows; else the end."""
-        wanted = tuple(range(1, mcap.DATA_END + 1)) if loose else (mcap.CHUNK, mcap.DATA_END)
+    def _next_chunk(self, at: int, end: int) -> int:
+        """
+        Return the offset of the next plausible chunk, or of the end.
+
+        Messages outside of chunks have no checksum that tells them from other bytes.
+        """
         while at < end:
             window = np.frombuffer(
                 self.read(at, min(_WINDOW, end - at) + mcap.HEAD_SIZE - 1), np.uint8)
             kinds = window[:max(len(window) - mcap.HEAD_SIZE + 1, 0)]
-            near = np.isin(kinds, wanted)
+            near = kinds == mcap.CHUNK
             for place in (6, 7, 8):    # real records have less than 2**40 bytes
                 near &= window[place:place + len(kinds)] == 0
             for begin in (np.flatnonzero(near) + at).tolist():
-                opcode, content = self.record(begin, end)
-                after = begin + mcap.HEAD_SIZE + len(content)
-                if opcode == mcap.CHUNK or (opcode and (
-                        after == end or self.record(after, end)[0])):
+                if self.record(begin, end)[0]:
                     return int(begin)
             at += _WINDOW
         return end
 
 
-def _read_parts(
-    file: _Bytes, summary: _Summary, progress: Callable[[float], None],
-) -> Iterator[_Part | Damage | mcap.End | mcap.Cut]:
-    """Read the data section: chunks with their indexes, and what lies between them."""
-    loose, packed, hints = bytearray(summary.records), b'', list[bytes]()
-    end, last_ns, crc, closed = summary.begin, 0, zlib.crc32(mcap.MAGIC), summary.closed
-    seen, holes = set[int](), list[tuple[int, int]]()
-    opcode, content = 0, b''
-    hole = 0    # begin of damage whose time is not known yet
+class _Parts:
+    """
+    The data section of a file, part by part.
 
-    def finished() -> Iterator[_Part | Damage]:
-        nonlocal loose, packed, hints
-        if loose:
-            yield _Part(bytes(loose), np.zeros(0, np.int64), (0, 0))
-        if packed:
-            yield _chunk(packed, hints)
-        loose, packed, hints = bytearray(), b'', []
+    :param file: its bytes.
+    :param summary: what its end tells.
+    """
 
-    def damage(next_ns: int) -> Damage:
-        return Damage(f'bytes {hole} to {holes[-1][1]} are no valid records',
-                      (last_ns or next_ns, next_ns or last_ns))
+    def __init__(self, file: _Bytes, summary: _Summary) -> None:
+        self._file, self._summary = file, summary
+        #: Records between chunks, the open chunk, and the indexes behind it.
+        self._loose, self._chunk, self._hints = bytearray(summary.records), b'', list[bytes]()
+        self._last_ns = 0
+        #: Begin and end of bytes without a record whose time is not known yet.
+        self._hole: tuple[int, int] | None = None
+        self._holes: list[tuple[int, int]] = []
+        self._seen: set[int] = set()
+        self._library = ''
 
-    for at, after, opcode, content in file.records(
-            len(mcap.MAGIC), end, summary.closed and not summary.chunks):
-        if opcode in (mcap.DATA_END, mcap.FOOTER):
-            closed = True
-            break
-        if not opcode:
-            yield from finished()
-            hole = hole or at
-            holes.append((at, after))
-            continue
-        if opcode in (mcap.CHUNK, mcap.MESSAGE):
-            (time_ns,) = struct.unpack_from('<Q', content, 0 if opcode == mcap.CHUNK else 6)
-            if hole:
-                yield damage(time_ns)
-                hole = 0
-            last_ns = time_ns
-        if opcode == mcap.MESSAGE_INDEX:
-            hints.append(content[6:])
-            if not packed:    # what was before it is a damaged chunk
-                hole = hole or at
-                holes.append((at, after))
-            continue
-        if packed or opcode == mcap.CHUNK:
-            yield from finished()
-        if opcode == mcap.CHUNK:
-            packed = content
-            (last_ns,) = struct.unpack_from('<Q', content, 8)
-            seen.add(at)
-            progress(at / end)
-            continue
-        record = mcap.record(opcode, content)
-        if not seen:
-            crc = zlib.crc32(record, crc)
-        if opcode in (mcap.SCHEMA, mcap.CHANNEL, mcap.METADATA, mcap.MESSAGE):
-            loose += record
-            if len(loose) >= _BATCH:
-                yield from finished()
+    def read(
+        self, progress: Callable[[float], None],
+    ) -> Iterator[_Part | Damage | mcap.End | mcap.Cut]:
+        """Give the parts in order; ``End`` or ``Cut`` is the last."""
+        end, closed = self._summary.begin, self._summary.closed
+        for at, after, opcode, content in self._file.records(len(mcap.MAGIC), end):
+            if opcode in (mcap.DATA_END, mcap.FOOTER):
+                closed = True
+                break
+            if not opcode:
+                yield from self._finished()
+                self._dig(at, after)
+            elif opcode == mcap.MESSAGE_INDEX:
+                self._hints.append(content[6:])
+                if not self._chunk:    # what was before it is a damaged chunk
+                    self._dig(at, after)
+            elif opcode == mcap.CHUNK:
+                yield from self._finished()
+                yield from self._filled(struct.unpack_from('<Q', content)[0])
+                self._chunk = content
+                self._seen.add(at)
                 progress(at / end)
-    yield from finished()
-    torn = bool(hole) and not closed and holes[-1][1] == end
-    if hole and not torn:
-        yield damage(0)
-    if not closed:
-        yield mcap.Cut(hole if torn else end, _NOT_CLOSED + (
-            f', and the last {end - hole} bytes are no whole record' if torn else ''))
-        return
-    for offset, span_ns in summary.chunks.items():
-        if offset not in seen and not any(first <= offset < stop for first, stop in holes):
-            yield Damage(f'there is no chunk at byte {offset}, where the index has one', span_ns)
-    stated = int.from_bytes(content[:4], 'little') if opcode == mcap.DATA_END else 0
-    if stated and not seen and not holes and stated != crc:
-        yield Damage('the data have a wrong checksum: some values are wrong', (0, 0))
-    yield mcap.End()
+            elif opcode == mcap.HEADER:
+                self._library = mcap.parse_library(content)
+            elif opcode in (mcap.SCHEMA, mcap.CHANNEL, mcap.METADATA, mcap.MESSAGE):
+                if opcode == mcap.MESSAGE:
+                    (time_ns,) = struct.unpack_from('<Q', content, 6)
+                    yield from self._filled(time_ns)
+                    self._last_ns = time_ns
+                if self._chunk or len(self._loose) >= _BATCH:
+                    yield from self._finished()
+                    progress(at / end)
+                self._loose += mcap.record(opcode, content)
+        yield from self._finished()
+        yield from self._end(closed, end)
 
+    def _dig(self, at: int, after: int) -> None:
+        self._holes.append((at, after))
+        self._hole = (self._hole[0] if self._hole else at), after
 
-def _chunk(content: bytes, hints: list[bytes]) -> _Part | Damage:
-    span_ns = struct.unpack_from('<QQ', content)
-    try:
-        chunk = mcap.parse_chunk(content)
-        records = decompress(chunk.compression, chunk.records, chunk.size)
-        if len(records) != chunk.size:
-            raise ValueError('a chunk has a wrong length')
-        if chunk.crc and zlib.crc32(records) != chunk.crc:
-            raise ValueError('a chunk has a wrong checksum')
-    except ValueError as error:
-        return Damage(str(error), span_ns)
-    index = b''.join(hints)
-    return _Part(records, np.frombuffer(index, '<i8', len(index) // 16 * 2)[1::2], span_ns)
+    def _filled(self, next_ns: int) -> Iterator[Damage]:
+        """Give the bytes without a record before a message of this time (0: before the end)."""
+        if self._hole:
+            next_ns = self._near(next_ns)
+            yield Damage('bytes {} to {} are no valid records'.format(*self._hole), (
+                self._last_ns or next_ns, next_ns), sum(map(len, self._hints)) // 16)
+            self._hole, self._hints = None, []
+
+    def _near(self, time_ns: int) -> int:
+        """Return a time, or the last one that was read if it is far from that."""
+        last_ns = self._last_ns
+        return time_ns if not last_ns or abs(time_ns - last_ns) < _NEAR_NS else last_ns
+
+    def _finished(self) -> Iterator[_Part | Damage]:
+        """Give what is complete."""
+        if self._loose:
+            yield _Part(bytes(self._loose), np.zeros(0, np.int64), (0, 0))
+        if self._chunk:
+            yield self._unpacked(self._chunk, b''.join(self._hints))
+            self._hints = []
+        self._loose, self._chunk = bytearray(), b''
+
+    def _unpacked(self, content: bytes, index: bytes) -> _Part | Damage:
+        span_ns = struct.unpack_from('<QQ', content)
+        try:
+            chunk = mcap.parse_chunk(content)
+            records = decompress(chunk.compression, chunk.records, chunk.size)
+            if len(records) != chunk.size:
+                raise ValueError('a chunk has a wrong length')
+            if chunk.crc and zlib.crc32(records) != chunk.crc:
+                raise ValueError('a chunk has a wrong checksum')
+        except ValueError as error:
+            begin_ns, self._last_ns = map(self._near, span_ns)
+            return Damage(str(error), (begin_ns, self._last_ns), len(index) // 16)
+        self._last_ns = span_ns[1]
+        return _Part(records, np.frombuffer(index, '<i8', len(index) // 16 * 2)[1::2], span_ns)
+
+    def _end(self, closed: bool, end: int) -> Iterator[Damage | mcap.End | mcap.Cut]:
+        torn = self._hole if self._hole and not closed and self._hole[1] == end else None
+        if not torn:
+            yield from self._filled(0)
+        if not closed:
+            missing = ('up to a second at its end is missing' if self._library.startswith(LIBRARY)
+                       else 'what its recorder had not written yet is missing, with ros2 bag up '
+                       'to minutes')
+            yield mcap.Cut(torn[0] if torn else end, f'it was not closed: {missing}' + (
+                f', and the last {end - torn[0]} bytes are no whole record' if torn else ''))
+            return
+        for offset, span_ns in self._summary.chunks.items():
+            if offset not in self._seen and not any(
+                    first <= offset < stop for first, stop in self._holes):
+                yield Damage(
+                    f'there is no chunk at byte {offset}, where the index has one', span_ns)
+        yield mcap.End()
 
 
 def _batches(parts: Iterator[_Part | Damage | mcap.End | mcap.Cut]) -> Iterator[Read]:
@@ -329,7 +354,7 @@ def _batches(parts: Iterator[_Part | Damage | mcap.End | mcap.Cut]) -> Iterator[
                 others += records
                 size += len(part.data)
             except ValueError as error:
-                problem = Damage(str(error), part.span_ns)
+                problem = Damage(str(error), part.span_ns, len(part.hints))
         if waiting and (problem is not None or size >= _BATCH):
             yield Batch(np.frombuffer(b''.join(waiting), np.uint8), np.concatenate(offsets),
                         others)

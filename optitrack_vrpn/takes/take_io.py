@@ -18,14 +18,13 @@ from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.pipeline import Pipeline
 from optitrack_vrpn.takes.bag_read_io import (
-    BAGS, find_files, inflate, read_batches, stated_messages, ZSTD_MAGIC)
+    BAGS, check_content, find_files, inflate, read_batches, stated_messages, ZSTD_MAGIC)
 from optitrack_vrpn.takes.cdr import decode, parse_definition, Types
 from optitrack_vrpn.takes.columns import (
     Batch, DATA_AT, Frame, PoseColumns, POSES, Poses, ROW, Rows, take_rows, TF)
-from optitrack_vrpn.takes.mcap_read_io import Damage
+from optitrack_vrpn.takes.mcap_read_io import Damage, LIBRARY
 from optitrack_vrpn.takes.motive_csv import is_motive_csv, parse_motive_csv
 from optitrack_vrpn.takes.record import mcap_format as mcap
-from optitrack_vrpn.takes.record.bag_io import RECORDER
 from optitrack_vrpn.takes.record.capture_io import load_sessions
 from optitrack_vrpn.takes.record.raw_capture import stamped
 from optitrack_vrpn.takes.rows_io import Scratch, Stored, StoredRows
@@ -57,13 +56,13 @@ def load_take(
     :raises ConfigurationError: if it cannot be read.
     """
     paths = find_files(path, *BAGS, '.pcap')
-    name, path = (path if len(paths) > 1 else paths[0]).stem, paths[0]
+    given, name, path = path, (path if len(paths) > 1 else paths[0]).stem, paths[0]
     try:
         if path.suffix == '.pcap':
             return _load_raw(path)
         if path.suffix.lower() == '.csv':
             return _load_csv(path)
-        return _load_bag(paths, name, estimate, progress)
+        return _load_bag(given, paths, name, estimate, progress)
     except OSError as error:
         raise ConfigurationError(f'{path}: {error.strerror}') from None
 
@@ -74,6 +73,7 @@ def load_estimate(path: Path) -> Trajectory:
 
     :raises ConfigurationError: if it cannot be read.
     """
+    check_content(path)
     try:
         with open(path, encoding='utf-8') as file:
             return parse_tum(file, str(path))
@@ -150,7 +150,7 @@ class _Topics:
                 self._readers.setdefault(schema, PoseColumns(name, types) if name in POSES
                                          else None)
                 self._numbers[record.id] = list(self._readers).index(schema)
-        elif isinstance(record, mcap.Metadata) and record.name == RECORDER:
+        elif isinstance(record, mcap.Metadata) and record.name == LIBRARY:
             take.notes.update(record.values)
 
     def _is_wanted(self, topic: str, type_name: str) -> bool:
@@ -251,11 +251,12 @@ class _Topics:
 
 
 def _load_bag(
-    paths: Sequence[Path], name: str, estimate: str, progress: Callable[[float], None],
+    given: Path, paths: Sequence[Path], name: str, estimate: str,
+    progress: Callable[[float], None],
 ) -> Take:
     take = Take(name, 'bag')
     topics = _Topics(take, estimate)
-    missing = 0
+    missing = lost = 0
     for number, path in enumerate(paths):
         def of_all(share: float, number: int = number) -> None:
             progress((number + share) / len(paths))
@@ -267,13 +268,18 @@ def _load_bag(
                 topics.read(item)
             elif isinstance(item, Damage):
                 take.damaged.append((item.reason, item.span_ns))
+                lost += item.messages
             elif isinstance(item, mcap.Cut):
                 take.cut = take.cut or item.reason
             else:
                 missing += item.missing
     topics.flush()
     progress(1.0)
-    take.missing = max(missing, stated_messages(paths) - sum(take.topics.values()))
+    stated, absent = stated_messages(given, paths)
+    take.missing = max(missing, lost, stated - sum(take.topics.values()))
+    if take.missing:
+        take.damaged += [(f'{file}, which metadata.yaml lists, is not there', (0, 0))
+                         for file in absent]
     poses, states = topics.poses, topics.states
     _keep(take, {topic: rows for topic, (_, rows) in poses.items()},
           _body_topics(poses, states), states)

@@ -3,7 +3,10 @@
 """
 Write bags of which a killed recorder loses less than a second; repair bags.
 
-A bag is a folder NAME with NAME.mcap and metadata.yaml, in the layout of ``ros2 bag``.
+A bag is a folder NAME with NAME.mcap and metadata.yaml, in the layout of ``ros2 bag``. Its chunks
+are written by the ``mcap`` package. Names and types of the topics are in the chunk of the first
+message, in copies outside of chunks, and in the index at the end, so that no single damaged place
+takes them all.
 """
 
 from __future__ import annotations
@@ -11,30 +14,37 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 import contextlib
 import fcntl
-import itertools
 import os
 from pathlib import Path
 import tempfile
-from typing import IO, NamedTuple, Optional
-import zlib
+from typing import Any, IO, NamedTuple, Optional
 
 from optitrack_vrpn import __version__
-from optitrack_vrpn.core.errors import ConfigurationError
-from optitrack_vrpn.takes.bag_read_io import compressor, find_file, read_records
-from optitrack_vrpn.takes.mcap_read_io import Damage
+from optitrack_vrpn.core.errors import BackendUnavailableError, ConfigurationError
+from optitrack_vrpn.takes.bag_read_io import (
+    find_file, is_split, read_batches, read_records, stated_messages)
+from optitrack_vrpn.takes.columns import DATA_AT
+from optitrack_vrpn.takes.mcap_read_io import Damage, LIBRARY
 from optitrack_vrpn.takes.record import mcap_format as mcap
 from optitrack_vrpn.takes.record.bag_metadata import (
     bag_metadata, channel_metadata, dump, topic_of_channel, TopicMetadata)
 from optitrack_vrpn.takes.record.spool_io import check_exists
 
-LIBRARY = f'optitrack_vrpn {__version__}'
-#: Name of the metadata record with the events of the recording.
-RECORDER = 'optitrack_vrpn'
-#: A chunk ends at this size or at this age (ns). Chosen: the size compresses well, and a killed
-#: recorder loses this time.
-_CHUNK_SIZE = 1 << 20
-_CHUNK_NS = 400_000_000
-_COPY = 1 << 20
+try:
+    from mcap.data_stream import RecordBuilder
+    from mcap.records import Channel, Schema
+    from mcap.writer import CompressionType, Writer
+except ImportError:    # reading works without it
+    Writer = None  # type: ignore[assignment, misc]
+
+#: A chunk ends at this size (bytes) or at this age (ns). Chosen: a killed recorder loses this
+#: time; the index in memory has 80 bytes for each chunk and topic, 100 MB an hour of 200 topics.
+_CHUNK_SIZE = 1 << 21
+_CHUNK_NS = 600_000_000
+#: Chosen: chunks behind which the description of a new topic is repeated.
+_REPEATED = 2
+#: A size (bytes) that no chunk reaches: this module ends the chunks.
+_ANY_SIZE = 1 << 62
 
 
 class NewTopic(NamedTuple):
@@ -44,70 +54,89 @@ class NewTopic(NamedTuple):
     :ivar channel_id: its channel, not yet used.
     :ivar definition: of its type, see ``definitions``.
     :ivar encoding: of the definition, 'ros2msg' or 'ros2idl'.
+    :ivar message_encoding: of its messages.
     """
 
     channel_id: int
     metadata: TopicMetadata
     definition: str
     encoding: str = 'ros2msg'
+    message_encoding: str = 'cdr'
 
 
 class BagWriter:
     """
     Write one bag; not thread-safe.
 
-    :param folder: the folder to create; must not exist.
-    :param compression: see ``compressor``.
+    :param folder: the folder to create; a name that ends with .mcap gives this file alone, without
+        metadata.yaml. Must not exist.
+    :param compression: 'zstd', 'lz4' or 'none'.
     :ivar remedy: for a file that could not be closed.
     :ivar messages: number of messages, including the open chunk.
     :ivar size: size of the file (bytes).
     :raises ConfigurationError: if the folder exists or cannot be created.
+    :raises BackendUnavailableError: without the ``mcap`` package.
     """
 
     remedy = 'remove the cause, then repair it with record --recover'
 
-    def __init__(self, folder: Path, compression: str = 'auto') -> None:
-        self._compression, self._compress = compressor(compression)
-        self.folder = folder
-        self.path = folder / f'{folder.name}.mcap'
+    def __init__(self, folder: Path, compression: str = 'zstd') -> None:
+        if Writer is None or not hasattr(Writer, 'flush'):
+            raise BackendUnavailableError(
+                'recording needs the Python package mcap, 1.6 or later: pip install "mcap>=1.6"')
+        self._bare = folder.suffix == '.mcap'
+        self.folder = folder.parent if self._bare else folder
+        self.path = folder if self._bare else folder / f'{folder.name}.mcap'
         try:
-            folder.mkdir(parents=True)
+            self.folder.mkdir(parents=True, exist_ok=self._bare)
             # Unbuffered: written data survive the end of this process.
-            self._file: IO[bytes] = open(self.path, 'xb', buffering=0)
-            self._index: IO[bytes] = tempfile.TemporaryFile(dir=folder, buffering=0)
-            with contextlib.suppress(OSError):    # a file system without locks
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)    # see ``recover``
+            self._file = _WholeWrites(open(self.path, 'xb', buffering=0))
         except FileExistsError:
             raise ConfigurationError(
                 f'{folder} exists already: choose another name, or remove it') from None
         except OSError as error:
             raise ConfigurationError(f'cannot create {folder}: {error.strerror}') from None
-        self.size = self._index_size = 0
+        with contextlib.suppress(OSError):    # a file system without locks
+            fcntl.flock(self._file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)    # see ``recover``
         self.messages = 0
-        self._chunk = mcap.ChunkBuilder()
-        self._chunk_began_ns = 0
-        self._chunks = 0
-        self._schemas: dict[str, mcap.Schema] = {}
-        self._channels: list[mcap.Channel] = []
+        file: Any = self._file
+        self._writer: Any = Writer(
+            file, _ANY_SIZE, CompressionType[compression.upper()], use_summary_offsets=False)
+        #: Ids of schemas by type, and of channels by the ids of the caller.
+        self._schemas: dict[str, int] = {}
+        self._ids: dict[int, int] = {}
         self._topics: list[TopicMetadata] = []
-        self._counts: dict[int, int] = {}
-        self._start_ns, self._end_ns = 0, 0
-        self._write(mcap.header(LIBRARY))
+        self._counts: list[int] = [0]
+        #: Schemas and channels as records, with the chunk before which they are new.
+        self._described: list[tuple[int, bytes]] = []
+        self._chunks = 0
+        #: Size (bytes), messages and begin (ns) of the open chunk.
+        self._chunk_size = self._chunk_messages = self._chunk_began_ns = 0
+        self._start_ns = self._end_ns = 0
+        self._failed = False
+        self._writer.start('ros2', f'{LIBRARY} {__version__}')
+
+    @property
+    def size(self) -> int:
+        """Return the size of the file (bytes)."""
+        return self._file.tell()
 
     def _add(self, new: NewTopic) -> None:
-        topic = new.metadata
-        schema = self._schemas.get(topic.type_name)
-        if schema is None:
-            schema = mcap.Schema(len(self._schemas) + 1, topic.type_name, new.encoding,
-                                 new.definition.encode())
+        topic, writer = new.metadata, self._writer
+        builder: Any = RecordBuilder()
+        schema = self._schemas.get(topic.type_name, 0)
+        if topic.type_name and not schema:
+            text = new.definition.encode()
+            schema = writer.register_schema(topic.type_name, new.encoding, text)
             self._schemas[topic.type_name] = schema
-            self._chunk.add_record(mcap.schema(schema))
-        channel = mcap.Channel(
-            new.channel_id, schema.id, topic.name, 'cdr', channel_metadata(topic))
-        self._channels.append(channel)
+            Schema(schema, text, new.encoding, topic.type_name).write(builder)
+        metadata = channel_metadata(topic) if topic.type_name else {}
+        channel = writer.register_channel(topic.name, new.message_encoding, schema, metadata)
+        Channel(channel, topic.name, new.message_encoding, metadata, schema).write(builder)
+        self._ids[new.channel_id] = channel
         self._topics.append(topic)
-        self._counts[channel.id] = 0
-        self._chunk.add_record(mcap.channel(channel))
+        self._counts.append(0)
+        self._described.append((self._chunks, builder.end()))
 
     def write(self, item: mcap.Message | NewTopic, now_ns: int) -> None:
         """
@@ -121,10 +150,19 @@ class BagWriter:
             return
         if not self._chunk_began_ns:
             self._chunk_began_ns = now_ns
-        chunk = self._chunk
-        chunk.add(item)  # type: ignore[arg-type]
+        message: mcap.Message = item  # type: ignore[assignment]
+        number, sequence, log_ns, publish_ns, data = message
+        channel = self._ids[number]
+        self._writer.add_message(channel, log_ns, data, publish_ns, sequence & 0xFFFFFFFF)
+        self._counts[channel] += 1
         self.messages += 1
-        if chunk.size >= _CHUNK_SIZE:
+        self._chunk_messages += 1
+        self._chunk_size += DATA_AT + len(data)
+        if not self._start_ns or log_ns < self._start_ns:
+            self._start_ns = log_ns
+        if log_ns > self._end_ns:
+            self._end_ns = log_ns
+        if self._chunk_size >= _CHUNK_SIZE:
             self.flush()
 
     def tick(self, now_ns: int) -> None:
@@ -139,34 +177,35 @@ class BagWriter:
 
     def flush(self) -> None:
         """
-        Write the open chunk.
+        Write the open chunk, and behind it the descriptions of topics.
 
-        :raises OSError: if the disk is full or fails; then the chunk is lost.
+        Those of new topics are repeated, and those of all behind the first, second, fourth, eighth
+        ... chunk.
+
+        :raises OSError: if the disk is full or fails; then the chunk is lost, and the file can be
+            repaired but not closed.
         """
-        chunk, self._chunk = self._chunk, mcap.ChunkBuilder()
-        self._chunk_began_ns = 0
-        if not chunk.size:
+        messages, self._chunk_messages = self._chunk_messages, 0
+        self._chunk_size = self._chunk_began_ns = 0
+        if not messages:
             return
-        counts = chunk.counts
-        content = chunk.content()
-        data, index = chunk.records(
-            content, self._compress(content), self._compression, self.size)
         try:
-            _append(self._index, index, self._index_size)
-            self._write(data)
+            self._writer.flush()
         except OSError:
-            self.messages -= sum(counts.values())
-            _truncate(self._index, self._index_size)
+            self._failed = True
+            self.messages -= messages
             raise
-        self._index_size += len(index)
-        if not counts:
-            return
-        start_ns, end_ns = chunk.span_ns
-        self._start_ns = min(self._start_ns, start_ns) if self._end_ns else start_ns
-        self._end_ns = max(self._end_ns, end_ns)
         self._chunks += 1
-        for channel_id, count in counts.items():
-            self._counts[channel_id] += count
+        everything = not self._chunks & (self._chunks - 1)
+        self._put(b''.join(record for before, record in self._described
+                           if everything or self._chunks <= before + _REPEATED))
+
+    def _put(self, records: bytes) -> None:
+        try:
+            self._file.write(records)
+        except OSError:
+            self._failed = True
+            raise
 
     def sync(self) -> None:
         """
@@ -174,7 +213,7 @@ class BagWriter:
 
         :raises OSError: if the disk fails or the file was removed or renamed.
         """
-        check_exists(self._file, self.path)
+        check_exists(self._file.fileno(), self.path)
         os.fdatasync(self._file.fileno())
 
     def close(self, notes: Optional[Mapping[str, str]] = None) -> None:
@@ -182,76 +221,66 @@ class BagWriter:
         Write the index and metadata.yaml.
 
         :param notes: events of the recording, stored in the file.
-        :raises OSError: if the disk has no space for the index; ``recover`` can create it later.
+        :raises OSError: if the disk has no space for it; ``recover`` can create it later.
         """
-        problem: Optional[OSError] = None
         try:
             self.flush()
-        except OSError as error:
-            problem = error
-        try:
+            if self._failed:
+                raise OSError(0, 'a chunk could not be written')
             self._finish(notes or {})
         finally:
             self._file.close()
-            self._index.close()
-        if problem is not None:
-            raise problem
 
     def _finish(self, notes: Mapping[str, str]) -> None:
         described = bag_metadata(
-            self.path.name, [(topic, self._counts[channel.id])
-                             for topic, channel in zip(self._topics, self._channels)],
-            self._start_ns, self._end_ns, os.environ.get('ROS_DISTRO', 'unknown'), notes)
-        rows = [mcap.Metadata(RECORDER, notes)] if notes else []
-        rows.append(mcap.Metadata('rosbag2', {
-            'serialized_metadata': dump(described['rosbag2_bagfile_information'])}))
-        places = []
-        for row in rows:
-            data = mcap.metadata(row)
-            places.append((row, self.size, len(data)))
-            self._write(data)
-        self._write(mcap.data_end())
-        self._write_summary(places)
+            self.path.name, list(zip(self._topics, self._counts[1:])), self._start_ns,
+            self._end_ns, os.environ.get('ROS_DISTRO', 'unknown'), notes)
+        if notes:
+            self._writer.add_metadata(LIBRARY, dict(notes))
+        if not self._bare:
+            self._writer.add_metadata('rosbag2', {'serialized_metadata': dump(
+                described['rosbag2_bagfile_information'])})
+        self._writer.finish()
         with contextlib.suppress(OSError):
             os.fsync(self._file.fileno())
-        temporary = self.folder / '.metadata.yaml'
-        temporary.write_text(dump(described), encoding='utf-8')
-        temporary.replace(self.folder / 'metadata.yaml')
-
-    def _write_summary(self, places: list[tuple[mcap.Metadata, int, int]]) -> None:
-        begin, crc = self.size, 0
-        self._index.seek(0)
-        for piece in itertools.chain(
-                map(mcap.schema, self._schemas.values()), map(mcap.channel, self._channels),
-                [mcap.statistics(len(self._schemas), self._counts, len(places), self._chunks,
-                                 self._start_ns, self._end_ns)],
-                iter(lambda: self._index.read(_COPY), b''),
-                itertools.starmap(mcap.metadata_index, places)):
-            crc = zlib.crc32(piece, crc)
-            self._write(piece)
-        self._write(mcap.footer(begin, crc))
-
-    def _write(self, data: bytes) -> None:
-        """Write all data or none."""
-        _append(self._file, data, self.size)
-        self.size += len(data)
+        if not self._bare:
+            temporary = self.folder / '.metadata.yaml'
+            temporary.write_text(dump(described), encoding='utf-8')
+            temporary.replace(self.folder / 'metadata.yaml')
 
 
-def _append(file: IO[bytes], data: bytes, size: int) -> None:
-    """Write all data at the end of a file of this size, or none."""
-    rest = memoryview(data)
-    try:
-        while rest:
-            rest = rest[file.write(rest):]
-    except OSError:
-        _truncate(file, size)
-        raise
+class _WholeWrites:
+    """A file of which each write is complete or leaves nothing."""
 
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self._size = file, 0
+        self.fileno = file.fileno
+        self.close = file.close
 
-def _truncate(file: IO[bytes], size: int) -> None:
-    with contextlib.suppress(OSError):
-        file.truncate(size)
-        file.seek(size)
+    def tell(self) -> int:
+        """Return the size."""
+        return self._size
+
+    def flush(self) -> None:
+        """Do nothing: the file is not buffered."""
+
+    def write(self, data: bytes) -> int:
+        """
+        Write all data.
+
+        :raises OSError: if the disk has no space for it; then none was written.
+        """
+        rest = memoryview(data)
+        try:
+            while rest:
+                rest = rest[self._file.write(rest):]
+        except OSError:
+            with contextlib.suppress(OSError):
+                self._file.truncate(self._size)
+                self._file.seek(self._size)
+            raise
+        self._size += len(data)
+        return len(data)
 
 
 class Repair(NamedTuple):
@@ -283,27 +312,35 @@ def recover(
     :raises ConfigurationError: if it is not an MCAP file or the copy cannot be created.
     """
     source = find_file(path, '.mcap')
+    _, absent = stated_messages(path, [source])
+    gone = f'{", ".join(absent)}, which metadata.yaml lists, is not there' if absent else ''
+    described = (source.parent / 'metadata.yaml').is_file()
+    is_bag = described or path.is_dir() or source.parent.name == source.stem
     try:
         with open(source, 'rb') as file:
             _check_not_recorded(file, source)
-            file.seek(-min(len(mcap.MAGIC), os.fstat(file.fileno()).st_size), os.SEEK_END)
-            complete = file.read() == mcap.MAGIC and not any(
-                isinstance(row, (mcap.Cut, Damage)) or (isinstance(row, mcap.End) and row.missing)
-                for row in read_records(source))
-            if complete and (source.parent / 'metadata.yaml').is_file():
-                return source, Repair(0, '', '')
+            if (described or not is_bag) and _is_complete(file, source):
+                return source, Repair(0, '', gone)
             with tempfile.TemporaryDirectory(
                     prefix='.recover-', dir=source.parent, ignore_cleanup_errors=True) as scratch:
-                writer = BagWriter(Path(scratch) / source.stem)
+                writer = BagWriter(Path(scratch) / (source.stem if is_bag else source.name))
                 reason, lost = _copy(source, writer, progress)
                 reason = reason or 'its index or metadata.yaml is missing'
                 writer.close({'recovered': reason})
                 source.rename(source.with_suffix('.mcap.broken'))
                 writer.path.rename(source)
-                (writer.folder / 'metadata.yaml').replace(source.parent / 'metadata.yaml')
+                if is_bag and not is_split(source.parent):
+                    (writer.folder / 'metadata.yaml').replace(source.parent / 'metadata.yaml')
     except OSError as error:
         raise ConfigurationError(f'cannot repair {source}: {error.strerror or error}') from None
-    return source, Repair(writer.messages, reason, lost)
+    return source, Repair(writer.messages, reason, '; '.join(filter(None, (lost, gone))))
+
+
+def _is_complete(file: IO[bytes], source: Path) -> bool:
+    file.seek(-min(len(mcap.MAGIC), os.fstat(file.fileno()).st_size), os.SEEK_END)
+    return file.read() == mcap.MAGIC and not any(
+        isinstance(row, (mcap.Cut, Damage)) or (isinstance(row, mcap.End) and bool(row.missing))
+        for row in read_batches(source))
 
 
 def _check_not_recorded(file: IO[bytes], source: Path) -> None:
@@ -324,7 +361,7 @@ def _copy(
     problems: dict[str, int] = {}
     missing = unknown = 0
     torn = False
-    schemas: dict[int, mcap.Schema] = {}
+    schemas: dict[int, mcap.Schema] = {0: mcap.Schema(0, '', '', b'')}
     channels: dict[int, int] = {}
     now_ns = 0
     for row in read_records(source, progress):
@@ -332,7 +369,7 @@ def _copy(
             unknown += 1
         elif isinstance(row, mcap.Message):
             # Use the message time as the present, so that chunks are cut as in a live recording.
-            now_ns = max(now_ns, row.log_time_ns)
+            now_ns = max(now_ns, row.log_time_ns, 1)
             writer.write(row._replace(channel_id=channels[row.channel_id]), now_ns)
             writer.tick(now_ns)
         elif isinstance(row, mcap.Schema):
@@ -342,12 +379,13 @@ def _copy(
             channels[row.id] = len(channels) + 1
             writer.write(NewTopic(
                 channels[row.id], topic_of_channel(row.topic, schema.name, row.metadata),
-                schema.definition.decode(errors='replace'), schema.encoding), 0)
+                schema.definition.decode(errors='replace'), schema.encoding, row.encoding), 1)
         elif isinstance(row, (mcap.Cut, Damage)):
             problems[row.reason] = problems.get(row.reason, 0) + 1
             torn = torn or isinstance(row, Damage) or row.offset < source.stat().st_size
+            missing += row.messages if isinstance(row, Damage) else 0
         elif isinstance(row, mcap.End):
-            missing = row.missing
+            missing = max(missing, row.missing)
     lost = '; '.join(filter(None, (
         f'{missing} messages' if missing else 'those of damaged places' if torn else '',
         f'{unknown} of topics without a description' if unknown else '')))

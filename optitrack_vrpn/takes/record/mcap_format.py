@@ -1,11 +1,10 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The MCAP container: encode and decode records.
+The records of an MCAP file as this package reads them (https://mcap.dev/spec).
 
-https://mcap.dev/spec. A recorder needs two properties that the ``mcap`` package does not have:
-chunks that end after a time as well as a size, and memory that does not grow with the recording.
-This module also reads a file without its end, which remains from a killed recorder.
+Files are written by the ``mcap`` package. Its readers stop at the first fault, hold a whole index
+in memory and make an object of each message; ``mcap_read_io`` reads by chunks, with numpy.
 """
 
 from __future__ import annotations
@@ -13,11 +12,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 import struct
 from typing import NamedTuple, Union
-import zlib
 
 MAGIC = b'\x89MCAP0\r\n'
 HEADER, FOOTER, SCHEMA, CHANNEL, MESSAGE, CHUNK, MESSAGE_INDEX, CHUNK_INDEX = range(1, 9)
-ATTACHMENT, STATISTICS, METADATA, METADATA_INDEX, DATA_END = 0x09, 0x0B, 0x0C, 0x0D, 0x0F
+STATISTICS, METADATA, DATA_END = 0x0B, 0x0C, 0x0F
 
 _RECORD = struct.Struct('<BQ')
 _MESSAGE = struct.Struct('<BQHIQQ')
@@ -98,164 +96,22 @@ class ChunkFound(NamedTuple):
 Record = Union[Schema, Channel, Message, Metadata]
 
 
-# -- writing --------------------------------------------------------------------------------------
-
-def _text(text: str) -> bytes:
-    data = text.encode()
-    return struct.pack('<I', len(data)) + data
-
-
-def _map(values: Mapping[str, str]) -> bytes:
-    data = b''.join(_text(key) + _text(value) for key, value in values.items())
-    return struct.pack('<I', len(data)) + data
-
-
 def record(opcode: int, content: bytes) -> bytes:
     """Encode any record."""
     return _RECORD.pack(opcode, len(content)) + content
 
 
-def header(library: str) -> bytes:
-    """Encode the header of a file of ROS 2 messages."""
-    return MAGIC + record(HEADER, _text('ros2') + _text(library))
+def message_head(
+    channel_id: int, sequence: int, log_ns: int, publish_ns: int, size: int,
+) -> bytes:
+    """
+    Encode the part of a message record before its data.
 
-
-def schema(row: Schema) -> bytes:
-    """Encode a message type."""
-    return record(SCHEMA, struct.pack('<H', row.id) + _text(row.name) + _text(row.encoding)
-                  + struct.pack('<I', len(row.definition)) + row.definition)
-
-
-def channel(row: Channel) -> bytes:
-    """Encode a topic."""
-    return record(CHANNEL, struct.pack('<HH', row.id, row.schema_id) + _text(row.topic)
-                  + _text(row.encoding) + _map(row.metadata))
-
-
-def message_head(channel_id: int, sequence: int, log_ns: int, publish_ns: int, size: int) -> bytes:
-    """Encode a message record without its data, which has this size."""
+    :param size: number of bytes of the data.
+    """
     return _MESSAGE.pack(
         MESSAGE, 22 + size, channel_id, sequence & 0xFFFFFFFF, log_ns, publish_ns)
 
-
-def metadata(row: Metadata) -> bytes:
-    """Encode named text values."""
-    return record(METADATA, _text(row.name) + _map(row.values))
-
-
-class ChunkBuilder:
-    """
-    Collect the messages of one chunk.
-
-    :ivar size: bytes so far, uncompressed.
-    """
-
-    def __init__(self) -> None:
-        self._parts: list[bytes] = []
-        #: By channel: time and place of each message, alternating.
-        self._index: dict[int, list[int]] = {}
-        self.size = 0
-
-    @property
-    def counts(self) -> dict[int, int]:
-        """Return the number of messages by channel."""
-        return {channel_id: len(index) // 2 for channel_id, index in self._index.items()}
-
-    @property
-    def span_ns(self) -> tuple[int, int]:
-        """Return the earliest and the latest log time, 0 without messages."""
-        times = [index[::2] for index in self._index.values()]
-        return (min(map(min, times)), max(map(max, times))) if times else (0, 0)
-
-    def add_record(self, data: bytes) -> None:
-        """Add a schema or a channel."""
-        self._parts.append(data)
-        self.size += len(data)
-
-    def add(self, message: Message) -> None:
-        """Add a message."""
-        channel_id, sequence, log_ns, publish_ns, data = message
-        place = (log_ns, self.size)
-        try:
-            self._index[channel_id] += place
-        except KeyError:
-            self._index[channel_id] = [*place]
-        length = len(data)
-        self._parts += (message_head(channel_id, sequence, log_ns, publish_ns, length), data)
-        self.size += _MESSAGE.size + length
-
-    def content(self) -> bytes:
-        """Return the records for the compression."""
-        return b''.join(self._parts)
-
-    def records(
-        self, content: bytes, compressed: bytes, compression: str, offset: int,
-    ) -> tuple[bytes, bytes]:
-        """
-        Encode the chunk with its message indexes.
-
-        :param content: content of this chunk.
-        :param compressed: the same, compressed.
-        :param compression: 'zstd', 'lz4' or ''.
-        :param offset: offset of the chunk in the file.
-        :returns: the bytes to be written, and the chunk index for the summary.
-        """
-        start_ns, end_ns = self.span_ns
-        chunk = record(CHUNK, _CHUNK.pack(
-            start_ns, end_ns, len(content), zlib.crc32(content))
-            + _text(compression) + struct.pack('<Q', len(compressed)) + compressed)
-        pieces, offsets, place = [chunk], bytearray(), offset + len(chunk)
-        for channel_id, index in self._index.items():
-            entries = struct.pack(f'<{len(index)}Q', *index)
-            piece = record(MESSAGE_INDEX, struct.pack(
-                '<HI', channel_id, len(entries)) + entries)
-            offsets += struct.pack('<HQ', channel_id, place)
-            place += len(piece)
-            pieces.append(piece)
-        summary = record(CHUNK_INDEX, struct.pack(
-            '<QQQQI', start_ns, end_ns, offset, len(chunk), len(offsets))
-            + bytes(offsets) + struct.pack('<Q', place - offset - len(chunk))
-            + _text(compression) + struct.pack('<QQ', len(compressed), len(content)))
-        return b''.join(pieces), summary
-
-
-def statistics(
-    schemas: int, counts: Mapping[int, int], metadata_count: int, chunks: int, start_ns: int,
-    end_ns: int,
-) -> bytes:
-    """
-    Encode the totals of a file.
-
-    :param counts: number of messages by channel.
-    """
-    pairs = b''.join(struct.pack('<HQ', *pair) for pair in counts.items())
-    return record(STATISTICS, struct.pack(
-        '<QHIIIIQQI', sum(counts.values()), schemas, len(counts), 0, metadata_count, chunks,
-        start_ns, end_ns, len(pairs)) + pairs)
-
-
-def metadata_index(row: Metadata, offset: int, length: int) -> bytes:
-    """Encode the index of a metadata record."""
-    return record(METADATA_INDEX, struct.pack('<QQ', offset, length) + _text(row.name))
-
-
-def data_end() -> bytes:
-    """Encode the end of the data section; 0 stands for a checksum that was not computed."""
-    return record(DATA_END, struct.pack('<I', 0))
-
-
-def footer(summary_start: int, crc: int) -> bytes:
-    """
-    Encode the footer of a file without a summary offset section, which is optional.
-
-    :param crc: checksum of the summary section; this function continues it over the footer.
-    """
-    begin = _RECORD.pack(FOOTER, _FOOTER.size) + struct.pack(
-        '<QQ', summary_start, 0)
-    return begin + struct.pack('<I', zlib.crc32(begin, crc)) + MAGIC
-
-
-# -- reading --------------------------------------------------------------------------------------
 
 def _take_text(data: bytes, at: int) -> tuple[str, int]:
     (size,) = struct.unpack_from('<I', data, at)
@@ -319,6 +175,15 @@ def parse_record(opcode: int, content: bytes) -> Record | None:
     except struct.error as error:
         raise ValueError(str(error)) from None
     return None
+
+
+def parse_library(content: bytes) -> str:
+    """Return the writer that the header of a file names; '' if it is damaged."""
+    try:
+        _, at = _take_text(content, 0)
+        return _take_text(content, at)[0]
+    except (struct.error, ValueError):
+        return ''
 
 
 def unpack_head(data: bytes) -> tuple[int, int]:

@@ -84,7 +84,7 @@ class PcapWriter:
 
         :raises OSError: if the file was removed or renamed.
         """
-        check_exists(self._file, self._path)
+        check_exists(self._file.fileno(), self._path)
 
     def close(self, notes: Optional[Mapping[str, str]] = None) -> None:
         """Close the file."""

@@ -49,8 +49,8 @@ def make_parser() -> argparse.ArgumentParser:
                         'file to send with an issue')
     parser.add_argument('--server', type=server_address, default=None, metavar='HOST[:PORT]',
                         help='server for --raw and --capture; default 127.0.0.1')
-    parser.add_argument('--compression', choices=('auto', 'zstd', 'lz4', 'none'), default='auto',
-                        help='default: the first that is installed')
+    parser.add_argument('--compression', choices=('zstd', 'lz4', 'none'), default='zstd',
+                        help='of the file (default %(default)s)')
     parser.add_argument('--min-free', type=float, default=256.0, metavar='MB',
                         help='end when less space is free on the disk (default %(default)s)')
     parser.add_argument('--recover', type=Path, metavar='FILE',
@@ -182,11 +182,11 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     if arguments.recover is not None:
         with Progress('repairing') as bar:
             path, repair = recover(arguments.recover, bar.show)
-        if not repair.reason:
+        if repair.reason:
+            print(f'{path}: {counted(repair.messages, "message")} saved ({repair.reason}); the '
+                  f'damaged file is kept as {path.name}.broken')
+        else:
             print(f'{path}: is complete; no repair needed')
-            return 0
-        print(f'{path}: {counted(repair.messages, "message")} saved ({repair.reason}); the '
-              f'damaged file is kept as {path.name}.broken')
         if repair.lost:
             print(f'record: not saved: {repair.lost}', file=sys.stderr)
         return int(bool(repair.lost))

@@ -52,7 +52,7 @@ class RecorderConfig(NamedTuple):
     :ivar folder: folder of the recording, or parent folder of the sessions.
     :ivar sessions: whether each activation creates its own folder in ``folder``.
     :ivar choice: the recorded topics.
-    :ivar compression: 'auto', 'zstd', 'lz4' or 'none'.
+    :ivar compression: 'zstd', 'lz4' or 'none'.
     :ivar min_free: space that stays free on the disk (bytes).
     :ivar max_waiting: maximum amount of data that waits for the disk (bytes).
     """
@@ -60,7 +60,7 @@ class RecorderConfig(NamedTuple):
     folder: Path
     sessions: bool = False
     choice: TopicChoice = TopicChoice()
-    compression: str = 'auto'
+    compression: str = 'zstd'
     min_free: int = MIN_FREE
     max_waiting: int = MAX_WAITING
 

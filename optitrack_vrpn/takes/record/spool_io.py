@@ -17,7 +17,7 @@ import os
 from pathlib import Path
 import threading
 import time
-from typing import Generic, IO, NamedTuple, Optional, Protocol, TypeVar
+from typing import Generic, NamedTuple, Optional, Protocol, TypeVar
 
 from optitrack_vrpn.core.names import counted
 
@@ -213,14 +213,14 @@ class Spool(Generic[T]):
         return batch
 
 
-def check_exists(file: IO[bytes], path: Path) -> None:
+def check_exists(fileno: int, path: Path) -> None:
     """
     Check that an open file is still where it was created.
 
     :raises OSError: if it was removed or renamed; what is written to it is lost, or not found.
     """
     with contextlib.suppress(OSError):
-        if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
+        if os.path.samestat(os.fstat(fileno), os.stat(path)):
             return
     raise OSError(errno.ENOENT, f'{path} was removed, renamed or moved')
 
