@@ -227,6 +227,69 @@ def test_a_topic_that_the_middleware_refuses_does_not_end_the_recording(graph, c
         wait_until(lambda: node.progress().status.messages == 1, what='the pose')
 
 
+def test_a_failure_of_the_middleware_ends_the_recording_as_an_error(graph, console):
+    """The thread that reads the messages would end, and the file would look intact."""
+    wand = graph.publisher(PoseStamped, '/wand/pose')
+    node = graph.recorder()
+    node.trigger_configure()
+    matched(wand)
+    node.trigger_activate()
+    wand.publish(pose(1))
+    wait_until(lambda: node.progress().status.messages == 1, what='the pose')
+    (reader,) = node._intake.readers
+    whole, reader.subscription = reader.subscription, Broken(reader.subscription)
+    wait_until(lambda: node.progress().fault, what='the failure')
+    wait_until(lambda: re.search('ERROR.*can no longer be received', console.unread()))
+    reader.subscription = whole
+    node.trigger_deactivate()
+    assert 'can no longer be received' in node.finished[1]
+    assert 'can no longer be received' in load_take(graph.folder / 'take').notes['stopped']
+    assert node.trigger_activate().name == 'FAILURE'
+
+
+class Broken:
+    """A subscription whose messages cannot be read."""
+
+    def __init__(self, whole):
+        self.qos_profile = whole.qos_profile
+
+    @property
+    def handle(self):
+        raise RuntimeError('no handle')
+
+
+def test_losses_with_two_publishers_are_counted_in_their_own_session(graph):
+    """The respawn of a node is a second publisher; the first recording had the losses."""
+    wands = [graph.publisher(PoseStamped, '/wand/pose', reliable=False) for _ in range(2)]
+    for number in range(500):
+        wands[0].publish(pose(number))    # it has run for some time
+    node = graph.recorder(folder='takes', sessions=True)
+    node.trigger_configure()
+    for wand in wands:
+        matched(wand)
+    node.trigger_activate()
+    for number in range(20):
+        for wand in wands:
+            wand.publish(pose(number))
+    wait_until(lambda: node.progress().status.messages == 40, what='the poses')
+    with node._intake._lock:    # nothing is read meanwhile
+        for number in range(1500):
+            for wand in wands:
+                wand.publish(pose(number))
+    for wand in wands:
+        wand.publish(pose(7))
+    # more messages than a reader keeps were sent
+    wait_until(lambda: node.progress().status.messages + node.progress().lost == 40 + 3002)
+    assert node.progress().lost >= 1000
+    node.trigger_deactivate()
+    assert 'lost on the way' in node.finished[1]
+    node.trigger_activate()
+    wands[1].publish(pose(8))
+    wait_until(lambda: node.progress().status.messages >= 1, what='the pose')
+    node.trigger_deactivate()
+    assert node.finished[1] == ''
+
+
 def test_only_the_wanted_bodies_are_subscribed_to(graph):
     wand = graph.publisher(PoseStamped, '/wand/pose')
     drone = graph.publisher(PoseStamped, '/drone_1/pose')

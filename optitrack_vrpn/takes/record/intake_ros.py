@@ -53,18 +53,22 @@ class Reader:
     :ivar key: its number, from 1.
     :ivar metadata: the topic's metadata in the bag.
     :ivar definition: definition of its message type.
-    :ivar watch: counts lost messages; None with several publishers, whose numbers are mixed.
+    :ivar watch: counts lost messages.
     :ivar others: other types that publishers have on this topic.
+    :ivar publishers: how many publishers it had at first.
     """
 
     def __init__(
         self, key: int, metadata: TopicMetadata, text: str, subscription: Any, raw_type: Any,
+        publishers: int = 1,
     ) -> None:
+        self.publishers = publishers
         self.key, self.metadata, self.definition = key, metadata, text
         self.subscription, self.raw_type = subscription, raw_type
-        self.watch: Optional[SequenceWatch] = SequenceWatch()
+        self.watch = SequenceWatch()
         self.others: set[str] = set()
         self.sequence = 0
+        self.uncountable = ''
 
 
 class Intake:
@@ -76,6 +80,7 @@ class Intake:
     :param announce: called with each new topic, before its first message.
     :param deliver: called in the thread with the messages of one iteration.
     :ivar loss_times: when messages were lost.
+    :ivar fault: why no more messages are read; '' while they are.
     """
 
     def __init__(
@@ -91,6 +96,7 @@ class Intake:
         self._readers: dict[str, Reader] = {}
         self._unknown: set[str] = set()
         self.loss_times = LossTimes()
+        self.fault = ''
         self._definitions: dict[str, str] = {}
         self._running = True
         self._thread = threading.Thread(target=self._run, name='intake', daemon=True)
@@ -129,19 +135,20 @@ class Intake:
         """
         Examine the publishers of all topics; an examination takes 30 us (measured).
 
-        With several publishers, losses cannot be counted. If the subscription does not match the
-        QoS of a new publisher, as of a node that was restarted with other settings, another one
-        replaces it.
+        If the subscription does not match the QoS of a new publisher, as of a node that was
+        restarted with other settings, another one replaces it.
 
         :returns: warnings about messages that are not recorded, or may be missing.
         """
         for reader in self.readers:
             topic, type_name = reader.metadata.name, reader.metadata.type_name
             publishers = self._node.get_publishers_info_by_topic(topic)
-            if len(publishers) > 1:
-                reader.watch = None
-            elif not publishers and reader.watch is not None:
-                reader.watch.forget()
+            if not publishers:
+                with self._lock:
+                    reader.watch.forget()
+            if reader.watch.uncountable and reader.watch.uncountable != reader.uncountable:
+                reader.uncountable = reader.watch.uncountable
+                yield f'{topic}: lost messages are not counted: {reader.uncountable}'
             others = {entry.topic_type for entry in publishers} - {type_name} - reader.others
             if others:
                 reader.others |= others
@@ -177,9 +184,8 @@ class Intake:
             len(self._readers) + 1, TopicMetadata(
                 topic, type_name, profiles, next(filter(None, hashes), '')),
             self._definitions[type_name],
-            self._subscribe(topic, message_type, _matching(profiles)), message_type)
-        if len(publishers) > 1:
-            reader.watch = None
+            self._subscribe(topic, message_type, _matching(profiles)), message_type,
+            len(publishers))
         self._announce(reader)
         with self._lock:
             self._readers[topic] = reader
@@ -192,7 +198,20 @@ class Intake:
     def lost(self) -> dict[str, int]:
         """Return the number of messages that the middleware lost, by topic, without zeros."""
         return {reader.metadata.name: reader.watch.lost for reader in self.readers
-                if reader.watch is not None and reader.watch.lost}
+                if reader.watch.lost}
+
+    def uncounted(self) -> dict[str, str]:
+        """Return the topics whose losses could not be counted, and why."""
+        return {reader.metadata.name: reader.watch.uncountable for reader in self.readers
+                if reader.watch.uncountable}
+
+    def restart(self) -> None:
+        """Begin to count losses for another recording."""
+        with self._lock:
+            for reader in self._readers.values():
+                reader.watch.restart()
+                reader.uncountable = ''
+            self.loss_times = LossTimes()
 
     def close(self) -> None:
         """Stop the thread and destroy the subscriptions."""
@@ -204,15 +223,24 @@ class Intake:
             self._readers.clear()
 
     def _run(self) -> None:
-        while self._running:
-            began = time.monotonic()
-            found: list[Message] = []
+        try:
+            while self._running:
+                began = time.monotonic()
+                self._turn()
+                time.sleep(max(_TURN_S - (time.monotonic() - began), 0.0005))
+        except Exception as error:    # each layer of the middleware has its own errors
+            self.fault = f'messages can no longer be received: {error!r}'
+
+    def _turn(self) -> None:
+        """Read what waits in all readers, and pass it on."""
+        found: list[Message] = []
+        try:
             for reader in self.readers:
                 with self._lock:    # ``follow`` replaces subscriptions
                     self._take(reader, found)
+        finally:
             if found:
                 self._deliver(found)
-            time.sleep(max(_TURN_S - (time.monotonic() - began), 0.0005))
 
     def _take(self, reader: Reader, found: list[Message]) -> None:
         # The inner loop runs for every message: what it needs is in local names.
@@ -227,12 +255,11 @@ class Intake:
                 data, info = taken
                 sequence += 1
                 received_ns = info['received_timestamp'] or time.time_ns()
-                if watch is not None:
-                    number = info.get('publication_sequence_number')
-                    if number == watch.next:
-                        watch.next += 1
-                    else:
-                        self._note(reader, watch, number, received_ns)
+                number = info.get('publication_sequence_number')
+                if number == watch.next:
+                    watch.next += 1
+                else:
+                    self._note(reader, watch, number, received_ns)
                 found.append(Message(
                     key, sequence, received_ns, info['source_timestamp'] or received_ns, data))
         reader.sequence = sequence
@@ -241,9 +268,8 @@ class Intake:
         self, reader: Reader, watch: SequenceWatch, number: Optional[int], received_ns: int,
     ) -> None:
         """Take a number that does not follow the one before."""
-        lost = watch.note(number)
-        if lost:
-            self.loss_times.note(reader.metadata.name, lost, received_ns)
+        for count, at_ns in watch.note(number, received_ns):
+            self.loss_times.note(reader.metadata.name, count, at_ns)
 
 
 def load_type(type_name: str) -> Any:

@@ -4,47 +4,109 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 #: A change (ns) of system clock minus monotonic clock between two calls that is a step. Linux
 #: slews both clocks alike (clock_gettime(2)), so that slewing does not change the difference.
 #: Chosen: several times the error of a reading.
 STEP_NS = 5_000_000
+#: Chosen: publishers of a topic that are told apart, and jumps that can still be explained by
+#: another one; a larger gap is that of another publisher (seven minutes of a body at 240 Hz).
+_MOST_PUBLISHERS, _MOST_JUMPS = 8, 16
+_MOST_LOST = 100_000
 #: Chosen: stored clock steps.
 _MOST_STEPS = 100
 #: Chosen: stored losses (topics times seconds); later ones are only counted.
 _MOST_LOSSES = 2000
 
 
+@dataclass
+class _Jump:
+    """
+    A number that nobody was expected to send next.
+
+    :ivar candidates: numbers that were expected then, below it.
+    :ivar taken: the one whose publisher is taken to have lost messages; None for a new publisher.
+    """
+
+    number: int
+    at_ns: int
+    candidates: list[int]
+    taken: int | None = None
+
+
 class SequenceWatch:
     """
-    Count messages that the middleware lost, from the publication sequence numbers.
+    Count the messages of a topic that the middleware lost, from the publication sequence numbers.
 
-    The numbers count per publisher: with several publishers on a topic, losses cannot be counted.
+    Each publisher numbers its own messages, and a message does not name its publisher. A number
+    that nobody was expected to send next is taken for a loss of the publisher whose expected
+    number is the nearest below it. If that number comes later, that publisher lost nothing: the
+    loss is of the publisher below, or the number was the first of a new publisher. If several
+    publishers lose messages at once, their shares can be mixed up; the sum is right. A loss is
+    hidden where it ends at a number that another publisher was expected to send.
 
     :ivar lost: messages that never came.
-    :ivar next: the number that comes next if nothing is lost; -1 if it is not known.
+    :ivar next: the number that is expected after the last one; -1 without any.
+    :ivar uncountable: why losses were not counted; '' if they were.
     """
 
     def __init__(self) -> None:
         self.lost = 0
         self.next = -1
+        self.uncountable = ''
+        #: Expected numbers of the other publishers, the latest last; also of those that have lost
+        #: messages or have ended.
+        self._others: list[int] = []
+        self._jumps: list[_Jump] = []
 
-    def note(self, number: int | None) -> int:
+    def note(self, number: int | None, at_ns: int = 0) -> list[tuple[int, int]]:
         """
         Take the number of a message; None where the middleware gives none.
 
-        :returns: how many messages were lost before it.
+        :param at_ns: its arrival.
+        :returns: changes of ``lost``, and when they happened.
         """
         if number is None:
-            return 0
-        # A smaller one is that of a new publisher, or a repeated one.
-        lost = number - self.next if 0 <= self.next < number else 0
-        self.lost += lost
+            self.uncountable = 'the middleware does not number the messages'
+            return []
+        known = [*self._others, self.next] if self.next >= 0 else []
+        changes: list[tuple[int, int]] = []
+        if number in known:
+            known.remove(number)
+            for jump in self._jumps:
+                if number in jump.candidates:    # it was not of this publisher
+                    jump.candidates.remove(number)
+                    if jump.taken == number:
+                        changes.append((number - jump.number, jump.at_ns))
+                        changes += self._take(jump)
+        else:
+            jump = _Jump(number, at_ns, [
+                one for one in known if 0 < number - one <= _MOST_LOST])
+            self._jumps = [*self._jumps, jump][-_MOST_JUMPS:]
+            changes += self._take(jump)
+        self._others = known[-_MOST_PUBLISHERS:]
         self.next = number + 1
-        return lost
+        self.lost += sum(count for count, _ in changes)
+        return changes
+
+    def _take(self, jump: _Jump) -> list[tuple[int, int]]:
+        """Choose whose loss a jump is; return the loss."""
+        jump.taken = None
+        taken = [one.taken for one in self._jumps]
+        free = [one for one in jump.candidates if one not in taken]
+        if not free:
+            return []
+        jump.taken = max(free)
+        return [(jump.number - jump.taken, jump.at_ns)]
 
     def forget(self) -> None:
-        """Restart, as when publishers come and go."""
-        self.next = -1
+        """Take note that there is no publisher: the next number is that of a new one."""
+        self.next, self._others, self._jumps = -1, [], []
+
+    def restart(self) -> None:
+        """Begin to count for another recording."""
+        self.lost, self.uncountable, self._jumps = 0, '', []
 
 
 class LossTimes:
@@ -70,7 +132,7 @@ class LossTimes:
     def text(self) -> str:
         """Return it as ``second topic count`` separated by commas, in the order of time."""
         return ', '.join(f'{second} {topic} {count}'
-                         for (second, topic), count in sorted(self.lost.items()))
+                         for (second, topic), count in sorted(self.lost.items()) if count)
 
 
 class ClockSteps:

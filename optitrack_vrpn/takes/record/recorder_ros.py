@@ -72,6 +72,7 @@ class Progress(NamedTuple):
     :ivar elapsed_s: time since its begin (s).
     :ivar topics: number of recorded topics.
     :ivar lost: number of messages that the middleware lost.
+    :ivar fault: why no more messages are received; '' while they are.
     """
 
     folder: Path
@@ -79,6 +80,7 @@ class Progress(NamedTuple):
     topics: int
     lost: int
     status: SpoolStatus
+    fault: str = ''
 
 
 _Item = Union[Message, NewTopic]
@@ -134,6 +136,10 @@ class Recorder(ControlledLifecycleNode):
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Open the file and start recording."""
+        if self._intake is not None and self._intake.fault:
+            self._fault = self._intake.fault
+            self.get_logger().error(f'cannot record: {self._fault}')
+            return TransitionCallbackReturn.FAILURE
         pending = self.mocap_control.pending
         session = pending.session_id if pending is not None else ''
         self._folder = self._config.folder
@@ -146,6 +152,7 @@ class Recorder(ControlledLifecycleNode):
             self.get_logger().error(f'cannot record: {error}')
             return TransitionCallbackReturn.FAILURE
         assert self._intake is not None
+        self._intake.restart()
         self._session, self._steps = session, ClockSteps()
         self._stop_reported = False
         spool: Spool[_Item] = Spool(
@@ -198,7 +205,7 @@ class Recorder(ControlledLifecycleNode):
             return None
         return Progress(
             self._folder, time.monotonic() - self._began, len(intake.readers),
-            sum(intake.lost().values()), spool.status())
+            sum(intake.lost().values()), spool.status(), intake.fault)
 
     # -- parts ---------------------------------------------------------------------------------
 
@@ -207,7 +214,7 @@ class Recorder(ControlledLifecycleNode):
         if all(qos['durability'] == 'transient_local' for qos in reader.metadata.qos):
             # Several publishers have a last message each, and the messages do not identify them.
             self._latched[reader.key] = deque(
-                maxlen=1 if len(reader.metadata.qos) == 1 and reader.watch else _MOST_LATCHED)
+                maxlen=1 if reader.publishers == 1 else _MOST_LATCHED)
         if self._spool is not None:
             self._spool.put([NewTopic(reader.key, reader.metadata, reader.definition)])
 
@@ -241,7 +248,7 @@ class Recorder(ControlledLifecycleNode):
             self._settings.look(reader.metadata.name for reader in self._intake.readers
                                 if reader.metadata.type_name == _POSE)
         if self._spool is not None and not self._stop_reported:
-            stopped = self._spool.status().stopped
+            stopped = self._spool.status().stopped or self._intake_fault()
             if stopped:
                 self._stop_reported = True
                 self.get_logger().error(f'recording has stopped: {stopped}')
@@ -263,6 +270,11 @@ class Recorder(ControlledLifecycleNode):
         if lost:
             notes['lost'] = ', '.join(f'{name}: {count}' for name, count in lost.items())
             notes['lost_at'] = self._intake.loss_times.text() if self._intake else ''
+        uncounted = self._intake.uncounted() if self._intake is not None else {}
+        if uncounted:
+            notes['uncounted'] = ', '.join(f'{name}: {why}' for name, why in uncounted.items())
+        if self._intake is not None and self._intake.fault:
+            notes['stopped'] = self._intake.fault
         if self._steps.steps:
             notes['clock_steps'] = ', '.join(
                 f'{at_ns}: {step_ns}' for at_ns, step_ns in self._steps.steps)
@@ -273,7 +285,7 @@ class Recorder(ControlledLifecycleNode):
         if spool is None:
             return
         lost = sum(self._intake.lost().values()) if self._intake is not None else 0
-        problem = spool.stop()
+        problem = '; '.join(filter(None, (spool.stop(), self._intake_fault())))
         status = spool.status()
         if lost:
             problem = '; '.join(filter(None, (problem, (
@@ -289,6 +301,9 @@ class Recorder(ControlledLifecycleNode):
             log.error(f'recorded {summary}; {problem}')
         else:
             log.info(f'recorded {summary}')
+
+    def _intake_fault(self) -> str:
+        return self._intake.fault if self._intake is not None else ''
 
     def _leave(self) -> None:
         self._close()
@@ -344,7 +359,8 @@ def record(
             report(progress)
             if progress is None or control:
                 return
-            if progress.status.stopped or 0 < seconds <= progress.elapsed_s:
+            if progress.status.stopped or progress.fault or (
+                    0 < seconds <= progress.elapsed_s):
                 rclpy.try_shutdown()
 
         steady = Clock(clock_type=ClockType.STEADY_TIME)
