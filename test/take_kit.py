@@ -20,7 +20,7 @@ STILL = (0.0, 0.0, 0.0, 1.0)
 def body(name='wand', seconds=10.0, rate=240, noise_m=0.0, noise_deg=0.0, keep=None, move=None):
     rng = np.random.default_rng(3)
     times = np.arange(0, seconds, 1 / rate)
-    positions = rng.normal(0, 1, (len(times), 3)) * noise_m + (1.0, 2.0, 3.0)
+    positions = rng.normal(0, 1, (len(times), 3)) * noise_m + (1.0, 2.0, sum(map(ord, name)))
     if move is not None:
         positions = positions + move(times)[:, None] * (1.0, 0.0, 0.0)
     quats = Rotation.from_rotvec(

@@ -249,7 +249,7 @@ def test_bodies_without_a_pose_are_named(tmp_path, capsys):
     write_poses(tmp_path / 'take', [
         ('/a/pose', BEGIN_NS, BEGIN_NS, (np.nan, 0.0, 0.0), (0, 0, 0, 1))])
     code, out = export(capsys, tmp_path / 'take', '-o', tmp_path / 'x.csv')
-    assert code == USAGE and 'no pose; 1 are not finite' in out.err
+    assert code == USAGE and 'no pose; 1 are left out: not finite' in out.err
 
 
 def test_stored_rows_are_those_added_of_each_topic():

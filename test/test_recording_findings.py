@@ -31,10 +31,10 @@ def test_gaps_jumps_freezes_and_resets_are_found():
         StateRow(BEGIN_NS + 8_003_000_000, 'TRACKED', '', 1)])
     f = body_figures(take_of(made), made)
     assert [(round((a - BEGIN_NS) / NS_PER_S, 1), round((b - BEGIN_NS) / NS_PER_S, 1))
-            for a, b in f.gaps_ns] == [(4.0, 4.7)]
-    assert len(f.frozen_ns) == 1
+            for a, b in f.breaks.gaps_ns] == [(4.0, 4.7)]
+    assert len(f.breaks.frozen_ns) == 1
     np.testing.assert_allclose(
-        (np.array(f.breaks_ns) - BEGIN_NS) / NS_PER_S, [8.004], atol=0.005)
+        (np.array(f.breaks.breaks_ns) - BEGIN_NS) / NS_PER_S, [8.004], atol=0.005)
     found = texts(take_of(made))
     assert [severity for severity, _ in found] == sorted(
         [severity for severity, _ in found], reverse=True)
@@ -168,8 +168,10 @@ def test_an_arrival_after_the_year_2262_is_reported(tmp_path):
         ('/drone/pose', 2**63 + i if i == 7 else BEGIN_NS + i, BEGIN_NS + i, (i, 0, 0),
          (0, 0, 0, 1)) for i in range(20)])
     take = load_take(tmp_path / 'take')
-    assert take.left_out == {'/drone/pose': 1}
-    assert len(take.bodies['drone'].trajectory) == 19
+    assert not take.left_out and len(take.bodies['drone'].trajectory) == 20
+    found = found_in(take)
+    assert any("log times of 1 of 20 poses of 'drone'" in one.text for one in found)
+    assert body_figures(take, take.bodies['drone']).odd_arrivals == 1
 
 
 def test_messages_that_cannot_be_decoded_are_counted(tmp_path):

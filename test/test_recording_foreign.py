@@ -79,7 +79,7 @@ def check(take, name='wand', count=COUNT):
     np.testing.assert_array_equal(
         table['stamp'], [BEGIN_NS + number * PERIOD_NS for number in numbers])
     np.testing.assert_array_equal(table['arrival'], table['stamp'] + 3_000_000)
-    assert body_figures(take, take.bodies[name]).gaps_ns == []
+    assert body_figures(take, take.bodies[name]).breaks.gaps_ns == []
 
 
 @pytest.mark.parametrize('topic, kind', [

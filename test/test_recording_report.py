@@ -15,7 +15,7 @@ from optitrack_vrpn.cli.arguments import USAGE
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.takes.assess import report_command
 from optitrack_vrpn.takes.assess.figures import body_figures
-from optitrack_vrpn.takes.assess.series import euler_deg, running_deviation, Sample, turns
+from optitrack_vrpn.takes.assess.series import euler_deg, running_deviation, turns
 from optitrack_vrpn.takes.calibrate.command import main as calibrate
 from optitrack_vrpn.takes.export import export_command
 from optitrack_vrpn.takes.take import longest_rise
@@ -230,33 +230,22 @@ def test_peaks_between_the_columns_of_pixels_are_drawn():
             part.min() for part in np.split(row, np.searchsorted(stamps, envelope.times_ns[1:]))])
 
 
-def test_events_at_the_edges_of_blocks_are_found_once():
-    """Poses are read 60 000 at a time."""
+def test_events_of_a_long_take_are_found_once():
     made = body(seconds=130_000 / 240, noise_m=0.0002, move=lambda t: np.where(
         t > 99_999.5 / 240, 0.5, 0.0)).trajectory
     made.positions[59_990:60_010] = made.positions[59_990]
     made.stamps_ns[120_000:] += NS_PER_S
     f = body_figures(take_of(one := body_of('wand', made)), one)
     stamps = made.stamps_ns.tolist()
-    assert f.frozen_ns == [(stamps[59_990], stamps[60_009])]
-    assert f.gaps_ns == [(stamps[119_999], stamps[120_000])]
-    assert f.jumps_ns == [stamps[100_000]] and f.poses == 130_000
+    assert f.breaks.frozen_ns == [(stamps[59_990], stamps[60_009])]
+    assert f.breaks.gaps_ns == [(stamps[119_999], stamps[120_000])]
+    assert [jump.end_ns for jump in f.breaks.jumps] == [stamps[100_000]] and f.poses == 130_000
     assert f.rest.seconds == pytest.approx(100_000 / 240, abs=0.01)
     assert f.rest.drift_mm < 0.01
     windows = np.lib.stride_tricks.sliding_window_view(made.positions[:100_000], 100, axis=0)
     assert f.rest.sigma3_mm == pytest.approx(
         3e3 * np.median(windows[::10].std(axis=2, ddof=1).max(axis=1)), rel=0.01)
     assert f.intervals[1].sum() == 129_999 and f.latencies[1].sum() == 130_000
-
-
-def test_percentiles_of_many_values_are_those_of_a_sample_of_limited_size():
-    values, sample = np.random.default_rng(5).exponential(1.0, 3_000_000), Sample()
-    for part in np.array_split(values, 77):
-        sample.add(part)
-    assert 100_000 < len(sample.values()) <= 200_000
-    for percent in (50.0, 99.0):
-        share = np.mean(values <= np.percentile(sample.values(), percent))
-        assert 100.0 * share == pytest.approx(percent, abs=0.3)
 
 
 @given(lists(lists(integers(-4, 4), min_size=4, max_size=4).filter(any), min_size=2, max_size=9))

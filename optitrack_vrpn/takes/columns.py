@@ -221,7 +221,8 @@ def _rows(table: Any, part: _Part) -> Rows:
     rows = np.empty(len(table), ROW)
     rows['stamp'] = sum(table[name].astype(np.int64) * unit
                         for name, unit in zip(part.names, part.units_ns))
-    rows['arrival'] = table['log']    # negative after the year 2262
+    log = table['log']
+    rows['arrival'] = np.where(log < 1 << 63, log, -1)    # after the year 2262
     for number, name in enumerate(part.names[len(part.units_ns):]):
         rows['pose'][:, number] = table[name]
     return rows
@@ -232,11 +233,10 @@ def _text(data: bytes, leaf: Leaf) -> str:
 
 
 def valid(rows: Rows) -> npt.NDArray[np.bool_]:
-    """Return which rows are poses: finite, not absurdly far or late, with some quaternion."""
+    """Return which rows are poses: finite, not absurdly far, with some quaternion."""
     pose = rows['pose']
     with np.errstate(over='ignore', invalid='ignore'):
         norms = np.einsum('ij,ij->i', pose[:, 3:], pose[:, 3:])
         found: npt.NDArray[np.bool_] = (
-            (np.abs(pose[:, :3]) < _FARTHEST_M).all(axis=1) & np.isfinite(norms) & (norms > 0)
-            & (rows['arrival'] >= 0))
+            (np.abs(pose[:, :3]) < _FARTHEST_M).all(axis=1) & np.isfinite(norms) & (norms > 0))
     return found

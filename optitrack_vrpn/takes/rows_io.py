@@ -21,6 +21,8 @@ from optitrack_vrpn.takes.take import longest_rise
 from optitrack_vrpn.takes.trajectory import Stamps
 
 T = TypeVar('T')
+#: Why a pose is left out that is none.
+NOT_FINITE = 'not finite or without attitude'
 
 
 class Scratch:
@@ -109,7 +111,24 @@ class StoredRows:
 
     @property
     def left_out(self) -> int:
+        """Return the number of poses that were added and are not contained."""
         return self.count - len(self)
+
+    @property
+    def reason(self) -> str:
+        """Return why poses are left out, with numbers where there are several reasons."""
+        kept = self._chosen()
+        wrong = self.count - self._stored
+        if kept is None:
+            return NOT_FINITE
+        stamps = np.concatenate([part['stamp'] for part in self._all()])
+        left = np.setdiff1d(np.arange(1, len(stamps)), kept)
+        same = int((stamps[left] == stamps[left - 1]).sum())
+        back = self._stored - len(kept) - same
+        reasons = [(count, text) for count, text in (
+            (wrong, NOT_FINITE), (same, 'the stamp of the pose before is repeated'),
+            (back, 'the stamps go back')) if count]
+        return ', '.join(f'{text} ({count})' if reasons[1:] else text for count, text in reasons)
 
     def __len__(self) -> int:
         kept = self._chosen()

@@ -31,6 +31,19 @@ class StateRow(NamedTuple):
     resets: int
 
 
+class LeftOut(NamedTuple):
+    """
+    Poses of a topic that a take does not contain.
+
+    :ivar poses: their number.
+    :ivar total: all poses of the topic; of a transform, those of its child frame.
+    """
+
+    poses: int
+    total: int
+    reason: str
+
+
 class PoseRows(Protocol):
     """Poses whose stamps rise, which are read block by block."""
 
@@ -123,7 +136,7 @@ class Take:
     cut: str = ''
     topics: dict[str, int] = field(default_factory=dict)
     unread: dict[str, int] = field(default_factory=dict)
-    left_out: dict[str, int] = field(default_factory=dict)
+    left_out: dict[str, LeftOut] = field(default_factory=dict)
     damaged: list[tuple[str, tuple[int, int]]] = field(default_factory=list)
     missing: int = 0
     links: list[tuple[int, str]] = field(default_factory=list)

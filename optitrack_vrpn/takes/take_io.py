@@ -28,7 +28,7 @@ from optitrack_vrpn.takes.record import mcap_format as mcap
 from optitrack_vrpn.takes.record.capture_io import load_sessions
 from optitrack_vrpn.takes.record.raw_capture import stamped
 from optitrack_vrpn.takes.rows_io import Scratch, Stored, StoredRows
-from optitrack_vrpn.takes.take import Body, ClockRow, StateRow, Take
+from optitrack_vrpn.takes.take import Body, ClockRow, LeftOut, StateRow, Take
 from optitrack_vrpn.takes.topics import body_of
 from optitrack_vrpn.takes.trajectory import parse_tum, Trajectory
 
@@ -352,7 +352,7 @@ def _keep(
     makers, trajectories, spans = {}, {}, []
     for topic, rows in sorted(poses.items(), key=lambda item: _natural(item[0])):
         if rows.left_out:
-            take.left_out[topic] = rows.left_out
+            take.left_out[topic] = LeftOut(rows.left_out, rows.count, rows.reason)
         if not len(rows):
             continue
         trajectories[topic] = partial(_trajectory, rows)

@@ -239,12 +239,12 @@ CAUSES: Mapping[str, Cause] = {
         ERROR, 'the server changed or repeated its poses; {effect}',
         'was Motive paused, its ground plane set or its calibration replaced?', 'server'),
     'jumped': Cause(
-        ERROR, '{bodies}: {count} (jumps in the poses: {jumps}, resets reported by the node: '
-        '{resets})', 'does Motive confuse the markers? Is their arrangement symmetric or similar '
-        'to that of another body, or are there reflections?'),
+        ERROR, '{bodies}: {count} (jumps in the poses: {jumps}{sizes}; resets reported by the '
+        'node: {resets})', 'does Motive confuse the markers? Is their arrangement symmetric or '
+        'similar to that of another body, or are there reflections?'),
     'gaps': Cause(
-        ERROR, '{bodies}: no pose for up to {longest:.2f} s; {gaps}, {total:.2f} s in total',
-        _EACH_IN_VIEW),
+        ERROR, '{bodies}: no pose for up to {longest:.2f} s; {gaps}, {total:.2f} s in total'
+        '{change}', _EACH_IN_VIEW),
     'froze': Cause(
         ERROR, '{bodies}: the same pose was repeated in {spans}: frozen data, not a body at rest',
         f'out of view, and Motive repeats the last pose: {_EACH_IN_VIEW}'),
@@ -261,21 +261,21 @@ CAUSES: Mapping[str, Cause] = {
         'here', 'they are damaged, or their type has another serialisation or definition than '
         'ROS 2 writes'),
     'left out': Cause(
-        WARNING, '{count} on {topic} are left out here: not finite, or their stamp does not rise',
+        WARNING, '{count} on {topic} are left out here: {reason}',
         'was a recording played in a loop, or a clock set? Do two publishers use the '
         'topic?'),
     'silent at an end': Cause(
         WARNING, 'no pose arrived in the {part} {silent:.0f} s of the recording',
         'was the node active, and a body in view?', 'server'),
     'short gaps': Cause(
-        WARNING, '{bodies}: {gaps} of up to {longest:.0f} ms', _EACH_IN_VIEW),
+        WARNING, '{bodies}: {gaps} of up to {longest:.0f} ms{change}', _EACH_IN_VIEW),
     'seldom seen': Cause(
         WARNING, '{bodies} {was} visible in {percent:.1f} % of the take', _EACH_IN_VIEW),
     'clock restarted': Cause(
         WARNING, 'the clock model of the sender restarted {times}: stamps step there by up to the '
         'uncertainty', 'was Motive restarted, or its clock set?', 'clock'),
     'uncertain stamps': Cause(
-        WARNING, 'stamps are uncertain by {uncertainty:.1f} ms',
+        WARNING, 'stamps are uncertain by {uncertainty:.1f} ms, at times by {worst:.1f} ms',
         'the network or a busy computer delays frames unevenly: use a cable, reduce the load',
         'clock'),
     'other clock': Cause(
@@ -283,6 +283,18 @@ CAUSES: Mapping[str, Cause] = {
         '{latency:.0f} s after them (median)',
         'were they those of a simulation, or were the clocks of both computers not synchronised?',
         'clock'),
+    'odd log times': Cause(
+        WARNING, 'the log times of {count} poses of {bodies} are a year or more from the others: '
+        'their latency is unknown', 'was the clock of the recording computer set, or is the file '
+        'damaged? The stamps of these poses are used as they are', 'clock'),
+    'in one place': Cause(
+        WARNING, '{bodies} are in one place, {distance:.1f} mm apart (median)',
+        'Motive solves one set of markers twice: is a rigid body there twice, under two names? '
+        'Delete one, or give them different arrangements of markers'),
+    'ahead': Cause(
+        WARNING, 'poses of {bodies} arrive up to {latency:.0f} ms before their stamp',
+        'the clocks of the computers differ: synchronise them with chrony, or is '
+        'stamps.latency_ms too large?', 'clock'),
     'late': Cause(
         WARNING, 'poses of {bodies} arrive {latency:.0f} ms after their stamp (median)',
         'reduce the load of the computers, or the delay of the network'),

@@ -76,7 +76,8 @@ def body_pictures(take: Take, f: Figures, with_latency: bool) -> list[Picture]:
     times = Times(take)
     x = times.of(f.envelope.times_ns)
     marks = [(kind, float(a), float(b)) for kind, spans in (
-        ('gap', f.gaps_ns), ('frozen', f.frozen_ns), ('break', [(at, at) for at in f.breaks_ns]))
+        ('gap', f.breaks.gaps_ns), ('frozen', f.breaks.frozen_ns),
+        ('break', [(at, at) for at in f.breaks.breaks_ns]))
         for a, b in times.of(np.array(spans, np.int64).reshape(-1, 2))]
 
     def panel(names: Sequence[str], label: str, height: int = 190, log: bool = False) -> Panel:

@@ -1,23 +1,23 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Statistics, events and envelopes of each body of a take, in two passes over blocks of its poses.
+Statistics, events and envelopes of each body of a take.
 
-Memory does not grow with the take: a first pass over stamps and arrivals samples intervals and
-latency, a second one counts and finds events. Plots draw the minimum and maximum of each column of
-pixels, so that no peak is lost.
+One body is computed at a time, from all of its poses. Plots draw the minimum and maximum of each
+column of pixels, so that no peak is lost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import NamedTuple, Optional
 
 import numpy as np
 from optitrack_vrpn.core.stats import spread
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.takes.assess.series import (
-    Block, blocks, deviations, euler_deg, extend_runs, Run, Sample, turns, WINDOW)
+    euler_deg, lengths, runs, turns, WINDOW, worst_deviation)
+from optitrack_vrpn.takes.columns import Rows
 from optitrack_vrpn.takes.take import Body, Take
 from optitrack_vrpn.takes.trajectory import Floats, GAP_INTERVALS, Mask, Stamps
 
@@ -31,13 +31,21 @@ LEAST_REST_S = 2.0
 COLUMNS = 800
 #: Two poses further apart than this (m) at a higher speed (m/s) than any body in a laboratory are
 #: a jump; likewise for angles (rad, rad/s).
-_JUMP = ((0.05, 20.0), (0.5, 60.0))
+_JUMP_LEAST, _JUMP_SPEED = (0.05, 0.5), (20.0, 60.0)
+#: Chosen: speeds (m/s, rad/s) of a body that is carried or flies fast. What a body cannot do over
+#: a time without poses is faster than these and than _FASTER times its own speed in view.
+_UNSEEN_SPEED, _FASTER = (5.0, 6.0), 1.5
+#: Time (s) over which speeds are measured, and share of the poses (%) of the body's own speed.
+_SPEED_S, _SPEED_PERCENT = 0.05, 99.9
 #: Identical poses in succession that are frozen data.
 _FROZEN = 10
-#: Frames from an end of a gap or a freeze to a jump that belongs to it.
-_EDGE_FRAMES = 2.5
 #: Bars of a histogram.
 _BARS = 80
+#: Arrivals further than this from the median one are no arrivals: a log time of 0, or beyond 2262.
+_ODD_NS = 365 * 86400 * NS_PER_S
+#: Positions for the comparison of bodies are this far apart (s) in a take of up to 20 minutes; in
+#: a longer one there are _MOST_PLACES.
+PLACES_S, _MOST_PLACES = 0.06, 20_000
 
 Spans = list[tuple[int, int]]
 
@@ -59,6 +67,50 @@ class Rest(NamedTuple):
     sigma3_mm: float
     sigma3_deg: float
     drift_mm: float
+
+
+class Change(NamedTuple):
+    """
+    What changed between two poses.
+
+    :ivar begin_ns: stamp of the first one; of frozen data that of the first repeated pose.
+    :ivar end_ns: stamp of the second one.
+    :ivar metres: distance of the positions.
+    :ivar degrees: angle between the attitudes.
+    """
+
+    begin_ns: int
+    end_ns: int
+    metres: float
+    degrees: float
+
+
+class Breaks(NamedTuple):
+    """
+    Where the trajectory of a body is interrupted.
+
+    :ivar gaps: the times without poses, with the change over each.
+    :ivar frozen_ns: first and last stamp of repeated identical poses.
+    :ivar jumps: changes that the body cannot have made, also over gaps and frozen data.
+    :ivar resets_ns: stamps of poses at which the node reported a reset.
+    :ivar limit_ns: longest interval that is not a gap.
+    """
+
+    gaps: list[Change]
+    frozen_ns: Spans
+    jumps: list[Change]
+    resets_ns: list[int]
+    limit_ns: int
+
+    @property
+    def gaps_ns(self) -> Spans:
+        """Return the stamps of the last pose before and the first pose after each gap."""
+        return [gap[:2] for gap in self.gaps]
+
+    @property
+    def breaks_ns(self) -> list[int]:
+        """Return the stamps of poses before which the trajectory is discontinuous."""
+        return sorted({*(jump.end_ns for jump in self.jumps), *self.resets_ns})
 
 
 class Envelope(NamedTuple):
@@ -83,15 +135,16 @@ class Figures(NamedTuple):
 
     :ivar span_ns: first and last stamp.
     :ivar coverage: fraction of the take's duration in which its poses arrived, 0 to 1.
-    :ivar gaps_ns: stamps of the last pose before and the first pose after each gap.
-    :ivar frozen_ns: first and last stamp of repeated identical poses.
-    :ivar jumps_ns: stamps of poses that are further from the one before than a body can move.
-    :ivar resets_ns: stamps of poses at which the node reported a reset.
+    :ivar breaks: gaps, frozen data, jumps and resets.
     :ivar latency_ms: median of arrival minus stamp (ms); NaN without arrival times.
     :ivar jitter_ms: 99th percentile of the latency minus its median (ms).
+    :ivar ahead_ms: how far stamps are ahead of arrivals, 99th percentile (ms); 0 if they are not.
+    :ivar odd_arrivals: poses whose log time is a year or more from the others.
     :ivar interval_p99_ms: 99th percentile of the intervals without gaps (ms).
-    :ivar envelope: position, attitude, latency and running deviation for the plots.
+    :ivar speeds: its own speed in view (m/s, rad/s): the 99.9th percentile over 50 ms.
+    :ivar envelope: position, attitude, speed, latency and running deviation for the plots.
     :ivar path: (n, 3) positions (m) for a picture from above; NaN interrupts the line.
+    :ivar places: stamps (ns; -1 without a pose) and positions at the same times for all bodies.
     :ivar rates: middles of bins (s after the begin of the take) and rates (Hz).
     :ivar intervals: edges (ms) and counts of a histogram of the intervals of stamps.
     :ivar latencies: likewise of the latency.
@@ -102,332 +155,269 @@ class Figures(NamedTuple):
     span_ns: tuple[int, int]
     rate_hz: float
     coverage: float
-    gaps_ns: Spans
-    frozen_ns: Spans
-    jumps_ns: list[int]
-    resets_ns: list[int]
+    breaks: Breaks
     latency_ms: float
     latency_p99_ms: float
     jitter_ms: float
+    ahead_ms: float
+    odd_arrivals: int
     interval_p99_ms: float
+    speeds: tuple[float, float]
     rest: Optional[Rest]
     envelope: Envelope
     path: Floats
+    places: tuple[Stamps, Floats]
     rates: tuple[Floats, Floats]
     intervals: tuple[Floats, Floats]
     latencies: tuple[Floats, Floats]
 
     @property
-    def own_jumps_ns(self) -> list[int]:
-        """Return the jumps that are not at an end of a gap or a freeze."""
-        within_ns = _EDGE_FRAMES * NS_PER_S / self.rate_hz if self.rate_hz > 0.0 else 0.0
-        edges = [edge for span in (*self.gaps_ns, *self.frozen_ns) for edge in span]
-        return [at for at in self.jumps_ns if all(abs(at - edge) > within_ns for edge in edges)]
-
-    @property
-    def resets(self) -> int:
-        """Return the number of resets that the node reported."""
-        return len(self.resets_ns)
-
-    @property
-    def gaps(self) -> int:
-        """Return the number of gaps."""
-        return len(self.gaps_ns)
-
-    @property
     def longest_gap_s(self) -> float:
         """Return the duration of the longest gap (s)."""
-        return max((after - before for before, after in self.gaps_ns), default=0) / NS_PER_S
+        return max((after - before for before, after in self.breaks.gaps_ns),
+                   default=0) / NS_PER_S
+
+
+class _Series(NamedTuple):
+    """
+    Poses of a body and what follows from neighbours.
+
+    :ivar intervals: (n - 1,) ns.
+    :ivar turned: (n - 1, 3) rotation vectors (rad).
+    :ivar sizes: (n - 1,) each: steps (m) and turns (rad).
+    :ivar median_ns: median of the intervals.
+    :ivar odd: whether each arrival is none.
+    :ivar leaps: whether a body in view cannot have made the change.
+    """
+
+    table: Rows
+    intervals: Stamps
+    turned: Floats
+    sizes: tuple[Floats, Floats]
+    median_ns: int
+    odd: Mask
+    leaps: Mask
 
     @property
-    def gap_s(self) -> float:
-        """Return the duration of all gaps (s)."""
-        return sum(after - before for before, after in self.gaps_ns) / NS_PER_S
-
-    @property
-    def breaks_ns(self) -> list[int]:
-        """Return the stamps of poses before which the trajectory is discontinuous."""
-        return sorted({*self.jumps_ns, *self.resets_ns})
+    def limit_ns(self) -> float:
+        """Return the longest interval that is not a gap (ns)."""
+        return GAP_INTERVALS * self.median_ns
 
 
-class _Survey:
-    """The first pass over a body: what must be known before its events are found."""
-
-    def __init__(self, body: Body) -> None:
-        self.intervals, self.delays = Sample(), Sample()
-        self.longest_ns = 0
-        self.has_arrivals = False
-        first = last = None
-        for part in body.rows.blocks():
-            stamps = part['stamp']
-            steps = np.diff(stamps, prepend=stamps[:1] if last is None else last)
-            steps = steps[1:] if last is None else steps
-            first = int(stamps[0]) if first is None else first
-            last = int(stamps[-1])
-            self.longest_ns = max(self.longest_ns, int(steps.max(initial=0)))
-            self.intervals.add(steps)
-            delays = part['arrival'] - stamps
-            self.has_arrivals |= bool(delays.any())
-            self.delays.add(delays)
-        self.span_ns = (first or 0, last or 0)
-        self.median_ns = int(np.median(self.intervals.values()))
+def _series(table: Rows) -> _Series:
+    intervals = np.diff(table['stamp'])
+    turned = turns(table['pose'][:, 3:])
+    sizes = lengths(np.diff(table['pose'][:, :3], axis=0)), lengths(turned)
+    leaps = np.zeros(len(intervals), bool)
+    for size, least, speed in zip(sizes, _JUMP_LEAST, _JUMP_SPEED):
+        leaps |= (size > least) & (size > speed * intervals / NS_PER_S)
+    odd = np.abs(table['arrival'] - int(np.median(table['arrival']))) > _ODD_NS
+    return _Series(table, intervals, turned, sizes, int(np.median(intervals)), odd, leaps)
 
 
-class _Breaks:
-    """Where a trajectory is interrupted, found block by block."""
-
-    def __init__(self, body: Body, survey: _Survey) -> None:
-        self._limit_ns = GAP_INTERVALS * survey.median_ns
-        self.gaps_ns: Spans = []
-        self.frozen: list[Run] = []
-        self._after_gap: list[Stamps] = []
-        self._jumps: list[tuple[Stamps, Stamps]] = []    # indices and stamps
-        rows = body.states
-        self._reported = [row.time_ns for before, row in zip(rows, rows[1:])
-                          if row.resets > before.resets]
-        #: By reported reset: size of the largest step near it, index and stamp.
-        self._nearest: dict[int, tuple[float, int, int]] = {}
-        self._later: dict[int, tuple[int, int]] = {}
-        self._last = (0, 0)
-
-    def add(self, block: Block, turned: Floats) -> None:
-        """Process a block."""
-        stamps, pose = block.table['stamp'], block.table['pose']
-        steps, intervals = np.diff(pose[:, :3], axis=0), np.diff(stamps)
-        own, ends = intervals[block.step], stamps[block.ends]
-        long = np.flatnonzero(own > self._limit_ns)
-        self.gaps_ns += [(int(ends[at] - own[at]), int(ends[at])) for at in long]
-        self._after_gap.append(long + block.first_end)
-        same = (steps == 0.0).all(axis=1) & (np.diff(pose[:, 3:], axis=0) == 0.0).all(axis=1)
-        extend_runs(self.frozen, same[block.step], block.first_end, ends - own, ends, _FROZEN)
-        jump = np.zeros(len(intervals), bool)
-        sizes = [np.sqrt(np.einsum('ij,ij->i', values, values)) for values in (steps, turned)]
-        for size, (least, speed) in zip(sizes, _JUMP):
-            jump |= (size > least) & (size > speed * intervals / NS_PER_S)
-        at = np.flatnonzero(jump[block.step])
-        self._jumps.append((at + block.first_end, ends[at]))
-        if self._reported:
-            self._add_resets(block, sizes[0][block.step] + own / NS_PER_S)
-        self._last = (block.first + len(stamps) - block.done - 1, int(stamps[-1]))
-
-    def _add_resets(self, block: Block, sizes: Floats) -> None:
-        """Find the largest step near each reported reset."""
-        arrivals, stamps = (block.table[name][block.ends] for name in ('arrival', 'stamp'))
-        came = block.table['arrival'][block.new]
-        lowest, highest = int(came.min()), int(came.max())
-        for time_ns in self._reported:
-            if time_ns not in self._later and highest >= time_ns:
-                at = int(np.argmax(came >= time_ns))
-                self._later[time_ns] = at + block.first, int(block.table['stamp'][block.done + at])
-            if len(arrivals) and (
-                    lowest < time_ns + NS_PER_S // 2 and highest > time_ns - NS_PER_S // 2):
-                near = np.abs(arrivals - time_ns) < NS_PER_S // 2
-                at = int(np.argmax(np.where(near, sizes, -1.0)))
-                if near[at]:
-                    self._nearest[time_ns] = max(
-                        self._nearest.get(time_ns, (-1.0, 0, 0)),
-                        (float(sizes[at]), at + block.first_end, int(stamps[at])),
-                        key=lambda found: found[0])
-
-    def resets(self) -> list[tuple[int, int]]:
-        """Return index and stamp of the poses at which resets were reported."""
-        found = {self._nearest[time_ns][1:] if time_ns in self._nearest
-                 else self._later.get(time_ns, self._last) for time_ns in self._reported}
-        return sorted(place for place in found if place[0])
-
-    def after_gaps(self) -> Stamps:
-        """Return the indices of the first poses after gaps."""
-        return np.concatenate(self._after_gap).astype(np.int64)
-
-    def jumps(self) -> tuple[Stamps, Stamps]:
-        """Return indices and stamps of the poses to which the trajectory jumps."""
-        index, stamps = (np.concatenate(column).astype(np.int64) for column in zip(*self._jumps))
-        return index, stamps
+def _speeds(made: _Series) -> tuple[Floats, Floats]:
+    """Return speeds (m/s, rad/s) from each pose to one 50 ms later; NaN across gaps, leaps."""
+    table = made.table
+    step = max(1, min(round(_SPEED_S * NS_PER_S / max(made.median_ns, 1)), len(table) - 1))
+    seconds = (table['stamp'][step:] - table['stamp'][:-step]) / NS_PER_S
+    places, quats = table['pose'][:, :3], table['pose'][:, 3:]
+    breaks = np.cumsum(np.append(0, (made.intervals > made.limit_ns) | made.leaps))
+    whole = breaks[step:] == breaks[:-step]
+    moved, turned = lengths(places[step:] - places[:-step]), lengths(turns(quats, step))
+    return (np.where(whole, moved / seconds, np.nan), np.where(whole, turned / seconds, np.nan))
 
 
-class _Columns:
-    """What plots draw: minimum and maximum of each column of pixels; and rests."""
-
-    def __init__(self, survey: _Survey, whole: int) -> None:
-        first, last = survey.span_ns
-        self._first_ns, self._limit_ns = first, GAP_INTERVALS * survey.median_ns
-        #: Duration of a column; 0 if each pose has its own.
-        self._width_ns = 0 if whole <= COLUMNS else -(-(last - first + 1) // COLUMNS)
-        self.starts, self.times = np.full((2, COLUMNS), -1, np.int64)
-        self.low: dict[str, Floats] = {}
-        self.high: dict[str, Floats] = {}
-        self._path: list[tuple[Stamps, Floats]] = []
-        self.calm: list[Run] = []
-
-    def add(self, block: Block, turned: Floats) -> None:
-        """Process a block."""
-        table, new = block.table, block.new
-        stamps, pose = table['stamp'], table['pose']
-        deviation = deviations(table, turned)
-        if deviation.size:
-            extend_runs(self.calm, (deviation[0] < REST_M) & (deviation[1] < REST_RAD),
-                        block.first - block.done, stamps, stamps[WINDOW - 1:])
-            self.calm = [*([max(self.calm[:-1], key=lambda run: run.last - run.first)]
-                           if self.calm[1:] else []), *self.calm[-1:]]
-        quantities = dict(zip(('east', 'north', 'up'), pose[new, :3].T))
-        quantities.update(zip(('roll', 'pitch', 'yaw'), euler_deg(pose[new, 3:]).T))
-        quantities['latency'] = (table['arrival'] - stamps)[new] / 1e6
-        # A window that contains a gap shows motion.
-        gaps = np.concatenate(([0], np.cumsum(np.diff(stamps) > self._limit_ns)))
-        for name, scale, row in zip(('noise', 'noise_deg'), (1e3, 180.0 / np.pi), deviation):
-            values = np.full(len(stamps), np.nan)
-            values[WINDOW - 1:] = np.where(
-                gaps[WINDOW - 1:] > gaps[:len(row)], np.nan, scale * row)
-            quantities[name] = values[new]
-        self._reduce(block, quantities, pose[new, :2])
-
-    def _reduce(self, block: Block, quantities: dict[str, Floats], positions: Floats) -> None:
-        """Take a block into the columns, which it can share with its neighbours."""
-        stamps = block.table['stamp'][block.new]
-        column = ((stamps - self._first_ns) // self._width_ns if self._width_ns
-                  else np.arange(block.first, block.first + len(stamps)))
-        cuts = np.flatnonzero(np.diff(column, prepend=-1))
-        into = column[cuts]
-        fresh = self.starts[into] < 0
-        self.starts[into[fresh]], self.times[into[fresh]] = (
-            cuts[fresh] + block.first, stamps[cuts[fresh]])
-        for name, values in quantities.items():
-            for made, reduce in ((self.low, np.fmin), (self.high, np.fmax)):
-                row = made.setdefault(name, np.full(COLUMNS, np.nan))
-                row[into] = reduce(row[into], reduce.reduceat(values, cuts))
-        # the path from above: the first pose of each column, and its extremes
-        of_column = np.repeat(np.arange(len(cuts)), np.diff(np.append(cuts, len(positions))))
-        chosen = [cuts]
-        for values in positions.T:
-            for extreme in (np.minimum, np.maximum):
-                at = np.flatnonzero(values == extreme.reduceat(values, cuts)[of_column])
-                chosen.append(at[np.unique(of_column[at], return_index=True)[1]])
-        index = np.unique(np.concatenate(chosen))
-        self._path.append((index + block.first, positions[index]))
-
-    def envelope(self, breaks: Stamps) -> Envelope:
-        """Return the columns with poses."""
-        seen = self.starts >= 0
-        before = np.searchsorted(breaks, self.starts[seen], 'right')
-        low, high = ({name: row[seen] for name, row in made.items()}
-                     for made in (self.low, self.high))
-        return Envelope(self.times[seen], low, high, np.diff(before, prepend=before[0]) > 0)
-
-    def path(self, breaks: Stamps) -> Floats:
-        """Return the path, with NaN before each break."""
-        index, positions = (np.concatenate(part) for part in zip(*self._path))
-        return np.insert(positions, np.unique(np.searchsorted(index, breaks)), np.nan, axis=0)
+def _own_speed(values: Floats) -> float:
+    known = values[np.isfinite(values)]
+    return float(np.percentile(known, _SPEED_PERCENT)) if len(known) else 0.0
 
 
-class _Histogram:
+def _breaks(made: _Series, body: Body, own: tuple[float, float]) -> Breaks:
     """
-    Counts of values, which are limited to the range.
+    Find where a trajectory is interrupted.
 
-    :param low: begin of the range.
-    :param high: its end.
+    :param own: the body's own speeds in view (m/s, rad/s).
     """
+    stamps, quats = made.table['stamp'], made.table['pose'][:, 3:]
+    frozen = runs((made.sizes[0] == 0.0) & (np.diff(quats, axis=0) == 0.0).all(axis=1))
+    frozen = frozen[frozen[:, 1] - frozen[:, 0] >= _FROZEN]
+    # What a body does while its poses are frozen is not seen either.
+    begins = stamps[:-1].copy()
+    for first, last in frozen.tolist():
+        begins[last:last + 1] = stamps[first]
+    unseen_ns = stamps[1:] - begins
+    jumps = made.leaps & (unseen_ns <= made.limit_ns)
+    for size, least, usual, mine in zip(made.sizes, _JUMP_LEAST, _UNSEEN_SPEED, own):
+        jumps |= (unseen_ns > made.limit_ns) & (
+            size > least + max(usual, _FASTER * mine) * unseen_ns / NS_PER_S)
 
-    def __init__(self, low: float, high: float) -> None:
-        self.edges = np.linspace(low, max(high, low + 0.05), _BARS + 1)
-        self.counts = np.zeros(_BARS)
+    def changes(chosen: Mask, since: Stamps) -> list[Change]:
+        return [Change(*row) for row in zip(
+            since[chosen].tolist(), stamps[1:][chosen].tolist(), made.sizes[0][chosen].tolist(),
+            np.degrees(made.sizes[1][chosen]).tolist())]
 
-    def add(self, values: Floats) -> None:
-        """Count values."""
-        self.counts += np.histogram(
-            np.clip(values, self.edges[0], self.edges[-1]), self.edges)[0]
+    return Breaks(changes(made.intervals > made.limit_ns, stamps[:-1]),
+                  [(int(stamps[first]), int(stamps[last])) for first, last in frozen],
+                  changes(jumps, begins), _resets(made, body), int(made.limit_ns))
 
 
-class Breaks(NamedTuple):
-    """
-    Where the trajectory of a body is interrupted.
-
-    :ivar after_gaps_ns: stamps of the first poses after gaps.
-    :ivar jumps_ns: stamps of the poses before which it jumps.
-    :ivar limit_ns: longest interval that is not a gap.
-    """
-
-    after_gaps_ns: Stamps
-    jumps_ns: Stamps
-    limit_ns: int
+def _resets(made: _Series, body: Body) -> list[int]:
+    """Return the stamps of the poses at which resets were reported: the largest step near each."""
+    stamps = made.table['stamp']
+    arrivals = np.maximum.accumulate(np.where(made.odd, 0, made.table['arrival']))
+    sizes = made.sizes[0] + made.intervals / NS_PER_S
+    found = set()
+    for before, row in zip(body.states, body.states[1:]):
+        if row.resets <= before.resets:
+            continue
+        first, end = np.searchsorted(
+            arrivals, (row.time_ns - NS_PER_S // 2, row.time_ns + NS_PER_S // 2))
+        near = sizes[max(first - 1, 0):max(end - 1, 0)]
+        at = max(first, 1) + int(np.argmax(near)) if len(near) else min(
+            int(np.searchsorted(arrivals, row.time_ns)), len(stamps) - 1)
+        if at:
+            found.add(int(stamps[at]))
+    return sorted(found)
 
 
 def body_breaks(body: Body) -> Breaks:
     """Find where the trajectory of a body is interrupted."""
     if len(body.rows) < 2:
-        return Breaks(np.zeros(0, np.int64), np.zeros(0, np.int64), 0)
-    survey = _Survey(body)
-    breaks = _Breaks(body, survey)
-    for block in blocks(body):
-        breaks.add(block, turns(block.table['pose'][:, 3:]))
-    return Breaks(np.array([after for _, after in breaks.gaps_ns], np.int64),
-                  np.union1d(breaks.jumps()[1], np.array(
-                      [stamp for _, stamp in breaks.resets()], np.int64)),
-                  int(GAP_INTERVALS * survey.median_ns))
+        return Breaks([], [], [], [], 0)
+    made = _series(body.table())
+    speed, rate = map(_own_speed, _speeds(made))
+    return _breaks(made, body, (speed, rate))
 
 
 def body_figures(take: Take, body: Body) -> Figures:
     """Compute the statistics of one body with two or more poses."""
-    survey = _Survey(body)
-    intervals, median = survey.intervals.values(), survey.median_ns
-    late = spread(survey.delays.values() / 1e6 if survey.has_arrivals else ())
-    top = min(float(np.percentile(intervals, 99.5)) * 1.5, survey.longest_ns * 1.01) / 1e6
-    counted = _Histogram(0.0, top)
-    delayed = _Histogram(*map(float, np.percentile(
-        survey.delays.values() / 1e6, (0.1, 99.5)))) if survey.has_arrivals else None
-    first_s, last_s = ((at - take.begin_ns) / NS_PER_S for at in survey.span_ns)
+    table = body.table()
+    made, stamps = _series(table), table['stamp']
+    intervals, median = made.intervals, made.median_ns
+    speeds = _speeds(made)
+    speed, rate = map(_own_speed, speeds)
+    breaks = _breaks(made, body, (speed, rate))
+    delays = (table['arrival'] - stamps)[~made.odd] / 1e6
+    has_arrivals = bool(delays.any())
+    late = spread(delays if has_arrivals else ())
+    first_s, last_s = ((int(at) - take.begin_ns) / NS_PER_S for at in stamps[[0, -1]])
     # The first pose ends no interval, so that a bin of the rate excludes its lower edge.
     width = max((last_s - first_s) / 200, 0.25)
     edges = np.arange(first_s, last_s, width)
-    passed = np.zeros(len(edges))
-    breaks, plots = _Breaks(body, survey), _Columns(survey, len(body.rows))
-    for block in blocks(body):
-        turned = turns(block.table['pose'][:, 3:])
-        breaks.add(block, turned)
-        plots.add(block, turned)
-        stamps = block.table['stamp']
-        counted.add(np.diff(stamps)[block.step] / 1e6)
-        passed += np.searchsorted(
-            (stamps[block.new] - take.begin_ns) / NS_PER_S, edges, side='right')
-        if delayed is not None:
-            delayed.add((block.table['arrival'] - stamps)[block.new] / 1e6)
-    index, jumps = breaks.jumps()
-    resets = breaks.resets()
-    interrupted = np.unique(np.concatenate(
-        (breaks.after_gaps(), index, [at for at, _ in resets]))).astype(np.int64)
+    passed = np.searchsorted((stamps - take.begin_ns) / NS_PER_S, edges, side='right')
+    interrupted = np.union1d(
+        np.flatnonzero(intervals > made.limit_ns) + 1, np.searchsorted(stamps, breaks.breaks_ns))
     span = (take.end_ns - take.begin_ns) / NS_PER_S
     # A pose counts until the next one: slow bodies are seen before their first and after their
     # last pose too.
-    seen_s = float(survey.span_ns[1] - survey.span_ns[0] + median
+    seen_s = float(stamps[-1] - stamps[0] + median
                    - sum(b - a for a, b in breaks.gaps_ns)) / NS_PER_S
+    noise = worst_deviation(table['pose'][:, :3], made.turned)
+    cuts = _cuts(stamps)
     return Figures(
-        body.name, len(body.rows), survey.span_ns, NS_PER_S / median if median else float('nan'),
-        min(max(seen_s, 0.0) / span, 1.0) if span else 1.0, breaks.gaps_ns,
-        [run.span_ns for run in breaks.frozen if run.last - run.first >= _FROZEN],
-        jumps.tolist(), [stamp for _, stamp in resets], late.median, late.p99,
-        late.p99 - late.median, spread(intervals[intervals <= GAP_INTERVALS * median] / 1e6).p99,
-        _find_rest(body, plots.calm), plots.envelope(interrupted), plots.path(interrupted),
-        (edges[:-1] + width / 2, np.diff(passed) / width), (counted.edges, counted.counts),
-        (delayed.edges, delayed.counts) if delayed else (np.zeros(2), np.zeros(1)))
+        body.name, len(table), (int(stamps[0]), int(stamps[-1])),
+        NS_PER_S / median if median else float('nan'),
+        min(max(seen_s, 0.0) / span, 1.0) if span else 1.0, breaks, late.median, late.p99,
+        late.p99 - late.median,
+        max(-float(np.percentile(delays, 1.0)), 0.0) if has_arrivals else 0.0, int(made.odd.sum()),
+        spread(intervals[intervals <= made.limit_ns] / 1e6).p99, (speed, rate),
+        _find_rest(table, *noise), _envelope(made, cuts, interrupted, noise, speeds),
+        _path(table['pose'][:, :2], cuts, interrupted), _places(take, table, breaks.limit_ns),
+        (edges[:-1] + width / 2, np.diff(passed) / width),
+        _histogram(intervals / 1e6, 0.0, min(float(np.percentile(intervals, 99.5)) * 1.5,
+                                             int(intervals.max()) * 1.01) / 1e6),
+        _histogram(delays, *map(float, np.percentile(delays, (0.1, 99.5)))) if has_arrivals
+        else (np.zeros(2), np.zeros(1)))
 
 
-def _find_rest(body: Body, calm: Sequence[Run]) -> Optional[Rest]:
-    """Read the longest rest again; return None if it is shorter than two seconds."""
-    if not calm:
+def _cuts(stamps: Stamps) -> Stamps:
+    """Return the index of the first pose of each column of pixels that has any."""
+    if len(stamps) <= COLUMNS:
+        return np.arange(len(stamps))
+    width_ns = -(-(int(stamps[-1] - stamps[0]) + 1) // COLUMNS)
+    found: Stamps = np.flatnonzero(np.diff((stamps - stamps[0]) // width_ns, prepend=-1))
+    return found
+
+
+def _envelope(
+    made: _Series, cuts: Stamps, interrupted: Stamps, noise: tuple[Floats, Floats],
+    speeds: tuple[Floats, Floats],
+) -> Envelope:
+    low, high = dict[str, Floats](), dict[str, Floats]()
+    for name, values in _quantities(made, noise, speeds):
+        low[name], high[name] = (reduce.reduceat(values, cuts) for reduce in (np.fmin, np.fmax))
+    before = np.searchsorted(interrupted, cuts, 'right')
+    return Envelope(made.table['stamp'][cuts], low, high, np.diff(before, prepend=before[0]) > 0)
+
+
+def _quantities(
+    made: _Series, noise: tuple[Floats, Floats], speeds: tuple[Floats, Floats],
+) -> Iterator[tuple[str, Floats]]:
+    """Yield what the plots draw, one value a pose; NaN where it is unknown."""
+    table = made.table
+    yield from zip(('east', 'north', 'up'), table['pose'][:, :3].T)
+    yield from zip(('roll', 'pitch', 'yaw'), euler_deg(table['pose'][:, 3:]).T)
+    yield 'latency', np.where(made.odd, np.nan, (table['arrival'] - table['stamp']) / 1e6)
+    # A window that contains a gap shows motion.
+    gaps = np.append(0, np.cumsum(made.intervals > made.limit_ns))
+    for name, scale, row in (('noise', 1e3, noise[0]), ('noise_deg', 180.0 / np.pi, noise[1]),
+                             ('speed', 1.0, speeds[0]), ('turning', 180.0 / np.pi, speeds[1])):
+        values = np.full(len(table), np.nan)
+        first = len(table) - len(row)
+        values[first:] = scale * row
+        if name.startswith('noise') and len(row):
+            values[first:][gaps[first:] > gaps[:len(row)]] = np.nan
+        yield name, values
+
+
+def _path(positions: Floats, cuts: Stamps, interrupted: Stamps) -> Floats:
+    """Return the first position of each column and its extremes, with NaN before each break."""
+    of_column = np.repeat(np.arange(len(cuts)), np.diff(np.append(cuts, len(positions))))
+    chosen = [cuts]
+    for values in positions.T:
+        for extreme in (np.minimum, np.maximum):
+            at = np.flatnonzero(values == extreme.reduceat(values, cuts)[of_column])
+            chosen.append(at[np.unique(of_column[at], return_index=True)[1]])
+    index = np.unique(np.concatenate(chosen))
+    return np.insert(positions[index], np.unique(np.searchsorted(index, interrupted)), np.nan,
+                     axis=0)
+
+
+def place_times(take: Take) -> Stamps:
+    """Return the times at which the positions of all bodies are compared (ns)."""
+    step_ns = max(round(PLACES_S * NS_PER_S), -(-(take.end_ns - take.begin_ns) // _MOST_PLACES))
+    return np.arange(take.begin_ns, take.end_ns + 1, step_ns)
+
+
+def _places(take: Take, table: Rows, limit_ns: int) -> tuple[Stamps, Floats]:
+    """Return stamp (-1: none) and position of the last pose before each time of comparison."""
+    times = place_times(take)
+    at = np.maximum(np.searchsorted(table['stamp'], times, 'right') - 1, 0)
+    age = times - table['stamp'][at]
+    seen = (age >= 0) & (age <= limit_ns)
+    return np.where(seen, table['stamp'][at], -1), table['pose'][at, :3]
+
+
+def _histogram(values: Floats, low: float, high: float) -> tuple[Floats, Floats]:
+    """Count values; those beyond the range are in the outer bars."""
+    edges = np.linspace(low, max(high, low + 0.05), _BARS + 1)
+    counts, _ = np.histogram(np.clip(values, edges[0], edges[-1]), edges)
+    return edges, counts.astype(float)
+
+
+def _find_rest(table: Rows, position: Floats, attitude: Floats) -> Optional[Rest]:
+    """Return the longest rest; None if it is shorter than two seconds."""
+    calm = runs((position < REST_M) & (attitude < REST_RAD))
+    if not len(calm):
         return None
-    longest = max(calm, key=lambda run: run.last - run.first)
-    seconds = (longest.span_ns[1] - longest.span_ns[0]) / NS_PER_S
+    first, last = calm[int(np.argmax(calm[:, 1] - calm[:, 0]))].tolist()
+    rest = table[first:last + WINDOW - 1]
+    seconds = float(rest['stamp'][-1] - rest['stamp'][0]) / NS_PER_S
     if seconds < LEAST_REST_S:
         return None
-    first, end = longest.first, longest.last + WINDOW - 1
-    tenth = max((end - first) // 10, 10)
-    samples, sums = (Sample(), Sample()), np.zeros((2, 3))
-    for block in blocks(body, first, end):
-        for sample, values in zip(samples, deviations(block.table, turns(
-                block.table['pose'][:, 3:]))):
-            sample.add(values)
-        positions, at = block.table['pose'][block.new, :3], block.first
-        sums[0] += positions[:max(first + tenth - at, 0)].sum(axis=0)
-        sums[1] += positions[max(end - tenth - at, 0):].sum(axis=0)
-    position, attitude = (float(np.median(sample.values())) for sample in samples)
-    return Rest(seconds, longest.span_ns[0], 3e3 * position, 3.0 * float(np.degrees(attitude)),
-                1e3 * float(np.linalg.norm(sums[1] - sums[0])) / tenth)
+    tenth = max(len(rest) // 10, 10)
+    begin, end = (rest['pose'][part, :3].mean(axis=0)
+                  for part in (slice(tenth), slice(-tenth, None)))
+    return Rest(seconds, int(rest['stamp'][0]), 3e3 * float(np.median(position[first:last])),
+                3.0 * float(np.degrees(np.median(attitude[first:last]))),
+                1e3 * float(np.linalg.norm(end - begin)))

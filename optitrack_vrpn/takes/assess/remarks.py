@@ -12,17 +12,18 @@ finding for all bodies and times.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import contextlib
 import itertools
 import math
 import statistics
 from typing import NamedTuple
 
+import numpy as np
 from optitrack_vrpn.core.names import counted, printable
 from optitrack_vrpn.core.units import NS_PER_S
-from optitrack_vrpn.takes.assess.figures import Figures, Spans
-from optitrack_vrpn.takes.take import Take
+from optitrack_vrpn.takes.assess.figures import Change, Figures, place_times, Spans
+from optitrack_vrpn.takes.take import ClockRow, Take
 from optitrack_vrpn.telling.catalogue import CAUSES, Finding, Span
 from optitrack_vrpn.telling.rules import rate_findings
 
@@ -43,6 +44,17 @@ LEAST_COVERAGE = 0.99
 NOISE_MM, DRIFT_MM = 1.0, 1.0
 #: Lost frames (%), and uncertainty of the clock (us): less than a camera period.
 LOST_PERCENT, UNCERTAIN_US = 0.1, 2000.0
+#: Stamps ahead of their arrivals by more (ms) are of another clock: synchronised computers differ
+#: by less.
+AHEAD_MS = 2.0
+#: Bodies within this (m, each axis) for this long (s): one set of markers was solved twice.
+SAME_PLACE_M, SAME_PLACE_S = 0.001, 2.0
+#: Difference of stamps of one frame (ns).
+_SAME_FRAME_NS = 1_000_000
+#: Changes over gaps that a text names (m, degrees).
+_MOVED_M, _TURNED_DEG = 0.05, 10.0
+#: A silence of a year (s) is an odd log time.
+_ODD_S = 365 * 86400
 #: Fraction of the bodies whose events have one cause.
 COMMON = 0.8
 #: Frames within which events begin together.
@@ -74,11 +86,12 @@ def events(take: Take, bodies: Sequence[Figures]) -> list[Event]:
     together_ns = round(_TOGETHER * NS_PER_S / rate)
     found: list[tuple[str, int, int, str]] = []
     for f in bodies:
-        edges = sorted([*itertools.chain(*f.gaps_ns, *f.frozen_ns), *f.jumps_ns])
-        found += [('gap', *span, f.name) for span in f.gaps_ns]
-        found += [('frozen', *span, f.name) for span in f.frozen_ns]
-        found += [('jump', at, at, f.name) for at in f.own_jumps_ns]
-        found += [('reset', at, at, f.name) for at in f.resets_ns
+        breaks, jumps = f.breaks, [jump.end_ns for jump in f.breaks.jumps]
+        edges = sorted([*itertools.chain(*breaks.gaps_ns, *breaks.frozen_ns), *jumps])
+        found += [('gap', *span, f.name) for span in breaks.gaps_ns]
+        found += [('frozen', *span, f.name) for span in breaks.frozen_ns]
+        found += [('jump', at, at, f.name) for at in jumps]
+        found += [('reset', at, at, f.name) for at in breaks.resets_ns
                   if not _near(at, edges, NS_PER_S // 2)]
     found.sort()
     reported = _reported(take)
@@ -186,16 +199,20 @@ def _of_the_file(take: Take) -> list[Finding]:
     for topic, count in take.unread.items():
         found.append(Finding('not decoded', (), {
             'count': count, 'total': take.topics.get(topic, count), 'topic': topic}))
-    for topic, count in take.left_out.items():
+    for reason in dict.fromkeys(each.reason for each in take.left_out.values()):
+        topics = sorted((topic for topic, each in take.left_out.items() if each.reason == reason),
+                        key=lambda topic: -take.left_out[topic].poses)
+        worst = take.left_out[topics[0]]
         found.append(Finding('left out', (), {
-            'count': f'{counted(count, "pose")} of {take.topics.get(topic, count)}',
-            'topic': topic}))
+            'count': f'{counted(worst.poses, "pose")} of {worst.total}', 'topic': topics[0]
+            + (f' (and of {counted(len(topics) - 1, "other topic")})' if topics[1:] else ''),
+            'reason': reason}))
     for note, key, figure in (('recovered', 'repaired', 'detail'), ('dropped', 'dropped', 'count'),
                               ('stopped', 'ended early', 'reason')):
         if take.notes.get(note):
             found.append(Finding(key, (), {figure: take.notes[note]}))
     for silent_s, part in zip(take.silent_s, ('first', 'last')):
-        if silent_s >= SILENT_S:
+        if SILENT_S <= silent_s < _ODD_S:
             found.append(Finding('silent at an end', (), {'silent': silent_s, 'part': part}))
     with contextlib.suppress(ValueError):
         percent = float(take.connection.get('udp_lost_percent', 'nan'))
@@ -254,9 +271,11 @@ def _of_the_clock(take: Take, common: Mapping[str, list[Event]]) -> list[Finding
         found.append(Finding('clock restarted', (), {'times': counted(len(restarts), 'time')},
                              _spans(take, [(at, at) for at in restarts])))
     known = [row.uncertainty_us for row in take.clock if not math.isnan(row.uncertainty_us)]
-    worst = max(statistics.median(known), known[-1]) if known else 0.0
-    if worst > UNCERTAIN_US:
-        found.append(Finding('uncertain stamps', (), {'uncertainty': worst / 1000}))
+    usual = max(statistics.median(known), known[-1]) if known else 0.0
+    if usual > UNCERTAIN_US:
+        found.append(Finding('uncertain stamps', (), {
+            'uncertainty': usual / 1000, 'worst': max(known) / 1000}, _spans(
+                take, _runs_of(take, lambda row: row.uncertainty_us > UNCERTAIN_US))))
     return found
 
 
@@ -293,7 +312,8 @@ def _of_the_bodies(
             'longest': rows[0][0] * (1 if key == 'gaps' else 1000),
             'total': sum(end - begin for _, _, spans in rows for begin, end in spans) / NS_PER_S,
             'jumps': sum(len(own['jump'][name]) for name in names),
-            'resets': sum(len(f.resets_ns) for f in bodies if f.name in names)}, tuple(
+            'resets': sum(len(f.breaks.resets_ns) for f in bodies if f.name in names),
+            **_changes([f for f in bodies if f.name in names])}, tuple(
                 sorted(span for _, name, spans in rows for span in _spans(take, spans, name)))))
     excused = {name for event in joined if event.cause for name in event.bodies}
     excused.update(name for name, seconds in longest_s.items() if seconds >= LONG_GAP_S)
@@ -302,11 +322,17 @@ def _of_the_bodies(
     if others:
         found.append(Finding('other clock', tuple(others), {
             'latency': max(others.values(), key=abs) / 1000}))
+    odd = {f.name: f.odd_arrivals for f in bodies if f.odd_arrivals}
+    if odd:
+        found.append(Finding('odd log times', tuple(odd), {
+            'count': f'{sum(odd.values())} of {sum(f.poses for f in bodies if f.name in odd)}'}))
+    found += _in_one_place(take, bodies)
     timed = [f for f in bodies if f.name not in others]
     for key, figure, values, limit in (
             ('seldom seen', 'hidden', {f.name: 1.0 - f.coverage for f in bodies
                                        if f.name not in excused}, 1.0 - LEAST_COVERAGE),
             ('late', 'latency', {f.name: f.latency_ms for f in timed}, LATE_MS),
+            ('ahead', 'latency', {f.name: f.ahead_ms for f in timed}, AHEAD_MS),
             ('jitter', 'jitter', {f.name: f.jitter_ms for f in timed}, JITTER_MS),
             ('noisy', 'noise', {name: one.sigma3_mm for name, one in rest.items()}, NOISE_MM),
             ('drifted', 'drift', {name: one.drift_mm for name, one in rest.items()}, DRIFT_MM)):
@@ -323,6 +349,59 @@ def _of_the_bodies(
                 if key == 'drifted' else ()))
     return found + rate_findings(
         {f.name: f.rate_hz for f in bodies if not math.isnan(f.rate_hz)}, _expected_hz(take))
+
+
+def _changes(bodies: Sequence[Figures]) -> dict[str, str]:
+    """Describe the largest changes over gaps, and those that bodies cannot have made."""
+    gaps = [gap for f in bodies for gap in f.breaks.gaps]
+    jumps = [jump for f in bodies for jump in f.breaks.jumps]
+    return {'change': _largest('; unseen, it changed by', gaps),
+            'sizes': _largest(', up to', jumps)}
+
+
+def _largest(begin: str, changes: Sequence[Change]) -> str:
+    """Name the largest step and the largest turn; '' where all are small."""
+    parts = []
+    if changes:
+        step = max(changes, key=lambda change: change.metres)
+        turn = max(changes, key=lambda change: change.degrees)
+        parts += [f'{step.metres:.2f} m in {_time(step)}'] * (step.metres >= _MOVED_M)
+        parts += [f'{turn.degrees:.1f} degrees in {_time(turn)}'] * (turn.degrees >= _TURNED_DEG)
+    return f'{begin} {" and ".join(parts)}' if parts else ''
+
+
+def _time(change: Change) -> str:
+    seconds = (change.end_ns - change.begin_ns) / NS_PER_S
+    return f'{seconds:.2f} s' if seconds >= 1.0 else f'{1000 * seconds:.0f} ms'
+
+
+def _in_one_place(take: Take, bodies: Sequence[Figures]) -> Iterator[Finding]:
+    """Find bodies that are within a millimetre of each other for seconds."""
+    times = place_times(take)
+    step_s = float(times[1] - times[0]) / NS_PER_S if len(times) > 1 else 0.0
+    groups: list[tuple[set[str], int, int, float]] = []
+    for one, other in itertools.combinations(bodies, 2):
+        (first, place), (second, its_place) = one.places, other.places
+        at = np.flatnonzero((first >= 0) & (np.abs(first - second) < _SAME_FRAME_NS))
+        at = at[np.abs(place[at] - its_place[at]).max(axis=1) < SAME_PLACE_M]
+        if len(at) * step_s < SAME_PLACE_S:
+            continue
+        distance = float(np.median(np.linalg.norm(place[at] - its_place[at], axis=1)))
+        known = next((group for group in groups if {one.name, other.name} & group[0]), None)
+        if known is None:
+            groups.append(({one.name, other.name}, int(times[at[0]]), int(times[at[-1]]),
+                           distance))
+        else:
+            known[0].update((one.name, other.name))
+    for names, begin_ns, end_ns, distance in groups:
+        yield Finding('in one place', tuple(sorted(names)), {'distance': 1000 * distance},
+                      _spans(take, [(begin_ns, end_ns)]))
+
+
+def _runs_of(take: Take, condition: Callable[[ClockRow], bool]) -> Spans:
+    """Return the times in which the rows of the clock meet a condition."""
+    return [(rows[0].time_ns, rows[-1].time_ns) for met, rows in (
+        (met, list(group)) for met, group in itertools.groupby(take.clock, condition)) if met]
 
 
 def _expected_hz(take: Take) -> float:

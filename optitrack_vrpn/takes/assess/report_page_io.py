@@ -32,7 +32,8 @@ OWN = re.compile(rb'<!DOCTYPE html>\s*<!-- optitrack_vrpn report')
 #: Stamps before 1990 are times since the begin of a take, not dates.
 _DATES_NS = 20 * 365 * 86400 * NS_PER_S
 _HEAD = ('body', 'poses', 'Hz', 'seen %', 'gaps', 'longest s', 'jumps', 'resets', 'frozen',
-         'latency ms', 'p99 ms', 'interval p99 ms', 'noise 3σ mm', '3σ deg', 'drift mm')
+         'fastest m/s', 'latency ms', 'p99 ms', 'interval p99 ms', 'noise 3σ mm', '3σ deg',
+         'drift mm')
 #: Notes of the recorder that findings state.
 _KNOWN_NOTES = ('lost', 'lost_at', 'clock_steps', 'dropped', 'stopped', 'recovered')
 
@@ -197,9 +198,9 @@ def comparison(
         for what, one, two in (
                 ('rate (Hz)', f.rate_hz, other.rate_hz),
                 ('seen (%)', 100 * f.coverage, 100 * other.coverage),
-                ('gaps', f.gaps, other.gaps),
+                ('gaps', len(f.breaks.gaps), len(other.breaks.gaps)),
                 ('longest gap (s)', f.longest_gap_s, other.longest_gap_s),
-                ('jumps', len(f.own_jumps_ns), len(other.own_jumps_ns)),
+                ('jumps', len(f.breaks.jumps), len(other.breaks.jumps)),
                 ('latency (ms)', f.latency_ms, other.latency_ms),
                 ('jitter (ms)', f.jitter_ms, other.jitter_ms),
                 ('noise 3σ (mm)', f.rest.sigma3_mm if f.rest else math.nan,
@@ -269,7 +270,9 @@ def page(
 def _row(f: Figures) -> tuple[str, ...]:
     """Return a body's row of the table."""
     rest = (f.rest.sigma3_mm, f.rest.sigma3_deg, f.rest.drift_mm) if f.rest else [math.nan] * 3
-    return (f.name, str(f.poses), number(f.rate_hz), number(100 * f.coverage), str(f.gaps),
-            number(f.longest_gap_s, 2), str(len(f.own_jumps_ns)), str(f.resets),
-            str(len(f.frozen_ns)), number(f.latency_ms), number(f.latency_p99_ms),
-            number(f.interval_p99_ms, 2), *(number(value, 3) for value in rest))
+    breaks = f.breaks
+    return (f.name, str(f.poses), number(f.rate_hz), number(100 * f.coverage),
+            str(len(breaks.gaps)), number(f.longest_gap_s, 2), str(len(breaks.jumps)),
+            str(len(breaks.resets_ns)), str(len(breaks.frozen_ns)), number(f.speeds[0], 2),
+            number(f.latency_ms), number(f.latency_p99_ms), number(f.interval_p99_ms, 2),
+            *(number(value, 3) for value in rest))

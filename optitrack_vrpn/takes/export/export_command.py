@@ -209,9 +209,10 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
                 take, take.bodies[name], ROW_GROUP, frame=arguments.frame, start_s=arguments.start,
                 end_s=arguments.end, resample_hz=arguments.resample)), not any(
                     set(name) & set(',;"\r\n') for name in bodies))
-    left_out = sum(take.left_out.values())
+    left_out = [each for each in take.left_out.values() if each.poses]
     print(f'{arguments.output}: {counted(count, "pose")} of {counted(len(bodies), "body")}'
-          + (f'; left out: {counted(left_out, "pose")} of the recording that is not finite or '
-             'whose stamp does not rise' if left_out else '')
+          + (f'; left out: {counted(sum(each.poses for each in left_out), "pose")} of the '
+             f'recording: {", ".join(sorted({each.reason for each in left_out}))}'
+             if left_out else '')
           + (f'; the recording is incomplete: {take.cut}' if take.cut else ''))
     return 0

@@ -11,7 +11,6 @@ import numpy as np
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.units import format_seconds, NS_PER_S
 from optitrack_vrpn.takes.assess.figures import body_breaks, Breaks
-from optitrack_vrpn.takes.assess.series import blocks
 from optitrack_vrpn.takes.columns import ROW, Rows
 from optitrack_vrpn.takes.take import Body, Take, to_ned, trajectory_of
 from optitrack_vrpn.takes.trajectory import interpolate, Mask, Stamps
@@ -26,19 +25,15 @@ class Table(NamedTuple):
     """
     Poses of one body, or some of them.
 
-    :ivar rows: the poses; the arrival of resampled ones is -1.
+    :ivar rows: the poses; a negative arrival is unknown.
     :ivar segments: number of the segment without gap or reset that contains the row, from 0.
+    :ivar resampled: whether each row was interpolated.
     """
 
     body: str
     rows: Rows
     segments: Stamps
-
-    @property
-    def resampled(self) -> Mask:
-        """Return whether each row was interpolated."""
-        found: Mask = self.rows['arrival'] < 0
-        return found
+    resampled: Mask
 
 
 def choose_bodies(take: Take, names: tuple[str, ...]) -> list[str]:
@@ -51,10 +46,11 @@ def choose_bodies(take: Take, names: tuple[str, ...]) -> list[str]:
     """
     if not take.bodies:
         missing = f' of {", ".join(take.unseen)}' if take.unseen else ''
-        left_out = sum(take.left_out.values())
+        left_out = sum(each.poses for each in take.left_out.values())
         raise ConfigurationError(
             f'{take.name}: contains no pose{missing}'
-            + (f'; {left_out} are not finite' if left_out else ''))
+            + (f'; {left_out} are left out: {next(iter(take.left_out.values())).reason}'
+               if left_out else ''))
     for name in names:
         if name not in take.bodies:
             raise ConfigurationError(
@@ -76,53 +72,41 @@ def tables(
     :param resample_hz: rate of the rows (Hz); None for the poses as measured.
     :raises ConfigurationError: if the rate is not allowed.
     """
-    found = body_breaks(body)
-    edges = np.union1d(found.after_gaps_ns, found.jumps_ns)
-    span = _span(take, start_s, end_s)
-    parts = body.rows.blocks() if resample_hz is None else _resampled(
-        body, found, span, resample_hz, most)
-    for rows in _in_groups((part[(part['stamp'] >= span[0]) & (part['stamp'] <= span[1])]
-                            for part in parts), most):
+    found, table = body_breaks(body), body.table()
+    edges = np.union1d([after for _, after in found.gaps_ns], found.breaks_ns)
+    begin_ns, end_ns = _span(take, start_s, end_s)
+    if resample_hz is None:
+        first, last = np.searchsorted(table['stamp'], (begin_ns, end_ns + 1)).tolist()
+        parts = (table[at:min(at + most, last)] for at in range(first, last, most))
+        made: Iterable[tuple[Rows, Mask]] = ((part, np.zeros(len(part), bool)) for part in parts)
+    else:
+        made = _resampled(table, found, (begin_ns, end_ns), resample_hz, most)
+    for rows, resampled in made:
         yield Table(body.name, to_ned(rows) if frame == 'ned' else rows,
-                    np.searchsorted(edges, rows['stamp'], 'right'))
-
-
-def _in_groups(parts: Iterable[Rows], most: int) -> Iterator[Rows]:
-    """Join parts to groups of rows, and split longer ones."""
-    waiting, size = list[Rows](), 0
-    for part in parts:
-        for at in range(0, len(part), most):
-            piece = part[at:at + most]
-            if size + len(piece) > most:
-                yield np.concatenate(waiting)
-                waiting, size = [], 0
-            waiting.append(piece)
-            size += len(piece)
-    if waiting:
-        yield np.concatenate(waiting)
+                    np.searchsorted(edges, rows['stamp'], 'right'), resampled)
 
 
 def _resampled(
-    body: Body, breaks: Breaks, span: tuple[int, int], rate_hz: float, most: int,
-) -> Iterator[Rows]:
-    """Interpolate block by block, so that the memory does not grow with the take."""
-    for block in blocks(body):
-        stamps = block.table['stamp']
-        trajectory = trajectory_of(block.table)
-        # the time from the last pose of the block before belongs to this one
-        times = _grid(max(span[0], int(stamps[block.done - 1]) + 1 if block.done else
-                          int(stamps[0])), min(span[1], int(stamps[-1])), span[0], rate_hz)
-        for at in range(0, len(times), most):
-            part = times[at:at + most]
-            positions, quats, valid = interpolate(
-                trajectory, part, breaks.limit_ns, breaks.jumps_ns)
-            rows = np.empty(np.count_nonzero(valid), ROW)
-            rows['stamp'] = part[valid]
-            rows['pose'] = np.hstack((positions[valid], quats[valid]))
-            index = np.searchsorted(stamps, rows['stamp'], 'right') - 1
-            rows['arrival'] = np.where(
-                stamps[index] == rows['stamp'], block.table['arrival'][index], -1)
-            yield rows
+    table: Rows, breaks: Breaks, span: tuple[int, int], rate_hz: float, most: int,
+) -> Iterator[tuple[Rows, Mask]]:
+    """Interpolate at whole multiples of the period, so that all bodies have the same times."""
+    trajectory, stamps = trajectory_of(table), table['stamp']
+    begin_ns, end_ns = max(span[0], int(stamps[0])), min(span[1], int(stamps[-1]))
+    first, last = _steps(begin_ns, end_ns, span[0], rate_hz)
+    second_ns = span[0] // NS_PER_S * NS_PER_S
+    for at in range(int(first) - 1, int(last) + 2, most):    # the stamps of steps are rounded
+        steps = np.arange(at, min(at + most, int(last) + 2))
+        times = second_ns + np.round(steps * (NS_PER_S / rate_hz)).astype(np.int64)
+        times = times[(times >= begin_ns) & (times <= end_ns)]
+        positions, quats, valid = interpolate(trajectory, times, breaks.limit_ns, np.array(
+            breaks.breaks_ns, np.int64))
+        rows = np.empty(np.count_nonzero(valid), ROW)
+        rows['stamp'] = times[valid]
+        rows['pose'] = np.hstack((positions[valid], quats[valid]))
+        index = np.searchsorted(stamps, rows['stamp'], 'right') - 1
+        measured = stamps[index] == rows['stamp']
+        rows['arrival'] = np.where(measured, table['arrival'][index], -1)
+        yield rows, ~measured
 
 
 def _span(take: Take, start_s: Optional[float], end_s: Optional[float]) -> tuple[int, int]:
@@ -159,17 +143,9 @@ def _steps(begin_ns: int, end_ns: int, origin_ns: int, rate_hz: float) -> tuple[
     return first, last
 
 
-def _grid(begin_ns: int, end_ns: int, origin_ns: int, rate_hz: float) -> Stamps:
-    """List times at whole multiples of the period, so that all bodies have the same."""
-    first, last = _steps(begin_ns, end_ns, origin_ns, rate_hz)
-    steps = np.arange(first - 1, last + 2)    # their stamps are rounded
-    times: Stamps = (origin_ns // NS_PER_S * NS_PER_S
-                     + np.round(steps * (NS_PER_S / rate_hz)).astype(np.int64))
-    return times[(times >= begin_ns) & (times <= end_ns)]
-
-
 def rows(made: Table) -> Iterator[tuple[str, ...]]:
     """Format rows as texts; values keep full precision, times have nine decimals."""
-    for (stamp, came, values), segment in zip(made.rows.tolist(), made.segments.tolist()):
+    for (stamp, came, values), segment, resampled in zip(
+            made.rows.tolist(), made.segments.tolist(), made.resampled.tolist()):
         yield (format_seconds(stamp), made.body, *map(repr, values.tolist()),
-               '' if came < 0 else format_seconds(came), str(segment), str(int(came < 0)))
+               format_seconds(came) if came >= 0 else '', str(segment), str(int(resampled)))
