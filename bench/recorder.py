@@ -159,7 +159,7 @@ def feed(arguments, take):
     """Feed the queue and the writer in this process; gives 1 if a message is missing."""
     from mcap.reader import SeekingReader
     from optitrack_vrpn.takes.record.bag_io import BagWriter
-    from optitrack_vrpn.takes.record.mcap_format import Message
+    from optitrack_vrpn.takes.mcap_format import Message
     from optitrack_vrpn.takes.record.spool_io import Spool
     from recording_kit import add_topic, pose_cdr, topic
     writer = BagWriter(take, arguments.compression)

@@ -7,7 +7,7 @@ from optitrack_vrpn.takes.assess.figures import body_figures
 from optitrack_vrpn.takes.assess.remarks import findings
 from optitrack_vrpn.takes.columns import ROW
 from optitrack_vrpn.takes.record.bag_io import BagWriter
-from optitrack_vrpn.takes.record.mcap_format import Message
+from optitrack_vrpn.takes.mcap_format import Message
 from optitrack_vrpn.takes.take import Body, Take
 from optitrack_vrpn.takes.take_io import load_take
 from optitrack_vrpn.takes.trajectory import Trajectory

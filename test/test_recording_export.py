@@ -19,7 +19,7 @@ from optitrack_vrpn.takes.columns import ROW
 from optitrack_vrpn.takes.export import export_command
 from optitrack_vrpn.takes.export.export_table import COLUMNS
 from optitrack_vrpn.takes.record.bag_io import BagWriter
-from optitrack_vrpn.takes.record.mcap_format import Message
+from optitrack_vrpn.takes.mcap_format import Message
 from optitrack_vrpn.takes.rows_io import Scratch, StoredRows
 from optitrack_vrpn.takes.take_io import load_take
 import pcap

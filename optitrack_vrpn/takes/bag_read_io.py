@@ -21,7 +21,7 @@ import numpy as np
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.takes.columns import Batch, DATA_AT, Offsets
 from optitrack_vrpn.takes.mcap_read_io import Damage, PACKAGES, Read, read_mcap, zstandard
-from optitrack_vrpn.takes.record import mcap_format as mcap
+from optitrack_vrpn.takes import mcap_format as mcap
 import yaml
 
 _BUFFER = 1 << 20

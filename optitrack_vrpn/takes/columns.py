@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.takes.cdr import Leaf, leaves, Path, Types
-from optitrack_vrpn.takes.record.mcap_format import Record
+from optitrack_vrpn.takes.mcap_format import Record
 
 Bytes = npt.NDArray[np.uint8]
 Offsets = npt.NDArray[np.int64]

@@ -14,7 +14,7 @@ from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.takes.bag_read_io import BAGS, find_files, inflate, read_batches
 from optitrack_vrpn.takes.cdr import leaves, parse_definition, Types
 from optitrack_vrpn.takes.columns import Batch, DATA_AT, gather
-from optitrack_vrpn.takes.record import mcap_format as mcap
+from optitrack_vrpn.takes import mcap_format as mcap
 
 _STAMP = (('header', 'stamp', 'sec'), ('header', 'stamp', 'nanosec'))
 _ZSTD = np.void(b'\x28\xb5\x2f\xfd')

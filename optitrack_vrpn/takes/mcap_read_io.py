@@ -23,7 +23,7 @@ import numpy as np
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.takes.columns import Batch, DATA_AT, gather, Offsets
-from optitrack_vrpn.takes.record import mcap_format as mcap
+from optitrack_vrpn.takes import mcap_format as mcap
 
 
 def _installed(name: str) -> Any:

@@ -24,7 +24,7 @@ from optitrack_vrpn.takes.columns import (
     Batch, DATA_AT, Frame, PoseColumns, POSES, Poses, ROW, Rows, take_rows, TF)
 from optitrack_vrpn.takes.mcap_read_io import Damage, LIBRARY
 from optitrack_vrpn.takes.motive_csv import is_motive_csv, parse_motive_csv
-from optitrack_vrpn.takes.record import mcap_format as mcap
+from optitrack_vrpn.takes import mcap_format as mcap
 from optitrack_vrpn.takes.record.capture_io import load_sessions
 from optitrack_vrpn.takes.record.raw_capture import stamped
 from optitrack_vrpn.takes.rows_io import Scratch, Stored, StoredRows

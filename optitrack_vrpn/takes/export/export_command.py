@@ -24,7 +24,7 @@ from optitrack_vrpn.takes.cdr import parse_definition
 from optitrack_vrpn.takes.columns import Batch, PoseColumns, TF
 from optitrack_vrpn.takes.export.export_table import (
     check_span, choose_bodies, COLUMNS, rows, Table, tables)
-from optitrack_vrpn.takes.record.mcap_format import Channel, Schema
+from optitrack_vrpn.takes.mcap_format import Channel, Schema
 from optitrack_vrpn.takes.take import trajectory_of
 from optitrack_vrpn.takes.take_io import load_take
 from optitrack_vrpn.takes.trajectory import format_tum, Stamps

@@ -25,7 +25,7 @@ from optitrack_vrpn.takes.bag_read_io import (
     find_file, is_split, read_batches, read_records, stated_messages)
 from optitrack_vrpn.takes.columns import DATA_AT
 from optitrack_vrpn.takes.mcap_read_io import Damage, LIBRARY
-from optitrack_vrpn.takes.record import mcap_format as mcap
+from optitrack_vrpn.takes import mcap_format as mcap
 from optitrack_vrpn.takes.record.bag_metadata import (
     bag_metadata, channel_metadata, dump, topic_of_channel, TopicMetadata)
 from optitrack_vrpn.takes.record.spool_io import check_exists

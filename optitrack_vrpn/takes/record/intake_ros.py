@@ -18,7 +18,7 @@ from typing import Any, Optional
 from optitrack_vrpn.takes.cdr import definition
 from optitrack_vrpn.takes.record.bag_metadata import make_qos, Qos, TopicMetadata
 from optitrack_vrpn.takes.record.losses import LossTimes, SequenceWatch
-from optitrack_vrpn.takes.record.mcap_format import Message
+from optitrack_vrpn.takes.mcap_format import Message
 from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy

@@ -22,7 +22,7 @@ from optitrack_vrpn.stream.clock.difference import difference_ns
 from optitrack_vrpn.takes.record.bag_io import BagWriter, NewTopic
 from optitrack_vrpn.takes.record.intake_ros import Intake, Reader
 from optitrack_vrpn.takes.record.losses import ClockSteps
-from optitrack_vrpn.takes.record.mcap_format import Message
+from optitrack_vrpn.takes.mcap_format import Message
 from optitrack_vrpn.takes.record.node_settings_ros import NodeSettings
 from optitrack_vrpn.takes.record.spool_io import MAX_WAITING, MIN_FREE, Spool, SpoolStatus
 from optitrack_vrpn.takes.topics import safe_name, TopicChoice
