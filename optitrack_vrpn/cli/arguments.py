@@ -3,17 +3,20 @@
 """Parsers and types of arguments: of the commands, and of launch files."""
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 import difflib
+import itertools
 import math
 from pathlib import Path, PurePath
 import re
+import shutil
 import sys
 from typing import Any, NamedTuple, NoReturn, Optional
 
 from optitrack_vrpn import __version__
 from optitrack_vrpn.core.errors import BackendUnavailableError, ConfigurationError
-from optitrack_vrpn.core.removed import LAUNCH_ARGUMENTS, refusal
+from optitrack_vrpn.core.removed import LAUNCH_ARGUMENTS, OPTIONS, refusal
+from optitrack_vrpn.core.settings.schema import did_you_mean
 from optitrack_vrpn.drivers.config import ClientConfig
 
 VERSION = f'optitrack_vrpn {__version__}'
@@ -23,21 +26,99 @@ USAGE = 64
 #: Chosen: longest time of options that wait (s), so that a typing error does not cause an endless
 #: wait.
 _LONGEST_S = 3600.0
+#: Chosen: characters of the choices of an option beyond which a line of its help is too wide.
+_LONG_CHOICES = 40
 _NAMESPACE = re.compile(r'[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*')
 
 
+class _HelpFormatter(argparse.HelpFormatter):
+    """Help of at most 80 columns: many choices are in the text and not in place of the value."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=min(shutil.get_terminal_size().columns, 80) - 2)
+
+    def _metavar_formatter(self, action: argparse.Action, default_metavar: str) -> Any:
+        if self._listed(action):
+            return lambda count: (default_metavar,) * count
+        return super()._metavar_formatter(action, default_metavar)
+
+    def _expand_help(self, action: argparse.Action) -> str:
+        listed = self._listed(action)
+        return super()._expand_help(action) + (f': {listed}' if listed else '')
+
+    @staticmethod
+    def _listed(action: argparse.Action) -> str:
+        """Return the choices that are listed in the text; '' for none."""
+        words = ', '.join(map(str, action.choices or ()))
+        return words if action.metavar is None and len(words) > _LONG_CHOICES else ''
+
+
+class _SubCommands(argparse._SubParsersAction):  # type: ignore[type-arg]
+    """The sub-commands of a parser; the summary of each is its description too."""
+
+    def add_parser(self, name: str, **kwargs: Any) -> Any:
+        if summary := kwargs.get('help'):
+            kwargs.setdefault('description', f'{summary[:1].upper()}{summary[1:]}.')
+        return super().add_parser(name, **kwargs)
+
+
 class Parser(argparse.ArgumentParser):
-    """The parser of every command: ``--version``, and one exit code for usage errors."""
+    """
+    The parser of every command.
+
+    It adds ``--version``; a wrong command line is one line with what is allowed, and has one exit
+    code.
+    """
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        super().__init__(**{'formatter_class': _HelpFormatter, **kwargs})
+        self.register('action', 'parsers', _SubCommands)
         if kwargs.get('add_help', True):
             self.add_argument('--version', action='version', version=VERSION)
 
     def error(self, message: str) -> NoReturn:
         """Print the error of the command line, and exit with ``USAGE``."""
-        self.print_usage(sys.stderr)
         self.exit(USAGE, f'{self.prog}: {message}\n')
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse a command line; an argument that does not exist is an error that names another."""
+        words = sys.argv[1:] if args is None else list(args)
+        known = self._options()
+        # Before argparse, which names a missing argument in place of a misspelt one.
+        for word in itertools.takewhile(lambda word: word != '--', words):
+            name = word.partition('=')[0]
+            if name.startswith('--') and not any(each.startswith(name) for each in known):
+                self.error(self.unknown(word))
+        found, rest = self.parse_known_args(words, namespace)
+        if rest:
+            self.error(self.unknown(rest[0]))
+        return found
+
+    def unknown(self, word: str) -> str:
+        """Return the error for an argument that does not exist."""
+        if not word.startswith('-'):
+            return f'there is one argument too many: {word!r}'
+        name = word.partition('=')[0]
+        known = self._options()
+        if gone := refusal(OPTIONS, f'{self.prog.partition(" ")[0]} {name}'):
+            return gone
+        return f'there is no option {name}; ' + (
+            did_you_mean(name, known) or f'allowed: {", ".join(known)}')
+
+    def _options(self) -> dict[str, None]:
+        """List the long options, of sub-commands too."""
+        found: dict[str, None] = {}
+        for action in self._actions:
+            found |= dict.fromkeys(word for word in action.option_strings if word[:2] == '--')
+            if isinstance(action, _SubCommands):
+                for other in action.choices.values():
+                    found |= other._options()
+        return found
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Refuse a value that is none of the choices, with a similar one."""
+        if action.choices is not None and value not in action.choices:
+            raise argparse.ArgumentError(action, not_allowed(value, action.choices))
 
     def parse(
         self, argv: Optional[Sequence[str]] = None,
@@ -161,12 +242,18 @@ def number(text: str) -> float:
         raise argparse.ArgumentTypeError(f'{text!r} is not a number') from None
 
 
+def not_allowed(value: Any, allowed: Iterable[Any]) -> str:
+    """Describe a word that is none of those allowed, with the most similar one."""
+    words = [str(word) for word in allowed]
+    near = did_you_mean(str(value), words)
+    return f'{value!r} is not allowed; allowed: {", ".join(words)}{f" ({near})" if near else ""}'
+
+
 def one_of(*allowed: str) -> Callable[[str], str]:
     """Make a parser of words."""
     def parse(text: str) -> str:
         if text not in allowed:
-            raise argparse.ArgumentTypeError(
-                f'{text!r} is not allowed; allowed: {", ".join(allowed)}')
+            raise argparse.ArgumentTypeError(not_allowed(text, allowed))
         return text
     return parse
 

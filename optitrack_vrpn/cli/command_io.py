@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any, Iterator, Optional, ParamSpec
 
 from optitrack_vrpn.cli.arguments import exit_code
-from optitrack_vrpn.cli.early import INTERRUPTED
+from optitrack_vrpn.cli.early import interrupt_code
 from optitrack_vrpn.cli.signals_io import EndedBySignal, ENDING, raised, replaced
 from optitrack_vrpn.core.errors import BackendUnavailableError, OptitrackVrpnError
 
@@ -28,18 +28,19 @@ P = ParamSpec('P')
 Main = Callable[P, int]
 
 
-def command(tool: str, interrupted: int = INTERRUPTED) -> Callable[[Main[P]], Main[P]]:
+def command(tool: str) -> Callable[[Main[P]], Main[P]]:
     """
     Decorate the function of a command, which returns the exit code.
 
     An error of this package is printed, and gives ``exit_code``. Once nothing reads the output,
     as in ``| head``, the command ends with ``OUTPUT_CLOSED``. A signal of ``ENDING`` raises an
-    exception, so that files, processes and terminal are released.
+    exception, so that files, processes and terminal are released. Where Ctrl-C is the normal end
+    (``interrupt_code``), the command handles the signals itself.
 
     :param tool: name of the command.
-    :param interrupted: exit code after Ctrl-C; 0 is a normal, silent end, and the command handles
-        the signals itself.
     """
+    interrupted = interrupt_code(tool)
+
     def decorate(main: Main[P]) -> Main[P]:
         @functools.wraps(main)
         def run(*args: P.args, **kwargs: P.kwargs) -> int:
@@ -95,7 +96,9 @@ def _discard(number: int) -> None:
 
 
 #: Dependencies that pip installs; all other imports of this package belong to ROS 2.
-_NOT_ROS = ('aiohttp', 'jinja2', 'matplotlib', 'numpy', 'scipy', 'transforms3d', 'yaml')
+NOT_ROS = ('aiohttp', 'cv2', 'jinja2', 'lz4', 'matplotlib', 'mcap', 'numpy', 'pyarrow',
+           'pymavlink', 'qrcode', 'rich', 'ruckig', 'scipy', 'serial', 'transforms3d', 'vrpn',
+           'yaml', 'zstandard')
 
 
 def how_to_install(otherwise: str) -> str:
@@ -111,15 +114,18 @@ def how_to_install(otherwise: str) -> str:
 
 
 @contextlib.contextmanager
-def loading(tool: str, code: int = INTERRUPTED) -> Iterator[None]:
+def loading(tool: str) -> Iterator[None]:
     """
     Handle Ctrl-C and missing dependencies while a block imports modules.
 
-    :param tool: name of the tool.
-    :param code: exit code on Ctrl-C, which ends the process immediately: no resource needs to be
-        released yet, and imported modules may catch KeyboardInterrupt. 0 is a normal, silent end.
+    Ctrl-C ends the process immediately: no resource needs to be released yet, and imported modules
+    may catch KeyboardInterrupt.
+
+    :param tool: name of the command.
     :raises BackendUnavailableError: if a dependency is not installed.
     """
+    code = interrupt_code(tool)
+
     def leave(number: int, frame: Optional[FrameType]) -> None:
         if code:
             os.write(2, f'{tool}: stopped\n'.encode())
@@ -133,7 +139,7 @@ def loading(tool: str, code: int = INTERRUPTED) -> Iterator[None]:
         if missing == 'optitrack_vrpn':
             raise
         what, how = f'{missing} not found', 'install it'
-        if missing not in _NOT_ROS:
+        if missing not in NOT_ROS:
             if missing in ('', 'rclpy') or importlib.util.find_spec('rclpy') is None:
                 what, how = 'ROS 2 not found', 'source its setup.bash'
             else:
@@ -146,11 +152,11 @@ def loading(tool: str, code: int = INTERRUPTED) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def load(tool: str, function: str, code: int = INTERRUPTED) -> Callable[[], Any]:
+def load(tool: str, function: str) -> Callable[[], Any]:
     """Import the function ``module:function`` of a tool, or end with the error printed."""
     module, name = function.split(':')
     try:
-        with loading(tool, code):
+        with loading(tool):
             found: Callable[[], Any] = getattr(importlib.import_module(module), name)
             return found
     except BackendUnavailableError as error:

@@ -15,13 +15,19 @@ from typing import Optional
 
 #: Exit code after Ctrl-C: 128 + SIGINT, as shells report it.
 INTERRUPTED = 130
-_NODES = ('optitrack_vrpn_node', 'motive_sim', 'mavlink_bridge', 'axis_bridge',
-          'gantry_controller', 'rgbd_image_proc', 'rgbd_odometry', 'rgbd_mapper', 'dashboard')
+#: Commands that run until they are stopped: Ctrl-C is their normal end.
+_UNTIL_STOPPED = (
+    'optitrack_vrpn_node', 'motive_sim', 'mavlink_bridge', 'axis_bridge', 'gantry_controller',
+    'gantry_sim', 'rgbd_image_proc', 'rgbd_odometry', 'rgbd_mapper', 'rgbd_play', 'rgbd_sim',
+    'imu_sim', 'replay', 'discovery_server', 'dashboard')
+#: Options with which such a command ends by itself.
+_ONCE = ('--check', '--teach')
 
 
 def interrupt_code(tool: str) -> int:
-    """Return the exit code of a tool after Ctrl-C, which is the normal end of a node."""
-    return 0 if tool in _NODES else INTERRUPTED
+    """Return the exit code of a command after Ctrl-C: 0 where that is its normal end."""
+    until_stopped = tool in _UNTIL_STOPPED and not any(word in _ONCE for word in sys.orig_argv)
+    return 0 if until_stopped else INTERRUPTED
 
 
 def is_command() -> bool:

@@ -60,7 +60,15 @@ def _parse(
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         if isinstance(error, ConfigurationError):
             raise
-        raise ConfigurationError(f'{source}: is not YAML: {error}') from None
+        raise ConfigurationError(f'{source}: is not YAML: {_reason(error)}') from None
+
+
+def _reason(error: Exception) -> str:
+    """Return an error of PyYAML in one line, with the line of the file and the usual remedy."""
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        return ' '.join(str(error).split())
+    tab = ': indent with spaces, not with tabs' if "'\\t'" in str(error.problem) else ''
+    return f'line {error.problem_mark.line + 1}: {error.problem}{tab}'
 
 
 def _refuse_second(lines: dict[Any, int], key: Any, line: int, source: str) -> None:

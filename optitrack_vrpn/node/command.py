@@ -47,7 +47,7 @@ def check(argv: Sequence[str]) -> None:
     parser = make_parser()
     _, unknown = parser.parse_known_args(without_ros_arguments(argv))
     if unknown:
-        parser.error(f'unrecognized arguments: {" ".join(unknown)}; parameters are given as '
+        parser.error(f'there is no argument {" ".join(unknown)}; parameters are given as '
                      f'in: {parser.prog} {for_ros(unknown)}')
 
 

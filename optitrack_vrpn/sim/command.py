@@ -158,7 +158,7 @@ def _occlude(data: dict[str, Any], occlusions: Sequence[str]) -> None:
         body['faults'] = [*body.get('faults', ()), fault]
 
 
-@command('motive_sim', 0)
+@command('motive_sim')
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     Run the tool.

@@ -37,7 +37,7 @@ def make_parser() -> Parser:
     return parser
 
 
-@command('discovery_server', interrupted=0)
+@command('discovery_server')
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """Run the tool: it becomes the server, which ends by the signals of the terminal."""
     arguments, _ = make_parser().parse(argv)

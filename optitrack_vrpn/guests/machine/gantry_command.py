@@ -59,7 +59,7 @@ def make_parser() -> Parser:
     view = commands.add_parser('view', help='a live table of all axes, with a stop key')
     view.add_argument('--once', action='store_true', help='print the table once')
     for name, count, words in _COMMANDS:
-        sub = commands.add_parser(name, help=words, description=words)
+        sub = commands.add_parser(name, help=words)
         sub.add_argument('axis', help='name of an axis, or all')
         if count:
             sub.add_argument('values', metavar='VALUE', nargs=count,
@@ -200,7 +200,7 @@ def sim_parser() -> Parser:
     return parser
 
 
-@command('gantry_sim', 0)
+@command('gantry_sim')
 def simulate(argv: Optional[Sequence[str]] = None) -> int:
     """
     Run a simulated gantry: motors by UDP, and a simulated Motive with the carried bodies.

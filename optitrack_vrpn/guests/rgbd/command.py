@@ -59,12 +59,12 @@ def _play_parser() -> Parser:
     return parser
 
 
-@command('rgbd_play', 0)
+@command('rgbd_play')
 def play(argv: Optional[Sequence[str]] = None) -> int:
     """Publish a sequence of the TUM RGB-D benchmark; return the exit code."""
     arguments, for_ros = _play_parser().parse(argv)
     use_profile()
-    with loading('rgbd_play', 0):
+    with loading('rgbd_play'):
         from optitrack_vrpn.guests.rgbd.cameras_ros import RgbdPlay
         from optitrack_vrpn.guests.rgbd.files_io import camera_of, Sequence as Images
         from optitrack_vrpn.node.base.process import run
@@ -109,7 +109,7 @@ def _sim_parser() -> Parser:
     return parser
 
 
-@command('rgbd_sim', 0)
+@command('rgbd_sim')
 def sim(argv: Optional[Sequence[str]] = None) -> int:
     """Run a simulated Motive and a simulated camera on its first body; take its options."""
     end_with_parent()
@@ -121,7 +121,7 @@ def sim(argv: Optional[Sequence[str]] = None) -> int:
     from optitrack_vrpn.sim.command import scenario_from_arguments
     scenario = scenario_from_arguments(arguments)
     use_profile()
-    with loading('rgbd_sim', 0):
+    with loading('rgbd_sim'):
         from optitrack_vrpn.guests.rgbd.cameras_ros import RgbdSim
         from optitrack_vrpn.node.base.process import run
 

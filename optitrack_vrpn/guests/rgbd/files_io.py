@@ -49,7 +49,8 @@ def _text(path: Path) -> str:
     try:
         return path.expanduser().read_text(encoding='utf-8')
     except (OSError, UnicodeDecodeError, RuntimeError) as error:    # also an unknown ~user
-        raise ConfigurationError(f'{path}: cannot be read: {error}') from None
+        raise ConfigurationError(
+            f'{path}: cannot be read: {getattr(error, "strerror", None) or error}') from None
 
 
 def load_storage(path: str) -> dict[str, Any]:

@@ -56,9 +56,9 @@ def run_node(tool: str, node: str, argv: Sequence[str]) -> int:
     :param argv: the command line for ROS, with the program's name first.
     :returns: exit code.
     """
-    @command(tool, interrupted=0)
+    @command(tool)
     def main() -> int:
-        with loading(tool, 0):
+        with loading(tool):
             leave_generator_out()
             module, name = node.split(':')
             make_node = getattr(importlib.import_module(module), name)

@@ -8,10 +8,8 @@ set nothing for a node without a message.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-import contextlib
 import gc
 import os
-from pathlib import Path
 import re
 import signal
 import sys
@@ -19,6 +17,7 @@ import threading
 import time
 from typing import Any, Callable
 
+from optitrack_vrpn.cli.files_io import read_parameter_file
 from optitrack_vrpn.cli.signals_io import leave_to_ros
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.names import printable
@@ -27,7 +26,6 @@ import rclpy
 from rclpy.exceptions import InvalidHandle
 from rclpy.executors import Executor, ExternalShutdownException
 from rclpy.node import Node
-import yaml
 
 #: The last domain whose UDP ports exist: 7400 + 250 * 232 (RTPS, OMG formal/2022-04-01, 9.6.2). A
 #: larger one makes Fast DDS call exit(1); a smaller limit would refuse domains that work.
@@ -89,24 +87,22 @@ def is_for(pattern: str, full_name: str) -> bool:
     return re.fullmatch(parts, full_name) is not None
 
 
-def warn_of_files_of_others(node: Node, argv: Sequence[str]) -> None:
+def warn_of_files_of_others(node: Node, files: Mapping[str, Any]) -> None:
     """
     Log parameter files that set nothing for this node.
 
-    :param argv: the command line.
+    :param files: the content of each file, by its name.
     """
     name = node.get_fully_qualified_name()
-    for file in files_given(argv):
-        # rcl itself reports files that it cannot read.
-        with contextlib.suppress(OSError, ValueError, RecursionError, yaml.YAMLError):
-            found = nodes_of(yaml.safe_load(Path(file).read_text(encoding='utf-8')))
-            if not any(is_for(pattern, name) for pattern in found):
-                shown = ', '.join(printable(each) for each in found[:_MOST_NAMES])
-                if len(found) > _MOST_NAMES:
-                    shown += f' and {len(found) - _MOST_NAMES} more'
-                node.get_logger().warning(
-                    f'{file} sets no parameter of this node: it contains {shown or "no node"}, '
-                    f'and the node is {name}; use {name} or /** in the file')
+    for file, content in files.items():
+        found = nodes_of(content)
+        if not any(is_for(pattern, name) for pattern in found):
+            shown = ', '.join(printable(each) for each in found[:_MOST_NAMES])
+            if len(found) > _MOST_NAMES:
+                shown += f' and {len(found) - _MOST_NAMES} more'
+            node.get_logger().warning(
+                f'no parameter of {file} is for {name}: the file is for {shown or "no node"}; '
+                f'write {name} or /** there')
 
 
 #: Chosen: timeout for the shutdown of the middleware (s). Observed: Fast DDS 2.14 can spin for
@@ -121,8 +117,6 @@ _MIXED_LIST = 'Sequence should be of same type'
 _REMEDIES = {
     _MIXED_LIST: 'a list must be all decimals or all whole numbers: write 0.0 for 0, as in '
                  '[0.0, 0.0, -0.05]',
-    'Error parsing a event': 'the file is not valid YAML there: indent with spaces, not tabs, '
-                             'and save it as UTF-8',
     'before ros__parameters': 'parameters stand below the name of the node and ros__parameters: '
                               'the command "parameters" prints such a file',
     'error creating node': 'the middleware does not start; it may have printed the reason above: '
@@ -194,6 +188,7 @@ def run(make_node: Callable[[], Node], argv: Sequence[str]) -> int:
     :raises ConfigurationError: if ROS cannot read the command line or a file that it names.
     """
     check_domain()
+    files = {file: read_parameter_file(file) for file in files_given(argv)}
     use_batch_scheduling()
     leave_to_ros()
     try:
@@ -212,7 +207,7 @@ def run(make_node: Callable[[], Node], argv: Sequence[str]) -> int:
             if explained(error) == str(error):
                 raise
             raise ConfigurationError(explained(error)) from None
-        warn_of_files_of_others(node, argv)
+        warn_of_files_of_others(node, files)
         # Chosen: longest time for which a thread keeps Python's interpreter lock while another
         # thread waits for it (s). With Python's default of 5 ms, a pose that arrives while
         # diagnostics are written would wait for longer than the frame interval of 240 Hz.

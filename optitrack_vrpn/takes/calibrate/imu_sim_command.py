@@ -38,7 +38,7 @@ def make_parser() -> Parser:
     return parser
 
 
-@command('imu_sim', 0)
+@command('imu_sim')
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     Run the tool.
@@ -56,7 +56,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     scenario = scenario_from_arguments(arguments)
     model = ImuModel(**{name: getattr(arguments, f'imu_{name}') for name in _FLAGS.values()})
     use_profile()
-    with loading('imu_sim', 0):
+    with loading('imu_sim'):
         from optitrack_vrpn.node.base.process import run
         from optitrack_vrpn.takes.calibrate.imu_sim_ros import ImuSim
 

@@ -121,7 +121,7 @@ async def serve(dashboard: 'Dashboard', access: Access, port: int) -> None:
         await dashboard.close()
 
 
-@command('dashboard', 0)
+@command('dashboard')
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     Run the tool.
@@ -130,7 +130,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     :returns: 0 after a signal; else see ``exit_code``.
     """
     arguments, ros_arguments = make_parser().parse(argv)
-    with loading('dashboard', 0):
+    with loading('dashboard'):
         from optitrack_vrpn.takes.dashboard.server_io import Dashboard
     secret = arguments.token or ''
     if not secret and not is_loopback(arguments.host):

@@ -41,7 +41,7 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-@command('replay', 0)
+@command('replay')
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     Run the tool until the end of the recording or the interruption.
