@@ -26,7 +26,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / 'bench')]
 import numpy as np  # noqa: E402
-from optitrack_vrpn.sim.demo.child_io import start_sim, start_tool, texts_of  # noqa: E402
+from optitrack_vrpn.sim.demo.child_io import addresses_of, start_tool, texts_of  # noqa: E402
 import swarm_figures as figures  # noqa: E402
 from swarm_network import (  # noqa: E402
     Air, Bridge, GROUND, make_ground, NoNetwork, own_namespace, Robot)
@@ -111,11 +111,14 @@ class Swarm:
             names = [robot.body for robot in self.robots]
             if self._discovery == 'server':
                 start_tool('discovery_server', ['--port', str(SERVER_PORT)], self._children)
-            host, ports = start_sim(names, self._rate, 'vrpn', self._children)
-            self.sim = self._children[-1]
+            self.sim = start_tool('motive_sim', [
+                '--names', *names, '--rate', str(self._rate), '--protocol', 'vrpn', '--port', '0',
+                '--noise-mm', '0.1', '--noise-deg', '0.05', '--jitter-ms', '0.3', '--skew-ppm',
+                '40'], self._children)
+            (host, port), = addresses_of(self.sim, 'the simulated Motive', 15.0)
             self.node = start_tool('optitrack_vrpn_node', [
                 '--ros-args', '-p', 'autostart:=true', '-p', f'server:={host}', '-p',
-                f'port:={ports["vrpn"]}', '-p', f'outputs:=[{", ".join(self._outputs)}]'],
+                f'port:={port}', '-p', f'outputs:=[{", ".join(self._outputs)}]'],
                 self._children)
             # Publishers exist from the first pose of a body on.
             texts_of(self.node, re.compile(r'NEW -> TRACKED'), 'the node', 30.0)

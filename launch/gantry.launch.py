@@ -9,7 +9,7 @@ What is simulated keeps apart from real systems: its topics, nodes and frames ar
 from launch_ros.actions import Node
 from optitrack_vrpn.cli.arguments import flag, number, port
 from optitrack_vrpn.cli.launch_file_ros import describe
-from optitrack_vrpn.sim.demo.view_ros import publishers_below
+from optitrack_vrpn.node.graph.publishers_ros import publishers_below
 
 ARGUMENTS = (
     ('simulate', 'true', 'false: your own Motive and a machine that takes set points by UDP',

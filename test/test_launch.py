@@ -11,6 +11,7 @@ down their command lines, but for the demo, which runs as users run it.
 import json
 import os
 from pathlib import Path
+import re
 import signal
 import subprocess
 import sys
@@ -212,10 +213,11 @@ TRUE_OR_FALSE = 'is not allowed; allowed: true, false'
 
 @with_launch
 @pytest.mark.parametrize('file, argument, complaint', [
-    *((file, *row) for file in (NODE, DEMO) for row in (
-        ('port:=abc', "port:='abc' is not allowed"),
-        ('activate:=perhaps', f"activate:='perhaps' {TRUE_OR_FALSE}"),
-        ('rviz:=perhaps', f"rviz:='perhaps' {TRUE_OR_FALSE}"))),
+    (NODE, 'port:=abc', "port:='abc' is not allowed"),
+    (NODE, 'activate:=perhaps', f"activate:='perhaps' {TRUE_OR_FALSE}"),
+    *((file, 'rviz:=perhaps', f"rviz:='perhaps' {TRUE_OR_FALSE}") for file in (NODE, DEMO)),
+    (DEMO, 'bodies:=0', 'bodies:='),
+    (DEMO, 'namespace:=demo2', 'namespace:= is not an argument of this launch file'),
     (NODE, 'params_file:=absent.yaml', 'params_file:=absent.yaml does not')],
     ids=lambda value: getattr(value, 'name', None))
 def test_a_wrong_argument_is_named_and_nothing_runs(file, argument, complaint, prefix):
@@ -227,38 +229,11 @@ def test_a_wrong_argument_is_named_and_nothing_runs(file, argument, complaint, p
 
 
 @with_launch
-@pytest.mark.parametrize('arguments, namespace', [((), 'demo'), (('namespace:=lab',), 'lab')])
-def test_demo_starts_everything_apart_from_a_real_system(prefix, arguments, namespace):
-    prefix.add_package('rviz2', ['rviz2'])
-    calls = {call[0]: call for call in prefix.run(DEMO, 'rviz:=true', 'bodies:=2', *arguments)}
-    assert set(calls) == {'optitrack_vrpn_node', 'motive_sim', 'rviz2'}
-    node = calls['optitrack_vrpn_node']
-    assert f'__ns:=/{namespace}' in node[1]
-    assert f'/diagnostics:=/{namespace}/diagnostics' in node[1]
-    given = parameters_of(node)
-    assert given['frames.world'] == f'{namespace}/optitrack'
-    assert given['frames.body'] == f'{namespace}/{{body}}'
-    simulator = calls['motive_sim'][1]
-    assert simulator[simulator.index('--names') + 1:][:2] == ['Demo Body 1', 'Demo Body 2']
-    port = int(simulator[simulator.index('--port') + 1])
-    assert port == given['port'] and port not in (0, 3883)
-    shown, = calls['rviz2'][2]
-    assert f'Fixed Frame: {namespace}/optitrack\n' in shown
-    assert f'/{namespace}/Demo_Body_1/pose' in shown
-    assert not Path(calls['rviz2'][1][1]).parent.exists(), 'removed when the launch has ended'
-
-
-@with_launch
-@pytest.mark.ros
-def test_demo_refuses_a_namespace_that_is_in_use(prefix):
-    from geometry_msgs.msg import PoseStamped
-    from rosgraph import Observer
-    with Observer('robot') as robot:
-        robot.node.create_publisher(PoseStamped, '/demo/wand/pose', 10)
-        code, output = prefix.launch(DEMO)
-    assert code != 0 and 'is in use: /robot publishes on /demo/wand/pose' in output
-    assert 'namespace:=demo2' in output and 'Traceback' not in output
-    assert prefix.calls() == []
+def test_the_launched_demo_is_the_command(prefix):
+    call, = prefix.run(DEMO, 'rviz:=true', 'bodies:=2')
+    assert call[0] == 'demo' and call[1][:6] == [
+        '--seconds', '1e9', '--bodies', '2', '--rate', '240.0']
+    assert '--rviz' in call[1] and '--web' not in call[1]
 
 
 @with_launch
@@ -322,17 +297,18 @@ def test_a_node_that_is_killed_is_there_again_and_active(tmp_path):
 @pytest.mark.slow
 def test_demo_streams_every_body_and_ends_on_ctrl_c(tmp_path):
     from rosgraph import Observer, wait_until
-    port = free_port()
     demo = Prefix(tmp_path, REAL)
-    process = demo.start(DEMO, f'port:={port}', 'bodies:=2', 'rate:=100')
+    process = demo.start(DEMO, 'bodies:=2', 'rate:=100')
     try:
-        with Observer() as observer:
-            topics = [observer.poses(f'/demo/Demo_Body_{number}/pose') for number in (1, 2)]
-            transforms = observer.transforms()
-            wait_until(lambda: min(map(len, (*topics, transforms))) >= 100, 60.0, 'streaming')
-            assert {message.header.frame_id for topic in topics
-                    for message in topic.messages()} == {'demo/optitrack'}
-            assert observer.state('/demo/optitrack_vrpn') == 'active'
+        said = ''
+        while 'ROS_DOMAIN_ID=' not in said:
+            said = process.stdout.readline()
+            assert said, 'the demo has ended'
+        domain = int(re.search(r'ROS_DOMAIN_ID=(\d+)', said)[1])
+        assert domain != int(os.environ['ROS_DOMAIN_ID'])
+        with Observer('observer', domain) as observer:
+            topics = [observer.poses(f'/Demo_Body_{number}/pose') for number in (1, 2)]
+            wait_until(lambda: min(map(len, topics)) >= 100, 60.0, 'streaming')
         # a terminal tells the whole group, and launch tells its programs once more
         os.killpg(process.pid, signal.SIGINT)
         output, _ = process.communicate(timeout=60)

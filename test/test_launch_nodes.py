@@ -28,7 +28,7 @@ BRIDGE_FILE = str(LAUNCH.parent / 'config' / 'mavlink_bridge.yaml')
 @pytest.fixture
 def quiet_graph(monkeypatch):
     """Let no other node publish, so that a simulation may start."""
-    monkeypatch.setattr('optitrack_vrpn.sim.demo.view_ros.publishers_below', lambda _: [])
+    monkeypatch.setattr('optitrack_vrpn.node.graph.publishers_ros.publishers_below', lambda _: [])
 
 
 @pytest.mark.parametrize('name', [

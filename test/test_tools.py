@@ -85,7 +85,7 @@ def test_without_ros_a_tool_that_needs_it_says_so_in_one_line(arguments):
 
 
 def test_what_is_wrong_with_the_package_itself_is_not_taken_for_a_missing_ros():
-    result = run_module("sys.modules['optitrack_vrpn.sim.demo.view'] = None", 'demo')
+    result = run_module("sys.modules['optitrack_vrpn.sim.demo.table'] = None", 'demo')
     assert result.returncode == 1 and 'Traceback' in result.stderr
 
 
@@ -112,7 +112,7 @@ def test_a_missing_dependency_is_reported_with_its_remedy(
 
 @pytest.mark.parametrize('arguments, where, code', [
     (('demo',), 'optitrack_vrpn.sim.demo.command', 130),
-    (('demo',), 'optitrack_vrpn.sim.demo.view_ros', 130),
+    (('demo',), 'optitrack_vrpn.sim.demo.chain_ros', 130),
     (('doctor', '--server', '127.0.0.1'), 'optitrack_vrpn.telling.doctor.command', 130),
     (('doctor', '--server', '127.0.0.1'), 'optitrack_vrpn.telling.doctor.graph_ros', 130),
     (('topics', '/x'), 'optitrack_vrpn.cli.tools.topics_ros', 130),

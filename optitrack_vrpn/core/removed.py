@@ -17,7 +17,10 @@ LAUNCH_ARGUMENTS['discovery_port'] = LAUNCH_ARGUMENTS['discovery']
 #: Parameters of nodes, also as ``bodies.NAME.SETTING`` by the name of the setting alone.
 SETTINGS: dict[str, str] = {}
 #: Options of commands, as ``COMMAND --option``.
-OPTIONS: dict[str, str] = {}
+OPTIONS: dict[str, str] = {
+    'demo --autopilot': 'run the demo, and mavlink_bridge in its ROS_DOMAIN_ID against a '
+                        'simulator of the autopilot (docs/autopilot.md)',
+}
 #: Keys of YAML files that are no parameters.
 KEYS: dict[str, str] = {}
 

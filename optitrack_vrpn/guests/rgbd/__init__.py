@@ -14,6 +14,8 @@ TOOLS = (
      'publish a sequence of the TUM RGB-D benchmark, with its ground truth'),
     ('rgbd_sim', 'command:sim',
      'a simulated depth camera, and a simulated Motive that sees the body it is on'),
+    ('rgbd_demo', 'demo_command:main',
+     'visual odometry of a simulated depth camera beside mocap, with its score'),
 )
 NODES = (
     ('rgbd_image_proc', 'settings:ImageProcSettings'),

@@ -5,6 +5,4 @@
 #: Rows of this package; see cli/rows_io.py.
 TOOLS = (
     ('demo', 'command:main', 'a simulated Motive, the node and a live table of the poses'),
-    ('rgbd_demo', 'rgbd_command:main',
-     'visual odometry of a simulated depth camera beside mocap, with its score'),
 )

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""The processes of the demo; its files: parameters, rviz display; a fake autopilot."""
+"""The ROS domain of a demo, and the programs that it starts beside its own process."""
 
 import contextlib
 import os
@@ -11,23 +11,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import Any, IO, Iterator, Sequence
+from typing import Any, IO, Iterator, Optional, Sequence
 
 from optitrack_vrpn.cli.files_io import package_file
-from optitrack_vrpn.cli.signals_io import ENDING, with_parent
+from optitrack_vrpn.cli.signals_io import ENDING, ignore, with_parent
 from optitrack_vrpn.core.errors import TransportError
-from optitrack_vrpn.core.units import NS_PER_S
-from optitrack_vrpn.drivers.table import own_port, SOURCES
-from optitrack_vrpn.sim.demo.view import display
-from optitrack_vrpn.sim.scenario_io import BOTH, both
-import yaml
+from optitrack_vrpn.node.graph.domain_io import claim_domain, in_use, isolate, own_domain
+from optitrack_vrpn.sim.demo.table import display
 
 #: Timeout of the end of a process (s). Chosen: longer than the node's own timeout of 5 s for its
 #: middleware.
 PATIENCE_S = 8.0
-#: Timeout of the simulator's start (s). Chosen: 0.3 s are measured on an idle machine with two
-#: cores.
-_START_S = 15.0
 _LISTENING = re.compile(r'^[\w. ]+ on (\S+?):(\d+)\b.*\n', re.MULTILINE)
 #: Replaces the process by another program; the request to end with the parent stays (prctl(2)).
 _EXEC = ('import os, sys; from optitrack_vrpn.cli.signals_io import end_with_parent; '
@@ -99,30 +93,6 @@ def start_program(command: Sequence[str], children: list[Child]) -> Child:
     return Child(['-c', _EXEC, *command], children)
 
 
-def start_sim(
-    names: Sequence[str], rate: float, protocol: str, children: list[Child],
-) -> tuple[str, dict[str, int]]:
-    """
-    Start the simulated Motive on ports that the system chooses.
-
-    :param names: its bodies.
-    :param rate: frames per second.
-    :param protocol: its protocol; one without a server, and none, stand for several.
-    :param children: list to which the process is added.
-    :returns: its address, and the port of each protocol.
-    :raises TransportError: if it does not start.
-    """
-    single = protocol in SOURCES and bool(SOURCES[protocol].server)
-    served = [protocol] if single else both()
-    sim = start_tool('motive_sim', [
-        '--names', *names, '--rate', str(rate), '--protocol', protocol if single else BOTH,
-        '--port', '0', *(f'--{name}-port=0' for name in served if own_port(name)),
-        '--noise-mm', '0.1', '--noise-deg', '0.05', '--jitter-ms', '0.3', '--skew-ppm', '40'],
-        children)
-    found = addresses_of(sim, 'the simulated Motive', _START_S, len(served))
-    return found[0][0], {name: port for name, (_, port) in zip(served, found)}
-
-
 def addresses_of(
     server: Child, what: str, timeout_s: float, count: int = 1,
 ) -> list[tuple[str, int]]:
@@ -156,123 +126,46 @@ def texts_of(
 
 
 @contextlib.contextmanager
-def display_file(namespace: str, names: Sequence[str]) -> Iterator[str]:
+def display_file(names: Sequence[str]) -> Iterator[str]:
     """
     Write the display for a demo into a file that exists during the block.
 
-    :param namespace: namespace of topics and frames, without slashes at its ends; may be empty.
     :param names: the simulated bodies.
     :returns: its path.
     """
     shipped = package_file('optitrack_vrpn.rviz').read_text(encoding='utf-8')
     with tempfile.TemporaryDirectory(prefix='optitrack_vrpn_demo_') as folder:
         path = Path(folder) / 'demo.rviz'
-        path.write_text(display(shipped, namespace, names), encoding='utf-8')
+        path.write_text(display(shipped, names), encoding='utf-8')
         yield str(path)
 
 
-def renamed(text: str, name: str, new: str) -> str:
-    """
-    Rename a node in a parameter file.
-
-    :returns: the text with the new name; unchanged if it is not YAML, which the node reports.
-    """
-    try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.YAMLError:
-        return text
-    if not isinstance(root, yaml.MappingNode):
-        return text
-    for key, _ in reversed(root.value):
-        begin, end = key.start_mark.index, key.end_mark.index
-        if text[begin:end].strip('\'"') in (name, f'/{name}'):
-            text = f'{text[:begin]}{new}{text[end:]}'
-    return text
-
-
 @contextlib.contextmanager
-def for_demo(path: str, name: str, new: str) -> Iterator[str]:
+def isolated(domain: Optional[int], simulated: bool = True) -> Iterator[
+        tuple[int, list[Child], contextlib.ExitStack]]:
     """
-    Apply a file that names the node to the demo's node, which has another name.
+    Stay in a ROS domain of this computer during a block, and end the processes that it started.
 
-    :param name: name of the node in the file.
-    :param new: the name of the demo's node.
-    :returns: the name of a file for the demo's node.
+    :param domain: the domain; None for a free one.
+    :param simulated: whether poses are simulated, which must not reach programs of the domain.
+    :returns: the domain, the list of started processes, and a stack for what must be removed.
+    :raises TransportError: if the domain is in use, or none is free.
     """
-    with open(path, encoding='utf-8', errors='surrogateescape', newline='') as file:
-        text = file.read()
-    changed = renamed(text, name, new)
-    if changed == text:
-        yield path
-        return
-    with tempfile.TemporaryDirectory(prefix='optitrack_vrpn_demo_') as folder:
-        copy = os.path.join(folder, os.path.basename(path))
-        with open(copy, 'w', encoding='utf-8', errors='surrogateescape', newline='') as file:
-            file.write(changed)
-        yield copy
-
-
-# -- a fake autopilot ---------------------------------------------------------------------------
-
-_BRIDGE = 'optitrack_vrpn_demo_bridge'
-#: Chosen: the fake's clock differs from the host's: it starts at its boot, and is 40 ppm fast (a
-#: usual quartz).
-_BOOT_NS, _SKEW_PPM = 50_000_000_000, 40.0
-
-
-class AutopilotDemo:
-    """
-    Send the poses of one body to a fake autopilot, and describe its state.
-
-    :param kind: ``px4`` or ``ardupilot``.
-    :param body: name of the body in ROS.
-    :param children: list to which the bridge's process is added.
-    :raises BackendUnavailableError: if pymavlink is not installed.
-    """
-
-    def __init__(self, kind: str, body: str, children: list[Child]) -> None:
-        from optitrack_vrpn.guests.autopilot.fake_autopilot_io import (
-            FakeAutopilot, FakeConfig, FakeServer)
-        from optitrack_vrpn.guests.autopilot.settings import PROFILES
-        self._name = f'fake {PROFILES[kind].name}, body {body}'
-        # Chosen: requests of TIMESYNC per second: five times PX4's, so that a demo of 15 s shows
-        # the convergence.
-        self._server = FakeServer(FakeAutopilot(FakeConfig(
-            kind, epoch_ns=time.time_ns(), boot_ns=_BOOT_NS, skew_ppm=_SKEW_PPM,
-            timesync_hz=50.0)))
-        self.bridge = start_tool('mavlink_bridge', [
-            '--ros-args', '-r', f'__node:={_BRIDGE}', '-p', f"body:='{body}'", '-p',
-            f'autopilot:={kind}', '-p', f'connection:={self._server.connection}', '-p',
-            'autostart:=true', '-p', "control.generations:=['none']"], children)
-
-    @property
-    def messages(self) -> int:
-        """Count the poses that have arrived."""
-        return len(self._server.heard)
-
-    def line(self) -> str:
-        """Describe the received messages, in one line."""
-        received: Sequence[Any] = self._server.heard[-200:]
-        name = self._name
-        if not received:
-            return f'{name}: no pose yet'
-        fake, now_ns, last = self._server.fake, time.time_ns(), received[-1]
-        rate = sum(now_ns - one.arrival_ns < NS_PER_S for one in received)
-        age_ms = (last.arrival_ns - last.message.fields['time_usec'] * 1000) / 1e6
-        estimator = 'fuses the poses' if fake.fused(now_ns) else 'does not fuse'
-        stamps = '' if fake.converged else ', stamps on arrival until TIMESYNC converges'
-        return (f'{name}: {last.message.name} at {rate} Hz, {age_ms:.1f} ms old, reset counter '
-                f'{last.message.fields["reset_counter"]}; its estimator {estimator}{stamps}')
-
-    def failures(self) -> list[str]:
-        """List the failures; empty if the estimator fuses the poses."""
-        if not self.messages:
-            return [f'no pose reached the fake autopilot; output of the bridge:\n'
-                    f'{self.bridge.text()}']
-        if not self._server.fake.fused(time.time_ns()):
-            return [f'the estimator of the fake autopilot does not fuse: {self.line()}']
-        return []
-
-    def close(self) -> None:
-        """End the fake autopilot."""
-        self._server.close()
+    children: list[Child] = []
+    with contextlib.ExitStack() as files:
+        try:
+            if domain is None:
+                domain = files.enter_context(claim_domain({own_domain()})).domain
+            elif simulated and in_use(domain):
+                raise TransportError(
+                    f'ROS domain {domain} is in use on this computer, and simulated poses would '
+                    'reach it: omit --domain for a free one, or end its programs (ros2 daemon '
+                    'stop, too)')
+            isolate(os.environ, domain)
+            yield domain, children, files
+        finally:
+            ignore()    # a second signal does not interrupt the end of the processes
+            for child in children:
+                child.process.terminate()
+            for child in children:
+                child.stop()

@@ -1,10 +1,10 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The whole chain on one machine: a simulated Motive, the node, and a subscriber with a table.
+The whole chain in one process: a simulated Motive, the node, and a subscriber with a table.
 
-Each runs in its own process, as in a lab. With ``--server`` a real Motive replaces the simulated
-one.
+With ``--server`` a real Motive replaces the simulated one. No latency is shown: the parts share
+one interpreter, which a lab's computers do not.
 """
 
 import argparse
@@ -17,35 +17,34 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import Callable, Mapping, Optional, Sequence, TYPE_CHECKING
+from typing import Mapping, Optional, Sequence, TYPE_CHECKING
 
-from optitrack_vrpn.cli.arguments import (
-    duration, exit_code, hertz, Parser, server_address, USAGE, whole)
+from optitrack_vrpn.cli.arguments import duration, hertz, Parser, server_address, whole
 from optitrack_vrpn.cli.command_io import command, loading
-from optitrack_vrpn.cli.signals_io import ignore
+from optitrack_vrpn.cli.signals_io import end_with_parent, PARENT
 from optitrack_vrpn.cli.terminal_io import Screen
-from optitrack_vrpn.core.errors import ConfigurationError, TransportError
-from optitrack_vrpn.core.names import counted, ros_name
+from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.names import counted
 from optitrack_vrpn.drivers.link import LinkState
-from optitrack_vrpn.drivers.table import port_parameter, SOURCES
-from optitrack_vrpn.node.graph.domain_io import claim_domain, DOMAINS, isolate, own_domain
-from optitrack_vrpn.node.topic_kinds import DEFAULT_OUTPUTS
+from optitrack_vrpn.drivers.table import own_port, port_parameter, SOURCES
+from optitrack_vrpn.node.graph.domain_io import DOMAINS
+from optitrack_vrpn.sim import command as sim_command
+from optitrack_vrpn.sim.command import scenario_from_arguments
 from optitrack_vrpn.sim.demo.child_io import (
-    addresses_of, AutopilotDemo, Child, display_file, for_demo, start_program, start_sim,
-    start_tool, texts_of)
-from optitrack_vrpn.sim.demo.view import body_names, missing, NAMES, table, too_fast
-from optitrack_vrpn.sim.scenario_io import MAX_BODIES
+    addresses_of, Child, display_file, isolated, start_program, start_tool, texts_of)
+from optitrack_vrpn.sim.demo.table import body_names, missing, NAMES, table
+from optitrack_vrpn.sim.scenario_io import BOTH, both, MAX_BODIES
+from optitrack_vrpn.sim.server_io import MotiveSimServer
 from optitrack_vrpn.stream.bodies.settings import Selection
 
 if TYPE_CHECKING:
-    from optitrack_vrpn.sim.demo.view_ros import DemoView
+    from optitrack_vrpn.sim.demo.chain_ros import Chain
 
-NODE = 'optitrack_vrpn_demo'
-#: The node's usual name, which users' parameter files contain.
-REAL_NODE = 'optitrack_vrpn'
-#: Chosen: periods of the table, and of the search for other publishers (s).
-_LOOK_S, _GRAPH_S = 0.25, 1.0
-#: Chosen: longest time for the node to appear (s), and for its topics to be discovered while it
+#: The node's usual name: the demo has a ROS domain of its own.
+NODE = 'optitrack_vrpn'
+#: Chosen: period of the table (s).
+_LOOK_S = 0.25
+#: Chosen: longest time for the page to appear (s), and for topics to be discovered while the node
 #: already receives poses (s). Both take less than 1 s unless the computer is overloaded.
 _APPEAR_S, _DISCOVERY_S = 40.0, 40.0
 
@@ -76,10 +75,6 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         '--domain', type=whole(0, DOMAINS[-1]), metavar='N',
         help='ROS domain of the demo (default: a free one)')
-    parser.add_argument(
-        '--autopilot', choices=('px4', 'ardupilot'), nargs='?', const='px4',
-        help='also send the first body to a fake autopilot through mavlink_bridge '
-        '(default %(const)s)')
     parser.add_argument(
         '--web', action='store_true', help='also serve the live page: see dashboard')
     parser.add_argument(
@@ -139,20 +134,40 @@ def inspection(domain: int, topic: str) -> str:
     return f'ROS_DOMAIN_ID={domain} {python} -m optitrack_vrpn topics {topic}'
 
 
+def simulated(
+    names: Sequence[str], rate: float, protocol: str, files: contextlib.ExitStack,
+) -> tuple[str, dict[str, int]]:
+    """
+    Start the simulated Motive in a thread, on ports that the system chooses.
+
+    :param protocol: its protocol; one without a server, and none, stand for several.
+    :param files: stops it.
+    :returns: its address, and the port of each protocol.
+    """
+    single = protocol in SOURCES and bool(SOURCES[protocol].server)
+    served = [protocol] if single else both()
+    sim = files.enter_context(MotiveSimServer(scenario_from_arguments(
+        sim_command.make_parser().parse_args([
+            '--names', *names, '--rate', str(rate), '--protocol', protocol if single else BOTH,
+            '--port', '0', *(f'--{name}-port=0' for name in served if own_port(name)),
+            '--noise-mm', '0.1', '--noise-deg', '0.05', '--skew-ppm', '40']))))
+    return sim.host, {name: sim.port_of(name) for name in served}
+
+
 def watch(
     arguments: argparse.Namespace, domain: int, children: list[Child],
     files: contextlib.ExitStack,
 ) -> int:
     """
-    Start all processes, show the table, and check the result.
+    Run the simulated Motive, the node and the table in this process, and check the result.
 
     :param domain: the ROS domain of this process.
     :param children: list to which each started process is added.
-    :param files: closes their temporary files at the end.
+    :param files: ends everything else.
     :returns: exit code: 0 if every body streamed, 64 if parameters prevent it.
     """
     with loading('demo'):
-        from optitrack_vrpn.sim.demo.view_ros import DemoView
+        from optitrack_vrpn.sim.demo.chain_ros import Chain
 
     names: Sequence[str] = ()
     if arguments.server:
@@ -161,125 +176,79 @@ def watch(
         print(f'demo: connecting to {host}' + (f' port {port}' if port else ''))
     else:
         names = body_names(arguments.bodies) if arguments.bodies else NAMES
-        host, served = start_sim(names, arguments.rate, arguments.protocol, children)
+        host, served = simulated(names, arguments.rate, arguments.protocol, files)
         ports = {port_parameter(name): port for name, port in served.items()}
         print(f'demo: a simulated Motive streams {counted(len(names), "body")} at '
               f'{arguments.rate:g} Hz on {host} port {next(iter(served.values()))}')
-    print(f'demo: ROS domain {domain}: other systems do not see the demo', flush=True)
-    ros_arguments = ['--ros-args', '-r', f'__node:={NODE}']
+    print('demo: other systems do not see it; for another terminal: '
+          f'export ROS_DOMAIN_ID={domain}', flush=True)
+    ros_arguments = ['--ros-args', '--disable-stdout-logs']
     if arguments.params_file:
-        ros_arguments += ['--params-file', files.enter_context(
-            for_demo(arguments.params_file, REAL_NODE, NODE))]
+        ros_arguments += ['--params-file', arguments.params_file]
     # For this node by name, which beats a section of that name in the file.
     protocol = [f'protocol:={arguments.protocol}'] if arguments.protocol else []
-    for setting in (f'server:={host}', *protocol, *(
+    for setting in (f'server:={host}', 'autostart:=false', *protocol, *(
             f'{name}:={port}' for name, port in ports.items())):
         ros_arguments += ['-p', f'{NODE}:{setting}']
-    if arguments.autopilot and not arguments.params_file:
-        ros_arguments += ['-p', f'{NODE}:outputs:={[*DEFAULT_OUTPUTS, "odom"]}']
-    node = start_tool('optitrack_vrpn_node', ros_arguments, children)
-    view = files.enter_context(DemoView(NODE))
-    screen = files.enter_context(Screen())
-    autopilot: Optional[AutopilotDemo] = None
+    chain = files.enter_context(Chain(ros_arguments))
+    selection = chain.start()
+    expected = wanted(names, selection) if names else 1
+    if arguments.rviz:
+        start_program(['rviz2', '-d', files.enter_context(display_file(names))], children)
+    if arguments.web:
+        page = start_tool('dashboard', ['--port', '0'], children)
+        url = texts_of(page, re.compile(r'http://\S+'), 'the dashboard', _APPEAR_S)[0][0]
+        print(f'demo: open {url} in a browser; Ctrl-C ends the demo')
+    print('demo: the node is active' + (
+        f'; the demo ends {arguments.seconds:g} s after all bodies stream' if math.isfinite(
+            arguments.seconds) else '') + '\n', flush=True)
+    show(arguments.seconds, chain, expected, domain)
+    return verdict(chain, expected, host, ports)
 
-    def check() -> None:
-        """Check whether the node still runs."""
-        code = node.process.poll()
-        if code is not None:
-            kind = ConfigurationError if code == USAGE else TransportError
-            raise kind('the node ended, see below')
 
-    try:
-        view.bring_up(_APPEAR_S, check, names)
-        expected = wanted(names, view.selection) if names else 1
-        if arguments.autopilot:
-            autopilot = start_autopilot(arguments.autopilot, names, view, children, files)
-        if arguments.rviz:
-            start_program(
-                ['rviz2', '-d', files.enter_context(display_file('', names))], children)
-        if arguments.web:
-            page = start_tool('dashboard', ['--port', '0'], children)
-            url = texts_of(page, re.compile(r'http://\S+'), 'the dashboard', _APPEAR_S)[0][0]
-            print(f'demo: open {url} in a browser; Ctrl-C ends the demo')
-        print('demo: the node is active' + (
-            f'; the demo ends {arguments.seconds:g} s after all bodies stream' if math.isfinite(
-                arguments.seconds) else '') + '\n', flush=True)
-        hint_shown = False
-        begin = time.monotonic()
-        graph_at = begin
-        end, latest, complete = begin + arguments.seconds, begin + _DISCOVERY_S, False
+def show(seconds: float, chain: 'Chain', expected: int, domain: int) -> None:
+    """Draw the table until the time is over."""
+    hint_shown, complete = False, False
+    begin = time.monotonic()
+    end, latest = begin + seconds, begin + _DISCOVERY_S
+    with Screen() as screen:
         while (now := time.monotonic()) < end or (
                 not complete and now < latest
-                and view.connection.startswith(LinkState.STREAMING.value)):
-            time.sleep(_LOOK_S)
-            check()
-            if now >= graph_at:
-                graph_at = now + _GRAPH_S
-                if others := view.others():
-                    raise TransportError(
-                        f'stopped: other nodes publish on its topics: {"; ".join(others)}')
-            rows = view.rows()
-            if not complete and not missing(rows, expected, view.transforms_wanted):
-                complete, end = True, now + arguments.seconds
+                and chain.connection.startswith(LinkState.STREAMING.value)):
+            time.sleep(min(_LOOK_S, max(end - now, 0.01)))
+            rows = chain.rows()
+            if not complete and not missing(rows, expected, chain.transforms_wanted):
+                complete, end = True, now + seconds
             seen = [row.name for row in rows if row.poses]
             if seen and not hint_shown:
                 hint_shown = True
-                screen.say(f'try: {inspection(domain, view.topic(seen[-1]))}')
+                screen.say(f'try: {inspection(domain, chain.topic(seen[-1]))}')
             if screen.live:
                 screen.draw(table(
-                    rows, view.clock, status(view.connection, autopilot), *screen.size(),
-                    elapsed_s=now - begin))
-        rows = view.rows()
+                    rows, chain.clock, chain.connection, *screen.size(), now - begin))
         if not screen.live and rows:
-            screen.draw(table(
-                rows, view.clock, status(view.connection, autopilot), *screen.size()))
-        screen.close()
-    except (TransportError, ConfigurationError) as error:
-        screen.close()
-        print(f'demo: {error}', file=sys.stderr)
-        print(node.text(), file=sys.stderr)
-        return exit_code(error)
-    failures = missing(rows, expected, view.transforms_wanted)
-    failures += autopilot.failures() if autopilot is not None else []
-    if names:
-        failures += filter(None, (
-            too_fast(row.name, row.poses, row.rate_hz, row.arrival_rate_hz, arguments.rate)
-            for row in rows))
-    cause = view.trouble or view.connection
+            screen.draw(table(rows, chain.clock, chain.connection, *screen.size()))
+
+
+def verdict(chain: 'Chain', expected: int, host: str, ports: Mapping[str, int]) -> int:
+    """
+    Print what is missing.
+
+    :returns: exit code.
+    """
+    rows, cause = chain.rows(), chain.trouble or chain.connection
     if not rows and cause:
         # All other failures are consequences of that.
         print(f'demo: no body appeared: {cause}{advice(cause, host, ports)}', file=sys.stderr)
         return 1
+    failures = missing(rows, expected, chain.transforms_wanted)
+    if not failures:
+        print(f'\ndemo: all {counted(len(rows), "body")} streamed')
+        return 0
     for line in failures:
         print(f'demo: {line}', file=sys.stderr)
-    if failures:
-        print(f'\noutput of the node:\n{node.text()}', file=sys.stderr)
-        return 1
-    print(f'\ndemo: all {counted(len(rows), "body")} streamed')
-    return 0
-
-
-def start_autopilot(
-    kind: str, names: Sequence[str], view: 'DemoView', children: list[Child],
-    files: contextlib.ExitStack,
-) -> AutopilotDemo:
-    """
-    Start a fake autopilot and a bridge for the first body.
-
-    :raises ConfigurationError: if there is no body, or pymavlink is not installed.
-    """
-    rows = view.rows()
-    body = ros_name(names[0]) if names else rows[0].name if rows else ''
-    if not body:
-        raise ConfigurationError('--autopilot: the server has no body yet')
-    autopilot = AutopilotDemo(kind, body, children)
-    files.callback(autopilot.close)
-    return autopilot
-
-
-def status(connection: str, autopilot: Optional[AutopilotDemo]) -> str:
-    """Return the lines below the table."""
-    return connection if autopilot is None else f'{connection} -- {autopilot.line()}'
+    print(f'\nlog of the node:\n{chain.log()}', file=sys.stderr)
+    return 1
 
 
 @command('demo')
@@ -290,6 +259,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     :returns: exit code: 0 if every body streamed, 1 if not, 64 if the command line or
         the parameter file is wrong, 128 and the signal's number if a signal ended it.
     """
+    launched = PARENT in os.environ
+    end_with_parent()
     parser = make_parser()
     arguments = parser.parse_args(argv)
     for name in ('bodies', 'rate'):
@@ -299,45 +270,18 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         parser.error('--rviz: rviz2 is not installed, or no ROS 2 that has it is sourced')
     # Chosen: frame rate of the simulated cameras (Hz) without ``--rate``.
     arguments.rate = 240.0 if arguments.rate is None else arguments.rate
-    if arguments.calibrate:
-        return run(arguments.domain, lambda domain, children, files: calibrate(
-            children, files, NODE, arguments.seconds))
-    if arguments.seconds is None:
+    if arguments.seconds is None and not arguments.calibrate:
         # Chosen: duration (s) without ``--seconds``.
         arguments.seconds = math.inf if arguments.web else 10.0
-    return run(arguments.domain, lambda domain, children, files: watch(
-        arguments, domain, children, files))
-
-
-def run(
-    domain: Optional[int],
-    work: Callable[[int, list[Child], contextlib.ExitStack], int],
-) -> int:
-    """
-    Run a demo in a ROS domain of its own, and end its processes.
-
-    :param domain: the domain; None for a free one.
-    :param work: called with the domain, the list of started processes, and a stack for what must
-        be removed at the end; returns the exit code.
-    :returns: the exit code.
-    """
-    children: list[Child] = []
-    files = contextlib.ExitStack()
     try:
-        if domain is None:
-            domain = files.enter_context(claim_domain({own_domain()})).domain
-        isolate(os.environ, domain)
-        return work(domain, children, files)
-    finally:
-        finish(children, files)
-
-
-def finish(children: Sequence[Child], files: contextlib.ExitStack) -> None:
-    """End every process; a second signal does not interrupt that."""
-    ignore()
-    for child in reversed(children):
-        child.stop()
-    files.close()
+        with isolated(arguments.domain, not arguments.server) as (domain, children, files):
+            if arguments.calibrate:
+                return calibrate(children, files, NODE, arguments.seconds)
+            return watch(arguments, domain, children, files)
+    except KeyboardInterrupt:
+        if launched:    # to launch, Ctrl-C is the normal end
+            return 0
+        raise
 
 
 #: What is simulated (ms); the lever arm and rotation are the defaults of ImuModel.

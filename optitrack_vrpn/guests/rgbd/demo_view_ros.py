@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from optitrack_vrpn.core.errors import TransportError
 from optitrack_vrpn.guests.rgbd.camera_node_ros import pose_matrix, stamp_ns
 from optitrack_vrpn.node.base.tool_node import BackgroundNode
-from optitrack_vrpn.sim.demo.rgbd_view import Comparison, Row
+from optitrack_vrpn.guests.rgbd.demo_view import Comparison, Row
 from rclpy.qos import DurabilityPolicy, qos_profile_sensor_data, QoSProfile
 from std_msgs.msg import UInt32
 from std_srvs.srv import Trigger

@@ -24,9 +24,8 @@ from optitrack_vrpn.cli.terminal_io import Screen
 from optitrack_vrpn.core.errors import ConfigurationError, TransportError
 from optitrack_vrpn.guests.rgbd.room import TRAJECTORIES
 from optitrack_vrpn.guests.rgbd.settings import SimMountSettings
-from optitrack_vrpn.sim.demo.child_io import addresses_of, Child, start_tool
-from optitrack_vrpn.sim.demo.command import run
-from optitrack_vrpn.sim.demo.rgbd_view import HEAD, line, mount_error, summary
+from optitrack_vrpn.sim.demo.child_io import addresses_of, Child, isolated, start_tool
+from optitrack_vrpn.guests.rgbd.demo_view import HEAD, line, mount_error, summary
 
 BODY = 'Camera'
 POSE_TOPIC, ODOMETRY_TOPIC = f'/{BODY}/pose', '/vo'
@@ -120,7 +119,7 @@ def watch(
     :returns: exit code, see ``main``.
     """
     with loading('rgbd_demo'):
-        from optitrack_vrpn.sim.demo.rgbd_view_ros import RgbdView
+        from optitrack_vrpn.guests.rgbd.demo_view_ros import RgbdView
     from optitrack_vrpn.takes.assess.report_page_io import check_available, OWN
     check_available()
     check_output(arguments.output, OWN, (), arguments.force)
@@ -218,4 +217,5 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         number if a signal ended it.
     """
     arguments = make_parser().parse_args(argv)
-    return run(None, lambda _, children, files: watch(arguments, children, files))
+    with isolated(None) as (_, children, files):
+        return watch(arguments, children, files)
