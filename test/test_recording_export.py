@@ -10,12 +10,12 @@ from conftest import independent
 import numpy as np
 from optitrack_vrpn.cli.arguments import USAGE
 from optitrack_vrpn.core.axes import AxesConfig
-from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.rotation import Transform
 from optitrack_vrpn.drivers.frames import SkeletonModel
 from optitrack_vrpn.sim.figure import BONES_51, Figure as Walker
 from optitrack_vrpn.stream.skeletons.stage import Axes, Figure, relative
 from optitrack_vrpn.takes.columns import ROW
+from optitrack_vrpn.takes.assess import report_command
 from optitrack_vrpn.takes.export import export_command
 from optitrack_vrpn.takes.export.export_table import COLUMNS
 from optitrack_vrpn.takes.record.bag_io import BagWriter
@@ -24,9 +24,10 @@ from optitrack_vrpn.takes.rows_io import Scratch, StoredRows
 from optitrack_vrpn.takes.take_io import load_take
 import pcap
 import pytest
-from recording_kit import add_topic, BEGIN_NS, cdr, header, make, topic, write_poses
+from recording_kit import add_topic, BEGIN_NS, cdr, header, make, POSE, topic, write_poses
 from scipy.spatial.transform import Rotation
 import sessions
+from take_kit import poses_of, written
 
 PERIOD_NS = 4_166_667
 
@@ -169,89 +170,6 @@ def test_a_raw_capture_is_exported_as_the_library_sent_it(tmp_path, capsys):
     assert found <= expected
 
 
-POSE = [('Rotation', 'XYZW'), ('Position', 'XYZ')]
-LABELS = ['Type', 'Name', 'ID', '']
-#: How versions of Motive export a rigid body: labels of the rows, more cells of the first row,
-#: name of the body's error, and things beside it (type, name, quantities with their axes).
-VERSIONS = {
-    # Motive 1.x: rows without labels, and the short name of the time.
-    '1.2': (['', '', '', ''], '', 'Error Per Marker', [('Marker', 'wand_1', POSE[1:])]),
-    # Motive 2.0.
-    '1.21': (LABELS, ',Capture Start Time,2018-10-05 12.05.03.445 P.M.', 'Mean Marker Error',
-             [('Rigid Body Marker', 'wand:Marker1', [*POSE[1:], ('Marker Quality', [''])])]),
-    # Motive 2.2 and 3.0: a note, which holds commas here, and markers without a body.
-    '1.23': (LABELS, ',Take Notes,cameras 1, 2, 3 moved,Capture Start Frame,0',
-             'Mean Marker Error', [('Marker', 'Unlabeled 1000', POSE[1:])]),
-    # Motive 3.1: a row of parents, and bones of a skeleton, which are no rigid bodies.
-    '1.25': ([*LABELS[:3], 'Parent', ''], ',Take Notes,', 'Mean Marker Error',
-             [('Bone', '900:Hip', POSE)]),
-}
-
-
-def motive_csv(version='1.23', units='Meters', metre=1):
-    """Export a wand as Motive does: a pose, a frame in which it is out of view, and a pose."""
-    begin, more, error, others = VERSIONS[version]
-    things = [('Rigid Body', 'wand', [*POSE, (error, [''])]), *others]
-    columns = [(kind, name, quantity, axis) for kind, name, quantities in things
-               for quantity, axes in quantities for axis in axes]
-    kinds, names, quantities, axes = zip(*columns)
-    rows = [kinds, names, *[['A1'] * len(columns)] * (len(begin) - 3), quantities]
-    lines = [
-        f'Format Version,{version},Take Name,take 7,Capture Frame Rate,120.000000{more},'
-        f'Rotation Type,Quaternion,Length Units,{units},Coordinate Space,Global', '',
-        *(','.join(('', label, *row)) for label, row in zip(begin, rows)),
-        ','.join(('Frame', 'Time' if version == '1.2' else 'Time (Seconds)', *axes))]
-    poses = ((0, 0.6, 0, 0.8, 1 * metre, 2 * metre, 3 * metre, 0.1), [''] * 8,
-             (0, 0.8, 0, 0.6, 4 * metre, 5 * metre, 6 * metre, 0.1))
-    for number, pose in enumerate(poses):
-        cells = [*pose, *[9] * (len(columns) - len(pose))]
-        lines.append(','.join(map(str, (number, f'{number / 120:.6f}', *cells))))
-    return '\r\n'.join([*lines, ''])
-
-
-@pytest.mark.parametrize('encoding', ['utf-8', 'utf-8-sig'])
-@pytest.mark.parametrize('version, units, metre', [
-    ('1.2', 'Meters', 1), ('1.21', 'Centimeters', 100), ('1.23', 'Millimeters', 1000),
-    ('1.25', 'Meters', 1)])
-def test_exports_of_all_versions_of_motive_are_read(tmp_path, version, units, metre, encoding):
-    (tmp_path / 'm.csv').write_bytes(motive_csv(version, units, metre).encode(encoding))
-    take = load_take(tmp_path / 'm.csv')
-    assert list(take.bodies) == ['wand']
-    assert take.name == 'take 7'
-    trajectory = take.bodies['wand'].trajectory
-    assert trajectory.stamps_ns.tolist() == [0, 16_667_000]
-    np.testing.assert_allclose(trajectory.positions, [(3, 1, 2), (6, 4, 5)])    # z, x, y
-    # Motive's y is up; its z and x are east and north here, and its nose along x is FLU's.
-    turn = 2 * np.arctan2(0.6, 0.8)
-    yaw = trajectory.rotations[0].as_euler('ZYX')[0]
-    assert yaw == pytest.approx(np.pi / 2 + turn)
-
-
-@pytest.mark.parametrize('before, after, said', [
-    ('Length Units,Meters,', '', 'Length Units'), ('Quaternion', 'XYZ', 'rotation type'),
-    ('Global', 'Local', 'coordinate space Global'),
-    ('Frame,Time', 'Row,Time', 'begins with Frame'),
-    ('0.6,0,0.8', '0.6,abc,0.8', 'abc'),
-    ('Meters', 'Inches', 'centimeters or millimeters'), (',', ';', 'spreadsheets'),
-    ('take 7', '"take 7' + 200_000 * ' ', 'not valid CSV')])
-def test_what_is_wrong_with_a_motive_csv_is_said(tmp_path, before, after, said):
-    (tmp_path / 'm.csv').write_text(motive_csv().replace(before, after))
-    with pytest.raises(ConfigurationError, match=said):
-        load_take(tmp_path / 'm.csv')
-
-
-def test_bodies_without_a_pose_are_named(tmp_path, capsys):
-    lines = motive_csv().splitlines()
-    (tmp_path / 'm.csv').write_text('\n'.join(
-        line[:line.index(',', 2)] if line[:1].isdigit() else line for line in lines))
-    code, out = export(capsys, tmp_path / 'm.csv', '-o', tmp_path / 'x.csv')
-    assert code == USAGE and 'pose of wand' in out.err
-    write_poses(tmp_path / 'take', [
-        ('/a/pose', BEGIN_NS, BEGIN_NS, (np.nan, 0.0, 0.0), (0, 0, 0, 1))])
-    code, out = export(capsys, tmp_path / 'take', '-o', tmp_path / 'x.csv')
-    assert code == USAGE and 'no pose; 1 are left out: not finite' in out.err
-
-
 def test_stored_rows_are_those_added_of_each_topic():
     rng = np.random.default_rng(5)
     scratch = Scratch()
@@ -359,3 +277,25 @@ def test_bvh_is_refused_with_what_is_missing(tmp_path, capsys):
     code, out = export(capsys, tmp_path / 'figure', '--format', 'bvh', '--body', 'Eve', '-o',
                        tmp_path / 'x.bvh')
     assert code == USAGE and 'Bob' in out.err and not (tmp_path / 'x.bvh').exists()
+
+
+def test_an_export_of_a_damaged_bag_says_how_much_is_missing(tmp_path, capsys):
+    folder, poses = tmp_path / 'take', poses_of(1.0, seconds=20.0)
+    written(folder, {'/a/pose': (POSE, poses)})
+    file = folder / 'take.mcap'
+    whole = file.read_bytes()
+    assert export(capsys, folder, '-o', tmp_path / 'x.csv')[0] == 0
+    half = len(whole) // 2
+    for data, said in (
+            (whole[:half], 'messages that it counts and lacks: '),
+            (whole[:half] + bytes(1000) + whole[half + 1000:], 'damaged in 1 place')):
+        file.write_bytes(data)
+        code, out = export(capsys, folder, '-o', tmp_path / 'x.csv')
+        assert code == 1 and 'poses of the recording are missing: ' in out.err
+        assert said in out.err and len(out.err.splitlines()) == 1
+        assert len((tmp_path / 'x.csv').read_text().splitlines()) - 1 < len(poses)
+        assert report_command.main([str(folder), '-o', str(tmp_path / 'r.html')]) == 0
+        capsys.readouterr()
+    file.write_bytes(whole[:200])
+    code, out = export(capsys, folder, '-o', tmp_path / 'x.csv')
+    assert code == 1 and 'no pose can be read' in out.err

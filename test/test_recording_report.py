@@ -353,3 +353,42 @@ def test_the_rate_of_equal_intervals_is_the_same_in_the_first_bin():
     made.trajectory.stamps_ns[1:] -= 1000
     made = body_of('wand', made.trajectory)
     assert body_figures(take_of(made), made).rates[1] == pytest.approx(120.0)
+
+
+def not_json(name):
+    raise AssertionError(f'{name} is not JSON')
+
+
+@pytest.mark.parametrize('kept, moved, severity', [
+    (lambda i: True, 0.0, Severity.GOOD), (lambda i: not 300 <= i < 310, 0.0, Severity.WARNING),
+    (lambda i: True, 3.0, Severity.ERROR)])
+def test_json_is_complete_and_strict_exits_by_severity(
+        tmp_path, capsys, monkeypatch, kept, moved, severity):
+    monkeypatch.chdir(tmp_path)
+    write_poses(tmp_path / 'take', [
+        ('/wand/pose', BEGIN_NS + i * 4_166_667, BEGIN_NS + i * 4_166_667,
+         (1e-4 * (i % 7) + (moved if i > 1500 else 0.0), 0.0, 1.0), STILL)
+        for i in range(3000) if kept(i)])
+    command = [str(tmp_path / 'take')]
+    assert report_command.main([*command, '--json']) == 0
+    assert not (tmp_path / 'report.html').exists()    # it is written where it is asked for
+    data = json.loads(capsys.readouterr().out, parse_constant=not_json)
+    assert report_command.main([*command, '--json', '--strict']) == severity
+    assert data['severity'] == severity.name.lower()
+    assert data['verdict'] == data['findings'][0]['text']
+    (one,) = data['bodies']
+    assert one['name'] == 'wand' and one['rate_hz'] == pytest.approx(240.0, rel=1e-4)
+    assert one['poses'] == data['topics']['/wand/pose'] == sum(map(kept, range(3000)))
+    for gap in one['gaps']:
+        assert gap['end_ns'] - gap['begin_ns'] == 11 * 4_166_667
+    for jump in one['jumps']:
+        assert jump['metres'] == pytest.approx(moved, abs=0.001)
+    capsys.readouterr()
+    assert report_command.main([*command, '--strict']) == severity
+
+
+def test_json_of_a_take_without_poses_is_json(tmp_path, capsys):
+    write_poses(tmp_path / 'none', [])
+    assert report_command.main([str(tmp_path / 'none'), '--json', '--strict']) == Severity.ERROR
+    data = json.loads(capsys.readouterr().out, parse_constant=not_json)
+    assert data['bodies'] == [] and data['findings'][0]['key'] == 'nothing recorded'

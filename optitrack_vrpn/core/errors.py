@@ -20,6 +20,9 @@ The errors that this package raises, in one tree.
 
       - ``VersionRefusedError``: the peer uses another major version of VRPN.
 
+  - ``DamagedError``: nothing can be read from a recording any more.
+    Scenario: the disk was full when the first pose was written.
+
   - ``TransportError``: the operating system refused a socket or the network failed.
     Scenario: the host name does not resolve, or the port is already in use.
 """
@@ -51,6 +54,10 @@ class RemoteProtocolError(ProtocolError):
 
 class VersionRefusedError(RemoteProtocolError):
     """The peer uses a major version of VRPN that this side does not support."""
+
+
+class DamagedError(OptitrackVrpnError):
+    """Nothing can be read from a file because it is damaged."""
 
 
 class TransportError(OptitrackVrpnError, OSError):

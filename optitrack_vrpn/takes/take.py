@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Optional, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from optitrack_vrpn.core.names import counted
 from optitrack_vrpn.takes.columns import ROW, Rows
 from optitrack_vrpn.takes.trajectory import Stamps, Trajectory
 
@@ -113,6 +114,7 @@ class Take:
     :ivar unseen: bodies with a published state and without any pose.
     :ivar arrivals_ns: first and last arrival of a pose of a body (ns); None if unknown.
     :ivar silent_s: time without poses at the begin and at the end of the recording (s).
+    :ivar shared_names: names of several bodies of an export; the second of them is NAME_2.
     :ivar topics: messages by topic.
     :ivar unread: messages that could not be decoded, by topic.
     :ivar left_out: poses that are not finite or whose stamp does not rise, by topic.
@@ -144,7 +146,18 @@ class Take:
     end_ns: int = 0
     unseen: list[str] = field(default_factory=list)
     silent_s: tuple[float, float] = (0.0, 0.0)
+    shared_names: list[str] = field(default_factory=list)
     arrivals_ns: Optional[tuple[int, int]] = None
+
+    def losses(self) -> str:
+        """Say what the recording had and could not be read; '' for a complete one."""
+        parts = [f'messages that it counts and lacks: {self.missing}'] * (self.missing > 0)
+        if self.damaged:
+            parts.append(f'it is damaged in {counted(len(self.damaged), "place")} '
+                         f'({self.damaged[0][0]})')
+        parts += [f'{counted(count, "message")} on {topic} cannot be decoded'
+                  for topic, count in self.unread.items() if count]
+        return '; '.join([*parts, *([self.cut] if self.cut else [])])
 
     def settings(self) -> dict[str, dict[str, Any]]:
         """Return the parameters of each node that published poses."""

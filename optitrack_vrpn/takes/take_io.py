@@ -96,6 +96,7 @@ def _load_csv(path: Path) -> Take:
         for name, rows in _in_blocks((name, (stamp_ns, stamp_ns, pose))
                                      for name, stamp_ns, pose in export.poses):
             poses[name].add(rows)
+    take.cut, take.shared_names = export.cut, export.shared
     _keep_bodies(take, poses)
     return take
 

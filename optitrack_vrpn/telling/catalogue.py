@@ -199,6 +199,8 @@ CAUSES: Mapping[str, Cause] = {
         ERROR, 'no pose of any body was recorded',
         'was the node active, and did --bodies fit the names? Run the doctor'),
     'incomplete': Cause(ERROR, 'the recording is incomplete: {reason}', _REPAIR, 'recorder'),
+    'export cut': Cause(
+        ERROR, 'the export is incomplete: {reason}', 'export it again from Motive', 'recorder'),
     'damaged': Cause(
         ERROR, 'the file is damaged in {places} ({reason}): messages of these times are missing',
         _REPAIR, 'recorder'),
@@ -264,6 +266,12 @@ CAUSES: Mapping[str, Cause] = {
         WARNING, '{count} on {topic} are left out here: {reason}',
         'was a recording played in a loop, or a clock set? Do two publishers use the '
         'topic?'),
+    'not counted': Cause(
+        WARNING, 'losses between publisher and recorder could not be counted ({topics})',
+        'record with one publisher on each topic', 'recorder'),
+    'one name': Cause(
+        WARNING, 'several rigid bodies have the name {bodies}; the second is NAME_2 here',
+        'give each rigid body a name of its own in Motive'),
     'silent at an end': Cause(
         WARNING, 'no pose arrived in the {part} {silent:.0f} s of the recording',
         'was the node active, and a body in view?', 'server'),

@@ -193,8 +193,9 @@ def evaluate(
         map_ate = evaluate_odometry(take.bodies[BODY].trajectory, path).ate.translation
         print(f'map           {arguments.map}: ATE {1e3 * map_ate.rmse:.1f} mm RMSE over '
               f'{map_ate.samples} poses', flush=True)
-    text, *_ = report_command.make_report(report_command.make_parser().parse_args([
-        str(folder), '--reference', BODY, '--estimate', ODOMETRY_TOPIC]))
+    asked = report_command.make_parser().parse_args([
+        str(folder), '--reference', BODY, '--estimate', ODOMETRY_TOPIC])
+    text = report_command.make_page(asked, report_command.assess(asked))
     with whole_file(arguments.output, OWN, (), arguments.force) as report:
         report.write_text(text, encoding='utf-8')
     print(f'report        {arguments.output}: both paths and the errors over time')

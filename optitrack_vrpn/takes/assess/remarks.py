@@ -189,7 +189,12 @@ def _spans(take: Take, spans: Iterable[tuple[int, int]], *bodies: str) -> tuple[
 def _of_the_file(take: Take) -> list[Finding]:
     found = []
     if take.cut:
-        found.append(Finding('incomplete', (), {'reason': take.cut}))
+        found.append(Finding('export cut' if take.kind == 'motive csv' else 'incomplete', (), {
+            'reason': take.cut}))
+    if take.shared_names:
+        found.append(Finding('one name', tuple(take.shared_names)))
+    if take.notes.get('uncounted'):
+        found.append(Finding('not counted', (), {'topics': take.notes['uncounted']}))
     if take.damaged:
         found.append(Finding('damaged', (), {
             'places': counted(len(take.damaged), 'place'), 'reason': take.damaged[0][0]},

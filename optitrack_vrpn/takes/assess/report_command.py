@@ -7,28 +7,32 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 import sys
-from typing import Optional
+from typing import NamedTuple, Optional
 
 from optitrack_vrpn import __version__
 from optitrack_vrpn.cli.arguments import duration, Parser, seconds, without_ros_arguments
 from optitrack_vrpn.cli.command_io import command
-from optitrack_vrpn.cli.files_io import add_force, check_output, whole_file
+from optitrack_vrpn.cli.files_io import add_force, check_output, json_text, whole_file
 from optitrack_vrpn.cli.terminal_io import Progress
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.takes.assess.charts import (
     body_pictures, clock_picture, odometry_picture, paths)
 from optitrack_vrpn.takes.assess.figures import body_figures, Figures
 from optitrack_vrpn.takes.assess.remarks import findings
+from optitrack_vrpn.takes.assess.report_data import report_data, severity_of
 from optitrack_vrpn.takes.assess.report_page_io import (
     check_available, Clock, comparison, items, OWN, page, Section)
 from optitrack_vrpn.takes.calibrations_io import calibrations
-from optitrack_vrpn.takes.evaluate.evaluation_odometry import evaluate_odometry
+from optitrack_vrpn.takes.evaluate.evaluation_odometry import (
+    evaluate_odometry, OdometryEvaluation)
 from optitrack_vrpn.takes.take import Take
 from optitrack_vrpn.takes.take_io import load_estimate, load_take
 from optitrack_vrpn.takes.topics import absolute
 from optitrack_vrpn.takes.trajectory import Trajectory
-from optitrack_vrpn.telling.catalogue import Finding
+from optitrack_vrpn.telling.catalogue import Finding, Severity
 
+#: The page, unless another is named.
+PAGE = 'report.html'
 #: Chosen: number of bodies with their own pictures unless requested.
 _MOST_PICTURED = 8
 
@@ -37,11 +41,16 @@ def make_parser() -> argparse.ArgumentParser:
     """Create the parser of the command line."""
     parser = Parser(
         prog='report', description='Summarise a take on one HTML page, findings '
-        'first.', epilog='The recording is a bag, a raw recording (.pcap) or a CSV export of '
-        'Motive. See docs/recording.md.')
+        'first.', epilog='The recording is a bag, a raw recording or a CSV export of Motive. Exit '
+        'code: 0, also for a take with faults; with --strict 1 for warnings and 2 for errors. See '
+        'docs/recording.md.')
     parser.add_argument('recording', type=Path)
-    parser.add_argument('-o', '--output', type=Path, default=Path('report.html'), metavar='FILE',
-                        help='default %(default)s')
+    parser.add_argument('-o', '--output', type=Path, metavar='FILE',
+                        help=f'default {PAGE}, with --json none')
+    parser.add_argument('--json', action='store_true',
+                        help='print findings and statistics as JSON')
+    parser.add_argument('--strict', action='store_true',
+                        help='exit code 1 for warnings, 2 for errors')
     add_force(parser)
     parser.add_argument('--compare', type=Path, metavar='FOLDER2', help='a second take')
     parser.add_argument('--body', action='append', default=[], metavar='NAME',
@@ -68,28 +77,51 @@ def _estimate(take: Take, what: str) -> Trajectory:
         f'{", ".join(sorted(take.estimates)) or "none"}')
 
 
-def make_report(arguments: argparse.Namespace) -> tuple[str, list[Finding], Take]:
-    """
-    Create the page.
+class Assessed(NamedTuple):
+    """What was found out about a take, and an odometry in it."""
 
-    :returns: the page, the findings and the take.
+    take: Take
+    figures: dict[str, Figures]
+    found: list[Finding]
+    evaluation: Optional[OdometryEvaluation]
+
+    @property
+    def severity(self) -> Severity:
+        """Return the worst severity of all findings."""
+        return severity_of([*self.found, *(self.evaluation.findings if self.evaluation else ())])
+
+
+def assess(arguments: argparse.Namespace) -> Assessed:
+    """
+    Read and assess a take.
+
     :raises OptitrackVrpnError: if an input cannot be read or evaluated.
     """
-    check_available()
     with Progress('reading') as reading:
         take = load_take(
             arguments.recording, absolute(arguments.estimate or ''), reading.show)
+    if arguments.reference is not None and arguments.reference not in take.bodies:
+        raise ConfigurationError(f'{arguments.reference}: no such body; recorded are '
+                                 f'{", ".join(take.bodies) or "none"}')
     figures = _figures(take)
-    found = findings(take, list(figures.values()))
+    for name in arguments.body:
+        if name not in figures:
+            raise ConfigurationError(f'{name}: no such body; recorded are {", ".join(figures)}')
+    evaluation = None if arguments.estimate is None else evaluate_odometry(
+        take.bodies[arguments.reference].trajectory, _estimate(take, arguments.estimate),
+        rpe_seconds=arguments.rpe_seconds, max_offset_s=arguments.max_offset)
+    return Assessed(take, figures, findings(take, list(figures.values())), evaluation)
+
+
+def make_page(arguments: argparse.Namespace, assessed: Assessed) -> str:
+    """
+    Create the page.
+
+    :raises OptitrackVrpnError: if the second take cannot be read, or jinja2 is not installed.
+    """
+    take, figures, found, result = assessed
     sections = []
-    if arguments.estimate is not None:
-        if arguments.reference not in take.bodies:
-            raise ConfigurationError(
-                f'{arguments.reference}: no such body; recorded are '
-                f'{", ".join(take.bodies) or "none"}')
-        result = evaluate_odometry(
-            take.bodies[arguments.reference].trajectory, _estimate(take, arguments.estimate),
-            rpe_seconds=arguments.rpe_seconds, max_offset_s=arguments.max_offset)
+    if result is not None:
         sections.append(Section(
             f'{arguments.estimate} against {arguments.reference}', [odometry_picture(result)],
             items(result.findings or [Finding('good estimate')]), evaluation=result))
@@ -99,9 +131,6 @@ def make_report(arguments: argparse.Namespace) -> tuple[str, list[Finding], Take
         sections.append(comparison((take.name, other.name), list(figures.values()),
                                    list(_figures(other).values())))
     chosen = arguments.body or _worst(list(figures), found)
-    for name in chosen:
-        if name not in figures:
-            raise ConfigurationError(f'{name}: no such body; recorded are {", ".join(figures)}')
     common = [paths(list(figures.values()))] if len(figures) > 1 else []
     clock = clock_picture(take)
     if common or clock is not None:
@@ -116,7 +145,7 @@ def make_report(arguments: argparse.Namespace) -> tuple[str, list[Finding], Take
     now = datetime.now().astimezone()
     made = (f'Made by optitrack_vrpn {__version__} on {now:%Y-%m-%d %H:%M %z} from '
             f'{arguments.recording.resolve().name}.')
-    return page(take, found, list(figures.values()), sections, made), found, take
+    return page(take, found, list(figures.values()), sections, made)
 
 
 def _figures(take: Take) -> dict[str, Figures]:
@@ -139,22 +168,40 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     Run the tool.
 
     :param argv: arguments, those of the process by default.
-    :returns: 0, even for a take with faults; else see ``exit_code``.
+    :returns: 0, even for a take with faults; with --strict 1 for warnings and 2 for errors; else
+        see ``exit_code``.
     """
     parser = make_parser()
     arguments = parser.parse_args(without_ros_arguments(sys.argv[1:] if argv is None else argv))
     if (arguments.reference is None) != (arguments.estimate is None):
         parser.error('--reference BODY and --estimate TOPIC_OR_FILE need each other')
+    output = arguments.output or (None if arguments.json else Path(PAGE))
     inputs = [path for path in (arguments.recording, arguments.compare, Path(
         arguments.estimate or '')) if path is not None and path.name]
-    own = arguments.output, OWN, inputs, arguments.force
-    check_output(*own)
-    text, found, take = make_report(arguments)
-    clock = Clock(take)
-    with whole_file(*own) as path:
-        path.write_text(text, encoding='utf-8')
-    for finding in found[:5]:
-        when = f' {clock.of_span(finding.spans[0])}' if finding.spans else ''
-        print(f'{finding.severity.name.lower()}: {finding.text}{when}')
-    print(f'{arguments.output}: {len(text) // 1000} kB')
-    return 0
+    if output is not None:
+        check_available()
+        check_output(output, OWN, inputs, arguments.force)
+    assessed = assess(arguments)
+    size = 0
+    if output is not None:
+        text = make_page(arguments, assessed)
+        size = len(text) // 1000
+        with whole_file(output, OWN, inputs, arguments.force) as path:
+            path.write_text(text, encoding='utf-8')
+    if arguments.json:
+        print(json_text(report_data(assessed.take, assessed.found, list(
+            assessed.figures.values()), assessed.severity, assessed.evaluation)))
+    else:
+        clock = Clock(assessed.take)
+        for finding in assessed.found[:5]:
+            when = f' {clock.of_span(finding.spans[0])}' if finding.spans else ''
+            print(f'{finding.severity.name.lower()}: {finding.text}{when}')
+        if (evaluation := assessed.evaluation) is not None:
+            print(f'{arguments.estimate} against {arguments.reference}: ATE '
+                  f'{1e3 * evaluation.ate.translation.rmse:.1f} mm, RPE over '
+                  f'{evaluation.rpe.seconds:g} s {1e3 * evaluation.rpe.translation.rmse:.1f} mm '
+                  '(RMSE)')
+            for finding in evaluation.findings[:5]:
+                print(f'{finding.severity.name.lower()}: {finding.text}')
+        print(f'{output}: {size} kB')
+    return int(assessed.severity) if arguments.strict else 0

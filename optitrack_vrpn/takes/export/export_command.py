@@ -17,6 +17,7 @@ from optitrack_vrpn.cli.arguments import duration, Parser, without_ros_arguments
 from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.files_io import add_force, check_output, whole_file
 from optitrack_vrpn.cli.terminal_io import Progress
+from optitrack_vrpn.core.checks import listed
 from optitrack_vrpn.core.errors import BackendUnavailableError, ConfigurationError
 from optitrack_vrpn.core.names import counted
 from optitrack_vrpn.takes.bag_read_io import BAGS, find_files, read_batches
@@ -25,7 +26,7 @@ from optitrack_vrpn.takes.columns import Batch, PoseColumns, TF
 from optitrack_vrpn.takes.export.export_table import (
     check_span, choose_bodies, COLUMNS, rows, Table, tables)
 from optitrack_vrpn.takes.mcap_format import Channel, Schema
-from optitrack_vrpn.takes.take import trajectory_of
+from optitrack_vrpn.takes.take import Take, trajectory_of
 from optitrack_vrpn.takes.take_io import load_take
 from optitrack_vrpn.takes.trajectory import format_tum, Stamps
 
@@ -135,7 +136,7 @@ def _write(path: Path, kind: str, tables: Iterable[Table], plain: bool) -> int:
 
 
 def _export_bvh(arguments: argparse.Namespace) -> int:
-    """Export the skeleton of a bag; returns 0."""
+    """Export the skeleton of a bag; return the exit code."""
     from optitrack_vrpn.takes.export import bvh
     if arguments.frame == 'ned' or arguments.resample:
         raise ConfigurationError('bvh has the frames of the recording, y up: --frame ned and '
@@ -171,7 +172,19 @@ def _export_bvh(arguments: argparse.Namespace) -> int:
           f'{skeleton.name} with {counted(len(skeleton.frames), "bone")}; interpolated: '
           f'{motion.filled}, left out: {motion.left_out + damaged}; bones are up to '
           f'{1000 * written.deviation_m:.1f} mm from their places in the file')
-    return 0
+    return _complain(load_take(arguments.recording))
+
+
+def _complain(take: Take) -> int:
+    """Say in one line what is missing or was renamed; return 1 if poses can be missing, else 0."""
+    if take.shared_names:
+        print(f'export: several bodies have the name {listed(take.shared_names)}: the second is '
+              'NAME_2', file=sys.stderr)
+    losses = take.losses()
+    if losses:
+        known = '' if take.missing or take.kind == 'motive csv' else '; how many is unknown'
+        print(f'export: poses of the recording are missing: {losses}{known}', file=sys.stderr)
+    return int(bool(losses))
 
 
 def _output(arguments: argparse.Namespace) -> tuple[Path, re.Pattern[bytes], list[Path], bool]:
@@ -185,7 +198,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     Run the tool.
 
     :param argv: arguments, those of the process by default.
-    :returns: 0, or see ``exit_code``.
+    :returns: 0; 1 if poses of the recording can be missing; else see ``exit_code``.
     """
     arguments = make_parser().parse_args(
         without_ros_arguments(sys.argv[1:] if argv is None else argv))
@@ -213,6 +226,5 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     print(f'{arguments.output}: {counted(count, "pose")} of {counted(len(bodies), "body")}'
           + (f'; left out: {counted(sum(each.poses for each in left_out), "pose")} of the '
              f'recording: {", ".join(sorted({each.reason for each in left_out}))}'
-             if left_out else '')
-          + (f'; the recording is incomplete: {take.cut}' if take.cut else ''))
-    return 0
+             if left_out else ''))
+    return _complain(take)

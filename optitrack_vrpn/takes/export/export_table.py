@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Optional
 
 import numpy as np
-from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.errors import ConfigurationError, DamagedError
 from optitrack_vrpn.core.units import format_seconds, NS_PER_S
 from optitrack_vrpn.takes.assess.figures import body_breaks, Breaks
 from optitrack_vrpn.takes.columns import ROW, Rows
@@ -43,8 +43,11 @@ def choose_bodies(take: Take, names: tuple[str, ...]) -> list[str]:
     :param names: empty for all.
     :returns: the chosen names.
     :raises ConfigurationError: if there is no such body, or none at all.
+    :raises DamagedError: if there is none because the recording is damaged.
     """
     if not take.bodies:
+        if losses := take.losses():
+            raise DamagedError(f'{take.name}: no pose can be read: {losses}')
         missing = f' of {", ".join(take.unseen)}' if take.unseen else ''
         left_out = sum(each.poses for each in take.left_out.values())
         raise ConfigurationError(
