@@ -9,7 +9,8 @@ from launch_ros.actions import Node
 from launch_ros.substitutions import FindPackageShare
 from optitrack_vrpn.cli.arguments import flag, log_level, one_of
 from optitrack_vrpn.cli.files_io import read_yaml
-from optitrack_vrpn.cli.launch_file_ros import describe, existing_file, parameters_of_nodes
+from optitrack_vrpn.cli.launch_file_ros import (
+    describe, existing_file, kept_running, parameters_of_nodes)
 
 CONFIG = PathJoinSubstitution([FindPackageShare('optitrack_vrpn'), 'config'])
 
@@ -54,12 +55,11 @@ def make_bridges(given):
                              'connection')
         vehicles = [{**one, **vehicle} for vehicle in read_vehicles(given['vehicles'])]
     common = {'autostart': True, 'activate': given['activate']}
-    return [Node(
-        package='optitrack_vrpn', executable='mavlink_bridge', name=node_name(vehicle),
-        namespace=given['namespace'], parameters=[given['params_file'], common, vehicle],
-        ros_arguments=['--log-level', given['log_level']],
-        respawn=given['respawn'], respawn_delay=1.0, output='screen',
-        emulate_tty=True) for vehicle in vehicles]
+    return [action for vehicle in vehicles for action in kept_running(lambda of=vehicle: Node(
+        package='optitrack_vrpn', executable='mavlink_bridge', name=node_name(of),
+        namespace=given['namespace'], parameters=[given['params_file'], common, of],
+        ros_arguments=['--log-level', given['log_level']], output='screen', emulate_tty=True),
+        given['respawn'])]
 
 
 def node_name(vehicle):

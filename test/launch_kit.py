@@ -14,8 +14,10 @@ import types
 LAUNCH = Path(__file__).resolve().parents[1] / 'launch'
 MODULES = {
     'launch': ('LaunchDescription',), 'launch_ros': (), 'launch_ros.actions': ('Node',),
+    'launch.event_handlers': ('OnProcessExit',),
+    'launch_ros.parameter_descriptions': ('ParameterValue',),
     'launch.actions': ('DeclareLaunchArgument', 'ExecuteProcess', 'IncludeLaunchDescription',
-                       'LogInfo', 'OpaqueFunction'),
+                       'LogInfo', 'OpaqueFunction', 'RegisterEventHandler', 'TimerAction'),
     'launch.launch_description_sources': ('PythonLaunchDescriptionSource',),
     'launch.substitutions': ('PathJoinSubstitution',),
     'launch_ros.substitutions': ('FindPackageShare',)}
@@ -45,5 +47,6 @@ def loader(monkeypatch):
         assert all(each.named['description'] for each in declared)
         defaults = {each.given[0]: each.named['default_value'] for each in declared}
         context = types.SimpleNamespace(launch_configurations={**defaults, **values})
-        return defaults, action.named['function'](context)
+        return defaults, [each for each in action.named['function'](context)
+                          if type(each).__name__ != 'RegisterEventHandler']
     return load

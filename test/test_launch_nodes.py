@@ -3,6 +3,7 @@
 """What the launch files of autopilots, axis_bridge, the gantry and the RGB-D nodes start."""
 
 from launch_kit import LAUNCH
+from optitrack_vrpn.cli.launch_file_ros import Restarts
 from optitrack_vrpn.cli.arguments import LaunchArgument, log_level, read_launch_arguments
 from optitrack_vrpn.cli.rows_io import tools
 from optitrack_vrpn.core.settings.parameters import parameters_of
@@ -90,6 +91,34 @@ def test_the_dashboard_is_a_process_beside_the_node(load_launch, quiet_graph):
             'optitrack_vrpn.launch.py', dashboard=wanted, params_file=BRIDGE_FILE)
         assert [node.named['executable'] for node in nodes] == [
             'optitrack_vrpn_node', *(['dashboard'] if wanted == 'true' else [])]
+
+
+def test_the_file_of_the_user_overrides_the_drop_in(load_launch):
+    _, (node,) = load_launch(
+        'optitrack_vrpn.launch.py', drop_in='natnet_ros2', params_file=BRIDGE_FILE, server='10.1')
+    peer, moved, mine, given = node.named['parameters']
+    assert peer.given[0][1:] == ['drop_in', 'natnet_ros2.yaml'] and moved == {}
+    assert mine == BRIDGE_FILE and given['server'] == '10.1'
+    _, (node,) = load_launch('optitrack_vrpn.launch.py')
+    assert len(node.named['parameters']) == 1
+
+
+@pytest.mark.parametrize('peer, topic', [
+    ('vrpn_mocap', '{body}/pose'), ('vrpn_client_ros', 'vrpn_client_node/{body}/pose'),
+    ('airstack', 'perception/optitrack/{body}'), ('mavros', 'mavros/vision_pose/pose')])
+def test_the_topics_of_a_drop_in_move_with_the_namespace(load_launch, peer, topic):
+    _, (node,) = load_launch('optitrack_vrpn.launch.py', drop_in=peer, namespace='r1/mocap')
+    assert node.named['parameters'][1]['topics.pose'].given[0] == topic
+    _, (node,) = load_launch('optitrack_vrpn.launch.py', drop_in=peer)
+    assert node.named['parameters'][1] == {}
+
+
+def test_a_node_that_fails_at_once_is_started_again_three_times_and_another_for_ever():
+    restarts = Restarts()
+    assert [restarts.again(0.5) for _ in range(5)] == [True, True, True, False, False]
+    restarts = Restarts()
+    for _ in range(100):    # three starts fail, the fourth runs
+        assert all(restarts.again(2.0) for _ in range(3)) and restarts.again(3600.0)
 
 
 def test_log_levels_may_be_written_in_capitals_as_rcl_accepts_them():

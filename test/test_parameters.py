@@ -3,16 +3,19 @@
 """What each parameter of the node accepts, and the settings of single bodies."""
 
 from array import array
+from pathlib import Path
 
 from conftest import lacking_in_lines
 from hypothesis import given, strategies as st
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.settings.parameters import is_foreign, parameters_of, sift
+from optitrack_vrpn.core.settings.peers import of_other_drivers, PEERS
 from optitrack_vrpn.drivers.config import ClientConfig
 from optitrack_vrpn.node.body_settings import is_fixed_setting, sift_body_settings
 from optitrack_vrpn.node.settings import NodeSettings
 import pytest
 
+ROOT = Path(__file__).resolve().parent.parent
 NAMES_OF_NODE = {row.name for row in parameters_of(NodeSettings)}
 
 
@@ -34,6 +37,34 @@ def body_settings(values):
 def test_wrong_values_are_named_with_what_is_allowed(name, value, said):
     (line,) = sift(NodeSettings, {name: value})[1]
     assert said in line
+
+
+@pytest.mark.parametrize(('name', 'value', 'meant'), [
+    ('up_axis', True, 'y'), ('bodies.allow', None, ()), ('bodies.allow', 'null', ()),
+    ('bodies.allow', [''], ())])
+def test_what_yaml_and_ros_make_of_a_value_is_taken_as_it_was_meant(name, value, meant):
+    settings, wrong = sift(NodeSettings, {name: value})
+    assert not wrong
+    assert {'up_axis': settings.axes.up_axis, 'bodies.allow': settings.bodies.allow}[name] == meant
+
+
+@pytest.mark.parametrize(('name', 'value'), [
+    ('up_axis', False), ('protocol', True), ('server', True), ('outputs', 'nul')])
+def test_no_other_value_is_guessed(name, value):
+    assert sift(NodeSettings, {name: value})[1]
+
+
+def test_parameters_of_another_driver_are_recognised_and_docs_migrate_has_them():
+    said = of_other_drivers(['frame_id', 'update_freq', 'mine'])
+    assert said.startswith('frame_id (here frames.world), update_freq (none: ')
+    assert said.endswith('see docs/migrate.md') and not of_other_drivers(['mine'])
+    page = (ROOT / 'docs' / 'migrate.md').read_text()
+    for rows in PEERS.values():
+        for old, new in rows.items():
+            assert f'| `{old}` | {new} |' in page
+            here = new.partition(':')[0].partition(',')[0]
+            assert here == 'none' or here in NAMES_OF_NODE or any(
+                name.startswith(f'{here}.') for name in NAMES_OF_NODE), new
 
 
 NAMES = st.text(min_size=1).filter(lambda name: name not in ('allow', 'deny', 'max'))

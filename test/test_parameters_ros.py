@@ -10,6 +10,7 @@ from optitrack_vrpn.core.settings.parameters import parameters_of
 from optitrack_vrpn.node.settings import NodeSettings
 from pipeline_kit import pose_report
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 CONFIG = ROOT / 'config' / 'optitrack_vrpn.yaml'
@@ -85,6 +86,33 @@ def test_the_shipped_file_changes_nothing(ros):
         for here in (filled, plain):
             assert here.node.trigger_configure().name == 'SUCCESS'
         assert filled.node.configuration == plain.node.configuration
+
+
+def dump(node):
+    """Give the parameters of a node as ``ros2 param dump`` writes them."""
+    values = {name: parameter.value for name, parameter in
+              node.get_parameters_by_prefix('').items()}
+    plain = {name: list(value) if hasattr(value, 'tolist') else value
+             for name, value in values.items()}
+    return yaml.dump({'/**': {'ros__parameters': plain}}, default_flow_style=False)
+
+
+@pytest.mark.ros
+@pytest.mark.parametrize('up_axis', ['y', 'z'])
+def test_a_dump_of_the_parameters_can_be_loaded_again(ros, tmp_path, up_axis):
+    """YAML reads the unquoted y that PyYAML writes as true, and ROS writes [] as null."""
+    text = FILE.replace('server:', f'up_axis: {up_axis}\n    server:')
+    seen = []
+    for turn in range(3):
+        path = tmp_path / f'{turn}.yaml'
+        path.write_text(text)
+        with ros.NodeHere(args=['--ros-args', '--params-file', str(path)], spin=False) as here:
+            assert here.node.trigger_configure().name == 'SUCCESS'
+            assert here.node.get_parameter('up_axis').value == up_axis
+            seen.append(here.node.configuration)
+            text = dump(here.node)
+    assert seen[0] == seen[1] == seen[2]
+    assert seen[0].settings.axes.up_axis == up_axis and seen[0].settings.bodies.allow == ()
 
 
 @pytest.mark.ros

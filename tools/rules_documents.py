@@ -259,7 +259,8 @@ def arguments_alone():
 def launch_stood_in():
     """Let launch files load where ROS 2's launch is not installed: PyPI has none."""
     names = ('launch', 'launch.actions', 'launch.launch_description_sources',
-             'launch.substitutions', 'launch_ros', 'launch_ros.actions',
+             'launch.event_handlers', 'launch.substitutions', 'launch_ros', 'launch_ros.actions',
+             'launch_ros.parameter_descriptions',
              'launch_ros.substitutions')
     with mock.patch.dict(sys.modules, {name: mock.MagicMock() for name in names}):
         yield

@@ -6,12 +6,66 @@ import argparse
 from collections.abc import Callable, Iterable
 import os
 import sys
+import time
 from typing import Any
 
 from optitrack_vrpn.cli.arguments import (
     check_launch_arguments, LaunchArgument, read_launch_arguments)
 from optitrack_vrpn.cli.files_io import read_parameter_file
 from optitrack_vrpn.core.errors import ConfigurationError
+
+
+#: Chosen: a node that ends within this time (s) has failed at once, as by a wrong parameter; and
+#: how often in succession it is started again then. A later end is one of a running node.
+_AT_ONCE_S, _MOST_STARTS = 10.0, 3
+#: Chosen: pause before a node is started again (s).
+_PAUSE_S = 1.0
+
+
+class Restarts:
+    """Decide whether a node that ended is started again."""
+
+    def __init__(self) -> None:
+        self._failed = 0
+
+    def again(self, ran_s: float) -> bool:
+        """
+        Return whether a node is started again.
+
+        :param ran_s: time for which it ran (s).
+        """
+        self._failed = self._failed + 1 if ran_s < _AT_ONCE_S else 0
+        return self._failed <= _MOST_STARTS
+
+
+def kept_running(make: Callable[[], Any], again: bool = True) -> list[Any]:
+    """
+    Make a node that is started again 1 s after it ended.
+
+    launch's own ``respawn`` starts a node for ever that fails at each start.
+
+    :param make: makes the action of the node, anew for each start.
+    :param again: false starts it once.
+    """
+    return _started(make, Restarts()) if again else [make()]
+
+
+def _started(make: Callable[[], Any], restarts: Restarts) -> list[Any]:
+    from launch.actions import LogInfo, OpaqueFunction, RegisterEventHandler, TimerAction
+    from launch.event_handlers import OnProcessExit
+    node, began = make(), time.monotonic()
+
+    def ended(event: Any, context: Any) -> list[Any]:
+        if context.is_shutdown:
+            return []
+        if not restarts.again(time.monotonic() - began):
+            return [LogInfo(msg=(
+                f'{event.process_name} ended {_MOST_STARTS + 1} times within {_AT_ONCE_S:g} s of '
+                'its start and is not started again: the lines above have the reason'))]
+        return [TimerAction(period=_PAUSE_S, actions=[
+            OpaqueFunction(function=lambda context: _started(make, restarts))])]
+
+    return [RegisterEventHandler(OnProcessExit(target_action=node, on_exit=ended)), node]
 
 
 def existing_file(text: str) -> str:

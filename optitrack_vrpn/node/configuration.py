@@ -14,7 +14,8 @@ from optitrack_vrpn.core.rotation import world_from_mocap
 from optitrack_vrpn.core.settings.parameters import changed, parameters_of, sift, unknown
 from optitrack_vrpn.drivers.table import check_server, lacking, SourceOptions
 from optitrack_vrpn.node.base.settings_ros import (
-    check_changes, declare_settings, given_at_start, is_of_library, unknown_parameters, values_of)
+    check_changes, declare_settings, given_at_start, is_of_library, unknown_parameters, values_of,
+    warn_of_foreign)
 from optitrack_vrpn.node.body_settings import (
     BODY_ESTIMATES, BODY_THRESHOLDS, check_body_setting, is_fixed_setting, RATES,
     sift_body_settings, titles_of)
@@ -205,10 +206,7 @@ class NodeParameters:
             if is_body_setting(name) and not node.has_parameter(name):
                 node.declare_parameter(name, value, ParameterDescriptor(dynamic_typing=True))
         self._misspelt, foreign = unknown_parameters(node)
-        if foreign:
-            node.get_logger().warning(
-                'parameters ignored, because this node has no parameter with a similar name: '
-                f'{", ".join(foreign)}')
+        warn_of_foreign(node, foreign)
         node.add_on_set_parameters_callback(self._on_set)
 
     def read(self) -> Configuration:

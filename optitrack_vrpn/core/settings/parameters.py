@@ -15,10 +15,13 @@ from typing import Any, TypeVar
 
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.removed import refusal, SETTINGS
+from optitrack_vrpn.core.settings.peers import of_other_drivers
 from optitrack_vrpn.core.settings.schema import (
     allowed, Change, convert, did_you_mean, hints_of, is_section, named)
 
 T = TypeVar('T')
+#: Words that YAML 1.1 reads as true or false.
+_YAML_WORDS = {True: ('y', 'yes', 'on', 'true'), False: ('n', 'no', 'off', 'false')}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,13 +101,24 @@ class Parameter:
 
     def check(self, value: Any) -> Any:
         """Check a value given by a user; return it in the field's type."""
+        return convert(self.hint, self.as_meant(value), self.name, self.metadata)
+
+    def as_meant(self, value: Any) -> Any:
+        """
+        Return a value as its user wrote it, where YAML or ROS has changed its type.
+
+        YAML reads the choice ``y`` as true. ROS has no empty list of strings, which it keeps as
+        [''] or as no value, and ``ros2 param dump`` writes that as null.
+        """
         if self.is_list and self.item_type is str:
-            # ROS has no empty list of strings; [''] and no value represent it.
-            if value is None:
-                value = ()
-            elif isinstance(value, (list, tuple)):
-                value = [item for item in value if item != '']
-        return convert(self.hint, value, self.name, self.metadata)
+            if value in (None, 'null'):
+                return ()
+            if isinstance(value, (list, tuple)):
+                return [item for item in value if item != '']
+        if isinstance(value, bool) and self.hint is str:
+            words = [word for word in self.metadata['choices'] if word in _YAML_WORDS[value]]
+            return words[0] if len(words) == 1 else value
+        return value
 
 
 def parameters_of(cls: type[Any], prefix: str = '') -> tuple[Parameter, ...]:
@@ -195,8 +209,8 @@ def _assemble(settings: T, checked: Mapping[str, Any], prefix: str, wrong: list[
 
 def unknown(name: str, known: Iterable[str]) -> str:
     """Describe a parameter that does not exist: removed, or with the most similar name."""
-    if gone := removed(name):
-        return gone
+    if known_elsewhere := removed(name) or of_other_drivers([name]):
+        return known_elsewhere
     # Similarity (difflib's ratio) of an unknown name to a known one above which the known one is
     # suggested. Chosen.
     near = did_you_mean(name, known, 0.5)

@@ -10,16 +10,18 @@ Settings dataclasses as the parameters of any rclpy node.
     follow_settings(self, BridgeSettings)               # checks changes
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.settings.parameters import (
     is_foreign, Parameter, parameters_of, sift, unknown)
+from optitrack_vrpn.core.settings.peers import of_other_drivers
 from optitrack_vrpn.core.settings.schema import Change
 from rcl_interfaces.msg import (
     FloatingPointRange, IntegerRange, ParameterDescriptor, SetParametersResult)
 from rclpy.node import Node
+from rclpy.parameter import Parameter as RosParameter
 
 T = TypeVar('T')
 
@@ -80,10 +82,14 @@ def declare_settings(node: Node, cls: type[Any], prefix: str = '') -> None:
     """
     given = given_at_start(node)
     for parameter in parameters_of(cls, _dotted(prefix)):
-        if not node.has_parameter(parameter.name):
-            node.declare_parameter(
-                parameter.name, parameter.ros_default,
-                describe(parameter, given.get(parameter.name)))
+        name = parameter.name
+        if node.has_parameter(name):
+            continue
+        value = given.get(name)
+        node.declare_parameter(name, parameter.ros_default, describe(parameter, value))
+        meant = parameter.as_meant(value)
+        if type(meant) is str and type(value) is bool:    # other programs read it too
+            node.set_parameters([RosParameter(name, value=meant)])
 
 
 def _dotted(prefix: str) -> str:
@@ -103,14 +109,20 @@ def read_settings(node: Node, cls: type[T], prefix: str = '') -> T:
     """
     prefix = _dotted(prefix)
     misspelt, foreign = unknown_parameters(node, prefix)
-    if foreign:
-        node.get_logger().warning(
-            'parameters ignored, because this node has no parameter with a similar name: '
-            f'{", ".join(foreign)}')
+    warn_of_foreign(node, foreign)
     made, wrong = sift(cls, values_of(node, cls, prefix), prefix)
     if wrong or misspelt:
         raise ConfigurationError('\n'.join([*wrong, *misspelt]))
     return made
+
+
+def warn_of_foreign(node: Node, names: Sequence[str]) -> None:
+    """Log the parameters that a node ignores, and those that another driver has."""
+    others = of_other_drivers(names)
+    if names:
+        node.get_logger().warning(
+            'parameters ignored, because this node has no parameter with a similar name: '
+            + ', '.join(names) + (f'. {others}' if others else ''))
 
 
 def values_of(node: Node, cls: type[Any], prefix: str = '') -> dict[str, Any]:
