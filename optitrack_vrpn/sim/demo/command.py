@@ -180,7 +180,7 @@ def watch(
         ports = {port_parameter(name): port for name, port in served.items()}
         print(f'demo: a simulated Motive streams {counted(len(names), "body")} at '
               f'{arguments.rate:g} Hz on {host} port {next(iter(served.values()))}')
-    print('demo: other systems do not see it; for another terminal: '
+    print('demo: no other system sees it; in another terminal: '
           f'export ROS_DOMAIN_ID={domain}', flush=True)
     ros_arguments = ['--ros-args', '--disable-stdout-logs']
     if arguments.params_file:
