@@ -476,9 +476,12 @@ def test_stop_is_refused_while_a_bridge_says_that_its_vehicle_is_armed(served):
 def test_a_recording_is_shown_to_all_and_assessed(served):
     async def work(session):
         async with connect(session, served) as first, connect(session, served) as second:
-            await first.send_json({'type': 'record', 'id': 'r', 'on': True, 'session': 'a/../b',
-                                   'by': 'Ada'})
+            for page, by in ((first, 'Ada'), (second, 'Bob')):    # at once: one recorder
+                await page.send_json({
+                    'type': 'record', 'id': 'r', 'on': True, 'session': 'a/../b', 'by': by})
             await until(first, lambda one: one['id'] == 'r', 'sent')
+            refused = await until(second, lambda one: one['id'] == 'r', 'refused')
+            assert 'is being recorded' in refused['text']
             active = (await until(second, lambda one: one['recording']['active']))[
                 'recording']['active']
             await until(second, lambda one: one['recording']['active']['seconds'] > 3.0)

@@ -7,9 +7,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 import contextlib
+import json
 import os
 from pathlib import Path
-import re
 import signal
 import sys
 import time
@@ -26,8 +26,8 @@ _CLOSING_S = 20.0
 _REPORT_S = 900.0
 #: Chosen: takes that the page lists.
 _MOST = 50
-_DURATION = re.compile(r'duration:\s+nanoseconds: (\d+)')
-_VERDICT = re.compile(r'^(good|warning|error): (.*)$', re.MULTILINE)
+#: The output of ``report --json``, in the folder of its take.
+_VERDICT = 'report.json'
 
 
 class Takes:
@@ -112,14 +112,18 @@ class Takes:
         page = folder / 'report.html'
         async with self._reporting:    # one at a time: it takes a core
             if not page.is_file():
-                process = await self._run('report', str(folder), '-o', str(page))
+                process = await self._run('report', str(folder), '--json', '-o', str(page))
                 try:
-                    output, _ = await asyncio.wait_for(process.communicate(), _REPORT_S)
+                    output, errors = await asyncio.wait_for(process.communicate(), _REPORT_S)
                 except (asyncio.TimeoutError, asyncio.CancelledError):
                     process.kill()
                     raise
+                if process.returncode:
+                    output = json.dumps({'severity': 'error', 'verdict': (
+                        f'cannot be assessed: {errors.decode(errors="replace").strip()[-200:]}'),
+                        'duration_s': None}).encode()
                 with contextlib.suppress(OSError):
-                    (folder / 'report.txt').write_bytes(output)
+                    (folder / _VERDICT).write_bytes(output)
         self.look()
         self._changed()
         return page if page.is_file() else None
@@ -136,19 +140,19 @@ class Takes:
         self._rows = rows[:_MOST]
 
     def _row(self, folder: Path) -> dict[str, Any]:
-        """Describe a take."""
-        verdict, text = (path.read_text(errors='replace') if path.is_file() else '' for path in (
-            folder / 'report.txt', folder / 'metadata.yaml'))
-        duration, found = _DURATION.search(text), _VERDICT.search(verdict)
+        """Describe a take by what ``report`` has written about it."""
+        found: dict[str, Any] = {}
+        with contextlib.suppress(OSError, ValueError):
+            found = json.loads((folder / _VERDICT).read_bytes())
+        closed = (folder / 'metadata.yaml').is_file()
         files = [path.stat() for path in folder.glob('*.mcap')]
         return {
             'name': printable(folder.name), 'time': max(one.st_mtime for one in files),
-            'seconds': int(duration[1]) / 1e9 if duration else None,
+            'seconds': found.get('duration_s'),
             'megabytes': round(sum(one.st_size for one in files) / 1e6, 1),
-            'level': found[1] if found else 'error' if verdict or not duration else '',
-            'verdict': printable(found[2], 300) if found else (
-                'cannot be assessed: ' + printable(verdict.strip()[-200:]) if verdict else
-                'not assessed yet' if duration else 'not closed: record --recover repairs it')}
+            'level': found.get('severity', '' if closed else 'error'),
+            'verdict': printable(str(found.get('verdict', 'not assessed yet' if closed else (
+                'not closed: record --recover repairs it'))), 300)}
 
     def status(self) -> dict[str, Any]:
         """Describe the recording and the takes for the page."""
@@ -165,8 +169,8 @@ class Takes:
 
     async def _watch(self, process: asyncio.subprocess.Process, name: str) -> None:
         """Wait for the end of a recording, then assess it."""
-        output, _ = await process.communicate()
-        lines = output.decode(errors='replace').strip().splitlines()
+        _, errors = await process.communicate()
+        lines = errors.decode(errors='replace').strip().splitlines()
         self._last = f'{name}: {printable(lines[-1], 300)}' if process.returncode and lines else ''
         self._process, self._active = None, {}
         self.look()
@@ -180,7 +184,7 @@ class Takes:
         return await asyncio.create_subprocess_exec(
             *(('nice', '-n', '10') if arguments[0] == 'report' else ()), sys.executable, '-m',
             'optitrack_vrpn', *arguments, stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
             env=dict(with_parent(os.environ)), start_new_session=True)
 
     def _spawn(self, work: Any) -> None:
