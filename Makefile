@@ -7,7 +7,7 @@ ARGS ?=
 RUN = @$(PYTHON) tools/env.py run
 
 .DEFAULT_GOAL := usage
-.PHONY: usage help demo demo-rgbd check test coverage compile lint docs env bench bench-parts bench-bodies bench-clock bench-recorder bench-takes bench-faults bench-gantry bench-calibrate bench-swarm bench-rgbd bench-rgbd-map rgbd-pictures soak clean clean-env
+.PHONY: usage help demo demo-rgbd check test coverage lint docs env bench bench-parts bench-bodies bench-clock bench-recorder bench-takes bench-faults bench-gantry bench-calibrate bench-swarm bench-rgbd bench-rgbd-map rgbd-pictures soak clean clean-env
 
 usage:
 	@echo '  make demo    run a simulated Motive and the node, with a live table'
@@ -30,14 +30,11 @@ demo-rgbd:  ## score a simulated depth camera against mocap
 check:  ## lint, types, rules and fast pure tests, in under a minute
 	$(RUN) tools/check.py $(ARGS)
 
-test: lint compile  ## lint, types and all tests, compiled
-	$(RUN) tools/run_tests.py $(ARGS)
+test: lint  ## lint, types and all tests, compiled
+	$(RUN) --wheel tools/run_tests.py $(ARGS)
 
 coverage:  ## all tests as plain Python, with the covered lines per package
 	$(RUN) tools/coverage_report.py $(ARGS)
-
-compile:  ## compile the hot path, if that is possible
-	$(RUN) -m optitrack_vrpn compile --if-possible
 
 lint:  ## style (ruff, flake8 as ROS has it), types (mypy), rules
 	$(RUN) tools/check.py --lint
@@ -48,20 +45,20 @@ docs:  ## regenerate generated parts of config and docs
 env:  ## create the environment of the other targets
 	@$(PYTHON) tools/env.py make
 
-bench: compile  ## measure latency, processor time and recording
-	$(RUN) bench/latency.py $(ARGS)
-	$(if $(ARGS),@:,$(RUN) bench/recorder.py --seconds 20)
+bench:  ## measure latency, processor time and recording
+	$(RUN) --wheel bench/latency.py $(ARGS)
+	$(if $(ARGS),@:,$(RUN) --wheel bench/recorder.py --seconds 20)
 
-bench-parts: compile  ## measure the processor time of each step of a pose
+bench-parts:  ## measure the processor time of each step of a pose
 	$(RUN) bench/latency_profile.py $(ARGS)
-	$(RUN) bench/latency_parts.py $(ARGS)
+	$(RUN) --wheel bench/latency_parts.py $(ARGS)
 
 bench-bodies:  ## measure validity, velocities and smoothing
-	$(RUN) -m bench.bodies $(ARGS)
+	$(RUN) --wheel -m bench.bodies $(ARGS)
 	$(RUN) -m bench.velocity $(ARGS)
 
 bench-clock:  ## measure the stamp estimators
-	$(RUN) bench/clock.py $(ARGS)
+	$(RUN) --wheel bench/clock.py $(ARGS)
 
 bench-takes:  ## measure report and export on long takes
 	$(RUN) bench/takes.py $(ARGS)
@@ -78,11 +75,11 @@ bench-gantry:  ## compare control rules on the simulated gantry
 bench-calibrate:  ## measure calibrate on simulated data (an hour of processor time)
 	@OPENBLAS_NUM_THREADS=1 $(PYTHON) tools/env.py run -m bench.calibrate $(ARGS)
 
-bench-dashboard: compile  ## measure the cost of the dashboard with 50 bodies and 5 pages
-	$(RUN) bench/dashboard.py $(ARGS)
+bench-dashboard:  ## measure the cost of the dashboard with 50 bodies and 5 pages
+	$(RUN) --wheel bench/dashboard.py $(ARGS)
 
-bench-swarm: compile  ## measure up to 32 robots on one network (root)
-	$(RUN) bench/swarm.py $(ARGS)
+bench-swarm:  ## measure up to 32 robots on one network (root)
+	$(RUN) --wheel bench/swarm.py $(ARGS)
 
 bench-rgbd:  ## measure the RGB-D odometry; --topics: as a node
 	$(RUN) -m bench.rgbd $(ARGS)

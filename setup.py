@@ -1,19 +1,38 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 from glob import glob
+import importlib.util
 import os
-from pathlib import Path
 import runpy
 import shutil
 import sys
+import sysconfig
 
 from setuptools import find_packages, setup
-from setuptools.command.build_py import build_py
-from setuptools.command.develop import develop
+from setuptools.command.build_ext import build_ext
 
 PACKAGE = 'optitrack_vrpn'
 # colcon runs this file in the source folder, or in a folder of symbolic links to it.
 ROWS = runpy.run_path(os.path.join(PACKAGE, 'cli', 'rows_io.py'))
+#: What a pose passes, and what that calls: extension modules in an installed package.
+COMPILED = [f'{PACKAGE}/{folder}/{name}.py' for folder, names in {
+    'core': ('axes', 'rotation', 'throttle'),
+    'drivers': ('frames', 'sockets_io'),
+    'drivers/vrpn': ('codec', 'connection', 'frames', 'session_io'),
+    'drivers/natnet': (
+        'codec', 'connection', 'frames', 'layouts', 'messages', 'model_list', 'reports'),
+    'stream/clock': (
+        'cadence', 'difference', 'epochs', 'estimator', 'filter', 'round_trips', 'segment',
+        'source'),
+    'stream/motion': ('estimator', 'gains', 'kalman', 'lever_arm', 'rest'),
+    'stream/bodies': ('flips', 'jumps', 'limits', 'poses', 'states', 'times', 'validity'),
+    'stream': ('coarse_clock', 'load_shedding', 'pipeline', 'roster'),
+    'node/base': ('cdr',),
+    'node': ('body_output', 'publishers', 'receiver', 'shared_output'),
+}.items() for name in names]
+#: Commands that build what is installed. A develop or symlink installation is no such command:
+#: its sources are edited, and run as Python.
+BUILDS = {'bdist_wheel', 'build', 'build_ext', 'install'}
 
 
 def share(folder, *endings):
@@ -25,56 +44,60 @@ def share(folder, *endings):
     return [(os.path.join('share', PACKAGE, place), paths) for place, paths in listed.items()]
 
 
-def compile_into(place):
-    """
-    Compile the path of a pose; where that is not possible, the same files run as Python.
+def obstacle():
+    """Say why nothing is compiled; '' if nothing prevents it."""
+    if os.environ.get('OPTITRACK_VRPN_COMPILE', '1').lower() in ('0', 'no', 'off', 'false'):
+        return 'switched off by OPTITRACK_VRPN_COMPILE'
+    if importlib.util.find_spec('mypyc') is None:
+        return 'mypy is not installed (rosdep key python3-mypy)'
+    compiler = (sysconfig.get_config_var('CC') or 'cc').split()[0]
+    if shutil.which(compiler) is None:
+        return f'the C compiler {compiler} is not installed'
+    header = os.path.join(sysconfig.get_path('include'), 'Python.h')
+    return '' if os.path.isfile(header) else f'{header} is missing (package python3-dev)'
 
-    :param place: a folder, or None for the one that serves a package that is not installed.
-    :returns: the folder of the compiled modules, or None
-    """
-    sys.path.insert(0, os.getcwd())
-    from optitrack_vrpn.cli.compiled.build_io import build
-    from optitrack_vrpn.cli.compiled.importer_io import build_folder
-    from optitrack_vrpn.core.errors import BackendUnavailableError
+
+def say(reason):
+    print(f'not compiled: {reason}; the node runs as plain Python', file=sys.stderr)
+
+
+def extensions():
+    """Translate the path of a pose to C, where that is wanted and possible."""
+    words = set(sys.argv[1:])
+    if not words & BUILDS or words & {'develop', 'symlink_data'}:
+        return []
+    if obstacle():
+        say(obstacle())
+        return []
+    from mypyc.build import mypycify
     try:
-        return build(Path(place) if place else build_folder())
-    except (BackendUnavailableError, OSError) as error:
-        print(f'{error}\nthe node runs as plain Python', file=sys.stderr)
-        return None
-    finally:
-        sys.path.pop(0)
+        return mypycify(['--config-file=setup.cfg', *COMPILED], opt_level='3', debug_level='0',
+                        multi_file=True, group_name=PACKAGE, target_dir='build/c')
+    except SystemExit:    # it has printed the reason
+        say('mypyc failed')
+        return []
 
 
-class Build(build_py):
-    """Build the package with the compiled modules beside its sources."""
-
-    def run(self):
-        super().run()
-        place = os.path.join(self.build_lib, PACKAGE, '_compiled')
-        made = compile_into(place)
-        # Of another version that was built into the same folder.
-        for old in glob(os.path.join(place, '*')):
-            if made is None or os.path.basename(old) != made.name:
-                shutil.rmtree(old)
-
-    def get_outputs(self, include_bytecode=True):
-        place = os.path.join(self.build_lib, PACKAGE, '_compiled')
-        made = glob(os.path.join(place, '**', '*.so'), recursive=True)
-        return super().get_outputs(include_bytecode) + made
-
-
-class Develop(develop):
-    """Link to the sources (colcon build --symlink-install); compile for these sources."""
+class BuildExtensions(build_ext):
+    """Build all extension modules or none: one needs the others."""
 
     def run(self):
-        super().run()
-        if not self.uninstall:
-            compile_into(None)
+        try:
+            super().run()
+        except Exception as error:
+            if not self.extensions:
+                raise
+            say(f'the C compiler failed ({error})')
+            for path in self.get_outputs():
+                if os.path.exists(path):
+                    os.remove(path)
+            self.extensions = []
 
 
 setup(
     name=PACKAGE,
-    cmdclass={'build_py': Build, 'develop': Develop},
+    cmdclass={'build_ext': BuildExtensions},
+    ext_modules=extensions(),
     version='0.1.0',
     packages=find_packages(include=[PACKAGE, PACKAGE + '.*']),
     package_data={
@@ -87,7 +110,7 @@ setup(
     ],
     install_requires=['setuptools'],
     extras_require={'test': ['pytest']},
-    zip_safe=True,
+    zip_safe=False,
     python_requires='>=3.10',
     maintainer='optitrack_vrpn maintainers',
     maintainer_email='maintainers@example.com',

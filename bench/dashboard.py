@@ -29,7 +29,7 @@ import sys
 import time
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / 'test')]
+sys.path[len(sys.path):] = [str(ROOT), str(ROOT / 'test')]
 from optitrack_vrpn.cli.signals_io import with_parent  # noqa: E402
 TICKS = os.sysconf('SC_CLK_TCK')
 STATIC = ROOT / 'optitrack_vrpn' / 'dashboard' / 'static'

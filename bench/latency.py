@@ -45,13 +45,14 @@ import sys
 import tempfile
 import time
 
+from builds import variables_of
 from latency_bridges import (
     BEST_EFFORT, BRIDGES, command_of, MORE_BRIDGES, POLL_RATES, vrpn_mocap_bridges)
 from latency_tables import (
     client_table, side_by_side, summary, tables, write_block)
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path.append(str(ROOT))
 from optitrack_vrpn.cli.signals_io import end_with  # noqa: E402
 from optitrack_vrpn.node.graph.domain_io import (  # noqa: E402
     claim_domain, DomainClaim, isolate, own_domain)
@@ -169,9 +170,8 @@ def measure(bridge, bodies, rate, seconds, variables, others):
     bridge, best_effort = bridge.removesuffix(BEST_EFFORT), bridge.endswith(BEST_EFFORT)
     own = dict(variables)
     if bridge.startswith(('plain', 'before')):
-        own['OPTITRACK_VRPN_COMPILE'] = '0'
-    if bridge.startswith('before'):
-        own['PYTHONPATH'] = os.pathsep.join([str(others.before), variables['PYTHONPATH']])
+        own = variables_of(
+            others.before if bridge.startswith('before') else ROOT, True, variables)
     with contextlib.ExitStack() as stack:
         def start(*command, variables=variables):
             child = Child(command, variables)

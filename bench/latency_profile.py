@@ -20,13 +20,8 @@ import sys
 import threading
 import time
 
-#: Read when the package is imported.
-PLAIN = {'OPTITRACK_VRPN_COMPILE': '0'}
-if __name__ == '__main__':
-    os.environ.update(PLAIN)
-
-from latency import Child, environment    # noqa: E402
-from matplotlib import pyplot as plt    # noqa: E402
+from latency import Child, environment
+from matplotlib import pyplot as plt
 
 plt.switch_backend('Agg')
 POINTS = ((1, 240), (20, 240))

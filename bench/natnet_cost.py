@@ -19,7 +19,7 @@ import sys
 import time
 from typing import Any
 
-sys.path[:0] = [str(Path(__file__).resolve().parent.parent)]
+sys.path[len(sys.path):] = [str(Path(__file__).resolve().parent.parent)]
 
 from optitrack_vrpn.drivers.frames import Body as PoseReport  # noqa: E402
 from optitrack_vrpn.drivers.natnet import codec  # noqa: E402

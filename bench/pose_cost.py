@@ -21,7 +21,6 @@ in the caches only in part.
 import argparse
 import json
 import math
-import os
 from pathlib import Path
 import re
 import statistics
@@ -29,6 +28,7 @@ import subprocess
 import sys
 import time
 
+from builds import variables_of
 from latency_tables import write_block
 
 HERE = Path(__file__).resolve()
@@ -193,10 +193,7 @@ def in_this_process(arguments):
 def command(variant, arguments, more=()):
     """Make the command and the variables that measure one variant."""
     checkout, plain = variant
-    variables = dict(os.environ, PYTHONPATH=os.pathsep.join(
-        filter(None, [str(checkout), os.environ.get('PYTHONPATH')])))
-    if plain:
-        variables['OPTITRACK_VRPN_COMPILE'] = '0'
+    variables = variables_of(checkout, plain)
     return [sys.executable, str(HERE), '--here', '--size', str(arguments.size), '--bodies',
             *map(str, arguments.bodies), *(['--cold'] if arguments.cold else []), *more], variables
 

@@ -28,7 +28,7 @@ import tempfile
 import time
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / 'test')]
+sys.path[len(sys.path):] = [str(ROOT), str(ROOT / 'test')]
 from optitrack_vrpn.cli.signals_io import with_parent  # noqa: E402
 from optitrack_vrpn.cli.terminal_io import Progress  # noqa: E402
 TICKS = os.sysconf('SC_CLK_TCK')

@@ -21,10 +21,9 @@ import sys
 import time
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent), str(HERE.parent / 'test')]
+sys.path[len(sys.path):] = [str(HERE.parent), str(HERE.parent / 'test')]
 
-from optitrack_vrpn.cli.compiled.importer_io import MODE  # noqa: E402
-from optitrack_vrpn.cli.compiled.modules import SWITCH  # noqa: E402
+from builds import SITE, variables_of  # noqa: E402
 from optitrack_vrpn.drivers.natnet.frames import decode_frame, encode_frame  # noqa: E402
 from optitrack_vrpn.drivers.natnet.reports import name_table, Translator  # noqa: E402
 from optitrack_vrpn.node.base.cdr import tf_message  # noqa: E402
@@ -76,8 +75,7 @@ def whole_node(rounds):
     from rosgraph import Observer
     from tf2_msgs.msg import TFMessage
     port, data_port, seen = 21510, 21511, []
-    ways = {'compiled': '1'} if MODE.compiled else {}
-    ways['plain'] = '0'
+    ways = (['compiled'] if SITE.is_dir() else []) + ['plain']
     found = {way: [] for way in ways}
     with subprocess.Popen([
             sys.executable, '-m', 'optitrack_vrpn', 'motive_sim', '--protocol', 'natnet',
@@ -91,8 +89,8 @@ def whole_node(rounds):
                     TFMessage, '/tf', lambda data: seen.append(len(data)), QoSProfile(depth=1000),
                     raw=True)
                 for _ in range(rounds):
-                    for way, switch in ways.items():
-                        os.environ[SWITCH] = switch
+                    for way in ways:
+                        os.environ.update(variables_of(HERE.parent, way == 'plain'))
                         found[way].append(one_run(port, seen))
                         print(f'{way}: {found[way][-1][0]:.0f} frames/s heard; ', end='')
                         report(found[way][-1][1])

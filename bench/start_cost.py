@@ -19,6 +19,7 @@ import statistics
 import sys
 from types import SimpleNamespace
 
+from builds import ROOT, variables_of
 from latency import Child, DOCS, environment
 from latency_bridges import command_of
 from latency_tables import write_block
@@ -41,7 +42,7 @@ def start(bridge, bodies, rate, variables):
             stack.callback(started.stop)
             return started
 
-        plain = {**variables, 'OPTITRACK_VRPN_COMPILE': '0'} if bridge == 'plain' else variables
+        plain = variables_of(ROOT, True, variables) if bridge == 'plain' else variables
         counts = '--bodies', str(bodies)
         sender = child('latency_sender.py', *counts, '--rate', str(rate))
         receiver = child('latency_receiver.py', *counts)

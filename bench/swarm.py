@@ -24,7 +24,7 @@ import time
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / 'bench')]
+sys.path[len(sys.path):] = [str(ROOT), str(ROOT / 'bench')]
 import numpy as np  # noqa: E402
 from optitrack_vrpn.sim.demo.child_io import addresses_of, start_tool, texts_of  # noqa: E402
 import swarm_figures as figures  # noqa: E402

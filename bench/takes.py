@@ -24,7 +24,7 @@ import time
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / 'test')]
+sys.path[len(sys.path):] = [str(ROOT), str(ROOT / 'test')]
 from optitrack_vrpn.cli.terminal_io import Progress  # noqa: E402
 from optitrack_vrpn.takes.record.bag_io import BagWriter, NewTopic  # noqa: E402
 from optitrack_vrpn.takes.mcap_format import Message  # noqa: E402

@@ -17,8 +17,6 @@ import os
 from pathlib import Path
 import sys
 
-os.environ['OPTITRACK_VRPN_COMPILE'] = '0'
-
 # The other benchmarks are started as files.
 sys.path[:0] = [str(Path(__file__).resolve().parent.parent), str(Path(__file__).resolve().parent)]
 

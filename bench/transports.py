@@ -25,7 +25,7 @@ import time
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-sys.path[:0] = [str(ROOT), str(ROOT / 'test')]
+sys.path[len(sys.path):] = [str(ROOT), str(ROOT / 'test')]
 
 from latency_tables import percentile, write_block    # noqa: E402
 from optitrack_vrpn.drivers.config import ClientConfig, LinkConfig  # noqa: E402

@@ -111,7 +111,8 @@ def test_a_child_whose_parent_is_gone_already_ends_at_once():
 def test_a_command_that_a_signal_ends_leaves_no_part_of_a_file(number, tmp_path):
     script = ('import sys\n'
               'from pathlib import Path\n'
-              'import re\nfrom optitrack_vrpn.cli import command, whole_file\n'
+              'import re\nfrom optitrack_vrpn.cli.command_io import command\n'
+              'from optitrack_vrpn.cli.files_io import whole_file\n'
               '@command("x")\n'
               'def main():\n'
               '    with whole_file(Path("out.csv"), re.compile(b"")):\n'

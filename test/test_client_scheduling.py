@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(
 
 SCRIPT = """
 import json, os, sys, threading
-from optitrack_vrpn.drivers import use_batch_scheduling, use_default_scheduling
+from optitrack_vrpn.drivers.client_io import use_batch_scheduling, use_default_scheduling
 os.sched_setscheduler(0, getattr(os, sys.argv[1]), os.sched_param(0))
 use_batch_scheduling()
 seen = [os.sched_getscheduler(0)]

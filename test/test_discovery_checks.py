@@ -43,7 +43,7 @@ rclpy.spin(node)
 DOCTOR = """
 import json, sys, time
 import rclpy
-from optitrack_vrpn.telling.doctor import Extensions
+from optitrack_vrpn.telling.doctor.graph_ros import Extensions
 rclpy.init()
 node = rclpy.create_node('doctor')
 checks = Extensions(node, robots=sys.argv[1:], rows=[

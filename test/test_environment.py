@@ -231,6 +231,15 @@ def sourced(checkout, tmp_path, parts):
         (folder / '__init__.py').touch()
         (folder / '__main__.py').write_text(
             f'import rclpy, sys\nprint({folder.name!r}, *sys.argv[1:], rclpy.__file__)\n')
+    (site / 'pytest' / '__init__.py').write_text(
+        'def console_main():\n    from pytest import __main__\n')
+    for part in ('launch', 'config', 'resource'):
+        (checkout / part).mkdir()
+    for name in ('setup.cfg', 'package.xml'):
+        (checkout / name).touch()
+    (checkout / 'setup.py').write_text(
+        'from setuptools import setup\n'
+        "setup(name='optitrack_vrpn', version='1', packages=['optitrack_vrpn'])\n")
     return {'AMENT_PREFIX_PATH': str(tmp_path / 'ros'), 'PYTHONPATH': str(site),
             'ROS_DISTRO': 'jazzy'}
 

@@ -43,7 +43,7 @@ def test_the_client_connects_before_the_messages_of_the_outputs_are_imported():
     assert _output("""
 import sys
 from optitrack_vrpn.node.node import OptitrackVrpnNode
-from optitrack_vrpn.drivers import SourceKind, SOURCES
+from optitrack_vrpn.drivers.table import SourceKind, SOURCES
 import rclpy
 
 

@@ -137,7 +137,9 @@ def test_ten_minutes_of_silence_lose_nothing_before_them(tmp_path):
 RECORDER = """
 import sys, time
 from pathlib import Path
-from optitrack_vrpn.takes import BagWriter, Message, Spool
+from optitrack_vrpn.takes.record.bag_io import BagWriter
+from optitrack_vrpn.takes.record.spool_io import Spool
+from optitrack_vrpn.takes.mcap_format import Message
 from recording_kit import add_topic, pose_cdr, topic
 writer = BagWriter(Path(sys.argv[1]))
 channel = add_topic(writer, topic('/wand/pose'))

@@ -47,7 +47,7 @@ BREAKS = [
     ('guests/rgbd/settings.py', '',
      'the architecture page has a row for every package: guests.rgbd'),
     ('guests/rgbd/settings.py', '', 'the readme lists every tool: record'),
-    ('../test/test_stray.py', 'from optitrack_vrpn.node import Publishers\n'
+    ('../test/test_stray.py', 'from optitrack_vrpn.node.publishers import Publishers\n'
      "def test_it(monkeypatch):\n    monkeypatch.setattr(Publishers, 'close', None)\n",
      'tests patch no names of this package: test/test_stray.py: 1'),
 ]

@@ -39,7 +39,7 @@ def measure(folder, arguments):
     with open(os.path.join(folder, 'sitecustomize.py'), 'w') as stream:
         stream.write('import coverage\ncoverage.process_startup()\n')
     variables = dict(
-        os.environ, COVERAGE_PROCESS_START=configuration, OPTITRACK_VRPN_COMPILE='0',
+        os.environ, COVERAGE_PROCESS_START=configuration,
         PYTHONPATH=os.pathsep.join([folder, ROOT]))
     code = subprocess.call(
         [sys.executable, os.path.join(ROOT, 'tools', 'run_tests.py')] + arguments,

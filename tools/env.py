@@ -8,8 +8,10 @@ a virtual environment with ROS 2 from PyPI: .venv for Jazzy, .venv-kilted with R
 
   env.py make                        make what is missing
   env.py where                       print the path of the environment's Python, made if need be
-  env.py run [--runtime] ARGUMENTS   run Python with these arguments; with --runtime the test
-                                     tools may be missing
+  env.py run [--runtime | --wheel] ARGUMENTS
+                                     run Python with these arguments; with --runtime the test
+                                     tools may be missing, with --wheel it finds the package as
+                                     it is installed before the one of this checkout
 
 OPTITRACK_VRPN_ROS=pypi ignores a sourced ROS 2.
 
@@ -18,12 +20,12 @@ missing.
 """
 
 import os
-import subprocess
 import sys
 
 import environment
 import from_pypi
 import from_sourced
+import wheel
 
 
 def main(arguments):
@@ -33,7 +35,9 @@ def main(arguments):
         print(__doc__.strip())
         return 0 if command in ('help', '--help', '-h') else 2
     variables = dict(os.environ)
-    runtime_only = command == 'run' and rest[:1] == ['--runtime']
+    runtime_only, installed = (command == 'run' and rest[:1] == [option]
+                               for option in ('--runtime', '--wheel'))
+    path = [environment.ROOT, variables.get('PYTHONPATH')]
     try:
         if os.environ.get('AMENT_PREFIX_PATH') and os.environ.get('OPTITRACK_VRPN_ROS') != 'pypi':
             python = from_sourced.make(runtime_only)
@@ -45,6 +49,9 @@ def main(arguments):
             if os.environ.get('OPTITRACK_VRPN_ROS') == 'pypi':
                 for name in from_pypi.FOREIGN:
                     variables.pop(name, None)
+                path = [environment.ROOT]
+        if installed:
+            path.insert(0, wheel.install(python))
     except environment.EnvironmentFailure as failure:
         environment.say(str(failure))
         return 2
@@ -53,18 +60,13 @@ def main(arguments):
         return 130
     if command == 'where':
         print(python)
-    if command == 'make':
-        # Optional: without mypy or a compiler the same files run as Python.
-        subprocess.call([python, '-m', 'optitrack_vrpn', 'compile', '--if-possible'],
-                        cwd=environment.ROOT, env=variables)
     if command != 'run':
         return 0
-    # Imports find this checkout before an installed copy, also in subprocesses in other folders.
-    path = [environment.ROOT, variables.get('PYTHONPATH')]
+    # Imports find this checkout before a copy elsewhere, also in subprocesses in other folders.
     variables['PYTHONPATH'] = os.pathsep.join(part for part in path if part)
     variables['PATH'] = os.path.dirname(python) + os.pathsep + variables.get('PATH', os.defpath)
     sys.stdout.flush()
-    os.execve(python, [python] + rest[runtime_only:], variables)
+    os.execve(python, [python] + rest[runtime_only or installed:], variables)
 
 
 if __name__ == '__main__':

@@ -26,7 +26,6 @@ BELOW = {
     'stream.skeletons': {'core', 'drivers', 'stream', 'stream.bodies', 'stream.motion'},
     'telling': {'core', 'stream.bodies', 'stream.clock'},
     'cli': {'core', 'drivers'},
-    'cli.compiled': {'cli', 'core'},
     'sim': {'cli', 'core', 'drivers', 'stream.motion'},
     'node.graph': {'core', 'node.base'},
     'node.base': {'cli', 'core', 'drivers', 'stream.clock'},
@@ -54,7 +53,7 @@ BELOW = {
     'sim.demo': {'cli', 'core', 'drivers', 'node', 'node.base', 'node.graph', 'sim',
                  'stream.bodies'},
     '__main__': {'cli', 'core'},
-    '__init__': {'cli', 'cli.compiled'},
+    '__init__': {'cli'},
 }
 # The naming rule of docs/architecture.md: a file is pure unless its name or its package says
 # otherwise.

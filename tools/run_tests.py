@@ -53,7 +53,9 @@ def pytest_command(arguments, workers, spread):
     """
     parallel = ['-n', str(workers), '--dist', spread] \
         if workers and importlib.util.find_spec('xdist') else []
-    return [sys.executable, '-m', 'pytest'] + parallel + arguments
+    # Not `-m pytest`: it would import the package of this folder instead of the installed one.
+    start = 'import sys; del sys.path[0]; import pytest; sys.exit(pytest.console_main())'
+    return [sys.executable, '-c', start] + parallel + arguments
 
 
 def pytest(arguments, workers=0):

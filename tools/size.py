@@ -76,8 +76,7 @@ def main(arguments):
     """Print one row per figure."""
     root = Path(arguments[0] if arguments else Path(__file__).resolve().parent.parent)
     package = root / 'optitrack_vrpn'
-    sources = {path: path.read_text() for path in sorted(package.rglob('*.py'))
-               if '_compiled' not in path.parts}
+    sources = {path: path.read_text() for path in sorted(package.rglob('*.py'))}
     sizes = {path: lines_of(source) for path, source in sources.items()}
     per_package = {}
     for path, (code, _) in sizes.items():

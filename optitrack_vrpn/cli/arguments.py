@@ -13,13 +13,13 @@ import shutil
 import sys
 from typing import Any, NamedTuple, NoReturn, Optional
 
-from optitrack_vrpn import __version__
+from optitrack_vrpn import __version__, RUNS
 from optitrack_vrpn.core.errors import BackendUnavailableError, ConfigurationError
 from optitrack_vrpn.core.removed import LAUNCH_ARGUMENTS, OPTIONS, refusal
 from optitrack_vrpn.core.settings.schema import did_you_mean
 from optitrack_vrpn.drivers.config import ClientConfig
 
-VERSION = f'optitrack_vrpn {__version__}'
+VERSION = f'optitrack_vrpn {__version__} ({RUNS})'
 #: Exit code of every command for a wrong command line: EX_USAGE of sysexits.h. No command uses it
 #: for a result.
 USAGE = 64

@@ -4,6 +4,7 @@
 
 #: Commands.
 COMMANDS = {
+    'compile': 'colcon build and pip compile what they install; --version says how it runs',
     'restamp': 'record a take and run report on it: it has the stamps as received',
     'analyze_stamps': 'record the topic and run report on the take: rate, gaps and age of its '
                       'stamps',
