@@ -31,7 +31,7 @@ check:  ## lint, types, rules and fast pure tests, in under a minute
 	$(RUN) tools/check.py $(ARGS)
 
 test: lint  ## lint, types and all tests, compiled
-	$(RUN) --wheel tools/run_tests.py $(ARGS)
+	$(RUN) --installed tools/run_tests.py $(ARGS)
 
 coverage:  ## all tests as plain Python, with the covered lines per package
 	$(RUN) tools/coverage_report.py $(ARGS)
@@ -46,19 +46,19 @@ env:  ## create the environment of the other targets
 	@$(PYTHON) tools/env.py make
 
 bench:  ## measure latency, processor time and recording
-	$(RUN) --wheel bench/latency.py $(ARGS)
-	$(if $(ARGS),@:,$(RUN) --wheel bench/recorder.py --seconds 20)
+	$(RUN) --installed bench/latency.py $(ARGS)
+	$(if $(ARGS),@:,$(RUN) --installed bench/recorder.py --seconds 20)
 
 bench-parts:  ## measure the processor time of each step of a pose
 	$(RUN) bench/latency_profile.py $(ARGS)
-	$(RUN) --wheel bench/latency_parts.py $(ARGS)
+	$(RUN) --installed bench/latency_parts.py $(ARGS)
 
 bench-bodies:  ## measure validity, velocities and smoothing
-	$(RUN) --wheel -m bench.bodies $(ARGS)
+	$(RUN) --installed -m bench.bodies $(ARGS)
 	$(RUN) -m bench.velocity $(ARGS)
 
 bench-clock:  ## measure the stamp estimators
-	$(RUN) --wheel bench/clock.py $(ARGS)
+	$(RUN) --installed bench/clock.py $(ARGS)
 
 bench-takes:  ## measure report and export on long takes
 	$(RUN) bench/takes.py $(ARGS)
@@ -76,10 +76,10 @@ bench-calibrate:  ## measure calibrate on simulated data (an hour of processor t
 	@OPENBLAS_NUM_THREADS=1 $(PYTHON) tools/env.py run -m bench.calibrate $(ARGS)
 
 bench-dashboard:  ## measure the cost of the dashboard with 50 bodies and 5 pages
-	$(RUN) --wheel bench/dashboard.py $(ARGS)
+	$(RUN) --installed bench/dashboard.py $(ARGS)
 
 bench-swarm:  ## measure up to 32 robots on one network (root)
-	$(RUN) --wheel bench/swarm.py $(ARGS)
+	$(RUN) --installed bench/swarm.py $(ARGS)
 
 bench-rgbd:  ## measure the RGB-D odometry; --topics: as a node
 	$(RUN) -m bench.rgbd $(ARGS)

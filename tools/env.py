@@ -8,10 +8,10 @@ a virtual environment with ROS 2 from PyPI: .venv for Jazzy, .venv-kilted with R
 
   env.py make                        make what is missing
   env.py where                       print the path of the environment's Python, made if need be
-  env.py run [--runtime | --wheel] ARGUMENTS
+  env.py run [--runtime | --installed] ARGUMENTS
                                      run Python with these arguments; with --runtime the test
-                                     tools may be missing, with --wheel it finds the package as
-                                     it is installed before the one of this checkout
+                                     tools may be missing, with --installed it finds the
+                                     installed package before the one of this checkout
 
 OPTITRACK_VRPN_ROS=pypi ignores a sourced ROS 2.
 
@@ -25,7 +25,7 @@ import sys
 import environment
 import from_pypi
 import from_sourced
-import wheel
+import installed
 
 
 def main(arguments):
@@ -35,8 +35,8 @@ def main(arguments):
         print(__doc__.strip())
         return 0 if command in ('help', '--help', '-h') else 2
     variables = dict(os.environ)
-    runtime_only, installed = (command == 'run' and rest[:1] == [option]
-                               for option in ('--runtime', '--wheel'))
+    runtime_only, as_installed = (command == 'run' and rest[:1] == [option]
+                               for option in ('--runtime', '--installed'))
     path = [environment.ROOT, variables.get('PYTHONPATH')]
     try:
         if os.environ.get('AMENT_PREFIX_PATH') and os.environ.get('OPTITRACK_VRPN_ROS') != 'pypi':
@@ -50,8 +50,8 @@ def main(arguments):
                 for name in from_pypi.FOREIGN:
                     variables.pop(name, None)
                 path = [environment.ROOT]
-        if installed:
-            path.insert(0, wheel.install(python))
+        if as_installed:
+            path.insert(0, installed.install(python))
     except environment.EnvironmentFailure as failure:
         environment.say(str(failure))
         return 2
@@ -66,7 +66,7 @@ def main(arguments):
     variables['PYTHONPATH'] = os.pathsep.join(part for part in path if part)
     variables['PATH'] = os.path.dirname(python) + os.pathsep + variables.get('PATH', os.defpath)
     sys.stdout.flush()
-    os.execve(python, [python] + rest[runtime_only or installed:], variables)
+    os.execve(python, [python] + rest[runtime_only or as_installed:], variables)
 
 
 if __name__ == '__main__':

@@ -1,10 +1,10 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Build the package as a wheel, with its extension modules, and install it below the environment.
+Build the package with its extension modules and install it below the environment.
 
-`make test` and the benchmarks run the package as it is installed. Its folder is a prefix of its
-own (`.venv/wheel`), so that every other command runs the sources of this checkout.
+`make test` and the benchmarks run the package as it is installed. It has a prefix of its own
+(`.venv/installed`), as with colcon, so that every other command runs the sources of this checkout.
 """
 
 import glob
@@ -15,7 +15,7 @@ import sys
 import environment
 from environment import digest, say
 
-#: What decides about the wheel.
+#: What is installed, and what decides about it.
 PARTS = ('optitrack_vrpn', 'launch', 'config', 'resource', 'setup.py', 'setup.cfg', 'package.xml')
 
 
@@ -52,37 +52,36 @@ def install(python):
 
     :param python: the Python of an environment that tools/env.py has made
     :returns: the folder with the package, for PYTHONPATH
-    :raises environment.EnvironmentFailure: if the wheel cannot be built
+    :raises environment.EnvironmentFailure: if it cannot be built
     """
     folder = os.path.dirname(os.path.dirname(python))
     env = environment.Environment(os.path.relpath(folder, environment.ROOT), python)
-    prefix, work = os.path.join(folder, 'wheel'), os.path.join(folder, 'build', 'wheel')
+    prefix, work = os.path.join(folder, 'installed'), os.path.join(folder, 'build', 'installed')
     key = digest([env.version, python, os.environ.get('OPTITRACK_VRPN_COMPILE', '')],
                  [os.path.join(environment.ROOT, part) for part in PARTS])
-    minor = '.'.join(env.version.split('.')[:2])
-    site = os.path.join(prefix, 'lib', 'python' + minor, 'site-packages')
-    if env.done('wheel', key) and os.path.isdir(site):
-        return site
-    with env.locked():
-        say('building and compiling the package, a minute or more')
-        copy_changed(environment.ROOT, work)
-        for old in ('dist', os.path.join('build', 'bdist.*'), os.path.join('build', 'lib*')):
-            for path in glob.glob(os.path.join(work, old)):
-                shutil.rmtree(path)
-        for old in glob.glob(os.path.join(folder, 'log', 'wheel*.log')):
-            os.remove(old)
-        env.run('wheel', [python, 'setup.py', '-q', 'build_ext', '-j', str(os.cpu_count() or 1),
-                          'bdist_wheel', '-d', 'dist'], cwd=work)
-        shutil.rmtree(prefix, ignore_errors=True)
-        env.run('wheel', [python, '-m', 'pip', 'install', '--quiet', '--no-deps', '--no-index',
-                          '--ignore-installed', '--no-warn-script-location',
-                          '--disable-pip-version-check', '--prefix', prefix,
-                          *glob.glob(os.path.join(work, 'dist', '*.whl'))])
-        env.mark('wheel', key)
-    for line in env.log_text('wheel', 0).splitlines():
-        if line.startswith('not compiled: '):
-            say(line)
-    return site
+    if not env.done('installed', key) or not package_folder(prefix):
+        with env.locked():
+            say('building and compiling the package, a minute or more')
+            copy_changed(environment.ROOT, work)
+            shutil.rmtree(prefix, ignore_errors=True)
+            for old in glob.glob(os.path.join(work, 'build', 'lib*')):
+                shutil.rmtree(old)
+            begin = env.log_size('installed')
+            env.run('installed', [
+                python, 'setup.py', '-q', 'build_ext', '-j', str(os.cpu_count() or 1), 'install',
+                '--prefix', prefix, '--single-version-externally-managed', '--record',
+                'record.txt'], cwd=work)
+            env.mark('installed', key)
+        for line in env.log_text('installed', begin).splitlines():
+            if line.startswith('not compiled: '):
+                say(line)
+    return package_folder(prefix)
+
+
+def package_folder(prefix):
+    """Return the folder below a prefix in which Python finds the package; '' if there is none."""
+    found = glob.glob(os.path.join(prefix, '**', 'optitrack_vrpn', '__init__.py'), recursive=True)
+    return os.path.dirname(os.path.dirname(found[0])) if found else ''
 
 
 if __name__ == '__main__':
