@@ -17,7 +17,7 @@ def variables_of(
     checkout: Path, plain: bool, variables: Mapping[str, str] = os.environ,
 ) -> dict[str, str]:
     """
-    Return the variables of a process that runs the sources of a checkout, or the installed package.
+    Return the variables of a process that runs a checkout's sources or the installed package.
 
     :param plain: run the sources as Python.
     """
@@ -25,7 +25,7 @@ def variables_of(
     path = [str(checkout), *(part for part in old if part and part != str(SITE))]
     if not plain:
         if not SITE.is_dir():
-            raise SystemExit('the package is not compiled: start this by tools/env.py run --installed')
+            raise SystemExit('start this by: tools/env.py run --installed (it compiles)')
         path.insert(0, str(SITE))
     # Older checkouts look for compiled modules by this variable.
     return {**variables, 'PYTHONPATH': os.pathsep.join(path),

@@ -26,8 +26,8 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[len(sys.path):] = [str(ROOT), str(ROOT / 'test')]
 from optitrack_vrpn.cli.terminal_io import Progress  # noqa: E402
-from optitrack_vrpn.takes.record.bag_io import BagWriter, NewTopic  # noqa: E402
 from optitrack_vrpn.takes.mcap_format import Message  # noqa: E402
+from optitrack_vrpn.takes.record.bag_io import BagWriter, NewTopic  # noqa: E402
 from recording_kit import definition_of, topic  # noqa: E402
 
 RATE = 240

@@ -11,7 +11,7 @@ import shlex
 import subprocess
 import sys
 
-from optitrack_vrpn import __version__
+from optitrack_vrpn import __version__, RUNS
 from optitrack_vrpn.cli.command_io import NOT_ROS
 from optitrack_vrpn.cli.rows_io import tools
 import pytest
@@ -47,7 +47,7 @@ def run_here(words, monkeypatch, capsys):
 @pytest.mark.parametrize('name', NAMES)
 def test_version(name, monkeypatch, capsys):
     assert run_here([name, '--version'], monkeypatch, capsys) == (
-        0, f'optitrack_vrpn {__version__}\n', '')
+        0, f'optitrack_vrpn {__version__} ({RUNS})\n', '')
 
 
 @pytest.mark.parametrize('name', NAMES)

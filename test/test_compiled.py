@@ -59,7 +59,8 @@ def checkout(tmp_path):
         shutil.copy(ROOT / name, tmp_path)
     text = (tmp_path / 'setup.py').read_text()
     assert '\nBUILDS = ' in text
-    (tmp_path / 'setup.py').write_text(text.replace('\nBUILDS = ', '\nCOMPILED[2:] = []\nBUILDS = '))
+    (tmp_path / 'setup.py').write_text(
+        text.replace('\nBUILDS = ', '\nCOMPILED[2:] = []\nBUILDS = '))
     return tmp_path
 
 

@@ -35,8 +35,8 @@ def main(arguments):
         print(__doc__.strip())
         return 0 if command in ('help', '--help', '-h') else 2
     variables = dict(os.environ)
-    runtime_only, as_installed = (command == 'run' and rest[:1] == [option]
-                               for option in ('--runtime', '--installed'))
+    runtime_only = command == 'run' and rest[:1] == ['--runtime']
+    as_installed = command == 'run' and rest[:1] == ['--installed']
     path = [environment.ROOT, variables.get('PYTHONPATH')]
     try:
         if os.environ.get('AMENT_PREFIX_PATH') and os.environ.get('OPTITRACK_VRPN_ROS') != 'pypi':
