@@ -338,7 +338,7 @@ def check(command):
         variables = dict(word.split('=', 1) for word in words[1:] if '=' in word)
         for line in (line for target in targets for line in recipes(target)):
             line = line.replace('$(ARGS)', variables.get('ARGS', ''))
-            found = re.match(r'\t\$\(RUN\) (?:--runtime )?(.*)', line)
+            found = re.match(r'\t\$\(RUN\) (?:--(?:runtime|installed) )?(.*)', line)
             if found and '-m optitrack_vrpn' in line:
                 check(f'python {found[1]}')
             elif found and 'ARGS' in variables and variables['ARGS'] in line:

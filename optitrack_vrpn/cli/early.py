@@ -6,6 +6,7 @@ Ctrl-C while a command still imports its modules: an end without a traceback.
 The package imports this file first, so that it imports almost nothing.
 """
 
+from importlib.machinery import EXTENSION_SUFFIXES
 import os
 import signal
 import sys
@@ -47,3 +48,10 @@ def end_at_interrupt() -> None:
     """Handle SIGINT until the command itself does."""
     if is_command() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, leave)
+
+
+def form() -> str:
+    """Tell how the path of a pose runs: extension modules lie beside the sources they replace."""
+    package = os.path.dirname(os.path.dirname(__file__))
+    compiled = os.path.join(package, 'stream', 'pipeline' + EXTENSION_SUFFIXES[0])
+    return 'compiled' if os.path.exists(compiled) else 'as plain Python'
