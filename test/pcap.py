@@ -10,7 +10,7 @@ endian, microsecond or nanosecond stamps). IPv4 alone, without fragments: what t
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 import struct
 from typing import NamedTuple
@@ -68,7 +68,9 @@ def packets(path: str | Path) -> Iterator[Packet]:
         raise ValueError(f'{path}: link layer {link} is not read here')
     at = 24
     while at + 16 <= len(raw):
-        sec, frac, kept, _ = struct.unpack_from(order + 'IIII', raw, at)
+        sec, frac, kept, whole = struct.unpack_from(order + 'IIII', raw, at)
+        if kept < whole:
+            raise ValueError(f'{path}: a packet was cut: capture with tcpdump -s 0')
         frame = raw[at + 16 + skip:at + 16 + kept]
         packet = _parse_ip(sec * 1_000_000_000 + frac * unit_ns, frame)
         at += 16 + kept
@@ -134,3 +136,29 @@ def _readable(
                 progress = True
                 yield Chunk(time_ns, *flow, data)
             break
+
+
+def convert(source: str | Path, tap: Callable[..., None]) -> None:
+    """
+    Give the conversations of a capture to a sink of raw recordings, see ``raw_recorder_io``.
+
+    VRPN: each TCP connection with the datagrams that belong to it. NatNet: the datagrams of the
+    usual ports. There is no clock of arrivals: it is that of the capture.
+    """
+    import sessions    # it reads captures by this module
+    for session in sessions.sessions_of(source):
+        begin = session.server_actions[0].time_ns if session.server_actions else 0
+        tap('vrpn/begin', b'', begin, 0, session.server, session.client[0])
+        for action in session.server_actions:
+            tap(f'vrpn/{action.kind}', action.data, action.time_ns, 0, session.server,
+                session.client[0])
+    begun = False
+    for packet in sorted(packets(source), key=lambda packet: packet.time_ns):
+        if packet.proto != UDP or not {1510, 1511} & {packet.sport, packet.dport}:
+            continue
+        sent = packet.dport == 1510
+        ends = (packet.dst, packet.src) if sent else (packet.src, packet.dst)
+        if not begun:
+            begun = True
+            tap('natnet/begin', b'', packet.time_ns, 0, *ends)
+        tap('natnet/sent' if sent else 'natnet/udp', packet.payload, packet.time_ns, 0, *ends)

@@ -4,6 +4,7 @@
 
 import csv
 import gzip
+from pathlib import Path
 from typing import NamedTuple, Optional
 
 from optitrack_vrpn.drivers.frames import Body, Motion
@@ -51,9 +52,15 @@ class Session(NamedTuple):
     client: tuple[str, int]
     server_actions: list[Action]
     client_stream: bytes
+    server: str = ''
 
 
 def sessions(name: str) -> list[Session]:
+    """Cut a capture in ``test/data`` into its connections."""
+    return sessions_of(pcap.DATA / f'{name}.pcap')
+
+
+def sessions_of(path: str | Path) -> list[Session]:
     """
     Cut a capture into its connections.
 
@@ -61,7 +68,6 @@ def sessions(name: str) -> list[Session]:
     fixed port 3883 (``tcp://``) or the connecting side (connect-back) tells it. Datagrams
     belong to the latest connection whose client described the port they went to.
     """
-    path = pcap.DATA / f'{name}.pcap'
     server_ends: dict[tuple[str, int, str, int], int] = {}
     found: list[dict] = []
     packets = sorted(pcap.packets(path), key=lambda packet: packet.time_ns)
@@ -74,7 +80,7 @@ def sessions(name: str) -> list[Session]:
                 server = (packet.src, packet.sport, packet.dst, packet.dport)
                 client = (packet.dst, packet.dport)
             server_ends[server] = len(found)
-            found.append({'client': client, 'actions': [], 'stream': b''})
+            found.append({'client': client, 'actions': [], 'stream': b'', 'server': server[0]})
     chunks = [(c.time_ns, 'tcp', c) for c in pcap.tcp_chunks(path)]
     datagrams = [(p.time_ns, 'udp', p) for p in packets if p.proto == pcap.UDP]
     udp_ports: dict[int, int] = {}
@@ -92,7 +98,7 @@ def sessions(name: str) -> list[Session]:
         elif item.dport in udp_ports:
             index = udp_ports[item.dport]
             found[index]['actions'].append(Action(time_ns, 'udp', item.payload))
-    return [Session(f['client'], f['actions'], f['stream']) for f in found]
+    return [Session(f['client'], f['actions'], f['stream'], f['server']) for f in found]
 
 
 def described_udp_port(stream: bytes) -> Optional[int]:

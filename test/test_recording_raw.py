@@ -4,27 +4,28 @@
 
 import io
 import random
-import struct
 import tracemalloc
 
 from hypothesis import given, settings, strategies as st
+from natnet_kit import following, simulated
 from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.drivers.frames import Frame, RoundTrip
 from optitrack_vrpn.drivers.vrpn.codec import (
     encode_message, encode_name, encode_text, SENDER_DESCRIPTION, TEXT_TYPE, TYPE_DESCRIPTION)
 from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.pipeline import Pipeline
-from optitrack_vrpn.takes.record.capture_io import load_sessions
-from optitrack_vrpn.takes.record.pcap import (
-    file_header, Packet, packet_bytes, read_packets, TCP, UDP)
-from optitrack_vrpn.takes.record.raw_capture import arrivals, stamped
-from optitrack_vrpn.takes.record.raw_recorder_io import PcapWriter, RawSink
-from optitrack_vrpn.takes.record.raw_session import (
-    clip, first_sender_time_ns, NameRemover, scale_times)
+from optitrack_vrpn.takes.record.bag_io import recover
+from optitrack_vrpn.takes.record.raw_events import arrivals, stamped
+from optitrack_vrpn.takes.record.raw_names import NameRemover
+from optitrack_vrpn.takes.record.raw_read_io import load_raw
+from optitrack_vrpn.takes.record.raw_recorder_io import record_raw
+from optitrack_vrpn.takes.record.raw_session import clip, first_sender_time_ns, scale_times
 from optitrack_vrpn.takes.record.record_command import Lines
+from optitrack_vrpn.takes.record.replay_io import ReplayConfig
+from optitrack_vrpn.takes.record.replay_natnet_io import NatNetReplay
 from optitrack_vrpn.takes.take_io import load_take
-import pcap
 import pytest
-from raw_kit import capture, plain, poses, sent
+from raw_kit import capture, load_sessions, plain, poses, sent, tap
 import sessions
 
 CAPTURES = ('motive_like_5x240', 'udp_lob', 'tcp_only')
@@ -37,7 +38,7 @@ CAPTURES = ('motive_like_5x240', 'udp_lob', 'tcp_only')
 def test_sessions_are_those_that_the_tests_cut_by_hand(name):
     found = load_sessions(capture(name))
     expected = sessions.sessions(name)
-    assert [s.client for s in found] == [s.client for s in expected]
+    assert [s.local for s in found] == [s.client[0] for s in expected]
     for ours, theirs in zip(found, expected):
         for kind in ('tcp', 'udp'):
             ours_bytes = b''.join(a.data for a in ours.read() if a.kind == kind)
@@ -50,124 +51,80 @@ def test_sessions_are_those_that_the_tests_cut_by_hand(name):
 @pytest.mark.parametrize('name', CAPTURES)
 def test_poses_of_a_capture_are_those_sent_to_the_last_bit(name):
     (session,) = load_sessions(capture(name))
-    found = [pose for arrival in arrivals(session) for pose in poses(arrival.events)]
+    found = [pose for arrival in arrivals(session) for pose in poses(arrival.items)]
     assert found == sent(name)
     assert len(found) > 60
 
 
-def test_a_file_that_is_no_capture_is_refused_with_what_to_do(tmp_path):
-    (tmp_path / 'a.pcap').write_bytes(b'hello')
-    with pytest.raises(ConfigurationError, match='a.pcap'):
-        load_sessions(tmp_path / 'a.pcap')
-    (tmp_path / 'b.pcap').write_bytes(b'\x0a\x0d\x0d\x0a' + bytes(100))
-    with pytest.raises(ConfigurationError, match='editcap'):
-        load_sessions(tmp_path / 'b.pcap')
-    (tmp_path / 'c.pcap').write_bytes(file_header())
-    with pytest.raises(ConfigurationError, match='no VRPN conversation'):
-        load_sessions(tmp_path / 'c.pcap')
-
-
-def server_segment(packets):
-    """Return the middle one of the TCP segments with data of the server."""
-    found = [packet for packet in packets if packet.proto == TCP and packet.payload
-             and packet.sport == 3883]
-    return found[len(found) // 2]
-
-
-def test_a_segment_that_was_not_captured_is_reported(tmp_path):
-    (whole,) = load_sessions(capture('tcp_only'))
-    packets = packets_of('tcp_only')
-    packets.remove(server_segment(packets))
-    (cut,) = load_sessions(written(tmp_path / 'cut.pcap', packets))
-    assert whole.cut == ''
-    assert 'not captured' in cut.cut
-    sizes = [sum(len(action.data) for action in each.read()) for each in (cut, whole)]
-    assert 0 < sizes[0] < sizes[1]
-    take = load_take(tmp_path / 'cut.pcap')
-    assert take.cut == cut.cut
-
-
-def test_truncated_packets_are_refused_with_what_to_do(tmp_path):
-    packets, snap = packets_of('tcp_only'), 70
-    raw = bytearray(written(tmp_path / 'cut.pcap', packets).read_bytes())
-    at = raw.index(packet_bytes(server_segment(packets)))
-    (size,) = struct.unpack_from('<I', raw, at + 8)
-    del raw[at + 16 + snap:at + 16 + size]
-    struct.pack_into('<I', raw, at + 8, snap)
-    (tmp_path / 'cut.pcap').write_bytes(raw)
-    with pytest.raises(ConfigurationError, match='cut.pcap: .* tcpdump -s 0'):
-        load_sessions(tmp_path / 'cut.pcap')
-
-
-def parsed(data):
-    """Read the packets of a capture in memory."""
-    return list(read_packets(io.BytesIO(data).read))
+def test_a_file_without_a_conversation_is_refused_with_what_to_do(tmp_path):
+    (tmp_path / 'a.pcap').write_bytes(b'\xd4\xc3\xb2\xa1' + bytes(100))
+    with pytest.raises(ConfigurationError, match='raw_from_pcap'):
+        load_take(tmp_path / 'a.pcap')
+    tap(tmp_path / 'b.mcap')[0].close()
+    with pytest.raises(ConfigurationError, match='no conversation'):
+        load_raw(tmp_path / 'b.mcap')
 
 
 @given(st.data())
-@settings(max_examples=60)
-def test_a_damaged_capture_gives_packets_or_the_one_error(tmp_path_factory, data):
-    folder = tmp_path_factory.mktemp('damaged')
-    raw = bytearray(capture('udp_lob').read_bytes()[:6000])
-    for _ in range(data.draw(st.integers(1, 20))):
-        raw[data.draw(st.integers(24, len(raw) - 1))] = data.draw(st.integers(0, 255))
-    del raw[data.draw(st.integers(24, len(raw))):]
-    (folder / 'x.pcap').write_bytes(bytes(raw))
+@settings(max_examples=60, deadline=None)
+def test_a_damaged_raw_recording_tells_what_is_lost(tmp_path_factory, data):
+    """No pose has other values, and none is missing without a word."""
+    path = tmp_path_factory.mktemp('damaged') / 'x.mcap'
+    path.write_bytes(short_recording())
+    whole = [pose for session in load_sessions(path) for a in arrivals(session)
+             for pose in poses(a.items)]
+    raw = bytearray(path.read_bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        at, size = data.draw(st.integers(60, len(raw) - 1)), data.draw(st.sampled_from([1, 4, 40]))
+        raw[at:at + size] = data.draw(st.sampled_from([bytes(size), b'\xa5' * size, b'']))
+    if data.draw(st.booleans()):
+        del raw[data.draw(st.integers(60, len(raw))):]
+    path.write_bytes(bytes(raw))
     try:
-        found = load_sessions(folder / 'x.pcap')
+        found = load_raw(path)
     except ConfigurationError:
         return
-    for session in found:
-        list(arrivals(session))
+    left = iter(whole)
+    kept = [pose for session in found.sessions for a in arrivals(session)
+            for pose in poses(a.items)]
+    assert all(pose in left for pose in kept)
+    assert kept == whole or found.damaged or found.missing or found.cut
 
 
-@given(st.lists(st.tuples(
-    st.integers(0, 2**32 * 10**9 - 1), st.binary(max_size=100), st.integers(-2**62, 2**62)),
-    max_size=5))
-def test_packets_written_are_read_by_two_readers(tmp_path_factory, rows):
-    packets = [Packet(time_ns, UDP, '192.168.1.20', 3883, '10.0.0.1', 40001, data, 0, 0, offset)
-               for time_ns, data, offset in rows]
-    packets.append(Packet(1_790_000_000_123_456_789, TCP, '127.0.0.1', 3883, '127.0.0.1', 40001,
-                          b'hello', pcap.ACK, 77, 5))
-    path = written(tmp_path_factory.getbasetemp() / 'x.pcap', packets)
-    assert parsed(path.read_bytes()) == packets
-    assert [tuple(found) for found in pcap.packets(path)] == [
-        tuple(packet)[:9] for packet in packets]
+def short_recording():
+    """Make a recording with many chunks."""
+    (played,) = load_sessions(capture('tcp_only'))
+    path = capture('tcp_only').parent / 'short.mcap'
+    if not path.exists():
+        writer, sink = tap(path)
+        sink.tap('vrpn/begin', b'', 0, 5, '10.0.0.2', '10.0.0.1')
+        for number, action in enumerate(played.read()):
+            sink.tap(f'vrpn/{action.kind}', action.data, number * 10**6, 5, '10.0.0.2', '10.0.0.1')
+            if number % 8 == 0:
+                writer.flush()
+        writer.close()
+    return path.read_bytes()
 
 
-def packets_of(name):
-    return parsed(capture(name).read_bytes())
+def test_forty_zeroed_bytes_are_told_and_cost_what_follows_by_tcp(tmp_path):
+    raw = bytearray(short_recording())
+    raw[len(raw) // 3:len(raw) // 3 + 40] = bytes(40)
+    (tmp_path / 'bad.mcap').write_bytes(raw)
+    found = load_raw(tmp_path / 'bad.mcap')
+    assert found.damaged and found.missing
+    assert 'by TCP is missing' in found.sessions[0].cut
+    take = load_take(tmp_path / 'bad.mcap')
+    assert take.damaged and take.missing
 
 
-def written(path, packets, foreign=False):
-    """
-    Write a capture.
-
-    :param foreign: as another program does, without the difference of the clocks.
-    """
-    rows = [bytearray(packet_bytes(packet)) for packet in packets]
-    for row in rows if foreign else ():
-        row[16:28] = bytes(range(1, 13))    # Ethernet addresses hold that difference
-    path.write_bytes(file_header() + b''.join(rows))
-    return path
-
-
-def test_swapped_packets_are_put_in_order(tmp_path):
-    packets = packets_of('motive_like_5x240')
-    shuffled = random.Random(7)
-    swapped = sorted(packets, key=lambda p: p.time_ns + shuffled.randrange(50_000_000))
-    assert swapped != packets
-    (session,) = load_sessions(
-        written(tmp_path / 'swapped.pcap', swapped, foreign=True))
-    (expected,) = load_sessions(capture('motive_like_5x240'))
-    assert list(session.read()) == list(expected.read())
-    assert session[:4] == expected[:4]
-
-
-def tap(path):
-    """Give a writer of a capture, and a sink that taps into it."""
-    writer = PcapWriter(path)
-    return writer, RawSink(lambda packets: [writer.write(packet, 0) for packet in packets])
+def test_a_killed_raw_recorder_leaves_a_recording(tmp_path):
+    (tmp_path / 'cut.mcap').write_bytes(short_recording()[:-3000])
+    found = load_raw(tmp_path / 'cut.mcap')
+    assert 'up to a second' in found.cut
+    assert len(list(found.sessions[0].read())) > 10
+    assert recover(tmp_path / 'cut.mcap')[1].reason
+    assert load_raw(tmp_path / 'cut.mcap').cut == ''
+    assert not (tmp_path / 'metadata.yaml').exists()
 
 
 def recorded(path, actions, times):
@@ -175,9 +132,10 @@ def recorded(path, actions, times):
     writer, sink = tap(path)
     # The kernel may have received the first bytes before the conversation was begun here.
     begin_ns, offset_ns = times[0]
-    sink.tap('begin', b'', begin_ns + 400_000, offset_ns, '10.0.0.2', '10.0.0.1')
+    sink.tap('vrpn/begin', b'', begin_ns + 400_000, offset_ns, '10.0.0.2', '10.0.0.1')
     for action, (arrival_ns, offset_ns) in zip(actions, times):
-        sink.tap(action.kind, action.data, arrival_ns, offset_ns, '10.0.0.2', '10.0.0.1')
+        sink.tap(f'vrpn/{action.kind}', action.data, arrival_ns, offset_ns, '10.0.0.2',
+                 '10.0.0.1')
     writer.close()
     (session,) = load_sessions(path)
     return session
@@ -187,29 +145,29 @@ def recorded(path, actions, times):
        st.randoms(use_true_random=False))
 @settings(max_examples=10, deadline=None)
 def test_a_capture_without_names_has_the_same_poses(tmp_path_factory, name, chance):
-    path = tmp_path_factory.mktemp('capture') / 'sent.pcap'
-    writer, remover = PcapWriter(path), NameRemover()
-    sink = RawSink(lambda packets: [writer.write(packet, 0) for packet in packets], remover)
+    path = tmp_path_factory.mktemp('capture') / 'sent.mcap'
+    writer, sink = tap(path, NameRemover())
     played = load_sessions(capture(name))
     for session in played:
-        sink.tap('begin', b'', session.begin_ns, 0, '10.77.1.2', '10.77.1.3')
+        sink.tap('vrpn/begin', b'', session.begin_ns, 0, '10.77.1.2', '10.77.1.3')
         for action in session.read():
             data = action.data
             while data:    # a stream arrives in any pieces
                 size = chance.choice([1, 7, 100, len(data)]) if action.kind == 'tcp' else len(data)
-                sink.tap(action.kind, data[:size], action.time_ns, 0, '10.77.1.2', '10.77.1.3')
+                sink.tap(f'vrpn/{action.kind}', data[:size], action.time_ns, 0, '10.77.1.2',
+                         '10.77.1.3')
                 data = data[size:]
     writer.close()
     before, after = ([pose for session in each for arrival in arrivals(session)
-                      for pose in poses(arrival.events)] for each in (played, load_sessions(path)))
+                      for pose in poses(arrival.items)] for each in (played, load_sessions(path)))
     assert [pose[1:] for pose in after] == [pose[1:] for pose in before] and len(after) > 60
     renamed = {(one[0], other[0]) for one, other in zip(before, after)}
     assert len(renamed) == len({one for one, _ in renamed}) == len({other for _, other in renamed})
-    content = path.read_bytes()
+    content = b''.join(action.data for session in load_sessions(path) for action in session.read())
     for one, other in renamed:
         assert len(one) == len(other) and one.encode() not in content
-    for packet in read_packets(io.BytesIO(content).read):
-        assert {packet.src, packet.dst} == {'192.0.2.1', '192.0.2.2'}
+    assert {(session.server, session.local) for session in load_sessions(path)} == {
+        ('192.0.2.1', '192.0.2.2')}
 
 
 def test_a_capture_has_no_texts():
@@ -241,7 +199,7 @@ def test_a_set_clock_changes_neither_order_nor_stamps(tmp_path):
             action.time_ns - played.begin_ns + 10**9 - number % 2,
             1_790_000_000_000_000_000 + step_ns + noise.randrange(2_000_000)))
     times = [(max(t for t, _ in times[:n + 1]), offset) for n, (_, offset) in enumerate(times)]
-    session = recorded(tmp_path / 'stepped.pcap', actions, times)
+    session = recorded(tmp_path / 'stepped.mcap', actions, times)
     again = list(session.read())
     assert [(a.kind, a.data) for a in again] == [(a.kind, a.data) for a in actions]
     assert [(a.arrival_ns, a.host_minus_arrival_ns) for a in again] == times
@@ -260,43 +218,117 @@ def test_a_set_clock_changes_neither_order_nor_stamps(tmp_path):
 def test_a_long_recording_is_read_in_constant_memory(tmp_path):
     (played,) = load_sessions(capture('motive_like_5x240'))
     actions = list(played.read())
-    writer, sink = tap(tmp_path / 'long.pcap')
-    sink.tap('begin', b'', 0, 5, '10.0.0.2', '10.0.0.1')
+    writer, sink = tap(tmp_path / 'long.mcap')
+    sink.tap('vrpn/begin', b'', 0, 5, '10.0.0.2', '10.0.0.1')
     count = 0
-    while count < 8_000:
+    while count < 40_000:
         for action in actions if not count else actions[-500:]:
-            sink.tap(action.kind, action.data, count * 10**6, 5, '10.0.0.2', '10.0.0.1')
+            sink.tap(f'vrpn/{action.kind}', action.data, count * 10**6, 5, '10.0.0.2', '10.0.0.1')
+            writer.tick(count * 10**6 + 1)
             count += 1
     writer.close()
-    size = (tmp_path / 'long.pcap').stat().st_size
     tracemalloc.start()
     try:
-        (session,) = load_sessions(tmp_path / 'long.pcap')
+        (session,) = load_sessions(tmp_path / 'long.mcap')
         assert sum(1 for _ in session.read()) == count
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert size > 4e6
-    assert peak < 1e6
+    assert peak < 20e6    # some chunks
 
 
 # -- live and repeated ----------------------------------------------------------------------------
 
 def test_a_part_keeps_names_and_a_rate_scales_times():
     (session,) = load_sessions(capture('tcp_only'))
-    whole = [p for a in arrivals(session) for p in poses(a.events)]
+    whole = [p for a in arrivals(session) for p in poses(a.items)]
     actions = list(clip(session, 10**9, 2 * 10**9))
-    part = [p for a in arrivals(session._replace(read=lambda: actions)) for p in poses(a.events)]
+    part = [p for a in arrivals(session._replace(read=lambda: actions)) for p in poses(a.items)]
     assert 0 < len(part) < len(whole)
     assert part == [p for p in whole if part[0][1] <= p[1] <= part[-1][1]]
     origin = first_sender_time_ns(actions)
     scaled = [actions[0], *(a._replace(data=scale_times(a.data, origin, 2.0))
                             for a in actions[1:])]
-    fast = [p for a in arrivals(session._replace(read=lambda: scaled)) for p in poses(a.events)]
+    fast = [p for a in arrivals(session._replace(read=lambda: scaled)) for p in poses(a.items)]
     for slow, quick in zip(part, fast):
         assert quick[1] - origin == pytest.approx((slow[1] - origin) / 2, abs=1000)
         assert quick[2:] == slow[2:]
 
+
+# -- NatNet ---------------------------------------------------------------------------------------
+
+@pytest.fixture(scope='module')
+def natnet_recording(tmp_path_factory):
+    """Record a simulated Motive raw; give the file, and what another client received."""
+    path = tmp_path_factory.mktemp('natnet') / 'take.mcap'
+    with simulated(bodies=3) as motive, following(motive) as (sink, _):
+        sink.wait_for_bodies()
+        assert record_raw(path, 'natnet', '127.0.0.1', motive.port_of('natnet'), 2.5,
+                          lambda *row: None, 0) == ''
+    return path, sink
+
+
+@pytest.mark.network
+def test_a_raw_recording_of_natnet_has_the_frames_of_the_server(natnet_recording):
+    path, sink = natnet_recording
+    (session,) = load_sessions(path)
+    assert (session.protocol, session.cut) == ('natnet', '')
+    items = [item for arrival in arrivals(session) for item in arrival.items]
+    frames = [item for item in items if isinstance(item, Frame)]
+    assert sum(isinstance(item, RoundTrip) for item in items) >= 16
+    live = {frame.sender_time_ns: frame.bodies for frame in sink.frames}
+    both = [frame for frame in frames if frame.sender_time_ns in live]
+    assert len(both) > 300
+    assert all(frame.bodies == live[frame.sender_time_ns] for frame in both)
+    take = load_take(path)
+    assert len(take.bodies) == 3 and all(len(body.rows) > 300 for body in take.bodies.values())
+    # the sender's clock is that of this computer: the stamps are those of the exposures
+    (body, *_) = take.bodies.values()
+    late_ms = (body.table()['arrival'] - body.table()['stamp']) / 1e6
+    assert 3.0 < sorted(late_ms)[len(late_ms) // 2] < 9.0
+
+
+@pytest.mark.network
+@pytest.mark.parametrize('rate', [1.0, 4.0])
+def test_a_replay_of_natnet_serves_the_frames_to_a_client(natnet_recording, rate):
+    path, live = natnet_recording
+    (session,) = load_sessions(path)
+    with NatNetReplay([session], ReplayConfig(rate=rate)) as server:
+        with following(server.port) as (sink, running):
+            assert server.finished.wait(20.0)
+            sink.wait(lambda: len(sink.frames) > 200 / rate)
+            assert not running.status().counters.get('malformed')
+    ours = {body[3:5] for body in live.bodies}
+    found = [body for frame in sink.frames for body in frame.bodies]
+    assert found and all(body[3:5] in ours for body in found)
+    times = [frame.sender_time_ns for frame in sink.frames]
+    steps = sorted(late - early for early, late in zip(times, times[1:]))
+    assert steps[len(steps) // 2] == pytest.approx(5e6 / rate, rel=0.2)
+    first, last = sink.echoes[0], sink.echoes[-1]    # the clock of the frames goes on
+    assert last.sender_ns - first.sender_ns == pytest.approx(
+        last.sent_ns - first.sent_ns, rel=0.05, abs=2e6)
+    assert abs(last.sender_ns - times[-1]) < 3e9
+
+
+@pytest.mark.network
+def test_a_capture_of_natnet_without_names_has_the_same_poses(tmp_path):
+    path, remover = tmp_path / 'sent.mcap', NameRemover()
+    names = ['Ada Lovelace', 'quadrotor', 'q']
+    with simulated(bodies=names,
+                   natnet={'markers': 3, 'version': '4.1'}) as motive:
+        with following(motive) as (sink, _):
+            assert record_raw(path, 'natnet', '127.0.0.1', motive.port_of('natnet'), 2.0,
+                              lambda *row: None, 0, remover=remover) == ''
+    content = b''.join(action.data for action in load_sessions(path)[0].read())
+    assert not any(name.encode() in content for name in names[:2])
+    found = {body.name: body for arrival in arrivals(load_sessions(path)[0])
+             for item in arrival.items if isinstance(item, Frame) for body in item.bodies}
+    assert set(found) == {name.decode() for name in remover.bodies} and len(found) == 3
+    live = {body[3:5] for body in sink.bodies}
+    assert sum(body[3:5] in live for body in found.values()) == 3
+
+
+# -- progress -------------------------------------------------------------------------------------
 
 def test_each_line_of_a_recording_has_its_own_rate():
     stream = io.StringIO()

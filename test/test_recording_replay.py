@@ -11,18 +11,18 @@ from optitrack_vrpn.drivers import sockets_io
 from optitrack_vrpn.drivers.vrpn.frames import to_frames
 from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.pipeline import Pipeline
+from optitrack_vrpn.takes.mcap_format import Message
 from optitrack_vrpn.takes.record import replay_command
-from optitrack_vrpn.takes.record.capture_io import load_sessions
-from optitrack_vrpn.takes.record.pcap import UDP
-from optitrack_vrpn.takes.record.raw_capture import arrivals, stamped
+from optitrack_vrpn.takes.record.raw_events import arrivals, stamped
+from optitrack_vrpn.takes.record.bag_io import BagWriter
 from optitrack_vrpn.takes.record.raw_recorder_io import (
-    LostDatagrams, PcapWriter, RawSink, record_raw)
+    KINDS, LostDatagrams, RawSink, record_raw)
 from optitrack_vrpn.takes.record.raw_session import Session
 from optitrack_vrpn.takes.record.record_command import main
 from optitrack_vrpn.takes.record.replay_io import ReplayConfig, ReplayServer
 from optitrack_vrpn.takes.take_io import load_take
 import pytest
-from raw_kit import capture, plain, poses, sent
+from raw_kit import capture, load_sessions, plain, poses, sent
 from transport_kit import client, link, Recorder
 
 
@@ -31,8 +31,8 @@ class LiveNode(RawSink, Recorder):
 
     def __init__(self, path):
         Recorder.__init__(self)
-        self.writer = PcapWriter(path)
-        RawSink.__init__(self, lambda packets: [self.writer.write(p, 0) for p in packets])
+        self.writer = BagWriter(path)
+        RawSink.__init__(self, lambda items: [self.writer.write(item, 1) for item in items])
         self.pipeline = Pipeline(PipelineConfig())
         self.samples = []
 
@@ -51,7 +51,7 @@ class LiveNode(RawSink, Recorder):
 def test_stamps_of_a_recording_equal_the_live_ones(
         tmp_path, way):
     (session,) = load_sessions(capture('motive_like_5x240'))
-    sink = LiveNode(tmp_path / 'live.pcap')
+    sink = LiveNode(tmp_path / 'live.mcap')
     with ReplayServer([session], ReplayConfig(end_s=1.5)) as server:
         with client(server.port, sink, link=link(connection=way)):
             assert server.finished.wait(20.0)
@@ -59,7 +59,7 @@ def test_stamps_of_a_recording_equal_the_live_ones(
     sink.writer.close()
     live = plain(sink.samples)
     again = plain(sample for sample, _ in stamped(
-        load_sessions(tmp_path / 'live.pcap'), Pipeline(PipelineConfig())))
+        load_sessions(tmp_path / 'live.mcap'), Pipeline(PipelineConfig())))
     assert again == live
     assert len({name for name, *_ in live}) == 5
 
@@ -112,7 +112,8 @@ def test_datagrams_lost_in_a_full_buffer_are_counted(monkeypatch):
             RawSink.__init__(self, self.take)
 
         def take(self, packets):
-            taken.extend(packet for packet in packets if packet.proto == UDP)
+            taken.extend(item for item in packets if isinstance(item, Message)
+                         and item.channel_id == KINDS.index('vrpn/udp') + 1)
             if taken:
                 held.wait(20.0)
 
@@ -142,27 +143,27 @@ def test_a_raw_recording_of_a_running_server_holds_all_it_sent(tmp_path):
     with ReplayServer([session], ReplayConfig(end_s=1.0)) as server:
         said = []
         problem = record_raw(
-            tmp_path / 'raw.pcap', '127.0.0.1', server.port, 3.0,
+            tmp_path / 'raw.mcap', 'vrpn', '127.0.0.1', server.port, 3.0,
             lambda *row: said.append(row), 0, server.finished)
         assert problem == ''
-    (found,) = load_sessions(tmp_path / 'raw.pcap')
-    recorded = [pose for arrival in arrivals(found) for pose in poses(arrival.events)]
+    (found,) = load_sessions(tmp_path / 'raw.mcap')
+    recorded = [pose for arrival in arrivals(found) for pose in poses(arrival.items)]
     assert recorded == sent('udp_lob')[:len(recorded)]
     assert len(recorded) >= 27
     with pytest.raises(ConfigurationError, match='exists already'):
-        record_raw(tmp_path / 'raw.pcap', '127.0.0.1', 1, 1.0, print, 0)
+        record_raw(tmp_path / 'raw.mcap', 'vrpn', '127.0.0.1', 1, 1.0, print, 0)
 
 
 @pytest.mark.network
 def test_a_raw_recording_of_no_server_is_a_problem(tmp_path):
     with socket.create_server(('127.0.0.1', 0)) as closed:
         port = closed.getsockname()[1]
-    problem = record_raw(tmp_path / 'raw.pcap', '127.0.0.1', port, 0.2, lambda *_: None, 0)
+    problem = record_raw(tmp_path / 'raw.mcap', 'vrpn', '127.0.0.1', port, 0.2, lambda *_: None, 0)
     assert 'no server was' in problem
 
 
 def test_a_silent_conversation_ends_the_replay():
-    empty = Session('127.0.0.1', ('127.0.0.1', 1), 0, 0, lambda: iter(()))
+    empty = Session('vrpn', '127.0.0.1', '127.0.0.1', 0, 0, lambda: iter(()))
     with ReplayServer([empty], ReplayConfig()) as server:
         with socket.create_connection(('127.0.0.1', server.port), 5.0):
             assert server.finished.wait(5.0)
@@ -192,8 +193,8 @@ def test_one_command_captures_what_can_be_sent(tmp_path, capsys):
     with ReplayServer([session], ReplayConfig()) as server:
         assert main([
             '--capture', '--server', f'127.0.0.1:{server.port}', '--seconds', '1.5', '-o',
-            str(tmp_path / 'sent.pcap')]) == 0
+            str(tmp_path / 'sent.mcap')]) == 0
     said = capsys.readouterr().out
     assert '3 bodies (body0' in said and 'names, texts and addresses are replaced' in said
-    assert b'rigid_body' not in (tmp_path / 'sent.pcap').read_bytes()
-    assert len(load_take(tmp_path / 'sent.pcap').bodies) == 3
+    assert b'rigid_body' not in (tmp_path / 'sent.mcap').read_bytes()
+    assert len(load_take(tmp_path / 'sent.mcap').bodies) == 3

@@ -32,6 +32,8 @@ class _Gate:
         self._owner = owner
         self.protocol = protocol
         self.source: Optional[Source] = None
+        #: A recorder of bytes gets those of all protocols.
+        self.tap = getattr(owner.sink, 'tap', None)
 
     def receive(
         self, items: Sequence[Any], arrival_ns: int, host_minus_arrival_ns: int,
@@ -60,7 +62,7 @@ class AutomaticSource:
     ) -> None:
         self._of = of
         self._make = make
-        self._sink = sink
+        self.sink = sink
         self._clock = HostClock()
         self._choice = Choice(of, self._clock.now_ns(), patience or Patience())
         # Protocol whose items reach the sink: the chosen one, after the sink has its link state.
@@ -142,7 +144,7 @@ class AutomaticSource:
         if self._gates.get(gate.protocol) is not gate:
             return
         if self._passing == gate.protocol:
-            self._sink.receive(items, arrival_ns, host_minus_arrival_ns)
+            self.sink.receive(items, arrival_ns, host_minus_arrival_ns)
         elif not self._passing and isinstance(items[0], RoundTrip):
             self._echoes.append((gate.protocol, items, arrival_ns, host_minus_arrival_ns))
 
@@ -158,9 +160,9 @@ class AutomaticSource:
             chosen = self._choice.chosen
         self._wake.set()
         if chosen == protocol:
-            report_change(self._sink, change)
+            report_change(self.sink, change)
         elif not chosen and (change.severity != 'info' or not repeated):
-            report_change(self._sink, change._replace(
+            report_change(self.sink, change._replace(
                 text=f'{protocol}: {change.text}', data=_shown(change.data)))
 
     # -- the thread ----------------------------------------------------------------------------
@@ -192,14 +194,14 @@ class AutomaticSource:
             self._message(decision.reason, decision.severity)
             # The sink has not received the link state of this connection yet.
             change = self._last[chosen]
-            report_change(self._sink, change._replace(
+            report_change(self.sink, change._replace(
                 severity='info', data=LinkState.CONNECTED, text=f'connected by {chosen}'))
             while self._echoes:
                 echo = self._echoes.popleft()
                 if echo[0] == chosen:
-                    self._sink.receive(*echo[1:])
+                    self.sink.receive(*echo[1:])
             self._passing = chosen
-            report_change(self._sink, change)
+            report_change(self.sink, change)
         if decision.reset:
             self._passing = ''
             self._message(decision.reason, decision.severity)
@@ -224,7 +226,7 @@ class AutomaticSource:
     def _message(self, text: str, severity: str) -> None:
         last = self._last.get(self._choice.chosen)
         state = last.data if last is not None else LinkState.CONNECTING
-        report_change(self._sink, link_event(state, text, severity))
+        report_change(self.sink, link_event(state, text, severity))
 
 
 def _shown(state: LinkState) -> LinkState:

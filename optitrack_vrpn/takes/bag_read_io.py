@@ -164,6 +164,10 @@ def read_batches(path: Path, progress: Callable[[float], None] = lambda share: N
                 raise ConfigurationError(
                     f'{name}: a bag of ROS 1; convert it (pip install rosbags): rosbags-convert '
                     f'--src {name} --dst FOLDER')
+            if name.suffix in ('.pcap', '.pcapng'):
+                raise ConfigurationError(
+                    f'{name}: a capture of the network; tools/raw_from_pcap.py of the sources '
+                    'converts it to a raw recording')
             if magic != mcap.MAGIC:
                 raise ConfigurationError(f'{name}: not an MCAP file{problem and ": " + problem}')
             items = read_mcap(file, progress)

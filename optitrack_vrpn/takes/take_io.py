@@ -25,8 +25,8 @@ from optitrack_vrpn.takes.columns import (
 from optitrack_vrpn.takes.mcap_read_io import Damage, LIBRARY
 from optitrack_vrpn.takes.motive_csv import is_motive_csv, parse_motive_csv
 from optitrack_vrpn.takes import mcap_format as mcap
-from optitrack_vrpn.takes.record.capture_io import load_sessions
-from optitrack_vrpn.takes.record.raw_capture import stamped
+from optitrack_vrpn.takes.record.raw_events import of_one_protocol, stamped
+from optitrack_vrpn.takes.record.raw_read_io import is_raw, load_raw
 from optitrack_vrpn.takes.rows_io import Scratch, Stored, StoredRows
 from optitrack_vrpn.takes.take import Body, ClockRow, LeftOut, StateRow, Take
 from optitrack_vrpn.takes.topics import body_of
@@ -50,16 +50,16 @@ def load_take(
     """
     Read a take.
 
-    :param path: a bag's folder or file, a .pcap, or a .csv of Motive.
+    :param path: a bag's folder or file, a raw recording, or a .csv of Motive.
     :param estimate: a topic whose poses are kept whatever they are; for a transform TOPIC:CHILD.
     :param progress: called with the fraction of a bag that was read, 0 to 1.
     :raises ConfigurationError: if it cannot be read.
     """
-    paths = find_files(path, *BAGS, '.pcap')
+    paths = find_files(path, *BAGS)
     given, name, path = path, (path if len(paths) > 1 else paths[0]).stem, paths[0]
     try:
-        if path.suffix == '.pcap':
-            return _load_raw(path)
+        if is_raw(path):
+            return _load_raw(path, progress)
         if path.suffix.lower() == '.csv':
             return _load_csv(path)
         return _load_bag(given, paths, name, estimate, progress)
@@ -409,10 +409,12 @@ def _take_diagnostics(take: Take, entry: Status, time_ns: int) -> None:
             take.links.append((time_ns, state))
 
 
-def _load_raw(path: Path) -> Take:
+def _load_raw(path: Path, progress: Callable[[float], None]) -> Take:
     """Run a raw recording through the node's pipeline with its default settings."""
-    sessions = load_sessions(path)
-    take = Take(path.stem, 'raw', cut=next((s.cut for s in sessions if s.cut), ''))
+    recording = load_raw(path, progress)
+    sessions = of_one_protocol(recording.sessions)
+    take = Take(path.stem, 'raw', cut=recording.cut, damaged=recording.damaged,
+                missing=recording.missing)
     pipeline = Pipeline(PipelineConfig())
     scratch = Scratch()
     poses: dict[str, StoredRows] = {}

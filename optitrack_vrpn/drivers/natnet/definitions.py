@@ -66,21 +66,24 @@ def _kinds(bone: Layout) -> dict[int, _Kind]:
 _KINDS, _KINDS_BARE = _kinds(_body(_MODEL_MARKERS)), _kinds(_body(Layout(())))
 
 
-def decode_definitions(payload: Buffer, version: Version) -> Definitions:
+def decode_definitions(
+    payload: Buffer, version: Version, reader: type[Reader] = Reader,
+) -> Definitions:
     """
     Decode model definitions.
 
     :param payload: payload of the message MODELDEF.
     :param version: version of the bitstream.
+    :param reader: reads the payload.
     :raises RemoteProtocolError: if the bytes contradict that version.
     """
     try:
-        return _decode(Reader(payload), version, _KINDS)
+        return _decode(reader(payload), version, _KINDS)
     except RemoteProtocolError as error:
         if not (3, 0) <= version < (4, 0):
             raise
         try:
-            return _decode(Reader(payload), version, _KINDS_BARE)
+            return _decode(reader(payload), version, _KINDS_BARE)
         except RemoteProtocolError:
             raise error from None
 

@@ -88,7 +88,7 @@ class Reader:
         """Decode a size, skip as many bytes, and return a reader of them."""
         size = self.i32()
         start = self.skip(size)
-        return Reader(self.data, start, start + size)
+        return type(self)(self.data, start, start + size)
 
     def skip_section(self) -> None:
         """Skip a section that states its size."""

@@ -82,6 +82,8 @@ class Session:
         self._link = link
         self._config = config
         self._clock = clock
+        # A recorder of the bytes themselves: see optitrack_vrpn.takes.record.raw_recorder_io.
+        self._tap = getattr(sink, 'tap', None)
         self._sink = sink
         self._report = report
         self._unexpected_peer = unexpected_peer
@@ -147,6 +149,9 @@ class Session:
         """Register the sockets for reading, and start to connect."""
         self._poll = poll
         poll.register(self._command.fileno(), select.POLLIN)
+        if self._tap is not None:
+            self._tap('natnet/begin', b'', self._clock.now_ns(),
+                      self._clock.host_minus_arrival_ns(), self._server[0], self._local)
         self._send_due(self._clock.now_ns())
 
     def next_check_s(self) -> float:
@@ -240,6 +245,9 @@ class Session:
                 continue
             now_ns = clock.now_ns()
             arrived_ns = arrival_time_ns(arrival.kernel_ns, host_minus_arrival_ns, now_ns)
+            if self._tap is not None:
+                self._tap('natnet/udp', bytes(buffer[:arrival.size]), arrived_ns,
+                          host_minus_arrival_ns, server_ip, self._local)
             last = False
             for event in self.connection.receive(buffer[:arrival.size], arrived_ns):
                 if event.__class__ is Frame:
@@ -397,6 +405,9 @@ class Session:
             self._take(event, 0, 0, 0)
 
     def _send(self, datagram: bytes, port: int = 0) -> None:
+        if self._tap is not None:
+            self._tap('natnet/sent', datagram, self._clock.now_ns(),
+                      self._clock.host_minus_arrival_ns(), self._server[0], self._local)
         try:
             self._command.sendto(datagram, (self._server[0], port or self._server[1]))
         except OSError:

@@ -100,6 +100,8 @@ class FrameSink:
     def __init__(self, sink: _Sink) -> None:
         self._receive: Callable[[Sequence[Any], int, int], None] = sink.receive
         self._link_changed: Callable[[UserEvent], None] = sink.link_changed
+        #: A recorder of the bytes has it; see takes.record.raw_recorder_io.
+        self.tap: Any = getattr(sink, 'tap', None)
 
     def receive(
         self, events: Sequence[Event], arrival_ns: int, host_minus_arrival_ns: int,

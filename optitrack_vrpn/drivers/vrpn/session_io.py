@@ -152,7 +152,7 @@ class Session:
         if self._udp is not None:
             poll.register(self._udp_fd, select.POLLIN)
         if self._tap is not None:
-            self._tap('begin', b'', self._now_ns(), self._host_minus_arrival_ns(),
+            self._tap('vrpn/begin', b'', self._now_ns(), self._host_minus_arrival_ns(),
                       self._server_ip, self._local)
         self._flush()
 
@@ -274,7 +274,7 @@ class Session:
                 kernel_time_ns(ancillary), host_minus_arrival_ns, now_ns))
         self._last_arrival_ns = arrival_ns
         if self._tap is not None:
-            self._tap('tcp', bytes(data), arrival_ns, host_minus_arrival_ns, self._server_ip,
+            self._tap('vrpn/tcp', bytes(data), arrival_ns, host_minus_arrival_ns, self._server_ip,
                       self._local)
             if not events:
                 return
@@ -309,8 +309,8 @@ class Session:
                     kernel_time_ns(ancillary), host_minus_arrival_ns, now_ns))
             self._last_arrival_ns = arrival_ns
             if self._tap is not None:
-                self._tap('udp', bytes(self._buffer[:size]), arrival_ns, host_minus_arrival_ns,
-                          self._server_ip, self._local)
+                self._tap('vrpn/udp', bytes(self._buffer[:size]), arrival_ns,
+                          host_minus_arrival_ns, self._server_ip, self._local)
             self._deliver(events, arrival_ns, host_minus_arrival_ns, now_ns)
             if size <= _LAST_OF_A_FRAME and now_ns - arrival_ns < _FRESH_NS:
                 return  # rarely another one waits; if so, the next poll reports it

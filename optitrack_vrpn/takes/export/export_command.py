@@ -46,7 +46,7 @@ def make_parser() -> argparse.ArgumentParser:
     """Create the parser of the command line."""
     parser = Parser(
         prog='export', description='Export the poses of a recording for other programs.',
-        epilog='The recording is a bag, a raw recording (.pcap) or a CSV export of Motive. See '
+        epilog='The recording is a bag, a raw recording or a CSV export of Motive. See '
         'docs/recording.md.')
     parser.add_argument('recording', type=Path)
     parser.add_argument('--format', choices=_FORMATS, default='csv')

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""A recorded VRPN conversation: the server's messages one by one."""
+"""A recorded conversation; for VRPN the server's messages one by one."""
 
 from __future__ import annotations
 
@@ -10,14 +10,8 @@ from typing import NamedTuple, Optional
 
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.vrpn.codec import (
-    ACCELERATION_TYPE, CONTROL_SENDER, COOKIE_PREFIX, COOKIE_SIZE, HEADER, HEADER_SIZE, padded,
-    PING_TYPE, PONG_TYPE, POSE_TYPE, SENDER_DESCRIPTION, TYPE_DESCRIPTION, UDP_DESCRIPTION,
-    VELOCITY_TYPE)
-from optitrack_vrpn.takes.record.pcap import Packet, TCP
+    COOKIE_PREFIX, COOKIE_SIZE, HEADER, HEADER_SIZE, padded, TYPE_DESCRIPTION, UDP_DESCRIPTION)
 
-#: Types of messages without texts.
-_NUMBERS = {name.encode() for name in (
-    ACCELERATION_TYPE, PING_TYPE, PONG_TYPE, POSE_TYPE, VELOCITY_TYPE)}
 #: Chosen: limit of a message (bytes), above VRPN's 64 kB; it bounds the memory for broken
 #: captures.
 _MAX_MESSAGE = 1 << 20
@@ -25,12 +19,13 @@ _MAX_MESSAGE = 1 << 20
 
 class Action(NamedTuple):
     """
-    An action of the server.
+    Bytes of a conversation.
 
     :ivar time_ns: arrival (ns since the Unix epoch).
-    :ivar kind: 'tcp' or 'udp'.
+    :ivar kind: 'tcp' or 'udp' from the server, 'sent' by the recorder.
     :ivar data: the bytes: for TCP complete messages, or only the cookie.
-    :ivar host_minus_arrival_ns: see ``Packet``.
+    :ivar host_minus_arrival_ns: host clock minus the monotonic clock of arrivals: with both
+        clocks, the stamps from a recording equal those of the live run.
     """
 
     time_ns: int
@@ -40,7 +35,7 @@ class Action(NamedTuple):
 
     @property
     def arrival_ns(self) -> int:
-        """Return the time on a monotonic clock if the recording contains it."""
+        """Return the time on the clock of arrivals."""
         return self.time_ns - self.host_minus_arrival_ns
 
 
@@ -48,16 +43,18 @@ class Session(NamedTuple):
     """
     One conversation.
 
+    :ivar protocol: 'vrpn' or 'natnet'.
     :ivar server: address of the server.
-    :ivar client: address and TCP port of the client.
-    :ivar begin_ns: arrival of its first packet (ns).
-    :ivar end_ns: arrival of its last packet (ns).
-    :ivar read: returns an iterator of the server's actions, from the beginning.
-    :ivar cut: reason why it ends early, and what is missing; '' for a complete one.
+    :ivar local: address of the recorder.
+    :ivar begin_ns: arrival of its first bytes (ns).
+    :ivar end_ns: arrival of its last bytes (ns).
+    :ivar read: returns an iterator of its actions, from the beginning.
+    :ivar cut: what is missing, and why; '' for a complete one.
     """
 
+    protocol: str
     server: str
-    client: tuple[str, int]
+    local: str
     begin_ns: int
     end_ns: int
     read: Callable[[], Iterator[Action]]
@@ -71,15 +68,14 @@ class StreamCutter:
         self._rest = b''
         self._spoken = False
 
-    def push(self, chunk: Packet) -> list[Action]:
+    def push(self, action: Action) -> list[Action]:
         """Process the next bytes; return the cookie separately, then complete messages."""
         found = []
-        rest = self._rest + chunk.payload
+        rest = self._rest + action.data
         end = 0
         if not self._spoken and len(rest) >= COOKIE_SIZE:
             self._spoken, end = True, COOKIE_SIZE
-            found.append(Action(
-                chunk.time_ns, 'tcp', rest[:COOKIE_SIZE], chunk.host_minus_arrival_ns))
+            found.append(action._replace(data=rest[:COOKIE_SIZE]))
         begin = end
         while self._spoken:
             size = message_size(rest, end)
@@ -87,8 +83,7 @@ class StreamCutter:
                 break
             end += size
         if end > begin:
-            found.append(Action(
-                chunk.time_ns, 'tcp', rest[begin:end], chunk.host_minus_arrival_ns))
+            found.append(action._replace(data=rest[begin:end]))
         self._rest = rest[end:]
         return found
 
@@ -111,64 +106,6 @@ def messages(data: bytes) -> list[bytes]:
         found.append(data[at:at + size])
         at += size
     return found
-
-
-class NameRemover:
-    """
-    Replace the names of bodies in a server's bytes by others of equal length; clear all texts.
-
-    Cookie, names of types, times and the numbers of poses, velocities, accelerations and pings
-    stay as they are; of all other messages only the head stays.
-
-    :ivar names: what stands for each name, in the order in which they were described.
-    """
-
-    def __init__(self) -> None:
-        self.names: dict[bytes, bytes] = {}
-        self.begin()
-
-    def begin(self) -> None:
-        """Begin a conversation."""
-        self._types: dict[int, bytes] = {}
-        self._cutter = StreamCutter()
-
-    def stream(self, data: bytes) -> bytes:
-        """Return the messages that these bytes of the stream complete."""
-        chunk = Packet(0, TCP, '', 0, '', 0, data)
-        return b''.join(self.datagram(action.data) for action in self._cutter.push(chunk))
-
-    def datagram(self, data: bytes) -> bytes:
-        """Return messages; a cookie stays."""
-        if data.startswith(COOKIE_PREFIX):
-            return data
-        return b''.join(map(self._cleared, messages(data)))
-
-    def _cleared(self, message: bytes) -> bytes:
-        if len(message) < HEADER_SIZE:
-            return bytes(len(message))
-        size, _, _, sender, kind, _ = HEADER.unpack_from(message)
-        text = message[HEADER_SIZE + 4:size].rstrip(b'\0')
-        if kind == SENDER_DESCRIPTION and text != CONTROL_SENDER.encode():
-            shown = self.names.setdefault(text, _substitute(len(self.names), len(text)))
-            at = HEADER_SIZE + 4
-            return message[:at] + shown + message[at + len(text):]
-        if kind == TYPE_DESCRIPTION:
-            self._types[sender] = text
-        elif kind != SENDER_DESCRIPTION and self._types.get(kind) not in _NUMBERS:
-            return message[:HEADER_SIZE] + bytes(len(message) - HEADER_SIZE)
-        return message
-
-
-def _substitute(number: int, size: int) -> bytes:
-    """Return a name of this size: body0___, or letters if that is too long."""
-    name = f'body{number}'
-    if len(name) <= size:
-        return name.ljust(size, '_').encode()
-    letters = ''
-    for _ in range(size):
-        number, digit = divmod(number, 26)
-        letters = chr(ord('a') + digit) + letters
-    return letters.encode()
 
 
 def described_udp_port(stream: bytes) -> Optional[int]:

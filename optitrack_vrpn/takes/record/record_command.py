@@ -4,6 +4,7 @@
 
 import argparse
 from collections.abc import Sequence
+import functools
 from pathlib import Path
 import shutil
 import sys
@@ -14,6 +15,7 @@ from optitrack_vrpn.cli.command_io import command, loading
 from optitrack_vrpn.cli.files_io import use_profile
 from optitrack_vrpn.cli.terminal_io import Progress
 from optitrack_vrpn.core.names import counted
+from optitrack_vrpn.drivers.table import AUTO, SOURCES
 from optitrack_vrpn.takes.record.bag_io import recover
 from optitrack_vrpn.takes.topics import merged, TopicChoice
 
@@ -32,7 +34,7 @@ def make_parser() -> argparse.ArgumentParser:
         epilog='Arguments for ROS follow --ros-args. See docs/recording.md.')
     parser.add_argument('-o', '--output', metavar='FOLDER', type=Path,
                         help='the new recording; with --control the folder of all sessions; with '
-                        '--raw a file .pcap')
+                        '--raw a file .mcap')
     parser.add_argument('--seconds', type=duration, default=0.0, metavar='N',
                         help='end after this time')
     parser.add_argument('--bodies', action='append', default=[], metavar='PATTERN',
@@ -42,13 +44,16 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument('--control', action='store_true',
                         help='wait for START of mocap control; each session has its own folder')
     parser.add_argument('--raw', action='store_true',
-                        help="record the server's bytes instead, as a pcap for `replay`; needs no "
+                        help="record the server's bytes instead, for `replay`; needs no "
                         'ROS and no privileges')
     parser.add_argument('--capture', action='store_true',
                         help='as --raw for 60 s (--seconds), with names and addresses replaced: a '
                         'file to send with an issue')
-    parser.add_argument('--server', type=server_address, default=None, metavar='HOST[:PORT]',
+    parser.add_argument('--server', type=functools.partial(server_address, port_without=0),
+                        default=None, metavar='HOST[:PORT]',
                         help='server for --raw and --capture; default 127.0.0.1')
+    parser.add_argument('--protocol', choices=tuple(SOURCES), default=None,
+                        help='of --raw and --capture (default auto, with a port vrpn)')
     parser.add_argument('--compression', choices=('zstd', 'lz4', 'none'), default='zstd',
                         help='of the file (default %(default)s)')
     parser.add_argument('--min-free', type=float, default=256.0, metavar='MB',
@@ -71,8 +76,13 @@ def _checked(argv: Sequence[str]) -> argparse.Namespace:
         for option in ('bodies', 'topic', 'control'):
             if getattr(arguments, option):
                 parser.error(f'--{option} cannot be used with --raw, which records all bodies')
-    elif arguments.server is not None:
-        parser.error('--server needs --raw or --capture; without them, topics are recorded')
+        port = arguments.server[1] if arguments.server is not None else 0
+        arguments.protocol = arguments.protocol or ('vrpn' if port else AUTO)
+        if port and arguments.protocol == AUTO:
+            parser.error('--server HOST:PORT needs --protocol vrpn or natnet')
+    elif arguments.server is not None or arguments.protocol is not None:
+        parser.error('--server and --protocol need --raw or --capture; without them, topics are '
+                     'recorded')
     if arguments.control and arguments.seconds:
         parser.error('--seconds cannot be used with --control: STOP ends a session')
     return arguments
@@ -148,22 +158,23 @@ def _record(arguments: argparse.Namespace, ros_arguments: Sequence[str]) -> int:
 
 def _record_raw(arguments: argparse.Namespace) -> int:
     from optitrack_vrpn.takes.record.raw_recorder_io import record_raw
-    from optitrack_vrpn.takes.record.raw_session import NameRemover
+    from optitrack_vrpn.takes.record.raw_names import NameRemover
     lines = Lines()
     remover = NameRemover() if arguments.capture else None
-    host, port = arguments.server or ('127.0.0.1', 3883)
+    host, port = arguments.server or ('127.0.0.1', 0)
     try:
         problem = record_raw(
-            arguments.output, host, port, arguments.seconds, lines.show,
-            round(arguments.min_free * _MEGABYTE), remover=remover)
+            arguments.output, arguments.protocol, host, port, arguments.seconds, lines.show,
+            round(arguments.min_free * _MEGABYTE), remover=remover,
+            compression=arguments.compression)
     finally:
         lines.end()
     if problem:
         print(f'record: {problem}', file=sys.stderr)
     elif remover is not None:
-        shown = ', '.join(name.decode() for name in remover.names.values())
-        print(f'{arguments.output}: poses, times and VRPN messages of '
-              f'{counted(len(remover.names), "body")} ({shown}); names, texts and addresses are '
+        shown = ', '.join(name.decode() for name in remover.bodies)
+        print(f'{arguments.output}: poses, times and messages of '
+              f'{counted(len(remover.bodies), "body")} ({shown}); names, texts and addresses are '
               'replaced. Look at it before you send it: report, or replay')
     return int(bool(problem))
 

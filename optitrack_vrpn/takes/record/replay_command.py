@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Serve a raw recording as a VRPN server: ``replay FILE``."""
+"""Serve a raw recording as a server: ``replay FILE``."""
 
 import argparse
 from collections.abc import Sequence
@@ -13,21 +13,27 @@ from optitrack_vrpn.cli.arguments import duration, Parser, whole, without_ros_ar
 from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.names import counted
+from optitrack_vrpn.drivers.natnet.messages import COMMAND_PORT
 from optitrack_vrpn.takes.bag_read_io import find_file
-from optitrack_vrpn.takes.record.capture_io import load_sessions
+from optitrack_vrpn.takes.record.raw_events import of_one_protocol
+from optitrack_vrpn.takes.record.raw_read_io import is_raw, load_raw
 from optitrack_vrpn.takes.record.replay_io import ReplayConfig, ReplayServer
+from optitrack_vrpn.takes.record.replay_natnet_io import NatNetReplay
 
-_PORT = 3883
+#: Usual ports by protocol.
+_PORTS = {'vrpn': 3883, 'natnet': COMMAND_PORT}
 
 
 def make_parser() -> argparse.ArgumentParser:
     """Create the parser of the command line."""
     parser = Parser(
-        prog='replay', description='Serve a raw recording, or any pcap of VRPN made with tcpdump, '
-        'as a VRPN server with the recorded times, for node, doctor and any other client.',
+        prog='replay', description='Serve a raw recording (record --raw) as a server of its '
+        'protocol, VRPN or NatNet, with the recorded times, for node, doctor and other clients.',
         epilog='Every client gets its own playback, from the beginning. See '
         'docs/recording.md.')
-    parser.add_argument('recording', type=Path, help='a .pcap, or a folder with one')
+    parser.add_argument('recording', type=Path, help='a raw recording, FILE.mcap')
+    parser.add_argument('--protocol', choices=tuple(_PORTS), help='what to serve, if both were '
+                        'recorded; by default what was recorded longer')
     parser.add_argument('--rate', type=float, default=1.0, metavar='N',
                         help="speed; the sender's times are scaled too (default 1)")
     parser.add_argument('--start', type=float, default=0.0, metavar='S',
@@ -36,8 +42,8 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument('--loop', action='store_true',
                         help='start again at the end, like a restarted Motive')
     parser.add_argument('--host', default='127.0.0.1', help='local address (default %(default)s)')
-    parser.add_argument('--port', type=whole(0, 65535), default=_PORT,
-                        help='default %(default)s; 0: any free port')
+    parser.add_argument('--port', type=whole(0, 65535), default=None,
+                        help='default 3883, with NatNet 1510; 0: any free port')
     return parser
 
 
@@ -51,22 +57,32 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     """
     arguments = make_parser().parse_args(
         without_ros_arguments(sys.argv[1:] if argv is None else argv))
-    sessions = load_sessions(find_file(arguments.recording, '.pcap'))
-    for session in sessions:
-        if session.cut:
-            print(f'replay: {arguments.recording}: {session.cut}', file=sys.stderr)
+    path = find_file(arguments.recording, '.mcap')
+    if not is_raw(path):
+        raise ConfigurationError(
+            f'{path}: is a recording of topics; play it with ros2 bag play. replay serves raw '
+            'recordings (record --raw)')
+    recording = load_raw(path)
+    sessions = of_one_protocol([session for session in recording.sessions if (
+        arguments.protocol in (None, session.protocol))] or recording.sessions)
+    for text in (recording.cut, *(f'{reason}' for reason, _ in recording.damaged),
+                 *(session.cut for session in sessions)):
+        if text:
+            print(f'replay: {arguments.recording}: {text}', file=sys.stderr)
+    protocol = sessions[0].protocol
     config = ReplayConfig(
         arguments.rate, arguments.start, arguments.end, arguments.loop, arguments.host,
-        arguments.port)
+        _PORTS[protocol] if arguments.port is None else arguments.port)
     longest_s = max(session.end_ns - session.begin_ns for session in sessions) / 1e9
     if arguments.start > longest_s:
         raise ConfigurationError(
             f'{arguments.recording}: nothing is after --start {arguments.start:g}; the longest '
             f'conversation has {longest_s:.1f} s')
-    with ReplayServer(sessions, config) as server:
+    serve = NatNetReplay if protocol == 'natnet' else ReplayServer
+    with serve(sessions, config) as server:
         total_s = sum(s.end_ns - s.begin_ns for s in sessions) / 1e9
-        print(f'{counted(len(sessions), "conversation")}, {total_s:.1f} s; serving on '
-              f'{config.host} port {server.port}', flush=True)
+        print(f'{counted(len(sessions), "conversation")}, {total_s:.1f} s; serving '
+              f'{protocol} on {config.host} port {server.port}', flush=True)
         while not server.finished.wait(0.2):
             pass
         print(f'played; latest action {server.late_ns / 1e6:.1f} ms late', flush=True)

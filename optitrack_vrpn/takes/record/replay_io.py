@@ -76,8 +76,7 @@ class ReplayServer:
     """
     Play recorded conversations; a context manager.
 
-    :param sessions: the conversations, see ``capture_io.load_sessions``; read again for each
-        client.
+    :param sessions: the conversations, see ``raw_read_io``; read again for each client.
     :param config: the settings.
     :ivar port: port for TCP and UDP.
     :ivar finished: set when a client has received the last conversation completely.
