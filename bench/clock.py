@@ -194,7 +194,7 @@ def main() -> None:
         text += f'\n\n{clock_sessions.table(families)}'
     print(text)
     if args.write_docs:
-        write_block(ROOT / 'docs' / 'stamps_measured.md', 'bench-clock', text)
+        write_block(ROOT / 'docs' / 'evidence' / 'stamps_measured.md', 'bench-clock', text)
 
 
 if __name__ == '__main__':

@@ -46,7 +46,7 @@ KINDS = ('restart', 'sender step', 'leap second', 'sender slew', 'backlog', 'hos
 @dataclass(frozen=True)
 class Family:
     """
-    Sessions of one kind; the letters are those of the table in docs/stamps_measured.md.
+    Sessions of one kind; the letters are those of the table in docs/evidence/stamps_measured.md.
 
     :ivar ticks: of the sender's clock (s).
     :ivar skews: in ppm; None is a random one.

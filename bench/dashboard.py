@@ -4,7 +4,7 @@
 Measure what the dashboard costs: 50 bodies at 240 Hz, five pages.
 
     make bench-dashboard                         the figures
-    make bench-dashboard ARGS=--write-docs       the same into docs/dashboard.md
+    make bench-dashboard ARGS=--write-docs       the same into docs/evidence/dashboard.md
 
 Simulated Motive, node, dashboard and the clients run in separate processes. Processor times are of
 the process in % of a core, medians of interleaved runs without dashboard, with one and with five
@@ -229,7 +229,7 @@ def show(arguments, found, pictures, acknowledged):
     text = '\n'.join(lines)
     print(text)
     if arguments.write_docs:
-        document = ROOT / 'docs' / 'dashboard.md'
+        document = ROOT / 'docs' / 'evidence' / 'dashboard.md'
         begin, end = (f'<!-- bench/dashboard.py: {word} -->' for word in ('begin', 'end'))
         before, _, rest = document.read_text().partition(begin)
         document.write_text(f'{before}{begin}\n{text}\n{end}{rest.partition(end)[2]}')

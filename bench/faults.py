@@ -7,7 +7,7 @@ Run the node with every fault, and compare the published poses with the truth.
     make bench-faults ARGS=--quick             a few cases, as a check of the benchmark
     make bench-faults ARGS='--only killed'     one case
     make bench-faults ARGS='--protocol natnet' the same over NatNet
-    make bench-faults ARGS=--write-docs        update docs/faults.md too: all rows, or
+    make bench-faults ARGS=--write-docs        update docs/evidence/faults.md too: all rows, or
                                                those of --only and --quick, if no pose was bad
 
 The node runs in its own process against simulated servers in theirs, two cases at a time. The
@@ -29,7 +29,7 @@ ROOT = HERE.parent
 sys.path[:0] = [str(ROOT), str(ROOT / 'test')]
 from optitrack_vrpn.node.graph.domain_io import claim_domain, isolate, own_domain  # noqa: E402
 VARIABLE = 'FAULT_PROTOCOL'
-DOCS = ROOT / 'docs' / 'faults.md'
+DOCS = ROOT / 'docs' / 'evidence' / 'faults.md'
 MARKS = {'vrpn': '<!-- bench/faults.py: {} -->',
          'natnet': '<!-- bench/faults.py --protocol natnet: {} -->'}
 AT_ONCE = 2
@@ -100,7 +100,7 @@ def summary(row):
 
 
 HEAD = ('Fault', 'Noticed', 'Poses again', 'Lost/made', 'Bad', 'Oldest out', 'Stamp off by')
-#: Number of columns in docs/faults.md.
+#: Number of columns in docs/evidence/faults.md.
 IN_DOCS = 4
 BAD = ('stale', 'wrong', 'repeated', 'backwards')
 
@@ -161,7 +161,7 @@ def main():
     parser.add_argument('--quick', action='store_true', help='a few cases')
     parser.add_argument('--only', action='append', metavar='NAME', help='one case, or more')
     parser.add_argument('--protocol', choices=tuple(MARKS), default='vrpn')
-    parser.add_argument('--write-docs', action='store_true', help='renew docs/faults.md')
+    parser.add_argument('--write-docs', action='store_true', help='renew docs/evidence/faults.md')
     parser.add_argument('--case', help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     os.environ[VARIABLE] = arguments.protocol    # for the processes of the cases too

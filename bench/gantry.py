@@ -27,7 +27,7 @@ from optitrack_vrpn.guests.machine.machine import Feedback, Machine
 from optitrack_vrpn.guests.machine.machine_io import load_machine, UdpDriver
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / 'docs' / 'gantry.md'
+PAGE = ROOT / 'docs' / 'evidence' / 'gantry.md'
 PLOT = ROOT / 'docs' / 'img' / 'gantry.png'
 ORION = load_machine('gantry_orion')
 #: Name -> changed settings of the rule; None is the open loop.

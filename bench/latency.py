@@ -5,7 +5,7 @@ Measure the way of a pose from the server's socket to a subscriber in another pr
 
     make bench                              a few minutes; tables, latency.json and two pictures
     make bench ARGS=--quick                 one point, to see that it works
-    make bench ARGS=--write-docs            renew docs/performance.md too
+    make bench ARGS=--write-docs            renew docs/evidence/performance.md too
 
 Real processes on the loopback interface with real DDS: a sender that writes the time into every
 pose, a bridge, and a subscriber that takes the poses as bytes. Four bridges take turns:
@@ -57,12 +57,12 @@ from optitrack_vrpn.cli.signals_io import end_with  # noqa: E402
 from optitrack_vrpn.node.graph.domain_io import (  # noqa: E402
     claim_domain, DomainClaim, isolate, own_domain)
 HERE = ROOT / 'bench'
-DOCS = ROOT / 'docs' / 'performance.md'
+DOCS = ROOT / 'docs' / 'evidence' / 'performance.md'
 POINTS = ((1, 240), (20, 240), (50, 240), (100, 240))
 #: Further tables of the documents: page, and the function that writes the table.
 BLOCKS = {
     'vrpn_mocap': (DOCS, client_table),
-    'natnet': (ROOT / 'docs' / 'natnet.md',
+    'natnet': (ROOT / 'docs' / 'evidence' / 'natnet.md',
                functools.partial(side_by_side, bridges=('node', 'natnet')))}
 SETTLE_S = 1.5
 #: ROS domains of this process, which it holds until its end.
@@ -264,7 +264,7 @@ def main():
     parser.add_argument('--sender', type=os.path.abspath, metavar='PATH',
                         help='an executable in place of latency_sender.py')
     parser.add_argument('--output', type=Path, default=HERE / 'results', help='a folder')
-    parser.add_argument('--write-docs', action='store_true', help='renew docs/performance.md')
+    parser.add_argument('--write-docs', action='store_true', help='renew the page')
     parser.add_argument(
         '--write-block', choices=tuple(BLOCKS), help='renew one of its other tables alone')
     arguments = parser.parse_args()

@@ -6,7 +6,7 @@ Measure this package's own share of a pose, in one process, without sockets and 
     python bench/pose_cost.py                        compiled and plain, in turns
     python bench/pose_cost.py --against OTHER        and another checkout, plain
     python bench/pose_cost.py --instructions         instructions a pose (valgrind)
-    python bench/pose_cost.py --write-docs           warm and cold, into docs/performance.md
+    python bench/pose_cost.py --write-docs     warm and cold, into docs/evidence/performance.md
     python bench/pose_cost.py --cold                 with cold caches, as in a node with one body
 
 Datagrams of bodies that move go through the decoder, the pipeline and the hot path; functions
@@ -268,7 +268,7 @@ def main():
         lines += rows(variants, arguments, points)
     print('\n'.join(lines))
     if arguments.write_docs:
-        write_block(ROOT / 'docs' / 'performance.md', 'own', '\n'.join(lines))
+        write_block(ROOT / 'docs' / 'evidence' / 'performance.md', 'own', '\n'.join(lines))
     return 0
 
 

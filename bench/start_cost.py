@@ -5,7 +5,7 @@ Measure the start of the node: time until its first pose, processor time and mem
 
     python bench/start_cost.py                      the node, as plain Python too, and the floor
     python bench/start_cost.py --against OTHER      and another checkout, compiled if it is
-    python bench/start_cost.py --write-docs         and put the table into docs/performance.md
+    python bench/start_cost.py --write-docs      put the table into docs/evidence/performance.md
 
 Sender and subscriber (those of ``latency.py``) run already; each start is a process with
 default settings. The bridges take turns, forwards and backwards.
@@ -64,7 +64,7 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--against', type=Path, help='another checkout of this package')
-    parser.add_argument('--write-docs', action='store_true', help='renew docs/performance.md')
+    parser.add_argument('--write-docs', action='store_true', help='renew the page')
     parser.add_argument('--repetitions', type=int, default=10)
     parser.add_argument('--bodies', type=int, default=1)
     parser.add_argument('--rate', type=int, default=240, help='(Hz)')

@@ -358,7 +358,7 @@ def main():
     picture = options.output / 'swarm_curves.svg'
     if options.write_docs:
         picture = ROOT / 'docs' / 'img' / 'swarm_curves.svg'
-        page = ROOT / 'docs' / 'swarm.md'
+        page = ROOT / 'docs' / 'evidence' / 'swarm.md'
         begin, end = (f'<!-- bench/swarm.py: {word} -->' for word in ('begin', 'end'))
         before, _, rest = page.read_text().partition(begin)
         page.write_text(f'{before}{begin}\n{text}\n{end}{rest.partition(end)[2]}')

@@ -5,7 +5,7 @@ Compare poses by TCP with poses by UDP: latency, jitter, and the effect of 1 % l
 
     python3 bench/transports.py                        the simulator; needs root, some 3 minutes
     python3 bench/transports.py --server PATH          also a server of the VRPN library
-    python3 bench/transports.py --write-docs           renew docs/performance.md
+    python3 bench/transports.py --write-docs           renew docs/evidence/performance.md
 
 The server runs in its own network namespace behind a link that loses packets
 (test/relay_kit.py). The transports take turns, run by run. Only the client is measured: no ROS.
@@ -33,7 +33,7 @@ from optitrack_vrpn.drivers.frames import Body as PoseReport  # noqa: E402
 from optitrack_vrpn.drivers.vrpn.client_io import VrpnClient  # noqa: E402
 from relay_kit import PacketRelay    # noqa: E402
 
-DOCS = ROOT / 'docs' / 'performance.md'
+DOCS = ROOT / 'docs' / 'evidence' / 'performance.md'
 WAYS = ('tcp', 'udp')
 SETTLE_S = 1.0
 #: A pose this late cannot be used by a controller at 240 Hz; its share is reported.

@@ -51,7 +51,7 @@ def test_an_uncertain_number_of_lost_frames_is_part_of_the_uncertainty(seed):
 
 @pytest.mark.parametrize('family', clock_sessions.FAMILIES[1:], ids=lambda family: family.name[0])
 def test_situations_hold(family):
-    """The rows A, B, D and F of docs/stamps_measured.md, shortened."""
+    """The rows A, B, D and F of docs/evidence/stamps_measured.md, shortened."""
     outcomes = [clock_sessions.run((seed, family)) for seed in range(1, 7)]
     assert clock_sessions.missed(outcomes) == ''
 

@@ -160,7 +160,7 @@ def test_uncertainty_contains_the_error_while_load_lasts_since_the_first_frame()
     judged = ~np.isnan(played.known) & (sent > 3.0)
     assert played.worst(10.0, 50.0) > 1.9e-3
     assert played.worst(62.0) < 50e-6
-    # The load included, which few sessions cover as well: docs/stamps_measured.md.
+    # The load included, which few sessions cover as well: docs/evidence/stamps_measured.md.
     assert np.mean(np.abs(played.error[judged]) < played.known[judged]) > 0.75
     judged &= sent > 60.5
     assert np.mean(np.abs(played.error[judged]) < played.known[judged]) > 0.95

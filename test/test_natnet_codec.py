@@ -3,8 +3,8 @@
 """
 NatNet's bytes against the independent decoder ``natnet`` from PyPI.
 
-Captures of real Motives cannot be part of this repository; docs/compatibility.md has what became
-of them.
+Captures of real Motives cannot be part of this repository; docs/evidence/compatibility.md has what
+became of them.
 """
 
 import math

@@ -7,8 +7,8 @@ The client thread calls it, and publishes the samples itself: second check of th
 message, transforms, other topics. The clock is read there because the process can be suspended at
 any line (by the scheduler, a debugger, or the migration of a virtual machine), and a pose that
 became too old meanwhile must not be published. Messages are bytes (``node/base/cdr.py``), or
-objects if the encoding of the middleware is unknown. docs/performance.md lists the cost of each
-step.
+objects if the encoding of the middleware is unknown. docs/evidence/performance.md lists the cost
+of each step.
 
 The file is apart from the node because it is compiled, and a compiled class cannot derive from
 rclpy's node; apart from ``publishers.py``, which imports messages while the client connects.
