@@ -10,7 +10,7 @@ endian, microsecond or nanosecond stamps). IPv4 alone, without fragments: what t
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 import struct
 from typing import NamedTuple
@@ -136,29 +136,3 @@ def _readable(
                 progress = True
                 yield Chunk(time_ns, *flow, data)
             break
-
-
-def convert(source: str | Path, tap: Callable[..., None]) -> None:
-    """
-    Give the conversations of a capture to a sink of raw recordings, see ``raw_recorder_io``.
-
-    VRPN: each TCP connection with the datagrams that belong to it. NatNet: the datagrams of the
-    usual ports. There is no clock of arrivals: it is that of the capture.
-    """
-    import sessions    # it reads captures by this module
-    for session in sessions.sessions_of(source):
-        begin = session.server_actions[0].time_ns if session.server_actions else 0
-        tap('vrpn/begin', b'', begin, 0, session.server, session.client[0])
-        for action in session.server_actions:
-            tap(f'vrpn/{action.kind}', action.data, action.time_ns, 0, session.server,
-                session.client[0])
-    begun = False
-    for packet in sorted(packets(source), key=lambda packet: packet.time_ns):
-        if packet.proto != UDP or not {1510, 1511} & {packet.sport, packet.dport}:
-            continue
-        sent = packet.dport == 1510
-        ends = (packet.dst, packet.src) if sent else (packet.src, packet.dst)
-        if not begun:
-            begun = True
-            tap('natnet/begin', b'', packet.time_ns, 0, *ends)
-        tap('natnet/sent' if sent else 'natnet/udp', packet.payload, packet.time_ns, 0, *ends)

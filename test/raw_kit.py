@@ -27,7 +27,7 @@ def capture(name):
     """Make a raw recording of a capture in test/data."""
     path = Path(_MADE.name) / f'{name}.mcap'
     writer, sink = tap(path)
-    pcap.convert(pcap.DATA / f'{name}.pcap', sink.tap)
+    convert(pcap.DATA / f'{name}.pcap', sink.tap)
     writer.close()
     return path
 
@@ -48,3 +48,28 @@ def sent(name):
 
 def plain(samples):
     return [(s.channel.names.motive, s.stamp_ns, s.position, s.quat_xyzw) for s in samples]
+
+
+def convert(source, tap):
+    """
+    Give the conversations of a capture to a sink of raw recordings, see ``raw_recorder_io``.
+
+    VRPN: each TCP connection with the datagrams that belong to it. NatNet: the datagrams of the
+    usual ports. There is no clock of arrivals: it is that of the capture.
+    """
+    for session in sessions.sessions_of(source):
+        begin = session.server_actions[0].time_ns if session.server_actions else 0
+        tap('vrpn/begin', b'', begin, 0, session.server, session.client[0])
+        for action in session.server_actions:
+            tap(f'vrpn/{action.kind}', action.data, action.time_ns, 0, session.server,
+                session.client[0])
+    begun = False
+    for packet in sorted(pcap.packets(source), key=lambda packet: packet.time_ns):
+        if packet.proto != pcap.UDP or not {1510, 1511} & {packet.sport, packet.dport}:
+            continue
+        sent = packet.dport == 1510
+        ends = (packet.dst, packet.src) if sent else (packet.src, packet.dst)
+        if not begun:
+            begun = True
+            tap('natnet/begin', b'', packet.time_ns, 0, *ends)
+        tap('natnet/sent' if sent else 'natnet/udp', packet.payload, packet.time_ns, 0, *ends)

@@ -16,12 +16,11 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def main():
     sys.path[:0] = [str(ROOT), str(ROOT / 'test')]
-    import pcap
-    from raw_kit import tap
+    from raw_kit import convert, tap
     if len(sys.argv) != 3:
         sys.exit(__doc__.strip())
     writer, sink = tap(sys.argv[2])
-    pcap.convert(sys.argv[1], sink.tap)
+    convert(sys.argv[1], sink.tap)
     writer.close()
     print(f'{sys.argv[2]}: {writer.messages} messages')
 
