@@ -20,7 +20,8 @@ from optitrack_vrpn.takes.calibrate.command import main as calibrate
 from optitrack_vrpn.takes.export import export_command
 from optitrack_vrpn.takes.take import longest_rise
 from optitrack_vrpn.takes.take_io import load_take
-from optitrack_vrpn.takes.trajectory import format_tum, Trajectory
+from optitrack_vrpn.takes.trajectory import Trajectory
+from optitrack_vrpn.takes.trajectory_text import format_tum
 from optitrack_vrpn.telling.catalogue import Severity
 import pcap
 import pytest

@@ -13,7 +13,7 @@ from optitrack_vrpn.guests.rgbd.geometry import (
 from optitrack_vrpn.guests.rgbd.mapper import (
     GraphSettings, KeyframeSettings, Mapper, MapperSettings, pcd_bytes, voxel_means)
 from optitrack_vrpn.guests.rgbd.room import Layout, Room, Sensor, TRAJECTORIES
-from optitrack_vrpn.takes.trajectory import parse_tum
+from optitrack_vrpn.takes.trajectory_text import parse_trajectory
 import pytest
 from scipy.spatial.transform import Rotation
 
@@ -144,7 +144,7 @@ def test_a_map_is_saved_and_loaded_equal(tmp_path):
     assert again.generate_graph() == len(mapper.loops)
     again.solve()
     np.testing.assert_allclose(again.path().positions, mapper.path().positions, atol=1e-5)
-    written = parse_tum((tmp_path / 'map/path.tum.txt').read_text().splitlines(), 'path')
+    written = parse_trajectory((tmp_path / 'map/path.tum.txt').read_text().splitlines(), 'path')
     np.testing.assert_array_equal(written.stamps_ns, images()[0])
     assert not list(tmp_path.glob('*.part'))
 

@@ -30,7 +30,8 @@ from optitrack_vrpn.takes.record.raw_read_io import is_raw, load_raw
 from optitrack_vrpn.takes.rows_io import Scratch, Stored, StoredRows
 from optitrack_vrpn.takes.take import Body, ClockRow, LeftOut, StateRow, Take
 from optitrack_vrpn.takes.topics import body_of
-from optitrack_vrpn.takes.trajectory import parse_tum, Trajectory
+from optitrack_vrpn.takes.trajectory import Trajectory
+from optitrack_vrpn.takes.trajectory_text import parse_trajectory
 
 _STATUS = 'diagnostic_msgs/msg/DiagnosticStatus'
 _ARRAY = 'diagnostic_msgs/msg/DiagnosticArray'
@@ -69,14 +70,14 @@ def load_take(
 
 def load_estimate(path: Path) -> Trajectory:
     """
-    Read a trajectory in the TUM format.
+    Read a trajectory in the format of TUM, EuRoC or TUM-VI.
 
     :raises ConfigurationError: if it cannot be read.
     """
     check_content(path)
     try:
-        with open(path, encoding='utf-8') as file:
-            return parse_tum(file, str(path))
+        with open(path, encoding='utf-8-sig') as file:
+            return parse_trajectory(file, str(path))
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f'{path}: {error}') from None
 

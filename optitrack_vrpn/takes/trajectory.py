@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Trajectories as arrays: stamps in integer nanoseconds, positions, attitudes; the format of TUM.
+Trajectories as arrays: stamps in integer nanoseconds, positions, attitudes.
 
 A double represents Unix seconds with a resolution of 0.24 us only, so stamps are integers, and
 every floating-point time here is a difference.
@@ -9,14 +9,14 @@ every floating-point time here is a difference.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Optional
 
 import numpy as np
 import numpy.typing as npt
 from optitrack_vrpn.core.errors import ConfigurationError
-from optitrack_vrpn.core.units import format_seconds, NS_PER_S, parse_seconds
+from optitrack_vrpn.core.units import NS_PER_S
 from scipy.spatial.transform import Rotation
 
 Floats = npt.NDArray[np.float64]
@@ -230,43 +230,3 @@ def slerp(first: Rotation, second: Rotation, share: Floats) -> Rotation:
     :param share: (n,) 0 gives the first, 1 the second.
     """
     return first * Rotation.from_rotvec(share[:, None] * (first.inv() * second).as_rotvec())
-
-
-def parse_tum(lines: Iterable[str], source: str) -> Trajectory:
-    """
-    Read a trajectory in the text format of the TUM RGB-D benchmark.
-
-    https://cvg.cit.tum.de/data/datasets/rgbd-dataset/file_formats: ``stamp tx ty tz qx qy qz qw``,
-    one pose per line, stamps in decimal seconds.
-
-    :param lines: lines of the file; empty lines and lines that begin with # are skipped.
-    :param source: name of the file, for error messages.
-    :raises ConfigurationError: if a line does not have eight numbers, or stamps do not rise.
-    """
-    stamps, values = [], []
-    for number, line in enumerate(lines, 1):
-        fields = line.replace(',', ' ').split()
-        if not fields or fields[0].startswith('#'):
-            continue
-        try:
-            if len(fields) != 8:
-                raise ValueError(f'{len(fields)} values')
-            stamps.append(parse_seconds(fields[0]))
-            values.append([float(field) for field in fields[1:]])
-        except ValueError as error:
-            raise ConfigurationError(
-                f'{source}, line {number}: {error}; a line of a TUM file has eight numbers: '
-                'stamp tx ty tz qx qy qz qw') from None
-    if not stamps:
-        raise ConfigurationError(f'{source}: contains no pose')
-    table = np.array(values)
-    try:
-        return Trajectory(np.array(stamps, dtype=np.int64), table[:, :3], table[:, 3:])
-    except ConfigurationError as error:
-        raise ConfigurationError(f'{source}: {error}') from None
-
-
-def format_tum(trajectory: Trajectory) -> Iterator[str]:
-    """Write a trajectory in the format of TUM, with nine decimals and every bit of its values."""
-    for stamp, values in trajectory.rows():
-        yield f'{format_seconds(stamp)} {" ".join(map(repr, values))}\n'

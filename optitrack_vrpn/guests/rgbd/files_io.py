@@ -32,7 +32,8 @@ from optitrack_vrpn.guests.rgbd.features import View
 from optitrack_vrpn.guests.rgbd.geometry import Floats, Intrinsics, opencv
 from optitrack_vrpn.guests.rgbd.images import Bytes, Depth, unpack_depth
 from optitrack_vrpn.guests.rgbd.mapper import Keyframe, pcd_bytes
-from optitrack_vrpn.takes.trajectory import format_tum, parse_tum, Trajectory
+from optitrack_vrpn.takes.trajectory import Trajectory
+from optitrack_vrpn.takes.trajectory_text import format_tum, parse_trajectory
 import yaml
 
 #: Focal lengths and principal points of the benchmark's cameras at 640 x 480 (its page
@@ -190,7 +191,7 @@ class Sequence:
                          for name in ('rgb.txt', 'depth.txt'))
         self.pairs = pair(colour, depth)
         truth = folder / 'groundtruth.txt'
-        self.truth: Optional[Trajectory] = parse_tum(
+        self.truth: Optional[Trajectory] = parse_trajectory(
             _text(truth).splitlines(), str(truth)) if truth.is_file() else None
 
     def load(self, images: Pair) -> tuple[Bytes, Depth]:
@@ -240,7 +241,8 @@ def load_keyframes(folder: Path) -> tuple[list[Keyframe], Optional[Trajectory]]:
             raise ConfigurationError(f'{name}: its stamp is not later than that of the previous '
                                      'keyframe')
     file = folder / _ODOMETRY
-    return keyframes, parse_tum(_text(file).splitlines(), str(file)) if file.exists() else None
+    return keyframes, (
+        parse_trajectory(_text(file).splitlines(), str(file)) if file.exists() else None)
 
 
 def save_pcd(file: Path, points: Floats, colours: Bytes) -> None:

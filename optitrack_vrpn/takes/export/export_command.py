@@ -28,7 +28,8 @@ from optitrack_vrpn.takes.export.export_table import (
 from optitrack_vrpn.takes.mcap_format import Channel, Schema
 from optitrack_vrpn.takes.take import Take, trajectory_of
 from optitrack_vrpn.takes.take_io import load_take
-from optitrack_vrpn.takes.trajectory import format_tum, Stamps
+from optitrack_vrpn.takes.trajectory import Stamps
+from optitrack_vrpn.takes.trajectory_text import format_tum
 
 #: Rows of a row group of Parquet.
 ROW_GROUP = 100_000
