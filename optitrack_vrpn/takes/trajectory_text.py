@@ -30,7 +30,7 @@ class _Columns(NamedTuple):
     """Columns of x y z, qx qy qz qw; all columns; the unit of the stamps by the header or ''."""
 
     places: tuple[int, ...]
-    count: int
+    width: int
     unit: str = ''
 
 
@@ -58,7 +58,7 @@ def parse_trajectory(lines: Iterable[str], source: str) -> Trajectory:
             continue
         fields = [field.strip() for field in text.split(',')] if ',' in text else text.split()
         if columns is None:
-            columns = _EUROC if len(fields) == _EUROC.count else _TUM
+            columns = _EUROC if len(fields) == _EUROC.width else _TUM
         try:
             stamp, pose = _pose(fields, columns)
         except ValueError as error:
@@ -102,7 +102,7 @@ def _header(text: str) -> Optional[_Columns]:
 
 def _pose(fields: list[str], columns: _Columns) -> tuple[int, list[float]]:
     """Return stamp (ns), x y z, x y z w; ValueError says what is wrong."""
-    if len(fields) != columns.count:
+    if len(fields) != columns.width:
         raise ValueError(f'{len(fields)} values')
     values = [float(fields[at]) for at in columns.places]
     for at, value in zip(columns.places, values):

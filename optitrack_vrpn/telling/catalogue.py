@@ -254,6 +254,13 @@ CAUSES: Mapping[str, Cause] = {
         ERROR, 'the estimate is displaced {times}: the ATE mixes the parts, and the motion '
         'between them is missing', 'was the odometry reset or restarted, or did it slip?'),
     'estimate lacks most': Cause(ERROR, _COVERS, 'does the odometry run during the whole take?'),
+    'other reading': Cause(
+        ERROR, 'angular speeds agree, and turns do not: the estimate fits the reference if '
+        '{reading}; the errors here are those of the file as it is',
+        'convert it: stamp tx ty tz qx qy qz qw, the pose of the sensor in its parent frame'),
+    'other unit': Cause(
+        ERROR, 'the estimate is {size:.4g} times as large as the reference: its positions are in '
+        '{unit}', 'convert them to metres (REP 103)'),
     'repaired': Cause(
         WARNING, 'the recording was repaired after an interruption ({detail}); the '
         "recorder's counts of lost messages are missing", 'end the recorder with Ctrl-C',
@@ -320,6 +327,11 @@ CAUSES: Mapping[str, Cause] = {
     'not compared': Cause(
         WARNING, '{percent:.0f} % of the poses of the estimate were compared',
         'the reference has gaps, or does not cover the rest'),
+    'other size': Cause(
+        WARNING, 'the estimate is {size:.4f} times as large as the reference ({percent:+.1f} %, '
+        'standard deviation of the size {deviation:.4f})',
+        'check the baseline or depth of the camera, the radius of the wheels or the gear ratio; '
+        'the ATE contains this error'),
     'straight path': Cause(
         WARNING, 'the path is too straight for the alignment: it deviates from a line by '
         '{width:.1f} mm, and the estimate from the path by {error:.1f} mm, so that the rotation '

@@ -57,7 +57,7 @@ def make_parser() -> argparse.ArgumentParser:
                         help='plot these bodies instead of the worst ones')
     parser.add_argument('--reference', metavar='BODY', help='evaluate an odometry against it')
     parser.add_argument('--estimate', metavar='TOPIC_OR_FILE',
-                        help='the odometry: a recorded topic, or a file as of TUM, EuRoC or TUM-VI')
+                        help='the odometry: a recorded topic, or a file of TUM, EuRoC or TUM-VI')
     parser.add_argument('--rpe-seconds', type=duration, default=1.0, metavar='S',
                         help='time over which motions are compared (default %(default)s)')
     parser.add_argument('--max-offset', type=seconds, default=2.0, metavar='S',

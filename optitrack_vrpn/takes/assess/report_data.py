@@ -76,4 +76,5 @@ def _evaluation(found: OdometryEvaluation) -> dict[str, Any]:
         'resets_ns': found.continuity.resets_ns, 'offset_s': hand_eye.offset_ns / NS_PER_S,
         'correlation': found.offset.correlation, 'sensor_m': hand_eye.translation,
         'sensor_xyzw': hand_eye.rotation.as_quat(), 'sensor_sd_m': hand_eye.translation_std_m,
-        'sensor_sd_deg': hand_eye.rotation_std_deg}
+        'sensor_sd_deg': hand_eye.rotation_std_deg, 'size': hand_eye.size,
+        'size_sd': hand_eye.size * hand_eye.size_std}

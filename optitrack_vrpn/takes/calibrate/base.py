@@ -225,6 +225,10 @@ def odometry_result(hand_eye: Any, body: str) -> Result:
     """
     result = Result('base')
     result.notes += hand_eye.warnings
+    off = hand_eye.size - 1.0
+    if abs(off) > 0.01 and abs(off) > 4.0 * hand_eye.size_std:
+        result.notes.append(f'the odometry is {hand_eye.size:.3f} times as large as the path by '
+                            'mocap: check its wheel radius or unit')
     result.record.update(rotation_std_deg=hand_eye.rotation_std_deg,
                          offset_ns=hand_eye.offset_ns)
     if hand_eye.rotation_std_deg > 1.0:

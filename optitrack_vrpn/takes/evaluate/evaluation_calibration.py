@@ -4,13 +4,14 @@
 Calibration between mocap and an odometry: a time offset and a fixed transform.
 
 The reference is ``world_from_body``, the estimate is ``odom_from_sensor``. The unknowns are the
-offset from the estimate's stamps to the reference's clock, and ``body_from_sensor``. Three steps:
+offset from the estimate's stamps to the reference's clock, ``body_from_sensor``, and the scale of
+the estimate. Three steps:
 
 1. The offset at which the angular speeds of both correlate best; it needs neither frame.
 2. The hand-eye equation ``A X = X B`` of motions over half a second: rotation from the rotation
    vectors (Park and Martin, IEEE Trans. Robotics and Automation 10(5), 1994), translation from
    ``(R_A - I) t_X = R_X t_B - t_A``.
-3. All seven unknowns together by least squares with Huber weights. Motions are compared instead of
+3. All eight unknowns together by least squares with Huber weights. Motions are compared instead of
    poses, so that the drift of an odometry does not cause a wrong transform. Motions across an
    interruption of the odometry, where it jumps, are left out and the rest is solved again.
 
@@ -58,6 +59,12 @@ _JUMP = 6.0
 _PRIOR_M = 1.0
 _PRIOR_RAD = np.pi
 _PRIOR_OFFSET_S = 1.0
+#: Standard deviation of the prior of the scale's logarithm. Chosen: an odometry is within a tenth.
+_PRIOR_SCALE = 0.1
+#: Rotation vector, translation, offset, logarithm of the scale.
+_UNKNOWNS = 8
+#: A scale from the first solution is used where it leaves less of the scatter than this. Chosen.
+_SCALED = 0.5
 #: Smallest scatter of the residuals for the deviations, as a fraction of its first estimate: with
 #: exact data none would remain, and the prior would have no effect. Chosen.
 _LEAST_SCATTER = 0.1
@@ -94,6 +101,9 @@ class HandEye(NamedTuple):
     :ivar offset_ns: to be added to the estimate's stamps.
     :ivar rotation_std_deg: standard deviation about the worst axis (degrees).
     :ivar translation_std_m: standard deviation along the worst direction (m).
+    :ivar size: how many times as large as the reference the estimate is.
+    :ivar size_std: standard deviation of the size, as a fraction of it.
+    :ivar misfit: median difference of turns over the median turn; 0 for an exact fit.
     :ivar warnings: what the motion does not determine; empty if it determines all.
     """
 
@@ -102,6 +112,9 @@ class HandEye(NamedTuple):
     offset_ns: int
     rotation_std_deg: float
     translation_std_m: float
+    size: float
+    size_std: float
+    misfit: float
     warnings: tuple[str, ...]
 
 
@@ -205,13 +218,14 @@ def estimate_hand_eye(
     vector = problem.solve()
     if problem.leave_jumps_out(vector):
         vector = problem.solve()
-    rotation_std, translation_stds, directions = problem.deviations(vector)
+    rotation_std, translation_stds, directions, size_std = problem.deviations(vector)
     # Undetermined directions would contain noise: set them to zero, which is recognisable.
     known = directions[:, translation_stds <= UNDETERMINED_M]
     offset = vector[6] if refine_offset else 0.0
     return HandEye(
         Rotation.from_rotvec(vector[:3]), known @ (known.T @ vector[3:6]),
         offset_ns + round(offset * NS_PER_S), rotation_std, float(translation_stds[-1]),
+        float(np.exp(-vector[7])), size_std, problem.misfit(vector),
         _warnings(rotation_std, float(translation_stds[-1]), directions[:, -1]))
 
 
@@ -234,7 +248,8 @@ class _Problem:
     """
     The least squares of step 3.
 
-    Parameters are the rotation vector and translation of ``body_from_sensor`` and the offset (s).
+    Parameters are the rotation vector and translation of ``body_from_sensor``, the offset (s), and
+    the logarithm of the scale by which the estimate is multiplied.
     """
 
     def __init__(self, reference: Trajectory, estimate: Trajectory, with_offset: bool) -> None:
@@ -251,18 +266,20 @@ class _Problem:
         self._first, self._second = first, second
         self._b_t, self._b_r = motions(usable, first, second)
         self._sigma_t = self._sigma_r = 1.0
+        #: Logarithm of the scale where the motion does not determine it.
+        self._usual = 0.0
         self._a_t, self._a_r = self._reference_motions(0.0)
 
     def solve(self) -> Floats:
         """Solve step 3 from the result of step 2."""
         found: Floats = least_squares(
             self.residuals, self._start(), loss='huber', f_scale=1.5,
-            x_scale=(1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.01), max_nfev=40).x
+            x_scale=(1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.01, 0.1), max_nfev=40).x
         return found
 
     def leave_jumps_out(self, vector: Floats) -> bool:
         """Leave out motions that contradict a solution; return whether there were any."""
-        size = np.linalg.norm(self.residuals(vector)[:-7].reshape(2, -1, 3), axis=2)
+        size = np.linalg.norm(self.residuals(vector)[:-_UNKNOWNS].reshape(2, -1, 3), axis=2)
         kept = (size <= _JUMP * np.median(size, axis=1, keepdims=True)).all(axis=0)
         self._first, self._second = self._first[kept], self._second[kept]
         self._b_t, self._b_r = self._b_t[kept], self._b_r[kept]
@@ -276,8 +293,23 @@ class _Problem:
             translation, scatter = self._solve_translation(rotation)
             solved.append((scatter, rotation, translation))
         scatter, rotation, translation = min(solved, key=lambda found: found[0])
+        scale = self._scale(rotation)
+        if scale > 0.0:
+            scaled, rest = self._solve_translation(rotation, scale)
+            if rest < _SCALED * scatter:
+                scatter, translation, self._usual = rest, scaled, float(np.log(scale))
         self._sigma_t = max(scatter, 1e-6)
-        return np.concatenate((rotation.as_rotvec(), translation, [0.0]))
+        return np.concatenate((rotation.as_rotvec(), translation, [0.0, self._usual]))
+
+    def _scale(self, rotation: Rotation) -> float:
+        """Return the scale by linear least squares with the translation; 0 if there is none."""
+        moved = rotation.apply(self._b_t).reshape(-1, 1)
+        length = float(np.linalg.norm(moved) / np.sqrt(max(len(moved), 1)))
+        if length < 1e-6:
+            return 0.0
+        left = np.hstack(((self._a_r.as_matrix() - np.eye(3)).reshape(-1, 3), -moved / length))
+        solution = np.linalg.lstsq(left, -self._a_t.reshape(-1), rcond=0.02)[0]
+        return float(solution[3]) / length
 
     def _initial_rotations(self) -> list[Rotation]:
         """Return initial rotations: one, or many about the only axis of motion."""
@@ -297,14 +329,16 @@ class _Problem:
         return [aligned * Rotation.from_rotvec(axes[0] * angle)
                 for angle in np.radians(np.arange(0.0, 360.0, 5.0))]
 
-    def _solve_translation(self, rotation: Rotation) -> tuple[Floats, float]:
+    def _solve_translation(
+        self, rotation: Rotation, scale: float = 1.0,
+    ) -> tuple[Floats, float]:
         """
         Solve for the translation by least squares; undetermined directions stay zero.
 
         :returns: the translation (m) and the remaining scatter (m).
         """
         left = (self._a_r.as_matrix() - np.eye(3)).reshape(-1, 3)
-        right = (rotation.apply(self._b_t) - self._a_t).reshape(-1)
+        right = (scale * rotation.apply(self._b_t) - self._a_t).reshape(-1)
         solution = np.linalg.lstsq(left, right, rcond=0.02)[0]
         rest = (left @ solution - right).reshape(-1, 3)
         return (np.clip(solution, -5.0, 5.0),
@@ -316,23 +350,32 @@ class _Problem:
         a_t, a_r = self._a_t, self._a_r
         if self._with_offset and vector[6] != 0.0:
             a_t, a_r = self._reference_motions(float(vector[6]))
-        rest_t = a_t + a_r.apply(translation) - rotation.apply(self._b_t) - translation
+        rest_t = (a_t + a_r.apply(translation) - np.exp(vector[7]) * rotation.apply(self._b_t)
+                  - translation)
         rest_r = ((a_r * rotation).inv() * (rotation * self._b_r)).as_rotvec()
         prior = np.concatenate((
-            vector[:3] / _PRIOR_RAD, translation / _PRIOR_M, [vector[6] / _PRIOR_OFFSET_S]))
+            vector[:3] / _PRIOR_RAD, translation / _PRIOR_M, [
+                vector[6] / _PRIOR_OFFSET_S, (vector[7] - self._usual) / _PRIOR_SCALE]))
         return np.concatenate((
             (rest_t / self._sigma_t).ravel(), (rest_r / self._sigma_r).ravel(), prior))
 
-    def deviations(self, vector: Floats) -> tuple[float, Floats, Floats]:
+    def misfit(self, vector: Floats) -> float:
+        """Return the median difference of turns over the median turn."""
+        rotation = Rotation.from_rotvec(vector[:3])
+        rest = ((self._a_r * rotation).inv() * (rotation * self._b_r)).magnitude()
+        return float(np.median(rest) / max(float(np.median(self._b_r.magnitude())), 1e-6))
+
+    def deviations(self, vector: Floats) -> tuple[float, Floats, Floats, float]:
         """
         Return the standard deviations of the result.
 
         :returns: rotation about the worst axis (degrees), translation along three orthogonal
-            directions (m), the worst last, and these directions in the body's axes as columns.
+            directions (m), the worst last, these directions in the body's axes as columns, and
+            scale (as a fraction).
         """
-        rest = self.residuals(vector)[:-7]
+        rest = self.residuals(vector)[:-_UNKNOWNS]
         half = len(rest) // 2
-        scale = np.ones(len(rest) + 7)
+        scale = np.ones(len(rest) + _UNKNOWNS)
         # A robust estimate of the scatter. Overlapping motions share noise: count only as many as
         # fit into the recording without overlap.
         span = float(self._stamps[-1] - self._stamps[0]) / NS_PER_S
@@ -347,7 +390,8 @@ class _Problem:
         values, vectors = np.linalg.eigh(covariance[3:6, 3:6])
         turning = np.linalg.eigvalsh(covariance[:3, :3])
         return (float(np.degrees(np.sqrt(max(turning[-1], 0.0)))),
-                np.sqrt(np.maximum(values, 0.0)), vectors)
+                np.sqrt(np.maximum(values, 0.0)), vectors,
+                float(np.sqrt(max(covariance[7, 7], 0.0))))
 
     def _reference_motions(self, offset_s: float) -> tuple[Floats, Rotation]:
         offset_s = float(np.clip(offset_s, -_REFINE_S, _REFINE_S))

@@ -21,6 +21,13 @@ _ENOUGH_MATCHED = 0.9
 #: Error of the aligned estimate, as a fraction of the width of the path, above which a warning is
 #: given: the alignment can turn about the path by that angle (rad). Chosen.
 _STRAIGHT = 0.5
+#: Sizes by which an estimate is in another unit, and their error; a size that has a finding: it
+#: differs by this fraction and by so many standard deviations. Chosen.
+_UNITS = {1000.0: 'millimetres', 100.0: 'centimetres', 0.001: 'kilometres'}
+_UNIT_ERROR, _SIZE, _DEVIATIONS = 0.1, 0.01, 4.0
+#: Median error of the turns, as a fraction of them, of an estimate that is read wrongly, and how
+#: much smaller it is where the reading is right. Chosen: noise of 0.2 degrees gives 0.03.
+_MISFIT, _BETTER = 0.25, 0.33
 #: Fraction of the reference with poses of the estimate below which a warning is given, and below
 #: which the errors describe too little of it.
 _COVERED, _HALF_COVERED = 0.9, 0.5
@@ -67,8 +74,13 @@ def evaluate_odometry(
     offset = estimate_time_offset(reference, estimate, max_offset_s)
     hand_eye = estimate_hand_eye(
         reference, estimate, offset.offset_ns, refine_offset=not offset.warnings)
-    found = [Finding('not determined', (), {'detail': text})
-             for text in (*offset.warnings, *hand_eye.warnings)]
+    reading = '' if offset.warnings else _other_reading(
+        reference, estimate, offset.offset_ns, hand_eye)
+    found = _of_the_size(hand_eye)
+    if reading:
+        found.append(Finding('other reading', (), {'reading': reading}))
+    found += [Finding('not determined', (), {'detail': text})
+              for text in (*offset.warnings, *hand_eye.warnings) if not reading]
     truth, compared = associate(reference, estimate.shifted(hand_eye.offset_ns),
                                 (hand_eye.rotation, hand_eye.translation))
     matched = len(compared) / len(estimate)
@@ -76,11 +88,15 @@ def evaluate_odometry(
         found.append(Finding('not compared', (), {'percent': 100 * matched}))
     ate = absolute_error(truth, compared)
     width_m = _width(truth.positions)
-    if ate.translation.rmse > _STRAIGHT * width_m:
+    # An estimate of another size deviates, although its path is not straight.
+    deviation_m = absolute_error(truth, Trajectory(
+        compared.stamps_ns, compared.positions / hand_eye.size, compared.quats_xyzw),
+        ).translation.rmse
+    if deviation_m > _STRAIGHT * width_m and not reading:
         found.append(Finding('straight path', (), {
-            'width': 1000 * width_m, 'error': 1000 * ate.translation.rmse}))
+            'width': 1000 * width_m, 'error': 1000 * deviation_m}))
     whole = continuity(reference, estimate.shifted(hand_eye.offset_ns), truth)
-    if whole.resets_ns:
+    if whole.resets_ns and not reading:
         found.append(Finding('estimate displaced', (), {
             'times': counted(len(whole.resets_ns), 'time')}, tuple(
                 _span(reference, at, at) for at in whole.resets_ns)))
@@ -95,6 +111,47 @@ def evaluate_odometry(
     return OdometryEvaluation(
         offset, hand_eye, ate, relative_error(truth, compared, rpe_seconds), matched, whole,
         tuple(found))
+
+
+def _of_the_size(hand_eye: HandEye) -> list[Finding]:
+    """Compare the size of the estimate with that of the reference."""
+    figures = {'size': hand_eye.size, 'deviation': hand_eye.size * hand_eye.size_std,
+               'percent': 100 * (hand_eye.size - 1.0)}
+    for factor, unit in _UNITS.items():
+        if abs(hand_eye.size / factor - 1.0) < _UNIT_ERROR:
+            return [Finding('other unit', (), {**figures, 'unit': unit})]
+    off = abs(np.log(hand_eye.size))
+    return [Finding('other size', (), figures)] if (
+        off > _SIZE and off > _DEVIATIONS * hand_eye.size_std) else []
+
+
+def _other_reading(
+    reference: Trajectory, estimate: Trajectory, offset_ns: int, as_it_is: HandEye,
+) -> str:
+    """
+    Find in which other way the numbers of an estimate fit; '' if it fits, or none does.
+
+    Angular speeds are the same in all of these readings: they agree while the turns do not.
+    """
+    if as_it_is.misfit < _MISFIT:
+        return ''
+    quats = estimate.quats_xyzw
+    back = estimate.rotations.inv()
+    readings = {
+        'its quaternions have w first (w x y z)': Trajectory(
+            estimate.stamps_ns, estimate.positions, np.roll(quats, -1, axis=1)),
+        'its attitudes are inverse (sensor to parent frame)': Trajectory(
+            estimate.stamps_ns, estimate.positions, back.as_quat()),
+        'its poses are inverse (the parent frame in the sensor)': Trajectory(
+            estimate.stamps_ns, back.apply(-estimate.positions), back.as_quat())}
+    fits = []
+    for text, changed in readings.items():
+        hand_eye = estimate_hand_eye(reference, changed, offset_ns, refine_offset=False)
+        if hand_eye.misfit < min(_MISFIT, _BETTER * as_it_is.misfit):
+            fits.append((relative_error(*associate(
+                reference, changed.shifted(hand_eye.offset_ns),
+                (hand_eye.rotation, hand_eye.translation)), 1.0).translation.median, text))
+    return min(fits)[1] if fits else ''
 
 
 def _span(reference: Trajectory, begin_ns: int, end_ns: int) -> Span:

@@ -1,0 +1,87 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""The size of an odometry, and files whose numbers are read in another way than meant."""
+
+import numpy as np
+from optitrack_vrpn.takes.evaluate.evaluation_odometry import evaluate_odometry
+from optitrack_vrpn.takes.trajectory import Trajectory
+import pytest
+from scipy.spatial.transform import Rotation
+from test_recording_evaluation import check_calibration, recording
+
+
+def keys(found):
+    return [one.key for one in found.findings]
+
+
+def changed(estimate, positions=None, quats=None):
+    return Trajectory(estimate.stamps_ns,
+                      estimate.positions if positions is None else positions,
+                      estimate.quats_xyzw if quats is None else quats)
+
+
+@pytest.mark.parametrize('size, expected', [
+    (1.0, []), (1.006, []), (1.02, ['other size']), (0.7, ['other size']),
+    (1000.0, ['other unit'])])
+def test_the_size_of_an_odometry_is_estimated_with_its_deviation(size, expected):
+    """Another size changes neither time offset nor hand-eye transform."""
+    reference, estimate = recording(1, duration_s=20.0)
+    found = evaluate_odometry(reference, changed(estimate, size * estimate.positions))
+    assert keys(found) == expected
+    deviation = found.hand_eye.size_std
+    assert deviation < 0.002
+    assert abs(found.hand_eye.size / size - 1.0) < 4.0 * deviation
+    check_calibration(found.hand_eye, 1e6, 0.15, 0.002)
+
+
+def test_the_size_holds_within_its_deviation_in_different_motions():
+    errors = []
+    for seed in range(8):
+        reference, estimate = recording(100 + seed, duration_s=15.0)
+        hand_eye = evaluate_odometry(reference, estimate).hand_eye
+        errors.append(abs(np.log(hand_eye.size)) / hand_eye.size_std)
+    assert np.mean(np.array(errors) < 2.0) >= 0.8 and max(errors) < 4.0
+
+
+def test_a_body_that_only_turns_determines_no_size():
+    """The position of the camera on the body and the size are one unknown then."""
+    reference, estimate = recording(5, duration_s=20.0, axes=(0, 0, 0, 1, 1, 1))
+    found = evaluate_odometry(reference, changed(estimate, 1.3 * estimate.positions))
+    assert 'other size' not in keys(found) or found.hand_eye.size_std > 0.02
+
+
+READINGS = {
+    'w first': (lambda e: changed(e, quats=np.roll(e.quats_xyzw, 1, axis=1)),
+                'its quaternions have w first'),
+    'conjugated': (lambda e: changed(e, quats=e.rotations.inv().as_quat()),
+                   'its attitudes are inverse'),
+    'inverse': (lambda e: changed(e, e.rotations.inv().apply(-e.positions),
+                                  e.rotations.inv().as_quat()), 'its poses are inverse'),
+    'w first, in millimetres': (lambda e: changed(
+        e, 1000.0 * e.positions, np.roll(e.quats_xyzw, 1, axis=1)),
+        'its quaternions have w first')}
+
+
+@pytest.mark.parametrize('name', READINGS)
+def test_a_file_that_is_read_wrongly_says_how_it_fits(name):
+    change, said = READINGS[name]
+    reference, estimate = recording(1, duration_s=22.0)
+    found = evaluate_odometry(reference, change(estimate))
+    assert found.offset.correlation > 0.9    # angular speeds are those of the right reading
+    assert [one.key for one in found.findings if one.key not in ('other size', 'other unit')] == [
+        'other reading']
+    (text,) = [one.text for one in found.findings if one.key == 'other reading']
+    assert said in text
+
+
+@pytest.mark.parametrize('axes', [(1, 1, 1, 1, 1, 1), (1, 1, 0, 0, 0, 1), (1, 0, 0, 1, 1, 1)])
+def test_no_other_reading_is_claimed_for_a_noisy_file_that_is_right(axes):
+    reference, estimate = recording(2, duration_s=15.0, axes=axes, noise=4.0)
+    assert 'other reading' not in keys(evaluate_odometry(reference, estimate))
+
+
+def test_an_odometry_that_fits_in_no_way_has_no_other_reading():
+    reference, estimate = recording(1, duration_s=20.0)
+    wrong = Rotation.random(len(estimate), random_state=1)
+    found = evaluate_odometry(reference, changed(estimate, quats=wrong.as_quat()))
+    assert 'other reading' not in keys(found)
