@@ -225,7 +225,7 @@ def commands_of(text):
     for line in text.splitlines():
         if line.lstrip().startswith('```'):
             block = not block
-        elif block or re.match(r'    \S', line):
+        elif block or joined or re.match(r'    \S', line):
             line = joined + line.strip().removeprefix('$ ')
             joined = ''
             if line.endswith('\\'):
