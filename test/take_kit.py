@@ -41,8 +41,8 @@ class PosesInMemory:
     def __len__(self):
         return len(self._rows)
 
-    def blocks(self, begin=0, end=None):
-        yield self._rows[begin:end]
+    def table(self):
+        return self._rows
 
 
 def body_of(name, trajectory, states=()):

@@ -267,20 +267,17 @@ def test_a_read_only_disk_prevents_a_repair(tmp_path, monkeypatch):
         recover(tmp_path / 'take')
 
 
-@pytest.mark.parametrize('names, endings, said', [
-    (['a.db3'], ['.mcap', '.pcap'], 'ros2 bag convert'),
-    (['a.mcap', 'b.mcap'], ['.mcap', '.pcap'], '2 .mcap files'),
-    (['a.pcap', 'b.pcap'], ['.mcap', '.pcap'], '2 .pcap files'),
-    (['a.mcap'], ['.pcap'], 'ros2 bag play'),
-    (['a.txt'], ['.mcap', '.pcap'], 'no .mcap or .pcap file')])
-def test_a_folder_without_the_one_file_is_refused(tmp_path, names, endings, said):
+@pytest.mark.parametrize('names, said', [
+    (['a.db3'], 'ros2 bag convert'), (['a.mcap', 'b.mcap'], '2 .mcap files'),
+    (['a.txt'], 'no .mcap file')])
+def test_a_folder_without_the_one_file_is_refused(tmp_path, names, said):
     for name in names:
         (tmp_path / name).touch()
     with pytest.raises(ConfigurationError, match=said):
-        find_file(tmp_path, *endings)
-    if len(names) == 1 and 'no' not in said:
+        find_file(tmp_path, '.mcap')
+    if names == ['a.db3']:
         with pytest.raises(ConfigurationError, match=said):
-            find_file(tmp_path / names[0], *endings)
+            find_file(tmp_path / 'a.db3', '.mcap')
 
 
 @pytest.mark.parametrize('place', ['chunk', 'copy'])

@@ -22,8 +22,8 @@ from optitrack_vrpn.takes.record.bag_io import BagWriter
 from optitrack_vrpn.takes.mcap_format import Message
 from optitrack_vrpn.takes.rows_io import Scratch, StoredRows
 from optitrack_vrpn.takes.take_io import load_take
-import pcap
 import pytest
+from raw_kit import capture
 from recording_kit import add_topic, BEGIN_NS, cdr, header, make, POSE, topic, write_poses
 from scipy.spatial.transform import Rotation
 import sessions
@@ -160,7 +160,7 @@ def test_tum_holds_one_body(tmp_path, capsys):
 
 
 def test_a_raw_capture_is_exported_as_the_library_sent_it(tmp_path, capsys):
-    assert export(capsys, pcap.DATA / 'motive_like_5x240.pcap', '--body', 'wand', '-o',
+    assert export(capsys, capture('motive_like_5x240'), '--body', 'wand', '-o',
                   tmp_path / 'x.csv')[0] == 0
     found = {(float(r['x']), float(r['y']), float(r['z']))
              for r in read_csv(tmp_path / 'x.csv')}
@@ -182,10 +182,7 @@ def test_stored_rows_are_those_added_of_each_topic():
         stored.add(rows)
         kept.append(rows)
     for stored, kept in topics:
-        assert (np.concatenate(list(stored.blocks())) == np.concatenate(kept)).all()
-        begin, end = sorted(rng.integers(0, len(stored) + 1, 2).tolist())
-        assert (np.concatenate([kept[0][:0], *stored.blocks(begin, end)])
-                == np.concatenate(kept)[begin:end]).all()
+        assert (stored.table() == np.concatenate(kept)).all()
         assert stored.left_out == 0
 
 

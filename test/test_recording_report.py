@@ -23,8 +23,8 @@ from optitrack_vrpn.takes.take_io import load_take
 from optitrack_vrpn.takes.trajectory import Trajectory
 from optitrack_vrpn.takes.trajectory_text import format_tum
 from optitrack_vrpn.telling.catalogue import Severity
-import pcap
 import pytest
+from raw_kit import capture
 from recording_kit import (
     BEGIN_NS, cdr, header, make, POSE, typestore,
     write_poses)
@@ -275,7 +275,7 @@ def test_empty_and_broken_takes_have_a_page(tmp_path, capsys):
 
 
 def test_a_raw_capture_shows_the_body_that_was_out_of_view(tmp_path, capsys):
-    page = page_of(tmp_path, capsys, pcap.DATA / 'motive_like_5x240.pcap', '--body', 'body_1drone')
+    page = page_of(tmp_path, capsys, capture('motive_like_5x240'), '--body', 'body_1drone')
     assert re.search(r"'body_1drone': no pose [a-z ]+ 3\.\d\d s", unescape(page))
 
 
@@ -343,7 +343,7 @@ def test_what_cannot_be_reported_is_said(tmp_path, capsys, arguments, said):
 
 
 def test_a_raw_recording_is_read_with_its_bodies_and_clock():
-    take = load_take(pcap.DATA / 'udp_lob.pcap')
+    take = load_take(capture('udp_lob'))
     assert set(take.bodies) == {'rigid_body_1', 'rigid_body_2', 'rigid_body_3'}
     assert take.kind == 'raw'
     assert take.clock[-1].epoch == 0

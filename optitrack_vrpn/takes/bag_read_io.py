@@ -34,10 +34,7 @@ _LFS = b'version https://git-lfs.github.com/spec/'
 #: Endings of the files of a bag, the best first.
 BAGS = ('.mcap', '.mcap.zstd', '.mcap.zst', '.db3', '.db3.zstd')
 #: What to do with files of other formats than those that are needed.
-_OTHERS = {
-    '.db3': 'is a bag in sqlite3; convert it to mcap with ros2 bag convert',
-    '.mcap': 'is a recording of topics; play it with ros2 bag play. replay serves raw recordings '
-             '(record --raw)'}
+_OTHERS = {'.db3': 'is a bag in sqlite3; convert it to mcap with ros2 bag convert'}
 
 
 def find_file(path: Path, *endings: str) -> Path:
@@ -91,10 +88,14 @@ def find_files(path: Path, *endings: str) -> list[Path]:
 
 def check_content(path: Path) -> None:
     """
-    Check that a file is not a placeholder of Git LFS.
+    Check that a file is neither a placeholder of Git LFS nor a capture of the network.
 
     :raises ConfigurationError: if it is.
     """
+    if path.suffix in ('.pcap', '.pcapng'):
+        raise ConfigurationError(
+            f'{path}: is a capture of the network; tools/raw_from_pcap.py of the sources converts '
+            'it to a raw recording')
     with contextlib.suppress(OSError), open(path, 'rb') as file:
         if file.read(len(_LFS)) == _LFS:
             raise ConfigurationError(
@@ -164,10 +165,6 @@ def read_batches(path: Path, progress: Callable[[float], None] = lambda share: N
                 raise ConfigurationError(
                     f'{name}: a bag of ROS 1; convert it (pip install rosbags): rosbags-convert '
                     f'--src {name} --dst FOLDER')
-            if name.suffix in ('.pcap', '.pcapng'):
-                raise ConfigurationError(
-                    f'{name}: a capture of the network; tools/raw_from_pcap.py of the sources '
-                    'converts it to a raw recording')
             if magic != mcap.MAGIC:
                 raise ConfigurationError(f'{name}: not an MCAP file{problem and ": " + problem}')
             items = read_mcap(file, progress)

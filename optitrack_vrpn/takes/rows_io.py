@@ -4,7 +4,7 @@
 Poses of many topics on disk instead of in memory: 72 bytes each, 2.5 GB of 2 h of 20 bodies.
 
 They are in one file without a name in the system's folder for such files (TMPDIR), and are read
-again block by block.
+again body by body.
 """
 
 from __future__ import annotations
@@ -97,16 +97,20 @@ class StoredRows:
         self._stored += len(rows)
         self._blocks.append(self._scratch.append(rows.tobytes()))
 
-    def _all(self) -> Iterator[Rows]:
+    def _all(self) -> Rows:
+        found, at = np.empty(self._stored, ROW), 0
         for place, size in self._blocks:
-            yield np.frombuffer(self._scratch.read(place, size), ROW)
+            part = np.frombuffer(self._scratch.read(place, size), ROW)
+            found[at:at + len(part)] = part
+            at += len(part)
+        return found
 
     def _chosen(self) -> Optional[Stamps]:
         """Return the indices of the poses whose stamps rise; None for all."""
         if self._rises:
             return None
         if self._kept is None:
-            self._kept = longest_rise(np.concatenate([part['stamp'] for part in self._all()]))
+            self._kept = longest_rise(self._all()['stamp'])
         return self._kept
 
     @property
@@ -121,7 +125,7 @@ class StoredRows:
         wrong = self.count - self._stored
         if kept is None:
             return NOT_FINITE
-        stamps = np.concatenate([part['stamp'] for part in self._all()])
+        stamps = self._all()['stamp']
         left = np.setdiff1d(np.arange(1, len(stamps)), kept)
         same = int((stamps[left] == stamps[left - 1]).sum())
         back = self._stored - len(kept) - same
@@ -136,31 +140,19 @@ class StoredRows:
 
     def span(self) -> tuple[tuple[int, int], tuple[int, int]]:
         """Return stamp and arrival (ns) of the first and of the last pose."""
-        first = next(self.blocks())[0]
-        if self._chosen() is None:
-            last = np.frombuffer(self._scratch.read(*self._blocks[-1]), ROW)[-1]
-        else:
-            *_, block = self.blocks()
-            last = block[-1]
-        return ((int(first['stamp']), int(first['arrival'])),
-                (int(last['stamp']), int(last['arrival'])))
-
-    def blocks(self, begin: int = 0, end: Optional[int] = None) -> Iterator[Rows]:
-        """Read the poses whose stamps rise, some thousands at a time."""
         kept = self._chosen()
-        end = len(self) if end is None else end
-        at = 0
-        for place, size in self._blocks:
-            after = at + size // ROW.itemsize
-            if kept is None:
-                first, last = max(begin, at), min(end, after)
-                index: Stamps | slice = slice(first - at, last - at)
-            else:
-                first, last = np.clip(np.searchsorted(kept, (at, after)), begin, end)
-                index = kept[first:last] - at
-            if last > first:
-                yield np.frombuffer(self._scratch.read(place, size), ROW)[index]
-            at = after
+        if kept is None:
+            ends = [np.frombuffer(self._scratch.read(*self._blocks[at]), ROW)[at]
+                    for at in (0, -1)]
+        else:
+            ends = list(self._all()[kept[[0, -1]]])
+        (first, last) = ((int(row['stamp']), int(row['arrival'])) for row in ends)
+        return first, last
+
+    def table(self) -> Rows:
+        """Return the poses whose stamps rise; 124 MB for 2 h at 240 Hz."""
+        kept = self._chosen()
+        return self._all() if kept is None else self._all()[kept]
 
 
 class Stored(Mapping[str, T], Generic[T]):

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 import contextlib
 from dataclasses import dataclass, field
 import functools
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Optional, Protocol
 import numpy as np
 import numpy.typing as npt
 from optitrack_vrpn.core.names import counted
-from optitrack_vrpn.takes.columns import ROW, Rows
+from optitrack_vrpn.takes.columns import Rows
 from optitrack_vrpn.takes.trajectory import Stamps, Trajectory
 
 
@@ -46,12 +46,12 @@ class LeftOut(NamedTuple):
 
 
 class PoseRows(Protocol):
-    """Poses whose stamps rise, which are read block by block."""
+    """Poses whose stamps rise, which are read when they are needed."""
 
     def __len__(self) -> int: ...
 
-    def blocks(self, begin: int = 0, end: Optional[int] = None) -> Iterator[Rows]:
-        """Read poses from one index to another, by default all."""
+    def table(self) -> Rows:
+        """Read all poses."""
 
 
 @dataclass
@@ -69,11 +69,7 @@ class Body:
 
     def table(self) -> Rows:
         """Return all poses, which can take hundreds of megabytes."""
-        found, at = np.empty(len(self.rows), ROW), 0
-        for part in self.rows.blocks():
-            found[at:at + len(part)] = part
-            at += len(part)
-        return found
+        return self.rows.table()
 
     @functools.cached_property
     def trajectory(self) -> Trajectory:
