@@ -165,7 +165,7 @@ def test_something_is_due_at_the_next_deadline_and_not_before(info, keep_alive):
         echo = connection.echo_due(now)
         if echo:
             connection.echo_request(now)
-        assert bool(datagrams or connection.unanswered() or echo) == (now >= deadline), number
+        assert bool(datagrams or connection.overdue() or echo) == (now >= deadline), number
         counts.update(codec.decode_message(datagram)[0] for datagram in datagrams)
         for _ in range(counts[MessageId.REQUEST_MODEL_DEFINITIONS]):
             connection.receive(encode_definitions(Definitions(()), info.version), now)
@@ -228,7 +228,7 @@ def test_definitions_are_requested_in_both_ways():
             kind, payload = codec.decode_message(datagram)
             if kind == MessageId.REQUEST_MODEL_DEFINITIONS:
                 masks.append(payload)
-    assert masks[:4] == [b'', b'\x03\0\0\0', b'', b'\x03\0\0\0']
+    assert masks[:8] == [b''] * 4 + [b'\x03\0\0\0'] * 4
 
 
 def test_an_unanswered_command_is_repeated_and_reported():
@@ -239,8 +239,8 @@ def test_an_unanswered_command_is_repeated_and_reported():
     found = [name for tenth in range(80) for name in commands(
         connection.due(tenth * S // 10))]
     assert found == [names[0]] * 3 + [names[1]] * 3
-    assert connection.unanswered() == [Unanswered(name) for name in names]
-    assert not connection.unanswered()
+    assert connection.overdue() == [Unanswered(name) for name in names]
+    assert not connection.overdue()
 
 
 def test_a_late_answer_belongs_to_its_command():
@@ -265,4 +265,4 @@ def test_a_recording_is_stopped_at_the_end():
     connection.request('FrameRate')
     connection.request('StopRecording')
     assert commands(connection.farewell()) == ['StopRecording', 'Disconnect']
-    assert Unanswered('StopRecording') in connection.unanswered()
+    assert Unanswered('StopRecording') in connection.overdue()

@@ -9,7 +9,9 @@ an argument everywhere: nanoseconds of a monotonic clock.
 A server never closes a conversation, so every request is repeated until it is answered.
 """
 
+from bisect import insort
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Optional
 
@@ -20,8 +22,8 @@ from optitrack_vrpn.drivers.natnet.definitions import decode_definitions
 from optitrack_vrpn.drivers.natnet.frames import decode_frame, NOTHING
 from optitrack_vrpn.drivers.natnet.messages import (
     Buffer, Definitions, Disconnected, Echo, Event, Frame, FRAME_BITSTREAM_CHANGED, Held,
-    MessageId, NEWEST, OLDEST, RECORDING_COMMANDS, Response, ServerInfo, type_mask, Unanswered,
-    Unrecognized, Untimed, Version)
+    MessageId, Model, NEWEST, OLDEST, RECORDING_COMMANDS, Response, ServerInfo, type_mask,
+    Unanswered, Unrecognized, Untimed, Version)
 from optitrack_vrpn.drivers.natnet.model_list import ModelList
 from optitrack_vrpn.drivers.natnet.reports import name_table
 
@@ -47,8 +49,7 @@ _MOST_REQUESTS = 32
 #: restarted, and lost this client and its models or changed the version. Other answers are no
 #: evidence: a server answers echo requests of unknown clients too.
 _SILENT_NS = NS_PER_S
-#: Chosen: longest time (ns) for which a frame waits for the confirmation of its names. A change
-#: that is undone within it may not be noticed.
+#: Chosen: longest time (ns) for which a frame waits for the confirmation of its names.
 _HOLD_NS = 100 * NS_PER_MS
 #: The command that returns the version of the bitstream, from NatNet 4.0 on.
 _BITSTREAM = 'Bitstream'
@@ -64,8 +65,6 @@ class Counters:
     :ivar poses: rigid bodies in these frames.
     :ivar malformed: datagrams that contradict their type or the version of the bitstream.
     :ivar early: frames that arrived before the server stated its version.
-    :ivar overtaken: frames from before a change of the model list that arrived after it, or
-        waited too long for the confirmation of their names.
     :ivar other_type: messages of types that are not used.
     :ivar unexpected: answers without a request.
     :ivar udp_lost: frames missing in the numbering.
@@ -79,7 +78,6 @@ class Counters:
     poses: int = 0
     malformed: int = 0
     early: int = 0
-    overtaken: int = 0
     other_type: int = 0
     unexpected: int = 0
     udp_lost: int = 0
@@ -116,6 +114,9 @@ class Connection:
         self.version: Version = (0, 0)
         self.definitions: Optional[Definitions] = None
         self.models = ModelList(now_ns)
+        #: What the latest definitions were decoded from, and their names.
+        self._described: Optional[tuple[bytes, Version, frozenset[str]]] = None
+        self._names: Mapping[int, Model] = {}
         self.failing = 0
         self.last_error = ''
         self._name = name
@@ -137,12 +138,12 @@ class Connection:
         self._tries = 0
         #: Until then no command is sent: a repeated command can have several answers.
         self._quiet_ns = 0
-        self._unanswered: list[Event] = []
+        self._overdue: list[Event] = []
         self._numbering = Numbering(self.counters)
         self._params = 0
-        #: Frames without any confirmed name, for which definitions are under way, with the number
-        #: of signs then.
-        self._held: deque[tuple[Held, int]] = deque()
+        #: Frames without any confirmed name, for which definitions are under way, and their
+        #: arrivals (ns), in the order of their numbers.
+        self._held: list[tuple[Frame, int]] = []
 
     @property
     def established(self) -> bool:
@@ -177,16 +178,18 @@ class Connection:
         if self.keep_alive and now_ns >= self._keep_alive_ns:
             self._keep_alive_ns = now_ns + _KEEP_ALIVE_NS
             out.append(KEEP_ALIVE)
+        self.models.refresh(now_ns)
         models_ns = self.models.next_due_ns
         if models_ns is not None and now_ns >= models_ns:
             out.append(codec.encode_definitions_request(self.models.request_mask(now_ns)))
         if self._asked_ns is not None and now_ns >= self._asked_ns + _REQUEST_NS:
             if self._tries >= _REQUEST_TRIES:
-                self._unanswered.append(Unanswered(self._end_request(now_ns)))
+                self._overdue.append(Unanswered(self._end_request(now_ns)))
             else:
                 self._ask(out, now_ns)
         if self._asked_ns is None and self._requests and now_ns >= self._quiet_ns:
             self._ask(out, now_ns)
+        self._release(now_ns, self._overdue)
         return out
 
     def _ask(self, out: list[bytes], now_ns: int) -> None:
@@ -202,9 +205,9 @@ class Connection:
         self._tries = 0
         return self._requests.popleft()
 
-    def unanswered(self) -> list[Event]:
-        """Return the commands without an answer since the last call."""
-        found, self._unanswered = self._unanswered, []
+    def overdue(self) -> list[Event]:
+        """Return what has waited in vain since the last call: commands, frames without a name."""
+        found, self._overdue = self._overdue, []
         return found
 
     def echo_due(self, now_ns: int) -> bool:
@@ -230,7 +233,7 @@ class Connection:
         """Return the next time (ns) at which ``due`` or ``echo_due`` has a request."""
         if self.info is None:
             return self._connect_ns
-        moments = [max(self._frame_ns, self._connect_ns) + _SILENT_NS]
+        moments = [max(self._frame_ns, self._connect_ns) + _SILENT_NS, self.models.refresh_ns]
         if self.keep_alive:
             moments.append(self._keep_alive_ns)
         if self.info.frequency:
@@ -242,13 +245,15 @@ class Connection:
             moments.append(self._asked_ns + _REQUEST_NS)
         elif self._requests:
             moments.append(self._quiet_ns)
+        if self._held:
+            moments.append(min(arrival_ns for _, arrival_ns in self._held) + _HOLD_NS)
         return min(moments)
 
     def request(self, command: str) -> None:
         """
         Queue a command.
 
-        ``receive`` returns its ``Response`` or ``Unrecognized``, or ``unanswered`` returns it.
+        ``receive`` returns its ``Response`` or ``Unrecognized``, or ``overdue`` an ``Unanswered``.
 
         :raises LocalProtocolError: if the text is not a valid command, or too many commands wait.
         """
@@ -271,7 +276,7 @@ class Connection:
         """
         out = [codec.encode_request(command) for command in self._requests
                if command.startswith(RECORDING_COMMANDS)]
-        self._unanswered += map(Unanswered, self._requests)
+        self._overdue += map(Unanswered, self._requests)
         self._requests.clear()
         if self.info is not None and self.keep_alive:
             out += [codec.encode_request('Disconnect'), codec.encode_message(MessageId.DISCONNECT)]
@@ -315,6 +320,7 @@ class Connection:
                 return
             del self._echoes[token]
             if token <= arrival_ns:
+                self.models.delayed(arrival_ns - token, arrival_ns)
                 self.counters.echoes += 1
                 (events if self._early is None else self._early).append(
                     Echo(token, ticks, arrival_ns))
@@ -359,28 +365,49 @@ class Connection:
         self.counters.messages += 1
         self.counters.poses += len(frame.bodies)
         missing = self._numbering.follow(frame.number, now_ns)
-        if not self.models.follow(frame, now_ns, missing):
-            self.counters.overtaken += 1
-            return
-        if frame.params & ~self._params & FRAME_BITSTREAM_CHANGED:
-            self._ask_bitstream()
-        self._params = frame.params
+        latest = self.models.follow(frame, now_ns, missing)
+        if latest:
+            if frame.params & ~self._params & FRAME_BITSTREAM_CHANGED:
+                self._ask_bitstream()
+            self._params = frame.params
         if self._early is not None:
             self._take_first(frame, self.info, events)
         elif frame.transmit and not self._timed:
             events.append(Disconnected('the frames have times now'))
         self._release(now_ns, events)
         if self._held or self.models.all_uncertain:
-            self._held.append((Held(frame, now_ns), self.models.signs))
-        else:
+            insort(self._held, (frame, now_ns), key=lambda held: held[0].number)
+        elif latest:
             events.append(frame)
+        else:
+            events.append(Held(frame, now_ns, self.models.names_at(frame.number)))
 
-    def _release(self, now_ns: int, events: list[Event]) -> None:
-        """Return the frames whose names are known now, or have become doubtful."""
-        held, models = self._held, self.models
-        while held and (held[0][1] != models.signs or not models.all_uncertain
-                        or now_ns - held[0][0].arrival_ns > _HOLD_NS):
-            events.append(held.popleft()[0])
+    def _release(
+        self, now_ns: int, events: list[Event], stable: Mapping[int, Model] = {},
+        until_ns: int = 0,
+    ) -> None:
+        """
+        Return the held frames whose names are known now, and those that have waited too long.
+
+        :param stable: models of the frames that arrived before a time.
+        :param until_ns: that time.
+        """
+        if not self._held:
+            return
+        models, kept = self.models, []
+        waiting = models.all_uncertain
+        for frame, arrival_ns in self._held:
+            if arrival_ns < until_ns:
+                names = models.names_at(frame.number, stable)
+            elif not waiting:
+                names = models.names_at(frame.number)
+            elif now_ns - arrival_ns < _HOLD_NS:
+                kept.append((frame, arrival_ns))
+                continue
+            else:
+                names = {}
+            events.append(Held(frame, arrival_ns, names))
+        self._held = kept
 
     def _take_first(self, frame: Frame, info: ServerInfo, events: list[Event]) -> None:
         """Decide whether the frames have times of the counter that the echoes measure."""
@@ -398,13 +425,15 @@ class Connection:
         if self.info is None:
             self.counters.unexpected += 1
             return
-        definitions = decode_definitions(payload, self.version).only(self.wanted)
-        while self._held and now_ns - self._held[0][0].arrival_ns > _HOLD_NS:
-            self._held.popleft()
-            self.counters.overtaken += 1
-        self.models.described(name_table(definitions).names, now_ns)
-        self._release(now_ns, events)
-        if definitions != self.definitions:
+        # Most answers repeat the one before; decoding a long list would delay the next frame.
+        source = payload, self.version, self.wanted
+        definitions = self.definitions
+        if definitions is None or source != self._described:
+            definitions = decode_definitions(payload, self.version).only(self.wanted)
+            self._described, self._names = source, name_table(definitions).names
+        stable, until_ns = self.models.described(self._names, now_ns)
+        self._release(now_ns, events, stable, until_ns)
+        if definitions is not self.definitions:
             self.definitions = definitions
             events.append(definitions)
 
@@ -465,7 +494,7 @@ class Numbering:
                 self._last = last
             # Otherwise the server restarted, or a take is played again.
         else:
-            regular = self._stride or min(self._least, step if self._seen else 1)
+            regular = self._stride or 1
             self._least = min(self._least, step)
             self._seen += 1
             if self._seen >= self._LOOK:

@@ -9,6 +9,7 @@ Positions are in metres and quaternions in the order x, y, z, w, both in the axe
 sends. Ticks are those of the server's counter; ServerInfo states its frequency.
 """
 
+from collections.abc import Mapping
 import enum
 import struct
 from typing import Any, NamedTuple, Optional, Union
@@ -373,10 +374,11 @@ def type_mask(wanted: frozenset[str], version: tuple[int, int]) -> int:
 
 
 class Held(NamedTuple):
-    """A frame that waited for the confirmation of its names, and its arrival (ns)."""
+    """A frame that waited for the confirmation of its names or was late, and its arrival (ns)."""
 
     frame: Frame
     arrival_ns: int
+    names: Mapping[int, Model]
 
 
 class Echo(NamedTuple):

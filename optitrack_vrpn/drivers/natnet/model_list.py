@@ -13,6 +13,15 @@ has no confirmed name until definitions arrive that were requested after that si
 - for an id that the previous frame did not contain: that frame;
 - for an id with another name in new definitions: a time after them, since frames and definitions
   can overtake each other.
+
+Definitions also confirm the frames that were held before their request: an id that has the same
+name in the definitions before and after has had it in between.
+
+An answer does not identify its request, and a datagram can be late or arrive twice. An answer is
+as old as the oldest request that it may belong to: all requests since ``_late_ns`` are possible.
+Requests therefore come in rounds with a pause of that length between them. The requests of a round
+are copies, sent one after the other until an answer arrives, so that one lost datagram costs no
+round.
 """
 
 from collections import deque
@@ -23,19 +32,24 @@ from optitrack_vrpn.core.units import NS_PER_MS, NS_PER_S
 from optitrack_vrpn.drivers.natnet.messages import (
     ASSET_KEY, Frame, FRAME_MODELS_CHANGED, Model, PLATE_KEY, SKELETON_KEY, type_mask)
 
-#: Chosen: request intervals (ns) while names are not confirmed, and otherwise. Motive 2.1 answered
-#: within 0.8 ms in a capture.
-_URGENT_NS = 40 * NS_PER_MS
+#: Chosen: copies of a request in a round, and their distance (ns). At 20 % loss each way 0.36 of
+#: the exchanges fail, and 0.017 of the rounds.
+_COPIES = 4
+_COPY_NS = 5 * NS_PER_MS
+#: Chosen: least time (ns) by which an answer can be late; a LAN answers within some ms (Motive 2.1
+#: in a capture: 0.8 ms). Observed delays, times ``_MARGIN``, raise it for ``_REMEMBER_NS``.
+_LATE_NS = 50 * NS_PER_MS
+_MARGIN = 1.25
+_REMEMBER_NS = 10 * NS_PER_S
+#: Chosen: after this number of requests without an answer, 0.3 s, they are 0.5 s apart (ns).
+_UNANSWERED = 5 * _COPIES
 _AGAIN_NS = 500 * NS_PER_MS
-#: Chosen: requests are at least 20 ms apart, and at most 30 in 2 s, even if the list changes
-#: often or many frames are lost; after 8 without an answer they are 0.5 s apart.
-_LEAST_NS = 20 * NS_PER_MS
-_BURST = 30
-_BURST_NS = 2 * NS_PER_S
-_UNANSWERED = 8
-#: Chosen: an answer that arrives later than this (ns) is treated as lost; frames overtake answers
-#: by less.
-_LATEST_ANSWER_NS = 100 * NS_PER_MS
+#: Chosen: the definitions are requested again after this time (ns), because Motive does not flag
+#: every new name.
+_REFRESH_NS = 3 * NS_PER_S
+#: Chosen: longest time (ns) without confirmed names after which equal definitions still show that
+#: nothing changed in between. A change that is undone within it may not be noticed.
+_UNDONE_NS = 200 * NS_PER_MS
 #: Chosen: a pause (ns) in which Motive can load another project; longer frame intervals are
 #: accepted if the interval before was long too.
 _PAUSE_NS = 500 * NS_PER_MS
@@ -60,39 +74,52 @@ class ModelList:
     :param mask: mask of the types to request from servers that do not answer an empty request.
     :ivar names: confirmed models by id.
     :ivar revision: changes with ``names``.
-    :ivar signs: number of signs of a change. Between two signs, an id with an equal name in the
-        definitions before and after has had it all the time.
+    :ivar refresh_ns: time at which the definitions are requested again without a sign.
     """
 
     def __init__(self, now_ns: int, mask: int = type_mask(frozenset(), (0, 0))) -> None:
         self._mask = mask
         self.names: Mapping[int, Model] = {}
         self.revision = 0
-        self.signs = 0
+        self.refresh_ns = now_ns + _REFRESH_NS
+        #: The latest definitions, and the last time at which all of them were certain.
         self._stated: dict[int, Model] = {}
-        #: Time of the latest sign of a change, by id.
+        self._certain_ns = now_ns
+        #: The first frame in which an id certainly had its present name, for ids that had another.
+        self._since: dict[int, int] = {}
+        #: Time of the latest sign of a change, and from which time on a request confirms a new
+        #: name, by id.
         self._signs_ns: dict[int, int] = {}
+        self._settled_ns: dict[int, int] = {}
+        #: Number of the frame after each gap, and its arrival.
+        self._gaps: deque[tuple[int, int]] = deque(maxlen=_LATE_FRAMES)
         self._withheld_since_ns: Optional[int] = now_ns    # no name is known yet
         self._reported = False
         self._ids: list[int] = []
         self._number: Optional[int] = None
-        self._change_number = -1 << 62
         self._frame_ns = now_ns
         self._interval_ns = 0
         self._flag_since_ns: Optional[int] = None
         self._due_ns: Optional[int] = None
-        self._repeated = False
-        self._masked = True
-        self._sent_ns: deque[int] = deque(maxlen=_BURST)
-        self._unanswered_ns: deque[int] = deque(maxlen=_UNANSWERED)
+        self._asked_ns: deque[int] = deque(maxlen=64)
+        self._copies = 0
+        self._unanswered = 0
+        self._masked = False
+        self._late_ns = _LATE_NS
+        self._late_until_ns = now_ns
 
     # -- requests ------------------------------------------------------------------------------
 
     def ask(self, now_ns: int) -> None:
-        """Request the definitions, unless a request is waiting already."""
+        """Request the definitions, unless a request is due already."""
         if self._due_ns is None:
-            self._due_ns = self._allowed_ns(now_ns)
-            self._repeated = False
+            self._due_ns = self._next_round_ns(now_ns)
+
+    def refresh(self, now_ns: int) -> None:
+        """Request the definitions if none have been requested for long."""
+        if now_ns >= self.refresh_ns:
+            self.refresh_ns = now_ns + _REFRESH_NS
+            self.ask(now_ns)
 
     @property
     def next_due_ns(self) -> Optional[int]:
@@ -106,53 +133,86 @@ class ModelList:
         :returns: mask of the types to request; None for an empty request. One observed Motive 3.1
             answers only a mask of types that it knows; other versions answered an empty request.
         """
-        if self._repeated or not self._sent_ns:
-            self._masked = not self._masked
-        self._repeated = True
-        self._sent_ns.append(now_ns)
-        self._unanswered_ns.append(now_ns)
-        urgent = self.uncertain and len(self._unanswered_ns) < _UNANSWERED
-        self._due_ns = self._allowed_ns(now_ns + (_URGENT_NS if urgent else _AGAIN_NS))
+        urgent = self.uncertain and self._unanswered < _UNANSWERED
+        if self._copies == 0 or self._copies >= (_COPIES if urgent else 1):
+            self._masked = self._masked ^ (self._copies > 0)    # the form was not answered
+            self._copies = 0
+        self._copies += 1
+        self._unanswered += 1
+        self._asked_ns.append(now_ns)
+        self._due_ns = now_ns + (
+            _AGAIN_NS if not urgent else
+            _COPY_NS if self._copies < _COPIES else self._late_ns)
         return self._mask if self._masked else None
 
-    def _allowed_ns(self, wanted_ns: int) -> int:
-        sent = self._sent_ns
-        if sent:
-            wanted_ns = max(wanted_ns, sent[-1] + (_LEAST_NS if self.uncertain else _AGAIN_NS))
-        if len(sent) == _BURST:
-            wanted_ns = max(wanted_ns, min(
-                sent[0] + _BURST_NS, sent[-1] + _BURST_NS // _BURST))
-        return wanted_ns
+    def _next_round_ns(self, wanted_ns: int) -> int:
+        asked = self._asked_ns
+        return max(wanted_ns, asked[-1] + (
+            self._late_ns if self.uncertain else _AGAIN_NS)) if asked else wanted_ns
+
+    def delayed(self, delay_ns: int, now_ns: int) -> None:
+        """
+        Process an observed delay of the network (ns).
+
+        :param delay_ns: that of a round trip, or by which a datagram came late.
+        """
+        late_ns = int(_MARGIN * delay_ns)
+        if late_ns >= self._late_ns or now_ns >= self._late_until_ns:
+            self._late_ns = max(late_ns, _LATE_NS)
+            self._late_until_ns = now_ns + _REMEMBER_NS
 
     # -- answers -------------------------------------------------------------------------------
 
-    def described(self, names: Mapping[int, Model], now_ns: int) -> None:
+    def described(
+        self, names: Mapping[int, Model], now_ns: int,
+    ) -> tuple[Mapping[int, Model], int]:
         """
         Process definitions.
 
         :param names: model of each id that has exactly one.
+        :returns: the models of frames that arrived before a time, and that time (ns).
         """
-        unanswered = self._unanswered_ns
-        while unanswered and now_ns - unanswered[0] > _LATEST_ANSWER_NS:
-            unanswered.popleft()
-        # Answers do not identify their request. The oldest one is assumed, so that an answer is
-        # never treated as newer than it is.
-        asked_ns = unanswered.popleft() if unanswered else None
-        if asked_ns is not None:
-            self._signs_ns = {
-                key: sign_ns for key, sign_ns in self._signs_ns.items() if sign_ns >= asked_ns}
-        renamed = [key for key in self._ids if self._stated
-                   and names.get(key) not in (None, self._stated.get(key))]
-        self._signs_ns.update(dict.fromkeys(renamed, now_ns + _SETTLING_NS))
-        self.signs += bool(renamed)
-        self._stated = dict(names)
+        asked_ns = next((sent for sent in self._asked_ns if sent >= now_ns - self._late_ns), None)
+        if asked_ns is None:
+            if self._asked_ns:
+                self.delayed(now_ns - self._asked_ns[-1], now_ns)
+            return {}, 0
+        self._copies = self._unanswered = 0
+        self.refresh_ns = now_ns + _REFRESH_NS
+        first, recent = not self._stated, now_ns - self._certain_ns <= max(
+            _UNDONE_NS, _PAUSE_INTERVALS * self._interval_ns)
+        self._signs_ns = {
+            key: sign_ns for key, sign_ns in self._signs_ns.items() if sign_ns >= asked_ns}
+        for key in [key for key, at_ns in self._settled_ns.items() if at_ns < asked_ns]:
+            del self._settled_ns[key]
+            self._since[key] = (self._number or 0) + 1
+        if not first:
+            self._settled_ns.update(
+                (key, now_ns + _SETTLING_NS) for key in self._stated.keys() | names.keys()
+                if names.get(key) != self._stated.get(key))
+        self._stated, self._certain_ns = dict(names), asked_ns
         self._due_ns = None
-        if self._signs_ns:
+        waiting = [*self._signs_ns.values(), *self._settled_ns.values()]
+        if waiting:
             self._withheld_since_ns = self._withheld_since_ns or now_ns
-            self.ask(max(now_ns, min(self._signs_ns.values()) + 1))
+            self.ask(max(now_ns, min(waiting) + 1))
         else:
             self._withheld_since_ns, self._reported = None, False
         self._renew()
+        return {key: name for key, name in names.items() if key not in self._settled_ns
+                } if recent and not first else {}, asked_ns
+
+    def names_at(
+        self, number: int, names: Optional[Mapping[int, Model]] = None,
+    ) -> Mapping[int, Model]:
+        """
+        Return the models of the ids of a frame, which may be a late one.
+
+        :param names: models of its time; the confirmed ones by default.
+        """
+        since = self._since
+        return {key: name for key, name in (self.names if names is None else names).items()
+                if since.get(key, number) <= number}
 
     @property
     def uncertain(self) -> bool:
@@ -163,7 +223,7 @@ class ModelList:
     def all_uncertain(self) -> bool:
         """Return whether the ids of the last frame had names, none of which is confirmed now."""
         return not self.names and bool(self._stated) and all(
-            key in self._signs_ns for key in self._ids)
+            key in self._signs_ns or key in self._settled_ns for key in self._ids)
 
     def overdue(self, now_ns: int) -> bool:
         """Return True once per period in which names are not confirmed for long."""
@@ -180,8 +240,7 @@ class ModelList:
         Check a frame for signs of a change.
 
         :param lost: whether frames before it are missing.
-        :returns: whether the frame agrees with ``names``; False for a frame from before a change
-            that arrives after it.
+        :returns: whether it is the latest frame; False for one that others have overtaken.
         """
         ids = [body[0] for body in frame.bodies]
         if frame.skeletons or frame.assets or frame.plates:
@@ -205,41 +264,44 @@ class ModelList:
             _PAUSE_NS, _PAUSE_INTERVALS * self._interval_ns)
         flagged = bool(frame.params & FRAME_MODELS_CHANGED)
         if not paused and last is not None and 0 < last - number < _LATE_FRAMES:
-            if flagged and number > self._change_number:
-                self._withhold({*ids, *self._ids, *self._stated}, number, arrival_ns)
-            return number >= self._change_number
+            # The gap that it left was a sign; its own flag adds nothing.
+            gap_ns = next((at_ns for after, at_ns in self._gaps if after > number), arrival_ns)
+            self.delayed(2 * (arrival_ns - gap_ns), arrival_ns)    # request and answer
+            return False
+        if lost:
+            self._gaps.append((number, arrival_ns))
         if not flagged:
             self._flag_since_ns = None
         elif self._flag_since_ns is None:
             self._flag_since_ns = arrival_ns
         lasting = flagged and arrival_ns - (self._flag_since_ns or 0) >= _LONGEST_FLAG_NS
+        if last is None or number < last:    # the numbers start again
+            self._since.clear()
+            self._gaps.clear()
         if paused or lost or (flagged and not lasting) or last is None or number < last:
-            self._withhold({*ids, *self._stated}, number, arrival_ns)
+            self._withhold({*ids, *self._stated}, arrival_ns)
         elif lasting:
             self.ask(arrival_ns)
         if last is not None and ids != self._ids:
-            for key in self._signs_ns.keys() - ids:
-                del self._signs_ns[key]    # it is withheld when it returns
-            self._withhold(set(ids).difference(self._ids), number, arrival_ns)
+            self._withhold(set(ids).difference(self._ids), arrival_ns)
         return True
 
-    def _withhold(self, ids: Iterable[int], number: int, now_ns: int) -> None:
+    def _withhold(self, ids: Iterable[int], now_ns: int) -> None:
         signs = {key: max(now_ns, self._signs_ns.get(key, now_ns)) for key in ids}
         if not signs:
             return
         self._signs_ns.update(signs)
-        self.signs += 1
-        self._change_number = number
         if self._withheld_since_ns is None:
             self._withheld_since_ns = now_ns
-            # A request that waits for its repetition does not confirm later signs.
-            self._due_ns = None
-        self.ask(now_ns)
-        self._due_ns = min(self._due_ns or now_ns, self._allowed_ns(now_ns))
+            self._certain_ns = max(self._certain_ns, self._frame_ns)
+        if self._unanswered < _UNANSWERED:
+            # What is due is a copy, or a round that confirms this sign too, or a slow repetition.
+            self._due_ns = min(self._due_ns or now_ns + _AGAIN_NS, self._next_round_ns(now_ns))
         self._renew()
 
     def _renew(self) -> None:
-        names = {key: name for key, name in self._stated.items() if key not in self._signs_ns}
+        names = {key: name for key, name in self._stated.items()
+                 if key not in self._signs_ns and key not in self._settled_ns}
         if names != self.names:
             self.names = names
             self.revision += 1

@@ -119,7 +119,7 @@ class Session:
     ) -> None:
         for datagram in self.connection.farewell():
             self._send(datagram)
-        self._report_unanswered()
+        self._take_overdue(self._clock.now_ns())
         self._command.close()
         if self._data is not None:
             self._data.close()
@@ -272,13 +272,18 @@ class Session:
     def _take_frame(
         self, frame: Frame, arrived_ns: int, host_minus_arrival_ns: int, now_ns: int,
     ) -> None:
-        # Arrival times must rise, although the two sockets are read one after the other.
-        arrived_ns = self._last_arrival_ns = max(self._last_arrival_ns, arrived_ns)
-        translator = self._translator
         models = self.connection.models
         if self._models_revision != models.revision:
             self._models_revision = models.revision
-            translator.names = models.names
+            self._translator.names = models.names
+        self._publish(frame, arrived_ns, host_minus_arrival_ns, now_ns)
+
+    def _publish(
+        self, frame: Frame, arrived_ns: int, host_minus_arrival_ns: int, now_ns: int,
+    ) -> None:
+        # Arrival times must rise, although the two sockets are read one after the other.
+        arrived_ns = self._last_arrival_ns = max(self._last_arrival_ns, arrived_ns)
+        translator = self._translator
         if now_ns < self._ready_ns and self.connection.counters.echoes < FIRST_ECHOES:
             return
         named = translator.frame(frame, self._config.playback)
@@ -325,7 +330,9 @@ class Session:
         """Process an event other than a frame; return the reason if the conversation has ended."""
         self._next_check_ns = 0
         if isinstance(event, Held):
-            self._take_frame(event.frame, event.arrival_ns, host_minus_arrival_ns, now_ns)
+            self._models_revision = -1
+            self._translator.names = event.names
+            self._publish(event.frame, event.arrival_ns, host_minus_arrival_ns, now_ns)
         elif isinstance(event, Echo):
             if not self._translator.frequency:
                 return None    # requested before the frames turned out to have no times
@@ -395,14 +402,14 @@ class Session:
             if datagram == KEEP_ALIVE:
                 # A NAT admits frames only from a port to which this socket has sent.
                 self._send(datagram, self._data_port)
-        self._report_unanswered()
+        self._take_overdue(now_ns)
         if self.connection.echo_due(now_ns):
             # Read the clock as late as possible before the request is sent.
             self._send(self.connection.echo_request(self._clock.now_ns()))
 
-    def _report_unanswered(self) -> None:
-        for event in self.connection.unanswered():
-            self._take(event, 0, 0, 0)
+    def _take_overdue(self, now_ns: int) -> None:
+        for event in self.connection.overdue():
+            self._take(event, now_ns, self._clock.host_minus_arrival_ns(), now_ns)
 
     def _send(self, datagram: bytes, port: int = 0) -> None:
         if self._tap is not None:
