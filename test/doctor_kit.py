@@ -13,7 +13,7 @@ import pytest
 CHECKS = [
     'name', 'route', 'udp', 'connect-back', 'tcp', 'handshake', 'senders', 'data', 'rate',
     'bodies', 'axes', 'stamps', 'clock', 'natnet', 'natnet-clock',
-    'qos', 'publishers', 'published', 'lifecycle', 'reach', 'settings']
+    'qos', 'publishers', 'frames', 'published', 'lifecycle', 'shell', 'reach', 'settings']
 #: For what does not answer: that time passes. Not too short for what does, on a busy machine.
 IN_VAIN_S = 0.8
 

@@ -110,7 +110,14 @@ def test_a_robot_meets_the_node_by_the_server_and_by_nothing_else(monkeypatch, t
                 capture_output=True, text=True, check=True, timeout=60).stdout)
             found = robot(all_topics=True, **dict.fromkeys(PROFILES, str(profile)))
             assert found[0] == 'pose' and '/wand/status' in found
-        server.process.send_signal(signal.SIGINT)
-        assert server.process.wait(20.0) == 0
+            server.process.send_signal(signal.SIGINT)
+            assert server.process.wait(20.0) == 0
+            seen = subprocess.run(
+                [sys.executable, '-m', 'optitrack_vrpn', 'doctor', '--server', '127.0.0.1',
+                 '--port', str(sender), '--seconds', '0.3', '--json'],
+                capture_output=True, text=True, timeout=60)
+            told = {one['check']: one for one in json.loads(seen.stdout)['checks']}['lifecycle']
+            assert told['found'].startswith(f'the Discovery Server {here} does not answer')
+            assert 'end it' not in told['advice']
     with taken(port):
         pass

@@ -11,21 +11,22 @@ import sys
 import time
 
 from conftest import lacking
-from geometry_msgs.msg import PoseStamped
+from geometry_msgs.msg import PoseStamped, TransformStamped
 from optitrack_vrpn.core.checks import Level
+from optitrack_vrpn.node.graph.processes_io import local_nodes
 from optitrack_vrpn.sim.scenario_io import named_bodies, Scenario
 from optitrack_vrpn.sim.server_io import MotiveSimServer
 from optitrack_vrpn.telling.doctor import command as doctor
 from optitrack_vrpn.telling.doctor.graph import (
-    check_lifecycle, check_publishers, check_qos, check_settings)
+    check_frames, check_lifecycle, check_publishers, check_qos, check_settings)
 from optitrack_vrpn.telling.doctor.graph_ros import GraphView
-from optitrack_vrpn.telling.doctor.probes_io import local_nodes
 from optitrack_vrpn.telling.doctor.results import Graph, ProbeResults
 import pytest
 from rclpy.lifecycle import LifecycleNode
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rosgraph import lose_first_requests, NodeHere, Observer, wait_until
+from tf2_msgs.msg import TFMessage
 
 pytestmark = pytest.mark.ros
 
@@ -118,6 +119,20 @@ def test_a_subscriber_of_another_quality_of_service_is_named(view, server):
     assert not lacking(found.found, '/picky', '/wand/pose')
     assert 'eliab' in found.found
     assert found.values['mismatches'] == 1
+
+
+def test_a_second_parent_of_a_frame_is_seen(view, server):
+    with here(server) as node, Observer('other') as observer:
+        assert observer.transition('configure') and observer.transition('activate')
+        publisher = observer.node.create_publisher(TFMessage, '/tf', 10)
+        message = TFMessage(transforms=[TransformStamped(child_frame_id='wand')])
+        message.transforms[0].header.frame_id = 'map'
+        timer = observer.node.create_timer(0.02, lambda: publisher.publish(message))
+        facts = wait_for(view, server, lambda facts: facts.graph.parents)
+        assert facts.graph.parents == {'wand': ('map', 'optitrack')}
+        assert 'optitrack' in check_frames(facts).found
+        observer.node.destroy_timer(timer)
+        assert node.failure is None
 
 
 def test_the_lists_and_the_settings_of_bodies_are_read(view, server):

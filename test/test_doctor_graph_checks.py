@@ -6,10 +6,12 @@ from dataclasses import replace
 
 from doctor_results import body, heard, judged
 from optitrack_vrpn.core.checks import Level
+from optitrack_vrpn.node.graph.processes import DISCOVERY_VARIABLES, LocalProcess
 from optitrack_vrpn.telling.doctor.graph import (
-    check_lifecycle, check_published, check_publishers, check_qos, check_reach, check_settings)
+    check_lifecycle, check_published, check_publishers, check_qos, check_settings)
+from optitrack_vrpn.telling.doctor.reach import check_reach
 from optitrack_vrpn.telling.doctor.results import (
-    DISCOVERY_VARIABLES, Graph, Lift, LocalProcess, Mismatch, Orphan, RunningNode)
+    Graph, Lift, Mismatch, Orphan, RunningNode)
 import pytest
 
 SETTINGS = {'server': 'motive', 'port': 3883, 'up_axis': 'y'}

@@ -3,8 +3,9 @@
 """The doctor takes from the running node what no option states."""
 
 from optitrack_vrpn.core.errors import ConfigurationError
-from optitrack_vrpn.telling.doctor.results import (
-    choose_target, DISCOVERY_VARIABLES, LocalProcess, RunningNode, Target, variables_of_node)
+from optitrack_vrpn.node.graph.processes import (
+    DISCOVERY_VARIABLES, LocalProcess, variables_of_node)
+from optitrack_vrpn.telling.doctor.results import choose_target, RunningNode, Target
 import pytest
 
 SETTINGS = {'server': '10.0.0.9', 'port': 3999, 'protocol': 'natnet', 'connection': 'tcp',

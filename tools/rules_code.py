@@ -36,7 +36,7 @@ BELOW = {
         'cli', 'core', 'drivers', 'node.base', 'node.graph', 'stream', 'stream.bodies',
         'stream.clock', 'telling'},
     'cli.discovery': {'cli', 'core', 'drivers', 'node.graph'},
-    'cli.tools': {'cli', 'core', 'node.base', 'stream.clock'},
+    'cli.tools': {'cli', 'core', 'node.base', 'node.graph'},
     'takes': {'cli', 'control', 'core', 'drivers', 'node.base', 'sim', 'stream', 'stream.bodies',
               'stream.clock', 'stream.motion', 'telling'},
     'takes.calibrate': {'cli', 'control', 'core', 'node.base', 'sim', 'stream.clock',

@@ -123,8 +123,8 @@ def _combine(
 
 
 def _stated_up(settings: NodeSettings) -> str:
-    """Return the up axis to compare with Motive's; '' if poses are published as they are."""
-    return settings.axes.up_axis if settings.axes.axes == 'enu' else ''
+    """Return the up axis to compare with Motive's; raw if poses are published as they are."""
+    return settings.axes.up_axis if settings.axes.axes == 'enu' else settings.axes.axes
 
 
 def _fixed_names(settings: NodeSettings) -> list[str]:

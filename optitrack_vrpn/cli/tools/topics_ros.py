@@ -7,7 +7,10 @@ import time
 from typing import Any, Callable, NamedTuple
 
 from optitrack_vrpn.core.errors import ConfigurationError, TransportError
+from optitrack_vrpn.core.names import counted
 from optitrack_vrpn.node.base.tool_node import checked_topic, ToolNode
+from optitrack_vrpn.node.graph.processes import without_shared_memory
+from optitrack_vrpn.node.graph.processes_io import local_nodes
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
 
@@ -82,6 +85,8 @@ class TopicReader(ToolNode):
         while taken < count:
             self.executor.spin_once(timeout_sec=0.2)
             if not taken and time.monotonic() > deadline:
+                cause, remedy = without_shared_memory(local_nodes())
                 raise TransportError(
-                    f'{topic} has {len(offers)} publishers, but no message arrived; is the node '
-                    'active, and are its bodies in view?')
+                    f'{topic} has {counted(len(offers), "publisher")}, but no message arrived: '
+                    + (f'{cause}; {remedy}' if cause else
+                       'is the node active, and are its bodies in view?'))

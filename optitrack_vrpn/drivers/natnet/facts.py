@@ -30,8 +30,10 @@ _CLOCK_TOLERANCE = 0.001
 #: Chosen: time (ns) for which the rates are compared.
 _CLOCK_OVER_NS = 10 * NS_PER_S
 _MILLIMETRES = 1000.0
+#: The up axis of settings that publish Motive's numbers.
+RAW = 'raw'
 #: The answer to UpAxis, as an axis.
-_AXES = {0: 'x', 1: 'y', 2: 'z'}
+AXES = {0: 'x', 1: 'y', 2: 'z'}
 #: Chosen: maximum number of names in one message; the others are counted.
 _MOST_LISTED = 5
 
@@ -40,7 +42,7 @@ class ServerWatch:
     """
     Compare one server's statements with its data and with the settings.
 
-    :param up_axis: up axis in the settings; '' for none.
+    :param up_axis: up axis in the settings, or ``RAW`` for any; '' for none.
     :param playback: whether poses of a played take are published.
     :ivar frame_rate: stated rate (Hz), NaN while unknown.
     :ivar up_axis: stated up axis, '' while unknown.
@@ -196,8 +198,14 @@ class ServerWatch:
         return []
 
     def _up(self, answer: Optional[int]) -> list[Event]:
-        self.up_axis = _AXES.get(-1 if answer is None else answer, '')
-        if not (self.up_axis and self._expected_axis) or self.up_axis == self._expected_axis:
+        self.up_axis = AXES.get(-1 if answer is None else answer, '')
+        if self._expected_axis == RAW and self.up_axis == 'y':
+            return [_event('warn', (
+                'Motive states that y is up, and axes is raw: readers that take z for up, as in '
+                'ROS, get wrong poses; set Up Axis in its streaming settings to Z, or axes: enu; '
+                'nothing, if your readers expect y up'))]
+        if not (self.up_axis and self._expected_axis) or self._expected_axis in (
+                RAW, self.up_axis):
             return []
         return [_event('error', (
             f'Motive states that {self.up_axis} is up, but up_axis is {self._expected_axis}: '

@@ -21,7 +21,9 @@ from optitrack_vrpn.drivers.client_io import Sink, Source, Waiting
 from optitrack_vrpn.drivers.config import ClientConfig
 from optitrack_vrpn.drivers.frames import Frame, RoundTrip
 from optitrack_vrpn.drivers.natnet.client_io import find_server, NatNetClient
-from optitrack_vrpn.drivers.natnet.codec import decode_message, decode_server_info, encode_hello
+from optitrack_vrpn.drivers.natnet.codec import (
+    decode_message, decode_server_info, encode_hello, encode_request, response_int)
+from optitrack_vrpn.drivers.natnet.facts import AXES
 from optitrack_vrpn.drivers.natnet.messages import (
     DATA_PORT, MessageId, MULTICAST_GROUP, NEWEST, OLDEST)
 from optitrack_vrpn.drivers.natnet.probe import check_echoes, check_port, explain_silence, Facts
@@ -46,6 +48,8 @@ class NatNetProbe:
         self._settings = settings
         self._processing_ns: deque[int] = deque(maxlen=1000)
         self.facts = Facts(place, settings.port)
+        #: The up axis that Motive states; '' if it does not answer.
+        self.stated_up = ''
 
     @staticmethod
     def search(waiting: Waiting, settings: NatNetConfig, interface: str) -> str:
@@ -68,6 +72,7 @@ class NatNetProbe:
                     message, payload = decode_message(sock.recv(65536))
                     if message == MessageId.SERVER_INFO:
                         facts.info = decode_server_info(payload)
+                        self.stated_up = _ask_up_axis(sock)
                         break
                     facts.fault = 'it is no answer of NatNet'
                 except RemoteProtocolError as error:
@@ -130,6 +135,18 @@ class NatNetProbe:
                 if source:
                     facts.other_card, facts.other_source = name, source
                     return
+
+
+def _ask_up_axis(sock: socket.socket) -> str:
+    """Ask a server for its up axis; '' if it does not answer within the socket's timeout."""
+    with contextlib.suppress(OSError, RemoteProtocolError):
+        sock.send(encode_request('UpAxis'))
+        for _ in range(_ASKED):
+            message, payload = decode_message(sock.recv(65536))
+            if message == MessageId.RESPONSE:
+                answer = response_int(payload)
+                return AXES.get(-1 if answer is None else answer, '')
+    return ''
 
 
 def _holder(group: str, port: int) -> str:

@@ -32,11 +32,12 @@ from optitrack_vrpn.drivers.config import ClientConfig, CONNECTIONS
 from optitrack_vrpn.drivers.probing import Probe
 from optitrack_vrpn.drivers.table import (
     load, make_source, own_settings, SourceOptions, SOURCES, title, using)
-from optitrack_vrpn.telling.doctor import graph as graph_checks, stream
-from optitrack_vrpn.telling.doctor.probes_io import (
-    chosen_from, find_route, listen, local_nodes, look_up)
+from optitrack_vrpn.node.graph.processes import DISCOVERY_VARIABLES, variables_of_node
+from optitrack_vrpn.node.graph.processes_io import local_nodes
+from optitrack_vrpn.telling.doctor import graph as graph_checks, reach, stream
+from optitrack_vrpn.telling.doctor.probes_io import chosen_from, find_route, listen, look_up
 from optitrack_vrpn.telling.doctor.results import (
-    choose_target, DISCOVERY_VARIABLES, Graph, ports, ProbeResults, Stream, variables_of_node)
+    choose_target, Graph, ports, ProbeResults, Stream)
 
 if TYPE_CHECKING:
     from optitrack_vrpn.telling.doctor.graph_ros import GraphView
@@ -74,9 +75,11 @@ CHECKS = (
     Check('stream', 'clock', stream.check_clock),
     Check('graph', 'qos', graph_checks.check_qos),
     Check('graph', 'publishers', graph_checks.check_publishers),
+    Check('graph', 'frames', graph_checks.check_frames),
     Check('graph', 'published', graph_checks.check_published),
     Check('graph', 'lifecycle', graph_checks.check_lifecycle),
-    Check('graph', 'reach', graph_checks.check_reach),
+    Check('graph', 'shell', reach.check_shell),
+    Check('graph', 'reach', reach.check_reach),
     Check('graph', 'settings', graph_checks.check_settings),
 )
 _STYLES = {Level.OK: 'green', Level.WARN: 'yellow', Level.FAIL: 'red', Level.SKIP: 'bright_black',
@@ -277,6 +280,7 @@ def _probe_protocols(
         probe = probes[name] = load(SOURCES[name].probe)(
             config, own_settings(settings, name), probed.place)
         probe.connect()
+        probed.stated_up = probed.stated_up or getattr(probe, 'stated_up', '')
         return bool(probe.answered)
 
     answering = [name for name in wanted if connect(name, config)]

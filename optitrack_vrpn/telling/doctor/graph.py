@@ -12,6 +12,8 @@ from optitrack_vrpn.core.names import counted, printable
 from optitrack_vrpn.drivers.table import AUTO, own_port, SOURCES, using
 from optitrack_vrpn.node.graph.conflicts import LINGERS, ONE_NAME, ONE_TOPIC, qos_remedies
 from optitrack_vrpn.stream.bodies.settings import Selection, unmatched
+from optitrack_vrpn.node.graph.processes import without_shared_memory
+from optitrack_vrpn.telling.doctor.reach import check_absence, no_node
 from optitrack_vrpn.telling.doctor.results import Graph, Mismatch, ProbeResults, RunningNode
 from optitrack_vrpn.telling.doctor.stream import check_axes
 
@@ -23,7 +25,7 @@ def check_qos(probed: ProbeResults) -> CheckResult:
     """Check whether subscribers receive the published messages."""
     nodes = _nodes(probed)
     if not nodes:
-        return _no_node('qos', probed)
+        return no_node('qos', probed)
     topics = sum(node.topics for node in nodes)
     subscribers = sum(node.subscribers for node in nodes)
     if not topics:
@@ -64,7 +66,7 @@ def check_publishers(probed: ProbeResults) -> CheckResult:
     """Check whether others publish on the nodes' topics."""
     nodes = _nodes(probed)
     if not nodes:
-        return _no_node('publishers', probed)
+        return no_node('publishers', probed)
     total = sum(node.pose_topics for node in nodes)
     if not total:
         return skip('publishers', 'the node publishes no pose yet')
@@ -89,7 +91,7 @@ def check_publishers(probed: ProbeResults) -> CheckResult:
 def check_published(probed: ProbeResults) -> CheckResult:
     """Check whether active nodes publish poses when the probe receives some."""
     if not _nodes(probed):
-        return _no_node('published', probed)
+        return no_node('published', probed)
     nodes = [node for node in _nodes(probed) if node.heard is not None]
     if not nodes:
         return skip('published', 'no node is active')
@@ -118,27 +120,6 @@ def check_published(probed: ProbeResults) -> CheckResult:
         'and its selection of bodies right?', **values)
 
 
-def check_reach(probed: ProbeResults) -> CheckResult:
-    """Check whether other computers can discover the node."""
-    graph = probed.graph
-    if graph is None or not graph.nodes:
-        return _no_node('reach', probed)
-    own = [one for one in graph.processes if not one.user and one.variables == graph.variables]
-    if not own:
-        return skip('reach', 'no node of this user runs on this computer in this domain')
-    limits = [f'{name}={graph.variables[name]}' for name, values in (
-        ('ROS_AUTOMATIC_DISCOVERY_RANGE', ('LOCALHOST', 'OFF')), ('ROS_LOCALHOST_ONLY', ('1',)))
-        if graph.variables[name] in values]
-    if not limits:
-        return ok('reach', f'other computers can discover the node in ROS domain '
-                  f'{graph.variables["ROS_DOMAIN_ID"]}')
-    found = f'no other computer discovers the node: it runs with {" and ".join(limits)}'
-    if graph.given == graph.variables:    # the user has set it here too
-        return ok('reach', f'{found}, as here')
-    return warn('reach', found, 'if programs on other computers need the poses, start the node '
-                f'without {" and ".join(limit.partition("=")[0] for limit in limits)}')
-
-
 def check_lifecycle(probed: ProbeResults) -> CheckResult:
     """Check whether a node runs, and in which state."""
     graph = probed.graph
@@ -147,8 +128,8 @@ def check_lifecycle(probed: ProbeResults) -> CheckResult:
                     'the node does not start in this environment either: correct or unset the '
                     'variable that the reason names. --no-ros skips these checks')
     if graph is None or graph.absent:
-        return _no_node('lifecycle', probed)
-    results = [_check_node(node) for node in graph.nodes] or [_check_absence(graph)]
+        return no_node('lifecycle', probed)
+    results = [_check_node(node, graph) for node in graph.nodes] or [check_absence(graph)]
     stopped = ' '.join(str(process.pid) for process in graph.processes
                        if process.stopped and not process.user
                        and process.variables == graph.variables)
@@ -164,48 +145,15 @@ def check_lifecycle(probed: ProbeResults) -> CheckResult:
         {f'state of {node.name}': node.state for node in graph.nodes[:20]}))
 
 
-def _check_absence(graph: Graph) -> CheckResult:
-    """Check why no node was discovered."""
-    reason = (f'no {printable(graph.wanted, 90) or "node of this package"} was discovered within '
-              f'{graph.waited_s:.1f} s with ROS_DOMAIN_ID={graph.variables["ROS_DOMAIN_ID"]}')
-    if graph.others:
-        return fail('lifecycle', f'{reason}; of this package: {listed(graph.others)}',
-                    'give --node the full name, with the namespace')
-    own = [process for process in graph.processes if not process.user]
-    others = {process.pid: ' '.join(
-        f'{name}={printable(value, 90)}' for name, value in (process.variables or {}).items()
-        if value != graph.variables[name]) for process in own}
-    elsewhere = [(pid, values) for pid, values in others.items() if values]
-    if elsewhere:
-        found = joined([f'process {pid} runs the node with {values}'
-                        for pid, values in elsewhere], 2)
-        return fail('lifecycle', f'{reason}; {found}', 'set the same variables here as for your '
-                    f'node, as in: export {elsewhere[0][1]}')
-    if own:
-        pids = ' '.join(str(process.pid) for process in own)
-        return fail('lifecycle', f'{reason}; process {pids} runs the node but does not answer',
-                    'look at its log; end it and start the node again')
-    foreign = sorted({process.user for process in graph.processes if process.user})
-    if foreign:    # their domain is theirs: it is not named, so that nobody joins it by mistake
-        reason += f'; on this computer {listed(foreign)} runs the node'
-    if graph.wanted:
-        return fail('lifecycle', reason,
-                    'start it, or compare with ros2 node list: are ROS_DOMAIN_ID and the name, '
-                    'with its namespace, the same?')
-    return warn('lifecycle', reason,
-                'start it: ros2 launch optitrack_vrpn optitrack_vrpn.launch.py server:=HOST. '
-                'If it runs, compare ROS_DOMAIN_ID, or name it with --node /NAME. '
-                '--no-ros skips these checks')
-
-
-def _check_node(node: RunningNode) -> CheckResult:
+def _check_node(node: RunningNode, graph: Graph) -> CheckResult:
     name = printable(node.name, 90)
     if node.count > 1:
         return warn('lifecycle', f'{node.count} nodes are called {name}',
                     f'{ONE_NAME}; {LINGERS}.')
     if not node.state:
-        return fail('lifecycle', f'{name} does not report its state',
-                    'it hangs or is not reachable: read its log, or start it again.')
+        cause, remedy = without_shared_memory(graph.processes)
+        return fail('lifecycle', f'{name} does not report its state{cause and f": {cause}"}',
+                    remedy or 'it hangs or is not reachable: read its log, or start it again.')
     found = f'{name} is {printable(node.state, 30)}'
     if node.state == 'active':
         return ok('lifecycle', found)
@@ -219,7 +167,7 @@ def _check_node(node: RunningNode) -> CheckResult:
 def check_settings(probed: ProbeResults) -> CheckResult:
     """Check whether the nodes' parameters agree with the server."""
     if not _nodes(probed):
-        return _no_node('settings', probed)
+        return no_node('settings', probed)
     reporting = [node for node in _nodes(probed) if node.settings]
     if not reporting:
         return skip('settings', 'the node does not report its parameters')
@@ -231,13 +179,18 @@ def check_settings(probed: ProbeResults) -> CheckResult:
         server, port = node.settings.get('server'), node.settings.get('port')
         # A protocol with a port of its own does not use this one.
         same_port = port == probed.port or own_port(node.settings.get('protocol'))
-        if not _same_server(probed, server) or not same_port:
+        if not same_port and _same_server(probed, server) and probed.taken_from not in (
+                '', node.name):
+            excluded.append(f'{node.name} uses port {port}, which is not checked here: --node '
+                            f'{node.name}')
+        elif not _same_server(probed, server) or not same_port:
             wrong.append(f'{node.name} uses {server} port {port}, not {probed.server} port '
                          f'{probed.port}')
             advice.append('set server and port of the node, or check that server.')
         else:
             _check_selection(probed, node, wrong, advice, excluded)
         up_axis = node.settings.get('up_axis')
+        _check_up(probed.stated_up, node, wrong, advice)
         if lifted is not None and up_axis is not None and up_axis != lifted:
             wrong.append(f'{node.name} has up_axis: {up_axis}, but {lifted} is up')
             advice.append(f'set up_axis: {lifted}.')
@@ -247,6 +200,38 @@ def check_settings(probed: ProbeResults) -> CheckResult:
     compared = 'server and port' if lifted is None else 'server, port and up_axis'
     agree = f'{compared} of {listed([node.name for node in reporting])} agree'
     return ok('settings', joined([agree, *excluded]))
+
+
+def _check_up(stated: str, node: RunningNode, wrong: list[str], advice: list[str]) -> None:
+    """Compare the up axis that the server states with that of a node."""
+    up_axis, raw = node.settings.get('up_axis'), node.settings.get('axes') == 'raw'
+    if raw and stated == 'y':
+        wrong.append(f'Motive streams y up and {node.name} has axes: raw, so that readers that '
+                     'take z for up, as in ROS, get wrong poses')
+        advice.append("set Up Axis in Motive's streaming settings to Z, or axes: enu; nothing, if "
+                      'your readers expect y up.')
+    elif not raw and stated in ('y', 'z') and up_axis in ('y', 'z') and stated != up_axis:
+        wrong.append(f'Motive states that {stated} is up, but {node.name} has up_axis: {up_axis}: '
+                     'every pose is rotated by 90 degrees')
+        advice.append(f'set up_axis: {stated}.')
+
+
+def check_frames(probed: ProbeResults) -> CheckResult:
+    """Check whether a TF frame has two parents."""
+    if not _nodes(probed):
+        return no_node('frames', probed)
+    parents = probed.graph.parents if probed.graph is not None else {}
+    if not parents:
+        return ok('frames', 'no frame of TF has two parents')
+    own = {str(node.settings.get('frames.world')): node.name for node in _nodes(probed)}
+
+    def named(parent: str) -> str:
+        return repr(printable(parent, 60)) + (f' (of {own[parent]})' if parent in own else '')
+    lines = [f'frame {printable(frame, 60)!r} has two parents: '
+             f'{" and ".join(map(named, found[:_SHOWN]))}' for frame, found in parents.items()]
+    return warn('frames', joined(lines), 'TF is a tree, so that its readers get one or the other '
+                'by chance: remove tf from outputs, name the frame otherwise (frames.body, '
+                'bodies.NAME.frame), or end the other publisher', frames=len(parents))
 
 
 def _check_selection(
@@ -303,10 +288,3 @@ def _lifted(probed: ProbeResults) -> Optional[str]:
 
 def _nodes(probed: ProbeResults) -> tuple[RunningNode, ...]:
     return probed.graph.nodes if probed.graph is not None else ()
-
-
-def _no_node(check: str, probed: ProbeResults) -> CheckResult:
-    """Skip a check of running nodes; the check `lifecycle` reports a missing node."""
-    graph = probed.graph
-    return skip(check, 'not checked (--no-ros)' if graph is None else
-                f'no ROS graph: {graph.absent}' if graph.absent else 'no node to check')

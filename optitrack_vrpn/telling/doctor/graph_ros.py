@@ -19,18 +19,21 @@ from optitrack_vrpn.cli.rows_io import checks
 from optitrack_vrpn.core.checks import CheckResult, cleaned, warn
 from optitrack_vrpn.node.base.tool_node import ask_all, SLICE_S, ToolNode
 from optitrack_vrpn.node.graph.conflicts import base_name, full_name, NAMELESS, state_services
+from optitrack_vrpn.node.graph.processes import discovery_variables
+from optitrack_vrpn.node.graph.processes_io import dead_servers, local_nodes
 from optitrack_vrpn.stream.bodies.settings import is_body_setting, split
-from optitrack_vrpn.telling.doctor.probes_io import local_nodes
 from optitrack_vrpn.telling.doctor.results import (
-    discovery_variables, Graph, Mismatch, Orphan, RunningNode, target_parameters)
+    Graph, Mismatch, Orphan, RunningNode, target_parameters)
 from rcl_interfaces.srv import GetParameters, ListParameters
 from rclpy.parameter import parameter_value_to_python
-from rclpy.qos import qos_check_compatible, QoSCompatibility, QoSProfile, ReliabilityPolicy
+from rclpy.qos import (
+    DurabilityPolicy, qos_check_compatible, QoSCompatibility, QoSProfile, ReliabilityPolicy)
 
 _OURS = 'optitrack_vrpn'
 #: Parameters that only nodes of this package have together, under any node name.
 _ONLY_OURS = ('stamps.mode', 'validation.frozen_after_s', 'motive_x')
-_SETTINGS = (*target_parameters(), 'protocol', 'up_axis', 'bodies.allow', 'bodies.deny')
+_SETTINGS = (*target_parameters(), 'protocol', 'axes', 'up_axis', 'frames.world', 'stamps.mode',
+             'bodies.allow', 'bodies.deny')
 _POSE = 'geometry_msgs/msg/PoseStamped'
 #: Messages that contain the pose of a body.
 _WITH_POSES = {_POSE: PoseStamped, 'nav_msgs/msg/Odometry': Odometry,
@@ -45,6 +48,8 @@ _MOST_NODES, _MOST_ASKED, _MOST_MISMATCHES = 20, 100, 100
 _POSE_S, _DIAGNOSTICS_S = 4.0, 1.5
 #: Chosen: topics of a node to which the doctor listens, and reported subscriptions.
 _MOST_TOPICS, _MOST_ORPHANS = 50, 20
+#: Chosen: time (s) for which TF is followed, and frames of which the parents are noted.
+_TF_S, _MOST_FRAMES = 1.0, 5000
 #: Best effort matches every publisher, with any reliability.
 _ANY = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
 
@@ -104,13 +109,48 @@ class GraphView(ToolNode):
         for key in found:
             nodes.append(self._ask(*key))
             topics[nodes[-1].name] = self._look_at_topics(nodes[-1], *key)
+        parents: dict[str, set[str]] = {}
+        transforms = self._follow_frames(parents) if any(
+            '/tf' in found for found in topics.values()) else []
+        began = time.monotonic()
         self._listen([node for node in nodes if node.state == 'active'], topics)
+        if transforms:
+            self.spin(max(0.0, _TF_S - (time.monotonic() - began)))
+        for one in transforms:
+            self.node.destroy_subscription(one)
+        variables = discovery_variables(os.environ)
         return Graph(
             wanted=_full(wanted), others=tuple(full_name(*key) for key in others),
             waited_s=time.monotonic() - self._began, nodes=tuple(nodes),
-            variables={**discovery_variables(os.environ),
-                       'ROS_DOMAIN_ID': str(self.context.get_domain_id())},
-            given=self._given, processes=local_nodes(), orphans=self._orphans(topics))
+            variables={**variables, 'ROS_DOMAIN_ID': str(self.context.get_domain_id())},
+            given=self._given, processes=local_nodes(), orphans=self._orphans(topics),
+            dead_servers=() if nodes else dead_servers(variables['ROS_DISCOVERY_SERVER']),
+            announced=() if nodes else self._announced(),
+            parents={frame: tuple(sorted(found)) for frame, found in parents.items()
+                     if len(found) > 1})
+
+    def _announced(self) -> tuple[str, ...]:
+        """List lifecycle nodes whose services are known, but not their names, which are data."""
+        known = {full_name(*key) for key in self.node.get_node_names_and_namespaces()}
+        return tuple(sorted({
+            name for name, _ in state_services(self.node.get_service_names_and_types())
+        } - known)[:_MOST_NODES])
+
+    def _follow_frames(self, parents: dict[str, set[str]]) -> list[Any]:
+        """Note the parents of all frames of TF; where its messages are not installed, none."""
+        try:
+            message = importlib.import_module('tf2_msgs.msg').TFMessage
+        except ImportError:
+            return []
+
+        def note(transforms: Any) -> None:
+            for one in transforms.transforms:
+                found = parents.setdefault(one.child_frame_id, set())
+                if len(found) < 3 and len(parents) <= _MOST_FRAMES:
+                    found.add(one.header.frame_id)
+        latched = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+        return [self.node.create_subscription(message, '/tf', note, _ANY),
+                self.node.create_subscription(message, '/tf_static', note, latched)]
 
     def _listen(
         self, nodes: Sequence[RunningNode], topics: Mapping[str, Mapping[str, str]],

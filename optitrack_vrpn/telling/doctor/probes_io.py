@@ -5,9 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-import os
-from pathlib import Path
-import pwd
 import threading
 from typing import Any, Optional
 
@@ -20,8 +17,7 @@ from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.drivers.sockets_io import card_of, local_address, Lookup, Waker
 from optitrack_vrpn.drivers.table import AUTO, check_server, load, own_settings, SOURCES
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
-from optitrack_vrpn.telling.doctor.results import (
-    discovery_variables, LocalProcess, ProbeResults, Stream)
+from optitrack_vrpn.telling.doctor.results import ProbeResults, Stream
 from optitrack_vrpn.telling.doctor.stream import Watch
 
 #: Chosen: limits of stored addresses of the server, and of warnings of the client.
@@ -171,49 +167,3 @@ def listen(
 def _seconds(since_ns: Optional[int], now_ns: int) -> float:
     """Return the time since then (s); -1 if there is none."""
     return -1.0 if since_ns is None else (now_ns - since_ns) / NS_PER_S
-
-
-_NODE = b'optitrack_vrpn_node'
-
-
-def local_nodes(proc: str = '/proc') -> tuple[LocalProcess, ...]:
-    """
-    List the processes of this machine that run the node, in the order of their ids.
-
-    Processes of other users show their command line but not their environment.
-
-    :param proc: the process file system, see proc(5).
-    """
-    found = []
-    folders = [path for path in Path(proc).glob('[0-9]*') if path.name.isdigit()]
-    for folder in sorted(folders, key=lambda path: int(path.name)):
-        try:
-            words = (folder / 'cmdline').read_bytes().split(b'\0')
-            if not any(word.rsplit(b'/', 1)[-1] == _NODE for word in words[:4]):
-                continue
-            # The name in parentheses can contain spaces; the state follows it.
-            state = (folder / 'stat').read_text(errors='replace').rpartition(')')[2].split()[0]
-            owner = folder.stat().st_uid
-        except (OSError, IndexError):
-            continue    # the process has ended
-        own = owner == os.getuid()
-        found.append(LocalProcess(
-            int(folder.name), state in 'Tt', _variables(folder) if own else None,
-            '' if own else _user(owner)))
-    # Chosen: limit of the listed processes, above any use.
-    return tuple(found[:20])
-
-
-def _user(number: int) -> str:
-    try:
-        return pwd.getpwuid(number).pw_name
-    except KeyError:
-        return str(number)
-
-
-def _variables(folder: Path) -> dict[str, str] | None:
-    try:
-        lines = (folder / 'environ').read_text(errors='replace').split('\0')
-    except OSError:
-        return None
-    return discovery_variables(dict(line.split('=', 1) for line in lines if '=' in line))

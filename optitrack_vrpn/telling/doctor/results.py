@@ -18,6 +18,7 @@ from optitrack_vrpn.drivers.frames import Vector
 from optitrack_vrpn.drivers.probing import Heard, Place
 from optitrack_vrpn.drivers.table import (
     DEFAULT, own_port, port_parameter, source_settings, SOURCES, title)
+from optitrack_vrpn.node.graph.processes import DISCOVERY_VARIABLES, LocalProcess
 from optitrack_vrpn.telling.rules import StreamSeen
 
 
@@ -129,34 +130,6 @@ class Orphan(NamedTuple):
     similar: str
 
 
-#: The environment variables that decide which nodes discover each other, with their defaults.
-DISCOVERY_VARIABLES = {
-    'ROS_DOMAIN_ID': '0', 'ROS_AUTOMATIC_DISCOVERY_RANGE': 'SUBNET', 'ROS_LOCALHOST_ONLY': '0',
-    'ROS_STATIC_PEERS': '', 'ROS_DISCOVERY_SERVER': '', 'RMW_IMPLEMENTATION': 'rmw_fastrtps_cpp'}
-
-
-def discovery_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the discovery variables of an environment; an empty one counts as not set."""
-    return {name: environment.get(name) or default
-            for name, default in DISCOVERY_VARIABLES.items()}
-
-
-class LocalProcess(NamedTuple):
-    """
-    A process of this machine that runs the node.
-
-    :ivar pid: its process id.
-    :ivar stopped: True if it is stopped, by SIGSTOP or a debugger.
-    :ivar variables: its discovery variables; None if they are unknown.
-    :ivar user: its user if that is another than the doctor's; else ''.
-    """
-
-    pid: int
-    stopped: bool
-    variables: Optional[Mapping[str, str]]
-    user: str = ''
-
-
 @dataclass
 class Graph:
     """
@@ -172,6 +145,10 @@ class Graph:
     :ivar given: those of the doctor's own environment, before those of the node replaced them.
     :ivar processes: processes of this machine that run the node, in any domain.
     :ivar orphans: subscriptions to topics that nobody publishes, similar to those of the nodes.
+    :ivar dead_servers: Discovery Servers in use on whose port nothing listens.
+    :ivar announced: full names of lifecycle nodes whose services are known and whose data does not
+        arrive, as their names.
+    :ivar parents: parents of TF frames that have two, by frame.
     """
 
     absent: str = ''
@@ -184,6 +161,9 @@ class Graph:
     given: Mapping[str, str] = field(default_factory=DISCOVERY_VARIABLES.copy)
     processes: tuple[LocalProcess, ...] = ()
     orphans: tuple[Orphan, ...] = ()
+    dead_servers: tuple[str, ...] = ()
+    announced: tuple[str, ...] = ()
+    parents: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass
@@ -204,6 +184,7 @@ class ProbeResults:
     :ivar by: the protocol of the stream.
     :ivar graph: the ROS graph; None if not checked.
     :ivar taken_from: the node whose settings were used where the user gave none; '' for none.
+    :ivar stated_up: the up axis that the server states; '' if it states none.
     """
 
     server: str
@@ -219,6 +200,7 @@ class ProbeResults:
     by: str = ''
     graph: Optional[Graph] = None
     taken_from: str = ''
+    stated_up: str = ''
 
     @property
     def place(self) -> Place:
@@ -310,8 +292,8 @@ def choose_target(
                 if one.get('server') == server} or settings
     taken: dict[str, Any] = {}
     node = ''
-    # Nodes that differ, none of which was named: only the user knows which of them is meant.
-    if len({str(one) for one in settings.values()}) == 1:
+    # Of nodes that use one server by different ports or protocols, the first one is checked.
+    if len({one.get('server') for one in settings.values()}) == 1:
         node, one = next(iter(settings.items()))
         taken = {name: value for name, value in one.items()
                  if name not in values and (here or name != 'interface')}
@@ -332,23 +314,3 @@ def _usable(node: RunningNode) -> dict[str, Any]:
     if node.settings.get('protocol') in SOURCES:
         usable['protocol'] = node.settings['protocol']
     return usable
-
-
-def variables_of_node(
-    processes: Sequence[LocalProcess], given: Mapping[str, str], defaults: Mapping[str, str],
-) -> dict[str, str]:
-    """
-    Return the discovery variables of this user's node, if the user of the doctor sets none.
-
-    :param processes: the processes of this computer that run the node.
-    :param given: the environment of the doctor.
-    :param defaults: the discovery variables with their defaults.
-    :returns: the variables that differ from their defaults; empty if the user sets one, or if
-        there is no node, or several that differ.
-    """
-    if any(given.get(name) for name in defaults):
-        return {}
-    found = {tuple(sorted(one.variables.items())) for one in processes
-             if one.variables and not one.user}
-    return {name: value for name, value in found.pop() if value != defaults[name]} if len(
-        found) == 1 else {}
