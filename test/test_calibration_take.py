@@ -4,18 +4,23 @@
 
 import json
 import re
+import tracemalloc
 from types import SimpleNamespace
 
 from calibration_kit import Case, holds, NAMES, simulate, to_ns, write_take
 import numpy as np
+from optitrack_vrpn.cli.files_io import json_text
 from optitrack_vrpn.core.rotation import body_from_base, compose, Transform
 from optitrack_vrpn.takes.calibrate.base import reference_result, turn_result
 from optitrack_vrpn.takes.calibrate.command import main
-from optitrack_vrpn.takes.calibrate.take_io import read_parameters
+from optitrack_vrpn.takes.calibrate.imu import calibrate_imu
+from optitrack_vrpn.takes.calibrate.take_io import body_poses, read_parameters
+from optitrack_vrpn.takes.take import StateRow
 from optitrack_vrpn.takes.trajectory import Trajectory
 import pytest
-from recording_kit import cdr, header, make, POSE, typestore
+from recording_kit import BEGIN_NS, cdr, header, make, POSE, typestore
 from scipy.spatial.transform import Rotation
+from take_kit import body_of, take_of
 
 pytest.importorskip('rosbags', reason='an independent writer')
 pytestmark = pytest.mark.slow
@@ -241,16 +246,52 @@ def test_a_turn_with_slow_noise_of_attitudes_still_needs_the_height_only():
     assert (np.abs(offset.value - base) < 3.0 * offset.sd).all()
 
 
-def test_a_tip_in_a_dimple_gives_all_coordinates_within_their_deviations(tmp_path, capsys):
-    base, inside = np.array((0.02, 0.01, -0.25)), 0
-    for seed in range(10):
-        take = written(tmp_path / f'take{seed}', turning(
-            Rotation.identity(), 200.0, base, seed=seed, cone=0.5))
-        _, found = run(capsys, 'base', take, '--pivot')
-        error = np.abs(np.array(found['offset']['value']) - base)
-        inside += int((error <= 2.0 * np.array(found['offset']['sd'])).sum())
-        assert error.max() < 5e-4
-    assert inside >= 26
+@pytest.mark.parametrize('drift_m, said', [(0.0, False), (0.02, True)])
+def test_slip_is_noted_where_something_slipped(drift_m, said):
+    poses = turning(Rotation.identity(), 360.0, np.array((0.12, -0.07, -0.21)), seed=3)
+    away = np.linspace(0.0, drift_m, len(poses))[:, None] * (1.0, 0.0, 0.0)
+    found = turn_result(Trajectory(
+        poses.stamps_ns, poses.positions + away, poses.quats_xyzw), 0.3, 'wand')
+    assert any('slip' in note for note in found.notes) == said
+    if said:    # a steady drift of 20 mm: 5.8 mm about its mean, of which a turn hides a part
+        assert 0.001 < found.record['slip_m'] < 0.0058
+
+
+def test_a_removed_way_says_what_to_do_instead(capsys):
+    with pytest.raises(SystemExit, match='64'):
+        main(['base', 'take', '--pivot'])
+    assert 'calibrate --pivot was removed: put the tip' in capsys.readouterr().err
+
+
+def test_poses_near_a_change_of_the_state_are_left_out_in_little_memory():
+    """By the nearest of many changes, also in a take of an hour."""
+    stamps = BEGIN_NS + np.arange(40_000) * 10_000_000
+    poses = Trajectory(stamps, np.zeros((40_000, 3)), np.tile((0.0, 0.0, 0.0, 1.0), (40_000, 1)))
+    draws = np.random.default_rng(1)
+    times = np.sort(draws.choice(np.arange(0, 400_000_000_000, 7_000_000), 3000, replace=False))
+    states = [StateRow(BEGIN_NS + at, 'AB'[number % 2], '', 0)
+              for number, at in enumerate(times.tolist())]
+    take = take_of(body_of('wand', poses, states))
+    tracemalloc.start()
+    _, kept = body_poses(take, 'wand')
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    changes = np.array([row.time_ns for row in states[1:]])
+    expected = [stamp for stamp in stamps.tolist() if np.abs(changes - stamp).min() > 100_000_000]
+    assert kept.stamps_ns.tolist() == expected and 0 < len(expected) < 40_000
+    assert peak < 40e6    # all differences at once would be 960 MB
+
+
+@pytest.mark.parametrize('value', [np.inf, -np.inf, np.nan, 1e200])
+def test_values_of_an_imu_that_are_not_finite_are_refused_without_a_warning(value, recwarn):
+    poses, imu, _ = simulate(Case('take', seconds=25.0), 3)
+    imu.accelerometer[100, 1] = imu.gyro[200:203, 0] = value
+    result = calibrate_imu(poses, imu)
+    assert set(NAMES) <= set(result.refused)
+    assert result.refused['latency_ms'] == (
+        f'4 of {len(imu.gyro)} samples of the IMU are not finite')
+    assert not recwarn.list
+    json.loads(json_text(result.plain()), parse_constant=lambda name: pytest.fail(name))
 
 
 @pytest.mark.parametrize('named', ['wand', '"w?n*"'])

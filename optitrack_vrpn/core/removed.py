@@ -19,6 +19,7 @@ LAUNCH_ARGUMENTS['discovery_port'] = LAUNCH_ARGUMENTS['discovery']
 SETTINGS: dict[str, str] = {}
 #: Options of commands, as ``COMMAND --option``.
 OPTIONS: dict[str, str] = {
+    'calibrate --pivot': 'put the tip on marks that are known, and give --placements',
     'demo --autopilot': 'run the demo, and mavlink_bridge in its ROS_DOMAIN_ID against a '
                         'simulator of the autopilot (docs/autopilot.md)',
 }

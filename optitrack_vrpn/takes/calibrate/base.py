@@ -3,8 +3,8 @@
 """
 Where the robot's base is in the body, and the user's world in the mocap world, without an IMU.
 
-A turn on the spot and a tip in a dimple keep a point of the body at rest: R_i c + p_i = C for all
-poses, which is linear in the point c of the body and the point C of the world.
+A turn on the spot keeps a point of the body at rest: R_i c + p_i = C for all poses. This is linear
+in the point c of the body and the point C of the world.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ _LEAST_TURN = np.radians(45.0)
 _CUT = 10.0
 #: Largest deviation of a coordinate that passes (m), of a heading (rad).
 _LIMIT_M, _LIMIT_YAW = 0.003, np.radians(0.5)
+#: Chosen: the centre moved by more (m) than so many times the noise explains: something slipped.
+_SLIP_M, _NOISIER = 0.0005, 1.5
 #: A scale between two mocap systems beyond this is an error of one.
 _SCALE = 0.002
 #: Chosen: blocks for the scatter of scores.
@@ -45,6 +47,7 @@ class FixedPoint(NamedTuple):
     :ivar covariance: (3, 3) of the point.
     :ivar free: (k, 3) directions of the body that are undetermined.
     :ivar scatter: of the residuals (m).
+    :ivar noise: what of the scatter the noise of the poses explains (m).
     """
 
     point: Floats
@@ -52,13 +55,13 @@ class FixedPoint(NamedTuple):
     covariance: Floats
     free: Floats
     scatter: float
+    noise: float
 
 
-def fixed_point(trajectory: Any, one_axis: bool = False) -> FixedPoint:
+def fixed_point(trajectory: Any) -> FixedPoint:
     """
-    Find the point of a body that stays at rest.
+    Find the point of a body that stays at rest; along the axis of a turn it may stay undetermined.
 
-    :param one_axis: one direction may stay undetermined.
     :raises ConfigurationError: if the body turned too little.
     """
     matrices = trajectory.rotations.as_matrix()
@@ -93,11 +96,12 @@ def fixed_point(trajectory: Any, one_axis: bool = False) -> FixedPoint:
         model = normal * (scatter**2 + 4.0 * slow * count / half_turns)
         if np.trace(model) > np.trace(covariance):
             covariance = model
-        if not one_axis or not used.all() or axes[2] @ covariance @ axes[2] < _LIMIT_M**2:
+        if not used.all() or axes[2] @ covariance @ axes[2] < _LIMIT_M**2:
             break
         used[2] = False    # slow noise of attitudes only
     return FixedPoint(point, matrices.mean(axis=0) @ point + positions.mean(axis=0), covariance,
-                      axes[~used], scatter)
+                      axes[~used], scatter, float(np.hypot(
+                          third_difference_sd(positions), noise * np.linalg.norm(point))))
 
 
 def turn_result(trajectory: Any, height: float | None, body: str) -> Result:
@@ -106,7 +110,7 @@ def turn_result(trajectory: Any, height: float | None, body: str) -> Result:
 
     :param height: of the base's origin in the mocap world (m), 0 on the floor; None if unknown.
     """
-    found = fixed_point(trajectory, one_axis=True)
+    found = fixed_point(trajectory)
     result = Result('base')
     result.record.update(scatter_m=found.scatter, undetermined=found.free)
     point, sd = found.point.copy(), np.sqrt(np.diag(found.covariance))
@@ -125,21 +129,12 @@ def turn_result(trajectory: Any, height: float | None, body: str) -> Result:
             return result
         point += found.free[0] * (height - found.world[2]) / up[2]
         result.notes.append(f'the height is that of --height {height:g}, not measured')
-    result.notes.append(f'slip of the wheels: the centre moved by {found.scatter * 1e3:.1f} mm')
+    slip = float(np.sqrt(max(found.scatter**2 - (_NOISIER * found.noise)**2, 0.0)))
+    result.record.update(slip_m=slip)
+    if slip > _SLIP_M:
+        result.notes.append(f'slip of the wheels: the centre moved by {slip * 1e3:.1f} mm more '
+                            'than noise explains')
     _offset(result, body, point, np.maximum(sd, 1e-4))
-    return result
-
-
-def pivot_result(trajectory: Any, body: str) -> Result:
-    """Find the tip of a tool that turns in a dimple."""
-    found = fixed_point(trajectory)
-    result = Result('base')
-    result.record.update(scatter_m=found.scatter, undetermined=found.free)
-    if len(found.free):
-        result.refuse(['offset'], (
-            'the body turned about one axis only: lean it by 30 degrees to all sides'))
-        return result
-    _offset(result, body, found.point, np.maximum(np.sqrt(np.diag(found.covariance)), 1e-4))
     return result
 
 

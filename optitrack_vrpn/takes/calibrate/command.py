@@ -48,7 +48,6 @@ def make_parser() -> Parser:
     how = base.add_mutually_exclusive_group(required=True)
     how.add_argument('--odometry', metavar='TOPIC', help="the robot's own odometry")
     how.add_argument('--turn', action='store_true', help='the robot turned on the spot')
-    how.add_argument('--pivot', action='store_true', help='the tip turned in a dimple')
     how.add_argument('--placements', type=Path, metavar='FILE',
                      help='YAML list of {at, x, y, yaw}: rests on known marks (s, m, rad)')
     base.add_argument('--height', type=float, metavar='M',
@@ -138,8 +137,6 @@ def _base(arguments: argparse.Namespace) -> 'Result':
         result = base.odometry_result(estimate_hand_eye(trajectory, odometry), body)
     elif arguments.turn:
         result = base.turn_result(trajectory, arguments.height, body)
-    elif arguments.pivot:
-        result = base.pivot_result(trajectory, body)
     else:
         result = base.placements_result([
             base.Placement(*base.rest_pose(trajectory, at), (x, y, yaw))

@@ -39,6 +39,8 @@ _TILT_DEG = 0.1
 _ONE_AXIS_S = 4e-5
 #: Chosen: longest part of a take that is used (s), and the step of the search for the best part.
 _LONGEST_S, _SEARCH_S = 120.0, 20.0
+#: No rate (rad/s) or force (m/s^2) of an IMU; squares of such numbers overflow.
+_ABSURD = 1e6
 #: A drift of the clocks that moves the stamps by more within the take is refused (s).
 _DRIFT_S = 0.4e-3
 
@@ -72,9 +74,15 @@ def calibrate_imu(trajectory: Any, imu: ImuData, options: Options = _DEFAULTS) -
         ``gravity`` points down in the world.
     :raises ConfigurationError: if poses and samples have too little time in common.
     """
+    result = Result('imu')
+    values = np.concatenate((imu.gyro, imu.accelerometer), axis=1)
+    with np.errstate(invalid='ignore'):
+        useless = int((~(np.abs(values) < _ABSURD)).any(axis=1).sum())
+    if useless:    # before anything is computed from them
+        result.refuse(NAMES, f'{useless} of {len(values)} samples of the IMU are not finite')
+        return result
     problem = _best_part(make_problem(
         trajectory, imu, options.noise, options.gravity or STANDARD_GRAVITY))
-    result = Result('imu')
     _describe(result, problem, imu)
     wrong = list(check_samples(imu, problem, options.damage))
     if not wrong:

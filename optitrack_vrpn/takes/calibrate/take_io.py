@@ -92,8 +92,11 @@ def body_poses(take: Take, body: str) -> tuple[str, Trajectory]:
     changes = np.array([row.time_ns for before, row in zip(chosen.states, chosen.states[1:])
                         if row.state != before.state], dtype=np.int64)
     if len(changes):
-        away = np.abs(trajectory.stamps_ns[:, None] - changes[None, :]).min(axis=1)
-        trajectory = trajectory.at(away > _UNSURE_NS)
+        changes = np.sort(changes)
+        after = np.clip(np.searchsorted(changes, trajectory.stamps_ns), 1, len(changes))
+        nearest = np.stack([changes[after - 1], changes[np.minimum(after, len(changes) - 1)]])
+        trajectory = trajectory.at(
+            np.abs(nearest - trajectory.stamps_ns).min(axis=0) > _UNSURE_NS)
     return name, trajectory
 
 
