@@ -25,7 +25,7 @@ COMPILED = [f'{PACKAGE}/{folder}/{name}.py' for folder, names in {
         'cadence', 'difference', 'epochs', 'estimator', 'filter', 'round_trips', 'segment',
         'source'),
     'stream/motion': ('estimator', 'gains', 'kalman', 'lever_arm', 'rest'),
-    'stream/bodies': ('flips', 'jumps', 'limits', 'poses', 'states', 'times', 'validity'),
+    'stream/bodies': ('hypotheses', 'judge', 'limits', 'poses', 'states', 'times', 'tracker'),
     'stream': ('coarse_clock', 'load_shedding', 'pipeline', 'roster'),
     'node/base': ('cdr',),
     'node': ('body_output', 'publishers', 'receiver', 'shared_output'),

@@ -24,7 +24,8 @@ from optitrack_vrpn.core.rotation import (
 from optitrack_vrpn.stream.bodies import swap
 from optitrack_vrpn.stream.bodies.settings import BodyConfig
 from optitrack_vrpn.stream.bodies.states import mermaid, State
-from optitrack_vrpn.stream.bodies.validity import ValidityGate
+from optitrack_vrpn.stream.bodies.times import Epoch
+from optitrack_vrpn.stream.bodies.tracker import Tracker
 
 DOCS = Path(__file__).resolve().parent.parent / 'docs' / 'bodies.md'
 EVENTS = 12
@@ -348,7 +349,7 @@ def run(case: Case, rate: float, config: BodyConfig | None = None, noise: float 
     2 degrees, or goes out twice. A pose is good when it is the true one, arrives first and is
     withheld all the same.
     """
-    bodies = {name: ValidityGate(name, config) for name in TRUTH}
+    bodies = {name: Tracker(name, config) for name in TRUTH}
     for each in bodies.values():
         each.compare_with(lambda *arguments: swap.find_swap(
             arguments[0], bodies.values(), *arguments[1:]))
@@ -381,7 +382,7 @@ def run(case: Case, rate: float, config: BodyConfig | None = None, noise: float 
             next_tick += 20_000_000
         if last_epoch is not None and epoch < last_epoch and frames:
             for body in bodies.values():    # as the clock model does
-                body.restart(frames[0].sender_ns, now)
+                body.restart(Epoch(frames[0].sender_ns, now))
         last_epoch = epoch
         if event and case.fault is silent and event.body not in first_bad:
             first_bad[event.body] = now

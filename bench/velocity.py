@@ -23,7 +23,7 @@ from bench.bodies import DOCS, drone, Pose, rover, wand, write_block
 import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.core.rotation import from_rotation_vector, multiply
-from optitrack_vrpn.stream.bodies.validity import ValidityGate
+from optitrack_vrpn.stream.bodies.tracker import Tracker
 from optitrack_vrpn.stream.motion.kalman import Motion
 from optitrack_vrpn.stream.motion.lowpass import Lowpass, LowpassConfig
 from optitrack_vrpn.stream.motion.rest import RestDetector
@@ -193,7 +193,7 @@ def costs() -> str:
     odd = Motion()
     fixed = Motion(MotionConfig(adaptive=False))
     parts: tuple[tuple[str, Callable[..., object]], ...] = (
-        ('validity (`ValidityGate.update`)', lambda t, p, q: body.update(t, t, p, q)),
+        ('validity (`Tracker.update`)', lambda t, p, q: body.update(t, t, p, q)),
         ('motion, settled', motion.update),
         ('motion, not adaptive, settled', fixed.update),
         ('motion, every interval another',
@@ -204,7 +204,7 @@ def costs() -> str:
     for name, call in parts:
         best = math.inf
         for _ in range(5):
-            body = ValidityGate('drone')
+            body = Tracker('drone')
             motion.reset()
             odd.reset()
             fixed.reset()

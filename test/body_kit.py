@@ -4,7 +4,7 @@
 
 import math
 
-from optitrack_vrpn.stream.bodies.validity import ValidityGate
+from optitrack_vrpn.stream.bodies.tracker import Tracker
 
 MS = 1_000_000
 STEP = 5 * MS
@@ -17,7 +17,7 @@ class Feed:
 
     def __init__(self, config=None, name='body', start=0.0, origin=False):
         self.y, self.z = (0.0, 0.01) if origin else (0.5, 1.0)
-        self.body = ValidityGate(name, config)
+        self.body = Tracker(name, config)
         self.frame = 0
         self.start = start
         self.out = []

@@ -8,6 +8,7 @@ from body_kit import Feed, OVER, STEP
 from conftest import examples
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.stream.bodies.states import Observed, State, TRANSITIONS
+from optitrack_vrpn.stream.bodies.times import Epoch
 import pytest
 
 RECOVERY = {Observed.ACQUIRED, Observed.RETURNED, Observed.SETTLED, Observed.ACCEPTED,
@@ -45,7 +46,7 @@ COMMANDS = {
     'carried': lambda feed: feed.elsewhere(450, (5.0, 5.0, 5.0)),
     'flip': lambda feed: feed.elsewhere(10, turn=OVER),
     'accept': lambda feed: feed.body.accept_jump(),
-    'restart': lambda feed: feed.body.restart(feed.frame * STEP - 10**12, feed.frame * STEP),
+    'restart': lambda feed: feed.body.restart(Epoch(feed.frame * STEP - 10**12, feed.frame * STEP)),
 }
 
 

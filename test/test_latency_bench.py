@@ -15,7 +15,7 @@ sys.path[:0] = [str(ROOT / 'bench')]
 from hypothesis import given, strategies as st  # noqa: E402
 from latency_mark import APART, mark, number_of, sent_at  # noqa: E402
 from latency_tables import against_floor, aims, summary  # noqa: E402
-from optitrack_vrpn.stream.bodies.validity import ValidityGate  # noqa: E402
+from optitrack_vrpn.stream.bodies.tracker import Tracker  # noqa: E402
 import pytest  # noqa: E402
 
 NS = 1_000_000_000
@@ -41,7 +41,7 @@ def test_a_client_of_single_precision_loses_less_than_a_tenth_of_a_microsecond(n
 @pytest.mark.parametrize('rate', [240, 1000])
 @pytest.mark.parametrize('start', [998 * NS, 999 * NS + NS // 2])
 def test_what_is_marked_is_a_body_that_the_node_believes(rate, start):
-    body = ValidityGate('marked')
+    body = Tracker('marked')
     withheld = []
     for number in range(4 * rate):
         now = start + number * NS // rate

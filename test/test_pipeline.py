@@ -65,7 +65,7 @@ def recorded(name):
 @pytest.mark.parametrize('mode', ['tracking', 'min_offset', 'arrival', 'sender'])
 def test_every_recorded_pose_comes_out_in_order_on_its_clock(name, mode):
     # A body returns turned by 159 degrees after 2 s.
-    pipeline = make_pipeline(mode, body=replace(FIRST, max_turn=0.0))
+    pipeline = make_pipeline(mode, body=replace(FIRST, max_turn=0.0, max_angular_rate=0.0))
     rows = iter(sessions.sent(name, 'pose'))
     last = {}
     count = 0
@@ -91,7 +91,7 @@ def test_every_recorded_pose_comes_out_in_order_on_its_clock(name, mode):
 def test_recorded_poses_come_out_on_the_axes_of_the_settings(up_axis, motive_x, enu):
     axes = AxesConfig(up_axis, motive_x)
     pipeline = make_pipeline(
-        'sender', axes=axes, body=replace(FIRST, max_turn=0.0))
+        'sender', axes=axes, body=replace(FIRST, max_turn=0.0, max_angular_rate=0.0))
     rows = iter(sessions.sent('motive_like_5x240', 'pose'))
     count = 0
     for arrival_ns, events in recorded('motive_like_5x240'):

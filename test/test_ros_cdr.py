@@ -14,7 +14,7 @@ from optitrack_vrpn.node.base import cdr
 from optitrack_vrpn.node.body_output import BodyOutput, fill_of, message_type, supports_raw_cdr
 from optitrack_vrpn.node.settings import FrameSettings, NodeSettings
 from optitrack_vrpn.node.topic_kinds import KINDS
-from optitrack_vrpn.stream.bodies.validity import ValidityGate
+from optitrack_vrpn.stream.bodies.tracker import Tracker
 from optitrack_vrpn.stream.motion.estimator import EstimateConfig, Estimator
 from optitrack_vrpn.stream.roster import TrackedBody
 import pytest
@@ -168,7 +168,7 @@ def test_one_kind_of_message_with_another_encoding_is_published_as_objects(monke
         'body': 'wand', 'body_ned': 'wand_ned'}, None)
     assert supports_raw_cdr(), 'transforms are as expected'
     output = BodyOutput(
-        TrackedBody(names, ValidityGate('wand'), Estimator(EstimateConfig())),
+        TrackedBody(names, Tracker('wand'), Estimator(EstimateConfig())),
         lambda _, topic, __: publishers.setdefault(topic, Publisher()), publishers.pop, True)
     output.create_publishers(settings)
     stamps = [cdr.stamp_bytes(7_000_000_008), cdr.stamp_bytes(7_000_000_009)]

@@ -13,7 +13,7 @@ from optitrack_vrpn.node.receiver import publish_samples, publish_server_motion,
 from optitrack_vrpn.node.shared_output import SharedOutput
 from optitrack_vrpn.node.topic_kinds import KINDS
 from optitrack_vrpn.stream.bodies.states import Disposition
-from optitrack_vrpn.stream.bodies.validity import ValidityGate
+from optitrack_vrpn.stream.bodies.tracker import Tracker
 from optitrack_vrpn.stream.motion.estimator import EstimateConfig, Estimator
 from optitrack_vrpn.stream.roster import Sample, ServerMotion, TrackedBody
 from optitrack_vrpn.stream.server_data import MarkerCloud
@@ -49,7 +49,7 @@ class Stopped:
 def channel_of(name, out):
     """Make a body's channel; what it sends out is noted."""
     channel = TrackedBody(
-        NAMES, ValidityGate('wand'), Estimator(EstimateConfig(learn_noise=False)))
+        NAMES, Tracker('wand'), Estimator(EstimateConfig(learn_noise=False)))
     return channel, poses_alone(channel, out.append, name, tf=True)
 
 
@@ -179,7 +179,7 @@ class Middleware:
         """Publish a frame as the node does, with everything that depends on a pose."""
         settings = make_configuration({
             'server': '127.0.0.1', 'protocol': 'natnet', 'outputs': list(KINDS)}).settings
-        channel = TrackedBody(NAMES, ValidityGate('wand'), Estimator(
+        channel = TrackedBody(NAMES, Tracker('wand'), Estimator(
             EstimateConfig(estimate_motion=True)))
         output = BodyOutput(channel, self.create, None, False)
         output.create_publishers(settings)

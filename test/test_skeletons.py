@@ -16,7 +16,7 @@ from optitrack_vrpn.sim.impairments import apply_faults, occlusions
 from optitrack_vrpn.sim.natnet_models import corners, force
 from optitrack_vrpn.stream.bodies.settings import BodyConfig
 from optitrack_vrpn.stream.bodies.states import Disposition
-from optitrack_vrpn.stream.bodies.validity import ValidityGate
+from optitrack_vrpn.stream.bodies.tracker import Tracker
 from optitrack_vrpn.stream.skeletons.bone_names import BONES, converted
 from optitrack_vrpn.stream.skeletons.gate import BoneGate
 from optitrack_vrpn.stream.skeletons.joints import joint_angles
@@ -54,7 +54,7 @@ def walking(count, faults):
 def test_bones_are_withheld_in_the_frames_in_which_a_body_would_be(fault, flagged):
     """The gate of rigid bodies, written independently, sees the same poses."""
     positions, quats, lost = walking(500, (fault,))
-    bones, body = BoneGate(51), ValidityGate('hand', BodyConfig())
+    bones, body = BoneGate(51), Tracker('hand', BodyConfig())
     for i in range(len(positions)):
         now = (i + 1) * 10 * MS
         tracked = np.ones(51, dtype=bool)

@@ -21,7 +21,8 @@ from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.frames import (
     Body, Frame, Item, Motion, Quaternion, RoundTrip, ServerText, Vector)
 from optitrack_vrpn.stream.bodies.states import Disposition, StateChange
-from optitrack_vrpn.stream.bodies.validity import ValidityGate
+from optitrack_vrpn.stream.bodies.times import Epoch
+from optitrack_vrpn.stream.bodies.tracker import Tracker
 from optitrack_vrpn.stream.clock.source import StampSource
 from optitrack_vrpn.stream.clock.types import HOST_STEPPED
 from optitrack_vrpn.stream.coarse_clock import COARSE_NS, CoarseClock, Placed
@@ -353,7 +354,7 @@ class Pipeline:
                 if time_ns is not None and (stepped if self._arrival_mode else change.fell):
                     # The times that the gate compares have fallen. If they rise instead, the gate
                     # sees a gap and acquires the body again.
-                    channel.gate.restart(time_ns, arrival_ns)
+                    channel.gate.restart(Epoch(time_ns, arrival_ns))
                 if stepped or (change.fell and self._sender_mode):
                     # Stamps before and after a step of their clock cannot be ordered.
                     channel.last_stamp_ns = 0
@@ -459,9 +460,9 @@ class Pipeline:
 
 
 def _validate_rated(
-    gate: ValidityGate, time_ns: int, arrival_ns: int, body: Body,
+    gate: Tracker, time_ns: int, arrival_ns: int, body: Body,
 ) -> Optional[Quaternion]:
-    """Validate a pose that the sender itself rates (NatNet); see ``ValidityGate.update``."""
+    """Validate a pose that the sender itself rates (NatNet); see ``Tracker.update``."""
     limit = gate.config.max_mean_error
     if body.valid and (limit <= 0.0 or body.mean_error <= limit):    # not NaN
         return gate.update(time_ns, arrival_ns, body.position, body.quat_xyzw)

@@ -9,11 +9,11 @@ from optitrack_vrpn.core.events import Event
 from optitrack_vrpn.core.names import printable
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.frames import ServerText
-from optitrack_vrpn.stream.bodies.jumps import SwapCandidate
+from optitrack_vrpn.stream.bodies.hypotheses import SwapCandidate
 from optitrack_vrpn.stream.bodies.poses import TimedPose
 from optitrack_vrpn.stream.bodies.states import ChangeLog, State, StateChange
 from optitrack_vrpn.stream.bodies.swap import find_swap, review
-from optitrack_vrpn.stream.bodies.validity import ValidityGate
+from optitrack_vrpn.stream.bodies.tracker import Tracker
 from optitrack_vrpn.stream.load_shedding import PATIENCE_NS, STANDING_NS
 from optitrack_vrpn.stream.roster import how_to_accept, Roster, TrackedBody
 
@@ -105,7 +105,7 @@ class Reports:
             held = channel.gate.held
             if not held:
                 channel.held_reported = False
-            elif not channel.held_reported and channel.gate.jumps.lasted_s >= _HELD_S:
+            elif not channel.held_reported and channel.gate.hypotheses.lasted_s >= _HELD_S:
                 channel.held_reported = True
                 name = channel.names.motive
                 self.add('warn', ('held', name), (
@@ -149,10 +149,10 @@ class StateMonitor:
         self._log = ChangeLog()
 
     @property
-    def _gates(self) -> list[ValidityGate]:
+    def _gates(self) -> list[Tracker]:
         return [channel.gate for channel in self._roster.bodies]
 
-    def follow(self, gate: ValidityGate) -> None:
+    def follow(self, gate: Tracker) -> None:
         """Collect the changes of state of one body; check for a swap after a jump."""
         changes = gate.take_changes()
         self._changes += changes
@@ -160,7 +160,7 @@ class StateMonitor:
         if any(change.after is State.JUMPED for change in changes):
             review(self._gates)
 
-    def find_swap(self, gate: ValidityGate, seen: TimedPose) -> Optional[SwapCandidate]:
+    def find_swap(self, gate: Tracker, seen: TimedPose) -> Optional[SwapCandidate]:
         """Find a body whose place a jumping body may have taken."""
         return find_swap(gate, self._gates, seen)
 

@@ -12,7 +12,7 @@ from optitrack_vrpn.core.stats import Window
 from optitrack_vrpn.drivers.frames import Extras, Quaternion, Vector
 from optitrack_vrpn.stream.bodies.settings import Selection
 from optitrack_vrpn.stream.bodies.states import BodyStatus, BY_GATE, Disposition
-from optitrack_vrpn.stream.bodies.validity import ValidityGate
+from optitrack_vrpn.stream.bodies.tracker import Tracker
 from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.motion.estimator import Estimator, MotionEstimate
 
@@ -53,7 +53,7 @@ class TrackedBody:
         'all_too_old', 'moved_ns', 'moved_rate', 'reported', 'latency', 'accept_service',
         'held_reported', '_out', '_old', '_old_from_ns', '_old_to_ns')
 
-    def __init__(self, names: BodyNames, gate: ValidityGate, estimator: Estimator) -> None:
+    def __init__(self, names: BodyNames, gate: Tracker, estimator: Estimator) -> None:
         self.names = names
         self.gate = gate
         self.estimator = estimator
@@ -283,7 +283,7 @@ class Roster:
             return None
         names = self._names.assign(name, *self.config.titles_of(name))
         channel = TrackedBody(
-            names, ValidityGate(name, self.config.thresholds(name)),
+            names, Tracker(name, self.config.thresholds(name)),
             Estimator(self.config.estimate_of(name)))
         self._report('info', ('new body', name), f'new body {shown!r} is {names.ros} in ROS')
         if names.clash is not None:

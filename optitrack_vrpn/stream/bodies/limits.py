@@ -5,13 +5,15 @@
 from __future__ import annotations
 
 import math
+from typing import Final
 
 from optitrack_vrpn.core.rotation import (
     angle_between, conjugate, from_rotation_vector, IDENTITY, multiply, Quat, to_rotation_vector,
     Vector)
-from optitrack_vrpn.stream.bodies.poses import NO_REACH_LIMIT
+from optitrack_vrpn.core.stats import GAP_INTERVALS
+from optitrack_vrpn.stream.bodies.poses import NO_REACH_LIMIT, TimedPose
 from optitrack_vrpn.stream.bodies.settings import BodyConfig
-from optitrack_vrpn.stream.bodies.states import Disposition, NEVER_NS
+from optitrack_vrpn.stream.bodies.states import NEVER_NS
 from optitrack_vrpn.stream.bodies.times import FrameRate
 
 LATE_NS = 20_000_000
@@ -35,6 +37,13 @@ EXPECTED_NS = 500_000_000
 Time (ns) for which a body out of sight is expected to continue its last motion. Chosen: a drone at
 3 m/s brakes in about that time.
 """
+SMALL_TURN: Final = math.radians(60.0)
+"""
+Turn (rad) below which an attitude is a bad fit, if the body has not turned: usual patterns of
+markers have no smaller symmetry than 90 degrees, and the body may have turned back by a third.
+"""
+TURNING_NS = 2_000_000_000
+"""Longest time (ns) out of sight for which a turn rate explains a turn. Chosen: two swings."""
 NO_TURN_LIMIT = 4.9
 """Angle (rad) that stands for no limit: there the short form of 1 - cos(angle / 2) exceeds 1."""
 
@@ -75,6 +84,13 @@ class LastPose:
         """Begin a new measurement: the motion to the next pose is not that of the body."""
         self._sample_quat = None
 
+    def shift(self, shift: int) -> None:
+        """Shift all times after a step of the sender's clock (ns)."""
+        if self.now > -NEVER_NS:
+            self.now += shift
+            self._sample_ns += shift
+        self.interrupt()
+
     def measure(self, interval: float) -> None:
         """
         Measure the motion since the last sample, about every ``SAMPLE_NS``.
@@ -83,12 +99,14 @@ class LastPose:
         """
         dt = self.now - self._sample_ns
         before = self._sample_quat
-        if before is not None and dt >= SHORTEST_SAMPLE_NS:
+        # Decay with a time constant of 1 s (chosen: time between the swings of a hand).
+        kept = math.exp(-1e-9 * max(dt, 0))
+        if before is None:
+            self.turn_rate *= kept
+        elif dt >= SHORTEST_SAMPLE_NS:
             x, y, z = to_rotation_vector(multiply(self.quat, conjugate(before)))
             self.spin = x / dt, y / dt, z / dt
-            # Decay with a time constant of 1 s (chosen: time between the swings of a hand).
-            self.turn_rate = max(
-                math.hypot(x, y, z) / dt, self.turn_rate * math.exp(-1e-9 * dt))
+            self.turn_rate = max(math.hypot(x, y, z) / dt, self.turn_rate * kept)
             x, y, z = self.position
             lx, ly, lz = self._sample_position
             self.velocity = (x - lx) / dt, (y - ly) / dt, (z - lz) / dt
@@ -165,18 +183,34 @@ class ReachLimits:
         """Return the largest distance (m) that the body can move in dt (ns)."""
         return self.margin + self.speed * dt
 
-    def turn_limit(self, dt: int) -> float:
+    def reach_late(self, dt: int) -> float:
+        """Return ``reach`` for a frame dt (ns) after another that can have a late stamp."""
+        return self.reach(max(dt, min(round(self.rate.interval), LATE_NS)))
+
+    def possible_turn(self, dt: int) -> float:
         """Return the largest angle (rad) that the body can turn by in dt (ns)."""
-        dt = max(dt, min(round(self.rate.interval), LATE_NS))
         return min(self.turn_margin + self.turn_rate * dt,
                    max(self.turn_cap, 2.0 * self.last.turn_rate * dt))
 
-    def too_far(self, position: Vector, quat: Quat, dt: int, origin: Vector | None = None,
-                attitude: Quat | None = None) -> Disposition | None:
-        """Explain why a body cannot be here dt (ns) after a pose; default: its last valid one."""
-        reach = self.reach(max(dt, min(round(self.rate.interval), LATE_NS)))
-        if math.dist(position, origin or self.last.position) > reach:
-            return Disposition.MOVED_TOO_FAR
-        if angle_between(attitude or self.last.quat, quat) > self.turn_limit(dt):
-            return Disposition.TURNED_TOO_FAR
-        return None
+    def turn_limit(self, dt: int) -> float:
+        """
+        Return the largest angle (rad) by which a turn in dt (ns) is believed without a hold.
+
+        Within a frame interval it is what the body can turn by. For the time out of sight after
+        it, it is what its turn rate of late explains: the body has stopped, or turned twice as
+        fast as expected.
+        """
+        interval = self.rate.interval
+        dt = max(dt, min(round(interval), LATE_NS))
+        unseen = dt - GAP_INTERVALS * interval
+        if interval <= 0.0 or unseen <= 0.0:
+            return self.possible_turn(dt)
+        frame = self.possible_turn(round(dt - unseen))
+        return max(frame, min(
+            frame + self.last.turn_rate * min(unseen, TURNING_NS), SMALL_TURN))
+
+    def reaches(self, before: TimedPose, seen: TimedPose) -> bool:
+        """Return whether a body can have come from one pose to another."""
+        dt = seen.now - before.now
+        return (math.dist(seen.position, before.position) <= self.reach_late(dt)
+                and angle_between(before.quat, seen.quat) <= self.turn_limit(dt))

@@ -49,6 +49,11 @@ class BodyConfig:
         2.0, unit='s', low=0.0, high=600.0, change=Change.ANY_TIME, doc=(
             'time that a body must be seen at its new place before a jump is accepted; 0 never '
             'accepts one'))
+    attitude_accept_s: float = setting(
+        2.0, unit='s', low=0.0, high=600.0, change=Change.ANY_TIME, doc=(
+            'time that a body must be seen in an attitude that it cannot have turned to before '
+            'this is accepted, at most 1 s after a gap in which it can have turned; 0 never '
+            'accepts one without such a gap'))
     max_mean_error: float = setting(
         0.0, unit='m', low=0.0, high=1.0, change=Change.ANY_TIME, doc=(
             'mean distance of the markers from their places in the model above which a pose is '

@@ -1,21 +1,23 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The states of a body, and the state machine of the validity gate, as a table.
+The states of a body, and the state machine of the tracker, as a table.
 
 Rules:
 
 1. Poses are published in state TRACKED only.
 2. A fault has the same effect in every state: the last observation determines the state.
 3. A body without a jump becomes TRACKED by ``acquire_frames`` consistent poses (ACQUIRED).
-4. Silence, zeros and bad numbers do not end a jump. It ends when the body returns (RETURNED), when
-   it was carried or turned and has been seen so for long enough (SETTLED), or when the user
-   accepts it (ACCEPTED).
+4. Zeros, bad numbers and silence of less than ``memory_s`` do not end a jump. It ends when the
+   body returns (RETURNED), has been seen in the new pose for long enough (SETTLED), is in the pose
+   of the hypothesis before (ACQUIRED), or when the user accepts it (ACCEPTED).
 5. A STALE body becomes TRACKED at once (RESUMED) if its last pose was valid, and the network held
    the frames back: the sender's times show no silence.
 6. A restart of the sender's clock makes a TRACKED body NEW; the other states continue.
 
-``validity.py`` makes the observations and applies the table. The diagram of docs/bodies.md is
+7. One frame in a row that the sender reports as bad is withheld and changes no state.
+
+``tracker.py`` makes the observations and applies the table. The diagram of docs/bodies.md is
 generated from it.
 """
 
@@ -39,7 +41,7 @@ class Disposition(str, Enum):
     PUBLISHED = 'published'
     """Published."""
 
-    # -- withheld by the validity gate --
+    # -- withheld by the tracker --
     ACQUIRING = 'acquiring'
     """Consistent, but not yet the m-th consistent frame in a row."""
     DUPLICATE = 'duplicate'
@@ -93,7 +95,7 @@ BY_GATE = frozenset({
     Disposition.ZEROED, Disposition.NOT_FINITE, Disposition.NORM, Disposition.MOVED_TOO_FAR,
     Disposition.TURNED_TOO_FAR, Disposition.SWAPPED, Disposition.NOT_TRACKED,
     Disposition.MEAN_ERROR, Disposition.SHARED_NAME, Disposition.JUMPED})
-"""Dispositions by the validity gate."""
+"""Dispositions by the tracker."""
 
 
 NEVER_NS = 1 << 62
@@ -134,7 +136,7 @@ class Observed(Enum):
     JUMP = 'too far or turned too far, or in the place of another body'
     ACQUIRED = 'm consistent frames'
     RETURNED = 'returned for m frames'
-    SETTLED = 'carried, 2 s in the new place'
+    SETTLED = 'accepted by time'
     ACCEPTED = 'accepted by the user'
     RESUMED = 'late frames, none missing'
 
@@ -164,10 +166,11 @@ class StateChange(NamedTuple):
     One change of state.
 
     :ivar body: the body's name.
-    :ivar time_ns: time of the change (ns), on the clock of the gate's ``receive_ns``.
+    :ivar time_ns: time of the change (ns), on the clock of the tracker's ``receive_ns``.
     :ivar before: the state that ended.
     :ivar after: the state that began.
     :ivar detail: the reason, with values.
+    :ivar doubtful: whether time alone has accepted the pose.
     """
 
     body: str
@@ -175,6 +178,7 @@ class StateChange(NamedTuple):
     before: State
     after: State
     detail: str
+    doubtful: bool = False
 
 
 class BodyStatus(NamedTuple):
@@ -240,7 +244,8 @@ class StateMachine:
         """Apply the table of transitions, and report a change of state."""
         after = TRANSITIONS[self.state][observed]
         if after is not self.state:
-            self.changes.append(StateChange(self.name, time_ns, self.state, after, detail))
+            self.changes.append(StateChange(
+                self.name, time_ns, self.state, after, detail, observed is Observed.SETTLED))
             self.state, self.since_ns, self.detail = after, time_ns, detail
 
 
@@ -293,10 +298,10 @@ class ChangeLog:
         groups: list[list[StateChange]] = []
         line_of: dict[str, int] = {}
         for change in due:
-            kind = change.before, change.after
+            kind = _kind(change)
             line = next((
                 k for k in range(line_of.get(change.body, -1) + 1, len(groups))
-                if (groups[k][0].before, groups[k][0].after) == kind), len(groups))
+                if _kind(groups[k][0]) == kind), len(groups))
             if line == len(groups):
                 groups.append([])
             groups[line].append(change)
@@ -304,10 +309,15 @@ class ChangeLog:
         return [_event(group) for group in groups]
 
 
+def _kind(change: StateChange) -> tuple[State, State, bool]:
+    return change.before, change.after, change.doubtful
+
+
 def _event(changes: list[StateChange]) -> Event:
     """Make one event of changes of the same kind."""
     first = changes[0]
-    severity = 'info' if first.after in (State.TRACKED, State.NEW) else 'warn'
+    severity = 'info' if first.after in (
+        State.TRACKED, State.NEW) and not first.doubtful else 'warn'
     names = list(dict.fromkeys(change.body for change in changes))
     shown = ', '.join(repr(printable(name)) for name in names[:MOST_NAMES])
     if len(names) == 1:

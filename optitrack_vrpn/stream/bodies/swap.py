@@ -8,8 +8,8 @@ jump to the place of another body is not a new place of this body; if it settled
 swapped labels would both become valid. Such a jump is held.
 
 Labels are mostly swapped while few cameras see the bodies, so ``find_swap`` also checks a body
-that returns after a gap, however near it is. When both bodies are seen again, each must be in the
-other's place; while only one is, its place is a jump too, until the other one is seen.
+that returns after a gap, however near it is. Names are exchanged if both bodies are seen, each in
+the other's place. While only one is, its place is a jump.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from __future__ import annotations
 from collections.abc import Collection
 import math
 
-from optitrack_vrpn.stream.bodies.jumps import JumpTracker, SwapCandidate
+from optitrack_vrpn.stream.bodies.hypotheses import Hypotheses, REMEMBERED_NS, SwapCandidate
 from optitrack_vrpn.stream.bodies.poses import pose_distance, TimedPose
 from optitrack_vrpn.stream.bodies.states import State
-from optitrack_vrpn.stream.bodies.validity import ValidityGate
+from optitrack_vrpn.stream.bodies.tracker import Tracker
 
 CLEARANCE = 0.05
 """
@@ -30,7 +30,7 @@ error of an expected position after a short gap.
 
 
 def find_swap(
-    gate: ValidityGate, gates: Collection[ValidityGate], seen: TimedPose,
+    gate: Tracker, gates: Collection[Tracker], seen: TimedPose,
 ) -> SwapCandidate | None:
     """
     Find the body that a pose probably belongs to, instead of the one it is sent for.
@@ -44,12 +44,12 @@ def find_swap(
     :param seen: the pose.
     :returns: the other body, and whether it is seen in this one's place; None if there is none.
     """
-    body, memory = gate.jumps, gate.jumps.memory_ns
+    body, memory = gate.hypotheses, gate.hypotheses.memory_ns
     away = _from_expected(body, seen, memory)
     if away is None or away <= 2 * CLEARANCE:
         return None
     for each in gates:    # this one is no closer to itself
-        other = each.jumps
+        other = each.hypotheses
         from_other = _from_expected(other, seen, memory, away / 2)
         if from_other is not None and 2 * from_other < away:
             confirmed = _in_place_of(body, other, seen.now)
@@ -59,7 +59,7 @@ def find_swap(
 
 
 def _from_expected(
-    body: JumpTracker, seen: TimedPose, memory: int | None = None, at_most: float = math.inf,
+    body: Hypotheses, seen: TimedPose, memory: int | None = None, at_most: float = math.inf,
 ) -> float | None:
     """
     Measure the distance (m) of a pose from the expected place of a body.
@@ -75,7 +75,7 @@ def _from_expected(
     return pose_distance(seen.position, seen.quat, place, good[2])
 
 
-def _in_place_of(body: JumpTracker, other: JumpTracker, now: int) -> bool | None:
+def _in_place_of(body: Hypotheses, other: Hypotheses, now: int) -> bool | None:
     """Return whether the other body is in this one's expected place; None if it is not seen."""
     good = other.last_good
     if good is None or not other.is_seen(now):
@@ -89,7 +89,7 @@ def _in_place_of(body: JumpTracker, other: JumpTracker, now: int) -> bool | None
     return None if ours is None or theirs is None else 2 * ours < theirs
 
 
-def review(gates: Collection[ValidityGate]) -> None:
+def review(gates: Collection[Tracker]) -> None:
     """
     Hold the jumps of bodies that are seen in another's place, and release the others.
 
@@ -100,16 +100,16 @@ def review(gates: Collection[ValidityGate]) -> None:
     """
     for gate in gates:
         if gate.state is State.JUMPED:
-            _review(gate.jumps, [each.jumps for each in gates])
+            _review(gate.hypotheses, [each.hypotheses for each in gates])
 
 
-def _review(body: JumpTracker, others: Collection[JumpTracker]) -> None:
+def _review(body: Hypotheses, others: Collection[Hypotheses]) -> None:
     """Decide on one body that has jumped."""
     candidate, own = body.candidate, body.last_good
     if candidate is None or own is None:
         return
     if body.swapped is not None and body.swapped not in others:
-        body.suspect(None)    # the other body is no longer selected
+        body.swapped = None    # the other body is no longer selected
     now, place, _ = candidate
     for other in others:
         good = other.last_good
@@ -119,24 +119,19 @@ def _review(body: JumpTracker, others: Collection[JumpTracker]) -> None:
         # If both are seen at once and apart, the place is the body's own.
         apart = other.state is State.TRACKED and distance > 2 * CLEARANCE
         if body.swapped is other:
-            if apart:
-                body.suspect(None, body.unconfirmed)
-            elif body.unconfirmed:
-                _confirm(body, other, now)
+            if apart or other.unseen_ns(now) > REMEMBERED_NS:
+                body.swapped = None
         elif body.swapped is None and not apart:
             dt = abs(now - good[0])
             if (dt < body.memory_ns and distance <= CLEARANCE + body.reach(dt)
-                    and math.dist(place, own[1]) > 2 * distance):
-                body.suspect(other, body.unconfirmed)
+                    and math.dist(place, own[1]) > 2 * distance
+                    and _confirms(body, other, now)):
+                body.swapped = other
 
 
-def _confirm(body: JumpTracker, other: JumpTracker, now: int) -> None:
-    """Confirm or drop a swap, when the other body is seen or was not seen for a long time."""
-    confirmed = _in_place_of(body, other, now)
-    if confirmed:
-        body.suspect(other)
-    elif confirmed is False:
-        body.suspect(None, True)    # it was here all the time
-    elif other.unseen_ns(now) > body.memory_ns:
-        # The other body does not return to confirm it: treat this as an ordinary jump.
-        body.suspect(None)
+def _confirms(body: Hypotheses, other: Hypotheses, now: int) -> bool:
+    """Return whether the other body is seen in the place of this one, or in its own, now."""
+    good = other.last_good
+    if other.state is State.TRACKED:
+        return good is not None and good[0] >= now
+    return other.is_settled and _in_place_of(body, other, now) is True

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from optitrack_vrpn.core.stats import GAP_INTERVALS, missing_frames, share_fitting
 from optitrack_vrpn.stream.bodies.settings import BodyConfig
@@ -24,6 +25,18 @@ _FIRST_IRREGULAR = 64
 """Frames from which the interval of a sender without regular times is first measured."""
 _RATE_GAIN = 1 / 64
 """Share of a correction of the phase by which the interval is corrected: damping 0.7."""
+
+
+class Epoch(NamedTuple):
+    """
+    The begin of a sender's clock that was restarted or set.
+
+    :ivar time_ns: a time of the new clock (ns).
+    :ivar arrival_ns: arrival (ns) of the frame that has this time.
+    """
+
+    time_ns: int
+    arrival_ns: int
 
 
 class FrameRate:
@@ -184,10 +197,10 @@ class FrameTimes:
     :ivar last_ns: sender time of the last frame (ns), ``-NEVER_NS`` before one.
     :ivar receive_ns: its arrival (ns).
     :ivar heard_ns: arrival (ns) of the last pose that had no place in time yet.
-    :ivar good_ns: arrival (ns) of the last valid pose, as far as ``ValidityGate`` stores it.
+    :ivar good_ns: arrival (ns) of the last valid pose, as far as ``Tracker`` stores it.
     :ivar silence_ns: silence (ns) that makes the body STALE.
     :ivar fast_ns: time (ns) after the last pose within which the next may take the fast path of
-        ``ValidityGate``; negative: none.
+        ``Tracker``; negative: none.
     """
 
     __slots__ = ('rate', 'last_ns', 'receive_ns', 'heard_ns', 'good_ns', 'silence_ns',

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The validity gate of bones: the rules of ``bodies.ValidityGate`` for all bones of a skeleton.
+The validity gate of bones: the rules of ``bodies.Tracker`` for all bones of a skeleton.
 
 A pose that is not tracked, not finite, zero, of no unit attitude or equal to the one before is
 withheld, and so are jumps. After each of them a bone is acquired again: it needs some consistent

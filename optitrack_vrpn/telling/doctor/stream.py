@@ -332,7 +332,7 @@ class Watch:
             self._observation.changed(change.body, change.after)
 
     def _follow(self, channel: TrackedBody) -> None:
-        good = channel.gate.jumps.last_good
+        good = channel.gate.hypotheses.last_good
         if good is None:
             return
         name, position = channel.names.motive, good[1]

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-The validity gate: decide for each pose of a rigid body whether it is valid.
+The tracker of one rigid body or bone: decide for each pose whether it is valid.
 
 VRPN has no validity flag, so the decision depends on the body's history. ``update`` returns the
 quaternion to publish, or None and the reason in ``reason``. This file reads no clock and does not
@@ -10,9 +10,9 @@ log: changes of state are collected in ``changes``.
 Two times are needed. The *sender time* orders frames and limits the motion between them; it does
 not depend on the network. The *receive time* measures how long a body has been silent.
 
-The gate has parts: the times of the frames (``times.py``), the last valid pose and the reach from
-it (``limits.py``), the numbers and their repetition (``numbers.py``), the track of a body that is
-not TRACKED (``jumps.py``), and the state (``states.py``).
+The tracker has parts: the times of the frames (``times.py``), the last valid pose and the reach
+from it (``limits.py``), the numbers and their repetition (``poses.py``), the hypotheses on where
+the body is (``hypotheses.py``), and the state (``states.py``).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from typing import Final
 
 from optitrack_vrpn.core.rotation import Quat, Vector
 from optitrack_vrpn.core.stats import GAP_INTERVALS
-from optitrack_vrpn.stream.bodies.jumps import JumpTracker, SwapCandidate
+from optitrack_vrpn.stream.bodies.hypotheses import Hypotheses, SwapCandidate
 from optitrack_vrpn.stream.bodies.limits import LastPose, ReachLimits
 from optitrack_vrpn.stream.bodies.poses import (
-    continued, describe, fault_of, Origin, RepetitionDetector, TimedPose, unit, UNIT_ERROR)
+    continued, describe, fault_of, RepetitionDetector, TimedPose, unit, UNIT_ERROR)
 from optitrack_vrpn.stream.bodies.settings import BodyConfig
 from optitrack_vrpn.stream.bodies.states import (
     BodyStatus, Disposition, NEVER_NS, Observed, State, StateChange, StateMachine)
-from optitrack_vrpn.stream.bodies.times import FrameTimes
+from optitrack_vrpn.stream.bodies.times import Epoch, FrameTimes
 
 FAST_NORM_ERROR: Final = 1e-6
 """
@@ -39,9 +39,9 @@ Chosen: quaternions of 32-bit floats deviate by 1e-7.
 """
 
 
-class ValidityGate:
+class Tracker:
     """
-    Validate the poses of one rigid body.
+    Validate the poses of one rigid body or bone.
 
     Pass every pose of the body to ``update`` and call ``tick`` ten times a second.
 
@@ -50,13 +50,13 @@ class ValidityGate:
     :ivar config: the thresholds.
     :ivar reason: why the last pose was withheld (valid after ``update`` returned None).
     :ivar resets: discontinuities so far, see ``BodyStatus``.
-    :ivar jumps: the track and the jump of a body that is not TRACKED.
+    :ivar hypotheses: where the body is.
     :ivar changes: changes of state that ``take_changes`` has not fetched yet.
     """
 
     __slots__ = (
         'config', 'reason', 'resets', '_times', '_limits', '_repetition', '_states',
-        'jumps', 'changes', '_shared', '_restarted')
+        'hypotheses', 'changes', '_shared', '_restarted', '_refused')
 
     def __init__(self, name: str, config: BodyConfig | None = None) -> None:
         self.config = config if config is not None else BodyConfig()
@@ -67,10 +67,12 @@ class ValidityGate:
         self._repetition = RepetitionDetector()
         self._states = StateMachine(name)
         self.changes = self._states.changes
-        self.jumps = JumpTracker(self._states, self._times, self._limits)
+        self.hypotheses = Hypotheses(self._states, self._times, self._limits)
         self._shared = False
         # The sender's clock has restarted since the last valid pose.
         self._restarted = False
+        # Frames in a row that the sender has reported as bad.
+        self._refused = 0
         self.reconfigure(self.config)
 
     def reconfigure(self, config: BodyConfig) -> None:
@@ -82,8 +84,9 @@ class ValidityGate:
         self.config = config
         self._limits.configure(config)
         self._repetition.limit_ns = round(config.frozen_after_s * 1e9) or NEVER_NS
-        self.jumps.settle_ns = round(config.jump_accept_s * 1e9) or NEVER_NS
-        self.jumps.acquire_frames = config.acquire_frames
+        self.hypotheses.judge.jump_ns = round(config.jump_accept_s * 1e9) or NEVER_NS
+        self.hypotheses.judge.attitude_ns = round(config.attitude_accept_s * 1e9) or NEVER_NS
+        self.hypotheses.acquire_frames = config.acquire_frames
         self._measure_silence()
 
     def update(self, sender_time_ns: int, receive_ns: int, position: Vector,
@@ -180,26 +183,25 @@ class ValidityGate:
             self._leave_fast_path()
             self._states.observe(Observed.SILENT, now_ns, f'silent for {silent * 1e-9:.2f} s')
 
-    def restart(self, sender_time_ns: int, receive_ns: int) -> None:
+    def restart(self, epoch: Epoch) -> None:
         """
         Continue on the sender's restarted clock; the next valid pose counts a reset.
 
-        Only the clock model recognises a restart (``StampSource``), for all bodies at once; to the
-        gate a pose that is older than the last one is late. A jump continues, also that of a body
-        out of sight. Any other body is acquired again, because a sender that begins another take
-        has it in another place.
+        Only the clock model recognises a restart (``StampSource``), for all bodies and bones at
+        once; to the tracker a pose that is older than the last one is late. A jump continues, also
+        that of a body out of sight. Any other body is acquired again, because a sender that begins
+        another take has it in another place.
 
-        :param sender_time_ns: a sender time (ns) of the new clock.
-        :param receive_ns: its arrival (ns).
+        :param epoch: the begin of the new clock.
         """
         self._leave_fast_path()
         self._restarted = True
-        self._follow_step(sender_time_ns, receive_ns)
-        if self.jumps.restart():
+        self._follow_step(epoch.time_ns, epoch.arrival_ns)
+        if self.hypotheses.restart():
             self._limits.last.now = -NEVER_NS
             if self.state is State.TRACKED:
                 self._states.observe(
-                    Observed.RESTARTED, receive_ns, "the sender's clock restarted")
+                    Observed.RESTARTED, epoch.arrival_ns, "the sender's clock restarted")
 
     def share_name(self, shared: bool) -> None:
         """Set whether two bodies of the sender have this name; then no pose of it is valid."""
@@ -209,13 +211,14 @@ class ValidityGate:
 
     def accept_jump(self) -> bool:
         """
-        Accept the place and attitude that the body has jumped to, on request of the user.
+        Accept the place and attitude of the body, on request of the user.
 
-        The next consistent pose is published and a reset is counted.
+        If the body has jumped, its next consistent pose is published and a reset is counted. The
+        attitude of a TRACKED body that time alone has accepted becomes certain.
 
-        :returns: whether there was a jump to accept.
+        :returns: whether there was anything to accept.
         """
-        return self.jumps.accept_jump()
+        return self.hypotheses.accept_jump()
 
     def take_changes(self) -> list[StateChange]:
         """
@@ -242,7 +245,8 @@ class ValidityGate:
             (now_ns - good) * 1e-9 if good > -NEVER_NS else math.nan,
             self.resets, self._limits.last.count, times.rate.gaps, times.rate.lost,
             f'{states.detail}; {self.held}' if self.held else states.detail,
-            self.swapped_with if states.state is State.JUMPED else '')
+            self.swapped_with if states.state is State.JUMPED else '', {},
+            self.hypotheses.by_time, self.hypotheses.doubt_rad)
 
     @property
     def name(self) -> str:
@@ -267,7 +271,7 @@ class ValidityGate:
     @property
     def held(self) -> str:
         """Explain why time alone does not end the jump of this body; '' if it does, or if none."""
-        return self.jumps.held
+        return self.hypotheses.held
 
     @property
     def last_pose(self) -> tuple[Vector, Quat] | None:
@@ -288,18 +292,18 @@ class ValidityGate:
     @property
     def swapped_with(self) -> str:
         """Return the body with which this one has probably exchanged names; '' for none."""
-        swapped = self.jumps.swapped
+        swapped = self.hypotheses.swapped
         return '' if swapped is None else swapped.name
 
     def compare_with(
-        self, find_swap: Callable[[ValidityGate, TimedPose], SwapCandidate | None],
+        self, find_swap: Callable[[Tracker, TimedPose], SwapCandidate | None],
     ) -> None:
         """
         Set the function that finds the body that a pose probably belongs to.
 
         :param find_swap: takes this gate and a pose, see ``swap.find_swap``.
         """
-        self.jumps.find_swap = lambda seen: find_swap(self, seen)
+        self.hypotheses.find_swap = lambda seen: find_swap(self, seen)
 
     # -- the full check ------------------------------------------------------------------------
 
@@ -333,10 +337,8 @@ class ValidityGate:
             shift = now - times.last_ns - max(receive_ns - times.receive_ns, 1)
             times.last_ns += shift
             self._repetition.since_ns += shift
-            if self._limits.last.now > -NEVER_NS:
-                self._limits.last.now += shift
-            self._limits.last.interrupt()
-            self.jumps.shift(shift)
+            self._limits.last.shift(shift)
+            self.hypotheses.shift(shift)
 
     def _examine(
         self, now: int, receive_ns: int, position: Vector, raw: Quat,
@@ -359,25 +361,29 @@ class ValidityGate:
 
         fault = refused or (Disposition.SHARED_NAME if self._shared
                             else fault_of(position, raw, self.config))
+        self._refused = self._refused + 1 if refused else 0
+        if self._refused == 1:
+            # A flag that flickers costs the poses without it: two in a row are a fault.
+            self.hypotheses.skip(unseen)
+            return refused or Disposition.NOT_TRACKED
         if fault is not None:
-            self.jumps.interrupt(unseen)
+            self.hypotheses.interrupt(unseen)
             observed, detail = _FAULTS.get(fault, (Observed.NOT_A_POSE, ''))
             self._states.observe(observed, receive_ns, detail or describe(position, raw))
             return fault
         last = self._limits.last
         if self._repetition.repeats(
                 now, position, raw, (last.position, last.raw) if last.count else None):
-            if self.jumps.track is not None:
-                self.jumps.track.began_ns += unseen    # time out of sight does not count
+            self.hypotheses.skip(unseen)
             if now - self._repetition.since_ns >= self._repetition.limit_ns:
-                self.jumps.interrupt(0)
+                self.hypotheses.interrupt(0)
                 self._states.observe(
                     Observed.REPEATED, receive_ns, 'the sender repeats one pose bit for bit')
             return Disposition.REPEAT
 
         seen = TimedPose(now, position, unit(raw))
         outcome = (self._check_tracked(seen, receive_ns) if self.state is State.TRACKED
-                   else self.jumps.check_untracked(seen, receive_ns))
+                   else self.hypotheses.check_untracked(seen, receive_ns))
         if isinstance(outcome, Disposition):
             return outcome
         return self._accept(seen, receive_ns, raw, outcome)
@@ -408,7 +414,7 @@ class ValidityGate:
                 is_silent or self._restarted):
             self._measure_silence()
         if max(silent, since) >= times.silence_ns:
-            self.jumps.interrupt(since)
+            self.hypotheses.interrupt(since)
             since = 0
         times.last_ns = now
         times.receive_ns = receive_ns
@@ -422,17 +428,18 @@ class ValidityGate:
 
         :returns: why it is withheld, or None if it is good.
         """
-        jumps = self.jumps
+        hypotheses = self.hypotheses
         dt = seen.now - self._limits.last.now
         if dt < self._limits.memory():
-            reason = jumps.check_tracked(seen, receive_ns, dt)
+            reason = hypotheses.check_tracked(seen, receive_ns)
             if reason is not None:
                 return reason
-            if dt < GAP_INTERVALS * self._times.rate.interval or jumps.find_swap(seen) is None:
+            if dt < GAP_INTERVALS * self._times.rate.interval or hypotheses.find_swap(
+                    seen) is None:
                 return None
             # A possible swap: wait until the places of the other bodies are known.
         self._states.observe(Observed.UNSEEN, receive_ns, f'no good pose for {dt * 1e-9:.2f} s')
-        return jumps.check_untracked(seen, receive_ns)
+        return hypotheses.check_untracked(seen, receive_ns)
 
     def _accept(
         self, seen: TimedPose, receive_ns: int, raw: Quat, observed: Observed | None,
@@ -446,11 +453,9 @@ class ValidityGate:
         quat = continued(last.quat, seen.quat)
         reset, self._restarted = self._restarted, False
         if observed is not None:
-            track = self.jumps.track
-            assert track is not None
             last.interrupt()
-            reason = self.jumps.accept(seen, observed)
-            if track.origin is not Origin.NEAR:
+            reason, jumped = self.hypotheses.accept(seen, observed)
+            if jumped:
                 reset = True
                 last.velocity = None
             self._states.observe(observed, receive_ns, reason)
@@ -465,9 +470,11 @@ class ValidityGate:
 
 _FAULTS = {
     Disposition.NOT_TRACKED: (
-        Observed.REFUSED, 'the sender reports that it does not track it'),
+        Observed.REFUSED, 'the sender reports that it does not track it; it is published again '
+        'after as many consistent frames as acquire_frames says'),
     Disposition.MEAN_ERROR: (
-        Observed.REFUSED, 'its markers are too far from their places in the model'),
+        Observed.REFUSED, 'its markers are further from their places in the model than '
+        'max_mean_error'),
     Disposition.ZEROED: (Observed.ZEROS, 'exactly zero position, no attitude'),
     Disposition.SHARED_NAME: (
         Observed.NOT_A_POSE, 'each frame has two poses of this name, in different places: two '
