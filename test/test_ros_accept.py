@@ -44,8 +44,8 @@ def flipped(console):
         {'rate': 100, 'bodies': [{'name': 'wand'}, {'name': 'rover'}]})
     wand = FlippedOnRequest()
     with MotiveSimServer(scenario, port=0, live={'wand': wand}) as sim, Observer() as observer, \
-            NodeHere({'server': '127.0.0.1', 'port': sim.port, 'autostart': True},
-                     cls=WatchedNode) as here:
+            NodeHere({'server': '127.0.0.1', 'port': sim.port, 'autostart': True,
+                      'validation.attitude_accept_s': 0.0}, cls=WatchedNode) as here:
         topic = observer.listen(DiagnosticStatus, '/wand/status', LATCHED)
         poses = observer.poses('/wand/pose')
         poses.wait(50)
