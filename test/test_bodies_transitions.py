@@ -46,7 +46,8 @@ COMMANDS = {
     'carried': lambda feed: feed.elsewhere(450, (5.0, 5.0, 5.0)),
     'flip': lambda feed: feed.elsewhere(10, turn=OVER),
     'accept': lambda feed: feed.body.accept_jump(),
-    'restart': lambda feed: feed.body.restart(Epoch(feed.frame * STEP - 10**12, feed.frame * STEP)),
+    'restart': lambda feed: feed.body.restart(
+        Epoch(feed.frame * STEP - 10**12, feed.frame * STEP)),
 }
 
 

@@ -39,8 +39,8 @@ from optitrack_vrpn.stream.bodies.times import FrameTimes
 
 REMEMBERED_NS: Final = 60_000_000_000
 """
-Time (ns) for which the hypothesis before ``home`` is remembered, and a body out of sight whose name
-another one has. Chosen: a wrong marker solution can last for a minute.
+Time (ns) for which the hypothesis before ``home`` is remembered, and a body out of sight whose
+name another one has. Chosen: a wrong marker solution can last for a minute.
 """
 CERTAIN: Final = math.radians(15.0)
 """
