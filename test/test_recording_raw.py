@@ -5,6 +5,7 @@
 import io
 import os
 import random
+import threading
 import tracemalloc
 
 from hypothesis import given, settings, strategies as st
@@ -264,14 +265,24 @@ def test_a_part_keeps_names_and_a_rate_scales_times():
 
 # -- NatNet ---------------------------------------------------------------------------------------
 
+def record_natnet(path, motive, remover=None):
+    """Record some hundred frames, however busy the machine is."""
+    ended = threading.Event()
+
+    def report(elapsed_s, messages, *rest):
+        if messages > 500:
+            ended.set()
+    assert record_raw(path, 'natnet', '127.0.0.1', motive.port_of('natnet'), 30.0, report, 0,
+                      ended, remover) == ''
+
+
 @pytest.fixture(scope='module')
 def natnet_recording(tmp_path_factory):
     """Record a simulated Motive raw; give the file, and what another client received."""
     path = tmp_path_factory.mktemp('natnet') / 'take.mcap'
     with simulated(bodies=3) as motive, following(motive) as (sink, _):
         sink.wait_for_bodies()
-        assert record_raw(path, 'natnet', '127.0.0.1', motive.port_of('natnet'), 2.5,
-                          lambda *row: None, 0) == ''
+        record_natnet(path, motive)
     return path, sink
 
 
@@ -285,10 +296,10 @@ def test_a_raw_recording_of_natnet_has_the_frames_of_the_server(natnet_recording
     assert sum(isinstance(item, RoundTrip) for item in items) >= 16
     live = {frame.sender_time_ns: frame.bodies for frame in sink.frames}
     both = [frame for frame in frames if frame.sender_time_ns in live]
-    assert len(both) > 300
+    assert len(both) > 200
     assert all(frame.bodies == live[frame.sender_time_ns] for frame in both)
     take = load_take(path)
-    assert len(take.bodies) == 3 and all(len(body.rows) > 300 for body in take.bodies.values())
+    assert len(take.bodies) == 3 and all(len(body.rows) > 200 for body in take.bodies.values())
     # the sender's clock is that of this computer: the stamps are those of the exposures
     (body, *_) = take.bodies.values()
     late_ms = (body.table()['arrival'] - body.table()['stamp']) / 1e6
@@ -319,7 +330,7 @@ def test_a_replay_of_natnet_serves_the_frames_to_a_client(natnet_recording, rate
     with NatNetReplay([session], ReplayConfig(rate=rate)) as server:
         with following(server.port) as (sink, running):
             assert server.finished.wait(20.0)
-            sink.wait(lambda: len(sink.frames) > 200 / rate)
+            sink.wait(lambda: len(sink.frames) > 100 / rate)
             assert not running.status().counters.get('malformed')
     ours = {body[3:5] for body in live.bodies}
     found = [body for frame in sink.frames for body in frame.bodies]
@@ -340,8 +351,7 @@ def test_a_capture_of_natnet_without_names_has_the_same_poses(tmp_path):
     with simulated(bodies=names,
                    natnet={'markers': 3, 'version': '4.1'}) as motive:
         with following(motive) as (sink, _):
-            assert record_raw(path, 'natnet', '127.0.0.1', motive.port_of('natnet'), 2.0,
-                              lambda *row: None, 0, remover=remover) == ''
+            record_natnet(path, motive, remover)
     content = b''.join(action.data for action in load_sessions(path)[0].read())
     assert not any(name.encode() in content for name in names[:2])
     found = {body.name: body for arrival in arrivals(load_sessions(path)[0])
