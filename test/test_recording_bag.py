@@ -112,6 +112,25 @@ def test_an_existing_folder_is_never_overwritten(tmp_path):
     assert (tmp_path / 'take' / 'take.mcap').read_bytes() == before
 
 
+def test_only_recording_needs_the_mcap_package(tmp_path):
+    """It has no rosdep key; reports and exports work without it."""
+    write_poses(tmp_path / 'take', some_poses(30))
+    root = Path(__file__).resolve().parent.parent
+    run = subprocess.run([sys.executable, '-c', """
+import sys
+from pathlib import Path
+sys.modules['mcap.writer'] = sys.modules['mcap'] = None
+from optitrack_vrpn.takes.take_io import load_take
+print(sum(load_take(Path(sys.argv[1])).topics.values()))
+from optitrack_vrpn.takes.record.bag_io import BagWriter
+BagWriter(Path('new'))
+""", str(tmp_path / 'take')], capture_output=True, text=True, cwd=tmp_path,
+        env=dict(os.environ, PYTHONPATH=str(root)))
+    assert run.stdout == '30\n'
+    assert 'BackendUnavailableError' in run.stderr and 'pip install "mcap>=1.6"' in run.stderr
+    assert not (tmp_path / 'new').exists()
+
+
 def test_a_definition_from_fields_equals_that_of_the_msg_files():
     fields = {
         'a/msg/Outer': {'many': 'sequence<b/Inner>', 'few': 'sequence<double, 5>',

@@ -29,6 +29,7 @@ from optitrack_vrpn.takes.take_io import load_take
 import pytest
 from raw_kit import capture, load_sessions, plain, poses, sent, tap
 import sessions
+from transport_kit import wait_until
 
 CAPTURES = ('motive_like_5x240', 'udp_lob', 'tcp_only')
 
@@ -304,6 +305,17 @@ def test_a_raw_recording_of_natnet_has_the_frames_of_the_server(natnet_recording
     (body, *_) = take.bodies.values()
     late_ms = (body.table()['arrival'] - body.table()['stamp']) / 1e6
     assert 3.0 < sorted(late_ms)[len(late_ms) // 2] < 9.0
+
+
+@pytest.mark.network
+def test_protocol_auto_is_recorded_too(tmp_path):
+    writer, sink = tap(tmp_path / 'take.mcap')
+    with simulated(bodies=2) as motive, following(motive, protocol='auto', sink=sink):
+        wait_until(lambda: writer.messages > 200)
+    writer.close()
+    (session, *_) = load_sessions(tmp_path / 'take.mcap')
+    assert session.protocol == 'natnet'
+    assert len(load_take(tmp_path / 'take.mcap').bodies) == 2
 
 
 @pytest.mark.network

@@ -132,7 +132,7 @@ def digest(path: Path) -> str:
     total = hashlib.sha256()
     files = sorted(item for item in path.iterdir() if item.is_file()) if path.is_dir() else [path]
     for file in files:
-        if file.suffix in ('.mcap', '.db3', '.zstd', '.zst', '.csv', '.pcap'):
+        if file.suffix in ('.mcap', '.db3', '.zstd', '.zst', '.csv'):
             with open(file, 'rb') as opened:
                 while block := opened.read(1 << 20):
                     total.update(block)
