@@ -445,11 +445,12 @@ def test_transforms_are_read_as_rclpy_writes_them():
 
 
 def test_stop_is_refused_while_a_bridge_says_that_its_vehicle_is_armed(served):
-    said = 'the vehicle of cf1 is armed'
+    said = '/bridge_cf1 sends the poses of cf1, and the vehicle is armed'
 
-    def bridge(publisher, stop):
-        publisher.publish(DiagnosticStatus(name='/bridge_cf1', message=said, values=[
-            KeyValue(key='armed', value='true'), KeyValue(key='stop', value=stop)]))
+    def bridge(publisher, armed, stop='refused'):
+        publisher.publish(DiagnosticStatus(
+            name='/bridge_cf1', hardware_id='cf1', message='the vehicle is armed', values=[
+                KeyValue(key='armed', value=armed), KeyValue(key='stop', value=stop)]))
 
     async def work(session):
         with Observer() as observer:
@@ -457,14 +458,15 @@ def test_stop_is_refused_while_a_bridge_says_that_its_vehicle_is_armed(served):
             publisher = observer.node.create_publisher(
                 DiagnosticStatus, '/armed_vehicles', latched)
             async with connect(session, served) as socket:
-                bridge(publisher, 'refused')
-                await until(socket, lambda one: one['control']['armed'] == [said])
-                await socket.send_json({'type': 'stop', 'id': '7', 'session': 'armed'})
-                answer = await until(socket, lambda one: one['id'] == '7', 'refused')
-                assert said in answer['text']
-                bridge(publisher, 'allowed')
-                await until(socket, lambda one: not one['control']['armed'])
-                bridge(publisher, 'refused')
+                for released in (('false',), ('true', 'allowed')):
+                    bridge(publisher, 'true')
+                    await until(socket, lambda one: one['control']['armed'] == [said])
+                    await socket.send_json({'type': 'stop', 'id': '7', 'session': 'armed'})
+                    answer = await until(socket, lambda one: one['id'] == '7', 'refused')
+                    assert said in answer['text']
+                    bridge(publisher, *released)
+                    await until(socket, lambda one: not one['control']['armed'])
+                bridge(publisher, 'unknown')
                 shown = await until(socket, lambda one: one['control']['armed'])
                 assert 'armed' not in [one['session'] for one in shown['control']['commands']]
                 # A bridge that was killed refuses STOP for 3 s only.

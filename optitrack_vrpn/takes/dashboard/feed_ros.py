@@ -148,9 +148,11 @@ class Feed:
                     self._lab.add_report(status.name, ord(status.level), status.message, {
                         pair.key: pair.value for pair in status.values}, at)
         for message, info in taken(self._bridges):
-            refused = any((pair.key, pair.value) == ('stop', 'refused') for pair in message.values)
-            self._armed_at[printable(message.name, 80)] = (
-                now - waited_s(info), printable(message.message, 200) if refused else '')
+            values = {pair.key: pair.value for pair in message.values}
+            refused = values.get('stop') != 'allowed' and values.get('armed') != 'false'
+            self._armed_at[printable(message.name, 80)] = now - waited_s(info), printable(
+                f'{message.name} sends the poses of {message.hardware_id}, and {message.message}',
+                200) if refused else ''
         self._armed_at = {name: one for name, one in self._armed_at.items()
                           if now - one[0] <= _BRIDGE_S}
         self.armed = [text for _, text in self._armed_at.values() if text]
