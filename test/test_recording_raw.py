@@ -5,6 +5,7 @@
 import io
 import os
 import random
+import struct
 import threading
 import tracemalloc
 
@@ -12,8 +13,15 @@ from hypothesis import given, settings, strategies as st
 from natnet_kit import following, simulated
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.drivers.frames import Frame, RoundTrip
+from optitrack_vrpn.drivers.natnet import codec
+from optitrack_vrpn.drivers.natnet.definitions import decode_definitions, encode_definitions
+from optitrack_vrpn.drivers.natnet.frames import decode_frame, encode_frame
+from optitrack_vrpn.drivers.natnet.messages import MessageId, ServerInfo
 from optitrack_vrpn.drivers.vrpn.codec import (
     encode_message, encode_name, encode_text, SENDER_DESCRIPTION, TEXT_TYPE, TYPE_DESCRIPTION)
+from optitrack_vrpn.sim.natnet import NatNetWorld
+from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
+from optitrack_vrpn.sim.world import Frame as WorldFrame
 from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.pipeline import Pipeline
 from optitrack_vrpn.takes.record.bag_io import recover
@@ -305,6 +313,40 @@ def test_a_raw_recording_of_natnet_has_the_frames_of_the_server(natnet_recording
     (body, *_) = take.bodies.values()
     late_ms = (body.table()['arrival'] - body.table()['stamp']) / 1e6
     assert 3.0 < sorted(late_ms)[len(late_ms) // 2] < 9.0
+
+
+@pytest.mark.parametrize('version', ['2.9', '3.0', '3.1', '4.0', '4.1', '4.4'])
+def test_names_of_natnet_are_replaced_in_every_version(version):
+    """Numbers stay; so do names of one letter, which could be numbers."""
+    world = NatNetWorld(scenario_from_mapping({
+        'bodies': ['Ada Lovelace', 'q'], 'protocol': 'natnet',
+        'natnet': {'version': version, 'markers': 3, 'skeletons': 1}}), ['Ada Lovelace', 'q'])
+    remover, number = NameRemover(), world.version
+    remover.clean('natnet/udp', codec.encode_server_info(ServerInfo(
+        'Motive', (3, 1, 0, 0), number, 10_000_000, 1511, True, '239.1.2.3')))
+    described = encode_definitions(world.definitions, number)
+    clean = remover.clean('natnet/udp', described)
+    assert len(clean) == len(described) and b'Ada' not in clean
+    before, after = (decode_definitions(codec.decode_message(data)[1], number)
+                     for data in (described, clean))
+    assert [body.streaming_id for body in after.bodies] == [
+        body.streaming_id for body in before.bodies]
+    assert [body.name for body in after.bodies] == [name.decode() for name in remover.bodies]
+    assert remover.bodies[1:] == [b'q'] and remover.bodies[0].startswith(b'body')
+    assert not {bone.name for one in after.skeletons for bone in one.bones if len(bone.name) > 2
+                } & {bone.name for one in before.skeletons for bone in one.bones}
+    frame = encode_frame(world.frame(WorldFrame(1, [], 0), 0, 0), number)
+    payload = codec.decode_message(frame)[1]
+    marker_set = b'Ada Lovelace\0' + struct.pack('<i3f', 1, 1.0, 2.0, 3.0)
+    at = 12 if number >= (4, 1) else 8
+    full = codec.encode_message(MessageId.FRAME, payload[:4] + struct.pack('<i', 1) + (
+        struct.pack('<i', len(marker_set)) if at == 12 else b'') + marker_set + payload[at:])
+    clean = remover.clean('natnet/udp', full)
+    assert len(clean) == len(full) and b'Ada' not in clean
+    assert remover.bodies[0] + b'\0' in clean
+    assert decode_frame(codec.decode_message(clean)[1], number) == decode_frame(
+        codec.decode_message(full)[1], number)
+    assert remover.clean('natnet/udp', full[:-30] + b'Bob')[4:] == bytes(len(full) - 31)
 
 
 @pytest.mark.network
