@@ -172,8 +172,8 @@ def main():
             if not take.exists():
                 write(take, bodies, seconds)
             poses = bodies * seconds * RATE
-            for command, more in (('report', ()), ('export', ('--format', 'csv')),
-                                  ('export', ('--format', 'parquet'))):
+            for command, more in (('report', ()), ('export', ('--force', '--format', 'csv')),
+                                  ('export', ('--force', '--format', 'parquet'))):
                 wall, cpu, memory = measure(
                     command, take, *more, '-o', Path(scratch) / 'output')
                 used.setdefault((more or (command,))[-1], []).append((poses, cpu))

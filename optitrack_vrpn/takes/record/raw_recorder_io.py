@@ -170,11 +170,12 @@ def record_raw(
         pass
     finally:
         lost.note(client.status().queue.get('dropped_unread'))
+        state = sink.state
         client.stop()
         problem = spool.stop()
     loss = (f'{counted(lost.total, "datagram")} lost before the recorder read them (receive '
             'buffer full)' if lost.total else '')
-    nothing = '' if sink.received else f'no server was recorded: {sink.state}'
+    nothing = '' if sink.received else f'no server was recorded: {state}'
     return '; '.join(filter(None, (problem, loss, nothing)))
 
 
