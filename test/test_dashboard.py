@@ -11,7 +11,6 @@ from optitrack_vrpn.takes.dashboard.access import Access, Right
 from optitrack_vrpn.takes.dashboard.causes import find, FindingLog
 from optitrack_vrpn.takes.dashboard.control import ControlLog, System
 from optitrack_vrpn.takes.dashboard.lab import Lab
-from optitrack_vrpn.takes.dashboard.wire import Transform
 import pytest
 
 OK, WARN, ERROR, STALE = range(4)
@@ -76,7 +75,7 @@ class Fed:
                     'published': f'{self.published:.0f}', 'latency_p50_us': '400'}, now)
             self.stamp += 1
             if poses and state == 'TRACKED':
-                self.lab.add_transforms([Transform('lab', f'lab/{name}', self.stamp, POSE)], now)
+                self.lab.add_transform('lab', f'lab/{name}', self.stamp, POSE, now)
         return {row['name']: row for row in self.lab.body_rows(now)}
 
 
@@ -149,12 +148,11 @@ def test_a_repeated_stamp_another_parent_and_nan_are_no_news():
     fed = Fed('drone')
     fed.step(0.0)
     pose = fed.lab.bodies['mocap: drone'].pose
-    for one in (Transform('lab', 'lab/drone', 1, (9.0, *POSE[1:])),
-                Transform('lab_ned', 'lab/drone', 2, (9.0, *POSE[1:])),
-                Transform('lab', 'lab/drone', 3, (math.nan, *POSE[1:])),
-                Transform('lab', 'lab/drone', 5, (1e300, *POSE[1:])),
-                Transform('lab', 'other', 4, (9.0, *POSE[1:]))):
-        fed.lab.add_transforms([one], 0.9)
+    for parent, child, stamp_ns, x in (
+            ('lab', 'lab/drone', 1, 9.0), ('lab_ned', 'lab/drone', 2, 9.0),
+            ('lab', 'lab/drone', 3, math.nan), ('lab', 'lab/drone', 5, 1e300),
+            ('lab', 'other', 4, 9.0)):
+        fed.lab.add_transform(parent, child, stamp_ns, (x, *POSE[1:]), 0.9)
     assert fed.lab.bodies['mocap: drone'].pose == pose
     assert fed.step(1.0, poses=False)['drone']['sign'] == 'lost'
 

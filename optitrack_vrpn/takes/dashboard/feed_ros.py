@@ -25,9 +25,9 @@ from optitrack_vrpn.node.base.tool_node import ToolNode
 from optitrack_vrpn.node.graph.conflicts import base_name, full_name, state_services
 from optitrack_vrpn.takes.dashboard.control import ControlLog, System
 from optitrack_vrpn.takes.dashboard.lab import Lab, LIVE_S, marker_frame
-from optitrack_vrpn.takes.dashboard.wire import kind_of, read_transforms
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import PointCloud2
 from tf2_msgs.msg import TFMessage
 
@@ -132,13 +132,18 @@ class Feed:
         newest: dict[Any, bytes] = {}
         for subscription in self._tf.values():
             for data, _ in taken(subscription):
-                newest.pop(kind := kind_of(data), None)    # so that the newest comes last
-                newest[kind] = data
+                newest.pop(part := part_of(data), None)    # so that the newest comes last
+                newest[part] = data
         for data in newest.values():
             self._guard(self._add_transforms, data, now)
 
     def _add_transforms(self, data: bytes, now: float) -> None:
-        self._lab.add_transforms(read_transforms(data), now)
+        for one in deserialize_message(data, TFMessage).transforms:
+            stamp, p, q = one.header.stamp, one.transform.translation, one.transform.rotation
+            self._lab.add_transform(
+                one.header.frame_id.lstrip('/'), one.child_frame_id.lstrip('/'),
+                stamp.sec * 1_000_000_000 + stamp.nanosec,
+                (p.x, p.y, p.z, q.x, q.y, q.z, q.w), now)
 
     def _take_slow(self, now: float) -> None:
         for subscription in (self._diagnostics, *self._status.values()):
@@ -340,6 +345,17 @@ def taken(subscription: Any) -> Iterator[tuple[Any, dict[str, Any]]]:
             if found is None:
                 return
             yield found
+
+
+def part_of(data: bytes) -> tuple[int, bytes]:
+    """
+    Return what TFMessages of the same bodies have in common: length, and the first two names.
+
+    Only the newest of them is decoded, which takes 1.5 ms with 50 bodies.
+    """
+    end = 20 + int.from_bytes(data[16:20], 'little')
+    end += -end % 4
+    return len(data), data[16:end + 4 + int.from_bytes(data[end:end + 4], 'little')]
 
 
 def waited_s(info: dict[str, Any]) -> float:

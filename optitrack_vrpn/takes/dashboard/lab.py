@@ -20,7 +20,6 @@ from typing import Any, Optional
 from optitrack_vrpn.core.names import printable
 from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.stream.bodies.states import State
-from optitrack_vrpn.takes.dashboard.wire import Transform
 
 #: Age of the last transform above which a body is not live (s): half a second is the loss that
 #: autopilots report.
@@ -232,18 +231,23 @@ class Lab:
         if values['state'] != State.TRACKED.value and body.pose:
             body.lost_at = now
 
-    def add_transforms(self, transforms: Iterable[Transform], now: float) -> None:
-        """Take transforms; one with the stamp of the last is no news."""
-        for parent, child, stamp_ns, pose in transforms:
-            body = self._by_frame.get(child)
-            if body is None or stamp_ns == body.stamp_ns or not all(map(math.isfinite, pose)) or (
-                    max(map(abs, pose)) > _LARGEST) or (
-                    parent != body.world if body.world else parent.endswith('_ned')):
-                continue
-            body.pose, body.stamp_ns, body.pose_at = pose, stamp_ns, now
-            self.newest_at = now
-            if not body.places or now - body.places[-1][0] >= _PLACE_S:
-                body.places.append((now, *pose[:3]))
+    def add_transform(
+        self, parent: str, child: str, stamp_ns: int, pose: tuple[float, ...], now: float,
+    ) -> None:
+        """
+        Take a transform; one with the stamp of the last is no news.
+
+        :param pose: x, y, z (m), and the quaternion x, y, z, w.
+        """
+        body = self._by_frame.get(child)
+        if body is None or stamp_ns == body.stamp_ns or not all(map(math.isfinite, pose)) or (
+                max(map(abs, pose)) > _LARGEST) or (
+                parent != body.world if body.world else parent.endswith('_ned')):
+            return
+        body.pose, body.stamp_ns, body.pose_at = pose, stamp_ns, now
+        self.newest_at = now
+        if not body.places or now - body.places[-1][0] >= _PLACE_S:
+            body.places.append((now, *pose[:3]))
 
     def forget(self, now: float) -> None:
         """Remove what has not been heard of for long."""
