@@ -50,7 +50,6 @@ bench:  ## measure latency, processor time and recording
 	$(if $(ARGS),@:,$(RUN) --installed bench/recorder.py --seconds 20)
 
 bench-parts:  ## measure the processor time of each step of a pose
-	$(RUN) bench/latency_profile.py $(ARGS)
 	$(RUN) --installed bench/latency_parts.py $(ARGS)
 
 bench-bodies:  ## measure validity, velocities and smoothing

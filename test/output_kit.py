@@ -6,8 +6,9 @@ import copy
 from types import SimpleNamespace
 
 from optitrack_vrpn.node.base.cdr import TransformWriter
-from optitrack_vrpn.node.body_output import BodyOutput
+from optitrack_vrpn.node.body_output import BodyOutput, Row
 from optitrack_vrpn.node.configuration import make_configuration
+from optitrack_vrpn.node.topic_kinds import Content
 
 
 def poses_alone(channel, send_pose, piece=b'', tf=False):
@@ -17,20 +18,23 @@ def poses_alone(channel, send_pose, piece=b'', tf=False):
     :param send_pose: called with ``piece`` for each pose.
     :param tf: whether there are transforms, ``piece`` each.
     """
+    def write(*_):
+        return piece
+
     output = BodyOutput(channel, None, None, True)
-    output.send_pose = send_pose
-    output.write_pose = lambda *_: piece
-    output.tf = tf
-    output.write_tf = TransformWriter(output.write_pose, output.write_pose)
+    output.rows = [Row(Content.POSE, False, write, send_pose)]
+    output.tf = output.tf_heard = tf
+    output.write_tf = TransformWriter(write, write)
     return output
 
 
-def every_output(channel, outputs, sent):
+def every_output(channel, outputs, sent, **settings):
     """
     Make publishers of a body that all have subscribers.
 
     :param outputs: the parameter ``outputs``.
     :param sent: gets the last message of each kind.
+    :param settings: further settings of the node.
     """
     def create(message_type, topic, kind):
         return SimpleNamespace(
@@ -38,5 +42,5 @@ def every_output(channel, outputs, sent):
             get_subscription_count=lambda: 1)
     output = BodyOutput(channel, create, lambda _: None, False, lambda: False)
     output.create_publishers(
-        make_configuration({'server': '127.0.0.1', 'outputs': outputs}).settings)
+        make_configuration({'server': '127.0.0.1', 'outputs': outputs, **settings}).settings)
     return output

@@ -119,7 +119,7 @@ def spinning(offset=(0.0, 0.0, 0.0), **estimate):
 
 
 @pytest.mark.parametrize('lowpass', [LowpassConfig(), LowpassConfig(5.0, 5, True)])
-def test_server_motions_have_stamp_and_pose_of_their_own_frame(lowpass):
+def test_server_motions_have_the_stamp_of_their_own_frame(lowpass):
     """Several frames in one piece, the last of them twice."""
     pipeline, frame = spinning(lowpass=lowpass)
     for number in range(50):
@@ -130,11 +130,6 @@ def test_server_motions_have_stamp_and_pose_of_their_own_frame(lowpass):
     moved = pipeline.server_motions
     assert [(m.stamp_ns, m.is_velocity) for m in moved] == [
         (sent_ns, kind) for sent_ns, _ in frames[:3] for kind in (True, False)]
-    for motion, (_, reports) in zip(moved[::2], frames):
-        assert motion.position[1] == reports[0].bodies[0].position[0]
-        yaw = Rotation.from_quat(motion.quat_xyzw).as_euler('zyx')[0]
-        sent = Rotation.from_quat(reports[0].bodies[0].quat_xyzw).as_euler('yxz')[0]
-        assert math.remainder(yaw - sent - math.pi / 2, 2 * math.pi) == pytest.approx(0, abs=1e-9)
     # The very same frame once more, by itself.
     pipeline.process(frames[-1][1], frames[-1][0], 0)
     assert pipeline.server_motions == []

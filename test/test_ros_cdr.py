@@ -173,10 +173,10 @@ def test_one_kind_of_message_with_another_encoding_is_published_as_objects(monke
     output.create_publishers(settings)
     stamps = [cdr.stamp_bytes(7_000_000_008), cdr.stamp_bytes(7_000_000_009)]
     position, quat, rate = (1.0, 2.0, 3.0), (0.0, 0.6, 0.0, 0.8), (4.0, 5.0, 6.0)
-    write, send = output.heard['twist']
+    pose, twist = output.rows
     for stamp in stamps:
-        output.send_pose(output.write_pose(stamp, position, quat))
-        send(write(stamp, position, rate))
+        pose.send(pose.write(stamp, position, quat))
+        twist.send(twist.write(stamp, position, rate))
     first, second = publishers['pose'].objects
     assert not publishers['pose'].bytes
     expected = PoseStamped()

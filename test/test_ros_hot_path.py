@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A process that is stopped in the middle of a batch discards the rest of it."""
 
-import math
 from types import SimpleNamespace
 
 from optitrack_vrpn.core.names import BodyNames
@@ -134,23 +133,29 @@ def test_a_motion_has_the_stamp_of_its_estimate():
     assert sent['odom'].pose.pose.position.x == measured[0]
 
 
-def test_a_server_motion_has_the_pose_it_came_with():
+@pytest.mark.parametrize('source', ['estimate', 'server'])
+def test_a_server_motion_goes_to_twist_and_accel_alone_where_it_is_wanted(source):
     sent = {}
     channel, _ = channel_of('wand', [])
-    output = every_output(channel, ['odom'], sent)
-    half = math.sqrt(0.5)
-    place, turned = (1.0, 2.0, 3.0), (0.0, 0.0, half, half)
-    publish_server_motion(output, ServerMotion(
-        channel, STAMP, place, turned, True, (1.0, 0.0, 0.0), (0.0, 3.0, 0.0)),
-        lambda: STAMP, STAMP)
-    odom = sent['odom']
-    at, quat = odom.pose.pose.position, odom.pose.pose.orientation
-    assert stamp_of(odom) == STAMP
-    assert ((at.x, at.y, at.z), (quat.x, quat.y, quat.z, quat.w)) == (place, turned)
-    linear, angular = odom.twist.twist.linear, odom.twist.twist.angular
-    assert (linear.x, linear.y, linear.z) == pytest.approx((0.0, -1.0, 0.0))
-    assert (angular.x, angular.y, angular.z) == pytest.approx((3.0, 0.0, 0.0))
-    assert set(odom.twist.covariance) == {0.0}, 'unknown'
+    output = every_output(
+        channel, ['odom', 'twist', 'accel'], sent, velocity_source=source)
+    for is_velocity in (True, False):
+        publish_server_motion(output, ServerMotion(
+            channel, STAMP, is_velocity, (1.0, 0.0, 0.0), (0.0, 3.0, 0.0)), lambda: STAMP, STAMP)
+    assert set(sent) == ({'twist', 'accel'} if source == 'server' else set())
+    if sent:
+        assert stamp_of(sent['twist']) == STAMP
+        assert (sent['twist'].twist.linear.x, sent['accel'].accel.angular.y) == (1.0, 3.0)
+    estimator = channel.estimator = Estimator(EstimateConfig(estimate_motion=True))
+    for number in range(100):
+        estimator.update(STAMP + 5_000_000 * number, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0), 200.0,
+                         0)
+    motion = estimator.motion_estimate()
+    sent.clear()
+    publish_samples(
+        [Sample(channel, motion.stamp_ns, motion.stamp_ns, *motion[1:3], motion)],
+        {channel: output}, NOWHERE, lambda: STAMP, SECOND)
+    assert set(sent) == ({'odom'} if source == 'server' else {'odom', 'twist', 'accel'})
 
 
 class Middleware:
@@ -204,10 +209,6 @@ class Middleware:
         for _ in range(2):    # the first frame is complete with the next
             shared.publish(samples, clock, MAX_AGE)
             samples = [samples[0]._replace(frame_ns=STAMP + 1)]
-        for is_velocity in (True, False):
-            publish_server_motion(output, ServerMotion(
-                channel, STAMP, position, upright, is_velocity, position, position),
-                clock, STAMP + MAX_AGE)
         return self.sent
 
 

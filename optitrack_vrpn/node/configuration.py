@@ -20,7 +20,7 @@ from optitrack_vrpn.node.body_settings import (
     BODY_ESTIMATES, BODY_THRESHOLDS, check_body_setting, is_fixed_setting, RATES,
     sift_body_settings, titles_of)
 from optitrack_vrpn.node.settings import NodeSettings
-from optitrack_vrpn.node.topic_kinds import KINDS, MOTION_KINDS, OWN_ODOMETRY
+from optitrack_vrpn.node.topic_kinds import Content, KINDS
 from optitrack_vrpn.stream.bodies.settings import is_body_setting
 from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.motion.estimator import EstimateConfig
@@ -104,7 +104,6 @@ def _combine(
         raise ConfigurationError('\n'.join(wrong))
     if (body_rates := _pick(bodies, RATES)) != settings.body_rates:
         settings = replace(settings, body_rates=body_rates)
-    server_motion = settings.velocity_source == 'server'
     frames = settings.frames
     return Configuration(
         settings=settings, bodies=bodies, source=SourceOptions(
@@ -112,9 +111,9 @@ def _combine(
         pipeline=PipelineConfig(
             axes=settings.axes, stamps=settings.stamps, body=settings.validation,
             overrides=_pick(bodies, BODY_THRESHOLDS), selection=settings.bodies,
-            estimate=_estimate(settings, server_motion),
+            estimate=_estimate(settings),
             estimates=_pick(bodies, BODY_ESTIMATES), titles=titles,
-            server_motion=server_motion,
+            server_motion=settings.velocity_source == 'server',
             templates=NameTemplates(
                 settings.topics.templates(), {'body': frames.body, 'body_ned': frames.body_ned}),
             reserved_frames=tuple(filter(None, (
@@ -153,15 +152,16 @@ def _pick(
     return {body: settings for body, settings in picked.items() if settings}
 
 
-def _estimate(settings: NodeSettings, server_motion: bool) -> EstimateConfig:
+def _estimate(settings: NodeSettings) -> EstimateConfig:
     """Configure the estimates; only those that an output needs are enabled."""
-    motion = not (server_motion or MOTION_KINDS.isdisjoint(settings.computed))
+    contents = settings.contents()
+    motion = max(contents, default=Content.NOTHING) >= Content.ODOMETRY
     return EstimateConfig(
         world_from_mocap=world_from_mocap(
             settings.world_offset.origin, settings.world_offset.yaw),
         lowpass=settings.lowpass, motion=settings.motion,
         learn_noise=settings.learn_noise and (
-            motion or not {'pose_cov', 'odom', OWN_ODOMETRY.name}.isdisjoint(settings.computed)),
+            motion or Content.POSE_COVARIANCE in contents),
         estimate_motion=motion)
 
 

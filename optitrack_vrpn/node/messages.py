@@ -17,12 +17,12 @@ from typing import Any, NamedTuple, Optional, TYPE_CHECKING
 
 from builtin_interfaces.msg import Time
 from geometry_msgs.msg import (
-    AccelStamped, Point, Pose, PoseStamped, PoseWithCovarianceStamped, TransformStamped,
-    TwistStamped)
+    AccelStamped, Point, Pose, PoseArray, PoseStamped, PoseWithCovarianceStamped,
+    TransformStamped, TwistStamped)
 from optitrack_vrpn.core.rotation import angles_from_quat, Quat, Vector
 from optitrack_vrpn.node.base.cdr import Fill, time_of, Write
 from optitrack_vrpn.stream.roster import FrameTimes
-from optitrack_vrpn.stream.server_data import MarkerCloud, POINT
+from optitrack_vrpn.stream.server_data import FIELDS, INTEGERS, MarkerCloud, POINT
 
 if TYPE_CHECKING:
     from nav_msgs.msg import Odometry
@@ -117,6 +117,20 @@ def fill_odometry(
     message.twist.covariance = twist_covariance
 
 
+class Head(NamedTuple):
+    """
+    What messages of a frame have beside its data.
+
+    :ivar number: of the message, from 1.
+    :ivar stamp: time of capture.
+    :ivar world: frame id.
+    """
+
+    number: int
+    stamp: Time
+    world: str
+
+
 class Posed(NamedTuple):
     """
     A body of a frame.
@@ -134,14 +148,19 @@ class Posed(NamedTuple):
 Poses = Sequence[Posed]
 
 
-def make_poses(poses: Poses) -> Any:
+def make_pose_array(poses: Poses, times: Optional[FrameTimes], head: Head) -> PoseArray:
+    """Make a PoseArray."""
+    return PoseArray(poses=[one.pose for one in poses])
+
+
+def make_poses(poses: Poses, times: Optional[FrameTimes], head: Head) -> Any:
     """Make a NamedPoseArray."""
     messages = importlib.import_module('motion_capture_tracking_interfaces.msg')
     return messages.NamedPoseArray(
         poses=[messages.NamedPose(name=one.name, pose=one.pose) for one in poses])
 
 
-def make_poses_v2(poses: Poses, times: Optional[FrameTimes]) -> Any:
+def make_poses_v2(poses: Poses, times: Optional[FrameTimes], head: Head) -> Any:
     """
     Make a NamedPoseArrayV2.
 
@@ -164,28 +183,23 @@ def make_poses_v2(poses: Poses, times: Optional[FrameTimes]) -> Any:
     return found
 
 
-def make_rigid_bodies(poses: Poses, number: int) -> Any:
+def make_rigid_bodies(poses: Poses, times: Optional[FrameTimes], head: Head) -> Any:
     """Make RigidBodies of mocap4r2_msgs; the markers are in the world, by number."""
     messages = importlib.import_module('mocap4r2_msgs.msg')
-    return messages.RigidBodies(frame_number=number & 0xffffffff, rigidbodies=[
+    return messages.RigidBodies(frame_number=head.number & 0xffffffff, rigidbodies=[
         messages.RigidBody(rigid_body_name=one.name, pose=one.pose,
                            markers=_markers_of(one, messages.Marker)) for one in poses])
 
 
-def make_rigid_body_array(poses: Poses, number: int, stamp: Any, world: str) -> Any:
-    """
-    Make a RigidBodyArray of the draft REP.
-
-    :param number: the sequence number.
-    :param stamp: time of capture, that of each element; the header of the array is the caller's.
-    """
+def make_rigid_body_array(poses: Poses, times: Optional[FrameTimes], head: Head) -> Any:
+    """Make a RigidBodyArray of the draft REP, whose elements have the time of capture."""
     messages = importlib.import_module('mocap_interfaces.msg')
-    found = messages.RigidBodyArray(seq=number & 0xffffffff, rigid_bodies=[
+    found = messages.RigidBodyArray(seq=head.number & 0xffffffff, rigid_bodies=[
         messages.RigidBody(rigid_body_name=one.name, pose=one.pose,
                            markers=_markers_of(one, messages.Marker)) for one in poses])
     for body in found.rigid_bodies:
         for each in (body, *body.markers):
-            each.header.stamp, each.header.frame_id = stamp, world
+            each.header.stamp, each.header.frame_id = head.stamp, head.world
     return found
 
 
@@ -215,18 +229,40 @@ def _markers(cloud: MarkerCloud, make: Any, owner: str = '') -> list[Any]:
     return found
 
 
-def make_markers(cloud: MarkerCloud, number: int) -> Any:
+def make_markers(cloud: MarkerCloud, head: Head) -> Any:
     """Make Markers of mocap4r2_msgs."""
     messages = importlib.import_module('mocap4r2_msgs.msg')
     return messages.Markers(
-        frame_number=number & 0xffffffff, markers=_markers(cloud, messages.Marker))
+        frame_number=head.number & 0xffffffff, markers=_markers(cloud, messages.Marker))
 
 
-def make_marker_array(cloud: MarkerCloud, number: int, stamp: Any, world: str) -> Any:
-    """Make a MarkerArray of the draft REP; arguments as ``make_rigid_body_array``."""
+def make_marker_array(cloud: MarkerCloud, head: Head) -> Any:
+    """Make a MarkerArray of the draft REP, whose elements have the time of capture."""
     messages = importlib.import_module('mocap_interfaces.msg')
     found = messages.MarkerArray(
-        seq=number & 0xffffffff, markers=_markers(cloud, messages.Marker))
+        seq=head.number & 0xffffffff, markers=_markers(cloud, messages.Marker))
     for one in found.markers:
-        one.header.stamp, one.header.frame_id = stamp, world
+        one.header.stamp, one.header.frame_id = head.stamp, head.world
     return found
+
+
+def make_points(cloud: MarkerCloud, head: Head) -> Any:
+    """Make a PointCloud2 of the places of markers alone."""
+    return _cloud(cloud.places(), cloud.points, FIELDS[:3])
+
+
+def make_cloud(cloud: MarkerCloud, head: Head) -> Any:
+    """Make a PointCloud2 of all that is known of each marker."""
+    return _cloud(cloud.data, cloud.points, FIELDS)
+
+
+def _cloud(data: bytes, points: int, fields: Sequence[tuple[str, int]]) -> Any:
+    """Make a message of points whose fields have 4 bytes each."""
+    messages = importlib.import_module('sensor_msgs.msg')    # large; few nodes publish it
+    size = 4 * len(fields)
+    return messages.PointCloud2(
+        height=1, width=points, is_bigendian=False, is_dense=True, data=data,
+        point_step=size, row_step=points * size, fields=[
+            messages.PointField(name=name, offset=offset, count=1, datatype=(
+                messages.PointField.UINT32 if name in INTEGERS else messages.PointField.FLOAT32))
+            for name, offset in fields])

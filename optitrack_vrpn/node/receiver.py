@@ -3,8 +3,8 @@
 """
 What happens with each datagram in the node: pipeline, publication, measurement of latency.
 
-The client thread calls it, and publishes the samples itself: second check of their age, pose
-message, transforms, other topics. The clock is read there because the process can be suspended at
+The client thread calls it, and publishes the samples itself: the rows of each body, and
+transforms. The clock is read before each message because the process can be suspended at
 any line (by the scheduler, a debugger, or the migration of a virtual machine), and a pose that
 became too old meanwhile must not be published. Messages are bytes (``node/base/cdr.py``), or
 objects if the encoding of the middleware is unknown. docs/evidence/performance.md lists the cost
@@ -19,25 +19,27 @@ import traceback
 from typing import Any, Callable, Final, Optional, Sequence, TYPE_CHECKING
 
 from optitrack_vrpn.core.axes import pose_to_ned
-from optitrack_vrpn.core.rotation import conjugate, rotate
 from optitrack_vrpn.core.throttle import FrameDecimator
 from optitrack_vrpn.drivers.frames import Item
 from optitrack_vrpn.node.base.cdr import pack_stamp, stamp_bytes
-from optitrack_vrpn.node.topic_kinds import OWN_ODOMETRY
+from optitrack_vrpn.node.topic_kinds import Content
 from optitrack_vrpn.stream.bodies.states import Disposition
 from optitrack_vrpn.stream.motion.estimator import MotionEstimate
 from optitrack_vrpn.stream.pipeline import Pipeline
 from optitrack_vrpn.stream.roster import Sample, ServerMotion, TrackedBody
 
 if TYPE_CHECKING:    # they import messages and numpy, while the client connects
-    from optitrack_vrpn.node.body_output import BodyOutput, Way
+    from optitrack_vrpn.node.body_output import BodyOutput, Row, Way
     from optitrack_vrpn.node.publishers import Publishers
 
 #: One batch of this number is measured. Chosen: 15 measurements a second at 240 Hz, enough for
 #: percentiles.
 _MEASURED_ONE_OF: Final = 16
-#: An unknown covariance: all zeros, by the convention of sensor_msgs.
-_UNKNOWN = (0.0,) * 36
+# Plain numbers, which mypyc compares without a look-up.
+_NED: Final = int(Content.NED)
+_ODOMETRY: Final = int(Content.ODOMETRY)
+_TWIST: Final = int(Content.TWIST)
+_ACCEL: Final = int(Content.ACCEL)
 
 
 class TurnLock:
@@ -174,13 +176,16 @@ def publish_samples(
     stamp_ns: int
     frame_ns: int
     output: Optional[BodyOutput]
+    row: Row
+    ned: Any
     for sample in samples:
         channel, stamp_ns, frame_ns, position, quat, _ = sample
         output = outputs.get(channel)
         if output is None:
             channel.dropped[Disposition.NO_TOPICS] += 1
             continue
-        if clock() > frame_ns + allowance_ns:
+        until_ns = frame_ns + allowance_ns
+        if clock() > until_ns:
             channel.dropped[Disposition.TOO_OLD] += 1
             continue
         if frame_ns != present_ns or output in bodies:
@@ -196,15 +201,68 @@ def publish_samples(
             stamp = pack_stamp(stamp_ns // 1_000_000_000, stamp_ns % 1_000_000_000)
         bodies.add(output)
         channel.published += 1
-        if output.send_pose is not None:
-            output.send_pose(output.write_pose(stamp, position, quat))
-        if output.tf:
-            first, other = output.write_tf
-            transforms.append((other if transforms else first)(stamp, position, quat))
-        if output.heard or output.tf_ned:
-            _publish_more(output, sample, stamp, transforms, clock, frame_ns + allowance_ns)
+        ned = None
+        for row in output.rows:
+            if row.later and clock() > until_ns:
+                break
+            if row.other:
+                ned = _publish_other(row, sample, stamp, ned)
+            elif row.rate is None or row.rate.take(stamp_ns):
+                row.send(row.write(stamp, position, quat))
+        if output.tf_heard and (
+                output.tf_rate is None or output.tf_rate.take(frame_ns)):
+            if output.tf:
+                first, other = output.write_tf
+                transforms.append((other if transforms else first)(stamp, position, quat))
+            if output.tf_ned:
+                first, other = output.write_tf_ned
+                ned_position, ned_quat = ned or pose_to_ned(position, quat)
+                transforms.append((other if transforms else first)(stamp, ned_position, ned_quat))
     if transforms and clock() <= present_ns + allowance_ns:
         send_tf(join_tf(transforms))
+
+
+def _publish_other(
+    row: 'Row', sample: tuple[Any, ...], stamp: bytes, ned: Any,
+) -> Any:
+    """
+    Publish an output that is not filled with the pose in ENU.
+
+    :param ned: the pose in NED, or None if no output before has computed it.
+    :returns: the same.
+    """
+    channel: TrackedBody
+    stamp_ns: int
+    motion: Optional[MotionEstimate]
+    channel, stamp_ns, _, position, quat, motion = sample
+    content = row.content
+    if row.from_server:
+        return ned
+    if content >= _ODOMETRY:
+        if motion is None:
+            return ned
+        fields: tuple[Any, ...] = motion
+        # The motion estimate is of the measured pose: a low-pass changes the pose of the sample,
+        # and can change its stamp.
+        (stamp_ns, position, quat, velocity, acceleration, rate, change, body_velocity, body_rate,
+         twist_covariance, pose_covariance) = fields
+        if row.rate is not None and not row.rate.take(stamp_ns):
+            return ned
+        stamp = stamp_bytes(stamp_ns)
+        if content == _ODOMETRY:
+            row.send(row.write(stamp, position, quat, pose_covariance, body_velocity, body_rate,
+                               twist_covariance))
+        elif content == _TWIST:
+            row.send(row.write(stamp, velocity, rate))
+        else:
+            row.send(row.write(stamp, acceleration, change))
+    elif row.rate is None or row.rate.take(stamp_ns):
+        if content == _NED:
+            ned = ned or pose_to_ned(position, quat)
+            row.send(row.write(stamp, ned[0], ned[1]))
+        else:
+            row.send(row.write(stamp, position, quat, channel.estimator.pose_covariance(quat)))
+    return ned
 
 
 def publish_view(
@@ -240,81 +298,6 @@ def publish_view(
         send(transforms)
 
 
-def _publish_more(
-    output: 'BodyOutput', sample: tuple[Any, ...], stamp: bytes, transforms: list[Any],
-    clock: Callable[[], int], until_ns: int,
-) -> None:
-    """Publish outputs on demand, and those with a rate: NED, covariance, own pose, motion."""
-    heard = output.heard
-    limited = output.limited
-    every = not limited
-    stamp_ns: int
-    frame_ns: int
-    motion: Optional[MotionEstimate]
-    _, stamp_ns, frame_ns, position, quat, motion = sample
-    if limited and 'pose' in heard and output.due('pose', stamp_ns):
-        write, send = heard['pose']
-        message = write(stamp, position, quat)
-        if clock() <= until_ns:
-            send(message)
-    for kind in ('own', 'pose_2d'):
-        if kind in heard and (every or output.due(kind, stamp_ns)):
-            write, send = heard[kind]
-            message = write(stamp, position, quat)
-            if clock() <= until_ns:
-                send(message)
-    tf_ned = output.tf_ned
-    if limited and ('tf' in heard or 'tf_ned' in heard) and output.frame_due(frame_ns):
-        if 'tf' in heard:
-            first, other = output.write_tf
-            transforms.append((other if transforms else first)(stamp, position, quat))
-        tf_ned = 'tf_ned' in heard
-    pose_ned = 'pose_ned' in heard and (every or output.due('pose_ned', stamp_ns))
-    if tf_ned or pose_ned:
-        # Declared for mypyc: numbers of another type are made objects with each call.
-        ned_position: Any
-        ned_quat: Any
-        ned_position, ned_quat = pose_to_ned(position, quat)
-        if pose_ned:
-            write, send = heard['pose_ned']
-            message = write(stamp, ned_position, ned_quat)
-            if clock() <= until_ns:
-                send(message)
-        if tf_ned:
-            first, other = output.write_tf_ned
-            transforms.append((other if transforms else first)(stamp, ned_position, ned_quat))
-    if 'pose_cov' in heard and (every or output.due('pose_cov', stamp_ns)):
-        write, send = heard['pose_cov']
-        message = write(stamp, position, quat, output.channel.estimator.pose_covariance(quat))
-        if clock() <= until_ns:
-            send(message)
-    if motion is None:
-        return
-    fields: tuple[Any, ...] = motion
-    (stamp_ns, position, quat, velocity, acceleration, rate, change, body_velocity, body_rate,
-     twist_covariance, pose_covariance) = fields
-    # The motion estimate is of the measured pose: a low-pass changes the pose above and can change
-    # its stamp.
-    stamp = stamp_bytes(stamp_ns)
-    for kind in ('odom', OWN_ODOMETRY.name):
-        if kind in heard and (every or output.due(kind, stamp_ns)):
-            write, send = heard[kind]
-            message = write(stamp, position, quat, pose_covariance, body_velocity, body_rate,
-                            twist_covariance)
-            if clock() <= until_ns:
-                send(message)
-    if 'twist' in heard and (every or output.due('twist', stamp_ns)):
-        write, send = heard['twist']
-        message = write(stamp, velocity, rate)
-        if clock() <= until_ns:
-            send(message)
-    if 'accel' in heard and (every or output.due('accel', stamp_ns)):
-        write, send = heard['accel']
-        message = write(stamp, acceleration, change)
-        if clock() <= until_ns:
-            send(message)
-
-
 def publish_server_motion(
     output: 'BodyOutput', moved: ServerMotion, clock: Callable[[], int], until_ns: int,
 ) -> None:
@@ -324,28 +307,8 @@ def publish_server_motion(
     :param clock: reads the present time (ns).
     :param until_ns: time (ns) after which it is too old.
     """
-    heard, stamp_ns = output.heard, moved.stamp_ns
-    stamp = stamp_bytes(stamp_ns)
-    if not moved.is_velocity:
-        if 'accel' in heard and output.due('accel', stamp_ns):
-            write, send = heard['accel']
-            message = write(stamp, moved.linear, moved.angular)
-            if clock() <= until_ns:
-                send(message)
-        return
-    if 'twist' in heard and output.due('twist', stamp_ns):
-        write, send = heard['twist']
-        message = write(stamp, moved.linear, moved.angular)
-        if clock() <= until_ns:
-            send(message)
-    for kind in ('odom', OWN_ODOMETRY.name):
-        if kind in heard and output.due(kind, stamp_ns):
-            write, send = heard[kind]
-            quat = moved.quat_xyzw
-            body_from_world = conjugate(quat)
-            message = write(
-                stamp, moved.position, quat, output.channel.estimator.pose_covariance(quat),
-                rotate(body_from_world, moved.linear), rotate(body_from_world, moved.angular),
-                _UNKNOWN)
-            if clock() <= until_ns:
-                send(message)
+    content = _TWIST if moved.is_velocity else _ACCEL
+    for row in output.rows:
+        if row.from_server and row.content == content and clock() <= until_ns and (
+                row.rate is None or row.rate.take(moved.stamp_ns)):
+            row.send(row.write(stamp_bytes(moved.stamp_ns), moved.linear, moved.angular))

@@ -18,7 +18,8 @@ from optitrack_vrpn.core.names import check_frame, check_template, check_topic
 from optitrack_vrpn.core.settings.schema import Change, checked, section, setting
 from optitrack_vrpn.drivers.config import ClientConfig
 from optitrack_vrpn.drivers.table import source_settings, SOURCES
-from optitrack_vrpn.node.topic_kinds import DEFAULT_OUTPUTS, FOLLOWS, KINDS, OWN_ODOMETRY, RATES
+from optitrack_vrpn.node.topic_kinds import (
+    Content, DEFAULT_OUTPUTS, FOLLOWS, KINDS, RATES, SERVER_CONTENTS, TopicKind)
 from optitrack_vrpn.stream.bodies.settings import BodyConfig, Selection, settings_for
 from optitrack_vrpn.stream.clock.types import StampConfig
 from optitrack_vrpn.stream.motion.lowpass import LowpassConfig
@@ -214,7 +215,7 @@ class NodeSettings:
     world_offset: WorldOffset = section(WorldOffset())
     lowpass: LowpassConfig = section(LowpassConfig())
     velocity_source: str = setting('estimate', choices=('estimate', 'server'), doc=(
-        'velocities and accelerations: estimated from the poses, or sent by the server (Motive '
+        'outputs twist and accel: estimated from the poses, or as the server sends them (Motive '
         'sends none)'))
     motion: MotionConfig = section(MotionConfig())
     learn_noise: bool = setting(True, name='motion.learn_noise', doc=(
@@ -226,12 +227,17 @@ class NodeSettings:
     body_rates: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Rates of single bodies, by name or pattern and ``rates.OUTPUT``."""
 
-    @property
-    def computed(self) -> frozenset[str]:
-        """Return the outputs by what is computed: ``own`` with velocities is another one."""
-        outputs = frozenset(self.outputs)
-        return outputs if not self.own_velocity or 'own' not in outputs else (
-            outputs - {'own'} | {OWN_ODOMETRY.name})
+    def kind(self, name: str) -> TopicKind:
+        """Return an output as it is computed: ``own`` with velocities is an odometry."""
+        kind = KINDS[name]
+        return kind if name != 'own' or not self.own_velocity else kind._replace(
+            message=KINDS['odom'].message, fill=KINDS['odom'].fill, sizes=KINDS['odom'].sizes,
+            content=Content.ODOMETRY)
+
+    def contents(self) -> frozenset[Content]:
+        """Return what the messages of single bodies are filled with from a sample."""
+        found = frozenset(self.kind(name).content for name in self.outputs)
+        return found - SERVER_CONTENTS if self.velocity_source == 'server' else found
 
     def rates_of(self, body: str) -> dict[str, float]:
         """Return the rates (Hz) of the outputs of a body that have one, by kind."""

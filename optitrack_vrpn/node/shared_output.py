@@ -15,10 +15,10 @@ such a body comes into view.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Optional
 
-from geometry_msgs.msg import Pose, PoseArray
+from geometry_msgs.msg import Pose
 from optitrack_vrpn.core.rotation import Quat, Vector
 from optitrack_vrpn.core.throttle import Decimator, period_ns
 from optitrack_vrpn.node import messages
@@ -28,7 +28,7 @@ from optitrack_vrpn.node.messages import set_pose
 from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.node.topic_kinds import KINDS, RATES
 from optitrack_vrpn.stream.roster import FrameTimes, Sample
-from optitrack_vrpn.stream.server_data import FIELDS, INTEGERS, MarkerCloud
+from optitrack_vrpn.stream.server_data import MarkerCloud
 from rclpy.duration import Duration
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
@@ -116,17 +116,27 @@ POSES_QOS = {
     'deadline': QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT,
                            deadline=Duration(nanoseconds=10_000_000)),
     'reliable': QoSProfile(depth=1)}
-#: Outputs of the draft REP: the header of an array has the time of publication, its elements that
-#: of capture.
-_DRAFT = ('rigid_body_array', 'marker_array')
 #: Quality of service of the draft REP: sensor data, but reliable.
 DRAFT_QOS = QoSProfile(depth=5)
 #: Chosen: frames of which times and markers are kept.
 _RECENT = 8
-#: Outputs of markers, and of bodies.
-_CLOUDS = ('markers', 'point_cloud', 'named_markers', 'marker_array')
-_ARRAYS = ('poses', 'poses_v2', 'pose_array', 'rigid_bodies', 'rigid_body_array')
-SHARED = (*_CLOUDS, *_ARRAYS, 'tf_view')
+
+
+#: Makes a message of a frame from what was measured and its head; the header is set afterwards.
+Make = Callable[..., Any]
+#: Outputs of the bodies of a frame, from their poses and its times.
+ARRAYS: dict[str, Make] = {
+    'poses': messages.make_poses, 'poses_v2': messages.make_poses_v2,
+    'pose_array': messages.make_pose_array, 'rigid_bodies': messages.make_rigid_bodies,
+    'rigid_body_array': messages.make_rigid_body_array}
+#: Outputs of the markers of a frame.
+CLOUDS: dict[str, Make] = {
+    'point_cloud': messages.make_points, 'markers': messages.make_cloud,
+    'named_markers': messages.make_markers, 'marker_array': messages.make_marker_array}
+#: Outputs of the draft REP: the header of an array has the time of publication, its elements that
+#: of capture.
+DRAFT = ('rigid_body_array', 'marker_array')
+SHARED = (*CLOUDS, *ARRAYS, 'tf_view')
 
 
 class SharedOutput:
@@ -196,7 +206,7 @@ class SharedOutput:
         :param allowance_ns: largest difference to a stamp (ns), see ``publish_samples``.
         :param times: of the frames of the samples, as far as known.
         """
-        if self.heard.isdisjoint(_ARRAYS):
+        if self.heard.isdisjoint(ARRAYS):
             return
         self._times.extend(times)
         frames = []
@@ -213,74 +223,37 @@ class SharedOutput:
                 self._send_frame(frame, clock, allowance_ns)
 
     def _send_frame(self, frame: Frame, clock: Callable[[], int], allowance_ns: int) -> None:
-        heard, stamp_ns = self.heard, frame.stamp_ns
+        """Publish the poses of a frame, with its times and markers if they are known."""
+        stamp_ns = frame.stamp_ns
         cloud = next((one for one in self._seen if one.stamp_ns == stamp_ns), None)
+        times = next((one for one in self._times if one.stamp_ns == stamp_ns), None)
         poses = [messages.Posed(
             one.name, set_pose(Pose(), one.position, one.quat_xyzw), one.sender, cloud)
             for one in frame.poses]
-        if 'poses' in heard:
-            self._send('poses', messages.make_poses(poses), stamp_ns, clock, allowance_ns)
-        if 'poses_v2' in heard:
-            times = next((one for one in self._times if one.stamp_ns == stamp_ns), None)
-            self._send('poses_v2', messages.make_poses_v2(poses, times), stamp_ns, clock,
-                       allowance_ns)
-        if 'pose_array' in heard:
-            self._send('pose_array', PoseArray(poses=[one.pose for one in poses]), stamp_ns,
-                       clock, allowance_ns)
-        if 'rigid_bodies' in heard:
-            message = messages.make_rigid_bodies(poses, self._number('rigid_bodies'))
-            self._send('rigid_bodies', message, stamp_ns, clock, allowance_ns)
-        if 'rigid_body_array' in heard:
-            message = messages.make_rigid_body_array(
-                poses, self._number('rigid_body_array'), time_of(stamp_bytes(stamp_ns)),
-                self._world)
-            self._send('rigid_body_array', message, stamp_ns, clock, allowance_ns)
-
-    def _number(self, name: str) -> int:
-        """Count the messages of an output, from 1."""
-        self._sequence[name] += 1
-        return self._sequence[name]
+        self._send(ARRAYS, (poses, times), stamp_ns, clock, allowance_ns)
 
     def publish_markers(
         self, cloud: MarkerCloud, clock: Callable[[], int], allowance_ns: int,
     ) -> None:
         """Publish the markers of a frame if there are subscribers; arguments as ``publish``."""
         self._seen.append(cloud)
-        if 'point_cloud' in self.heard:
-            self._send('point_cloud', self._cloud(cloud.places(), cloud.points, FIELDS[:3]),
-                       cloud.stamp_ns, clock, allowance_ns)
-        if 'markers' in self.heard:
-            self._send('markers', self._cloud(cloud.data, cloud.points, FIELDS), cloud.stamp_ns,
-                       clock, allowance_ns)
-        if 'named_markers' in self.heard:
-            message = messages.make_markers(cloud, self._number('named_markers'))
-            self._send('named_markers', message, cloud.stamp_ns, clock, allowance_ns)
-        if 'marker_array' in self.heard:
-            message = messages.make_marker_array(
-                cloud, self._number('marker_array'), time_of(stamp_bytes(cloud.stamp_ns)),
-                self._world)
-            self._send('marker_array', message, cloud.stamp_ns, clock, allowance_ns)
-
-    @staticmethod
-    def _cloud(data: bytes, points: int, fields: Sequence[tuple[str, int]]) -> Any:
-        """Make a message of points whose fields have 4 bytes each."""
-        from sensor_msgs.msg import PointCloud2, PointField    # large; few nodes publish it
-        size = 4 * len(fields)
-        return PointCloud2(
-            height=1, width=points, is_bigendian=False, is_dense=True, data=data,
-            point_step=size, row_step=points * size, fields=[
-                PointField(name=name, offset=offset, count=1, datatype=(
-                    PointField.UINT32 if name in INTEGERS else PointField.FLOAT32))
-                for name, offset in fields])
+        self._send(CLOUDS, (cloud,), cloud.stamp_ns, clock, allowance_ns)
 
     def _send(
-        self, name: str, message: Any, stamp_ns: int, clock: Callable[[], int],
-        allowance_ns: int,
+        self, rows: Mapping[str, Make], data: tuple[Any, ...], stamp_ns: int,
+        clock: Callable[[], int], allowance_ns: int,
     ) -> None:
-        now = self._now if name in _DRAFT else None
-        message.header.stamp = time_of(stamp_bytes(stamp_ns)) if now is None else now()
-        message.header.frame_id = self._world
-        if clock() <= stamp_ns + allowance_ns:
+        """Publish those outputs of a frame that have subscribers, until it is too old."""
+        for name, make in rows.items():
+            if name not in self.heard:
+                continue
+            self._sequence[name] += 1
+            stamp = time_of(stamp_bytes(stamp_ns))
+            message = make(*data, messages.Head(self._sequence[name], stamp, self._world))
+            message.header.frame_id = self._world
+            message.header.stamp = stamp if name not in DRAFT or self._now is None else self._now()
+            if clock() > stamp_ns + allowance_ns:
+                return
             self.publishers[name].publish(message)
 
     def close(self) -> None:

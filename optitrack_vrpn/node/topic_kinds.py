@@ -25,6 +25,18 @@ class Computed(enum.Enum):
     FRAME = 'once a frame, at most rates.poses, while it has subscribers'
 
 
+class Content(enum.IntEnum):
+    """What a message of one body is filled with; from ODOMETRY on with an estimate of motion."""
+
+    NOTHING = 0
+    POSE = 1
+    NED = 2
+    POSE_COVARIANCE = 3
+    ODOMETRY = 4
+    TWIST = 5
+    ACCEL = 6
+
+
 class TopicKind(NamedTuple):
     """
     A kind of output.
@@ -39,6 +51,7 @@ class TopicKind(NamedTuple):
     :ivar fill: the function of ``messages.py`` that writes stamp and groups of numbers into a
         message; '' if another file does.
     :ivar sizes: number of values in each group.
+    :ivar content: what these values are; ``receiver.py`` reads them from a sample.
     :ivar needs: what the source must send for it beyond poses, see ``sources.SourceKind``.
     :ivar rate_hz: default of its setting ``rates``, 0 for every pose; None if it has no such
         setting.
@@ -53,6 +66,7 @@ class TopicKind(NamedTuple):
     world: str = 'enu'
     fill: str = ''
     sizes: tuple[int, ...] = ()
+    content: Content = Content.NOTHING
     needs: str = ''
     rate_hz: Optional[float] = None
 
@@ -65,14 +79,17 @@ class TopicKind(NamedTuple):
 KINDS: dict[str, TopicKind] = {kind.name: kind for kind in (
     TopicKind(
         'pose', 'geometry_msgs/msg/PoseStamped', '{body}/pose', True, Computed.EVERY_POSE,
-        'pose in ENU', 'enu', 'fill_pose', (3, 4), rate_hz=0.0),
+        'pose in ENU', 'enu', 'fill_pose', (3, 4),
+        content=Content.POSE, rate_hz=0.0),
     TopicKind(
         'pose_ned', 'geometry_msgs/msg/PoseStamped', '{body}/pose_ned', True,
-        Computed.SUBSCRIBED, 'pose in NED', 'ned', 'fill_pose', (3, 4), rate_hz=0.0),
+        Computed.SUBSCRIBED, 'pose in NED', 'ned', 'fill_pose', (3, 4),
+        content=Content.NED, rate_hz=0.0),
     TopicKind(
         'own', 'geometry_msgs/msg/PoseStamped', '{body}/{kind}', False, Computed.SUBSCRIBED,
         'pose in ENU for the robot itself, over WiFi: 50 Hz, best effort (`rates.own`, '
-        '`qos.own`); as odom with own_velocity', 'enu', 'fill_pose', (3, 4), rate_hz=50.0),
+        '`qos.own`); as odom with own_velocity', 'enu', 'fill_pose', (3, 4),
+        content=Content.POSE, rate_hz=50.0),
     TopicKind(
         'tf', 'tf2_msgs/msg/TFMessage', '/tf', True, Computed.SUBSCRIBED,
         'transforms in ENU, one message a frame', rate_hz=0.0),
@@ -87,21 +104,25 @@ KINDS: dict[str, TopicKind] = {kind.name: kind for kind in (
     TopicKind(
         'pose_cov', 'geometry_msgs/msg/PoseWithCovarianceStamped', '{body}/{kind}', False,
         Computed.SUBSCRIBED, 'pose in ENU with covariance', 'enu', 'fill_pose_cov', (3, 4, 36),
-        rate_hz=0.0),
+        content=Content.POSE_COVARIANCE, rate_hz=0.0),
     TopicKind(
         'odom', 'nav_msgs/msg/Odometry', '{body}/{kind}', False, Computed.MOTION,
         "odometry: pose in ENU, twist in the body's axes", 'enu', 'fill_odometry',
-        (3, 4, 36, 3, 3, 36), rate_hz=0.0),
+        (3, 4, 36, 3, 3, 36),
+        content=Content.ODOMETRY, rate_hz=0.0),
     TopicKind(
         'twist', 'geometry_msgs/msg/TwistStamped', '{body}/{kind}', False, Computed.MOTION,
-        "velocity along ENU's axes", 'enu', 'fill_twist', (3, 3), rate_hz=0.0),
+        "velocity along ENU's axes", 'enu', 'fill_twist', (3, 3),
+        content=Content.TWIST, rate_hz=0.0),
     TopicKind(
         'accel', 'geometry_msgs/msg/AccelStamped', '{body}/{kind}', False, Computed.MOTION,
-        "acceleration along ENU's axes", 'enu', 'fill_accel', (3, 3), rate_hz=0.0),
+        "acceleration along ENU's axes", 'enu', 'fill_accel', (3, 3),
+        content=Content.ACCEL, rate_hz=0.0),
     TopicKind(
         'pose_2d', 'geometry_msgs/msg/Pose2D', '{body}/{kind}', False, Computed.SUBSCRIBED,
         'x, y and heading in ENU, without a stamp, as mocap_optitrack publishes them', '',
-        'fill_pose_2d', (3, 4), rate_hz=0.0),
+        'fill_pose_2d', (3, 4),
+        content=Content.POSE, rate_hz=0.0),
     TopicKind(
         'status', 'diagnostic_msgs/msg/DiagnosticStatus', '{body}/{kind}', True,
         Computed.STATE, "the body's state, latched", ''),
@@ -160,18 +181,12 @@ KINDS: dict[str, TopicKind] = {kind.name: kind for kind in (
         'the same without names, for viewers'),
 )}
 
-#: The output ``own`` with the setting ``own_velocity``.
-OWN_ODOMETRY = KINDS['odom']._replace(name='own_odometry')
+#: What a server can send itself (``velocity_source``).
+SERVER_CONTENTS = frozenset((Content.TWIST, Content.ACCEL))
 DEFAULT_OUTPUTS = tuple(kind.name for kind in KINDS.values() if kind.enabled)
 #: Kinds of skeletons and force plates.
 MODEL_KINDS = frozenset(
     kind.name for kind in KINDS.values() if kind.needs in ('skeletons', 'plates'))
-#: Kinds that need velocities.
-MOTION_KINDS = frozenset((OWN_ODOMETRY.name, *(
-    kind.name for kind in KINDS.values() if kind.computed is Computed.MOTION)))
-#: Kinds that are computed only while they have subscribers.
-ON_DEMAND = tuple(kind.name for kind in KINDS.values()
-                  if kind.per_body and kind.computed in (Computed.SUBSCRIBED, Computed.MOTION))
 
 
 def markdown_table() -> str:

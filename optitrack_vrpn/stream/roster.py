@@ -143,8 +143,6 @@ class ServerMotion(NamedTuple):
 
     :ivar channel: its body.
     :ivar stamp_ns: stamp of that pose, without the delay of a low-pass.
-    :ivar position: position of that pose (m), before any low-pass.
-    :ivar quat_xyzw: attitude of that pose.
     :ivar is_velocity: True for velocities (m/s, rad/s), False for accelerations.
     :ivar linear: linear part, along ENU's axes.
     :ivar angular: angular part, along ENU's axes.
@@ -152,8 +150,6 @@ class ServerMotion(NamedTuple):
 
     channel: TrackedBody
     stamp_ns: int
-    position: Vector
-    quat_xyzw: Quaternion
     is_velocity: bool
     linear: Vector
     angular: Vector

@@ -65,8 +65,7 @@ def marker_cloud(
 
 
 NO_TWIST = (
-    'velocities without an angular rate (a rotation over no time): neither twist nor odometry is '
-    'published')
+    'velocities without an angular rate (a rotation over no time): no twist is published')
 NO_ACCEL = (
     'accelerations without an angular acceleration (a rotation over no time): none is published')
 NO_ARM = (
@@ -119,4 +118,4 @@ def server_motion(
     channel.moved_ns[is_velocity] = stamp_ns
     if is_velocity:
         channel.moved_rate = angular
-    return ServerMotion(channel, *placed, is_velocity, linear, angular)
+    return ServerMotion(channel, stamp_ns, is_velocity, linear, angular)
