@@ -98,6 +98,17 @@ def test_what_a_motion_does_not_determine_is_refused(angles, reach, refused):
         assert 'latency_ms' in holds(found, truth) or 'latency_ms' in refused
 
 
+def test_outliers_of_attitudes_are_no_turns_about_a_second_axis():
+    """A robot on wheels: the latency is found, and the rest is refused with what is missing."""
+    case = SHORT._replace(angles_deg=(40, 0, 0), reach=(0.5, 0, 0.5), fastest=0.6, outliers=0.01,
+                          correlated_s=0.05, errors=0.01, accelerometer_delay_ms=3.0)
+    for seed in (0, 3):
+        found, truth = calibrated(case, seed)
+        assert holds(found, truth) >= {'latency_ms'}
+        for name in ('rotation_xyzw', 'lever_arm_m'):
+            assert 'turned about one axis only: roll and pitch it' in found['reasons'][name]
+
+
 @pytest.mark.parametrize('reason, change', [
     ('degrees per second', lambda imu: replace(imu, gyro=np.degrees(imu.gyro))),
     ('in g', lambda imu: replace(imu, accelerometer=imu.accelerometer / 9.80665)),

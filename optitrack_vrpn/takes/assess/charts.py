@@ -59,16 +59,26 @@ class Times:
 
 
 def paths(figures: Sequence[Figures]) -> Picture:
-    """Draw the paths of bodies from above."""
+    """Draw the paths of bodies from above, each in its own colour."""
     thin = 1 if len(figures) == 1 else 10
     lines, dots = [], []
     for f in figures:
         path = f.path[np.isnan(f.path[:, 0]) | (np.arange(len(f.path)) % thin == 0)]
-        lines.append(Line(f.name if len(figures) <= 5 else '', path[:, 0], path[:, 1]))
+        lines.append(Line(f.name if len(figures) <= 5 else '', path[:, 0], path[:, 1],
+                          own_colour=len(figures) > 5))
         dots.append((float(path[0, 0]), float(path[0, 1])))
-    return _picture([Panel('north (m)', 'east (m)', lines, equal=True, height=205, dots=dots)],
+    return _picture([Panel('north (m)', 'east (m)', lines, equal=True, height=255, dots=dots)],
                     'path from above', 'Path from above; the dot marks the start.'
-                    if len(figures) == 1 else 'All paths from above.')
+                    if len(figures) == 1 else 'All paths from above; dots mark their starts.')
+
+
+def heights(take: Take, figures: Sequence[Figures]) -> Picture:
+    """Draw the heights of bodies over time, in the colours of their paths."""
+    times = Times(take)
+    return _picture([Panel('up (m)', times.label, [Line(
+        f.name if len(figures) <= 5 else '', times.of(f.envelope.times_ns),
+        f.envelope.low['up'], f.envelope.high['up'], f.envelope.broken, len(figures) > 5)
+        for f in figures], (), times.span, height=255)], 'heights', 'Heights of all bodies.')
 
 
 def body_pictures(take: Take, f: Figures, with_latency: bool) -> list[Picture]:
@@ -80,16 +90,22 @@ def body_pictures(take: Take, f: Figures, with_latency: bool) -> list[Picture]:
         ('break', [(at, at) for at in f.breaks.breaks_ns]))
         for a, b in times.of(np.array(spans, np.int64).reshape(-1, 2))]
 
-    def panel(names: Sequence[str], label: str, height: int = 190, log: bool = False) -> Panel:
+    def panel(
+        names: Sequence[str], label: str, height: int, log: bool = False, least: float = 1e-3,
+    ) -> Panel:
         return Panel(label, times.label, [
             Line(name, x, *_without_wraps(f.envelope, name), f.envelope.broken)
-            for name in names], marks, times.span, log=log, height=height)
+            for name in names], marks, times.span, log=log, height=height, least=least)
 
     made = [
         paths([f]),
-        _picture([panel(('east', 'north', 'up'), 'position (m)')], 'position',
-                 'Position. Orange: no pose; blue: frozen; dotted: a jump or reset.'),
-        _picture([panel(('roll', 'pitch', 'yaw'), 'attitude (deg)')], 'attitude', 'Attitude.'),
+        _picture([panel(('east', 'north', 'up'), 'position (m)', 130),
+                  panel(('speed',), 'speed (m/s)', 70)], 'position and speed',
+                 'Position, and speed over 50 ms. Orange: no pose; blue: frozen; dotted: a jump '
+                 'or reset.'),
+        _picture([panel(('roll', 'pitch', 'yaw'), 'attitude (deg)', 130, least=0.05),
+                  panel(('turning',), 'turning (deg/s)', 70, least=0.05)],
+                 'attitude and turn rate', 'Attitude, and turn rate over 50 ms.'),
         _picture([
             Panel('rate (Hz)', times.label, [Line('', times.seconds(f.rates[0]), f.rates[1])],
                   (), times.span, from_zero=True, height=100),
@@ -147,8 +163,8 @@ def clock_picture(take: Take) -> Optional[Picture]:
                     'from the last one of its epoch, skew, uncertainty; dotted: a new epoch.')
 
 
-def odometry_picture(evaluation: OdometryEvaluation) -> Picture:
-    """Draw reference and aligned estimate from above, and the errors over time."""
+def odometry_pictures(evaluation: OdometryEvaluation) -> list[Picture]:
+    """Draw reference and aligned estimate from above, and the errors over time and path."""
     ate, rpe = evaluation.ate, evaluation.rpe
     begin_ns = int(ate.stamps_ns[0])
     lines = []
@@ -166,8 +182,17 @@ def odometry_picture(evaluation: OdometryEvaluation) -> Picture:
              for a, b in evaluation.continuity.gaps_ns]
     marks += [('break', (at - begin_ns) / NS_PER_S, (at - begin_ns) / NS_PER_S)
               for at in evaluation.continuity.resets_ns]
-    return _picture([
-        Panel('north (m)', 'east (m)', lines, equal=True, height=300),
-        Panel('error (mm)', 'time (s)', errors, marks, from_zero=True)], 'odometry',
-        'Paths from above after alignment; errors over time. Orange: no pose of the estimate; '
-        'dotted: it is displaced.')
+    steps = np.linalg.norm(np.diff(ate.reference.positions, axis=0), axis=1)
+    way = np.append(0.0, np.cumsum(steps))
+    cuts = np.arange(0, len(way), max(len(way) // _MOST_POINTS, 1))
+    low, high = (1e3 * reduce.reduceat(ate.distances, cuts)
+                 for reduce in (np.minimum, np.maximum))
+    return [
+        _picture([Panel('north (m)', 'east (m)', lines, equal=True, height=205)], 'paths',
+                 'Paths from above after alignment.'),
+        _picture([Panel('error (mm)', 'time (s)', errors, marks, from_zero=True, height=190)],
+                 'errors over time', 'Errors over time. Orange: no pose of the estimate; dotted: '
+                 'it is displaced.'),
+        _picture([Panel('absolute error (mm)', 'way (m)', [Line('', way[cuts], low, high)],
+                        from_zero=True, height=205)], 'error along the path',
+                 'Absolute error along the path of the reference.')]

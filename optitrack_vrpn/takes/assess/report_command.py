@@ -16,12 +16,12 @@ from optitrack_vrpn.cli.files_io import add_force, check_output, json_text, whol
 from optitrack_vrpn.cli.terminal_io import Progress
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.takes.assess.charts import (
-    body_pictures, clock_picture, odometry_picture, paths)
+    body_pictures, clock_picture, heights, odometry_pictures, paths)
 from optitrack_vrpn.takes.assess.figures import body_figures, Figures
 from optitrack_vrpn.takes.assess.remarks import findings
 from optitrack_vrpn.takes.assess.report_data import report_data, severity_of
 from optitrack_vrpn.takes.assess.report_page_io import (
-    check_available, Clock, comparison, items, OWN, page, Section)
+    check_available, Clock, comparison, GAP_HEAD, gap_rows, items, OWN, page, Section)
 from optitrack_vrpn.takes.calibrations_io import calibrations
 from optitrack_vrpn.takes.evaluate.evaluation_odometry import (
     evaluate_odometry, OdometryEvaluation)
@@ -123,7 +123,7 @@ def make_page(arguments: argparse.Namespace, assessed: Assessed) -> str:
     sections = []
     if result is not None:
         sections.append(Section(
-            f'{arguments.estimate} against {arguments.reference}', [odometry_picture(result)],
+            f'{arguments.estimate} against {arguments.reference}', odometry_pictures(result),
             items(result.findings or [Finding('good estimate')]), evaluation=result))
     if arguments.compare is not None:
         with Progress('reading') as reading:
@@ -131,13 +131,15 @@ def make_page(arguments: argparse.Namespace, assessed: Assessed) -> str:
         sections.append(comparison((take.name, other.name), list(figures.values()),
                                    list(_figures(other).values())))
     chosen = arguments.body or _worst(list(figures), found)
-    common = [paths(list(figures.values()))] if len(figures) > 1 else []
+    everyone = list(figures.values())
+    common = [paths(everyone), heights(take, everyone)] if len(figures) > 1 else []
     clock = clock_picture(take)
     if common or clock is not None:
         sections.append(Section('Paths and clock' if common and clock else 'The take', [
             *common, *([clock] if clock is not None else [])]))
-    sections += [Section(name, body_pictures(take, figures[name], take.kind != 'motive csv'))
-                 for name in chosen]
+    sections += [Section(
+        name, body_pictures(take, figures[name], take.kind != 'motive csv'), head=GAP_HEAD,
+        rows=gap_rows(Clock(take), figures[name])) for name in chosen]
     sections += calibrations(arguments.recording)
     left = len(figures) - len(chosen)
     if left:

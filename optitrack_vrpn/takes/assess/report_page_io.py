@@ -16,7 +16,7 @@ from typing import Any, Optional
 
 from optitrack_vrpn.core.errors import BackendUnavailableError
 from optitrack_vrpn.core.names import counted
-from optitrack_vrpn.core.units import NS_PER_S
+from optitrack_vrpn.core.units import NS_PER_S, span_text
 from optitrack_vrpn.takes.assess.charts import Picture
 from optitrack_vrpn.takes.assess.figures import Figures
 from optitrack_vrpn.takes.assess.remarks import clock_restarts, link_losses
@@ -31,6 +31,9 @@ _MOST_TIMES, _MOST_EVENTS = 3, 500
 OWN = re.compile(rb'<!DOCTYPE html>\s*<!-- optitrack_vrpn report')
 #: Stamps before 1990 are times since the begin of a take, not dates.
 _DATES_NS = 20 * 365 * 86400 * NS_PER_S
+#: Columns of the table of gaps, and its longest gaps and first jumps.
+GAP_HEAD = ('gap or jump at', 'lasts', 'moved', 'turned', 'possible')
+_MOST_GAPS = 10
 _HEAD = ('body', 'poses', 'Hz', 'seen %', 'gaps', 'longest s', 'jumps', 'resets', 'frozen',
          'fastest m/s', 'latency ms', 'p99 ms', 'interval p99 ms', 'noise 3σ mm', '3σ deg',
          'drift mm')
@@ -101,6 +104,11 @@ class Clock:
 def number(value: float, digits: int = 1) -> str:
     """Format a number; a dash if it is unknown."""
     return f'{value:.{digits}f}' if math.isfinite(value) else '–'
+
+
+def grouped(count: int) -> str:
+    """Write a count; thousands are separated from five digits on."""
+    return str(count) if count < 10_000 else f'{count:,}'.replace(',', '\N{NARROW NO-BREAK SPACE}')
 
 
 def duration(seconds: float) -> str:
@@ -178,8 +186,8 @@ def _facts(take: Take, bodies: Sequence[Figures], clock: Clock) -> list[str]:
                      + (f'{end:%H:%M:%S}' if begin.date() == end.date()
                         else f'{end:%Y-%m-%d %H:%M:%S}') + f' UTC{zone[:3]}:{zone[3:5]}')
     facts += [duration(seconds), take.kind, counted(len(bodies), 'body'),
-              f'{sum(take.topics.values()):,} messages on '
-              f'{counted(len(take.topics), "topic")}'.replace(',', '\N{NARROW NO-BREAK SPACE}')]
+              f'{grouped(sum(take.topics.values()))} messages on '
+              f'{counted(len(take.topics), "topic")}']
     facts += [f'{word} {take.notes[key]}' for key, word in (
         ('session', 'session'), ('host', 'recorded on'), ('version', 'by')) if take.notes.get(key)]
     return facts
@@ -209,6 +217,18 @@ def comparison(
                          number(two - one, 2)))
     return Section(f'Compared with {names[1]}', head=('', *names, 'difference'), rows=rows,
                    text='' if rows else 'The two takes have no body in common.')
+
+
+def gap_rows(clock: Clock, f: Figures) -> list[tuple[str, ...]]:
+    """Return the longest gaps and all changes that the body cannot have made, in their order."""
+    breaks = f.breaks
+    impossible = {change.end_ns for change in breaks.jumps}
+    longest = sorted(breaks.gaps, key=lambda gap: gap.begin_ns - gap.end_ns)[:_MOST_GAPS]
+    chosen = {change.end_ns: change for change in [*breaks.jumps[:_MOST_GAPS], *longest]}
+    return [(clock.span(change.begin_ns, change.begin_ns),
+             span_text((change.end_ns - change.begin_ns) / NS_PER_S),
+             f'{change.metres:.3f} m', f'{change.degrees:.1f}°',
+             'no' if at in impossible else 'yes') for at, change in sorted(chosen.items())]
 
 
 def check_available() -> None:
@@ -271,7 +291,7 @@ def _row(f: Figures) -> tuple[str, ...]:
     """Return a body's row of the table."""
     rest = (f.rest.sigma3_mm, f.rest.sigma3_deg, f.rest.drift_mm) if f.rest else [math.nan] * 3
     breaks = f.breaks
-    return (f.name, str(f.poses), number(f.rate_hz), number(100 * f.coverage),
+    return (f.name, grouped(f.poses), number(f.rate_hz), number(100 * f.coverage),
             str(len(breaks.gaps)), number(f.longest_gap_s, 2), str(len(breaks.jumps)),
             str(len(breaks.resets_ns)), str(len(breaks.frozen_ns)), number(f.speeds[0], 2),
             number(f.latency_ms), number(f.latency_p99_ms), number(f.interval_p99_ms, 2),

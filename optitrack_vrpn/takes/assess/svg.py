@@ -35,6 +35,7 @@ class Line(NamedTuple):
     :ivar low: values; NaN interrupts the line.
     :ivar high: with it, each point is a vertical stroke from ``low`` to ``high``.
     :ivar broken: points before which the line is interrupted.
+    :ivar own_colour: whether the line has a colour of its own, beyond the five of the page.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Line(NamedTuple):
     low: Floats
     high: Optional[Floats] = None
     broken: Optional[npt.NDArray[np.bool_]] = None
+    own_colour: bool = False
 
 
 class Bars(NamedTuple):
@@ -59,6 +61,7 @@ class Panel(NamedTuple):
     :ivar x_range: of all panels of a chart alike; None for the range of the data.
     :ivar from_zero: whether the y axis begins at 0.
     :ivar equal: whether both axes have one scale.
+    :ivar least: margin of the y axis above and below values that are alike.
     """
 
     y_label: str
@@ -71,6 +74,7 @@ class Panel(NamedTuple):
     equal: bool = False
     height: int = 130
     dots: Sequence[tuple[float, float]] = ()
+    least: float = 1e-3
 
 
 def ticks(low: float, high: float, most: int) -> list[float]:
@@ -151,7 +155,7 @@ def _panel(panel: Panel, top: int) -> tuple[str, int]:
     x_low, x_high = panel.x_range or ((float(edges[0]), float(edges[-1])) if not lines and len(
         xs[0]) else _limits(xs, 1e-9))
     spread = max((float(np.nanmax(np.abs(v))) for v in ys if np.isfinite(v).any()), default=1.0)
-    y_low, y_high = _limits(ys, 0.3 if panel.log and lines else max(1e-9, 1e-3 * spread))
+    y_low, y_high = _limits(ys, 0.3 if panel.log and lines else max(panel.least, 1e-3 * spread))
     if panel.from_zero or (not lines and not panel.log):
         y_low = 0.0
     if panel.equal:
@@ -200,11 +204,11 @@ def _panel(panel: Panel, top: int) -> tuple[str, int]:
     for number, line in enumerate(lines):
         low = y_of(next(of_line))
         high = low if line.high is None else y_of(next(of_line))
-        made.append(f'<path class="line c{number % 5}" d="{_path(x_of(line.x), low, high, line)}"'
-                    '/>')
+        made.append(f'<path class="line c{number % 5}"{_colour(number, line, "stroke")} '
+                    f'd="{_path(x_of(line.x), low, high, line)}"/>')
     for number, (x, y) in enumerate(panel.dots):
         made.append(f'<circle cx="{x_of(x):.1f}" cy="{y_of(y):.1f}" r="3" '
-                    f'class="dot c{number % 5}"/>')
+                    f'class="dot c{number % 5}"{_colour(number, lines[number], "fill")}/>')
     at = float(_LEFT)
     for number, name in named if legend else []:
         shown = name if len(name) <= 18 else f'{name[:17]}\N{HORIZONTAL ELLIPSIS}'
@@ -212,6 +216,11 @@ def _panel(panel: Panel, top: int) -> tuple[str, int]:
                     f'x="{at + 18:.0f}" y="{top + 13}">{escape(shown)}</text>')
         at += 30 + 5.6 * len(shown)
     return ''.join(made), _TOP + legend + height + _BOTTOM
+
+
+def _colour(number: int, line: Line, what: str) -> str:
+    """Return the attribute of a line of its own colour; neighbours are far apart in hue."""
+    return f' style="{what}:hsl({number * 137.5 % 360:.0f} 65% 50%)"' if line.own_colour else ''
 
 
 def _path(x: Floats, low: Floats, high: Floats, line: Line) -> str:

@@ -204,6 +204,10 @@ def find_start(problem: Problem) -> Start:
     second = residual / max(compare(found_at[1])[0], 1e-12) if close else 0.0
     _, mirror = _kabsch(ours - ours.mean(0), theirs - theirs.mean(0))
     gain = float(np.sqrt(theirs.var(axis=0).sum() / max(ours.var(axis=0).sum(), 1e-12)))
+    if 0.5 < gain < 2.0:
+        # Outliers of attitudes are turns about all axes; the gyro, on the same body, has none.
+        felt = np.sqrt(np.maximum(np.linalg.eigvalsh(np.cov(theirs.T))[::-1], 0.0))
+        found = found._replace(rates=np.minimum(found.rates, felt))
     if found.rates[1] < 0.15:
         rotation = _with_forces(problem, delay, ours, theirs, max(np.sqrt(residual), 1e-3))
     bias = theirs.mean(0) - ours.mean(0) @ rotation

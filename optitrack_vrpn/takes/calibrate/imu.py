@@ -98,6 +98,8 @@ def calibrate_imu(trajectory: Any, imu: ImuData, options: Options = _DEFAULTS) -
         return result
     one_axis = not moves_enough(start)
     solution = solve_jointly(problem, start, one_axis)
+    if not one_axis and not solution.converged:    # what one axis determines is left
+        one_axis, solution = True, solve_jointly(problem, start, True)
     judge(result, problem, start, solution, options, one_axis)
     return result
 
@@ -163,14 +165,17 @@ def judge(
     sd, notes = deviations(problem, solution)
     result.notes += notes + list(check_solution(problem, solution))
     if not solution.converged:
-        result.refuse(NAMES, 'the solution does not converge: record again, with more motion')
+        result.refuse(NAMES, 'the motion does not determine a solution: '
+                      f'{missing_motion(start, one_axis)}')
     jump, at = delay_jump(solution)
     if jump:    # all quantities are mixtures of two solutions
         result.refuse(NAMES, (
             f'the stamps of poses or IMU jump by {abs(jump) * 1e3:.2g} ms or more {at:.0f} s '
             'after the first pose: a clock was set, or a driver restarted; record again'))
     gravity_sd = sd[7:9].copy()
-    reason = f'the body turned about one axis only: {missing_motion(start, True)}'
+    reason = ('the body turned about one axis only: ' if not moves_enough(start) else
+              'the turns about the other axes are too small for a solution: '
+              ) + missing_motion(start, True)
     if one_axis:
         result.refuse(('rotation_xyzw', 'lever_arm_m', 'accelerometer_bias', 'gyro_errors',
                        'accelerometer_delay_ms', 'accelerometer_errors'), reason)
