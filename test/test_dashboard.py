@@ -122,7 +122,9 @@ def test_rate_and_latency_are_those_of_poses_that_are_published_now():
     assert row['rate_hz'] is row['latency_ms'] is None
     node, = fed.lab.node_rows(9.1)
     assert node['frames']['values'] == {} and node['frames']['message'] == 'no poses now'
-    fed.lab.states['mocap'] = 'active'
+    fed.lab.set_state('mocap', 'active', 9.5)    # START: its first transform is awaited
+    row = fed.step(9.9, poses=False)['drone']
+    assert (row['state'], row['sign']) == ('WAITING', 'lost') and not find(fed.lab, 9.9)
     fed.published = 0.0    # configured again
     assert fed.step(10.0)['drone']['rate_hz'] is None
     assert fed.step(11.0)['drone']['rate_hz'] == pytest.approx(240.0, abs=1.0)
@@ -213,8 +215,11 @@ def test_one_cause_is_one_line_with_its_remedy_newest_first_and_kept_a_while():
     assert frozen['bodies'] == ['c'] and (stale['since_s'], stale['over_s']) == (1.0, None)
     fed.step(3.0)
     assert [row['over_s'] for row in log.update(find(fed.lab, 3.0), 3.0)] == [1.0, 1.0]
-    fed.step(70.0)
-    assert log.update(find(fed.lab, 70.0), 70.0) == []
+    fed.step(10.0, {'a': 'STALE'})
+    again, = [row for row in log.update(find(fed.lab, 10.0), 10.0) if row['over_s'] is None]
+    assert again['since_s'] == 0.0, 'it begins anew'
+    fed.step(80.0)
+    assert log.update(find(fed.lab, 80.0), 80.0) == []
 
 
 def test_a_lost_connection_a_silent_node_and_an_inactive_one_are_one_finding_each():

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+import math
 from typing import Any
 
 from optitrack_vrpn.stream.bodies.states import State
@@ -48,7 +49,7 @@ def _of_a_node(node: str, reports: Mapping[str, Report], bodies: Iterable[Body],
 
 
 def _of_a_body(body: Body, lab: Lab, now: float) -> list[Finding]:
-    sign, word, reason = body.condition(now, reading_since=lab.reading_since)
+    sign, word, reason = body.condition(now, reading_since=lab.waiting_since(body.node))
     name = (body.name,)
     if word == 'NO POSE':
         return [Finding('no transform', name)]
@@ -68,6 +69,7 @@ class FindingLog:
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[Finding, float, float]] = {}    # finding, begin, last seen
+        self._at = -math.inf
 
     def update(self, present: Mapping[str, Finding], now: float) -> list[dict[str, Any]]:
         """
@@ -76,7 +78,10 @@ class FindingLog:
         :returns: these and those that ended lately, the newest first, for the page.
         """
         for key, finding in present.items():
-            self._known[key] = finding, self._known.get(key, (finding, now, now))[1], now
+            _, begin, last = self._known.get(key, (finding, now, -math.inf))
+            # One that was over begins anew.
+            self._known[key] = finding, begin if last == self._at else now, now
+        self._at = now
         recent = sorted((item for item in self._known.items() if now - item[1][2] < _KEPT_S),
                         key=lambda item: -item[1][1])[:_MOST]
         self._known = dict(recent)

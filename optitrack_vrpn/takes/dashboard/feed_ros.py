@@ -172,7 +172,7 @@ class Feed:
                 header, answer = client.handle.take_response(GetState.Response)
             if header is not None:
                 name = base_name(client.srv_name.removesuffix('/get_state'))
-                self._lab.states[name] = answer.current_state.label
+                self._lab.set_state(name, answer.current_state.label, now)
         for subscription in self._clouds.values():
             for cloud, _ in taken(subscription):
                 self.marker_data, self._markers_at = marker_frame(points_of(cloud), 0.0), now

@@ -154,7 +154,7 @@ class Body:
         Judge the body.
 
         :param inactive: whether its node is known not to be active.
-        :param reading_since: as in ``Lab``.
+        :param reading_since: since when its transforms are awaited.
         :returns: its sign (``ok``, ``warn`` or ``lost``), a word and the reason.
         """
         state = self.report.values.get('state', 'UNKNOWN')
@@ -191,6 +191,7 @@ class Lab:
         self.newest_at = -math.inf
         #: Since when /tf is read; infinite while it is not.
         self.reading_since = -math.inf
+        self._active_since: dict[str, float] = {}
         self._by_frame: dict[str, Body] = {}
         self._last_index = 0
 
@@ -260,6 +261,16 @@ class Lab:
             if all(now - one.at > _FORGET_S for one in reports.values()):
                 del self.nodes[name]
 
+    def set_state(self, node: str, label: str, now: float) -> None:
+        """Take the lifecycle state of a node, by its base name."""
+        if label == 'active' and self.states.get(node, label) != label:
+            self._active_since[node] = now
+        self.states[node] = label
+
+    def waiting_since(self, node: str) -> float:
+        """Return since when transforms of a node are awaited; infinite while none is read."""
+        return max(self.reading_since, self._active_since.get(node, -math.inf))
+
     def inactive(self, node: str) -> bool:
         """Return whether a node is known not to be active."""
         return self.states.get(node, 'active') not in ('active', 'deactivating', 'unknown')
@@ -269,7 +280,7 @@ class Lab:
         rows = []
         for body in self.bodies.values():
             sign, word, reason = body.condition(
-                now, self.inactive(body.node), self.reading_since)
+                now, self.inactive(body.node), self.waiting_since(body.node))
             if sign == 'lost' and body.pose and word != 'WAITING':
                 body.lost_at = now
             # Figures of poses that are published now; after STOP a node repeats its last ones.
