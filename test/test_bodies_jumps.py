@@ -82,6 +82,15 @@ def test_an_attitude_that_time_has_accepted_becomes_certain_by_the_user():
     assert feed.good(410).index(True) == 400
 
 
+def test_a_changed_hold_is_that_of_the_present_jump_too():
+    for config, shift, quat in ((BodyConfig(attitude_accept_s=0.5), (0.0, 0.0, 0.0), OVER),
+                                (BodyConfig(jump_accept_s=0.5), AWAY, (0.0, 0.0, 0.0, 1.0))):
+        feed = tracked(BodyConfig(jump_accept_s=0, attitude_accept_s=0))
+        assert not any(feed.elsewhere(600, shift, quat))
+        feed.body.reconfigure(config)
+        assert any(feed.elsewhere(2, shift, quat))
+
+
 def test_turns_accepted_by_time_add_up():
     feed = tracked()
     for degrees in (70, 140):

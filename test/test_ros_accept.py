@@ -69,7 +69,7 @@ def test_a_flip_can_be_accepted_by_the_service(flipped, console):
     name = wait_until(advice, 20.0, 'a warning in the log').group(1)
     assert name == '/wand/accept_pose'
     services = dict(observer.node.get_service_names_and_types())
-    assert name in services and '/rover/accept_pose' not in services
+    assert {name, '/rover/accept_pose'} <= set(services)    # of each body, from the first pose on
     before = len(poses)
     answer = observer.call(Trigger, name, Trigger.Request())
     assert answer.success, answer.message
@@ -79,6 +79,24 @@ def test_a_flip_can_be_accepted_by_the_service(flipped, console):
     assert observer.set(bodies__deny=['wand']) == ''
     deselected = observer.call(Trigger, name, Trigger.Request())
     assert not deselected.success and 'no longer selected' in deselected.message
+
+
+def test_an_attitude_that_time_has_accepted_is_told_and_becomes_certain(flipped, console):
+    _, observer, _, _ = flipped
+    assert observer.set(validation__attitude_accept_s=0.5) == ''
+    topic = observer.listen(DiagnosticStatus, '/wand/status', LATCHED)
+
+    def found(degrees):
+        messages = topic.messages(-1)
+        last = values(messages[-1]) if messages else {}
+        return last.get('accepted_by_time') == '1' and abs(
+            float(last['accepted_by_time_deg']) - degrees) < 10.0
+    wait_until(lambda: found(180.0), 20.0, 'an acceptance in the status')
+    wait_until(lambda: 'accepted by time, 1' in console.unread(), 20.0, 'a line')
+    answer = observer.call(Trigger, '/wand/accept_pose', Trigger.Request())
+    assert answer.success and 'certain' in answer.message
+    wait_until(lambda: found(0.0), 20.0, 'the attitude is certain')
+    assert not observer.call(Trigger, '/wand/accept_pose', Trigger.Request()).success
 
 
 def test_a_late_subscriber_gets_a_status_of_the_last_second(flipped):

@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Bones: the gate against that of bodies, axes against scipy, names, joints, plates."""
+"""Bones: the tracker of bodies for each, axes against scipy, names, joints, plates."""
 
 import math
 
@@ -8,7 +8,8 @@ from natnet_kit import simulated
 import numpy as np
 from optitrack_vrpn.core.axes import AxesConfig, frame_maps
 from optitrack_vrpn.core.rotation import compose, Transform, world_from_mocap
-from optitrack_vrpn.drivers.frames import Plate, PlateModel, SkeletonModel
+from optitrack_vrpn.drivers.frames import (
+    Body, Extras, Frame, Plate, PlateModel, Skeleton, SkeletonModel)
 from optitrack_vrpn.node.live_skeleton_io import LiveSkeleton
 from optitrack_vrpn.sim.faults import Flip, NotFinite, Occlusion, Outlier, Teleport
 from optitrack_vrpn.sim.figure import BONES_51, Figure as Walker
@@ -17,12 +18,13 @@ from optitrack_vrpn.sim.natnet_models import corners, force
 from optitrack_vrpn.stream.bodies.settings import BodyConfig
 from optitrack_vrpn.stream.bodies.states import Disposition
 from optitrack_vrpn.stream.bodies.tracker import Tracker
+from optitrack_vrpn.stream.config import PipelineConfig
+from optitrack_vrpn.stream.pipeline import Pipeline
 from optitrack_vrpn.stream.skeletons.bone_names import BONES, converted
-from optitrack_vrpn.stream.skeletons.gate import BoneGate
 from optitrack_vrpn.stream.skeletons.joints import joint_angles
 from optitrack_vrpn.stream.skeletons.plates import (
     channel_order, plate_frame, SampleTimes, wrenches)
-from optitrack_vrpn.stream.skeletons.stage import Axes, Figure, relative
+from optitrack_vrpn.stream.skeletons.stage import Axes, Figure, relative, SkeletonStage
 import pytest
 from scipy.spatial.transform import Rotation
 from transport_kit import wait_until
@@ -44,6 +46,15 @@ def walking(count, faults):
     return positions, quats, lost
 
 
+def checked(positions, quats, tracked, times, stage=None):
+    """Give attitudes and validity of the bones of frames; the axes are the sender's."""
+    stage = stage or SkeletonStage(lambda *event: None)
+    config = PipelineConfig(axes=AxesConfig('z', 'east'))
+    figures = [stage.convert(Skeleton(MODEL, positions[i], quats[i], tracked[i]), times[i], config,
+                             'motive') for i in range(len(times))]
+    return np.array([one.quats_xyzw for one in figures]), np.array([one.valid for one in figures])
+
+
 @pytest.mark.parametrize('fault', [
     Occlusion(start=1.0, end=1.5, mode='frozen'), Occlusion(start=1.0, end=2.5, mode='frozen'),
     Occlusion(start=1.0, end=1.5, mode='zeroed'),
@@ -51,44 +62,20 @@ def walking(count, faults):
     Flip(start=1.0, end=1.4), Teleport(start=1.0, end=1.6), Teleport(start=1.0),
     NotFinite(start=1.0, end=1.2), Outlier(at=1.0)], ids=lambda fault: type(fault).__name__)
 @pytest.mark.parametrize('flagged', [True, False])
-def test_bones_are_withheld_in_the_frames_in_which_a_body_would_be(fault, flagged):
-    """The gate of rigid bodies, written independently, sees the same poses."""
+def test_each_bone_is_withheld_like_a_body(fault, flagged):
     positions, quats, lost = walking(500, (fault,))
-    bones, body = BoneGate(51), Tracker('hand', BodyConfig())
-    for i in range(len(positions)):
-        now = (i + 1) * 10 * MS
-        tracked = np.ones(51, dtype=bool)
-        tracked[8] = not (flagged and lost[i])
-        found = bones.update(now, positions[i], quats[i], tracked, BodyConfig())
-        place, turn = tuple(positions[i, 8].tolist()), tuple(quats[i, 8].tolist())
-        one = body.update(now, now, place, turn) if tracked[8] else body.refuse(
-            now, now, place, turn, Disposition.NOT_TRACKED)
-        if fault == Occlusion(start=1.0, end=2.5, mode='frozen') and 250 <= i < 350:
-            one = one if found.valid[8] else None    # turned out of sight: held for 1 s
-        assert found.valid[8] == (one is not None), (i, one)
-        if one is not None:
-            np.testing.assert_allclose(np.abs(np.dot(found.quats_xyzw[8], one)), 1.0, atol=1e-12)
-        if i > 5:
-            assert np.delete(found.valid, 8).all()
-
-
-@pytest.mark.parametrize('fault', [
-    Occlusion(start=1.0, end=1.5, mode='frozen'), Flip(start=1.0, end=1.4), Teleport(start=1.0),
-    NotFinite(start=1.0, end=1.2), Outlier(at=1.0)], ids=lambda fault: type(fault).__name__)
-def test_a_bone_that_is_never_seen_changes_nothing_for_the_others(fault):
-    """While all bones are valid they are checked together; with one lost bone they never are."""
-    positions, quats, _ = walking(300, (fault,))
-    whole, partly = BoneGate(51), BoneGate(51)
-    times = (np.arange(1, 301) * 10 * MS).tolist()
-    times[40], times[60:] = times[39], [one + 2_000 * MS for one in times[60:]]    # a gap
+    tracked = np.ones((500, 51), dtype=bool)
+    tracked[:, 8] = ~(flagged & lost)
+    times = [(i + 1) * 10 * MS for i in range(500)]
+    _, valid = checked(positions, quats, tracked, times)
+    body = Tracker('hand', BodyConfig())
     for i, now in enumerate(times):
-        seen = np.ones(51, dtype=bool)
-        first = whole.update(now, positions[i], quats[i], seen, BodyConfig())
-        second = partly.update(now, positions[i], quats[i], seen & (np.arange(51) != 20),
-                               BodyConfig())
-        others = np.arange(51) != 20
-        assert (first.valid[others] == second.valid[others]).all(), i
-        np.testing.assert_array_equal(first.quats_xyzw[others], second.quats_xyzw[others])
+        place, turn = tuple(positions[i, 8].tolist()), tuple(quats[i, 8].tolist())
+        one = body.update(now, now, place, turn) if tracked[i, 8] else body.refuse(
+            now, now, place, turn, Disposition.NOT_TRACKED)
+        assert valid[i, 8] == (one is not None), i
+    others = np.delete(valid, 8, axis=1)
+    assert others[5:].all() and 2 < valid[:, 8].sum() < 500
 
 
 @pytest.mark.parametrize('mode', ['frozen', 'zeroed'])
@@ -96,10 +83,34 @@ def test_a_bone_that_is_never_seen_changes_nothing_for_the_others(fault):
 def test_a_bone_that_is_seen_again_flipped_is_withheld_for_a_second(mode, end, again):
     faults = (Occlusion(start=1.0, end=2.5, mode=mode), Flip(start=2.5, end=end))
     positions, quats, _ = walking(500, faults)
-    bones = BoneGate(51)
-    valid = [bones.update((i + 1) * 10 * MS, positions[i], quats[i], np.ones(51, dtype=bool),
-                          BodyConfig()).valid[8] for i in range(500)]
-    assert not any(valid[101:again]) and all(valid[again:])
+    _, valid = checked(positions, quats, np.ones((500, 51), dtype=bool), [
+        (i + 1) * 10 * MS for i in range(500)])
+    assert not valid[101:again, 8].any() and valid[again:, 8].all()
+
+
+@pytest.mark.parametrize('rigid_bodies', [True, False])
+def test_bones_continue_after_the_senders_clock_has_fallen(rigid_bodies):
+    """As found: a recording played in a loop, or an untimed sender; 0 of 2400 frames."""
+    positions, quats, _ = walking(400, ())
+    pipeline, stage = Pipeline(PipelineConfig()), SkeletonStage(lambda *event: None)
+    valid = []
+    for i in range(1200):
+        k = i % 400    # the recording begins again after 4 s
+        arrival, sent = (1000 + i) * 10 * MS, 5_000_000 * MS + k * 10 * MS
+        bodies = (Body('wand', 0, sent, (0.001 * (i % 7), 1.0, 0.0), (0.0, 0.0, 0.0, 1.0), True,
+                       0.0),) if rigid_bodies else ()
+        pipeline.process([Frame(sent, bodies, extras=Extras((Skeleton(
+            MODEL, positions[k], quats[k], np.ones(51, dtype=bool)),), ()))], arrival, 0)
+        if pipeline.extras is not None:
+            _, time_ns, extras, arrival_ns, epoch = pipeline.extras
+            stage.restart(epoch)
+            valid.append((i, stage.convert(
+                extras.skeletons[0], time_ns, pipeline.config, 'motive', arrival_ns).valid.all()))
+    good = [i for i, whole in valid if whole]
+    for begin in (400, 800):
+        # The clock is known after 0.3 s; a bone that has turned meanwhile is held for 1 s.
+        assert min(i for i in good if i >= begin) < begin + 150
+    assert len(good) > 850
 
 
 @pytest.mark.parametrize('up', ['y', 'z'])

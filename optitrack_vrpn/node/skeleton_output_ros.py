@@ -131,15 +131,16 @@ class SkeletonOutput:
         :param clock: reads the present time (ns).
         :param allowance_ns: largest difference to a stamp (ns), see ``publish_samples``.
         """
-        stamp_ns, time_ns, extras = stamped
+        stamp_ns, time_ns, extras, arrival_ns, epoch = stamped
 
         def fresh() -> bool:
             """Check the age at each publication: those before it take milliseconds."""
             return clock() <= stamp_ns + allowance_ns
         if self._heard.intersection(SKELETON_KINDS) or 'joint_states' in self._waiting:
+            self._stage.restart(epoch)
             figures = [figure for skeleton in extras.skeletons if (
                 figure := self._stage.convert(
-                    skeleton, time_ns, config, self._settings.names)) is not None]
+                    skeleton, time_ns, config, self._settings.names, arrival_ns)) is not None]
             if fresh():
                 self._publish_figures(figures, stamp_ns, fresh)
         if 'wrench' in self._outputs and extras.plates:

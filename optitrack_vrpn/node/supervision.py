@@ -13,6 +13,7 @@ from optitrack_vrpn.node.graph.conflicts_ros import ConflictingPublishers, Dupli
 from optitrack_vrpn.node.receiver import TurnLock
 from optitrack_vrpn.node.status import StatusReporter
 from optitrack_vrpn.stream.bodies.settings import unmatched
+from optitrack_vrpn.stream.bodies.states import State
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
 from optitrack_vrpn.stream.pipeline import Pipeline
 from optitrack_vrpn.stream.roster import TrackedBody
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 class AcceptServices:
     """
-    Offer ``{body}/accept_pose`` (std_srvs/Trigger) for bodies that are held.
+    Offer ``{body}/accept_pose`` (std_srvs/Trigger) for each body.
 
     :param node: creates the services.
     :param lock: guards the bodies.
@@ -41,18 +42,20 @@ class AcceptServices:
         self._pipeline = pipeline
         self._services: dict[str, Any] = {}
         self._channels: dict[str, TrackedBody] = {}
+        #: Names of bodies whose pose the user has accepted, until their status is published.
+        self.accepted: deque[str] = deque()
 
     def offer(self, channels: Sequence[TrackedBody]) -> None:
         """
         Create the services of bodies, without the lock: each takes milliseconds.
 
-        :param channels: bodies that are held and have no service.
+        :param channels: bodies that have no service.
         """
         for channel in channels:
             name = f'{channel.names.ros}/accept_pose'
             self._channels[name] = channel    # replaces that of a body that was deselected
             if name not in self._services:
-                from std_srvs.srv import Trigger    # few nodes ever need it
+                from std_srvs.srv import Trigger    # on this thread: the start does not wait
                 self._services[name] = self._node.create_service(
                     Trigger, name, lambda request, response, name=name: self._accept(
                         name, response))
@@ -63,13 +66,18 @@ class AcceptServices:
         with self._lock:
             channel = self._channels[name]
             selected = channel in self._pipeline.bodies
+            jumped = channel.gate.state is State.JUMPED
             accepted = selected and channel.gate.accept_jump()
             state = channel.gate.state.value if selected else 'no longer selected'
         body = repr(printable(channel.names.motive))
         response.success = accepted
-        response.message = (
-            f'body {body}: the pose that it jumped to is published from the next frame on'
-            if accepted else f'body {body} is {state}: there is no jump to accept')
+        if accepted:
+            self.accepted.append(channel.names.motive)
+            response.message = (f'body {body}: ' + (
+                'the pose that it jumped to is published from the next frame on' if jumped else
+                'its attitude, which time had accepted, is certain now'))
+        else:
+            response.message = f'body {body} is {state}: there is no jump to accept'
         self._node.get_logger().info(response.message)
         return response
 
@@ -162,15 +170,17 @@ class Supervision:
             pipeline.tick(now_ns)
             events = pipeline.take_events()
             changed = {change.body for change in pipeline.take_state_changes()}
-            held = [channel for channel in pipeline.bodies
-                    if channel.gate.held and not channel.accept_service]
+            while self._accept_services.accepted:
+                changed.add(self._accept_services.accepted.popleft())
+            lacking = [channel for channel in pipeline.bodies if not channel.accept_service]
             to_match = pipeline.roster.to_match(now_ns)
             self._publishers.listen()
             turn = self._conflicts.turn(now_ns)
             topics = [] if turn is None else self._publishers.pose_topics(turn)
             channels = [channel for channel in pipeline.bodies
                         if channel.names.motive in changed] if changed else []
-        self._accept_services.offer(held)
+        # Chosen: a few at a time, so that silence is detected meanwhile.
+        self._accept_services.offer(lacking[:8])
         self._status.publish(channels)
         for event in events:
             self._log(event.severity, event.text, event.key)

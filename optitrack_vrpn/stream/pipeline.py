@@ -94,6 +94,8 @@ class Pipeline:
         self.markers: Optional[MarkerCloud] = None
         self.extras: Optional[StampedExtras] = None
         self.times: list[FrameTimes] = []
+        # The begin of the sender's present clock, if it has restarted.
+        self._epoch: Optional[Epoch] = None
         # Stamp (ns) of the last frame whose markers or extras were passed on.
         self._beside_ns = -_OVERTAKEN_NS
         self.ptp_minus_stamp_ns: Optional[int] = None
@@ -176,7 +178,7 @@ class Pipeline:
             # Stamp: once for all bodies of the frame.
             if not stamped:
                 stamped = True
-                frame_ns = self._stamp(frame, arrival_ns, host_minus_arrival_ns, True)
+                frame_ns = self._stamp(frame, arrival_ns, host_minus_arrival_ns)
             if frame_ns is None:
                 channel.dropped[self._unstamped] += 1
                 channel.gate.hear(arrival_ns)
@@ -213,7 +215,7 @@ class Pipeline:
                 self._estimate(channel, sender_time_ns, stamp_ns, position, quat, shed, samples)
         if markers or extras is not None:
             if not stamped:
-                frame_ns = self._stamp(frame, arrival_ns, host_minus_arrival_ns, False)
+                frame_ns = self._stamp(frame, arrival_ns, host_minus_arrival_ns)
             if frame_ns is None or frame_ns - stamps.lag_ns < oldest_ns or (
                     0 <= self._beside_ns - frame_ns < _OVERTAKEN_NS):
                 return
@@ -223,15 +225,16 @@ class Pipeline:
                     markers, frame_ns, self._maps.position_to_enu,
                     self.config.estimate.world_from_mocap)
             if extras is not None:
-                self.extras = StampedExtras(frame_ns, sender_time_ns, extras)
+                self.extras = StampedExtras(
+                    frame_ns, frame_ns if arrival_mode else sender_time_ns, extras, arrival_ns,
+                    self._epoch)
 
     def _stamp(
-        self, frame: Frame, arrival_ns: int, host_minus_arrival_ns: int, posed: bool,
+        self, frame: Frame, arrival_ns: int, host_minus_arrival_ns: int,
     ) -> Optional[int]:
         """
         Stamp a frame on the host's clock.
 
-        :param posed: whether it has a pose that is processed; only those start epochs of the gate.
         :returns: the stamp (ns), or None and the reason in ``_unstamped``.
         """
         fields: tuple[Any, ...] = frame
@@ -239,7 +242,7 @@ class Pipeline:
         stamps = self.stamps
         stamp_ns = stamps.stamp(
             sender_time_ns, arrival_ns, host_minus_arrival_ns, processing_ns)
-        if posed and stamps.pending_events:
+        if stamps.pending_events:
             self._follow_clock(stamp_ns if self._arrival_mode else sender_time_ns, arrival_ns)
         self._unstamped = Disposition.UNSTAMPED
         if stamps.withheld != self._withheld:
@@ -346,15 +349,18 @@ class Pipeline:
             if ended:
                 self._coarse.reset()
             stepped = change.reason == HOST_STEPPED
+            epoch = None
+            if time_ns is not None and (stepped if self._arrival_mode else change.fell):
+                # The times that the trackers compare have fallen. If they rise instead, a tracker
+                # sees a gap and acquires the body again.
+                epoch = self._epoch = Epoch(time_ns, arrival_ns)
             for channel in self.bodies:
                 if ended:
                     channel.newest_ns = -1
                     # The interval across the step gives no velocity.
                     channel.estimator.new_epoch()
-                if time_ns is not None and (stepped if self._arrival_mode else change.fell):
-                    # The times that the gate compares have fallen. If they rise instead, the gate
-                    # sees a gap and acquires the body again.
-                    channel.gate.restart(Epoch(time_ns, arrival_ns))
+                if epoch is not None:
+                    channel.gate.restart(epoch)
                 if stepped or (change.fell and self._sender_mode):
                     # Stamps before and after a step of their clock cannot be ordered.
                     channel.last_stamp_ns = 0

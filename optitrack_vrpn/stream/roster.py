@@ -12,6 +12,7 @@ from optitrack_vrpn.core.stats import Window
 from optitrack_vrpn.drivers.frames import Extras, Quaternion, Vector
 from optitrack_vrpn.stream.bodies.settings import Selection
 from optitrack_vrpn.stream.bodies.states import BodyStatus, BY_GATE, Disposition
+from optitrack_vrpn.stream.bodies.times import Epoch
 from optitrack_vrpn.stream.bodies.tracker import Tracker
 from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.motion.estimator import Estimator, MotionEstimate
@@ -177,11 +178,15 @@ class StampedExtras(NamedTuple):
 
     :ivar stamp_ns: stamp of the frame on the host's clock (ns).
     :ivar sender_time_ns: time on the sender's clock.
+    :ivar arrival_ns: arrival of the frame; None for a time that equals the sender's.
+    :ivar epoch: the begin of the sender's present clock if it has restarted.
     """
 
     stamp_ns: int
     sender_time_ns: int
     extras: Extras
+    arrival_ns: Optional[int] = None
+    epoch: Optional[Epoch] = None
 
 
 def how_to_accept(channel: TrackedBody) -> str:

@@ -33,6 +33,7 @@ from optitrack_vrpn.core.stats import GAP_INTERVALS
 from optitrack_vrpn.stream.bodies.judge import Before, IN_PLACE_M, Judge, Run, Verdict
 from optitrack_vrpn.stream.bodies.limits import EXPECTED_NS, ReachLimits
 from optitrack_vrpn.stream.bodies.poses import pose_distance, TimedPose
+from optitrack_vrpn.stream.bodies.settings import BodyConfig
 from optitrack_vrpn.stream.bodies.states import (
     Disposition, NEVER_NS, Observed, State, StateMachine)
 from optitrack_vrpn.stream.bodies.times import FrameTimes
@@ -98,6 +99,14 @@ class Hypotheses:
         # Poses that do not continue ``away``: outliers, ``home``, or a further hypothesis.
         self._other: Run | None = None
         self._accepted = False
+
+    def configure(self, config: BodyConfig) -> None:
+        """Change the thresholds; a jump continues with its new hold."""
+        self.acquire_frames = config.acquire_frames
+        self.judge.jump_ns = round(config.jump_accept_s * 1e9) or NEVER_NS
+        self.judge.attitude_ns = round(config.attitude_accept_s * 1e9) or NEVER_NS
+        if self.away is not None:
+            self.judge.renew(self.away)
 
     # -- for comparison with other bodies (swap.py) --------------------------------------------
 

@@ -194,11 +194,24 @@ class Judge:
             away = angle_between(multiply(quat, conjugate(before.turn)), seen.quat)
             if away < off and away <= limit:
                 return 0, True
+        return self._hold(off, dt, fresh), False
+
+    def _hold(self, off: float, dt: int, fresh: bool) -> int:
+        """Return the time (ns) for which a turn by an angle (rad) must last."""
         if off < SMALL_TURN:
-            return min(TURNED_HOLD_NS, self.jump_ns), False
+            return min(TURNED_HOLD_NS, self.jump_ns)
         if self._is_gap(dt) and (fresh or off <= self._limits.possible_turn(dt)):
-            return min(TURNED_HOLD_NS, self.attitude_ns), False
-        return self.attitude_ns, False
+            return min(TURNED_HOLD_NS, self.attitude_ns)
+        return self.attitude_ns
+
+    def renew(self, away: Run) -> None:
+        """Determine the hold of ``away`` again: the settings have changed."""
+        verdict = away.verdict
+        if verdict.reason is Disposition.TURNED_TOO_FAR and not verdict.before:
+            away.verdict = verdict._replace(hold_ns=self._hold(
+                angle_between(IDENTITY, verdict.turn), verdict.unseen_ns, verdict.fresh))
+        elif verdict.reason is not None and not verdict.before:
+            away.verdict = verdict._replace(hold_ns=self.jump_ns)
 
     def _is_gap(self, dt: int) -> bool:
         """Return whether a body was out of sight in dt (ns), longer than a few lost frames."""

@@ -84,9 +84,7 @@ class Tracker:
         self.config = config
         self._limits.configure(config)
         self._repetition.limit_ns = round(config.frozen_after_s * 1e9) or NEVER_NS
-        self.hypotheses.judge.jump_ns = round(config.jump_accept_s * 1e9) or NEVER_NS
-        self.hypotheses.judge.attitude_ns = round(config.attitude_accept_s * 1e9) or NEVER_NS
-        self.hypotheses.acquire_frames = config.acquire_frames
+        self.hypotheses.configure(config)
         self._measure_silence()
 
     def update(self, sender_time_ns: int, receive_ns: int, position: Vector,

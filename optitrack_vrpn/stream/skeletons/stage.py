@@ -12,12 +12,16 @@ from optitrack_vrpn.core.arrays import quat_multiply, quat_rotate
 from optitrack_vrpn.core.axes import AxesConfig, frame_maps
 from optitrack_vrpn.core.rotation import compose, Quat, Transform
 from optitrack_vrpn.drivers.frames import Skeleton, SkeletonModel
+from optitrack_vrpn.stream.bodies.settings import BodyConfig
+from optitrack_vrpn.stream.bodies.states import Disposition
+from optitrack_vrpn.stream.bodies.times import Epoch
+from optitrack_vrpn.stream.bodies.tracker import Tracker
 from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.skeletons.bone_names import converted, frame_name, plain
-from optitrack_vrpn.stream.skeletons.gate import BoneGate
 from optitrack_vrpn.stream.skeletons.plates import quat_of_axes
 
 Array = NDArray[np.float64]
+_UNKNOWN: Quat = (0.0, 0.0, 0.0, 1.0)
 #: Chosen: time (ns) without a valid bone after which a skeleton is reported as lost.
 _LOST_NS = 500_000_000
 #: Chosen: skeletons that are kept; Motive's library holds 100.
@@ -88,15 +92,43 @@ class Figure(NamedTuple):
 class _Known:
     """What is kept of one skeleton."""
 
-    def __init__(self, model: SkeletonModel, convention: str, now_ns: int) -> None:
+    def __init__(
+        self, model: SkeletonModel, convention: str, now_ns: int, config: BodyConfig,
+    ) -> None:
         self.model = model
         self.convention = convention
-        self.gate = BoneGate(len(model.bones))
+        self.config = config
+        self.trackers = [Tracker(bone, config) for bone in model.bones]
         self.name = frame_name(model.name, 'skeleton')
         self.bones = converted(model.bones, model.name, convention)
         self.names = tuple(f'{self.name}_{frame_name(bone)}' for bone in self.bones)
         self.seen_ns = now_ns
         self.lost: Optional[bool] = None
+
+
+    def check(
+        self, skeleton: Skeleton, time_ns: int, arrival_ns: int, config: BodyConfig,
+    ) -> tuple[Array, NDArray[np.bool_]]:
+        """Return the attitudes of the bones, of unit norm, and which may be published."""
+        if config is not self.config:
+            self.config = config
+            for tracker in self.trackers:
+                tracker.reconfigure(config)
+        quats: list[Quat] = []
+        valid: list[bool] = []
+        for tracker, (x, y, z), (a, b, c, d), tracked in zip(
+                self.trackers, skeleton.positions.tolist(), skeleton.quats_xyzw.tolist(),
+                skeleton.valid.tolist()):
+            quat = None
+            if tracked:
+                quat = tracker.update(time_ns, arrival_ns, (x, y, z), (a, b, c, d))
+            else:
+                tracker.refuse(
+                    time_ns, arrival_ns, (x, y, z), (a, b, c, d), Disposition.NOT_TRACKED)
+            tracker.changes.clear()    # only a skeleton as a whole is reported
+            valid.append(quat is not None)
+            quats.append(quat or _UNKNOWN)
+        return np.array(quats).reshape(-1, 4), np.array(valid, dtype=bool)
 
 
 class SkeletonStage:
@@ -109,32 +141,48 @@ class SkeletonStage:
     def __init__(self, report: Callable[[str, object, str], None]) -> None:
         self._report = report
         self._known: dict[str, _Known] = {}
+        self._epoch: Optional[Epoch] = None
         self._axes: tuple[Any, Any, Axes] = (
             None, None, Axes(AxesConfig(), Transform()))
 
+    def restart(self, epoch: Optional[Epoch]) -> None:
+        """
+        Continue on the sender's restarted clock, as ``Tracker.restart`` does for bodies.
+
+        :param epoch: the begin of the sender's present clock; nothing happens if it is known.
+        """
+        if epoch is None or epoch is self._epoch:
+            return
+        self._epoch = epoch
+        for known in self._known.values():
+            known.seen_ns = epoch.time_ns
+            for tracker in known.trackers:
+                tracker.restart(epoch)
+
     def convert(
         self, skeleton: Skeleton, time_ns: int, config: PipelineConfig, convention: str,
+        arrival_ns: Optional[int] = None,
     ) -> Optional[Figure]:
         """
         Check and convert one skeleton of a frame.
 
         :param time_ns: time on the sender's clock.
         :param convention: see ``bone_names.converted``.
+        :param arrival_ns: arrival of the frame; by default its time.
         :returns: None if another skeleton has the same name in ROS.
         """
         model = skeleton.model
-        known = self._of(model, convention, time_ns)
+        known = self._of(model, convention, time_ns, config.body)
         if known is None:
             return None
-        quats = skeleton.quats_xyzw
-        checked = known.gate.update(
-            time_ns, skeleton.positions, quats, skeleton.valid, config.body)
-        self._follow(known, bool(checked.valid.any()), time_ns)
+        quats, valid = known.check(
+            skeleton, time_ns, time_ns if arrival_ns is None else arrival_ns, config.body)
+        self._follow(known, bool(valid.any()), time_ns)
         axes = self._axes_of(config)
         with np.errstate(all='ignore'):    # bones that are not valid can be any numbers
             positions = axes.positions(skeleton.positions)
         return Figure(model, known.name, known.names, known.bones, positions,
-                      axes.quats(checked.quats_xyzw), checked.valid)
+                      axes.quats(quats), valid)
 
     def _axes_of(self, config: PipelineConfig) -> Axes:
         axes, world = config.axes, config.estimate.world_from_mocap
@@ -142,7 +190,9 @@ class SkeletonStage:
             self._axes = axes, world, Axes(axes, world)
         return self._axes[2]
 
-    def _of(self, model: SkeletonModel, convention: str, now_ns: int) -> Optional[_Known]:
+    def _of(
+        self, model: SkeletonModel, convention: str, now_ns: int, config: BodyConfig,
+    ) -> Optional[_Known]:
         known = self._known.get(model.name)
         if known is not None and known.model is model and known.convention == convention:
             return known
@@ -164,7 +214,7 @@ class SkeletonStage:
         if known is None:
             self._report('info', ('skeleton', model.name), (
                 f'new skeleton {model.name!r} with {len(bones)} bones is {name} in ROS'))
-        known = self._known[model.name] = _Known(model, convention, now_ns)
+        known = self._known[model.name] = _Known(model, convention, now_ns, config)
         return known
 
     def _follow(self, known: _Known, seen: bool, now_ns: int) -> None:
