@@ -27,5 +27,12 @@ def altered(frame, **changes):
 
 
 def make_pipeline(mode='tracking', **config):
-    """Make a pipeline with a mode of stamping and other settings of ``PipelineConfig``."""
+    """
+    Make a pipeline with a mode of stamping and other settings of ``PipelineConfig``.
+
+    The clocks of the senders of tests count from their start, for which mode sender needs no limit
+    of the age.
+    """
+    if mode == 'sender':
+        config.setdefault('max_age_s', 0.0)
     return Pipeline(PipelineConfig(stamps=StampConfig(mode=mode), **config))

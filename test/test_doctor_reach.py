@@ -112,6 +112,20 @@ def test_the_up_axis_that_motive_states_is_compared(axes, up_axis, stated, level
     judged(check_settings(facts), level, said)
 
 
+@pytest.mark.parametrize(('mode', 'base', 'ahead_s', 'level', 'said'), [
+    ('sender', 'unix_epoch', 7200.0, Level.WARN, '7200.000 s in the future'),
+    ('sender', 'unix_epoch', -7200.0, Level.WARN, '7200.000 s old'),
+    ('sender', 'unix_epoch', 0.001, Level.WARN, 'in the future'),
+    ('sender', 'unix_epoch', -0.01, Level.OK, ''),
+    ('tracking', 'unix_epoch', 7200.0, Level.OK, ''),
+    ('sender', 'sender_start', 0.0, Level.WARN, 'in 1970')])
+def test_a_senders_clock_whose_times_are_published_is_compared(mode, base, ahead_s, level, said):
+    facts = looked(running(**{'stamps.mode': mode}))
+    facts.stream = replace(
+        facts.stream, ahead_s=ahead_s, clock=facts.stream.clock._replace(sender_base=base))
+    judged(check_settings(facts), level, said)
+
+
 def test_a_frame_with_two_parents_is_named_with_both():
     judged(check_frames(looked(running())), Level.OK)
     judged(check_frames(looked(running(), parents={'cf1': ('map', 'optitrack')})), Level.WARN,

@@ -11,7 +11,7 @@ from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.settings.parameters import is_foreign, parameters_of, sift
 from optitrack_vrpn.core.settings.peers import of_other_drivers, PEERS
 from optitrack_vrpn.drivers.config import ClientConfig
-from optitrack_vrpn.node.body_settings import is_fixed_setting, sift_body_settings
+from optitrack_vrpn.node.body_settings import doubtful, is_fixed_setting, sift_body_settings
 from optitrack_vrpn.node.settings import NodeSettings
 import pytest
 
@@ -68,6 +68,15 @@ def test_parameters_of_another_driver_are_recognised_and_docs_migrate_has_them()
 
 
 NAMES = st.text(min_size=1).filter(lambda name: name not in ('allow', 'deny', 'max'))
+
+
+def test_an_offset_in_degrees_is_refused_and_a_long_one_is_doubtful():
+    _, (line,) = sift_body_settings({'bodies.a.offset': [0.0, 0.0, 0.1, 0.0, 0.0, 90.0]})
+    assert 'bodies.a.offset has the angle 90' in line and 'radians' in line
+    found = body_settings({'bodies.a.offset': [0.0, 0.0, 50.0], 'bodies.b.offset': [
+        1.0, 2.0, 3.0, 0.0, 0.0, -6.28]})
+    (line,) = doubtful(found)
+    assert line == 'bodies.a.offset is 50 m long: its unit is the metre'
 
 
 @given(name=NAMES, speed=st.floats(0, 1000), other=NAMES)

@@ -41,7 +41,7 @@ def motive():
 def node_of(sim, protocol='vrpn', **parameters):
     port = sim.port if protocol == 'vrpn' else sim.port_of('natnet')
     values = {'server': '127.0.0.1', **port_parameters(protocol, port), 'autostart': True,
-              'stamps.mode': 'sender'}
+              'stamps.mode': 'sender', 'stamps.max_age_s': 0.0}
     values.update({name.replace('__', '.'): value for name, value in parameters.items()})
     return NodeHere(values, cls=WatchedNode)
 

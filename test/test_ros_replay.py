@@ -154,7 +154,8 @@ def test_every_sent_pose_is_published_with_every_digit(way):
     sent = [row for name in RECORDED for row in sessions.sent(name, 'pose')]
     bodies = by_body(sent)
     assert set(bodies) == set(NAMES)
-    with Setup([*played, *played], way, False, '-p', 'stamps.mode:=sender') as setup:
+    with Setup([*played, *played], way, False, '-p', 'stamps.mode:=sender',
+               '-p', 'stamps.max_age_s:=0.0') as setup:
         topics = setup.subscribe(bodies)
         for _ in played:
             setup.play()

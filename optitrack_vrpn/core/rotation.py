@@ -161,8 +161,8 @@ def body_from_base(values: Sequence[float], where: str = 'offset') -> Transform:
     :param values: x, y, z (m) alone, or followed by roll, pitch, yaw (rad, fixed axes), or by a
         quaternion x, y, z, w. Axes are those of the published body frame (forward, left, up).
     :param where: the setting's name, for messages.
-    :raises ConfigurationError: there are not 3, 6 or 7 finite numbers, or the quaternion's norm
-        is not 1 within a hundredth.
+    :raises ConfigurationError: there are not 3, 6 or 7 finite numbers, an angle is larger than a
+        turn, or the quaternion's norm is not 1 within a hundredth.
     """
     try:
         numbers = [float(value) for value in values]
@@ -177,6 +177,10 @@ def body_from_base(values: Sequence[float], where: str = 'offset') -> Transform:
     if not rest:
         return Transform((x, y, z))
     if len(rest) == 3:
+        if max(map(abs, rest)) > 2 * math.pi:
+            raise ConfigurationError(
+                f'{where} has the angle {max(rest, key=abs):g}: angles are in radians, at most a '
+                'turn (6.2832); 90 degrees are 1.5708')
         return Transform((x, y, z), quat_from_angles(*rest))
     if abs(math.hypot(*rest) - 1.0) > 0.01:
         raise ConfigurationError(

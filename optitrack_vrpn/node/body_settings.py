@@ -9,6 +9,7 @@ apply to one body and each sets only some of them.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+import math
 from typing import Any, Optional
 
 from optitrack_vrpn.core.errors import ConfigurationError
@@ -107,6 +108,18 @@ def check_body_setting(name: str, value: Any) -> Any:
     if key in NAMES and (not isinstance(value, str) or not value):
         raise ConfigurationError(f'{name} is {shown(value)}; give a name for ROS')
     return parameter.renamed(name).check(value)
+
+
+#: Chosen: length of an offset (m) above which millimetres or centimetres are likely.
+_LONG_OFFSET_M = 5.0
+
+
+def doubtful(bodies: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Describe settings that are allowed and hardly meant, one line each."""
+    lengths = {body: math.hypot(*settings['offset'].position)
+               for body, settings in bodies.items() if 'offset' in settings}
+    return [f'bodies.{body}.offset is {length:g} m long: its unit is the metre'
+            for body, length in lengths.items() if length > _LONG_OFFSET_M]
 
 
 def titles_of(

@@ -17,7 +17,7 @@ from optitrack_vrpn.node.base.settings_ros import (
     check_changes, declare_settings, given_at_start, is_of_library, unknown_parameters, values_of,
     warn_of_foreign)
 from optitrack_vrpn.node.body_settings import (
-    BODY_ESTIMATES, BODY_THRESHOLDS, check_body_setting, is_fixed_setting, RATES,
+    BODY_ESTIMATES, BODY_THRESHOLDS, check_body_setting, doubtful, is_fixed_setting, RATES,
     sift_body_settings, titles_of)
 from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.node.topic_kinds import Content, KINDS
@@ -229,6 +229,8 @@ class NodeParameters:
             wrong.append(str(error))
         if wrong:
             raise ConfigurationError('\n'.join(wrong))
+        for line in doubtful(configuration.bodies):
+            self._node.get_logger().warning(line)
         self._present = configuration
         return configuration
 

@@ -207,7 +207,8 @@ class NodeSettings:
     stamps: StampConfig = section(StampConfig())
     max_age_s: float = setting(
         0.25, unit='s', low=0.0, high=3600.0, name='stamps.max_age_s', doc=(
-            'a pose older than this is not published; stamps.latency_ms and the delay subtracted '
+            'a pose older than this, or as far in the future (stamps.mode: sender), is not '
+            'published; stamps.latency_ms and the delay subtracted '
             'by lowpass.compensate_delay do not count; 0 publishes poses of any age'))
     load_shedding: bool = setting(True, change=Change.ANY_TIME, doc=(
         'while this computer cannot keep up, skip whole frames, evenly, so that the others are '

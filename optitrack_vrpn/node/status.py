@@ -297,7 +297,9 @@ class StatusReporter:
             pipeline = self._sources.pipeline
             entries.append(clock_entry(
                 pipeline.stamps.status(), pipeline.ptp_minus_stamp_ns,
-                pipeline.withheld_since_connection, pipeline.config.stamps.latency_ms))
+                pipeline.withheld_since_connection or (
+                    pipeline.sender_age.text if pipeline.sender_age is not None else ''),
+                pipeline.config.stamps.latency_ms))
             entries.append(frames_entry(
                 self.latency.work.percentiles(), self.latency.latency.percentiles(),
                 self.latency.wait.percentiles(), pipeline.dropped,

@@ -32,6 +32,7 @@ from optitrack_vrpn.stream.motion.estimator import with_stamp_error
 from optitrack_vrpn.stream.reports import Reports, StateMonitor
 from optitrack_vrpn.stream.roster import (
     FrameTimes, Roster, Sample, ServerMotion, StampedExtras, TrackedBody)
+from optitrack_vrpn.stream.sender_age import SenderAge
 from optitrack_vrpn.stream.server_data import marker_cloud, MarkerCloud, server_motion
 
 _new: Final = tuple.__new__
@@ -88,9 +89,10 @@ class Pipeline:
         self._discovered = discovered
         self._arrival_mode = config.stamps.mode == 'arrival'
         self._sender_mode = config.stamps.mode == 'sender'
-        # The sender's clock cannot be compared with the host's clock.
-        self.max_age_ns = _ANY_AGE_NS if self._sender_mode or not config.max_age_s else round(
+        self.max_age_ns = _ANY_AGE_NS if not config.max_age_s else round(
             config.max_age_s * NS_PER_S + config.stamps.latency_ms * 1e6)
+        #: The sender's clock beside this computer's; None where stamps are of this computer's.
+        self.sender_age = SenderAge(self.max_age_ns) if self._sender_mode else None
         self.markers: Optional[MarkerCloud] = None
         self.extras: Optional[StampedExtras] = None
         self.times: list[FrameTimes] = []
@@ -102,9 +104,9 @@ class Pipeline:
         # Time of the last call of process, and its delay after the arrival of the events.
         self._taken_ns = -_CATCHING_UP_NS
         self._behind_ns = 0
-        # Stamps before this time (ns) are too old in this call of process; why the last frame has
-        # no stamp; number of frames that the clock had withheld so far.
-        self._oldest_ns = 0
+        # Stamps before and after these times (ns) are not published in this call of process; why
+        # the last frame has no stamp; number of frames that the clock had withheld so far.
+        self._oldest_ns = self._newest_ns = 0
         self._unstamped = Disposition.UNSTAMPED
         self._withheld = 0
 
@@ -144,6 +146,7 @@ class Pipeline:
             self._report_load()
         shedding = shedder.shedding and self.config.keep_up
         self._oldest_ns = now_ns + host_minus_arrival_ns - self.max_age_ns
+        self._newest_ns = now_ns + host_minus_arrival_ns + self.max_age_ns
         for item in items:
             if type(item) is _FRAME:
                 self._take_frame(item, arrival_ns, host_minus_arrival_ns, shedding, samples)
@@ -195,7 +198,7 @@ class Pipeline:
                 if arrival_mode:
                     time_ns = stamp_ns
             # Age: after the frames of a tick have been counted; with the delay of arrivals.
-            if stamp_ns - stamps.lag_ns < oldest_ns:
+            if stamp_ns - stamps.lag_ns < oldest_ns or stamp_ns > self._newest_ns:
                 channel.dropped[Disposition.TOO_OLD] += 1
                 continue
             # Validity: None for a pose that is withheld.
@@ -217,6 +220,7 @@ class Pipeline:
             if not stamped:
                 frame_ns = self._stamp(frame, arrival_ns, host_minus_arrival_ns)
             if frame_ns is None or frame_ns - stamps.lag_ns < oldest_ns or (
+                    frame_ns > self._newest_ns) or (
                     0 <= self._beside_ns - frame_ns < _OVERTAKEN_NS):
                 return
             self._beside_ns = frame_ns
@@ -251,6 +255,9 @@ class Pipeline:
         # Limit of builtin_interfaces/Time (ns): seconds are signed 32-bit integers.
         if stamp_ns is None or stamp_ns >= (1 << 31) * 1_000_000_000:
             return None
+        if self.sender_age is not None and self.sender_age.observe(
+                stamp_ns, arrival_ns + host_minus_arrival_ns):
+            self.reports.add('warn', 'sender age', self.sender_age.text)
         self.ptp_minus_stamp_ns = ptp_ns - stamp_ns if ptp_ns else None
         if processing_ns:
             self.times.append(FrameTimes(stamp_ns, sender_time_ns, camera_ns, processing_ns))
@@ -394,7 +401,9 @@ class Pipeline:
         :param now_ns: present time on the arrival clock (ns).
         """
         self.reports.limit_texts(now_ns)
-        self.reports.ages(self.bodies, now_ns, self.config.max_age_s)
+        self.reports.ages(
+            self.bodies, now_ns, self.config.max_age_s,
+            self.sender_age is not None and bool(self.sender_age.text))
         if self.shedder.end(now_ns):    # even if no poses arrive
             self._report_load()
         if now_ns - self._taken_ns < _CATCHING_UP_NS:

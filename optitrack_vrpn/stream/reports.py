@@ -88,10 +88,16 @@ class Reports:
         self.add('warn', ('server motion', name, what),
                  f'for body {printable(name)!r} the server sends {what}')
 
-    def ages(self, bodies: Sequence[TrackedBody], now_ns: int, max_age_s: float) -> None:
-        """Report bodies of which nothing is published because every pose is too old."""
+    def ages(
+        self, bodies: Sequence[TrackedBody], now_ns: int, max_age_s: float, explained: bool,
+    ) -> None:
+        """
+        Report bodies of which nothing is published because every pose is too old.
+
+        :param explained: whether the sender's clock is reported as the cause.
+        """
         names = [channel.names.motive for channel in bodies if channel.look_at_age(now_ns)]
-        if names:
+        if names and not explained:
             more = f' and {len(names) - 3} more' if len(names) > 3 else ''
             self.add('warn', 'all too old', (
                 f'no pose of {", ".join(map(repr, map(printable, names[:3])))}'

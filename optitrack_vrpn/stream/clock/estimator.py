@@ -340,7 +340,7 @@ class OffsetEstimator:
             return (f'no pose is published: within {passed_s:.1f} s, sender times have advanced '
                     f'by {passed_s + found.fallen_ns * 1e-9:.1f} s, as in a backlog; until '
                     'frames arrive as fast as they are sent. If the server plays a recording '
-                    'faster than real time, set stamps.mode: sender')
+                    'faster than real time, set stamps.mode: sender and stamps.max_age_s: 0')
         left_s = passed_s * (self._price / max(self._cost, LOAD) - 1.0)
         return (f'no pose is published: for {passed_s:.1f} s all frames have been '
                 f'{self._lag * 1e-9:.3f} s late: they are old, or the sender restarted; '

@@ -13,12 +13,15 @@ from optitrack_vrpn.drivers.table import AUTO, own_port, SOURCES, using
 from optitrack_vrpn.node.graph.conflicts import LINGERS, ONE_NAME, ONE_TOPIC, qos_remedies
 from optitrack_vrpn.stream.bodies.settings import Selection, unmatched
 from optitrack_vrpn.node.graph.processes import without_shared_memory
+from optitrack_vrpn.stream.clock.types import UNIX_EPOCH
 from optitrack_vrpn.telling.doctor.reach import check_absence, no_node
 from optitrack_vrpn.telling.doctor.results import Graph, Mismatch, ProbeResults, RunningNode
 from optitrack_vrpn.telling.doctor.stream import check_axes
 
 #: Chosen: names in one line.
 _SHOWN = 4
+#: As in ``stream/sender_age.py`` (s).
+_USUAL_AGE_S = 0.06
 
 
 def check_qos(probed: ProbeResults) -> CheckResult:
@@ -191,6 +194,7 @@ def check_settings(probed: ProbeResults) -> CheckResult:
             _check_selection(probed, node, wrong, advice, excluded)
         up_axis = node.settings.get('up_axis')
         _check_up(probed.stated_up, node, wrong, advice)
+        _check_sender_stamps(probed, node, wrong, advice)
         if lifted is not None and up_axis is not None and up_axis != lifted:
             wrong.append(f'{node.name} has up_axis: {up_axis}, but {lifted} is up')
             advice.append(f'set up_axis: {lifted}.')
@@ -214,6 +218,26 @@ def _check_up(stated: str, node: RunningNode, wrong: list[str], advice: list[str
         wrong.append(f'Motive states that {stated} is up, but {node.name} has up_axis: {up_axis}: '
                      'every pose is rotated by 90 degrees')
         advice.append(f'set up_axis: {stated}.')
+
+
+def _check_sender_stamps(
+    probed: ProbeResults, node: RunningNode, wrong: list[str], advice: list[str],
+) -> None:
+    """Compare the sender's clock with that of this computer where its times are published."""
+    stream = probed.established
+    if node.settings.get('stamps.mode') != 'sender' or stream is None or stream.clock is None or (
+            not stream.clock.samples):
+        return
+    if stream.clock.sender_base != UNIX_EPOCH:
+        found = "count from the sender's start, so that stamps are in 1970"
+    elif stream.ahead_s > 0.0:
+        found = f'are {stream.ahead_s:.3f} s in the future'
+    elif stream.ahead_s < -_USUAL_AGE_S:
+        found = f'are {-stream.ahead_s:.3f} s old when they arrive'
+    else:
+        return
+    wrong.append(f"{node.name} publishes the sender's times (stamps.mode: sender), which {found}")
+    advice.append('set stamps.mode: tracking; or set the clocks of both computers by NTP or PTP.')
 
 
 def check_frames(probed: ProbeResults) -> CheckResult:
