@@ -117,9 +117,9 @@ def check_output(
     :raises ConfigurationError: if the output is refused.
     :raises TransportError: if the file that is there cannot be read.
     """
-    if not path.is_file():
-        return
     try:
+        if not path.is_file():
+            return
         with open(path, 'rb') as file:
             head = file.read(_HEAD)
         is_own = not head or own.match(head) is not None
