@@ -157,6 +157,8 @@ def test_start_lost_bodies_stop_and_no_answer_on_two_pages(lab):
         wait_until(lambda: page.execute_script("""
             return [...document.querySelectorAll('#rows tr')].every(row => [...row.cells]
               .slice(2, 8).every(cell => cell.innerText === '\u2013'))"""), 5.0, 'no figures')
+        wait_until(lambda: not phone.execute_script(
+            "return document.getElementById('start').disabled"), 10.0, 'START again')
         lab.node.send_signal(signal.SIGSTOP)
         try:
             phone.execute_script("document.getElementById('start').click()")
