@@ -108,6 +108,24 @@ def test_an_untracked_body_alone_is_withheld_at_once():
     assert session.state() is State.TRACKED
 
 
+@pytest.mark.parametrize('every', [2, 3, 4, 6, 8])
+@pytest.mark.parametrize('first_s', [0.0, 2.0])
+def test_a_frame_that_only_lacks_the_flag_costs_itself(every, first_s):
+    """As found (case R6): 1 frame of 3 without the flag, and no pose was published."""
+    session = Session()
+    for _ in range(round(first_s / STEP * S)):
+        session.frame(('Wand', True, 0.0))
+    published = sum(len(session.frame(('Wand', k % every != 0, 0.0))) for k in range(600))
+    assert published >= 600 * (every - 1) // every - 4
+    assert session.state() is State.TRACKED
+    assert session.withheld()['not_tracked'] == 600 // every
+    # Two in a row are a fault; the setting that says how long it lasts is named.
+    for valid in (False, False):
+        session.frame(('Wand', valid, 0.0))
+    assert session.state() is State.UNTRACKED
+    assert 'acquire_frames' in session.pipeline.bodies[0].status(0).detail
+
+
 @pytest.mark.parametrize('threshold, error, count', [
     (0.002, 0.0019, 10), (0.002, 0.003, 0), (0.002, math.nan, 0), (0.0, 0.5, 10)])
 def test_a_mean_error_beyond_the_threshold_is_withheld(threshold, error, count):
