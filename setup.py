@@ -22,11 +22,11 @@ COMPILED = [f'{PACKAGE}/{folder}/{name}.py' for folder, names in {
     'drivers/natnet': (
         'codec', 'connection', 'frames', 'layouts', 'messages', 'model_list', 'reports'),
     'stream/clock': (
-        'cadence', 'difference', 'epochs', 'estimator', 'filter', 'round_trips', 'segment',
+        'difference', 'epochs', 'host_offset', 'line', 'pace', 'round_trips', 'sender_clock',
         'source'),
     'stream/motion': ('estimator', 'gains', 'kalman', 'lever_arm', 'rest'),
     'stream/bodies': ('hypotheses', 'judge', 'limits', 'poses', 'states', 'times', 'tracker'),
-    'stream': ('coarse_clock', 'load_shedding', 'pipeline', 'roster'),
+    'stream': ('load_shedding', 'pipeline', 'roster'),
     'node/base': ('cdr',),
     'node': ('body_output', 'publishers', 'receiver', 'shared_output'),
 }.items() for name in names]

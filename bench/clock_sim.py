@@ -1,282 +1,250 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Simulate a sender's clock, a network and a host's clock: frames with known truth.
+Simulate a sender's clock, cameras, a network and a host: frames with known truth.
 
-Everything follows from a ``Scenario`` and a seed. Times are nanoseconds on two clocks: the
-sender's (``sender_time``) and the host's arrival clock. The truth of a frame is where it lies on
-the arrival clock, plus the least delay that the network allows at that time; it is what a
-one-way estimator can find at best.
+Everything follows from a ``Case`` and a seed. The truth of a frame is when it was taken, on the
+host's arrival clock, plus the least delay that the network allows: what one-way data can show at best.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 import math
 from typing import NamedTuple
 
+from clock_delays import Floats, wifi, wired
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import lfilter
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+LEAST_S, SENDER_ZERO_S, HOST_ZERO_S = 0.3e-3, 1234.567, 5000.0
 
 
 @dataclass(frozen=True)
-class Scenario:
-    """Clock, network and events of one sender. Seconds, unless the name has another unit."""
+class Case:
+    """
+    One sender. Seconds, unless the name has another unit.
+
+    :ivar skew_ppm: host's clock against the sender's.
+    :ivar waves_ppm: amplitude of waves of it, of ``waves_s``; ``walk`` its random walk.
+    :ivar camera_ppm: the cameras' crystal against the sender's clock.
+    :ivar loads: (from, for, height in ms): delays are longer by this.
+    :ivar swell: (period, length, height in ms): load that rises and falls steadily.
+    :ivar spread: whether load also spreads the delays, by a quarter of its height.
+    :ivar lost: share of frames lost; ``lost_bursts`` of them at once.
+    :ivar poll_s: arrivals are seen at the next poll.
+    :ivar tick_s: the sender's clock advances in ticks; ``jitter_s``: its times are late by the size of
+        a normal deviate.
+    :ivar events: (time, kind, size): ``route`` (s longer), ``host`` (arrival clock set, s), ``slew``
+        (s, at 500 ppm), ``restart`` (s added to the sender's time after 5 s), ``gap``, ``skew`` (ppm).
+    :ivar settle_s: time after an event that is not judged.
+    :ivar aim_us: of the 99th percentile; NaN where there is no aim.
+    :ivar unknowable: why nobody can tell, '' elsewhere.
+    """
 
     name: str
     rate_hz: float = 240.0
-    skew_ppm: float = 50.0
+    network: Callable[[Floats, np.random.Generator], Floats] = wired
+    skew_ppm: float = 37.0
+    waves_ppm: float = 0.5
+    waves_s: float = 2700.0
     walk: float = 3e-9
-    """Random walk of the skew per square root of a second."""
-    thermal_ppm: float = 0.5
-    thermal_period_s: float = 2700.0
-    ntp_ppm: float = 0.1
-    """Random change of the host's rate every 128 s."""
-    delay: str = 'gamma'
-    """``gamma``, ``exponential``, ``wifi``, ``uniform``, ``constant``, ``bimodal``, ``normal``."""
-    delay_us: float = 40.0
-    stall_every_s: float = 5.0
-    stall_ms: tuple[float, float] = (2.0, 8.0)
-    spike_every_s: float = 0.0
-    spike_s: float = 30.0
-    spike_ms: tuple[float, float] = (0.5, 3.0)
-    spike_regular: bool = False
-    spike_first_s: float = math.nan
-    swell_every_s: float = 0.0
-    swell_s: float = 60.0
-    swell_ms: float = 1.5
-    """Load that rises steadily to this and falls back within ``swell_s``."""
+    camera_ppm: float = 20.0
     loads: tuple[tuple[float, float, float], ...] = ()
-    """(from, for, ms): load at given times, beside that of ``spike_every_s``."""
-    queue_us: float = 0.0
-    """Standard deviation of load that wanders (Ornstein-Uhlenbeck; below zero it is none)."""
-    queue_s: float = 30.0
-    """How long it remembers."""
-    loss: float = 0.0
-    poll_ms: float = 0.0
-    """Arrivals are seen at the next poll of this period."""
-    poll_jitter_us: float = 100.0
-    quantum_us: float = 1.0
-    """Resolution of the sender's time."""
-    frame_jitter_us: float = 0.0
-    late_us: float = 0.0
-    """Frames are stamped and sent late by the size of a normal deviate of this deviation."""
-    epoch: bool = False
-    """Sender times from the Unix epoch rather than from the sender's start."""
-    duplicates: float = 0.0
-    reorder: float = 0.0
+    swell: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    spread: bool = False
+    lost: float = 0.0
+    lost_bursts: int = 1
+    poll_s: float = 0.0
+    tick_s: float = 1e-6
+    jitter_s: float = 0.0
     events: tuple[tuple[float, str, float], ...] = ()
-    """(time, kind, size): ``host_step`` (ms), ``host_slew`` (ms, at 500 ppm), ``sender_restart``
-    (s; negative: to 10 s), ``sender_step`` (ms), ``gap`` (s), ``delay_jump`` (ms), ``pause``
-    (s of silence in which the sender's clock stands), ``rate`` (new Hz), ``noise`` (new
-    factor), ``skew`` (ppm added to the sender's rate), ``discipline`` (the same, with no time
-    to recover)."""
-    aim_us: float = math.inf
-    """What the 99th percentile of the error shall not exceed."""
+    settle_s: float = 3.0
+    seconds: float = 900.0
     from_s: float = 10.0
-    """Time from which the session is judged: nothing shows before what the error is."""
+    aim_us: float = math.nan
+    unknowable: str = ''
 
 
 class Frames(NamedTuple):
-    """What arrives, in order of arrival, and the truth."""
+    """
+    What arrives, in order of arrival, in ns.
 
-    sender_time: Ints
+    :ivar truth: true place minus arrival, at most 0.
+    :ivar judged: False shortly after an event.
+    """
+
+    sender: Ints
     arrival: Ints
     truth: Floats
-    """Relative to ``arrival`` (ns, at most 0): truth - arrival."""
-    settled: NDArray[np.bool_]
-    """False within the time that an event is given to be recovered from."""
+    judged: NDArray[np.bool_]
 
 
-RECOVERY_S = {
-    'host_step': 3.0, 'sender_restart': 1.0, 'gap': 1.0, 'host_slew': 30.0, 'sender_step': 3.0,
-    'pause': 12.0, 'delay_jump': 120.0, 'rate': 0.0, 'noise': 0.0, 'skew': 60.0,
-    'discipline': 0.0,
-}
-
-
-def simulate(scenario: Scenario, seconds: float, seed: int) -> Frames:
-    """
-    Simulate a session.
-
-    :param seconds: length on the sender's clock.
-    :param seed: of all randomness.
-    """
-    rng = np.random.default_rng(seed)
-    s = scenario
-    t = _frame_times(s, seconds, rng)
-    host = t + clock_offset(s, t, seconds, rng)
-    least = np.zeros_like(t)
-    late = np.abs(rng.normal(0.0, s.late_us * 1e-6, len(t))) if s.late_us else np.zeros_like(t)
-    sender = np.floor((t + late) * 1e6 / s.quantum_us) * (s.quantum_us * 1e3)
-    sender_shift = np.full_like(t, 1.7e18 if s.epoch else 1234.567e9)
-    keep = np.ones(len(t), dtype=bool)
-    settled = t > s.from_s
-    noise = np.ones_like(t)
-    for at, kind, size in s.events:
-        after = t >= at
-        if kind == 'host_step':
-            host = host + after * (size * 1e-3)
-        elif kind == 'host_slew':
-            host = host + math.copysign(1, size) * np.clip((t - at) * 500e-6, 0, abs(size) * 1e-3)
-        elif kind == 'sender_restart':
-            keep &= ~((t >= at) & (t < at + 5.0))
-            new = 10e9 - at * 1e9 if size < 0 else size * 1e9 + 1234.567e9
-            sender_shift = np.where(after, new, sender_shift)
-        elif kind == 'sender_step':
-            sender_shift = sender_shift + after * (size * 1e6)
-        elif kind == 'gap':
-            keep &= ~((t >= at) & (t < at + size))
-        elif kind == 'pause':
-            keep &= ~((t >= at) & (t < at + size))
-            sender_shift = sender_shift - (t >= at + size) * (size * 1e9)
-        elif kind == 'delay_jump':
-            least = least + after * (size * 1e-3)
-        elif kind == 'noise':
-            noise = np.where(after, size, noise)
-        length = size if kind in ('gap', 'pause') else 5.0 if kind == 'sender_restart' else 0.0
-        length += abs(size) * 2.0 if kind == 'host_slew' else 0.0
-        settled &= ~(after & (t < at + length + RECOVERY_S[kind]))
-    host = host + least + 0.3e-3
-    delay = late + noise * delays_of(s, t, rng)
-    if s.loss:
-        keep &= rng.random(len(t)) >= s.loss
-    arrival = host + delay
-    arrival = np.where(keep, arrival, -np.inf)
-    shift = sum(size * 1e-3 * (t >= at) for at, kind, size in s.events if kind == 'host_step')
-    arrival = np.maximum.accumulate(arrival - shift) + shift
-    if s.poll_ms:
-        period = s.poll_ms * 1e-3
-        wake = rng.exponential(s.poll_jitter_us * 1e-6, len(t))
-        seen = np.ceil(arrival / period)
-        # All frames that wait for one poll are read together: the first one's lateness is theirs.
-        next_poll = np.diff(seen, prepend=-1.0) > 0
-        first = np.maximum.accumulate(np.where(next_poll, np.arange(len(t)), 0))
-        arrival = np.maximum(np.maximum.accumulate(seen * period + wake[first]), arrival)
-    order = np.flatnonzero(keep)
-    return _deliver(s, order, sender + sender_shift, host, arrival, settled, rng)
-
-
-def _deliver(
-    s: Scenario, order: Ints, sender: Floats, host: Floats, arrival: Floats,
-    settled: NDArray[np.bool_], rng: np.random.Generator,
-) -> Frames:
-    start = 5_000_000_000_000 if not s.epoch else 1_700_000_000_000_000_000
-    sender_ns = sender[order].astype(np.int64)
-    if s.epoch:
-        # A double holds 1.7e18 to 256 ns: add the large part as integers.
-        sender_ns = (sender[order] - 1.7e18).astype(np.int64) // 1000 * 1000
-        sender_ns += 1_700_000_000_000_000_000
-    arrival_ns = np.rint(arrival[order] * 1e9).astype(np.int64)
-    truth = (host[order] * 1e9) - arrival_ns
-    good = settled[order]
-    if s.reorder or s.duplicates:
-        again = rng.random(len(order)) < s.duplicates
-        moved = rng.random(len(order)) < s.reorder
-        late = arrival_ns + (moved * rng.uniform(0.2e6, 30e6, len(order))).astype(np.int64)
-        extra = arrival_ns[again] + rng.integers(1000, 50_000_000, int(again.sum()))
-        sender_ns = np.concatenate([sender_ns, sender_ns[again]])
-        truth = np.concatenate([truth + arrival_ns - late,
-                                truth[again] + arrival_ns[again] - extra])
-        arrival_ns = np.concatenate([late, extra])
-        good = np.concatenate([good, good[again]])
-        by = np.argsort(arrival_ns, kind='stable')
-        sender_ns, arrival_ns, truth, good = (
-            sender_ns[by], arrival_ns[by], truth[by], good[by])
-    return Frames(sender_ns, arrival_ns + start, truth, good)
-
-
-def _frame_times(s: Scenario, seconds: float, rng: np.random.Generator) -> Floats:
-    changes = [(0.0, s.rate_hz)] + [(at, hz) for at, kind, hz in s.events if kind == 'rate']
-    ends = [at for at, _ in changes[1:]] + [seconds]
-    t = np.concatenate([
-        np.arange(at, end, 1 / hz) for (at, hz), end in zip(changes, ends, strict=True)])
-    if s.frame_jitter_us:
-        t = np.maximum.accumulate(t + rng.normal(0, s.frame_jitter_us * 1e-6, len(t)).clip(
-            -0.3 / s.rate_hz, 0.3 / s.rate_hz))
-    return np.maximum(t, 0)
-
-
-def clock_offset(s: Scenario, t: Floats, seconds: float, rng: np.random.Generator) -> Floats:
-    """Integrate the rate of the host's clock against the sender's on a grid of seconds."""
-    n = int(seconds) + 2
-    grid = np.arange(n + 1.0)
-    rate = np.full(n + 1, s.skew_ppm * 1e-6)
-    rate += np.cumsum(rng.normal(0, s.walk, n + 1))
-    phase = rng.uniform(0, 2 * np.pi)
-    rate += s.thermal_ppm * 1e-6 * np.sin(2 * np.pi * grid / s.thermal_period_s + phase)
-    steps = rng.normal(0, s.ntp_ppm * 1e-6, n // 128 + 1)
-    rate += np.repeat(steps, 128)[:n + 1] if len(steps) * 128 > n else np.pad(
-        np.repeat(steps, 128), (0, n + 1 - len(steps) * 128), mode='edge')
-    for at, kind, size in s.events:
-        if kind in ('skew', 'discipline'):
+def drift(case: Case, t: Floats, rng: np.random.Generator) -> Floats:
+    """Return by how much the host's clock has moved against true time."""
+    grid = np.arange(0.0, t[-1] + 2.0)
+    rate = case.skew_ppm * 1e-6 + np.cumsum(rng.normal(0, case.walk, len(grid)))
+    rate += case.waves_ppm * 1e-6 * np.sin(
+        2 * np.pi * (grid / case.waves_s + rng.random()))
+    for at, kind, size in case.events:
+        if kind == 'skew':
             rate += (grid >= at) * size * 1e-6
     offset = np.concatenate([[0.0], np.cumsum((rate[1:] + rate[:-1]) / 2)])
     return np.interp(t, grid, offset)
 
 
-def delays_of(s: Scenario, t: Floats, rng: np.random.Generator) -> Floats:
-    n, unit = len(t), s.delay_us * 1e-6
-    draw: dict[str, Callable[[], Floats]] = {
-        'gamma': lambda: rng.gamma(3, unit, n),
-        'exponential': lambda: rng.exponential(unit, n),
-        'uniform': lambda: rng.uniform(0, unit, n),
-        'constant': lambda: np.full(n, 0.0),
-        'normal': lambda: np.abs(5 * unit + rng.normal(0, unit, n)),
-        'bimodal': lambda: rng.exponential(unit, n) + (rng.random(n) < 0.7) * 20 * unit,
-        'wifi': lambda: _wifi(rng, n),
-    }
-    delay = draw[s.delay]()
-    if s.stall_every_s:
-        _stalls(delay, t, s.stall_every_s, s.stall_ms, rng)
-    if s.queue_us:
-        kept = np.exp(-1.0 / s.rate_hz / s.queue_s)
-        push = rng.normal(0, s.queue_us * 1e-6 * math.sqrt(1.0 - kept * kept), n)
-        delay += np.maximum(0.0, lfilter([1.0], [1.0, -kept], push))
-    if s.spike_every_s:
-        for at in _spike_starts(s, t[-1], rng):
-            lift = rng.uniform(*s.spike_ms) * 1e-3
-            inside = slice(np.searchsorted(t, at), np.searchsorted(t, at + s.spike_s))
-            count = inside.stop - inside.start
-            delay[inside] += lift + rng.exponential(lift / 4, count)
-    for at, length, ms in s.loads:
+def queueing(case: Case, t: Floats, rng: np.random.Generator) -> Floats:
+    """Return the delay of load, at a constant height or spread by a quarter of it."""
+    delay = np.zeros_like(t)
+    for at, length, height in case.loads:
         inside = slice(np.searchsorted(t, at), np.searchsorted(t, at + length))
-        delay[inside] += ms * 1e-3 + rng.exponential(ms * 1e-3 / 4, inside.stop - inside.start)
-    if s.swell_every_s:
-        phase = (t % s.swell_every_s - (s.swell_every_s - s.swell_s) / 2) / s.swell_s
-        delay += s.swell_ms * 1e-3 * np.clip(1.0 - np.abs(2.0 * phase - 1.0), 0.0, None)
+        count = inside.stop - inside.start
+        delay[inside] += height * 1e-3
+        if case.spread:
+            delay[inside] += rng.random(count) * 0.5 * height * 1e-3
+    period, length, height = case.swell
+    if period:
+        phase = (t % period - (period - length) / 2) / length
+        rise = height * 1e-3 * np.clip(1.0 - np.abs(2.0 * phase - 1.0), 0.0, None)
+        delay += rise * (1.0 + 0.5 * rng.random(len(t)) if case.spread else 1.0)
     return delay
 
 
-def _wifi(rng: np.random.Generator, n: int) -> Floats:
-    delay = rng.lognormal(math.log(1.2e-3), 0.6, n)
-    tail = rng.random(n) < 0.02
-    delay[tail] += np.minimum(2e-3 * (1 + rng.pareto(1.2, int(tail.sum()))), 0.1)
-    return delay
+def simulate(case: Case, seed: int) -> Frames:
+    """Simulate a session."""
+    rng = np.random.default_rng(seed)
+    t = np.arange(0.0, case.seconds, (1.0 + case.camera_ppm * 1e-6) / case.rate_hz)
+    host = t + drift(case, t, rng) + LEAST_S
+    late = np.abs(rng.normal(0.0, case.jitter_s, len(t))) if case.jitter_s else 0.0
+    sender = np.floor((t + late) / case.tick_s) * case.tick_s + SENDER_ZERO_S
+    keep = np.ones(len(t), dtype=bool)
+    judged = t > case.from_s
+    delay = case.network(t, rng) + queueing(case, t, rng) + late
+    for at, kind, size in case.events:
+        after = t >= at
+        length = 0.0
+        if kind == 'route':
+            host = host + after * size
+        elif kind == 'host':
+            host = host + after * size
+        elif kind == 'slew':
+            host = host + math.copysign(1.0, size) * np.clip((t - at) * 500e-6, 0, abs(size))
+            length = abs(size) / 500e-6
+        elif kind == 'restart':
+            keep &= ~(after & (t < at + 5.0))
+            sender = sender + after * size
+            length = 5.0
+        elif kind == 'gap':
+            keep &= ~(after & (t < at + size))
+            length = size
+        judged &= ~(after & (t < at + length + case.settle_s))
+    if case.lost:
+        starts = rng.random(len(t)) < case.lost / case.lost_bursts
+        keep &= ~(np.convolve(starts, np.ones(case.lost_bursts))[:len(t)] > 0)
+    order = np.flatnonzero(keep)
+    arrival = (host + delay)[order]
+    steps = sum(size * (t[order] >= at) for at, kind, size in case.events if kind == 'host')
+    arrival = np.maximum.accumulate(arrival - steps)
+    if case.poll_s:
+        arrival = np.ceil(arrival / case.poll_s) * case.poll_s + 40e-6
+    arrival = arrival + steps
+    arrival_ns = np.rint((arrival + HOST_ZERO_S) * 1e9).astype(np.int64)
+    return Frames(np.rint(sender[order] * 1e9).astype(np.int64), arrival_ns,
+                  (host[order] - arrival) * 1e9, judged[order])
 
 
-def _stalls(
-    delay: Floats, t: Floats, every_s: float, length_ms: tuple[float, float],
-    rng: np.random.Generator,
-) -> None:
-    """Add moments in which nothing gets through: what waits arrives at the end."""
-    at = 0.0
-    while at < t[-1]:
-        at += rng.exponential(every_s)
-        end = at + rng.uniform(*length_ms) * 1e-3
-        inside = slice(np.searchsorted(t, at), np.searchsorted(t, end))
-        delay[inside] = np.maximum(delay[inside], end - t[inside] + delay[inside] * 0.1)
+def every(period: float, length: float, seconds: float, first: float, *heights: float) -> tuple[
+        tuple[float, float, float], ...]:
+    """Return loads at regular times, of these heights in turn (ms)."""
+    starts = np.arange(first, seconds - length, period)
+    return tuple((float(at), length, heights[k % len(heights)]) for k, at in enumerate(starts))
 
 
-def _spike_starts(s: Scenario, seconds: float, rng: np.random.Generator) -> list[float]:
-    at = s.spike_every_s / 2 if math.isnan(s.spike_first_s) else s.spike_first_s
-    starts = []
+def spread_over(seconds: float, *events: tuple[str, float]) -> tuple[tuple[float, str, float], ...]:
+    """Spread events evenly over a session."""
+    return tuple((seconds * (i + 1) / (len(events) + 1), kind, size)
+                 for i, (kind, size) in enumerate(events))
+
+
+def with_load(case: Case, name: str, aim_us: float, seconds: float) -> Case:
+    """Return a case with 30 s of load every 5 minutes."""
+    return replace(case, name=name, aim_us=aim_us,
+                   loads=every(300.0, 30.0, seconds, 120.0, 2.0, 0.7, 3.0))
+
+
+def disciplined(seconds: float) -> tuple[tuple[float, str, float], ...]:
+    """Return the changes of rate of a clock that w32time disciplines (ppm)."""
+    rng = np.random.default_rng(7)
+    found, at, now = [], 100.0, 0.0
     while at < seconds:
-        starts.append(at)
-        at += s.spike_every_s if s.spike_regular else s.spike_s + rng.exponential(s.spike_every_s)
-    return starts
+        ppm = float(rng.choice([-1.0, 1.0]) * rng.uniform(5.0, 60.0))
+        found.append((at, 'skew', ppm - now))
+        at, now = at + float(rng.uniform(60.0, 300.0)), ppm
+    return tuple(found)
+
+
+def cases(seconds: float) -> list[Case]:
+    """Return the rows of the table."""
+    base = Case('wired 240 Hz', seconds=seconds, aim_us=50.0)
+    radio = replace(base, name='WiFi 120 Hz', rate_hz=120.0, network=wifi, lost=0.005,
+                    aim_us=250.0)
+    plain = replace(base, aim_us=math.nan)
+    longer = 'load that lasts longer than 90 s is a longer route'
+    loads = every(300.0, 30.0, seconds, 120.0, 2.0)
+    return [
+        base,
+        with_load(base, 'wired, 30 s of load', 50.0, seconds),
+        replace(base, name='busy: 60 s of load every 3 min',
+                loads=every(180.0, 60.0, seconds, 90.0, 2.0, 3.0)),
+        replace(base, name='swell of 60 s to 1.5 ms', swell=(300.0, 60.0, 1.5), aim_us=500.0),
+        replace(base, name='swell of 120 s to 1.5 ms', swell=(300.0, 120.0, 1.5), aim_us=500.0,
+                unknowable=longer),
+        replace(base, name='waves of 5 ppm', waves_ppm=5.0, waves_s=600.0, aim_us=500.0),
+        replace(with_load(base, 'waves of 5 ppm, 30 s of load', 500.0, seconds), waves_ppm=5.0,
+                waves_s=600.0),
+        replace(base, name='waves of 5 ppm, busy', waves_ppm=5.0, waves_s=600.0, aim_us=500.0,
+                loads=every(180.0, 60.0, seconds, 90.0, 2.0, 3.0)),
+        replace(with_load(base, 'bursts of 20 lost frames, 30 s of load', 50.0, seconds), lost=0.05,
+                lost_bursts=20),
+        *(replace(with_load(base, f'{rate:g} Hz, 30 s of load', 50.0, seconds), rate_hz=rate)
+          for rate in (30.0, 100.0, 500.0, 1000.0)),
+        *(replace(with_load(base, f'skew {ppm:+g} ppm, 30 s of load', 250.0, seconds), skew_ppm=ppm)
+          for ppm in (-200.0, 200.0)),
+        replace(with_load(base, 'skew +800 ppm, 30 s of load', math.nan, seconds), skew_ppm=800.0),
+        radio,
+        with_load(radio, 'WiFi, 30 s of load', 250.0, seconds),
+        replace(with_load(base, 'polls of 10 ms, 30 s of load', 500.0, seconds), poll_s=0.010),
+        replace(plain, name='100 Hz, polled at 100 Hz', rate_hz=100.0, poll_s=0.010,
+                unknowable='the phase of a poll does not show until it begins anew'),
+        replace(plain, name='host clock set by 50 ms, no raw clock, then load', events=spread_over(
+            seconds, ('host', 0.05), ('host', -0.05)), loads=loads, aim_us=50.0),
+        replace(plain, name='host clock slewed by 25 ms, no raw clock', events=spread_over(
+            seconds, ('slew', 0.025), ('slew', -0.025)), settle_s=120.0),
+        replace(plain, name='the slew while it lasts', events=spread_over(
+            seconds, ('slew', 0.025), ('slew', -0.025)), settle_s=-60.0,
+            unknowable='one-way delays grow by load or by a slew'),
+        replace(plain, name='sender restarts, load 20 s later', events=(
+            (300.0, 'restart', -1400.0), (600.0, 'restart', 9e4)),
+            loads=((325.0, 30.0, 2.0), (625.0, 30.0, 2.0))),
+        replace(plain, name='route 2 ms longer, and back', events=spread_over(
+            seconds, ('route', 2e-3), ('route', -2e-3)), settle_s=0.0, unknowable=longer),
+        replace(plain, name='route 40 ms longer, and back', events=spread_over(
+            seconds, ('route', 0.04), ('route', -0.04))),
+        replace(plain, name='load from the first frame, 60 s', loads=((0.0, 60.0, 2.0),),
+                unknowable='load from the first frame on is part of the least delay'),
+        replace(plain, name='load of 150 s', loads=((200.0, 150.0, 2.0),), unknowable=longer),
+        replace(base, name='gaps of 1 to 60 s', events=spread_over(
+            seconds, ('gap', 1.0), ('gap', 10.0), ('gap', 29.0), ('gap', 60.0))),
+        replace(plain, name='sender disciplined (w32time)', events=disciplined(seconds),
+                settle_s=0.0, unknowable='a change of rate looks like load for 90 s'),
+        replace(plain, name='sender times jitter by 0.2 ms, 0.5 % lost', jitter_s=0.2e-3,
+                lost=0.005),
+        replace(plain, name='ticks of 1 ms', tick_s=1e-3),
+        replace(plain, name='ticks of 1 ms, 0.5 % lost', tick_s=1e-3, lost=0.005),
+        replace(plain, name='ticks of 4 ms, 5 % lost', tick_s=4e-3, lost=0.05),
+        replace(plain, name='ticks of 15.6 ms', tick_s=1.0 / 64),
+        replace(plain, name='ticks of 15.6 ms, 2 % lost', tick_s=1.0 / 64, lost=0.02),
+        replace(plain, name='ticks of 15.6 ms, 60 Hz', tick_s=1.0 / 64, rate_hz=60.0),
+    ]

@@ -7,7 +7,7 @@ An input is a byte of options as in fuzz_target, a byte that selects the version
 as there: datagrams of n bytes, n * 10 ms in which nothing comes, or a new conversation.
 """
 
-from fuzz_target import Broken, PAUSE, play, PREAMBLE, record, Run, STEP_NS
+from fuzz_target import Broken, PAUSE, play, PREAMBLE, record, Run
 import numpy as np
 from optitrack_vrpn.drivers.natnet import codec
 from optitrack_vrpn.drivers.natnet.connection import Connection
@@ -28,6 +28,8 @@ VERSIONS = ((2, 7), (2, 9), (3, 0), (4, 0), (4, 1), (4, 2), (4, 4))
 #: All that a frame can hold beside rigid bodies is decoded.
 EXTRAS = frozenset({'markers', 'skeletons', 'plates', 'devices'})
 _FREQUENCY = 10_000_000
+#: The interval of the frames.
+STEP_NS = 10_000_000
 #: Bodies of one frame of the largest datagram.
 _MOST_BODIES = 65507 // 38 + 1
 _DATAGRAM, _RECONNECT = 3, 7

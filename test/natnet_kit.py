@@ -26,12 +26,13 @@ class Sink(Recorder):
 
     @property
     def frames(self):
-        """Give the frames of NatNet; with VRPN, a backlog can precede a frame."""
-        return [frame for frame in self.of(Frame) if frame.fresh]
+        """Give the frames."""
+        return self.of(Frame)
 
     @property
     def vrpn_frames(self):
-        return [frame for frame in self.of(Frame) if not frame.fresh]
+        """Give the frames without exposure times, which are those of VRPN."""
+        return [frame for frame in self.frames if not frame.processing_ns]
 
     @property
     def echoes(self):

@@ -70,9 +70,14 @@ def test_arrival_stamps_are_arrivals():
 
 def test_mode_sender_returns_the_senders_times():
     source = StampSource(StampConfig(mode='sender', latency_ms=5.0))
+    now = UNIX
     for start in (5 * S, 3 * S, UNIX, 0):
-        pairs = [(start + i * 10 * MS, UNIX + start + i * 10 * MS) for i in range(100)]
-        assert [source.stamp(s, a, 10**15) for s, a in pairs] == [s for s, _ in pairs]
+        pairs = [(start + i * 10 * MS, now + i * 10 * MS) for i in range(100)]
+        now += 2 * S
+        stamps = [source.stamp(s, a, 10**15) for s, a in pairs]
+        # A fall is recognised by its third frame.
+        assert stamps[2:] == [s for s, _ in pairs][2:] and stamps[:2] in (
+            [None, None], [s for s, _ in pairs][:2])
 
 
 @pytest.mark.parametrize('mode', ['tracking', 'min_offset', 'arrival'])
@@ -85,14 +90,15 @@ def test_latency_is_taken_off_every_stamp(mode):
 
 @pytest.mark.parametrize('mode', ['tracking', 'min_offset'])
 @pytest.mark.parametrize(('back_to', 'ahead'), [(0, 0), (None, 3600 * S), (None, 2 * S)])
-def test_a_restart_of_the_sender_begins_an_epoch_in_half_a_second(mode, back_to, ahead):
+def test_a_restart_of_the_sender_begins_an_epoch_after_half_a_second(mode, back_to, ahead):
     source = StampSource(StampConfig(mode=mode))
     for i in range(2000):
         source.stamp(500 * S + i * 4 * MS, 80 * S + i * 4 * MS + 30_000)
     source.events()
     new = back_to if back_to is not None else 508 * S + ahead
     stamps = [source.stamp(new + i * 4 * MS, 88 * S + i * 4 * MS) for i in range(200)]
-    assert all(abs(stamps[i] - 88 * S - i * 4 * MS) < 20_000 for i in range(125, 200))
+    assert stamps[:90] == [None] * 90
+    assert all(abs(stamps[i] - 88 * S - i * 4 * MS) < 20_000 for i in range(130, 200))
     assert source.status().restarts == {'sender_restarted': 1}
     ended = [event for event in source.events() if event.data.kind == 'epoch_ended']
     assert [(event.severity, event.data.reason, event.data.epoch) for event in ended] == [
@@ -126,12 +132,13 @@ def test_reconnecting_keeps_what_fits_and_drops_what_does_not():
         return source
 
     same = before(StampSource(StampConfig()))
-    assert abs(same.stamp(25 * S, 76 * S + 150_000) - 76 * S) < 20_000
+    stamps = [same.stamp(25 * S + i * 4 * MS, 76 * S + i * 4 * MS + 150_000) for i in range(70)]
+    assert stamps[:60] == [None] * 60 and abs(stamps[69] - 76 * S - 69 * 4 * MS) < 20_000
     assert same.status().epoch == 0
-    # A sender that lost 5 s: without the word from outside, load would be a possibility.
+    # A sender that lost 5 s.
     other = before(StampSource(StampConfig()))
-    stamps = [other.stamp(25 * S + i * 4 * MS, 81 * S + i * 4 * MS) for i in range(50)]
-    assert stamps[0] is None and abs(stamps[49] - 81 * S - 49 * 4 * MS) < 1000
+    stamps = [other.stamp(25 * S + i * 4 * MS, 81 * S + i * 4 * MS) for i in range(150)]
+    assert stamps[:90] == [None] * 90 and abs(stamps[149] - 81 * S - 149 * 4 * MS) < 1000
     assert other.status().restarts == {'sender_restarted': 1}
 
 
@@ -162,7 +169,6 @@ def test_a_clock_that_stands_after_a_restart_is_reported():
     for k in range(240):
         source.stamp(100 * S + k * S // 240, S + k * S // 240)
     source.reconnected()
-    for k in range(240, 480):
-        stamp = source.stamp(0, S + k * S // 240)
-        assert stamp is None or stamp < k * S // 240 - 50 * S
-    assert 'do not increase' in source.trouble()
+    for k in range(240, 600):
+        assert source.stamp(0, S + k * S // 240) is None
+    assert 'no pose is published' in source.trouble(4 * S)

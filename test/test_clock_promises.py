@@ -2,17 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The guarantees of every mode but ``sender``, under arbitrary clocks and networks."""
 
-from bisect import bisect_left
-from collections import deque
 import gc
-from itertools import cycle
 import math
 import random
 import sys
 
 from conftest import examples
 from hypothesis import example, given, settings, strategies as st
-from optitrack_vrpn.stream.clock.source import HISTORY, LIMIT_NS, READING_NOISE_NS, StampSource
+from optitrack_vrpn.stream.clock.source import LIMIT_NS, StampSource
 from optitrack_vrpn.stream.clock.types import StampConfig
 import pytest
 
@@ -30,77 +27,50 @@ frames = st.lists(st.tuples(steps_ns, steps_ns, delays_ns), min_size=1, max_size
 times = st.one_of(st.integers(0, LIMIT_NS - 1), st.integers(), st.integers(0, 10 * S))
 
 
-def journey(moves, base=1_000 * S, host=5_000 * S):
-    """Walk both clocks by the moves and return (sender time, arrival) of every frame."""
-    sent, now, pairs = base, host, []
-    for sender_step, host_step, delay in moves:
-        sent = max(0, sent + sender_step)
-        now = max(0, now + host_step)
-        pairs.append((sent, now + delay))
-    return pairs
-
-
 class Judge:
-    """Checks each stamp against all others of its epoch, as far as sender times are of use."""
+    """Checks each stamp against the one before, until an epoch ends with a fall."""
 
-    def __init__(self, source, slack=0):
-        self.source, self.slack = source, slack
-        self.times, self.stamps = [], []
-        self.unusable = False
+    def __init__(self, source):
+        self.source = source
+        self.sent = self.stamped = -1
 
     def stamp(self, sent, arrival, host=0):
         stamp = self.source.stamp(sent, arrival, host)
+        if any(event.data.kind == 'epoch_ended' and event.data.fell
+               for event in self.source.events()):
+            self.sent = -1
+            if not self.source.status().restarts.get('sender_restarted'):
+                self.stamped = -1
         if stamp is None:
-            return stamp
-        assert stamp <= arrival + host + self.slack
-        ended = [event for event in self.source.events() if event.data.kind == 'epoch_ended']
-        if ended:
-            self.times, self.stamps = [], []
-            self.unusable = ended[-1].data.reason == 'sender_times_unusable' or (
-                self.unusable and ended[-1].data.reason == 'host_stepped')
-        if self.unusable:
-            assert not self.stamps or stamp >= self.stamps[-1], 'backwards'
-            self.stamps.append(stamp)
-            return stamp
-        at = bisect_left(self.times, sent)
-        if at < len(self.times) and self.times[at] == sent:
-            assert stamp == self.stamps[at], 'equal sender times, other stamp'
-            return stamp
-        if at:
-            assert stamp >= self.stamps[at - 1], 'backwards'
-        if at < len(self.times):
-            assert stamp <= self.stamps[at], 'later than a newer frame'
-        self.times.insert(at, sent)
-        self.stamps.insert(at, stamp)
-        return stamp
+            return
+        assert stamp <= arrival + host
+        if sent == self.sent:
+            assert stamp == self.stamped, 'equal sender times, other stamp'
+        else:
+            assert sent > self.sent, 'an older frame'
+            if stamp <= self.stamped:
+                assert self.source.status().restarts.get('host_stepped'), 'stamps do not rise'
+        self.sent, self.stamped = sent, stamp
 
 
 @pytest.mark.parametrize('mode', PROMISING)
-@given(moves=frames, latency=st.sampled_from((0.0, 3.5)), readings=st.one_of(
-    st.just([(0, 0)]), st.lists(st.tuples(
-        st.integers(-400, 400), st.integers(-20_000, 20_000)), min_size=1, max_size=20)))
+@given(moves=frames, latency=st.sampled_from((0.0, 3.5)), slew=st.integers(-20_000, 20_000))
 @settings(max_examples=examples(150), deadline=None)
-def test_stamps_are_never_late_and_never_run_backwards(
-        mode, moves, latency, readings):
-    """On a host's clock that is slewed and read with noise, or read exactly."""
-    exact = readings == [(0, 0)]
-    judge = Judge(StampSource(StampConfig(mode=mode, offset_samples=7, latency_ms=latency)),
-                  0 if exact else READING_NOISE_NS)
-    host = 0 if exact else 1_700_000_000 * S
-    for (sent, arrival), (noise, slew) in zip(journey(moves), cycle(readings)):
-        host += slew
-        judge.stamp(sent, arrival, host + noise)
+def test_stamps_are_never_late_and_rise(mode, moves, latency, slew):
+    judge = Judge(StampSource(StampConfig(mode=mode, offset_samples=7, latency_ms=latency)))
+    sent, now, host = 1_000 * S, 5_000 * S, 1_700_000_000 * S
+    for sender_step, host_step, delay in moves:
+        sent, now, host = max(0, sent + sender_step), max(0, now + host_step), host + slew
+        judge.stamp(sent, now + delay, host)
 
 
 @pytest.mark.parametrize('mode', PROMISING)
 @given(seed=st.integers(0, 2**32), tick=st.sampled_from((1, MS, 15_625_000)))
 @settings(max_examples=examples(40), deadline=None)
 def test_promises_hold_in_a_real_stream_with_everything_going_wrong(mode, seed, tick):
-    """Ticks of 1 ms, and of several frames, begin to be removed after half a second."""
     rnd = random.Random(seed)
     judge = Judge(StampSource(StampConfig(mode=mode)))
     true, offset, pairs = 1_000 * S, 4_000 * S, []
-    jitter = rnd.choice((0, 0, 200_000))
     for _ in range(1500):
         true += 4_166_667
         chance = rnd.random()
@@ -110,7 +80,7 @@ def test_promises_hold_in_a_real_stream_with_everything_going_wrong(mode, seed, 
             offset += rnd.randrange(-60 * MS, 60 * MS)
         elif chance < 0.005:
             true = rnd.randrange(10 * S)
-        sent = true - true % tick + rnd.randrange(jitter + 1)
+        sent = true - true % tick
         delay = int(rnd.gammavariate(3, 40e3))
         delay += rnd.randrange(40 * MS) if rnd.random() < 0.02 else 0
         pairs += [(true + offset + delay, sent)] * rnd.choice((1, 1, 1, 2))
@@ -128,29 +98,27 @@ def test_promises_hold_in_a_real_stream_with_everything_going_wrong(mode, seed, 
 @settings(max_examples=examples(200), deadline=None)
 def test_any_numbers_give_a_stamp_or_none(calls, mode):
     source = StampSource(StampConfig(mode=mode, offset_samples=3))
-    refused = 0
     for sent, arrival, host in calls:
         stamp = source.stamp(sent, arrival, host)
-        refused += stamp is None
         if not (0 <= sent < LIMIT_NS and 0 <= arrival < LIMIT_NS
                 and 0 <= arrival + host < LIMIT_NS):
             assert stamp is None
-    assert source.status().refused + source.withheld == refused
+    source.status()
     source.events()
+    source.trouble(0)
 
 
-@pytest.mark.parametrize('mode', ['tracking', 'arrival'])
+@pytest.mark.parametrize('mode', PROMISING)
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=examples(25), deadline=None)
 def test_repeated_and_overtaken_frames_teach_nothing(mode, seed):
     rnd = random.Random(seed)
     plain, mixed = StampSource(StampConfig(mode=mode)), StampSource(StampConfig(mode=mode))
-    waiting = deque()
+    waiting = []
     for i in range(1200):
         sent = 77 * S + i * 4_166_667
         arrival = 99 * S + i * 4_166_500 + int(rnd.gammavariate(3, 40e3))
         if rnd.random() < 0.05:
-            # Held back in both, so that it comes out of order in one and not at all in the other.
             waiting.append(sent)
             continue
         expected = plain.stamp(sent, arrival)
@@ -158,25 +126,8 @@ def test_repeated_and_overtaken_frames_teach_nothing(mode, seed):
         if rnd.random() < 0.1:
             assert mixed.stamp(sent, arrival + rnd.randrange(3 * MS)) == expected
         if waiting and rnd.random() < 0.5:
-            late = waiting.popleft()
-            stamp = mixed.stamp(late, arrival + 100_000)
-            assert stamp <= expected
-            if mode == 'tracking' and i > 500 and sent - late < 50 * MS:
-                # what it would have got: its distance to a newer frame in sender time
-                assert abs(expected - stamp - (sent - late)) < 60_000
+            assert mixed.stamp(waiting.pop(), arrival + 100_000) is None
     assert mixed.status().epoch == plain.status().epoch == 0
-
-
-def test_frames_too_old_to_place_are_refused():
-    source = StampSource(StampConfig())
-    given_out = [source.stamp(i * MS, 5 * S + i * MS + 50_000) for i in range(4 * HISTORY)]
-    now = 5 * S + 4 * HISTORY * MS
-    assert [source.stamp(i * MS, now) for i in range(3 * HISTORY, 4 * HISTORY)] == (
-        given_out[3 * HISTORY:])
-    # 0.6 s late at 1000 Hz: no reason to think of a restart, and no way to keep the order.
-    assert source.stamp((4 * HISTORY - 600) * MS + 5, now) is None
-    assert source.status().refused == 1
-    assert source.status().epoch == 0
 
 
 def _footprint(source):
@@ -205,7 +156,7 @@ def test_memory_is_constant(mode):
             source.stamp(i * 16_666_667, 5 * S + i * 16_666_000 + rnd.randrange(MS) + lift)
         sizes.append(_footprint(source))
     # The stamps alone of all frames would take 4 MB.
-    assert max(sizes) < 250_000, sizes
+    assert max(sizes) < 150_000, sizes
 
 
 def test_unread_events_are_bounded():
@@ -220,5 +171,6 @@ def test_unread_events_are_bounded():
 
 def test_a_new_source_reports_that_nothing_is_known():
     status = StampSource(StampConfig()).status()
-    assert not status.learnt and status.samples == 0 and status.sender_base == 'unknown'
-    assert math.isnan(status.uncertainty_s) and math.isnan(status.jitter_std_s)
+    assert status.samples == 0 and not status.learnt and status.epoch == 0
+    assert math.isnan(status.jitter_std_s) and status.sender_base == 'unknown'
+    assert status.uncertainty_s == pytest.approx(0.02)

@@ -3,17 +3,12 @@
 """Stamps of exposures: what round trips add to the line under the arrivals."""
 
 import math
-from pathlib import Path
-import sys
-
 from conftest import examples
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.stream.clock.round_trips import RoundTrips
 from optitrack_vrpn.stream.clock.source import StampSource
 from optitrack_vrpn.stream.clock.types import StampConfig
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent.parent / 'bench'))
 
 MS = 1_000_000
 S = 1_000 * MS
@@ -76,7 +71,8 @@ def test_the_stamps_never_step():
     for number in range(101, 2_000):
         stamp = round_trips.place(number * 10 * MS, OFFSET + number * 10 * MS + MS, 0.0)
         off = stamp - before - (10 * MS if number > 101 else 1010 * MS)
-        assert abs(off) <= 500e-6 * (10 * MS if number > 101 else 1010 * MS) + 1
+        # Half of the difference within two seconds.
+        assert abs(off) <= (2_500 if number > 101 else 495_000)
         before = stamp
     assert abs(before - OFFSET - 19_990 * MS - 5_000) < 2_000
 
@@ -153,13 +149,3 @@ def test_another_sender_starts_without_the_delay_of_the_one_before():
     assert math.isnan(source.status().network_delay_s)
     found = [source.stamp(n * 10 * MS, 9_000 * S + n * 10 * MS) for n in range(1, 300)]
     assert abs(found[-1] - 9_000 * S - 2_989 * MS) < 20_000
-
-
-@pytest.mark.parametrize('number, most_us', [(0, 30.0), (6, 300.0)])
-def test_a_simulated_session_meets_its_target(number, most_us):
-    import clock_natnet
-    session = clock_natnet.sessions(60.0)[number]
-    found = clock_natnet.run(session, 60.0, seed=3)
-    assert found['p99'] <= most_us
-    assert found['covered'] > 0.95
-    assert found['restarts'] == {}

@@ -98,11 +98,11 @@ def test_counted_faults_of_the_data_are_all_said(counters, level, said, advice, 
 
 def test_jitter_and_restarts_are_warnings():
     def check(**changes):
-        return check_clock(heard(clock=CLOCK._replace(**changes)))
+        return check_clock(heard(clock=replace(CLOCK, **changes)))
     judged(check(), Level.OK)
     assert judged(check(jitter_p99_s=0.02), Level.WARN).values['jitter_p99_s'] == 0.02
     judged(check(restarts={'sender_restarted': 2}), Level.WARN, '2 sender_restarted')
-    facts = heard(clock=CLOCK._replace(restarts={'sender_restarted': 1}), stalled_s=0.8)
+    facts = heard(clock=replace(CLOCK, restarts={'sender_restarted': 1}), stalled_s=0.8)
     judged(check_clock(facts), Level.WARN, 'this computer stood still for 0.8 s',
            without=['sender_restarted', 'Motive'])
     assert check(uncertainty_s=math.nan).values['uncertainty_s'] is None

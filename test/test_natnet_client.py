@@ -126,8 +126,8 @@ def test_frames_without_times_are_stamped_by_arrival_from_the_first_on(protocol)
             server, sink=Stamped(), protocol=protocol) as (sink, _):
         sink.wait(lambda: len(sink.ages) > 100)
     assert not sink.echoes and not any(frame.processing_ns for frame in sink.frames)
-    # All but the first ones, and what a busy machine delays.
-    assert len(sink.ages) > 0.5 * len(sink.bodies)
+    # All but those of the first half second, and what a busy machine delays.
+    assert len(sink.ages) > 0.2 * len(sink.bodies)
     assert max(sink.ages) < 250_000_000
     assert sum('no times of its clock' in change.text for change in sink.changes) == 1
     assert LinkState.LOST not in sink.states
@@ -300,7 +300,7 @@ def test_auto_falls_back_to_vrpn_which_cannot_record():
             sink.wait_for('NatNet does not')
             assert sink.said('VRPN is used')
             sink.wait(lambda: len(sink.vrpn_frames) > 5)
-            assert not sink.bodies
+            assert len(sink.vrpn_frames) == len(sink.frames)
             client.stop_recording()
             sink.wait_for('stop a recording')
 

@@ -154,7 +154,7 @@ def test_a_body_of_which_all_is_too_old_says_so():
     assert not wait(390, 100, 0)
     (notice,) = wait(490, 300, S)
     assert notice.severity == 'warn' and "'wand'" in notice.text and '0.5 s' in notice.text
-    assert channel.all_too_old and channel.published == 298 + 98
+    assert channel.all_too_old and channel.published == 298 + 98 - 26    # arrivals stalled
     entry = body_entry('wand', channel.status(0), channel.dispositions(), 0, all_too_old=True)
     assert entry.level is Level.WARN and 'max_age_s' in entry.message
     assert not wait(790, 50, 0)
@@ -178,17 +178,14 @@ def test_of_many_bodies_that_are_too_old_three_are_named(bodies, more):
     assert all((repr(name) in event.text) is (name in 'abc') for name in bodies)
 
 
-def test_of_a_burst_only_fresh_poses_are_published():
-    """A backlog after an outage: stamped by the clock learnt before, judged by its age."""
+def test_nothing_is_published_until_a_burst_after_an_outage_is_over():
     pipeline = make_pipeline(max_age_s=0.5)
     assert len(stream(pipeline, ['wand'], 300)) == 298
-    # Two seconds of frames in one burst, at frame 500; of them those of the last 0.5 s are fresh.
-    burst = [pose('wand', 300 + i) for i in range(200)]
-    fresh = pipeline.process(burst, 500 * S // 100, HOST)
-    assert pipeline.dropped['too_old'] == pytest.approx(149, abs=2)
-    ages = [(HOST + 5 * S - sample.stamp_ns) / S for sample in fresh]
-    assert 40 <= len(fresh) <= 51 and max(ages) <= 0.5
-    assert all(a.stamp_ns < b.stamp_ns for a, b in zip(fresh, fresh[1:]))
+    # Two seconds of frames in one burst, at frame 500.
+    assert not pipeline.process([pose('wand', 300 + i) for i in range(200)], 5 * S, HOST)
+    assert pipeline.dropped['backlog'] == 200
+    out = feed(pipeline, [[pose('wand', i)] for i in range(500, 600)], begin=500)
+    assert 60 < sum(map(len, out)) < 80
 
 
 def test_stamps_that_ros_cannot_hold_are_withheld_and_cost_no_other():
@@ -204,8 +201,8 @@ def test_a_restarted_sender_teaches_a_new_clock_and_its_stamps_go_on():
     before = stream(pipeline, ['wand'], 300)
     again = [[pose('wand', i, start_ns=S)] for i in range(200)]
     after = [s for samples in feed(pipeline, again, begin=310) for s in samples]
-    # Within 0.4 s, once no frame fits the time before the restart.
-    assert 160 < len(after) < 198
+    # Within 0.6 s, once frames prove to be fresh.
+    assert 140 < len(after) < 198
     stamps = [sample.stamp_ns for sample in before + after]
     assert all(a < b for a, b in zip(stamps, stamps[1:]))
     assert any(n.severity == 'warn' and 'stamp epoch 1' in n.text for n in pipeline.reports.events)
@@ -213,7 +210,8 @@ def test_a_restarted_sender_teaches_a_new_clock_and_its_stamps_go_on():
 
 # -- which bodies ---------------------------------------------------------------------------------
 
-@pytest.mark.parametrize('fall_ms', [20, 50, 100, 240])
+# Not by a whole number of frames: equal times are repeats.
+@pytest.mark.parametrize('fall_ms', [21, 51, 101, 241])
 def test_poses_keep_their_stamps_when_the_senders_clock_is_set_back_a_little(fall_ms):
     pipeline = make_pipeline()
     late, seen = [], []
@@ -225,7 +223,7 @@ def test_poses_keep_their_stamps_when_the_senders_clock_is_set_back_a_little(fal
         seen += [k] * len(out)
     # Not one pose is wrong by the fall; the body, at 2 m/s, is published again at once.
     assert max(late) < MS
-    assert max(b - a for a, b in zip(seen, seen[1:])) < 240 * 0.4
+    assert max(b - a for a, b in zip(seen, seen[1:])) < 240 * 0.6
     assert pipeline.stamps.status().restarts == {'sender_restarted': 1}
     assert pipeline.bodies[0].gate.resets == 1
 

@@ -153,7 +153,7 @@ def test_poses_of_a_backlog_at_the_beginning_are_counted():
     node.pipeline.reconnected()
     counts = run(node, (0, 100))
     assert counts[Disposition.BACKLOG] > 3
-    assert counts[Disposition.PUBLISHED] > 80
+    assert counts[Disposition.PUBLISHED] > 50
 
 
 def test_poses_before_the_topics_are_made_are_counted():

@@ -52,7 +52,7 @@ class Session:
                 Body(name, 0, exposure, (0.001 * self.number, 1.0, 2.0), (0.0, 0.0, 0.0, 1.0),
                      valid, error)
                 for name, valid, error in bodies],
-            round(self.rate * processing), ptp_ns, True, markers)], arrival, 0)
+            round(self.rate * processing), ptp_ns, markers)], arrival, 0)
 
     def state(self, name='Wand'):
         return self.pipeline.roster.channels[name, 0].gate.state
@@ -180,7 +180,7 @@ def test_a_backlog_is_withheld(timed):
                 arrival - 2 * NETWORK, arrival - OFFSET - NETWORK, arrival)], arrival, 0)
         events = [Frame(exposure, [
             Body('Wand', 0, exposure, (0.001 * number, 1.0, 2.0), (0.0, 0.0, 0.0, 1.0))],
-            5_400_000 if timed else 0, fresh=True)]
+            5_400_000 if timed else 0)]
         sent += [(number, arrival - exposure - OFFSET)
                  for _ in pipeline.process(events, arrival, 0)]
     ages = dict(sent)

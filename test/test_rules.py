@@ -19,7 +19,7 @@ BREAKS = [
      'events for users have one type: News'),
     ('stray.py', '#\n', 'every module has its layer: stray'),
     ('sim/stray.py', '#\n', 'every file begins with its copyright: optitrack_vrpn/sim/stray.py'),
-    ('stream/clock/segment.py', 'if 0:\n    import optitrack_vrpn.sim\n',
+    ('clock/segment.py', 'if 0:\n    import optitrack_vrpn.sim\n',
      'dependencies point one way: optitrack_vrpn/stream/clock/segment.py:'),
     ('node/graph/conflicts.py', 'if 0:\n    from optitrack_vrpn.core import clean\n',
      'names are imported from their module: optitrack_vrpn/node/graph/conflicts.py:'),

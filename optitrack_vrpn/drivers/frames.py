@@ -120,7 +120,6 @@ class Frame(NamedTuple):
     :ivar sender_time_ns: time of the poses on the sender's clock.
     :ivar processing_ns: time from then until the frame was sent, 0 if it is not known.
     :ivar ptp_ns: PTP time of the poses, 0 if it is not sent.
-    :ivar fresh: whether the source excludes that the frame waited in a backlog of the connection.
     :ivar markers: markers; None if the source sends none.
     :ivar extras: skeletons and force plates; None if the source sends none.
     :ivar camera_ns: the part of ``processing_ns`` until the sender's computer had the data of its
@@ -131,7 +130,6 @@ class Frame(NamedTuple):
     bodies: Sequence[Body]
     processing_ns: int = 0
     ptp_ns: int = 0
-    fresh: bool = False
     markers: Optional[Sequence[Marker]] = None
     extras: Optional[Extras] = None
     camera_ns: int = 0

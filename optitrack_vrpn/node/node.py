@@ -101,7 +101,9 @@ class OptitrackVrpnNode(ManagedNode):
             self._ticker_of)
         with self._lock:
             pipeline = self._path.pipeline = self._pipeline_of(
-                configuration.pipeline, supervision.discovered, HostClock.suspended_ns)
+                configuration.pipeline, supervision.discovered)
+            # Nothing proves yet that frames are fresh, however the source connects.
+            pipeline.reconnected()
             self._configuration = configuration
         # The client connects and observes the first frames while the messages with numpy are
         # imported and the publishers are created; poses are published when the node is active.

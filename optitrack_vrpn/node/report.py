@@ -129,8 +129,16 @@ def clock_entry(
         level, message = Level.WARN, withheld
     elif not status.samples:
         level, message = Level.WARN, f'{status.mode}, no pose of a selected body yet'
+    elif status.sender_fault and status.by_arrival:
+        size = f' of {status.sender_jitter_s * 1e3:.3g} ms' if status.sender_jitter_s else ''
+        level, message = Level.WARN, (
+            f"stamps are arrivals: the sender's times have {status.sender_fault}{size}")
     elif not status.learnt:
         message += ', learning'
+    elif status.above_since_s:
+        message += (f'; delays are {status.above_s * 1e3:.1f} ms longer since '
+                    f'{status.above_since_s:.0f} s: load, or a longer route; stamps do not follow '
+                    f'for {max(status.follows_in_s, 0.0):.0f} s')
     values = {
         'mode': status.mode,
         'latency_ms': f'{latency_ms:g}',
@@ -144,11 +152,13 @@ def clock_entry(
         'network_delay_us': number(status.network_delay_s * 1e6, 1),
         'round_trip_us': number(status.round_trip_s * 1e6, 1),
         'sender_base': status.sender_base,
-        'sender_tick_ms': number(status.sender_tick_s * 1e3),
         'sender_jitter_us': number(status.sender_jitter_s * 1e6, 1),
-        'sender_smoothed': str(status.smoothed).lower(),
+        'by_arrival': str(status.by_arrival).lower(),
+        'longer_delays_us': number(status.above_s * 1e6, 1),
+        'longer_delays_since_s': number(status.above_since_s, 0),
         'samples': str(status.samples),
         'refused': str(status.refused),
+        'withheld': str(status.withheld),
     }
     values.update({
         f'epochs_ended_{reason}': str(count) for reason, count in status.restarts.items()})

@@ -24,8 +24,6 @@ from optitrack_vrpn.stream.bodies.states import Disposition, StateChange
 from optitrack_vrpn.stream.bodies.times import Epoch
 from optitrack_vrpn.stream.bodies.tracker import Tracker
 from optitrack_vrpn.stream.clock.source import StampSource
-from optitrack_vrpn.stream.clock.types import HOST_STEPPED
-from optitrack_vrpn.stream.coarse_clock import COARSE_NS, CoarseClock, Placed
 from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.load_shedding import FRESH_NS, LoadShedder
 from optitrack_vrpn.stream.motion.estimator import with_stamp_error
@@ -34,6 +32,7 @@ from optitrack_vrpn.stream.roster import (
     FrameTimes, Roster, Sample, ServerMotion, StampedExtras, TrackedBody)
 from optitrack_vrpn.stream.sender_age import SenderAge
 from optitrack_vrpn.stream.server_data import marker_cloud, MarkerCloud, server_motion
+from optitrack_vrpn.stream.shared_names import SharedNames
 
 _new: Final = tuple.__new__
 _FRAME: Final = Frame    # read without a look-up in the compiled module
@@ -53,8 +52,6 @@ class Pipeline:
 
     :param config: the settings.
     :param discovered: called with each new channel, before its first sample.
-    :param suspended_ns: reads for how long this computer has been suspended (ns), see
-        ``StampSource``.
     :ivar roster: the bodies, by name.
     :ivar reports: events for the user.
     :ivar server_motions: motions of the last call of ``process``, to be published after its
@@ -73,22 +70,24 @@ class Pipeline:
     def __init__(
         self, config: PipelineConfig,
         discovered: Callable[[TrackedBody], None] = lambda channel: None,
-        suspended_ns: Callable[[], int] = lambda: 0,
     ) -> None:
         self.config = config
-        self.stamps = StampSource(config.stamps, suspended_ns)
+        self.stamps = StampSource(config.stamps)
         self._stamp_error = config.stamps.in_covariance
         self.shedder = LoadShedder()
         self.reports = Reports()
         self.server_motions: list[ServerMotion] = []
         self.roster = Roster(config, self.reports.add)
         self._states = StateMonitor(self.roster)
-        self._coarse = CoarseClock(self.stamps)
+        self._shared_names = SharedNames()
         self._maps = frame_maps(config.axes)
         self._usual_axes = self._maps.to_enu is pose_to_enu_north
         self._discovered = discovered
-        self._arrival_mode = config.stamps.mode == 'arrival'
         self._sender_mode = config.stamps.mode == 'sender'
+        # Whether the sender's times are still to be judged; bodies of the present frame of a
+        # sender whose times are too coarse.
+        self._judging = not self._sender_mode
+        self._in_frame: set[tuple[str, int]] = set()
         self.max_age_ns = _ANY_AGE_NS if not config.max_age_s else round(
             config.max_age_s * NS_PER_S + config.stamps.latency_ms * 1e6)
         #: The sender's clock beside this computer's; None where stamps are of this computer's.
@@ -105,10 +104,11 @@ class Pipeline:
         self._taken_ns = -_CATCHING_UP_NS
         self._behind_ns = 0
         # Stamps before and after these times (ns) are not published in this call of process; why
-        # the last frame has no stamp; number of frames that the clock had withheld so far.
+        # the last frame has no stamp; numbers of frames that the clock had withheld, and found
+        # older, so far.
         self._oldest_ns = self._newest_ns = 0
         self._unstamped = Disposition.UNSTAMPED
-        self._withheld = 0
+        self._withheld = self._older = 0
 
     # -- the hot path --------------------------------------------------------------------------
 
@@ -132,7 +132,7 @@ class Pipeline:
             self.times = []
         if self.server_motions:
             self.server_motions = []
-        if self._arrival_mode and len(items) > 1:
+        if self.stamps.by_arrival and len(items) > 1:
             items, superseded = _divide_newest(items)
             self._count(superseded, Disposition.SUPERSEDED)
         if now_ns is None:
@@ -147,6 +147,12 @@ class Pipeline:
         shedding = shedder.shedding and self.config.keep_up
         self._oldest_ns = now_ns + host_minus_arrival_ns - self.max_age_ns
         self._newest_ns = now_ns + host_minus_arrival_ns + self.max_age_ns
+        if self._behind_ns > self.max_age_ns:
+            # It waited too long in this computer, for whatever reason: no clock needs to be asked.
+            for item in items:
+                if isinstance(item, Frame):
+                    self._count(item.bodies, Disposition.TOO_OLD)
+            return samples
         for item in items:
             if type(item) is _FRAME:
                 self._take_frame(item, arrival_ns, host_minus_arrival_ns, shedding, samples)
@@ -159,11 +165,10 @@ class Pipeline:
         samples: list[Sample],
     ) -> None:
         """Process one frame; see ``process``."""
-        arrival_mode = self._arrival_mode
         channels = self.roster.channels
         # Declared for mypyc, which then unpacks without an iterator.
         fields: tuple[Any, ...] = frame
-        sender_time_ns, bodies, _, _, _, markers, extras, _ = fields
+        sender_time_ns, bodies, processing_ns, _, markers, extras, _ = fields
         stamps = self.stamps
         oldest_ns = self._oldest_ns
         stamped = False
@@ -182,22 +187,23 @@ class Pipeline:
             if not stamped:
                 stamped = True
                 frame_ns = self._stamp(frame, arrival_ns, host_minus_arrival_ns)
+            if self._judging and not processing_ns:
+                self._judging = stamps.judge(
+                    channel, position, sender_time_ns, arrival_ns, frame_ns is not None)
             if frame_ns is None:
                 channel.dropped[self._unstamped] += 1
                 channel.gate.hear(arrival_ns)
                 continue
             # Time: the gate computes motion from it; the stamp if the stamps are arrival times.
             stamp_ns = frame_ns
-            time_ns = stamp_ns if arrival_mode else sender_time_ns
-            if time_ns > channel.newest_ns:
+            time_ns = stamp_ns if stamps.by_arrival else sender_time_ns
+            if time_ns != channel.newest_ns:
                 channel.newest_ns = time_ns
-            else:
-                time_ns, stamp_ns = self._coarse.place(
-                    channel, Placed(time_ns, stamp_ns), (position, quat_xyzw), sender_time_ns,
-                    arrival_ns, arrival_ns + host_minus_arrival_ns)
-                if arrival_mode:
-                    time_ns = stamp_ns
-            # Age: after the frames of a tick have been counted; with the delay of arrivals.
+                if self._shared_names.suspected:
+                    self._shared_names.begin_frame(channel)
+            elif len(bodies) > 1:
+                self._shared_names.repeated(channel, bodies, body)
+            # Age: with the delay of arrivals.
             if stamp_ns - stamps.lag_ns < oldest_ns or stamp_ns > self._newest_ns:
                 channel.dropped[Disposition.TOO_OLD] += 1
                 continue
@@ -242,13 +248,19 @@ class Pipeline:
         :returns: the stamp (ns), or None and the reason in ``_unstamped``.
         """
         fields: tuple[Any, ...] = frame
-        sender_time_ns, _, processing_ns, ptp_ns, _, _, _, camera_ns = fields
+        sender_time_ns, _, processing_ns, ptp_ns, _, _, camera_ns = fields
         stamps = self.stamps
-        stamp_ns = stamps.stamp(
-            sender_time_ns, arrival_ns, host_minus_arrival_ns, processing_ns)
+        if stamps.coarse:
+            stamp_ns = self._stamp_arrival(frame, arrival_ns, host_minus_arrival_ns)
+        else:
+            stamp_ns = stamps.stamp(
+                sender_time_ns, arrival_ns, host_minus_arrival_ns, processing_ns)
         if stamps.pending_events:
-            self._follow_clock(stamp_ns if self._arrival_mode else sender_time_ns, arrival_ns)
+            self._follow_clock(stamp_ns if stamps.by_arrival else sender_time_ns, arrival_ns)
         self._unstamped = Disposition.UNSTAMPED
+        if stamps.older != self._older:
+            self._older = stamps.older
+            self._unstamped = Disposition.OUT_OF_ORDER
         if stamps.withheld != self._withheld:
             self._withheld = stamps.withheld
             self._unstamped = Disposition.BACKLOG
@@ -262,6 +274,16 @@ class Pipeline:
         if processing_ns:
             self.times.append(FrameTimes(stamp_ns, sender_time_ns, camera_ns, processing_ns))
         return stamp_ns
+
+    def _stamp_arrival(
+        self, frame: Frame, arrival_ns: int, host_minus_arrival_ns: int,
+    ) -> Optional[int]:
+        """Stamp by arrival: a frame ends when a body repeats, whatever the sender's time is."""
+        bodies = {(body.name, body.sensor) for body in frame.bodies}
+        begins = not bodies.isdisjoint(self._in_frame)
+        self._in_frame = bodies if begins else self._in_frame | bodies
+        return self.stamps.stamp_arrival(
+            frame.sender_time_ns, arrival_ns, host_minus_arrival_ns, begins)
 
     def _estimate(
         self, channel: TrackedBody, sender_time_ns: int, frame_ns: int, position: Any, quat: Any,
@@ -299,10 +321,9 @@ class Pipeline:
                     if deviation_s == deviation_s:
                         motion = with_stamp_error(motion, deviation_s)
         # Order: stamps of one body rise.
-        if stamp_ns <= channel.last_stamp_ns and not (
-                stamp_ns == channel.last_stamp_ns and channel.newest_ns == COARSE_NS):
-            # Several frames that arrived together before their clock was known, a clock model
-            # that restarted, or a low-pass that has just begun to subtract its delay.
+        if stamp_ns <= channel.last_stamp_ns:
+            # The host's clock was set back a little, or a low-pass has just begun to subtract its
+            # delay.
             channel.dropped[Disposition.STAMP_NOT_RISING] += 1
             channel.last_sender_ns = -1
             return
@@ -351,25 +372,30 @@ class Pipeline:
         """
         for event in self.stamps.events():
             change = event.data
-            ended = change.kind == 'epoch_ended'
             self.reports.add(event.severity, event.key, f'clock: {event.text}', change)
-            if ended:
-                self._coarse.reset()
-            stepped = change.reason == HOST_STEPPED
+            if change.kind != 'epoch_ended':
+                continue
+            if change.run_ended:
+                self._judging = not self.stamps.coarse
+                self._shared_names.clear()
+                self._in_frame.clear()
             epoch = None
-            if time_ns is not None and (stepped if self._arrival_mode else change.fell):
-                # The times that the trackers compare have fallen. If they rise instead, a tracker
-                # sees a gap and acquires the body again.
+            if time_ns is not None and (
+                    change.moved_ns != 0 if self.stamps.by_arrival and not change.run_ended
+                    else change.run_ended and change.fell):
+                # The times that the trackers compare have fallen or moved. If they rise instead,
+                # a tracker sees a gap and acquires the body again.
                 epoch = self._epoch = Epoch(time_ns, arrival_ns)
             for channel in self.bodies:
-                if ended:
+                if change.run_ended:
                     channel.newest_ns = -1
-                    # The interval across the step gives no velocity.
                     channel.estimator.new_epoch()
+                elif change.moved_ns:
+                    channel.estimator.move_stamps(change.moved_ns)
                 if epoch is not None:
                     channel.gate.restart(epoch)
-                if stepped or (change.fell and self._sender_mode):
-                    # Stamps before and after a step of their clock cannot be ordered.
+                if change.fell and (self._sender_mode or not change.run_ended):
+                    # Stamps before and after cannot be ordered.
                     channel.last_stamp_ns = 0
 
     def _take_other(self, item: Item) -> None:
@@ -411,16 +437,13 @@ class Pipeline:
         self.reports.events += self._states.tick(now_ns)
         self.reports.held_jumps(self.bodies)
         self.reports.withheld(self.withheld_since_connection)
-        event = self._coarse.take_event()
-        if event is not None:
-            self.reports.add(*event)
 
     def reconnected(self) -> None:
         """
         Prepare for a new connection: the server may have been restarted.
 
-        The clock model is kept if the next frame fits it, and restarts at once if not. The first
-        frames may be a backlog: the clock model does not use them, and they are not published.
+        The line of the clock is kept if the next frames fit it. They are withheld until they arrive
+        as fast as they were sent: until then they may come out of a buffer.
         """
         self.stamps.reconnected()
 
@@ -440,7 +463,7 @@ class Pipeline:
             selection=config.selection, estimate=config.estimate, estimates=config.estimates,
             keep_up=config.keep_up)
         for channel in self.roster.reconfigure(changed):
-            self._coarse.forget(channel)
+            self._shared_names.forget(channel)
         if changed.keep_up != self.config.keep_up:
             self.shedder = LoadShedder()
         self.config = changed
@@ -448,7 +471,7 @@ class Pipeline:
     @property
     def withheld_since_connection(self) -> str:
         """Return why all poses of the connection have been withheld for long, or ''."""
-        return self.stamps.trouble()
+        return self.stamps.trouble(self._taken_ns)
 
     @property
     def bodies(self) -> list[TrackedBody]:

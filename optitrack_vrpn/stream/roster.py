@@ -28,8 +28,7 @@ class TrackedBody:
     :ivar gate: validates its poses.
     :ivar estimator: filters the valid poses.
     :ivar wants_motion: whether the motion estimate has subscribers.
-    :ivar newest_ns: latest sender time of its poses, or ``coarse_clock.COARSE_NS`` if
-        ``coarse_clock.CoarseClock`` places them.
+    :ivar newest_ns: sender time of its last pose (the stamp where arrivals are the stamps).
     :ivar last_sender_ns: sender time of the last pose if it became a sample, else -1.
     :ivar last_stamp_ns: stamp of the last sample; 0 before the first one and after a step of the
         clock that the stamps use.

@@ -270,6 +270,9 @@ def clock_findings(seen: StreamSeen, loopback: bool = False) -> list[Finding]:
     # about the sender. Chosen: several frames of any camera.
     if clock.restarts and seen.stalled_s > 0.3:
         return [Finding('standstill', (), {'stalled': seen.stalled_s})]
+    if clock.sender_fault and clock.by_arrival:
+        size = f' of {clock.sender_jitter_s * 1e3:.3g} ms' if clock.sender_jitter_s else ''
+        return [Finding('coarse times', (), {'fault': clock.sender_fault + size})]
     if clock.restarts:
         return [Finding('estimate restarted', (), {'restarts': ', '.join(
             f'{count} {name}' for name, count in clock.restarts.items())})]

@@ -133,7 +133,7 @@ class Translator:
             self.unnamed += len(unknown)
             self.unknown = tuple(unknown)
         return SourceFrame(
-            time_ns, bodies, processing_ns, ptp_ns, True,
+            time_ns, bodies, processing_ns, ptp_ns,
             seen_markers(frame, names) if frame.markers or frame.others else None, extras,
             self._camera_ns(frame, processing_ns))
 

@@ -291,6 +291,11 @@ class Session:
             self._ask_for_names(now_ns)
         if named is None:
             return
+        if named.bodies or (named.extras is not None and named.extras.skeletons):
+            change = self._link.pose_received(now_ns)
+            if change is not None:
+                self._next_check_ns = 0
+                self._report(change)
         self._sink.receive([named], arrived_ns, host_minus_arrival_ns)
         if translator.looks_local and translator.looks_local not in self._local_reported:
             self._local_reported.add(translator.looks_local)
@@ -298,11 +303,6 @@ class Session:
                 f'the bones of {translator.looks_local!r} seem to be relative to their parents '
                 '(Local Rigid Bodies in Motive): they are withheld; switch that off in Motive, or '
                 'set natnet.local_bones'))
-        if named.bodies or (named.extras is not None and named.extras.skeletons):
-            change = self._link.pose_received(now_ns)
-            if change is not None:
-                self._next_check_ns = 0
-                self._report(change)
         for found in self._watch.frame(frame, now_ns):
             self._message(found.severity, found.text)
 

@@ -47,7 +47,7 @@ def to_frames(events: Sequence[Any]) -> list[Item]:
     if frame_ns is None:
         return []
     # Equivalent to Frame(...), without its Python-level __new__.
-    return [_new(_FRAME, (frame_ns, several, 0, 0, False, None, None, 0))]
+    return [_new(_FRAME, (frame_ns, several, 0, 0, None, None, 0))]
 
 
 def _divide(events: list[Any]) -> list[Item]:
@@ -68,7 +68,7 @@ def _divide(events: list[Any]) -> list[Item]:
         if fields[2] != frame_ns:
             frame_ns = fields[2]
             bodies = []
-            items.append(_new(_FRAME, (frame_ns, bodies, 0, 0, False, None, None, 0)))
+            items.append(_new(_FRAME, (frame_ns, bodies, 0, 0, None, None, 0)))
         bodies.append(event)
     return items
 

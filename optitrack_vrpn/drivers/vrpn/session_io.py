@@ -318,14 +318,16 @@ class Session:
     def _deliver(
         self, events: Sequence[Event], arrival_ns: int, host_minus_arrival_ns: int, now_ns: int,
     ) -> None:
+        posed = type(events[-1]) is PoseReport or any(
+            type(event) is PoseReport for event in events)
+        if posed and self._pose_ns is None:
+            # The sink learns first that a conversation begins: its frames may come out of a buffer.
+            change = self._link.pose_received(now_ns)
+            if change is not None:
+                self._next_check_ns = 0
+                self._report(change)
         self._receive(events, arrival_ns, host_minus_arrival_ns)
-        if type(events[-1]) is PoseReport or any(
-                type(event) is PoseReport for event in events):
-            if self._pose_ns is None:
-                change = self._link.pose_received(now_ns)
-                if change is not None:
-                    self._next_check_ns = 0
-                    self._report(change)
+        if posed:
             self._pose_ns = now_ns
 
     def _note(self, events: Sequence[Event], now_ns: int) -> None:

@@ -5,19 +5,13 @@
 from __future__ import annotations
 
 from optitrack_vrpn.core.events import Event
-from optitrack_vrpn.stream.clock.types import (
-    ClockChange, HOST_STEPPED, SENDER_RESTARTED, SENDER_START, UNIX_EPOCH, UNKNOWN_BASE)
+from optitrack_vrpn.stream.clock.types import ClockChange, SENDER_START, UNIX_EPOCH, UNKNOWN_BASE
 
 _UNIX_NS = 1_000_000_000_000_000_000
 """Sender times from here on (year 2001) count from the Unix epoch; no computer has been running
 for 31 years."""
 _MAX_EVENTS = 64
-"""Events that wait for the reader at most. Chosen: far more than a frame causes; half of it or
-twice as much changes nothing while events are read."""
-_TEXTS = {
-    SENDER_RESTARTED: 'the sender restarted or its clock stepped',
-    HOST_STEPPED: 'the clock of the arrivals stepped',
-}
+"""Events that wait for the reader at most: far more than a frame causes."""
 
 
 class Epochs:
@@ -38,21 +32,22 @@ class Epochs:
         self.learnt: bool | None = None
         self.events: list[Event] = []
 
-    def end(
-        self, reason: str, detail: str = '', fell: bool = False,
-    ) -> None:
+    def end(self, reason: str, detail: str, fell: bool = False, run_ended: bool = False,
+            moved_ns: int = 0) -> None:
         """
         Begin the next epoch.
 
         :param reason: one of ``types``.
-        :param detail: the observation, for the log; the usual text of the reason if empty.
-        :param fell: whether the sender's time fell.
+        :param detail: the observation, for the log.
+        :param fell: whether times or stamps of the new epoch begin in the past of the old one.
+        :param run_ended: whether the sender's time jumped or fell.
+        :param moved_ns: by how much stamps have moved (ns), where the run goes on.
         """
         self.number += 1
         self.restarts[reason] = self.restarts.get(reason, 0) + 1
-        text = f'stamp epoch {self.number} begins: {detail or _TEXTS.get(reason, reason)}'
-        self.report('epoch_ended', reason, text, fell)
-        if reason != HOST_STEPPED:
+        self.report('epoch_ended', reason, f'stamp epoch {self.number} begins: {detail}',
+                    fell, run_ended, moved_ns, warn=True)
+        if run_ended:
             self.learnt = None
 
     def recognise_base(self, sender_time_ns: int, host_arrival_ns: int) -> None:
@@ -68,14 +63,13 @@ class Epochs:
             self.base = base
             self.report('base_recognised', base, text)
 
-    def report(
-        self, kind: str, reason: str, text: str, fell: bool = False, warn: bool = False,
-    ) -> None:
+    def report(self, kind: str, reason: str, text: str, fell: bool = False,
+               run_ended: bool = False, moved_ns: int = 0, warn: bool = False) -> None:
         """Add an event, unless too many wait."""
         if len(self.events) < _MAX_EVENTS:
             self.events.append(Event(
-                'warn' if warn or kind == 'epoch_ended' else 'info', ('clock', text), text,
-                ClockChange(kind, reason, self.number, fell)))
+                'warn' if warn else 'info', ('clock', text), text,
+                ClockChange(kind, reason, self.number, fell, run_ended, moved_ns)))
 
     def take_events(self) -> list[Event]:
         """Return the events since the last call."""

@@ -11,18 +11,6 @@ from optitrack_vrpn.stream.clock.difference import difference_ns
 _RAW = getattr(time, 'CLOCK_MONOTONIC_RAW', None)
 
 
-_BOOT = getattr(time, 'CLOCK_BOOTTIME', None)
-
-
-def _suspended_ns() -> int:
-    """Return for how long this computer has been suspended since it started, to 0.1 ms."""
-    if _BOOT is None:
-        return 0
-    # The clocks differ by nothing else, and their reads by less than this.
-    apart = time.clock_gettime_ns(_BOOT) - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-    return round(apart, -5)
-
-
 def _arrival_clock() -> Callable[[], int]:
     if _RAW is None:
         return time.monotonic_ns
@@ -38,12 +26,9 @@ class HostClock:
 
     :cvar now_ns: reads the arrival clock (ns). It is called several times a pose and has no Python
         function in it, like the next one.
-    :cvar suspended_ns: reads for how long this computer has been suspended (ns); no arrival clock
-        counts that time.
     :cvar host_minus_arrival_ns: reads (system time - arrival clock) in ns, see ``difference_ns``.
     """
 
     now_ns = staticmethod(_arrival_clock())
-    suspended_ns = staticmethod(_suspended_ns)
     host_minus_arrival_ns = staticmethod(
         functools.partial(difference_ns, now_ns.__func__, time.time_ns))

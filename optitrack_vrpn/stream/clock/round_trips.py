@@ -21,16 +21,8 @@ from __future__ import annotations
 
 from collections import deque
 import math
-from typing import Final
 
-WINDOW_NS, MOST = 120_000_000_000, 600
-"""How long round trips are remembered (ns): both directions were free once, and 0.05 ppm of error
-of the skew are 6 us; four a second fill the window."""
-FASTEST, SETTLING_NS = 500e-6, 2_000_000_000
-"""The offset of the stamps is corrected with this time constant (ns), that of two blocks of the
-filter, and at most at this rate (s/s), as that of a slewed clock."""
-MARGIN_NS: Final = 50_000
-"""Bounds that contradict each other by more belong to two clocks: above the error of the skew."""
+from optitrack_vrpn.stream.clock.limits import EDGE_NS, RESOLUTION_NS, SECOND_NS
 
 
 class RoundTrips:
@@ -48,7 +40,7 @@ class RoundTrips:
 
     def restart(self) -> None:
         """Forget the sender's clock."""
-        self._trips: deque[tuple[int, int, int]] = deque(maxlen=MOST)
+        self._trips: deque[tuple[int, int, int]] = deque()
         self.known = False
         self.half_width_ns = math.nan
         self.round_trip_ns = self.delay_ns = 0
@@ -70,7 +62,7 @@ class RoundTrips:
         """
         trips = self._trips
         trips.append((sent_ns, server_ns, received_ns))
-        while abs(trips[0][1] - server_ns) > WINDOW_NS:
+        while abs(trips[0][1] - server_ns) > EDGE_NS:
             trips.popleft()
         lower, upper = -1 << 70, 1 << 70
         for sent, server, received in trips:
@@ -79,7 +71,7 @@ class RoundTrips:
             margin = int(deviation * abs(age))
             lower = max(lower, sent + drift - margin)
             upper = min(upper, received + drift + margin)
-        if lower - upper > MARGIN_NS:
+        if lower - upper > 2 * RESOLUTION_NS:
             # The older ones are of another clock.
             self.restart()
             self.add(sent_ns, server_ns, received_ns, skew, deviation)
@@ -102,9 +94,9 @@ class RoundTrips:
         if not self._followed_ns:
             self._offset_ns = middle_ns
         elif passed > 0:
-            drift, most = skew * passed, FASTEST * passed
-            step = (middle_ns - self._offset_ns - drift) * min(1.0, passed / SETTLING_NS)
-            self._offset_ns += round(drift + min(max(step, -most), most))
+            drift = skew * passed
+            step = (middle_ns - self._offset_ns - drift) * min(1.0, 0.5 * passed / SECOND_NS)
+            self._offset_ns += round(drift + step)
         self._away_ns = abs(middle_ns - self._offset_ns)
         self._followed_ns = max(sender_ns, self._followed_ns)
         found = min(placed_ns, sender_ns + self._offset_ns)

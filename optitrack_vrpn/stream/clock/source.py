@@ -1,151 +1,77 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Stamp each frame of a connection: withhold backlogs, end epochs, follow the host's clock.
+Stamp each frame of a connection.
 
 Promises, for every mode but ``sender``, for any input:
 
 - no stamp is later than its arrival on the host's clock;
-- within an epoch stamps rise with the sender's time: none goes backwards;
-- equal sender times get equal stamps, for the last ``HISTORY`` frames at least; older frames are
-  refused. Not in mode ``arrival`` once the sender's times are found unusable: then frames that
-  arrive together share a stamp;
-- repeated and overtaken frames do not change the estimate.
-
-A frame that arrives before the stamp of an older one is refused. Where readings of the host's
-clock differ, noise may order two frames that arrive together: then the stamp may exceed this
-reading's arrival by up to ``READING_NOISE_NS``.
+- within an epoch stamps rise with the sender's time: an older frame is refused, a frame of equal
+  time gets an equal stamp;
+- frames that may come out of a buffer get no stamp, and do not change the estimate.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable
 import math
-from typing import Final, NamedTuple
+from typing import Any, Final
 
-import numpy as np
 from optitrack_vrpn.core.events import Event
 from optitrack_vrpn.stream.clock.epochs import Epochs
-from optitrack_vrpn.stream.clock.estimator import HostOffset, OffsetEstimator
+from optitrack_vrpn.stream.clock.host_offset import HostOffset
+from optitrack_vrpn.stream.clock.limits import EDGE_NS, HOLD_NS, SECOND_NS
+from optitrack_vrpn.stream.clock.round_trips import RoundTrips
+from optitrack_vrpn.stream.clock.sender_clock import SenderClock
+from optitrack_vrpn.stream.clock.sender_times import Judgement, SenderTimes
 from optitrack_vrpn.stream.clock.types import (
-    ClockStatus, HOST_STEPPED, RECONNECTED, SENDER_RESTARTED, SENDER_START, StampConfig, UNUSABLE)
+    ClockStatus, HOST_STEPPED, OFFSET_CHANGED, SENDER_RESTARTED, SENDER_START, StampConfig,
+    UNUSABLE)
 
-HISTORY: Final = 512
-"""Frames whose stamps are remembered at least: 2 s at 240 Hz, longer than a network reorders."""
-NEVER: Final = -(1 << 70)
-"""Before any time."""
 LIMIT_NS: Final = 1 << 62
 """Times from 0 to this are stamped; u32 seconds of the wire (until 2106) are below it."""
-READING_NOISE_NS: Final = 10_000
-"""Noise of a reading of the host's clock at most. Measured: 1 us, 10 us where a reading is
-interrupted and repeated (``hostclock_io``)."""
-_FROZEN_NS, _ODD_ENOUGH = 250_000_000, 500
-"""Mode ``arrival``: a sender time that is still the newest after this time (ns) has stopped;
-frames out of order, less those in order, from which sender times are unusable (2 s at 240 Hz)."""
-
-
-class Stamped(NamedTuple):
-    """
-    A frame.
-
-    :ivar time_ns: its time without the ticks and the jitter of the sender's clock.
-    :ivar stamp_ns: its stamp.
-    :ivar delay_ns: its arrival on the host's clock minus the stamp.
-    """
-
-    time_ns: int
-    stamp_ns: int
-    delay_ns: int
-
-
-class FrameHistory:
-    """
-    Frames in order of their keys: sender time, and number of the frame within it.
-
-    :ivar keys: (sender time, number from 0); a coarse clock gives several frames one time.
-    :ivar frames: one record for each key.
-    :ivar newest_ns: newest sender time, -1 before the first.
-    :ivar stamp_ns: stamp of the first frame of this time; later than any arrival before it.
-    :ivar last_ns: the newest stamp.
-    :ivar trimmed: whether older frames have been removed.
-    """
-
-    def __init__(self) -> None:
-        self.clear()
-
-    def clear(self) -> None:
-        """Remove all frames."""
-        self.keys: list[tuple[int, int]] = []
-        self.frames: list[Stamped] = []
-        self.newest_ns = -1
-        self.stamp_ns, self.last_ns = -NEVER, NEVER
-        self.trimmed = False
-
-    def append(self, key: tuple[int, int], frame: Stamped) -> None:
-        """Add the newest frame."""
-        if key[0] != self.newest_ns:
-            self.newest_ns, self.stamp_ns = key[0], frame.stamp_ns
-        self.last_ns = frame.stamp_ns
-        self.keys.append(key)
-        self.frames.append(frame)
-        if len(self.keys) >= 2 * HISTORY:
-            del self.keys[:HISTORY], self.frames[:HISTORY]
-            self.trimmed = True
-
-    def shift(self, step_ns: int) -> None:
-        """Move all stamps: the clock on which they are has stepped."""
-        self.frames = [frame._replace(stamp_ns=frame.stamp_ns + step_ns) for frame in self.frames]
-        self.stamp_ns += step_ns
-        self.last_ns += step_ns
-
-    def find(self, key: tuple[int, int]) -> tuple[int, bool]:
-        """Return the index of the first frame that is not older, and whether it is this frame."""
-        at = bisect_left(self.keys, key)
-        return at, at < len(self.keys) and self.keys[at] == key
-
-    def jitter_s(self) -> tuple[float, float]:
-        """Return standard deviation and 99th percentile of the delays (s); NaN without frames."""
-        if not self.frames:
-            return math.nan, math.nan
-        delays = np.sort(np.array([frame.delay_ns for frame in self.frames], dtype=float)) / 1e9
-        return float(delays.std()), float(delays[len(delays) * 99 // 100])
+_NEVER: Final = -(1 << 70)
+_DELAYS: Final = 511
+"""Delays of so many frames are kept for the statistics (a mask)."""
 
 
 class StampSource:
     """
     Stamp the frames of one connection, all bodies alike.
 
+    Without a call of ``reconnected`` the first frames are taken as fresh.
+
     :param config: the settings.
-    :param suspended_ns: reads for how long this computer has been suspended since its start, which
-        the arrival clock does not count; it is called when the host's clock steps.
     :ivar pending_events: events since the last call of ``events``; always the same list.
+    :ivar by_arrival: whether arrivals are the stamps, by the settings or because of the sender's
+        times.
+    :ivar coarse: whether the sender's times are too coarse: ``stamp_arrival`` stamps its frames.
     :ivar lag_ns: delay of the newest frame that is not in its stamp, because stamps are arrivals.
-    :ivar withheld: number of frames without a stamp because they may be a backlog.
+    :ivar refused: number of absurd times.
+    :ivar older: number of frames that were older than the newest one.
+    :ivar withheld: number of frames without a stamp because they may come out of a buffer.
     """
 
-    def __init__(
-        self, config: StampConfig, suspended_ns: Callable[[], int] = lambda: 0,
-    ) -> None:
+    def __init__(self, config: StampConfig) -> None:
         self._config = config
-        self._arrival_mode = config.mode == 'arrival'
+        self.by_arrival = config.mode == 'arrival'
         self._sender_mode = config.mode == 'sender'
         self._smooths = config.mode == 'tracking'
         self._latency = round(config.latency_ms * 1e6)
-        self._estimator = OffsetEstimator(self._smooths)
-        self._host = HostOffset(suspended_ns)
-        self._coarse = False    # whether ticks or jitter have been reported
+        self._clock = SenderClock()
+        self._host = HostOffset()
+        self._trips = RoundTrips()
         self._epochs = Epochs()
         self.pending_events = self._epochs.events
-        self._frames = FrameHistory()
-        self._refused = self.withheld = self.lag_ns = 0
-        self._withheld_ns = -1
+        self.refused = self.older = self.withheld = self.lag_ns = self._count = self._now_ns = 0
+        # The newest frame: its stamp, -1 if it has none; the newest stamp.
+        self._sender_ns, self._stamp_ns, self._last_ns = -1, -1, _NEVER
+        self._stamped_ns = 0
+        self._delays = [0] * (_DELAYS + 1)
         # Mode min_offset: frames that are still to come, and the least offset so far.
-        self._missing = config.offset_samples
-        self._least_ns = -NEVER
-        # Mode arrival: frames out of order, and whether arrivals stand in for sender times.
-        self._odd = 0
-        self._unusable = False
+        self._missing, self._least_ns = config.offset_samples, -_NEVER
+        self._times: SenderTimes | None = None if self._sender_mode else SenderTimes()
+        self._judgement = Judgement(True)
+        self.coarse = False
 
     def stamp(
         self, sender_time_ns: int, arrival_ns: int, host_minus_arrival_clock_ns: int = 0,
@@ -162,39 +88,89 @@ class StampSource:
         :returns: ns, or None if the frame cannot be stamped or may be old, and must be dropped.
         """
         host_arrival = arrival_ns + host_minus_arrival_clock_ns
+        if sender_time_ns == self._sender_ns:
+            # Another body of the same frame, or a repeat.
+            if 0 <= self._stamp_ns <= host_arrival < LIMIT_NS and arrival_ns >= 0:
+                return self._stamp_ns
+            self.withheld += self._stamp_ns < 0
+            return None
         if not (0 <= sender_time_ns < LIMIT_NS and 0 <= arrival_ns < LIMIT_NS
                 and 0 <= host_arrival < LIMIT_NS):
-            self._refused += 1
+            self.refused += 1
             return None
-        frames = self._frames
-        if (sender_time_ns == frames.newest_ns and frames.stamp_ns <= host_arrival
-                and not (self._arrival_mode and host_arrival - frames.stamp_ns >= _FROZEN_NS)):
-            # Another body of the same frame, or a repeat.
-            return frames.stamp_ns
-        return self._stamp(
-            sender_time_ns, 0, arrival_ns, host_minus_arrival_clock_ns, processing_ns)
-
-    def stamp_further(
-        self, sender_time_ns: int, nth: int, arrival_ns: int,
-        host_minus_arrival_clock_ns: int = 0,
-    ) -> tuple[int, int] | None:
-        """
-        Stamp one of several frames that have the newest sender time.
-
-        :param sender_time_ns: that sender time (ns); None is returned for any other.
-        :param nth: counted from 0 in the order of the frames.
-        :param arrival_ns: arrival on the arrival clock (ns).
-        :param host_minus_arrival_clock_ns: host clock minus arrival clock, read at arrival (ns).
-        :returns: the frame's time by the sender's clock without its ticks, and the stamp (ns).
-        """
-        frames, key = self._frames, (sender_time_ns, nth)
-        if sender_time_ns != frames.newest_ns:
+        if self._sender_mode:
+            return self._stamp_as_sent(sender_time_ns, arrival_ns, host_arrival)
+        host, clock = self._host, self._clock
+        step_ns = host.update(arrival_ns, host_minus_arrival_clock_ns)
+        self._now_ns = arrival_ns
+        if step_ns:
+            self._host_stepped(step_ns)
+        newest_ns = clock.newest_ns
+        fresh = clock.update(sender_time_ns, arrival_ns - processing_ns)
+        if not fresh:
+            if clock.newest_ns == newest_ns:
+                self.older += 1
+            else:
+                self._sender_ns, self._stamp_ns = sender_time_ns, -1
+                self.withheld += 1
             return None
-        at, known = frames.find(key)
-        if not known and nth and key > frames.keys[-1]:
-            self._stamp(sender_time_ns, nth, arrival_ns, host_minus_arrival_clock_ns, 0)
-            at, known = frames.find(key)
-        return (frames.frames[at].time_ns, frames.frames[at].stamp_ns) if known else None
+        self._sender_ns = sender_time_ns
+        if clock.change:
+            self._follow_change(sender_time_ns)
+        placed = arrival_ns - processing_ns - int(clock.above_ns)
+        if self._trips.known:
+            placed = self._trips.place(sender_time_ns, placed, clock.line.skew)
+        offset_ns = host.offset_ns - self._latency
+        if self._smooths and not self.by_arrival:
+            stamp = placed + offset_ns
+        else:
+            stamp = self._stamp_otherwise(sender_time_ns, arrival_ns, processing_ns, placed)
+            self.lag_ns = max(0, stamp - placed - offset_ns)
+        if not self._epochs.learnt:
+            self._report_learnt(sender_time_ns, placed, host_arrival)
+        return self._rise(stamp, sender_time_ns, host_arrival)
+
+    def stamp_arrival(
+        self, sender_time_ns: int, arrival_ns: int, host_minus_arrival_clock_ns: int,
+        begins: bool,
+    ) -> int | None:
+        """
+        Stamp a frame of a sender whose times are too coarse (``coarse``).
+
+        :param begins: whether a body repeats since the frame before: this is another frame.
+        :returns: see ``stamp``.
+        """
+        if sender_time_ns != self._sender_ns:
+            found = self.stamp(sender_time_ns, arrival_ns, host_minus_arrival_clock_ns)
+            if found is not None or self._judgement.what != 'no times':
+                return found
+        host_arrival = arrival_ns + host_minus_arrival_clock_ns
+        if self._stamp_ns < 0 and self._judgement.what != 'no times':
+            self.withheld += 1
+            return None
+        if begins or self._stamp_ns < 0:
+            return self._rise(host_arrival - self._latency, self._stamped_ns, host_arrival)
+        return self._stamp_ns if self._stamp_ns <= host_arrival else None
+
+    def judge(
+        self, body: Any, pose: Any, sender_time_ns: int, arrival_ns: int, fresh: bool = True,
+    ) -> bool:
+        """
+        Judge the sender's times from the first frames of each run.
+
+        :param body: whose pose it is.
+        :param fresh: whether the frame has a stamp.
+        :returns: whether the judgement is still to come.
+        """
+        if self._times is None:
+            return False
+        found = self._times.add(body, pose, sender_time_ns, arrival_ns, fresh)
+        if found is None:
+            return True
+        self._times, self._judgement = None, found
+        if not found.usable:
+            self._stamp_by_arrival(found)
+        return False
 
     def echo(self, sent_ns: int, server_ns: int, received_ns: int) -> None:
         """
@@ -206,196 +182,200 @@ class StampSource:
         :param server_ns: the sender's clock when it arrived there (ns).
         :param received_ns: arrival clock when the answer arrived.
         """
-        if self._sender_mode or self._arrival_mode or not (
+        if self._sender_mode or self.by_arrival or not (
                 0 <= server_ns < LIMIT_NS and 0 <= sent_ns <= received_ns < LIMIT_NS
-                and received_ns - sent_ns <= 1_000_000_000):
+                and received_ns - sent_ns <= SECOND_NS):
             return
-        shift_ns = self._host.shift_ns
-        self._estimator.add_round_trip(sent_ns + shift_ns, server_ns, received_ns + shift_ns)
+        line = self._clock.line
+        deviation = 1e-6 + (line.noise_ns / (line.frames + 1) * 1e-6 if line.known else 1e-4)
+        self._trips.add(sent_ns, server_ns, received_ns, line.skew, deviation)
         self._latency = 0
+
+    def reconnected(self) -> None:
+        """Prepare for a new connection: its first frames may come out of a buffer."""
+        self._clock.reconnected()
+        self._trips.restart()
+        # The next sender may answer no round trips.
+        self._latency = round(self._config.latency_ms * 1e6)
+        self._sender_ns = -1
 
     def events(self) -> list[Event]:
         """Return the events since the last call."""
         return self._epochs.take_events()
 
+    # -- what is known -------------------------------------------------------------------------
+
     def uncertainty_s(self) -> float:
         """Return the half-width that nearly always contains a stamp's error; NaN if unknown."""
-        return self._estimator.uncertainty_s() if self._smooths else math.nan
+        line = self._clock.line
+        if self.coarse:
+            return (self._judgement.spread_ns + line.above_ns) * 1e-9
+        if not self._smooths:
+            return math.nan
+        width = self._clock.uncertainty_ns
+        if self._trips.known:
+            # Bounds from both sides: what is above the line is queueing delay.
+            width = self._trips.error_ns() + 2.0 * line.noise_ns
+        return (width + self._judgement.size_ns) * 1e-9
 
-    def trouble(self) -> str:
-        """Return why no frame has had a stamp for long, and until when; '' if they have."""
-        return self._estimator.trouble()
+    def trouble(self, now_ns: int) -> str:
+        """
+        Return why no frame has had a stamp for long, and until when; '' if they have.
+
+        :param now_ns: the present, or the last arrival (ns).
+        """
+        clock = self._clock
+        if clock.closed and clock.closed_ns >= 0:
+            passed_s = (now_ns - clock.closed_ns) * 1e-9
+            if passed_s < 1.0:
+                return ''
+            text = (f'no pose is published: since {clock.closed}, for {passed_s:.1f} s, frames do '
+                    'not arrive at the pace at which they were sent: they come out of a buffer')
+            if clock.pace.falling_ns > 0:
+                text += ('. If the server plays a recording faster than real time, set '
+                         'stamps.mode: sender and stamps.max_age_s: 0')
+            return text
+        if clock.late_ns >= 0 and clock.above_ns > SECOND_NS / 4:
+            left_s = (clock.late_ns + HOLD_NS - now_ns) * 1e-9
+            return (f'no pose is published: all frames are {clock.above_ns * 1e-9:.3f} s late: they '
+                    f'are old, or a clock was set; that is assumed in {max(left_s, 0.0):.1f} s')
+        return ''
 
     def status(self) -> ClockStatus:
-        """Return the present state of the model."""
-        frames, estimator, epochs = self._frames, self._estimator, self._epochs
-        trips, cadence = estimator.round_trips, estimator.cadence
-        newest = frames.frames[-1] if frames.frames else Stamped(0, 0, 0)
-        deviation, p99 = frames.jitter_s()
-        skew_ppm = estimator.skew * 1e6 if self._smooths else 0.0
+        """Return the facts."""
+        clock, epochs, trips = self._clock, self._epochs, self._trips
+        line, config = clock.line, self._config
+        frames = min(self._count, _DELAYS + 1)
+        delays = sorted(self._delays[:frames])
+        mean = math.fsum(delays) / max(frames, 1)
+        deviation = math.sqrt(math.fsum((each - mean) ** 2 for each in delays) / max(frames, 1))
+        since_s = 0.0 if line.above_since_ns < 0 else (
+            clock.newest_ns - line.above_since_ns) * 1e-9
         return ClockStatus(
-            mode=self._config.mode, epoch=epochs.number, learnt=self._learnt(),
-            offset_ns=newest.stamp_ns - newest.time_ns,
-            skew_ppm=math.nan if self._arrival_mode or self._sender_mode else skew_ppm,
-            uncertainty_s=self.uncertainty_s(), restarts=dict(epochs.restarts),
-            samples=estimator.current.samples if estimator.current else 0,
-            sender_base=epochs.base, jitter_std_s=deviation, jitter_p99_s=p99,
-            refused=self._refused,
+            mode=config.mode, by_arrival=self.by_arrival, epoch=epochs.number,
+            learnt=self._learnt(),
+            offset_ns=self._stamp_ns - self._sender_ns if self._stamp_ns >= 0 else 0,
+            skew_ppm=math.nan if self.by_arrival or self._sender_mode else line.skew * 1e6,
+            uncertainty_s=self.uncertainty_s(), above_s=line.above_ns * 1e-9,
+            above_since_s=since_s, follows_in_s=EDGE_NS * 1e-9 - since_s if since_s else math.nan,
+            restarts=dict(epochs.restarts), samples=line.frames, sender_base=epochs.base,
+            jitter_std_s=deviation * 1e-9 if frames else math.nan,
+            jitter_p99_s=delays[frames * 99 // 100] * 1e-9 if frames else math.nan,
+            refused=self.refused + self.older, withheld=self.withheld,
             network_delay_s=trips.delay_ns * 1e-9 if trips.known else math.nan,
             round_trip_s=trips.round_trip_ns * 1e-9 if trips.known else math.nan,
-            sender_tick_s=cadence.tick_ns * 1e-9, sender_jitter_s=cadence.jitter_ns * 1e-9,
-            smoothed=cadence.smoothing)
-
-    def reconnected(self) -> None:
-        """Prepare for a new connection: the model is kept as long as the next frame fits it."""
-        self._estimator.announce()
-        # The next sender may answer no round trips.
-        self._latency = round(self._config.latency_ms * 1e6)
-        self._withheld_ns = -1
-        self._odd = 0
-        if self._unusable:
-            self._epochs.end(RECONNECTED, "the new connection's sender times may be usable")
-            self._frames.clear()
-            self._unusable = False
+            sender_fault=self._judgement.what, sender_jitter_s=self._judgement.size_ns * 1e-9)
 
     # -- one frame -----------------------------------------------------------------------------
 
-    def _stamp(
-        self, sender_ns: int, nth: int, arrival_ns: int, reading_ns: int, processing_ns: int,
-    ) -> int | None:
-        """Stamp a frame whose times can be stamped; see ``stamp`` and ``stamp_further``."""
-        frames, estimator, host = self._frames, self._estimator, self._host
-        host_arrival = arrival_ns + reading_ns
-        if not self._sender_mode:
-            step_ns = host.update(arrival_ns, reading_ns)
-            if step_ns and frames.keys:
-                self._epochs.end(
-                    HOST_STEPPED, f'the host clock stepped by {step_ns / 1e6:+.3f} ms')
-                frames.shift(step_ns)
-        clock_ns = arrival_ns + host.shift_ns
-        if self._unusable:
-            sender_ns = time_ns = placed = max(clock_ns, frames.newest_ns + 1)
-        else:
-            if sender_ns == self._withheld_ns and not nth and not self._sender_mode:
-                # Another body of a frame that is withheld, or a clock that stands.
-                self.withheld += 1
-                estimator.heard_ns = clock_ns
-                return self._stamp_unusable(None, arrival_ns, reading_ns)
-            # Arrivals stand for themselves, without a model of delays.
-            found = estimator.update(
-                sender_ns, clock_ns, 0 if self._arrival_mode else processing_ns, nth > 0,
-                self._sender_mode)
-            if estimator.restarted:
-                self._withheld_ns = -1
-                self._missing, self._least_ns = self._config.offset_samples, -NEVER
-                # The raw clock of the arrivals is never set.
-                self._epochs.end(SENDER_RESTARTED if reading_ns else estimator.restarted,
-                                 estimator.detail, estimator.fell)
-                frames.clear()
-            elif sender_ns <= frames.newest_ns and not nth:
-                return self._recall(sender_ns, arrival_ns, reading_ns)
-            if found is None and not self._sender_mode:
-                self._withheld_ns = sender_ns
-                self.withheld += 1
-                return None
-            time_ns = sender_ns if found is None else estimator.time_ns
-            placed = sender_ns if found is None else found
-        if estimator.cadence.smoothing and not self._coarse:
-            self._coarse = True
-            self._epochs.report('coarse_sender', *estimator.cadence.describe())
-        if not self._epochs.learnt:
-            self._report_learnt(time_ns, placed, host_arrival)
-        shift_ns = host.offset_ns - self._latency
-        line = placed + shift_ns
-        if self._sender_mode:
-            stamp = sender_ns if not nth else frames.stamp_ns + time_ns - estimator.first_ns
-        elif self._arrival_mode:
-            stamp = host_arrival - self._latency
-            self._odd = max(0, self._odd - 1)
-        elif self._smooths:
-            stamp = line
-        else:
-            stamp = shift_ns + self._min_offset(
-                time_ns, clock_ns - processing_ns, placed, estimator.round_trips.known)
-        if not self._sender_mode:
-            # Comparisons, not ``min``: this is the path of every frame.
-            if stamp > host_arrival:
-                stamp = host_arrival
-            last = frames.last_ns
-            if stamp <= last:
-                if host_arrival < last:
-                    if not reading_ns or last - host_arrival > READING_NOISE_NS:
-                        self._refused += 1
-                        return None
-                    host_arrival = last
-                # The line has been lowered. Stamps advance at an eighth of the rate until they
-                # meet it, so that no two frames share one.
-                passed_ns = time_ns - frames.frames[-1].time_ns
-                stamp = min(host_arrival, max(stamp, last + (passed_ns >> 3)))
-            if not self._smooths and not self._unusable:
-                self.lag_ns = max(0, stamp - line)
-        # As Stamped(...), without its Python-level __new__.
-        frames.append((sender_ns, nth), tuple.__new__(
-            Stamped, (time_ns, stamp, host_arrival - stamp)))
+    def _rise(self, stamp: int, sender_ns: int, host_arrival: int) -> int | None:
+        """Return the stamp of a new frame, later than those before and not than its arrival."""
+        if stamp > host_arrival:
+            stamp = host_arrival
+        last_ns = self._last_ns
+        if stamp <= last_ns:
+            if last_ns - stamp > SECOND_NS:
+                self._epochs.end(HOST_STEPPED, 'the clock of the arrivals was set back by '
+                                 f'{(last_ns - stamp) / 1e9:.3f} s', fell=True)
+            else:
+                # The line has been lowered: stamps advance at an eighth of the rate meanwhile.
+                stamp = min(host_arrival, last_ns + ((sender_ns - self._stamped_ns) >> 3))
+                if stamp <= last_ns:
+                    self._stamp_ns = -1
+                    return None
+        self._stamp_ns = self._last_ns = stamp
+        self._stamped_ns = sender_ns
+        count = self._count
+        self._count = count + 1
+        self._delays[count & _DELAYS] = host_arrival - stamp
         return stamp
 
-    def _min_offset(self, time_ns: int, arrival_ns: int, placed: int, known: bool) -> int:
-        """Place a frame by the original package's rule; the drift of the clocks stays in it."""
+    def _stamp_as_sent(self, sender_ns: int, arrival_ns: int, host_arrival: int) -> int | None:
+        """Mode ``sender``: nothing is withheld, and the clock is followed for the status only."""
+        clock = self._clock
+        clock.update(sender_ns, arrival_ns)
+        if clock.newest_ns != sender_ns:
+            self.older += 1
+            return None
+        if clock.falls or clock.change == 'run':
+            self._epochs.end(
+                SENDER_RESTARTED, "the sender's time jumped or fell", clock.falls, True)
+            clock.falls = False
+        self._sender_ns = self._stamp_ns = sender_ns
+        if not self._epochs.learnt:
+            self._report_learnt(sender_ns, arrival_ns, host_arrival)
+        return sender_ns
+
+    def _stamp_otherwise(
+        self, sender_ns: int, arrival_ns: int, processing_ns: int, placed: int,
+    ) -> int:
+        """Return the stamp by the arrival, or by the original package's constant offset."""
+        offset_ns = self._host.offset_ns - self._latency
+        if self.by_arrival:
+            return arrival_ns + offset_ns
+        arrival_ns -= processing_ns
         if self._missing:
             self._missing -= 1
-            self._least_ns = min(self._least_ns, arrival_ns - time_ns)
+            self._least_ns = min(self._least_ns, arrival_ns - sender_ns)
             found = arrival_ns
         else:
-            found = min(arrival_ns, time_ns + self._least_ns)
-        return min(found, placed) if known else found
+            found = min(arrival_ns, sender_ns + self._least_ns)
+        return offset_ns + (min(found, placed) if self._trips.known else found)
 
-    def _recall(self, sender_ns: int, arrival_ns: int, reading_ns: int) -> int | None:
-        """Stamp a frame that is not newer than the newest."""
-        frames = self._frames
-        at, known = frames.find((sender_ns, 0))
-        if not known and not at and frames.trimmed:
-            self._refused += 1
-            return None
-        # The interval to the next frame is that of the sender's times.
-        stamp = frames.frames[at].stamp_ns - (frames.keys[at][0] - sender_ns)
-        if at and not known:
-            stamp = max(stamp, frames.frames[at - 1].stamp_ns)
-        if not self._sender_mode and stamp > arrival_ns + reading_ns + (
-                READING_NOISE_NS if reading_ns else 0):
-            self._refused += 1
-            return None
-        if known and sender_ns != frames.newest_ns:
-            return stamp
-        return self._stamp_unusable(stamp, arrival_ns, reading_ns)
-
-    def _stamp_unusable(self, stamp: int | None, arrival_ns: int, reading_ns: int) -> int | None:
-        """
-        Count a frame out of order in mode ``arrival``; stamp its arrival once they are too many.
-
-        Each newer frame reduces the count by one, so that reordering and restarts do not reach
-        the limit.
-
-        :param stamp: its stamp until then.
-        """
-        self._odd += self._arrival_mode
-        if self._odd < _ODD_ENOUGH:
-            return stamp
-        self._unusable = True
+    def _host_stepped(self, step_ns: int) -> None:
+        """Follow a host clock that was set; stamps wait to rise, if that takes a second at most."""
+        back = step_ns < -SECOND_NS
+        if back:
+            self._last_ns = _NEVER
+        if step_ns > 0:
+            # Or this computer was suspended, which the arrival clock does not count.
+            self._clock.close('the host clock stepped', self._now_ns)
         self._epochs.end(
-            UNUSABLE, "the sender's times do not rise; from here on stamps are arrivals alone")
-        self._frames.clear()
-        return self._stamp(0, 0, arrival_ns, reading_ns, 0)
+            HOST_STEPPED, f'the host clock stepped by {step_ns / 1e6:+.3f} ms', fell=back,
+            moved_ns=step_ns)
+
+    def _follow_change(self, sender_ns: int) -> None:
+        """Follow a new line or a new run."""
+        clock = self._clock
+        self._missing, self._least_ns = self._config.offset_samples, -_NEVER
+        moved = f'{clock.moved_ns * 1e-9:+.3f} s'
+        if clock.change == 'line':
+            self._epochs.end(OFFSET_CHANGED, (
+                f'frames arrive {moved} later than before: the route changed, or a clock was set; '
+                'stamps follow'), moved_ns=0 if self.by_arrival else clock.moved_ns)
+            return
+        self._trips.restart()
+        self._epochs.end(SENDER_RESTARTED, (
+            f"the sender's clock went back by {clock.moved_ns * 1e-9:.3f} s" if clock.fell else
+            f"the sender restarted or its clock was set: its offset changed by {moved}"),
+            clock.fell or self.coarse, True)
+        self._judgement = Judgement(True)
+        self._times = SenderTimes()
+        self.by_arrival, self.coarse = self._config.mode == 'arrival', False
+        self.lag_ns = 0
+
+    def _stamp_by_arrival(self, found: Judgement) -> None:
+        """Let arrivals stand for times that are too coarse, until the run ends."""
+        self.by_arrival = self.coarse = True
+        size = f' of {found.size_ns / 1e6:.3g} ms' if found.size_ns else ''
+        text = (f"the sender's times have {found.what}{size}: stamps are arrivals, as in mode "
+                f'arrival, with their spread of {found.spread_ns / 1e6:.3g} ms as uncertainty')
+        if found.what == 'no times':
+            text = ('the sender sends no times: stamps are arrivals, and poses that waited in a '
+                    'buffer cannot be recognised')
+        # The gates of the bodies compare stamps from here on, as if the sender's time had fallen.
+        self._epochs.end(UNUSABLE, text, fell=self._config.mode != 'arrival', run_ended=True)
 
     def _learnt(self) -> bool:
-        if self._smooths:
-            return self._estimator.learnt
-        return self._sender_mode or not (self._arrival_mode or self._missing)
+        if self._smooths and not self.by_arrival:
+            return self._clock.line.learnt
+        return self._sender_mode or not (self.by_arrival or self._missing)
 
-    def _report_learnt(self, time_ns: int, placed_ns: int, host_arrival: int) -> None:
+    def _report_learnt(self, sender_ns: int, placed_ns: int, host_arrival: int) -> None:
         """Report the base of the sender's times, and the offset once it has been learnt."""
         epochs = self._epochs
-        if epochs.learnt is None and not self._unusable:
-            epochs.recognise_base(time_ns, host_arrival)
+        if epochs.learnt is None:
+            epochs.recognise_base(sender_ns, host_arrival)
         epochs.learnt = self._learnt()
         if not epochs.learnt:
             return
@@ -406,7 +386,7 @@ class StampSource:
                 'them with the present find them too old: set stamps.mode: tracking'
                 if past else '')
         else:
-            offset_ns = placed_ns - time_ns if self._smooths else self._least_ns
+            offset_ns = placed_ns - sender_ns if self._smooths else self._least_ns
             text = (f'stamps are sender time '
                     f'{(self._host.offset_ns - self._latency + offset_ns) / 1e9:+.6f} s, ')
             text += (f'updated continuously; uncertainty {self.uncertainty_s() * 1e6:.0f} µs'

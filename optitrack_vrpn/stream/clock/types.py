@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Settings of the stamps, reasons for the end of an epoch, changes and status of the clocks."""
+"""Settings of the stamps, reasons for the end of an epoch, changes and facts of the clocks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MODES = ('tracking', 'min_offset', 'arrival', 'sender')
 # Why an epoch ended.
 SENDER_RESTARTED = 'sender_restarted'
 HOST_STEPPED = 'host_stepped'
-RECONNECTED = 'reconnected'
+OFFSET_CHANGED = 'offset_changed'
 UNUSABLE = 'sender_times_unusable'
 
 # What a sender's times count from.
@@ -44,56 +44,74 @@ class StampConfig:
 
 
 class ClockChange(NamedTuple):
-    """What happened to the clocks: ``data`` of the ``Event`` that reports it."""
+    """
+    What happened to the clocks: ``data`` of the ``Event`` that reports it.
+
+    :ivar kind: ``epoch_ended``, ``base_recognised`` or ``learnt``.
+    :ivar reason: for ``epoch_ended`` the reason, for ``base_recognised`` the base, else the mode.
+    :ivar epoch: the epoch that begins or goes on with this event, counted from 0.
+    :ivar fell: whether the times of the new run begin in the past of the run before.
+    :ivar run_ended: whether the sender's time jumped or fell: bodies, bones and motion restart.
+        Otherwise a change moves stamps only.
+    :ivar moved_ns: by how much stamps have moved (ns), where the run goes on.
+    """
 
     kind: str
-    """``epoch_ended``, ``base_recognised``, ``learnt`` or ``coarse_sender``."""
     reason: str
-    """For ``epoch_ended`` the reason, for ``base_recognised`` the base, for ``coarse_sender``
-    ``ticks`` or ``jitter``, else the mode."""
     epoch: int
-    """The epoch that begins or goes on with this event, counted from 0."""
     fell: bool = False
-    """Whether the sender's time fell: earlier frames are in its future."""
+    run_ended: bool = False
+    moved_ns: int = 0
 
 
-class ClockStatus(NamedTuple):
-    """What is known of the sender's clock now."""
+@dataclass(frozen=True)
+class ClockStatus:
+    """
+    Facts of the sender's clock, for diagnostics, page and doctor; NaN for what is unknown.
+
+    :ivar mode: of the settings.
+    :ivar by_arrival: whether arrivals give the stamps: by the settings, or since the sender's
+        times are too coarse.
+    :ivar epoch: counted from 0.
+    :ivar learnt: False while the offset is still being learnt; always False by arrival.
+    :ivar offset_ns: host time minus sender time of the newest frame, as stamped.
+    :ivar skew_ppm: how much faster the arrival clock runs than the sender's (parts per million).
+    :ivar uncertainty_s: half-width that nearly always contains a stamp's error. The least delay
+        of the network is left out, unless round trips show it.
+    :ivar above_s: how far the newest least delays lie above the line.
+    :ivar above_since_s: for how long they have been clearly above it; 0 if they are not.
+    :ivar follows_in_s: when stamps follow them, if they stay.
+    :ivar restarts: epochs ended, by reason.
+    :ivar samples: distinct frames learnt from since the line began.
+    :ivar sender_base: ``unix_epoch``, ``sender_start`` or ``unknown``.
+    :ivar jitter_std_s: standard deviation of arrival minus stamp over the last frames.
+    :ivar jitter_p99_s: 99 % of the last frames arrived no later than this after their stamp.
+    :ivar refused: times that could not be stamped: absurd, or older than the newest.
+    :ivar withheld: frames withheld because they may come out of a buffer.
+    :ivar network_delay_s: least delay of the network, taken off the stamps (round trips).
+    :ivar round_trip_s: shortest round trip of late.
+    :ivar sender_fault: ``ticks``, ``jitter`` or ``no times``; '' for times without.
+    :ivar sender_jitter_s: size of the ticks or of the jitter of the sender's times.
+    """
 
     mode: str
+    by_arrival: bool
     epoch: int
-    """Counted from 0."""
     learnt: bool
-    """False while the offset is still being learnt: ``min_offset`` gives arrival times until
-    then, ``tracking`` stamps by a line of less than 3 s; always False for ``arrival``."""
     offset_ns: int
-    """Host time minus sender time of the newest frame, as stamped (ns)."""
     skew_ppm: float
-    """How much faster the arrival clock runs than the sender's (parts per million)."""
     uncertainty_s: float
-    """Half-width that nearly always contains the stamp's error; NaN if unknown (s).
-    Ticks and jitter of the sender's times are included. Where round trips are measured, the least
-    delay of the network is known and its asymmetry is included; else that delay is left out."""
+    above_s: float
+    above_since_s: float
+    follows_in_s: float
     restarts: Mapping[str, int]
-    """Epochs ended, by reason."""
     samples: int
-    """Distinct frames learnt from in this epoch."""
     sender_base: str
-    """``unix_epoch``, ``sender_start`` or ``unknown``."""
     jitter_std_s: float
-    """Standard deviation of arrival minus stamp over the last frames (s)."""
     jitter_p99_s: float
-    """99 % of the last frames arrived no later than this after their stamp (s)."""
     refused: int
-    """Times that could not be stamped: absurd, or too late to place."""
+    withheld: int
     network_delay_s: float = math.nan
-    """Least delay of the network, taken off the stamps, where round trips show it (s)."""
     round_trip_s: float = math.nan
-    """Shortest round trip of late (s)."""
-    sender_tick_s: float = 0.0
-    """Size of the ticks in which the sender's clock advances (s); 0 where none are seen."""
-    sender_jitter_s: float = math.nan
-    """Standard deviation of the sender's times about a steady rate (s); NaN where they have
-    none."""
-    smoothed: bool = False
-    """Whether that rate gives the stamps, in place of the sender's times."""
+    sender_fault: str = ''
+    sender_jitter_s: float = 0.0

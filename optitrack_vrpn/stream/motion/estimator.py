@@ -175,6 +175,13 @@ class Estimator:
             if part is not None:
                 part.reset()
 
+    def move_stamps(self, step_ns: int) -> None:
+        """Continue on stamps that have moved by a step (ns), while the body's motion has not."""
+        if self.lowpass is not None:
+            self.lowpass.stamp_ns += step_ns
+        if self.motion is not None:
+            self.motion.stamp_ns += step_ns
+
     @property
     def lowpass_delay_s(self) -> float:
         """Group delay of the low-pass at low frequencies (s); 0 without one."""

@@ -123,7 +123,7 @@ class Lowpass:
 
     __slots__ = (
         'config', 'rate_hz', 'delay_s', 'starts', '_sos', '_at_rest', '_channels', '_lag',
-        '_recent', '_stamp_ns', '_position', '_quat', '_turned')
+        '_recent', 'stamp_ns', '_position', '_quat', '_turned')
 
     def __init__(self, config: LowpassConfig) -> None:
         """Begin without poses; the cutoff of the filter must not be 0."""
@@ -137,7 +137,7 @@ class Lowpass:
         self._lag = Lag([])
         # The last inputs: position and path of the attitude, time since the input before.
         self._recent: deque[tuple[Six, float]] = deque()
-        self._stamp_ns = 0
+        self.stamp_ns = 0
         self._position: Vector = (0.0, 0.0, 0.0)
         self._quat: Quat = IDENTITY
         self._turned: Vector = (0.0, 0.0, 0.0)
@@ -168,7 +168,7 @@ class Lowpass:
             return stamp_ns, position, quat_xyzw
         steps = 0
         if self._channels is not None:
-            steps = round((stamp_ns - self._stamp_ns) * 1e-9 * self.rate_hz) or 1
+            steps = round((stamp_ns - self.stamp_ns) * 1e-9 * self.rate_hz) or 1
         turned = self._turned
         x, y, z = position
         # Up to ten missing frames are interpolated on a straight line; after more, the filter
@@ -180,7 +180,7 @@ class Lowpass:
             self._start(filtered)
         else:
             dx, dy, dz = to_rotation_vector(multiply(quat_xyzw, conjugate(self._quat)))
-            dt = (stamp_ns - self._stamp_ns) * 1e-9 / steps
+            dt = (stamp_ns - self.stamp_ns) * 1e-9 / steps
             if steps > 1:
                 px, py, pz = self._position
                 for k in range(1, steps):
@@ -190,7 +190,7 @@ class Lowpass:
                         turned[0] + part * dx, turned[1] + part * dy, turned[2] + part * dz), dt)
             self._turned = turned = (turned[0] + dx, turned[1] + dy, turned[2] + dz)
             filtered = self._step((x, y, z, *turned), dt)
-        self._stamp_ns = stamp_ns
+        self.stamp_ns = stamp_ns
         self._position = position
         self._quat = quat_xyzw
         lag = from_rotation_vector((
