@@ -209,7 +209,7 @@ def dropped(k: int, event: Event, body: str, frame: Frame, scene: Scene) -> list
 
 def duplicated(k: int, event: Event, body: str, frame: Frame, scene: Scene) -> list[Frame]:
     """Send every frame twice."""
-    return [frame, frame._replace()]
+    return [frame, frame._replace(fresh=False)]
 
 
 def reordered(k: int, event: Event, body: str, frame: Frame, scene: Scene) -> list[Frame]:

@@ -6,10 +6,10 @@ Measure the stamps with known truth, and run random sessions.
     python bench/clock.py                           15 minutes of simulated time for each row
     python bench/clock.py --only WiFi --seconds 3600
 
-The table has the error of the stamps, the share of seconds whose largest error is within the stated
-uncertainty, and the median of that uncertainty over the 95th percentile of the errors plus 50 us. Load
-is drawn at a constant height and with a spread of a quarter of it. Random sessions follow
-(``clock_sessions.py``).
+The table has the error of the stamps, the share of seconds whose largest error is within the
+stated uncertainty, and the median of that uncertainty over the 95th percentile of the errors plus
+50 us. Load is drawn at a constant height and with a spread of a quarter of it. Random sessions
+follow (``clock_sessions.py``).
 """
 
 from __future__ import annotations
@@ -94,7 +94,8 @@ def missed(row: dict[str, Any]) -> str:
 
 def table(pairs: list[tuple[dict[str, Any], dict[str, Any]]]) -> str:
     """Return the rows as Markdown; load of constant delay, then load with spread."""
-    lines = ['| | p99 / worst, us | with spread | aim | seconds within the uncertainty | with spread '
+    lines = ['| | p99 / worst, us | with spread | aim | seconds within the uncertainty | '
+             'with spread '
              '| uncertainty / p95 | published | changes | missed |',
              '|---|---|---|---|---|---|---|---|---|---|']
     for row, spread in pairs:

@@ -3,10 +3,10 @@
 """
 Delays for the stamp benchmark, from recorded and published samples: no formula.
 
-``WIRED`` are the delays of 2354 frames between the server of the real VRPN library and a socket, from
-the capture in test/data, in blocks of a tenth of a second, so that they stay as correlated as they
-were. ``WIFI`` has the quantiles of the measured ping delays that iproute2 publishes as distribution
-``experimental`` (tc-netem), in standard deviations, with outages.
+``WIRED`` are the delays of 2354 frames between the server of the real VRPN library and a socket,
+from the capture in test/data, in blocks of a tenth of a second, so that they stay as correlated as
+they were. ``WIFI`` has the quantiles of the measured ping delays that iproute2 publishes as
+distribution ``experimental`` (tc-netem), in standard deviations, with outages.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Floats = NDArray[np.float64]
 TEST = Path(__file__).resolve().parent.parent / 'test'
 BLOCK = 24
 QUANTILES = (0, 1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 97, 98, 99, 99.5, 100)
-EXPERIMENTAL = (-1.291, -1.126, -1.017, -0.930, -0.786, -0.633, -0.460, -0.254, 0.004, 0.357, 0.771,
-                1.253, 1.603, 1.853, 2.057, 2.403, 3.184, 4.000)
+EXPERIMENTAL = (-1.291, -1.126, -1.017, -0.930, -0.786, -0.633, -0.460, -0.254, 0.004, 0.357,
+                0.771, 1.253, 1.603, 1.853, 2.057, 2.403, 3.184, 4.000)
 WIFI_DEVIATION_S, OUTAGE_EVERY_S, OUTAGE_S = 1.5e-3, 5.0, (0.01, 0.1)
 
 

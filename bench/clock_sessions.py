@@ -6,9 +6,10 @@ Run random sessions of restarts, steps, stalls, backlogs, suspends and pauses th
     python bench/clock_sessions.py                  all sessions
     python bench/clock_sessions.py --seed 17        one session, with its events
 
-A session has a server with a clock of its own, a network that keeps the order of frames, and a host
-whose clocks are set, stand and are suspended, and whose process is stopped. True time runs through
-everything, so that for each published pose its true age and the error of its stamp are known.
+A session has a server with a clock of its own, a network that keeps the order of frames, and a
+host whose clocks are set, stand and are suspended, and whose process is stopped. True time runs
+through everything, so that for each published pose its true age and the error of its stamp are
+known.
 """
 
 from __future__ import annotations
@@ -223,8 +224,8 @@ def _deliver(
         inside = np.flatnonzero((now >= begin) & (now < end))
         now[inside] = end + np.arange(len(inside)) * 20e-6
     now = np.maximum.accumulate(now)
-    t, sender, arrival, now, unknown = (
-        each[~lost] for each in (t, sender, arrival, now, unknown))
+    t, sender, arrival, now = (each[~lost] for each in (t, sender, arrival, now))
+    unknown = unknown[~lost]
     read = clocks.arrival(now)
     host = clocks.host(now) - read
     if stream:
@@ -241,7 +242,6 @@ def _deliver(
 def run(seed: int, watch: bool = False) -> Outcome:
     """Run a session."""
     session = make_session(seed)
-    rng = np.random.default_rng(seed + 1_000_000)
     config = PipelineConfig()
     pipeline = Pipeline(config)
     pipeline.reconnected()
@@ -329,7 +329,8 @@ def summary(outcomes: list[Outcome]) -> str:
          f'{100 * sum(o.excess_s <= BEYOND_S for o in outcomes) / n:.1f} %'),
         ('published within 2 s (and three frames) after frames are live again, or come again',
          f'{100 * float(np.mean(good)):.1f} % '
-         f'of {len(silences)}; median {np.median(silences):.2f} s, longest {silences.max():.1f} s'),
+         f'of {len(silences)}; median {np.median(silences):.2f} s, longest '
+         f'{silences.max():.1f} s'),
         ('silences of more than 2 s without a line in the log',
          f'{sum(o.unexplained for o in outcomes)}'),
     ]

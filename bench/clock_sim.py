@@ -4,7 +4,8 @@
 Simulate a sender's clock, cameras, a network and a host: frames with known truth.
 
 Everything follows from a ``Case`` and a seed. The truth of a frame is when it was taken, on the
-host's arrival clock, plus the least delay that the network allows: what one-way data can show at best.
+host's arrival clock, plus the least delay that the network allows: what one-way data can show at
+best.
 """
 
 from __future__ import annotations
@@ -35,10 +36,11 @@ class Case:
     :ivar spread: whether load also spreads the delays, by a quarter of its height.
     :ivar lost: share of frames lost; ``lost_bursts`` of them at once.
     :ivar poll_s: arrivals are seen at the next poll.
-    :ivar tick_s: the sender's clock advances in ticks; ``jitter_s``: its times are late by the size of
-        a normal deviate.
-    :ivar events: (time, kind, size): ``route`` (s longer), ``host`` (arrival clock set, s), ``slew``
-        (s, at 500 ppm), ``restart`` (s added to the sender's time after 5 s), ``gap``, ``skew`` (ppm).
+    :ivar tick_s: the sender's clock advances in ticks; ``jitter_s``: its times are late by the
+        size of a normal deviate.
+    :ivar events: (time, kind, size): ``route`` (s longer), ``host`` (arrival clock set, s),
+        ``slew`` (s, at 500 ppm), ``restart`` (s added to the sender's time after 5 s), ``gap``,
+        ``skew`` (ppm).
     :ivar settle_s: time after an event that is not judged.
     :ivar aim_us: of the 99th percentile; NaN where there is no aim.
     :ivar unknowable: why nobody can tell, '' elsewhere.
@@ -162,7 +164,9 @@ def every(period: float, length: float, seconds: float, first: float, *heights: 
     return tuple((float(at), length, heights[k % len(heights)]) for k, at in enumerate(starts))
 
 
-def spread_over(seconds: float, *events: tuple[str, float]) -> tuple[tuple[float, str, float], ...]:
+def spread_over(
+    seconds: float, *events: tuple[str, float],
+) -> tuple[tuple[float, str, float], ...]:
     """Spread events evenly over a session."""
     return tuple((seconds * (i + 1) / (len(events) + 1), kind, size)
                  for i, (kind, size) in enumerate(events))
@@ -206,11 +210,13 @@ def cases(seconds: float) -> list[Case]:
                 waves_s=600.0),
         replace(base, name='waves of 5 ppm, busy', waves_ppm=5.0, waves_s=600.0, aim_us=500.0,
                 loads=every(180.0, 60.0, seconds, 90.0, 2.0, 3.0)),
-        replace(with_load(base, 'bursts of 20 lost frames, 30 s of load', 50.0, seconds), lost=0.05,
+        replace(with_load(base, 'bursts of 20 lost frames, 30 s of load', 50.0, seconds),
+                lost=0.05,
                 lost_bursts=20),
         *(replace(with_load(base, f'{rate:g} Hz, 30 s of load', 50.0, seconds), rate_hz=rate)
           for rate in (30.0, 100.0, 500.0, 1000.0)),
-        *(replace(with_load(base, f'skew {ppm:+g} ppm, 30 s of load', 250.0, seconds), skew_ppm=ppm)
+        *(replace(with_load(base, f'skew {ppm:+g} ppm, 30 s of load', 250.0, seconds),
+                  skew_ppm=ppm)
           for ppm in (-200.0, 200.0)),
         replace(with_load(base, 'skew +800 ppm, 30 s of load', math.nan, seconds), skew_ppm=800.0),
         radio,

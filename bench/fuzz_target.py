@@ -31,7 +31,8 @@ SERVER_MOTION, PREAMBLE, ESTIMATE, FEW = 4, 16, 32, 64
 TYPES = {4: POSE_TYPE, 5: VELOCITY_TYPE, 6: ACCELERATION_TYPE, 15: TEXT_TYPE}
 ARRIVAL_NS = 1_000 * _NS
 HOST_MINUS_ARRIVAL_NS = 1_700_000_000 * _NS
-#: The interval of the frames in the recorded sessions: they arrive at the pace at which they were sent.
+#: The interval of the frames in the recorded sessions: they arrive at the pace at which they were
+#: sent.
 STEP_NS = 4_166_667
 MAX_AGE_NS = 250_000_000
 

@@ -16,8 +16,8 @@ import pytest
 
 #: Sender time of the present on the arrival clock 0.
 BASE = 77 * S
-#: What a published stamp may differ from the true time: a frame or two that a pause of the delivery
-#: let seem fresh, at 60 Hz.
+#: What a published stamp may differ from the true time: a frame or two that a pause of the
+#: delivery let seem fresh, at 60 Hz.
 BOUND_NS = 30 * MS
 
 

@@ -236,7 +236,7 @@ class Pipeline:
                     self.config.estimate.world_from_mocap)
             if extras is not None:
                 self.extras = StampedExtras(
-                    frame_ns, frame_ns if arrival_mode else sender_time_ns, extras, arrival_ns,
+                    frame_ns, frame_ns if stamps.by_arrival else sender_time_ns, extras, arrival_ns,
                     self._epoch)
 
     def _stamp(
@@ -442,8 +442,8 @@ class Pipeline:
         """
         Prepare for a new connection: the server may have been restarted.
 
-        The line of the clock is kept if the next frames fit it. They are withheld until they arrive
-        as fast as they were sent: until then they may come out of a buffer.
+        The line of the clock is kept if the next frames fit it. They are withheld until they
+        arrive as fast as they were sent: until then they may come out of a buffer.
         """
         self.stamps.reconnected()
 

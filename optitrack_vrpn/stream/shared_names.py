@@ -3,8 +3,8 @@
 """
 Find two rigid bodies of one name: a frame then has two different poses for the name.
 
-Datagrams that the network repeats have equal poses, and frames of a sender with a coarse clock do not
-arrive together, so that one frame has one pose of each body.
+Datagrams that the network repeats have equal poses, and frames of a sender with a coarse clock do
+not arrive together, so that one frame has one pose of each body.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from optitrack_vrpn.stream.bodies.poses import pose_distance
 from optitrack_vrpn.stream.roster import TrackedBody
 
 APART_M: Final = 0.02
-"""Distance (m, with 0.1 m per radian) of two poses that noise cannot have: ten times the noise of a
-poor calibration, as ``position_margin``."""
+"""Distance (m, with 0.1 m per radian) of two poses that noise cannot have: ten times the noise of
+a poor calibration, as ``position_margin``."""
 ENOUGH, FAR, NEAR = 20, 11, 2
-"""Evidence from which poses are withheld, until none is left; what a frame with poses that far apart,
-or nearer, adds. A frame with one pose removes one. Two frames show it, as a body is acquired."""
+"""Evidence from which poses are withheld, until none is left; what a frame with poses that far
+apart, or nearer, adds. A frame with one pose removes one. Two frames show it, as a body is
+acquired."""
 
 
 class SharedNames:

@@ -171,8 +171,8 @@ CAUSES: Mapping[str, Cause] = {
         WARNING, "the sender's times have {fault}: stamps are arrivals, with the jitter of the "
         'network', 'set a finer clock on the Motive computer, or use NatNet'),
     'one time': Cause(
-        ERROR, 'all poses have the same sender time: stamps are arrivals, and poses that waited in '
-        'a buffer cannot be recognised', 'does the server send times? NatNet does'),
+        ERROR, 'all poses have the same sender time: stamps are arrivals, and poses that waited '
+        'in a buffer cannot be recognised', 'does the server send times? NatNet does'),
     'repeated times': Cause(
         WARNING, '{share} of the poses have the time of the pose before, although they differ: '
         'the node drops them as repeats', _BY_ARRIVAL),

@@ -321,7 +321,8 @@ class Session:
         posed = type(events[-1]) is PoseReport or any(
             type(event) is PoseReport for event in events)
         if posed and self._pose_ns is None:
-            # The sink learns first that a conversation begins: its frames may come out of a buffer.
+            # The sink learns first that a conversation begins: its frames may come out of a
+            # buffer.
             change = self._link.pose_received(now_ns)
             if change is not None:
                 self._next_check_ns = 0

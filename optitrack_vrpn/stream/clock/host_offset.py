@@ -1,6 +1,6 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
-"""Follow host time minus arrival clock: quiet under reading noise, prompt under slews and steps."""
+"""Follow host time minus arrival clock, quiet under noise, prompt under slews and steps."""
 
 from optitrack_vrpn.stream.clock.limits import EARLY_NS, QUIET_NS
 

@@ -18,7 +18,8 @@ PACE: Final = 0.02
 so slowly holds 50 times its age."""
 SPARSE: Final = 3
 """A stall is this many times longer than the usual gap between arrivals; so many frames in a row
-that are older than the newest show that the sender's time fell; so many late ones, another line."""
+that are older than the newest show that the sender's time fell; so many late ones, another
+line."""
 SECOND_NS: Final = 1_000_000_000
 """Length of a block, of which the least lag is remembered; longest usual gap; longest time for
 which frames are reordered, or for which a stamp waits until stamps rise again."""

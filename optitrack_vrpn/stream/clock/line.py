@@ -3,10 +3,11 @@
 """
 A line under the lags: offset and skew of a sender's clock from one-way data.
 
-The lag of a frame is its arrival minus its sender time: the offset of the clocks and a delay that is
-never negative. The line is the lower convex hull of the least lags of ``HULL_NS``, read at the edge
-``EDGE_NS`` ago (Moon, Skelly, Towsley 1999; Zhang, Liu, Xia 2002): load that lasts less cannot lift
-it. A frame below the line pulls it down at once, since nothing arrives before it was sent.
+The lag of a frame is its arrival minus its sender time: the offset of the clocks and a delay that
+is never negative. The line is the lower convex hull of the least lags of ``HULL_NS``, read at the
+edge ``EDGE_NS`` ago (Moon, Skelly, Towsley 1999; Zhang, Liu, Xia 2002): load that lasts less
+cannot lift it. A frame below the line pulls it down at once, since nothing arrives before it was
+sent.
 """
 
 from __future__ import annotations
@@ -154,5 +155,5 @@ class Line:
         elif self.above_since_ns < 0:
             self.above_since_ns = self._zero_ns + int(x)
         # In the first minute, what the skew may still be wrong by within a block.
-        young = max(0.0, 0.2 * (60.0 - x / SECOND_NS)) * RESOLUTION_NS * (0.4 if self.known else 2.0)
+        young = max(0.0, 12.0 - 0.2 * x / SECOND_NS) * (0.4 if self.known else 2.0) * RESOLUTION_NS
         self.uncertainty_ns = self.above_ns + 2.0 * self.noise_ns + RESOLUTION_NS + young

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Freshness: does the arrival of frames keep pace with the sender's time?
+Decide whether frames are fresh: whether their arrival keeps pace with the sender's time.
 
 Frames that come out of a buffer arrive faster than they were sent: their lag (arrival minus sender
 time) falls from frame to frame. The buffer is empty when the least lags of three successive half
@@ -21,7 +21,8 @@ class Pace:
     """
     The lags of frames since an event, in half windows.
 
-    :ivar found_ns: least lag of the half window that was compared last, and of the frame after (ns).
+    :ivar found_ns: least lag of the half window that was compared last, and of the frame after
+        (ns).
     :ivar begin_ns: arrival of the first frame of that half window (ns).
     :ivar falling_ns: by how much the least lag fell between them (ns).
     """

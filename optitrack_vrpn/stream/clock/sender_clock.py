@@ -3,10 +3,10 @@
 """
 Which frames are fresh, and the line under their lags: one sender's clock on the arrival clock.
 
-After an event (first frame, reconnection, stall of the arrivals, jump or fall of the sender's time,
-a line pulled down too fast) frames are withheld until the arrival keeps pace with the sender's time
-(``pace``). The line does not move meanwhile. Then frames fit the line, or a new line begins. It is a
-new run only where the sender's time jumped or fell.
+After an event (first frame, reconnection, stall of the arrivals, jump or fall of the sender's
+time, a line pulled down too fast) frames are withheld until the arrival keeps pace with the
+sender's time (``pace``). The line does not move meanwhile. Then frames fit the line, or a new line
+begins. It is a new run only where the sender's time jumped or fell.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class SenderClock:
     def _hold(
         self, sender_ns: int, arrival_ns: int, lag_ns: int, above_ns: float,
     ) -> float:
-        """Begin a new line if all frames have been late long enough, at pace; return its height."""
+        """Begin a new line if all frames were late long enough, at pace; return the height."""
         pace = self.pace
         if self.late_ns < 0:
             self.late_ns, self._late = arrival_ns, 0

@@ -1,12 +1,13 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Judge a sender's times once, from the first frames of a body: do they tell when frames were taken?
+Judge once, from the first frames of a body, whether a sender's times tell when they were taken.
 
 Cameras run at a constant rate. A sender whose clock ticks at half a frame or more, or whose times
 jitter by more than a frame, tells less than the arrivals do. Its times repeat for different poses,
-or their intervals, less whole frames, scatter while those of the arrivals do not follow, or arrivals
-come in another interval than times (240 Hz in ticks of 4 ms with losses looks like 250 Hz).
+or their intervals, less whole frames, scatter while those of the arrivals do not follow, or
+arrivals come in another interval than times (240 Hz in ticks of 4 ms with losses looks like 250
+Hz).
 """
 
 from __future__ import annotations
@@ -47,11 +48,12 @@ class SenderTimes:
         """
         Add a pose; repeats of a pose at an equal time are left out, since networks repeat frames.
 
-        :param fresh: whether it is fresh; the arrivals of others say nothing, unless the time stands.
+        :param fresh: whether it is fresh; the arrivals of others say nothing, unless the time
+            stands.
         :returns: the judgement, once; then this object has done its work.
         """
         rows = self._rows.setdefault(body, [])
-        if rows and (sender_ns < rows[-1][0] or not fresh and sender_ns > rows[-1][0]):
+        if rows and (sender_ns < rows[-1][0] or (not fresh and sender_ns > rows[-1][0])):
             rows.clear()
         if rows and sender_ns == rows[-1][0] and pose == self._last[body]:
             return None

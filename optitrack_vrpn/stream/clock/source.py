@@ -237,8 +237,9 @@ class StampSource:
             return text
         if clock.late_ns >= 0 and clock.above_ns > SECOND_NS / 4:
             left_s = (clock.late_ns + HOLD_NS - now_ns) * 1e-9
-            return (f'no pose is published: all frames are {clock.above_ns * 1e-9:.3f} s late: they '
-                    f'are old, or a clock was set; that is assumed in {max(left_s, 0.0):.1f} s')
+            return (f'no pose is published: all frames are {clock.above_ns * 1e-9:.3f} s late: '
+                    'they are old, or a clock was set; that is assumed in '
+                    f'{max(left_s, 0.0):.1f} s')
         return ''
 
     def status(self) -> ClockStatus:
@@ -323,7 +324,7 @@ class StampSource:
         return offset_ns + (min(found, placed) if self._trips.known else found)
 
     def _host_stepped(self, step_ns: int) -> None:
-        """Follow a host clock that was set; stamps wait to rise, if that takes a second at most."""
+        """Follow a host clock that was set; stamps wait to rise, for a second at most."""
         back = step_ns < -SECOND_NS
         if back:
             self._last_ns = _NEVER
@@ -345,10 +346,10 @@ class StampSource:
                 'stamps follow'), moved_ns=0 if self.by_arrival else clock.moved_ns)
             return
         self._trips.restart()
-        self._epochs.end(SENDER_RESTARTED, (
-            f"the sender's clock went back by {clock.moved_ns * 1e-9:.3f} s" if clock.fell else
-            f"the sender restarted or its clock was set: its offset changed by {moved}"),
-            clock.fell or self.coarse, True)
+        text = f'the sender restarted or its clock was set: its offset changed by {moved}'
+        if clock.fell:
+            text = f"the sender's clock went back by {clock.moved_ns * 1e-9:.3f} s"
+        self._epochs.end(SENDER_RESTARTED, text, clock.fell or self.coarse, True)
         self._judgement = Judgement(True)
         self._times = SenderTimes()
         self.by_arrival, self.coarse = self._config.mode == 'arrival', False

@@ -107,9 +107,8 @@ def stamped(sessions: Iterable[Session], pipeline: Pipeline) -> Iterator[tuple[S
 
     :param pipeline: a new pipeline; afterwards it has the final states of its channels.
     """
-    for number, session in enumerate(sessions):
-        if number:
-            pipeline.reconnected()
+    for session in sessions:
+        pipeline.reconnected()
         for items, arrival_ns, offset_ns in arrivals(session):
             frames = to_frames(items) if session.protocol == 'vrpn' else items
             for sample in pipeline.process(frames, arrival_ns, offset_ns):
