@@ -236,8 +236,8 @@ class Pipeline:
                     self.config.estimate.world_from_mocap)
             if extras is not None:
                 self.extras = StampedExtras(
-                    frame_ns, frame_ns if stamps.by_arrival else sender_time_ns, extras, arrival_ns,
-                    self._epoch)
+                    frame_ns, frame_ns if stamps.by_arrival else sender_time_ns, extras,
+                    arrival_ns, self._epoch)
 
     def _stamp(
         self, frame: Frame, arrival_ns: int, host_minus_arrival_ns: int,
