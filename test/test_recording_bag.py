@@ -332,6 +332,8 @@ def test_a_missing_part_of_a_split_bag_is_told_with_its_messages(tmp_path, capsy
     before = (folder / 'metadata.yaml').read_bytes()
     assert load_take(folder / 'part_0.mcap').missing == 0    # one part was asked for
     assert record(['--recover', str(folder / 'part_0.mcap')]) == 0
+    (folder / 'part_0.mcap').write_bytes((folder / 'part_0.mcap').read_bytes()[:-100])
+    assert record(['--recover', str(folder / 'part_0.mcap')]) == 0    # it has lost its index
     (folder / 'part_2.mcap').unlink()
     assert record(['--recover', str(folder)]) == 1
     assert 'part_1.mcap, part_2.mcap' in capsys.readouterr().err

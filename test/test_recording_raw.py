@@ -12,11 +12,15 @@ import tracemalloc
 from hypothesis import given, settings, strategies as st
 from natnet_kit import following, simulated
 from optitrack_vrpn.core.errors import ConfigurationError
-from optitrack_vrpn.drivers.frames import Frame, RoundTrip
+from optitrack_vrpn.drivers.frames import Body, Frame, RoundTrip
 from optitrack_vrpn.drivers.natnet import codec
+from optitrack_vrpn.drivers.natnet.connection import Connection
 from optitrack_vrpn.drivers.natnet.definitions import decode_definitions, encode_definitions
+from optitrack_vrpn.drivers.natnet.facts import ServerWatch
 from optitrack_vrpn.drivers.natnet.frames import decode_frame, encode_frame
-from optitrack_vrpn.drivers.natnet.messages import MessageId, ServerInfo
+from optitrack_vrpn.drivers.natnet.messages import (
+    Frame as NatNetFrame, Held, MessageId, ServerInfo)
+from optitrack_vrpn.drivers.natnet.reports import Translator
 from optitrack_vrpn.drivers.vrpn.codec import (
     encode_message, encode_name, encode_text, SENDER_DESCRIPTION, TEXT_TYPE, TYPE_DESCRIPTION)
 from optitrack_vrpn.sim.natnet import NatNetWorld
@@ -29,7 +33,8 @@ from optitrack_vrpn.takes.record.raw_events import arrivals, stamped
 from optitrack_vrpn.takes.record.raw_names import NameRemover
 from optitrack_vrpn.takes.record.raw_read_io import load_raw
 from optitrack_vrpn.takes.record.raw_recorder_io import record_raw
-from optitrack_vrpn.takes.record.raw_session import clip, first_sender_time_ns, scale_times
+from optitrack_vrpn.takes.record.raw_session import (
+    Action, clip, first_sender_time_ns, scale_times, Session)
 from optitrack_vrpn.takes.record.record_command import Lines
 from optitrack_vrpn.takes.record.replay_io import ReplayConfig
 from optitrack_vrpn.takes.record.replay_natnet_io import NatNetReplay
@@ -129,6 +134,10 @@ def test_forty_zeroed_bytes_are_told_and_cost_what_follows_by_tcp(tmp_path):
     (tmp_path / 'bad.mcap').write_bytes(raw)
     found = load_raw(tmp_path / 'bad.mcap')
     assert found.damaged and found.missing
+    (tmp_path / 'whole.mcap').write_bytes(short_recording())
+    whole, kept = ([action.data for action in load_sessions(path)[0].read()]
+                   for path in (tmp_path / 'whole.mcap', tmp_path / 'bad.mcap'))
+    assert 0 < len(kept) < len(whole) and kept == whole[:len(kept)]
     assert 'by TCP is missing' in found.sessions[0].cut
     take = load_take(tmp_path / 'bad.mcap')
     assert take.damaged and take.missing
@@ -302,7 +311,8 @@ def test_a_raw_recording_of_natnet_has_the_frames_of_the_server(natnet_recording
     assert (session.protocol, session.cut) == ('natnet', '')
     items = [item for arrival in arrivals(session) for item in arrival.items]
     frames = [item for item in items if isinstance(item, Frame)]
-    assert sum(isinstance(item, RoundTrip) for item in items) >= 16
+    # As live, frames wait for the first measurements of the clock.
+    assert [isinstance(item, RoundTrip) for item in items].index(False) >= 16
     live = {frame.sender_time_ns: frame.bodies for frame in sink.frames}
     both = [frame for frame in frames if frame.sender_time_ns in live]
     assert len(both) > 200
@@ -347,6 +357,55 @@ def test_names_of_natnet_are_replaced_in_every_version(version):
     assert decode_frame(codec.decode_message(clean)[1], number) == decode_frame(
         codec.decode_message(full)[1], number)
     assert remover.clean('natnet/udp', full[:-30] + b'Bob')[4:] == bytes(len(full) - 31)
+
+
+@pytest.mark.parametrize('seed', range(20))
+def test_frames_of_natnet_are_those_that_a_starved_client_had(seed):
+    """Whether a name is confirmed depends on when requests were sent, before or after frames."""
+    chance = random.Random(seed)
+    world = NatNetWorld(scenario_from_mapping({
+        'bodies': ['wand'], 'protocol': 'natnet', 'natnet': {'version': '2.9'}}), ['wand'])
+    version, connection, translator = world.version, Connection(0), Translator(0)
+    answers = {
+        MessageId.CONNECT: codec.encode_server_info(ServerInfo(
+            'Motive', (1, 9, 0, 0), version, 0, 0, None, '')),
+        MessageId.REQUEST_MODEL_DEFINITIONS: encode_definitions(world.definitions, version),
+        MessageId.REQUEST: codec.encode_response(0)}
+    actions, waiting, had, now_ns, number = [], [], [], 0, 0
+    while number < 600:
+        now_ns += chance.choice([200_000, 1_000_000, 5_000_000, 40_000_000, 300_000_000])
+        while number * 5_000_000 < now_ns:
+            number += 1
+            at_ns = number * 5_000_000
+            pose = Body('wand', 0, at_ns, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0))
+            waiting.append((at_ns, encode_frame(world.frame(
+                WorldFrame(number, [pose], at_ns), at_ns, at_ns), version)))
+        for arrival_ns, data in sorted(waiting):
+            actions.append(Action(arrival_ns, 'udp', data))
+            for event in connection.receive(data, arrival_ns):
+                if isinstance(event, ServerInfo):
+                    for command in ServerWatch.QUESTIONS:
+                        connection.request(command)
+                if isinstance(event, Held):
+                    translator.names = event.names
+                    had.append(translator.frame(event.frame))
+                elif isinstance(event, NatNetFrame):
+                    translator.names = connection.models.names
+                    had.append(translator.frame(event))
+                if translator.unknown:    # as live, ids without a name are asked for
+                    translator.unknown = ()
+                    connection.models.ask(now_ns)
+        waiting = []
+        for data in connection.due(now_ns):
+            now_ns += chance.randrange(50_000)
+            actions.append(Action(now_ns, 'sent', data))
+            kind, _ = codec.decode_message(data)
+            if kind in answers and chance.random() < 0.9:
+                waiting.append((now_ns + 100_000, answers[kind]))
+    session = Session('natnet', '', '', 0, now_ns, lambda: iter(actions))
+    found = [item for arrival in arrivals(session) for item in arrival.items]
+    assert found == had
+    assert sum(bool(frame.bodies) for frame in found) > 100
 
 
 @pytest.mark.network

@@ -231,15 +231,20 @@ def _read_sqlite(
         with contextlib.closing(sqlite3.connect(uri, uri=True)) as base:
             base.text_factory = lambda data: data.decode(errors='replace')
             texts: dict[str, tuple[str, str]] = {}
-            with contextlib.suppress(sqlite3.OperationalError):    # from Iron on
+            with contextlib.suppress(sqlite3.Error):    # from Iron on; or they are damaged
                 texts = {name: (encoding, text) for name, encoding, text in base.execute(
                     'SELECT topic_type, encoding, encoded_message_definition '
                     'FROM message_definitions')}
             others: list[mcap.Record] = []
-            for number, topic, kind in base.execute('SELECT id, name, type FROM topics'):
-                encoding, text = texts.get(kind, ('ros2msg', ''))
-                others += [mcap.Schema(number, kind, encoding, text.encode()),
-                           mcap.Channel(number, number, topic, 'cdr', {})]
+            try:
+                for number, topic, kind in base.execute('SELECT id, name, type FROM topics'):
+                    encoding, text = texts.get(kind, ('ros2msg', ''))
+                    others += [mcap.Schema(number, kind, encoding, text.encode()),
+                               mcap.Channel(number, number, topic, 'cdr', {})]
+            except sqlite3.Error as error:
+                if 'not a database' in str(error):
+                    raise
+                yield Damage(f'its list of topics is damaged ({error})', (0, 0))
             yield Batch(np.zeros(0, np.uint8), np.zeros(0, np.int64), others)
             yield from _read_rows(base, path.stat().st_size, progress)
             (result,) = base.execute('PRAGMA quick_check(1)').fetchone()

@@ -5,14 +5,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+import contextlib
 from typing import Any, NamedTuple
 
 from optitrack_vrpn.core.errors import RemoteProtocolError
 from optitrack_vrpn.drivers.natnet import codec
-from optitrack_vrpn.drivers.natnet.connection import Connection as NatNetConnection, FIRST_ECHOES
-from optitrack_vrpn.drivers.natnet.facts import ServerWatch
+from optitrack_vrpn.drivers.natnet.connection import (
+    bitstream_version, Connection as NatNetConnection, FIRST_ECHOES)
 from optitrack_vrpn.drivers.natnet.messages import (
-    Disconnected, Echo, Frame, Held, MessageId, ServerInfo, Untimed)
+    Disconnected, Echo, Event, Frame, Held, MessageId, ServerInfo, Untimed)
 from optitrack_vrpn.drivers.natnet.reports import Translator
 from optitrack_vrpn.drivers.vrpn.connection import Connection
 from optitrack_vrpn.drivers.vrpn.frames import to_frames
@@ -63,16 +64,10 @@ def _natnet(session: Session) -> Iterator[Arrival]:
     ready_ns = latest_ns = 0
     for action in session.read():
         now_ns, offset_ns = action.arrival_ns, action.host_minus_arrival_ns
-        connection.due(now_ns)    # requests are under way as they were then
-        if action.kind == 'sent':
-            _note_echo(connection, action)
-            continue
-        for event in connection.receive(action.data, now_ns):
+        for event in _events(connection, action):
             if isinstance(event, ServerInfo):
                 translator = Translator(event.frequency)
                 ready_ns = now_ns + (_CLOCK_WAIT_NS if event.frequency else 0)
-                for command in ServerWatch.QUESTIONS:
-                    connection.request(command)
             elif isinstance(event, Untimed):
                 translator.frequency, ready_ns = 0, now_ns
             elif isinstance(event, Disconnected):
@@ -80,25 +75,31 @@ def _natnet(session: Session) -> Iterator[Arrival]:
             elif isinstance(event, Echo) and translator.frequency:
                 yield Arrival([translator.echo(*event)], now_ns, offset_ns)
             elif isinstance(event, (Frame, Held)):
-                frame = event.frame if isinstance(event, Held) else event
-                at_ns = event.arrival_ns if isinstance(event, Held) else now_ns
+                frame, at_ns, names = event if isinstance(event, Held) else (
+                    event, now_ns, connection.models.names)
                 latest_ns = max(latest_ns, at_ns)
-                translator.names = connection.models.names
                 if now_ns < ready_ns and connection.counters.echoes < FIRST_ECHOES:
                     continue
+                translator.names = names
                 named = translator.frame(frame)
                 if named is not None:
                     yield Arrival([named], latest_ns, offset_ns)
 
 
-def _note_echo(connection: NatNetConnection, action: Action) -> None:
-    """Tell a connection that a measurement of the clock was requested."""
-    try:
+def _events(connection: NatNetConnection, action: Action) -> list[Event]:
+    """Pass a datagram to a connection; requests are those that were recorded."""
+    with contextlib.suppress(RemoteProtocolError):    # damaged, or of another program
         number, payload = codec.decode_message(action.data)
-        if number == MessageId.ECHO_REQUEST:
+        if action.kind != 'sent':
+            version = bitstream_version(codec.response_text(payload)) if (
+                number == MessageId.RESPONSE) else None
+            if version is not None and version >= (3, 0) and connection.established:
+                connection.version = version
+        elif number == MessageId.ECHO_REQUEST:
             connection.echo_request(codec.decode_echo_request(payload))
-    except RemoteProtocolError:
-        pass    # damaged
+        elif number == MessageId.REQUEST_MODEL_DEFINITIONS:
+            connection.models.request_mask(action.arrival_ns)
+    return [] if action.kind == 'sent' else connection.receive(action.data, action.arrival_ns)
 
 
 def stamped(sessions: Iterable[Session], pipeline: Pipeline) -> Iterator[tuple[Sample, int]]:
