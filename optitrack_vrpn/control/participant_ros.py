@@ -182,7 +182,7 @@ class MocapControl:
             refusal = self._refusal(command)
         if refusal:
             self._follower.counters.refused += 1
-            self._refuse(command, refusal)
+            self._refuse(command, refusal, 'error' if verdict.transitions else 'warn')
             return True
         for transition in verdict.transitions:
             reason = self._node.make_transition(transition)
@@ -195,9 +195,9 @@ class MocapControl:
         self._acknowledge(endpoint, command, bool(verdict.transitions))
         return True
 
-    def _refuse(self, command: Command, reason: str) -> None:
+    def _refuse(self, command: Command, reason: str, severity: str = 'warn') -> None:
         name = Kind(command.control_type).name
-        self._log('warn', f'mocap control: {name} from {printable(command.source)!r} is not '
+        self._log(severity, f'mocap control: {name} from {printable(command.source)!r} is not '
                   f'acknowledged: {reason}', (name, reason))
 
     def _acknowledge(self, endpoint: Endpoint, command: Command, changed: bool) -> None:

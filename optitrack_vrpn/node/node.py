@@ -15,8 +15,9 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Callable, Optional
 
+from optitrack_vrpn.control.armed_ros import ArmedListener
 from optitrack_vrpn.control.participant_ros import MocapControl
-from optitrack_vrpn.control.protocol import Command
+from optitrack_vrpn.control.protocol import Command, Kind
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.events import Event as UserEvent
 from optitrack_vrpn.drivers.client_io import Source
@@ -60,7 +61,9 @@ class OptitrackVrpnNode(ManagedNode):
         self._source_of, self._pipeline_of, self._ticker_of = source_of, pipeline_of, ticker_of
         super().__init__(node_name, allow_undeclared_parameters=True, **kwargs)
         self.mocap_control = MocapControl(
-            self, on_start=self._start_recording, on_stop=self._stop_recording)
+            self, on_start=self._start_recording, on_stop=self._stop_recording,
+            refusal=self._refuse_command)
+        self._armed = ArmedListener(self)
         self._lock = TurnLock()
         self._configuration: Optional[Configuration] = None
         self._backend: Optional[Source] = None
@@ -125,12 +128,12 @@ class OptitrackVrpnNode(ManagedNode):
             assert self._path.publishers is not None
             self._path.publishers.listen()
             self._path.publishers.send_static()
-            self._path.active = True
+            self._path.active = self._status.active = True
 
     def end(self) -> None:
         """Publish nothing more; keep listening."""
         with self._lock:
-            self._path.active = False
+            self._path.active = self._status.active = False
 
     def release(self) -> None:
         """Release sockets, threads and publishers; each of them also after a bug in another."""
@@ -167,6 +170,10 @@ class OptitrackVrpnNode(ManagedNode):
             state = change.data.value
             self._log(change.severity, state if change.text == state else
                       f'{state}: {change.text}', (change.key, now_ns))
+
+    def _refuse_command(self, msg: Command) -> str:
+        """Refuse STOP while a vehicle flies by poses: its bridge says so."""
+        return self._armed.refusal if msg.kind is Kind.STOP else ''
 
     def _start_recording(self, msg: Command) -> None:
         """Start a recording in Motive with the id of the session, if a source is to record."""

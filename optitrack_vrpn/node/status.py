@@ -7,6 +7,7 @@ If diagnostic_updater is installed, it publishes the diagnostics and has its usu
 (``diagnostic_updater.period``, ``diagnostic_updater.use_fqn``); otherwise a plain publisher does.
 """
 
+import secrets
 import time
 import traceback
 from typing import Any, Callable, NamedTuple, Optional, Sequence, TYPE_CHECKING
@@ -163,6 +164,7 @@ class StatusReporter:
     :param lock: guards pipeline and publishers; ``configure``, ``measure``, ``close`` and
         ``retire`` are called with it held, everything else without.
     :param log: takes severity, text and a key.
+    :ivar active: whether the node publishes poses.
     :ivar latency: latency of poses in the node.
     """
 
@@ -175,6 +177,9 @@ class StatusReporter:
         self._diagnostics = Diagnostics(node, self._collect)
         self._loss = LossWatch()
         self._sources: Optional[_Sources] = None
+        #: Tells the statuses of this node from those of another one with its bodies.
+        self._session = secrets.token_hex(4)
+        self.active = False
         self.latency = LatencyStatistics()
 
     def open(self) -> None:
@@ -252,6 +257,8 @@ class StatusReporter:
             channel.latency.percentiles(), channel.all_too_old,
             how_to_accept(channel) if channel.gate.held else '',
             sources.configuration.settings.frames.world, channel.names.frames['body'])
+        entry.values.update(
+            node_state='active' if self.active else 'inactive', session=self._session)
         if sources.publishers.status_wanted(channel):
             sources.publishers.publish_status(channel, self._diagnostics.status(entry))
         return entry

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import threading
 
+from optitrack_vrpn.core.state_io import state_folder
 from optitrack_vrpn.drivers.vrpn.transport import (
     Choice, choose_transport, closes_input, describe_request, HostFacts, Request)
 
@@ -18,14 +19,6 @@ from optitrack_vrpn.drivers.vrpn.transport import (
 _COMMAND_S = 2.0
 #: The bit of CAP_NET_ADMIN in the effective capabilities (linux/capability.h).
 _NET_ADMIN = 1 << 12
-
-
-def state_folder() -> Path:
-    """Return the folder for what this package remembers about this host (XDG base directories)."""
-    base = os.environ.get('XDG_STATE_HOME', '')
-    if not os.path.isabs(base):
-        base = os.path.join('/', os.path.expanduser('~'), '.local/state')
-    return Path(base, 'optitrack_vrpn')
 
 
 class RequestMemory:

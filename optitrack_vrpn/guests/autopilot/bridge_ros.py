@@ -19,20 +19,24 @@ from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped, TransformStamped
 from nav_msgs.msg import Odometry
+from optitrack_vrpn.control.armed import Claim
+from optitrack_vrpn.control.armed_ros import ArmedPublisher
 from optitrack_vrpn.control.participant_ros import MocapControl
 from optitrack_vrpn.control.protocol import Command, Kind
 from optitrack_vrpn.core.checks import CheckResult, Level
+from optitrack_vrpn.core.doubt import doubt_of
 from optitrack_vrpn.core.errors import BackendUnavailableError
 from optitrack_vrpn.core.events import Event
-from optitrack_vrpn.guests.autopilot.gate import Feed, Gate, Output, stop_refusal, Use
+from optitrack_vrpn.guests.autopilot.counter_io import CounterMemory
+from optitrack_vrpn.guests.autopilot.gate import Gate, Output, Reporter, Use
 from optitrack_vrpn.guests.autopilot.link_io import LinkThread
 from optitrack_vrpn.guests.autopilot.messages import (
     ardupilot_transform, convert, px4_odometry, Sample, State)
 from optitrack_vrpn.guests.autopilot.report import findings, LinkReport, Source
 from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, Plan, plan
 from optitrack_vrpn.node.base.managed_node import entry, SettingsNode
-from optitrack_vrpn.node.graph.conflicts import Arrival, OnePublisher
-from optitrack_vrpn.node.graph.conflicts_ros import informed, matched_publishers, publishers_of
+from optitrack_vrpn.node.graph.streams import pose_reach, TopicsBinding
+from optitrack_vrpn.node.graph.streams_ros import describe, informed, pose_of, TICK_S
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from tf2_msgs.msg import TFMessage
@@ -59,17 +63,21 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
 
     def __init__(self, node_name: str = NODE, *, idle_s: float = 5.0, **kwargs: Any) -> None:
         self._idle_s = idle_s
-        # It must differ from the last one that the autopilot got, also after a restart.
-        self._reset_counter = int(time.time())
         self._plan: Optional[Plan] = None
-        self._feed: Optional[Feed] = None
+        self._gate: Optional[Gate] = None
+        self._binding: TopicsBinding[Any] = TopicsBinding((), pose_reach)
+        self._reporter = Reporter()
         self._output: Union[LinkThread, DdsOutput, None] = None
         self._listeners: list[Any] = []
         self._watched_topics: tuple[str, ...] = ()
         self._sent_before = (time.monotonic(), 0)
         self._sent_at = math.inf
+        self._said: Optional[Claim] = None
         self._forget()
         super().__init__(node_name, BridgeSettings, **kwargs)
+        self._counter = CounterMemory(self.get_fully_qualified_name())
+        self._armed_publisher = ArmedPublisher(self)
+        self.create_timer(TICK_S, self._tick, clock=self._steady)
         self._mocap_control = MocapControl(self, refusal=self._refuse_command)
         # The bridge publishes no topic that a recorder of the session needs, except with DDS.
         self._mocap_control.set_info_topics([])
@@ -77,7 +85,8 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
     def _forget(self) -> None:
         """Set what is known of the body and its publishers to the initial state."""
         self._settings: Optional[BridgeSettings] = None
-        self._status = self._topic = self._problem = ''
+        self._status = self._topic = self._problem = self._others = self._doubt = ''
+        self._inactive = ''
         self._publisher_count = 0
         self._rate_hz = 0.0
         self._odometry_at = -math.inf
@@ -102,20 +111,21 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
             self._output.start()
         self._mocap_control.set_info_topics([self._output.topic] if self._output.topic else [])
         self._listen(settings)
-        self._feed = Feed(Gate(chosen, self._reset_counter), OnePublisher(
-            self._watched_topics, lambda topic: publishers_of(self, topic)))
+        self._binding = TopicsBinding(self._watched_topics[1:], pose_reach)
+        self._reporter = Reporter()
+        self._gate = Gate(chosen, self._counter.first())
 
     def begin(self) -> None:
         """Start sending poses."""
-        assert self._feed is not None
-        self._feed.active = True
+        assert self._gate is not None
+        self._gate.active = True
         self._sent_at = time.monotonic()
-        self._sent_before = (self._sent_at, self._feed.gate.sent)
+        self._sent_before = (self._sent_at, self._gate.sent)
 
     def end(self) -> None:
         """Stop sending poses; the link stays open."""
-        if self._feed is not None:
-            self._feed.end()
+        if self._gate is not None:
+            self._gate.end()
         if self._output is not None:
             self._output.clear()
         if self.armed:
@@ -124,11 +134,30 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
 
     def _refuse_command(self, msg: Command) -> str:
         """Refuse STOP while the vehicle is armed: its estimator would get no more poses."""
-        if msg.kind is not Kind.STOP or self._settings is None or self._output is None:
-            return ''
-        return stop_refusal(
-            self._settings.stop_while_armed, None if self._output.vehicle is None else self.armed,
-            self.get_fully_qualified_name())
+        claim = self._claim()
+        return '' if msg.kind is not Kind.STOP or claim is None else claim.refusal
+
+    def _claim(self) -> Optional[Claim]:
+        """Return what this bridge says of its vehicle; None while it is unconfigured."""
+        if self._settings is None or self._output is None or self._gate is None:
+            return None
+        armed: Optional[bool] = self.armed
+        if self._output.vehicle is None and self._gate.active:
+            armed = None
+        return Claim(self.get_fully_qualified_name(), self._settings.body, armed,
+                     self._settings.stop_while_armed)
+
+    def _tick(self) -> None:
+        """Say whether the vehicle is armed; ten times a second."""
+        now_ns = time.monotonic_ns()
+        self._binding.tick(now_ns)
+        self._reporter.tick(now_ns)
+        claim = self._claim()
+        if claim is not None:
+            self._said = claim
+        elif self._said is None:
+            return
+        self._armed_publisher.say(claim or self._said._replace(armed=False))
 
     def _listen(self, settings: BridgeSettings) -> None:
         """Subscribe to the body's topics."""
@@ -154,23 +183,26 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
         for subscription in self._listeners:
             self.destroy_subscription(subscription)
         self._listeners.clear()
-        if self._feed is not None:
-            self._reset_counter = self._feed.gate.reset_counter + 1
-        self._plan = self._feed = None
+        self._plan = self._gate = None
         self._forget()
 
     # -- samples -----------------------------------------------------------------------------
 
     def _take_status(self, message: DiagnosticStatus) -> None:
-        if self._feed is None:
+        gate = self._gate
+        if gate is None:
             return
         values = {pair.key: pair.value for pair in message.values}
+        if not self._reporter.accept(values.get('session', ''), time.monotonic_ns()):
+            return
+        self._inactive = message.name.partition(': ')[0] if (
+            values.get('node_state') == 'inactive') else ''
         state = values.get('state', '')
         resets = values.get('resets', '')
         # Python refuses to convert more than some thousand digits.
-        self._feed.gate.status(
-            state, int(resets) if resets.isdecimal() and len(resets) < 20 else None)
-        if self._output is not None and not self._feed.gate.tracked:
+        gate.status(state, int(resets) if resets.isdecimal() and len(resets) < 20 else None,
+                    doubt_of(values))
+        if self._output is not None and not gate.tracked:
             self._output.clear()
         if state != self._status:
             severity = 'info' if state == 'TRACKED' else 'warn'
@@ -179,66 +211,82 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
         self._status = state or 'not followed'
 
     def _take_odometry(self, message: Odometry, info: dict[str, Any]) -> None:
-        self._odometry_at = time.monotonic()
         twist = message.twist.twist
         self._offer(_sample(
             message.header.stamp, message.pose.pose, message.pose.covariance,
             (twist.linear.x, twist.linear.y, twist.linear.z),
             (twist.angular.x, twist.angular.y, twist.angular.z),
-            message.twist.covariance), 1, info)
+            message.twist.covariance), 1, message, info)
 
     def _take_pose(self, message: PoseStamped, info: dict[str, Any]) -> None:
-        # Chosen: more than ten frames at 30 Hz, the lowest camera rate in use.
-        if time.monotonic() - self._odometry_at > 0.5:
-            self._offer(_sample(message.header.stamp, message.pose), 2, info)
+        self._offer(_sample(message.header.stamp, message.pose), 2, message, info)
 
-    def _offer(self, sample: Sample, topic: int, info: dict[str, Any]) -> None:
-        """Send a sample, or compare the autopilot's attitude with it, as the feed decides."""
-        feed, chosen, output = self._feed, self._plan, self._output
-        if feed is None or chosen is None or output is None:
+    def _offer(self, sample: Sample, index: int, message: Any, info: dict[str, Any]) -> None:
+        """Send a sample, or compare the autopilot's attitude with it, as the gate decides."""
+        gate, chosen, output = self._gate, self._plan, self._output
+        if gate is None or chosen is None or output is None:
             return
-        self._topic = self._watched_topics[topic]
-        use = feed.offer(sample, Arrival(
-            self._topic, tuple(matched_publishers(self, one) for one in self._listeners),
-            info.get('publication_sequence_number')), output.output(), time.time_ns())
-        self._report_publishers(feed.publishers.problem)
+        topic = self._watched_topics[index]
+        begins = self._binding.accept(topic, pose_of(message, info), time.monotonic_ns())
+        if begins is not None and index == 1:
+            self._odometry_at = time.monotonic()
+        # Chosen: more than ten frames at 30 Hz, the lowest camera rate in use.
+        elif index == 2 and time.monotonic() - self._odometry_at <= 0.5:
+            if begins:
+                gate.interrupt()
+            return
+        if begins is not None:
+            self._topic = topic
+        gate.arm(self.armed)
+        use = gate.use(sample, begins, output.output(), time.time_ns())
         early = 0 <= sample.stamp_ns - self._compared_ns < chosen.period_ns
         if use is Use.NONE or (use is Use.COMPARE and early):
             return
         self._compared_ns = sample.stamp_ns
         state = convert(sample)
         if use is Use.SEND:
-            output.publish(sample.stamp_ns, state, feed.gate.reset_counter)
+            trouble = self._counter.keep(gate.reset_counter)
+            if trouble:
+                self._log('warn', f'the reset counter cannot be kept for a restart: {trouble}',
+                          'counter')
+            output.publish(sample.stamp_ns, state, gate.reset_counter)
         else:
             output.compare(state)
 
-    def _report_publishers(self, problem: str) -> None:
-        if problem != self._problem:
-            self._problem = problem
-            self._log('error' if problem else 'info', f'{problem}: no pose is sent; stop one of '
-                      'them' if problem else 'one node publishes the poses', ('one', problem))
-        if problem and self._output is not None:
-            self._output.clear()
+    def _report_publishers(self) -> None:
+        """Log what is not followed, when that changes."""
+        problem, others = describe(self, self._binding.several, self._binding.bound)
+        if (problem, others) != (self._problem, self._others):
+            self._problem, self._others = problem, others
+            self._log('error' if problem else 'warn' if others else 'info', (
+                f'{problem}: no pose is sent; stop one of them' if problem else
+                f'{others}; stop the others' if others else 'one node publishes the poses'),
+                ('one', problem, others))
+        doubt = self._gate.doubt if self._gate is not None else ''
+        if doubt != self._doubt:
+            self._doubt = doubt
+            self._log('error' if doubt else 'info', (
+                f'no pose is sent: {doubt}; it returns, or call accept_pose of the body, or disarm'
+                if doubt else 'the attitude of the body is followed again'), ('doubt', doubt))
 
     # -- reports -----------------------------------------------------------------------------
 
     def diagnostics(self) -> Sequence[DiagnosticStatus]:
         """Check rates and publishers, and return all findings."""
-        if self._settings is None or self._feed is None:
+        if self._settings is None or self._gate is None:
             return ()
         now = time.monotonic()
         at, sent = self._sent_before
-        gate = self._feed.gate
+        gate = self._gate
         self._rate_hz = (gate.sent - sent) / max(now - at, 1e-3)
         self._sent_before = (now, gate.sent)
         self._publisher_count = max(
             (self.count_publishers(topic) for topic in self._watched_topics[1:]), default=0)
-        self._feed.publishers.look()
-        self._report_publishers(self._feed.publishers.problem)
+        self._report_publishers()
         found = self.findings()
         if self._rate_hz:
             self._sent_at = now
-        elif self._feed.active and now - self._sent_at > self._idle_s:
+        elif gate.active and now - self._sent_at > self._idle_s:
             self._sent_at = math.inf        # one line for each such time
             self._log('error', f'nothing was sent for {self._idle_s:g} s: ' + '; '.join(
                 f'{one.found} ({one.advice})' if one.advice else one.found for one in found
@@ -253,17 +301,17 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
 
     def findings(self) -> list[CheckResult]:
         """Return all findings; empty while unconfigured."""
-        feed, chosen, output = self._feed, self._plan, self._output
-        if self._settings is None or feed is None or chosen is None or output is None:
+        gate, chosen, output = self._gate, self._plan, self._output
+        if self._settings is None or gate is None or chosen is None or output is None:
             return []
         source = Source(
             self._topic, self._publisher_count, self._status,
-            ' or '.join(self._watched_topics[1:]), self._rate_hz, feed.publishers.problem)
+            ' or '.join(self._watched_topics[1:]), self._rate_hz, self._problem,
+            self._others, gate.doubt, self._inactive)
         with output.lock:
             return findings(
-                self._settings, chosen, source, feed.gate,
-                output.report(feed.gate.age_ns or 0), output.vehicle, feed.active,
-                time.monotonic_ns())
+                self._settings, chosen, source, gate, output.report(gate.age_ns or 0),
+                output.vehicle, gate.active, time.monotonic_ns())
 
     @property
     def armed(self) -> bool:

@@ -12,7 +12,9 @@ Rules, in this order; the first that applies withholds a sample:
 5. ``invalid``: not finite, or a quaternion far from unit norm.
 6. ``decimated``: the next sample is not due yet, by stamp.
 
-Before these: ``publishers``, if the sample may come from one of several (``Feed``).
+Before these: ``publishers``, if the sample is not of the bound publisher, and ``doubtful``, if the
+vehicle is armed and its attitude is in doubt: time alone made it valid, or it differs by more than
+45 degrees from the last one sent before another publisher was taken, or before a silence.
 
 The reset counter is incremented (mod 256) with the next sample that is sent after a gap, after a
 reset that the node reports, after the clock was set back, and after the link has failed for as
@@ -25,10 +27,12 @@ from enum import Enum
 import math
 from typing import NamedTuple, Optional
 
+from optitrack_vrpn.core.doubt import Doubt, DoubtGuard, MOST_DEG
+from optitrack_vrpn.core.rotation import Quat
 from optitrack_vrpn.core.throttle import Decimator
 from optitrack_vrpn.guests.autopilot.messages import Sample, usable
 from optitrack_vrpn.guests.autopilot.settings import Plan
-from optitrack_vrpn.node.graph.conflicts import Arrival, OnePublisher
+from optitrack_vrpn.node.graph.streams import AttendedTime
 
 #: A stamp further ahead of the clock (ns) is not sent. Chosen: NTP keeps clocks of one network
 #: within a few milliseconds; more means unsynchronised clocks, and an estimator would fuse the
@@ -53,6 +57,57 @@ class Withheld(Enum):
     INVALID = 'invalid'
     DECIMATED = 'decimated'
     PUBLISHERS = 'publishers'
+    DOUBTFUL = 'doubtful'
+
+
+class Output(NamedTuple):
+    """
+    State of the output.
+
+    :ivar ready: whether poses may be sent now.
+    :ivar interruptions: number of times that poses may not have arrived at the same autopilot: the
+        link was opened again, has another address, or discarded poses; heartbeats were lost.
+    :ivar written_ns: stamp of the last sample that was written (ns), 0 if none was.
+    """
+
+    ready: bool
+    interruptions: int
+    written_ns: int
+
+
+class Use(Enum):
+    """Use of a sample."""
+
+    SEND = 'send'
+    COMPARE = 'compare with the attitude of the autopilot'
+    NONE = 'none'
+
+
+class Reporter:
+    """
+    Choose whose status of the body is used: that of the node whose poses are, not of an intruder.
+
+    A status has no pose; each node has a random ``session`` in it. The first one is used until it
+    has been silent.
+    """
+
+    def __init__(self) -> None:
+        # The node publishes each status once a second. Chosen: two are missing.
+        self._time = AttendedTime()
+        self._session: Optional[str] = None
+        self._heard_ns = 0
+
+    def tick(self, monotonic_ns: int) -> None:
+        """Process the time; call it about ten times a second."""
+        self._time.advance(monotonic_ns)
+
+    def accept(self, session: str, monotonic_ns: int) -> bool:
+        """Return whether a status is used; '' is the session of programs that have none."""
+        now_ns = self._time.advance(monotonic_ns)
+        if self._session not in (None, session) and now_ns - self._heard_ns < 2_500_000_000:
+            return False
+        self._session, self._heard_ns = session, now_ns
+        return True
 
 
 class Gate:
@@ -67,6 +122,7 @@ class Gate:
     :ivar sent: number of accepted samples.
     :ivar withheld: numbers of withheld samples by reason.
     :ivar age_ns: age of the last sample offered (ns), for diagnostics.
+    :ivar active: whether the bridge is active.
     """
 
     def __init__(self, plan: Plan, reset_counter: int = 0) -> None:
@@ -82,14 +138,77 @@ class Gate:
         self.sent = 0
         self.withheld = dict.fromkeys(Withheld, 0)
         self.age_ns: Optional[int] = None
+        self.active = False
+        self._interruptions = 0
+        self._doubt = DoubtGuard()
+        self._armed = False
+        self._sent_quat: Optional[Quat] = None
+        self._before: Optional[Quat] = None     # attitude to which an armed vehicle must return
 
-    def status(self, state: str, resets: Optional[int]) -> None:
+    def status(
+        self, state: str, resets: Optional[int], doubt: Doubt = Doubt(),  # noqa: B008
+    ) -> None:
         """Process the node's report: state, as in ``TRACKED``, and discontinuities if known."""
         self.tracked = state == 'TRACKED'
+        self._doubt.report(doubt)
         if resets is not None:
             if self._resets is not None and resets != self._resets:
                 self._bump = True
             self._resets = resets
+
+    @property
+    def doubt(self) -> str:
+        """Return why the attitude is not followed, '' if it is."""
+        return self._doubt.reason or ('' if self._before is None else (
+            f'its attitude differs by more than {MOST_DEG:.0f} degrees from the last one that was '
+            'sent before the poses of another node, or a silence'))
+
+    def arm(self, armed: bool) -> None:
+        """Process whether the vehicle is armed; without it no attitude is in doubt."""
+        self._armed = armed
+        self._doubt.guard(armed)
+        if not armed:
+            self._before = None
+
+    def end(self) -> None:
+        """Stop sending."""
+        self.active = False
+        self.interrupt()
+
+    def use(
+        self, sample: Sample, begins: Optional[bool], output: Output, now_ns: int,
+    ) -> Use:
+        """
+        Decide the use of a sample.
+
+        :param begins: as ``Binding.accept`` returns it.
+        :param now_ns: present time on the clock of the stamps (ns).
+        """
+        if begins:
+            self.interrupt()
+            if self._armed and self._before is None:
+                self._before = self._sent_quat
+        if output.interruptions != self._interruptions:
+            self._interruptions = output.interruptions
+            self.interrupt()
+        if begins is None:
+            self.withheld[Withheld.PUBLISHERS] += 1
+            return Use.NONE
+        if not self.active or not output.ready:
+            return Use.COMPARE if self.tracked and valid(sample) else Use.NONE
+        if self._doubtful(sample):
+            self.withheld[Withheld.DOUBTFUL] += 1
+            self.interrupt()
+            return Use.NONE
+        self.written(output.written_ns, sample.stamp_ns)
+        return Use.SEND if self.offer(sample, now_ns) is None else Use.NONE
+
+    def _doubtful(self, sample: Sample) -> bool:
+        if self._before is not None and valid(sample):
+            cosine = abs(sum(a * b for a, b in zip(self._before, sample.quat_xyzw)))
+            if 2.0 * math.acos(min(cosine, 1.0)) <= math.radians(MOST_DEG):
+                self._before = None
+        return self._before is not None or self._doubt.lost
 
     def interrupt(self) -> None:
         """Mark an interruption: the next sample sent increments the counter."""
@@ -128,6 +247,7 @@ class Gate:
             self._bumped_ns = stamp_ns
         self._decimator.advance(stamp_ns)
         self.sent += 1
+        self._sent_quat = sample.quat_xyzw
         return None
 
     def _judge(self, sample: Sample, now_ns: int) -> Optional[Withheld]:
@@ -163,80 +283,3 @@ def valid(sample: Sample) -> bool:
     """Return whether a position is usable and a quaternion close to unit norm."""
     # The tolerance is the node's; smaller deviations of the norm are normalised.
     return usable(sample.position) and abs(math.hypot(*sample.quat_xyzw) - 1.0) <= 0.01
-
-
-class Output(NamedTuple):
-    """
-    State of the output.
-
-    :ivar ready: whether poses may be sent now.
-    :ivar interruptions: number of times that poses may not have arrived at the same autopilot: the
-        link was opened again, has another address, or discarded poses; heartbeats were lost.
-    :ivar written_ns: stamp of the last sample that was written (ns), 0 if none was.
-    """
-
-    ready: bool
-    interruptions: int
-    written_ns: int
-
-
-class Use(Enum):
-    """Use of a sample."""
-
-    SEND = 'send'
-    COMPARE = 'compare with the attitude of the autopilot'
-    NONE = 'none'
-
-
-class Feed:
-    """
-    Decide the use of each sample; not thread-safe.
-
-    :param gate: rules for the samples, and the reset counter.
-    :param publishers: the publishers of the body's topics.
-    :ivar active: whether the bridge is active.
-    """
-
-    def __init__(self, gate: Gate, publishers: OnePublisher) -> None:
-        self.gate = gate
-        self.publishers = publishers
-        self.active = False
-        self._interruptions = 0
-
-    def end(self) -> None:
-        """Stop sending."""
-        self.active = False
-        self.gate.interrupt()
-
-    def offer(self, sample: Sample, arrival: Arrival, output: Output, now_ns: int) -> Use:
-        """Decide the use of a sample at the present time on the clock of the stamps (ns)."""
-        gate = self.gate
-        fresh = self.publishers.accept(arrival)
-        if fresh is None or fresh:
-            gate.interrupt()
-        if output.interruptions != self._interruptions:
-            self._interruptions = output.interruptions
-            gate.interrupt()
-        if fresh is None:
-            gate.withheld[Withheld.PUBLISHERS] += 1
-            return Use.NONE
-        if not self.active or not output.ready:
-            return Use.COMPARE if gate.tracked and valid(sample) else Use.NONE
-        gate.written(output.written_ns, sample.stamp_ns)
-        return Use.SEND if gate.offer(sample, now_ns) is None else Use.NONE
-
-
-def stop_refusal(allowed: bool, armed: Optional[bool], node: str) -> str:
-    """
-    Return why a STOP of mocap control is refused, '' if it is not.
-
-    :param allowed: the parameter stop_while_armed.
-    :param armed: whether the vehicle is armed; None if unknown.
-    :param node: full name of the bridge.
-    """
-    if allowed or armed is False:
-        return ''
-    known = 'the vehicle is armed' if armed else (
-        'transport dds does not tell whether the vehicle is armed')
-    return (f'{known}, and its estimator needs the poses: disarm it, set stop_while_armed, or run '
-            f'ros2 lifecycle set {node} deactivate')

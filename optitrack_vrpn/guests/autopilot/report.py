@@ -33,7 +33,10 @@ class Source(NamedTuple):
 
     :ivar topic: topic of the samples in use, '' before the first.
     :ivar publishers: number of publishers of the pose or the odometry topic, whichever is larger.
-    :ivar problem: why no sample can be used, '' if they can; see ``OnePublisher``.
+    :ivar problem: why no sample can be used, '' if they can; see ``Binding``.
+    :ivar others: which samples of other publishers are not used.
+    :ivar doubt: why the attitude is not followed, '' if it is.
+    :ivar inactive: the node that publishes the body and is inactive, '' if it is active.
     :ivar status: the last state of the body, '' while unknown.
     :ivar topics: the subscribed topics, as text.
     :ivar rate_hz: samples sent in the last second (Hz).
@@ -45,6 +48,9 @@ class Source(NamedTuple):
     topics: str
     rate_hz: float
     problem: str = ''
+    others: str = ''
+    doubt: str = ''
+    inactive: str = ''
 
 
 class LinkReport(NamedTuple):
@@ -105,11 +111,16 @@ def _input(source: Source) -> CheckResult:
         f'the body is TRACKED, from {source.topic or "no topic yet"}',
         (not source.publishers, fail, f'no publisher of {source.topics}',
          'start the node, and set body to the name in its topics'),
+        (source.inactive, fail, f'the node {source.inactive} is inactive: nothing is sent',
+         f'activate it: ros2 lifecycle set {source.inactive} activate, or START of mocap control'),
         (source.problem, fail, f'{source.problem}: nothing is sent', 'stop one of them'),
+        (source.doubt, fail, f'{source.doubt}: nothing is sent',
+         'it returns, or call accept_pose of the body, or disarm the vehicle'),
         (not source.status, fail, 'the state of the body is unknown: nothing is sent',
          'add status to the outputs of the node'),
         (source.status != 'TRACKED', warn, f'the body is {source.status}: nothing is sent',
-         'bring it into view of the cameras'))
+         'bring it into view of the cameras'),
+        (source.others, warn, source.others, 'stop the others'))
 
 
 def _link(settings: BridgeSettings, link: LinkReport) -> CheckResult:
@@ -286,6 +297,9 @@ def _sending(
          'nothing is sent before it is known that there is one vehicle', 'set target_system'),
         (vehicle is not None and not vehicle.may_send, fail,
          'nothing is sent before a heartbeat of the autopilot', ''),
+        (stopped and source.inactive, fail,
+         f'nothing is sent: the node {source.inactive} is inactive', 'activate it'),
+        (stopped and source.doubt, fail, f'nothing is sent: {source.doubt}', ''),
         (stopped and source.problem, fail, f'nothing is sent: {source.problem}', ''),
         (stopped and not gate.tracked, fail, 'nothing is sent: the body is not TRACKED', ''),
         (stopped, fail, f'nothing is sent: {reason}',

@@ -23,7 +23,8 @@ from optitrack_vrpn.guests.machine.axis_bridge_io import (
     CycleThread, encode, load_table, running_ns, UdpSender)
 from optitrack_vrpn.node.base.managed_node import entry, SettingsNode
 from optitrack_vrpn.node.base.tool_node import BackgroundNode, checked_topic
-from optitrack_vrpn.node.graph.conflicts_ros import OneSubscription
+from optitrack_vrpn.node.graph.streams import pose_reach
+from optitrack_vrpn.node.graph.streams_ros import BoundSubscription, pose_of
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 
@@ -40,7 +41,7 @@ class AxisBridge(SettingsNode[BridgeSettings]):
         self._settings: Optional[BridgeSettings] = None
         self._sender: Optional[UdpSender] = None
         self._publisher: Any = None
-        self._inputs: list[OneSubscription] = []
+        self._inputs: list[BoundSubscription[Any]] = []
         self._owned = contextlib.ExitStack()
         self._thread: Optional[CycleThread] = None
         self._sequence = 0
@@ -65,9 +66,10 @@ class AxisBridge(SettingsNode[BridgeSettings]):
         self._publisher = self.create_publisher(JointState, settings.axes_topic, 10)
         self._owned.callback(self.destroy_publisher, self._publisher)
         for body in table.bodies:
-            self._inputs.append(OneSubscription(
+            self._inputs.append(BoundSubscription(
                 self, PoseStamped, settings.topic.replace('{body}', ros_name(body)),
-                functools.partial(self._pose, mapper, body), POSE_QOS))
+                functools.partial(self._pose, mapper, body), POSE_QOS, identify=pose_of,
+                reach=pose_reach))
             self._owned.callback(self._inputs[-1].destroy)
         self._owned.callback(
             self.destroy_timer,
@@ -121,6 +123,8 @@ class AxisBridge(SettingsNode[BridgeSettings]):
             if one.problem:
                 self._log('error', f'{one.problem}: its poses are not used; end all but one',
                           one.topic)
+            elif one.others:
+                self._log('warn', f'{one.others}; end all but one', one.topic)
 
     def _cycle(self, periods: int) -> None:
         """Send all axes, on the thread of the cycles."""

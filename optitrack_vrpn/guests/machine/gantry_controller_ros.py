@@ -26,7 +26,8 @@ from optitrack_vrpn.guests.machine.services_ros import (
     answer, COMMANDS, load_file, paths_of, serve, start, value_of)
 from optitrack_vrpn.guests.machine.trajectory import LARGEST, Trajectory
 from optitrack_vrpn.node.base.managed_node import entry, SettingsNode
-from optitrack_vrpn.node.graph.conflicts_ros import OneSubscription
+from optitrack_vrpn.node.graph.streams import any_reach, joint_reach
+from optitrack_vrpn.node.graph.streams_ros import BoundSubscription, joints_of
 from rcl_interfaces.srv import SetParameters
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.task import Future
@@ -54,7 +55,7 @@ class GantryController(SettingsNode[ControllerSettings]):
         self._calibration: Optional[Calibration] = None
         self._used: Optional[ControllerSettings] = None
         self._owned = contextlib.ExitStack()
-        self._inputs: list[OneSubscription] = []
+        self._inputs: list[BoundSubscription[Any]] = []
         self._fresh: dict[str, Measurement] = {}
         self._stamp = (0, 0.0)
         self._began_s = 0.0
@@ -88,10 +89,12 @@ class GantryController(SettingsNode[ControllerSettings]):
             for kind, name in ((JointState, 'commanded'), (JointState, 'measured'),
                                (DiagnosticArray, 'axes')))
         self._inputs = [
-            self._own(OneSubscription(self, JointState, topic, callback, 10),
-                      OneSubscription.destroy)
-            for topic, callback in ((settings.axes_topic, self._take_measured),
-                                    ('~/stream', self._take_stream))]
+            self._own(BoundSubscription(
+                self, JointState, topic, callback, 10, identify=joints_of, reach=reach),
+                BoundSubscription.destroy)
+            for topic, callback, reach in (
+                (settings.axes_topic, self._take_measured, joint_reach),
+                ('~/stream', self._take_stream, any_reach))]
         self._own(self.create_subscription(
             JointTrajectory, '~/joint_trajectory', self._take_trajectory, 10),
             self.destroy_subscription)
@@ -451,4 +454,7 @@ class GantryController(SettingsNode[ControllerSettings]):
                 text = f'{one.problem}: its values are not used; end all but one'
                 self._log('error', text, one.topic)
                 found.append(entry(f'{self.get_name()}: {one.topic}', 'error', text, {}))
+            elif one.others:
+                self._log('warn', f'{one.others}; end all but one', one.topic)
+                found.append(entry(f'{self.get_name()}: {one.topic}', 'warn', one.others, {}))
         return found

@@ -2,15 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Find nodes of the same full name and publishers on the same topics; mismatched subscribers."""
 
-from typing import Any, Callable, Optional, Sequence
+from typing import Optional, Sequence
 
 from optitrack_vrpn.core.names import printable
 from optitrack_vrpn.node.graph.conflicts import (
-    Arrival, full_name, LINGERS, NAMELESS, ONE_NAME, ONE_TOPIC, OnePublisher, Publisher,
-    qos_remedies)
+    full_name, LINGERS, NAMELESS, ONE_NAME, ONE_TOPIC, qos_remedies)
 from rclpy.node import Node
 from rclpy.qos import qos_policy_name_from_kind
-from rclpy.subscription import Subscription
 
 #: Times of the checks after the start (ns). Chosen: DDS discovery takes about 1 s, several seconds
 #: on a busy computer.
@@ -18,8 +16,6 @@ CHECKS_NS = (1_000_000_000, 3_000_000_000, 8_000_000_000)
 #: Period of the checks of one body's topics (ns), while the node runs. Chosen: a check takes 0.1
 #: to 0.3 ms with Python's interpreter lock held.
 TURN_NS = 2_000_000_000
-#: Humble passes a message without information, and counts no matched publishers.
-_INFORMED = hasattr(Subscription, 'get_publisher_count')
 
 
 class DuplicateNames:
@@ -89,55 +85,3 @@ def describe_mismatch(topic: str, policy: int) -> str:
         name = f'of policy {policy}'
     return (f'a subscriber of {topic} receives nothing: it requests more {name} than this node '
             f'offers: {"; ".join(qos_remedies(name))}')
-
-
-def publishers_of(node: Node, topic: str) -> list[Publisher]:
-    """Return the publishers of a topic in the ROS graph."""
-    return [Publisher(
-        'a node without a name yet' if one.node_name == NAMELESS else
-        full_name(one.node_name, one.node_namespace), bytes(one.endpoint_gid))
-        for one in node.get_publishers_info_by_topic(topic)]
-
-
-def informed(callback: Callable[[Any, 'dict[str, Any]'], None]) -> Callable[..., None]:
-    """Return a callback for a subscription that takes the message and its information."""
-    return callback if _INFORMED else lambda message: callback(message, {})
-
-
-def matched_publishers(node: Node, subscription: Any) -> int:
-    """Count the publishers that match a subscription; on Humble, all publishers of its topic."""
-    return int(subscription.get_publisher_count() if _INFORMED else
-               node.count_publishers(subscription.topic_name))
-
-
-class OneSubscription:
-    """Subscribe to one topic; ``use`` is called with messages that may be used."""
-
-    def __init__(self, node: Node, kind: Any, topic: str, use: Callable[[Any], None],
-                 qos: Any) -> None:
-        self._node = node
-        self._use = use
-        self._subscription = node.create_subscription(
-            kind, topic, informed(self._take), qos)
-        self.topic: str = self._subscription.topic_name
-        self._publishers = OnePublisher(
-            (self.topic,), lambda name: publishers_of(node, name))
-
-    @property
-    def problem(self) -> str:
-        """Return why messages are not used, '' if they are."""
-        return self._publishers.problem
-
-    def look(self) -> None:
-        """Read the ROS graph; call it about once a second."""
-        self._publishers.look()
-
-    def _take(self, message: Any, info: 'dict[str, Any]') -> None:
-        if self._publishers.accept(Arrival(
-                self.topic, (matched_publishers(self._node, self._subscription),),
-                info.get('publication_sequence_number'))) is not None:
-            self._use(message)
-
-    def destroy(self) -> None:
-        """Unsubscribe."""
-        self._node.destroy_subscription(self._subscription)

@@ -253,6 +253,8 @@ class Binding(Generic[V]):
         if before is not None and before is not stream and newest is not None:
             self._prove(before, newest, stream, message)
         self._compare(stream, message)
+        if self._others(stream):
+            self._several_ns = now_ns
         begins = stream is self._bound and stream.count == 1
         begins = self._bind(stream) or begins
         if stream is not self._bound or self._lately(stream.confused_ns):

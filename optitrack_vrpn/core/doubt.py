@@ -1,0 +1,80 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Attitudes that only time made valid: not followed by what moves or flies.
+
+The node publishes a pose that no motion in sight has led to when it has lasted for a time. The
+status of the body counts this (``accepted_by_time``) and gives the angle between the present
+attitude and the last certain one (``accepted_by_time_deg``). A vehicle that flies, or a machine in
+closed loop, must not follow a turn of more than ``MOST_DEG``: it could be a wrong solution.
+"""
+
+from collections.abc import Mapping
+import math
+from typing import NamedTuple
+
+#: Angle (degrees) from which an attitude in doubt is not followed: the smallest symmetry of usual
+#: marker patterns is 60 degrees; a smaller error does not turn a vehicle over.
+MOST_DEG = 45.0
+
+
+class Doubt(NamedTuple):
+    """
+    What the status of a body says.
+
+    :ivar times: how often time alone made a pose valid.
+    :ivar degrees: angle between the present attitude and the last certain one.
+    """
+
+    times: int = 0
+    degrees: float = 0.0
+
+
+def doubt_of(values: Mapping[str, str]) -> Doubt:
+    """Read the values of a status; one without them, as of another program, has no doubt."""
+    count, degrees = values.get('accepted_by_time', ''), values.get('accepted_by_time_deg', '')
+    try:
+        angle = float(degrees) if len(degrees) < 30 else 0.0
+    except ValueError:
+        angle = 0.0
+    return Doubt(int(count) if count.isdecimal() and len(count) < 20 else 0,
+                 angle if math.isfinite(angle) else 180.0)
+
+
+class DoubtGuard:
+    """
+    Decide whether the attitude of one body is followed.
+
+    :ivar lost: whether it is not.
+    """
+
+    def __init__(self) -> None:
+        self._guarding = False
+        self._base = self._now = Doubt()
+
+    def guard(self, on: bool) -> None:
+        """Begin or end to guard: armed or disarmed, loop closed or open."""
+        if on != self._guarding:
+            self._guarding = on
+            self._base = self._now
+
+    def report(self, doubt: Doubt) -> None:
+        """Process the status of the body."""
+        if doubt.times < self._now.times:
+            # The node was restarted: what it counted before is of no body of now.
+            self._base = Doubt(doubt.times, 0.0)
+        self._now = doubt
+
+    @property
+    def lost(self) -> bool:
+        """Return whether the attitude is in doubt, so that it must not be followed."""
+        return self._guarding and (
+            abs(self._now.degrees - self._base.degrees) > MOST_DEG
+            or (self._now.times != self._base.times and self._base.degrees > MOST_DEG))
+
+    @property
+    def reason(self) -> str:
+        """Return why it is not followed, '' if it is."""
+        return '' if not self.lost else (
+            f'its attitude was accepted by time alone and differs by {self._now.degrees:.0f} '
+            'degrees from the one before')
