@@ -16,6 +16,7 @@ from nav_msgs.msg import Odometry
 from optitrack_vrpn.core.checks import Level
 from optitrack_vrpn.guests.autopilot.bridge_ros import MavlinkBridge
 from optitrack_vrpn.guests.autopilot.check_ros import running
+from optitrack_vrpn.guests.autopilot.counter_io import CounterMemory
 from optitrack_vrpn.guests.autopilot.fake_autopilot_io import FakeAutopilot, FakeConfig, FakeServer
 from optitrack_vrpn.telling.doctor.graph_ros import Extensions
 import pytest
@@ -44,9 +45,9 @@ class Body:
         self._thread = threading.Thread(target=self._run)
         self.state('TRACKED')
 
-    def state(self, state, resets=0, **more):
+    def state(self, state, resets=0, name='', **more):
         values = {'state': state, 'resets': str(resets), **more}
-        self._status.publish(DiagnosticStatus(values=[
+        self._status.publish(DiagnosticStatus(name=name, values=[
             KeyValue(key=key, value=value) for key, value in values.items()]))
 
     def _run(self):
@@ -141,11 +142,12 @@ def test_poses_go_out_only_while_active_and_tracked(body):
         here.run(node.trigger_cleanup)
         assert node.findings() == []
         # The autopilot must see a reset after a new configuration, too.
-        count = len(server.heard)
+        count, last = len(server.heard), server.heard[-1].message.fields['reset_counter']
         here.run(node.trigger_configure)
         here.run(node.trigger_activate)
         wait_until(lambda: len(server.heard) > count + 10, what='poses')
-        wait_resets(3)
+        assert last not in {
+            one.message.fields['reset_counter'] for one in server.heard[count + 1:]}
 
 
 def test_a_count_that_is_no_number_of_python_does_not_end_the_bridge(body):
@@ -156,24 +158,83 @@ def test_a_count_that_is_no_number_of_python_does_not_end_the_bridge(body):
         assert here.failure is None
 
 
-def test_two_nodes_with_different_axes_send_nothing_until_one_ends(body, console):
+def test_a_second_node_with_other_axes_changes_nothing_but_is_named(body, console):
     turned = (0.0, 0.0, S, S)
     with fake_server(armed=True) as server, bridge(connection=server.connection) as here:
         wait_until(lambda: len(server.heard) > 20, what='poses')
         first = server.heard[-1].message.fields
         with Observer('another_source') as other, Body(other, turned):
             wait_until(lambda: 'another_source' in finding(here.node, 'input').found)
-            assert finding(here.node, 'input').level is Level.FAIL
-            wait_until(lambda: re.search('/another_source and /cf1_source publish .*no pose is '
-                                         'sent', console.unread()))
-            time.sleep(0.1)
+            assert finding(here.node, 'input').level is Level.WARN
+            wait_until(lambda: re.search('/another_source and /cf1_source publish .*only those',
+                                         console.unread()))
             count = len(server.heard)
-            time.sleep(0.5)
-            assert len(server.heard) == count
-        wait_until(lambda: len(server.heard) > count + 20, what='poses of the one that is left')
+            wait_until(lambda: len(server.heard) > count + 20, what='poses of the first')
+        count = len(server.heard)
+        wait_until(lambda: len(server.heard) > count + 20, what='poses of the first')
         assert {tuple(one.message.fields['q']) for one in server.heard} == {tuple(first['q'])}
-        assert server.heard[-1].message.fields['reset_counter'] == (
-            first['reset_counter'] + 1) % 256
+        assert {one.message.fields['reset_counter'] for one in server.heard} == {
+            first['reset_counter']}
+
+
+@pytest.mark.parametrize('armed', [False, True])
+def test_an_attitude_that_time_alone_accepted_is_not_sent_to_an_armed_vehicle(
+        body, armed, console):
+    with fake_server(armed=armed) as server, bridge(connection=server.connection) as here:
+        wait_until(lambda: len(server.heard) > 20 and here.node.armed is armed, what='poses')
+        counter = server.heard[-1].message.fields['reset_counter']
+        body.state('TRACKED', resets=1, accepted_by_time='1', accepted_by_time_deg='30.0')
+        wait_until(lambda: server.heard[-1].message.fields['reset_counter'] != counter)
+        body.state('TRACKED', resets=2, accepted_by_time='2', accepted_by_time_deg='90.0')
+        if armed:
+            wait_until(lambda: 'by time alone' in finding(here.node, 'sending').found)
+            wait_until(lambda: re.search('differs by 90 degrees', console.unread()))
+            count = len(server.heard)
+            here.run(lambda: time.sleep(0.3))
+            assert len(server.heard) <= count + 1
+            assert finding(here.node, 'sending').values['withheld_doubtful'] > 0
+            body.state('TRACKED', resets=2, accepted_by_time='2', accepted_by_time_deg='0.0')
+        count = len(server.heard)
+        wait_until(lambda: len(server.heard) > count + 20, what='poses')
+        assert server.heard[-1].message.fields['reset_counter'] == (counter + 2) % 256
+
+
+def test_an_inactive_node_is_named(body):
+    with fake_server() as server, bridge(connection=server.connection) as here:
+        wait_until(lambda: len(server.heard) > 5, what='poses')
+        body.state('TRACKED', node_state='inactive', name='mocap: body cf1')
+        wait_until(lambda: 'the node mocap is inactive' in finding(here.node, 'input').found)
+        assert 'ros2 lifecycle set mocap activate' in finding(here.node, 'input').advice
+
+
+def test_the_status_of_a_second_node_is_not_that_of_the_body(body):
+    """Its resets would be resets of the estimator, its state would stop the poses."""
+    body.state('TRACKED', session='a')
+    with fake_server(armed=True) as server, bridge(connection=server.connection) as here:
+        wait_until(lambda: len(server.heard) > 20, what='poses')
+        counter = server.heard[-1].message.fields['reset_counter']
+        with Observer('another_source') as other:
+            intruder = Body(other)
+            for resets in range(10):
+                body.state('TRACKED', session='a')
+                intruder.state('STALE', resets=resets, session='b')
+                time.sleep(0.05)
+        assert finding(here.node, 'input').values['state'] == 'TRACKED'
+        assert server.heard[-1].message.fields['reset_counter'] == counter
+
+
+def test_a_restart_never_begins_with_the_reset_counter_in_use():
+    seen = set()
+    for name in ('/bridge', '/lab/bridge') * 200:
+        memory = CounterMemory(name)
+        last = memory.path.read_text() if memory.path.exists() else ''
+        first = memory.first()
+        assert 0 <= first <= 255 and str(first) != last
+        assert memory.keep(first) == memory.keep((first + 1) % 256) == ''
+        seen.add(first)
+    assert len(seen) > 150, 'random'
+    memory.path.write_text('damaged')
+    assert 0 <= memory.first() <= 255
 
 
 @pytest.mark.parametrize('allowed', [False, True])
@@ -191,7 +252,8 @@ def test_a_stop_for_all_systems_is_refused_while_the_vehicle_is_armed(
             wait_until(lambda: here.node.lifecycle_label == 'inactive')
             return
         wait_until(lambda: re.search(
-            'STOP from .*not acknowledged: the vehicle is armed', console.unread()))
+            "STOP from .*not acknowledged: /mavlink_bridge sends the poses of 'cf1', and the "
+            'vehicle is armed', console.unread()))
         count = len(server.heard)
         wait_until(lambda: len(server.heard) > count + 10, what='poses')
         assert here.node.lifecycle_label == 'active'

@@ -175,31 +175,34 @@ from rclpy.subscription import Subscription
 del Subscription.get_publisher_count
 import rclpy
 from geometry_msgs.msg import PoseStamped
-from optitrack_vrpn.node.graph.conflicts_ros import OneSubscription
+from optitrack_vrpn.node.graph.streams import pose_reach
+from optitrack_vrpn.node.graph.streams_ros import BoundSubscription, pose_of
 rclpy.init()
 taking, one, two = (rclpy.create_node(name) for name in ('taking', 'one', 'two'))
 used = []
-subscription = OneSubscription(taking, PoseStamped, '/pose', used.append, 10)
-next(taking.subscriptions)._callback_type = Subscription.CallbackType.MessageOnly
-publishers = [one.create_publisher(PoseStamped, '/pose', 10)]
+subscription = BoundSubscription(
+    taking, PoseStamped, '/pose', used.append, 10, identify=pose_of, reach=pose_reach)
+taken = [each for each in taking.subscriptions if each.topic_name == '/pose'][0]
+taken._callback_type = Subscription.CallbackType.MessageOnly
+publishers = [(one.create_publisher(PoseStamped, '/pose', 10), 0.0)]
 
 def send(until):
-    for _ in range(200):
-        for publisher in publishers:
-            publisher.publish(PoseStamped())
-        rclpy.spin_once(taking, timeout_sec=0.05)
+    for _ in range(400):
+        for publisher, x in publishers:
+            message = PoseStamped()
+            message.pose.position.x = x
+            publisher.publish(message)
+        for _ in range(4):
+            rclpy.spin_once(taking, timeout_sec=0.01)
+        subscription.look()
         if until():
             return
     raise SystemExit('not in time')
 
 send(lambda: len(used) > 5)
-publishers.append(two.create_publisher(PoseStamped, '/pose', 10))
-send(lambda: subscription.problem)
-count = len(used)
-for _ in range(20):
-    publishers[1].publish(PoseStamped())
-    rclpy.spin_once(taking, timeout_sec=0.05)
-print(subscription.problem, len(used) - count)
+publishers.append((two.create_publisher(PoseStamped, '/pose', 10), 5.0))
+send(lambda: subscription.others)
+print(subscription.problem, subscription.others, {message.pose.position.x for message in used})
 rclpy.try_shutdown()
 """
 
@@ -208,4 +211,5 @@ def test_one_publisher_is_followed_with_the_rclpy_of_humble():
     """There a subscription counts no publishers, and a callback gets the message alone."""
     run = subprocess.run([sys.executable, '-c', HUMBLE], capture_output=True, text=True,
                          timeout=60)
-    assert run.stdout == '/one and /two publish /pose 0\n', run.stderr
+    assert run.stdout == (' /one and /two publish /pose: only those that continue the first are '
+                          'used {0.0}\n'), run.stderr
