@@ -120,11 +120,11 @@ class Flight:
         self.node = self._stack.enter_context(NodeProcess(*arguments))
         return self.node
 
-    def start_bridge(self, autopilot, serial=False, **parameters):
+    def start_bridge(self, autopilot, serial=False, armed=False, **parameters):
         """Start a bridge and its fake autopilot, whose clock is another one and 40 ppm fast."""
         fake = FakeAutopilot(FakeConfig(
             autopilot, epoch_ns=time.time_ns(), boot_ns=50_000_000_000, skew_ppm=40.0,
-            timesync_hz=50.0, convergence=100))
+            timesync_hz=50.0, convergence=100, armed=armed))
         server = self._stack.enter_context(
             SerialFakeServer(fake, f'{self._folder}/tty-{autopilot}') if serial
             else FakeServer(fake))
