@@ -110,5 +110,7 @@ def test_a_second_node_with_other_axes_comes_and_goes_unnoticed(tmp_path, end, r
         assert max(gaps) < 1.5, sorted(gaps)[-5:]
         assert largest_step_m(heard) < 0.1 + 1.5 * max(gaps)
         assert largest_turn_deg(heard) < 30.0 + 60.0 * max(gaps)
-        resets = sum(a != b for a, b in zip(counters(heard), counters(heard)[1:]))
-        assert resets <= sum(gap > 0.19 for gap in gaps)
+        # A reset has a reason of this vehicle's own: a gap, or a state that its node reports.
+        count = counters(heard)
+        resets = sum(a != b and gap < 0.15 for a, b, gap in zip(count, count[1:], gaps))
+        assert resets <= flight.bridges['px4'].log.count('the body is ')
