@@ -267,7 +267,8 @@ OPERATIONS = (
     World.start_node, World.end_node, World.kill_node, World.respawn, World.pause_node,
     World.one_node, World.one_node, World.track, World.track, World.reset_body, World.arm,
     World.appear, World.alone, World.move, World.stop, World.start, World.start,
-    World.configure_again, World.hold, World.turn, World.turn, World.settle, World.settle, World.delay, World.delay)
+    World.configure_again, World.hold, World.turn, World.turn, World.settle, World.settle,
+    World.delay, World.delay)
 
 
 @pytest.mark.parametrize('part', range(8))

@@ -60,7 +60,7 @@ def test_random_claims_refuse_exactly_while_an_armed_bridge_speaks():
     assert 3000 < refused < 27000
 
 
-# -- attitudes that time alone made valid -----------------------------------------------------------
+# -- attitudes that time alone made valid ---------------------------------------------------------
 
 def test_an_armed_vehicle_does_not_follow_a_turn_that_only_time_accepted():
     guard = DoubtGuard()
