@@ -385,3 +385,11 @@ def test_frames_that_cannot_be_decoded_are_reported_with_the_remedy(version, rem
             sink.wait(lambda: client.status().counters['malformed'] == 60)
             said, = [change.text for change in sink.changes if 'be decoded' in change.text]
             assert remedy in said
+
+
+@pytest.mark.parametrize('protocol', ['natnet', 'vrpn'])
+def test_an_interface_of_another_network_than_the_server_is_named(protocol, unused_port):
+    port = {'natnet': {'port': unused_port}} if protocol == 'natnet' else {'port': unused_port}
+    with following(unused_port, protocol=protocol, interface='127.0.0.2', **(
+            {} if protocol == 'natnet' else port)) as (sink, _):
+        sink.wait_for('interface is 127.0.0.2, but the route to 127.0.0.1 leaves from 127.0.0.1')

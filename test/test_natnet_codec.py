@@ -22,7 +22,8 @@ from optitrack_vrpn.drivers.natnet.messages import (
 import pytest
 
 VERSIONS = [
-    (2, 7), (2, 9), (2, 10), (2, 11), (3, 0), (3, 1), (4, 0), (4, 1), (4, 2), (4, 3), (4, 4)]
+    (2, 7), (2, 9), (2, 10), (2, 11), (3, 0), (3, 1), (4, 0), (4, 1), (4, 2), (4, 3), (4, 4),
+    (4, 5)]
 EVERYTHING = frozenset({'markers', 'skeletons', 'plates', 'devices'})
 
 f32 = st.floats(width=32, allow_nan=False)
@@ -161,7 +162,34 @@ def test_a_name_that_is_not_utf_8_is_sent_as_it_was_given():
     """A shell passes such bytes of a command line as surrogates."""
     packed = payload(encode_definitions(Definitions((BodyDefinition('caf\udce9', 1),)), (4, 1)))
     assert b'caf\xe9\0' in packed
-    assert decode_definitions(packed, (4, 1)).bodies == (BodyDefinition('caf\ufffd', 1),)
+    assert decode_definitions(packed, (4, 1)).bodies == (BodyDefinition('caf\\xe9', 1),)
+
+
+@pytest.mark.parametrize('names', [
+    (b'\xb1\xe3\xcc\xa8', b'\xc9\xe3\xcf\xf1'), (b'Gr\xf6X', b'Gr\xfcX')])
+def test_different_names_that_are_not_utf_8_stay_different(names):
+    """GBK and Latin-1, as Motive on a Chinese or German Windows can send them."""
+    plain = encode_definitions(Definitions((BodyDefinition('AAAA', 1), BodyDefinition('BBBB', 2))),
+                               (4, 1))
+    packed = payload(plain)
+    for place, name in zip((b'AAAA', b'BBBB'), names):
+        packed = packed.replace(place, name.ljust(4, b' '))
+    found = decode_definitions(packed, (4, 1)).bodies
+    assert found[0].name != found[1].name
+
+
+UNKNOWN = struct.pack('<i', 9) + b'thing\0' + struct.pack('<2i', 1, 2)
+
+
+@pytest.mark.parametrize('version', [(2, 9), (3, 0), (3, 1), (4, 0)])
+def test_what_is_before_a_description_of_unknown_type_and_size_is_understood(version):
+    rest = payload(encode_definitions(
+        Definitions((BodyDefinition('a', 1), BodyDefinition('b', 2))), version))[4:]
+    behind = decode_definitions(struct.pack('<i', 3) + rest + UNKNOWN, version)
+    assert [body.name for body in behind.bodies] == ['a', 'b']
+    assert (behind.unknown, behind.cut) == ((9,), 1)
+    before = decode_definitions(struct.pack('<i', 3) + UNKNOWN + rest, version)
+    assert (before.bodies, before.unknown, before.cut) == ((), (9,), 3)
 
 
 def i32(*values):

@@ -47,7 +47,7 @@ def test_loss_is_a_warning_with_a_remedy(console):
             """Give a warning about the network; that of a buffer full under load goes by."""
             status = latest(topic).get('connection')
             return status if status and status.level == DiagnosticStatus.WARN and (
-                'connection: tcp' in status.message) else None
+                'in the network' in status.message) else None
         values = {pair.key: pair.value for pair in wait_until(warned, 60.0, 'a warning').values}
         # A busy machine loses more than the network does, which is not hidden either.
         assert 15.0 < float(values['udp_lost_percent']) < 100.0

@@ -22,7 +22,7 @@ from optitrack_vrpn.core.events import Event
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.config import ClientConfig
 from optitrack_vrpn.drivers.link import Link, LinkState
-from optitrack_vrpn.drivers.sockets_io import local_address, Lookup, Waker
+from optitrack_vrpn.drivers.sockets_io import local_address, Lookup, Waker, wrong_interface
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
 
 _LOG = logging.getLogger(__name__)
@@ -332,6 +332,9 @@ class ReconnectingClient(Generic[C]):
                 self._last_bug = reason
                 _LOG.exception(
                     'bug in the %s client or its sink; reconnecting', self.protocol)
+        if link.sessions == sessions and self._server_ip:
+            wrong = wrong_interface(self._server_ip, self._port, self._config.interface)
+            reason = f'{wrong} ({reason})' if wrong else reason
         self._change(state, reason, severity)
         if link.sessions == sessions:
             return link.attempt_failed()

@@ -319,7 +319,6 @@ class LossWatch:
 
     def update(
         self, counters: Mapping[str, int], dropped_unread: int, now_ns: int,
-        transport: str = 'udp',
     ) -> Optional[Event]:
         """
         Process the counters of the connection.
@@ -329,7 +328,6 @@ class LossWatch:
         :param dropped_unread: datagrams that the kernel dropped because its buffer was full, in
             this conversation.
         :param now_ns: present time on a clock that does not step (ns).
-        :param transport: that of the connection; VRPN by 'udp' can use TCP instead.
         :returns: the event to log when losses begin or end, else None.
         """
         samples = self._samples
@@ -352,17 +350,15 @@ class LossWatch:
         if not self.trouble and (self.share <= WARN_SHARE or lost < FEWEST_MESSAGES):
             return None
         unread = new.unread - old.unread if new.unread >= old.unread else new.unread
-        return self._continue(self.share, unread > 0, transport)
+        return self._continue(self.share, unread > 0)
 
-    def _continue(self, share: float, unread: bool, transport: str) -> Optional[Event]:
+    def _continue(self, share: float, unread: bool) -> Optional[Event]:
         begins = not self.trouble
         lost = f'{share:.0%} of the messages of the last {WINDOW_S:g} s were lost'
         self.trouble = (
             f'{lost} because the receive buffer of this computer was full: reduce the load of '
             'this computer' if unread else
-            f'{lost} in the network: use a cable instead of WiFi, and a separate switch' + (
-                '; or set connection: tcp, which loses no messages but delays them'
-                if transport == 'udp' else ''))
+            f'{lost} in the network: use a cable instead of WiFi, and a separate switch')
         if begins and self._throttle.allow('lost', self._samples[-1].now_ns) is not None:
             self._reported = True
             return Event('warn', 'loss', f'lossy: {self.trouble}')

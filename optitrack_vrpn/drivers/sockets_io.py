@@ -403,6 +403,25 @@ def local_address(server: str, port: int, interface: str) -> str:
         return str(probe.getsockname()[0])
 
 
+def wrong_interface(server: str, port: int, interface: str) -> str:
+    """
+    Return that the route to a server leaves from another card than the one that is set, or ''.
+
+    :param server: its IPv4 address.
+    :param interface: the setting, '' for none.
+    """
+    if not interface:
+        return ''
+    try:
+        used = local_address(server, port, interface)
+        routed = local_address(server, port, '')
+    except TransportError:
+        return ''
+    return '' if used == routed else (
+        f'interface is {interface}, but the route to {server} leaves from {routed}: set interface '
+        f'to {routed}, or remove it')
+
+
 def broadcast_addresses(local: str = '') -> list[str]:
     """
     List the broadcast addresses of this computer's networks.

@@ -288,7 +288,7 @@ class StatusReporter:
         link = sources.backend.status()
         now_ns = self._clock.now_ns()
         event = self._loss.update(
-            link.counters, link.queue.get('dropped_unread', 0), now_ns, link.transport)
+            link.counters, link.queue.get('dropped_unread', 0), now_ns)
         if event is not None:
             self._log(event.severity, event.text, (event.key, now_ns))
         entries = [link_entry(link.state, link.reason, {

@@ -9,6 +9,7 @@ A silent unicast client is removed, as in Motive.
 from collections.abc import Callable
 import contextlib
 from dataclasses import dataclass
+import functools
 import logging
 import selectors
 import socket
@@ -22,10 +23,11 @@ from optitrack_vrpn.drivers.natnet import codec
 from optitrack_vrpn.drivers.natnet.definitions import encode_definitions
 from optitrack_vrpn.drivers.natnet.frames import encode_frame
 from optitrack_vrpn.drivers.natnet.messages import MessageId, ServerInfo, Version
+from optitrack_vrpn.drivers.sockets_io import broadcast_addresses
 from optitrack_vrpn.sim.acceptor_io import cannot_listen, forget, raw_clock_ns
 from optitrack_vrpn.sim.impairments import Link
 from optitrack_vrpn.sim.natnet import FREQUENCY, NatNetWorld
-from optitrack_vrpn.sim.natnet_models import check_limits
+from optitrack_vrpn.sim.natnet_models import check_limits, SAMPLES
 from optitrack_vrpn.sim.natnet_settings import NATNET_VERSIONS
 from optitrack_vrpn.sim.scenario_io import Scenario
 from optitrack_vrpn.sim.world import Counters, Frame as WorldFrame, Stream, Timers, World
@@ -92,6 +94,8 @@ class NatNetServer:
         self._group_link = Link(scenario.network, scenario.seed, -1, stream.time)
         self._command: Optional[socket.socket] = None
         self._data: Optional[socket.socket] = None
+        #: Sockets for broadcasts, which one that is bound to one address does not receive.
+        self._broadcast: list[socket.socket] = []
         self._check_sizes()
 
     def _check_sizes(self) -> None:
@@ -155,25 +159,37 @@ class NatNetServer:
         except TransportError:
             self.close('')
             raise
-        self._selector.register(self._command, selectors.EVENT_READ, self._read)
+        self._selector.register(self._command, selectors.EVENT_READ, functools.partial(
+            self._read, self._command))
         self._selector.register(self._data, selectors.EVENT_READ, self._drain)
+        host = self._scenario.server.host
+        for address in (
+                *broadcast_addresses(host), '255.255.255.255') if host != '0.0.0.0' else ():
+            with contextlib.suppress(TransportError):    # not on this system, or it is in use
+                sock, _ = self._bind(self.port, shared=True, host=address)
+                self._broadcast.append(sock)
+                self._selector.register(
+                    sock, selectors.EVENT_READ, functools.partial(self._read, sock))
 
-    def _bind(self, port: int, shared: bool = False) -> tuple[socket.socket, int]:
+    def _bind(
+        self, port: int, shared: bool = False, host: str = '',
+    ) -> tuple[socket.socket, int]:
         """
         Open a socket; return it and its port.
 
-        :param shared: whether other programs may have the port: it only sends. Clients of the
-            closed library accept frames from the stated data port only.
+        :param shared: whether other programs may have the port: it only sends, or receives
+            broadcasts. Clients of the closed library accept frames from the stated data port only.
+        :param host: the address; '' for that of the scenario.
         """
         sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        host = self._scenario.server.host
+        host = host or self._scenario.server.host
         try:
             sock.setblocking(False)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
             if shared:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if self._settings.multicast:
-                if host != '0.0.0.0':
+                if host == self._scenario.server.host != '0.0.0.0':
                     sock.setsockopt(
                         socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(host))
                 sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)
@@ -185,10 +201,11 @@ class NatNetServer:
 
     def close(self, reason: str) -> None:
         """Stop listening and remove all clients, which detect it by their timeouts."""
-        for sock in (self._command, self._data):
+        for sock in (self._command, self._data, *self._broadcast):
             if sock is not None:
                 forget(self._selector, sock)
         self._command = self._data = None
+        self._broadcast.clear()
         self._clients.clear()
 
     # -- time ----------------------------------------------------------------------------------
@@ -276,12 +293,12 @@ class NatNetServer:
 
     # -- commands ------------------------------------------------------------------------------
 
-    def _read(self, mask: int) -> None:
+    def _read(self, sock: socket.socket, mask: int) -> None:
         for _ in range(_DATAGRAMS_AT_ONCE):
             if self._command is None:
                 return
             try:
-                datagram, address = self._command.recvfrom(65536)
+                datagram, address = sock.recvfrom(65536)
             except (BlockingIOError, InterruptedError):
                 return
             except OSError:
@@ -382,7 +399,7 @@ class NatNetServer:
         world = self.world
         settings: dict[str, float | int] = {
             'FrameRate': float(self._scenario.rate), 'UnitsToMillimeters': 1000.0, 'UpAxis': 1,
-            'AnalogSamplesPerMocapFrame': 0}
+            'AnalogSamplesPerMocapFrame': SAMPLES if self._settings.plates else 0}
         if name in settings:
             return codec.encode_response(settings[name])
         if name == 'SetRecordTakeName' and value:

@@ -48,7 +48,7 @@ def check_limits(definitions: Definitions, frame: Frame) -> None:
     :raises ConfigurationError: if they cannot.
     """
     amounts = {
-        'descriptions': sum(map(len, definitions[:-1])),
+        'descriptions': sum(len(found) for found in definitions if isinstance(found, tuple)),
         'rigid bodies': len(definitions.bodies), 'skeletons': len(definitions.skeletons),
         'bones of a skeleton': max((len(one.bones) for one in definitions.skeletons), default=0),
         'labelled and unlabelled markers': len(frame.markers), 'other markers': len(frame.others),

@@ -11,10 +11,12 @@ from optitrack_vrpn.drivers.natnet.messages import COMMAND_PORT, DATA_PORT, MULT
 from optitrack_vrpn.sim.faults import BODY_FAULTS, BodyFault
 
 #: Versions of NatNet that can be simulated: those whose layouts are known from captures, or from
-#: several independent clients. For bodies, 4.3 and 4.4 have the layout of 4.2.
+#: several independent clients. For bodies, 4.3 to 4.5 have the layout of 4.2; the additional
+#: sections of 4.5 are not sent.
 NATNET_VERSIONS = {
     '2.7': (2, 7), '2.9': (2, 9), '2.10': (2, 10), '3.0': (3, 0), '3.1': (3, 1), '4.0': (4, 0),
-    '4.1': (4, 1), '4.2': (4, 2), '4.3': (4, 3), '4.4': (4, 4)}
+    '4.1': (4, 1), '4.2': (4, 2), '4.3': (4, 3), '4.4': (4, 4),
+    '4.5': (4, 5)}
 
 
 @checked

@@ -122,15 +122,14 @@ CAUSES: Mapping[str, Cause] = {
         'its cameras drop frames'),
     'lost': Cause(
         WARNING, '{share} were lost in the network',
-        'use a cable instead of WiFi, and a separate switch; or connection: tcp (VRPN), which '
-        'loses nothing but adds delay; or is the Motive PC too busy to send each frame?'),
+        'use a cable instead of WiFi, and a separate switch; or is the Motive PC too busy to send '
+        'each frame?'),
     'unread': Cause(
         WARNING, '{share} were lost because the receive buffer of this computer was full',
         'this computer is too busy to read: reduce its load'),
     'out of order': Cause(
         WARNING, '{share} of the datagrams arrived out of order; the node drops poses that are '
-        'older than the last', 'use a cable instead of WiFi, and only one network path; or '
-        'connection: tcp, which keeps the order but adds delay'),
+        'older than the last', 'use a cable instead of WiFi, and only one network path'),
     'twice on the way': Cause(
         WARNING, '{share} of the datagrams arrived twice; the node uses one',
         'is there a loop, a repeater or a second path in the network?'),

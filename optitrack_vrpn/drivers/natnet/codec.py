@@ -52,7 +52,7 @@ def _sender_block(name: str, app_version: tuple[int, ...], version: Version) -> 
 
 
 def _text(data: bytes) -> str:
-    return data.split(b'\0', 1)[0].decode('utf-8', 'replace')
+    return data.split(b'\0', 1)[0].decode('utf-8', 'backslashreplace')
 
 
 def encode_hello(

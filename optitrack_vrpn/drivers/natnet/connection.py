@@ -44,6 +44,9 @@ _MOST_ECHOES = 16
 #: answers within milliseconds.
 _REQUEST_NS = 500 * NS_PER_MS
 _REQUEST_TRIES = 3
+#: Chosen: time (ns) after which an answer to a command no longer arrives. Answers that were 1.2 s
+#: late have been seen.
+_LATE_ANSWER_NS = 3 * NS_PER_S
 _MOST_REQUESTS = 32
 #: After this time (ns) without a readable frame the client connects again: the server may have
 #: restarted, and lost this client and its models or changed the version. Other answers are no
@@ -136,8 +139,10 @@ class Connection:
         self._requests: deque[str] = deque()
         self._asked_ns: Optional[int] = None
         self._tries = 0
-        #: Until then no command is sent: a repeated command can have several answers.
+        #: Until then no command is sent, unless this number of answers arrives before: a command
+        #: that was repeated or not answered can have late answers, which do not state it.
         self._quiet_ns = 0
+        self._late_answers = 0
         self._overdue: list[Event] = []
         self._numbering = Numbering(self.counters)
         self._params = 0
@@ -196,11 +201,12 @@ class Connection:
         out.append(codec.encode_request(self._requests[0]))
         self._asked_ns = now_ns
         self._tries += 1
+        self._late_answers = self._tries
 
     def _end_request(self, now_ns: int) -> str:
         """Remove and return the command that waits for an answer."""
-        if self._tries > 1:
-            self._quiet_ns = now_ns + _REQUEST_NS
+        if self._late_answers:
+            self._quiet_ns = (self._asked_ns or now_ns) + _LATE_ANSWER_NS
         self._asked_ns = None
         self._tries = 0
         return self._requests.popleft()
@@ -249,9 +255,11 @@ class Connection:
             moments.append(min(arrival_ns for _, arrival_ns in self._held) + _HOLD_NS)
         return min(moments)
 
-    def request(self, command: str) -> None:
+    def request(self, command: str, first: bool = False) -> None:
         """
         Queue a command.
+
+        :param first: whether it comes before the waiting ones.
 
         ``receive`` returns its ``Response`` or ``Unrecognized``, or ``overdue`` an ``Unanswered``.
 
@@ -261,7 +269,10 @@ class Connection:
         if len(self._requests) >= _MOST_REQUESTS:
             raise LocalProtocolError(
                 f'{command!r} was not sent: {_MOST_REQUESTS} commands wait for an answer')
-        self._requests.append(command)
+        if first:
+            self._requests.insert(0 if self._asked_ns is None else 1, command)
+        else:
+            self._requests.append(command)
 
     def _ask_bitstream(self) -> None:
         if self.info is not None and self.info.version >= (4, 0) and (
@@ -431,6 +442,8 @@ class Connection:
         if definitions is None or source != self._described:
             definitions = decode_definitions(payload, self.version).only(self.wanted)
             self._described, self._names = source, name_table(definitions).names
+            if definitions.cut:
+                self.models.prefer_mask(now_ns)    # of known types only
         stable, until_ns = self.models.described(self._names, now_ns)
         self._release(now_ns, events, stable, until_ns)
         if definitions is not self.definitions:
@@ -440,8 +453,11 @@ class Connection:
     def _take_response(
         self, message_id: int, payload: bytes, now_ns: int, events: list[Event],
     ) -> None:
+        self._late_answers = max(0, self._late_answers - 1)
         if self._asked_ns is None or not self._requests:
             self.counters.unexpected += 1
+            if not self._late_answers:
+                self._quiet_ns = now_ns
             return
         command = self._end_request(now_ns)
         if message_id == MessageId.UNRECOGNIZED_REQUEST:

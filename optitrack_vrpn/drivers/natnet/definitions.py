@@ -4,12 +4,12 @@
 The layouts of MODELDEF, the model definitions.
 
 From NatNet 4.1 on each description states its size, so that unknown types, and unknown layouts of
-others than rigid bodies, are skipped. Before that, a description of an unknown type makes the list
-unreadable. Two layouts exist for the bones of skeletons of 3.0 and 3.1: the decoder uses the one
+others than rigid bodies, are skipped. Before that, nothing behind a description of an unknown type
+can be read. Two layouts exist for the bones of skeletons of 3.0 and 3.1: the decoder uses the one
 that accounts for every byte.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Optional
 
 from optitrack_vrpn.core.errors import RemoteProtocolError
 from optitrack_vrpn.drivers.natnet.codec import encode_message
@@ -77,23 +77,40 @@ def decode_definitions(
     :param reader: reads the payload.
     :raises RemoteProtocolError: if the bytes contradict that version.
     """
-    try:
-        return _decode(reader(payload), version, _KINDS)
-    except RemoteProtocolError as error:
-        if not (3, 0) <= version < (4, 0):
-            raise
+    layouts = [_KINDS, _KINDS_BARE] if (3, 0) <= version < (4, 0) else [_KINDS]
+    failure: Optional[RemoteProtocolError] = None
+    for kinds in layouts:
         try:
-            return _decode(reader(payload), version, _KINDS_BARE)
-        except RemoteProtocolError:
-            raise error from None
+            return _decode(reader(payload), version, kinds)
+        except RemoteProtocolError as error:
+            failure = failure or error
+    assert failure is not None
+    if version >= (4, 1):
+        raise failure
+    # With two possible layouts nothing behind a skeleton is certain.
+    return _decode(reader(payload), version, _KINDS if len(layouts) == 1 else {
+        number: kind for number, kind in _KINDS.items() if number != ModelType.SKELETON}, True)
 
 
-def _decode(reader: Reader, version: Version, kinds: dict[int, _Kind]) -> Definitions:
-    found: dict[str, list[Any]] = {kind.field: [] for kind in kinds.values()}
+def _decode(
+    reader: Reader, version: Version, kinds: dict[int, _Kind], cut: bool = False,
+) -> Definitions:
+    """
+    Decode model definitions.
+
+    :param cut: whether to leave out what is behind a description of unknown type and size.
+    """
+    found: dict[str, list[Any]] = {kind.field: [] for kind in _KINDS.values()}
     skipped = 0
-    for _ in range(reader.count(4)):
+    unknown: set[int] = set()
+    count = reader.count(4)
+    for index in range(count):
         number = reader.i32()
         kind = kinds.get(number)
+        if kind is None:
+            unknown.add(number)
+            if cut:
+                break
         block = reader.block() if version >= (4, 1) else reader
         start = block.position
         try:
@@ -108,10 +125,14 @@ def _decode(reader: Reader, version: Version, kinds: dict[int, _Kind]) -> Defini
                 continue
             block.position = start    # name and id suffice
             found['bodies'].append(BodyDefinition(_NAME.read(block, version), block.i32()))
-    if reader.left:
-        raise RemoteProtocolError(f'{reader.left} bytes follow the last description')
-    return Definitions(
-        skipped=skipped, **{field: tuple(models) for field, models in found.items()})
+    else:
+        index = count
+        if reader.left:
+            raise RemoteProtocolError(f'{reader.left} bytes follow the last description')
+    definitions = Definitions(
+        **{field: tuple(models) for field, models in found.items()})  # type: ignore[arg-type]
+    return definitions._replace(
+        skipped=skipped, unknown=tuple(sorted(unknown)), cut=count - index)
 
 
 def encode_definitions(definitions: Definitions, version: Version) -> bytes:

@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Compare a server's statements with its data: rate, up axis, units, edit mode, list of bodies.
+Compare a server's statements with its data: clock, up axis, units, edit mode, list of bodies.
 
 Pure: each method returns the events for the user, each event once.
 """
@@ -20,10 +20,6 @@ from optitrack_vrpn.drivers.natnet.messages import (
 from optitrack_vrpn.drivers.natnet.reports import NameTable
 from optitrack_vrpn.drivers.natnet.settings import NatNetConfig
 
-#: Chosen: the rate is averaged over this time (ns) and may differ by this fraction from the stated
-#: rate.
-_RATE_OVER_NS = 3 * NS_PER_S
-_RATE_TOLERANCE = 0.05
 #: Largest difference of two clocks' rates. Measured: up to 0.001 the stamps of the clock model are
 #: less than 1 ms wrong, at 0.005 up to 5 ms. Oscillators differ by less than 0.0002.
 _CLOCK_TOLERANCE = 0.001
@@ -32,6 +28,8 @@ _CLOCK_OVER_NS = 10 * NS_PER_S
 _MILLIMETRES = 1000.0
 #: The up axis of settings that publish Motive's numbers.
 RAW = 'raw'
+#: Chosen: answers after which questions whose answers differ are given up.
+_MOST_ANSWERS = 12
 #: The answer to UpAxis, as an axis.
 AXES = {0: 'x', 1: 'y', 2: 'z'}
 #: Chosen: maximum number of names in one message; the others are counted.
@@ -44,50 +42,31 @@ class ServerWatch:
 
     :param up_axis: up axis in the settings, or ``RAW`` for any; '' for none.
     :param playback: whether poses of a played take are published.
-    :ivar frame_rate: stated rate (Hz), NaN while unknown.
     :ivar up_axis: stated up axis, '' while unknown.
     """
 
-    QUESTIONS = ('FrameRate', 'UnitsToMillimeters', 'UpAxis')
+    #: Each is asked until two answers in succession agree: an answer does not state its question,
+    #: so that a late one can belong to another.
+    QUESTIONS = ('UnitsToMillimeters', 'UpAxis')
 
     def __init__(self, up_axis: str = '', playback: bool = False) -> None:
         self._expected_axis = up_axis
         self._playback = playback
-        self.frame_rate = math.nan
         self.up_axis = ''
-        self._first: Optional[tuple[int, int]] = None
-        self._rate_compared = self._rate_differed = False
+        self._answers: dict[str, bytes] = {}
+        self._asked = 0
         self._first_echo: Optional[RoundTrip] = None
         self._stepped = False
         self._edit_mode: Optional[bool] = None
         self._names: Optional[frozenset[tuple[int, str]]] = None
         self._unknown: set[int] = set()
 
-    def frame(self, frame: Frame, now_ns: int) -> list[Event]:
+    def frame(self, frame: Frame) -> list[Event]:
         """Process a frame."""
         edit_mode = bool(frame.params & FRAME_EDIT_MODE)
         if edit_mode is not self._edit_mode:
             return self._mode(edit_mode)
-        if self._rate_compared or math.isnan(self.frame_rate):
-            return []
-        if self._first is None:
-            self._first = frame.number, now_ns
-            return []
-        number, since_ns = self._first
-        if now_ns - since_ns < _RATE_OVER_NS:
-            return []
-        rate = (frame.number - number) * NS_PER_S / (now_ns - since_ns)
-        if abs(rate / self.frame_rate - 1.0) <= _RATE_TOLERANCE or edit_mode:
-            self._rate_compared = True
-            return []
-        if not self._rate_differed:
-            # Frames that have waited for this program change the rate of one interval.
-            self._rate_differed, self._first = True, (frame.number, now_ns)
-            return []
-        self._rate_compared = True
-        return [_event('warn', (
-            f'Motive states {self.frame_rate:g} Hz, but numbers {rate:.1f} frames per second: is '
-            'a take played, or do the cameras skip frames?'))]
+        return []
 
     def echo(self, echo: RoundTrip) -> Optional[str]:
         """
@@ -118,7 +97,6 @@ class ServerWatch:
 
     def _mode(self, edit_mode: bool) -> list[Event]:
         before, self._edit_mode = self._edit_mode, edit_mode
-        self._first = None
         if edit_mode:
             return [_event('warn', (
                 'Motive plays a take (edit mode): its poses are not live and are ' + (
@@ -156,10 +134,16 @@ class ServerWatch:
             events.append(_event('warn', (
                 f'several bodies are named {name!r}: none of them is published; give each its '
                 'own name in Motive')))
-        if definitions.skipped:
+        types = ', '.join(map(str, definitions.unknown))
+        if definitions.cut:
+            events.append(_event('warn', (
+                f'a model definition has the unknown type {types} and no stated size: the last '
+                f'{definitions.cut} of the list cannot be read; definitions of bodies alone are '
+                'requested')))
+        elif definitions.skipped:
             events.append(_event('warn', (
                 f'{definitions.skipped} model definitions have an unknown type or layout and are '
-                'left out')))
+                f'left out{types and f" (unknown types: {types})"}')))
         if not (definitions.bodies or definitions.skeletons or definitions.assets):
             events.append(_event('warn', (
                 'Motive describes no rigid body: is Rigid Bodies on in its streaming settings?')))
@@ -185,17 +169,23 @@ class ServerWatch:
             how = 'does not know' if isinstance(event, Unrecognized) else 'did not answer'
             return [_event('error', f'Motive {how} the command {event.command!r}: check in Motive '
                                     'whether it records')]
-        if command == 'FrameRate':
-            rate = codec.response_float(event.payload)
-            if rate is not None and 0.0 < rate < 1e5:
-                self.frame_rate = rate
-        elif command == 'UnitsToMillimeters':
-            return self._units(codec.response_float(event.payload))
-        elif command == 'UpAxis':
-            return self._up(codec.response_int(event.payload))
-        elif command in RECORDING_COMMANDS:
+        if command in RECORDING_COMMANDS:
             return self._recording(event)
-        return []
+        before = self._answers.get(command)
+        self._answers[command] = event.payload
+        if before != event.payload:
+            return []
+        if command == 'UnitsToMillimeters':
+            return self._units(codec.response_float(event.payload))
+        return self._up(codec.response_int(event.payload)) if command == 'UpAxis' else []
+
+    def ask_again(self, event: Union[Response, Unrecognized, Unanswered]) -> bool:
+        """Return whether to repeat a question after its first answer, or one unlike the last."""
+        command = event.command
+        if command not in self.QUESTIONS or not isinstance(event, Response):
+            return False
+        self._asked += 1
+        return self._answers.get(command) != event.payload and self._asked < _MOST_ANSWERS
 
     def _up(self, answer: Optional[int]) -> list[Event]:
         self.up_axis = AXES.get(-1 if answer is None else answer, '')

@@ -99,7 +99,7 @@ class Reader:
 
     def text(self, most: int) -> str:
         """
-        Decode a text up to its NUL; invalid UTF-8 is replaced.
+        Decode a text up to its NUL; invalid UTF-8 is escaped, so that names stay different.
 
         :param most: longest text (bytes), its NUL included.
         :raises RemoteProtocolError: if the text has no end or is longer.
@@ -113,7 +113,7 @@ class Reader:
             raise RemoteProtocolError(
                 f'the name at byte {start} has {found - start} bytes; '
                 f'at most {most - 1} are accepted')
-        return self.data[start:found].decode('utf-8', 'replace')
+        return self.data[start:found].decode('utf-8', 'backslashreplace')
 
 
 class Layout:

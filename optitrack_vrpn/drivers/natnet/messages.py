@@ -43,7 +43,7 @@ ECHO_ANSWER = struct.Struct('<QQ')
 #: The oldest supported version, and the newest whose sections are all known. Above CERTAIN it is
 #: not confirmed that entries have no further fields.
 OLDEST = (2, 7)
-NEWEST = (4, 4)
+NEWEST = (4, 5)
 CERTAIN = (4, 2)
 
 #: Id, position, quaternion x y z w, mean marker error, parameters: from 3.0 on.
@@ -328,6 +328,8 @@ class Definitions(NamedTuple):
     :ivar devices: id, name, serial number, type, type and names of the channels of each.
     :ivar cameras: name, position (m) and quaternion of each.
     :ivar skipped: number of descriptions of unknown type or layout.
+    :ivar unknown: their unknown types.
+    :ivar cut: number of descriptions from one of unknown type and size on, before NatNet 4.1.
     """
 
     bodies: tuple[BodyDefinition, ...]
@@ -338,6 +340,8 @@ class Definitions(NamedTuple):
     devices: tuple[tuple[Any, ...], ...] = ()
     cameras: tuple[tuple[Any, ...], ...] = ()
     skipped: int = 0
+    unknown: tuple[int, ...] = ()
+    cut: int = 0
 
     def only(self, wanted: frozenset[str]) -> 'Definitions':
         """Leave out what is not wanted; see ``frames.decode_frame``."""
@@ -345,7 +349,7 @@ class Definitions(NamedTuple):
         return Definitions(
             self.bodies, self.marker_sets, self.skeletons if posed else (),
             self.assets if posed else (), self.plates if 'plates' in wanted else (),
-            skipped=self.skipped if wanted else 0)
+            skipped=self.skipped if wanted else 0, unknown=self.unknown, cut=self.cut)
 
 
 #: What a confirmed id stands for: the name of a rigid body, or a whole definition.

@@ -145,6 +145,12 @@ class ModelList:
             _COPY_NS if self._copies < _COPIES else self._late_ns)
         return self._mask if self._masked else None
 
+    def prefer_mask(self, now_ns: int) -> None:
+        """Request known types only from now on."""
+        if not self._masked:
+            self._masked = True
+            self.ask(now_ns)
+
     def _next_round_ns(self, wanted_ns: int) -> int:
         asked = self._asked_ns
         return max(wanted_ns, asked[-1] + (

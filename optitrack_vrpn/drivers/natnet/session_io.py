@@ -303,7 +303,7 @@ class Session:
                 f'the bones of {translator.looks_local!r} seem to be relative to their parents '
                 '(Local Rigid Bodies in Motive): they are withheld; switch that off in Motive, or '
                 'set natnet.local_bones'))
-        for found in self._watch.frame(frame, now_ns):
+        for found in self._watch.frame(frame):
             self._message(found.severity, found.text)
 
     def _ask_for_names(self, now_ns: int) -> None:
@@ -348,6 +348,8 @@ class Session:
             for found in self._watch.definitions(event, name_table(event)):
                 self._message(found.severity, found.text)
         elif isinstance(event, (Response, Unrecognized, Unanswered)):
+            if self._watch.ask_again(event):
+                self.connection.request(event.command, first=True)
             for found in self._watch.answer(event):
                 self._message(found.severity, found.text)
         elif isinstance(event, Untimed):

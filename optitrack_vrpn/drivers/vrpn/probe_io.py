@@ -33,7 +33,7 @@ from optitrack_vrpn.drivers.vrpn.probe import (
     explain_silence, Facts, is_open, Outcome)
 from optitrack_vrpn.drivers.vrpn.transport import Request
 from optitrack_vrpn.drivers.vrpn.transport_io import (
-    find_firewall, find_private_network, find_transport, remembered_request, RequestMemory)
+    find_firewall, find_transport, is_wsl, remembered_request, RequestMemory)
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
 
 #: Chosen: limit of stored addresses of other peers.
@@ -53,7 +53,7 @@ class VrpnProbe:
         self._waiting: Waiting
         self._server = place.address, config.port
         self.facts = Facts(place, config.port, config.link.connection, tuple(
-            filter(None, (find_private_network(place.card), find_firewall()))))
+            filter(None, ('WSL' if is_wsl() else '', find_firewall()))))
 
     def connect(self) -> None:
         """

@@ -32,7 +32,7 @@ class HostFacts:
     :ivar own: the server's address is one of this host.
     :ivar direct: the route to the server has no gateway.
     :ivar firewall: name of the active firewall of this host, or ''.
-    :ivar private: 'container' or 'WSL' if this host's network is private, or ''.
+    :ivar wsl: whether this is Linux inside Windows.
     :ivar request: the last UDP request to this server.
     :ivar since: when the request was sent, as text.
     """
@@ -40,7 +40,7 @@ class HostFacts:
     own: bool = False
     direct: bool = True
     firewall: str = ''
-    private: str = ''
+    wsl: bool = False
     request: Request = Request.NONE
     since: str = ''
 
@@ -73,7 +73,7 @@ def choose_transport(connection: str, facts: HostFacts) -> Choice:
          f'the UDP request of {facts.since} may still block the server'),
         (facts.own, 'udp', 'the server runs on this computer'),
         (not facts.direct, 'tcp', 'the server is not in a directly connected network'),
-        (facts.private, 'tcp', f'this is a {facts.private} with a private network'),
+        (facts.wsl, 'tcp', 'this is WSL: the firewall of Windows drops connections to it'),
         (facts.firewall, 'tcp', f'the firewall {facts.firewall} of this computer is active'),
         (True, 'udp', 'the server is in a directly connected network; no firewall was found here'))
     return next(Choice(transport, f'auto: {reason}')

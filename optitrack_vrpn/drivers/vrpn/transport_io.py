@@ -111,10 +111,10 @@ def find_transport(
     if request is Request.PENDING and not 0.0 <= now_s - time_s < pending_s:
         request = Request.NONE    # nobody knows any more; the server is free again
     own = address.startswith('127.') or address == local
-    direct, card = find_route(address)
+    direct = find_route(address)
     return choose_transport(connection, HostFacts(
         own=own, direct=direct,
-        private=find_private_network(card), firewall='' if own else find_firewall(),
+        wsl=is_wsl(), firewall='' if own else find_firewall(),
         request=request, since=_text(time_s)))
 
 
@@ -125,9 +125,11 @@ def _text(time_s: float) -> str:
     return datetime.datetime.fromtimestamp(time_s).strftime('%Y-%m-%d %H:%M:%S')
 
 
-def find_route(server: str, root: str = '/') -> tuple[bool, str]:
+def find_route(server: str, root: str = '/') -> bool:
     """
-    Return whether a server is in a directly connected network, and the network card.
+    Return whether a server is in a directly connected network, of whatever kind of card.
+
+    Behind a NAT, such as that of a container's bridge, the route to a server has a gateway.
 
     :param root: root of the file system.
     """
@@ -135,7 +137,7 @@ def find_route(server: str, root: str = '/') -> tuple[bool, str]:
     rows = [line.split() for line in
             _read(root, 'proc/thread-self/net/route').splitlines()[1:]]
     address = int(ipaddress.IPv4Address(server))
-    best: tuple[int, int, str] = (-1, 0, '')    # mask, gateway, card
+    best = -1, 0    # mask, gateway
     for row in rows:
         if len(row) < 8:
             continue
@@ -143,27 +145,18 @@ def find_route(server: str, root: str = '/') -> tuple[bool, str]:
             int.from_bytes(int(row[column], 16).to_bytes(4, 'little'), 'big')
             for column in (1, 2, 7))
         if address & mask == target and mask > best[0]:
-            best = mask, gateway, row[0]
-    mask, gateway, card = best
-    return mask >= 0 and not gateway, card
+            best = mask, gateway
+    mask, gateway = best
+    return mask >= 0 and not gateway
 
 
-def find_private_network(card: str, root: str = '/') -> str:
+def is_wsl(root: str = '/') -> bool:
     """
-    Return 'container' or 'WSL' if this host's network is private, or ''.
+    Return whether this is Linux inside Windows, whose firewall drops what connects to it.
 
-    A container that shares its host's network has the host's network card, which has a device.
-
-    :param card: the network card of the route to the server.
     :param root: root of the file system.
     """
-    if 'microsoft' in _read(root, 'proc/sys/kernel/osrelease').lower():
-        return 'WSL'
-    boxed = any(os.path.exists(os.path.join(root, path)) for path in (
-        '.dockerenv', 'run/.containerenv', 'run/systemd/container'))
-    if boxed and not os.path.exists(os.path.join(root, 'sys/class/net', card or '-', 'device')):
-        return 'container'
-    return ''
+    return 'microsoft' in _read(root, 'proc/sys/kernel/osrelease').lower()
 
 
 def find_firewall(root: str = '/') -> str:

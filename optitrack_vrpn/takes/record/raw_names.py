@@ -137,6 +137,8 @@ class NameRemover:
                 return found
 
         described = decode_definitions(payload, self._version, Noting)
+        if described.unknown and self._version < (4, 1):
+            return bytes(len(payload))    # what is behind the unknown type may contain names
         if self._version >= (4, 1):
             self._clear_unread(made)
         for begin, end in places:
