@@ -103,14 +103,15 @@ def _decode(
     found: dict[str, list[Any]] = {kind.field: [] for kind in _KINDS.values()}
     skipped = 0
     unknown: set[int] = set()
-    count = reader.count(4)
-    for index in range(count):
+    left = reader.count(4)
+    while left:
         number = reader.i32()
         kind = kinds.get(number)
         if kind is None:
             unknown.add(number)
             if cut:
                 break
+        left -= 1
         block = reader.block() if version >= (4, 1) else reader
         start = block.position
         try:
@@ -125,14 +126,12 @@ def _decode(
                 continue
             block.position = start    # name and id suffice
             found['bodies'].append(BodyDefinition(_NAME.read(block, version), block.i32()))
-    else:
-        index = count
-        if reader.left:
-            raise RemoteProtocolError(f'{reader.left} bytes follow the last description')
+    if reader.left and not left:
+        raise RemoteProtocolError(f'{reader.left} bytes follow the last description')
     definitions = Definitions(
         **{field: tuple(models) for field, models in found.items()})  # type: ignore[arg-type]
     return definitions._replace(
-        skipped=skipped, unknown=tuple(sorted(unknown)), cut=count - index)
+        skipped=skipped, unknown=tuple(sorted(unknown)), cut=left)
 
 
 def encode_definitions(definitions: Definitions, version: Version) -> bytes:
