@@ -151,6 +151,9 @@ def test_bodies_of_one_name_are_all_read_numbered_and_named(tmp_path, capsys):
     take = load_take(tmp_path / 'm.csv')
     north = {name: float(body.table()['pose'][0, 1]) for name, body in take.bodies.items()}
     assert north == {'wand': 1.0, 'wand_2': 2.0, 'wand_3': 3.0, 'wand_4': 4.0}
+    (tmp_path / 'other.csv').write_text(exported([('wand', 1.0), ('wand', 3.0), ('wand_2', 2.0)]))
+    other = load_take(tmp_path / 'other.csv').bodies
+    assert other['wand_2'].table()['pose'][0, 1] == 2.0 and 'wand_3' in other
     code, out = export(capsys, tmp_path / 'm.csv', '-o', tmp_path / 'x.csv')
     assert code == 0 and '160 poses of 4 bodies' in out.out
     assert "several bodies have the name 'wand'" in out.err

@@ -214,3 +214,26 @@ def test_warm_up_drift_is_measured_at_rest():
     f = body_figures(take, take.bodies['wand'])
     assert f.rest.drift_mm == pytest.approx(2.0 * 0.9, abs=0.1)    # mean of the tenths
     assert any('moved by 1.8' in text for _, text in texts(take))
+
+
+@pytest.mark.parametrize('again, reason', [
+    (lambda i: i - (i % 7 == 3), 'the stamp is that of another pose'),
+    (lambda i: i if i < 300 else i - 200, 'the stamp is that of another pose'),
+    (lambda i: i if i % 7 != 3 else i - 2.5, 'the stamps go back')])
+def test_transforms_left_out_are_counted_of_their_frame_with_one_reason(tmp_path, again, reason):
+    """Of all bodies at once: one finding."""
+    def transforms(i):
+        stamp = header(BEGIN_NS + round(again(i) * 10_000_000), 'map')
+        return cdr(make('tf2_msgs/TFMessage', [make(
+            'geometry_msgs/TransformStamped', stamp, name, make(
+                'geometry_msgs/Transform', make('geometry_msgs/Vector3', x, 0.001 * (i % 5), 0.0),
+                make('geometry_msgs/Quaternion', *STILL))) for x, name in enumerate(
+                    ('Bottle', 'Cup', 'Box'))]))
+
+    take = written(tmp_path / 'take', {'/tf': ('tf2_msgs/msg/TFMessage', [
+        (i / 100, transforms(i)) for i in range(400)])})
+    (one,) = [each for each in found_in(take) if each.key == 'left out']
+    lost = take.left_out['/tf:Bottle'].poses
+    assert one.text == (f'{lost} poses of 400 on /tf:Bottle (and of 2 other topics) are left out '
+                        f'here: {reason}')
+    assert 0 < lost <= 200

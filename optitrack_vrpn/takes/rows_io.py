@@ -126,11 +126,11 @@ class StoredRows:
         if kept is None:
             return NOT_FINITE
         stamps = self._all()['stamp']
-        left = np.setdiff1d(np.arange(1, len(stamps)), kept)
-        same = int((stamps[left] == stamps[left - 1]).sum())
+        left = np.setdiff1d(np.arange(len(stamps)), kept)
+        same = int(np.isin(stamps[left], stamps[kept]).sum())
         back = self._stored - len(kept) - same
         reasons = [(count, text) for count, text in (
-            (wrong, NOT_FINITE), (same, 'the stamp of the pose before is repeated'),
+            (wrong, NOT_FINITE), (same, 'the stamp is that of another pose'),
             (back, 'the stamps go back')) if count]
         return ', '.join(f'{text} ({count})' if reasons[1:] else text for count, text in reasons)
 

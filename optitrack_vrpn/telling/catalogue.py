@@ -309,14 +309,14 @@ CAUSES: Mapping[str, Cause] = {
         'Motive solves one set of markers twice: is a rigid body there twice, under two names? '
         'Delete one, or give them different arrangements of markers'),
     'ahead': Cause(
-        WARNING, 'poses of {bodies} arrive up to {latency:.0f} ms before their stamp',
+        WARNING, 'poses of {bodies} arrive up to {time} before their stamp',
         'the clocks of the computers differ: synchronise them with chrony, or is '
         'stamps.latency_ms too large?', 'clock'),
     'late': Cause(
-        WARNING, 'poses of {bodies} arrive {latency:.0f} ms after their stamp (median)',
+        WARNING, 'poses of {bodies} arrive {time} after their stamp (median)',
         'reduce the load of the computers, or the delay of the network'),
     'jitter': Cause(
-        WARNING, 'of {bodies} one pose in a hundred arrives at least {jitter:.0f} ms later than '
+        WARNING, 'of {bodies} one pose in a hundred arrives at least {time} later than '
         'the median', 'use a cable instead of WiFi; reduce the load of the computers'),
     'noisy': Cause(
         WARNING, 'noise of {bodies} at rest is {noise:.2f} mm (3 sigma)',

@@ -347,6 +347,7 @@ def _of_the_bodies(
             worst = rest.get(over[0])
             found.append(Finding(key, tuple(over), {
                 figure: values[over[0]], 'percent': 100.0 * (1.0 - values[over[0]]),
+                'time': _time(values[over[0]] / 1000),
                 'seconds': worst.seconds if worst else 0.0}, tuple(
                     span for name in over for span in _spans(take, [(
                         rest[name].begin_ns,
@@ -370,13 +371,16 @@ def _largest(begin: str, changes: Sequence[Change]) -> str:
     if changes:
         step = max(changes, key=lambda change: change.metres)
         turn = max(changes, key=lambda change: change.degrees)
-        parts += [f'{step.metres:.2f} m in {_time(step)}'] * (step.metres >= _MOVED_M)
-        parts += [f'{turn.degrees:.1f} degrees in {_time(turn)}'] * (turn.degrees >= _TURNED_DEG)
+        parts += [f'{step.metres:.2f} m in {_lasts(step)}'] * (step.metres >= _MOVED_M)
+        parts += [f'{turn.degrees:.1f} degrees in {_lasts(turn)}'] * (turn.degrees >= _TURNED_DEG)
     return f'{begin} {" and ".join(parts)}' if parts else ''
 
 
-def _time(change: Change) -> str:
-    seconds = (change.end_ns - change.begin_ns) / NS_PER_S
+def _lasts(change: Change) -> str:
+    return _time((change.end_ns - change.begin_ns) / NS_PER_S)
+
+
+def _time(seconds: float) -> str:
     return f'{seconds:.2f} s' if seconds >= 1.0 else f'{1000 * seconds:.0f} ms'
 
 

@@ -74,9 +74,9 @@ def evaluate_odometry(
     offset = estimate_time_offset(reference, estimate, max_offset_s)
     hand_eye = estimate_hand_eye(
         reference, estimate, offset.offset_ns, refine_offset=not offset.warnings)
-    reading = '' if offset.warnings else _other_reading(
+    reading, fitting = ('', hand_eye) if offset.warnings else _reading(
         reference, estimate, offset.offset_ns, hand_eye)
-    found = _of_the_size(hand_eye)
+    found = _of_the_size(fitting)
     if reading:
         found.append(Finding('other reading', (), {'reading': reading}))
     found += [Finding('not determined', (), {'detail': text})
@@ -125,16 +125,18 @@ def _of_the_size(hand_eye: HandEye) -> list[Finding]:
         off > _SIZE and off > _DEVIATIONS * hand_eye.size_std) else []
 
 
-def _other_reading(
+def _reading(
     reference: Trajectory, estimate: Trajectory, offset_ns: int, as_it_is: HandEye,
-) -> str:
+) -> tuple[str, HandEye]:
     """
     Find in which other way the numbers of an estimate fit; '' if it fits, or none does.
 
     Angular speeds are the same in all of these readings: they agree while the turns do not.
+
+    :returns: the reading, and the transform of what fits.
     """
     if as_it_is.misfit < _MISFIT:
-        return ''
+        return '', as_it_is
     quats = estimate.quats_xyzw
     back = estimate.rotations.inv()
     readings = {
@@ -144,14 +146,15 @@ def _other_reading(
             estimate.stamps_ns, estimate.positions, back.as_quat()),
         'its poses are inverse (the parent frame in the sensor)': Trajectory(
             estimate.stamps_ns, back.apply(-estimate.positions), back.as_quat())}
-    fits = []
+    fits: list[tuple[float, str, HandEye]] = []
     for text, changed in readings.items():
         hand_eye = estimate_hand_eye(reference, changed, offset_ns, refine_offset=False)
         if hand_eye.misfit < min(_MISFIT, _BETTER * as_it_is.misfit):
             fits.append((relative_error(*associate(
                 reference, changed.shifted(hand_eye.offset_ns),
-                (hand_eye.rotation, hand_eye.translation)), 1.0).translation.median, text))
-    return min(fits)[1] if fits else ''
+                (hand_eye.rotation, hand_eye.translation)), 1.0).translation.median, text,
+                hand_eye))
+    return min(fits, key=lambda fit: fit[0])[1:] if fits else ('', as_it_is)
 
 
 def _span(reference: Trajectory, begin_ns: int, end_ns: int) -> Span:

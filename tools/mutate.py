@@ -1,0 +1,137 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Change one decision at a time, and check that its tests notice: ``python tools/mutate.py [WORD]``.
+
+A row is a file of the package, a text that occurs once in it, what replaces it, and the tests that
+must fail then. A mutant that survives is a rule without a test.
+"""
+
+from pathlib import Path
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = Path(__file__).resolve().parent.parent
+CORPUS, MOTIVE, TEXT, READINGS = (
+    f'test/test_{name}.py' for name in (
+        'take_corpus', 'motive_csv', 'trajectory_text', 'evaluation_readings'))
+REMARKS, FIGURES = 'takes/assess/remarks.py', 'takes/assess/figures.py'
+ROWS = (
+    (REMARKS, 'COMMON = 0.8', 'COMMON = 0.7', CORPUS),
+    (REMARKS, 'COMMON = 0.8', 'COMMON = 0.9', CORPUS),
+    (REMARKS, '(cause or len(names) > 1)', 'True', CORPUS),
+    (REMARKS, '_TOGETHER = 2.5', '_TOGETHER = 3.5', CORPUS),
+    (REMARKS, '5 * NS_PER_S', '9 * NS_PER_S', CORPUS),
+    (REMARKS, 'if not _near(at, edges, NS_PER_S // 2)]', ']', CORPUS),
+    (REMARKS, 'LONG_GAP_S = 0.5', 'LONG_GAP_S = 0.6', CORPUS),
+    (REMARKS, 'LATE_MS, JITTER_MS = 50.0, 20.0', 'LATE_MS, JITTER_MS = 70.0, 20.0', CORPUS),
+    (REMARKS, 'LATE_MS, JITTER_MS = 50.0, 20.0', 'LATE_MS, JITTER_MS = 40.0, 20.0', CORPUS),
+    (REMARKS, 'LATE_MS, JITTER_MS = 50.0, 20.0', 'LATE_MS, JITTER_MS = 50.0, 40.0', CORPUS),
+    (REMARKS, 'OTHER_CLOCK_MS = 60_000.0', 'OTHER_CLOCK_MS = 20_000.0', CORPUS),
+    (REMARKS, 'AHEAD_MS = 2.0', 'AHEAD_MS = 0.5', CORPUS),
+    (REMARKS, 'AHEAD_MS = 2.0', 'AHEAD_MS = 50.0', CORPUS),
+    (REMARKS, 'SILENT_S = 3.0', 'SILENT_S = 1.0', CORPUS),
+    (REMARKS, 'SAME_PLACE_M, SAME_PLACE_S = 0.001, 2.0',
+     'SAME_PLACE_M, SAME_PLACE_S = 0.005, 2.0', CORPUS),
+    (REMARKS, 'SAME_PLACE_M, SAME_PLACE_S = 0.001, 2.0',
+     'SAME_PLACE_M, SAME_PLACE_S = 0.001, 0.5', CORPUS),
+    (REMARKS, 'max(statistics.median(known), known[-1])', 'max(known)', CORPUS),
+    (REMARKS, 'NOISE_MM, DRIFT_MM = 1.0, 1.0', 'NOISE_MM, DRIFT_MM = 2.0, 1.0', CORPUS),
+    (REMARKS, 'NOISE_MM, DRIFT_MM = 1.0, 1.0', 'NOISE_MM, DRIFT_MM = 1.0, 3.0', CORPUS),
+    (REMARKS, '_ODD_S = 365 * 86400', '_ODD_S = 1e12', CORPUS),
+    (FIGURES, '_FROZEN = 10', '_FROZEN = 9', CORPUS),
+    (FIGURES, '_FROZEN = 10', '_FROZEN = 11', CORPUS),
+    (FIGURES, 'begins[last:last + 1] = stamps[first]', 'pass', CORPUS),
+    (FIGURES, '_UNSEEN_SPEED, _FASTER = (5.0, 6.0), 1.5',
+     '_UNSEEN_SPEED, _FASTER = (3.0, 6.0), 1.5', CORPUS),
+    (FIGURES, '_UNSEEN_SPEED, _FASTER = (5.0, 6.0), 1.5',
+     '_UNSEEN_SPEED, _FASTER = (9.0, 6.0), 1.5', CORPUS),
+    (FIGURES, '_UNSEEN_SPEED, _FASTER = (5.0, 6.0), 1.5',
+     '_UNSEEN_SPEED, _FASTER = (5.0, 16.0), 1.5', CORPUS),
+    (FIGURES, 'max(usual, _FASTER * mine)', 'usual', CORPUS),
+    (FIGURES, '| made.leaps)', ')', CORPUS),
+    (FIGURES, '_JUMP_LEAST, _JUMP_SPEED = (0.05, 0.5)', '_JUMP_LEAST, _JUMP_SPEED = (0.03, 0.5)',
+     CORPUS),
+    (FIGURES, '_JUMP_LEAST, _JUMP_SPEED = (0.05, 0.5)', '_JUMP_LEAST, _JUMP_SPEED = (0.6, 0.5)',
+     CORPUS),
+    (FIGURES, 'found.add(int(stamps[at]))', 'found.add(int(stamps[at]) + len(found))', CORPUS),
+    (FIGURES, 'sizes = made.sizes[0] + made.intervals / NS_PER_S', 'sizes = -made.sizes[0]',
+     CORPUS),
+    (FIGURES, '_ODD_NS = 365 * 86400 * NS_PER_S', '_ODD_NS = 1 << 62', CORPUS),
+    (FIGURES, 'max(-float(np.percentile(delays, 1.0)), 0.0)',
+     'max(-float(np.percentile(delays, 50.0)), 0.0)', CORPUS),
+    ('takes/assess/series.py', 'WINDOW = 100', 'WINDOW = 10', 'test/test_recording_report.py'),
+    ('takes/trajectory.py', 'GAP_INTERVALS = 2.5', 'GAP_INTERVALS = 1.5', CORPUS),
+    ('takes/trajectory.py', 'GAP_INTERVALS = 2.5', 'GAP_INTERVALS = 3.5', CORPUS),
+    ('takes/motive_csv.py', 'at(axis, place).lower())', 'at(axis, place))', MOTIVE),
+    ('takes/motive_csv.py', 'if name not in latest or label in latest[name]:',
+     'if name not in latest:', MOTIVE),
+    ('takes/motive_csv.py', '(unique != name and unique in latest)', 'False', MOTIVE),
+    ('takes/motive_csv.py', 'if self.frames >= self.stated:', 'if True:', MOTIVE),
+    ('takes/motive_csv.py', 'export.frames + 1 < export.stated and not', 'False and not', MOTIVE),
+    ('takes/trajectory_text.py', 'if not stamps or stamp > stamps[-1]:', 'if True:', TEXT),
+    ('takes/trajectory_text.py', "13: 'ms', 16: 'us', 19: 'ns'", "16: 'us', 19: 'ns'", TEXT),
+    ('takes/trajectory_text.py', '_EUROC if len(fields) == _EUROC.width else _TUM', '_TUM', TEXT),
+    ('takes/trajectory_text.py', 'columns = columns or _header(text)', 'pass', TEXT),
+    ('takes/evaluate/evaluation_odometry.py', '_UNIT_ERROR, _SIZE, _DEVIATIONS = 0.1, 0.01, 4.0',
+     '_UNIT_ERROR, _SIZE, _DEVIATIONS = 0.1, 0.03, 4.0', READINGS),
+    ('takes/evaluate/evaluation_odometry.py', '_UNIT_ERROR, _SIZE, _DEVIATIONS = 0.1, 0.01, 4.0',
+     '_UNIT_ERROR, _SIZE, _DEVIATIONS = 0.1, 0.001, 4.0', READINGS),
+    ('takes/evaluate/evaluation_odometry.py', 'np.roll(quats, -1, axis=1)',
+     'np.roll(quats, 1, axis=1)', READINGS),
+    ('takes/evaluate/evaluation_odometry.py', 'return min(fits, key', 'return max(fits, key',
+     READINGS),
+    ('takes/evaluate/evaluation_odometry.py', 'compared.positions / hand_eye.size',
+     'compared.positions', READINGS),
+    ('cli/files_io.py', '[] if is_own else list(given.iterdir())', '[]', 'test/test_outputs.py'),
+    ('cli/files_io.py', 'if not is_own and not force:', 'if False:', 'test/test_outputs.py'),
+    ('takes/calibrate/coarse.py', 'rates=np.minimum(found.rates, felt)', 'rates=found.rates',
+     'test/test_calibration_imu.py -k outliers'),
+    ('takes/calibrate/base.py', '_SLIP_M, _NOISIER = 0.0005, 1.5', '_SLIP_M, _NOISIER = 0.0, 0.0',
+     'test/test_calibration_take.py -k slip'),
+)
+
+
+def survives(work: Path, row: tuple[str, str, str, str]) -> bool:
+    """Return whether the tests pass with a changed file."""
+    name, old, new, tests = row
+    path = work / 'optitrack_vrpn' / name
+    text = path.read_text(encoding='utf-8')
+    if text.count(old) != 1:
+        raise SystemExit(f'{name}: {old!r} occurs {text.count(old)} times')
+    path.write_text(text.replace(old, new), encoding='utf-8')
+    try:
+        return subprocess.run(
+            [sys.executable, '-m', 'pytest', '-q', '-x', '-p', 'no:cacheprovider',
+             *tests.split()], cwd=work, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            env={**os.environ, 'PYTHONPATH': str(work), 'OPTITRACK_VRPN_COMPILE': '0'},
+            check=False).returncode == 0
+    finally:
+        path.write_text(text, encoding='utf-8')
+
+
+def main() -> int:
+    """Run all rows, or those that contain a word; return 1 if a mutant survives."""
+    word = sys.argv[1] if len(sys.argv) > 1 else ''
+    alive = 0
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder)
+        for part in ('optitrack_vrpn', 'test', 'bench', 'config', 'resource'):
+            shutil.copytree(ROOT / part, work / part, ignore=shutil.ignore_patterns('__pycache__'))
+        for file in ('pytest.ini', 'package.xml'):
+            shutil.copy(ROOT / file, work)
+        for row in ROWS:
+            if word in ' '.join(row):
+                lives = survives(work, row)
+                alive += lives
+                print('SURVIVES' if lives else 'killed  ', f'{row[0]}: {row[1]} -> {row[2]}',
+                      flush=True)
+    print(f'{alive} of {len(ROWS)} survive')
+    return int(alive > 0)
+
+
+if __name__ == '__main__':
+    sys.exit(main())
