@@ -41,15 +41,17 @@ def test_wrong_values_are_named_with_what_is_allowed(name, value, said):
 
 @pytest.mark.parametrize(('name', 'value', 'meant'), [
     ('up_axis', True, 'y'), ('bodies.allow', None, ()), ('bodies.allow', 'null', ()),
-    ('bodies.allow', [''], ())])
+    ('bodies.allow', [''], ()), ('motion.position_noise', '1e-4', 1e-4)])
 def test_what_yaml_and_ros_make_of_a_value_is_taken_as_it_was_meant(name, value, meant):
     settings, wrong = sift(NodeSettings, {name: value})
     assert not wrong
-    assert {'up_axis': settings.axes.up_axis, 'bodies.allow': settings.bodies.allow}[name] == meant
+    assert {'up_axis': settings.axes.up_axis, 'bodies.allow': settings.bodies.allow,
+            'motion.position_noise': settings.motion.position_noise}[name] == meant
 
 
 @pytest.mark.parametrize(('name', 'value'), [
-    ('up_axis', False), ('protocol', True), ('server', True), ('outputs', 'nul')])
+    ('up_axis', False), ('protocol', True),
+    ('motion.position_noise', 'e4'), ('server', True), ('outputs', 'nul')])
 def test_no_other_value_is_guessed(name, value):
     assert sift(NodeSettings, {name: value})[1]
 

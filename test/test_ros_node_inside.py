@@ -20,6 +20,7 @@ from optitrack_vrpn.node.base.node_parts import Ticker
 from optitrack_vrpn.node.node import OptitrackVrpnNode
 from optitrack_vrpn.node.publishers import Publishers
 import pytest
+from rcl_interfaces.msg import SetParametersResult
 from rclpy.clock import ClockType
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.parameter import Parameter
@@ -272,15 +273,35 @@ def test_a_timer_that_an_executor_has_found_due_can_be_called_after_a_cleanup():
 
 
 def test_a_change_of_outputs_that_the_middleware_refuses_changes_nothing(
-        user, motive):
+        user, motive, console):
     with NodeHere(parameters(motive('wand'), autostart=True), cls=WatchedNode,
                   creating=refusing('wand/odom')) as here:
         user.poses('/wand/pose').wait(10)
         changes = [Parameter('bodies.deny', value=['wand']), Parameter('outputs', value=['odom'])]
-        result = here.run(lambda: here.node.set_parameters_atomically(changes))
-        assert not result.successful and 'another type' in result.reason
+        here.run(lambda: here.node.set_parameters_atomically(changes))
+        logged(console, 'another type')
         user.poses('/wand/pose').wait(10)
-        assert 'status' in user.get('outputs')
+        assert 'status' in user.get('outputs') and list(user.get('bodies.deny')) == ['']
+        assert user.set(outputs=['pose', 'twist']) == ''    # the next change is applied
+        assert here.node.configuration.settings.outputs == ('pose', 'twist')
+
+
+def test_a_change_that_another_callback_refuses_never_runs(user, motive):
+    with NodeHere(parameters(motive('wand'), autostart=True), cls=WatchedNode) as here:
+        user.poses('/wand/pose').wait(10)
+        before = here.node.configuration
+
+        def refuse(_):
+            seen.append(here.node.configuration)
+            return SetParametersResult(successful=False, reason='not now')
+        # rclpy calls the newest callback first: this one comes after the node's own.
+        seen, own = [], list(here.node._on_set_parameters_callbacks)
+        here.node._on_set_parameters_callbacks.append(refuse)
+        assert own and user.set(outputs=['odom']) == 'not now'
+        assert seen == [before] and here.node.configuration is before
+        here.node._on_set_parameters_callbacks.remove(refuse)
+        assert user.set(outputs=['odom']) == ''
+        assert here.node.configuration.settings.outputs == ('odom',)
 
 
 def test_a_body_that_appears_during_a_refused_change_of_outputs_is_published(
@@ -303,8 +324,9 @@ def test_a_body_that_appears_during_a_refused_change_of_outputs_is_published(
     with NodeHere(parameters(motive('wand', 'late'), autostart=True), cls=WatchedNode,
                   creating=creating):
         user.poses('/wand/pose').wait(10)
-        assert 'another type' in user.set(outputs=['odom'])
+        user.set(outputs=['odom'])
         user.poses('/late/pose').wait(10)
+        assert 'status' in user.get('outputs')
 
 
 def test_a_shared_topic_that_the_middleware_refuses_leaves_nothing_behind(

@@ -37,6 +37,17 @@ def test_each_time_of_the_grid_gets_its_first_frame_also_after_gaps_and_steps_of
         begin = expected[-1] - periods * period if back else stamps[-1] + periods * period + frame
 
 
+def test_without_a_rate_no_old_and_no_repeated_stamp_passes():
+    stamps = [0, 10, 10, 5, 20, 19, 30]
+    given_ = [START + stamp * MS for stamp in stamps]
+    passed = [START + stamp * MS for stamp in (0, 10, 20, 30)]
+    assert selected(Decimator(0), given_) == passed
+    # The samples of one frame share its stamp.
+    assert selected(FrameDecimator(0), given_) == sorted([*passed, START + 10 * MS])
+    back = START - 2000 * MS    # the clock was set back
+    assert selected(Decimator(0), [*given_, back, back + MS]) == [*passed, back, back + MS]
+
+
 @given(st.integers(1, 4), st.integers(2 * MS, 20 * MS), st.data())
 def test_jitter_below_the_slack_leaves_every_nth_frame(every, frame, data):
     jitter = every * frame // 20

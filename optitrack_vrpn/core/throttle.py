@@ -7,6 +7,8 @@ from typing import Final, Hashable, Optional
 #: A sample may be early by this part of a period, a tenth. Chosen: the jitter of stamps where the
 #: period is a multiple of the frame interval.
 _EARLY_PART: Final = 10
+#: Without a period: step back (ns) that means a clock that was set. Chosen as for the bodies.
+_BACK_NS: Final = 1_000_000_000
 
 
 class Throttle:
@@ -48,7 +50,7 @@ class Decimator:
     Due times are on a grid of the period, so that the mean rate is exact where the period is no
     multiple of the frame interval; after a gap the grid begins at the next sample. A stamp is
     selected once, and none before the last selected one, unless it lies back by more than two
-    periods: then the clock was set back, and the grid begins anew.
+    periods (a second without a period): then the clock was set back, and the grid begins anew.
 
     :param period: time between two samples (ns); 0 selects every new stamp.
     :ivar newest_ns: stamp of the last selected sample (ns); -1 if there is none.
@@ -76,7 +78,7 @@ class Decimator:
         """Return whether a sample of this stamp is to be used."""
         if stamp_ns > self.newest_ns:
             return stamp_ns >= self._due_ns - self._slack_ns
-        return self.newest_ns - stamp_ns > 2 * self._period_ns
+        return self.newest_ns - stamp_ns > (2 * self._period_ns or _BACK_NS)
 
     def advance(self, stamp_ns: int) -> None:
         """Process the use of a sample that is due."""

@@ -190,15 +190,17 @@ class NodeParameters:
 
     :param node: declares them.
     :param configured: returns whether the node is in another state than unconfigured.
+    :param ready: returns whether the node can apply a change now.
     :param apply: applies the configuration after a change while the node is configured.
     """
 
     def __init__(
-        self, node: Node, configured: Callable[[], bool],
+        self, node: Node, configured: Callable[[], bool], ready: Callable[[], bool],
         apply: Callable[[Configuration], None],
     ) -> None:
         self._node = node
         self._configured = configured
+        self._ready = ready
         self._apply = apply
         self._present: Optional[Configuration] = None    # as read or changed last
         declare_settings(node, NodeSettings)
@@ -207,7 +209,13 @@ class NodeParameters:
                 node.declare_parameter(name, value, ParameterDescriptor(dynamic_typing=True))
         self._misspelt, foreign = unknown_parameters(node)
         warn_of_foreign(node, foreign)
+        self._accepted: Optional[Configuration] = None    # checked, not applied yet
+        self._before: list[Parameter] = []    # the values that it replaces
         node.add_on_set_parameters_callback(self._on_set)
+        # Another callback may refuse what this one has checked. Humble has no such callback.
+        self._applied_later = hasattr(node, 'add_post_set_parameters_callback')
+        if self._applied_later:
+            node.add_post_set_parameters_callback(self._on_set_done)
 
     def read(self) -> Configuration:
         """
@@ -250,8 +258,14 @@ class NodeParameters:
                 if is_body_setting(f'bodies.{rest}')}
 
     def _on_set(self, changes: list[Parameter]) -> SetParametersResult:
+        """Check a change; nothing is applied, because another callback may refuse it."""
         try:
-            self._change({change.name: change.value for change in changes})
+            self._before = [
+                self._node.get_parameter(change.name) if self._node.has_parameter(change.name)
+                else Parameter(change.name) for change in changes]
+            self._accepted = self._checked({change.name: change.value for change in changes})
+            if not self._applied_later:
+                self._on_set_done(changes)
         except ConfigurationError as error:
             return SetParametersResult(successful=False, reason=str(error))
         except Exception as error:
@@ -259,14 +273,30 @@ class NodeParameters:
             return SetParametersResult(successful=False, reason=f'bug: {error!r}')
         return SetParametersResult(successful=True)
 
-    def _change(self, changed: Mapping[str, Any]) -> None:
-        """
-        Check changed values, and apply them if the node is configured.
+    def _on_set_done(self, changes: list[Parameter]) -> None:
+        """Apply the change that was checked last; where that fails, the old values return."""
+        configuration, self._accepted = self._accepted, None
+        if configuration is None:
+            return
+        try:
+            self._apply(configuration)
+            self._present = configuration
+        except Exception as error:
+            expected = isinstance(error, ConfigurationError)
+            self._node.get_logger().error(
+                f'{", ".join(change.name for change in changes)}: the old values stay: '
+                + (str(error) if expected else f'bug:\n{traceback.format_exc()}'))
+            self._node.set_parameters_atomically(self._before)
 
+    def _checked(self, changed: Mapping[str, Any]) -> Optional[Configuration]:
+        """
+        Check changed values.
+
+        :returns: the configuration to be applied; None if there is nothing to apply.
         :raises ConfigurationError: if one is unknown, wrong or fixed; then none is applied.
         """
         if all(is_of_library(name) and name != 'use_sim_time' for name in changed):
-            return
+            return None
         configured = self._configured()
         check_changes(PARAMETERS, changed, configured)
         for name, value in changed.items():
@@ -282,9 +312,9 @@ class NodeParameters:
             elif name not in NAMES and not is_of_library(name):
                 raise ConfigurationError(unknown(name, NAMES))
         if not configured:
-            return
+            return None
         present = self._present
-        if present is None:    # set by another thread during the transition
+        if present is None or not self._ready():    # set by another thread during a transition
             raise ConfigurationError('the node is changing its state; set the parameter again')
         of_bodies = None
         if any(map(is_body_setting, changed)):
@@ -301,5 +331,4 @@ class NodeParameters:
                     raise ConfigurationError(
                         f'{name} cannot be added to outputs while the node is configured: clean '
                         'it up first')
-        self._apply(configuration)
-        self._present = configuration
+        return configuration

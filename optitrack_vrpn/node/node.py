@@ -79,7 +79,7 @@ class OptitrackVrpnNode(ManagedNode):
         self.receive = self._path.receive
         self._node_parameters = NodeParameters(
             self, lambda: self.lifecycle_label not in ('unconfigured', 'finalized'),
-            self._reconfigure)
+            lambda: self._path.publishers is not None, self._reconfigure)
         if self.get_parameter('autostart').value is not True:
             self._node_parameters.log_errors()
         self.start_by_parameters()

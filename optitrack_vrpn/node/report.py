@@ -167,6 +167,11 @@ def clock_entry(
     return Entry('clock', level, message, values)
 
 
+def _short(seconds: float) -> str:
+    """Format a latency: in ms with two digits from 1 ms on."""
+    return f'{seconds * 1e3:.2f} ms' if seconds >= 1e-3 else f'{seconds * 1e6:.1f} µs'
+
+
 def frames_entry(
     work: Percentiles, latency: Percentiles, wait: Percentiles, dropped: Mapping[str, int],
     shedding: bool = False, runs: str = '', only_ignored: int = 0,
@@ -189,7 +194,7 @@ def frames_entry(
     values.update({f'dropped_{reason}': str(count) for reason, count in dropped.items()})
     if runs:
         values['pose_path'] = runs
-    message = f'{values["latency_p50_us"]} µs from stamp to topic' if math.isfinite(
+    message = f'{_short(latency.p50)} from stamp to topic' if math.isfinite(
         latency.p50) else 'latency from stamp to topic unknown'
     if shedding:
         return Entry('frames', Level.WARN, f'{message}; {sentence("overload")}', values)

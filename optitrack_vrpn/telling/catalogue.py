@@ -54,6 +54,7 @@ class Span(NamedTuple):
 
 
 WARNING, ERROR = Severity.WARNING, Severity.ERROR
+_DOCTOR = 'run the doctor: ros2 run optitrack_vrpn doctor'
 _IN_VIEW = 'do at least two cameras see three of its markers wherever it goes?'
 _CAMERA_RATE = (
     'look at the camera rate in Motive and at the frame divisor of its streaming settings')
@@ -190,8 +191,8 @@ CAUSES: Mapping[str, Cause] = {
         ERROR, '{node} is {state}: it publishes no poses', 'press START, or run: ros2 lifecycle '
         'set {node} configure, and then activate'),
     'reported warning': Cause(
-        WARNING, '{subject}: {message}', 'the log of the node has more'),
-    'reported error': Cause(ERROR, '{subject}: {message}', 'the log of the node has more'),
+        WARNING, '{subject}: {message}', _DOCTOR),
+    'reported error': Cause(ERROR, '{subject}: {message}', _DOCTOR),
     'no transform': Cause(
         ERROR, '{bodies} {is} TRACKED, but {its} transforms do not arrive',
         'is tf_view or tf among the outputs of the node, and is the node active? Is the network '

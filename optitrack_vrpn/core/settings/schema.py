@@ -15,6 +15,7 @@ import difflib
 import enum
 import functools
 import math
+import re
 import types
 import typing
 from typing import Any, Optional, TypeVar, Union
@@ -23,6 +24,8 @@ from optitrack_vrpn.core.errors import ConfigurationError
 
 T = TypeVar('T')
 
+#: Numbers that YAML 1.1 reads as text.
+_EXPONENT = re.compile(r'[-+]?\d+[eE][-+]?\d+')
 _WORDS = {
     float: 'a number', int: 'a whole number', str: 'a string in quotes', bool: 'true or false'}
 _PLURALS = {float: 'numbers', int: 'whole numbers', str: 'strings', bool: 'true or false'}
@@ -206,6 +209,8 @@ def _is(kind: type[Any], value: Any) -> bool:
 def _convert_scalar(
     hint: Any, value: Any, where: str, metadata: Mapping[str, Any],
 ) -> Any:
+    if hint is float and isinstance(value, str) and _EXPONENT.fullmatch(value):
+        value = float(value)    # YAML 1.1 reads 1e-6, without a point, as text
     if not _is(hint, value):
         words = allowed(metadata)
         limits = f' ({words})' if words else ''

@@ -134,7 +134,7 @@ function tick() {    // ten times a second: ages go on without messages
   if (!online) {
     const pause = Math.max(0, (page.next - now) / 1000);
     $('banner').textContent = `Disconnected: everything below is old. ${page.why || ''} ` +
-      (waiting || !pause ? 'Connecting …' : `Next attempt in ${pause.toFixed(0)} s`);
+      (waiting || !pause ? 'Connecting …' : `Next attempt in ${Math.max(1, Math.ceil(pause))} s`);
     $('verdict').textContent = 'disconnected';
     $('verdict').className = 'lost';
     document.title = '✕ disconnected';
@@ -266,7 +266,7 @@ function showTakes({active, problem, takes, folder}) {
     make('div', {}, page.you.control || take.level
       ? make('a', {href: `/takes/${encodeURIComponent(take.name)}/report`, target: '_blank', rel: 'noopener'}, take.name) : take.name,
     make('small', {}, ` ${seconds(take.seconds)}, ${take.megabytes} MB, ${new Date(1000 * take.time).toLocaleString()}`),
-    make('p', {}, take.verdict)))) : [make('li', {className: 'dim'}, `no takes in ${folder} yet`)]);
+    make('p', {}, take.verdict)))) : [make('li', {className: 'dim'}, `no recording in the folder ${folder} yet`)]);
 }
 
 // -- one body -----------------------------------------------------------------------------------
