@@ -172,10 +172,10 @@ def main():
             if not take.exists():
                 write(take, bodies, seconds)
             poses = bodies * seconds * RATE
-            for command, more in (('report', ()), ('export', ('--force', '--format', 'csv')),
-                                  ('export', ('--force', '--format', 'parquet'))):
+            for command, more in (('report', ()), ('export', ('--format', 'csv')),
+                                  ('export', ('--format', 'parquet'))):
                 wall, cpu, memory = measure(
-                    command, take, *more, '-o', Path(scratch) / 'output')
+                    command, take, '--force', *more, '-o', Path(scratch) / 'output')
                 used.setdefault((more or (command,))[-1], []).append((poses, cpu))
                 print(f'{f"{bodies} x {seconds:g} s":22}{(more or (command,))[-1]:10}{wall:8.1f}'
                       f'{cpu:8.1f}{memory:6.0f}{1e6 * cpu / poses:11.2f}', flush=True)

@@ -245,6 +245,33 @@ def test_a_damaged_chunk_costs_its_own_messages(tmp_path):
     assert COUNT - 60 < len(take.bodies['wand'].rows) < COUNT
 
 
+def test_what_an_unclosed_file_lacks_depends_on_its_writer(tmp_path):
+    """Other recorders hold a chunk in memory until it is full, a minute of one body."""
+    by_mcap(tmp_path / 'a.mcap', chunk_size=5000)
+    whole = (tmp_path / 'a.mcap').read_bytes()
+    (tmp_path / 'a.mcap').write_bytes(whole[:len(whole) // 2])
+    assert 'up to minutes' in load_take(tmp_path / 'a.mcap').cut
+    own = write_poses(tmp_path / 'own', [
+        ('/wand/pose', BEGIN_NS + number, BEGIN_NS + number, *value(number))
+        for number in range(50)], close=False)
+    own.flush()
+    assert 'up to a second' in load_take(own.path).cut
+
+
+def test_a_damaged_chunk_with_damaged_times_is_shown_beside_its_neighbours(tmp_path):
+    by_mcap(tmp_path / 'a.mcap', chunk_size=5000, compression=mcap_writer.CompressionType.NONE)
+    data = bytearray((tmp_path / 'a.mcap').read_bytes())
+    at = data.index(list(messages(POSE))[COUNT // 2][1])
+    data[at + 40] ^= 0xff
+    head = max(place for place in range(at) if data[place] == 6 and data[place + 1:place + 9] == (
+        len(data[place + 9:place + 9 + int.from_bytes(data[place + 1:place + 9], 'little')])
+    ).to_bytes(8, 'little') and data[place + 6:place + 9] == bytes(3) and data[place + 4] == 0)
+    data[head + 9 + 7] ^= 0x70    # its first time: years away
+    (tmp_path / 'a.mcap').write_bytes(data)
+    ((_, (begin_ns, end_ns)),) = load_take(tmp_path / 'a.mcap').damaged
+    assert BEGIN_NS <= begin_ns <= end_ns <= BEGIN_NS + 10**10
+
+
 def writers(folder):
     """Write a bag by each writer; give its file, and whether checksums protect its values."""
     kinds = mcap_writer.CompressionType
