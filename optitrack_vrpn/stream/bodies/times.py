@@ -50,7 +50,7 @@ class FrameRate:
 
     Limits: at jitter above half an interval and losses above a few percent, too few are counted;
     regular ticks that look like a faster sender with losses (60 Hz in ticks of 1/64 s) count as
-    such.
+    such; a sender that stalls among its first 64 frames can have a wrong interval for minutes.
 
     :ivar interval: mean frame interval (ns), 0 when not known yet.
     :ivar gaps: number of intervals longer than ``GAP_INTERVALS``.
