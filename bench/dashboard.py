@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[len(sys.path):] = [str(ROOT), str(ROOT / 'test')]
 from optitrack_vrpn.cli.signals_io import with_parent  # noqa: E402
 TICKS = os.sysconf('SC_CLK_TCK')
-STATIC = ROOT / 'optitrack_vrpn' / 'dashboard' / 'static'
+STATIC = ROOT / 'optitrack_vrpn' / 'takes' / 'dashboard' / 'static'
 CASES = ('no dashboard', 'no page', '1 page', '5 pages')
 
 
