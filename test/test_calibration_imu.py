@@ -109,6 +109,26 @@ def test_outliers_of_attitudes_are_no_turns_about_a_second_axis():
             assert 'turned about one axis only: roll and pitch it' in found['reasons'][name]
 
 
+@pytest.mark.parametrize('late_ms, said', [(0.1, False), (1.0, True)])
+def test_stamps_of_an_imu_that_bend_are_noted(late_ms, said):
+    def bend(imu):
+        times = (imu.stamps_ns - imu.stamps_ns[0]) * 1e-9
+        late = late_ms * 1e6 * np.sin(2.0 * np.pi * times / 25.0)
+        return replace(imu, stamps_ns=imu.stamps_ns + np.round(late).astype(np.int64))
+    found, _ = calibrated(SHORT, 1, bend)
+    assert any('leave a straight line' in note for note in found['notes']) == said
+
+
+@pytest.mark.parametrize('give', [0.0, 1e-3])
+def test_markers_that_give_way_to_acceleration_are_on_a_soft_mount(give):
+    poses, imu, _ = simulate(SHORT, 1)
+    force = np.gradient(np.gradient(poses.positions, axis=0), axis=0) * SHORT.rate**2
+    kept = np.ones(25) / 25.0    # without the noise of the poses
+    force = np.stack([np.convolve(column, kept, 'same') for column in force.T], axis=1)
+    found = calibrate_imu(replace(poses, positions=poses.positions + give * force), imu).plain()
+    assert any('soft mount' in note for note in found['notes']) == (give > 0.0)
+
+
 @pytest.mark.parametrize('reason, change', [
     ('degrees per second', lambda imu: replace(imu, gyro=np.degrees(imu.gyro))),
     ('in g', lambda imu: replace(imu, accelerometer=imu.accelerometer / 9.80665)),

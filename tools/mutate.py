@@ -90,6 +90,10 @@ ROWS = (
     ('cli/files_io.py', 'if not is_own and not force:', 'if False:', 'test/test_outputs.py'),
     ('takes/calibrate/coarse.py', 'rates=np.minimum(found.rates, felt)', 'rates=found.rates',
      'test/test_calibration_imu.py -k outliers'),
+    ('takes/calibrate/checks.py', 'problem.bends > 0.3e-3', 'problem.bends > 3e-3',
+     'test/test_calibration_imu.py -k bend'),
+    ('takes/calibrate/checks.py', 'growth > 1.6', 'growth > 16.0',
+     'test/test_calibration_imu.py -k soft'),
     ('takes/calibrate/base.py', '_SLIP_M, _NOISIER = 0.0005, 1.5', '_SLIP_M, _NOISIER = 0.0, 0.0',
      'test/test_calibration_take.py -k slip'),
 )
