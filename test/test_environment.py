@@ -125,7 +125,8 @@ def parts(checkout, tmp_path, monkeypatch):
 
 def machine(parts, **facts):
     """Make an environment to be, of a machine that has everything but for these facts."""
-    given = {'version': '3.12.3', 'base': sys.executable, 'include': '/nowhere', **facts}
+    given = {'version': '3.12.3', 'base': sys.executable, 'include': '/nowhere',
+             'folder': '/x/.venv', **facts}
     return lambda: parts.from_pypi.need_machine(types.SimpleNamespace(**given))
 
 
@@ -136,6 +137,24 @@ def test_machine_and_python_that_pypi_has_nothing_for_are_told(parts, monkeypatc
     assert 'sudo apt install python3-venv' in parts.fail(machine(parts, base=parts.bare_python))
     monkeypatch.setattr(platform, 'machine', lambda: 'aarch64')
     assert 'Linux on x86_64 only' in parts.fail(machine(parts))
+
+
+@pytest.mark.parametrize('name', ['Uni Köln', 'Uni_Köln', 'a b', "it's"])
+def test_cmake_gets_plain_paths_in_any_folder(parts, name, tmp_path, monkeypatch):
+    """CMake and the generators of interfaces fail at a blank or a letter outside ASCII."""
+    folder = tmp_path / name / '.venv'
+    folder.mkdir(parents=True)
+    env = types.SimpleNamespace(folder=str(folder))
+    with parts.from_pypi.plain_paths(env) as paths:
+        prefix, underlay, builds = paths
+        assert all(map(parts.from_pypi.is_plain, paths))
+        assert Path(prefix).samefile(folder) and (Path(underlay) / 'tf2_msgs').is_dir()
+        assert not os.path.exists(builds)
+    assert not os.path.exists(prefix) and folder.is_dir()
+    monkeypatch.setattr(parts.from_pypi.tempfile, 'gettempdir', lambda: str(tmp_path / name))
+    monkeypatch.setattr(platform, 'machine', lambda: 'x86_64')
+    monkeypatch.setattr(parts.environment, 'need_venv', lambda python: None)
+    assert 'TMPDIR' in parts.fail(machine(parts, folder=str(folder)))
 
 
 # -- a second time -----------------------------------------------------------------------------

@@ -3,12 +3,14 @@
 """An environment with the real ROS 2 from PyPI and the interface packages of underlay/."""
 
 import concurrent.futures
+import contextlib
 import os
 import platform
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 
 import environment
@@ -63,6 +65,11 @@ def need_machine(env):
     header = os.path.join(env.include, 'Python.h')
     if not os.path.exists(header):
         tools[header] = 'python{}.{}-dev'.format(*version)
+    if not is_plain(env.folder) and not is_plain(tempfile.gettempdir()):
+        raise EnvironmentFailure(
+            'CMake builds no interface packages below {} nor below {}, whose names contain a '
+            'blank or a letter outside ASCII: move this folder, or set TMPDIR'.format(
+                env.folder, tempfile.gettempdir()))
     if tools:
         raise EnvironmentFailure('missing: {}. On Debian and Ubuntu: sudo apt install {}'.format(
             ', '.join(tools), ' '.join(tools.values())))
@@ -70,6 +77,29 @@ def need_machine(env):
     if tuple(int(number) for number in text.split('.')[:2]) < (3, 22):
         raise EnvironmentFailure(
             'CMake 3.22 or newer is needed and this is {}: pip install --user cmake'.format(text))
+
+
+def is_plain(path):
+    """Return whether CMake and the generators of interfaces accept a path: no blank, ASCII."""
+    return re.fullmatch(r'[A-Za-z0-9_./+@=-]+', path) is not None
+
+
+@contextlib.contextmanager
+def plain_paths(env):
+    """
+    Give paths for CMake: of the environment, of underlay/ and of a folder for the builds.
+
+    Where a path of the project has a blank or a letter outside ASCII, they are links in a
+    temporary folder.
+    """
+    if is_plain(env.folder) and is_plain(UNDERLAY):
+        yield env.folder, UNDERLAY, os.path.join(env.folder, 'build')
+        return
+    with tempfile.TemporaryDirectory(prefix='optitrack_vrpn_') as folder:
+        links = {name: os.path.join(folder, name) for name in ('env', 'underlay')}
+        os.symlink(env.folder, links['env'])
+        os.symlink(UNDERLAY, links['underlay'])
+        yield links['env'], links['underlay'], os.path.join(folder, 'build')
 
 
 def chosen_python(folder):
@@ -103,20 +133,35 @@ def build_interfaces(env, ros_key, packages, messages_only=False):
     todo = [package for package in packages if not env.done(package, keys[package])]
     if not todo:
         return
+    with plain_paths(env) as (prefix, underlay, builds):
+        build_all(env, todo, keys, prefix, underlay, builds, messages_only)
+
+
+def build_all(env, todo, keys, prefix, underlay, builds, messages_only):
+    """
+    Build interface packages at once, with reports of the progress.
+
+    :param todo: the packages
+    :param keys: what marks each as done
+    :param prefix: the folder of the environment, as CMake gets it
+    :param underlay: the folder of the packages, likewise
+    :param builds: folder of the builds, which is removed
+    """
     variables = {name: value for name, value in os.environ.items() if name not in FOREIGN}
-    variables['AMENT_PREFIX_PATH'] = env.folder
-    variables['PATH'] = os.path.join(env.folder, 'bin') + os.pathsep + variables['PATH']
-    builds = os.path.join(env.folder, 'build')
+    variables['AMENT_PREFIX_PATH'] = prefix
+    variables['PATH'] = os.path.join(prefix, 'bin') + os.pathsep + variables['PATH']
+    python = os.path.join(prefix, os.path.relpath(env.python, env.folder))
     shutil.rmtree(builds, ignore_errors=True)
 
     def build(package):
         folder = os.path.join(builds, package.replace('/', '-'))
         env.run(package, [
-            'cmake', '-G', 'Unix Makefiles', '-S', os.path.join(UNDERLAY, package), '-B', folder,
-            '-DCMAKE_PREFIX_PATH=' + env.folder,
-            '-DCMAKE_INSTALL_PREFIX=' + os.path.join(env.folder, INTERFACES[package]),
-            '-DCMAKE_PROJECT_INCLUDE=' + project_include, '-DBUILD_TESTING=OFF',
-            '-DPython3_EXECUTABLE=' + env.python, '-DPython3_ROOT_DIR=' + env.folder,
+            'cmake', '-G', 'Unix Makefiles', '-S', os.path.join(underlay, package), '-B', folder,
+            '-DCMAKE_PREFIX_PATH=' + prefix,
+            '-DCMAKE_INSTALL_PREFIX=' + os.path.join(prefix, INTERFACES[package]),
+            '-DCMAKE_PROJECT_INCLUDE=' + os.path.join(underlay, 'python_include.cmake'),
+            '-DBUILD_TESTING=OFF',
+            '-DPython3_EXECUTABLE=' + python, '-DPython3_ROOT_DIR=' + prefix,
             '-DPython3_INCLUDE_DIR=' + env.include,
             '-DMESSAGES_ONLY=' + ('ON' if messages_only else 'OFF'),
             '-DPYTHON_INSTALL_DIR=' + os.path.relpath(env.site, env.folder),
