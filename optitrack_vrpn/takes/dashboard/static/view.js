@@ -4,7 +4,8 @@
 'use strict';
 
 const LIVE_MS = 500;      // age of a pose above which a body is drawn as lost
-const TRAIL_MS = 10000;   // length of a trail
+const TRAIL_MS = 10000;   // length of a trail, of all trails together (more would hide the bodies)
+const TRAILS_MS = 120000;
 const STEP_MS = 60;       // period of the points of a trail
 const LONGEST = 26;       // characters of a label
 const SHADES = 5;         // a trail fades in so many steps
@@ -263,13 +264,14 @@ class LabView {
 
   drawTrail(body, now) {
     const trail = body.trail, pen = this.pen;
-    while (trail.length && (!trail[0] || now - trail[0][0] > TRAIL_MS)) trail.shift();
+    const length = Math.min(TRAIL_MS, TRAILS_MS / Math.max(this.bodies.size, 1));
+    while (trail.length && (!trail[0] || now - trail[0][0] > length)) trail.shift();
     pen.strokeStyle = this.colour[this.sign(body)];
     pen.lineWidth = 2;
     pen.lineCap = 'butt';    // round ends would overlap
     let at = 0;
     for (let shade = 0; shade < SHADES; shade++) {
-      const until = now - TRAIL_MS * (1 - (shade + 1) / SHADES);
+      const until = now - length * (1 - (shade + 1) / SHADES);
       pen.globalAlpha = 0.1 + 0.6 * (shade + 1) / SHADES;
       pen.beginPath();
       let drawing = false;
