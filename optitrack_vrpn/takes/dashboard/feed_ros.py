@@ -17,6 +17,7 @@ from typing import Any, Optional
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from lifecycle_msgs.srv import GetState
+from optitrack_vrpn.control.armed import ArmedVehicles, claim_of, TOPIC
 from optitrack_vrpn.control.endpoint_ros import (
     CONTROL_QOS, Dialect, find_dialects, INFO_LISTENER_QOS, install_messages)
 from optitrack_vrpn.control.protocol import Kind
@@ -47,8 +48,6 @@ _TF_QOS = QoSProfile(depth=50, reliability=ReliabilityPolicy.BEST_EFFORT)
 #: Chosen: time for which /tf is read after the last page (s), for a page that is opened again.
 _UNWATCHED_S = 60.0
 _STATUS_QOS = QoSProfile(depth=5, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-#: Where bridges say that their vehicle is armed, and the silence after which one is gone (s).
-ARMED_TOPIC, _BRIDGE_S = '/armed_vehicles', 3.0
 _BRIDGES_QOS = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 _NEWEST_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 _STATUS, _CLOUD = 'diagnostic_msgs/msg/DiagnosticStatus', 'sensor_msgs/msg/PointCloud2'
@@ -65,7 +64,7 @@ class Feed:
     :param control: gets commands and acknowledgements.
     :param complain: called with each problem.
     :ivar marker_data: binary frame of the last markers; empty without.
-    :ivar armed: sentences of the bridges whose vehicle is armed, because of which STOP is refused.
+    :ivar armed: why STOP is refused, because a bridge says that its vehicle is armed; '' else.
     :ivar control_problem: why there is no mocap control; '' if there is.
     """
 
@@ -84,9 +83,9 @@ class Feed:
         self._clouds: dict[str, Any] = {}
         dialects, problems = find_dialects(['auto'])
         self.control_problem = '' if dialects else '; '.join([*problems, install_messages()])
-        self.armed: list[str] = []
-        self._armed_at: dict[str, tuple[float, str]] = {}
-        self._bridges = self._subscribe(DiagnosticStatus, ARMED_TOPIC, _BRIDGES_QOS)
+        self.armed = ''
+        self._vehicles = ArmedVehicles()
+        self._bridges = self._subscribe(DiagnosticStatus, TOPIC, _BRIDGES_QOS)
         self._lines = [_ControlLine(self, dialect) for dialect in dialects]
         self._clients: dict[str, Any] = {}
         self._own_stamps: set[int] = set()
@@ -152,15 +151,11 @@ class Feed:
                 for status in getattr(message, 'status', (message,)):
                     self._lab.add_report(status.name, ord(status.level), status.message, {
                         pair.key: pair.value for pair in status.values}, at)
-        for message, info in taken(self._bridges):
-            values = {pair.key: pair.value for pair in message.values}
-            refused = values.get('stop') != 'allowed' and values.get('armed') != 'false'
-            self._armed_at[printable(message.name, 80)] = now - waited_s(info), printable(
-                f'{message.name} sends the poses of {message.hardware_id}, and {message.message}',
-                200) if refused else ''
-        self._armed_at = {name: one for name, one in self._armed_at.items()
-                          if now - one[0] <= _BRIDGE_S}
-        self.armed = [text for _, text in self._armed_at.values() if text]
+        now_ns = round(now * 1e9)
+        for message, _ in taken(self._bridges):
+            self._vehicles.heard(claim_of(message.name, message.hardware_id, {
+                pair.key: pair.value for pair in message.values}), now_ns)
+        self.armed = printable(self._vehicles.refusal(now_ns), 300)
         for line in self._lines:
             for message, _ in taken(line.info):
                 name, topics = line.dialect.read_info(message)
@@ -298,7 +293,7 @@ class Feed:
         if not self._lines:
             return self.control_problem
         if kind is Kind.STOP and self.armed:
-            return 'STOP is refused: ' + '; '.join(self.armed)
+            return f'STOP is refused: {self.armed}'
         stamp = self._node.get_clock().now()
         self._own_stamps.add(stamp.nanoseconds)
         self._control.add(kind, session_id, (), by, now, stamp.nanoseconds)

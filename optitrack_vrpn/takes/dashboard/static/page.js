@@ -146,14 +146,14 @@ function tick() {    // ten times a second: ages go on without messages
 }
 
 function showButtons(now, allowed) {
-  const {systems = [], armed = []} = page.state ? page.state.control : {};
+  const {systems = [], armed = ''} = page.state ? page.state.control : {};
   const here = systems.filter(one => !one.gone);
   const all = here.length > 0 && here.every(one => one.state === 'active');
   $('record').disabled = !allowed;
   $('start').disabled = !allowed || all;
   $('start').title = all ? 'all systems are active' : '';
-  $('stop').disabled = !allowed || armed.length > 0;
-  $('armed').textContent = armed.length ? `STOP is refused: ${armed.join('; ')}` : '';
+  $('stop').disabled = !allowed || armed !== '';
+  $('armed').textContent = armed ? `STOP is refused: ${armed}` : '';
   if ($('stop').disabled) page.stopUntil = 0;
   $('confirm').hidden = now >= page.stopUntil;
   const live = [...view.bodies.values()].filter(body => view.sign(body) !== 'lost').length;
