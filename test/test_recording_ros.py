@@ -300,6 +300,25 @@ def test_only_the_wanted_bodies_are_subscribed_to(graph):
     assert wand.get_subscription_count() == 0
 
 
+def test_a_pattern_that_matches_nothing_is_named(graph, console):
+    wand = graph.publisher(PoseStamped, '/wand/pose')
+    choice = TopicChoice(bodies=('wand', 'drone*'), topics=('/image',))
+    assert choice.unmatched(['/wand/pose']) == ['--bodies drone*', '--topic /image']
+    node = graph.recorder(choice=choice)
+    node.trigger_configure()
+    node.trigger_activate()
+    matched(wand)
+    wand.publish(pose(0))
+    log = []
+
+    def named():
+        log.append(console.unread())
+        return '--bodies drone* matches nothing so far' in ''.join(log)
+    wait_until(named, what='the pattern')
+    node.trigger_deactivate()
+    assert node.finished[1] == ''
+
+
 def test_an_existing_folder_fails_the_activation_with_a_reason(graph):
     (graph.folder / 'take').mkdir()
     node = graph.recorder()
@@ -377,6 +396,7 @@ def test_a_loss_is_no_success(graph):
 def test_the_command_ends_after_its_time(graph):
     with NodeProcess('-o', graph.folder / 'take', '--seconds', 1, tool='record',
                      ros=False) as process:
-        assert process.process.wait(30.0) == 0
+        assert process.process.wait(30.0) == 1    # nothing was recorded
+        assert 'no topic to record was found' in process.log
     assert by_rosbags(graph.folder / 'take')[0] == []
     assert os.path.isfile(graph.folder / 'take' / 'metadata.yaml')

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 import re
@@ -55,10 +55,22 @@ class TopicChoice:
             return True
         if type_name not in BODY_TYPES:
             return False
-        body = body_of(topic)
         return not self.bodies or any(
-            fnmatchcase(body, pattern.strip('/')) or fnmatchcase(body, '*/' + pattern.strip('/'))
-            for pattern in self.bodies)
+            _is_of(topic, pattern) for pattern in self.bodies)
+
+    def unmatched(self, topics: Iterable[str]) -> list[str]:
+        """List the patterns that match none of the topics, as the options that gave them."""
+        found = list(topics)
+        return [f'--bodies {pattern}' for pattern in self.bodies
+                if not any(_is_of(topic, pattern) for topic in found)] + [
+            f'--topic {pattern}' for pattern in self.topics
+            if not any(fnmatchcase(topic, absolute(pattern)) for topic in found)]
+
+
+def _is_of(topic: str, pattern: str) -> bool:
+    """Return whether a topic is of a body with a matching name, in any namespace."""
+    body, pattern = body_of(topic), pattern.strip('/')
+    return fnmatchcase(body, pattern) or fnmatchcase(body, f'*/{pattern}')
 
 
 def absolute(name: str) -> str:

@@ -18,6 +18,8 @@ from optitrack_vrpn.control.protocol import ControlConfig
 from optitrack_vrpn.core.errors import ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.core.names import counted, printable
 from optitrack_vrpn.node.base.process import run
+from optitrack_vrpn.node.graph.processes import without_shared_memory
+from optitrack_vrpn.node.graph.processes_io import local_nodes
 from optitrack_vrpn.stream.clock.difference import difference_ns
 from optitrack_vrpn.takes.record.bag_io import BagWriter, NewTopic
 from optitrack_vrpn.takes.record.intake_ros import Intake, Reader
@@ -36,6 +38,8 @@ _LOOK_S = 0.05
 #: Chosen: periods (s) of the checks of clocks and publishers, and of status reports.
 _WATCH_S = 0.5
 _REPORT_S = 1.0
+#: Chosen: time (s) after which missing topics are reported; DDS finds a node within 3 s.
+_FOUND_S = 5.0
 #: Chosen: maximum number of stored messages of a latched topic with several publishers, such as
 #: /tf_static, which limits the memory.
 _MOST_LATCHED = 100
@@ -124,7 +128,7 @@ class Recorder(ControlledLifecycleNode):
         self._settings = NodeSettings(self)
         self._timers = [self.create_timer(_LOOK_S, self._look, clock=steady),
                         self.create_timer(_WATCH_S, self._watch, clock=steady)]
-        self._stop_reported = False
+        self._stop_reported = self._looked = False
 
     # -- lifecycle -----------------------------------------------------------------------------
 
@@ -154,7 +158,7 @@ class Recorder(ControlledLifecycleNode):
         assert self._intake is not None
         self._intake.restart()
         self._session, self._steps = session, ClockSteps()
-        self._stop_reported = False
+        self._stop_reported = self._looked = False
         spool: Spool[_Item] = Spool(
             writer, self._folder, _size, self._config.max_waiting, self._config.min_free,
             self._free_bytes, self._notes)
@@ -247,11 +251,35 @@ class Recorder(ControlledLifecycleNode):
                 self.get_logger().warning(text)
             self._settings.look(reader.metadata.name for reader in self._intake.readers
                                 if reader.metadata.type_name == _POSE)
+        if self._spool is not None and not self._looked and (
+                time.monotonic() - self._began > _FOUND_S):
+            self._looked = True
+            for text in self._missing(self._spool.status().messages):
+                self.get_logger().warning(text)
         if self._spool is not None and not self._stop_reported:
             stopped = self._spool.status().stopped or self._intake_fault()
             if stopped:
                 self._stop_reported = True
                 self.get_logger().error(f'recording has stopped: {stopped}')
+
+    def _missing(self, messages: int) -> list[str]:
+        """
+        Describe what was to be recorded and does not arrive, one line each.
+
+        :param messages: number of recorded messages.
+        """
+        readers = self._intake.readers if self._intake is not None else []
+        found = ''
+        if not readers:
+            found = ('no topic to record was found: is the node active, and is it in this ROS '
+                     'domain? The doctor tells (ros2 run optitrack_vrpn doctor)')
+        elif not messages:
+            cause, remedy = without_shared_memory(local_nodes())
+            found = f'no message of {counted(len(readers), "topic")} has arrived' + (
+                f': {cause}; {remedy}' if cause else '')
+        patterns = self._config.choice.unmatched(reader.metadata.name for reader in readers)
+        return [*filter(None, [found]), *(
+            f'{pattern} matches nothing so far' for pattern in patterns)]
 
     def _notes(self) -> dict[str, str]:
         """Return the notes that are stored in the file."""
@@ -287,6 +315,8 @@ class Recorder(ControlledLifecycleNode):
         lost = sum(self._intake.lost().values()) if self._intake is not None else 0
         problem = '; '.join(filter(None, (spool.stop(), self._intake_fault())))
         status = spool.status()
+        if not problem and not status.messages:
+            problem = self._missing(0)[0]
         if lost:
             problem = '; '.join(filter(None, (problem, (
                 f'lost on the way: {counted(lost, "message")} that publishers had dropped before '
