@@ -153,7 +153,7 @@ def test_raw_axes_change_no_bit(position, quat):
 
 
 @pytest.mark.parametrize(('values', 'reason'), [
-    ({'axes': 'raw'}, 'axes is raw'),
+    ({'axes': 'raw', 'outputs': ['pose', 'pose_ned']}, 'axes is raw'),
     ({'topics.pose': '/fixed'}, 'topics.pose is .* bodies.allow'),
     ({'frames.body': 'base_link', 'bodies.allow': ['cf*']}, 'frames.body'),
     ({'frames.body': 'optitrack', 'bodies.allow': ['cf1']}, 'same as'),
@@ -162,6 +162,12 @@ def test_raw_axes_change_no_bit(position, quat):
 def test_what_cannot_be_is_refused_with_its_reason(values, reason):
     with pytest.raises(ConfigurationError, match=reason):
         make_configuration(values)
+
+
+def test_raw_axes_leave_the_ned_outputs_of_the_defaults_out():
+    raw, enu = (make_configuration({'axes': axes}).settings.outputs for axes in ('raw', 'enu'))
+    assert [name for name in enu if name not in raw] == [name for name in enu if 'ned' in name]
+    assert 'pose' in raw and 'pose_ned' in enu
 
 
 def test_a_fixed_name_serves_one_body_at_a_time(observer):

@@ -55,7 +55,7 @@ class AxesConfig:
         'north', choices=MOTIVE_X, doc="direction of Motive's x axis on the map")
     axes: str = setting('enu', choices=('enu', 'raw'), doc=(
         "axes of all outputs: ENU and FLU, or raw: Motive's numbers unchanged, as other drivers "
-        'publish them; up_axis and motive_x then have no effect'))
+        'publish them; up_axis and motive_x then have no effect, and no default output is NED'))
 
 
 PoseMap = Callable[[Vector, Quat], tuple[Vector, Quat]]

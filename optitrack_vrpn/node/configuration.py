@@ -20,7 +20,7 @@ from optitrack_vrpn.node.body_settings import (
     BODY_ESTIMATES, BODY_THRESHOLDS, check_body_setting, doubtful, is_fixed_setting, RATES,
     sift_body_settings, titles_of)
 from optitrack_vrpn.node.settings import NodeSettings
-from optitrack_vrpn.node.topic_kinds import Content, KINDS
+from optitrack_vrpn.node.topic_kinds import Content, DEFAULT_OUTPUTS, KINDS
 from optitrack_vrpn.stream.bodies.settings import is_body_setting
 from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.motion.estimator import EstimateConfig
@@ -82,6 +82,10 @@ def _combine(
     settings: NodeSettings, bodies: Mapping[str, Mapping[str, Any]], wrong: list[str],
 ) -> Configuration:
     """Check what concerns several settings, and build the configuration of each part."""
+    if settings.axes.axes == 'raw' and settings.outputs == DEFAULT_OUTPUTS:
+        # North and down are not known. NED outputs that the user names are refused below.
+        settings = replace(settings, outputs=tuple(
+            name for name in DEFAULT_OUTPUTS if name not in _NED))
     try:
         titles = titles_of(bodies)
     except ConfigurationError as error:
