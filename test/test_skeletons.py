@@ -152,14 +152,15 @@ def test_bones_in_their_parents_have_the_offsets_of_the_definition():
 
 
 def test_names_follow_a_convention_whatever_the_sender_uses():
-    motive, fbx, bvh = (tuple(bone[i] for bone in BONES) for i in range(3))
+    motive, fbx, bvh, unreal = (tuple(bone[i] for bone in BONES) for i in range(4))
     assert motive == NAMES and len(BONES) == 51
-    for given in (motive, fbx, bvh):
+    for given in (motive, fbx, bvh, unreal):
         for prefix in ('', 'Bob_', 'Bob:'):
             sent = tuple(prefix + name for name in given[:21])
             assert converted(sent, 'Bob', 'fbx') == fbx[:21]
             assert converted(sent, 'Bob', 'bvh') == bvh[:21]
             assert converted(sent, 'Bob', 'motive') == given[:21]
+    assert unreal[:2] + unreal[5:7] == ('pelvis', 'spine_01', 'clavicle_l', 'upperarm_l')
     assert converted(('Hip', 'Tail'), '', 'fbx') == ('Hips', 'Tail')
     assert fbx[7:9] == ('LeftForeArm', 'LeftHand') and fbx[36] == 'RightHandThumb1'
 

@@ -33,6 +33,7 @@ from optitrack_vrpn.stream.roster import (
 from optitrack_vrpn.stream.sender_age import SenderAge
 from optitrack_vrpn.stream.server_data import marker_cloud, MarkerCloud, server_motion
 from optitrack_vrpn.stream.shared_names import SharedNames
+from optitrack_vrpn.stream.unit_check import doubtful_unit
 
 _new: Final = tuple.__new__
 _FRAME: Final = Frame    # read without a look-up in the compiled module
@@ -181,6 +182,9 @@ class Pipeline:
                 channel = channels[name, sensor]
             except KeyError:
                 channel = self._discover(name, sensor)
+                doubt = doubtful_unit(name, position)
+                if doubt:
+                    self.reports.add('warn', 'unit', doubt)
             if channel is None:
                 continue
             # Stamp: once for all bodies of the frame.
