@@ -65,6 +65,7 @@ def examine(capsys):
                 '--server', server, '--port', str(port), '--json', '--no-ros',
                 # Another program of this machine may use the default port.
                 '--natnet-port', '9',
+                *([] if '--protocol' in arguments else ['--protocol', 'vrpn']),
                 '--timeout', str(timeout), '--seconds', str(seconds), *arguments])
         assert time.monotonic() - began < 40.0
         out, err = capsys.readouterr()

@@ -133,7 +133,7 @@ def facts(multicast=True, version=(4, 1), **found):
     ({'info': None, 'fault': 'x'}, Level.FAIL, 'Motive 1.7'),
     ({'info': None, 'unused': True}, Level.FAIL, 'its cable'),
     ({'held_port': 1511, 'held_by': 'other'}, Level.FAIL, 'end that program'),
-    ({'version': (4, 5)}, Level.WARN, 'natnet.bitstream'),
+    ({'version': (4, 6)}, Level.WARN, 'natnet.bitstream'),
     ({}, Level.OK, '')])
 def test_each_answer_of_the_command_port_says_what_to_do(found, level, words):
     one = check_port(facts(**found))

@@ -17,13 +17,13 @@ def node(name='/mocap', **settings):
 
 
 def test_without_options_and_nodes_the_defaults_apply():
-    assert choose_target({}, [], False) == Target('', 'vrpn', {})
+    assert choose_target({}, [], False) == Target('', 'auto', {})
     assert choose_target({'server': 'motive', 'port': None}, [RunningNode('/hangs')], True) == (
-        Target('motive', 'vrpn', {}))
-    config, settings = Target('motive', 'vrpn', {}).config(3.0)
+        Target('motive', 'auto', {}))
+    config, settings = Target('motive', 'auto', {}).config(3.0)
     assert (config.port, settings.natnet.port) == (3883, 1510)
     with pytest.raises(ConfigurationError):
-        Target('', 'vrpn', {'port': 70_000}).config(3.0)
+        Target('', 'auto', {'port': 70_000}).config(3.0)
 
 
 def test_all_that_no_option_states_is_that_of_the_node():
@@ -40,17 +40,17 @@ def test_the_network_card_of_another_computer_is_not_taken():
 
 
 def test_among_several_nodes_that_of_the_server_counts():
-    nodes = [node(), node('/other', server='10.0.0.8', protocol='vrpn')]
+    nodes = [node(), node('/other', server='10.0.0.8', protocol='auto')]
     with pytest.raises(ConfigurationError, match='/other uses 10.0.0.8'):
         choose_target({}, nodes, True)
     target = choose_target({'server': '10.0.0.8'}, nodes, True)
-    assert (target.protocol, target.node) == ('vrpn', '/other')
-    assert choose_target({'server': '10.0.0.7'}, nodes, True) == Target('10.0.0.7', 'vrpn', {})
+    assert (target.protocol, target.node) == ('auto', '/other')
+    assert choose_target({'server': '10.0.0.7'}, nodes, True) == Target('10.0.0.7', 'auto', {})
 
 
 def test_values_that_are_no_settings_of_this_package_are_not_taken():
     target = choose_target({}, [node(port='x', protocol='carrier pigeon', connection=7)], True)
-    assert target.protocol == 'vrpn' and not {'port', 'connection'} & set(target.values)
+    assert target.protocol == 'auto' and not {'port', 'connection'} & set(target.values)
 
 
 @pytest.mark.parametrize(('processes', 'given', 'expected'), [

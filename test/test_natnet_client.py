@@ -11,21 +11,23 @@ from natnet_kit import client_config, following, simulated, Sink
 from optitrack_vrpn.core.errors import BackendUnavailableError, ConfigurationError, TransportError
 from optitrack_vrpn.drivers.automatic_io import AutomaticSource
 from optitrack_vrpn.drivers.choice import Patience
+from optitrack_vrpn.drivers.config import ClientConfig
 from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.drivers.natnet import codec
 from optitrack_vrpn.drivers.natnet.client_io import (
     choose_server, NatNetClient, without_ended_recordings)
 from optitrack_vrpn.drivers.natnet.messages import MessageId, ServerInfo
 from optitrack_vrpn.drivers.natnet.settings import NatNetConfig
-from optitrack_vrpn.drivers.table import client_of, make_source, source_settings, SourceOptions
+from optitrack_vrpn.drivers.table import (
+    client_of, make_source, protocols_of, source_settings, SourceOptions)
 from optitrack_vrpn.sim.scenario_io import Network
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
 from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.pipeline import Pipeline
 import pytest
 from relay_kit import Relay
-from server_kit import free_port
-from transport_kit import wait_until
+from server_kit import FakeServer, free_port
+from transport_kit import stream, wait_until
 
 pytestmark = pytest.mark.network
 
@@ -355,7 +357,7 @@ def test_a_stream_that_ended_is_replaced_by_that_of_the_other_protocol():
     with simulated(protocol='vrpn') as vrpn, simulated() as server:
         config = client_config(port=vrpn.port, attempt_s=0.3)
         settings = replace(source_settings(), natnet=NatNetConfig(port=server.port))
-        client = AutomaticSource(('natnet', 'vrpn'), lambda protocol, gate: client_of(
+        client = AutomaticSource(('natnet', 'vrpn'), lambda protocol, gate, answered: client_of(
             protocol, config, settings, gate, SourceOptions()), sink, quick)
         client.start()
         try:
@@ -393,3 +395,27 @@ def test_an_interface_of_another_network_than_the_server_is_named(protocol, unus
     with following(unused_port, protocol=protocol, interface='127.0.0.2', **(
             {} if protocol == 'natnet' else port)) as (sink, _):
         sink.wait_for('interface is 127.0.0.2, but the route to 127.0.0.1 leaves from 127.0.0.1')
+
+
+@pytest.mark.parametrize('config, own, found', [
+    ({}, {}, ('natnet', 'vrpn')), ({'server': 'auto'}, {}, ('natnet',)),
+    ({'port': 4000}, {}, ('vrpn',)), ({'port': 4000}, {'port': 4001}, ('natnet', 'vrpn')),
+    ({'backend': 'python_vrpn', 'trackers': ('a',)}, {}, ('vrpn',))])
+def test_who_names_the_port_of_vrpn_alone_means_vrpn(config, own, found):
+    settings = replace(source_settings(), natnet=NatNetConfig(**own))
+    assert protocols_of('auto', ClientConfig(**config), settings) == found
+    assert protocols_of('vrpn', ClientConfig(**config), settings) == ('vrpn',)
+
+
+@pytest.mark.parametrize('connection', ['auto', 'tcp'])
+def test_vrpn_is_not_connected_by_tcp_beside_natnet_that_answers(connection):
+    """Unless the user asks for TCP; here nothing takes requests of VRPN by UDP."""
+    with simulated(protocol='natnet') as server, FakeServer(stream, udp=False) as vrpn:
+        server.serving('natnet').deliver = lambda *_: None    # it answers and sends no frames
+        with following(server, protocol='auto', port=vrpn.port, connection=connection) as (
+                sink, _):
+            if connection == 'auto':
+                sink.wait_for('not connected by TCP')
+                assert not vrpn.connections
+            else:
+                sink.wait(lambda: vrpn.connections)

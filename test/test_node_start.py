@@ -56,7 +56,7 @@ class Backend:
 
 
 loaded = []
-SOURCES['vrpn'] = SourceKind('__main__:Backend')
+SOURCES['auto'] = SourceKind('__main__:Backend')
 rclpy.init(args=['node', '--ros-args', '-p', 'server:=127.0.0.1'])
 node = OptitrackVrpnNode()
 node.trigger_configure()

@@ -4,6 +4,7 @@
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 import logging
 import threading
 from typing import Any, Callable, Optional
@@ -15,7 +16,8 @@ from optitrack_vrpn.drivers.client_io import LinkStatus, report_change, Sink, So
 from optitrack_vrpn.drivers.config import ClientConfig
 from optitrack_vrpn.drivers.frames import RoundTrip
 from optitrack_vrpn.drivers.link import link_event, LinkState
-from optitrack_vrpn.drivers.table import AUTO, client_of, Recorder, SourceOptions, SOURCES, title
+from optitrack_vrpn.drivers.table import (
+    AUTO, client_of, protocols_of, Recorder, SourceOptions, title)
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
 
 _LOG = logging.getLogger(__name__)
@@ -51,13 +53,14 @@ class AutomaticSource:
     Receive a server's stream by the best of several protocols that it offers.
 
     :param of: the protocols, best first.
-    :param make: makes the client of one of them, for a sink.
+    :param make: makes the client of one of them, for a sink; with whether the best protocol has
+        an answer, beside which no other connects by TCP.
     :param sink: gets the items of the chosen protocol, one call at a time.
     :param patience: how long to wait for a better one.
     """
 
     def __init__(
-        self, of: Sequence[str], make: Callable[[str, Sink], Source], sink: Sink,
+        self, of: Sequence[str], make: Callable[[str, Sink, bool], Source], sink: Sink,
         patience: Optional[Patience] = None,
     ) -> None:
         self._of = of
@@ -211,10 +214,17 @@ class AutomaticSource:
 
     def _launch(self, protocol: str) -> None:
         gate = _Gate(self, protocol)
-        gate.source = source = self._make(protocol, gate)
+        gate.source = source = self._make(protocol, gate, self._answered())
         with self._lock:
             self._gates[protocol] = gate
         source.start()
+
+    def _answered(self) -> bool:
+        """Return whether the best protocol, which uses datagrams, has an answer."""
+        with self._lock:
+            last = self._last.get(self._of[0])
+        return last is not None and last.data in (
+            LinkState.CONNECTED, LinkState.STREAMING, LinkState.SILENT)
 
     def _end(self, protocols: Sequence[str]) -> None:
         for protocol in protocols:
@@ -244,12 +254,16 @@ def make_source(
     :raises BackendUnavailableError: if a backend is not installed; on the thread of the source,
         the error would end all clients.
     """
-    def make(protocol: str, sink: Sink) -> Source:
-        source: Source = client_of(protocol, config, settings, sink, options)
+    def make(protocol: str, sink: Sink, answered: bool = False) -> Source:
+        link = config.link
+        if answered and link.connection == 'auto':
+            link = replace(link, tcp_allowed=False)
+        source: Source = client_of(protocol, replace(config, link=link), settings, sink, options)
         return source
 
-    of = [name for name in SOURCES[AUTO].of
-          if config.server != AUTO or SOURCES[name].searches]
+    of = protocols_of(AUTO, config, settings)
+    if len(of) == 1:
+        return make(of[0], sink)
     for protocol in of:
         make(protocol, sink).stop()
     return AutomaticSource(of, make, sink)

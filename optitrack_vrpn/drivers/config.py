@@ -38,6 +38,8 @@ class LinkConfig:
     """
     When to retry, fall back to TCP, and report silence.
 
+    :ivar tcp_allowed: False beside another protocol that the server answers by UDP: a client by
+        TCP that stops reading stops a server for all.
     :ivar attempt_s: timeout of a TCP connection (s). A handshake or connect-back that takes longer
         is reported, and the client waits for it up to ``blocked_s``. Chosen: a LAN answers within
         milliseconds, and TCP retransmits a lost SYN after 1 s and 3 s.
@@ -57,6 +59,7 @@ class LinkConfig:
         'connection to the server: tcp (outbound, passes NAT and firewalls), udp (a UDP request, '
         'the server connects back), or auto (udp where the server can be expected to connect '
         'back, else tcp)'))
+    tcp_allowed: bool = True
     attempt_s: float = 3.0
     connect_back_s: float = 2.0
     blocked_s: float = BLOCKED_S

@@ -80,7 +80,7 @@ SOURCES: dict[str, SourceKind] = {
         server_settings='optitrack_vrpn.sim.natnet_settings:NatNet'),
 }
 #: The protocol that is used where none is set.
-DEFAULT = next(iter(SOURCES))
+DEFAULT = AUTO
 
 
 def _choosing(client: str, *of: str) -> SourceKind:
@@ -133,6 +133,30 @@ def port_parameter(protocol: str) -> str:
 def title(protocol: str) -> str:
     """Return the name of a protocol in texts."""
     return SOURCES[protocol].title or protocol
+
+
+def protocols_of(protocol: str, config: Any, settings: Any) -> tuple[str, ...]:
+    """
+    Return the protocols among which one of ``SOURCES`` chooses, best first; else itself.
+
+    Who names the VRPN port of a server, or a backend, and no port of another protocol, means VRPN
+    alone.
+
+    :param config: see ``ClientConfig``.
+    :param settings: the sections of ``source_settings``.
+    """
+    of = SOURCES[protocol].of
+    if not of:
+        return (protocol,)
+    if config.server == AUTO:
+        return tuple(name for name in of if SOURCES[name].searches)
+    usual = type(config)()
+    ports_named = any(
+        own_settings(settings, name).port != load(SOURCES[name].settings)().port
+        for name in of if own_port(name))
+    if config.backend != usual.backend or (config.port != usual.port and not ports_named):
+        return tuple(name for name in of if not own_port(name))
+    return of
 
 
 def using(protocol: str) -> list[str]:

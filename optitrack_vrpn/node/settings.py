@@ -17,7 +17,7 @@ from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.names import check_frame, check_template, check_topic
 from optitrack_vrpn.core.settings.schema import Change, checked, section, setting
 from optitrack_vrpn.drivers.config import ClientConfig
-from optitrack_vrpn.drivers.table import source_settings, SOURCES
+from optitrack_vrpn.drivers.table import DEFAULT, source_settings, SOURCES
 from optitrack_vrpn.node.topic_kinds import (
     Content, DEFAULT_OUTPUTS, FOLLOWS, KINDS, RATES, SERVER_CONTENTS, TopicKind)
 from optitrack_vrpn.stream.bodies.settings import BodyConfig, Selection, settings_for
@@ -181,9 +181,9 @@ class NodeSettings:
     """The node optitrack_vrpn."""
 
     client: ClientConfig = section(ClientConfig(), name='')
-    protocol: str = setting('vrpn', choices=tuple(SOURCES), doc=(
+    protocol: str = setting(DEFAULT, choices=tuple(SOURCES), doc=(
         'natnet has exposure times and a tracking flag per body; auto tries both and prefers '
-        'natnet'))
+        'natnet; with another port or backend it is vrpn'))
     sources: type(_SOURCES) = section(_SOURCES, name='')  # type: ignore[valid-type]
     autostart: bool = setting(False, change=Change.START, doc=(
         'configure at start, for use without a lifecycle manager'))

@@ -18,7 +18,7 @@ from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.settings.documents import yaml_value
 from optitrack_vrpn.core.settings.schema import allowed, build, checked, setting
 from optitrack_vrpn.drivers.config import ClientConfig
-from optitrack_vrpn.drivers.table import AUTO, DEFAULT, load, SOURCES, title
+from optitrack_vrpn.drivers.table import AUTO, load, SOURCES, title
 from optitrack_vrpn.sim.faults import BODY_FAULTS, BodyFault, FRAME_FAULTS, FrameFault, SwapLabels
 from optitrack_vrpn.sim.motion import arranged, Motion, MOTIONS
 
@@ -153,7 +153,7 @@ class Scenario(_SECTIONS):
     network: Network = setting(Network(), doc='network between server and clients')
     server: Server = setting(Server(), doc='address and limits')
     protocol: str = setting(
-        DEFAULT, choices=(*(name for name, kind in SOURCES.items() if kind.server), BOTH),
+        'vrpn', choices=(*(name for name, kind in SOURCES.items() if kind.server), BOTH),
         doc=f'protocol of the server; {BOTH}: {" and ".join(map(title, both()))}')
 
     def check(self) -> None:

@@ -8,6 +8,7 @@ import math
 import socket
 from typing import Any, Optional
 
+from optitrack_vrpn.core.errors import TransportError
 from optitrack_vrpn.core.events import Event
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.client_io import ReconnectingClient, Sink, Source, Stopped
@@ -90,6 +91,10 @@ class VrpnClient(ReconnectingClient[Session]):
                                 f'{config.connect_back_s:g} s after a UDP request')
         else:
             absent = None
+        if not config.tcp_allowed:
+            raise TransportError(
+                f'VRPN is not connected by TCP ({choice.reason}) beside a protocol that the '
+                'server answers by UDP: set protocol: vrpn to use it anyway')
         self._use_transport(choice)
         self._change(
             LinkState.CONNECTING,

@@ -31,11 +31,11 @@ from optitrack_vrpn.core.names import counted, printable
 from optitrack_vrpn.drivers.config import ClientConfig, CONNECTIONS
 from optitrack_vrpn.drivers.probing import Probe
 from optitrack_vrpn.drivers.table import (
-    load, make_source, own_settings, SourceOptions, SOURCES, title, using)
+    load, make_source, own_settings, protocols_of, SourceOptions, SOURCES, title, using)
 from optitrack_vrpn.node.graph.processes import DISCOVERY_VARIABLES, variables_of_node
 from optitrack_vrpn.node.graph.processes_io import local_nodes
 from optitrack_vrpn.telling.doctor import graph as graph_checks, reach, stream
-from optitrack_vrpn.telling.doctor.probes_io import chosen_from, find_route, listen, look_up
+from optitrack_vrpn.telling.doctor.probes_io import find_route, listen, look_up
 from optitrack_vrpn.telling.doctor.results import (
     choose_target, Graph, ports, ProbeResults, Stream)
 
@@ -271,7 +271,7 @@ def _probe_protocols(
     Of several that the node chooses from, one that answers is enough; by the others that answer
     too, the doctor receives for a second.
     """
-    wanted = chosen_from(probed.protocol)
+    wanted = protocols_of(probed.protocol, config, settings)
     probes: dict[str, Probe] = {}
 
     def connect(name: str, config: ClientConfig) -> bool:

@@ -15,7 +15,8 @@ from optitrack_vrpn.drivers.client_io import Sink, Source, Waiting
 from optitrack_vrpn.drivers.config import ClientConfig
 from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.drivers.sockets_io import card_of, local_address, Lookup, Waker
-from optitrack_vrpn.drivers.table import AUTO, check_server, load, own_settings, SOURCES
+from optitrack_vrpn.drivers.table import (
+    AUTO, check_server, load, own_settings, protocols_of, SOURCES)
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
 from optitrack_vrpn.telling.doctor.results import ProbeResults, Stream
 from optitrack_vrpn.telling.doctor.stream import Watch
@@ -41,7 +42,7 @@ def look_up(
     try:
         if probed.server == AUTO:
             check_server(probed.protocol, AUTO)
-            searching = next(name for name in chosen_from(probed.protocol)
+            searching = next(name for name in protocols_of(probed.protocol, config, settings)
                              if SOURCES[name].searches)
             probed.addresses = (load(SOURCES[searching].probe).search(
                 waiting, own_settings(settings, searching), config.interface),)
@@ -72,11 +73,6 @@ def find_route(probed: ProbeResults, config: ClientConfig) -> None:
             probed.card = card_of(probed.local)
         except TransportError as error:
             probed.route_error = str(error)
-
-
-def chosen_from(protocol: str) -> tuple[str, ...]:
-    """Return the protocols among which one of ``SOURCES`` chooses, best first; else itself."""
-    return SOURCES[protocol].of or (protocol,)
 
 
 class _Listener:
