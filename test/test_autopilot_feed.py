@@ -7,11 +7,11 @@ import random
 
 from optitrack_vrpn.control.armed import Claim
 from optitrack_vrpn.core.doubt import Doubt
-from optitrack_vrpn.guests.autopilot.gate import Gate, MAX_AHEAD_NS, Output, Reporter, Use
+from optitrack_vrpn.guests.autopilot.gate import Gate, MAX_AHEAD_NS, Output, Use
 from optitrack_vrpn.guests.autopilot.messages import Sample
 from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, plan
 from optitrack_vrpn.guests.autopilot.vehicle import Incoming, Vehicle
-from optitrack_vrpn.node.graph.streams import Message, pose_reach, TopicsBinding
+from optitrack_vrpn.node.graph.streams import Message, pose_reach, Reporter, TopicsBinding
 import pytest
 from vehicle_kit import MS, START
 

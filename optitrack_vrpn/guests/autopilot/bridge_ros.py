@@ -28,14 +28,14 @@ from optitrack_vrpn.core.doubt import doubt_of
 from optitrack_vrpn.core.errors import BackendUnavailableError
 from optitrack_vrpn.core.events import Event
 from optitrack_vrpn.guests.autopilot.counter_io import CounterMemory
-from optitrack_vrpn.guests.autopilot.gate import Gate, Output, Reporter, Use
+from optitrack_vrpn.guests.autopilot.gate import Gate, Output, Use
 from optitrack_vrpn.guests.autopilot.link_io import LinkThread
 from optitrack_vrpn.guests.autopilot.messages import (
     ardupilot_transform, convert, px4_odometry, Sample, State)
 from optitrack_vrpn.guests.autopilot.report import findings, LinkReport, Source
 from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, Plan, plan
 from optitrack_vrpn.node.base.managed_node import entry, SettingsNode
-from optitrack_vrpn.node.graph.streams import pose_reach, TopicsBinding
+from optitrack_vrpn.node.graph.streams import pose_reach, Reporter, TopicsBinding
 from optitrack_vrpn.node.graph.streams_ros import describe, informed, pose_of, TICK_S
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy

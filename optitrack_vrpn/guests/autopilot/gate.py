@@ -32,7 +32,6 @@ from optitrack_vrpn.core.rotation import Quat
 from optitrack_vrpn.core.throttle import Decimator
 from optitrack_vrpn.guests.autopilot.messages import Sample, usable
 from optitrack_vrpn.guests.autopilot.settings import Plan
-from optitrack_vrpn.node.graph.streams import AttendedTime
 
 #: A stamp further ahead of the clock (ns) is not sent. Chosen: NTP keeps clocks of one network
 #: within a few milliseconds; more means unsynchronised clocks, and an estimator would fuse the
@@ -81,33 +80,6 @@ class Use(Enum):
     SEND = 'send'
     COMPARE = 'compare with the attitude of the autopilot'
     NONE = 'none'
-
-
-class Reporter:
-    """
-    Choose whose status of the body is used: that of the node whose poses are, not of an intruder.
-
-    A status has no pose; each node has a random ``session`` in it. The first one is used until it
-    has been silent.
-    """
-
-    def __init__(self) -> None:
-        # The node publishes each status once a second. Chosen: two are missing.
-        self._time = AttendedTime()
-        self._session: Optional[str] = None
-        self._heard_ns = 0
-
-    def tick(self, monotonic_ns: int) -> None:
-        """Process the time; call it about ten times a second."""
-        self._time.advance(monotonic_ns)
-
-    def accept(self, session: str, monotonic_ns: int) -> bool:
-        """Return whether a status is used; '' is the session of programs that have none."""
-        now_ns = self._time.advance(monotonic_ns)
-        if self._session not in (None, session) and now_ns - self._heard_ns < 2_500_000_000:
-            return False
-        self._session, self._heard_ns = session, now_ns
-        return True
 
 
 class Gate:

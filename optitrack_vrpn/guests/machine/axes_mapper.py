@@ -14,6 +14,7 @@ import statistics
 from typing import NamedTuple, Optional
 
 from optitrack_vrpn.core.axes import Pose
+from optitrack_vrpn.core.doubt import Doubt, DoubtGuard
 from optitrack_vrpn.core.rotation import Quat, Vector
 from optitrack_vrpn.guests.machine.axes_settings import (
     AxisRow, AxisTable, MapperSettings, Quantities, quantities_of, Unwrapper)
@@ -117,6 +118,7 @@ class _Body:
     published_ns: int = 0
     measured_ns: int = 0     # the stamp on the monotonic clock
     seen: bool = False
+    guard: DoubtGuard = field(default_factory=DoubtGuard)
     intervals: deque[float] = field(default_factory=lambda: deque(maxlen=21))
 
     @property
@@ -204,6 +206,12 @@ class AxisMapper:
         self._map(state, Pose(position, quat_xyzw))
         return True
 
+    def doubt(self, body: str, doubt: Doubt) -> None:
+        """Process what the status of a body says: its axes are invalid while it is in doubt."""
+        guard = self._bodies[body].guard
+        guard.report(doubt)
+        guard.guard(True)   # the controller may be in closed loop at any time
+
     def _map(self, state: _Body, pose: Pose) -> None:
         """Compute the axes of one body."""
         found: dict[str, Quantities] = {}
@@ -237,6 +245,7 @@ class AxisMapper:
             reason = axis.problem
             if body.seen and age_s > self.settings.stale_after_s:
                 reason = f'the last pose of body {axis.row.body!r} was measured {age_s:.1f} s ago'
+            reason = reason or body.guard.reason
             if not reason:
                 used.add(body.published_ns)
             kept = not reason or self.settings.invalid == 'hold'

@@ -82,6 +82,9 @@ class BridgeSettings(LifecycleSettings):
 
     table: str = setting('axes_orion', doc='YAML file of the axes, or a name in config/')
     topic: str = setting('{body}/pose', doc="topic of a body's pose (ENU) from the main node")
+    status_topic: str = setting(
+        '{body}/status', doc="topic of a body's state: a turn that time alone made valid is not "
+        'followed')
     rate_hz: float = setting(100.0, unit='Hz', low=1.0, high=1000.0, doc='output rate')
     udp_host: str = setting('', doc='controller that receives the datagrams; empty: none')
     udp_port: int = setting(9100, low=1, high=65535, doc='its UDP port')

@@ -62,7 +62,9 @@ class Axis:
     :ivar referenced: whether the reference search has found the switch.
     :ivar run: the last sine or trajectory.
     :ivar measured: mocap value of the last cycle (unit); None without a valid one.
-    :ivar warnings: the active warnings; they stay until the next command.
+    :ivar warnings: the active warnings; they stay until the next command, ``mocap_lost`` until the
+        closed loop is switched on or off.
+    :ivar blind: whether mocap was lost in closed loop, and is not back.
     """
 
     def __init__(self, settings: AxisSettings, dt: float, loss_cycles: int = 100) -> None:
@@ -91,6 +93,7 @@ class Axis:
         self._streamed = False      # whether the stream has given a target
         self._without_stream = 0
         self._without_mocap = 0
+        self.blind = False
 
     # -- state for the user --------------------------------------------------------------------
 
@@ -113,7 +116,7 @@ class Axis:
 
     def go_to(self, target: float) -> str:
         """Move to a position (unit)."""
-        reason = self._held() or self._outside(target)
+        reason = self._held() or self._blind() or self._outside(target)
         if not reason:
             self._start(Mode.MANUAL, functools.partial(self.go_to, target))
             self.target = target
@@ -129,14 +132,15 @@ class Axis:
         if not abs(velocity) <= self.limits.velocity:
             return (f'{velocity:.6g} {self.settings.unit}/s is too fast: at most '
                     f'{self.limits.velocity:.6g}')
-        reason = self._begin(Mode.VELOCITY, functools.partial(self.move, velocity))
+        reason = self._blind() or self._begin(
+            Mode.VELOCITY, functools.partial(self.move, velocity))
         if self.mode is Mode.VELOCITY:
             self.target_velocity = velocity
         return reason
 
     def stream(self) -> str:
         """Follow the targets of the stream."""
-        return self._begin(Mode.STREAM, self.stream)
+        return self._blind() or self._begin(Mode.STREAM, self.stream)
 
     def sine(self, amplitude: float, frequency: float) -> str:
         """Follow a sine around the position at its start; see ``Sine``."""
@@ -158,7 +162,7 @@ class Axis:
         mode, origin, returns = _mode_of(path), self.state.position, False
         if self.mode is Mode.SINE and mode is Mode.SINE and self.run is not None:
             origin, returns = self.run.origin, True     # from where the next sine begins
-        reason = self._held()
+        reason = self._held() or self._blind()
         if not reason and not returns and (self.moving or self.mode is Mode.SINE):
             reason = f'{mode.value} begins at rest: stop the axis first'
         return reason or refusal(path, self.limits, origin, self._dt, self.settings.unit)
@@ -237,7 +241,9 @@ class Axis:
         if on and not self.tracking:
             self.correction.enter()
             self._without_mocap = 0
-            self.warnings -= {'mocap_lost', 'correction_limit'}
+            self.warnings -= {'correction_limit'}
+        self.warnings -= {'mocap_lost'}
+        self.blind = False      # the user says so, also for the open loop
         self.tracking = on
         return ''
 
@@ -314,8 +320,10 @@ class Axis:
         if self.tracking and self._without_mocap >= self._loss_cycles:
             self.tracking = False
             self.fail(Event.LOST, 'mocap_lost')
+            self.blind = self.settings.correction.require_mocap
         if measurement is not None:
             self._without_mocap = 0
+            self.blind = False
         self._without_stream += periods
         if self.mode is Mode.STREAM and self._without_stream >= self._loss_cycles:
             self.fail(Event.LOST, 'stream_lost')
@@ -416,6 +424,12 @@ class Axis:
         return {Mode.EMERGENCY: 'emergency stop: reset first',
                 Mode.LOCK: 'the axis is locked: unlock first'}.get(self.mode, '')
 
+    def _blind(self) -> str:
+        """Return why no motion can begin without mocap, or ''; a reference search can."""
+        return '' if not self.blind else (
+            'mocap was lost in closed loop and is not back: bring the body into view, or switch '
+            'tracking off to move in open loop')
+
     def _outside(self, target: float) -> str:
         low, high, unit = self.limits.low, self.limits.high, self.settings.unit
         # Ruckig refuses motions above 7600 s.
@@ -442,7 +456,7 @@ class Axis:
 
     def _start(self, mode: Mode, again: Callable[[], str]) -> None:
         """Execute a command of the user, which clears the warnings."""
-        self.warnings.clear()
+        self.warnings &= {'mocap_lost'}     # the loop is still open
         self._pending = None
         self._apply(mode)
         self._again = again

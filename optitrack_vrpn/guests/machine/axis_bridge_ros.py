@@ -13,6 +13,7 @@ from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
 from optitrack_vrpn.control.participant_ros import MocapControl
 from optitrack_vrpn.core.axes import Pose
+from optitrack_vrpn.core.doubt import doubt_of
 from optitrack_vrpn.core.errors import TransportError
 from optitrack_vrpn.core.names import ros_name
 from optitrack_vrpn.core.units import NS_PER_S
@@ -23,13 +24,15 @@ from optitrack_vrpn.guests.machine.axis_bridge_io import (
     CycleThread, encode, load_table, running_ns, UdpSender)
 from optitrack_vrpn.node.base.managed_node import entry, SettingsNode
 from optitrack_vrpn.node.base.tool_node import BackgroundNode, checked_topic
-from optitrack_vrpn.node.graph.streams import pose_reach
+from optitrack_vrpn.node.graph.streams import pose_reach, Reporter
 from optitrack_vrpn.node.graph.streams_ros import BoundSubscription, pose_of
-from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 
 #: Best effort matches every publisher; those of the main node are reliable by default.
 POSE_QOS = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
+STATUS_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE,
+                        durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 
 class AxisBridge(SettingsNode[BridgeSettings]):
@@ -71,6 +74,9 @@ class AxisBridge(SettingsNode[BridgeSettings]):
                 functools.partial(self._pose, mapper, body), POSE_QOS, identify=pose_of,
                 reach=pose_reach))
             self._owned.callback(self._inputs[-1].destroy)
+            self._owned.callback(self.destroy_subscription, self.create_subscription(
+                DiagnosticStatus, settings.status_topic.replace('{body}', ros_name(body)),
+                functools.partial(self._take_status, mapper, body, Reporter()), STATUS_QOS))
         self._owned.callback(
             self.destroy_timer,
             self.create_timer(1.0, self._watch_publishers, clock=self._steady))
@@ -116,6 +122,15 @@ class AxisBridge(SettingsNode[BridgeSettings]):
                 (q.x, q.y, q.z, q.w), running_ns(), time.time_ns())
         if not used:
             self._log('warn', f'poses of {body!r} are not used: {mapper.counters}', 'unused')
+
+    def _take_status(
+        self, mapper: AxisMapper, body: str, reporter: Reporter, message: DiagnosticStatus,
+    ) -> None:
+        """Process the state of a body, on the executor's thread."""
+        values = {pair.key: pair.value for pair in message.values}
+        if reporter.accept(values.get('session', ''), time.monotonic_ns()):
+            with self._lock:
+                mapper.doubt(body, doubt_of(values))
 
     def _watch_publishers(self) -> None:
         for one in self._inputs:

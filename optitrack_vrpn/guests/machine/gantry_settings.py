@@ -27,6 +27,9 @@ class CorrectionSettings:
     limit: float = setting(
         0.05, unit='m or deg', low=0.0, high=360.0,
         doc='total correction beyond which the axis stops: wrong sign, axis or body')
+    require_mocap: bool = setting(
+        True, doc='after mocap_lost refuse motions until mocap is back or tracking is switched '
+        'off; a reference search is allowed')
     action: str = setting(
         'thesis', choices=ACTIONS, doc='thesis: the whole error each cycle; integral: a share of '
         'it; kalman: estimates slip and backlash and corrects them ahead')

@@ -411,6 +411,33 @@ class TopicsBinding(Generic[V]):
                    for other, binding in self.topics.items() if other != topic and binding.heard)
 
 
+class Reporter:
+    """
+    Choose whose status of the body is used: that of the node whose poses are, not of an intruder.
+
+    A status has no pose; each node has a random ``session`` in it. The first one is used until it
+    has been silent.
+    """
+
+    def __init__(self) -> None:
+        # The node publishes each status once a second. Chosen: two are missing.
+        self._time = AttendedTime()
+        self._session: Optional[str] = None
+        self._heard_ns = 0
+
+    def tick(self, monotonic_ns: int) -> None:
+        """Process the time; call it about ten times a second."""
+        self._time.advance(monotonic_ns)
+
+    def accept(self, session: str, monotonic_ns: int) -> bool:
+        """Return whether a status is used; '' is the session of programs that have none."""
+        now_ns = self._time.advance(monotonic_ns)
+        if self._session not in (None, session) and now_ns - self._heard_ns < 2_500_000_000:
+            return False
+        self._session, self._heard_ns = session, now_ns
+        return True
+
+
 # -- what can follow -----------------------------------------------------------------------------
 
 #: Fastest motion of a body: 15 m/s, the default of the node, and 0.1 m, which allow 25 m/s at 100
