@@ -208,9 +208,11 @@ class AxisBridge(SettingsNode[BridgeSettings]):
             values[f'rate_hz {body}'] = f'{mapper.rate_hz(body):.1f}'
         self._log_invalid(sample, mapper.table.names)
         problems = '; '.join(one.problem for one in self._inputs if one.problem)
+        others = '; '.join(one.others for one in self._inputs if one.others)
         good = sample.status is Status.RECEIVING and not problems
-        found = [entry(f'{self.get_name()}: stream', 'ok' if good else 'error',
-                       problems or sample.status.name.lower().replace('_', ' '), values)]
+        level = 'error' if not good else 'warn' if others else 'ok'
+        found = [entry(f'{self.get_name()}: stream', level, problems or (
+            others if good and others else sample.status.name.lower().replace('_', ' ')), values)]
         found += [entry(
             f'{self.get_name()}: axis {row.name}', 'ok' if axis.valid else 'warn',
             axis.reason or 'valid',
