@@ -120,7 +120,7 @@ def test_random_commands_move_nothing_while_mocap_is_lost(part):
     assert refused > 50 and moved > 500, (refused, moved)
 
 
-# -- axes of a body whose attitude is in doubt -----------------------------------------------------
+# -- axes of a body whose attitude is in doubt ----------------------------------------------------
 
 def mapper():
     return AxisMapper(AxisTable((
