@@ -45,8 +45,13 @@ def stamp_all(source: StampSource, frames: Frames) -> tuple[Any, Any]:
     error = np.full(len(frames.arrival), np.nan)
     known = np.full(len(frames.arrival), np.nan)
     judging, uncertainty = True, math.nan
+    echoes = iter(frames.echoes)
+    echo = next(echoes, None)
     pairs = zip(frames.sender.tolist(), frames.arrival.tolist(), strict=True)
     for k, (sender_ns, arrival_ns) in enumerate(pairs):
+        while echo is not None and echo[0] <= k:
+            source.echo(*echo[1:])
+            echo = next(echoes, None)
         if source.coarse:
             stamp = source.stamp_arrival(sender_ns, arrival_ns, 0, True)
         else:

@@ -39,9 +39,9 @@ LEAST_S = 0.3e-3
 BEYOND_S = 1e-3
 """A pose may be beyond its stated uncertainty by so much."""
 SILENCE_S = 2.0
-UNKNOWN_S = 10e-3
+UNKNOWN_S, RADIO_S = 10e-3, 8e-3
 """After all clocks of the host stood, the frames that were sent first, for so long, cannot be
-recognised: the line may be pulled down by 5 ms, from where jitter and polls were. At least two."""
+recognised: the line may be pulled down by 5 ms (or a frame), from where jitter and polls were."""
 KINDS = ('restart', 'sender step', 'host step', 'stall', 'stall, sender step', 'stall, host step',
          'suspend', 'clocks stand', 'process stops', 'playback pauses', 'playback loops', 'gap',
          'load')
@@ -212,7 +212,8 @@ def _deliver(
         # The host's buffer takes what arrives meanwhile.
         inside = np.flatnonzero((arrival >= begin) & (arrival < end))
         arrival[inside] = end + np.arange(len(inside)) * 20e-6
-        unknown[inside[:max(2, int((UNKNOWN_S + poll) / interval))]] = True
+        first_s = UNKNOWN_S + poll + (RADIO_S if 'WiFi' in session.name else 0.0)
+        unknown[inside[:max(3, int(first_s / interval))]] = True
     lost = np.zeros(len(t), dtype=bool)
     for begin, end in clocks.asleep:
         inside = np.flatnonzero((arrival >= begin) & (arrival < end))

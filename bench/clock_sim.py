@@ -38,6 +38,7 @@ class Case:
     :ivar poll_s: arrivals are seen at the next poll.
     :ivar tick_s: the sender's clock advances in ticks; ``jitter_s``: its times are late by the
         size of a normal deviate.
+    :ivar echo_s: time between round trips (NatNet), of which 0.3 are lost; 0 without.
     :ivar events: (time, kind, size): ``route`` (s longer), ``host`` (arrival clock set, s),
         ``slew`` (s, at 500 ppm), ``restart`` (s added to the sender's time after 5 s), ``gap``,
         ``skew`` (ppm).
@@ -62,6 +63,7 @@ class Case:
     poll_s: float = 0.0
     tick_s: float = 1e-6
     jitter_s: float = 0.0
+    echo_s: float = 0.0
     events: tuple[tuple[float, str, float], ...] = ()
     settle_s: float = 3.0
     seconds: float = 900.0
@@ -76,12 +78,15 @@ class Frames(NamedTuple):
 
     :ivar truth: true place minus arrival, at most 0.
     :ivar judged: False shortly after an event.
+    :ivar echoes: round trips: index of the frame before which the answer arrives, when the request
+        left, the sender's time when it arrived there, and when the answer arrived.
     """
 
     sender: Ints
     arrival: Ints
     truth: Floats
     judged: NDArray[np.bool_]
+    echoes: list[tuple[int, int, int, int]]
 
 
 def drift(case: Case, t: Floats, rng: np.random.Generator) -> Floats:
@@ -153,8 +158,23 @@ def simulate(case: Case, seed: int) -> Frames:
         arrival = np.ceil(arrival / case.poll_s) * case.poll_s + 40e-6
     arrival = arrival + steps
     arrival_ns = np.rint((arrival + HOST_ZERO_S) * 1e9).astype(np.int64)
-    return Frames(np.rint(sender[order] * 1e9).astype(np.int64), arrival_ns,
-                  (host[order] - arrival) * 1e9, judged[order])
+    truth = host[order] - arrival - (LEAST_S if case.echo_s else 0.0)
+    return Frames(np.rint(sender[order] * 1e9).astype(np.int64), arrival_ns, truth * 1e9,
+                  judged[order], _echoes(case, t, host, arrival_ns, rng) if case.echo_s else [])
+
+
+def _echoes(
+    case: Case, t: Floats, host: Floats, arrival_ns: Ints, rng: np.random.Generator,
+) -> list[tuple[int, int, int, int]]:
+    """Draw round trips; load delays answers as it delays frames."""
+    at = np.arange(0.05, t[-1], case.echo_s)
+    at = at[rng.random(len(at)) >= 0.3]
+    there = np.interp(at, t, host) + HOST_ZERO_S - LEAST_S
+    sent = there - LEAST_S - case.network(at, rng)
+    received = there + LEAST_S + case.network(at, rng) + queueing(case, at, rng)
+    rows = (np.rint(each * 1e9).astype(np.int64) for each in (sent, at + SENDER_ZERO_S, received))
+    return [(int(np.searchsorted(arrival_ns, row[2])), *map(int, row)) for row in zip(
+        *rows, strict=True)]
 
 
 def every(period: float, length: float, seconds: float, first: float, *heights: float) -> tuple[
@@ -245,6 +265,12 @@ def cases(seconds: float) -> list[Case]:
             seconds, ('gap', 1.0), ('gap', 10.0), ('gap', 29.0), ('gap', 60.0))),
         replace(plain, name='sender disciplined (w32time)', events=disciplined(seconds),
                 settle_s=0.0, unknowable='a change of rate looks like load for 90 s'),
+        replace(with_load(base, 'NatNet round trips, 30 s of load', 150.0, seconds), echo_s=0.25),
+        replace(plain, name='NatNet round trips, load of 150 s', echo_s=0.25,
+                loads=((200.0, 150.0, 2.0),),
+                unknowable='round trips are remembered for 90 s: then half of the load is error'),
+        replace(with_load(radio, 'NatNet round trips, WiFi, 30 s of load', 500.0, seconds),
+                echo_s=0.25),
         replace(plain, name='sender times jitter by 0.2 ms, 0.5 % lost', jitter_s=0.2e-3,
                 lost=0.005),
         replace(plain, name='ticks of 1 ms', tick_s=1e-3),

@@ -39,8 +39,13 @@ class Line:
         self.known = False
         self.begin(0, 0)
 
-    def begin(self, sender_ns: int, lag_ns: int) -> None:
-        """Begin anew, with the skew that is known, at a lag (ns) that is the least so far."""
+    def begin(self, sender_ns: int, lag_ns: int, same: bool = False) -> None:
+        """
+        Begin anew, at a lag (ns) that is the least so far.
+
+        :param same: whether the sender's clock is the same, whose skew is known.
+        """
+        self._same = same and self.known
         self._zero_ns, self._lag_ns = sender_ns, lag_ns
         self._points: deque[tuple[float, float]] = deque()
         self._height = self._from = self._least_above = 0.0
@@ -127,6 +132,8 @@ class Line:
         if len(hull) < 2:
             return self.skew, hull[0][1] + self.skew * (x - hull[0][0])
         span = points[-1][0] - points[0][0]
+        if self._same and span < EDGE_NS:
+            return self.skew, min(y + self.skew * (x - at) for at, y in hull)
         at = points[-1][0] - min(EDGE_NS, 0.5 * span)
         edge = len(hull) - 2
         while edge and hull[edge][0] > at:
@@ -149,11 +156,12 @@ class Line:
             self._scatter.append(abs(y1 - y0 - (y2 - y0) * (x1 - x0) / (x2 - x0)))
         ordered = sorted(self._scatter)
         self.noise_ns = ordered[len(ordered) * 3 // 4] if ordered else float(SECOND_NS // 1000)
-        self.above_ns = max(0.0, *recent)
+        # The second largest of four: one late second is no change.
+        self.above_ns = max(0.0, sorted(recent)[-2:][0])
         if min(recent) <= 3.0 * self.noise_ns + 4.0 * RESOLUTION_NS:
             self.above_since_ns = -1
         elif self.above_since_ns < 0:
             self.above_since_ns = self._zero_ns + int(x)
         # In the first minute, what the skew may still be wrong by within a block.
         young = max(0.0, 12.0 - 0.2 * x / SECOND_NS) * (0.4 if self.known else 2.0) * RESOLUTION_NS
-        self.uncertainty_ns = self.above_ns + 2.0 * self.noise_ns + RESOLUTION_NS + young
+        self.uncertainty_ns = self.above_ns + self.noise_ns + RESOLUTION_NS + young

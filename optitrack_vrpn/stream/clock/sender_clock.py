@@ -194,4 +194,4 @@ class SenderClock:
         """Begin a new line at the least lag of the frames that were compared."""
         self.change, self.fell, self.late_ns = what, self.falls, -1
         self.moved_ns = round(self.line.above(sender_ns, lag_ns))
-        self.line.begin(sender_ns, min(lag_ns, self.pace.found_ns))
+        self.line.begin(sender_ns, min(lag_ns, self.pace.found_ns), what == 'line')

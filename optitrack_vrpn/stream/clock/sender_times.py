@@ -62,7 +62,12 @@ class SenderTimes:
         if (len(rows) * 10 >= JUDGED and rows[0][0] == sender_ns
                 and arrival_ns - rows[0][1] > SECOND_NS):
             return Judgement(False, 'no times')
-        return judge(rows) if len(rows) >= JUDGED else None
+        if len(rows) < JUDGED:
+            return None
+        if 2 * (arrival_ns - rows[0][1]) < sender_ns - rows[0][0]:
+            rows.clear()    # they came at once
+            return None
+        return judge(rows)
 
 
 def judge(rows: Sequence[tuple[int, int]]) -> Judgement:
@@ -79,26 +84,40 @@ def judge(rows: Sequence[tuple[int, int]]) -> Judgement:
     typical = float(rising[len(rising) // 2])
     single = [wait for step, wait in steps if step < 1.5 * typical]
     mean = math.fsum(single) / len(single)
-    frame = mean if len(rising) < 0.8 * len(steps) else typical
+    if len(rising) < 0.8 * len(steps):
+        return Judgement(False, 'ticks', typical, _spread(steps, mean))
+    if 4 * sorted(wait for _, wait in steps)[len(steps) // 2] < typical:
+        return Judgement(True)    # arrivals come in bursts, and tell nothing
     # Lost frames are removed: what is left of an interval after whole frames.
-    late = sorted(wait - round(wait / frame) * frame for _, wait in steps)
-    spread = late[-2] - late[1]
-    if frame is mean:
-        return Judgement(False, 'ticks', typical, spread)
-    rest = [(step - round(step / typical) * typical, wait - round(step / typical) * typical)
-            for step, wait in steps]
-    ordered = sorted(off for off, _ in rest)
+    ordered = sorted(step - round(step / typical) * typical for step, _ in steps)
     size = ordered[-2] - ordered[1]
-    energy = math.fsum(off * off for off, _ in rest)
-    follows = math.fsum(off * wait for off, wait in rest) / energy if energy else 0.0
-    if size > 4 * RESOLUTION_NS and follows < 0.5:
-        return Judgement(
-            size < 0.5 * typical, 'jitter' if _scatters(ordered) else 'ticks', size, spread)
+    if size > 4 * RESOLUTION_NS:
+        # Where arrivals follow, cameras may be triggered, or frames are stamped and sent late.
+        usable = size < 0.5 * typical or _follow(steps, mean) > 0.5
+        return Judgement(usable, 'jitter' if _scatters(ordered) else 'ticks', size,
+                         _spread(steps, mean))
     # Times all at whole frames: then arrivals come at that interval too, or it is that of ticks.
     scatter = math.sqrt(math.fsum((wait - mean) ** 2 for wait in single)) / len(single)
     if abs(mean - typical) > max(0.003 * typical, 4.0 * scatter):
-        return Judgement(False, 'ticks', typical, spread)
+        return Judgement(False, 'ticks', typical, _spread(steps, mean))
     return Judgement(True)
+
+
+def _spread(steps: Sequence[tuple[int, int]], frame: float) -> float:
+    """Return by how much arrivals spread about a steady rate (ns), but for single ones."""
+    frame = max(frame, 1.0)
+    late = sorted(wait - round(wait / frame) * frame for _, wait in steps)
+    return late[-2] - late[1]
+
+
+def _follow(steps: Sequence[tuple[int, int]], frame: float) -> float:
+    """Return how much of a longer interval of times is in that of arrivals (0 to 1)."""
+    near = [row for row in steps if row[1] < 1.5 * frame]
+    if not near:
+        return 0.0
+    step, wait = (math.fsum(row[k] for row in near) / len(near) for k in (0, 1))
+    energy = math.fsum((row[0] - step) ** 2 for row in near)
+    return math.fsum((row[0] - step) * (row[1] - wait) for row in near) / max(energy, 1.0)
 
 
 def _scatters(ordered: Sequence[float]) -> bool:

@@ -187,8 +187,8 @@ class StampSource:
                 and received_ns - sent_ns <= SECOND_NS):
             return
         line = self._clock.line
-        deviation = 1e-6 + (line.noise_ns / (line.frames + 1) * 1e-6 if line.known else 1e-4)
-        self._trips.add(sent_ns, server_ns, received_ns, line.skew, deviation)
+        # Load and a longer route are in the slope of the line, until they have passed it.
+        self._trips.add(sent_ns, server_ns, received_ns, line.skew, 1e-5 if line.known else 1e-4)
         self._latency = 0
 
     def reconnected(self) -> None:
@@ -209,7 +209,7 @@ class StampSource:
         """Return the half-width that nearly always contains a stamp's error; NaN if unknown."""
         line = self._clock.line
         if self.coarse:
-            return (self._judgement.spread_ns + line.above_ns) * 1e-9
+            return (2.0 * self._judgement.spread_ns + line.above_ns) * 1e-9
         if not self._smooths:
             return math.nan
         width = self._clock.uncertainty_ns
