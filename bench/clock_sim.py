@@ -173,8 +173,8 @@ def _echoes(
     sent = there - LEAST_S - case.network(at, rng)
     received = there + LEAST_S + case.network(at, rng) + queueing(case, at, rng)
     rows = (np.rint(each * 1e9).astype(np.int64) for each in (sent, at + SENDER_ZERO_S, received))
-    return [(int(np.searchsorted(arrival_ns, row[2])), *map(int, row)) for row in zip(
-        *rows, strict=True)]
+    return [(int(np.searchsorted(arrival_ns, back)), int(begin), int(server), int(back))
+            for begin, server, back in zip(*rows, strict=True)]
 
 
 def every(period: float, length: float, seconds: float, first: float, *heights: float) -> tuple[
