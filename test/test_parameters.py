@@ -145,3 +145,8 @@ def test_an_address_that_is_of_no_or_of_many_computers_is_refused(server, words)
 @pytest.mark.parametrize('server', ['192.168.1.99', 'motive.lab', '10.0.0.1.lab', '127.1'])
 def test_addresses_and_names_that_can_be_are_taken(server):
     assert ClientConfig(server=server).server == server
+
+
+def test_a_removed_output_is_refused_with_what_to_do():
+    (line,) = sift(NodeSettings, {'outputs': ['pose', 'joint_states']})[1]
+    assert 'joint_states was removed: take skeleton_tf' in line

@@ -4,13 +4,11 @@
 
 import math
 
-from natnet_kit import simulated
 import numpy as np
 from optitrack_vrpn.core.axes import AxesConfig, frame_maps
 from optitrack_vrpn.core.rotation import compose, Transform, world_from_mocap
 from optitrack_vrpn.drivers.frames import (
     Body, Extras, Frame, Plate, PlateModel, Skeleton, SkeletonModel)
-from optitrack_vrpn.node.live_skeleton_io import LiveSkeleton
 from optitrack_vrpn.sim.faults import Flip, NotFinite, Occlusion, Outlier, Teleport
 from optitrack_vrpn.sim.figure import BONES_51, Figure as Walker
 from optitrack_vrpn.sim.impairments import apply_faults, occlusions
@@ -21,13 +19,11 @@ from optitrack_vrpn.stream.bodies.tracker import Tracker
 from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.pipeline import Pipeline
 from optitrack_vrpn.stream.skeletons.bone_names import BONES, converted
-from optitrack_vrpn.stream.skeletons.joints import joint_angles
 from optitrack_vrpn.stream.skeletons.plates import (
     channel_order, plate_frame, SampleTimes, wrenches)
 from optitrack_vrpn.stream.skeletons.stage import Axes, Figure, relative, SkeletonStage
 import pytest
 from scipy.spatial.transform import Rotation
-from transport_kit import wait_until
 
 RATE = 100
 MS = 1_000_000
@@ -163,48 +159,6 @@ def test_names_follow_a_convention_whatever_the_sender_uses():
     assert unreal[:2] + unreal[5:7] == ('pelvis', 'spine_01', 'clavicle_l', 'upperarm_l')
     assert converted(('Hip', 'Tail'), '', 'fbx') == ('Hips', 'Tail')
     assert fbx[7:9] == ('LeftForeArm', 'LeftHand') and fbx[36] == 'RightHandThumb1'
-
-
-def test_joints_have_the_angles_by_which_the_figure_is_bent():
-    for time in (0.1, 0.7):
-        shown = figure(time=time)
-        angles = joint_angles(shown)
-        step = 2 * math.pi * 0.9 * time
-        for name, bone, joint in (('l_knee', 'LShin', 'l_knee'), ('r_elbow', 'RFArm', 'r_elbow')):
-            mean, amplitude = BONES_51[NAMES.index(bone)].swing
-            bend = mean + amplitude * math.sin(step + BONES_51[NAMES.index(bone)].phase)
-            assert angles[joint] == pytest.approx(abs(bend), abs=1e-6), name
-        thigh = BONES_51[NAMES.index('LThigh')]
-        swing = thigh.swing[0] + thigh.swing[1] * math.sin(step + thigh.phase)
-        # Motive's turn about right lifts the nose; pitch about left lowers it.
-        assert angles['l_p_hip'] == pytest.approx(-swing, abs=1e-6)
-        assert angles['l_r_hip'] == pytest.approx(0.0, abs=1e-6)
-    no_head = np.ones(51, dtype=bool)
-    no_head[4] = False
-    assert 'p_head' in joint_angles(figure()) and 'p_head' not in joint_angles(figure(no_head))
-
-
-def test_a_retargeting_program_gets_bones_by_name():
-    """As GMR reads them: name to position and quaternion w x y z, global."""
-    with simulated(0, natnet={'skeletons': 2, 'bones': 51}) as server:
-        models = server.serving('natnet').world.models
-        with LiveSkeleton('127.0.0.1', skeleton='Skeleton 2',
-                          port=server.port_of('natnet')) as motive:
-            wait_until(lambda: motive.get_frame_number() > 5)
-            bones, number = motive.get_frame(), motive.get_frame_number()
-            wait_until(lambda: motive.get_frame_number() > number)
-        assert set(bones) == {bone[1] for bone in BONES}
-        assert {'Hips', 'Spine1', 'LeftUpLeg', 'RightToeBase', 'LeftForeArm', 'RightHand'} <= set(
-            bones)
-        times = np.arange(3000) / server.scenario.rate
-        hips, _ = models.figures[1].at(times)
-        frame = np.argmin(np.linalg.norm(hips[:, 0] - bones['Hips'][0], axis=1))
-        positions, quats = models.truth(1, times[frame])
-        for i, bone in enumerate(BONES):
-            place, (w, x, y, z) = bones[bone[1]]
-            np.testing.assert_allclose(place, positions[i], atol=1e-6)
-            assert abs(np.dot((x, y, z, w), quats[i])) == pytest.approx(1.0, abs=1e-9)
-    wait_until(lambda: motive.get_frame() == {})    # nothing stale after the end
 
 
 def test_the_frame_of_a_plate_lies_on_its_corners():

@@ -19,7 +19,7 @@ from optitrack_vrpn.stream.skeletons.stage import Axes
 import pytest
 from rclpy.qos import QoSProfile
 from rosgraph import NodeHere, Observer, stamp_ns, wait_until
-from sensor_msgs.msg import JointState, PointCloud2
+from sensor_msgs.msg import PointCloud2
 from visualization_msgs.msg import Marker, MarkerArray
 
 pytestmark = [pytest.mark.ros, pytest.mark.network]
@@ -68,21 +68,18 @@ def test_every_bone_has_a_transform_where_the_figure_has_it(observer):
             assert np.abs(np.abs(cosine) - 1.0).max() < 1e-9
 
 
-def test_figures_joints_and_bones_in_other_names(observer):
+def test_figures_and_bones_in_other_names(observer):
     messages = pytest.importorskip('mocap4r2_msgs.msg')
     with simulated(0, rate=RATE, natnet={'skeletons': 1}) as server:
         drawn = observer.listen(MarkerArray, '/skeletons', QOS)
-        joints = observer.listen(JointState, '/humans/bodies/Skeleton_1/joint_states', QOS)
         bodies = observer.listen(messages.RigidBodies, '/bones', QOS)
-        with following(server, ['skeletons', 'joint_states', 'bones'],
+        with following(server, ['skeletons', 'bones'],
                        **{'skeletons.names': 'fbx'}):
-            for topic in (drawn, joints, bodies):
+            for topic in (drawn, bodies):
                 topic.wait(3)
     lines, spheres = drawn.messages()[-1].markers
     assert lines.type == Marker.LINE_LIST and len(lines.points) == 2 * 20
     assert spheres.type == Marker.SPHERE_LIST and len(spheres.points) == 21
-    assert {'p_head', 'l_knee', 'r_elbow', 'l_y_shoulder', 'waist'} <= set(
-        joints.messages()[-1].name)
     found = bodies.messages()[-1].rigidbodies
     assert [one.rigid_body_name for one in found] == [
         f'Skeleton_1_{bone[1]}' for bone in BONES[:21]]
@@ -183,7 +180,7 @@ def test_nothing_is_older_than_allowed_however_long_the_publications_before_it_t
             ages.append(now[0])
             now[0] += 10
 
-    types = {'skeletons': MarkerArray, 'joint_states': JointState, 'wrench': WrenchStamped}
+    types = {'skeletons': MarkerArray, 'wrench': WrenchStamped}
     output = SkeletonOutput(
         lambda _, topic, __: Slow(topic), lambda _: None, types.get,
         lambda kind: kind + '/{model}', Slow('/tf').publish, False)
@@ -200,8 +197,8 @@ def test_nothing_is_older_than_allowed_however_long_the_publications_before_it_t
         now[0] = 0
         output.publish(StampedExtras(0, (frame + 1) * 10**9 // RATE, Extras((bob,), (plate,))),
                        PipelineConfig(), lambda: now[0], most * 10 - 5)
-    # TF, figures and joints, then the wrench and the TF of its plate, 10 after one another.
-    assert ages == [10 * i for i in range(min(most, 5))]
+    # TF and figures, then the wrench and the TF of its plate, 10 after one another.
+    assert ages == [10 * i for i in range(min(most, 4))]
 
 
 @pytest.mark.parametrize('serial, name', [

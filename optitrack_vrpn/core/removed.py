@@ -17,6 +17,10 @@ LAUNCH_ARGUMENTS = {
 LAUNCH_ARGUMENTS['discovery_port'] = LAUNCH_ARGUMENTS['discovery']
 #: Parameters of nodes, also as ``bodies.NAME.SETTING`` by the name of the setting alone.
 SETTINGS: dict[str, str] = {}
+#: Values of parameters.
+VALUES: dict[str, str] = {
+    'joint_states': 'take skeleton_tf, and compute angles from the transforms of two bones',
+}
 #: Options of commands, as ``COMMAND --option``.
 OPTIONS: dict[str, str] = {
     'calibrate --pivot': 'put the tip on marks that are known, and give --placements',

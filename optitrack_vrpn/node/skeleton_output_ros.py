@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Publish skeletons and force plates: TF of bones, line figures, rigid bodies, joints, wrenches.
+Publish skeletons and force plates: TF of bones, line figures, rigid bodies, wrenches.
 
 Nothing is computed for an output without subscribers; but the gate sees every frame while one of
 the outputs of skeletons has some.
@@ -18,17 +18,16 @@ from optitrack_vrpn.node.base.cdr import stamp_bytes, time_of, transform_templat
 from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.roster import StampedExtras
 from optitrack_vrpn.stream.skeletons.bone_names import frame_name
-from optitrack_vrpn.stream.skeletons.joints import joint_angles
 from optitrack_vrpn.stream.skeletons.plates import (
     channel_order, plate_frame, SampleTimes, wrenches)
 from optitrack_vrpn.stream.skeletons.settings import SkeletonSettings
 from optitrack_vrpn.stream.skeletons.stage import Axes, Figure, relative, SkeletonStage
 
 #: Outputs of skeletons.
-SKELETON_KINDS = ('skeleton_tf', 'skeletons', 'bones', 'joint_states')
+SKELETON_KINDS = ('skeleton_tf', 'skeletons', 'bones')
 _KINDS = (*SKELETON_KINDS, 'wrench')
-#: Topics with one publisher for each skeleton or plate.
-_PER_MODEL = ('joint_states', 'wrench')
+#: Topics with one publisher for each plate.
+_PER_MODEL = ('wrench',)
 #: Chosen: radius of joints and width of lines (m) in rviz; markers disappear after 0.5 s.
 _JOINT_M, _LINE_M, _LIFE_NS = 0.04, 0.02, 500_000_000
 
@@ -136,7 +135,7 @@ class SkeletonOutput:
         def fresh() -> bool:
             """Check the age at each publication: those before it take milliseconds."""
             return clock() <= stamp_ns + allowance_ns
-        if self._heard.intersection(SKELETON_KINDS) or 'joint_states' in self._waiting:
+        if self._heard.intersection(SKELETON_KINDS):
             self._stage.restart(epoch)
             figures = [figure for skeleton in extras.skeletons if (
                 figure := self._stage.convert(
@@ -172,9 +171,6 @@ class SkeletonOutput:
             bodies = self._bodies(shown, time_of(stamp))
             if fresh():
                 self._publishers['bones', ''].publish(bodies)
-        if 'joint_states' in self._outputs:
-            for figure in shown:
-                self._publish_joints(figure, time_of(stamp), fresh)
 
     def _transforms(self, figure: Figure, stamp: bytes, pieces: list[Any]) -> None:
         positions, quats, valid = (
@@ -251,19 +247,6 @@ class SkeletonOutput:
                     turn.x, turn.y, turn.z, turn.w = quat
                     found.rigidbodies.append(messages.RigidBody(rigid_body_name=name, pose=pose))
         return found
-
-    def _publish_joints(
-        self, figure: Figure, stamp: Any, fresh: Callable[[], bool],
-    ) -> None:
-        publisher = self._publisher('joint_states', figure.name)
-        if not publisher.get_subscription_count():
-            return
-        angles = joint_angles(figure)
-        if angles and fresh():
-            sensor = importlib.import_module('sensor_msgs.msg')
-            message = sensor.JointState(name=[*angles], position=[*angles.values()])
-            message.header.stamp = stamp
-            publisher.publish(message)
 
     # -- force plates --------------------------------------------------------------------------
 

@@ -152,10 +152,6 @@ KINDS: dict[str, TopicKind] = {kind.name: kind for kind in (
         'bones', 'mocap4r2_msgs/msg/RigidBodies', 'bones', False, Computed.SUBSCRIBED,
         'a rigid body for each bone', needs='skeletons'),
     TopicKind(
-        'joint_states', 'sensor_msgs/msg/JointState', '/humans/bodies/{model}/joint_states',
-        False, Computed.SUBSCRIBED, 'joint angles of each skeleton by names of REP 155 (draft)',
-        needs='skeletons'),
-    TopicKind(
         'wrench', 'geometry_msgs/msg/WrenchStamped', '{model}/wrench', False,
         Computed.SUBSCRIBED, 'force and moment of each force plate, and its frame on /tf',
         needs='plates'),

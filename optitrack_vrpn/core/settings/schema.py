@@ -21,6 +21,7 @@ import typing
 from typing import Any, Optional, TypeVar, Union
 
 from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.removed import refusal, VALUES
 
 T = TypeVar('T')
 
@@ -225,6 +226,8 @@ def _convert_scalar(
     choices, low, high = metadata.get('choices'), metadata.get('low'), metadata.get('high')
     if choices:
         if value not in choices:
+            if removed := refusal(VALUES, value if isinstance(value, str) else ''):
+                raise ConfigurationError(f'{where}: {removed}')
             raise _not_allowed(where, value, allowed(metadata), choices)
     elif isinstance(value, (int, float)) and not isinstance(value, bool) and (
             not math.isfinite(value) or (low is not None and value < low)
