@@ -132,3 +132,10 @@ def test_the_lines_of_a_body_keep_their_order(ticks):
     for body in 'abc':
         assert [one for one in reported if one.body == body] == [
             one for one in made if one.body == body]
+
+
+def test_a_pose_that_time_alone_has_accepted_is_a_warning_in_a_line_of_its_own():
+    returned = change('a', State.TRACKED, State.JUMPED)
+    events = ChangeLog().take(
+        [returned, returned._replace(body='b', doubtful=True)], [State.TRACKED] * 2)
+    assert [event.severity for event in events] == ['info', 'warn']

@@ -127,6 +127,15 @@ def test_the_hold_of_a_flip_that_builds_up_is_that_of_the_whole_turn(rate, frame
     assert flight.fly(0.5, turn(170.0, (0.0, 0.0, 1.0)))[0]
 
 
+def test_a_flip_that_begins_like_a_bad_fit_has_the_hold_of_a_flip():
+    flight = Flight(100, 0.0)
+    flight.fly(2.0)
+    for degrees in (50.0, 72.0):
+        flight.fly(0.01, turn(degrees, (0.0, 0.0, 1.0)))
+    errors, _ = flight.fly(1.9, turn(94.0, (0.0, 0.0, 1.0)))
+    assert not errors
+
+
 @pytest.mark.parametrize('first_s', [0.1, 0.5, 3.0])
 def test_a_body_that_is_first_seen_flipped_is_not_locked_out(first_s):
     flight = Flight(100)

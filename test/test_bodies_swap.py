@@ -68,6 +68,17 @@ def test_a_body_whose_partner_is_no_longer_selected_is_not_held():
     assert out[-1] is not None and a.body.resets == 1
 
 
+def test_one_frame_of_the_other_body_confirms_no_exchange():
+    a, b = two_bodies()
+    exchange_names(a, b, 1)
+    out = []
+    for _ in range(500):
+        out.append(a.send(*b.pose()) is not None)
+        b.skip(1)
+        swap.review((a.body, b.body))
+    assert out.index(True) == 399
+
+
 def test_a_body_in_the_place_of_one_that_is_lost_is_held_for_a_minute_at_most():
     """As after an exchange that both have shown: nothing is held back for ever."""
     a, b = two_bodies()

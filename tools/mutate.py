@@ -18,8 +18,44 @@ ROOT = Path(__file__).resolve().parent.parent
 CORPUS, MOTIVE, TEXT, READINGS = (
     f'test/test_{name}.py' for name in (
         'take_corpus', 'motive_csv', 'trajectory_text', 'evaluation_readings'))
+JUMPS, SWAP, NATNET, BONES, SESSIONS, CHANGES = (
+    f'test/test_{name}.py' for name in (
+        'bodies_jumps', 'bodies_swap', 'pipeline_natnet', 'skeletons', 'bodies_sessions',
+        'bodies_change_log'))
+BODIES = 'stream/bodies'
+JUDGE, HYPOTHESES, LIMITS, TRACKER = (
+    f'{BODIES}/{name}.py' for name in ('judge', 'hypotheses', 'limits', 'tracker'))
 REMARKS, FIGURES = 'takes/assess/remarks.py', 'takes/assess/figures.py'
 ROWS = (
+    (LIMITS, 'frame + self.last.turn_rate * min(unseen, TURNING_NS)', 'frame', JUMPS),
+    (LIMITS, 'if interval <= 0.0 or unseen <= 0.0:', 'if True:', JUMPS),
+    (JUDGE, 'if off < SMALL_TURN:', 'if False:', JUMPS),
+    (JUDGE, 'return min(TURNED_HOLD_NS, self.jump_ns)', 'return TURNED_HOLD_NS', JUMPS),
+    (JUDGE, 'if self._is_gap(dt) and (', 'if False and (', JUMPS),
+    (JUDGE, '        return self.attitude_ns\n',
+     '        return min(TURNED_HOLD_NS, self.attitude_ns)\n', JUMPS),
+    (JUDGE, 'if away < off and away <= limit:', 'if False:', JUMPS),
+    (JUDGE, ' and seen.now <= before.until_ns', '', JUMPS),
+    (JUDGE, 'if away is not None and away.verdict.in_place and away.is_jump:', 'if False:', JUMPS),
+    (JUDGE, ' and off_m <= IN_PLACE_M + DRIFT * min(dt, limits.memory_ns)', '', SESSIONS),
+    (JUDGE, 'last.quat if is_next else last', 'last', JUMPS),
+    (JUDGE, ' and not (fresh and swapped)', '', SWAP),
+    (HYPOTHESES, 'self.judge.measure_turn(away)', 'pass', JUMPS),
+    (HYPOTHESES, 'away.builds_up = False', 'pass', JUMPS),
+    (HYPOTHESES, 'away.began_ns = min(seen.now, away.began_ns + outliers_ns)', 'pass', JUMPS),
+    (HYPOTHESES, 'multiply(self.doubt, verdict.turn)', 'verdict.turn', JUMPS),
+    (HYPOTHESES, 'self.doubt, self.judge.before = self.judge.before.doubt, None',
+     'self.judge.before = None', JUMPS),
+    (HYPOTHESES, 'self.judge.renew(self.away)', 'pass', JUMPS),
+    (HYPOTHESES, 'return Observed.ACQUIRED    # the other', 'pass    # the other', SWAP),
+    (TRACKER, 'if self._refused == 1:', 'if False:', NATNET),
+    (TRACKER, 'if self._refused == 1:', 'if self._refused:', NATNET),
+    (f'{BODIES}/swap.py', ' or other.unseen_ns(now) > REMEMBERED_NS', '', SWAP),
+    (f'{BODIES}/swap.py', 'return other.is_settled and ', 'return ', SWAP),
+    (f'{BODIES}/states.py', ' and not first.doubtful', '', CHANGES),
+    ('stream/skeletons/stage.py', 'tracker.restart(epoch)', 'pass', BONES),
+    ('stream/pipeline.py', 'if stamps.pending_events:', 'if stamps.pending_events and fields[1]:',
+     BONES),
     (REMARKS, 'COMMON = 0.8', 'COMMON = 0.7', CORPUS),
     (REMARKS, 'COMMON = 0.8', 'COMMON = 0.9', CORPUS),
     (REMARKS, '(cause or len(names) > 1)', 'True', CORPUS),
