@@ -27,6 +27,7 @@ MISSING = [
     'calibrate imu no/such --body b --imu /x', 'calibrate base no/such --body b --placements p',
     'calibrate world no/such --reference p', 'rgbd_play no/such', 'motive_sim --scenario no/such',
     'rgbd_sim --scenario no/such', 'imu_sim --scenario no/such', 'demo --params-file no/such',
+    'parameters --check no/such',
     *(pytest.param(f'{node} --ros-args --params-file no/such', marks=pytest.mark.ros)
       for node in NODES)]
 #: Commands that end by themselves: Ctrl-C gives 130. The others run until they are stopped: 0.

@@ -2,13 +2,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The parameter files and tables that are generated from the settings."""
 
+from pathlib import Path
+
+from conftest import lacking
 from optitrack_vrpn.cli.rows_io import nodes
 from optitrack_vrpn.cli.tools import parameters_command
-from optitrack_vrpn.cli.tools.parameters_command import parameter_file, settings_class
+from optitrack_vrpn.cli.tools.parameters_command import main, parameter_file, settings_class
 from optitrack_vrpn.core.settings.parameters import parameters_of, sift
 from optitrack_vrpn.node.body_settings import sift_body_settings
 import pytest
 import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
 def flat(tree, prefix=''):
@@ -52,3 +57,28 @@ def test_the_example_of_a_body_is_valid_once_it_is_uncommented():
     tree = yaml.safe_load('\n'.join(lines))['/**']['ros__parameters']
     assert sift_body_settings(flat(tree))[0] == {'Rigid Body 1': {
         'name': 'cf1', 'max_speed': 30.0, 'lowpass.cutoff_hz': 5.0}}
+
+
+@pytest.mark.ros
+@pytest.mark.parametrize(('text', 'code', 'said'), [
+    ('/**: {ros__parameters: {server: 10.0.0.1, outputs: [pose, tf]}}', 0,
+     ['publishes pose on {body}/pose', 'connects to 10.0.0.1']),
+    ('/**: {ros__parameters: {outputs: [pose], frame_id: x}}', 0, ['frame_id', 'docs/migrate.md']),
+    ('/**: {ros__parameters: {up_axis: x}}', 64, ["up_axis is 'x'; allowed: y, z"]),
+    ('/**: {ros__parameters: {outputs: [pose], stamps: {mod: x}}}', 64, ["'stamps.mod'", 'mean']),
+    ('/**: {ros__parameters: {bodies: {a: {offset: [1.0, 2.0]}}}}', 64, ['bodies.a.offset']),
+    ('/other: {ros__parameters: {server: a}}', 64, ['is for /optitrack_vrpn', '/other'])])
+def test_a_file_is_checked_without_a_node(text, code, said, tmp_path, capsys):
+    pytest.importorskip('rclpy')
+    path = tmp_path / 'mine.yaml'
+    path.write_text(text)
+    assert main(['--check', str(path)]) == code
+    out, err = capsys.readouterr()
+    assert not lacking(err if code else out, *said) and 'Traceback' not in err
+
+
+def test_the_files_of_the_package_pass_their_own_check(capsys):
+    pytest.importorskip('rclpy')
+    for node in nodes():
+        path = ROOT / 'config' / f'{node.name}.yaml'
+        assert main(['--node', node.name, '--check', str(path)]) == 0, capsys.readouterr().err

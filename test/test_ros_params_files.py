@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Which nodes a parameter file addresses."""
 
-from optitrack_vrpn.node.base.process import files_given, is_for, nodes_of
+from optitrack_vrpn.node.base.parameter_files import files_given, is_for, nodes_of, values_for
 import pytest
 import yaml
 
@@ -41,3 +41,15 @@ def test_the_nodes_of_a_file(text, nodes):
 def test_names_and_wildcards_are_matched_as_rcl_does(pattern, in_root, in_lab):
     """Seen so in rclpy 7.1, with a file of each."""
     assert (is_for(pattern, '/node'), is_for(pattern, '/lab/node')) == (in_root, in_lab)
+
+
+def test_the_values_of_a_node_are_flat_and_those_of_other_nodes_are_left_out():
+    content = yaml.safe_load("""
+/**: {ros__parameters: {server: a, bodies: {allow: [x], 'Rigid Body 1': {name: cf1}}}}
+/lab/mc: {ros__parameters: {server: b}}
+/mc: {ros__parameters: {server: c, stamps.mode: arrival}}
+""")
+    assert values_for(content, '/mc') == {
+        'server': 'c', 'bodies.allow': ['x'], 'bodies.Rigid Body 1.name': 'cf1',
+        'stamps.mode': 'arrival'}
+    assert values_for(content, '/other')['server'] == 'a' and not values_for(None, '/mc')

@@ -15,7 +15,8 @@ from typing import Any, Optional
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.rotation import body_from_base
 from optitrack_vrpn.core.settings.documents import markdown_table
-from optitrack_vrpn.core.settings.parameters import parameters_of
+from optitrack_vrpn.core.settings.parameters import is_foreign, parameters_of, unknown
+from optitrack_vrpn.core.settings.peers import of_other_drivers
 from optitrack_vrpn.core.settings.schema import Change, did_you_mean, section, setting, shown
 from optitrack_vrpn.node import topic_kinds
 from optitrack_vrpn.node.topic_kinds import BODY_RATES
@@ -148,6 +149,36 @@ def titles_of(
             pair[index] = title
             found[body] = (pair[0], pair[1])
     return found
+
+
+def check(values: Mapping[str, Any]) -> list[str]:
+    """
+    Check the parameters of a file as the node does at configure, without a node.
+
+    :param values: by name.
+    :returns: what the node would publish, and doubtful values; one line each.
+    :raises ConfigurationError: one line for each wrong value or name.
+    """
+    from optitrack_vrpn.node.configuration import make_configuration, NAMES
+    wrong = [unknown(name, NAMES) for name in values
+             if name not in NAMES and not is_body_setting(name) and not is_foreign(name, NAMES)]
+    try:
+        made = make_configuration(values)
+    except ConfigurationError as error:
+        raise ConfigurationError('\n'.join([*wrong, str(error)])) from None
+    if wrong:
+        raise ConfigurationError('\n'.join(wrong))
+    settings = made.settings
+    templates = settings.topics.templates()
+    lines = [f'publishes {name} on '
+             f'{templates.get(name) or getattr(settings.topics, name, "") or f"/{name}"}'
+             for name in settings.outputs]
+    lines.append(f'connects to {settings.client.server} by {settings.protocol}')
+    ignored = [name for name in values if name not in NAMES and is_foreign(name, NAMES)
+               and not is_body_setting(name)]
+    if ignored:
+        lines.append(f'ignores {", ".join(ignored)}. {of_other_drivers(ignored)}'.rstrip('. '))
+    return lines + doubtful(made.bodies)
 
 
 YAML_NOTES = {'bodies': (

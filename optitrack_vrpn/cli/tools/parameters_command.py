@@ -9,11 +9,15 @@ from typing import Any, Optional, Sequence
 
 import optitrack_vrpn
 from optitrack_vrpn.cli.arguments import Parser, USAGE
-from optitrack_vrpn.cli.command_io import command
+from optitrack_vrpn.cli.command_io import command, loading
+from optitrack_vrpn.cli.files_io import read_parameter_file
 from optitrack_vrpn.cli.rows_io import Node, nodes
+from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.settings.documents import (
     markdown_table, parameter_file as write_parameter_file)
-from optitrack_vrpn.core.settings.parameters import Parameter, parameters_of
+from optitrack_vrpn.core.settings.parameters import (
+    is_foreign, Parameter, parameters_of, sift, unknown)
+from optitrack_vrpn.node.base.parameter_files import is_for, nodes_of, values_for
 
 _REMAKE = 'python -m optitrack_vrpn parameters --write'
 
@@ -67,6 +71,33 @@ def _in_short(node: Node) -> str:
     return f'## {node.name}\n\n{summary} See `config/{node.name}.yaml`: {names}.\n'
 
 
+def check_file(node: Node, path: str) -> list[str]:
+    """
+    Check a parameter file for a node that has its usual name.
+
+    :returns: what the node would do with it, one line each.
+    :raises ConfigurationError: if it cannot be read, has no section for the node, or a wrong
+        value or name.
+    """
+    content, name = read_parameter_file(path), f'/{node.name}'
+    if not any(is_for(pattern, name) for pattern in nodes_of(content)):
+        found = ', '.join(nodes_of(content)) or 'no node'
+        raise ConfigurationError(f'no parameter of {path} is for {name}: the file is for {found}; '
+                                 f'write {name} or /** there')
+    values = values_for(content, name)
+    check = _note(node, 'check', None)
+    if check is not None:
+        lines: list[str] = check(values)
+        return lines
+    _, wrong = sift(settings_class(node), values)
+    known = [each.name for each in parameters(node)]
+    wrong += [unknown(each, known) for each in values
+              if each not in known and not is_foreign(each, known)]
+    if wrong:
+        raise ConfigurationError('\n'.join(wrong))
+    return []
+
+
 def generated(root: Path) -> dict[Path, str]:
     """Generate every file that is made from settings, by path, for a checkout."""
     made = {root / 'config' / f'{node.name}.yaml': parameter_file(node) for node in nodes()}
@@ -86,12 +117,19 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         help='the node (default: %(default)s)')
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument('--markdown', action='store_true', help='print a table instead')
+    choice.add_argument('--check', metavar='FILE', help=(
+        'check a parameter file without a node: names, values, and what would be published'))
     choice.add_argument(
         '--write', action='store_true',
         help='for developers, in a checkout: update config/*.yaml and docs/parameters.md')
     arguments, _ = parser.parse(argv)
+    node = by_name[arguments.node]
+    if arguments.check is not None:
+        with loading('parameters'):
+            lines = check_file(node, arguments.check)
+        print('\n'.join([f'{arguments.check} is right for {node.name}', *lines]))
+        return 0
     if not arguments.write:
-        node = by_name[arguments.node]
         print(section(node) if arguments.markdown else parameter_file(node), end='')
         return 0
     root = Path(optitrack_vrpn.__file__).resolve().parent.parent

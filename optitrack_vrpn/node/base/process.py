@@ -7,10 +7,9 @@ A domain without UDP ports makes the middleware end the process; rcl ignores par
 set nothing for a node without a message.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 import gc
 import os
-import re
 import signal
 import sys
 import threading
@@ -22,6 +21,7 @@ from optitrack_vrpn.cli.signals_io import leave_to_ros
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.names import printable
 from optitrack_vrpn.drivers.client_io import use_batch_scheduling
+from optitrack_vrpn.node.base.parameter_files import files_given, is_for, nodes_of
 import rclpy
 from rclpy.exceptions import InvalidHandle
 from rclpy.executors import Executor, ExternalShutdownException
@@ -45,46 +45,8 @@ def check_domain() -> None:
         raise ConfigurationError(f'ROS_DOMAIN_ID is {text}; allowed: 0 to {_LAST}')
 
 
-_PARAMETERS = 'ros__parameters'
 #: Chosen: names in a file that a warning lists.
 _MOST_NAMES = 5
-
-
-def files_given(argv: Sequence[str]) -> list[str]:
-    """List the parameter files that a command line names for ROS."""
-    found: list[str] = []
-    for_ros = False
-    for argument, following in zip(argv, [*argv[1:], '']):
-        if argument in ('--ros-args', '--'):
-            for_ros = argument == '--ros-args'
-        elif for_ros and argument == '--params-file' and following:
-            found.append(following)
-    return found
-
-
-def nodes_of(content: Any) -> list[str]:
-    """
-    List the full names of nodes, or patterns of names, in a parameter file.
-
-    :param content: parsed content of the file; namespaces may be nested.
-    """
-    return list(dict.fromkeys(_sections(content, '')))
-
-
-def _sections(content: Any, above: str) -> Iterator[str]:
-    if not isinstance(content, Mapping):
-        return
-    for key, value in content.items():
-        if key == _PARAMETERS:
-            yield above or '/'
-        else:
-            yield from _sections(value, f'{above}/{str(key).strip("/")}')
-
-
-def is_for(pattern: str, full_name: str) -> bool:
-    """Return whether a name in a file, with the wildcards ``*`` and ``**`` of rcl, matches."""
-    parts = re.escape(pattern).replace(r'/\*\*', r'(/\w+)*').replace(r'/\*', r'/\w+')
-    return re.fullmatch(parts, full_name) is not None
 
 
 def warn_of_files_of_others(node: Node, files: Mapping[str, Any]) -> None:
