@@ -29,7 +29,7 @@ ONE_INPUT = {'vrpn': fuzz_target.one_input, 'natnet': fuzz_target_natnet.one_inp
 def test_recorded_sessions_hold_and_get_as_far_as_publishing():
     runs = [fuzz_target.one_input(data) for data in SEEDS['vrpn']]
     # The first frames of a connection are withheld until they are live.
-    assert sum(run.published for run in runs) > 50
+    assert sum(run.published for run in runs) > 30
     assert {len(run.last) for run in runs} >= {0, 1, 3}, 'bodies that published'
 
 
