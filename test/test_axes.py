@@ -12,7 +12,7 @@ from optitrack_vrpn.core.rotation import angle_between, IDENTITY, normalised
 from optitrack_vrpn.core.settings.schema import build
 from optitrack_vrpn.guests.machine.axes_mapper import after, AxisMapper, Event, Status
 from optitrack_vrpn.guests.machine.axes_settings import (
-    AxisTable, BridgeSettings, FRAMES, LowpassSettings, MapperSettings, motive_from_enu,
+    AxisTable, FRAMES, LowpassSettings, MapperSettings, motive_from_enu,
     pose_from_quantities, quantities_of, Unwrapper)
 from optitrack_vrpn.guests.machine.axes_teach import identify_axis, Recording, report
 from optitrack_vrpn.guests.machine.axis_bridge_io import Cycle, load_table, write_row
@@ -149,14 +149,13 @@ def test_an_axis_without_pose_is_nan_and_never_zero():
     assert sample.axes[0].reason == 'no pose yet' and sample.stamp_ns == 0
 
 
-@pytest.mark.parametrize('invalid', ['nan', 'hold'])
-def test_an_untracked_body_clears_the_flag(invalid):
-    axes = mapper(invalid=invalid)
+def test_an_untracked_body_clears_the_flag():
+    axes = mapper()
     show(axes, 'b', 1000, (0, 0, 1.5))
     assert axes.sample(1050 * MS).axes[0][:2] == (1.5, True)
     gone = axes.sample(1150 * MS).axes[0]
     assert not gone.valid and 'was measured' in gone.reason
-    assert gone.value == 1.5 if invalid == 'hold' else math.isnan(gone.value)
+    assert math.isnan(gone.value)
     show(axes, 'b', 1200, (0, 0, 1.6))
     assert axes.sample(1200 * MS).axes[0][:2] == (1.6, True)
 
@@ -298,11 +297,6 @@ def test_after_the_end_only_a_start_begins_again(events):
         status = after(status, event)
         if Event.START not in events:
             assert status is Status.ENDED
-
-
-def test_hold_without_flag_is_refused():
-    with pytest.raises(ConfigurationError, match='validity bits'):
-        BridgeSettings(udp_host='10.0.0.1', mapper=MapperSettings(invalid='hold'))
 
 
 # -- cycles -------------------------------------------------------------------------------------

@@ -116,12 +116,6 @@ def test_json_says_null_and_never_zero():
     assert (read['sequence'], read['status'], read['time']) == (4_000_000_001, 1, 1_700_000_000.25)
 
 
-def test_csv_is_one_line():
-    assert encode(SAMPLE, NUMBER, NAMES, DatagramSettings(format='csv')) == b'1.5,-0.25,nan\n'
-    assert encode(SAMPLE, NUMBER, NAMES, DatagramSettings(format='csv', header=True)) == (
-        b'4000000001,1,1700000000.250000,3,3,1.5,-0.25,nan\n')
-
-
 @given(st.integers(0, 2**32 - 1), st.sampled_from([-1, 0, 1, 2]), st.integers(0, 4 * 10**18),
        st.lists(st.tuples(st.floats(width=32, allow_infinity=False), st.booleans()),
                 min_size=1, max_size=32),

@@ -16,9 +16,12 @@ LAUNCH_ARGUMENTS = {
 }
 LAUNCH_ARGUMENTS['discovery_port'] = LAUNCH_ARGUMENTS['discovery']
 #: Parameters of nodes, also as ``bodies.NAME.SETTING`` by the name of the setting alone.
-SETTINGS: dict[str, str] = {}
+SETTINGS: dict[str, str] = {
+    'mapper.invalid': 'an invalid axis is NaN; datagram.header and json have validity bits',
+}
 #: Values of parameters.
 VALUES: dict[str, str] = {
+    'csv': 'take json, or the documented binary with datagram.header',
     'joint_states': 'take skeleton_tf, and compute angles from the transforms of two bones',
 }
 #: Options of commands, as ``COMMAND --option``.

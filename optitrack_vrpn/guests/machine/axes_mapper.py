@@ -62,7 +62,7 @@ class AxisState(NamedTuple):
     """
     One axis at one cycle.
 
-    :ivar value: in its own unit; if not valid, NaN or the last value, according to the settings.
+    :ivar value: in its own unit; NaN if not valid.
     :ivar valid: whether the value is fresh and valid.
     :ivar reason: reason why it is not valid, or ''.
     """
@@ -248,8 +248,7 @@ class AxisMapper:
             reason = reason or body.guard.reason
             if not reason:
                 used.add(body.published_ns)
-            kept = not reason or self.settings.invalid == 'hold'
-            found.append(AxisState(axis.value if kept else math.nan, not reason, reason))
+            found.append(AxisState(math.nan if reason else axis.value, not reason, reason))
         if used:
             self._stamp_ns = max(self._stamp_ns, min(used))
         return Sample(tuple(found), self._stamp_ns, self._status)

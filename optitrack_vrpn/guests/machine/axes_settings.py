@@ -28,9 +28,8 @@ from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.rotation import angles_from_quat, quat_from_angles, Vector
 from optitrack_vrpn.core.settings.schema import checked, LifecycleSettings, section, setting
 
-FORMATS = ('float32', 'float64', 'csv', 'json')
+FORMATS = ('float32', 'float64', 'json')
 BYTE_ORDERS = ('little', 'big')
-INVALID = ('nan', 'hold')
 
 
 @checked
@@ -52,9 +51,6 @@ class MapperSettings:
 
     motive_x: str = setting('north', choices=MOTIVE_X,
                             doc="direction of Motive's x axis on the map, as in the main node")
-    invalid: str = setting(
-        'nan', choices=INVALID,
-        doc='value of an invalid axis in datagrams: nan, or hold (the last one, flag cleared)')
     stale_after_s: float = setting(
         0.15, unit='s', low=0.005, high=10.0,
         doc='age of the last pose, from its stamp, above which the axes of a body are invalid')
@@ -96,11 +92,6 @@ class BridgeSettings(LifecycleSettings):
         """Check the combination of the fields."""
         if '{body}' not in self.topic:
             raise ConfigurationError(f"topic: {self.topic!r} must contain '{{body}}'")
-        if (self.mapper.invalid == 'hold' and self.udp_host and not self.datagram.header
-                and self.datagram.format != 'json'):
-            raise ConfigurationError(
-                'mapper.invalid: hold needs datagram.header (or the format json): without the '
-                'validity bits a controller cannot distinguish a held value from a new one')
 
 
 FRAMES = ('motive', 'motive_xyz', 'enu', 'ned')

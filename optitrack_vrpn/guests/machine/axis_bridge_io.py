@@ -3,7 +3,7 @@
 """
 Files, datagrams and cycles of the bridge.
 
-Datagrams to the controller are binary, CSV or JSON, with or without header.
+Datagrams to the controller are binary, with or without header, or JSON.
 Binary, without header: one float32 or float64 per axis. The optional header is 24 bytes in the
 byte order of the values, aligned as a C struct aligns it:
 
@@ -16,9 +16,7 @@ byte order of the values, aligned as a C struct aligns it:
 | 20 | uint32 | number of axes |
 | 24 | float32 or float64 | the values |
 
-Text: ``csv`` is one line with the same fields in the same order, with the header first if it is
-enabled; ``json`` is an object that always contains all fields, with null for a value that is not a
-number.
+``json`` is an object that always contains all fields, with null for a value that is not a number.
 """
 
 from dataclasses import asdict
@@ -87,9 +85,6 @@ def encode(
         }, allow_nan=False).encode()
     bits = sum(axis.valid << i for i, axis in enumerate(sample.axes))
     head = (sequence, status, time_s, bits, len(values)) if settings.header else ()
-    if settings.format == 'csv':
-        return (','.join(f'{each:.6f}' if i == 2 else str(each) for i, each in enumerate(head))
-                + ',' * bool(head) + ','.join(map(repr, values)) + '\n').encode()
     code = 'f' if settings.format == 'float32' else 'd'
     if code == 'f':     # struct raises for values above the largest float32
         values = tuple(math.nan if abs(each) > 3.4028234663852886e38 else each for each in values)
