@@ -124,7 +124,13 @@ class World:
         if self.turned and self.random.random() < 0.5:
             self.withhold()
             self.turned = 0.0
-        self.doubt = self.doubt._replace(degrees=0.0)
+            self.resets += 1
+            self.interrupted()
+            self.doubt = self.doubt._replace(degrees=0.0)
+        else:
+            self.doubt = self.doubt._replace(degrees=0.0)
+            if self.at_arming is not None:
+                self.at_arming = self.doubt
         self.report()
 
     def pause_node(self):
@@ -234,7 +240,8 @@ class World:
             self.at_arming = None
         self.gate.arm(armed)
         use = self.gate.use(sample, begins, Output(
-            self.vehicle.may_send, self.moved + self.vehicle.interruptions, 0), self.now)
+            self.vehicle.may_send, self.moved + self.vehicle.interruptions, 0), self.now,
+            self.binding.changed)
         self.heard[node.number] = self.now
         if use is not Use.SEND:
             return
@@ -282,3 +289,32 @@ def test_one_publisher_fresh_poses_and_a_count_of_every_discontinuity(part):
             world.random.choice(OPERATIONS)(world)
         sent += world.count
     assert sent > 4000, 'most of the time nothing is wrong'
+
+
+@pytest.mark.parametrize('turn_deg_s, gap_s', [(60.0, 1.2), (90.0, 1.2), (30.0, 2.0)])
+def test_an_armed_vehicle_that_turns_out_of_view_gets_the_poses_of_its_node_again(
+        turn_deg_s, gap_s):
+    gate = Gate(plan(BridgeSettings(body='cf1')))
+    binding = TopicsBinding(['odom', POSE], pose_reach)
+    gate.status('TRACKED', 0, Doubt())
+    gate.active = True
+    gate.arm(True)
+    sent = []
+    number = 0
+    for i in range(1000):
+        at = i / 100
+        now = START + i * 10 * MS
+        binding.tick(now)
+        if 5.0 <= at < 5.0 + gap_s:
+            continue
+        number += 1
+        # It goes on to turn for a second, and then keeps its heading.
+        quat = yawed(turn_deg_s * min(at, 6.0 + gap_s))
+        message = Message(number, now, ((1.0, 0.0, 1.0), quat))
+        begins = binding.accept(POSE, message, now)
+        use = gate.use(Sample(now, (1.0, 0.0, 1.0), quat), begins, Output(
+            True, 0, now - 10 * MS if sent else 0), now + MS, binding.changed)
+        if use is Use.SEND:
+            sent.append(at)
+    assert max(b - a for a, b in zip(sent, sent[1:])) < gap_s + 0.1
+    assert sent[-1] > 9.9 and not gate.doubt

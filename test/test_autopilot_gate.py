@@ -6,6 +6,7 @@ import math
 import random
 
 from hypothesis import given, strategies as st
+from optitrack_vrpn.core.doubt import Doubt
 from optitrack_vrpn.guests.autopilot.exchanges import PX4_ANSWERS, REQUEST_PERIOD_NS, Timesync
 from optitrack_vrpn.guests.autopilot.gate import BACKWARDS_LIMIT, Gate, MAX_AHEAD_NS, Withheld
 from optitrack_vrpn.guests.autopilot.messages import Sample
@@ -119,6 +120,15 @@ def test_the_reset_counter_follows_gaps_and_resets_once_each():
     made.status('TRACKED', 0)
     run(made, frames(100, 1, START + 8400 * MS))
     assert made.reset_counter == 5, 'a node that has started again counts from zero'
+
+
+def test_the_gate_tells_an_attitude_that_the_user_accepts_from_one_that_returns():
+    for resets, lost in ((1, False), (2, True)):
+        made = gate()
+        made.status('TRACKED', 1, Doubt(1, 160.0))
+        made.arm(True)
+        made.status('TRACKED', resets, Doubt(1, 0.0))
+        assert bool(made.doubt) is lost
 
 
 @pytest.mark.parametrize('lost, resets', [(100, 1), (15, 0)])

@@ -75,7 +75,9 @@ def test_an_attitude_that_time_has_accepted_becomes_certain_by_the_user():
     feed = tracked()
     for _ in range(410):
         flipped(feed, OVER)
+    resets = feed.body.resets
     assert feed.body.accept_jump() and not feed.body.accept_jump()
+    assert feed.body.resets == resets, 'bridges take a reset for a turn'
     assert feed.body.status(0).accepted_by_time_rad == 0.0
     assert feed.body.status(0).accepted_by_time == 1
     # The one before is a flip as any.

@@ -82,6 +82,24 @@ def test_an_armed_vehicle_does_not_follow_a_turn_that_only_time_accepted():
     assert not guard.lost, 'it returned, or the user accepted it'
 
 
+def test_a_flying_vehicle_keeps_its_poses_when_the_user_accepts_the_attitude_it_was_armed_with():
+    guard = DoubtGuard()
+    guard.report(Doubt(1, 160.0))
+    guard.guard(True)
+    guard.report(Doubt(1, 0.0), turned=False)
+    assert not guard.lost, 'nothing has turned'
+    guard.report(Doubt(2, 90.0))
+    assert guard.lost, 'the accepted attitude is the one to compare with'
+
+
+def test_a_flying_vehicle_does_not_follow_the_return_to_the_attitude_before_arming():
+    guard = DoubtGuard()
+    guard.report(Doubt(1, 160.0))
+    guard.guard(True)
+    guard.report(Doubt(1, 0.0), turned=True)
+    assert guard.lost
+
+
 def test_random_doubt_is_followed_within_45_degrees_only():
     chance = random.Random(3)
     lost = 0

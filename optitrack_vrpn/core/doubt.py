@@ -58,10 +58,18 @@ class DoubtGuard:
             self._guarding = on
             self._base = self._now
 
-    def report(self, doubt: Doubt) -> None:
-        """Process the status of the body."""
-        if doubt.times < self._now.times:
-            # The node was restarted: what it counted before is of no body of now.
+    def report(self, doubt: Doubt, turned: bool = True) -> None:
+        """
+        Process the status of the body.
+
+        :param turned: whether the published attitude can have changed with the doubt: the body
+            has had a reset since the last status. A doubt that ends without one was ended by the
+            user, who accepted the attitude that is followed.
+        """
+        accepted = not turned and doubt.times == self._now.times and (
+            doubt.degrees == 0.0 < self._now.degrees)
+        if accepted or doubt.times < self._now.times:
+            # Else the node was restarted: what it counted before is of no body of now.
             self._base = Doubt(doubt.times, 0.0)
         self._now = doubt
 

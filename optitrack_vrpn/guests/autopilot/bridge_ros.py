@@ -28,7 +28,7 @@ from optitrack_vrpn.core.doubt import doubt_of
 from optitrack_vrpn.core.errors import BackendUnavailableError
 from optitrack_vrpn.core.events import Event
 from optitrack_vrpn.guests.autopilot.counter_io import CounterMemory
-from optitrack_vrpn.guests.autopilot.gate import Gate, Output, Use
+from optitrack_vrpn.guests.autopilot.gate import DOUBT_ADVICE, Gate, Output, Use
 from optitrack_vrpn.guests.autopilot.link_io import LinkThread
 from optitrack_vrpn.guests.autopilot.messages import (
     ardupilot_transform, convert, px4_odometry, Sample, State)
@@ -238,7 +238,8 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
         if begins is not None:
             self._topic = topic
         gate.arm(self.armed)
-        use = gate.use(sample, begins, output.output(), time.time_ns())
+        use = gate.use(sample, begins, output.output(), time.time_ns(),
+                       self._binding.changed)
         early = 0 <= sample.stamp_ns - self._compared_ns < chosen.period_ns
         if use is Use.NONE or (use is Use.COMPARE and early):
             return
@@ -266,7 +267,7 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
         if doubt != self._doubt:
             self._doubt = doubt
             self._log('error' if doubt else 'info', (
-                f'no pose is sent: {doubt}; it returns, or call accept_pose of the body, or disarm'
+                f'no pose is sent: {doubt}; {DOUBT_ADVICE}'
                 if doubt else 'the attitude of the body is followed again'), ('doubt', doubt))
 
     # -- reports -----------------------------------------------------------------------------

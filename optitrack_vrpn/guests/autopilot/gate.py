@@ -14,7 +14,7 @@ Rules, in this order; the first that applies withholds a sample:
 
 Before these: ``publishers``, if the sample is not of the bound publisher, and ``doubtful``, if the
 vehicle is armed and its attitude is in doubt: time alone made it valid, or it differs by more than
-45 degrees from the last one sent before another publisher was taken, or before a silence.
+45 degrees from the last one sent before another publisher was taken.
 
 The reset counter is incremented (mod 256) with the next sample that is sent after a gap, after a
 reset that the node reports, after the clock was set back, and after the link has failed for as
@@ -43,6 +43,9 @@ GAP_NS = 200_000_000
 #: Number of consecutive fresh samples with stamps before the newest one after which the clock
 #: counts as set back. Chosen: 10 at 100 Hz are 0.1 s.
 BACKWARDS_LIMIT = 10
+#: What ends a doubt. A difference from the last attitude sent is not ended by accept_pose.
+DOUBT_ADVICE = ('it returns, or disarm the vehicle; if time alone accepted it, accept_pose of the '
+                'body makes it certain')
 
 
 class Withheld(Enum):
@@ -122,7 +125,7 @@ class Gate:
     ) -> None:
         """Process the node's report: state, as in ``TRACKED``, and discontinuities if known."""
         self.tracked = state == 'TRACKED'
-        self._doubt.report(doubt)
+        self._doubt.report(doubt, turned=resets is None or resets != self._resets)
         if resets is not None:
             if self._resets is not None and resets != self._resets:
                 self._bump = True
@@ -133,7 +136,7 @@ class Gate:
         """Return why the attitude is not followed, '' if it is."""
         return self._doubt.reason or ('' if self._before is None else (
             f'its attitude differs by more than {MOST_DEG:.0f} degrees from the last one that was '
-            'sent before the poses of another node, or a silence'))
+            'sent before the poses of another node, or of a node started again'))
 
     def arm(self, armed: bool) -> None:
         """Process whether the vehicle is armed; without it no attitude is in doubt."""
@@ -149,16 +152,19 @@ class Gate:
 
     def use(
         self, sample: Sample, begins: Optional[bool], output: Output, now_ns: int,
+        changed: bool = True,
     ) -> Use:
         """
         Decide the use of a sample.
 
         :param begins: as ``Binding.accept`` returns it.
         :param now_ns: present time on the clock of the stamps (ns).
+        :param changed: whether it can be of another publisher, as ``TopicsBinding.changed``. The
+            node that sent before judges itself how a body can turn in a silence.
         """
         if begins:
             self.interrupt()
-            if self._armed and self._before is None:
+            if changed and self._armed and self._before is None:
                 self._before = self._sent_quat
         if output.interruptions != self._interruptions:
             self._interruptions = output.interruptions

@@ -12,7 +12,7 @@ from optitrack_vrpn.core.checks import CheckResult, fail, ok, skip, warn
 from optitrack_vrpn.core.names import printable
 from optitrack_vrpn.guests.autopilot.exchanges import (
     difference, judge_attitude, judge_position, PX4_ANSWERS, PX4_MAX_ROUND_TRIP_NS)
-from optitrack_vrpn.guests.autopilot.gate import Gate
+from optitrack_vrpn.guests.autopilot.gate import DOUBT_ADVICE, Gate
 from optitrack_vrpn.guests.autopilot.parameters import UNCHECKED
 from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, NO_ALTITUDE_M, Plan
 from optitrack_vrpn.guests.autopilot.vehicle import Link, SIGNS, Vehicle
@@ -115,7 +115,7 @@ def _input(source: Source) -> CheckResult:
          f'activate it: ros2 lifecycle set {source.inactive} activate, or START of mocap control'),
         (source.problem, fail, f'{source.problem}: nothing is sent', 'stop one of them'),
         (source.doubt, fail, f'{source.doubt}: nothing is sent',
-         'it returns, or call accept_pose of the body, or disarm the vehicle'),
+         DOUBT_ADVICE),
         (not source.status, fail, 'the state of the body is unknown: nothing is sent',
          'add status to the outputs of the node'),
         (source.status != 'TRACKED', warn, f'the body is {source.status}: nothing is sent',

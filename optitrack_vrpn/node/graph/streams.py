@@ -208,9 +208,12 @@ class Binding(Generic[V]):
 
     :param reach: whether values can follow others.
     :ivar refused: number of messages that were not used.
+    :ivar resumed: whether the last message that was used begins, but is certainly of the
+        publisher before: its numbers go on after a silence.
     """
 
     def __init__(self, reach: Reach[V]) -> None:
+        self.resumed = False
         self._reach = reach
         self._time = AttendedTime()
         self._streams: list[_Stream[V]] = []
@@ -256,11 +259,13 @@ class Binding(Generic[V]):
         if self._others(stream):
             self._several_ns = now_ns
         begins = stream is self._bound and stream.count == 1
-        begins = self._bind(stream) or begins
+        new = self._bind(stream)
+        begins = begins or new
         if stream is not self._bound or self._lately(stream.confused_ns):
             self.refused += 1
             self._interrupted = self._interrupted or stream is self._bound
             return None
+        self.resumed = begins and not (new or self._interrupted or message.sequence is None)
         begins = begins or self._interrupted
         self._interrupted = False
         return begins
@@ -332,6 +337,8 @@ class TopicsBinding(Generic[V]):
     used only if both had the same content at one time.
 
     :ivar topics: bindings by topic.
+    :ivar changed: whether the last message that was used begins, and can be of another publisher
+        than those before.
     """
 
     def __init__(self, topics: Sequence[str], reach: Reach[V]) -> None:
@@ -343,6 +350,8 @@ class TopicsBinding(Generic[V]):
         self._same: dict[frozenset[str], bool] = {}
         self._used: tuple[str, int] = ('', _NEVER)
         self._interrupted = dict.fromkeys(topics, False)
+        self._changed = dict.fromkeys(topics, False)
+        self.changed = False
 
     def tick(self, monotonic_ns: int) -> None:
         """Process the time; call it about ten times a second."""
@@ -383,13 +392,18 @@ class TopicsBinding(Generic[V]):
             self._compare(topic, message)
         if begins is None:
             return None
+        if (begins and not self.topics[topic].resumed) or self.several:
+            self._changed = dict.fromkeys(self._changed, True)
         if not self._agrees(topic, now_ns):
             self._interrupted[topic] = True
             self._refused += 1
             return None
         self._used = topic, now_ns
         begins = begins or self._interrupted[topic]
+        self.changed = begins and self._changed[topic]
         self._interrupted[topic] = False
+        if begins:
+            self._changed[topic] = False
         return begins
 
     def _compare(self, topic: str, message: Message[V]) -> None:
