@@ -122,7 +122,7 @@ def test_the_up_axis_that_motive_states_is_compared(axes, up_axis, stated, level
 def test_a_senders_clock_whose_times_are_published_is_compared(mode, base, ahead_s, level, said):
     facts = looked(running(**{'stamps.mode': mode}))
     facts.stream = replace(
-        facts.stream, ahead_s=ahead_s, clock=facts.stream.clock._replace(sender_base=base))
+        facts.stream, ahead_s=ahead_s, clock=replace(facts.stream.clock, sender_base=base))
     judged(check_settings(facts), level, said)
 
 
