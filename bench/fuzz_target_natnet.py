@@ -127,7 +127,7 @@ class NatNetRun(Run):
 
     def _receive(self, data):
         connection = self.connection
-        for event in connection.unanswered() + connection.receive(memoryview(data), self.now_ns):
+        for event in connection.receive(memoryview(data), self.now_ns):
             self._event(event)
 
     def _event(self, event):

@@ -30,7 +30,7 @@ def test_recorded_sessions_hold_and_get_as_far_as_publishing():
     runs = [fuzz_target.one_input(data) for data in SEEDS['vrpn']]
     # The first frames of a connection are withheld until they are live.
     assert sum(run.published for run in runs) > 30
-    assert {len(run.last) for run in runs} >= {0, 1, 3}, 'bodies that published'
+    assert {len(run.last) for run in runs} >= {0, 3}, 'bodies that published'
 
 
 def test_natnet_conversations_hold_and_get_as_far_as_publishing():
