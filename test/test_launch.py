@@ -28,7 +28,7 @@ LAUNCH = ROOT / 'launch'
 NODE = LAUNCH / 'optitrack_vrpn.launch.py'
 NODE_YAML = LAUNCH / 'optitrack_vrpn.launch.yaml'
 DEMO = LAUNCH / 'demo.launch.py'
-TOOLS = ('optitrack_vrpn_node', 'motive_sim')
+TOOLS = ('optitrack_vrpn_node', 'motive_sim', 'demo')
 
 
 def why_not():
@@ -174,9 +174,7 @@ def test_defaults_start_one_node_on_the_package_s_parameters_and_make_it_active(
     call, = prefix.run(path)
     assert call[0] == 'optitrack_vrpn_node'
     assert '__node:=optitrack_vrpn' in call[1] and '__ns:=/' in call[1]
-    packaged, = yaml.safe_load((ROOT / 'config/optitrack_vrpn.yaml').read_text()).values()
-    assert parameters_of(call) == {
-        **packaged['ros__parameters'], 'autostart': True, 'activate': True}
+    assert parameters_of(call) == {'autostart': True, 'activate': True}, 'the rest by default'
 
 
 @with_launch
@@ -263,7 +261,7 @@ def test_respawn_starts_the_node_again(prefix):
         while len(prefix.calls()) < 2 and time.monotonic() < deadline:
             time.sleep(0.05)
         first, second, *_ = prefix.calls()
-        assert first == second
+        assert (first[0], first[2]) == (second[0], second[2]), 'with the same parameters'
     finally:
         kill_group(process)
 
@@ -319,7 +317,7 @@ def test_demo_streams_every_body_and_ends_on_ctrl_c(tmp_path):
         kill_group(process)
     assert process.returncode == 0, output
     assert 'Traceback' not in output and 'process has died' not in output
-    assert output.count('has finished cleanly') == 2
+    assert output.count('has finished cleanly') == 1
 
 
 # -- misspelt arguments ------------------------------------------------------------------------
@@ -343,11 +341,13 @@ def test_right_launch_arguments_and_those_of_an_outer_file_are_accepted():
 
 
 @with_launch
-@pytest.mark.parametrize('file', [NODE, NODE_YAML, DEMO], ids=lambda path: path.name)
-def test_a_misspelt_argument_starts_nothing(prefix, file):
-    code, output = prefix.launch(file, 'prot:=3884')
+@pytest.mark.parametrize('file, wrong, right', [
+    (NODE, 'prot', 'port'), (NODE_YAML, 'prot', 'port'), (DEMO, 'rat', 'rate')],
+    ids=['py', 'yaml', 'demo'])
+def test_a_misspelt_argument_starts_nothing(prefix, file, wrong, right):
+    code, output = prefix.launch(file, f'{wrong}:=3884')
     assert code != 0
-    assert not lacking(output, 'prot:=', 'mean port:=?')
+    assert not lacking(output, f'{wrong}:=', f'mean {right}:=?')
     assert prefix.calls() == []
 
 
