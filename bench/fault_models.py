@@ -16,7 +16,7 @@ from fault_kit import MAX_AGE_S, RATE, scenario, Session, word, WRITING_S
 from fault_protocol import title
 from geometry_msgs.msg import WrenchStamped
 import numpy as np
-from optitrack_vrpn.sim.figure import BONES_51, Figure
+from optitrack_vrpn.sim.figure import BONES_51, SimFigure
 from optitrack_vrpn.sim.natnet_models import force, SAMPLES
 from optitrack_vrpn.stream.server_data import POINT
 from rclpy.qos import QoSProfile
@@ -191,7 +191,7 @@ def _wrench_matches(message, number):
     return np.abs(truth - found).max() < _SAME_N
 
 
-_FIGURE = Figure(BONES_51[:21], 1.5, 0.0)
+_FIGURE = SimFigure(BONES_51[:21], 1.5, 0.0)
 _BONES = {bone.name: number for number, bone in enumerate(BONES_51)}
 _MATCHES = {'bones': _bones_match, 'markers': _markers_match, 'plates': _wrench_matches}
 

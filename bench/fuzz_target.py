@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Fuzz target: bytes of a peer, through ``Connection`` into ``Pipeline``, with invariants.
+Fuzz target: bytes of a peer, through ``VrpnConnection`` into ``Pipeline``, with invariants.
 
 An input is a byte of options and then records, each a byte of its kind, two bytes n, and the data:
 n bytes of the TCP stream, a datagram of n bytes, n * 10 ms without data, or a new conversation.
@@ -15,7 +15,7 @@ from optitrack_vrpn.core.errors import RemoteProtocolError
 from optitrack_vrpn.drivers.vrpn.codec import (
     ACCELERATION_TYPE, CONTROL_SENDER, encode_cookie, encode_message, encode_name, MAX_IDS,
     POSE_TYPE, RemoteNames, SENDER_DESCRIPTION, TEXT_TYPE, TYPE_DESCRIPTION, VELOCITY_TYPE)
-from optitrack_vrpn.drivers.vrpn.connection import Connection, Counters
+from optitrack_vrpn.drivers.vrpn.connection import VrpnConnection, VrpnCounters
 from optitrack_vrpn.drivers.vrpn.frames import to_frames
 from optitrack_vrpn.stream.bodies.settings import Selection
 from optitrack_vrpn.stream.clock.types import StampConfig
@@ -60,7 +60,7 @@ CONFIGS = _configs()
 
 def _introduced():
     """Make a connection whose peer has said its cookie and described what servers describe."""
-    connection = Connection(udp_address=('127.0.0.1', 4000))
+    connection = VrpnConnection(udp_address=('127.0.0.1', 4000))
     parts = [encode_cookie()]
     for number, name in enumerate((CONTROL_SENDER, 'Rigid Body 1', '1drone', 'no thanks', 'a/b')):
         parts.append(encode_message(number, SENDER_DESCRIPTION, encode_name(name), 0, 0))
@@ -78,7 +78,7 @@ _INTRODUCED = _introduced()
 def introduced():
     """Copy that connection, which is much quicker than to let it hear everything again."""
     connection = copy.copy(_INTRODUCED)
-    for name, value in (('remote', RemoteNames()), ('counters', Counters()),
+    for name, value in (('remote', RemoteNames()), ('counters', VrpnCounters()),
                         ('_in', bytearray()), ('_out', bytearray())):
         setattr(connection, name, value)    # has no __dict__ where it is compiled
     connection.remote.senders.update(_INTRODUCED.remote.senders)
@@ -109,7 +109,7 @@ class Run:
         """Begin a conversation."""
         self.over = False
         self.connection = (introduced() if self.with_preamble
-                           else Connection(udp_address=('127.0.0.1', 4000)))
+                           else VrpnConnection(udp_address=('127.0.0.1', 4000)))
 
     def stream(self, data):
         """Let bytes come by TCP."""

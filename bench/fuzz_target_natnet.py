@@ -10,14 +10,14 @@ as there: datagrams of n bytes, n * 10 ms in which nothing comes, or a new conve
 from fuzz_target import Broken, PAUSE, play, PREAMBLE, record, Run
 import numpy as np
 from optitrack_vrpn.drivers.natnet import codec
-from optitrack_vrpn.drivers.natnet.connection import Connection
+from optitrack_vrpn.drivers.natnet.connection import NatNetConnection
 from optitrack_vrpn.drivers.natnet.definitions import encode_definitions
 from optitrack_vrpn.drivers.natnet.facts import ServerWatch
 from optitrack_vrpn.drivers.natnet.frames import encode_frame
 from optitrack_vrpn.drivers.natnet.messages import (
-    Analog, AssetDefinition, BODY, Body, BodyDefinition, Definitions, Echo, Frame, Held, Marker,
-    MessageId, PlateDefinition, Response, ServerInfo, Skeleton, SkeletonDefinition, Unanswered,
-    Unrecognized)
+    Analog, AssetDefinition, BODY, BodyDefinition, Definitions, Echo, Held, MessageId, NatNetBody,
+    NatNetFrame, NatNetMarker, NatNetSkeleton, PlateDefinition, Response, ServerInfo,
+    SkeletonDefinition, Unanswered, Unrecognized)
 from optitrack_vrpn.drivers.natnet.reports import name_table, Translator
 from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.skeletons.plates import channel_order, plate_frame, wrenches
@@ -58,14 +58,14 @@ def definitions(version):
 def frame(number, version, params=0):
     """Make a frame of each of them and markers at 100 Hz."""
     ticks = 1_000 * _FREQUENCY + number * _FREQUENCY // 100
-    bodies = [Body(i, 0.001 * number, 1.0, float(i), 0.0, 0.0, 0.0, 1.0, 0.0003, 1)
+    bodies = [NatNetBody(i, 0.001 * number, 1.0, float(i), 0.0, 0.0, 0.0, 1.0, 0.0003, 1)
               for i in (1, 2)]
     bones = b''.join(BODY.pack(3 << 16 | i, 0.001 * number, 0.2 * i, 0.0, 0.0, 0.0, 0.0, 1.0,
                                0.001, 1) for i in (1, 2, 3))
-    return encode_frame(Frame(
-        number, bodies, [Marker(1 << 16 | 1, 0.0, 1.0, 0.0, 0.014, 12, 0.0002)], 0.0, 0, 0,
+    return encode_frame(NatNetFrame(
+        number, bodies, [NatNetMarker(1 << 16 | 1, 0.0, 1.0, 0.0, 0.014, 12, 0.0002)], 0.0, 0, 0,
         number / 100, ticks, ticks + 46_000, ticks + 54_000, 0, 0, params, ((2.0, 1.0, 0.0),),
-        (Skeleton(3, bones),), (Skeleton(4, BODY.pack(
+        (NatNetSkeleton(3, bones),), (NatNetSkeleton(4, BODY.pack(
             4 << 16 | 1, 0.001 * number, 1.0, 2.0, 0.0, 0.0, 0.0, 1.0, 0.001, 1)),)
         if version >= (4, 1) else (), (Analog(1, ((1.0, 2.0),) * 6),)), version)
 
@@ -90,7 +90,7 @@ class NatNetRun(Run):
         self._stated = []
         self._models = set()
         self._described = b''    # the last definitions, with which requests are answered
-        self.connection = Connection(self.now_ns, wanted=EXTRAS)
+        self.connection = NatNetConnection(self.now_ns, wanted=EXTRAS)
         self._translator, self._watch = Translator(0), ServerWatch('y')
         for command in ServerWatch.QUESTIONS:
             self.connection.request(command)
@@ -133,7 +133,7 @@ class NatNetRun(Run):
     def _event(self, event):
         remarks = []
         event = event.frame if isinstance(event, Held) else event
-        if isinstance(event, Frame):
+        if isinstance(event, NatNetFrame):
             self._translator.names = self.connection.models.names
             named = self._translator.frame(event)
             self._judge_names(event, named)

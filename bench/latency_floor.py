@@ -23,7 +23,7 @@ from geometry_msgs.msg import PoseStamped, TransformStamped
 from latency_sender import body_names
 from optitrack_vrpn.drivers.client_io import use_batch_scheduling, use_default_scheduling
 from optitrack_vrpn.drivers.vrpn.codec import encode_request, POSE_MESSAGE
-from optitrack_vrpn.drivers.vrpn.connection import Connection
+from optitrack_vrpn.drivers.vrpn.connection import VrpnConnection
 import rclpy
 from rclpy.executors import ExternalShutdownException
 from rclpy.qos import QoSProfile
@@ -47,7 +47,7 @@ def shake_hands(port):
     datagrams.sendto(
         encode_request('127.0.0.1', listener.getsockname()[1]), ('127.0.0.1', port))
     stream, _ = listener.accept()
-    connection = Connection(udp_address=datagrams.getsockname())
+    connection = VrpnConnection(udp_address=datagrams.getsockname())
     stream.sendall(connection.data_to_send())
     while not connection.established:
         connection.receive_stream(stream.recv(65536))

@@ -20,7 +20,7 @@ from optitrack_vrpn.drivers.vrpn import codec
 from optitrack_vrpn.drivers.vrpn.codec import (
     LocalNames, MAX_DATAGRAM_SIZE, PING_TYPE, PingReport, PONG_TYPE, POSE_MESSAGE, POSE_TYPE,
     UdpDescribed)
-from optitrack_vrpn.drivers.vrpn.connection import Connection
+from optitrack_vrpn.drivers.vrpn.connection import VrpnConnection
 
 NS = 1_000_000_000
 _IN_A_DATAGRAM = MAX_DATAGRAM_SIZE // POSE_MESSAGE.size
@@ -36,7 +36,7 @@ class Peer:
 
     def __init__(self, sock, names):
         self.sock = sock
-        self.connection = Connection(names)
+        self.connection = VrpnConnection(names)
         self.target = None
         self.flush()
 

@@ -18,8 +18,8 @@ from optitrack_vrpn.drivers.natnet import codec
 from optitrack_vrpn.drivers.natnet.definitions import encode_definitions
 from optitrack_vrpn.drivers.natnet.frames import encode_frame
 from optitrack_vrpn.drivers.natnet.messages import (
-    BODY, Body, BODY_TRACKING_VALID, BodyDefinition, Definitions, Frame, MessageId, ServerInfo,
-    SUFFIX_4_1)
+    BODY, BODY_TRACKING_VALID, BodyDefinition, Definitions, MessageId, NatNetBody, NatNetFrame,
+    ServerInfo, SUFFIX_4_1)
 
 _VERSION = (4, 1)
 #: Ticks of 100 ns, as on Windows.
@@ -40,12 +40,12 @@ class NatNetSender(Sender):
         self._socket.bind(('127.0.0.1', 0))
         self.port = self._socket.getsockname()[1]
         self._clients = set()
-        bodies = [Body(i + 1, 0.0, 0.0, 0.0, *_ATTITUDE, 0.0003, BODY_TRACKING_VALID)
+        bodies = [NatNetBody(i + 1, 0.0, 0.0, 0.0, *_ATTITUDE, 0.0003, BODY_TRACKING_VALID)
                   for i in range(count)]
         self._definitions = encode_definitions(Definitions(tuple(
             BodyDefinition(name, i + 1) for i, name in enumerate(body_names(count)))), _VERSION)
         self._frame = bytearray(encode_frame(
-            Frame(0, bodies, [], 0.0, 0, 0, 0.0, 1, 1, 1, 0, 0, 0), _VERSION))
+            NatNetFrame(0, bodies, [], 0.0, 0, 0, 0.0, 1, 1, 1, 0, 0, 0), _VERSION))
         header = codec.decode_message(bytes(self._frame))
         assert header[0] == MessageId.FRAME
         self._number_at = len(self._frame) - len(header[1])

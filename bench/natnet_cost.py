@@ -23,14 +23,14 @@ sys.path[len(sys.path):] = [str(Path(__file__).resolve().parent.parent)]
 
 from optitrack_vrpn.drivers.frames import Body as PoseReport  # noqa: E402
 from optitrack_vrpn.drivers.natnet import codec  # noqa: E402
-from optitrack_vrpn.drivers.natnet.connection import Connection as NatNetConnection  # noqa: E402
+from optitrack_vrpn.drivers.natnet.connection import NatNetConnection  # noqa: E402
 from optitrack_vrpn.drivers.natnet.definitions import encode_definitions  # noqa: E402
 from optitrack_vrpn.drivers.natnet.frames import encode_frame  # noqa: E402
 from optitrack_vrpn.drivers.natnet.messages import Held, ServerInfo  # noqa: E402
 from optitrack_vrpn.drivers.natnet.reports import name_table, Translator  # noqa: E402
 from optitrack_vrpn.drivers.vrpn.codec import (  # noqa: E402
     encode_pose, MAX_DATAGRAM_SIZE, POSE_TYPE)
-from optitrack_vrpn.drivers.vrpn.connection import Connection  # noqa: E402
+from optitrack_vrpn.drivers.vrpn.connection import VrpnConnection  # noqa: E402
 from optitrack_vrpn.drivers.vrpn.frames import to_frames  # noqa: E402
 from optitrack_vrpn.sim.natnet import NatNetWorld  # noqa: E402
 from optitrack_vrpn.sim.scenario_io import scenario_from_mapping  # noqa: E402
@@ -44,7 +44,7 @@ _PROCESSING_NS = 5_400_000
 
 def vrpn(world: World, frames: list[Any]) -> Callable[[], int]:
     """Prepare the datagrams of VRPN; gives what is to be timed."""
-    server, client = Connection(), Connection()
+    server, client = VrpnConnection(), VrpnConnection()
     client.receive_stream(server.data_to_send())
     server.receive_stream(client.data_to_send())
     for name in world.names:

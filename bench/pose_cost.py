@@ -76,7 +76,7 @@ class OwnShare:
 
     def __init__(self, bodies, outputs):
         from optitrack_vrpn.drivers.vrpn.codec import LocalNames, POSE_MESSAGE, POSE_TYPE
-        from optitrack_vrpn.drivers.vrpn.connection import Connection
+        from optitrack_vrpn.drivers.vrpn.connection import VrpnConnection
         from optitrack_vrpn.node.base.cdr import tf_message
         from optitrack_vrpn.node.body_output import BodyOutput
         from optitrack_vrpn.node.configuration import make_configuration
@@ -85,7 +85,7 @@ class OwnShare:
         names = LocalNames()
         ids = [names.sender_id(f'body{body}') for body in range(bodies)]
         kind = names.type_id(POSE_TYPE)
-        self.connection, peer = Connection(), Connection(names)
+        self.connection, peer = VrpnConnection(), VrpnConnection(names)
         peer.receive_stream(self.connection.data_to_send())
         self.connection.receive_stream(peer.data_to_send())
         peer.describe(0)

@@ -30,7 +30,7 @@ import numpy as np
 from optitrack_vrpn.cli.signals_io import with_parent
 from optitrack_vrpn.guests.rgbd.geometry import Intrinsics, opencv
 from optitrack_vrpn.guests.rgbd.images import grey_of
-from optitrack_vrpn.guests.rgbd.odometry import Odometry, OdometrySettings, Status
+from optitrack_vrpn.guests.rgbd.odometry import FrameStatus, Odometry, OdometrySettings
 from optitrack_vrpn.guests.rgbd.room import Room, Sensor, TRAJECTORIES
 from optitrack_vrpn.takes.evaluate.evaluation import absolute_error, relative_error
 from optitrack_vrpn.takes.evaluate.evaluation_odometry import evaluate_odometry
@@ -109,7 +109,7 @@ def evaluate(sequence, settings):
     rpe = relative_error(reference, Trajectory.from_matrices(stamps, found), seconds=1.0)
     from_first = np.linalg.inv(sequence.poses[0]) @ sequence.poses
     squares = [nees(frames[k], from_first[k]) for k in good
-               if frames[k].status is Status.TRACKED]
+               if frames[k].status is FrameStatus.TRACKED]
     length = np.sum(np.linalg.norm(np.diff(sequence.poses[:, :3, 3], axis=0), axis=1))
     return (len(frames), f'{length:.1f}', f'{1e3 * ate_m:.1f}',
             f'{1e3 * rpe.translation.rmse:.1f}', f'{rpe.rotation_deg.rmse:.3f}',

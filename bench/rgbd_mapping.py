@@ -21,19 +21,19 @@ from optitrack_vrpn.guests.rgbd.mapper import Mapper
 from optitrack_vrpn.guests.rgbd.model import ModelSettings
 from optitrack_vrpn.guests.rgbd.odometry import Odometry, OdometrySettings
 from optitrack_vrpn.guests.rgbd.room import (
-    Box, Harmonic, Layout, Room, Sensor, TRAJECTORIES, Trajectory)
+    Box, CameraPath, Harmonic, Room, RoomLayout, Sensor, TRAJECTORIES)
 from optitrack_vrpn.takes.evaluate.evaluation import absolute_error
 from optitrack_vrpn.takes.trajectory import Trajectory as Path
 
 CAMERA = Intrinsics(320, 240, 262.5, 262.5, 159.75, 119.75)
 #: A hall of 10 x 8 m, for two rounds of a circle of 2.3 m radius.
-HALL = Layout(
+HALL = RoomLayout(
     room=Box((-5.0, -4.0, 0.0), (5.0, 4.0, 2.8)),
     boxes=(Box((3.7, -1.5, 0.0), (4.9, 0.4, 1.3)), Box((-1.0, 3.1, 0.0), (0.6, 3.95, 1.6)),
            Box((-4.9, -0.7, 0.0), (-3.9, 0.8, 0.9)), Box((-0.8, -3.95, 0.0), (0.7, -3.2, 1.9)),
            Box((-0.6, -0.7, 0.0), (0.8, 0.5, 1.5))))
 #: A corridor around a block; two rounds see more landmarks than the default model can contain.
-CORRIDOR = Layout(
+CORRIDOR = RoomLayout(
     room=Box((-6.8, -6.8, 0.0), (6.8, 6.8, 2.8)),
     boxes=(Box((-3.0, -3.0, 0.0), (3.0, 3.0, 2.8)), Box((5.9, -1.5, 0.0), (6.7, 0.4, 1.3)),
            Box((-1.0, 6.0, 0.0), (0.6, 6.7, 1.6)), Box((-6.7, -0.7, 0.0), (-5.9, 0.8, 0.9)),
@@ -41,9 +41,9 @@ CORRIDOR = Layout(
 _SWAY = math.radians(8.0)
 
 
-def around(radius_m: float, round_s: float) -> Trajectory:
+def around(radius_m: float, round_s: float) -> CameraPath:
     """Make two rounds of a circle, facing forward, with pitch and roll oscillations."""
-    return Trajectory(
+    return CameraPath(
         2 * round_s, f'two rounds of a circle of {radius_m} m',
         x=Harmonic(0.0, 0.0, ((radius_m, round_s, math.pi / 2),)),
         y=Harmonic(0.0, 0.0, ((radius_m, round_s, 0.0),)),
@@ -67,7 +67,7 @@ class Row(NamedTuple):
     solve_ms: float
 
 
-def run(scene: str, layout: Layout, trajectory: Trajectory, landmarks: int, rate: float,
+def run(scene: str, layout: RoomLayout, trajectory: CameraPath, landmarks: int, rate: float,
         seed: int) -> tuple[Row, tuple[Path, Path, Path]]:
     """Map a scene, and return the row and the paths: truth, odometry, map."""
     times = np.arange(0.0, trajectory.duration, 1.0 / rate)
@@ -138,7 +138,8 @@ def main() -> None:
     print('|---|---|---|---|---|---|---|---|---|---|')
     small, hall, corridor = TRAJECTORIES['loop'], around(2.3, 24.0), around(5.0, 40.0)
     for scene, layout, trajectory, landmarks in (
-            ('room, 2 x 5 m', Layout(), small, 5000), ('room, 2 x 5 m', Layout(), small, 1000),
+            ('room, 2 x 5 m', RoomLayout(), small, 5000), ('room, 2 x 5 m', RoomLayout(), small,
+                                                           1000),
             ('hall, 2 x 14 m', HALL, hall, 5000), ('hall, 2 x 14 m', HALL, hall, 1000),
             ('corridor, 2 x 31 m', CORRIDOR, corridor, 5000)):
         row, paths = run(scene, layout, trajectory, landmarks, given.rate, given.seed)

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.core.rotation import from_rotation_vector, multiply
 from optitrack_vrpn.stream.bodies.tracker import Tracker
-from optitrack_vrpn.stream.motion.kalman import Motion
+from optitrack_vrpn.stream.motion.kalman import FilteredMotion
 from optitrack_vrpn.stream.motion.lowpass import Lowpass, LowpassConfig
 from optitrack_vrpn.stream.motion.rest import RestDetector
 from optitrack_vrpn.stream.motion.settings import MotionConfig
@@ -70,7 +70,7 @@ def kalman(times: Array, positions: Array, quats: Array,
 
     :returns: velocities and angular rates.
     """
-    motion = Motion(config)
+    motion = FilteredMotion(config)
     velocities, rates = [], []
     for t, p, q in zip(times.tolist(), positions.tolist(), quats.tolist()):
         motion.update(round(t * 1e9), tuple(p), tuple(q))
@@ -187,11 +187,11 @@ def costs() -> str:
     times, positions, quats, _, _ = sample(drone, rate, 0.0003)
     poses = list(zip([round(t * 1e9) for t in times.tolist()],
                      [tuple(p) for p in positions.tolist()], [tuple(q) for q in quats.tolist()]))
-    motion = Motion()
+    motion = FilteredMotion()
     lowpass = Lowpass(LowpassConfig(5.0))
     rest = RestDetector()
-    odd = Motion()
-    fixed = Motion(MotionConfig(adaptive=False))
+    odd = FilteredMotion()
+    fixed = FilteredMotion(MotionConfig(adaptive=False))
     parts: tuple[tuple[str, Callable[..., object]], ...] = (
         ('validity (`Tracker.update`)', lambda t, p, q: body.update(t, t, p, q)),
         ('motion, settled', motion.update),

@@ -6,7 +6,7 @@ import copy
 from types import SimpleNamespace
 
 from optitrack_vrpn.node.base.cdr import TransformWriter
-from optitrack_vrpn.node.body_output import BodyOutput, Row
+from optitrack_vrpn.node.body_output import BodyOutput, OutputRow
 from optitrack_vrpn.node.configuration import make_configuration
 from optitrack_vrpn.node.topic_kinds import Content
 
@@ -22,7 +22,7 @@ def poses_alone(channel, send_pose, piece=b'', tf=False):
         return piece
 
     output = BodyOutput(channel, None, None, True)
-    output.rows = [Row(Content.POSE, False, write, send_pose)]
+    output.rows = [OutputRow(Content.POSE, False, write, send_pose)]
     output.tf = output.tf_heard = tf
     output.write_tf = TransformWriter(write, write)
     return output

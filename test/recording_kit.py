@@ -5,9 +5,9 @@
 import functools
 import struct
 
+from optitrack_vrpn.takes.mcap_format import Message
 from optitrack_vrpn.takes.record.bag_io import BagWriter, NewTopic
 from optitrack_vrpn.takes.record.bag_metadata import make_qos, TopicMetadata
-from optitrack_vrpn.takes.mcap_format import Message
 
 POSE = 'geometry_msgs/msg/PoseStamped'
 HASH = 'RIHS01_10f3786d7d40fd2b54367835614bff85d4ad3b5dab62bf8bca0cc232d73b4cd8'

@@ -19,7 +19,7 @@ import subprocess
 import threading
 import time
 
-from optitrack_vrpn.sim.impairments import Link
+from optitrack_vrpn.sim.impairments import ImpairedLink
 from optitrack_vrpn.sim.scenario_io import Network
 from server_kit import drain, pair_of_sockets, REQUEST
 from two_networks import inside
@@ -32,7 +32,7 @@ _COUNT = itertools.count()
 
 def impairments(**network):
     """Make the impairments of one link, which are those of the simulated Motive."""
-    return Link(Network(**network), 1, 1, lambda now_ns: now_ns / 1e9)
+    return ImpairedLink(Network(**network), 1, 1, lambda now_ns: now_ns / 1e9)
 
 
 class Background:

@@ -6,9 +6,9 @@ import numpy as np
 from optitrack_vrpn.takes.assess.figures import body_figures
 from optitrack_vrpn.takes.assess.remarks import findings
 from optitrack_vrpn.takes.columns import ROW
-from optitrack_vrpn.takes.record.bag_io import BagWriter
 from optitrack_vrpn.takes.mcap_format import Message
-from optitrack_vrpn.takes.take import Body, Take
+from optitrack_vrpn.takes.record.bag_io import BagWriter
+from optitrack_vrpn.takes.take import Take, TakeBody
 from optitrack_vrpn.takes.take_io import load_take
 from optitrack_vrpn.takes.trajectory import Trajectory
 from recording_kit import add_topic, BEGIN_NS, cdr, make, pose_cdr, topic as topic_of
@@ -46,7 +46,8 @@ class PosesInMemory:
 
 
 def body_of(name, trajectory, states=()):
-    return Body(name, PosesInMemory(trajectory, trajectory.stamps_ns + 3_000_000), list(states))
+    return TakeBody(name, PosesInMemory(trajectory, trajectory.stamps_ns + 3_000_000),
+                    list(states))
 
 
 def take_of(*bodies, **more):

@@ -7,7 +7,7 @@ import math
 from conftest import memory_growth
 from optitrack_vrpn.core.rotation import quat_from_angles
 from optitrack_vrpn.guests.autopilot.exchanges import Agreement, judge_attitude, judge_position
-from optitrack_vrpn.guests.autopilot.messages import State
+from optitrack_vrpn.guests.autopilot.messages import VehicleState
 import pytest
 from vehicle_kit import MS, START
 
@@ -29,8 +29,8 @@ def test_verdicts_on_attitude_and_position(own, sent, position, words):
     made = Agreement()
     x, y, z, w = quat_from_angles(*map(math.radians, sent))
     for i in range(5):
-        made.sent(State(START // 1000 + i * 20_000, SENT, (w, x, y, z),
-                        *[(math.nan,) * 3] * 3, None, None))
+        made.sent(VehicleState(START // 1000 + i * 20_000, SENT, (w, x, y, z),
+                               *[(math.nan,) * 3] * 3, None, None))
         made.attitude(START + i * 20 * MS, tuple(map(math.radians, own)))
         made.position(START + i * 20 * MS, position)
     found = judge_attitude(made.attitudes) + judge_position(made.positions)
@@ -40,7 +40,7 @@ def test_verdicts_on_attitude_and_position(own, sent, position, words):
 
 def test_attitudes_of_another_time_are_not_compared():
     made = Agreement()
-    made.sent(State(
+    made.sent(VehicleState(
         START // 1000, (0.0,) * 3, (1.0, 0.0, 0.0, 0.0), *[(0.0,) * 3] * 3, None, None))
     made.attitude(START + 500 * MS, (0.0, 0.0, 1.0))
     assert not made.attitudes
@@ -48,7 +48,7 @@ def test_attitudes_of_another_time_are_not_compared():
 
 def test_a_verdict_does_not_outlive_the_poses():
     made = Agreement()
-    made.sent(State(
+    made.sent(VehicleState(
         START // 1000, (0.0,) * 3, (1.0, 0.0, 0.0, 0.0), *[(0.0,) * 3] * 3, None, None))
     for ms in (0, 4000):
         made.attitude(START + ms * MS, (0.0, 0.0, 0.0))
@@ -63,7 +63,7 @@ def test_samples_for_comparison_are_bounded_after_the_clock_was_set_back():
 
     def send(number):
         begin_s = 5000 if number < 500 else 0
-        agreement.sent(State(
+        agreement.sent(VehicleState(
             begin_s * 1_000_000 + number * 20_000, (0.0,) * 3, (1.0, 0.0, 0.0, 0.0),
             *[(0.0,) * 3] * 3, None, None))
         agreement.attitude(begin_s * 10**9 + number * 20_000_000, (0.0, 0.0, 0.0))
@@ -77,7 +77,7 @@ def test_poses_of_any_age_are_compared_at_the_time_of_the_attitude(age_ms):
     for ms in range(0, 2000, 10):
         if ms % 20 == 0:
             x, y, z, w = quat_from_angles(0.0, 0.0, (ms - age_ms) * 1e-3)
-            made.sent(State(
+            made.sent(VehicleState(
                 (START + (ms - age_ms) * MS) // 1000, SENT, (w, x, y, z),
                 *[(math.nan,) * 3] * 3, None, None))
         if ms % 100 == 50:

@@ -7,7 +7,7 @@ from pathlib import Path
 from optitrack_vrpn.guests.autopilot.exchanges import Timesync
 from optitrack_vrpn.guests.autopilot.link_io import Codec
 from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, plan
-from optitrack_vrpn.guests.autopilot.vehicle import Link, Vehicle
+from optitrack_vrpn.guests.autopilot.vehicle import Vehicle, VehicleLink
 import pytest
 
 pytest.importorskip('pymavlink')
@@ -39,7 +39,7 @@ def replayed():
 
 def test_ardupilot_is_recognised_with_version_parameters_and_origin():
     vehicle, answers = replayed()
-    assert (vehicle.link, vehicle.system, vehicle.armed) == (Link.ALIVE, 1, False)
+    assert (vehicle.link, vehicle.system, vehicle.armed) == (VehicleLink.ALIVE, 1, False)
     assert (vehicle.firmware, vehicle.version) == ('ArduPilot', '4.7.0')
     assert vehicle.origin.present == pytest.approx((47.3977419, 8.5455938, 488.0))
     # Integers are converted to floats, not stored in their bytes; the last one was written.

@@ -8,10 +8,10 @@ import random
 from optitrack_vrpn.control.armed import Claim
 from optitrack_vrpn.core.doubt import Doubt
 from optitrack_vrpn.guests.autopilot.gate import Gate, MAX_AHEAD_NS, Output, Use
-from optitrack_vrpn.guests.autopilot.messages import Sample
+from optitrack_vrpn.guests.autopilot.messages import VisionSample
 from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, plan
 from optitrack_vrpn.guests.autopilot.vehicle import Incoming, Vehicle
-from optitrack_vrpn.node.graph.streams import Message, pose_reach, Reporter, TopicsBinding
+from optitrack_vrpn.node.graph.streams import pose_reach, Reporter, StreamMessage, TopicsBinding
 import pytest
 from vehicle_kit import MS, START
 
@@ -224,8 +224,9 @@ class World:
     def offer(self, node, stamp_ns):
         yaw = node.degrees + self.turned
         angle = math.radians(node.degrees)
-        sample = Sample(stamp_ns, (3.0 * math.cos(angle), 3.0 * math.sin(angle), 1.0), yawed(yaw))
-        begins = self.binding.accept(POSE, Message(
+        sample = VisionSample(stamp_ns, (3.0 * math.cos(angle), 3.0 * math.sin(angle), 1.0),
+                              yawed(yaw))
+        begins = self.binding.accept(POSE, StreamMessage(
             node.sequence, stamp_ns, (sample.position, sample.quat_xyzw)), self.now)
         if begins is not None:
             if self.bound is not None and self.bound is not node:
@@ -310,9 +311,9 @@ def test_an_armed_vehicle_that_turns_out_of_view_gets_the_poses_of_its_node_agai
         number += 1
         # It goes on to turn for a second, and then keeps its heading.
         quat = yawed(turn_deg_s * min(at, 6.0 + gap_s))
-        message = Message(number, now, ((1.0, 0.0, 1.0), quat))
+        message = StreamMessage(number, now, ((1.0, 0.0, 1.0), quat))
         begins = binding.accept(POSE, message, now)
-        use = gate.use(Sample(now, (1.0, 0.0, 1.0), quat), begins, Output(
+        use = gate.use(VisionSample(now, (1.0, 0.0, 1.0), quat), begins, Output(
             True, 0, now - 10 * MS if sent else 0), now + MS, binding.changed)
         if use is Use.SEND:
             sent.append(at)

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 from optitrack_vrpn.core.doubt import Doubt
 from optitrack_vrpn.guests.autopilot.exchanges import PX4_ANSWERS, REQUEST_PERIOD_NS, Timesync
 from optitrack_vrpn.guests.autopilot.gate import BACKWARDS_LIMIT, Gate, MAX_AHEAD_NS, Withheld
-from optitrack_vrpn.guests.autopilot.messages import Sample
+from optitrack_vrpn.guests.autopilot.messages import VisionSample
 from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, plan, PROFILES
 import pytest
 
@@ -27,7 +27,7 @@ def gate(rate_hz=50.0, min_interval_ms=10.5, state='TRACKED', **status):
 
 
 def pose(stamp_ns, **changes):
-    return Sample(stamp_ns, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0))._replace(**changes)
+    return VisionSample(stamp_ns, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0))._replace(**changes)
 
 
 def run(made, stamps):

@@ -8,7 +8,7 @@ import threading
 import time
 
 from optitrack_vrpn.core.errors import TransportError
-from optitrack_vrpn.guests.autopilot.link_io import Batch, Codec, WAITING
+from optitrack_vrpn.guests.autopilot.link_io import Codec, VisionBatch, WAITING
 from optitrack_vrpn.guests.autopilot.messages import Outgoing
 from optitrack_vrpn.guests.autopilot.settings import parse
 from optitrack_vrpn.guests.autopilot.transport_io import open_transport, Transport
@@ -49,7 +49,7 @@ def test_a_link_that_is_stuck_never_holds_up_who_sends():
         try:
             assert entered.wait(10), 'the heartbeat is stuck'
             for _ in range(100):
-                link.send(Batch(time.time_ns(), ()))
+                link.send(VisionBatch(time.time_ns(), ()))
             assert link.report().values['dropped_superseded'] == 100 - WAITING
         finally:
             held.set()
@@ -58,7 +58,7 @@ def test_a_link_that_is_stuck_never_holds_up_who_sends():
 def test_samples_that_waited_too_long_are_not_sent():
     with running_link('udpout:127.0.0.1:9') as link:
         wait_until(lambda: link.report().up)
-        link.send(Batch(time.time_ns() - 101_000_000, ()))
+        link.send(VisionBatch(time.time_ns() - 101_000_000, ()))
         wait_until(lambda: link.report().values['dropped_too_old'])
     assert not link.written_ns
 
@@ -144,7 +144,7 @@ def test_a_reader_of_tcp_that_stalls_gets_no_more_than_half_a_second_of_poses():
     def send():
         while not ended.wait(0.02):
             now = time.time_ns()
-            link.send(Batch(now, [Outgoing('ATT_POS_MOCAP', {
+            link.send(VisionBatch(now, [Outgoing('ATT_POS_MOCAP', {
                 'time_usec': now // 1000, 'q': [1.0, 0.0, 0.0, 0.0], 'x': 0.0, 'y': 0.0, 'z': 0.0,
                 'covariance': [0.0] * 21})]))
 

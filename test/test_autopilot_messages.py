@@ -16,7 +16,7 @@ from optitrack_vrpn.core.axes import AxesConfig, frame_maps
 from optitrack_vrpn.guests.autopilot.gate import valid
 from optitrack_vrpn.guests.autopilot.link_io import Codec
 from optitrack_vrpn.guests.autopilot.messages import (
-    ardupilot_transform, convert, euler_zyx, make, Outgoing, px4_odometry, Sample)
+    ardupilot_transform, convert, euler_zyx, make, Outgoing, px4_odometry, VisionSample)
 from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, MESSAGES, plan
 from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
 from optitrack_vrpn.sim.world import World
@@ -59,21 +59,21 @@ ATTITUDES = {
 @pytest.mark.parametrize('value', [1e12, -1e39, 1.7e308, math.inf, math.nan])
 def test_numbers_that_no_float32_holds_are_invalid_or_unknown(value):
     """They would end the link, or with DDS the node."""
-    assert not valid(Sample(0, (0.0, value, 0.0), (0.0, 0.0, 0.0, 1.0)))
-    assert not valid(Sample(0, (0.0, 0.0, 0.0), (0.0, 0.0, value, 1.0)))
-    state = convert(Sample(
+    assert not valid(VisionSample(0, (0.0, value, 0.0), (0.0, 0.0, 0.0, 1.0)))
+    assert not valid(VisionSample(0, (0.0, 0.0, 0.0), (0.0, 0.0, value, 1.0)))
+    state = convert(VisionSample(
         0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0), [value] * 36, (value, 0.0, 0.0),
         (0.0, 0.0, value), [value] * 36))
     assert [len(Codec(1, 197).encode(one)) > 20 for one in make(state, whole_plan(), 0)]
     assert math.isnan(state.velocity_body[0]) and math.isnan(state.rates[0])
     assert state.pose_covariance is None and state.twist_covariance is None
-    assert valid(Sample(0, (0.0, 9e11, 0.0), (0.0, 0.0, 0.0, 1.0)))
+    assert valid(VisionSample(0, (0.0, 9e11, 0.0), (0.0, 0.0, 0.0, 1.0)))
 
 
 @pytest.mark.parametrize('name', ATTITUDES)
 def test_hand_worked_attitudes(name):
     enu, ned, angles = ATTITUDES[name]
-    state = convert(Sample(0, (1.0, 2.0, 3.0), enu))
+    state = convert(VisionSample(0, (1.0, 2.0, 3.0), enu))
     assert state.position == (2.0, 1.0, -3.0)
     assert min(math.dist(state.quat_wxyz, ned),
                math.dist(state.quat_wxyz, [-x for x in ned])) < 1e-12
@@ -92,7 +92,8 @@ def test_from_motive_to_the_autopilot(rotation, angles):
     motive = Rotation.from_euler('YZX', (y, z, x), degrees=True).as_quat()
     maps = frame_maps(AxesConfig())
     position = (1.0, 2.0, 3.0)    # north, up, east
-    state = convert(Sample(0, maps.position_to_enu(position), maps.quat_to_enu(tuple(motive))))
+    state = convert(VisionSample(0, maps.position_to_enu(position),
+                                 maps.quat_to_enu(tuple(motive))))
     assert state.position == (1.0, 3.0, -2.0)
     assert np.allclose(euler_zyx(state.quat_wxyz), deg(*angles), atol=1e-12)
 
@@ -107,7 +108,7 @@ def test_the_axes_change_as_matrices_do(quat, position, velocity, rates, seed):
     random = np.random.default_rng(seed)
     root = random.normal(size=(2, 6, 6))
     pose_covariance, twist_covariance = root @ root.transpose(0, 2, 1)
-    state = convert(Sample(
+    state = convert(VisionSample(
         1_234_567_891_234, position, quat, tuple(pose_covariance.ravel()), velocity, rates,
         tuple(twist_covariance.ravel())))
     assert state.time_us == 1_234_567_891
@@ -137,7 +138,7 @@ def whole_plan(autopilot='px4'):
 
 
 def test_what_is_unknown_is_nan_and_not_zero():
-    state = convert(Sample(0, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0), (0.0,) * 36))
+    state = convert(VisionSample(0, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0), (0.0,) * 36))
     messages = {one.name: one.fields for one in make(state, whole_plan(), 0)}
     assert 'VISION_SPEED_ESTIMATE' not in messages, 'there is no velocity to send'
     odometry = messages['ODOMETRY']
@@ -151,7 +152,7 @@ def test_what_is_unknown_is_nan_and_not_zero():
 
 
 def test_a_velocity_without_covariance_has_nine_entries_that_begin_with_nan():
-    state = convert(Sample(0, (0.0,) * 3, (0.0, 0.0, 0.0, 1.0), None, (1.0, 2.0, 3.0)))
+    state = convert(VisionSample(0, (0.0,) * 3, (0.0, 0.0, 0.0, 1.0), None, (1.0, 2.0, 3.0)))
     speed = {one.name: one.fields for one in make(state, whole_plan(), 0)}['VISION_SPEED_ESTIMATE']
     assert len(speed['covariance']) == 9
     assert math.isnan(speed['covariance'][0])
@@ -159,7 +160,8 @@ def test_a_velocity_without_covariance_has_nine_entries_that_begin_with_nan():
 
 
 def test_px4_messages_say_their_frames():
-    state = convert(Sample(5_000, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0), None, (1.0, 0.0, 0.0)))
+    state = convert(VisionSample(5_000, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0), None,
+                                 (1.0, 0.0, 0.0)))
     fields = px4_odometry(state, whole_plan(), 9)
     assert (fields['pose_frame'], fields['velocity_frame']) == (2, 3)
     assert fields['timestamp'] == fields['timestamp_sample'] == 5
@@ -174,7 +176,7 @@ def test_px4_messages_say_their_frames():
 
 @given(unit, vectors)
 def test_what_ardupilot_makes_of_the_transform_is_ned(quat, position):
-    state = convert(Sample(0, position, quat))
+    state = convert(VisionSample(0, position, quat))
     pose = ardupilot_transform(state)
     x, y, z = pose.position
     assert (x, -y, -z) == pytest.approx(state.position)
@@ -251,7 +253,7 @@ def sample_at(seconds, stamp_ns):
         NED_FROM_ENU.T @ attitude.as_matrix() @ FRD_FROM_FLU.T)
     pose_covariance = np.diag([1e-6, 2e-6, 3e-6, 4e-6, 5e-6, 6e-6])
     twist_covariance = np.diag([1e-4, 2e-4, 3e-4, 4e-4, 5e-4, 6e-4])
-    return Sample(
+    return VisionSample(
         stamp_ns, tuple(NED_FROM_ENU.T @ position), tuple(enu_from_flu.as_quat()),
         tuple(pose_covariance.ravel()), tuple(FRD_FROM_FLU @ attitude.inv().apply(velocity)),
         tuple(FRD_FROM_FLU @ rates), tuple(twist_covariance.ravel()))

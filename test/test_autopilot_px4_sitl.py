@@ -8,9 +8,9 @@ from optitrack_vrpn.core.checks import Level
 from optitrack_vrpn.guests.autopilot.exchanges import Timesync
 from optitrack_vrpn.guests.autopilot.gate import Gate
 from optitrack_vrpn.guests.autopilot.link_io import Codec
-from optitrack_vrpn.guests.autopilot.report import findings, LinkReport, Source
+from optitrack_vrpn.guests.autopilot.report import findings, LinkReport, VehicleSource
 from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, plan
-from optitrack_vrpn.guests.autopilot.vehicle import Link, Vehicle
+from optitrack_vrpn.guests.autopilot.vehicle import Vehicle, VehicleLink
 import pytest
 
 pytest.importorskip('pymavlink')
@@ -44,7 +44,7 @@ def replayed():
 
 def test_px4_is_recognised_with_version_parameters_and_origin():
     vehicle, _ = replayed()
-    assert (vehicle.link, vehicle.system, vehicle.armed) == (Link.ALIVE, 1, False)
+    assert (vehicle.link, vehicle.system, vehicle.armed) == (VehicleLink.ALIVE, 1, False)
     assert (vehicle.firmware, vehicle.version) == ('PX4', '1.17.0')
     assert vehicle.origin.present == pytest.approx((47.3977419, 8.5455938, 0.0))
     values = {one.rule.name: one.value for one in vehicle.parameters.verdicts}
@@ -96,6 +96,6 @@ def test_the_check_sees_whether_px4_fuses_the_poses(state, level):
     vehicle.receive(status, ASKED_NS, ASKED_NS)
     chosen = plan(SETTINGS)
     found = {one.check: one for one in findings(
-        SETTINGS, chosen, Source('/cf1/odom', 1, 'TRACKED', '/cf1/odom', 50.0),
+        SETTINGS, chosen, VehicleSource('/cf1/odom', 1, 'TRACKED', '/cf1/odom', 50.0),
         Gate(chosen), LinkReport(True, '', 'peer', 0, {}), vehicle, True, ASKED_NS)}
     assert found['estimator'].level is level

@@ -6,7 +6,7 @@ from optitrack_vrpn.core.checks import Level
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.guests.autopilot.fake_autopilot_io import FakeAutopilot, FakeConfig
 from optitrack_vrpn.guests.autopilot.link_io import Codec
-from optitrack_vrpn.guests.autopilot.messages import convert, make, Sample
+from optitrack_vrpn.guests.autopilot.messages import convert, make, VisionSample
 from optitrack_vrpn.guests.autopilot.settings import (
     BridgeSettings, MESSAGES, parse, plan, WIRE_BYTES)
 from optitrack_vrpn.guests.autopilot.vehicle import Incoming
@@ -50,7 +50,7 @@ def test_settings_that_cannot_work_are_refused(settings, words):
 
 def test_no_message_is_longer_on_the_wire_than_its_load_is_reckoned_with():
     pytest.importorskip('pymavlink')
-    state = convert(Sample(
+    state = convert(VisionSample(
         START, (1.1, 2.2, 3.3), (0.1, 0.2, 0.3, 0.93), (0.1,) * 36, (1.1, 2.2, 3.3),
         (1.1, 2.2, 3.3), (0.1,) * 36))
     for name, message in zip(MESSAGES, make(state, plan(BridgeSettings(

@@ -17,7 +17,7 @@ import types
 
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.guests.autopilot.fake_autopilot_io import FakeAutopilot, FakeConfig, FakeServer
-from optitrack_vrpn.guests.autopilot.link_io import Batch
+from optitrack_vrpn.guests.autopilot.link_io import VisionBatch
 from optitrack_vrpn.guests.autopilot.messages import Outgoing
 from optitrack_vrpn.guests.autopilot.settings import parse
 from optitrack_vrpn.guests.autopilot.transport_io import open_transport
@@ -174,7 +174,7 @@ def test_a_pseudo_terminal_that_nobody_reads_is_flushed_and_counted(tmp_path):
         wait_until(lambda: link.report().up)
         for _ in range(3):
             # Fresh, and more than the terminal holds.
-            link.send(Batch(time.time_ns(), [odometry(time.time_ns())] * 400))
+            link.send(VisionBatch(time.time_ns(), [odometry(time.time_ns())] * 400))
         # Reading makes room, which the link fills as long as it has something to write.
         wait_until(lambda: dropped(link) == 3)
         assert link.interruptions and link.report().values['dropped_not_taken']
@@ -232,7 +232,7 @@ def test_a_link_works_in_a_process_with_many_files(tmp_path, kind, many_files):
     with (SerialFakeServer(fake, f'{tmp_path}/tty') if kind == 'serial'
           else FakeServer(fake)) as served, running_link(served.connection) as link:
         wait_until(lambda: served.fake.companion and link.report().values['received'] > 3)
-        link.send(Batch(time.time_ns(), [odometry(time.time_ns())]))
+        link.send(VisionBatch(time.time_ns(), [odometry(time.time_ns())]))
         wait_until(lambda: served.heard)
         assert link.report().values['opened'] == 1
 

@@ -10,7 +10,7 @@ from optitrack_vrpn.guests.autopilot.link_io import Codec
 from optitrack_vrpn.guests.autopilot.parameters import (
     ANSWER_NS, decode, encode, ParameterProtocol, REAL32, rules)
 from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, plan
-from optitrack_vrpn.guests.autopilot.vehicle import Link
+from optitrack_vrpn.guests.autopilot.vehicle import VehicleLink
 import pytest
 from vehicle_kit import START, Together, vision
 
@@ -27,7 +27,7 @@ def test_all_is_well_with_a_vehicle_that_is_set_up(autopilot):
     both = Together(autopilot=autopilot)
     assert not both.vehicle.may_send
     both.run(8)
-    assert both.vehicle.link is Link.ALIVE
+    assert both.vehicle.link is VehicleLink.ALIVE
     assert both.vehicle.may_send
     assert both.vehicle.version == '1.15.4'
     assert both.vehicle.parameters.done
@@ -128,15 +128,15 @@ def test_a_lost_heartbeat_is_a_state_and_its_return_begins_anew():
     both.run(5)
     both.alive = False
     both.run(2)
-    assert both.vehicle.link is Link.ALIVE
+    assert both.vehicle.link is VehicleLink.ALIVE
     both.run(2.5)
-    assert both.vehicle.link is Link.LOST
+    assert both.vehicle.link is VehicleLink.LOST
     assert both.vehicle.may_send, 'a link that works one way must not cost the poses'
     assert [event.severity for event in both.said('still sent')] == ['error']
     both.alive = True
     both.outgoing.clear()
     both.run(3)
-    assert both.vehicle.link is Link.ALIVE
+    assert both.vehicle.link is VehicleLink.ALIVE
     assert [one for one in both.outgoing if one.name == 'PARAM_REQUEST_READ'], 'asked again'
     keys = {event.key for text in ('is there', 'still sent') for event in both.said(text)}
     assert len(keys) == 2, 'logs limit the lines of one key'
@@ -152,7 +152,7 @@ def test_an_autopilot_that_restarts_within_the_heartbeat_timeout_gets_everything
         FakeConfig(epoch_ns=both.now, boot_ns=0, convergence=50), {'EKF2_HGT_REF': 1})
     both.alive = True
     both.run(8)
-    assert both.vehicle.link is Link.ALIVE and both.said('has restarted')
+    assert both.vehicle.link is VehicleLink.ALIVE and both.said('has restarted')
     assert both.fake.origin == (473977419, 85455938, 0)
     assert both.fake.values['EKF2_HGT_REF'][0] == 3
 
@@ -206,7 +206,7 @@ def test_an_autopilot_that_signs_is_reported(signs):
 def test_another_firmware_than_the_one_that_is_set_gets_nothing():
     both = Together(FakeConfig('ardupilot', epoch_ns=START))
     both.run(2)
-    assert both.vehicle.link is Link.WRONG
+    assert both.vehicle.link is VehicleLink.WRONG
     assert not both.vehicle.may_send
     assert both.said('ArduPilot') and both.said('autopilot is px4')
 
@@ -232,7 +232,8 @@ def test_without_target_system_no_pose_is_sent_while_two_vehicles_are_heard():
     both = Together()
     other = FakeAutopilot(FakeConfig(system=9)).tick(START)[0]
     both.run(0.5)
-    assert both.vehicle.link is Link.ALIVE and not both.vehicle.may_send, 'it may not be alone'
+    assert both.vehicle.link is VehicleLink.ALIVE
+    assert not both.vehicle.may_send, 'it may not be alone'
     both.run(1.5)
     assert both.vehicle.may_send
     both.take(other, system=9)
@@ -262,9 +263,9 @@ def test_without_target_system_no_pose_is_sent_while_two_vehicles_are_heard():
 def test_a_wrong_autopilot_does_not_exclude_the_right_one():
     both = Together()
     both.take(FakeAutopilot(FakeConfig('ardupilot', system=9)).tick(START)[0], system=9)
-    assert both.vehicle.link is Link.WRONG
+    assert both.vehicle.link is VehicleLink.WRONG
     both.run(2)
-    assert (both.vehicle.link, both.vehicle.system) == (Link.ALIVE, 1)
+    assert (both.vehicle.link, both.vehicle.system) == (VehicleLink.ALIVE, 1)
 
 
 def test_another_firmware_with_the_ids_of_the_vehicle_stops_no_poses_and_disarms_nothing():
@@ -282,7 +283,7 @@ def test_another_firmware_with_the_ids_of_the_vehicle_stops_no_poses_and_disarms
     both.alive = False
     both.run(4)
     both.take(heartbeat)
-    assert both.vehicle.link is Link.WRONG, 'the vehicle itself has another firmware now'
+    assert both.vehicle.link is VehicleLink.WRONG, 'the vehicle itself has another firmware now'
 
 
 def test_heartbeats_of_gimbals_and_ground_stations_are_no_autopilot():
@@ -290,7 +291,7 @@ def test_heartbeats_of_gimbals_and_ground_stations_are_no_autopilot():
     heartbeat = FakeAutopilot(FakeConfig()).tick(START)[0]
     both.take(heartbeat, component=154)
     both.take(heartbeat._replace(fields={**heartbeat.fields, 'autopilot': 8}), system=255)
-    assert both.vehicle.link is Link.WAITING
+    assert both.vehicle.link is VehicleLink.WAITING
 
 
 @pytest.mark.parametrize('sender', [(1, 198), (1, 197), (42, 240)])

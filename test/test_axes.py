@@ -10,10 +10,10 @@ from optitrack_vrpn.core.axes import AxesConfig, frame_maps, Pose
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.rotation import angle_between, IDENTITY, normalised
 from optitrack_vrpn.core.settings.schema import build
-from optitrack_vrpn.guests.machine.axes_mapper import after, AxisMapper, Event, Status
+from optitrack_vrpn.guests.machine.axes_mapper import after, AxesStatus, AxisMapper, StatusEvent
 from optitrack_vrpn.guests.machine.axes_settings import (
-    AxisTable, FRAMES, LowpassSettings, MapperSettings, motive_from_enu,
-    pose_from_quantities, quantities_of, Unwrapper)
+    AxesMapperSettings, AxisTable, FRAMES, LowpassSettings, motive_from_enu, pose_from_quantities,
+    quantities_of, Unwrapper)
 from optitrack_vrpn.guests.machine.axes_teach import identify_axis, Recording, report
 from optitrack_vrpn.guests.machine.axis_bridge_io import Cycle, load_table, write_row
 import pytest
@@ -40,7 +40,7 @@ ROW = {'name': 'x', 'body': 'b', 'quantity': 'z'}
 def mapper(*rows, **settings):
     """Make a mapper of rows, each with what it changes, or of one."""
     return AxisMapper(build(AxisTable, {'axes': [{**ROW, **row} for row in rows or [{}]]}, ''),
-                      MapperSettings(**settings))
+                      AxesMapperSettings(**settings))
 
 
 def show(axes, body, t_ms, position=(0.0, 0.0, 0.0), quat=IDENTITY, age_ms=0):
@@ -290,13 +290,13 @@ def test_status_numbers_are_those_of_the_thesis():
     assert math.isnan(axes.sample(13000 * MS).axes[0].value)
 
 
-@given(st.lists(st.sampled_from(list(Event))))
+@given(st.lists(st.sampled_from(list(StatusEvent))))
 def test_after_the_end_only_a_start_begins_again(events):
-    status = Status.ENDED
+    status = AxesStatus.ENDED
     for event in events:
         status = after(status, event)
-        if Event.START not in events:
-            assert status is Status.ENDED
+        if StatusEvent.START not in events:
+            assert status is AxesStatus.ENDED
 
 
 # -- cycles -------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import subprocess
 
 from hypothesis import given, strategies as st
 from optitrack_vrpn.core.errors import TransportError
-from optitrack_vrpn.guests.machine.axes_mapper import AxisState, Sample, Status
+from optitrack_vrpn.guests.machine.axes_mapper import AxesSample, AxesStatus, AxisState
 from optitrack_vrpn.guests.machine.axes_settings import DatagramSettings
 from optitrack_vrpn.guests.machine.axis_bridge_io import encode, UdpSender
 import pytest
@@ -19,7 +19,7 @@ import pytest
 
 def sample(axes, status=1, stamp_ns=1_700_000_000_250_000_000):
     """Make a sample of values with their validity."""
-    return Sample(tuple(AxisState(*each, '') for each in axes), stamp_ns, Status(status))
+    return AxesSample(tuple(AxisState(*each, '') for each in axes), stamp_ns, AxesStatus(status))
 
 
 SAMPLE = sample(((1.5, True), (-0.25, True), (math.nan, False)))

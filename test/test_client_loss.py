@@ -6,7 +6,7 @@ import math
 
 from conftest import lacking
 from optitrack_vrpn.drivers.link import LinkState, LossWatch
-from optitrack_vrpn.node.report import Level, link_entry
+from optitrack_vrpn.node.report import DiagnosticLevel, link_entry
 import pytest
 
 
@@ -117,8 +117,8 @@ def test_a_backend_without_counters_reports_no_loss():
 
 
 @pytest.mark.parametrize('state, level', [
-    (LinkState.STREAMING, Level.WARN), (LinkState.SILENT, Level.WARN),
-    (LinkState.LOST, Level.ERROR)])
+    (LinkState.STREAMING, DiagnosticLevel.WARN), (LinkState.SILENT, DiagnosticLevel.WARN),
+    (LinkState.LOST, DiagnosticLevel.ERROR)])
 def test_loss_is_a_warning_of_the_connection(state, level):
     watch = Connection().run(10, 0.3)
     entry = link_entry(state, 'the reason', {}, {'udp_lost': 1}, watch)

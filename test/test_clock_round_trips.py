@@ -3,6 +3,7 @@
 """Stamps of exposures: what round trips add to the line under the arrivals."""
 
 import math
+
 from conftest import examples
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.stream.clock.round_trips import RoundTrips

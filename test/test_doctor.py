@@ -16,7 +16,7 @@ from optitrack_vrpn.drivers.vrpn.transport_io import RequestMemory
 from optitrack_vrpn.sim.faults import Occlusion
 from optitrack_vrpn.sim.motion import Line
 from optitrack_vrpn.sim.scenario_io import (
-    Body, Clock, named_bodies, Noise, Scenario, scenario_from_mapping)
+    named_bodies, Noise, Scenario, scenario_from_mapping, SimBody, SimClock)
 from optitrack_vrpn.sim.server_io import MotiveSimServer
 from optitrack_vrpn.telling.doctor.probes_io import look_up
 from optitrack_vrpn.telling.doctor.results import ProbeResults
@@ -71,7 +71,7 @@ def test_a_way_that_is_asked_for_is_examined(examine, way, level):
 
 
 def test_stamps_of_the_epoch_give_the_offset_of_the_clocks(examine):
-    result = examine(motive(clock=Clock(base='epoch')))
+    result = examine(motive(clock=SimClock(base='epoch')))
     values = result.values('stamps')
     assert values['base'] == 'unix_epoch'
     assert values['sender_time_s'] == pytest.approx(time.time(), abs=30.0)
@@ -80,7 +80,7 @@ def test_stamps_of_the_epoch_give_the_offset_of_the_clocks(examine):
 
 
 def test_stamps_of_motives_start_give_its_age(examine):
-    clock = Clock(start=2445995.2)
+    clock = SimClock(start=2445995.2)
     result = examine(motive(clock=clock))
     assert result.values('stamps')['base'] == 'sender_start'
     assert '679.44 hours' in result.found('stamps')
@@ -308,8 +308,8 @@ def test_a_server_that_goes_in_the_middle_is_said_to(examine):
 
 def test_frozen_and_zeroed_bodies_are_told_by_name(examine):
     def lost(called, mode):
-        return Body(name=called, faults=(Occlusion(start=0.0, mode=mode),))
-    bodies = (lost('ice', 'frozen'), lost('null', 'zeroed'), Body(name='good'))
+        return SimBody(name=called, faults=(Occlusion(start=0.0, mode=mode),))
+    bodies = (lost('ice', 'frozen'), lost('null', 'zeroed'), SimBody(name='good'))
     result = examine(motive(bodies=bodies), seconds=0.7)
     result.judged('bodies', 'WARN', "'ice' is FROZEN", "'null' is ZEROED")
     assert result.values('bodies')['tracked'] == 1
@@ -349,7 +349,7 @@ def test_datagrams_that_are_overtaken_are_not_called_lost(examine):
 
 def test_the_axis_along_which_a_body_was_lifted_is_up(examine):
     lifted = Line(centre=(1.0, 3.0, 1.0), reach=(0.0, 0.0, 2.0), period=8.0, phase=-0.25)
-    bodies = (Body(name='wand', motion=lifted), Body(name='table'))
+    bodies = (SimBody(name='wand', motion=lifted), SimBody(name='table'))
     server = motive(bodies=bodies, motion='still', noise=Noise(position_mm=0.2))
     result = examine(server, '--lift', '1.0', seconds=0.2)
     result.judged('axes', 'OK', "'wand'")

@@ -16,22 +16,24 @@ from optitrack_vrpn.drivers.vrpn.codec import PongReport, SenderDescribed, TextR
 from optitrack_vrpn.drivers.vrpn.frames import to_frames
 from optitrack_vrpn.drivers.vrpn.probe import (
     Attempt, check_connect_back, check_handshake, check_senders, check_tcp, check_udp,
-    explain_silence, Facts, Outcome)
+    explain_silence, ProbeOutcome, VrpnProbeFacts)
 from optitrack_vrpn.stream.bodies.states import State
 from optitrack_vrpn.telling.doctor.results import Graph, Lift, Mismatch, RunningNode
 from optitrack_vrpn.telling.doctor.stream import (
     check_axes, check_bodies, check_clock, check_data, check_rate, Watch)
 import pytest
 
-SILENT = Attempt(Outcome.SILENT, took_s=3.0)
+SILENT = Attempt(ProbeOutcome.SILENT, took_s=3.0)
 HEARD = Heard(960, ('drone', 'wand'), 4.0)
 
 
 def vrpn(address='192.168.1.20', **changes):
     """Make the facts of a healthy VRPN server, but for what a test changes."""
-    return replace(Facts(
-        Place(address, '192.168.1.5', 'eth0'), 3883, tcp=Attempt(Outcome.OPEN, version=(7, 38)),
-        udp=Attempt(Outcome.OPEN, version=(7, 38)), described=dict.fromkeys(('drone', 'wand')),
+    return replace(VrpnProbeFacts(
+        Place(address, '192.168.1.5', 'eth0'), 3883, tcp=Attempt(ProbeOutcome.OPEN,
+                                                                 version=(7, 38)),
+        udp=Attempt(ProbeOutcome.OPEN, version=(7, 38)),
+        described=dict.fromkeys(('drone', 'wand')),
         answered={'drone', 'wand'}), **changes)
 
 
@@ -145,14 +147,14 @@ def test_what_stands_between_goes_into_the_advice():
 
 
 @pytest.mark.parametrize('address', ['127.0.0.1', '127.0.1.1', '::1'])
-@pytest.mark.parametrize('tcp', [Outcome.OPEN, Outcome.SILENT])
+@pytest.mark.parametrize('tcp', [ProbeOutcome.OPEN, ProbeOutcome.SILENT])
 def test_in_this_machine_itself_the_server_hangs_and_no_firewall_is_blamed(address, tcp):
     """Nothing filters the loopback interface, and no container or NAT lies on the way."""
     def advice(address):
         facts = vrpn(address, tcp=Attempt(tcp), udp=SILENT, tcp_poses=7,
                      surroundings=('container', 'WSL', 'ufw'))
         said = [check_connect_back(facts), explain_silence(facts, Heard(seconds=2.0))]
-        return [one.advice for one in (*said, *[check_tcp(facts)] * (tcp is Outcome.SILENT))]
+        return [one.advice for one in (*said, *[check_tcp(facts)] * (tcp is ProbeOutcome.SILENT))]
     for one in advice(address):
         assert one.startswith('the server hangs')
         for word in ('ufw', 'firewall', 'container', 'NAT'):

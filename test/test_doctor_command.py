@@ -122,7 +122,7 @@ class Bridge:
 def test_findings_of_extensions_cannot_touch_the_terminal_nor_end_the_report(capsys):
     found = Extensions(None, (f'{__name__}:Bridge',)).findings(lambda seconds: None)
     for as_json in (False, True):
-        report = doctor.Report(ProbeResults('127.0.0.1', 3883), as_json)
+        report = doctor.DoctorReport(ProbeResults('127.0.0.1', 3883), as_json)
         for one in found:
             report.add(one)
         assert report.end() == 2

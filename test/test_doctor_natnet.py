@@ -12,7 +12,8 @@ from natnet_kit import simulated
 from optitrack_vrpn.core.checks import Level
 from optitrack_vrpn.drivers.natnet import codec
 from optitrack_vrpn.drivers.natnet.messages import ServerInfo
-from optitrack_vrpn.drivers.natnet.probe import check_echoes, check_port, explain_silence, Facts
+from optitrack_vrpn.drivers.natnet.probe import (
+    check_echoes, check_port, explain_silence, NatNetProbeFacts)
 from optitrack_vrpn.drivers.probing import Heard, Place
 import pytest
 
@@ -123,7 +124,7 @@ NOTHING = Heard(seconds=2.0)
 
 def facts(multicast=True, version=(4, 1), **found):
     info = ServerInfo('Motive', (3, 1, 0, 0), version, 0, 1511, multicast, '239.255.42.99')
-    return Facts(PLACE, 1510, **{
+    return NatNetProbeFacts(PLACE, 1510, **{
         'info': info, 'round_trip_ms': 0.9, 'processing_ms': 5.4, **found})
 
 

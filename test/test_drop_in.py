@@ -18,7 +18,7 @@ from optitrack_vrpn.core.axes import AxesConfig, frame_maps
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.settings.parameters import parameters_of
 from optitrack_vrpn.drivers.natnet.messages import (
-    BodyDefinition, Definitions, Frame as NatNetFrame, Marker as NatNetMarker, SkeletonDefinition)
+    BodyDefinition, Definitions, NatNetFrame, NatNetMarker, SkeletonDefinition)
 from optitrack_vrpn.drivers.natnet.reports import name_table, seen_markers
 from optitrack_vrpn.node.configuration import make_configuration
 from optitrack_vrpn.node.settings import NodeSettings

@@ -141,7 +141,7 @@ def test_machine_and_python_that_pypi_has_nothing_for_are_told(parts, monkeypatc
 
 @pytest.mark.parametrize('name', ['Uni Köln', 'Uni_Köln', 'a b', "it's"])
 def test_cmake_gets_plain_paths_in_any_folder(parts, name, tmp_path, monkeypatch):
-    """CMake and the generators of interfaces fail at a blank or a letter outside ASCII."""
+    """For CMake and the generators of interfaces fail at a blank or a letter outside ASCII."""
     folder = tmp_path / name / '.venv'
     folder.mkdir(parents=True)
     env = types.SimpleNamespace(folder=str(folder))

@@ -17,7 +17,7 @@ from optitrack_vrpn.guests.machine.correction import Correction, Measurement, Sl
 from optitrack_vrpn.guests.machine.gantry_settings import CorrectionSettings
 from optitrack_vrpn.guests.machine.gantry_sim_io import carried, SimulatedMachine
 from optitrack_vrpn.guests.machine.machine import Calibration
-from optitrack_vrpn.guests.machine.machine_io import header, load_machine, Recorder, row
+from optitrack_vrpn.guests.machine.machine_io import header, load_machine, MachineRecorder, row
 from optitrack_vrpn.guests.machine.setpoints import Mode, MOVING, Switches
 from optitrack_vrpn.guests.machine.trajectory import make_trajectory
 from optitrack_vrpn.sim.scenario_io import Scenario, scenario_from_mapping
@@ -245,7 +245,7 @@ def test_calibration_gives_up_without_mocap_and_stops():
 
 def test_the_recording_has_the_columns_of_the_thesis(tmp_path):
     rig = Rig(ORION, noise=False)
-    recorder = Recorder(str(tmp_path), NAMES)
+    recorder = MachineRecorder(str(tmp_path), NAMES)
     rig.axis.go_to(0.1)
     for k in range(50):
         rig.cycle()
@@ -269,7 +269,7 @@ def test_a_full_disk_is_counted(tmp_path):
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))     # this process's files
     try:
-        recorder = Recorder(str(tmp_path), NAMES)
+        recorder = MachineRecorder(str(tmp_path), NAMES)
         for _ in range(200):
             recorder.write('1' * 100 + '\n')
         recorder.close()

@@ -15,8 +15,8 @@ from optitrack_vrpn.guests.machine.gantry_sim_io import SimulatedMachine, UdpMac
 from optitrack_vrpn.guests.machine.machine import cells, Machine, table
 from optitrack_vrpn.guests.machine.machine_io import load_machine, UdpDriver
 from optitrack_vrpn.guests.machine.setpoints import (
-    ahead, Answer, Cubic, decode_answer, decode_set_points, encode_answer, encode_set_points,
-    SetPoints, Switches)
+    ahead, Cubic, decode_answer, decode_set_points, encode_answer, encode_set_points,
+    MachineAnswer, SetPoints, Switches)
 import pytest
 from transport_kit import wait_until
 
@@ -32,7 +32,7 @@ def test_set_points_are_read_back(sequence, power, cubics):
 @given(st.integers(0, 2**32 - 1), st.booleans(),
        st.lists(st.builds(Switches, st.booleans(), st.booleans(), st.booleans()), max_size=32))
 def test_answers_are_read_back(sequence, power, switches):
-    answer = Answer(sequence, power, tuple(switches))
+    answer = MachineAnswer(sequence, power, tuple(switches))
     assert decode_answer(encode_answer(answer)) == answer
 
 
@@ -48,7 +48,7 @@ def test_any_bytes_are_read_or_refused(data, head):
 def test_set_points_lie_where_the_page_says():
     data = encode_set_points(SetPoints(7, 0.01, True, (Cubic(1.0, 2.0, 3.0, 4.0),)))
     assert struct.unpack('<4sIdII4d', data) == (b'OVGC', 7, 0.01, 1, 1, 1.0, 2.0, 3.0, 4.0)
-    data = encode_answer(Answer(7, False, (Switches(True, False, True),)))
+    data = encode_answer(MachineAnswer(7, False, (Switches(True, False, True),)))
     assert struct.unpack('<4sIIII', data) == (b'OVGM', 7, 0, 1, 5)
 
 
@@ -177,7 +177,8 @@ def test_a_machine_that_floods_the_controller_does_not_hold_a_cycle():
 
 @pytest.mark.network
 @pytest.mark.parametrize('data, words', [
-    (b'x', '1 bytes'), (encode_answer(Answer(0, True, (Switches(),) * 2)), '2 axes instead of 1')])
+    (b'x', '1 bytes'), (encode_answer(MachineAnswer(0, True, (Switches(),) * 2)),
+                        '2 axes instead of 1')])
 def test_the_driver_says_why_it_uses_no_answer_until_it_uses_one(data, words):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
         other.bind(('127.0.0.1', 0))
@@ -186,7 +187,7 @@ def test_the_driver_says_why_it_uses_no_answer_until_it_uses_one(data, words):
             _, address = other.recvfrom(2048)
             other.sendto(data, address)
             assert driver.feedback() is None and words in driver.trouble
-            other.sendto(encode_answer(Answer(0, True, (Switches(),))), address)
+            other.sendto(encode_answer(MachineAnswer(0, True, (Switches(),))), address)
             assert driver.feedback() is not None and driver.trouble == ''
 
 

@@ -3,12 +3,12 @@
 """What the launch files of autopilots, axis_bridge, the gantry and the RGB-D nodes start."""
 
 from launch_kit import LAUNCH
-from optitrack_vrpn.cli.launch_file_ros import Restarts
 from optitrack_vrpn.cli.arguments import LaunchArgument, log_level, read_launch_arguments
+from optitrack_vrpn.cli.launch_file_ros import Restarts
 from optitrack_vrpn.cli.rows_io import tools
 from optitrack_vrpn.core.settings.parameters import parameters_of
 from optitrack_vrpn.guests.autopilot.settings import BridgeSettings as AutopilotSettings
-from optitrack_vrpn.guests.machine.axes_settings import BridgeSettings
+from optitrack_vrpn.guests.machine.axes_settings import AxisBridgeSettings
 from optitrack_vrpn.guests.machine.gantry_command import sim_parser
 from optitrack_vrpn.guests.machine.gantry_settings import ControllerSettings
 from optitrack_vrpn.guests.rgbd.settings import (
@@ -19,7 +19,7 @@ import pytest
 
 KNOWN = {tool: {each.name: each for each in parameters_of(settings)}
          for tool, settings in {
-             'axis_bridge': BridgeSettings, 'gantry_controller': ControllerSettings,
+             'axis_bridge': AxisBridgeSettings, 'gantry_controller': ControllerSettings,
              'optitrack_vrpn_node': NodeSettings, 'rgbd_image_proc': ImageProcSettings,
              'rgbd_mapper': MapperNodeSettings, 'rgbd_odometry': OdometryNodeSettings}.items()}
 VEHICLES = str(LAUNCH.parent / 'config' / 'vehicles.yaml')

@@ -8,7 +8,7 @@ import math
 from hypothesis import given, settings, strategies as st
 import numpy as np
 from optitrack_vrpn.stream.motion.gains import Gains
-from optitrack_vrpn.stream.motion.kalman import diagonal, Motion
+from optitrack_vrpn.stream.motion.kalman import diagonal, FilteredMotion
 from optitrack_vrpn.stream.motion.settings import MotionConfig
 import pytest
 from scipy import linalg, stats
@@ -80,7 +80,7 @@ def test_position_velocity_and_acceleration_are_consistent(rate):
     total = {'first frames': 0.0, 'settled': 0.0}
     runs = 100
     for _ in range(runs):
-        motion = Motion(FIXED)
+        motion = FilteredMotion(FIXED)
         x = np.zeros((3, 3))
         x[1] = draw.normal(0, 5.0, 3)
         x[2] = draw.normal(0, 30.0, 3)
@@ -104,7 +104,7 @@ def test_attitude_and_rate_are_consistent():
     total = 0.0
     runs = 60
     for _ in range(runs):
-        motion = Motion(FIXED)
+        motion = FilteredMotion(FIXED)
         attitude = Rotation.from_rotvec(draw.normal(0, 1, 3))
         omega = draw.normal(0, 2.0, 3)
         alpha = draw.normal(0, 10.0, 3)
@@ -138,7 +138,7 @@ def test_learned_wander_keeps_the_covariance_honest_on_smooth_trajectories(rate,
     A sine is not the model's process: the sum over a path is compared, not its distribution.
     """
     draw = np.random.default_rng(1)
-    motion = Motion(MotionConfig(position_noise=noise))
+    motion = FilteredMotion(MotionConfig(position_noise=noise))
     total = count = 0
     for k in range(round(12 * rate)):
         t = k / rate
@@ -157,7 +157,7 @@ def test_learned_wander_keeps_the_covariance_honest_on_smooth_trajectories(rate,
 
 def test_a_resting_body_that_is_grabbed_is_followed_within_frames():
     draw = np.random.default_rng(4)
-    motion = Motion()
+    motion = FilteredMotion()
     late = []
     for k in range(1000):
         t = k / 240
@@ -174,7 +174,7 @@ def test_a_resting_body_that_is_grabbed_is_followed_within_frames():
 @given(st.lists(st.floats(-20, 20), min_size=3, max_size=3), st.integers(0, 1000))
 def test_a_steady_spin_is_found_whatever_signs_are_sent(rate, seed):
     draw = np.random.default_rng(seed)
-    motion = Motion()
+    motion = FilteredMotion()
     start = Rotation.from_rotvec(draw.normal(0, 1, 3))
     for k in range(120):
         truth = Rotation.from_rotvec(np.array(rate) * k / 240) * start
@@ -199,7 +199,7 @@ def run_line(motion, frames, draw, rate=240.0):
 @pytest.mark.parametrize('missing', [1, 5, 20, 50, 200, 2000])
 def test_no_spike_after_a_gap(missing):
     """Short gaps keep the estimate, long ones begin it again; what is valid is near the truth."""
-    motion = Motion()
+    motion = FilteredMotion()
     draw = np.random.default_rng(missing)
     for _ in run_line(motion, range(480), draw):
         pass
@@ -217,7 +217,7 @@ def test_no_spike_after_a_gap(missing):
 
 
 def test_after_a_jump_nothing_of_the_old_motion_is_left():
-    motion = Motion()
+    motion = FilteredMotion()
     for k in range(200):
         motion.update(k * 5_000_000, (0.05 * k, 0.0, 0.0), UPRIGHT)
     motion.reset()
@@ -228,7 +228,7 @@ def test_after_a_jump_nothing_of_the_old_motion_is_left():
 
 
 def test_equal_and_older_stamps_are_left_out():
-    motion = Motion()
+    motion = FilteredMotion()
     for k in range(100):
         motion.update(k * 5_000_000, (0.005 * k, 0.0, 0.0), UPRIGHT)
     before = motion.position, motion.velocity, motion.quat, motion.stamp_ns
@@ -243,7 +243,7 @@ def test_equal_and_older_stamps_are_left_out():
        st.sampled_from([1e-5, 3e-4, 1e-2]))
 def test_no_intervals_end_the_arithmetic(poses, noise):
     """The poses of a coarse clock that arrive at once have stamps 1 ns apart."""
-    motion = Motion(MotionConfig(position_noise=noise))
+    motion = FilteredMotion(MotionConfig(position_noise=noise))
     stamp = 10**9
     for dt, place in poses:
         stamp += dt
@@ -258,7 +258,7 @@ def test_a_diagonal_covariance_has_the_order_of_rep_103():
 
 
 def test_body_twist_covariance_counts_the_attitudes_error():
-    motion = Motion(replace(FIXED, attitude_noise=0.05))
+    motion = FilteredMotion(replace(FIXED, attitude_noise=0.05))
     start = Rotation.from_rotvec([0.2, 0.4, -1.0])
     spin = np.array([0.0, 3.0, -6.0])
     for k in range(400):
@@ -281,7 +281,7 @@ def test_body_twist_covariance_counts_the_attitudes_error():
 
 def test_more_noise_than_told_is_no_manoeuvre():
     draw = np.random.default_rng(8)
-    motion = Motion(MotionConfig(position_noise=1e-4))
+    motion = FilteredMotion(MotionConfig(position_noise=1e-4))
     squares = []
     for k in range(4800):
         motion.update(round(k * 1e9 / 240), tuple(draw.normal(0, 1e-3, 3).tolist()), UPRIGHT)
@@ -290,7 +290,7 @@ def test_more_noise_than_told_is_no_manoeuvre():
 
 
 def test_learned_noise_is_taken():
-    motion = Motion()
+    motion = FilteredMotion()
     motion.set_noise(0.01, 0.1)
     for k in range(400):
         motion.update(k * 5_000_000, (0.0, 0.0, 0.0), UPRIGHT)
@@ -300,7 +300,7 @@ def test_learned_noise_is_taken():
 @pytest.mark.parametrize('rate', [60, 240, 1000])
 def test_jumps_of_kilometres_do_not_end_the_arithmetic(rate):
     # With validation.max_speed: 0 they get this far.
-    motion = Motion(MotionConfig())
+    motion = FilteredMotion(MotionConfig())
     for number in range(3000):
         place = float(number * 4_166_667 % 10**9)
         motion.update(number * 10**9 // rate, (1e4, place, 1e5 * (number // 50 % 2)), UPRIGHT)
@@ -313,7 +313,7 @@ def test_jumps_of_kilometres_do_not_end_the_arithmetic(rate):
 def test_the_variance_of_the_velocity_contains_an_outlier_that_passed(rate_hz, adaptive):
     """An outlier of 8 cm in hover: below max_speed, so that validation accepts it."""
     generator = np.random.default_rng(3)
-    motion = Motion(MotionConfig(adaptive=adaptive))
+    motion = FilteredMotion(MotionConfig(adaptive=adaptive))
     fastest = 0.0
     for number in range(6 * rate_hz):
         position = generator.normal(0.0, 2e-4, 3)

@@ -17,8 +17,8 @@ from optitrack_vrpn.drivers.natnet import codec
 from optitrack_vrpn.drivers.natnet.definitions import decode_definitions, encode_definitions
 from optitrack_vrpn.drivers.natnet.frames import decode_frame, encode_frame
 from optitrack_vrpn.drivers.natnet.messages import (
-    Analog, AssetDefinition, BODY, Body, BodyDefinition, Definitions, Frame, Marker, MAX_PAYLOAD,
-    MessageId, PlateDefinition, ServerInfo, Skeleton, SkeletonDefinition)
+    Analog, AssetDefinition, BODY, BodyDefinition, Definitions, MAX_PAYLOAD, MessageId, NatNetBody,
+    NatNetFrame, NatNetMarker, NatNetSkeleton, PlateDefinition, ServerInfo, SkeletonDefinition)
 import pytest
 
 VERSIONS = [
@@ -28,19 +28,19 @@ EVERYTHING = frozenset({'markers', 'skeletons', 'plates', 'devices'})
 
 f32 = st.floats(width=32, allow_nan=False)
 bodies = st.builds(
-    Body, st.integers(-2**31, 2**31 - 1), *[f32] * 8, st.integers(0, 2**15 - 1))
+    NatNetBody, st.integers(-2**31, 2**31 - 1), *[f32] * 8, st.integers(0, 2**15 - 1))
 markers = st.builds(
-    Marker, st.integers(0, 2**31 - 1), *[f32] * 4, st.integers(0, 2**15 - 1), f32)
+    NatNetMarker, st.integers(0, 2**31 - 1), *[f32] * 4, st.integers(0, 2**15 - 1), f32)
 u64 = st.integers(0, 2**63 - 1)
 i32s = st.integers(-2**31, 2**31 - 1)
 skeletons = st.lists(st.builds(
-    Skeleton, i32s, st.lists(bodies, max_size=3).map(
+    NatNetSkeleton, i32s, st.lists(bodies, max_size=3).map(
         lambda found: b''.join(BODY.pack(*one) for one in found))), max_size=2).map(tuple)
 analogs = st.lists(st.builds(
     Analog, i32s, st.lists(st.lists(f32, max_size=3).map(tuple), max_size=3).map(tuple)),
     max_size=2).map(tuple)
 frames = st.builds(
-    Frame, st.integers(0, 2**31 - 1), st.lists(bodies, max_size=5),
+    NatNetFrame, st.integers(0, 2**31 - 1), st.lists(bodies, max_size=5),
     st.lists(markers, max_size=5), f32, st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1),
     st.floats(0.0, 1e9), u64, u64, u64, st.just(0), st.just(0), st.integers(0, 15),
     st.lists(st.tuples(f32, f32, f32), max_size=3).map(tuple), skeletons, skeletons, analogs,

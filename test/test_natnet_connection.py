@@ -7,11 +7,11 @@ import struct
 
 from optitrack_vrpn.core.errors import LocalProtocolError
 from optitrack_vrpn.drivers.natnet import codec
-from optitrack_vrpn.drivers.natnet.connection import bitstream_version, Connection
+from optitrack_vrpn.drivers.natnet.connection import bitstream_version, NatNetConnection
 from optitrack_vrpn.drivers.natnet.definitions import encode_definitions
 from optitrack_vrpn.drivers.natnet.frames import encode_frame
 from optitrack_vrpn.drivers.natnet.messages import (
-    Definitions, Disconnected, Echo, Frame, FRAME_BITSTREAM_CHANGED, MessageId, Response,
+    Definitions, Disconnected, Echo, FRAME_BITSTREAM_CHANGED, MessageId, NatNetFrame, Response,
     ServerInfo, Unanswered, Unrecognized, Untimed)
 import pytest
 
@@ -20,7 +20,7 @@ INFO = ServerInfo('Motive', (3, 1, 0, 0), (4, 1), 10**7, 1511, False, '')
 
 
 def connected(info=INFO):
-    connection = Connection(0)
+    connection = NatNetConnection(0)
     connection.receive(codec.encode_server_info(info), 0)
     return connection
 
@@ -30,7 +30,7 @@ def sent(connection, now_ns):
 
 
 def frame(number, version=(4, 1), params=0, ticks=1):
-    return encode_frame(Frame(
+    return encode_frame(NatNetFrame(
         number, [], [], 0.0, 0, 0, 0.0, ticks, ticks, ticks, 0, 0, params), version)
 
 
@@ -126,7 +126,7 @@ def test_frames_of_an_interruption_are_not_counted_as_lost(pause_ns, lost):
 
 
 def test_answers_before_the_greeting_or_without_a_request_are_counted_only():
-    connection = Connection(0)
+    connection = NatNetConnection(0)
     for datagram in (frame(1), encode_definitions(Definitions(()), (4, 1)),
                      codec.encode_response(1), codec.encode_echo_response(0, 1)):
         assert connection.receive(datagram, 0) == []
@@ -203,7 +203,7 @@ def test_the_first_frame_shows_whether_frames_have_times(ticks):
     token = codec.decode_message(connection.echo_request(1))[1]
     late = codec.encode_echo_response(int.from_bytes(token, 'little'), 2)
     first = connection.receive(frame(1, ticks=ticks), 2)
-    assert [type(event) for event in first] == [Echo if ticks else Untimed, Frame]
+    assert [type(event) for event in first] == [Echo if ticks else Untimed, NatNetFrame]
     assert connection.echo_due(S) is bool(ticks)
     assert len(connection.receive(late, 3)) == ticks
     # The same server, which is asked again after a second without frames.

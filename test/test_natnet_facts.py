@@ -9,7 +9,7 @@ from conftest import lacking_in_lines
 from optitrack_vrpn.drivers.frames import RoundTrip
 from optitrack_vrpn.drivers.natnet.facts import ServerWatch
 from optitrack_vrpn.drivers.natnet.messages import (
-    BodyDefinition, Definitions, Frame, Response, ServerInfo, Unanswered, Unrecognized)
+    BodyDefinition, Definitions, NatNetFrame, Response, ServerInfo, Unanswered, Unrecognized)
 from optitrack_vrpn.drivers.natnet.reports import name_table, Translator
 from optitrack_vrpn.drivers.natnet.settings import NatNetConfig
 import pytest
@@ -19,7 +19,7 @@ MS = 1_000_000
 
 
 def frame(number=1, exposure=0, transmit=0, params=0, timestamp=0.0, ptp=(0, 0)):
-    return Frame(
+    return NatNetFrame(
         number, [], [], 0.0, 0, 0, timestamp, exposure, 0, transmit, *ptp, params)
 
 

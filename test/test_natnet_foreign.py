@@ -7,7 +7,7 @@ import struct
 
 from natnet_kit import following, simulated
 from optitrack_vrpn.drivers.natnet import codec
-from optitrack_vrpn.drivers.natnet.connection import Connection
+from optitrack_vrpn.drivers.natnet.connection import NatNetConnection
 from optitrack_vrpn.drivers.natnet.definitions import encode_definitions
 from optitrack_vrpn.drivers.natnet.messages import (
     BodyDefinition, Definitions, MessageId, Response, ServerInfo)
@@ -94,7 +94,7 @@ def test_the_simulator_states_its_analog_samples(plates, samples):
 def test_answers_that_come_1_2_s_late_belong_to_no_other_question():
     second = 10**9
     values = {'FrameRate': 120.0, 'UnitsToMillimeters': 1000.0, 'UpAxis': 1}
-    connection = Connection(0)
+    connection = NatNetConnection(0)
     connection.receive(codec.encode_server_info(ServerInfo(
         'Motive', (2, 1, 0, 0), (3, 1), 10**7, 1511, False, '')), 0)
     for name in values:

@@ -7,11 +7,12 @@ import itertools
 import random
 
 from optitrack_vrpn.drivers.natnet import codec
-from optitrack_vrpn.drivers.natnet.connection import Connection
+from optitrack_vrpn.drivers.natnet.connection import NatNetConnection
 from optitrack_vrpn.drivers.natnet.definitions import encode_definitions
 from optitrack_vrpn.drivers.natnet.frames import encode_frame
 from optitrack_vrpn.drivers.natnet.messages import (
-    Body, BodyDefinition, Definitions, Frame, FRAME_MODELS_CHANGED, Held, MessageId, ServerInfo)
+    BodyDefinition, Definitions, FRAME_MODELS_CHANGED, Held, MessageId, NatNetBody, NatNetFrame,
+    ServerInfo)
 import pytest
 
 MS = 1_000_000
@@ -42,7 +43,7 @@ class Lab:
         self.requests = 0
         self._number = self._frame_ns = 0
         self._queue, self._order = [], itertools.count()
-        self.connection = Connection(0)
+        self.connection = NatNetConnection(0)
         self.connection.receive(codec.encode_server_info(ServerInfo(
             'Motive', (3, 1, 0, 0), V, 10**7, 1511, False, '')), 0)
 
@@ -88,8 +89,8 @@ class Lab:
     def frame(self):
         self._number += 1
         self.sent[self._number] = dict(self.models)
-        bodies = [Body(number, 0, 0, 0, 0, 0, 0, 1, 0, 1) for number in self.models]
-        self.send(self.receive, encode_frame(Frame(
+        bodies = [NatNetBody(number, 0, 0, 0, 0, 0, 0, 1, 0, 1) for number in self.models]
+        self.send(self.receive, encode_frame(NatNetFrame(
             self._number, bodies, [], 0.0, 0, 0, 0.0, 1, 1, 1, 0, 0, self.flag), V))
         self.flag = 0
 
@@ -104,7 +105,7 @@ class Lab:
             if isinstance(event, Held):
                 self.held_ns = max(self.held_ns, self.now - event.arrival_ns)
                 frame, names = event.frame, event.names
-            elif isinstance(event, Frame):
+            elif isinstance(event, NatNetFrame):
                 frame, names = event, self.connection.models.names
             else:
                 continue

@@ -5,11 +5,12 @@
 from hypothesis import given, settings, strategies as st
 from natnet_kit import following, simulated
 from optitrack_vrpn.drivers.natnet import codec
-from optitrack_vrpn.drivers.natnet.connection import Connection
+from optitrack_vrpn.drivers.natnet.connection import NatNetConnection
 from optitrack_vrpn.drivers.natnet.definitions import encode_definitions
 from optitrack_vrpn.drivers.natnet.frames import encode_frame
 from optitrack_vrpn.drivers.natnet.messages import (
-    Body, BodyDefinition, Definitions, Frame, FRAME_MODELS_CHANGED, Held, MessageId, ServerInfo)
+    BodyDefinition, Definitions, FRAME_MODELS_CHANGED, Held, MessageId, NatNetBody, NatNetFrame,
+    ServerInfo)
 import pytest
 from relay_kit import Relay
 from transport_kit import wait_until
@@ -31,7 +32,7 @@ class Motive:
         self.models = dict(models)
         self.now = 0
         self.number = 0
-        self.connection = Connection(0)
+        self.connection = NatNetConnection(0)
         self.connection.receive(codec.encode_server_info(ServerInfo(
             'Motive', (3, 1, 0, 0), V, 10**7, 1511, False, '')), 0)
         self.answers = []
@@ -66,7 +67,7 @@ class Motive:
             held = isinstance(event, Held)
             frame = event.frame if held else event
             names = event.names if held else self.connection.models.names
-            if isinstance(frame, Frame):
+            if isinstance(frame, NatNetFrame):
                 self.published += [
                     (frame.timecode, names[body[0]], self._owners[frame.timecode, body[0]])
                     for body in frame.bodies if body[0] in names]
@@ -75,9 +76,9 @@ class Motive:
         """Make a frame of the bodies that are there, and take it unless it is lost."""
         self.number = self.number + 1 if number is None else number
         models = self.models if models is None else models
-        bodies = [Body(i, 0, 0, 0, 0, 0, 0, 1, 0, 1) for i in models.values()]
+        bodies = [NatNetBody(i, 0, 0, 0, 0, 0, 0, 1, 0, 1) for i in models.values()]
         self.serial += 1
-        data = encode_frame(Frame(
+        data = encode_frame(NatNetFrame(
             self.number, bodies, [], 0.0, self.serial, 0, 0.0, 1, 1, 1, 0, 0, params), V)
         self._owners.update({(self.serial, i): name for name, i in models.items()})
         if not lost:

@@ -17,12 +17,12 @@ from natnet_kit import following, simulated
 import numpy as np
 from optitrack_vrpn.core.errors import ConfigurationError, RemoteProtocolError
 from optitrack_vrpn.drivers.natnet import codec
-from optitrack_vrpn.drivers.natnet.connection import Connection
+from optitrack_vrpn.drivers.natnet.connection import NatNetConnection
 from optitrack_vrpn.drivers.natnet.definitions import decode_definitions, encode_definitions
 from optitrack_vrpn.drivers.natnet.frames import decode_frame, encode_frame
 from optitrack_vrpn.drivers.natnet.messages import (
-    Analog, BODY, Body, BodyDefinition, Definitions, Frame, Marker, MessageId, PlateDefinition,
-    ServerInfo, Skeleton, SkeletonDefinition)
+    Analog, BODY, BodyDefinition, Definitions, MessageId, NatNetBody, NatNetFrame, NatNetMarker,
+    NatNetSkeleton, PlateDefinition, ServerInfo, SkeletonDefinition)
 from optitrack_vrpn.drivers.natnet.reports import name_table, Translator
 import pytest
 
@@ -66,7 +66,8 @@ def test_bones_relative_to_their_parents_are_composed_on_request_only():
     definition = SkeletonDefinition('Bob', 3, tuple(
         BodyDefinition(f'b{i}', i + 1, parents[i], tuple(offsets[i])) for i in range(5)))
     rows = b''.join(BODY.pack(3 << 16 | i + 1, *offsets[i], *quats[i], 0.0, 1) for i in range(5))
-    frame = Frame(1, [], [], 0.0, 0, 0, 1.0, 0, 0, 1, 0, 0, 0, skeletons=(Skeleton(3, rows),))
+    frame = NatNetFrame(1, [], [], 0.0, 0, 0, 1.0, 0, 0, 1, 0, 0, 0,
+                        skeletons=(NatNetSkeleton(3, rows),))
     names = name_table(Definitions((), (), (definition,))).names
     for local in (True, False):
         translator = Translator(1000, local)
@@ -95,8 +96,9 @@ def test_an_unlabelled_marker_counts_once():
                 (1, 1, True), (1, 2, True), (0, 1001, False), (0, 1002, False), (0, 1003, False)]
     # A server that has them in the deprecated section only, which repeats a labelled one.
     place = (1.0, 2.0, 3.0)
-    frame = Frame(1, [], [Marker(65537, *place, 0.01, 10, 0.0)], 0.0, 0, 0, 1.0, 0, 0, 1, 0, 0, 0,
-                  ((4.0, 5.0, 6.0), place, (4.0, 5.0, 6.0)))
+    frame = NatNetFrame(1, [], [NatNetMarker(65537, *place, 0.01, 10, 0.0)], 0.0, 0, 0, 1.0, 0, 0,
+                        1, 0, 0, 0,
+                        ((4.0, 5.0, 6.0), place, (4.0, 5.0, 6.0)))
     found = Translator(1000).frame(frame).markers
     assert [(one.position, one.labelled) for one in found] == [
         (place, True), ((4.0, 5.0, 6.0), False)]
@@ -191,10 +193,11 @@ def sent(version):
         plates=(PlateDefinition(1, 'FP', 0.5, 0.5, (0.0, 0.0, 0.0), (0.0,) * 144,
                                 ((0.0, 0.0, 0.0),) * 4, 2, 0, ('Fx', 'Fy')),))
     pose = (1.0, 2.0, 3.0, 0.0, 0.0, 0.0, 1.0, 0.001, 1)
-    frame = Frame(
-        7, [Body(1, *pose), Body(2, *pose)], [Marker(65537, 1.0, 2.0, 3.0, 0.01, 10, 0.0)],
+    frame = NatNetFrame(
+        7, [NatNetBody(1, *pose), NatNetBody(2, *pose)],
+        [NatNetMarker(65537, 1.0, 2.0, 3.0, 0.01, 10, 0.0)],
         0.0, 0, 0, 1.0, 10, 20, 30, 0, 0, 0, ((1.0, 2.0, 3.0),),
-        (Skeleton(1, b''.join(BODY.pack(1 << 16 | i + 1, *pose) for i in range(3))),), (),
+        (NatNetSkeleton(1, b''.join(BODY.pack(1 << 16 | i + 1, *pose) for i in range(3))),), (),
         (Analog(1, ((1.0, 2.0), (3.0, 4.0))),))
     return codec.decode_message(encode_frame(frame, version))[1], \
         codec.decode_message(encode_definitions(models, version))[1]
@@ -242,7 +245,7 @@ def test_mutated_frames_and_lists_are_refused_or_keep_their_names():
 
 def test_ids_that_a_changed_list_describes_otherwise_have_no_bones():
     """The bones of a skeleton are withheld from a sign of a change until a new list confirms."""
-    connection = Connection(0, wanted=ALL)
+    connection = NatNetConnection(0, wanted=ALL)
     connection.receive(codec.encode_server_info(ServerInfo(
         'Motive', (3, 4, 0, 0), (4, 4), 1_000_000, 1511, False, '')), 0)
     frame_data, list_data = sent((4, 4))
@@ -269,8 +272,8 @@ def test_a_lost_bone_is_invalid_by_its_flag_or_nan():
     translator = Translator(1000)
     _, list_data = sent((4, 4))
     translator.names = name_table(decode_definitions(list_data, (4, 4))).names
-    (found,) = translator.frame(Frame(
-        1, [], [], 0.0, 0, 0, 1.0, 0, 0, 1, 0, 0, 0, skeletons=(Skeleton(1, rows),))
+    (found,) = translator.frame(NatNetFrame(
+        1, [], [], 0.0, 0, 0, 1.0, 0, 0, 1, 0, 0, 0, skeletons=(NatNetSkeleton(1, rows),))
     ).extras.skeletons
     assert found.valid.tolist() == [False, False, True]
 

@@ -10,8 +10,8 @@ import shutil
 import numpy as np
 from optitrack_vrpn.cli.arguments import USAGE
 from optitrack_vrpn.cli.files_io import json_text
-from optitrack_vrpn.guests.rgbd.files_io import save_pcd
 from optitrack_vrpn.guests.rgbd.demo_command import main as rgbd_demo
+from optitrack_vrpn.guests.rgbd.files_io import save_pcd
 from optitrack_vrpn.takes.assess.report_command import main as report
 from optitrack_vrpn.takes.calibrate.command import main as calibrate
 from optitrack_vrpn.takes.export.export_command import main as export

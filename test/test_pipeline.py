@@ -12,9 +12,9 @@ from optitrack_vrpn.core.axes import AxesConfig, frame_maps
 from optitrack_vrpn.core.names import NameTemplates
 from optitrack_vrpn.core.rotation import Transform
 from optitrack_vrpn.drivers.frames import ServerText
-from optitrack_vrpn.drivers.vrpn.connection import Connection
+from optitrack_vrpn.drivers.vrpn.connection import VrpnConnection
 from optitrack_vrpn.drivers.vrpn.frames import to_frames
-from optitrack_vrpn.node.report import body_entry, Level
+from optitrack_vrpn.node.report import body_entry, DiagnosticLevel
 from optitrack_vrpn.stream.bodies.settings import BodyConfig, Selection
 from optitrack_vrpn.stream.bodies.states import State
 from optitrack_vrpn.stream.clock.types import StampConfig
@@ -55,7 +55,7 @@ def names(samples):
 def recorded(name):
     """Give a recording's events as (arrival in ns of the capture, events)."""
     (session,) = sessions.sessions(name)
-    connection = Connection()
+    connection = VrpnConnection()
     for action in session.server_actions:
         take = connection.receive_stream if action.kind == 'tcp' else connection.receive_datagram
         yield action.time_ns, to_frames(take(action.data))
@@ -156,7 +156,7 @@ def test_a_body_of_which_all_is_too_old_says_so():
     assert notice.severity == 'warn' and "'wand'" in notice.text and '0.5 s' in notice.text
     assert channel.all_too_old and channel.published == 298 + 98 - 26    # arrivals stalled
     entry = body_entry('wand', channel.status(0), channel.dispositions(), 0, all_too_old=True)
-    assert entry.level is Level.WARN and 'max_age_s' in entry.message
+    assert entry.level is DiagnosticLevel.WARN and 'max_age_s' in entry.message
     assert not wait(790, 50, 0)
     assert not channel.all_too_old
     assert not wait(840, 11, S)

@@ -12,7 +12,7 @@ from dataclasses import replace
 import statistics
 
 from optitrack_vrpn.core.stats import Percentiles
-from optitrack_vrpn.node.report import frames_entry, Level
+from optitrack_vrpn.node.report import DiagnosticLevel, frames_entry
 from optitrack_vrpn.stream.bodies.settings import BodyConfig
 from optitrack_vrpn.stream.bodies.states import State
 from optitrack_vrpn.stream.clock.types import StampConfig
@@ -255,7 +255,8 @@ def test_a_lowpass_sees_what_is_shed():
             sample.position, sample.quat_xyzw)
 
 
-@pytest.mark.parametrize('shedding, level', [(False, Level.OK), (True, Level.WARN)])
+@pytest.mark.parametrize('shedding, level',
+                         [(False, DiagnosticLevel.OK), (True, DiagnosticLevel.WARN)])
 def test_diagnostics_warn_while_frames_are_shed(shedding, level):
     none = Percentiles(0.0, 0.0, 0.0)
     entry = frames_entry(none, none, none, {'shed': 7}, shedding)

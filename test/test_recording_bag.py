@@ -12,13 +12,13 @@ import tempfile
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.stream.clock.difference import difference_ns
+from optitrack_vrpn.takes import mcap_format
 from optitrack_vrpn.takes.bag_read_io import find_file, read_records
 from optitrack_vrpn.takes.cdr import definition
+from optitrack_vrpn.takes.mcap_format import Cut, End, Message
 from optitrack_vrpn.takes.mcap_read_io import Damage
-from optitrack_vrpn.takes import mcap_format
 from optitrack_vrpn.takes.record.bag_io import BagWriter, NewTopic, recover
 from optitrack_vrpn.takes.record.losses import ClockSteps, LossTimes, SequenceWatch
-from optitrack_vrpn.takes.mcap_format import Cut, End, Message
 from optitrack_vrpn.takes.record.record_command import main as record
 from optitrack_vrpn.takes.take_io import load_estimate, load_take
 from optitrack_vrpn.takes.topics import safe_name, TopicChoice

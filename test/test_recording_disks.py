@@ -10,8 +10,8 @@ import threading
 import time
 
 from optitrack_vrpn.takes.bag_read_io import read_records
-from optitrack_vrpn.takes.record.bag_io import BagWriter, recover
 from optitrack_vrpn.takes.mcap_format import Message
+from optitrack_vrpn.takes.record.bag_io import BagWriter, recover
 from optitrack_vrpn.takes.record.spool_io import Spool
 from optitrack_vrpn.takes.take_io import load_take
 import pytest

@@ -12,14 +12,14 @@ from optitrack_vrpn.cli.arguments import USAGE
 from optitrack_vrpn.core.axes import AxesConfig
 from optitrack_vrpn.core.rotation import Transform
 from optitrack_vrpn.drivers.frames import SkeletonModel
-from optitrack_vrpn.sim.figure import BONES_51, Figure as Walker
+from optitrack_vrpn.sim.figure import BONES_51, SimFigure as Walker
 from optitrack_vrpn.stream.skeletons.stage import Axes, Figure, relative
-from optitrack_vrpn.takes.columns import ROW
 from optitrack_vrpn.takes.assess import report_command
+from optitrack_vrpn.takes.columns import ROW
 from optitrack_vrpn.takes.export import export_command
 from optitrack_vrpn.takes.export.export_table import COLUMNS
-from optitrack_vrpn.takes.record.bag_io import BagWriter
 from optitrack_vrpn.takes.mcap_format import Message
+from optitrack_vrpn.takes.record.bag_io import BagWriter
 from optitrack_vrpn.takes.rows_io import Scratch, StoredRows
 from optitrack_vrpn.takes.take_io import load_take
 import pytest

@@ -7,7 +7,7 @@ import numpy as np
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.takes.assess.figures import body_figures
 from optitrack_vrpn.takes.record.bag_io import recover
-from optitrack_vrpn.takes.take import Body, ClockRow, StateRow
+from optitrack_vrpn.takes.take import ClockRow, StateRow, TakeBody
 from optitrack_vrpn.takes.take_io import load_take
 from optitrack_vrpn.telling.catalogue import Severity
 import pytest
@@ -95,7 +95,7 @@ def test_bodies_that_are_out_of_view_at_different_times_are_one_finding():
 
 def test_late_poses_of_all_bodies_are_one_finding():
     bodies = [body(f'b{number}', noise_m=0.0002) for number in range(4)]
-    late = [Body(each.name, PosesInMemory(
+    late = [TakeBody(each.name, PosesInMemory(
         each.trajectory, each.trajectory.stamps_ns + 80_000_000)) for each in bodies]
     ((_, text),) = texts(take_of(*late))
     assert all(each.name in text for each in bodies) and '80 ms' in text
@@ -103,7 +103,7 @@ def test_late_poses_of_all_bodies_are_one_finding():
 
 def test_stamps_of_a_simulation_are_of_another_clock():
     made = body(noise_m=0.0002).trajectory
-    late = Body('wand', PosesInMemory(made, made.stamps_ns + BEGIN_NS))
+    late = TakeBody('wand', PosesInMemory(made, made.stamps_ns + BEGIN_NS))
     one, = found_in(take_of(late))
     assert (one.key, one.bodies) == ('other clock', ('wand',)) and '1790000000 s' in one.text
 

@@ -14,18 +14,17 @@ from natnet_kit import following, simulated
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.drivers.frames import Body, Frame, RoundTrip
 from optitrack_vrpn.drivers.natnet import codec
-from optitrack_vrpn.drivers.natnet.connection import Connection
+from optitrack_vrpn.drivers.natnet.connection import NatNetConnection
 from optitrack_vrpn.drivers.natnet.definitions import decode_definitions, encode_definitions
 from optitrack_vrpn.drivers.natnet.facts import ServerWatch
 from optitrack_vrpn.drivers.natnet.frames import decode_frame, encode_frame
-from optitrack_vrpn.drivers.natnet.messages import (
-    Frame as NatNetFrame, Held, MessageId, ServerInfo)
+from optitrack_vrpn.drivers.natnet.messages import Held, MessageId, NatNetFrame, ServerInfo
 from optitrack_vrpn.drivers.natnet.reports import Translator
 from optitrack_vrpn.drivers.vrpn.codec import (
     encode_message, encode_name, encode_text, SENDER_DESCRIPTION, TEXT_TYPE, TYPE_DESCRIPTION)
 from optitrack_vrpn.sim.natnet import NatNetWorld
 from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
-from optitrack_vrpn.sim.world import Frame as WorldFrame
+from optitrack_vrpn.sim.world import SimFrame as WorldFrame
 from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.pipeline import Pipeline
 from optitrack_vrpn.takes.record.bag_io import recover
@@ -34,7 +33,7 @@ from optitrack_vrpn.takes.record.raw_names import NameRemover
 from optitrack_vrpn.takes.record.raw_read_io import load_raw
 from optitrack_vrpn.takes.record.raw_recorder_io import record_raw
 from optitrack_vrpn.takes.record.raw_session import (
-    Action, clip, first_sender_time_ns, scale_times, Session)
+    Action, clip, first_sender_time_ns, RawSession, scale_times)
 from optitrack_vrpn.takes.record.record_command import Lines
 from optitrack_vrpn.takes.record.replay_io import ReplayConfig
 from optitrack_vrpn.takes.record.replay_natnet_io import NatNetReplay
@@ -365,7 +364,7 @@ def test_frames_of_natnet_are_those_that_a_starved_client_had(seed):
     chance = random.Random(seed)
     world = NatNetWorld(scenario_from_mapping({
         'bodies': ['wand'], 'protocol': 'natnet', 'natnet': {'version': '2.9'}}), ['wand'])
-    version, connection, translator = world.version, Connection(0), Translator(0)
+    version, connection, translator = world.version, NatNetConnection(0), Translator(0)
     answers = {
         MessageId.CONNECT: codec.encode_server_info(ServerInfo(
             'Motive', (1, 9, 0, 0), version, 0, 0, None, '')),
@@ -402,7 +401,7 @@ def test_frames_of_natnet_are_those_that_a_starved_client_had(seed):
             kind, _ = codec.decode_message(data)
             if kind in answers and chance.random() < 0.9:
                 waiting.append((now_ns + 100_000, answers[kind]))
-    session = Session('natnet', '', '', 0, now_ns, lambda: iter(actions))
+    session = RawSession('natnet', '', '', 0, now_ns, lambda: iter(actions))
     found = [item for arrival in arrivals(session) for item in arrival.items]
     assert found == had
     assert sum(bool(frame.bodies) for frame in found) > 100

@@ -7,18 +7,17 @@ import threading
 
 from optitrack_vrpn.cli.arguments import USAGE
 from optitrack_vrpn.core.errors import ConfigurationError, TransportError
-from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.drivers import sockets_io
+from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.drivers.vrpn.frames import to_frames
 from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.pipeline import Pipeline
 from optitrack_vrpn.takes.mcap_format import Message
 from optitrack_vrpn.takes.record import replay_command
-from optitrack_vrpn.takes.record.raw_events import arrivals, stamped
 from optitrack_vrpn.takes.record.bag_io import BagWriter
-from optitrack_vrpn.takes.record.raw_recorder_io import (
-    KINDS, LostDatagrams, RawSink, record_raw)
-from optitrack_vrpn.takes.record.raw_session import Session
+from optitrack_vrpn.takes.record.raw_events import arrivals, stamped
+from optitrack_vrpn.takes.record.raw_recorder_io import KINDS, LostDatagrams, RawSink, record_raw
+from optitrack_vrpn.takes.record.raw_session import RawSession
 from optitrack_vrpn.takes.record.record_command import main
 from optitrack_vrpn.takes.record.replay_io import ReplayConfig, ReplayServer
 from optitrack_vrpn.takes.take_io import load_take
@@ -166,7 +165,7 @@ def test_a_raw_recording_of_no_server_is_a_problem(tmp_path):
 
 
 def test_a_silent_conversation_ends_the_replay():
-    empty = Session('vrpn', '127.0.0.1', '127.0.0.1', 0, 0, lambda: iter(()))
+    empty = RawSession('vrpn', '127.0.0.1', '127.0.0.1', 0, 0, lambda: iter(()))
     with ReplayServer([empty], ReplayConfig()) as server:
         with socket.create_connection(('127.0.0.1', server.port), 5.0):
             assert server.finished.wait(5.0)

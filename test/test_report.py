@@ -7,7 +7,8 @@ import math
 from conftest import lacking_in_lines
 from optitrack_vrpn.core.stats import Percentiles
 from optitrack_vrpn.drivers.link import LinkState
-from optitrack_vrpn.node.report import body_entry, frames_entry, Level, link_entry, MAX_REASON
+from optitrack_vrpn.node.report import (
+    body_entry, DiagnosticLevel, frames_entry, link_entry, MAX_REASON)
 from optitrack_vrpn.stream.bodies.states import BodyStatus, State
 import pytest
 
@@ -18,15 +19,15 @@ def entry(rate_hz, state=State.TRACKED, **rates):
 
 
 @pytest.mark.parametrize(('rate', 'expected', 'fastest', 'level', 'said'), [
-    (120.0, 0.0, 120.0, Level.OK, 'TRACKED'),
-    (59.94, 0.0, 59.94, Level.WARN, 'the rate of a display'),
-    (60.0, 0.0, 60.0, Level.WARN, 'set expected_rate_hz: 60'),
-    (60.0, 60.0, 60.0, Level.OK, 'TRACKED'),
-    (59.94, 60.0, 59.94, Level.OK, 'TRACKED'),
-    (60.0, 240.0, 60.0, Level.WARN, '60.0 Hz where 240 Hz is expected'),
-    (60.0, 0.0, 120.0, Level.WARN, '60.0 Hz where 120 Hz is expected'),
-    (50.0, 0.0, 50.0, Level.OK, 'TRACKED'),
-    (0.0, 240.0, 0.0, Level.OK, 'TRACKED'),
+    (120.0, 0.0, 120.0, DiagnosticLevel.OK, 'TRACKED'),
+    (59.94, 0.0, 59.94, DiagnosticLevel.WARN, 'the rate of a display'),
+    (60.0, 0.0, 60.0, DiagnosticLevel.WARN, 'set expected_rate_hz: 60'),
+    (60.0, 60.0, 60.0, DiagnosticLevel.OK, 'TRACKED'),
+    (59.94, 60.0, 59.94, DiagnosticLevel.OK, 'TRACKED'),
+    (60.0, 240.0, 60.0, DiagnosticLevel.WARN, '60.0 Hz where 240 Hz is expected'),
+    (60.0, 0.0, 120.0, DiagnosticLevel.WARN, '60.0 Hz where 120 Hz is expected'),
+    (50.0, 0.0, 50.0, DiagnosticLevel.OK, 'TRACKED'),
+    (0.0, 240.0, 0.0, DiagnosticLevel.OK, 'TRACKED'),
 ])
 def test_a_rate_below_the_cameras_and_that_of_a_display_are_warnings(
         rate, expected, fastest, level, said):
@@ -39,7 +40,7 @@ def test_a_rate_below_the_cameras_and_that_of_a_display_are_warnings(
 
 def test_why_a_body_is_gone_comes_before_its_rate():
     assert entry(60.0, State.FROZEN).message.startswith('FROZEN')
-    assert entry(60.0, State.STALE).level is Level.STALE
+    assert entry(60.0, State.STALE).level is DiagnosticLevel.STALE
 
 
 def test_how_long_a_body_is_gone_does_not_stand_still():
@@ -74,14 +75,15 @@ def test_the_state_of_the_connection_is_said_once(state, reason, said):
     LinkState.RESOLVING, LinkState.REQUESTING, LinkState.CONNECTING, LinkState.HANDSHAKING])
 def test_the_next_attempt_keeps_the_reason_of_the_last_failure(state):
     first = link_entry(state, 'connecting', {}, {})
-    assert first.level is Level.WARN and 'connecting' in first.message
+    assert first.level is DiagnosticLevel.WARN and 'connecting' in first.message
     later = link_entry(state, 'connecting', {}, {}, last_failure='nothing listens there')
-    assert (later.level, later.message) == (Level.ERROR, 'lost: nothing listens there')
+    assert (later.level, later.message) == (DiagnosticLevel.ERROR, 'lost: nothing listens there')
 
 
 def test_a_connection_has_no_failure_any_more():
     assert link_entry(
-        LinkState.STREAMING, 'poses are arriving', {}, {}, last_failure='old').level is Level.OK
+        LinkState.STREAMING, 'poses are arriving', {}, {},
+        last_failure='old').level is DiagnosticLevel.OK
 
 
 def test_the_remedy_at_the_end_of_a_reason_is_not_cut_off():
@@ -109,9 +111,9 @@ def test_the_figures_of_frames_and_bodies_are_in_microseconds_by_name():
 
 def test_bodies_of_which_none_is_selected_are_a_warning_with_the_parameter():
     figures = [percentiles(math.nan, 0.0)] * 3
-    assert frames_entry(*figures, {}).level == Level.OK
+    assert frames_entry(*figures, {}).level == DiagnosticLevel.OK
     entry = frames_entry(*figures, {}, only_ignored=3)
-    assert entry.level == Level.WARN and 'bodies.allow' in entry.message
+    assert entry.level == DiagnosticLevel.WARN and 'bodies.allow' in entry.message
 
 
 def test_stamps_of_another_clock_give_no_latency():

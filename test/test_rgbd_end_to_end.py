@@ -8,9 +8,9 @@ import subprocess
 import sys
 
 import numpy as np
+from optitrack_vrpn.guests.rgbd.demo_view import Comparison, line
 from optitrack_vrpn.guests.rgbd.geometry import pose_of
 from optitrack_vrpn.guests.rgbd.room import TRAJECTORIES
-from optitrack_vrpn.guests.rgbd.demo_view import Comparison, line
 import pytest
 
 pytest.importorskip('cv2')

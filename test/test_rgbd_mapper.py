@@ -12,7 +12,7 @@ from optitrack_vrpn.guests.rgbd.geometry import (
     Intrinsics, motion_of, rigid, rigid_transform, transformed)
 from optitrack_vrpn.guests.rgbd.mapper import (
     GraphSettings, KeyframeSettings, Mapper, MapperSettings, pcd_bytes, voxel_means)
-from optitrack_vrpn.guests.rgbd.room import Layout, Room, Sensor, TRAJECTORIES
+from optitrack_vrpn.guests.rgbd.room import Room, RoomLayout, Sensor, TRAJECTORIES
 from optitrack_vrpn.takes.trajectory_text import parse_trajectory
 import pytest
 from scipy.spatial.transform import Rotation
@@ -218,7 +218,7 @@ def test_the_cloud_of_the_map_lies_on_the_walls_of_the_room(tmp_path):
         mapper.add_keyframe(int(stamps[number]), truth[number], (0.0, 0.0), *seen[number], CAMERA)
     points, colours = mapper.map_cloud()
     assert len(points) == len(colours) > 20000
-    layout = Layout()
+    layout = RoomLayout()
     room = np.array([layout.room.low, layout.room.high])
     to_wall = np.minimum(np.abs(points - room[0]), np.abs(points - room[1])).min(axis=1)
     for box in layout.boxes:

@@ -7,7 +7,8 @@ from conftest import lacking
 import numpy as np
 from optitrack_vrpn.guests.rgbd.features import FeatureSettings
 from optitrack_vrpn.guests.rgbd.geometry import Intrinsics
-from optitrack_vrpn.guests.rgbd.odometry import Cause, Odometry, OdometrySettings, Status
+from optitrack_vrpn.guests.rgbd.odometry import (
+    FrameStatus, Odometry, OdometrySettings, UnusedCause)
 import pytest
 from rgbd_kit import CAMERA, FORWARD, path, PERIOD, pose, view, white_wall
 from scipy.spatial.transform import Rotation
@@ -39,9 +40,9 @@ class Run:
 def run():
     """Give an odometry that has tracked ten frames at rest."""
     made = Run()
-    assert made.see(pose()).status is Status.STARTED
+    assert made.see(pose()).status is FrameStatus.STARTED
     for _ in range(9):
-        assert made.see(pose()).status is Status.TRACKED
+        assert made.see(pose()).status is FrameStatus.TRACKED
     return made
 
 
@@ -62,7 +63,7 @@ def test_a_motion_in_six_axes_is_followed(settings):
     run = Run(**settings)
     poses = path(40)
     frames = [run.see(base) for base in poses]
-    assert [frame.status for frame in frames[:2]] == [Status.STARTED, Status.TRACKED]
+    assert [frame.status for frame in frames[:2]] == [FrameStatus.STARTED, FrameStatus.TRACKED]
     assert all(frame.good for frame in frames)
     check_path(frames, poses, 0.012)
     assert run.odometry.counters.resets == 0
@@ -126,14 +127,15 @@ def test_a_motion_constraint_holds_exactly(constraint):
 
 GREY, DEPTH = view(pose())
 VGA = Intrinsics(640, 480, 525, 525, 319.5, 239.5)
-JUMPED = (Cause.INCONSISTENT, Cause.JUMP, Cause.NO_MATCH)
+JUMPED = (UnusedCause.INCONSISTENT, UnusedCause.JUMP, UnusedCause.NO_MATCH)
 
 
 @pytest.mark.parametrize('images, camera, causes, reason', [
-    ((GREY, 0 * DEPTH), CAMERA, [Cause.NO_DEPTH], 'no pixel of the depth image'),
-    ((GREY, DEPTH + 10), CAMERA, [Cause.NO_DEPTH], 'keypoints have depth within 7'),
-    (white_wall(np.random.default_rng(1)), CAMERA, [Cause.FEW_FEATURES], 'too little texture'),
-    ((GREY, DEPTH), VGA, [Cause.INPUT], '320 x 240 pixels, camera_info has 640 x 480'),
+    ((GREY, 0 * DEPTH), CAMERA, [UnusedCause.NO_DEPTH], 'no pixel of the depth image'),
+    ((GREY, DEPTH + 10), CAMERA, [UnusedCause.NO_DEPTH], 'keypoints have depth within 7'),
+    (white_wall(np.random.default_rng(1)), CAMERA, [UnusedCause.FEW_FEATURES],
+     'too little texture'),
+    ((GREY, DEPTH), VGA, [UnusedCause.INPUT], '320 x 240 pixels, camera_info has 640 x 480'),
     (view(pose(yaw=25)), CAMERA, JUMPED, ''),
     (view(pose(0.5, -0.3, 0.2)), CAMERA, JUMPED, ''),
     (view(pose(roll=40)), CAMERA, JUMPED, '')], ids=[
@@ -141,13 +143,13 @@ JUMPED = (Cause.INCONSISTENT, Cause.JUMP, Cause.NO_MATCH)
 def test_a_bad_frame_is_reported_and_not_merged(run, images, camera, causes, reason):
     landmarks = run.landmarks
     frame = run.take(*images, camera=camera)
-    assert frame.status is Status.FAILED and frame.cause in causes
+    assert frame.status is FrameStatus.FAILED and frame.cause in causes
     assert reason in frame.reason
     assert not frame.good
     assert frame.resets == 1
     np.testing.assert_array_equal(run.landmarks, landmarks)
     again = run.see(pose())
-    assert again.status is Status.TRACKED
+    assert again.status is FrameStatus.TRACKED
     assert errors(again, pose())[0] < 0.01
     assert again.linear is None    # the motion during the gap is not known
     assert run.odometry.counters.resets == 1
@@ -155,14 +157,14 @@ def test_a_bad_frame_is_reported_and_not_merged(run, images, camera, causes, rea
 
 def test_white_wall_at_the_start_begins_no_model():
     run = Run()
-    assert run.take(*white_wall(run.noise)).status is Status.FAILED
-    assert run.see(pose()).status is Status.STARTED
+    assert run.take(*white_wall(run.noise)).status is FrameStatus.FAILED
+    assert run.see(pose()).status is FrameStatus.STARTED
     assert run.odometry.counters.resets == 0
 
 
 def test_dropped_frames_are_counted_and_bridged(run):
     frame = run.see(pose(0.05, yaw=2), periods=6)
-    assert frame.status is Status.TRACKED
+    assert frame.status is FrameStatus.TRACKED
     assert errors(frame, pose(0.05, yaw=2))[0] < 0.01
     assert frame.linear == pytest.approx([0.05 / (6 * PERIOD / 1e9), 0, 0], abs=0.03)
     assert run.odometry.counters.missed == 5
@@ -171,18 +173,18 @@ def test_dropped_frames_are_counted_and_bridged(run):
 def test_late_frames_change_nothing(run):
     before = run.landmarks
     frame = run.see(pose(0.02), periods=-1)
-    assert frame.status is Status.LATE
+    assert frame.status is FrameStatus.LATE
     assert '33.3 ms older' in frame.reason
-    assert run.see(pose(), periods=0).status is Status.LATE
+    assert run.see(pose(), periods=0).status is FrameStatus.LATE
     np.testing.assert_array_equal(run.landmarks, before)
     assert run.odometry.counters.late == 2
-    assert run.see(pose(), periods=2).status is Status.TRACKED
+    assert run.see(pose(), periods=2).status is FrameStatus.TRACKED
     assert run.odometry.counters.resets == 0
 
 
 def test_a_clock_that_is_set_back_is_followed_after_some_frames(run):
     frames = [run.see(pose(), periods=periods) for periods in (-3000, 1, 1, 1, 1, 1)]
-    assert [frame.status for frame in frames] == [Status.LATE] * 4 + [Status.TRACKED] * 2
+    assert [frame.status for frame in frames] == [FrameStatus.LATE] * 4 + [FrameStatus.TRACKED] * 2
     assert run.odometry.counters.resets == 1
     assert errors(frames[-1], pose())[0] < 0.01
 
@@ -191,10 +193,10 @@ def test_a_clock_that_is_set_back_is_followed_after_some_frames(run):
 def test_a_lasting_bump_begins_a_new_model(run):
     frames = [run.see(pose(yaw=60, z=0.3)) for _ in range(40)]
     statuses = [frame.status for frame in frames]
-    begin = statuses.index(Status.STARTED)
-    assert set(statuses[:begin]) == {Status.FAILED}
+    begin = statuses.index(FrameStatus.STARTED)
+    assert set(statuses[:begin]) == {FrameStatus.FAILED}
     assert begin * PERIOD / 1e9 == pytest.approx(1.0, abs=0.04)
-    assert set(statuses[begin + 1:]) == {Status.TRACKED}
+    assert set(statuses[begin + 1:]) == {FrameStatus.TRACKED}
     assert not lacking(frames[begin].reason, 'new model', '1.0 s')
     assert frames[begin].linear is None
     # the pose is the last one that was known; what may have happened since is in the covariance
@@ -210,7 +212,7 @@ def test_a_jump_that_no_camera_makes_is_refused():
     for _ in range(5):
         slow.see(pose())
     frame = slow.see(pose(0.06))    # 1.8 m/s
-    assert frame.cause is Cause.JUMP
+    assert frame.cause is UnusedCause.JUMP
     assert 'would have moved 0.06 m' in frame.reason
 
 
@@ -218,5 +220,5 @@ def test_a_motion_that_is_not_determined_well_enough_is_refused():
     run = Run(max_stdev_m=0.001, features=FeatureSettings(count=20, pixel_noise=5.0))
     run.see(pose())
     frame = run.see(pose())
-    assert frame.cause is Cause.UNCERTAIN
+    assert frame.cause is UnusedCause.UNCERTAIN
     assert 'the position to' in frame.reason

@@ -11,7 +11,7 @@ import time
 from geometry_msgs.msg import PoseStamped
 import numpy as np
 from optitrack_vrpn.core.errors import ConfigurationError
-from optitrack_vrpn.guests.rgbd.files_io import camera_of, Entry, pair, parse_list, Sequence
+from optitrack_vrpn.guests.rgbd.files_io import camera_of, ListEntry, pair, parse_list, Sequence
 from optitrack_vrpn.guests.rgbd.geometry import Intrinsics
 from optitrack_vrpn.guests.rgbd.images import to_depth, to_rgb
 import pytest
@@ -67,8 +67,9 @@ def test_a_folder_of_the_benchmark_is_read(tmp_path):
 
 def test_each_image_is_paired_once_with_the_nearest():
     ms = 1_000_000
-    colour = [Entry(0, 'a'), Entry(33 * ms, 'b'), Entry(40 * ms, 'c'), Entry(200 * ms, 'd')]
-    depth = [Entry(18 * ms, 'x'), Entry(38 * ms, 'y'), Entry(221 * ms, 'z')]
+    colour = [ListEntry(0, 'a'), ListEntry(33 * ms, 'b'), ListEntry(40 * ms, 'c'),
+              ListEntry(200 * ms, 'd')]
+    depth = [ListEntry(18 * ms, 'x'), ListEntry(38 * ms, 'y'), ListEntry(221 * ms, 'z')]
     assert [(each.colour, each.depth) for each in pair(colour, depth)] == [
         ('b', 'x'), ('c', 'y')]
     with pytest.raises(ConfigurationError, match='20 ms'):

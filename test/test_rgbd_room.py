@@ -6,8 +6,8 @@ import numpy as np
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.guests.rgbd.geometry import Intrinsics
 from optitrack_vrpn.guests.rgbd.room import (
-    Box, camera_on_body, FLU_FROM_OPTICAL, Layout, Room, Sensor, SensorConfig, TRAJECTORIES,
-    Trajectory)
+    Box, camera_on_body, CameraPath, FLU_FROM_OPTICAL, Room, RoomLayout, Sensor, SensorConfig,
+    TRAJECTORIES)
 import pytest
 from rgbd_kit import projected
 from scipy.spatial.transform import Rotation
@@ -42,7 +42,7 @@ def test_depth_is_that_of_the_slab_test(name):
     times = np.linspace(0.0, TRAJECTORIES[name].duration, 7)
     for pose in TRAJECTORIES[name].camera_poses(times, camera_on_body((0.1, 0, 0), (0, 0.4, 1))):
         _, depth = ROOM.render(CAMERA, pose)
-        wanted = slab_depth(Layout(), CAMERA, pose)
+        wanted = slab_depth(RoomLayout(), CAMERA, pose)
         # A ray through an edge may meet either side of it.
         assert np.mean(np.abs(depth - wanted) > 1e-4 * wanted) < 1e-3
         assert np.median(np.abs(depth - wanted)) < 1e-5
@@ -50,7 +50,7 @@ def test_depth_is_that_of_the_slab_test(name):
 
 def test_a_point_of_a_wall_keeps_its_colour_from_any_view():
     """Points seen in one image are found in another by projection alone."""
-    wide = Layout(boxes=())
+    wide = RoomLayout(boxes=())
     room = Room(wide)
     first, second = np.eye(4), np.eye(4)
     first[:3, :3] = Rotation.from_euler('z', 4, degrees=True).as_matrix() @ FLU_FROM_OPTICAL
@@ -89,7 +89,7 @@ def test_a_camera_with_distortion_is_refused():
 
 def test_an_empty_box_is_refused():
     with pytest.raises(ConfigurationError, match='no volume'):
-        Room(Layout(boxes=(Box((0, 0, 0), (1, 0, 1)),)))
+        Room(RoomLayout(boxes=(Box((0, 0, 0), (1, 0, 1)),)))
 
 
 def test_the_depth_error_is_that_of_the_literature():
@@ -129,7 +129,7 @@ def test_the_image_noise_is_as_configured_and_stays_in_range():
 
 @pytest.mark.parametrize('name', sorted(TRAJECTORIES))
 def test_velocities_are_the_derivatives_of_the_positions(name):
-    trajectory: Trajectory = TRAJECTORIES[name]
+    trajectory: CameraPath = TRAJECTORIES[name]
     times, step = np.linspace(0, 30, 200), 1e-4
     before, after = times - step, times + step
     for order in (0, 1):

@@ -5,7 +5,7 @@
 from hypothesis import given, settings, strategies as st
 import numpy as np
 from optitrack_vrpn.sim import faults as f
-from optitrack_vrpn.sim.impairments import Link
+from optitrack_vrpn.sim.impairments import ImpairedLink
 from optitrack_vrpn.sim.scenario_io import Network, scenario_from_mapping
 from optitrack_vrpn.sim.world import World
 import pytest
@@ -194,7 +194,7 @@ def test_a_stretch_is_a_run_of_whole_frames(start, length, gap, rate):
 # -- the network -------------------------------------------------------------------------------
 
 def link_of(network, seed=1, number=1):
-    return Link(network, seed, number, lambda now_ns: now_ns / 1e9)
+    return ImpairedLink(network, seed, number, lambda now_ns: now_ns / 1e9)
 
 
 def arrivals(network, count=20000, seed=1, step_ns=4_000_000):

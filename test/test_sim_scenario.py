@@ -44,12 +44,12 @@ rate: 100
 faults: [{type: swap_labels, bodies: [plain, drone/left], start: 3, end: 4}]
 clock: {start: 5, skew_ppm: -3.5}
 """) == s.Scenario(
-        bodies=(s.Body(name='plain'), s.Body(
+        bodies=(s.SimBody(name='plain'), s.SimBody(
             name='drone/left', motion=motion.Circle(radius=2.0),
             faults=(faults.Occlusion(mode='frozen', start=1.0, end=2.0),))),
         rate=100.0,
         faults=(faults.SwapLabels(bodies=('plain', 'drone/left'), start=3.0, end=4.0),),
-        clock=s.Clock(start=5.0, skew_ppm=-3.5))
+        clock=s.SimClock(start=5.0, skew_ppm=-3.5))
 
 
 @pytest.mark.parametrize('text, wanted', [

@@ -4,14 +4,14 @@
 
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.sim import faults
-from optitrack_vrpn.sim.scenario_io import Clock, Scenario
-from optitrack_vrpn.sim.world import Stream
+from optitrack_vrpn.sim.scenario_io import Scenario, SimClock
+from optitrack_vrpn.sim.world import SimStream
 
 START = 10**15
 
 
 def make(rate=240.0, **rest):
-    stream = Stream(Scenario(rate=rate, **rest))
+    stream = SimStream(Scenario(rate=rate, **rest))
     stream.start(START, 1_800_000_000 * 10**9)
     return stream
 
@@ -19,7 +19,7 @@ def make(rate=240.0, **rest):
 @settings(deadline=None)
 @given(st.floats(0.5, 2000), st.floats(-500, 500), st.integers(0, 10**7))
 def test_a_frame_is_due_when_the_senders_clock_shows_its_time(rate, skew_ppm, number):
-    stream = make(rate, clock=Clock(skew_ppm=skew_ppm))
+    stream = make(rate, clock=SimClock(skew_ppm=skew_ppm))
     stream.number = number
     elapsed_ns = stream.due_ns - START
     # stamp = base + (1 + skew) * elapsed, to the rounding of both sides.
@@ -50,17 +50,17 @@ def test_frames_are_caught_up_after_a_hiccup_and_skipped_after_a_sleep():
 
 
 def test_stamps_count_from_a_given_start_or_from_the_epoch():
-    assert make(clock=Clock(start=1234.5)).base_ns == 1_234_500_000_000
+    assert make(clock=SimClock(start=1234.5)).base_ns == 1_234_500_000_000
     assert make().base_ns == 0
-    assert make(clock=Clock(base='epoch', start=5.0)).base_ns == 1_800_000_000 * 10**9
+    assert make(clock=SimClock(base='epoch', start=5.0)).base_ns == 1_800_000_000 * 10**9
 
 
 def test_after_a_restart_motives_stamps_begin_anew_and_epoch_stamps_go_on():
-    stream = make(100.0, clock=Clock(start=3.0))
+    stream = make(100.0, clock=SimClock(start=3.0))
     stream.number = 500
     stream.restart()
     assert stream.base_ns + stream.time_ns(500) == 3_000_000_000
-    epoch = make(100.0, clock=Clock(base='epoch'))
+    epoch = make(100.0, clock=SimClock(base='epoch'))
     before = epoch.base_ns
     epoch.number = 500
     epoch.restart()

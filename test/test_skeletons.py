@@ -10,7 +10,7 @@ from optitrack_vrpn.core.rotation import compose, Transform, world_from_mocap
 from optitrack_vrpn.drivers.frames import (
     Body, Extras, Frame, Plate, PlateModel, Skeleton, SkeletonModel)
 from optitrack_vrpn.sim.faults import Flip, NotFinite, Occlusion, Outlier, Teleport
-from optitrack_vrpn.sim.figure import BONES_51, Figure as Walker
+from optitrack_vrpn.sim.figure import BONES_51, SimFigure as Walker
 from optitrack_vrpn.sim.impairments import apply_faults, occlusions
 from optitrack_vrpn.sim.natnet_models import corners, force
 from optitrack_vrpn.stream.bodies.settings import BodyConfig

@@ -9,7 +9,7 @@ from optitrack_vrpn.core.axes import AxesConfig
 from optitrack_vrpn.core.rotation import Transform
 from optitrack_vrpn.drivers.frames import Extras, Plate, PlateModel, Skeleton, SkeletonModel
 from optitrack_vrpn.node.skeleton_output_ros import SkeletonOutput
-from optitrack_vrpn.sim.figure import BONES_51, Figure as Walker
+from optitrack_vrpn.sim.figure import BONES_51, SimFigure as Walker
 from optitrack_vrpn.sim.natnet_models import corners, force, SAMPLES
 from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.roster import StampedExtras

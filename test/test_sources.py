@@ -8,7 +8,7 @@ from pathlib import Path
 import re
 
 from optitrack_vrpn.core.errors import ConfigurationError
-from optitrack_vrpn.drivers.choice import Choice
+from optitrack_vrpn.drivers.choice import SourceChoice
 from optitrack_vrpn.drivers.frames import Body, Body as PoseReport, Frame, Motion, ServerText
 from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.drivers.table import check_server, lacking, source_settings, SOURCES
@@ -65,7 +65,7 @@ def test_the_best_protocol_that_streams_is_chosen_and_kept_until_it_ends():
     second, now = 10**9, 0
     of = a, b, c = tuple(SOURCES)[:3]
     for streams, wanted in ((of, a), ((b, c), b), ((c,), c), ((), '')):
-        choice, started, chosen = Choice(of, now), [a], ''
+        choice, started, chosen = SourceChoice(of, now), [a], ''
         for protocol in streams:
             choice.changed(protocol, LinkState.STREAMING, 'poses', now)
         for _ in range(50):

@@ -7,7 +7,7 @@ import math
 import random
 
 from optitrack_vrpn.node.graph.streams import (
-    any_reach, AttendedTime, Binding, joint_reach, LISTEN_NS, Message, pose_reach, SILENT_NS,
+    any_reach, AttendedTime, Binding, joint_reach, LISTEN_NS, pose_reach, SILENT_NS, StreamMessage,
     TopicsBinding)
 import pytest
 
@@ -128,7 +128,7 @@ class World:
         for topic in self.topics:
             node.sequence[topic] += 1
             if self.chance.random() >= self.loss:
-                self.queues[topic].append((node, Message(
+                self.queues[topic].append((node, StreamMessage(
                     node.sequence[topic], stamp_ns,
                     turned(pose_at(stamp_ns, self.chance), node.quarter))))
 
@@ -222,7 +222,7 @@ def feed(binding, begin_ns, seconds, quarter=0, first=1, rate_hz=100):
     used = []
     for i in range(round(seconds * rate_hz)):
         now = begin_ns + i * S // rate_hz
-        answer = binding.accept(Message(
+        answer = binding.accept(StreamMessage(
             first + i, now, turned(pose_at(now), quarter)), now)
         if answer is not None:
             used.append(((now - START) * 1e-9, answer))
@@ -236,12 +236,12 @@ def test_a_message_of_the_leaver_that_waits_in_the_queue_is_not_used():
     now = START + 2 * S
     for i in range(100):    # the intruder runs
         at = now + i * 10 * MS
-        assert binding.accept(Message(201 + i, at, pose_at(at)), at) is False
-        assert binding.accept(Message(1 + i, at, turned(pose_at(at), 1)), at + MS) is None
+        assert binding.accept(StreamMessage(201 + i, at, pose_at(at)), at) is False
+        assert binding.accept(StreamMessage(1 + i, at, turned(pose_at(at), 1)), at + MS) is None
     at = now + 1010 * MS
-    assert binding.accept(Message(101, at, turned(pose_at(at), 1)), at) is None
+    assert binding.accept(StreamMessage(101, at, turned(pose_at(at), 1)), at) is None
     at += 5 * MS
-    assert binding.accept(Message(302, at, pose_at(at)), at) is False
+    assert binding.accept(StreamMessage(302, at, pose_at(at)), at) is False
 
 
 def test_another_publisher_is_taken_after_a_second_of_silence_as_something_new():
@@ -268,7 +268,7 @@ def test_two_young_streams_that_cannot_be_told_apart_are_not_used():
         now = START + i * 10 * MS
         for number in (0, 1) if i < 200 else (0,):
             at = now + number * MS
-            if binding.accept(Message(1 + i, at, pose_at(at)), at) is not None:
+            if binding.accept(StreamMessage(1 + i, at, pose_at(at)), at) is not None:
                 times.append(i)
     assert times and min(times) >= 200 + 99, 'neither, until one has been alone for a second'
     assert len(times) >= 95
@@ -281,8 +281,8 @@ def test_a_held_receiver_has_not_heard_that_a_publisher_is_silent():
     now = START + 5 * S
     for i in range(10):
         at = now - (10 - i) * 4 * MS
-        assert binding.accept(Message(1000 + i, at, turned(pose_at(at), 1)), now) is None
-    assert binding.accept(Message(501, now, pose_at(now)), now) is False
+        assert binding.accept(StreamMessage(1000 + i, at, turned(pose_at(at), 1)), now) is None
+    assert binding.accept(StreamMessage(501, now, pose_at(now)), now) is False
 
 
 def test_a_body_out_of_view_and_messages_that_are_lost_continue():
@@ -292,7 +292,8 @@ def test_a_body_out_of_view_and_messages_that_are_lost_continue():
         at = START + round((1.99 + silent_s) * S)
         for k in range(round(silent_s * 10)):
             binding.tick(START + 2 * S + k * 100 * MS)
-        assert binding.accept(Message(201 + missing, at, pose_at(at)), at) is (silent_s > 1.0)
+        assert binding.accept(StreamMessage(201 + missing, at, pose_at(at)),
+                              at) is (silent_s > 1.0)
 
 
 @pytest.mark.parametrize('sequence, after_ms, quarter', [
@@ -304,7 +305,7 @@ def test_what_does_not_continue_is_not_used(sequence, after_ms, quarter):
     feed(binding, START, 2.0)
     at = START + 1990 * MS + after_ms * MS
     assert binding.accept(
-        Message(sequence, at, turned(pose_at(at), quarter)), at) is None
+        StreamMessage(sequence, at, turned(pose_at(at), quarter)), at) is None
 
 
 def test_poses_and_odometry_of_one_publisher_are_one_stream():
@@ -314,7 +315,7 @@ def test_poses_and_odometry_of_one_publisher_are_one_stream():
         at = START + i * 10 * MS
         for topic in (ODOM, POSE):
             if topic == POSE or i > 100:
-                used.append(binding.accept(topic, Message(1 + i, at, pose_at(at)), at))
+                used.append(binding.accept(topic, StreamMessage(1 + i, at, pose_at(at)), at))
     assert used.count(True) == 2 and used[-100:] == [False] * 100
 
 
@@ -322,15 +323,15 @@ def test_the_odometry_of_another_publisher_is_not_that_of_the_bound_poses():
     binding = TopicsBinding((ODOM, POSE), pose_reach)
     for i in range(600):
         at = START + i * 10 * MS
-        mine = binding.accept(POSE, Message(1 + i, at, pose_at(at)), at)
+        mine = binding.accept(POSE, StreamMessage(1 + i, at, pose_at(at)), at)
         if i > 200:
             assert mine is False
             assert binding.accept(
-                ODOM, Message(1 + i, at, turned(pose_at(at), 1)), at) is None
+                ODOM, StreamMessage(1 + i, at, turned(pose_at(at), 1)), at) is None
     answers = []
     for i in range(600, 800):    # it is taken when the bound one is silent, as something new
         at = START + i * 10 * MS
-        answers.append(binding.accept(ODOM, Message(1 + i, at, turned(pose_at(at), 1)), at))
+        answers.append(binding.accept(ODOM, StreamMessage(1 + i, at, turned(pose_at(at), 1)), at))
     assert answers[:98] == [None] * 98 and answers[102:] == [False] * 98 and (
         answers.count(True) == 1)
 
@@ -339,8 +340,8 @@ def test_two_topics_that_contradict_each_other_from_the_start_are_not_used():
     binding = TopicsBinding((ODOM, POSE), pose_reach)
     for i in range(300):
         at = START + i * 10 * MS
-        assert binding.accept(POSE, Message(1 + i, at, pose_at(at)), at) is None or i < 32
-        assert binding.accept(ODOM, Message(1 + i, at, turned(pose_at(at), 1)), at) is None
+        assert binding.accept(POSE, StreamMessage(1 + i, at, pose_at(at)), at) is None or i < 32
+        assert binding.accept(ODOM, StreamMessage(1 + i, at, turned(pose_at(at), 1)), at) is None
 
 
 def test_bursts_of_one_publisher_do_not_stop_it():
@@ -350,7 +351,7 @@ def test_bursts_of_one_publisher_do_not_stop_it():
     used = 0
     for i in range(2000):
         at = START + i * 10 * MS + chance.choice([0, 0, 0, 0, 0, 9]) * MS
-        used += binding.accept(Message(1 + i, at, pose_at(at)), at) is not None
+        used += binding.accept(StreamMessage(1 + i, at, pose_at(at)), at) is not None
         assert not binding.several
     assert used > 1500
 
@@ -359,9 +360,9 @@ def test_the_clock_that_is_set_back_does_not_end_a_stream():
     binding = Binding(pose_reach)
     feed(binding, START, 2.0)
     at = START - 3600 * S
-    assert binding.accept(Message(201, at, pose_at(START + 2 * S)), START + 2 * S) is False
+    assert binding.accept(StreamMessage(201, at, pose_at(START + 2 * S)), START + 2 * S) is False
     assert binding.accept(
-        Message(202, at + 10 * MS, pose_at(START + 2010 * MS)), START + 2010 * MS) is False
+        StreamMessage(202, at + 10 * MS, pose_at(START + 2010 * MS)), START + 2010 * MS) is False
 
 
 def test_without_numbers_the_pose_decides():
@@ -369,10 +370,10 @@ def test_without_numbers_the_pose_decides():
     used = []
     for i in range(400):
         at = START + i * 10 * MS
-        used.append(binding.accept(Message(None, at, pose_at(at)), at))
+        used.append(binding.accept(StreamMessage(None, at, pose_at(at)), at))
         if i > 100:
             assert binding.accept(
-                Message(None, at + MS, turned(pose_at(at), 1)), at) is None
+                StreamMessage(None, at + MS, turned(pose_at(at), 1)), at) is None
     assert used[100:] == [False] * 300
 
 
@@ -382,9 +383,9 @@ def test_streams_without_stamps_are_told_by_their_numbers():
     used = []
     for i in range(300):
         now = i * 10 * MS
-        used.append(binding.accept(Message(1 + i, 0, i * 100.0), now))
+        used.append(binding.accept(StreamMessage(1 + i, 0, i * 100.0), now))
         if i > 100:
-            assert binding.accept(Message(7000 + i, 0, 0.0), now + MS) is None
+            assert binding.accept(StreamMessage(7000 + i, 0, 0.0), now + MS) is None
     assert used[31:] == [False] * 269
 
 

@@ -11,7 +11,7 @@ from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.takes.assess.figures import body_figures
 from optitrack_vrpn.takes.assess.remarks import events
 from optitrack_vrpn.takes.columns import ROW
-from optitrack_vrpn.takes.take import Body, ClockRow, LeftOut, StateRow
+from optitrack_vrpn.takes.take import ClockRow, LeftOut, StateRow, TakeBody
 from optitrack_vrpn.takes.trajectory import Trajectory
 import pytest
 from recording_kit import BEGIN_NS
@@ -59,7 +59,8 @@ def arriving(made, late_s, share=1.0):
     path = made.trajectory
     count = len(path)
     late = np.where(np.arange(count) < share * count, late_s, 0.003)
-    return Body(made.name, PosesInMemory(path, path.stamps_ns + np.round(late * 1e9).astype(int)))
+    return TakeBody(made.name,
+                    PosesInMemory(path, path.stamps_ns + np.round(late * 1e9).astype(int)))
 
 
 def at_place(made, other, millimetres, from_s=0.0):
@@ -248,7 +249,7 @@ def test_an_odd_log_time_is_named_and_counts_neither_as_latency_nor_as_silence()
     path = body(**QUIET).trajectory
     arrivals = path.stamps_ns + 3_000_000
     arrivals[100:200], arrivals[300:310] = 0, -1    # 1970, and beyond 2262
-    take = take_of(Body('wand', PosesInMemory(path, arrivals)), silent_s=(0.0, 1.7e9))
+    take = take_of(TakeBody('wand', PosesInMemory(path, arrivals)), silent_s=(0.0, 1.7e9))
     (one,) = found_in(take)
     assert one.key == 'odd log times' and 'of 110 of 2400 poses' in one.text
     f = body_figures(take, take.bodies['wand'])

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings, strategies as st
 from optitrack_vrpn.core.errors import RemoteProtocolError
 from optitrack_vrpn.drivers.vrpn import codec, codec as constants, codec as messages
 from optitrack_vrpn.drivers.vrpn.codec import LocalNames
-from optitrack_vrpn.drivers.vrpn.connection import Connection, Counters
+from optitrack_vrpn.drivers.vrpn.connection import VrpnConnection, VrpnCounters
 import pytest
 import sessions
 
@@ -20,7 +20,7 @@ PAYLOADS = {constants.POSE_TYPE: POSE, constants.VELOCITY_TYPE: MOTION}
 
 def receive(session):
     """Feed a recorded session into a fresh conversation."""
-    connection, events = Connection(), []
+    connection, events = VrpnConnection(), []
     for action in session.server_actions:
         take = connection.receive_stream if action.kind == 'tcp' else connection.receive_datagram
         events += take(action.data)
@@ -68,7 +68,7 @@ def test_a_restarted_servers_new_ids_are_new_names():
 
 def test_client_side_bytes_are_a_clients():
     for session in sessions.sessions('two_clients'):
-        server = Connection()
+        server = VrpnConnection()
         events = server.receive_stream(session.client_stream)
         pings = {e.sender for e in events if isinstance(e, messages.PingReport)}
         assert 'rigid_body_1' in pings or 'rigid_body_2' in pings
@@ -80,13 +80,13 @@ def stream_of(name):
 
 
 TCP_STREAM = stream_of('tcp_only')
-WHOLE = Connection().receive_stream(TCP_STREAM)
+WHOLE = VrpnConnection().receive_stream(TCP_STREAM)
 
 
 @example(range(1, len(TCP_STREAM)))
 @given(st.lists(st.integers(1, len(TCP_STREAM) - 1), max_size=40))
 def test_any_chunking_gives_the_same_events(cuts):
-    connection, events = Connection(), []
+    connection, events = VrpnConnection(), []
     edges = [0, *sorted(cuts), len(TCP_STREAM)]
     for begin, end in zip(edges, edges[1:]):
         events += connection.receive_stream(TCP_STREAM[begin:end])
@@ -95,7 +95,7 @@ def test_any_chunking_gives_the_same_events(cuts):
 
 @given(st.lists(st.binary(max_size=300), max_size=8), st.booleans())
 def test_arbitrary_bytes_give_events_or_the_remote_error(chunks, with_cookie):
-    connection = Connection()
+    connection = VrpnConnection()
     try:
         if with_cookie:
             connection.receive_stream(codec.encode_cookie())
@@ -116,7 +116,7 @@ def test_events_before_a_fault_do_not_depend_on_the_chunking(cuts, damage):
         stream[at] = value
     heard = []
     for edges in ([0, 4000], [0, *sorted(cuts), 4000]):
-        connection, events, fault = Connection(), [], None
+        connection, events, fault = VrpnConnection(), [], None
         for begin, end in zip(edges, edges[1:]):
             try:
                 events += connection.receive_stream(stream[begin:end])
@@ -131,14 +131,14 @@ def test_events_before_a_fault_do_not_depend_on_the_chunking(cuts, damage):
 
 @pytest.mark.parametrize('length', [0, 23, constants.MAX_MESSAGE_SIZE + 1, 2**32 - 1])
 def test_lengths_that_cannot_be_end_the_conversation(length):
-    connection = Connection()
+    connection = VrpnConnection()
     connection.receive_stream(codec.encode_cookie())
     with pytest.raises(RemoteProtocolError, match=f'message of {length} bytes'):
         connection.receive_stream(length.to_bytes(4, 'big') + bytes(20))
 
 
 def test_an_endless_partial_message_is_bounded():
-    connection = Connection()
+    connection = VrpnConnection()
     connection.receive_stream(codec.encode_cookie())
     head = codec.HEADER.pack(constants.MAX_MESSAGE_SIZE, 0, 0, 0, 99, 0)
 
@@ -150,7 +150,7 @@ def test_an_endless_partial_message_is_bounded():
 
 
 def test_the_number_of_names_is_bounded():
-    connection = Connection()
+    connection = VrpnConnection()
     connection.receive_stream(codec.encode_cookie())
     for number in range(-5, 5000):
         connection.receive_stream(codec.encode_message(
@@ -160,7 +160,7 @@ def test_the_number_of_names_is_bounded():
 
 
 def test_a_log_description_writes_nothing(tmp_path):
-    connection = Connection()
+    connection = VrpnConnection()
     connection.receive_stream(codec.encode_cookie())
     path = tmp_path / 'log'
     name = str(path).encode() + b'\0'
@@ -175,7 +175,7 @@ def test_a_log_description_writes_nothing(tmp_path):
 def connected_pair():
     """Two conversations that have heard each other's cookie."""
     names = LocalNames()
-    client, server = Connection(udp_address=('127.0.0.1', 40000)), Connection(names)
+    client, server = VrpnConnection(udp_address=('127.0.0.1', 40000)), VrpnConnection(names)
     events = server.receive_stream(client.data_to_send())
     client.receive_stream(server.data_to_send())
     events += server.receive_stream(client.data_to_send())
@@ -283,14 +283,14 @@ def test_names_in_datagrams_are_ignored():
 
 def test_the_first_event_is_the_peers_version():
     for cookie, note in ((codec.encode_cookie(), ''), (b'vrpn: ver. 07.33  0\0\0\0\0\0', '07.33')):
-        hello, *others = Connection().receive_stream(cookie)
+        hello, *others = VrpnConnection().receive_stream(cookie)
         assert isinstance(hello, messages.PeerHello) and hello.major == 7 and not others
         assert note in hello.note and bool(hello.note) == bool(note)
 
 
 def test_datagrams_of_unknown_senders_are_counted():
     client, (datagram, *_) = numbered(2)
-    fresh = Connection()
+    fresh = VrpnConnection()
     assert fresh.receive_datagram(datagram) == []
     assert (fresh.counters.unknown_sender, fresh.counters.datagrams) == (1, 1)
     undescribed = datagram[:12] + (77).to_bytes(4, 'big') + datagram[16:]
@@ -343,7 +343,7 @@ def test_each_message_is_counted_once(
         *head, payload = head_and_payload
         return constants.HEADER.pack(24 + len(payload), *head, 0) + payload + bytes(
             -len(payload) % 8)
-    client = Connection()
+    client = VrpnConnection()
     describe = [(SENDER, constants.SENDER_DESCRIPTION, b'wand')] + [
         (number, constants.TYPE_DESCRIPTION, name.encode()) for number, name in (
             (POSES, constants.POSE_TYPE), (VELOCITIES, constants.VELOCITY_TYPE), (OTHERS, 'Any'))]
@@ -355,8 +355,8 @@ def test_each_message_is_counted_once(
     if not by_tcp and type_id < 0:
         counter = 'malformed'
     events = (client.receive_stream if by_tcp else client.receive_datagram)(data)
-    expected = Counters(messages=len(describe) + before + 1, poses=min(before, 1),
-                        datagrams=not by_tcp)
+    expected = VrpnCounters(messages=len(describe) + before + 1, poses=min(before, 1),
+                            datagrams=not by_tcp)
     if not by_tcp and type_id < 0:
         expected.messages -= 1    # it is not read
     if counter is not None:

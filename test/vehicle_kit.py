@@ -4,8 +4,8 @@
 
 from optitrack_vrpn.guests.autopilot.fake_autopilot_io import FakeAutopilot, FakeConfig
 from optitrack_vrpn.guests.autopilot.gate import Gate
-from optitrack_vrpn.guests.autopilot.messages import convert, make, Sample
-from optitrack_vrpn.guests.autopilot.report import findings, LinkReport, Source
+from optitrack_vrpn.guests.autopilot.messages import convert, make, VisionSample
+from optitrack_vrpn.guests.autopilot.report import findings, LinkReport, VehicleSource
 from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, plan
 from optitrack_vrpn.guests.autopilot.vehicle import Incoming, Vehicle
 
@@ -59,7 +59,7 @@ class Together:
         """Return one finding of the check, whatever the source and the link."""
         chosen = plan(self.settings)
         return next(one for one in findings(
-            self.settings, chosen, Source('/cf1/odom', 1, 'TRACKED', '/cf1/odom', 50.0),
+            self.settings, chosen, VehicleSource('/cf1/odom', 1, 'TRACKED', '/cf1/odom', 50.0),
             Gate(chosen), LinkReport(True, '', 'peer', 0, {}), self.vehicle, True,
             self.now - START + 10**12)
             if one.check == check)
@@ -67,5 +67,6 @@ class Together:
 
 def vision(autopilot='px4', **settings):
     chosen = plan(BridgeSettings(body='cf1', autopilot=autopilot, **settings))
-    state = convert(Sample(START, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0), None, (1.0, 0.0, 0.0)))
+    state = convert(VisionSample(START, (1.0, 2.0, 3.0), (0.0, 0.0, 0.0, 1.0), None,
+                                 (1.0, 0.0, 0.0)))
     return make(state, chosen, 0)

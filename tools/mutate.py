@@ -7,8 +7,8 @@ A row is a file of the package, a text that occurs once in it, what replaces it,
 must fail then. A mutant that survives is a rule without a test.
 """
 
-from pathlib import Path
 import os
+from pathlib import Path
 import shutil
 import subprocess
 import sys

@@ -184,7 +184,7 @@ class Command:
             return None
 
 
-class Verdict(NamedTuple):
+class ControlVerdict(NamedTuple):
     """
     Decision about a command.
 
@@ -200,17 +200,17 @@ _UNCONFIGURED = (
     'the node is unconfigured: configure it first (ros2 lifecycle set <node> configure)')
 _FINALIZED = 'the node is finalized: it was shut down, restart it'
 
-_VERDICTS: dict[tuple[Kind, str], Verdict] = {
+_VERDICTS: dict[tuple[Kind, str], ControlVerdict] = {
     # A controller that restarts, or uses several generations, requests the present state.
-    (Kind.START, 'active'): Verdict(),
-    (Kind.START, 'inactive'): Verdict(('activate',)),
-    (Kind.START, 'unconfigured'): Verdict(
+    (Kind.START, 'active'): ControlVerdict(),
+    (Kind.START, 'inactive'): ControlVerdict(('activate',)),
+    (Kind.START, 'unconfigured'): ControlVerdict(
         reason=_UNCONFIGURED + ', or set control.configure_on_start'),
-    (Kind.START, 'finalized'): Verdict(reason=_FINALIZED),
-    (Kind.STOP, 'active'): Verdict(('deactivate',)),
-    (Kind.STOP, 'inactive'): Verdict(),
-    (Kind.STOP, 'unconfigured'): Verdict(reason=_UNCONFIGURED),
-    (Kind.STOP, 'finalized'): Verdict(reason=_FINALIZED),
+    (Kind.START, 'finalized'): ControlVerdict(reason=_FINALIZED),
+    (Kind.STOP, 'active'): ControlVerdict(('deactivate',)),
+    (Kind.STOP, 'inactive'): ControlVerdict(),
+    (Kind.STOP, 'unconfigured'): ControlVerdict(reason=_UNCONFIGURED),
+    (Kind.STOP, 'finalized'): ControlVerdict(reason=_FINALIZED),
 }
 
 
@@ -277,7 +277,7 @@ class Follower:
             counters.stops += 1
         return True
 
-    def decide(self, command: Command, state: str) -> Optional[Verdict]:
+    def decide(self, command: Command, state: str) -> Optional[ControlVerdict]:
         """
         Decide how to execute a START or STOP for this system.
 
@@ -286,7 +286,7 @@ class Follower:
         """
         kind = Kind(command.control_type)
         if (kind, state) == (Kind.START, 'unconfigured') and self.configure_on_start:
-            return Verdict(('configure', 'activate'))
+            return ControlVerdict(('configure', 'activate'))
         return _VERDICTS.get((kind, state))
 
     def acknowledge(self, command: Command) -> tuple[Kind, str]:

@@ -11,13 +11,13 @@ from typing import Any, Callable, Optional
 
 from optitrack_vrpn.core.errors import TransportError
 from optitrack_vrpn.core.events import Event
-from optitrack_vrpn.drivers.choice import Choice, Decision, Patience
+from optitrack_vrpn.drivers.choice import Decision, Patience, SourceChoice
 from optitrack_vrpn.drivers.client_io import LinkStatus, report_change, Sink, Source
 from optitrack_vrpn.drivers.config import ClientConfig
 from optitrack_vrpn.drivers.frames import RoundTrip
 from optitrack_vrpn.drivers.link import link_event, LinkState
 from optitrack_vrpn.drivers.table import (
-    AUTO, client_of, protocols_of, Recorder, SourceOptions, title)
+    AUTO, client_of, protocols_of, RecordingSource, SourceOptions, title)
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
 
 _LOG = logging.getLogger(__name__)
@@ -67,7 +67,7 @@ class AutomaticSource:
         self._make = make
         self.sink = sink
         self._clock = HostClock()
-        self._choice = Choice(of, self._clock.now_ns(), patience or Patience())
+        self._choice = SourceChoice(of, self._clock.now_ns(), patience or Patience())
         # Protocol whose items reach the sink: the chosen one, after the sink has its link state.
         self._passing = ''
         self._lock = threading.Lock()
@@ -121,13 +121,13 @@ class AutomaticSource:
         if recorder is not None:
             recorder.stop_recording()
 
-    def _recorder(self, what: str) -> Optional[Recorder]:
+    def _recorder(self, what: str) -> Optional[RecordingSource]:
         """Return the chosen client, or before a choice the best one, if it can record."""
         chosen = self._choice.chosen
         for name in [chosen] if chosen else self._of:
             gate = self._gates.get(name)
             source: Any = gate.source if gate is not None else None
-            if isinstance(source, Recorder):
+            if isinstance(source, RecordingSource):
                 return source
         self._cannot(what)
         return None
@@ -191,7 +191,7 @@ class AutomaticSource:
         chosen = decision.chosen
         if chosen:
             self._end([name for name in self._of if name != chosen])
-            if self._asked and not isinstance(self._gates[chosen].source, Recorder):
+            if self._asked and not isinstance(self._gates[chosen].source, RecordingSource):
                 self._cannot('start')
             self._asked = False
             self._message(decision.reason, decision.severity)

@@ -62,7 +62,7 @@ class _Seen:
 
 
 @dataclass
-class Choice:
+class SourceChoice:
     """
     Choose among protocols.
 

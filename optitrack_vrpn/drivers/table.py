@@ -51,7 +51,7 @@ class SourceKind:
 
 
 @runtime_checkable
-class Recorder(Protocol):
+class RecordingSource(Protocol):
     """A source that can record at the sender."""
 
     def record(self, take: str) -> None:

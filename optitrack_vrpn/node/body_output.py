@@ -12,8 +12,7 @@ from optitrack_vrpn.node import messages
 from optitrack_vrpn.node.base.cdr import (
     Fill, serialisation_template, transform_template, TransformWriter, UnsupportedCdr, Write)
 from optitrack_vrpn.node.settings import NodeSettings
-from optitrack_vrpn.node.topic_kinds import (
-    Computed, Content, KINDS, SERVER_CONTENTS, TopicKind)
+from optitrack_vrpn.node.topic_kinds import Computed, Content, KINDS, SERVER_CONTENTS, TopicKind
 from optitrack_vrpn.stream.roster import TrackedBody
 
 #: Functions that write and publish the messages of one topic.
@@ -58,7 +57,7 @@ def sender(publisher: Any, as_bytes: bool) -> Callable[[Any], None]:
     return send
 
 
-class Row:
+class OutputRow:
     """
     One output of a body that is written from a sample, while it has subscribers.
 
@@ -125,7 +124,7 @@ class BodyOutput:
         self.channel = channel
         self.settings: Optional[NodeSettings] = None
         self.publishers: dict[str, Any] = {}
-        self.rows: list[Row] = []
+        self.rows: list[OutputRow] = []
         self.tf = self.tf_ned = self.tf_heard = False
         self.tf_rate: Optional[FrameDecimator] = None
         self._create = create
@@ -133,7 +132,7 @@ class BodyOutput:
         self._as_bytes = as_bytes
         self._tf_heard = tf_heard
         self._find_tf_rate = tf_rate
-        self._rows: dict[str, Row] = {}
+        self._rows: dict[str, OutputRow] = {}
 
     def create_publishers(self, settings: NodeSettings) -> None:
         """Create and destroy publishers for the settings."""
@@ -166,7 +165,7 @@ class BodyOutput:
             settings.frames.world_ned, names.frames['body_ned'])
         self.listen()
 
-    def _row(self, kind: TopicKind, settings: NodeSettings) -> Row:
+    def _row(self, kind: TopicKind, settings: NodeSettings) -> OutputRow:
         """Make the row of a kind whose publisher exists."""
         frames, message = settings.frames, message_type(kind)()
         if kind.world:
@@ -181,7 +180,7 @@ class BodyOutput:
                 as_bytes = True
             except UnsupportedCdr:
                 pass    # this one is published as an object
-        return Row(
+        return OutputRow(
             int(kind.content),
             settings.velocity_source == 'server' and kind.content in SERVER_CONTENTS,
             write, sender(self.publishers[kind.name], as_bytes))

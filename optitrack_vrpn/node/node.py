@@ -22,7 +22,7 @@ from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.events import Event as UserEvent
 from optitrack_vrpn.drivers.client_io import Source
 from optitrack_vrpn.drivers.link import LinkLog, LinkState
-from optitrack_vrpn.drivers.table import lacking, make_source, Recorder, recording_wanted
+from optitrack_vrpn.drivers.table import lacking, make_source, recording_wanted, RecordingSource
 from optitrack_vrpn.node.base.managed_node import ManagedNode
 from optitrack_vrpn.node.base.node_parts import DeferredDestruction, Ticker
 from optitrack_vrpn.node.configuration import Configuration, NodeParameters
@@ -185,7 +185,7 @@ class OptitrackVrpnNode(ManagedNode):
         if recorder := self._recorder():
             recorder.stop_recording()
 
-    def _recorder(self) -> Optional[Recorder]:
+    def _recorder(self) -> Optional[RecordingSource]:
         if self._configuration is None:
             return None
         settings = self._configuration.settings
@@ -193,7 +193,7 @@ class OptitrackVrpnNode(ManagedNode):
         if not name:
             return None
         backend: object = self._backend
-        if isinstance(backend, Recorder):
+        if isinstance(backend, RecordingSource):
             return backend
         self._log('error', f'{name} needs protocol {lacking(settings.protocol, "recording")}: '
                   f'{settings.protocol} has no recording command', name)

@@ -29,7 +29,7 @@ from optitrack_vrpn.stream.pipeline import Pipeline
 from optitrack_vrpn.stream.roster import Sample, ServerMotion, TrackedBody
 
 if TYPE_CHECKING:    # they import messages and numpy, while the client connects
-    from optitrack_vrpn.node.body_output import BodyOutput, Row, Way
+    from optitrack_vrpn.node.body_output import BodyOutput, OutputRow, Way
     from optitrack_vrpn.node.publishers import Publishers
 
 #: One batch of this number is measured. Chosen: 15 measurements a second at 240 Hz, enough for
@@ -176,7 +176,7 @@ def publish_samples(
     stamp_ns: int
     frame_ns: int
     output: Optional[BodyOutput]
-    row: Row
+    row: OutputRow
     ned: Any
     for sample in samples:
         channel, stamp_ns, frame_ns, position, quat, _ = sample
@@ -223,7 +223,7 @@ def publish_samples(
 
 
 def _publish_other(
-    row: 'Row', sample: tuple[Any, ...], stamp: bytes, ned: Any,
+    row: 'OutputRow', sample: tuple[Any, ...], stamp: bytes, ned: Any,
 ) -> Any:
     """
     Publish an output that is not filled with the pose in ENU.

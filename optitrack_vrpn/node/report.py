@@ -29,7 +29,7 @@ _LATER_STAGES = (
 MAX_REASON = 800
 
 
-class Level(enum.IntEnum):
+class DiagnosticLevel(enum.IntEnum):
     """Levels of diagnostic_msgs/DiagnosticStatus."""
 
     OK = 0
@@ -49,23 +49,23 @@ class Entry(NamedTuple):
     """
 
     name: str
-    level: Level
+    level: DiagnosticLevel
     message: str
     values: dict[str, str]
 
 
 #: Level of each state of the connection.
 _LINK_LEVELS = {
-    LinkState.STREAMING: Level.OK,
-    LinkState.CONNECTED: Level.WARN,
-    LinkState.SILENT: Level.WARN,
-    LinkState.RESOLVING: Level.WARN,
-    LinkState.REQUESTING: Level.WARN,
-    LinkState.CONNECTING: Level.WARN,
-    LinkState.HANDSHAKING: Level.WARN,
-    LinkState.LOST: Level.ERROR,
-    LinkState.REFUSED: Level.ERROR,
-    LinkState.STOPPED: Level.ERROR,
+    LinkState.STREAMING: DiagnosticLevel.OK,
+    LinkState.CONNECTED: DiagnosticLevel.WARN,
+    LinkState.SILENT: DiagnosticLevel.WARN,
+    LinkState.RESOLVING: DiagnosticLevel.WARN,
+    LinkState.REQUESTING: DiagnosticLevel.WARN,
+    LinkState.CONNECTING: DiagnosticLevel.WARN,
+    LinkState.HANDSHAKING: DiagnosticLevel.WARN,
+    LinkState.LOST: DiagnosticLevel.ERROR,
+    LinkState.REFUSED: DiagnosticLevel.ERROR,
+    LinkState.STOPPED: DiagnosticLevel.ERROR,
 }
 #: States of an attempt to connect.
 _ATTEMPTS = (LinkState.RESOLVING, LinkState.REQUESTING, LinkState.CONNECTING,
@@ -105,8 +105,8 @@ def link_entry(
     level = _LINK_LEVELS[state]
     if loss is not None and 'udp_lost' in counters:
         details['udp_lost_percent'] = number(100.0 * loss.share, 1)
-        if loss.trouble and level is Level.OK:
-            level, reason = Level.WARN, loss.trouble
+        if loss.trouble and level is DiagnosticLevel.OK:
+            level, reason = DiagnosticLevel.WARN, loss.trouble
     message = printable(reason, MAX_REASON)
     if not message.startswith(state.value):    # as "connected to 192.168.1.20" does
         message = f'{state.value}: {message}'
@@ -124,14 +124,14 @@ def clock_entry(
     :param withheld: why the sender's times let all poses of the connection be withheld, or ''.
     :param latency_ms: of the settings.
     """
-    level, message = Level.OK, f'{status.mode}, epoch {status.epoch}'
+    level, message = DiagnosticLevel.OK, f'{status.mode}, epoch {status.epoch}'
     if withheld:
-        level, message = Level.WARN, withheld
+        level, message = DiagnosticLevel.WARN, withheld
     elif not status.samples:
-        level, message = Level.WARN, f'{status.mode}, no pose of a selected body yet'
+        level, message = DiagnosticLevel.WARN, f'{status.mode}, no pose of a selected body yet'
     elif status.sender_fault and status.by_arrival:
         size = f' of {status.sender_jitter_s * 1e3:.3g} ms' if status.sender_jitter_s else ''
-        level, message = Level.WARN, (
+        level, message = DiagnosticLevel.WARN, (
             f"stamps are arrivals: the sender's times have {status.sender_fault}{size}")
     elif not status.learnt:
         message += ', learning'
@@ -197,10 +197,11 @@ def frames_entry(
     message = f'{_short(latency.p50)} from stamp to topic' if math.isfinite(
         latency.p50) else 'latency from stamp to topic unknown'
     if shedding:
-        return Entry('frames', Level.WARN, f'{message}; {sentence("overload")}', values)
+        return Entry('frames', DiagnosticLevel.WARN, f'{message}; {sentence("overload")}', values)
     if only_ignored:
-        return Entry('frames', Level.WARN, sentence('not selected', count=only_ignored), values)
-    return Entry('frames', Level.OK, message, values)
+        return Entry('frames', DiagnosticLevel.WARN, sentence('not selected', count=only_ignored),
+                     values)
+    return Entry('frames', DiagnosticLevel.OK, message, values)
 
 
 def body_entry(
@@ -225,7 +226,8 @@ def body_entry(
     :param how_to_accept: remedy for a jump that does not end by itself.
     :param world: its parent frame in ENU; ``frame`` its own on /tf.
     """
-    level = {State.TRACKED: Level.OK, State.STALE: Level.STALE}.get(status.state, Level.WARN)
+    level = {State.TRACKED: DiagnosticLevel.OK,
+             State.STALE: DiagnosticLevel.STALE}.get(status.state, DiagnosticLevel.WARN)
     message = f'{status.state.value}: {printable(status.detail, MAX_REASON)}'
     if status.state is State.STALE:    # its detail is from the beginning of the silence
         message = (f'STALE: the last valid pose arrived {status.age_s:.1f} s ago'
@@ -236,11 +238,11 @@ def body_entry(
     if how_to_accept:
         message += f'. {how_to_accept}'
     nominal_hz = expected_hz or fastest_hz
-    if level is Level.OK and status.rate_hz > 0:
+    if level is DiagnosticLevel.OK and status.rate_hz > 0:
         for found in rate_findings({status.name: status.rate_hz}, expected_hz, fastest_hz):
-            level, message = Level.WARN, f'{found.text}: {found.remedy}'
+            level, message = DiagnosticLevel.WARN, f'{found.text}: {found.remedy}'
     if all_too_old:
-        level, message = Level.WARN, f'{status.state.value}, but {sentence("too old")}'
+        level, message = DiagnosticLevel.WARN, f'{status.state.value}, but {sentence("too old")}'
     values = {
         'motive_name': printable(status.name),
         'world': world, 'frame': frame,

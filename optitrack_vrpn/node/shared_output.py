@@ -42,7 +42,7 @@ class NamedPose(NamedTuple):
     sender: str = ''
 
 
-class Frame(NamedTuple):
+class BodyFrame(NamedTuple):
     """
     The bodies seen at one time, by name in alphabetical order.
 
@@ -72,7 +72,7 @@ class FrameCollector:
         """Change the rate from the next frame on."""
         self._decimator.retime(period_ns(rate_hz))
 
-    def add(self, stamp_ns: int, pose: NamedPose) -> Optional[Frame]:
+    def add(self, stamp_ns: int, pose: NamedPose) -> Optional[BodyFrame]:
         """
         Add a sample.
 
@@ -87,7 +87,7 @@ class FrameCollector:
             self._poses[pose.name] = pose
         return ended
 
-    def complete(self) -> Optional[Frame]:
+    def complete(self) -> Optional[BodyFrame]:
         """Return the present frame if it has all bodies of the previous; call after a batch."""
         if self._done or not self._before or not self._before <= self._poses.keys():
             return None
@@ -99,7 +99,7 @@ class FrameCollector:
         self._wanted = self._decimator.take(stamp_ns)
         self._done = not self._wanted
 
-    def _end(self) -> Optional[Frame]:
+    def _end(self) -> Optional[BodyFrame]:
         """End the present frame; a body that arrives later belongs to no frame."""
         poses = self._poses
         if self._wanted and poses:
@@ -107,7 +107,7 @@ class FrameCollector:
         if self._done or not poses:
             return None
         self._done = True
-        return Frame(self._stamp_ns, [poses[name] for name in sorted(poses)])
+        return BodyFrame(self._stamp_ns, [poses[name] for name in sorted(poses)])
 
 
 #: Quality of service of ``poses`` by the parameter ``qos.poses``.
@@ -222,7 +222,7 @@ class SharedOutput:
             if frame is not None and newest_ns - frame.stamp_ns <= 100_000_000:
                 self._send_frame(frame, clock, allowance_ns)
 
-    def _send_frame(self, frame: Frame, clock: Callable[[], int], allowance_ns: int) -> None:
+    def _send_frame(self, frame: BodyFrame, clock: Callable[[], int], allowance_ns: int) -> None:
         """Publish the poses of a frame, with its times and markers if they are known."""
         stamp_ns = frame.stamp_ns
         cloud = next((one for one in self._seen if one.stamp_ns == stamp_ns), None)

@@ -23,7 +23,7 @@ from optitrack_vrpn.node.base.settings_ros import given_at_start
 from optitrack_vrpn.node.configuration import Configuration
 from optitrack_vrpn.node.receiver import TurnLock
 from optitrack_vrpn.node.report import (
-    body_entry, clock_entry, Entry, frames_entry, Level, link_entry)
+    body_entry, clock_entry, DiagnosticLevel, Entry, frames_entry, link_entry)
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
 from optitrack_vrpn.stream.pipeline import Pipeline
 from optitrack_vrpn.stream.roster import how_to_accept, Sample, TrackedBody
@@ -271,7 +271,7 @@ class StatusReporter:
         for channel in channels:
             if publishers.status_wanted(channel):
                 publishers.publish_status(channel, self._diagnostics.status(Entry(
-                    f'body {channel.names.ros}', Level.STALE, reason, {})))
+                    f'body {channel.names.ros}', DiagnosticLevel.STALE, reason, {})))
 
     def _collect(self) -> list[Entry]:
         """Collect the entries for /diagnostics; on the executor thread."""

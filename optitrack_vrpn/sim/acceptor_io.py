@@ -18,9 +18,9 @@ from optitrack_vrpn.drivers.frames import Body
 from optitrack_vrpn.drivers.vrpn.codec import (
     ACCELERATION_TYPE, decode_request, encode_motion, encode_pose, Event, MAX_DATAGRAM_SIZE,
     POSE_TYPE, VELOCITY_TYPE)
-from optitrack_vrpn.drivers.vrpn.connection import Connection
-from optitrack_vrpn.sim.impairments import Link
-from optitrack_vrpn.sim.world import Counters, Report
+from optitrack_vrpn.drivers.vrpn.connection import VrpnConnection
+from optitrack_vrpn.sim.impairments import ImpairedLink
+from optitrack_vrpn.sim.world import Report, SimCounters
 
 _LOG = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class Acceptor:
     """
 
     def __init__(
-        self, host: str, port: int, selector: selectors.BaseSelector, counters: Counters,
+        self, host: str, port: int, selector: selectors.BaseSelector, counters: SimCounters,
         add_client: Callable[[socket.socket, bool], None],
         is_connected: Callable[[Address], bool], connect_s: float, firewall: bool = False,
         connecting: Callable[[Optional[socket.socket]], None] = lambda sock: None,
@@ -240,7 +240,7 @@ def encode_report(report: Report) -> tuple[str, bytes]:
         report.sensor, report.vector, report.quat_xyzw, report.dt)
 
 
-class Client:
+class SimClient:
     """
     One client.
 
@@ -252,7 +252,8 @@ class Client:
     """
 
     def __init__(
-        self, sock: socket.socket, connection: Connection, link: Link, send_buffer: int,
+        self, sock: socket.socket, connection: VrpnConnection, link: ImpairedLink,
+        send_buffer: int,
         later: Callable[[int, Callable[[], None]], None],
     ) -> None:
         sock.setblocking(False)

@@ -78,7 +78,7 @@ BONES_51 = (
 BONES_21 = BONES_51[:21]
 
 
-class Figure:
+class SimFigure:
     """
     One walking figure.
 

@@ -133,7 +133,7 @@ def occlusions(faults: tuple[BodyFault, ...], frames: Frames, rate: float) -> Oc
     return Occlusions(lost, silent, held)
 
 
-class Link:
+class ImpairedLink:
     """
     The simulated network of one client: arrival of each transmission, or its loss.
 

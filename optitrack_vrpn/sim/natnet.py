@@ -14,12 +14,12 @@ import random
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.frames import Body as Pose, Quaternion, Vector
 from optitrack_vrpn.drivers.natnet.messages import (
-    Body, BODY_TRACKING_VALID, BodyDefinition, Definitions, Frame, FRAME_EDIT_MODE,
-    FRAME_MODELS_CHANGED, FRAME_RECORDING, Marker, MARKER_OCCLUDED, Version)
+    BODY_TRACKING_VALID, BodyDefinition, Definitions, FRAME_EDIT_MODE, FRAME_MODELS_CHANGED,
+    FRAME_RECORDING, MARKER_OCCLUDED, NatNetBody, NatNetFrame, NatNetMarker, Version)
 from optitrack_vrpn.sim.natnet_models import Models
 from optitrack_vrpn.sim.natnet_settings import NATNET_VERSIONS
 from optitrack_vrpn.sim.scenario_io import Scenario
-from optitrack_vrpn.sim.world import Frame as WorldFrame
+from optitrack_vrpn.sim.world import SimFrame as WorldFrame
 
 #: Parameters of a labelled marker of a model: part of the model, solved with it.
 _MODEL_SOLVED = 4 | 8
@@ -91,7 +91,7 @@ class NatNetWorld:
 
     def frame(
         self, frame: WorldFrame, exposure_ns: int, transmit_ns: int,
-    ) -> Frame:
+    ) -> NatNetFrame:
         """
         Create the NatNet frame.
 
@@ -109,8 +109,8 @@ class NatNetWorld:
             # A body out of view stays in the list with its last pose.
             position, quat = pose or self._last.get(name, ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0)))
             error = _MEAN_ERROR_M if tracked else 0.0
-            bodies.append(Body(streaming_id, *position, *quat, error,
-                               BODY_TRACKING_VALID if tracked else 0))
+            bodies.append(NatNetBody(streaming_id, *position, *quat, error,
+                                     BODY_TRACKING_VALID if tracked else 0))
             markers += self._markers(streaming_id, position, tracked)
         params = (FRAME_RECORDING * self.recording | FRAME_MODELS_CHANGED * self._changed
                   | FRAME_EDIT_MODE * self.settings.edit_mode)
@@ -119,19 +119,19 @@ class NatNetWorld:
         exposed, received, sent = (self.ticks(time_ns) * self.settings.ticks
                                    for time_ns in (exposure_ns, received_ns, transmit_ns))
         number, models = frame.number, self.models
-        return Frame(
+        return NatNetFrame(
             number, bodies, [*markers, *models.markers(number)], _PROCESSING_NS * 1e-9, 0, 0,
             number / self._rate, exposed, received, sent, 0, 0, params,
             tuple(models.unlabelled(number)) if self.settings.repeat_unlabelled else (),
             models.skeletons(number), (), models.plates(number))
 
-    def _markers(self, streaming_id: int, position: Vector, tracked: bool) -> list[Marker]:
+    def _markers(self, streaming_id: int, position: Vector, tracked: bool) -> list[NatNetMarker]:
         x, y, z = position
         count = self.settings.markers
         params = _MODEL_SOLVED | (0 if tracked else MARKER_OCCLUDED)
         return [
-            Marker(streaming_id << 16 | (member + 1),
-                   x + _MARKER_RADIUS_M * math.cos(2 * math.pi * member / count), y,
-                   z + _MARKER_RADIUS_M * math.sin(2 * math.pi * member / count),
-                   _MARKER_SIZE_M, params, 0.0002)
+            NatNetMarker(streaming_id << 16 | (member + 1),
+                         x + _MARKER_RADIUS_M * math.cos(2 * math.pi * member / count), y,
+                         z + _MARKER_RADIUS_M * math.sin(2 * math.pi * member / count),
+                         _MARKER_SIZE_M, params, 0.0002)
             for member in range(count)]

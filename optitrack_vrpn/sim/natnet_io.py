@@ -25,12 +25,12 @@ from optitrack_vrpn.drivers.natnet.frames import encode_frame
 from optitrack_vrpn.drivers.natnet.messages import MessageId, ServerInfo, Version
 from optitrack_vrpn.drivers.sockets_io import broadcast_addresses
 from optitrack_vrpn.sim.acceptor_io import cannot_listen, forget, raw_clock_ns
-from optitrack_vrpn.sim.impairments import Link
+from optitrack_vrpn.sim.impairments import ImpairedLink
 from optitrack_vrpn.sim.natnet import FREQUENCY, NatNetWorld
 from optitrack_vrpn.sim.natnet_models import check_limits, SAMPLES
 from optitrack_vrpn.sim.natnet_settings import NATNET_VERSIONS
 from optitrack_vrpn.sim.scenario_io import Scenario
-from optitrack_vrpn.sim.world import Counters, Frame as WorldFrame, Stream, Timers, World
+from optitrack_vrpn.sim.world import SimCounters, SimFrame as WorldFrame, SimStream, Timers, World
 
 _LOG = logging.getLogger(__name__)
 #: Chosen: datagrams read in one turn.
@@ -50,7 +50,7 @@ class _Client:
     address: Address
     heard_ns: int
     bitstream: Version
-    link: Link
+    link: ImpairedLink
 
 
 class NatNetServer:
@@ -72,8 +72,8 @@ class NatNetServer:
     """
 
     def __init__(
-        self, scenario: Scenario, world: World, stream: Stream,
-        selector: selectors.BaseSelector, counters: Counters, changed: threading.Condition,
+        self, scenario: Scenario, world: World, stream: SimStream,
+        selector: selectors.BaseSelector, counters: SimCounters, changed: threading.Condition,
         timers: Timers,
     ) -> None:
         self._timers = timers
@@ -91,7 +91,7 @@ class NatNetServer:
         self._take = 'Take'
         self._clients: dict[Address, _Client] = {}
         self._number = 0
-        self._group_link = Link(scenario.network, scenario.seed, -1, stream.time)
+        self._group_link = ImpairedLink(scenario.network, scenario.seed, -1, stream.time)
         self._command: Optional[socket.socket] = None
         self._data: Optional[socket.socket] = None
         #: Sockets for broadcasts, which one that is bound to one address does not receive.
@@ -143,7 +143,7 @@ class NatNetServer:
         return len(self._clients)
 
     @property
-    def links(self) -> list[Link]:
+    def links(self) -> list[ImpairedLink]:
         """Return the simulated network of each client."""
         return [client.link for client in self._clients.values()]
 
@@ -271,7 +271,7 @@ class NatNetServer:
             _LOG.error('%s', error)
 
     def _through(
-        self, link: Link, datagram: bytes, address: Address, frame: bool = False,
+        self, link: ImpairedLink, datagram: bytes, address: Address, frame: bool = False,
     ) -> None:
         """Send through the simulated network."""
         self._counters.datagrams += 1
@@ -319,7 +319,7 @@ class NatNetServer:
                 if self._data is not None:
                     self._data.recv(65536)
 
-    def _link_of(self, address: Address) -> Link:
+    def _link_of(self, address: Address) -> ImpairedLink:
         client = self._clients.get(address)
         return client.link if client is not None else self._group_link
 
@@ -378,7 +378,7 @@ class NatNetServer:
             client.bitstream = bitstream
             return
         self._number += 1
-        link = Link(
+        link = ImpairedLink(
             self._scenario.network, self._scenario.seed, -1 - self._number, self._stream.time)
         self._clients[address] = _Client(address, raw_clock_ns(), bitstream, link)
         self._counters.accepted += 1

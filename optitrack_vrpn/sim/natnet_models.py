@@ -13,10 +13,10 @@ import numpy as np
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.drivers.frames import Vector
 from optitrack_vrpn.drivers.natnet.messages import (
-    Analog, BODY_TRACKING_VALID, BodyDefinition, Definitions, Frame, Marker, MARKER_UNLABELLED,
-    PlateDefinition, Skeleton, SkeletonDefinition)
+    Analog, BODY_TRACKING_VALID, BodyDefinition, Definitions, MARKER_UNLABELLED, NatNetFrame,
+    NatNetMarker, NatNetSkeleton, PlateDefinition, SkeletonDefinition)
 from optitrack_vrpn.sim.faults import Frames
-from optitrack_vrpn.sim.figure import BONES_21, BONES_51, Figure
+from optitrack_vrpn.sim.figure import BONES_21, BONES_51, SimFigure
 from optitrack_vrpn.sim.impairments import apply_faults, occlusions
 from optitrack_vrpn.sim.motion import Array
 from optitrack_vrpn.sim.natnet_settings import NatNet
@@ -41,7 +41,7 @@ LIMITS = {
     'labelled and unlabelled markers': 1000, 'other markers': 1000, 'force plates': 100}
 
 
-def check_limits(definitions: Definitions, frame: Frame) -> None:
+def check_limits(definitions: Definitions, frame: NatNetFrame) -> None:
     """
     Check that clients that use the closed library can hold a scenario.
 
@@ -73,7 +73,7 @@ class Models:
         self._rate = rate
         bones = BONES_51 if settings.bones == len(BONES_51) else BONES_21
         self.figures = [
-            Figure(bones, 1.5 + 0.5 * i, i / max(1, settings.skeletons))
+            SimFigure(bones, 1.5 + 0.5 * i, i / max(1, settings.skeletons))
             for i in range(settings.skeletons)]
         self._block_number = -1
         self._block: list[list[bytes]] = []
@@ -97,14 +97,14 @@ class Models:
         positions, quats = self.figures[skeleton].at(np.array((time,)))
         return positions[0], quats[0]
 
-    def skeletons(self, number: int) -> tuple[Skeleton, ...]:
+    def skeletons(self, number: int) -> tuple[NatNetSkeleton, ...]:
         """Make the skeletons of a frame."""
         block, row = divmod(number, _BLOCK)
         if block != self._block_number:
             frames = np.arange(block * _BLOCK, (block + 1) * _BLOCK)
             self._block = [self._rows(i, frames) for i in range(len(self.figures))]
             self._block_number = block
-        return tuple(Skeleton(i + 1, rows[row]) for i, rows in enumerate(self._block))
+        return tuple(NatNetSkeleton(i + 1, rows[row]) for i, rows in enumerate(self._block))
 
     def _rows(self, index: int, frames: Frames) -> list[bytes]:
         figure, rate = self.figures[index], self._rate
@@ -133,9 +133,9 @@ class Models:
         return [(3.0 * math.cos(angle + i), 0.5 + 0.001 * i, 3.0 * math.sin(angle + i))
                 for i in range(count)]
 
-    def markers(self, number: int) -> list[Marker]:
+    def markers(self, number: int) -> list[NatNetMarker]:
         """Make the unlabelled markers of the section of labelled ones."""
-        return [Marker(_FIRST_POINT + i, *place, 0.014, MARKER_UNLABELLED, 0.0003)
+        return [NatNetMarker(_FIRST_POINT + i, *place, 0.014, MARKER_UNLABELLED, 0.0003)
                 for i, place in enumerate(self.unlabelled(number))]
 
     def plates(self, number: int) -> tuple[Analog, ...]:

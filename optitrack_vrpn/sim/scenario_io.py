@@ -46,7 +46,7 @@ class Noise:
 
 @checked
 @dataclass(frozen=True)
-class Body:
+class SimBody:
     """One rigid body."""
 
     name: str = setting(MISSING, doc='its name in Motive; spaces and case matter')
@@ -56,7 +56,7 @@ class Body:
 
 @checked
 @dataclass(frozen=True)
-class Clock:
+class SimClock:
     """
     The sender's clock.
 
@@ -135,7 +135,7 @@ _SECTIONS: Any = make_dataclass('Sections', [
 class Scenario(_SECTIONS):
     """All settings of ``motive_sim``."""
 
-    bodies: tuple[Body, ...] = setting((), doc='a number, a list of names, or a list of bodies')
+    bodies: tuple[SimBody, ...] = setting((), doc='a number, a list of names, or a list of bodies')
     rate: float = setting(120.0, unit='Hz', low=0.1, high=5000.0, doc='frames per second')
     duration: Optional[float] = setting(None, unit='s', low=0.0, high=1e7, doc=(
         'end after this time; none: unlimited'))
@@ -148,7 +148,7 @@ class Scenario(_SECTIONS):
     stamp_in_pose: bool = setting(
         False, doc='for benchmarks: x and y become seconds and nanoseconds of the monotonic '
         'clock at sending')
-    clock: Clock = setting(Clock(), doc="the sender's clock")
+    clock: SimClock = setting(SimClock(), doc="the sender's clock")
     faults: tuple[FrameFault, ...] = setting((), tags=FRAME_FAULTS, doc='faults of whole frames')
     network: Network = setting(Network(), doc='network between server and clients')
     server: Server = setting(Server(), doc='address and limits')
@@ -182,7 +182,7 @@ class Scenario(_SECTIONS):
         """List the protocols of the server."""
         return both() if self.protocol == BOTH else [self.protocol]
 
-    def settled(self) -> tuple[Body, ...]:
+    def settled(self) -> tuple[SimBody, ...]:
         """List the bodies; a missing motion is that of the scenario."""
         count = len(self.bodies)
         return tuple(
@@ -190,7 +190,7 @@ class Scenario(_SECTIONS):
             for i, body in enumerate(self.bodies))
 
 
-def named_bodies(names: Union[int, list[str], tuple[str, ...]]) -> tuple[Body, ...]:
+def named_bodies(names: Union[int, list[str], tuple[str, ...]]) -> tuple[SimBody, ...]:
     """
     Create bodies with default settings.
 
@@ -198,7 +198,7 @@ def named_bodies(names: Union[int, list[str], tuple[str, ...]]) -> tuple[Body, .
     """
     if isinstance(names, int):
         names = [f'Rigid Body {i + 1}' for i in range(names)]
-    return tuple(Body(name=name) for name in names)
+    return tuple(SimBody(name=name) for name in names)
 
 
 def scenario_from_mapping(data: Any, where: str = '') -> Scenario:
@@ -263,8 +263,9 @@ def reference() -> str:
     """
     return '\n'.join((
         *(_table(title, {'': cls}) for title, cls in (
-            ('The scenario itself', Scenario), ('`bodies`: each of the list', Body),
-            ('`noise`', Noise), ('`clock`', Clock), ('`network`', Network), ('`server`', Server),
+            ('The scenario itself', Scenario), ('`bodies`: each of the list', SimBody),
+            ('`noise`', Noise), ('`clock`', SimClock), ('`network`', Network),
+            ('`server`', Server),
             *((f'`{name}`', load(kind.server_settings)) for name, kind in SOURCES.items()
               if kind.server_settings))),
         _table('`motion: {type: ...}`', MOTIONS),

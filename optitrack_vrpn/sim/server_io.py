@@ -19,9 +19,10 @@ from optitrack_vrpn.core.errors import TransportError
 from optitrack_vrpn.core.units import NS_PER_MS, NS_PER_S
 from optitrack_vrpn.drivers.table import load, SOURCES
 from optitrack_vrpn.sim.acceptor_io import forget, raw_clock_ns
-from optitrack_vrpn.sim.impairments import Link
+from optitrack_vrpn.sim.impairments import ImpairedLink
 from optitrack_vrpn.sim.scenario_io import named_bodies, Network, Scenario
-from optitrack_vrpn.sim.world import Counters, Frame, LiveMotion, Report, Stream, Timers, World
+from optitrack_vrpn.sim.world import (
+    LiveMotion, Report, SimCounters, SimFrame, SimStream, Timers, World)
 
 _T = TypeVar('_T')
 _LOG = logging.getLogger(__name__)
@@ -40,7 +41,7 @@ class Served(Protocol):
     is_open: bool
     established: int
     listeners: int
-    links: list[Link]
+    links: list[ImpairedLink]
 
     def open(self) -> None:
         """Listen for clients."""
@@ -51,7 +52,7 @@ class Served(Protocol):
     def check(self, now_ns: int) -> None:
         """Check for timeouts; called a few times a second."""
 
-    def deliver(self, frame: Frame, exposure_ns: Optional[int]) -> None:
+    def deliver(self, frame: SimFrame, exposure_ns: Optional[int]) -> None:
         """Send a frame, exposed at this time of the raw clock; None: now."""
 
 
@@ -85,10 +86,10 @@ class MotiveSimServer:
             server, host=server.host if host is None else host,
             port=server.port if port is None else port))
         self.world = World(self.scenario, live)
-        self.counters = Counters()
+        self.counters = SimCounters()
         self.finished = threading.Event()
         self.failure: Optional[BaseException] = None
-        self.stream = Stream(self.scenario)
+        self.stream = SimStream(self.scenario)
         self._paced = paced
         self._paused = False
         self._running = False
@@ -210,7 +211,7 @@ class MotiveSimServer:
         with self._changed:
             return self._changed.wait_for(lambda: self.clients >= count, timeout)
 
-    def send_frame(self) -> Frame:
+    def send_frame(self) -> SimFrame:
         """Send the scenario's next frame now, independent of its time, and return it."""
         return self.call(self._send_next_frame)
 
@@ -223,7 +224,7 @@ class MotiveSimServer:
         :raises LocalProtocolError: if a name, a stamp or the number of names does not fit the
             wire.
         """
-        frame = Frame(self.stream.number, list(reports), 1)
+        frame = SimFrame(self.stream.number, list(reports), 1)
 
         def act() -> None:
             for server in self._servers.values():
@@ -353,7 +354,7 @@ class MotiveSimServer:
         if self.stream.over:
             self.finished.set()
 
-    def _send_next_frame(self) -> Frame:
+    def _send_next_frame(self) -> SimFrame:
         stream = self.stream
         if self._paced:
             number, missed = stream.take(raw_clock_ns())
@@ -365,7 +366,7 @@ class MotiveSimServer:
             self._go_down(restart.downtime)
         listeners = sum(server.listeners for server in self._servers.values())
         if self._paced and (self._paused or not listeners):
-            return Frame(number, [], 0)
+            return SimFrame(number, [], 0)
         frame = self.world.frame(number, stream.base_ns)
         self.counters.frames += 1
         for server in self._servers.values():

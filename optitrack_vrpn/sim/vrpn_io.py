@@ -24,11 +24,11 @@ from optitrack_vrpn.drivers.frames import Body
 from optitrack_vrpn.drivers.vrpn.codec import (
     CONTROL_SENDER, encode_name, encode_text, Event, LocalNames, PeerHello, PingReport, PONG_TYPE,
     SenderDescribed, TEXT_TYPE, TextReport, UdpDescribed)
-from optitrack_vrpn.drivers.vrpn.connection import Connection
-from optitrack_vrpn.sim.acceptor_io import Acceptor, Client, ClientGone, forget, raw_clock_ns
-from optitrack_vrpn.sim.impairments import Link
+from optitrack_vrpn.drivers.vrpn.connection import VrpnConnection
+from optitrack_vrpn.sim.acceptor_io import Acceptor, ClientGone, forget, raw_clock_ns, SimClient
+from optitrack_vrpn.sim.impairments import ImpairedLink
 from optitrack_vrpn.sim.scenario_io import Scenario
-from optitrack_vrpn.sim.world import Counters, Frame, Report, Stream, Timers, World
+from optitrack_vrpn.sim.world import Report, SimCounters, SimFrame, SimStream, Timers, World
 
 _LOG = logging.getLogger(__name__)
 #: Types that a tracker of the VRPN library describes, in its order.
@@ -72,8 +72,8 @@ class VrpnServer:
     """
 
     def __init__(
-        self, scenario: Scenario, world: World, stream: Stream,
-        selector: selectors.BaseSelector, counters: Counters, changed: threading.Condition,
+        self, scenario: Scenario, world: World, stream: SimStream,
+        selector: selectors.BaseSelector, counters: SimCounters, changed: threading.Condition,
         timers: Timers,
     ) -> None:
         for i, name in enumerate(world.names):
@@ -85,7 +85,7 @@ class VrpnServer:
         self._selector = selector
         self._counters = counters
         self._changed = changed
-        self._clients: dict[Client, None] = {}
+        self._clients: dict[SimClient, None] = {}
         self._number = 0
         self._names = LocalNames()
         self._own: set[str] = set()
@@ -178,11 +178,11 @@ class VrpnServer:
         elif self._waits_for is not None:
             self._go_on()
 
-    def _register(self, client: Client) -> None:
+    def _register(self, client: SimClient) -> None:
         self._selector.register(
             client.sock, selectors.EVENT_READ, lambda mask: self._serve(client))
 
-    def _settle(self, client: Client) -> None:
+    def _settle(self, client: SimClient) -> None:
         """Wait for a client whose buffer is full, or end that."""
         waiting = self._waits_for is client.sock
         if client.is_full and self._waits_for is None:
@@ -198,7 +198,7 @@ class VrpnServer:
     # -- names ---------------------------------------------------------------------------------
 
     @property
-    def links(self) -> list[Link]:
+    def links(self) -> list[ImpairedLink]:
         """Return the simulated network of each client."""
         return [client.link for client in self._clients]
 
@@ -229,10 +229,11 @@ class VrpnServer:
             # Clients that connected by TCP get no description of the port for datagrams.
             udp_address = (
                 sock.getsockname()[0], self._acceptor.udp_port) if connected_back else None
-            connection = Connection(self._names, udp_address, time.time_ns())
+            connection = VrpnConnection(self._names, udp_address, time.time_ns())
             self._number += 1
-            link = Link(self._scenario.network, self._scenario.seed, self._number, self._seconds)
-            client = Client(
+            link = ImpairedLink(self._scenario.network, self._scenario.seed, self._number,
+                                self._seconds)
+            client = SimClient(
                 sock, connection, link, self._scenario.server.send_buffer,
                 lambda due_ns, action: self._timers.at(
                     due_ns, lambda: self._act(client, action)))
@@ -243,7 +244,7 @@ class VrpnServer:
         self._register(client)
         self._act(client, client.flush)
 
-    def _drop(self, client: Client, reason: str) -> None:
+    def _drop(self, client: SimClient, reason: str) -> None:
         if client not in self._clients:
             return
         del self._clients[client]
@@ -263,14 +264,14 @@ class VrpnServer:
 
     # -- receiving -----------------------------------------------------------------------------
 
-    def _serve(self, client: Client) -> None:
+    def _serve(self, client: SimClient) -> None:
         events: list[Event] = []
         self._act(client, lambda: events.extend(client.receive()))
         for event in events:
             if client in self._clients:
                 self._act(client, functools.partial(self._handle, client, event))
 
-    def _handle(self, client: Client, event: Event) -> None:
+    def _handle(self, client: SimClient, event: Event) -> None:
         if isinstance(event, PeerHello):
             self._counters.accepted += 1
             self._count()
@@ -287,7 +288,7 @@ class VrpnServer:
 
     # -- sending -------------------------------------------------------------------------------
 
-    def deliver(self, frame: Frame, exposure_ns: Optional[int]) -> None:
+    def deliver(self, frame: SimFrame, exposure_ns: Optional[int]) -> None:
         """Send a frame to all; a server that waits sends nothing."""
         reports = frame.reports
         for report in reports:
@@ -309,7 +310,7 @@ class VrpnServer:
             return
         time_ns, now_ns = time.time_ns(), raw_clock_ns()
 
-        def send(client: Client) -> None:
+        def send(client: SimClient) -> None:
             self._counters.datagrams += client.deliver(reports, now_ns, time_ns)
         self._do([functools.partial(self._act, client, functools.partial(send, client))
                   for client in self._clients])
@@ -329,7 +330,7 @@ class VrpnServer:
 
     def send_message(self, sender: str, type_name: str, payload: bytes, time_ns: int) -> None:
         """Send a message to all, by TCP."""
-        def send(client: Client) -> None:
+        def send(client: SimClient) -> None:
             client.connection.send(sender, type_name, payload, time_ns)
             client.flush()
         self._do([functools.partial(self._act, client, functools.partial(send, client))
@@ -340,7 +341,7 @@ class VrpnServer:
         if self._waits_for not in [client.sock for client in self._clients]:
             self._acceptor.check(now_ns)
 
-    def _act(self, client: Client, action: Callable[[], object]) -> None:
+    def _act(self, client: SimClient, action: Callable[[], object]) -> None:
         """Act for a client; drop it if its connection is lost, wait for it if it is full."""
         if client not in self._clients:
             return

@@ -14,7 +14,7 @@ from optitrack_vrpn.drivers.frames import Body as Pose, Motion as Derivative, Qu
 from optitrack_vrpn.sim.faults import DropFrames, frame_at, Frames, Restart, SwapLabels
 from optitrack_vrpn.sim.impairments import add_noise, apply_faults, Draws, occlusions
 from optitrack_vrpn.sim.motion import Array, Motion, MotionState, quat_from_rotation_vector
-from optitrack_vrpn.sim.scenario_io import Body, Scenario
+from optitrack_vrpn.sim.scenario_io import Scenario, SimBody
 
 Report = Union[Pose, Derivative]
 
@@ -22,7 +22,7 @@ Report = Union[Pose, Derivative]
 _BLOCK = 64
 
 
-class Frame(NamedTuple):
+class SimFrame(NamedTuple):
     """
     One camera frame.
 
@@ -38,7 +38,7 @@ class Frame(NamedTuple):
     lost: frozenset[str] = frozenset()
 
 
-class Sample(NamedTuple):
+class SimSample(NamedTuple):
     """One body at one frame as the cameras report it; all plain numbers."""
 
     position: Vector
@@ -85,7 +85,7 @@ class World:
             live.get(body.name, cast(Motion, body.motion)) for body in self.bodies]
         self._block_size = 1 if live else _BLOCK
         self._block_number = -1
-        self._block: list[list[Sample]] = []
+        self._block: list[list[SimSample]] = []
 
     def truth(self, name: str, time: Union[float, Array]) -> MotionState:
         """
@@ -97,7 +97,7 @@ class World:
         motion = self._motions[self.names.index(name)]
         return motion.at(np.atleast_1d(np.asarray(time, dtype=np.float64)))
 
-    def frame(self, number: int, base_ns: int = 0) -> Frame:
+    def frame(self, number: int, base_ns: int = 0) -> SimFrame:
         """
         Make one frame.
 
@@ -126,7 +126,7 @@ class World:
                     Derivative(name, 0, stamp_ns, True, sample.velocity, sample.turn, dt),
                     Derivative(
                         name, 0, stamp_ns, False, sample.acceleration, sample.turn_change, dt))
-        return Frame(number, reports, copies, frozenset(lost))
+        return SimFrame(number, reports, copies, frozenset(lost))
 
     def _frame_effects(self, number: int) -> tuple[int, list[str]]:
         copies, names = 1, self.names
@@ -142,7 +142,7 @@ class World:
                 copies = 0 if isinstance(fault, DropFrames) else min(2 * copies, 2)
         return copies, names
 
-    def _samples(self, index: int, body: Body, frames: Frames) -> list[Sample]:
+    def _samples(self, index: int, body: SimBody, frames: Frames) -> list[SimSample]:
         lost, silent, held = occlusions(body.faults, frames, self._rate)
         state = self._motions[index].at(held / self._rate)
         position, quat_xyzw = add_noise(
@@ -156,10 +156,10 @@ class World:
         columns = (position, quat_xyzw, state.velocity, state.acceleration, turn, identity)
         rows = zip(*([tuple(row) for row in column.tolist()] for column in columns),
                    silent.tolist(), lost.tolist())
-        return [Sample(*row) for row in rows]
+        return [SimSample(*row) for row in rows]
 
 
-class Stream:
+class SimStream:
     """
     Frame numbers in relation to two clocks: the sender's and this computer's.
 
@@ -275,7 +275,7 @@ class Timers:
 
 
 @dataclass
-class Counters:
+class SimCounters:
     """
     Counters of a server since its start.
 

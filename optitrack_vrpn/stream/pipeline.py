@@ -27,7 +27,7 @@ from optitrack_vrpn.stream.clock.source import StampSource
 from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.load_shedding import FRESH_NS, LoadShedder
 from optitrack_vrpn.stream.motion.estimator import with_stamp_error
-from optitrack_vrpn.stream.reports import Reports, StateMonitor
+from optitrack_vrpn.stream.reports import StateMonitor, StreamReports
 from optitrack_vrpn.stream.roster import (
     FrameTimes, Roster, Sample, ServerMotion, StampedExtras, TrackedBody)
 from optitrack_vrpn.stream.sender_age import SenderAge
@@ -76,7 +76,7 @@ class Pipeline:
         self.stamps = StampSource(config.stamps)
         self._stamp_error = config.stamps.in_covariance
         self.shedder = LoadShedder()
-        self.reports = Reports()
+        self.reports = StreamReports()
         self.server_motions: list[ServerMotion] = []
         self.roster = Roster(config, self.reports.add)
         self._states = StateMonitor(self.roster)

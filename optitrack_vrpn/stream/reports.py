@@ -29,7 +29,7 @@ MOST_TEXTS = 20
 TEXTS_NS = 10_000_000_000
 
 
-class Reports:
+class StreamReports:
     """
     Collect events for the user.
 

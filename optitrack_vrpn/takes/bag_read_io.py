@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 from optitrack_vrpn.core.errors import ConfigurationError
-from optitrack_vrpn.takes.columns import Batch, DATA_AT, Offsets
-from optitrack_vrpn.takes.mcap_read_io import Damage, PACKAGES, Read, read_mcap, zstandard
 from optitrack_vrpn.takes import mcap_format as mcap
+from optitrack_vrpn.takes.columns import ColumnBatch, DATA_AT, Offsets
+from optitrack_vrpn.takes.mcap_read_io import Damage, PACKAGES, Read, read_mcap, zstandard
 import yaml
 
 _BUFFER = 1 << 20
@@ -183,7 +183,7 @@ def read_records(
     :raises ConfigurationError: as ``read_batches``.
     """
     for item in read_batches(path, progress):
-        if not isinstance(item, Batch):
+        if not isinstance(item, ColumnBatch):
             yield item
             continue
         yield from item.others
@@ -245,7 +245,7 @@ def _read_sqlite(
                 if 'not a database' in str(error):
                     raise
                 yield Damage(f'its list of topics is damaged ({error})', (0, 0))
-            yield Batch(np.zeros(0, np.uint8), np.zeros(0, np.int64), others)
+            yield ColumnBatch(np.zeros(0, np.uint8), np.zeros(0, np.int64), others)
             yield from _read_rows(base, path.stat().st_size, progress)
             (result,) = base.execute('PRAGMA quick_check(1)').fetchone()
             if result != 'ok':    # a page that is empty instead of full
@@ -259,7 +259,7 @@ def _read_sqlite(
 
 def _read_rows(
     base: sqlite3.Connection, size: int, progress: Callable[[float], None],
-) -> Iterator[Batch]:
+) -> Iterator[ColumnBatch]:
     """
     Read the messages of a bag in sqlite3.
 
@@ -286,14 +286,14 @@ def _read_rows(
         data = b''.join(
             mcap.message_head(topic, 0, time_ns, time_ns, len(content)) + content
             for topic, time_ns, content in found)
-        yield Batch(np.frombuffer(data, np.uint8), np.cumsum(sizes) - sizes, [])
+        yield ColumnBatch(np.frombuffer(data, np.uint8), np.cumsum(sizes) - sizes, [])
         done += len(data)
         progress(min(done / size, 1.0))
     if failure is not None:
         raise failure
 
 
-def inflate(batch: Batch, chosen: Offsets) -> Batch:
+def inflate(batch: ColumnBatch, chosen: Offsets) -> ColumnBatch:
     """
     Return messages that rosbag2 compressed one by one, decompressed.
 
@@ -311,4 +311,4 @@ def inflate(batch: Batch, chosen: Offsets) -> Batch:
                       + data[at + 9:at + DATA_AT] + content)
         sizes.append(len(pieces[-1]))
     lengths = np.array(sizes, np.int64)
-    return Batch(np.frombuffer(b''.join(pieces), np.uint8), np.cumsum(lengths) - lengths, [])
+    return ColumnBatch(np.frombuffer(b''.join(pieces), np.uint8), np.cumsum(lengths) - lengths, [])

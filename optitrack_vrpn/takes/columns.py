@@ -40,7 +40,7 @@ POSES: dict[str, Path] = {
 TF, PX4 = 'tf2_msgs/msg/TFMessage', 'px4_msgs/msg/VehicleOdometry'
 
 
-class Batch(NamedTuple):
+class ColumnBatch(NamedTuple):
     """
     Records of a bag in file order.
 
@@ -79,7 +79,7 @@ Frame = tuple[str, Union[bool, str]]
 Poses = tuple[npt.NDArray[np.generic], Rows]
 
 
-class _Part(NamedTuple):
+class _ColumnPart(NamedTuple):
     """
     One pose of a plan.
 
@@ -98,7 +98,7 @@ class _Plan(NamedTuple):
     length: int
     dtype: np.dtype[np.void]
     constants: list[tuple[str, npt.NDArray[np.uint8]]]
-    parts: list[_Part]
+    parts: list[_ColumnPart]
 
 
 class PoseColumns:
@@ -115,7 +115,7 @@ class PoseColumns:
         self.type_name, self._types, self._by_parent = type_name, types, by_parent
         self._plans: list[_Plan] = []
 
-    def read(self, batch: Batch, offsets: Offsets) -> tuple[dict[Frame, Poses], list[int]]:
+    def read(self, batch: ColumnBatch, offsets: Offsets) -> tuple[dict[Frame, Poses], list[int]]:
         """
         Read messages of these topics.
 
@@ -171,7 +171,7 @@ class PoseColumns:
         except (ValueError, KeyError):
             return None
         by_path = {leaf.path: leaf for leaf in found}
-        fields, parts = [('log', '<u8', 15)], list[_Part]()
+        fields, parts = [('log', '<u8', 15)], list[_ColumnPart]()
         if self.type_name == PX4:    # microseconds; NED; w x y z
             try:
                 time, position, turn = (
@@ -182,7 +182,8 @@ class PoseColumns:
                               for axis in range(3)),
                       *(turn._replace(at=turn.at + turn.size // 4 * axis)
                         for axis in (1, 2, 3, 0))]
-            parts.append(_Part('', 'px4_ned', [f'0_{number}' for number in range(8)], (1000,)))
+            parts.append(_ColumnPart('', 'px4_ned', [f'0_{number}' for number in range(8)],
+                                     (1000,)))
             fields += [(name, leaf.code, DATA_AT + leaf.at)
                        for name, leaf in zip(parts[0].names, chosen)]
         for base in ([leaf.path[:2] for leaf in found if leaf.path[2:] == ('child_frame_id',)]
@@ -202,7 +203,7 @@ class PoseColumns:
                 return None
             names = [f'{len(parts)}_{number}' for number in range(9)]
             fields += [(name, leaf.code, DATA_AT + leaf.at) for name, leaf in zip(names, chosen)]
-            parts.append(_Part(child, frame, names))
+            parts.append(_ColumnPart(child, frame, names))
         # Of a text that is not needed the length alone decides where the other fields are.
         constants = [('0', 0, 4)] + [
             (str(leaf.at), leaf.at, leaf.size if leaf.path[-1] == 'frame_id'
@@ -217,7 +218,7 @@ class PoseColumns:
             parts)
 
 
-def _rows(table: Any, part: _Part) -> Rows:
+def _rows(table: Any, part: _ColumnPart) -> Rows:
     rows = np.empty(len(table), ROW)
     rows['stamp'] = sum(table[name].astype(np.int64) * unit
                         for name, unit in zip(part.names, part.units_ns))

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.units import NS_PER_S
+from optitrack_vrpn.takes import mcap_format as mcap
 from optitrack_vrpn.takes.bag_read_io import BAGS, find_files, inflate, read_batches
 from optitrack_vrpn.takes.cdr import leaves, parse_definition, Types
-from optitrack_vrpn.takes.columns import Batch, DATA_AT, gather
-from optitrack_vrpn.takes import mcap_format as mcap
+from optitrack_vrpn.takes.columns import ColumnBatch, DATA_AT, gather
 
 _STAMP = (('header', 'stamp', 'sec'), ('header', 'stamp', 'nanosec'))
 _ZSTD = np.void(b'\x28\xb5\x2f\xfd')
@@ -53,7 +53,7 @@ def read_fields(
             schemas: dict[int, mcap.Schema] = {}
             channels: dict[int, _Topic] = {}
             for item in read_batches(file):
-                if not isinstance(item, Batch):
+                if not isinstance(item, ColumnBatch):
                     continue
                 for record in item.others:
                     if isinstance(record, mcap.Schema):
@@ -69,7 +69,7 @@ def read_fields(
     return {name: topic.rows() for name, topic in topics.items() if topic.count}
 
 
-def _read(batch: Batch, channels: Mapping[int, _Topic]) -> None:
+def _read(batch: ColumnBatch, channels: Mapping[int, _Topic]) -> None:
     numbers = batch.field(9, '<u2')
     for number, topic in channels.items():
         part = batch._replace(offsets=batch.offsets[numbers == number])
@@ -88,7 +88,7 @@ class _Topic:
         self._parts: list[tuple[Any, Any]] = []
         self._frame_id, self.count = '', 0
 
-    def read(self, batch: Batch) -> None:
+    def read(self, batch: ColumnBatch) -> None:
         """Take messages; those that cannot be decoded are left out."""
         offsets = batch.offsets
         lengths = gather(batch.data, offsets + 1, '<u8').astype(np.int64) - 22

@@ -22,8 +22,8 @@ import zlib
 import numpy as np
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.units import NS_PER_S
-from optitrack_vrpn.takes.columns import Batch, DATA_AT, gather, Offsets
 from optitrack_vrpn.takes import mcap_format as mcap
+from optitrack_vrpn.takes.columns import ColumnBatch, DATA_AT, gather, Offsets
 
 
 def _installed(name: str) -> Any:
@@ -61,7 +61,7 @@ class Damage(NamedTuple):
     messages: int = 0
 
 
-Read = Union[Batch, Damage, mcap.End, mcap.Cut]
+Read = Union[ColumnBatch, Damage, mcap.End, mcap.Cut]
 
 
 class _Part(NamedTuple):
@@ -101,7 +101,7 @@ def read_mcap(file: IO[bytes], progress: Callable[[float], None]) -> Iterator[Re
     summary = _read_summary(data)
     given = 0
     for item in _batches(_Parts(data, summary).read(progress)):
-        if isinstance(item, Batch):
+        if isinstance(item, ColumnBatch):
             given += len(item.offsets)
         elif isinstance(item, mcap.End):
             item = mcap.End(max(summary.messages - given, 0))
@@ -356,8 +356,8 @@ def _batches(parts: Iterator[_Part | Damage | mcap.End | mcap.Cut]) -> Iterator[
             except ValueError as error:
                 problem = Damage(str(error), part.span_ns, len(part.hints))
         if waiting and (problem is not None or size >= _BATCH):
-            yield Batch(np.frombuffer(b''.join(waiting), np.uint8), np.concatenate(offsets),
-                        others)
+            yield ColumnBatch(np.frombuffer(b''.join(waiting), np.uint8), np.concatenate(offsets),
+                              others)
             waiting, offsets, others, size = [], [], [], 0
         if problem is not None:
             yield problem

@@ -55,7 +55,7 @@ class PoseRows(Protocol):
 
 
 @dataclass
-class Body:
+class TakeBody:
     """
     One body.
 
@@ -124,7 +124,7 @@ class Take:
 
     name: str
     kind: str
-    bodies: Mapping[str, Body] = field(default_factory=dict)
+    bodies: Mapping[str, TakeBody] = field(default_factory=dict)
     estimates: Mapping[str, Trajectory] = field(default_factory=dict)
     clock: list[ClockRow] = field(default_factory=list)
     connection: dict[str, str] = field(default_factory=dict)

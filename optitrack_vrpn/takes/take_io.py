@@ -17,18 +17,18 @@ from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.pipeline import Pipeline
+from optitrack_vrpn.takes import mcap_format as mcap
 from optitrack_vrpn.takes.bag_read_io import (
     BAGS, check_content, find_files, inflate, read_batches, stated_messages, ZSTD_MAGIC)
 from optitrack_vrpn.takes.cdr import decode, parse_definition, Types
 from optitrack_vrpn.takes.columns import (
-    Batch, DATA_AT, Frame, PoseColumns, POSES, Poses, ROW, Rows, take_rows, TF)
+    ColumnBatch, DATA_AT, Frame, PoseColumns, POSES, Poses, ROW, Rows, take_rows, TF)
 from optitrack_vrpn.takes.mcap_read_io import Damage, LIBRARY
 from optitrack_vrpn.takes.motive_csv import is_motive_csv, parse_motive_csv
-from optitrack_vrpn.takes import mcap_format as mcap
 from optitrack_vrpn.takes.record.raw_events import of_one_protocol, stamped
 from optitrack_vrpn.takes.record.raw_read_io import is_raw, load_raw
 from optitrack_vrpn.takes.rows_io import Scratch, Stored, StoredRows
-from optitrack_vrpn.takes.take import Body, ClockRow, LeftOut, StateRow, Take
+from optitrack_vrpn.takes.take import ClockRow, LeftOut, StateRow, Take, TakeBody
 from optitrack_vrpn.takes.topics import body_of
 from optitrack_vrpn.takes.trajectory import Trajectory
 from optitrack_vrpn.takes.trajectory_text import parse_trajectory
@@ -87,7 +87,7 @@ def _load_csv(path: Path) -> Take:
         first = file.readline()
         if not is_motive_csv(first):
             raise ConfigurationError(
-                f'{path}: is not a CSV export of Motive as Motive writes it, in UTF-8, separated '
+                f'{path}: is not a CSV export of Motive writes it, in UTF-8, separated '
                 'by commas, with "Format Version" at its begin; spreadsheets can change all of '
                 'this when they save it')
         file.seek(0)
@@ -167,7 +167,7 @@ class _Topics:
         return not any(kind in better and body_of(name) == body_of(topic)
                        for name, kind in self.channels.values())
 
-    def read(self, batch: Batch) -> None:
+    def read(self, batch: ColumnBatch) -> None:
         """Take the messages of a batch."""
         topics = self._take.topics
         if self._reader_of is None:
@@ -223,7 +223,7 @@ class _Topics:
                     self.poses[name][1].add(of_topic)
         self._waiting, self._held = {}, 0
 
-    def _read_statuses(self, batch: Batch) -> None:
+    def _read_statuses(self, batch: ColumnBatch) -> None:
         numbers, times = batch.field(9, '<u2').tolist(), batch.field(15, '<u8').tolist()
         sizes = (batch.field(1, '<u8').astype(np.int64) - 22).tolist()
         for at, number, time_ns, size in zip(batch.offsets.tolist(), numbers, times, sizes):
@@ -237,9 +237,9 @@ class _Topics:
                 if kind == _ARRAY:
                     self.alive_ns = min(self.alive_ns[0], time_ns), max(self.alive_ns[1], time_ns)
                     for status in made.get('status', {}).values():
-                        _take_diagnostics(self._take, Status.of(status), time_ns)
+                        _take_diagnostics(self._take, TakeStatus.of(status), time_ns)
                     continue
-                status, body = Status.of(made), body_of(topic)
+                status, body = TakeStatus.of(made), body_of(topic)
                 if status.name.partition(': ')[2].startswith('body '):
                     _add_state(self.states.setdefault(body, []), _state(status, time_ns))
                     if 'motive_name' in status.values:
@@ -264,7 +264,7 @@ def _load_bag(
             progress((number + share) / len(paths))
 
         for item in read_batches(path, of_all):
-            if isinstance(item, Batch):
+            if isinstance(item, ColumnBatch):
                 for record in item.others:
                     topics.add(record)
                 topics.read(item)
@@ -293,7 +293,7 @@ def _load_bag(
     return take
 
 
-class Status(NamedTuple):
+class TakeStatus(NamedTuple):
     """A DiagnosticStatus."""
 
     name: str
@@ -301,7 +301,7 @@ class Status(NamedTuple):
     values: dict[str, str]
 
     @classmethod
-    def of(cls, made: dict[str, Any]) -> Status:
+    def of(cls, made: dict[str, Any]) -> TakeStatus:
         """Convert a decoded message."""
         return cls(made['name'], made['message'], {
             pair['key']: pair['value'] for pair in made.get('values', {}).values()})
@@ -360,7 +360,7 @@ def _keep(
         trajectories[topic] = partial(_trajectory, rows)
         if topic in bodies:
             name = bodies[topic]
-            makers[name] = partial(Body, name, rows, states.get(name, []))
+            makers[name] = partial(TakeBody, name, rows, states.get(name, []))
             spans.append(rows.span())
     take.bodies, take.estimates = Stored(makers), Stored(trajectories)
     if spans:
@@ -379,10 +379,10 @@ def _keep_bodies(take: Take, poses: Mapping[str, StoredRows]) -> None:
 
 
 def _trajectory(rows: StoredRows) -> Trajectory:
-    return Body('', rows).trajectory
+    return TakeBody('', rows).trajectory
 
 
-def _state(status: Status, time_ns: int) -> StateRow:
+def _state(status: TakeStatus, time_ns: int) -> StateRow:
     resets = status.values.get('resets', '0')
     state = status.values.get('state', status.message.partition(':')[0])
     return StateRow(time_ns, sys.intern(state), sys.intern(status.message),
@@ -396,7 +396,7 @@ def _number(text: Optional[str]) -> float:
         return float('nan')
 
 
-def _take_diagnostics(take: Take, entry: Status, time_ns: int) -> None:
+def _take_diagnostics(take: Take, entry: TakeStatus, time_ns: int) -> None:
     what, values = entry.name.partition(': ')[2], entry.values
     if what == 'clock' and 'offset_s' in values:
         take.stamping = values

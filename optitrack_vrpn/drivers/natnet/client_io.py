@@ -22,7 +22,7 @@ from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.drivers.natnet import codec
 from optitrack_vrpn.drivers.natnet.messages import (
     MessageId, NEWEST, ServerInfo, START, STOP, TAKE_NAME)
-from optitrack_vrpn.drivers.natnet.session_io import command_socket, Session
+from optitrack_vrpn.drivers.natnet.session_io import command_socket, NatNetSession
 from optitrack_vrpn.drivers.natnet.settings import NatNetConfig
 from optitrack_vrpn.drivers.sockets_io import broadcast_addresses, local_address, receive_into
 from optitrack_vrpn.drivers.table import AUTO, SourceOptions
@@ -136,7 +136,7 @@ def choose_server(found: dict[str, ServerInfo]) -> str:
         'them, or interface to the network card of one')
 
 
-class NatNetClient(ReconnectingClient[Session]):
+class NatNetClient(ReconnectingClient[NatNetSession]):
     """
     Receive the stream of one NatNet server, across its restarts and absences.
 
@@ -179,18 +179,18 @@ class NatNetClient(ReconnectingClient[Session]):
 
     # -- the thread ----------------------------------------------------------------------------
 
-    def _open(self) -> Session:
+    def _open(self) -> NatNetSession:
         server = (self._use(self._search()) if self._config.server == AUTO else
                   self._resolve())
         self._change(
             LinkState.HANDSHAKING,
             f'asking {server[0]} port {server[1]} by NatNet, from {self._local}')
-        return Session(
+        return NatNetSession(
             server, self._local, self._link, self._natnet, self._clock, self._sink, self._report,
             self._unexpected_peer, self._config.link.attempt_s, self._up_axis,
             self._miscounting)
 
-    def _listen(self, conversation: Session) -> str:
+    def _listen(self, conversation: NatNetSession) -> str:
         reason = super()._listen(conversation)
         self._miscounting = conversation.miscounting
         return reason
@@ -203,7 +203,7 @@ class NatNetClient(ReconnectingClient[Session]):
                 interface or 'all network cards'))
         return find_server(self._waiting, self._port, interface)
 
-    def _before_handle(self, session: Session) -> None:
+    def _before_handle(self, session: NatNetSession) -> None:
         """Send the commands of other threads, which wait until a server is connected."""
         if not (self._commands and session.connection.established):
             return

@@ -21,8 +21,8 @@ from optitrack_vrpn.drivers.natnet import codec
 from optitrack_vrpn.drivers.natnet.definitions import decode_definitions
 from optitrack_vrpn.drivers.natnet.frames import decode_frame, NOTHING
 from optitrack_vrpn.drivers.natnet.messages import (
-    Buffer, Definitions, Disconnected, Echo, Event, Frame, FRAME_BITSTREAM_CHANGED, Held,
-    MessageId, Model, NEWEST, OLDEST, RECORDING_COMMANDS, Response, ServerInfo, type_mask,
+    Buffer, Definitions, Disconnected, Echo, Event, FRAME_BITSTREAM_CHANGED, Held, MessageId,
+    Model, NatNetFrame, NEWEST, OLDEST, RECORDING_COMMANDS, Response, ServerInfo, type_mask,
     Unanswered, Unrecognized, Untimed, Version)
 from optitrack_vrpn.drivers.natnet.model_list import ModelList
 from optitrack_vrpn.drivers.natnet.reports import name_table
@@ -59,7 +59,7 @@ _BITSTREAM = 'Bitstream'
 
 
 @dataclass
-class Counters:
+class NatNetCounters:
     """
     Counters of one conversation.
 
@@ -89,7 +89,7 @@ class Counters:
     echoes: int = 0
 
 
-class Connection:
+class NatNetConnection:
     """
     One conversation with one server.
 
@@ -112,7 +112,7 @@ class Connection:
         keep_alive: bool = True, wanted: frozenset[str] = NOTHING,
         miscounting: Optional[ServerInfo] = None,
     ) -> None:
-        self.counters = Counters()
+        self.counters = NatNetCounters()
         self.info: Optional[ServerInfo] = None
         self.version: Version = (0, 0)
         self.definitions: Optional[Definitions] = None
@@ -148,7 +148,7 @@ class Connection:
         self._params = 0
         #: Frames without any confirmed name, for which definitions are under way, and their
         #: arrivals (ns), in the order of their numbers.
-        self._held: list[tuple[Frame, int]] = []
+        self._held: list[tuple[NatNetFrame, int]] = []
 
     @property
     def established(self) -> bool:
@@ -420,7 +420,7 @@ class Connection:
             events.append(Held(frame, arrival_ns, names))
         self._held = kept
 
-    def _take_first(self, frame: Frame, info: ServerInfo, events: list[Event]) -> None:
+    def _take_first(self, frame: NatNetFrame, info: ServerInfo, events: list[Event]) -> None:
         """Decide whether the frames have times of the counter that the echoes measure."""
         early, self._early = self._early, None
         if frame.transmit or not info.frequency:
@@ -486,7 +486,7 @@ class Numbering:
     #: Chosen: longest interval (ns) between two frames in which frames can be lost.
     _LONGEST_NS = 200 * NS_PER_MS
 
-    def __init__(self, counters: Counters) -> None:
+    def __init__(self, counters: NatNetCounters) -> None:
         self._counters = counters
         self._last: Optional[int] = None
         self._last_ns = 0

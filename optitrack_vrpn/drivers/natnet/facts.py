@@ -15,9 +15,9 @@ from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.frames import RoundTrip
 from optitrack_vrpn.drivers.natnet import codec
 from optitrack_vrpn.drivers.natnet.messages import (
-    Definitions, Frame, FRAME_EDIT_MODE, model_name, RECORDING_COMMANDS, Response, ServerInfo,
-    START, STOP, Unanswered, Unrecognized)
-from optitrack_vrpn.drivers.natnet.reports import NameTable
+    Definitions, FRAME_EDIT_MODE, model_name, NatNetFrame, RECORDING_COMMANDS, Response,
+    ServerInfo, START, STOP, Unanswered, Unrecognized)
+from optitrack_vrpn.drivers.natnet.reports import IdTable
 from optitrack_vrpn.drivers.natnet.settings import NatNetConfig
 
 #: Largest difference of two clocks' rates. Measured: up to 0.001 the stamps of the clock model are
@@ -61,7 +61,7 @@ class ServerWatch:
         self._names: Optional[frozenset[tuple[int, str]]] = None
         self._unknown: set[int] = set()
 
-    def frame(self, frame: Frame) -> list[Event]:
+    def frame(self, frame: NatNetFrame) -> list[Event]:
         """Process a frame."""
         edit_mode = bool(frame.params & FRAME_EDIT_MODE)
         if edit_mode is not self._edit_mode:
@@ -116,7 +116,7 @@ class ServerWatch:
             'this setting')) for name, wanted, stated in pairs if stated and wanted not in (
                 '', 'auto', stated)]
 
-    def definitions(self, definitions: Definitions, table: NameTable) -> list[Event]:
+    def definitions(self, definitions: Definitions, table: IdTable) -> list[Event]:
         """Process a list of models."""
         names = frozenset((key, model_name(model)) for key, model in table.names.items())
         before, self._names = self._names, names

@@ -17,8 +17,8 @@ from optitrack_vrpn.drivers.natnet.codec import encode_message
 from optitrack_vrpn.drivers.natnet.layouts import (
     Ignored, Layout, Many, Number, Packed, Reader, Record, Rows, Since, Text)
 from optitrack_vrpn.drivers.natnet.messages import (
-    Analog, BODY, Body, Buffer, Frame, LABELLED_MARKER, LABELLED_MARKER_2, Marker, MessageId,
-    Skeleton, SUFFIX_2, SUFFIX_3, SUFFIX_4_1, Version)
+    Analog, BODY, Buffer, LABELLED_MARKER, LABELLED_MARKER_2, MessageId, NatNetBody, NatNetFrame,
+    NatNetMarker, NatNetSkeleton, SUFFIX_2, SUFFIX_3, SUFFIX_4_1, Version)
 
 _NAN = math.nan
 _HEAD = struct.Struct('<i3f4f')
@@ -37,7 +37,7 @@ class _OldBody(Layout):
     def read(self, reader: Reader, version: Version) -> Any:
         head = _HEAD.unpack_from(reader.data, reader.skip(_HEAD.size))
         reader.skip(20 * reader.count(20))
-        return Body(*head, *_TAIL.unpack_from(reader.data, reader.skip(_TAIL.size)))
+        return NatNetBody(*head, *_TAIL.unpack_from(reader.data, reader.skip(_TAIL.size)))
 
     def write(self, value: Any, version: Version) -> bytes:
         return _HEAD.pack(*value[:8]) + bytes(4) + _TAIL.pack(*value[8:])
@@ -53,18 +53,18 @@ class _OldBones(Layout):
         return _OLD_BODIES.write(list(BODY.iter_unpack(value)), version)
 
 
-def _marker_2(fields: Any) -> Marker:
-    return Marker._make((*fields, _NAN))
+def _marker_2(fields: Any) -> NatNetMarker:
+    return NatNetMarker._make((*fields, _NAN))
 
 
 _OLD_BODIES = Many(_OldBody(), list)
 _BONES = Packed(BODY)
-_MARKERS = Rows(LABELLED_MARKER, Marker._make, list)
+_MARKERS = Rows(LABELLED_MARKER, NatNetMarker._make, list)
 _ANALOG = Many(Record(Analog._make, _I32, Many(Rows(struct.Struct('<f'), lambda found: found[0]))))
 
 
 class _Section(NamedTuple):
-    """A section: its field of ``Frame``, since when it exists, its layouts, what it is part of."""
+    """A section: field of ``NatNetFrame``, first version, layouts, what it is part of."""
 
     field: str
     since: Version
@@ -84,11 +84,11 @@ def _section(
 _SECTIONS = (
     _section('sets', (0, 0), Many(Record(tuple, Text(1 << 16), _VECTORS)), 'sets'),
     _section('others', (0, 0), _VECTORS, 'markers'),
-    _section('bodies', (0, 0), Rows(BODY, Body._make, list), '', _OLD_BODIES),
+    _section('bodies', (0, 0), Rows(BODY, NatNetBody._make, list), '', _OLD_BODIES),
     _section('skeletons', (0, 0), Many(Record(
-        Skeleton._make, _I32, Since((3, 0), _BONES, _OldBones(least=4)))), 'skeletons'),
+        NatNetSkeleton._make, _I32, Since((3, 0), _BONES, _OldBones(least=4)))), 'skeletons'),
     _section('assets', (4, 1), Many(Record(
-        Skeleton._make, _I32, _BONES, Ignored(_MARKERS))), 'skeletons'),
+        NatNetSkeleton._make, _I32, _BONES, Ignored(_MARKERS))), 'skeletons'),
     _section('markers', (0, 0), _MARKERS, 'markers',
              Rows(LABELLED_MARKER_2, _marker_2, list)),
     _section('plates', (2, 9), _ANALOG, 'plates'),
@@ -105,7 +105,9 @@ def _plan(version: Version, wanted: frozenset[str]) -> tuple[tuple[str, Many, st
         for field, since, new, old, part in _SECTIONS if version >= since)
 
 
-def decode_frame(payload: Buffer, version: Version, wanted: frozenset[str] = NOTHING) -> Frame:
+def decode_frame(
+    payload: Buffer, version: Version, wanted: frozenset[str] = NOTHING,
+) -> NatNetFrame:
     """
     Decode one frame.
 
@@ -118,7 +120,7 @@ def decode_frame(payload: Buffer, version: Version, wanted: frozenset[str] = NOT
     reader = Reader(payload)
     suffix = _suffix(reader, version)
     number = reader.i32()
-    bodies: list[Body] = []
+    bodies: list[NatNetBody] = []
     found: dict[str, Any] = {}
     sized = version >= (4, 1)
     for field, layout, part, asked in _plan(version, wanted):
@@ -142,7 +144,7 @@ def decode_frame(payload: Buffer, version: Version, wanted: frozenset[str] = NOT
     if reader.left:
         raise RemoteProtocolError(
             f'{reader.left} bytes of the frame belong to no section of this version')
-    frame = Frame(number, bodies, found.pop('markers', []), *suffix)
+    frame = NatNetFrame(number, bodies, found.pop('markers', []), *suffix)
     return frame._replace(**found) if found else frame
 
 
@@ -164,7 +166,7 @@ def _suffix(reader: Reader, version: Version) -> tuple[Any, ...]:
     return latency, timecode, subframe, timestamp, 0, 0, 0, 0, 0, params
 
 
-def encode_frame(frame: Frame, version: Version) -> bytes:
+def encode_frame(frame: NatNetFrame, version: Version) -> bytes:
     """
     Encode FRAMEOFDATA, without marker sets; what a version lacks is left out.
 

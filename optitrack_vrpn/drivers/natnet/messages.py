@@ -132,7 +132,7 @@ class ClientHello(NamedTuple):
     bitstream: Optional[Version]
 
 
-class Body(NamedTuple):
+class NatNetBody(NamedTuple):
     """
     One rigid body of a frame.
 
@@ -153,7 +153,7 @@ class Body(NamedTuple):
     params: int
 
 
-class Marker(NamedTuple):
+class NatNetMarker(NamedTuple):
     """
     One labelled marker of a frame.
 
@@ -172,7 +172,7 @@ class Marker(NamedTuple):
     residual: float
 
 
-class Skeleton(NamedTuple):
+class NatNetSkeleton(NamedTuple):
     """
     The bones of one skeleton of a frame, or the bodies of one trained marker set.
 
@@ -183,9 +183,9 @@ class Skeleton(NamedTuple):
     skeleton_id: int
     rows: bytes
 
-    def bones(self) -> list[Body]:
+    def bones(self) -> list[NatNetBody]:
         """Decode the bones."""
-        return list(map(Body._make, BODY.iter_unpack(self.rows)))
+        return list(map(NatNetBody._make, BODY.iter_unpack(self.rows)))
 
 
 class Analog(NamedTuple):
@@ -195,7 +195,7 @@ class Analog(NamedTuple):
     channels: tuple[tuple[float, ...], ...]
 
 
-class Frame(NamedTuple):
+class NatNetFrame(NamedTuple):
     """
     One frame of data; times in ticks are 0 if they were not sent.
 
@@ -214,8 +214,8 @@ class Frame(NamedTuple):
     """
 
     number: int
-    bodies: list[Body]
-    markers: list[Marker]
+    bodies: list[NatNetBody]
+    markers: list[NatNetMarker]
     latency: float
     timecode: int
     subframe: int
@@ -227,8 +227,8 @@ class Frame(NamedTuple):
     ptp_fraction: int
     params: int
     others: tuple[Vector, ...] = ()
-    skeletons: tuple[Skeleton, ...] = ()
-    assets: tuple[Skeleton, ...] = ()
+    skeletons: tuple[NatNetSkeleton, ...] = ()
+    assets: tuple[NatNetSkeleton, ...] = ()
     plates: tuple[Analog, ...] = ()
     devices: tuple[Analog, ...] = ()
 
@@ -380,7 +380,7 @@ def type_mask(wanted: frozenset[str], version: tuple[int, int]) -> int:
 class Held(NamedTuple):
     """A frame that waited for the confirmation of its names or was late, and its arrival (ns)."""
 
-    frame: Frame
+    frame: NatNetFrame
     arrival_ns: int
     names: Mapping[int, Model]
 
@@ -434,5 +434,5 @@ class Disconnected(NamedTuple):
 
 
 Event = Union[
-    ServerInfo, Frame, Held, Definitions, Echo, Response, Unrecognized, Unanswered, Untimed,
+    ServerInfo, NatNetFrame, Held, Definitions, Echo, Response, Unrecognized, Unanswered, Untimed,
     Disconnected]

@@ -30,7 +30,7 @@ from typing import Optional
 
 from optitrack_vrpn.core.units import NS_PER_MS, NS_PER_S
 from optitrack_vrpn.drivers.natnet.messages import (
-    ASSET_KEY, Frame, FRAME_MODELS_CHANGED, Model, PLATE_KEY, SKELETON_KEY, type_mask)
+    ASSET_KEY, FRAME_MODELS_CHANGED, Model, NatNetFrame, PLATE_KEY, SKELETON_KEY, type_mask)
 
 #: Chosen: copies of a request in a round, and their distance (ns). At 20 % loss each way 0.36 of
 #: the exchanges fail, and 0.017 of the rounds.
@@ -241,7 +241,7 @@ class ModelList:
 
     # -- frames --------------------------------------------------------------------------------
 
-    def follow(self, frame: Frame, arrival_ns: int, lost: bool = False) -> bool:
+    def follow(self, frame: NatNetFrame, arrival_ns: int, lost: bool = False) -> bool:
         """
         Check a frame for signs of a change.
 
@@ -264,7 +264,7 @@ class ModelList:
         self._frame_ns, self._interval_ns = arrival_ns, pause_ns
         return True
 
-    def _examine(self, frame: Frame, ids: list[int], arrival_ns: int, lost: bool) -> bool:
+    def _examine(self, frame: NatNetFrame, ids: list[int], arrival_ns: int, lost: bool) -> bool:
         number, last = frame.number, self._number
         paused = arrival_ns - self._frame_ns >= max(
             _PAUSE_NS, _PAUSE_INTERVALS * self._interval_ns)
@@ -313,7 +313,7 @@ class ModelList:
             self.revision += 1
 
 
-def other_keys(frame: Frame) -> list[int]:
+def other_keys(frame: NatNetFrame) -> list[int]:
     """Return the keys of the models of a frame beside rigid bodies."""
     return [key | one[0] & 0xffffffff for key, found in (
         (SKELETON_KEY, frame.skeletons), (ASSET_KEY, frame.assets), (PLATE_KEY, frame.plates))

@@ -17,7 +17,7 @@ _READABLE = f'set natnet.bitstream: "{NEWEST[0]}.{NEWEST[1]}" (unicast)'
 
 
 @dataclass
-class Facts:
+class NatNetProbeFacts:
     """
     What was found out about one server.
 
@@ -53,7 +53,7 @@ class Facts:
         self.processing_ms = statistics.median(times_ns) / 1e6 if times_ns else 0.0
 
 
-def check_port(facts: Facts) -> CheckResult:
+def check_port(facts: NatNetProbeFacts) -> CheckResult:
     """Check whether the command port answers, and with which version."""
     where, info = f'UDP port {facts.port} of {facts.place.address}', facts.info
     if facts.held_by:
@@ -88,7 +88,7 @@ def check_port(facts: Facts) -> CheckResult:
                 f'{facts.port} and {DATA_PORT}?', answered=False)
 
 
-def check_echoes(facts: Facts, heard: Optional[Heard]) -> CheckResult:
+def check_echoes(facts: NatNetProbeFacts, heard: Optional[Heard]) -> CheckResult:
     """Check round trips and exposure times."""
     check = 'natnet-clock'
     if heard is None or not heard.counters.get('messages'):
@@ -111,7 +111,7 @@ def check_echoes(facts: Facts, heard: Optional[Heard]) -> CheckResult:
     return ok(check, found, **values)
 
 
-def explain_silence(facts: Facts, heard: Heard) -> CheckResult:
+def explain_silence(facts: NatNetProbeFacts, heard: Heard) -> CheckResult:
     """Explain why a server that answers sent no pose."""
     frames, malformed = heard.counters.get('messages', 0), heard.counters.get('malformed', 0)
     multicast, group = (facts.info.multicast, facts.info.group) if facts.info else (None, '')

@@ -26,7 +26,8 @@ from optitrack_vrpn.drivers.natnet.codec import (
 from optitrack_vrpn.drivers.natnet.facts import AXES
 from optitrack_vrpn.drivers.natnet.messages import (
     DATA_PORT, MessageId, MULTICAST_GROUP, NEWEST, OLDEST)
-from optitrack_vrpn.drivers.natnet.probe import check_echoes, check_port, explain_silence, Facts
+from optitrack_vrpn.drivers.natnet.probe import (
+    check_echoes, check_port, explain_silence, NatNetProbeFacts)
 from optitrack_vrpn.drivers.natnet.settings import NatNetConfig
 from optitrack_vrpn.drivers.probing import Heard, Place, Tap
 from optitrack_vrpn.drivers.sockets_io import (
@@ -47,7 +48,7 @@ class NatNetProbe:
         self._config = config
         self._settings = settings
         self._processing_ns: deque[int] = deque(maxlen=1000)
-        self.facts = Facts(place, settings.port)
+        self.facts = NatNetProbeFacts(place, settings.port)
         #: The up axis that Motive states; '' if it does not answer.
         self.stated_up = ''
 

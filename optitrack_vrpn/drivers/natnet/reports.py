@@ -19,16 +19,15 @@ from optitrack_vrpn.drivers.frames import (
     Body as SourceBody, Extras, Frame as SourceFrame, Marker as SourceMarker, Plate, PlateModel,
     RoundTrip, Skeleton as SourceSkeleton)
 from optitrack_vrpn.drivers.natnet.messages import (
-    ASSET_KEY, BODY_TRACKING_VALID, Definitions, Frame, FRAME_EDIT_MODE, MARKER_ACTIVE,
-    MARKER_OCCLUDED, MARKER_UNLABELLED, Model, model_name, PLATE_KEY, PlateDefinition,
-    SKELETON_KEY)
+    ASSET_KEY, BODY_TRACKING_VALID, Definitions, FRAME_EDIT_MODE, MARKER_ACTIVE, MARKER_OCCLUDED,
+    MARKER_UNLABELLED, Model, model_name, NatNetFrame, PLATE_KEY, PlateDefinition, SKELETON_KEY)
 
 #: No camera system needs more time (ns) from exposure to transmission; larger values are faults.
 _MOST_PROCESSING_NS = NS_PER_S
 _new = tuple.__new__
 
 
-class NameTable(NamedTuple):
+class IdTable(NamedTuple):
     """
     Models by id: rigid bodies by streaming id, others by their keys, see ``models``.
 
@@ -43,14 +42,14 @@ class NameTable(NamedTuple):
     shared_names: tuple[str, ...]
 
 
-def name_table(definitions: Definitions) -> NameTable:
+def name_table(definitions: Definitions) -> IdTable:
     """Make the table of names from model definitions."""
     kinds: list[list[tuple[int, Model]]] = [
         [(body.streaming_id, body.name) for body in definitions.bodies],
         [(SKELETON_KEY | one.skeleton_id & 0xffffffff, one) for one in definitions.skeletons],
         [(ASSET_KEY | one.asset_id & 0xffffffff, one) for one in definitions.assets],
         [(PLATE_KEY | one.plate_id & 0xffffffff, one) for one in definitions.plates]]
-    table = NameTable({}, {}, ())
+    table = IdTable({}, {}, ())
     for models in kinds:
         ids = Counter(key for key, _ in models)
         names = Counter(model_name(model) for _, model in models)
@@ -95,7 +94,7 @@ class Translator:
         self.odd_times = 0
         self._processing_ns: Optional[int] = None
 
-    def frame(self, frame: Frame, playback: bool = False) -> Optional[SourceFrame]:
+    def frame(self, frame: NatNetFrame, playback: bool = False) -> Optional[SourceFrame]:
         """
         Convert a frame.
 
@@ -137,7 +136,7 @@ class Translator:
             seen_markers(frame, names) if frame.markers or frame.others else None, extras,
             self._camera_ns(frame, processing_ns))
 
-    def _extras(self, frame: Frame, live: bool, unknown: list[int]) -> Extras:
+    def _extras(self, frame: NatNetFrame, live: bool, unknown: list[int]) -> Extras:
         """
         Convert skeletons, trained marker sets and force plates.
 
@@ -175,14 +174,14 @@ class Translator:
                 plates.append(Plate(described[1], samples))
         return Extras(skeletons, plates)
 
-    def _camera_ns(self, frame: Frame, processing_ns: int) -> int:
+    def _camera_ns(self, frame: NatNetFrame, processing_ns: int) -> int:
         """Return the time from exposure until Motive had the data of the cameras, or 0."""
         if not (self.frequency and frame.exposure < frame.received):
             return 0
         camera_ns = (frame.received - frame.exposure) * NS_PER_S // self.frequency
         return camera_ns if frame.exposure and camera_ns <= processing_ns else 0
 
-    def _times(self, frame: Frame) -> Optional[tuple[int, int]]:
+    def _times(self, frame: NatNetFrame) -> Optional[tuple[int, int]]:
         frequency = self.frequency
         if not frequency:
             timestamp = frame.timestamp
@@ -213,7 +212,7 @@ def plate_model(plate: PlateDefinition) -> PlateModel:
         model_name(plate), plate.corners, plate.channels, plate.channel_type == 0)
 
 
-def seen_markers(frame: Frame, names: Mapping[int, Any]) -> list[SourceMarker]:
+def seen_markers(frame: NatNetFrame, names: Mapping[int, Any]) -> list[SourceMarker]:
     """
     Convert markers without the occluded ones, whose positions Motive takes from the model.
 

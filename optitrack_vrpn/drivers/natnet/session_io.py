@@ -13,10 +13,10 @@ from optitrack_vrpn.core.events import Event as UserEvent
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.client_io import Sink
 from optitrack_vrpn.drivers.link import Link, LinkState
-from optitrack_vrpn.drivers.natnet.connection import Connection, FIRST_ECHOES, KEEP_ALIVE
+from optitrack_vrpn.drivers.natnet.connection import FIRST_ECHOES, KEEP_ALIVE, NatNetConnection
 from optitrack_vrpn.drivers.natnet.facts import ServerWatch
 from optitrack_vrpn.drivers.natnet.messages import (
-    CERTAIN, DATA_PORT, Definitions, Disconnected, Echo, Event, Frame, Held, MULTICAST_GROUP,
+    CERTAIN, DATA_PORT, Definitions, Disconnected, Echo, Event, Held, MULTICAST_GROUP, NatNetFrame,
     NEWEST, Response, ServerInfo, Unanswered, Unrecognized, Untimed)
 from optitrack_vrpn.drivers.natnet.reports import name_table, Translator
 from optitrack_vrpn.drivers.natnet.settings import NatNetConfig
@@ -53,7 +53,7 @@ def command_socket(local: str) -> socket.socket:
     return sock
 
 
-class Session:
+class NatNetSession:
     """
     Read one server until the conversation ends.
 
@@ -90,7 +90,7 @@ class Session:
         self._attempt_s = attempt_s
         self.miscounting = miscounting
         now_ns = clock.now_ns()
-        self.connection = Connection(
+        self.connection = NatNetConnection(
             now_ns, bitstream=config.version(), wanted=config.wanted, miscounting=miscounting)
         self._command = command_socket(local)
         self._data: Optional[socket.socket] = None
@@ -110,7 +110,7 @@ class Session:
         self._next_check_ns = 0
         self.most_waiting = 0
 
-    def __enter__(self) -> 'Session':
+    def __enter__(self) -> 'NatNetSession':
         return self
 
     def __exit__(
@@ -250,7 +250,7 @@ class Session:
                           host_minus_arrival_ns, server_ip, self._local)
             last = False
             for event in self.connection.receive(buffer[:arrival.size], arrived_ns):
-                if event.__class__ is Frame:
+                if event.__class__ is NatNetFrame:
                     self._take_frame(event, arrived_ns, host_minus_arrival_ns, now_ns)
                     last = now_ns - arrived_ns < _FRESH_NS
                     continue
@@ -270,7 +270,7 @@ class Session:
         return None
 
     def _take_frame(
-        self, frame: Frame, arrived_ns: int, host_minus_arrival_ns: int, now_ns: int,
+        self, frame: NatNetFrame, arrived_ns: int, host_minus_arrival_ns: int, now_ns: int,
     ) -> None:
         models = self.connection.models
         if self._models_revision != models.revision:
@@ -279,7 +279,7 @@ class Session:
         self._publish(frame, arrived_ns, host_minus_arrival_ns, now_ns)
 
     def _publish(
-        self, frame: Frame, arrived_ns: int, host_minus_arrival_ns: int, now_ns: int,
+        self, frame: NatNetFrame, arrived_ns: int, host_minus_arrival_ns: int, now_ns: int,
     ) -> None:
         # Arrival times must rise, although the two sockets are read one after the other.
         arrived_ns = self._last_arrival_ns = max(self._last_arrival_ns, arrived_ns)

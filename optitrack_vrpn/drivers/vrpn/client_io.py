@@ -20,8 +20,8 @@ from optitrack_vrpn.drivers.vrpn.frames import FrameSink
 from optitrack_vrpn.drivers.vrpn.handshake_io import (
     accept_server, connect_back, connect_out, NoAnswerError, ServerAbsentError, UnreachableError,
     waiting_for_earlier_request)
-from optitrack_vrpn.drivers.vrpn.session_io import Session
-from optitrack_vrpn.drivers.vrpn.transport import Choice, judge_request, Request, Seen
+from optitrack_vrpn.drivers.vrpn.session_io import VrpnSession
+from optitrack_vrpn.drivers.vrpn.transport import judge_request, Request, Seen, TransportChoice
 from optitrack_vrpn.drivers.vrpn.transport_io import find_transport, RequestMemory
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
 
@@ -29,7 +29,7 @@ from optitrack_vrpn.stream.clock.hostclock_io import HostClock
 _REQUEST_CHECK_S = 0.1
 
 
-class VrpnClient(ReconnectingClient[Session]):
+class VrpnClient(ReconnectingClient[VrpnSession]):
     """
     Stay connected to one VRPN server, across restarts and outages of the server.
 
@@ -54,13 +54,13 @@ class VrpnClient(ReconnectingClient[Session]):
         self._connected_ns = 0
 
     @contextmanager
-    def _open(self) -> Iterator[Session]:
+    def _open(self) -> Iterator[VrpnSession]:
         server = self._resolve()
         with self._connect(server) as sock:
             self._change(
                 LinkState.HANDSHAKING,
                 f'connected to {server[0]} port {server[1]}; waiting for VRPN')
-            with Session(
+            with VrpnSession(
                     sock, self._server_ip, self._local, self._link, self._config, self._clock,
                     self._sink, self._report, self._unexpected_peer) as conversation:
                 yield conversation
@@ -81,14 +81,14 @@ class VrpnClient(ReconnectingClient[Session]):
                 if config.connection == 'udp':
                     raise
                 absent = error
-                choice = Choice('tcp', 'auto: nothing takes requests by UDP')
+                choice = TransportChoice('tcp', 'auto: nothing takes requests by UDP')
             except NoAnswerError:
                 if config.connection == 'udp':
                     self._memory().write(Request.UNANSWERED, self._sent_s)
                     raise
                 absent = None
-                choice = Choice('tcp', 'auto: the server did not connect back within '
-                                f'{config.connect_back_s:g} s after a UDP request')
+                choice = TransportChoice('tcp', 'auto: the server did not connect back within '
+                                         f'{config.connect_back_s:g} s after a UDP request')
         else:
             absent = None
         if not config.tcp_allowed:
@@ -114,7 +114,7 @@ class VrpnClient(ReconnectingClient[Session]):
         self._connected_ns = self._clock.now_ns()
         return sock
 
-    def _choose(self) -> Choice:
+    def _choose(self) -> TransportChoice:
         """Choose the transport; a request whose result is awaited is not repeated."""
         config = self._config
         own = self._listener is not None
@@ -128,7 +128,8 @@ class VrpnClient(ReconnectingClient[Session]):
             self._sent_s = self._host_s()
             unsaved = self._memory().write(Request.PENDING, self._sent_s)
             if unsaved:
-                return Choice('tcp', f'auto: a UDP request could not be remembered: {unsaved}')
+                return TransportChoice('tcp',
+                                       f'auto: a UDP request could not be remembered: {unsaved}')
         return choice
 
     def _wait_for_other_client(self) -> None:
@@ -142,7 +143,7 @@ class VrpnClient(ReconnectingClient[Session]):
             self._waiting.wait(
                 self._clock.now_ns() + int(min(left_s, _REQUEST_CHECK_S) * NS_PER_S))
 
-    def _request(self, server: tuple[str, int], choice: Choice) -> socket.socket:
+    def _request(self, server: tuple[str, int], choice: TransportChoice) -> socket.socket:
         config = self._config
         asked = config.link.connection == 'udp'
         if asked:
@@ -226,7 +227,7 @@ class VrpnClient(ReconnectingClient[Session]):
             self._listener.close()
         self._listener = listener
 
-    def _use_transport(self, choice: Choice) -> None:
+    def _use_transport(self, choice: TransportChoice) -> None:
         self._link.transport, self._link.transport_reason = choice.transport, choice.reason
 
     def _memory(self) -> RequestMemory:

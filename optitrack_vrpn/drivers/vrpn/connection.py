@@ -34,7 +34,7 @@ _MOST_SECONDS: Final[int] = MAX_SENDER_SECONDS
 
 
 @dataclass
-class Counters:
+class VrpnCounters:
     """
     Counters of one conversation since its beginning.
 
@@ -65,7 +65,7 @@ class Counters:
     udp_repeated: int = 0
 
 
-class Connection:
+class VrpnConnection:
     """
     One side of a conversation with one peer.
 
@@ -83,7 +83,7 @@ class Connection:
     ) -> None:
         self.local = names if names is not None else LocalNames()
         self.remote = RemoteNames()
-        self.counters = Counters()
+        self.counters = VrpnCounters()
         self._udp_address = udp_address
         self._out = bytearray(codec.encode_cookie())
         self._in = bytearray()

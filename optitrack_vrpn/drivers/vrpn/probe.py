@@ -34,7 +34,7 @@ _CREATE = 'create a rigid body in Motive and tick it for streaming; VRPN sends n
 _MOST_NAMES = 2000
 
 
-class Outcome(enum.Enum):
+class ProbeOutcome(enum.Enum):
     """Outcome of an attempt to connect to the server."""
 
     OPEN = 'open'
@@ -61,7 +61,7 @@ class Attempt:
     :ivar other_program: True if it sent something else than this VRPN.
     """
 
-    outcome: Outcome
+    outcome: ProbeOutcome
     detail: str = ''
     took_s: float = 0.0
     version: Optional[tuple[int, int]] = None
@@ -77,7 +77,7 @@ class Attempt:
 
 
 @dataclass
-class Facts:
+class VrpnProbeFacts:
     """
     What was found out about one server.
 
@@ -129,34 +129,34 @@ class Facts:
 
 def is_open(attempt: Optional[Attempt]) -> bool:
     """Return whether an attempt connected."""
-    return attempt is not None and attempt.outcome is Outcome.OPEN
+    return attempt is not None and attempt.outcome is ProbeOutcome.OPEN
 
 
-def check_udp(facts: Facts) -> CheckResult:
+def check_udp(facts: VrpnProbeFacts) -> CheckResult:
     """Check the request by UDP."""
     attempt = facts.udp
     if attempt is None:
         return skip('udp', _why_not_tried(facts))
     where = f'UDP port {facts.port} of {facts.place.address}'
     outcome = attempt.outcome.value
-    if attempt.outcome is Outcome.OPEN:
+    if attempt.outcome is ProbeOutcome.OPEN:
         return ok('udp', f'a request to {where} was answered', outcome=outcome)
     result = _fail_or_warn(facts)
-    if attempt.outcome is Outcome.REFUSED and result is warn:
+    if attempt.outcome is ProbeOutcome.REFUSED and result is warn:
         return skip('udp', f'nothing takes requests on {where}: the node uses TCP')
-    if attempt.outcome is Outcome.REFUSED:
+    if attempt.outcome is ProbeOutcome.REFUSED:
         return result('udp', f'nothing listens on {where}: its machine refused the request',
                       _MOTIVE, outcome=outcome)
     if facts.unused:
         return skip('udp', 'no machine has the address')
-    if attempt.outcome is Outcome.SILENT:
+    if attempt.outcome is ProbeOutcome.SILENT:
         # UDP has no acknowledgement: only the connect-back shows whether the request arrived.
         return ok('udp', f'a request to {where} was sent and not refused; whether it arrived is '
                   'not known', outcome=outcome)
     return result('udp', *_split(attempt.detail), outcome=outcome)
 
 
-def check_connect_back(facts: Facts) -> CheckResult:
+def check_connect_back(facts: VrpnProbeFacts) -> CheckResult:
     """Check whether the server connects back by TCP."""
     check, attempt, place = 'connect-back', facts.udp, facts.place
     if attempt is None and facts.remembered:
@@ -164,10 +164,10 @@ def check_connect_back(facts: Facts) -> CheckResult:
         return warn(check, found, remedy)
     if attempt is None:
         return skip(check, _why_not_tried(facts))
-    if attempt.outcome is Outcome.OPEN:
+    if attempt.outcome is ProbeOutcome.OPEN:
         return ok(check, f'{place.address} connected back to {place.local} within '
                          f'{attempt.took_s * 1e3:.0f} ms', took_s=round(attempt.took_s, 4))
-    if attempt.outcome is not Outcome.SILENT or facts.unused:
+    if attempt.outcome is not ProbeOutcome.SILENT or facts.unused:
         return skip(check, 'no request arrived')
     result = _fail_or_warn(facts)
     if facts.peers:
@@ -194,28 +194,28 @@ def check_connect_back(facts: Facts) -> CheckResult:
                          f'{attempt.took_s:.3g} s{hazard}', advice)
 
 
-def check_tcp(facts: Facts) -> CheckResult:
+def check_tcp(facts: VrpnProbeFacts) -> CheckResult:
     """Check the connection by ``tcp://``."""
     attempt = facts.tcp
     if attempt is None:
         return skip('tcp', 'there is no route to the server')
     where = f'TCP port {facts.port} of {facts.place.address}'
     needed = facts.connection == 'tcp' or not is_open(facts.udp)
-    if attempt.outcome is Outcome.OPEN:
+    if attempt.outcome is ProbeOutcome.OPEN:
         hazard = (
             '. With poses by TCP, a VRPN server serves no other client while this computer does '
             'not read: node stopped, computer suspended, link lost' if needed else '')
         return ok('tcp', f'{where} accepts connections, within {attempt.took_s * 1e3:.0f} ms'
                   f'{hazard}', took_s=round(attempt.took_s, 4))
     result = fail if needed else warn
-    if attempt.outcome is Outcome.REFUSED:
+    if attempt.outcome is ProbeOutcome.REFUSED:
         return result('tcp', f'nothing listens on {where}: its machine refused the connection',
                       _MOTIVE if needed else
                       'a firewall refuses TCP, or the server takes requests by UDP only: the node '
                       'uses UDP')
     if facts.unused:
         return result('tcp', *facts.place.nobody())
-    if attempt.outcome is Outcome.SILENT:
+    if attempt.outcome is ProbeOutcome.SILENT:
         return result(
             'tcp', f'{where} does not answer within {attempt.took_s:.3g} s',
             _HANGS if facts.place.loopback else
@@ -224,7 +224,7 @@ def check_tcp(facts: Facts) -> CheckResult:
     return result('tcp', *_split(attempt.detail))
 
 
-def check_handshake(facts: Facts, heard: Optional[Heard]) -> CheckResult:
+def check_handshake(facts: VrpnProbeFacts, heard: Optional[Heard]) -> CheckResult:
     """Check the greeting and the version."""
     attempts = [one for one in (facts.udp, facts.tcp) if one and (one.version or one.fault)]
     if not attempts:
@@ -246,7 +246,7 @@ def check_handshake(facts: Facts, heard: Optional[Heard]) -> CheckResult:
                 'other clients, wait, try again; then restart Motive')
 
 
-def check_senders(facts: Facts, heard: Optional[Heard]) -> CheckResult:
+def check_senders(facts: VrpnProbeFacts, heard: Optional[Heard]) -> CheckResult:
     """Check which rigid bodies the server names."""
     if heard is None or not facts.described:
         return skip('senders', 'no data was received')
@@ -269,7 +269,7 @@ def check_senders(facts: Facts, heard: Optional[Heard]) -> CheckResult:
     return ok('senders', found, **values)
 
 
-def explain_silence(facts: Facts, heard: Heard) -> CheckResult:
+def explain_silence(facts: VrpnProbeFacts, heard: Heard) -> CheckResult:
     """Explain why a connected server sent no pose."""
     place = facts.place
     if not heard.seconds:
@@ -309,12 +309,12 @@ def _split(error: str) -> tuple[str, str]:
     return found, advice or 'check the address and the cable'
 
 
-def _fail_or_warn(facts: Facts) -> Callable[..., CheckResult]:
+def _fail_or_warn(facts: VrpnProbeFacts) -> Callable[..., CheckResult]:
     """Return ``warn`` if poses can arrive over TCP instead, else ``fail``."""
     return warn if facts.connection == 'auto' and is_open(facts.tcp) else fail
 
 
-def _why_not_tried(facts: Facts) -> str:
+def _why_not_tried(facts: VrpnProbeFacts) -> str:
     if facts.connection == 'tcp':
         return 'not used with connection: tcp'
     if facts.transport_reason and not (facts.tcp and facts.tcp.fault):

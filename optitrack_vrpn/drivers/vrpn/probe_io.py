@@ -24,13 +24,13 @@ from optitrack_vrpn.drivers.config import ClientConfig
 from optitrack_vrpn.drivers.probing import Heard, Place, Tap
 from optitrack_vrpn.drivers.sockets_io import is_unused, Waker
 from optitrack_vrpn.drivers.vrpn.client_io import VrpnClient
-from optitrack_vrpn.drivers.vrpn.connection import Connection
+from optitrack_vrpn.drivers.vrpn.connection import VrpnConnection
 from optitrack_vrpn.drivers.vrpn.frames import FrameSink
 from optitrack_vrpn.drivers.vrpn.handshake_io import (
     connect_back, connect_out, NoAnswerError, ServerAbsentError)
 from optitrack_vrpn.drivers.vrpn.probe import (
     Attempt, check_connect_back, check_handshake, check_senders, check_tcp, check_udp,
-    explain_silence, Facts, is_open, Outcome)
+    explain_silence, is_open, ProbeOutcome, VrpnProbeFacts)
 from optitrack_vrpn.drivers.vrpn.transport import Request
 from optitrack_vrpn.drivers.vrpn.transport_io import (
     find_firewall, find_transport, is_wsl, remembered_request, RequestMemory)
@@ -52,7 +52,7 @@ class VrpnProbe:
         self._clock = HostClock()
         self._waiting: Waiting
         self._server = place.address, config.port
-        self.facts = Facts(place, config.port, config.link.connection, tuple(
+        self.facts = VrpnProbeFacts(place, config.port, config.link.connection, tuple(
             filter(None, ('WSL' if is_wsl() else '', find_firewall()))))
 
     def connect(self) -> None:
@@ -143,12 +143,12 @@ class VrpnProbe:
             sock = connect()
         except OSError as error:
             outcome = (
-                Outcome.REFUSED if isinstance(error, ServerAbsentError) else
-                Outcome.SILENT if isinstance(error, NoAnswerError) else Outcome.FAILED)
+                ProbeOutcome.REFUSED if isinstance(error, ServerAbsentError) else
+                ProbeOutcome.SILENT if isinstance(error, NoAnswerError) else ProbeOutcome.FAILED)
             return Attempt(
                 outcome, str(error) if isinstance(error, TransportError) else
                 f'the network failed ({error.strerror or error})', self._seconds_since(began_ns))
-        attempt = Attempt(Outcome.OPEN, took_s=self._seconds_since(began_ns))
+        attempt = Attempt(ProbeOutcome.OPEN, took_s=self._seconds_since(began_ns))
         with sock:
             self._greet(sock, attempt)
         return attempt
@@ -158,7 +158,7 @@ class VrpnProbe:
 
     def _greet(self, sock: socket.socket, attempt: Attempt) -> None:
         """Exchange cookies, and identify a peer that is not a VRPN server."""
-        connection = Connection(time_ns=self._clock.now_ns())
+        connection = VrpnConnection(time_ns=self._clock.now_ns())
         deadline = self._clock.now_ns() + int(self._config.link.attempt_s * NS_PER_S)
         try:
             sock.send(connection.data_to_send())
@@ -179,7 +179,7 @@ class VrpnProbe:
         except OSError as error:
             attempt.fault = f'the connection failed ({error.strerror or error})'
 
-    def _read_after_shutdown(self, sock: socket.socket, connection: Connection) -> str:
+    def _read_after_shutdown(self, sock: socket.socket, connection: VrpnConnection) -> str:
         """
         Close the sending side, after which servers of other protocols usually answer.
 

@@ -26,7 +26,7 @@ from optitrack_vrpn.drivers.sockets_io import (
 from optitrack_vrpn.drivers.vrpn.codec import (
     CONTROL_SENDER, Event, MAX_DATAGRAM_SIZE, PeerHello, PongReport, POSE_MESSAGE, PoseReport,
     SenderDescribed)
-from optitrack_vrpn.drivers.vrpn.connection import Connection
+from optitrack_vrpn.drivers.vrpn.connection import VrpnConnection
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
 
 #: Bytes per read: the largest UDP datagram has 65507 bytes of payload, rounded up to a power of
@@ -47,7 +47,7 @@ _MOST_PINGS = 5
 _MOST_ASKED = 500
 
 
-class Session:
+class VrpnSession:
     """
     Read the messages of one server until the connection ends.
 
@@ -94,7 +94,7 @@ class Session:
         self._tcp_fd = sock.fileno()
         self._udp_fd = self._udp.fileno() if self._udp else -1
         self._receive_into: Callable[..., Any] = (self._udp or sock).recvmsg_into
-        self.connection = Connection(udp_address=udp_address, time_ns=self._host_ns())
+        self.connection = VrpnConnection(udp_address=udp_address, time_ns=self._host_ns())
         self._out = bytearray(self.connection.data_to_send())
         self._buffer = memoryview(bytearray(_LARGEST_READ))
         self._buffers = [self._buffer]
@@ -113,7 +113,7 @@ class Session:
         #: Time of the next check of pings and silence; an event can bring it forward (ns).
         self._next_check_ns = 0
 
-    def __enter__(self) -> 'Session':
+    def __enter__(self) -> 'VrpnSession':
         return self
 
     def __exit__(

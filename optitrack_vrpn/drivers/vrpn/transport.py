@@ -46,7 +46,7 @@ class HostFacts:
 
 
 @dataclass(frozen=True)
-class Choice:
+class TransportChoice:
     """
     The transport to use.
 
@@ -58,14 +58,14 @@ class Choice:
     reason: str
 
 
-def choose_transport(connection: str, facts: HostFacts) -> Choice:
+def choose_transport(connection: str, facts: HostFacts) -> TransportChoice:
     """
     Choose the transport for a setting of ``connection``; the first rule that applies decides.
 
     :param connection: 'auto', 'udp' or 'tcp'.
     """
     if connection != 'auto':
-        return Choice(connection, f'connection: {connection}')
+        return TransportChoice(connection, f'connection: {connection}')
     rules = (
         (facts.request is Request.UNANSWERED, 'tcp',
          f'the server did not connect back after the UDP request of {facts.since}'),
@@ -76,7 +76,7 @@ def choose_transport(connection: str, facts: HostFacts) -> Choice:
         (facts.wsl, 'tcp', 'this is WSL: the firewall of Windows drops connections to it'),
         (facts.firewall, 'tcp', f'the firewall {facts.firewall} of this computer is active'),
         (True, 'udp', 'the server is in a directly connected network; no firewall was found here'))
-    return next(Choice(transport, f'auto: {reason}')
+    return next(TransportChoice(transport, f'auto: {reason}')
                 for applies, transport, reason in rules if applies)
 
 

@@ -13,7 +13,7 @@ import threading
 
 from optitrack_vrpn.core.state_io import state_folder
 from optitrack_vrpn.drivers.vrpn.transport import (
-    Choice, choose_transport, closes_input, describe_request, HostFacts, Request)
+    choose_transport, closes_input, describe_request, HostFacts, Request, TransportChoice)
 
 #: Of the command that lists the rules of a firewall, in ms on an idle computer (s).
 _COMMAND_S = 2.0
@@ -93,7 +93,7 @@ def remembered_request(local: str, server: str) -> str:
 
 def find_transport(
     connection: str, local: str, server: tuple[str, int], pending_s: float, now_s: float,
-) -> Choice:
+) -> TransportChoice:
     """
     Choose the transport between this host and a server.
 

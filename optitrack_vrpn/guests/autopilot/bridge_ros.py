@@ -31,8 +31,8 @@ from optitrack_vrpn.guests.autopilot.counter_io import CounterMemory
 from optitrack_vrpn.guests.autopilot.gate import DOUBT_ADVICE, Gate, Output, Use
 from optitrack_vrpn.guests.autopilot.link_io import LinkThread
 from optitrack_vrpn.guests.autopilot.messages import (
-    ardupilot_transform, convert, px4_odometry, Sample, State)
-from optitrack_vrpn.guests.autopilot.report import findings, LinkReport, Source
+    ardupilot_transform, convert, px4_odometry, VehicleState, VisionSample)
+from optitrack_vrpn.guests.autopilot.report import findings, LinkReport, VehicleSource
 from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, Plan, plan
 from optitrack_vrpn.node.base.managed_node import entry, SettingsNode
 from optitrack_vrpn.node.graph.streams import pose_reach, Reporter, TopicsBinding
@@ -221,7 +221,7 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
     def _take_pose(self, message: PoseStamped, info: dict[str, Any]) -> None:
         self._offer(_sample(message.header.stamp, message.pose), 2, message, info)
 
-    def _offer(self, sample: Sample, index: int, message: Any, info: dict[str, Any]) -> None:
+    def _offer(self, sample: VisionSample, index: int, message: Any, info: dict[str, Any]) -> None:
         """Send a sample, or compare the autopilot's attitude with it, as the gate decides."""
         gate, chosen, output = self._gate, self._plan, self._output
         if gate is None or chosen is None or output is None:
@@ -305,7 +305,7 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
         gate, chosen, output = self._gate, self._plan, self._output
         if self._settings is None or gate is None or chosen is None or output is None:
             return []
-        source = Source(
+        source = VehicleSource(
             self._topic, self._publisher_count, self._status,
             ' or '.join(self._watched_topics[1:]), self._rate_hz, self._problem,
             self._others, gate.doubt, self._inactive)
@@ -334,9 +334,9 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
 def _sample(
     stamp: Any, pose: Any, pose_covariance: Any = None, velocity: Any = None,
     angular_velocity: Any = None, twist_covariance: Any = None,
-) -> Sample:
+) -> VisionSample:
     position, orientation = pose.position, pose.orientation
-    return Sample(
+    return VisionSample(
         stamp.sec * 1_000_000_000 + stamp.nanosec, (position.x, position.y, position.z),
         (orientation.x, orientation.y, orientation.z, orientation.w), pose_covariance, velocity,
         angular_velocity, twist_covariance)
@@ -375,7 +375,7 @@ class DdsOutput:
         self._interruptions += bool(self._readers and not before)
         return Output(True, self._interruptions, 0)
 
-    def publish(self, stamp_ns: int, state: State, reset_counter: int) -> None:
+    def publish(self, stamp_ns: int, state: VehicleState, reset_counter: int) -> None:
         """Publish one sample."""
         if not self._px4:
             self._publisher.publish(_transform(state))
@@ -385,7 +385,7 @@ class DdsOutput:
             setattr(message, name, value)
         self._publisher.publish(message)
 
-    def compare(self, state: State) -> None:
+    def compare(self, state: VehicleState) -> None:
         """Compare nothing: the autopilot does not report its attitude."""
 
     def clear(self) -> None:
@@ -418,7 +418,7 @@ def _vehicle_odometry() -> Any:
     return VehicleOdometry
 
 
-def _transform(state: State) -> TFMessage:
+def _transform(state: VehicleState) -> TFMessage:
     pose = ardupilot_transform(state)
     moved = TransformStamped(child_frame_id='base_link')
     moved.header.frame_id = 'odom'

@@ -19,7 +19,7 @@ from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
 
-class Reports:
+class BridgeReports:
     """
     Collect the reports of running bridges from /diagnostics.
 
@@ -51,7 +51,7 @@ class BridgeChecks:
 
     def __init__(self, node: Node, _: object = ()) -> None:
         self._node = node
-        self._reports = Reports(node)
+        self._reports = BridgeReports(node)
 
     def findings(self, spin: Callable[[float], None]) -> list[CheckResult]:
         """Return the problems of each bridge; one line for a bridge without problems."""
@@ -82,7 +82,7 @@ def running(ros_args: Sequence[str], seconds: float = 4.5,
     :returns: findings by the bridge's name.
     """
     with ToolNode('mavlink_bridge_check', ros_args, use_global_arguments=False) as tool:
-        reports = Reports(tool.node)
+        reports = BridgeReports(tool.node)
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline and not (name and name in reports.latest):
             tool.spin(0.1)

@@ -27,7 +27,7 @@ import statistics
 from typing import NamedTuple, Optional
 
 from optitrack_vrpn.core.rotation import Vector
-from optitrack_vrpn.guests.autopilot.messages import euler_zyx, Outgoing, State
+from optitrack_vrpn.guests.autopilot.messages import euler_zyx, Outgoing, VehicleState
 
 #: PX4's constants, see above.
 PX4_ANSWERS = 500
@@ -43,7 +43,7 @@ REQUEST_PERIOD_NS, TCP_PERIOD_NS = 500_000_000, 100_000_000
 _PERIOD_NS = 1_000_000_000
 
 
-class RoundTrip(NamedTuple):
+class TimesyncTrip(NamedTuple):
     """A measured round trip: autopilot's clock minus this one (ns), and its duration (ns)."""
 
     offset_ns: int
@@ -68,7 +68,7 @@ class Timesync:
         #: Requests of 4 s; a later answer is not used.
         self._outstanding: deque[int] = deque(maxlen=8)
         #: 10 s at two per second, in which a crystal with an error of 50 ppm drifts by 0.5 ms.
-        self._window: deque[RoundTrip] = deque(maxlen=20)
+        self._window: deque[TimesyncTrip] = deque(maxlen=20)
         self._next_ns = 0
         self._remote_ns = 0
         self.answered = self.counted = self.rounds = self.reboots = 0
@@ -81,7 +81,7 @@ class Timesync:
         self.answered = self.counted = self.rounds = 0
 
     @property
-    def best(self) -> Optional[RoundTrip]:
+    def best(self) -> Optional[TimesyncTrip]:
         """Return the shortest of the recent round trips."""
         return min(self._window, key=lambda one: one.round_trip_ns, default=None)
 
@@ -120,7 +120,7 @@ class Timesync:
         while self._outstanding.popleft() != ts1:
             pass    # an answer to an earlier request would now show an earlier clock
         self._unanswered_ns, self._answers = None, True
-        round_trip = RoundTrip(tc1 - (ts1 + now_ns) // 2, now_ns - ts1)
+        round_trip = TimesyncTrip(tc1 - (ts1 + now_ns) // 2, now_ns - ts1)
         if round_trip.round_trip_ns < 0:    # this host's clock was set back meanwhile
             self.reset()
             return None
@@ -251,7 +251,7 @@ class Agreement:
     """
 
     def __init__(self) -> None:
-        self._history: deque[State] = deque()
+        self._history: deque[VehicleState] = deque()
         #: Time on the host's clock (ns), the autopilot's value, and where its pair belongs.
         #: The length is 0.5 s of two messages at 50 Hz.
         self._waiting: deque[tuple[int, Vector, deque[Pair]]] = deque(maxlen=50)
@@ -265,7 +265,7 @@ class Agreement:
         self.attitudes.clear()
         self.positions.clear()
 
-    def sent(self, state: State) -> None:
+    def sent(self, state: VehicleState) -> None:
         """Add a sample, whether it was sent or withheld; a clock that was set back restarts."""
         if self._history and state.time_us < self._history[-1].time_us:
             self._history.clear()
@@ -303,7 +303,7 @@ class Agreement:
                 pairs.append((own, euler_zyx(state.quat_wxyz) if pairs is self.attitudes
                               else state.position))
 
-    def _at(self, time_ns: int) -> Optional[State]:
+    def _at(self, time_ns: int) -> Optional[VehicleState]:
         nearest = min(self._history, default=None,
                       key=lambda state: abs(state.time_us * 1000 - time_ns))
         # Chosen: at 1 rad/s, 40 ms are 2 degrees.

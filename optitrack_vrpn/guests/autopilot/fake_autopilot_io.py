@@ -315,7 +315,7 @@ class FakeAutopilot:
         return next((reason for reason, applies in reasons.items() if applies), '')
 
 
-class Heard(NamedTuple):
+class HeardMessage(NamedTuple):
     """A vision message and its arrival on the host's clock (ns)."""
 
     arrival_ns: int
@@ -334,7 +334,7 @@ class FakeServer:
 
     def __init__(self, fake: FakeAutopilot) -> None:
         self.fake = fake
-        self.heard: list[Heard] = []
+        self.heard: list[HeardMessage] = []
         self.silent = False
         self._codec = Codec(fake.config.system, 1)
         self._peer: Optional[tuple[str, int]] = None
@@ -371,7 +371,7 @@ class FakeServer:
         answers: list[Outgoing] = []
         for message in self._codec.decode(data) if data else ():
             if message.name in VISION:
-                self.heard.append(Heard(now_ns, message))
+                self.heard.append(HeardMessage(now_ns, message))
             answers += self.fake.receive(message, now_ns)
         for message_out in [*answers, *self.fake.tick(time.time_ns())]:
             if not self.silent:

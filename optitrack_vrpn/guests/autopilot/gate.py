@@ -30,7 +30,7 @@ from typing import NamedTuple, Optional
 from optitrack_vrpn.core.doubt import Doubt, DoubtGuard, MOST_DEG
 from optitrack_vrpn.core.rotation import Quat
 from optitrack_vrpn.core.throttle import Decimator
-from optitrack_vrpn.guests.autopilot.messages import Sample, usable
+from optitrack_vrpn.guests.autopilot.messages import usable, VisionSample
 from optitrack_vrpn.guests.autopilot.settings import Plan
 
 #: A stamp further ahead of the clock (ns) is not sent. Chosen: NTP keeps clocks of one network
@@ -151,7 +151,7 @@ class Gate:
         self.interrupt()
 
     def use(
-        self, sample: Sample, begins: Optional[bool], output: Output, now_ns: int,
+        self, sample: VisionSample, begins: Optional[bool], output: Output, now_ns: int,
         changed: bool = True,
     ) -> Use:
         """
@@ -181,7 +181,7 @@ class Gate:
         self.written(output.written_ns, sample.stamp_ns)
         return Use.SEND if self.offer(sample, now_ns) is None else Use.NONE
 
-    def _doubtful(self, sample: Sample) -> bool:
+    def _doubtful(self, sample: VisionSample) -> bool:
         if self._before is not None and valid(sample):
             cosine = abs(sum(a * b for a, b in zip(self._before, sample.quat_xyzw)))
             if 2.0 * math.acos(min(cosine, 1.0)) <= math.radians(MOST_DEG):
@@ -204,7 +204,7 @@ class Gate:
         if max(self._bumped_ns, 1) <= stamp_ns < next_ns - GAP_NS:
             self._bump = True
 
-    def offer(self, sample: Sample, now_ns: int) -> Optional[Withheld]:
+    def offer(self, sample: VisionSample, now_ns: int) -> Optional[Withheld]:
         """
         Decide whether a sample is sent.
 
@@ -228,7 +228,7 @@ class Gate:
         self._sent_quat = sample.quat_xyzw
         return None
 
-    def _judge(self, sample: Sample, now_ns: int) -> Optional[Withheld]:
+    def _judge(self, sample: VisionSample, now_ns: int) -> Optional[Withheld]:
         stamp_ns = sample.stamp_ns
         age_ns = self.age_ns = now_ns - stamp_ns
         if not self.tracked:
@@ -257,7 +257,7 @@ class Gate:
         return None
 
 
-def valid(sample: Sample) -> bool:
+def valid(sample: VisionSample) -> bool:
     """Return whether a position is usable and a quaternion close to unit norm."""
     # The tolerance is the node's; smaller deviations of the norm are normalised.
     return usable(sample.position) and abs(math.hypot(*sample.quat_xyzw) - 1.0) <= 0.01

@@ -25,9 +25,9 @@ from typing import Any, Callable, NamedTuple, Optional, Sequence
 from optitrack_vrpn.core.errors import BackendUnavailableError, OptitrackVrpnError, TransportError
 from optitrack_vrpn.core.events import Event
 from optitrack_vrpn.guests.autopilot.gate import Output
-from optitrack_vrpn.guests.autopilot.messages import make, Outgoing, State
+from optitrack_vrpn.guests.autopilot.messages import make, Outgoing, VehicleState
 from optitrack_vrpn.guests.autopilot.report import LinkReport
-from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, Connection, parse, Plan
+from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, LinkSettings, parse, Plan
 from optitrack_vrpn.guests.autopilot.transport_io import open_transport, Transport
 from optitrack_vrpn.guests.autopilot.vehicle import COMPONENT, Incoming, Vehicle
 
@@ -114,7 +114,7 @@ class Codec:
         return found
 
 
-class Batch(NamedTuple):
+class VisionBatch(NamedTuple):
     """The messages of one sample, and its capture time on the host's clock (ns)."""
 
     stamp_ns: int
@@ -140,7 +140,7 @@ class LinkThread:
 
     def __init__(
         self, settings: BridgeSettings, plan: Plan, log: Callable[[Event], None],
-        opener: Callable[[Connection], Transport] = open_transport,
+        opener: Callable[[LinkSettings], Transport] = open_transport,
     ) -> None:
         self.lock = threading.Lock()
         self.vehicle = Vehicle(settings, plan)
@@ -153,7 +153,7 @@ class LinkThread:
         self._codec = Codec(self.vehicle.own_system, COMPONENT)
         self._transport: Optional[Transport] = None
         self._trouble = 'not opened yet'
-        self._queue: deque[Batch] = deque()
+        self._queue: deque[VisionBatch] = deque()
         self._queue_lock = threading.Lock()
         self._ended = False
         self._next_open = 0.0
@@ -187,17 +187,17 @@ class LinkThread:
         return Output(self.vehicle.may_send, self.interruptions + self.vehicle.interruptions,
                       self.written_ns)
 
-    def publish(self, stamp_ns: int, state: State, reset_counter: int) -> None:
+    def publish(self, stamp_ns: int, state: VehicleState, reset_counter: int) -> None:
         """Send a sample, and compare the autopilot's own attitude with it."""
-        self.send(Batch(stamp_ns, make(state, self._plan, reset_counter)))
+        self.send(VisionBatch(stamp_ns, make(state, self._plan, reset_counter)))
         self.compare(state)
 
-    def compare(self, state: State) -> None:
+    def compare(self, state: VehicleState) -> None:
         """Compare the autopilot's own attitude with a sample."""
         with self.lock:
             self.vehicle.agreement.sent(state)
 
-    def send(self, batch: Batch) -> None:
+    def send(self, batch: VisionBatch) -> None:
         """Queue the messages of a sample; never waits for the link."""
         with self._queue_lock:
             if len(self._queue) >= WAITING:

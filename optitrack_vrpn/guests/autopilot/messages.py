@@ -32,7 +32,7 @@ _FRD_FROM_FLU = np.kron(np.eye(2), np.diag([1, -1, -1]))
 _QUALITY = 100
 
 
-class Sample(NamedTuple):
+class VisionSample(NamedTuple):
     """
     A pose of the body as received from the node.
 
@@ -61,7 +61,7 @@ class Outgoing(NamedTuple):
     fields: Mapping[str, Any]
 
 
-class State(NamedTuple):
+class VehicleState(NamedTuple):
     """
     A sample in the autopilot's axes.
 
@@ -122,21 +122,21 @@ def upper_triangle(matrix: Optional[np.ndarray[Any, Any]]) -> list[float]:
     return found
 
 
-def convert(sample: Sample) -> State:
+def convert(sample: VisionSample) -> VehicleState:
     """Convert a sample to the autopilot's axes, and normalise its quaternion."""
     position, quat = enu_to_ned(Pose(sample.position, sample.quat_xyzw))
     quat = normalised(quat)
     body, rates = (
         flip(each) if each is not None and usable(each) else _UNKNOWN_3
         for each in (sample.velocity, sample.angular_velocity))
-    return State(
+    return VehicleState(
         sample.stamp_ns // 1000, position, (quat[3], quat[0], quat[1], quat[2]), body,
         rotate(quat, body), rates,
         _turned(sample.pose_covariance, _NED_FROM_ENU),
         _turned(sample.twist_covariance, _FRD_FROM_FLU))
 
 
-def _velocity_covariance_ned(state: State) -> list[float]:
+def _velocity_covariance_ned(state: VehicleState) -> list[float]:
     """Rotate the velocity's 3 x 3 covariance from FRD to NED, row by row; NaN first if unknown."""
     if state.twist_covariance is None:
         return [NAN] + [0.0] * 8
@@ -149,7 +149,7 @@ def _velocity_covariance_ned(state: State) -> list[float]:
     return found
 
 
-def make(state: State, plan: Plan, reset_counter: int) -> list[Outgoing]:
+def make(state: VehicleState, plan: Plan, reset_counter: int) -> list[Outgoing]:
     """
     Create the messages of one sample.
 
@@ -191,7 +191,7 @@ def make(state: State, plan: Plan, reset_counter: int) -> list[Outgoing]:
     return made
 
 
-def px4_odometry(state: State, plan: Plan, reset_counter: int) -> dict[str, Any]:
+def px4_odometry(state: VehicleState, plan: Plan, reset_counter: int) -> dict[str, Any]:
     """
     Create the fields of px4_msgs/VehicleOdometry (PX4 1.14 and later).
 
@@ -211,7 +211,7 @@ def px4_odometry(state: State, plan: Plan, reset_counter: int) -> dict[str, Any]
         'reset_counter': reset_counter, 'quality': _QUALITY}
 
 
-def ardupilot_transform(state: State) -> Pose:
+def ardupilot_transform(state: VehicleState) -> Pose:
     """
     Create the transform from odom to base_link that AP_DDS reads.
 

@@ -49,7 +49,7 @@ class Rule(NamedTuple):
     reboot: bool = False
 
 
-class Verdict(NamedTuple):
+class ParameterVerdict(NamedTuple):
     """
     Result for one parameter.
 
@@ -184,7 +184,7 @@ class ParameterProtocol:
         self._refused: list[str] = []
         self.written: list[Rule] = []
         self._to_read = [rule.name for rule in self._wanted]
-        self._to_write: Optional[list[Verdict]] = None
+        self._to_write: Optional[list[ParameterVerdict]] = None
         self._attempts = 0
         self._next_ns = 0
         self.done = False
@@ -201,11 +201,11 @@ class ParameterProtocol:
         return names and f'reboot the autopilot, without which these have no effect: {names}'
 
     @property
-    def verdicts(self) -> list[Verdict]:
+    def verdicts(self) -> list[ParameterVerdict]:
         """Return the verdicts on the parameters read so far."""
         found = [(rule, self._values[rule.name][0]) for rule in self._wanted
                  if rule.name in self._values]
-        return [Verdict(rule, value, None if value is None else rule.right(value))
+        return [ParameterVerdict(rule, value, None if value is None else rule.right(value))
                 for rule, value in found]
 
     def tick(self, system: int, armed: bool, monotonic_ns: int) -> Optional[Outgoing]:

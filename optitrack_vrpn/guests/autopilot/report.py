@@ -15,7 +15,7 @@ from optitrack_vrpn.guests.autopilot.exchanges import (
 from optitrack_vrpn.guests.autopilot.gate import DOUBT_ADVICE, Gate
 from optitrack_vrpn.guests.autopilot.parameters import UNCHECKED
 from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, NO_ALTITUDE_M, Plan
-from optitrack_vrpn.guests.autopilot.vehicle import Link, SIGNS, Vehicle
+from optitrack_vrpn.guests.autopilot.vehicle import SIGNS, Vehicle, VehicleLink
 
 #: Flags of ESTIMATOR_STATUS_FLAGS; EKF_STATUS_FLAGS shares these bits.
 _FLAGS = {
@@ -27,7 +27,7 @@ _ATTITUDE, _RELATIVE, _ABSOLUTE, _CONSTANT, _AIDED = 1, 8, 16, 128, 256
 _Row = tuple[object, Callable[..., CheckResult], str, str]
 
 
-class Source(NamedTuple):
+class VehicleSource(NamedTuple):
     """
     Source of the samples.
 
@@ -72,7 +72,7 @@ class LinkReport(NamedTuple):
 
 
 def findings(
-    settings: BridgeSettings, plan: Plan, source: Source, gate: Gate, link: LinkReport,
+    settings: BridgeSettings, plan: Plan, source: VehicleSource, gate: Gate, link: LinkReport,
     vehicle: Optional[Vehicle], active: bool, monotonic_ns: int,
 ) -> list[CheckResult]:
     """
@@ -104,7 +104,7 @@ def _judge(check: str, values: Mapping[str, Any], good: str, *rows: _Row) -> Che
     return ok(check, good, **values)
 
 
-def _input(source: Source) -> CheckResult:
+def _input(source: VehicleSource) -> CheckResult:
     return _judge(
         'input', {'topics': source.topics, 'publishers': source.publishers,
                   'state': source.status or 'unknown'},
@@ -154,13 +154,14 @@ def _autopilot(settings: BridgeSettings, vehicle: Vehicle, monotonic_ns: int) ->
             'heartbeat_age_s': None if age_s is None else round(age_s, 2)},
         f'{vehicle.firmware} {vehicle.version}'.rstrip()
         + f', system {vehicle.system}, {"armed" if vehicle.armed else "disarmed"}',
-        (vehicle.link is Link.WAITING, fail, f'no heartbeat of {wanted}{also}',
+        (vehicle.link is VehicleLink.WAITING, fail, f'no heartbeat of {wanted}{also}',
          'set target_system' if others else
          'power it, and check that MAVLink runs on this port'),
-        (vehicle.link is Link.LOST, fail, f'heartbeat lost {age_s or math.nan:.1f} s ago{also}',
+        (vehicle.link is VehicleLink.LOST, fail,
+         f'heartbeat lost {age_s or math.nan:.1f} s ago{also}',
          'check the link; poses are still sent' + (
              others and '; configure the bridge again if the vehicle has a new id')),
-        (vehicle.link is Link.WRONG, fail,
+        (vehicle.link is VehicleLink.WRONG, fail,
          f'the vehicle runs {vehicle.firmware}: nothing is sent', 'set the parameter autopilot'),
         (others and not named, fail, f'{before} for system {vehicle.system}{also}',
          'set target_system'))
@@ -272,7 +273,7 @@ def _agreement(vehicle: Vehicle) -> CheckResult:
 
 
 def _sending(
-    plan: Plan, source: Source, gate: Gate, link: LinkReport, vehicle: Optional[Vehicle],
+    plan: Plan, source: VehicleSource, gate: Gate, link: LinkReport, vehicle: Optional[Vehicle],
     active: bool,
 ) -> CheckResult:
     wanted_hz = 1e9 / plan.period_ns
@@ -283,7 +284,7 @@ def _sending(
         **{f'withheld_{reason.value}': count for reason, count in gate.withheld.items()}}
     if not active:
         return skip('sending', 'the bridge is not active')._replace(values=values)
-    alive = vehicle is not None and vehicle.link is Link.ALIVE
+    alive = vehicle is not None and vehicle.link is VehicleLink.ALIVE
     stopped = not source.rate_hz
     reason = 'no sample has arrived' if gate.age_ns is None else (
         f'the last sample was {gate.age_ns / 1e6:.0f} ms old when it arrived')

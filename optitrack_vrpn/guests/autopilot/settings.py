@@ -60,7 +60,7 @@ PROFILES: dict[str, Profile] = {
 }
 
 
-class Connection(NamedTuple):
+class LinkSettings(NamedTuple):
     """
     A parsed address: kind (``udpout``, ...), host or serial device, port or baud rate.
 
@@ -76,7 +76,7 @@ class Connection(NamedTuple):
         return f'{self.kind}:{self.place}:{self.number}'
 
 
-def parse(text: str) -> Connection:
+def parse(text: str) -> LinkSettings:
     """Parse an address; ConfigurationError if it has none of the four forms."""
     kind, _, rest = text.strip().partition(':')
     place, _, digits = rest.rpartition(':')
@@ -93,7 +93,7 @@ def parse(text: str) -> Connection:
         problem = f'a {unit} is {low} to {high}'
     if problem:
         raise ConfigurationError(f'connection: {text!r}: {problem}')
-    return Connection(kind, place, number)
+    return LinkSettings(kind, place, number)
 
 
 @checked
@@ -221,7 +221,7 @@ def plan(settings: BridgeSettings) -> Plan:
         _warnings(settings, messages) if settings.transport == 'mavlink' else ())
 
 
-def _check_load(connection: Connection, bytes_per_s: float) -> None:
+def _check_load(connection: LinkSettings, bytes_per_s: float) -> None:
     # Chosen: heartbeats, TIMESYNC and parameters share the line, with telemetry on the other
     # direction, so that four fifths of it are usable.
     capacity = 0.8 * connection.number / BITS_PER_BYTE

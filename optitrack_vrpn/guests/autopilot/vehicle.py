@@ -46,7 +46,7 @@ SIGNS = ('the autopilot signs its messages and may drop those of the bridge, whi
          'signature: remove its signing key')
 
 
-class Link(enum.Enum):
+class VehicleLink(enum.Enum):
     """State of the link; see the docstring of this file."""
 
     WAITING = 'waiting'
@@ -64,10 +64,12 @@ class LinkEvent(enum.Enum):
 
 
 #: The next state; the state stays where there is no entry.
-TRANSITIONS: dict[LinkEvent, dict[Link, Link]] = {
-    LinkEvent.HEARTBEAT: dict.fromkeys(Link, Link.ALIVE),
-    LinkEvent.FOREIGN: {Link.WAITING: Link.WRONG, Link.LOST: Link.WRONG},
-    LinkEvent.SILENCE: {Link.ALIVE: Link.LOST, Link.WRONG: Link.WAITING},
+TRANSITIONS: dict[LinkEvent, dict[VehicleLink, VehicleLink]] = {
+    LinkEvent.HEARTBEAT: dict.fromkeys(VehicleLink, VehicleLink.ALIVE),
+    LinkEvent.FOREIGN: {VehicleLink.WAITING: VehicleLink.WRONG,
+                        VehicleLink.LOST: VehicleLink.WRONG},
+    LinkEvent.SILENCE: {VehicleLink.ALIVE: VehicleLink.LOST,
+                        VehicleLink.WRONG: VehicleLink.WAITING},
 }
 
 
@@ -104,7 +106,7 @@ class Vehicle:
 
     def __init__(self, settings: BridgeSettings, plan: Plan) -> None:
         self._settings = settings
-        self.link = Link.WAITING
+        self.link = VehicleLink.WAITING
         self.system = 0
         self.armed = self.signs = False
         self.firmware = self.version = ''
@@ -138,7 +140,7 @@ class Vehicle:
     @property
     def _known(self) -> bool:
         """Return whether the autopilot was found and is of the right kind."""
-        return self.link in (Link.ALIVE, Link.LOST)
+        return self.link in (VehicleLink.ALIVE, VehicleLink.LOST)
 
     @property
     def own_system(self) -> int:
@@ -189,7 +191,7 @@ class Vehicle:
             # MAV_TYPE_ONBOARD_CONTROLLER, MAV_STATE_ACTIVE.
             made.append(Outgoing('HEARTBEAT', {
                 'type': 18, 'autopilot': _NO_AUTOPILOT, 'system_status': 4}))
-        if self.link is Link.ALIVE:
+        if self.link is VehicleLink.ALIVE:
             made += [self.timesync.request(now_ns, monotonic_ns),
                      self.parameters.tick(self.system, self.armed, monotonic_ns),
                      self.origin.tick(self.system, self.armed, now_ns, monotonic_ns),
@@ -294,7 +296,7 @@ class Vehicle:
         firmware = next((one.name for one in PROFILES.values() if one.mav_autopilot == number),
                         f'autopilot {number}')
         right = number == PROFILES[self._settings.autopilot].mav_autopilot
-        if not right and self.link is Link.ALIVE:
+        if not right and self.link is VehicleLink.ALIVE:
             self._event('error', f'{firmware} sends heartbeats with the ids of the vehicle: they '
                         'are ignored; give each device its own system id', ('foreign', firmware))
             return
@@ -319,16 +321,17 @@ class Vehicle:
 
     def _change(self, event: LinkEvent) -> None:
         before, self.link = self.link, TRANSITIONS[event].get(self.link, self.link)
-        if self.link is before or self.link is Link.WAITING:
+        if self.link is before or self.link is VehicleLink.WAITING:
             return
         self._event(*{
-            Link.ALIVE: ('info', f'{self.firmware} is there, system {self.system}'),
-            Link.LOST: ('error', 'the heartbeat of the autopilot is lost: check the link; poses '
-                        'are still sent'),
-            Link.WRONG: ('error', f'the vehicle runs {self.firmware} and autopilot is '
-                         f'{self._settings.autopilot}: no pose is sent; set autopilot'),
+            VehicleLink.ALIVE: ('info', f'{self.firmware} is there, system {self.system}'),
+            VehicleLink.LOST: ('error',
+                               'the heartbeat of the autopilot is lost: check the link; poses '
+                               'are still sent'),
+            VehicleLink.WRONG: ('error', f'the vehicle runs {self.firmware} and autopilot is '
+                                f'{self._settings.autopilot}: no pose is sent; set autopilot'),
         }[self.link], ('link', self.link))
-        if self.link is Link.ALIVE:
+        if self.link is VehicleLink.ALIVE:
             self._begin()    # it may have been restarted
 
     def _begin(self) -> None:

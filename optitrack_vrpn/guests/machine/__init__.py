@@ -13,6 +13,6 @@ TOOLS = (
     ('gantry', 'gantry_command:main', 'watch and command a gantry_controller'),
 )
 NODES = (
-    ('axis_bridge', 'axes_settings:BridgeSettings'),
+    ('axis_bridge', 'axes_settings:AxisBridgeSettings'),
     ('gantry_controller', 'gantry_settings:ControllerSettings'),
 )

@@ -17,14 +17,14 @@ from optitrack_vrpn.core.axes import Pose
 from optitrack_vrpn.core.doubt import Doubt, DoubtGuard
 from optitrack_vrpn.core.rotation import Quat, Vector
 from optitrack_vrpn.guests.machine.axes_settings import (
-    AxisRow, AxisTable, MapperSettings, Quantities, quantities_of, Unwrapper)
+    AxesMapperSettings, AxisRow, AxisTable, Quantities, quantities_of, Unwrapper)
 from optitrack_vrpn.stream.motion.lowpass import Lowpass, LowpassConfig
 
 #: A stamp further in the future (ns) is not used: synchronised computers differ by less.
 _AHEAD_NS = 50_000_000
 
 
-class Status(IntEnum):
+class AxesStatus(IntEnum):
     """The status number in datagrams, as in the interface thesis."""
 
     NOT_CONNECTED = 0
@@ -33,7 +33,7 @@ class Status(IntEnum):
     ENDED = -1
 
 
-class Event(Enum):
+class StatusEvent(Enum):
     """Events that change the status."""
 
     START = 'the stream was started'
@@ -44,16 +44,16 @@ class Event(Enum):
 
 #: (status, event) -> status; other pairs do not change the status.
 TRANSITIONS = {
-    (Status.NOT_CONNECTED, Event.POSE): Status.RECEIVING,
-    (Status.UNABLE, Event.POSE): Status.RECEIVING,
-    (Status.NOT_CONNECTED, Event.SILENCE): Status.UNABLE,
-    (Status.RECEIVING, Event.SILENCE): Status.UNABLE,
-    **{(status, Event.END): Status.ENDED for status in Status},
-    (Status.ENDED, Event.START): Status.NOT_CONNECTED,
+    (AxesStatus.NOT_CONNECTED, StatusEvent.POSE): AxesStatus.RECEIVING,
+    (AxesStatus.UNABLE, StatusEvent.POSE): AxesStatus.RECEIVING,
+    (AxesStatus.NOT_CONNECTED, StatusEvent.SILENCE): AxesStatus.UNABLE,
+    (AxesStatus.RECEIVING, StatusEvent.SILENCE): AxesStatus.UNABLE,
+    **{(status, StatusEvent.END): AxesStatus.ENDED for status in AxesStatus},
+    (AxesStatus.ENDED, StatusEvent.START): AxesStatus.NOT_CONNECTED,
 }
 
 
-def after(status: Status, event: Event) -> Status:
+def after(status: AxesStatus, event: StatusEvent) -> AxesStatus:
     """Return the status after an event."""
     return TRANSITIONS.get((status, event), status)
 
@@ -72,7 +72,7 @@ class AxisState(NamedTuple):
     reason: str
 
 
-class Sample(NamedTuple):
+class AxesSample(NamedTuple):
     """
     All axes at one cycle.
 
@@ -84,11 +84,11 @@ class Sample(NamedTuple):
 
     axes: tuple[AxisState, ...]
     stamp_ns: int
-    status: Status
+    status: AxesStatus
 
 
 @dataclass
-class Counters:
+class AxesCounters:
     """Numbers of poses received, and of those not used, by reason."""
 
     poses: int = 0
@@ -136,11 +136,11 @@ class AxisMapper:
     :ivar counters: numbers of poses not used.
     """
 
-    def __init__(self, table: AxisTable, settings: Optional[MapperSettings] = None) -> None:
+    def __init__(self, table: AxisTable, settings: Optional[AxesMapperSettings] = None) -> None:
         self.table = table
-        self.settings = settings or MapperSettings()
-        self.counters = Counters()
-        self._status = Status.NOT_CONNECTED
+        self.settings = settings or AxesMapperSettings()
+        self.counters = AxesCounters()
+        self._status = AxesStatus.NOT_CONNECTED
         self._discard(None)
 
     def _discard(self, started_ns: Optional[int]) -> None:
@@ -202,7 +202,7 @@ class AxisMapper:
         state.measured_ns = now_ns - (host_ns - stamp_ns)
         state.seen = True
         self._last_pose_ns = now_ns
-        self._status = after(self._status, Event.POSE)
+        self._status = after(self._status, StatusEvent.POSE)
         self._map(state, Pose(position, quat_xyzw))
         return True
 
@@ -230,13 +230,13 @@ class AxisMapper:
             axis.problem = (
                 f'{axis.value:.6g} is outside the range {row.range}' if outside else '')
 
-    def sample(self, now_ns: int) -> Sample:
+    def sample(self, now_ns: int) -> AxesSample:
         """Return all axes at the present time (ns, on the monotonic clock of ``pose``)."""
         if self._started_ns is None:
             self._started_ns = now_ns
         since = self._started_ns if self._last_pose_ns is None else self._last_pose_ns
         if now_ns - since > self.settings.connect_timeout_s * 1e9:
-            self._status = after(self._status, Event.SILENCE)
+            self._status = after(self._status, StatusEvent.SILENCE)
         found: list[AxisState] = []
         used: set[int] = set()
         for axis in self._axes:
@@ -251,14 +251,14 @@ class AxisMapper:
             found.append(AxisState(math.nan if reason else axis.value, not reason, reason))
         if used:
             self._stamp_ns = max(self._stamp_ns, min(used))
-        return Sample(tuple(found), self._stamp_ns, self._status)
+        return AxesSample(tuple(found), self._stamp_ns, self._status)
 
-    def end(self) -> Status:
+    def end(self) -> AxesStatus:
         """End the stream on request; ``start`` begins another one."""
-        self._status = after(self._status, Event.END)
+        self._status = after(self._status, StatusEvent.END)
         return self._status
 
     def start(self, now_ns: int) -> None:
         """Begin a stream at a time (ns), and discard the values of the previous one."""
-        self._status = after(self._status, Event.START)
+        self._status = after(self._status, StatusEvent.START)
         self._discard(now_ns)

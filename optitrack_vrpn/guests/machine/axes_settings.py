@@ -46,7 +46,7 @@ class LowpassSettings:
 
 @checked
 @dataclass(frozen=True)
-class MapperSettings:
+class AxesMapperSettings:
     """Settings of the conversion of poses to axis values."""
 
     motive_x: str = setting('north', choices=MOTIVE_X,
@@ -73,7 +73,7 @@ class DatagramSettings:
 
 @checked
 @dataclass(frozen=True)
-class BridgeSettings(LifecycleSettings):
+class AxisBridgeSettings(LifecycleSettings):
     """Tracked bodies to the axes of a machine."""
 
     table: str = setting('axes_orion', doc='YAML file of the axes, or a name in config/')
@@ -85,7 +85,7 @@ class BridgeSettings(LifecycleSettings):
     udp_host: str = setting('', doc='controller that receives the datagrams; empty: none')
     udp_port: int = setting(9100, low=1, high=65535, doc='its UDP port')
     axes_topic: str = setting('axis_states', doc='topic of the sensor_msgs/JointState')
-    mapper: MapperSettings = section(MapperSettings(), doc='poses to values')
+    mapper: AxesMapperSettings = section(AxesMapperSettings(), doc='poses to values')
     datagram: DatagramSettings = section(DatagramSettings(), doc='the datagrams')
 
     def check(self) -> None:

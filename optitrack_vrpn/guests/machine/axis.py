@@ -15,7 +15,7 @@ from typing import Callable, Literal, Optional
 from optitrack_vrpn.guests.machine.correction import Correction, Measurement
 from optitrack_vrpn.guests.machine.gantry_settings import AxisSettings
 from optitrack_vrpn.guests.machine.setpoints import (
-    between, Cubic, Event, halt_position, Mode, MOVING, Planner, State, step, Switches,
+    between, Cubic, halt_position, MachineState, Mode, ModeEvent, MOVING, Planner, step, Switches,
     TRANSITIONS)
 from optitrack_vrpn.guests.machine.trajectory import LARGEST, Path, refusal, Sine
 
@@ -26,7 +26,7 @@ Warned = Literal[
 
 
 @dataclass
-class Run:
+class AxisRun:
     """
     A path that an axis follows.
 
@@ -38,7 +38,7 @@ class Run:
     path: Path
     origin: float
     cycles: int = 0
-    ended_by: 'Mode | Event | None' = None
+    ended_by: 'Mode | ModeEvent | None' = None
 
     @property
     def end(self) -> float:
@@ -71,7 +71,7 @@ class Axis:
         self.settings = settings
         self.limits = settings.limits
         self.mode = Mode.STOPPING
-        self.state = State(0.0)
+        self.state = MachineState(0.0)
         self.target = self.target_velocity = 0.0
         self.tracking = False
         self.referenced = False
@@ -81,7 +81,7 @@ class Axis:
             settings.correction, 360.0 if settings.kind == 'rotary' else math.inf)
         self.remembered: Optional[Mode] = None
         self.switches = Switches()
-        self.run: Optional[Run] = None
+        self.run: Optional[AxisRun] = None
         self._dt = dt
         self._loss_cycles = loss_cycles
         self._planner = Planner(dt, self.limits)
@@ -154,7 +154,7 @@ class Axis:
         reason = self.refuses(path) or self._begin(
             _mode_of(path), functools.partial(self.follow, path))
         if not reason and self._pending is None:
-            self.run = Run(path, self.state.position)
+            self.run = AxisRun(path, self.state.position)
         return reason
 
     def refuses(self, path: Path) -> str:
@@ -184,14 +184,14 @@ class Axis:
     def stop(self) -> str:
         """Decelerate, then hold."""
         self._pending = None
-        return self._apply(Event.STOP)
+        return self._apply(ModeEvent.STOP)
 
     def lock(self) -> str:
         """Stop, and store the mode."""
         if self.mode is Mode.LOCK:
             return ''
         before = self.mode
-        reason = self._apply(Event.LOCK)
+        reason = self._apply(ModeEvent.LOCK)
         if not reason:
             self.remembered = before if before in MOVING else None
             self._pending = None
@@ -202,11 +202,11 @@ class Axis:
         if self.mode is Mode.LOCK and self.moving:
             return 'the axis is still decelerating'
         remembered = self.remembered
-        reason = self._apply(Event.UNLOCK)
+        reason = self._apply(ModeEvent.UNLOCK)
         if not reason and remembered is not None:
             reason = self._again()
             if reason:
-                self._apply(Event.LOCK)
+                self._apply(ModeEvent.LOCK)
                 self.remembered = None
                 return (f'{remembered.value} is not possible any more ({reason}); unlock again '
                         'to hold')
@@ -250,18 +250,18 @@ class Axis:
     def emergency(self) -> None:
         """Halt at once, without power; only ``reset`` ends this state."""
         if self.mode is not Mode.EMERGENCY:
-            self._apply(Event.EMERGENCY)
+            self._apply(ModeEvent.EMERGENCY)
             self.remembered = None
             self._pending = None
             self.tracking = False
             self.referenced = False
-        self.state = State(self.state.position)
+        self.state = MachineState(self.state.position)
 
     def reset(self) -> str:
         """End an emergency; the axis holds."""
-        return self._apply(Event.RESET)
+        return self._apply(ModeEvent.RESET)
 
-    def fail(self, event: Event, warning: Warned) -> None:
+    def fail(self, event: ModeEvent, warning: Warned) -> None:
         """Stop because of a fault: LIMIT, LOST or FAULT, with the warning to set."""
         self.warnings.add(warning)
         self._pending = None
@@ -276,10 +276,10 @@ class Axis:
 
         :param halted: whether the motors stand already.
         """
-        self.fail(Event.FAULT, 'machine_lost')
+        self.fail(ModeEvent.FAULT, 'machine_lost')
         self.tracking = self.referenced = False
         if halted:
-            self.state = State(self.state.position)
+            self.state = MachineState(self.state.position)
 
     def stream_target(self, target: float) -> None:
         """Process a target of the stream (unit)."""
@@ -319,14 +319,14 @@ class Axis:
         self._without_mocap += periods - (measurement is not None)
         if self.tracking and self._without_mocap >= self._loss_cycles:
             self.tracking = False
-            self.fail(Event.LOST, 'mocap_lost')
+            self.fail(ModeEvent.LOST, 'mocap_lost')
             self.blind = self.settings.correction.require_mocap
         if measurement is not None:
             self._without_mocap = 0
             self.blind = False
         self._without_stream += periods
         if self.mode is Mode.STREAM and self._without_stream >= self._loss_cycles:
-            self.fail(Event.LOST, 'stream_lost')
+            self.fail(ModeEvent.LOST, 'stream_lost')
 
     def _advance(self) -> None:
         """Advance the set point by a cycle, within the limits."""
@@ -344,46 +344,46 @@ class Axis:
         # A stop, or the way to a target within the soft limits, only brakes harder for a cycle.
         if reason and (reason != 'soft_limit' or self.mode in (
                 Mode.VELOCITY, Mode.SINE, Mode.TRAJECTORY)):
-            self.fail(Event.LIMIT, reason)
+            self.fail(ModeEvent.LIMIT, reason)
 
-    def _halt(self) -> Optional[State]:
+    def _halt(self) -> Optional[MachineState]:
         return self._planner.to_velocity(self.state, 0.0) if self.moving else self.state
 
-    def _to_target(self) -> Optional[State]:
+    def _to_target(self) -> Optional[MachineState]:
         if self.mode is Mode.STREAM and not self._streamed:
             return self._halt()
         if self._outside(self.target):
-            self.fail(Event.LIMIT, 'soft_limit')
+            self.fail(ModeEvent.LIMIT, 'soft_limit')
             return self._halt()
-        if self._pending is not None and self.state == State(self.target):
+        if self._pending is not None and self.state == MachineState(self.target):
             again, self._pending = self._pending, None
             if again():
-                self.fail(Event.FAULT, 'motion_limit')
+                self.fail(ModeEvent.FAULT, 'motion_limit')
             return self.state
         return self._planner.to_position(self.state, self.target)
 
-    def _at_velocity(self) -> Optional[State]:
+    def _at_velocity(self) -> Optional[MachineState]:
         most = self.limits.velocity
         return self._planner.to_velocity(self.state, min(max(self.target_velocity, -most), most))
 
-    def _on_path(self) -> Optional[State]:
+    def _on_path(self) -> Optional[MachineState]:
         run = self.run
         assert run is not None
         # The last cycle ends at the last point, also if that lies between two cycles.
         if run.cycles * self._dt >= run.path.duration:
-            self._apply(Event.END)
+            self._apply(ModeEvent.END)
             return self._halt()
         run.cycles += 1
         at = run.path.at(run.cycles * self._dt)
         return at._replace(position=run.origin + at.position)
 
-    def _search(self) -> Optional[State]:
+    def _search(self) -> Optional[MachineState]:
         velocity = self.settings.reference_velocity
         self._leaving = self.switches.reference and self._leaving is not False
         if self._leaving:
             velocity = -velocity
         elif self.switches.reference:
-            self._apply(Event.END)
+            self._apply(ModeEvent.END)
             self._motor_zero += self.state.position
             self.correction.shift()
             self.state = self.state._replace(position=0.0)
@@ -391,7 +391,7 @@ class Axis:
             self.referenced = True
             return self._halt()
         if abs(self.state.position - self._origin) > self.settings.search_range:
-            self.fail(Event.LIMIT, 'not_found')
+            self.fail(ModeEvent.LIMIT, 'not_found')
             return self._halt()
         return self._planner.to_velocity(self.state, velocity)
 
@@ -406,11 +406,11 @@ class Axis:
             self.correction.offset = before
         if self.correction.exceeded:
             self.tracking = False
-            self.fail(Event.FAULT, 'correction_limit')
+            self.fail(ModeEvent.FAULT, 'correction_limit')
 
     # -- changing modes ------------------------------------------------------------------------
 
-    def _apply(self, event: 'Mode | Event') -> str:
+    def _apply(self, event: 'Mode | ModeEvent') -> str:
         mode = TRANSITIONS.get((self.mode, event))
         if mode is None:
             return f'{event.value} is not possible in mode {self.mode.value}'

@@ -33,7 +33,7 @@ from optitrack_vrpn.cli.files_io import ANY, find_config, read_yaml, whole_file
 from optitrack_vrpn.core.errors import TransportError
 from optitrack_vrpn.core.settings.schema import build
 from optitrack_vrpn.drivers.client_io import use_default_scheduling
-from optitrack_vrpn.guests.machine.axes_mapper import Sample
+from optitrack_vrpn.guests.machine.axes_mapper import AxesSample
 from optitrack_vrpn.guests.machine.axes_settings import AxisRow, AxisTable, DatagramSettings
 import yaml
 
@@ -71,7 +71,7 @@ def write_row(path: Union[str, Path], row: AxisRow) -> None:
 
 
 def encode(
-    sample: Sample, sequence: int, names: Sequence[str], settings: DatagramSettings,
+    sample: AxesSample, sequence: int, names: Sequence[str], settings: DatagramSettings,
 ) -> bytes:
     """Encode a datagram; ``names`` of the axes are for json."""
     sequence &= 0xffffffff

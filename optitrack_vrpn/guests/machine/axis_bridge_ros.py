@@ -17,8 +17,8 @@ from optitrack_vrpn.core.doubt import doubt_of
 from optitrack_vrpn.core.errors import TransportError
 from optitrack_vrpn.core.names import ros_name
 from optitrack_vrpn.core.units import NS_PER_S
-from optitrack_vrpn.guests.machine.axes_mapper import AxisMapper, Sample, Status
-from optitrack_vrpn.guests.machine.axes_settings import BridgeSettings
+from optitrack_vrpn.guests.machine.axes_mapper import AxesSample, AxesStatus, AxisMapper
+from optitrack_vrpn.guests.machine.axes_settings import AxisBridgeSettings
 from optitrack_vrpn.guests.machine.axes_teach import Recording
 from optitrack_vrpn.guests.machine.axis_bridge_io import (
     CycleThread, encode, load_table, running_ns, UdpSender)
@@ -35,25 +35,25 @@ STATUS_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.RELIABLE,
                         durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 
-class AxisBridge(SettingsNode[BridgeSettings]):
+class AxisBridge(SettingsNode[AxisBridgeSettings]):
     """Publish the axes of a machine from the poses of bodies at a fixed rate."""
 
     def __init__(self, node_name: str = 'axis_bridge', **kwargs: Any) -> None:
         self._lock = threading.Lock()
         self._mapper: Optional[AxisMapper] = None
-        self._settings: Optional[BridgeSettings] = None
+        self._settings: Optional[AxisBridgeSettings] = None
         self._sender: Optional[UdpSender] = None
         self._publisher: Any = None
         self._inputs: list[BoundSubscription[Any]] = []
         self._owned = contextlib.ExitStack()
         self._thread: Optional[CycleThread] = None
         self._sequence = 0
-        self._last: Optional[Sample] = None
+        self._last: Optional[AxesSample] = None
         self._invalid: tuple[str, ...] = ()
-        super().__init__(node_name, BridgeSettings, **kwargs)
+        super().__init__(node_name, AxisBridgeSettings, **kwargs)
         self._mocap_control = MocapControl(self)
 
-    def prepare(self, settings: BridgeSettings) -> None:
+    def prepare(self, settings: AxisBridgeSettings) -> None:
         """
         Load the table, subscribe to the bodies, and open the socket.
 
@@ -155,23 +155,23 @@ class AxisBridge(SettingsNode[BridgeSettings]):
         except Exception:
             self._log('error', f'bug: a cycle was lost:\n{traceback.format_exc()}', 'cycle')
 
-    def _log_status(self, status: Status) -> None:
+    def _log_status(self, status: AxesStatus) -> None:
         assert self._settings is not None
         topics = ', '.join(one.topic for one in self._inputs)
         text = {
-            Status.NOT_CONNECTED: f'waiting for the first pose on {topics}',
-            Status.RECEIVING: 'receiving poses',
-            Status.UNABLE: (
+            AxesStatus.NOT_CONNECTED: f'waiting for the first pose on {topics}',
+            AxesStatus.RECEIVING: 'receiving poses',
+            AxesStatus.UNABLE: (
                 f'no pose for {self._settings.mapper.connect_timeout_s:g} s on {topics}: is the '
                 'main node active, and has each body of the table its name in Motive?'),
-            Status.ENDED: 'ended on request'}[status]
-        self._log('info' if status is Status.RECEIVING else 'warn',
+            AxesStatus.ENDED: 'ended on request'}[status]
+        self._log('info' if status is AxesStatus.RECEIVING else 'warn',
                   f'status {int(status)}: {text}', ('status', status))
 
-    def _log_invalid(self, sample: Sample, names: Sequence[str]) -> None:
+    def _log_invalid(self, sample: AxesSample, names: Sequence[str]) -> None:
         """Log which axes are not valid when that changes; the status stands for all of them."""
         bad = {name: axis.reason for name, axis in zip(names, sample.axes) if not axis.valid}
-        if sample.status is Status.RECEIVING and tuple(bad) != self._invalid:
+        if sample.status is AxesStatus.RECEIVING and tuple(bad) != self._invalid:
             self._invalid = tuple(bad)
             first = next(iter(bad), '')
             self._log(
@@ -179,14 +179,14 @@ class AxisBridge(SettingsNode[BridgeSettings]):
                 f'not valid: {", ".join(bad)}; {first}: {bad[first]}' if bad else
                 'all axes are valid', ('axes', bool(bad)))
 
-    def _send(self, sample: Sample) -> None:
+    def _send(self, sample: AxesSample) -> None:
         assert self._mapper is not None and self._settings is not None
         if self._sender is not None:
             self._sender.send(encode(
                 sample, self._sequence, self._mapper.table.names, self._settings.datagram))
             self._sequence += 1
 
-    def _publish(self, sample: Sample) -> None:
+    def _publish(self, sample: AxesSample) -> None:
         """Publish positions in m and rad; NaN for axes that are not valid."""
         assert self._mapper is not None
         rows = self._mapper.table.axes
@@ -209,7 +209,7 @@ class AxisBridge(SettingsNode[BridgeSettings]):
         self._log_invalid(sample, mapper.table.names)
         problems = '; '.join(one.problem for one in self._inputs if one.problem)
         others = '; '.join(one.others for one in self._inputs if one.others)
-        good = sample.status is Status.RECEIVING and not problems
+        good = sample.status is AxesStatus.RECEIVING and not problems
         level = 'error' if not good else 'warn' if others else 'ok'
         found = [entry(f'{self.get_name()}: stream', level, problems or (
             others if good and others else sample.status.name.lower().replace('_', ' ')), values)]

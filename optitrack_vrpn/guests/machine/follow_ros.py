@@ -14,9 +14,9 @@ from typing import Any, Callable, Optional, Sequence
 
 from builtin_interfaces.msg import Duration
 from optitrack_vrpn.core.errors import ConfigurationError
-from optitrack_vrpn.guests.machine.machine import Goal, Machine, Outcome, Tolerances
+from optitrack_vrpn.guests.machine.machine import Goal, GoalOutcome, Machine, Tolerances
 from optitrack_vrpn.guests.machine.services_ros import FAR, paths_of, refusal, start
-from optitrack_vrpn.guests.machine.trajectory import Trajectory
+from optitrack_vrpn.guests.machine.trajectory import AxisTrajectory
 from optitrack_vrpn.node.base.node_parts import ros_is_up
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from trajectory_msgs.msg import JointTrajectoryPoint
@@ -69,7 +69,7 @@ class FollowServer:
         """Give every active goal its result; call it after the cycles have stopped."""
         goals, self._goals = self._goals, []
         for handle, goal, _ in goals:
-            self._finish(handle, goal.poll(time.monotonic()) or Outcome(
+            self._finish(handle, goal.poll(time.monotonic()) or GoalOutcome(
                 'GOAL_TOLERANCE_VIOLATED', 'the node is deactivated before the goal ended'))
 
     def destroy(self) -> None:
@@ -87,7 +87,7 @@ class FollowServer:
             return GoalResponse.REJECT
         return GoalResponse.ACCEPT
 
-    def _checked(self, goal: Any) -> tuple[Machine, dict[str, Trajectory]]:
+    def _checked(self, goal: Any) -> tuple[Machine, dict[str, AxisTrajectory]]:
         """Check a goal, without the lock: cycles must not wait for a long trajectory."""
         machine = self._machine()
         if machine is None:
@@ -118,7 +118,7 @@ class FollowServer:
                                   tolerances(machine, handle.request))
                 self._goals.append((handle, supervised, time.monotonic()))
         except ConfigurationError as error:
-            self._finish(handle, Outcome('INVALID_GOAL', str(error)))
+            self._finish(handle, GoalOutcome('INVALID_GOAL', str(error)))
 
     def _cancel(self, handle: Any) -> CancelResponse:
         with self._lock:
@@ -162,7 +162,7 @@ class FollowServer:
             positions=[-each for each in apart], time_from_start=since)
         return feedback
 
-    def _finish(self, handle: Any, outcome: Outcome) -> None:
+    def _finish(self, handle: Any, outcome: GoalOutcome) -> None:
         if self._node.executor is None or not ros_is_up(self._node):
             self._node.get_logger().error(
                 'ROS shuts down: a client gets no result of its goal of follow_joint_trajectory')

@@ -20,11 +20,12 @@ from optitrack_vrpn.guests.machine.correction import Measurement
 from optitrack_vrpn.guests.machine.follow_ros import action_type, FollowServer
 from optitrack_vrpn.guests.machine.gantry_settings import ControllerSettings
 from optitrack_vrpn.guests.machine.gantry_sim_io import SimulatedMachine
-from optitrack_vrpn.guests.machine.machine import Calibration, cells, Machine, Sample
-from optitrack_vrpn.guests.machine.machine_io import Driver, load_machine, Recorder, row, UdpDriver
+from optitrack_vrpn.guests.machine.machine import AxisSample, Calibration, cells, Machine
+from optitrack_vrpn.guests.machine.machine_io import (
+    Driver, load_machine, MachineRecorder, row, UdpDriver)
 from optitrack_vrpn.guests.machine.services_ros import (
     answer, COMMANDS, load_file, paths_of, serve, start, value_of)
-from optitrack_vrpn.guests.machine.trajectory import LARGEST, Trajectory
+from optitrack_vrpn.guests.machine.trajectory import AxisTrajectory, LARGEST
 from optitrack_vrpn.node.base.managed_node import entry, SettingsNode
 from optitrack_vrpn.node.graph.streams import any_reach, joint_reach
 from optitrack_vrpn.node.graph.streams_ros import BoundSubscription, joints_of
@@ -50,7 +51,7 @@ class GantryController(SettingsNode[ControllerSettings]):
         self._lock = threading.Lock()
         self._machine: Optional[Machine] = None
         self._driver: Optional[Driver] = None
-        self._recorder: Optional[Recorder] = None
+        self._recorder: Optional[MachineRecorder] = None
         self._thread: Optional[CycleThread] = None
         self._calibration: Optional[Calibration] = None
         self._used: Optional[ControllerSettings] = None
@@ -129,7 +130,7 @@ class GantryController(SettingsNode[ControllerSettings]):
         self._commands += 1
         assert self._machine is not None and self._used is not None
         if self._used.record_folder:
-            self._recorder = Recorder(self._used.record_folder, list(self._machine.axes))
+            self._recorder = MachineRecorder(self._used.record_folder, list(self._machine.axes))
             self.get_logger().info(f'recording to {self._recorder.path}')
         self._began_s = time.monotonic()
         self._fresh.clear()
@@ -221,7 +222,7 @@ class GantryController(SettingsNode[ControllerSettings]):
         self._driver.cut_power()
         return True
 
-    def _work(self, periods: int) -> list[Sample]:
+    def _work(self, periods: int) -> list[AxisSample]:
         """Read the machine, compute the cycle, drive the motors."""
         machine, driver = self._machine, self._driver
         assert machine is not None and driver is not None
@@ -234,7 +235,7 @@ class GantryController(SettingsNode[ControllerSettings]):
             self._calibration.step(machine.dt)
         return machine.samples()
 
-    def _publish(self, samples: Sequence[Sample]) -> None:
+    def _publish(self, samples: Sequence[AxisSample]) -> None:
         """Publish the set points and the measured positions of the axes, in m and rad."""
         commanded, measured = JointState(), JointState()
         commanded.header.stamp = measured.header.stamp = self.get_clock().now().to_msg()
@@ -298,7 +299,7 @@ class GantryController(SettingsNode[ControllerSettings]):
         if reason:
             self.get_logger().error(f'a trajectory is refused: {reason}')
 
-    def _begin_paths(self, make: Callable[[Machine], Mapping[str, Trajectory]]) -> str:
+    def _begin_paths(self, make: Callable[[Machine], Mapping[str, AxisTrajectory]]) -> str:
         """Make trajectories and start them; return '' or the reason of a refusal."""
         machine, before = self._active(), self._commands
         if machine is None:

@@ -22,9 +22,9 @@ from optitrack_vrpn.guests.machine.axes_settings import AxisTable
 from optitrack_vrpn.guests.machine.gantry_settings import AxisSettings, MachineSettings
 from optitrack_vrpn.guests.machine.machine import Feedback
 from optitrack_vrpn.guests.machine.setpoints import (
-    ahead, Answer, Cubic, decode_set_points, encode_answer, MOST_BYTES, Switches)
+    ahead, Cubic, decode_set_points, encode_answer, MachineAnswer, MOST_BYTES, Switches)
 from optitrack_vrpn.sim.motion import Array, MotionState
-from optitrack_vrpn.sim.scenario_io import Body, Scenario
+from optitrack_vrpn.sim.scenario_io import Scenario, SimBody
 
 
 class SimulatedAxis:
@@ -216,7 +216,7 @@ def carried(
     for name in table.bodies:
         table.carried_pose(name, values)    # a mix of frames fails here, not in the first cycle
     given = [body.name for body in scenario.bodies]
-    added = tuple(Body(name=name) for name in table.bodies if name not in given)
+    added = tuple(SimBody(name=name) for name in table.bodies if name not in given)
     return replace(scenario, bodies=scenario.bodies + added), {
         name: CarriedMotion(table, name, machine, lock) for name in table.bodies}
 
@@ -308,7 +308,7 @@ class UdpMachine:
                 axis.name: cubic.scaled(1.0 / axis.steps_per_unit)
                 for axis, cubic in zip(self._settings.axes, points.cubics)}, points.dt, now_s)
             switches = self.machine.switches()
-            answer = Answer(points.sequence, self.machine.power, tuple(switches.values()))
+            answer = MachineAnswer(points.sequence, self.machine.power, tuple(switches.values()))
         return encode_answer(answer)
 
     def close(self) -> None:

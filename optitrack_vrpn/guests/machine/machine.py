@@ -15,10 +15,10 @@ import statistics
 from typing import Callable, Literal, Mapping, NamedTuple, Optional, Sequence
 
 from optitrack_vrpn.cli.terminal_io import format_table
-from optitrack_vrpn.guests.machine.axis import Axis, Run
+from optitrack_vrpn.guests.machine.axis import Axis, AxisRun
 from optitrack_vrpn.guests.machine.correction import Measurement, SETTLED_S
 from optitrack_vrpn.guests.machine.gantry_settings import MachineSettings
-from optitrack_vrpn.guests.machine.setpoints import Cubic, Event, Mode, State, Switches
+from optitrack_vrpn.guests.machine.setpoints import Cubic, MachineState, Mode, ModeEvent, Switches
 
 
 class Feedback(NamedTuple):
@@ -28,11 +28,11 @@ class Feedback(NamedTuple):
     switches: Mapping[str, Switches] = {}
 
 
-class Sample(NamedTuple):
+class AxisSample(NamedTuple):
     """One axis in one cycle: set point, motion of the motor, mocap value if there is one."""
 
     axis: Axis
-    state: State
+    state: MachineState
     cubic: Cubic
     measured: Optional[float]
 
@@ -115,9 +115,9 @@ class Machine:
                 now, measurements.get(name), switches, periods)
         return self.cubics
 
-    def samples(self) -> list[Sample]:
+    def samples(self) -> list[AxisSample]:
         """Return the last cycle of every axis."""
-        return [Sample(axis, axis.state, self.cubics[name], axis.measured)
+        return [AxisSample(axis, axis.state, self.cubics[name], axis.measured)
                 for name, axis in self.axes.items()]
 
 
@@ -171,7 +171,7 @@ _ENDS = (0.25, 1.0, 0.75, 0.0)
 _STROKE = 0.75
 
 
-class Result(NamedTuple):
+class GoalResult(NamedTuple):
     """
     Result of a calibration.
 
@@ -201,7 +201,7 @@ class Calibration:
 
     def __init__(self, axis: Axis, distance: float) -> None:
         self.axis = axis
-        self.result: Optional[Result] = None
+        self.result: Optional[GoalResult] = None
         self.reason = ''
         self._rest_s = self._missing_s = 0.0
         self._readings: list[float] = []
@@ -269,7 +269,7 @@ class Calibration:
         elif min(reversals) < 0.1:
             self.reason = 'the play exceeds a quarter of the distance: give a larger distance'
         else:
-            self.result = Result(
+            self.result = GoalResult(
                 self.axis.settings.steps_per_unit / ratio, ratio,
                 statistics.stdev(up + down) / math.sqrt(len(up + down)),
                 statistics.fmean(up) - statistics.fmean(down),
@@ -277,7 +277,7 @@ class Calibration:
                 * abs(self._distance))
 
 
-class Outcome(NamedTuple):
+class GoalOutcome(NamedTuple):
     """Result of a goal; its code is the name of a constant in FollowJointTrajectory."""
 
     code: Literal[
@@ -311,7 +311,7 @@ class Goal:
     def __init__(self, axes: Mapping[str, Axis], tolerances: Tolerances) -> None:
         self.axes = axes
         self._tolerances = tolerances
-        self._runs: dict[str, Run] = {
+        self._runs: dict[str, AxisRun] = {
             name: axis.run for name, axis in axes.items() if axis.run is not None}
         self._closed = {name for name, axis in axes.items() if axis.tracking}
         self._ended_s: Optional[float] = None
@@ -328,17 +328,17 @@ class Goal:
             if run.ended_by is None:
                 self.axes[name].stop()
 
-    def poll(self, now_s: float) -> Optional[Outcome]:
+    def poll(self, now_s: float) -> Optional[GoalOutcome]:
         """Check the axes; return the result of the goal, or None while it is active."""
         if self._canceling:
             if any(axis.moving and axis.run is self._runs[name]
                    for name, axis in self.axes.items()):
                 return None
-            return Outcome('SUCCESSFUL', 'canceled; the axes are at rest', canceled=True)
+            return GoalOutcome('SUCCESSFUL', 'canceled; the axes are at rest', canceled=True)
         reason = self._broken()
         if reason:
             self.stop()
-            return Outcome('PATH_TOLERANCE_VIOLATED', reason)
+            return GoalOutcome('PATH_TOLERANCE_VIOLATED', reason)
         if any(run.ended_by is None for run in self._runs.values()):
             return None
         if self._ended_s is None:
@@ -351,10 +351,10 @@ class Goal:
                     f'{name}: {apart:.4g} {axis.settings.unit} from the last point, tolerance '
                     f'{self._tolerances.end[name]:.4g}')
         if not outside and not any(axis.moving for axis in self.axes.values()):
-            return Outcome('SUCCESSFUL', '')
+            return GoalOutcome('SUCCESSFUL', '')
         if now_s - self._ended_s < self._tolerances.time_s:
             return None
-        return Outcome(
+        return GoalOutcome(
             'GOAL_TOLERANCE_VIOLATED', '; '.join(outside) or 'an axis is still moving')
 
     def _broken(self) -> str:
@@ -363,9 +363,9 @@ class Goal:
             axis = self.axes[name]
             warnings = f' ({", ".join(sorted(axis.warnings))})' if axis.warnings else ''
             apart, most = abs(axis.deviation), self._tolerances.path.get(name, math.inf)
-            if run.ended_by is not None and run.ended_by is not Event.END:
+            if run.ended_by is not None and run.ended_by is not ModeEvent.END:
                 return f'{name}: the trajectory was ended by {run.ended_by.value}{warnings}'
-            if run.ended_by is Event.END and axis.mode is not Mode.STOPPING:
+            if run.ended_by is ModeEvent.END and axis.mode is not Mode.STOPPING:
                 return f'{name}: {axis.mode.value} before it was within the goal tolerance'
             if name in self._closed and not axis.tracking:
                 return f'{name}: the closed loop was opened{warnings}'

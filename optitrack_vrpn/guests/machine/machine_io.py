@@ -19,9 +19,9 @@ from optitrack_vrpn.cli.files_io import find_config, read_yaml
 from optitrack_vrpn.core.errors import ConfigurationError, RemoteProtocolError, TransportError
 from optitrack_vrpn.core.settings.schema import build
 from optitrack_vrpn.guests.machine.gantry_settings import MachineSettings
-from optitrack_vrpn.guests.machine.machine import Feedback, Sample
+from optitrack_vrpn.guests.machine.machine import AxisSample, Feedback
 from optitrack_vrpn.guests.machine.setpoints import (
-    ahead, Answer, Cubic, decode_answer, encode_set_points, MOST_BYTES, SetPoints)
+    ahead, Cubic, decode_answer, encode_set_points, MachineAnswer, MOST_BYTES, SetPoints)
 
 
 def load_machine(path: Union[str, Path]) -> MachineSettings:
@@ -85,7 +85,7 @@ class UdpDriver:
 
     def feedback(self) -> Optional[Feedback]:
         """Read the answers; the newest one counts, regardless of the order of arrival."""
-        newest: Optional[Answer] = None
+        newest: Optional[MachineAnswer] = None
         for _ in range(64):      # a flood of answers must not hold a cycle
             try:
                 data = self._socket.recv(MOST_BYTES)
@@ -147,7 +147,7 @@ class UdpDriver:
         self._socket.close()
 
 
-class Recorder:
+class MachineRecorder:
     """
     Write lines to a file named by date and time; it stays open while recording.
 
@@ -217,7 +217,7 @@ def header(names: Sequence[str]) -> str:
         *(f'{name}_mocap' for name in names)]) + '\n'
 
 
-def row(time_ms: float, samples: Sequence[Sample]) -> str:
+def row(time_ms: float, samples: Sequence[AxisSample]) -> str:
     """Return the line of a cycle at a time since the start of the recording (ms)."""
     numbers = [each.state[i] for i in range(3) for each in samples]
     numbers += [value for each in samples for value in each.cubic[1:]]

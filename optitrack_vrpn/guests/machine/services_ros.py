@@ -20,7 +20,7 @@ from optitrack_vrpn.guests.machine.axis import Axis
 from optitrack_vrpn.guests.machine.machine import Machine
 from optitrack_vrpn.guests.machine.setpoints import Mode
 from optitrack_vrpn.guests.machine.trajectory import (
-    check_axes, LARGEST, make_trajectory, parse, Trajectory)
+    AxisTrajectory, check_axes, LARGEST, make_trajectory, parse)
 from optitrack_vrpn.node.base.tool_node import BackgroundNode, checked_topic
 from rcl_interfaces.msg import SetParametersResult
 from rcl_interfaces.srv import SetParameters
@@ -32,7 +32,7 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Command:
+class MachineCommand:
     """
     A command to an axis; call it with the axis and the value.
 
@@ -55,8 +55,8 @@ class Command:
         return self.act(axis, *map(self.kinds[-1], values))
 
 
-_pair = functools.partial(Command, several=2)
-_switch = functools.partial(Command, words='true or false', kinds=(bool,))
+_pair = functools.partial(MachineCommand, several=2)
+_switch = functools.partial(MachineCommand, words='true or false', kinds=(bool,))
 _MODES: Mapping[Any, Callable[[Axis], str]] = {
     'manual': lambda axis: axis.leave_sine() if axis.mode is Mode.SINE else axis.go_to(
         axis.state.position),
@@ -72,12 +72,12 @@ def _mode(axis: Axis, value: Any) -> str:
 
 #: Name of the service -> what it does to an axis with a value.
 COMMANDS: dict[str, Callable[..., str]] = {
-    'go_to': Command(Axis.go_to),
-    'jog': Command(Axis.jog),
-    'velocity': Command(Axis.move),
+    'go_to': MachineCommand(Axis.go_to),
+    'jog': MachineCommand(Axis.jog),
+    'velocity': MachineCommand(Axis.move),
     'sine': _pair(Axis.sine, '[amplitude, frequency in Hz]'),
-    'max_velocity': Command(lambda axis, value: axis.limit(velocity=value)),
-    'max_acceleration': Command(lambda axis, value: axis.limit(acceleration=value)),
+    'max_velocity': MachineCommand(lambda axis, value: axis.limit(velocity=value)),
+    'max_acceleration': MachineCommand(lambda axis, value: axis.limit(acceleration=value)),
     'soft_limits': _pair(lambda axis, low, high: axis.limit(low=low, high=high), '[low, high]'),
     'mode': _mode,
     'home': _switch(lambda axis, on: axis.home() if on else axis.stop()),
@@ -131,13 +131,13 @@ def serve(
 FAR = {'linear': 0.01, 'rotary': 1.0}
 
 
-def refusal(machine: Machine, paths: Mapping[str, Trajectory]) -> str:
+def refusal(machine: Machine, paths: Mapping[str, AxisTrajectory]) -> str:
     """Return why axes cannot follow their trajectories now, or ''."""
     return '; '.join(f'{name}: {reason}' for name, path in paths.items()
                      if (reason := machine.axes[name].refuses(path)))
 
 
-def start(machine: Machine, paths: Mapping[str, Trajectory]) -> str:
+def start(machine: Machine, paths: Mapping[str, AxisTrajectory]) -> str:
     """Start the trajectories of all given axes, or none; return '' or the reason."""
     return refusal(machine, paths) or ''.join(
         machine.axes[name].follow(path) for name, path in paths.items())
@@ -145,7 +145,7 @@ def start(machine: Machine, paths: Mapping[str, Trajectory]) -> str:
 
 def paths_of(
     machine: Machine, message: JointTrajectory, now_s: float,
-) -> dict[str, Trajectory]:
+) -> dict[str, AxisTrajectory]:
     """
     Make the trajectories of a JointTrajectory from where the axes are.
 
@@ -193,7 +193,7 @@ def paths_of(
     return paths
 
 
-def load_file(machine: Machine, values: Mapping[str, Any]) -> dict[str, Trajectory]:
+def load_file(machine: Machine, values: Mapping[str, Any]) -> dict[str, AxisTrajectory]:
     """
     Read the thesis's file.
 

@@ -20,7 +20,7 @@ from optitrack_vrpn.core.errors import BackendUnavailableError, RemoteProtocolEr
 _EPSILON = 1e-9
 
 
-class State(NamedTuple):
+class MachineState(NamedTuple):
     """Position, velocity and acceleration of an axis in its unit and seconds."""
 
     position: float
@@ -51,25 +51,25 @@ class Limits(NamedTuple):
     high: float = math.inf
 
 
-def halt_position(state: State, acceleration: float) -> float:
+def halt_position(state: MachineState, acceleration: float) -> float:
     """Return where braking with a constant acceleration ends."""
     return state.position + 0.5 * state.velocity * abs(state.velocity) / acceleration
 
 
-def brake(state: State, acceleration: float, dt: float) -> State:
+def brake(state: MachineState, acceleration: float, dt: float) -> MachineState:
     """Decelerate for one cycle, with a constant acceleration."""
     velocity = state.velocity
     if abs(velocity) <= acceleration * dt:
-        return State(halt_position(state, acceleration))
+        return MachineState(halt_position(state, acceleration))
     change = math.copysign(acceleration, -velocity)
     after = velocity + change * dt
-    return State(state.position + 0.5 * (velocity + after) * dt, after, change)
+    return MachineState(state.position + 0.5 * (velocity + after) * dt, after, change)
 
 
 def step(
-    state: State, wanted: Optional[State], limits: Limits, dt: float,
+    state: MachineState, wanted: Optional[MachineState], limits: Limits, dt: float,
     switches: Switches,
-) -> 'tuple[State, Literal["", "motion_limit", "soft_limit", "limit_switch"]]':
+) -> 'tuple[MachineState, Literal["", "motion_limit", "soft_limit", "limit_switch"]]':
     """
     Return the state after a cycle, and which limit forbids the wanted one, or ''.
 
@@ -134,18 +134,18 @@ class Planner:
         self._input.max_velocity = [limits.velocity]
         self._input.max_acceleration = [limits.acceleration]
         self._input.max_jerk = [limits.jerk]
-        self._last: Optional[tuple[Any, State]] = None
+        self._last: Optional[tuple[Any, MachineState]] = None
 
-    def to_position(self, state: State, target: float) -> Optional[State]:
+    def to_position(self, state: MachineState, target: float) -> Optional[MachineState]:
         """Go one cycle towards a position, to be reached at rest; None without a motion."""
         return self._step(state, self._ruckig.ControlInterface.Position, target, 0.0)
 
-    def to_velocity(self, state: State, velocity: float) -> Optional[State]:
+    def to_velocity(self, state: MachineState, velocity: float) -> Optional[MachineState]:
         """Go one cycle towards a velocity, 0 for a stop, within the range up to it."""
         return self._step(state, self._ruckig.ControlInterface.Velocity, 0.0, velocity)
 
-    def _step(self, state: State, interface: Any, target: float, velocity: float,
-              ) -> Optional[State]:
+    def _step(self, state: MachineState, interface: Any, target: float, velocity: float,
+              ) -> Optional[MachineState]:
         inputs, new = self._input, self._output
         positions = interface is self._ruckig.ControlInterface.Position
         goal = (positions, target, velocity)
@@ -170,9 +170,9 @@ class Planner:
         if result not in (self._ruckig.Result.Working, self._ruckig.Result.Finished):
             self._last = None
             return None
-        found = State(new.new_position[0], new.new_velocity[0], new.new_acceleration[0])
+        found = MachineState(new.new_position[0], new.new_velocity[0], new.new_acceleration[0])
         if result is self._ruckig.Result.Finished:
-            found = State(target if positions else found.position, velocity)
+            found = MachineState(target if positions else found.position, velocity)
         new.pass_to_input(inputs)
         self._last = (goal, found)
         return found
@@ -242,7 +242,7 @@ class Mode(Enum):
 MOVING = (Mode.MANUAL, Mode.VELOCITY, Mode.STREAM, Mode.SINE, Mode.TRAJECTORY, Mode.REFERENCE)
 
 
-class Event(Enum):
+class ModeEvent(Enum):
     """Events that change the mode, besides a mode with motion: the command that starts it."""
 
     STOP = 'stop'
@@ -257,15 +257,16 @@ class Event(Enum):
 
 
 #: (mode, event) -> mode. A pair that is not listed is refused, or does not change the mode.
-TRANSITIONS: 'dict[tuple[Mode, Mode | Event], Mode]' = {
+TRANSITIONS: 'dict[tuple[Mode, Mode | ModeEvent], Mode]' = {
     **{(mode, command): command for mode in (Mode.STOPPING, *MOVING) for command in MOVING},
     **{(mode, event): Mode.STOPPING
        for mode in (Mode.STOPPING, *MOVING)
-       for event in (Event.STOP, Event.LIMIT, Event.LOST, Event.FAULT, Event.END)},
-    **{(mode, Event.LOCK): Mode.LOCK for mode in (Mode.STOPPING, *MOVING)},
-    (Mode.LOCK, Event.UNLOCK): Mode.STOPPING,
-    **{(mode, Event.EMERGENCY): Mode.EMERGENCY for mode in Mode},
-    (Mode.EMERGENCY, Event.RESET): Mode.STOPPING,
+       for event in (ModeEvent.STOP, ModeEvent.LIMIT, ModeEvent.LOST, ModeEvent.FAULT,
+                     ModeEvent.END)},
+    **{(mode, ModeEvent.LOCK): Mode.LOCK for mode in (Mode.STOPPING, *MOVING)},
+    (Mode.LOCK, ModeEvent.UNLOCK): Mode.STOPPING,
+    **{(mode, ModeEvent.EMERGENCY): Mode.EMERGENCY for mode in Mode},
+    (Mode.EMERGENCY, ModeEvent.RESET): Mode.STOPPING,
 }
 
 
@@ -323,7 +324,7 @@ class SetPoints(NamedTuple):
     cubics: tuple[Cubic, ...]
 
 
-class Answer(NamedTuple):
+class MachineAnswer(NamedTuple):
     """
     Answer of the machine to each datagram, little endian.
 
@@ -363,14 +364,14 @@ def decode_set_points(data: bytes) -> SetPoints:
     return SetPoints(sequence, dt, bool(power), tuple(Cubic(*each) for each in axes))
 
 
-def encode_answer(answer: Answer) -> bytes:
+def encode_answer(answer: MachineAnswer) -> bytes:
     """Encode the machine's answer."""
     return _ANSWER.encode((answer.sequence & 0xffffffff, answer.power), [
         (each.low | each.high << 1 | each.reference << 2,) for each in answer.switches])
 
 
-def decode_answer(data: bytes) -> Answer:
+def decode_answer(data: bytes) -> MachineAnswer:
     """Decode the machine's answer; RemoteProtocolError if it is damaged."""
     (sequence, power), axes = _ANSWER.decode(data)
-    return Answer(sequence, bool(power), tuple(
+    return MachineAnswer(sequence, bool(power), tuple(
         Switches(bool(bits & 1), bool(bits & 2), bool(bits & 4)) for bits, in axes))

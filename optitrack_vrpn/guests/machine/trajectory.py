@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Collection, NamedTuple, Optional, Sequence, Un
 
 import numpy as np
 from optitrack_vrpn.core.errors import ConfigurationError
-from optitrack_vrpn.guests.machine.setpoints import between, Limits, State
+from optitrack_vrpn.guests.machine.setpoints import between, Limits, MachineState
 
 #: Time per row (s), as in the thesis's files.
 ROW_S = 0.01
@@ -46,14 +46,14 @@ class Sine:
     duration: ClassVar[float] = math.inf
     end: ClassVar[float] = 0.0
 
-    def at(self, t: float) -> State:
+    def at(self, t: float) -> MachineState:
         """Return the state at a time since the start (s)."""
         rate = 2.0 * math.pi * self.frequency
         slope = 0.0 if t * self.frequency >= 1.0 else self.amplitude * self.frequency
         size = slope * t if slope else self.amplitude
         sine, cosine = math.sin(rate * t), math.cos(rate * t)
-        return State(size * sine, slope * sine + size * rate * cosine,
-                     2.0 * slope * rate * cosine - size * rate * rate * sine)
+        return MachineState(size * sine, slope * sine + size * rate * cosine,
+                            2.0 * slope * rate * cosine - size * rate * rate * sine)
 
     @property
     def bounds(self) -> Bounds:
@@ -62,7 +62,7 @@ class Sine:
         return Bounds(rate * size, rate * rate * size, -size, size)
 
 
-class Trajectory(NamedTuple):
+class AxisTrajectory(NamedTuple):
     """
     The path of one axis through points: cubic Hermite polynomials.
 
@@ -89,7 +89,7 @@ class Trajectory(NamedTuple):
         """Return the position at its end."""
         return self.positions[-1]
 
-    def at(self, t: float) -> State:
+    def at(self, t: float) -> MachineState:
         """
         Return the state at a time since the start (s).
 
@@ -100,17 +100,17 @@ class Trajectory(NamedTuple):
             rounds, t = divmod(t, self.times[-1])
             base = rounds * self.positions[-1]
         if t >= self.times[-1]:
-            return State(self.positions[-1])
+            return MachineState(self.positions[-1])
         i = max(0, bisect_right(self.times, t) - 1)
         dt, u = self.times[i + 1] - self.times[i], t - self.times[i]
         path = between(base + self.positions[i], self.velocities[i],
                        base + self.positions[i + 1], self.velocities[i + 1], dt)
-        return State(path.at(u), path.a + u * (2.0 * path.b + 3.0 * u * path.c),
-                     2.0 * path.b + 6.0 * path.c * u)
+        return MachineState(path.at(u), path.a + u * (2.0 * path.b + 3.0 * u * path.c),
+                            2.0 * path.b + 6.0 * path.c * u)
 
 
 #: A path relative to the position of the axis at its start, at rest.
-Path = Union[Sine, Trajectory]
+Path = Union[Sine, AxisTrajectory]
 
 
 def refusal(path: Path, limits: Limits, origin: float, dt: float, unit: str) -> str:
@@ -164,7 +164,7 @@ def _down(value: float) -> str:
 def make_trajectory(
     times: Sequence[float], positions: Sequence[float],
     velocities: Optional[Sequence[float]] = None, loop: bool = False,
-) -> Trajectory:
+) -> AxisTrajectory:
     """
     Make a trajectory with times and positions relative to the first point.
 
@@ -192,8 +192,8 @@ def make_trajectory(
             'the trajectory does not begin and end at rest: its first and last velocity must be 0')
     t, p = np.array(times) - times[0], np.array(positions) - positions[0]
     v = np.array([0.0, *velocities[1:-1], 0.0])
-    return Trajectory(tuple(t.tolist()), tuple(p.tolist()), tuple(v.tolist()),
-                      _bounds(t, p, v, loop), loop)
+    return AxisTrajectory(tuple(t.tolist()), tuple(p.tolist()), tuple(v.tolist()),
+                          _bounds(t, p, v, loop), loop)
 
 
 def _bounds(t: Any, p: Any, v: Any, loop: bool) -> Bounds:
@@ -225,7 +225,7 @@ def check_axes(names: Sequence[str], axes: Collection[str], where: str) -> None:
 
 
 def parse(text: str, axes: Sequence[str], where: str = 'trajectory',
-          loop: bool = False) -> dict[str, Trajectory]:
+          loop: bool = False) -> dict[str, AxisTrajectory]:
     """
     Parse a file of the thesis: semicolons, time in s, one column per axis, a row every 0.01 s.
 

@@ -22,10 +22,10 @@ from optitrack_vrpn.cli.command_io import command, loading
 from optitrack_vrpn.cli.files_io import add_force, check_output, whole_file
 from optitrack_vrpn.cli.terminal_io import Screen
 from optitrack_vrpn.core.errors import ConfigurationError, TransportError
+from optitrack_vrpn.guests.rgbd.demo_view import HEAD, line, mount_error, summary
 from optitrack_vrpn.guests.rgbd.room import TRAJECTORIES
 from optitrack_vrpn.guests.rgbd.settings import SimMountSettings
 from optitrack_vrpn.sim.demo.child_io import addresses_of, Child, isolated, start_tool
-from optitrack_vrpn.guests.rgbd.demo_view import HEAD, line, mount_error, summary
 
 BODY = 'Camera'
 POSE_TOPIC, ODOMETRY_TOPIC = f'/{BODY}/pose', '/vo'

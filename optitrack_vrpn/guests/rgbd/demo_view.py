@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 _KEPT = 4000
 
 
-class Row(NamedTuple):
+class ViewRow(NamedTuple):
     """
     The newest pose of both in the frame of mocap.
 
@@ -53,7 +53,7 @@ class Comparison:
         self._mocap: list[Floats] = []
         self._world_from_odom: Optional[Floats] = None
         self._begin_ns = 0
-        self.last: Optional[Row] = None
+        self.last: Optional[ViewRow] = None
 
     def add_mocap(self, stamp_ns: int, world_from_body: Floats) -> None:
         """Add a pose of the body; one that is not newer than the last is ignored."""
@@ -81,7 +81,7 @@ class Comparison:
         estimate = (self._world_from_odom @ odom_from_camera)[:3, 3]
         travelled = 0.0 if self.last is None else self.last.travelled + float(
             np.linalg.norm(camera[:3, 3] - self.last.mocap))
-        self.last = Row(
+        self.last = ViewRow(
             (stamp_ns - self._begin_ns) / 1e9, camera[:3, 3], estimate, travelled)
 
 
@@ -89,7 +89,7 @@ HEAD = ('  time   mocap: x      y      z   odometry: x      y      z    path    
         '     s         m      m      m            m      m      m       m        mm')
 
 
-def line(row: Row) -> str:
+def line(row: ViewRow) -> str:
     """Write a row of the table below ``HEAD``."""
     mocap, odometry = (' '.join(f'{value:6.3f}' for value in each.tolist())
                        for each in (row.mocap, row.odometry))

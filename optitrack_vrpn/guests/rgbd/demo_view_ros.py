@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.core.errors import TransportError
 from optitrack_vrpn.guests.rgbd.camera_node_ros import pose_matrix, stamp_ns
+from optitrack_vrpn.guests.rgbd.demo_view import Comparison, ViewRow
 from optitrack_vrpn.node.base.tool_node import BackgroundNode
-from optitrack_vrpn.guests.rgbd.demo_view import Comparison, Row
 from rclpy.qos import DurabilityPolicy, qos_profile_sensor_data, QoSProfile
 from std_msgs.msg import UInt32
 from std_srvs.srv import Trigger
@@ -45,7 +45,7 @@ class RgbdView(BackgroundNode):
             UInt32, 'reset_count', self._on_resets, QoSProfile(
                 depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL))
 
-    def last(self) -> Optional[Row]:
+    def last(self) -> Optional[ViewRow]:
         """Return the newest pair, or None."""
         with self._lock:
             return self._comparison.last

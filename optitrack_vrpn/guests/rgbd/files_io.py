@@ -86,7 +86,7 @@ def _pair(colour: Path, depth: Path) -> tuple[Bytes, NDArray[np.uint16]]:
 # -- sequences of the benchmark ------------------------------------------------------------------
 
 
-class Entry(NamedTuple):
+class ListEntry(NamedTuple):
     """A line of a list."""
 
     stamp_ns: int
@@ -101,7 +101,7 @@ class Pair(NamedTuple):
     depth: str
 
 
-def parse_list(lines: Iterable[str], source: str) -> list[Entry]:
+def parse_list(lines: Iterable[str], source: str) -> list[ListEntry]:
     """Read rgb.txt or depth.txt; return entries sorted by stamp."""
     entries = []
     for number, text in enumerate(lines, 1):
@@ -111,7 +111,7 @@ def parse_list(lines: Iterable[str], source: str) -> list[Entry]:
         try:
             if len(fields) != 2:
                 raise ValueError(f'{len(fields)} words')
-            entries.append(Entry(parse_seconds(fields[0]), fields[1]))
+            entries.append(ListEntry(parse_seconds(fields[0]), fields[1]))
         except ValueError as error:
             raise ConfigurationError(
                 f'{source}, line {number}: {error}; a line is a stamp (s) and a file') from None
@@ -121,7 +121,7 @@ def parse_list(lines: Iterable[str], source: str) -> list[Entry]:
 
 
 def pair(
-    colour: list[Entry], depth: list[Entry], tolerance_ns: int = 20_000_000,
+    colour: list[ListEntry], depth: list[ListEntry], tolerance_ns: int = 20_000_000,
 ) -> list[Pair]:
     """
     Pair images by their stamps, the closest first; each image is used once.

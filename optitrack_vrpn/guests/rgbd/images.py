@@ -184,7 +184,7 @@ def _pixels(image: Image, known: dict[str, Encoding], name: str) -> NDArray[Any]
 # -- pairs of images, static transforms -----------------------------------------------------------
 
 @dataclass
-class _Stream:
+class _ImageStream:
     """One of the streams: its queue, last stamp (ns) and least recent interval (ns)."""
 
     waiting: deque[tuple[int, Any]] = field(default_factory=deque)
@@ -213,7 +213,7 @@ class Pairer:
         self.pairs = 0
         self.unpaired = [0, 0]
         self.late = [0, 0]
-        self._streams = (_Stream(), _Stream())
+        self._streams = (_ImageStream(), _ImageStream())
 
     def add(self, stream: int, stamp_ns: int, message: Any) -> list[tuple[Any, Any]]:
         """Add a message of stream 0 or 1; return the pairs that are certain now."""
@@ -239,7 +239,7 @@ class Pairer:
         """Empty the queues: the stamps went back by a second or more."""
         for number, stream in enumerate(self._streams):
             self.unpaired[number] += len(stream.waiting)
-        self._streams = (_Stream(), _Stream())
+        self._streams = (_ImageStream(), _ImageStream())
 
     def _drop(self, stream: int) -> None:
         self._streams[stream].waiting.popleft()

@@ -33,7 +33,7 @@ from optitrack_vrpn.guests.rgbd.model import (
     rotated)
 
 
-class Status(enum.Enum):
+class FrameStatus(enum.Enum):
     """Outcome of a frame."""
 
     STARTED = 'started'    # first frame of a model
@@ -42,7 +42,7 @@ class Status(enum.Enum):
     LATE = 'late'          # not newer than the last frame: ignored
 
 
-class Cause(enum.Enum):
+class UnusedCause(enum.Enum):
     """Reason why a frame was not used."""
 
     NONE = ''
@@ -87,7 +87,7 @@ class OdometrySettings:
 
 
 @dataclass(frozen=True, eq=False)
-class Frame:
+class CameraFrame:
     """
     Result of a frame; poses are valid for STARTED and TRACKED only.
 
@@ -104,8 +104,8 @@ class Frame:
     """
 
     stamp_ns: int
-    status: Status
-    cause: Cause
+    status: FrameStatus
+    cause: UnusedCause
     reason: str
     pose: Floats
     covariance: Floats
@@ -120,7 +120,7 @@ class Frame:
     @property
     def good(self) -> bool:
         """Return True if the pose is that of this frame."""
-        return self.status in (Status.STARTED, Status.TRACKED)
+        return self.status in (FrameStatus.STARTED, FrameStatus.TRACKED)
 
 
 class _RefusedError(Exception):
@@ -128,7 +128,7 @@ class _RefusedError(Exception):
 
 
 @dataclass
-class Counters:
+class FrameCounters:
     """Number of frames by outcome, and of interruptions."""
 
     frames: int = 0
@@ -151,7 +151,7 @@ class Odometry:
         self.base_from_camera: Floats = np.eye(4) if base_from_camera is None else base_from_camera
         self.camera_from_base = np.linalg.inv(self.base_from_camera)
         self.model = LandmarkModel(self.settings.model)
-        self.counters = Counters()
+        self.counters = FrameCounters()
         self._pose: Floats = self.base_from_camera.copy()    # fixed_from_camera
         self._covariance: Floats = np.zeros((6, 6))          # of (rho, theta), see ``model``
         self._step: Optional[tuple[Floats, float]] = None    # motion and time between frames
@@ -166,33 +166,33 @@ class Odometry:
         """Return the last known fixed_from_base, 4x4."""
         return self._pose @ self.camera_from_base
 
-    def process(self, stamp_ns: int, grey: Bytes, depth: Depth, camera: Intrinsics) -> Frame:
+    def process(self, stamp_ns: int, grey: Bytes, depth: Depth, camera: Intrinsics) -> CameraFrame:
         """Process a frame: stamp (ns), brightness, registered depth (m, 0 for none)."""
         self.counters.frames += 1
         late = self._check_stamp(stamp_ns)
         if late:
             self.counters.late += 1
-            return self._frame(stamp_ns, Status.LATE, Cause.LATE, late)
+            return self._frame(stamp_ns, FrameStatus.LATE, UnusedCause.LATE, late)
         features = None
         try:
             features = find_features(grey, depth, camera, self.settings.features)
             self._check_features(features, depth)
         except ImageError as error:
-            return self._fail(stamp_ns, Cause.INPUT, str(error))
+            return self._fail(stamp_ns, UnusedCause.INPUT, str(error))
         except _RefusedError as error:
             return self._fail(stamp_ns, *error.args, features=features)
         if not len(self.model):
             return self._start(stamp_ns, features, '')
         return self._track(stamp_ns, features)
 
-    def reject(self, stamp_ns: int, reason: str) -> Frame:
+    def reject(self, stamp_ns: int, reason: str) -> CameraFrame:
         """Process an unreadable frame; it fails with ``reason``."""
         self.counters.frames += 1
-        return self._fail(stamp_ns, Cause.INPUT, reason)
+        return self._fail(stamp_ns, UnusedCause.INPUT, reason)
 
     # -- one frame -----------------------------------------------------------------------------
 
-    def _track(self, stamp_ns: int, features: Features) -> Frame:
+    def _track(self, stamp_ns: int, features: Features) -> CameraFrame:
         settings, model = self.settings, self.model
         seconds = (stamp_ns - self._good_ns) / NS_PER_S
         fit: dict[str, Any] = {'features': features}
@@ -200,7 +200,7 @@ class Odometry:
             aligned, reason = align(
                 features.means, model.tree, model.means, settings.icp, self._guess(seconds))
             if aligned is None:
-                raise _RefusedError(Cause.NO_MATCH, f'no match with the model: {reason}')
+                raise _RefusedError(UnusedCause.NO_MATCH, f'no match with the model: {reason}')
             refined = refine(aligned, features.means, features.covariances, model,
                              settings.refinement)
             fit.update(inliers=refined.inliers, chi2=refined.chi2)
@@ -228,9 +228,9 @@ class Odometry:
         self._tracking = True
         self._good_ns = stamp_ns
         self.counters.tracked += 1
-        return self._frame(stamp_ns, Status.TRACKED, Cause.NONE, '', **fit)
+        return self._frame(stamp_ns, FrameStatus.TRACKED, UnusedCause.NONE, '', **fit)
 
-    def _start(self, stamp_ns: int, features: Features, reason: str) -> Frame:
+    def _start(self, stamp_ns: int, features: Features, reason: str) -> CameraFrame:
         """Begin a model with a frame, at the last known pose."""
         self.model.clear()
         self.model.update(transformed(self._pose, features.means),
@@ -239,9 +239,10 @@ class Odometry:
         self._tracking, self._step = True, None
         self._good_ns = stamp_ns
         self.counters.tracked += 1
-        return self._frame(stamp_ns, Status.STARTED, Cause.NONE, reason, features=features)
+        return self._frame(stamp_ns, FrameStatus.STARTED, UnusedCause.NONE, reason,
+                           features=features)
 
-    def _restart(self, stamp_ns: int, features: Features, reason: str) -> Frame:
+    def _restart(self, stamp_ns: int, features: Features, reason: str) -> CameraFrame:
         """Begin a new model after ``restart_after_s`` without a match."""
         self.counters.restarts += 1
         seconds = (stamp_ns - self._good_ns) / NS_PER_S
@@ -252,10 +253,10 @@ class Odometry:
             stamp_ns, features, f'a new model begins after {seconds:.1f} s without a match; the '
             f'motion during that time is unknown ({reason})')
 
-    def _fail(self, stamp_ns: int, cause: Cause, reason: str, **more: Any) -> Frame:
+    def _fail(self, stamp_ns: int, cause: UnusedCause, reason: str, **more: Any) -> CameraFrame:
         self.counters.failed += 1
         self._interrupt()
-        return self._frame(stamp_ns, Status.FAILED, cause, reason, **more)
+        return self._frame(stamp_ns, FrameStatus.FAILED, cause, reason, **more)
 
     def _interrupt(self) -> None:
         """End the tracking: the motion until the next match is unknown."""
@@ -263,12 +264,12 @@ class Odometry:
         self._tracking, self._step = False, None
 
     def _frame(
-        self, stamp_ns: int, status: Status, cause: Cause, reason: str, **more: Any,
-    ) -> Frame:
+        self, stamp_ns: int, status: FrameStatus, cause: UnusedCause, reason: str, **more: Any,
+    ) -> CameraFrame:
         pose = self.pose
-        return Frame(stamp_ns, status, cause, reason, pose,
-                     at_position(self._covariance, pose[:3, 3]), resets=self.counters.resets,
-                     **more)
+        return CameraFrame(stamp_ns, status, cause, reason, pose,
+                           at_position(self._covariance, pose[:3, 3]), resets=self.counters.resets,
+                           **more)
 
     # -- parts ---------------------------------------------------------------------------------
 
@@ -320,16 +321,19 @@ class Odometry:
         measured = f'{100 * share:.0f} % of the pixels have depth'
         if share == 0:
             raise _RefusedError(
-                Cause.NO_DEPTH, 'no pixel of the depth image has a measurement: is the distance '
+                UnusedCause.NO_DEPTH,
+                'no pixel of the depth image has a measurement: is the distance '
                 'less than the minimum of the camera, or is there sunlight?')
         if features.detected >= needed:
             limits = self.settings.features
             raise _RefusedError(
-                Cause.NO_DEPTH, f'{len(features)} of {features.detected} keypoints have depth '
+                UnusedCause.NO_DEPTH,
+                f'{len(features)} of {features.detected} keypoints have depth '
                 f'within {limits.max_range_m:g} m and {limits.max_stdev_m:g} m of deviation, '
                 f'{needed} are needed; {measured}')
         raise _RefusedError(
-            Cause.FEW_FEATURES, f'{features.detected} keypoints with depth, {needed} are needed: '
+            UnusedCause.FEW_FEATURES,
+            f'{features.detected} keypoints with depth, {needed} are needed: '
             f'too little texture (a white wall, darkness, blur); {measured}')
 
     def _check_motion(self, refined: Refined, features: Features, seconds: float) -> None:
@@ -337,7 +341,7 @@ class Odometry:
         share = refined.inliers / len(features)
         if refined.inliers < settings.icp.pairs or share < settings.inlier_share:
             raise _RefusedError(
-                Cause.INCONSISTENT,
+                UnusedCause.INCONSISTENT,
                 f'{refined.inliers} of {len(features)} keypoints fit the model '
                 f'({100 * share:.0f} %), {100 * settings.inlier_share:.0f} % are needed: a bump '
                 'of the camera, or the scene moves')
@@ -345,14 +349,15 @@ class Odometry:
         stdev = float(np.sqrt(max(np.linalg.eigvalsh(at_camera[:3, :3])[-1], 0.0)))
         if not stdev <= settings.max_stdev_m:
             raise _RefusedError(
-                Cause.UNCERTAIN, f'the keypoints determine the position to {stdev:.3f} m only, '
+                UnusedCause.UNCERTAIN,
+                f'the keypoints determine the position to {stdev:.3f} m only, '
                 f'{settings.max_stdev_m:g} m are needed')
         moved, turned = motion_of(np.linalg.inv(self._pose) @ refined.transform)
         # drivers that stamp images on arrival deliver them in bursts
         limit_s = max(seconds, 1 / 30)
         if moved > settings.max_speed_m_s * limit_s or turned > settings.max_turn_rad_s * limit_s:
             raise _RefusedError(
-                Cause.JUMP, f'the camera would have moved {moved:.2f} m and '
+                UnusedCause.JUMP, f'the camera would have moved {moved:.2f} m and '
                 f'{np.degrees(turned):.0f} deg in {1e3 * seconds:.0f} ms: a bump, or a wrong '
                 'match')
 

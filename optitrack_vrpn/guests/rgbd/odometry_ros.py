@@ -20,7 +20,7 @@ from optitrack_vrpn.guests.rgbd.camera_node_ros import (
     CameraNode, cloud_message, LATCHED, make_header, pose_message, stamp_ns, transform_message)
 from optitrack_vrpn.guests.rgbd.geometry import opencv, transformed
 from optitrack_vrpn.guests.rgbd.images import ImageError, scaled_pair, to_depth, to_grey
-from optitrack_vrpn.guests.rgbd.odometry import Frame, Odometry, Status
+from optitrack_vrpn.guests.rgbd.odometry import CameraFrame, FrameStatus, Odometry
 from optitrack_vrpn.guests.rgbd.settings import OdometryNodeSettings
 from optitrack_vrpn.node.base.tf import tf_publisher
 from sensor_msgs.msg import Image, PointCloud2
@@ -37,8 +37,8 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
         self._settings = OdometryNodeSettings()
         self._odometry: Optional[Odometry] = None
         self._path: deque[PoseStamped] = deque(maxlen=2000)    # a message of 200 kB
-        self._last: Optional[Frame] = None
-        self._reported: Optional[Status] = None
+        self._last: Optional[CameraFrame] = None
+        self._reported: Optional[FrameStatus] = None
         self._resets_before = 0
         self._published_resets: Optional[int] = None
         self._due: dict[str, float] = {}
@@ -102,15 +102,15 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
 
     # -- outputs -------------------------------------------------------------------------------
 
-    def _log_status(self, frame: Frame) -> None:
-        if frame.status is Status.FAILED:
+    def _log_status(self, frame: CameraFrame) -> None:
+        if frame.status is FrameStatus.FAILED:
             self._log('warn', f'frame not used: {frame.reason}', f'failed {frame.cause}')
-        elif frame.status is Status.LATE:
+        elif frame.status is FrameStatus.LATE:
             self._log('warn', frame.reason, 'late')
             return
-        elif frame.status is Status.STARTED and frame.reason:
+        elif frame.status is FrameStatus.STARTED and frame.reason:
             self._log('warn', frame.reason, 'restarted')
-        elif self._reported is not frame.status and self._reported is Status.FAILED:
+        elif self._reported is not frame.status and self._reported is FrameStatus.FAILED:
             self._log('info', f'tracking again; reset_count is {self.reset_count}', 'again')
         self._reported = frame.status
 
@@ -125,7 +125,7 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
             self._published_resets = self.reset_count
             self._outputs['resets'].publish(UInt32(data=self.reset_count))
 
-    def _publish(self, frame: Frame, odometry: Odometry) -> None:
+    def _publish(self, frame: CameraFrame, odometry: Odometry) -> None:
         out = self._settings.output
         header = make_header(frame.stamp_ns, out.fixed_frame)
         message = OdometryMessage(header=header, child_frame_id=out.base_frame)
@@ -162,7 +162,7 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
         if self._is_due('path', 1.0):
             self._outputs['path'].publish(Path(header=pose.header, poses=list(self._path)))
 
-    def _publish_clouds(self, frame: Frame, odometry: Odometry) -> None:
+    def _publish_clouds(self, frame: CameraFrame, odometry: Odometry) -> None:
         fixed = make_header(frame.stamp_ns, self._settings.output.fixed_frame)
         if frame.features is not None and self._is_due('features', 0.0):
             self._outputs['features'].publish(cloud_message(fixed, transformed(
@@ -204,9 +204,9 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
     def _state(self) -> tuple[str, str]:
         if self._last is None:
             return 'ok', 'waiting for the first images'
-        if self._last.status is Status.FAILED:
+        if self._last.status is FrameStatus.FAILED:
             return 'error', f'not tracking: {self._last.reason}'
-        return ('warn', self._last.reason) if self._last.status is Status.LATE else (
+        return ('warn', self._last.reason) if self._last.status is FrameStatus.LATE else (
             'ok', 'tracking')
 
     def _silence(self, silent_s: float) -> tuple[str, str]:

@@ -52,7 +52,7 @@ class Edge(NamedTuple):
     robust: bool = False
 
 
-class Solution(NamedTuple):
+class GraphSolution(NamedTuple):
     """
     Result of the optimisation.
 
@@ -72,7 +72,7 @@ def diagonal_information(stdev_m: float, stdev_rad: float) -> Floats:
     return np.diag([stdev_m ** -2] * 3 + [stdev_rad ** -2] * 3)
 
 
-class _Problem:
+class _GraphProblem:
     """Edges as arrays."""
 
     def __init__(self, count: int, edges: list[Edge]) -> None:
@@ -128,7 +128,7 @@ class _Problem:
         return (jacobian.T @ jacobian).tocsc(), -jacobian.T @ (scale[:, None] * whitened).ravel()
 
 
-def optimise(poses: Floats, edges: list[Edge], tolerance: float = 1e-8) -> Solution:
+def optimise(poses: Floats, edges: list[Edge], tolerance: float = 1e-8) -> GraphSolution:
     """
     Find the poses with the least cost.
 
@@ -141,8 +141,8 @@ def optimise(poses: Floats, edges: list[Edge], tolerance: float = 1e-8) -> Solut
     count = len(poses)
     _check(count, edges)
     if not edges:
-        return Solution(poses, 0.0, np.ones(0))
-    problem = _Problem(count, edges)
+        return GraphSolution(poses, 0.0, np.ones(0))
+    problem = _GraphProblem(count, edges)
     rotations, positions = poses[:, :3, :3], poses[:, :3, 3]
     errors = problem.residuals(rotations, positions)
     cost, weights = problem.robust_cost(errors[0])
@@ -166,13 +166,13 @@ def optimise(poses: Floats, edges: list[Edge], tolerance: float = 1e-8) -> Solut
         (rotations, positions), errors, weights, cost = new, new_errors, new_weights, new_cost
         if decrease <= tolerance * max(cost, 1e-12):
             break
-    return Solution(
+    return GraphSolution(
         rigid(Rotation.from_matrix(rotations).as_matrix(), positions), cost, weights)
 
 
 def optimise_without_outliers(
     poses: Floats, edges: list[Edge],
-) -> tuple[Solution, NDArray[np.bool_]]:
+) -> tuple[GraphSolution, NDArray[np.bool_]]:
     """
     Optimise, and leave out robust edges that contradict the others.
 

@@ -47,7 +47,7 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Layout:
+class RoomLayout:
     """The room, seen from inside, its boxes, and the seed of their textures."""
 
     room: Box = Box((-3.0, -2.5, 0.0), (3.0, 2.5, 2.6))
@@ -118,7 +118,7 @@ def value_noise(
 class Room:
     """The room with its textures."""
 
-    def __init__(self, layout: Layout = Layout()) -> None:
+    def __init__(self, layout: RoomLayout = RoomLayout()) -> None:
         faces = _faces(layout.room, True)
         for box in layout.boxes:
             faces += _faces(box, False)
@@ -300,7 +300,7 @@ def _swing(degrees: float, period: float, phase: float = 0.0, mean: float = 0.0)
 
 
 @dataclass(frozen=True)
-class Trajectory:
+class CameraPath:
     """
     A motion of a body.
 
@@ -352,29 +352,29 @@ def camera_on_body(
 
 
 #: Chosen: speeds of a hand-held camera, up to 0.7 m/s and 60 deg/s.
-TRAJECTORIES: dict[str, Trajectory] = {
-    'translation': Trajectory(
+TRAJECTORIES: dict[str, CameraPath] = {
+    'translation': CameraPath(
         8.0, 'back and forth, sideways and up, looking east',
         x=Harmonic(-0.3, 0.0, ((0.6, 8.0, 0.0),)), y=Harmonic(0.0, 0.0, ((0.6, 6.3, 0.5),)),
         z=Harmonic(1.2, 0.0, ((0.25, 5.1, 1.0),))),
-    'rotation': Trajectory(
+    'rotation': CameraPath(
         8.0, 'on the spot, about all three axes',
         x=Harmonic(-0.5), yaw=_swing(45.0, 8.0), pitch=_swing(12.0, 5.1, 0.7),
         roll=_swing(10.0, 6.3, 0.3)),
-    'loop': Trajectory(
+    'loop': CameraPath(
         24.0, 'two rounds of a circle of 0.8 m radius, facing forward, with small tilts',
         x=Harmonic(0.0, 0.0, ((0.8, 12.0, math.pi / 2),)),
         y=Harmonic(0.0, 0.0, ((0.8, 12.0, 0.0),)),
         z=Harmonic(1.2, 0.0, ((0.1, 6.0, 0.0),)),
         yaw=Harmonic(math.pi / 2, 2 * math.pi / 12),
         pitch=_swing(8.0, 4.0, 0.4, 5.0), roll=_swing(8.0, 3.0)),
-    'calibration': Trajectory(
+    'calibration': CameraPath(
         24.0, 'turns of 20 to 50 deg about all three axes with little translation, for the '
         'estimation of the transform from body to camera',
         x=Harmonic(-0.4, 0.0, ((0.15, 7.7, 0.0),)), y=Harmonic(0.0, 0.0, ((0.15, 6.1, 1.0),)),
         z=Harmonic(1.25, 0.0, ((0.1, 5.3, 0.5),)), yaw=_swing(50.0, 8.0),
         pitch=_swing(22.0, 6.0, 0.8, 4.0), roll=_swing(35.0, 5.0, 0.3)),
-    'hand_held': Trajectory(
+    'hand_held': CameraPath(
         8.0, 'hand held: all six at once, without a short period',
         x=Harmonic(-0.4, 0.0, ((0.5, 7.3, 0.0), (0.04, 1.7, 1.0))),
         y=Harmonic(0.1, 0.0, ((0.45, 5.9, 1.2), (0.03, 1.3, 0.4))),
@@ -389,7 +389,7 @@ TRAJECTORIES: dict[str, Trajectory] = {
 class BodyMotion:
     """The motion of a body in Motive's axes, from that in ENU and FLU."""
 
-    trajectory: Trajectory
+    trajectory: CameraPath
 
     def at(self, time: Floats, /) -> MotionState:
         """

@@ -70,7 +70,7 @@ class AttendedTime:
         return self.now_ns
 
 
-class Message(NamedTuple, Generic[V]):
+class StreamMessage(NamedTuple, Generic[V]):
     """
     What identifies a message.
 
@@ -89,7 +89,7 @@ Reach = Callable[[V, V, float], bool]
 
 
 class _State(NamedTuple, Generic[V]):
-    message: Message[V]
+    message: StreamMessage[V]
     heard_ns: int
 
 
@@ -113,7 +113,7 @@ class _Stream(Generic[V]):
     :ivar confused_ns: last time at which a message could be of this stream or of another (ns).
     """
 
-    def __init__(self, reach: Reach[V], message: Message[V], now_ns: int) -> None:
+    def __init__(self, reach: Reach[V], message: StreamMessage[V], now_ns: int) -> None:
         self._reach = reach
         self._states: deque[_State[V]] = deque(maxlen=_RECENT)
         self._intervals: deque[float] = deque(maxlen=60)
@@ -124,7 +124,7 @@ class _Stream(Generic[V]):
         self.proven_ns = self.confused_ns = _NEVER
         self.add(message, now_ns)
 
-    def add(self, message: Message[V], now_ns: int) -> None:
+    def add(self, message: StreamMessage[V], now_ns: int) -> None:
         """Add a message that continues this stream."""
         if self._states:
             fit = _between(self._states[-1], message, now_ns)
@@ -148,7 +148,7 @@ class _Stream(Generic[V]):
             self._usual_ns = statistics.fmean(
                 each for each in self._intervals if each <= limit_ns)
 
-    def fit(self, message: Message[V], now_ns: int) -> Optional[_Fit]:
+    def fit(self, message: StreamMessage[V], now_ns: int) -> Optional[_Fit]:
         """Return how a message continues this stream, None if it does not."""
         last = self._states[-1]
         fit = _between(last, message, now_ns)
@@ -170,7 +170,7 @@ class _Stream(Generic[V]):
         reaches = self._reach(last.message.values, message.values, max(after_ns, 0) * 1e-9)
         return fit._replace(after_ns=after_ns) if reaches else None
 
-    def _in_time(self, message: Message[V], now_ns: int) -> bool:
+    def _in_time(self, message: StreamMessage[V], now_ns: int) -> bool:
         """
         Return whether as many messages as the number says fit into the time since any state.
 
@@ -179,7 +179,7 @@ class _Stream(Generic[V]):
         return any(after_ns >= (0.98 * step - 0.6) * self._usual_ns for step, after_ns in (
             _between(state, message, now_ns) for state in self._states))
 
-    def could_contain(self, message: Message[V], now_ns: int) -> bool:
+    def could_contain(self, message: StreamMessage[V], now_ns: int) -> bool:
         """Return whether a message could be one of the next of a recent state of this stream."""
         usual_ns = self._usual_ns or 10_000_000
         for state in self._states:
@@ -190,7 +190,7 @@ class _Stream(Generic[V]):
         return False
 
 
-def _between(state: _State[V], message: Message[V], now_ns: int) -> _Fit:
+def _between(state: _State[V], message: StreamMessage[V], now_ns: int) -> _Fit:
     """Return the step of the numbers and the time (ns) from a state to a message."""
     before = state.message
     after_ns = now_ns - state.heard_ns
@@ -242,7 +242,7 @@ class Binding(Generic[V]):
         """Return whether any message arrived in the last second."""
         return any(self._lately(stream.heard_ns) for stream in self._streams)
 
-    def accept(self, message: Message[V], monotonic_ns: int) -> Optional[bool]:
+    def accept(self, message: StreamMessage[V], monotonic_ns: int) -> Optional[bool]:
         """
         Decide about a message.
 
@@ -273,7 +273,7 @@ class Binding(Generic[V]):
     def _lately(self, at_ns: int) -> bool:
         return self._time.now_ns - at_ns < SILENT_NS
 
-    def _stream_of(self, message: Message[V], now_ns: int) -> _Stream[V]:
+    def _stream_of(self, message: StreamMessage[V], now_ns: int) -> _Stream[V]:
         """Add a message to the stream that it continues most closely; else begin one."""
         fits = [(fit, i) for i, stream in enumerate(self._streams)
                 if (fit := stream.fit(message, now_ns)) is not None]
@@ -296,7 +296,8 @@ class Binding(Generic[V]):
         return self._streams[-1]
 
     def _prove(
-        self, before: _Stream[V], newest: Message[V], stream: _Stream[V], message: Message[V],
+        self, before: _Stream[V], newest: StreamMessage[V], stream: _Stream[V],
+        message: StreamMessage[V],
     ) -> None:
         """Note two publishers: the numbers of one would rise from one message to the next."""
         if self._lately(before.heard_ns) and (
@@ -304,7 +305,7 @@ class Binding(Generic[V]):
                 and message.sequence <= newest.sequence):
             before.proven_ns = stream.proven_ns = self._several_ns = self._time.now_ns
 
-    def _compare(self, stream: _Stream[V], message: Message[V]) -> None:
+    def _compare(self, stream: _Stream[V], message: StreamMessage[V]) -> None:
         """Find out whether a message could be of another publisher as well."""
         for other in self._others(stream):
             if other.could_contain(message, self._time.now_ns):
@@ -345,7 +346,7 @@ class TopicsBinding(Generic[V]):
         self._reach = reach
         self.topics = {topic: Binding(reach) for topic in topics}
         self._time = AttendedTime()
-        self._recent: dict[str, deque[Message[V]]] = {
+        self._recent: dict[str, deque[StreamMessage[V]]] = {
             topic: deque(maxlen=_RECENT) for topic in topics}
         self._same: dict[frozenset[str], bool] = {}
         self._used: tuple[str, int] = ('', _NEVER)
@@ -379,7 +380,7 @@ class TopicsBinding(Generic[V]):
 
     _refused = 0
 
-    def accept(self, topic: str, message: Message[V], monotonic_ns: int) -> Optional[bool]:
+    def accept(self, topic: str, message: StreamMessage[V], monotonic_ns: int) -> Optional[bool]:
         """Decide about a message of a topic; see ``Binding.accept``."""
         self.tick(monotonic_ns)
         now_ns = self._time.now_ns
@@ -406,7 +407,7 @@ class TopicsBinding(Generic[V]):
             self._changed[topic] = False
         return begins
 
-    def _compare(self, topic: str, message: Message[V]) -> None:
+    def _compare(self, topic: str, message: StreamMessage[V]) -> None:
         """Compare a message with those of other topics of the same time."""
         for name, recent in self._recent.items():
             if name == topic:

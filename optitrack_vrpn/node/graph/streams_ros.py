@@ -6,7 +6,7 @@ import time
 from typing import Any, Callable, Generic, Sequence, TypeVar
 
 from optitrack_vrpn.node.graph.conflicts import full_name, NAMELESS
-from optitrack_vrpn.node.graph.streams import Binding, Message, Reach
+from optitrack_vrpn.node.graph.streams import Binding, Reach, StreamMessage
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from rclpy.subscription import Subscription
@@ -30,22 +30,22 @@ def number_of(info: 'dict[str, Any]') -> 'int | None':
     return number if isinstance(number, int) and number > 0 else None
 
 
-def pose_of(message: Any, info: 'dict[str, Any]') -> Message[Any]:
+def pose_of(message: Any, info: 'dict[str, Any]') -> StreamMessage[Any]:
     """Return what identifies a geometry_msgs/PoseStamped or nav_msgs/Odometry."""
     pose, stamp = message.pose, message.header.stamp
     pose = getattr(pose, 'pose', pose)
     p, q = pose.position, pose.orientation
-    return Message(number_of(info), stamp.sec * 1_000_000_000 + stamp.nanosec, (
+    return StreamMessage(number_of(info), stamp.sec * 1_000_000_000 + stamp.nanosec, (
         (p.x, p.y, p.z), (q.x, q.y, q.z, q.w)))
 
 
-def joints_of(message: Any, info: 'dict[str, Any]') -> Message[Any]:
+def joints_of(message: Any, info: 'dict[str, Any]') -> StreamMessage[Any]:
     """
     Return what identifies a sensor_msgs/JointState.
 
     Its stamp is that of the oldest measurement, which repeats: it has none of its own.
     """
-    return Message(number_of(info), 0, (list(message.name), list(message.position)))
+    return StreamMessage(number_of(info), 0, (list(message.name), list(message.position)))
 
 
 def publishers_of(node: Node, topic: str) -> str:
@@ -82,7 +82,7 @@ class BoundSubscription(Generic[V]):
 
     def __init__(
         self, node: Node, kind: Any, topic: str, use: Callable[[Any], None], qos: Any, *,
-        identify: Callable[[Any, 'dict[str, Any]'], Message[V]], reach: Reach[V],
+        identify: Callable[[Any, 'dict[str, Any]'], StreamMessage[V]], reach: Reach[V],
     ) -> None:
         self._node = node
         self._use = use

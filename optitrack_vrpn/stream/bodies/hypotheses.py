@@ -30,13 +30,13 @@ from typing import Final, NamedTuple
 
 from optitrack_vrpn.core.rotation import angle_between, IDENTITY, multiply, Quat, Vector
 from optitrack_vrpn.core.stats import GAP_INTERVALS
-from optitrack_vrpn.stream.bodies.judge import Before, IN_PLACE_M, Judge, Run, Verdict
+from optitrack_vrpn.stream.bodies.judge import Before, IN_PLACE_M, Judge, PoseRun, Verdict
 from optitrack_vrpn.stream.bodies.limits import EXPECTED_NS, ReachLimits
 from optitrack_vrpn.stream.bodies.poses import pose_distance, TimedPose
 from optitrack_vrpn.stream.bodies.settings import BodyConfig
 from optitrack_vrpn.stream.bodies.states import (
     Disposition, NEVER_NS, Observed, State, StateMachine)
-from optitrack_vrpn.stream.bodies.times import FrameTimes
+from optitrack_vrpn.stream.bodies.times import BodyTimes
 
 REMEMBERED_NS: Final = 60_000_000_000
 """
@@ -85,8 +85,8 @@ class Hypotheses:
         'away', 'swapped', 'find_swap', 'acquire_frames', 'judge', 'doubt', 'by_time', '_states',
         '_times', '_limits', '_other', '_accepted')
 
-    def __init__(self, states: StateMachine, times: FrameTimes, limits: ReachLimits) -> None:
-        self.away: Run | None = None
+    def __init__(self, states: StateMachine, times: BodyTimes, limits: ReachLimits) -> None:
+        self.away: PoseRun | None = None
         self.swapped: Hypotheses | None = None
         self.find_swap: Callable[[TimedPose], SwapCandidate | None] = no_swap
         self.acquire_frames = 1
@@ -97,7 +97,7 @@ class Hypotheses:
         self._times = times
         self._limits = limits
         # Poses that do not continue ``away``: outliers, ``home``, or a further hypothesis.
-        self._other: Run | None = None
+        self._other: PoseRun | None = None
         self._accepted = False
 
     def configure(self, config: BodyConfig) -> None:
@@ -285,7 +285,7 @@ class Hypotheses:
         verdict = self._judge(seen)
         if verdict.reason is None:
             return None
-        return self._begin(Run(seen, verdict), receive_ns, verdict.reason)
+        return self._begin(PoseRun(seen, verdict), receive_ns, verdict.reason)
 
     def check_untracked(self, seen: TimedPose, receive_ns: int) -> Disposition | Observed:
         """
@@ -303,7 +303,7 @@ class Hypotheses:
             away.add(seen)
         else:
             verdict = self._judge(seen)
-            self.away = away = Run(seen, verdict)
+            self.away = away = PoseRun(seen, verdict)
             if verdict.reason is not None:
                 return self._begin(away, receive_ns, verdict.reason)
         if away.count < self.acquire_frames:
@@ -313,7 +313,7 @@ class Hypotheses:
         return Observed.ACQUIRED
 
     def _check_jumped(
-        self, away: Run, seen: TimedPose, receive_ns: int,
+        self, away: PoseRun, seen: TimedPose, receive_ns: int,
     ) -> Disposition | Observed:
         """Check a pose of a body that has jumped: it continues or ends the jump."""
         if not self._continues(away, seen):
@@ -335,11 +335,11 @@ class Hypotheses:
         self._states.observe(Observed.JUMP, receive_ns, 'still in the place of the jump')
         return Disposition.JUMPED
 
-    def _follows(self, run: Run, seen: TimedPose) -> bool:
+    def _follows(self, run: PoseRun, seen: TimedPose) -> bool:
         """Return whether a body can have come from the latest pose of a run to this one."""
         return self._limits.reaches(run.last, seen)
 
-    def _continues(self, away: Run, seen: TimedPose) -> bool:
+    def _continues(self, away: PoseRun, seen: TimedPose) -> bool:
         """
         Return whether a pose continues the jump.
 
@@ -360,7 +360,7 @@ class Hypotheses:
                    for place in (home.position, home.expected(seen.now)) if place is not None)
 
     def _check_other(
-        self, away: Run, seen: TimedPose, receive_ns: int,
+        self, away: PoseRun, seen: TimedPose, receive_ns: int,
     ) -> Disposition | Observed:
         """
         Check a pose that does not continue the jump.
@@ -373,7 +373,7 @@ class Hypotheses:
             other.add(seen)
         else:
             # All is determined by the first pose: the body turns while frames are counted.
-            self._other = other = Run(
+            self._other = other = PoseRun(
                 seen, self._judge(seen), self.swapped is None or self._is_home(away, seen)
                 or math.dist(seen.position, away.last.position) > self._limits.reach(
                     seen.now - away.last.now))
@@ -392,7 +392,7 @@ class Hypotheses:
         self._states.observe(Observed.JUMP, receive_ns, 'still in the place of the jump')
         return reason or Disposition.ACQUIRING
 
-    def _is_home(self, away: Run, seen: TimedPose) -> bool:
+    def _is_home(self, away: PoseRun, seen: TimedPose) -> bool:
         """
         Return whether a body with the name of another is seen where its own name was.
 
@@ -419,13 +419,13 @@ class Hypotheses:
             self.swapped = swap.body
         return True
 
-    def _in_others_place(self, run: Run) -> Run:
+    def _in_others_place(self, run: PoseRun) -> PoseRun:
         """Hold a run in the place of another body like a jump."""
         run.verdict = run.verdict._replace(
             reason=Disposition.SWAPPED, hold_ns=self.judge.jump_ns, in_place=False)
         return run
 
-    def _begin(self, run: Run, receive_ns: int, reason: Disposition) -> Disposition:
+    def _begin(self, run: PoseRun, receive_ns: int, reason: Disposition) -> Disposition:
         """Begin ``away`` in a place where the body cannot be, or where another body is."""
         self.away = run
         self._other = None

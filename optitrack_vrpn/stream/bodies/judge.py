@@ -16,7 +16,7 @@ from optitrack_vrpn.core.stats import GAP_INTERVALS
 from optitrack_vrpn.stream.bodies.limits import ReachLimits, SMALL_TURN
 from optitrack_vrpn.stream.bodies.poses import TimedPose
 from optitrack_vrpn.stream.bodies.states import Disposition, NEVER_NS
-from optitrack_vrpn.stream.bodies.times import FrameTimes
+from optitrack_vrpn.stream.bodies.times import BodyTimes
 
 IN_PLACE_M: Final = 0.3
 """
@@ -56,7 +56,7 @@ class Verdict(NamedTuple):
     unseen_ns: int
 
 
-class Run:
+class PoseRun:
     """
     A run of poses, each consistent with the one before.
 
@@ -123,13 +123,13 @@ class Judge:
 
     __slots__ = ('jump_ns', 'attitude_ns', 'before', '_times', '_limits')
 
-    def __init__(self, times: FrameTimes, limits: ReachLimits) -> None:
+    def __init__(self, times: BodyTimes, limits: ReachLimits) -> None:
         self.jump_ns = self.attitude_ns = NEVER_NS
         self.before: Before | None = None
         self._times = times
         self._limits = limits
 
-    def judge(self, seen: TimedPose, away: Run | None, swapped: bool = False) -> Verdict:
+    def judge(self, seen: TimedPose, away: PoseRun | None, swapped: bool = False) -> Verdict:
         """
         Determine whether ``home`` can have come to a pose, and if not, how long it must last.
 
@@ -204,7 +204,7 @@ class Judge:
             return min(TURNED_HOLD_NS, self.attitude_ns)
         return self.attitude_ns
 
-    def renew(self, away: Run) -> None:
+    def renew(self, away: PoseRun) -> None:
         """Determine the hold of ``away`` again: the settings have changed."""
         verdict = away.verdict
         if verdict.reason is Disposition.TURNED_TOO_FAR and not verdict.before:
@@ -217,7 +217,7 @@ class Judge:
         """Return whether a body was out of sight in dt (ns), longer than a few lost frames."""
         return dt >= min(self._times.silence_ns, self._limits.memory())
 
-    def measure_turn(self, away: Run) -> None:
+    def measure_turn(self, away: PoseRun) -> None:
         """Measure the turn of ``away`` again: it can have begun with a part of it."""
         verdict, quat = away.verdict, away.last.quat
         off = angle_between(away.base, quat)

@@ -189,7 +189,7 @@ class FrameRate:
         return False
 
 
-class FrameTimes:
+class BodyTimes:
     """
     Times of the frames of one body.
 

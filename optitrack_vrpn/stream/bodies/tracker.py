@@ -30,7 +30,7 @@ from optitrack_vrpn.stream.bodies.poses import (
 from optitrack_vrpn.stream.bodies.settings import BodyConfig
 from optitrack_vrpn.stream.bodies.states import (
     BodyStatus, Disposition, NEVER_NS, Observed, State, StateChange, StateMachine)
-from optitrack_vrpn.stream.bodies.times import Epoch, FrameTimes
+from optitrack_vrpn.stream.bodies.times import BodyTimes, Epoch
 
 FAST_NORM_ERROR: Final = 1e-6
 """
@@ -62,7 +62,7 @@ class Tracker:
         self.config = config if config is not None else BodyConfig()
         self.reason = Disposition.ACQUIRING
         self.resets = 0
-        self._times = FrameTimes()
+        self._times = BodyTimes()
         self._limits = ReachLimits(LastPose(), self._times.rate)
         self._repetition = RepetitionDetector()
         self._states = StateMachine(name)

@@ -76,7 +76,7 @@ class Line:
             (sender_ns - self._zero_ns) - self._from)
 
     def lag(self, sender_ns: int) -> int:
-        """Return the lag (ns) of the line."""
+        """Return the height of the line, which is the least lag, at a sender time (ns)."""
         return self._lag_ns + int(self._height + self._slope * (
             (sender_ns - self._zero_ns) - self._from))
 

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 from optitrack_vrpn.core.rotation import (
     compose, conjugate, IDENTITY, multiply, Quat, rotate, Transform, Vector)
 from optitrack_vrpn.stream.motion import lever_arm as lever
-from optitrack_vrpn.stream.motion.kalman import diagonal, Motion
+from optitrack_vrpn.stream.motion.kalman import diagonal, FilteredMotion
 from optitrack_vrpn.stream.motion.lowpass import Lowpass, LowpassConfig
 from optitrack_vrpn.stream.motion.rest import RestDetector
 from optitrack_vrpn.stream.motion.settings import MotionConfig
@@ -121,7 +121,7 @@ class Estimator:
         self.lever = rotate(conjugate(base.quat_xyzw), base.position)
         self.placed: tuple[int, Vector, Quat] = (0, (0.0, 0.0, 0.0), IDENTITY)
         self.lowpass = Lowpass(config.lowpass) if config.lowpass.cutoff_hz > 0.0 else None
-        self.motion = Motion(config.motion) if config.estimate_motion else None
+        self.motion = FilteredMotion(config.motion) if config.estimate_motion else None
         self.rest = RestDetector() if config.learn_noise else None
         self.idle = not (
             self._world or self._base or self.lowpass or self.motion or self.rest)

@@ -43,7 +43,7 @@ m/s^2 then makes an error of 2.5 m/s.
 """
 
 
-class Motion:
+class FilteredMotion:
     """
     Estimate the motion of one body.
 

@@ -105,7 +105,6 @@ class _Known:
         self.seen_ns = now_ns
         self.lost: Optional[bool] = None
 
-
     def check(
         self, skeleton: Skeleton, time_ns: int, arrival_ns: int, config: BodyConfig,
     ) -> tuple[Array, NDArray[np.bool_]]:

@@ -11,7 +11,7 @@ import numpy as np
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.takes.assess.figures import Envelope, Figures
 from optitrack_vrpn.takes.assess.remarks import clock_restarts
-from optitrack_vrpn.takes.assess.svg import Bars, chart, Floats, Line, Panel, zoom_data
+from optitrack_vrpn.takes.assess.svg import Bars, chart, Floats, Panel, SvgLine, zoom_data
 from optitrack_vrpn.takes.evaluate.evaluation_odometry import OdometryEvaluation
 from optitrack_vrpn.takes.take import Take
 from optitrack_vrpn.takes.trajectory import Stamps
@@ -64,8 +64,8 @@ def paths(figures: Sequence[Figures]) -> Picture:
     lines, dots = [], []
     for f in figures:
         path = f.path[np.isnan(f.path[:, 0]) | (np.arange(len(f.path)) % thin == 0)]
-        lines.append(Line(f.name if len(figures) <= 5 else '', path[:, 0], path[:, 1],
-                          own_colour=len(figures) > 5))
+        lines.append(SvgLine(f.name if len(figures) <= 5 else '', path[:, 0], path[:, 1],
+                             own_colour=len(figures) > 5))
         dots.append((float(path[0, 0]), float(path[0, 1])))
     return _picture([Panel('north (m)', 'east (m)', lines, equal=True, height=255, dots=dots)],
                     'path from above', 'Path from above; the dot marks the start.'
@@ -75,7 +75,7 @@ def paths(figures: Sequence[Figures]) -> Picture:
 def heights(take: Take, figures: Sequence[Figures]) -> Picture:
     """Draw the heights of bodies over time, in the colours of their paths."""
     times = Times(take)
-    return _picture([Panel('up (m)', times.label, [Line(
+    return _picture([Panel('up (m)', times.label, [SvgLine(
         f.name if len(figures) <= 5 else '', times.of(f.envelope.times_ns),
         f.envelope.low['up'], f.envelope.high['up'], f.envelope.broken, len(figures) > 5)
         for f in figures], (), times.span, height=255)], 'heights', 'Heights of all bodies.')
@@ -94,7 +94,7 @@ def body_pictures(take: Take, f: Figures, with_latency: bool) -> list[Picture]:
         names: Sequence[str], label: str, height: int, log: bool = False, least: float = 1e-3,
     ) -> Panel:
         return Panel(label, times.label, [
-            Line(name, x, *_without_wraps(f.envelope, name), f.envelope.broken)
+            SvgLine(name, x, *_without_wraps(f.envelope, name), f.envelope.broken)
             for name in names], marks, times.span, log=log, height=height, least=least)
 
     made = [
@@ -107,7 +107,7 @@ def body_pictures(take: Take, f: Figures, with_latency: bool) -> list[Picture]:
                   panel(('turning',), 'turning (deg/s)', 70, least=0.05)],
                  'attitude and turn rate', 'Attitude, and turn rate over 50 ms.'),
         _picture([
-            Panel('rate (Hz)', times.label, [Line('', times.seconds(f.rates[0]), f.rates[1])],
+            Panel('rate (Hz)', times.label, [SvgLine('', times.seconds(f.rates[0]), f.rates[1])],
                   (), times.span, from_zero=True, height=100),
             Panel('poses', 'interval of stamps (ms)', Bars(*f.intervals), log=True, height=100)],
             'rate', 'Rate, and intervals of stamps.')]
@@ -152,7 +152,7 @@ def clock_picture(take: Take) -> Optional[Picture]:
     x = times.of([row.time_ns for row in rows])
     new = np.diff(epochs, prepend=epochs[0]) != 0
     marks = [('break', float(at), float(at)) for at in times.of(clock_restarts(take))]
-    panels = [Panel(label, times.label, [Line('', x, values, None, new)], marks, times.span,
+    panels = [Panel(label, times.label, [SvgLine('', x, values, None, new)], marks, times.span,
                     height=90, from_zero=label.startswith('uncertainty'))
               for label, values in (
                   ('offset (ms)', np.array([1e3 * (row.offset_s - last[row.epoch])
@@ -170,13 +170,13 @@ def odometry_pictures(evaluation: OdometryEvaluation) -> list[Picture]:
     lines = []
     for trajectory, name in ((ate.reference, 'mocap'), (ate.aligned, 'estimate')):
         step = max(len(trajectory) // _MOST_POINTS, 1)
-        lines.append(Line(name, *trajectory.positions[::step, :2].T))
+        lines.append(SvgLine(name, *trajectory.positions[::step, :2].T))
     errors = []
     for found, name in ((ate, 'absolute'), (rpe, f'relative, {rpe.seconds:g} s')):
         cuts = np.arange(0, len(found.distances), max(len(found.distances) // _MOST_POINTS, 1))
         low, high = (1e3 * reduce.reduceat(found.distances, cuts)
                      for reduce in (np.minimum, np.maximum))
-        errors.append(Line(
+        errors.append(SvgLine(
             name, (found.stamps_ns[cuts] - begin_ns) / NS_PER_S, low, high))
     marks = [('gap', (a - begin_ns) / NS_PER_S, (b - begin_ns) / NS_PER_S)
              for a, b in evaluation.continuity.gaps_ns]
@@ -193,6 +193,6 @@ def odometry_pictures(evaluation: OdometryEvaluation) -> list[Picture]:
         _picture([Panel('error (mm)', 'time (s)', errors, marks, from_zero=True, height=190)],
                  'errors over time', 'Errors over time. Orange: no pose of the estimate; dotted: '
                  'it is displaced.'),
-        _picture([Panel('absolute error (mm)', 'way (m)', [Line('', way[cuts], low, high)],
+        _picture([Panel('absolute error (mm)', 'way (m)', [SvgLine('', way[cuts], low, high)],
                         from_zero=True, height=205)], 'error along the path',
                  'Absolute error along the path of the reference.')]

@@ -18,7 +18,7 @@ from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.takes.assess.series import (
     euler_deg, lengths, runs, turns, WINDOW, worst_deviation)
 from optitrack_vrpn.takes.columns import Rows
-from optitrack_vrpn.takes.take import Body, Take
+from optitrack_vrpn.takes.take import Take, TakeBody
 from optitrack_vrpn.takes.trajectory import Floats, GAP_INTERVALS, Mask, Stamps
 
 #: Scatter (m, rad) below which a body is at rest in a window: three times the noise of a good
@@ -69,7 +69,7 @@ class Rest(NamedTuple):
     drift_mm: float
 
 
-class Change(NamedTuple):
+class GapChange(NamedTuple):
     """
     What changed between two poses.
 
@@ -96,9 +96,9 @@ class Breaks(NamedTuple):
     :ivar limit_ns: longest interval that is not a gap.
     """
 
-    gaps: list[Change]
+    gaps: list[GapChange]
     frozen_ns: Spans
-    jumps: list[Change]
+    jumps: list[GapChange]
     resets_ns: list[int]
     limit_ns: int
 
@@ -232,7 +232,7 @@ def _own_speed(values: Floats) -> float:
     return float(np.percentile(known, _SPEED_PERCENT)) if len(known) else 0.0
 
 
-def _breaks(made: _Series, body: Body, own: tuple[float, float]) -> Breaks:
+def _breaks(made: _Series, body: TakeBody, own: tuple[float, float]) -> Breaks:
     """
     Find where a trajectory is interrupted.
 
@@ -251,8 +251,8 @@ def _breaks(made: _Series, body: Body, own: tuple[float, float]) -> Breaks:
         jumps |= (unseen_ns > made.limit_ns) & (
             size > least + max(usual, _FASTER * mine) * unseen_ns / NS_PER_S)
 
-    def changes(chosen: Mask, since: Stamps) -> list[Change]:
-        return [Change(*row) for row in zip(
+    def changes(chosen: Mask, since: Stamps) -> list[GapChange]:
+        return [GapChange(*row) for row in zip(
             since[chosen].tolist(), stamps[1:][chosen].tolist(), made.sizes[0][chosen].tolist(),
             np.degrees(made.sizes[1][chosen]).tolist())]
 
@@ -261,7 +261,7 @@ def _breaks(made: _Series, body: Body, own: tuple[float, float]) -> Breaks:
                   changes(jumps, begins), _resets(made, body), int(made.limit_ns))
 
 
-def _resets(made: _Series, body: Body) -> list[int]:
+def _resets(made: _Series, body: TakeBody) -> list[int]:
     """Return the stamps of the poses at which resets were reported: the largest step near each."""
     stamps = made.table['stamp']
     arrivals = np.maximum.accumulate(np.where(made.odd, 0, made.table['arrival']))
@@ -280,7 +280,7 @@ def _resets(made: _Series, body: Body) -> list[int]:
     return sorted(found)
 
 
-def body_breaks(body: Body) -> Breaks:
+def body_breaks(body: TakeBody) -> Breaks:
     """Find where the trajectory of a body is interrupted."""
     if len(body.rows) < 2:
         return Breaks([], [], [], [], 0)
@@ -289,7 +289,7 @@ def body_breaks(body: Body) -> Breaks:
     return _breaks(made, body, (speed, rate))
 
 
-def body_figures(take: Take, body: Body) -> Figures:
+def body_figures(take: Take, body: TakeBody) -> Figures:
     """Compute the statistics of one body with two or more poses."""
     table = body.table()
     made, stamps = _series(table), table['stamp']

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from optitrack_vrpn.core.names import counted, printable
 from optitrack_vrpn.core.units import NS_PER_S
-from optitrack_vrpn.takes.assess.figures import Change, Figures, place_times, Spans
+from optitrack_vrpn.takes.assess.figures import Figures, GapChange, place_times, Spans
 from optitrack_vrpn.takes.take import ClockRow, Take
 from optitrack_vrpn.telling.catalogue import CAUSES, Finding, Span
 from optitrack_vrpn.telling.rules import rate_findings
@@ -65,7 +65,7 @@ _BEFORE_NS, _AFTER_NS = NS_PER_S, 5 * NS_PER_S
 _ORDER = {key: place for place, key in enumerate(CAUSES)}
 
 
-class Event(NamedTuple):
+class TakeEvent(NamedTuple):
     """
     A gap, a freeze, a jump or a reset of one body or of several at once.
 
@@ -80,7 +80,7 @@ class Event(NamedTuple):
     cause: str
 
 
-def events(take: Take, bodies: Sequence[Figures]) -> list[Event]:
+def events(take: Take, bodies: Sequence[Figures]) -> list[TakeEvent]:
     """Join what bodies have at the same time, in the order of time."""
     rate = max((f.rate_hz for f in bodies if f.rate_hz > 0.0), default=100.0)
     together_ns = round(_TOGETHER * NS_PER_S / rate)
@@ -95,7 +95,7 @@ def events(take: Take, bodies: Sequence[Figures]) -> list[Event]:
                   if not _near(at, edges, NS_PER_S // 2)]
     found.sort()
     reported = _reported(take)
-    made: list[Event] = []
+    made: list[TakeEvent] = []
     first = 0
     while first < len(found):
         kind, begin_ns, _, _ = found[first]
@@ -110,10 +110,10 @@ def events(take: Take, bodies: Sequence[Figures]) -> list[Event]:
             begin <= end_ns + _AFTER_NS and end >= begin_ns - _BEFORE_NS
             for begin, end in spans)), '')
         if len(names) >= max(COMMON * len(bodies), 1) and (cause or len(names) > 1):
-            made.append(Event(begin_ns, end_ns, kind, names, cause or (
+            made.append(TakeEvent(begin_ns, end_ns, kind, names, cause or (
                 'interrupted by all' if kind == 'gap' else 'changed by all')))
         else:
-            made += [Event(begin, end, kind, (name,), '') for _, begin, end, name in group]
+            made += [TakeEvent(begin, end, kind, (name,), '') for _, begin, end, name in group]
     return sorted(made)
 
 
@@ -163,7 +163,7 @@ def link_losses(take: Take) -> Spans:
 def findings(take: Take, bodies: Sequence[Figures]) -> list[Finding]:
     """Assess a take, worst finding first; a take without faults has one finding that states it."""
     joined = events(take, bodies)
-    common: dict[str, list[Event]] = {}
+    common: dict[str, list[TakeEvent]] = {}
     for event in joined:
         if event.cause:
             common.setdefault(event.cause, []).append(event)
@@ -229,7 +229,7 @@ def _of_the_file(take: Take) -> list[Finding]:
     return found
 
 
-def _reported_faults(take: Take, common: Mapping[str, list[Event]]) -> list[Finding]:
+def _reported_faults(take: Take, common: Mapping[str, list[TakeEvent]]) -> list[Finding]:
     """Make one finding of each cause beyond the bodies, with all that it had as an effect."""
     steps, topics = clock_steps(take), take.notes.get('lost', '')
     known: dict[str, tuple[dict[str, object], Spans]] = {}
@@ -253,7 +253,7 @@ def _reported_faults(take: Take, common: Mapping[str, list[Event]]) -> list[Find
     return found
 
 
-def _effect(events: Sequence[Event]) -> str:
+def _effect(events: Sequence[TakeEvent]) -> str:
     """Describe what bodies had at once."""
     names = tuple(dict.fromkeys(name for event in events for name in event.bodies))
     parts = []
@@ -267,7 +267,7 @@ def _effect(events: Sequence[Event]) -> str:
     return f'{who}: {", ".join(parts)}' if parts else ''
 
 
-def _of_the_clock(take: Take, common: Mapping[str, list[Event]]) -> list[Finding]:
+def _of_the_clock(take: Take, common: Mapping[str, list[TakeEvent]]) -> list[Finding]:
     found = []
     explained = [event for events in common.values() for event in events]
     restarts = [at for at in clock_restarts(take) if not any(
@@ -285,7 +285,7 @@ def _of_the_clock(take: Take, common: Mapping[str, list[Event]]) -> list[Finding
 
 
 def _of_the_bodies(
-    take: Take, bodies: Sequence[Figures], joined: Sequence[Event],
+    take: Take, bodies: Sequence[Figures], joined: Sequence[TakeEvent],
 ) -> list[Finding]:
     """Make one finding of each cause in the bodies, the worst body first."""
     own: dict[str, dict[str, Spans]] = {
@@ -365,7 +365,7 @@ def _changes(bodies: Sequence[Figures]) -> dict[str, str]:
             'sizes': _largest(', up to', jumps)}
 
 
-def _largest(begin: str, changes: Sequence[Change]) -> str:
+def _largest(begin: str, changes: Sequence[GapChange]) -> str:
     """Name the largest step and the largest turn; '' where all are small."""
     parts = []
     if changes:
@@ -376,7 +376,7 @@ def _largest(begin: str, changes: Sequence[Change]) -> str:
     return f'{begin} {" and ".join(parts)}' if parts else ''
 
 
-def _lasts(change: Change) -> str:
+def _lasts(change: GapChange) -> str:
     return _time((change.end_ns - change.begin_ns) / NS_PER_S)
 
 

@@ -21,10 +21,9 @@ from optitrack_vrpn.takes.assess.figures import body_figures, Figures
 from optitrack_vrpn.takes.assess.remarks import findings
 from optitrack_vrpn.takes.assess.report_data import report_data, severity_of
 from optitrack_vrpn.takes.assess.report_page_io import (
-    check_available, Clock, comparison, GAP_HEAD, gap_rows, items, OWN, page, Section)
+    check_available, comparison, GAP_HEAD, gap_rows, items, OWN, page, ReportClock, Section)
 from optitrack_vrpn.takes.calibrations_io import calibrations
-from optitrack_vrpn.takes.evaluate.evaluation_odometry import (
-    evaluate_odometry, OdometryEvaluation)
+from optitrack_vrpn.takes.evaluate.evaluation_odometry import evaluate_odometry, OdometryEvaluation
 from optitrack_vrpn.takes.take import Take
 from optitrack_vrpn.takes.take_io import load_estimate, load_take
 from optitrack_vrpn.takes.topics import absolute
@@ -139,7 +138,7 @@ def make_page(arguments: argparse.Namespace, assessed: Assessed) -> str:
             *common, *([clock] if clock is not None else [])]))
     sections += [Section(
         name, body_pictures(take, figures[name], take.kind != 'motive csv'), head=GAP_HEAD,
-        rows=gap_rows(Clock(take), figures[name])) for name in chosen]
+        rows=gap_rows(ReportClock(take), figures[name])) for name in chosen]
     sections += calibrations(arguments.recording)
     left = len(figures) - len(chosen)
     if left:
@@ -194,7 +193,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         print(json_text(report_data(assessed.take, assessed.found, list(
             assessed.figures.values()), assessed.severity, assessed.evaluation)))
     else:
-        clock = Clock(assessed.take)
+        clock = ReportClock(assessed.take)
         for finding in assessed.found[:5]:
             when = f' {clock.of_span(finding.spans[0])}' if finding.spans else ''
             print(f'{finding.severity.name.lower()}: {finding.text}{when}')

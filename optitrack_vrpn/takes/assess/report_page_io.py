@@ -59,7 +59,7 @@ class Section:
 
 
 @dataclass
-class Clock:
+class ReportClock:
     """
     Times of a take as texts.
 
@@ -119,7 +119,7 @@ def duration(seconds: float) -> str:
     return (f'{minutes // 60} h ' if minutes >= 60 else '') + f'{minutes % 60} min {rest} s'
 
 
-def items(found: Sequence[Finding], clock: Optional[Clock] = None) -> list[dict[str, Any]]:
+def items(found: Sequence[Finding], clock: Optional[ReportClock] = None) -> list[dict[str, Any]]:
     """Return what the template shows of findings."""
     return [{
         'level': f.severity.name.lower(), 'text': f.text, 'remedy': f.remedy,
@@ -135,7 +135,7 @@ def _rows_of(finding: Finding, span: Span) -> tuple[str, ...]:
 
 
 def _timeline(
-    take: Take, found: Sequence[Finding], bodies: Sequence[Figures], clock: Clock,
+    take: Take, found: Sequence[Finding], bodies: Sequence[Figures], clock: ReportClock,
 ) -> tuple[list[dict[str, Any]], list[tuple[float, str]]]:
     """Return the rows of the timeline and the labels of its axis, with places in percent."""
     span_ns = max(take.end_ns - take.begin_ns, 1)
@@ -176,7 +176,7 @@ def _timeline(
         at * NS_PER_S))) for at in marks]
 
 
-def _facts(take: Take, bodies: Sequence[Figures], clock: Clock) -> list[str]:
+def _facts(take: Take, bodies: Sequence[Figures], clock: ReportClock) -> list[str]:
     facts = []
     seconds = (take.end_ns - take.begin_ns) / NS_PER_S
     if clock.dated:
@@ -219,7 +219,7 @@ def comparison(
                    text='' if rows else 'The two takes have no body in common.')
 
 
-def gap_rows(clock: Clock, f: Figures) -> list[tuple[str, ...]]:
+def gap_rows(clock: ReportClock, f: Figures) -> list[tuple[str, ...]]:
     """Return the longest gaps and all changes that the body cannot have made, in their order."""
     breaks = f.breaks
     impossible = {change.end_ns for change in breaks.jumps}
@@ -274,7 +274,7 @@ def page(
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader('optitrack_vrpn.takes.assess', 'page'), autoescape=True,
         undefined=jinja2.StrictUndefined)
-    clock = Clock(take)
+    clock = ReportClock(take)
     rows, axis = _timeline(take, found, bodies, clock)
     details = [(f'recorder: {key}', value) for key, value in take.notes.items()
                if key not in _KNOWN_NOTES and not key.startswith(SETTINGS)]

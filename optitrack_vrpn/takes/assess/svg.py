@@ -28,7 +28,7 @@ _HALF_LETTER = 2.9
 _MOST_MARKS = 200
 
 
-class Line(NamedTuple):
+class SvgLine(NamedTuple):
     """
     A line of a panel.
 
@@ -66,7 +66,7 @@ class Panel(NamedTuple):
 
     y_label: str
     x_label: str
-    content: Sequence[Line] | Bars
+    content: Sequence[SvgLine] | Bars
     marks: Sequence[tuple[str, float, float]] = ()
     x_range: Optional[tuple[float, float]] = None
     from_zero: bool = False
@@ -109,7 +109,7 @@ def zoom_data(panels: Sequence[Panel]) -> str:
     """Return the lines of panels as JSON for the script of the page."""
     found = []
     for panel in panels:
-        lines: Sequence[Line] = () if isinstance(panel.content, Bars) else panel.content
+        lines: Sequence[SvgLine] = () if isinstance(panel.content, Bars) else panel.content
         if not lines or panel.equal or any(line.x is not lines[0].x for line in lines):
             continue
         broken = lines[0].broken
@@ -218,12 +218,12 @@ def _panel(panel: Panel, top: int) -> tuple[str, int]:
     return ''.join(made), _TOP + legend + height + _BOTTOM
 
 
-def _colour(number: int, line: Line, what: str) -> str:
+def _colour(number: int, line: SvgLine, what: str) -> str:
     """Return the attribute of a line of its own colour; neighbours are far apart in hue."""
     return f' style="{what}:hsl({number * 137.5 % 360:.0f} 65% 50%)"' if line.own_colour else ''
 
 
-def _path(x: Floats, low: Floats, high: Floats, line: Line) -> str:
+def _path(x: Floats, low: Floats, high: Floats, line: SvgLine) -> str:
     """Give the points of a line, interrupted at NaN and where it is broken."""
     broken = np.zeros(len(x), bool) if line.broken is None else line.broken
     parts, pen = [], 'M'

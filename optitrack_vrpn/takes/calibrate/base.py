@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.takes.calibrate.data import attitude_noise, Floats, third_difference_sd
-from optitrack_vrpn.takes.calibrate.results import Quantity, Result
+from optitrack_vrpn.takes.calibrate.results import CalibrationResult, Quantity
 from scipy.optimize import least_squares
 from scipy.spatial.transform import Rotation
 
@@ -104,14 +104,14 @@ def fixed_point(trajectory: Any) -> FixedPoint:
                           third_difference_sd(positions), noise * np.linalg.norm(point))))
 
 
-def turn_result(trajectory: Any, height: float | None, body: str) -> Result:
+def turn_result(trajectory: Any, height: float | None, body: str) -> CalibrationResult:
     """
     Find the base of a robot that turns on the spot: its z axis is the axis of the wheels' turn.
 
     :param height: of the base's origin in the mocap world (m), 0 on the floor; None if unknown.
     """
     found = fixed_point(trajectory)
-    result = Result('base')
+    result = CalibrationResult('base')
     result.record.update(scatter_m=found.scatter, undetermined=found.free)
     point, sd = found.point.copy(), np.sqrt(np.diag(found.covariance))
     if len(found.free) > 1:
@@ -139,7 +139,8 @@ def turn_result(trajectory: Any, height: float | None, body: str) -> Result:
 
 
 def _offset(
-    result: Result, body: str, point: Floats, sd: Floats, quat_xyzw: Sequence[float] = (),
+    result: CalibrationResult, body: str, point: Floats, sd: Floats,
+    quat_xyzw: Sequence[float] = (),
     remedy: str = 'turn further, or repeat',
 ) -> None:
     """Add ``bodies.NAME.offset``: the pose of the base in the body."""
@@ -182,9 +183,9 @@ def rest_pose(trajectory: Any, at_s: float) -> tuple[Floats, Rotation]:
     return part.positions.mean(axis=0), part.rotations.mean()
 
 
-def placements_result(placements: Sequence[Placement], body: str) -> Result:
+def placements_result(placements: Sequence[Placement], body: str) -> CalibrationResult:
     """Find the base from placements on marks that are known in the mocap world, on its floor."""
-    result = Result('base')
+    result = CalibrationResult('base')
     if len(placements) < 2:
         result.refuse(['offset'], 'give two placements or more, with different headings')
         return result
@@ -212,13 +213,13 @@ def placements_result(placements: Sequence[Placement], body: str) -> Result:
     return result
 
 
-def odometry_result(hand_eye: Any, body: str) -> Result:
+def odometry_result(hand_eye: Any, body: str) -> CalibrationResult:
     """
     Convert the result of ``recording.estimate_hand_eye``: the frame of the odometry in the body.
 
     :param hand_eye: planar motion leaves the height at zero, as its warnings say.
     """
-    result = Result('base')
+    result = CalibrationResult('base')
     result.notes += hand_eye.warnings
     off = hand_eye.size - 1.0
     if abs(off) > 0.01 and abs(off) > 4.0 * hand_eye.size_std:
@@ -235,7 +236,7 @@ def odometry_result(hand_eye: Any, body: str) -> Result:
     return result
 
 
-def world_result(origin: Floats, ahead: Floats, hand_m: float = 0.002) -> Result:
+def world_result(origin: Floats, ahead: Floats, hand_m: float = 0.002) -> CalibrationResult:
     """
     Find the user's world from a body that was put on its origin and on its x axis.
 
@@ -243,7 +244,7 @@ def world_result(origin: Floats, ahead: Floats, hand_m: float = 0.002) -> Result
     :param ahead: the same on the x axis.
     :param hand_m: deviation of a placement by hand (m).
     """
-    result = Result('world')
+    result = CalibrationResult('world')
     along = ahead[:2] - origin[:2]
     length = float(np.linalg.norm(along))
     sd = np.sqrt(2.0) * hand_m / max(length, 1e-9)
@@ -262,7 +263,7 @@ def world_result(origin: Floats, ahead: Floats, hand_m: float = 0.002) -> Result
     return result
 
 
-def reference_result(ours: Any, theirs: Any) -> Result:
+def reference_result(ours: Any, theirs: Any) -> CalibrationResult:
     """
     Align two mocap systems that saw one wand: A_i X = Z B_i.
 
@@ -270,7 +271,7 @@ def reference_result(ours: Any, theirs: Any) -> Result:
     :param theirs: poses B of the wand in the other system.
     :returns: Z, the other world in this one, as 4 parameters, with the tilt as a note.
     """
-    result = Result('world')
+    result = CalibrationResult('world')
     a, b = ours.rotations, theirs.rotations
     turned = float((a[0].inv() * a).magnitude().max())
     tilts = (a.mean().inv() * a).as_rotvec()

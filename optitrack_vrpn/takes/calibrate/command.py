@@ -19,7 +19,7 @@ from optitrack_vrpn.cli.files_io import add_force, check_output, json_text, read
 from optitrack_vrpn.core.errors import ConfigurationError, TransportError
 
 if TYPE_CHECKING:
-    from optitrack_vrpn.takes.calibrate.results import Result
+    from optitrack_vrpn.takes.calibrate.results import CalibrationResult
 
 NODE = 'optitrack_vrpn'
 LATENCY = 'stamps.latency_ms'
@@ -96,7 +96,7 @@ def _add_common(parser: argparse.ArgumentParser, take: str) -> None:
     parser.add_argument('--node', default=NODE, help='name of the node (default %(default)s)')
 
 
-def _imu(arguments: argparse.Namespace) -> 'Result':
+def _imu(arguments: argparse.Namespace) -> 'CalibrationResult':
     from optitrack_vrpn.takes.calibrate.imu import calibrate_imu, Options
     from optitrack_vrpn.takes.calibrate.rows import add_imu_rows, compose_offset, number_in_force
     from optitrack_vrpn.takes.calibrate.take_io import (
@@ -125,7 +125,7 @@ def _imu(arguments: argparse.Namespace) -> 'Result':
     return result
 
 
-def _base(arguments: argparse.Namespace) -> 'Result':
+def _base(arguments: argparse.Namespace) -> 'CalibrationResult':
     from optitrack_vrpn.takes.calibrate import base
     from optitrack_vrpn.takes.calibrate.rows import compose_offset
     from optitrack_vrpn.takes.calibrate.take_io import body_poses, open_take
@@ -159,7 +159,7 @@ def _read_placements(path: Path) -> list[tuple[float, float, float, float]]:
     return rows
 
 
-def _world(arguments: argparse.Namespace) -> 'Result':
+def _world(arguments: argparse.Namespace) -> 'CalibrationResult':
     from optitrack_vrpn.takes.calibrate import base
     from optitrack_vrpn.takes.calibrate.rows import compose_world
     from optitrack_vrpn.takes.calibrate.take_io import body_poses, open_take
@@ -204,7 +204,7 @@ def _in_force(arguments: argparse.Namespace) -> dict[str, Any]:
     return read_parameters(arguments.params, arguments.node)
 
 
-def _check_not_from_this_take(arguments: argparse.Namespace, result: 'Result') -> None:
+def _check_not_from_this_take(arguments: argparse.Namespace, result: 'CalibrationResult') -> None:
     """Refuse a value in force that an earlier result of the same take set."""
     force = _in_force(arguments)
     composed = [name for name in result.record.get('composed', ()) if force.get(name)]
@@ -222,7 +222,7 @@ def _check_not_from_this_take(arguments: argparse.Namespace, result: 'Result') -
                     'already: --params is the file during the take, such as the .bak beside it')
 
 
-def finish(arguments: argparse.Namespace, result: 'Result') -> None:
+def finish(arguments: argparse.Namespace, result: 'CalibrationResult') -> None:
     """Print and write a result."""
     from optitrack_vrpn.takes.calibrate.apply_io import apply, PARAMETERS, write_record
     from optitrack_vrpn.takes.calibrate.results import lines, yaml_text
@@ -252,7 +252,8 @@ def finish(arguments: argparse.Namespace, result: 'Result') -> None:
         _keep_in_take(arguments, result, made)
 
 
-def _keep_in_take(arguments: argparse.Namespace, result: 'Result', made: datetime) -> None:
+def _keep_in_take(arguments: argparse.Namespace, result: 'CalibrationResult',
+                  made: datetime) -> None:
     """Write the record into the folder of the take, where ``report`` finds it, or say why not."""
     from optitrack_vrpn.takes.calibrate.apply_io import write_record
     folder, output = arguments.take, arguments.output

@@ -11,7 +11,7 @@ from optitrack_vrpn.takes.calibrate.checks import AXES, LEAST_RATE
 from optitrack_vrpn.takes.calibrate.coarse import body_rates, excitation
 from optitrack_vrpn.takes.calibrate.data import Floats, Problem
 from optitrack_vrpn.takes.calibrate.imu import LIMITS
-from optitrack_vrpn.takes.calibrate.results import Result
+from optitrack_vrpn.takes.calibrate.results import CalibrationResult
 from rich.console import Group
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -38,7 +38,7 @@ STAGES = (
 )
 
 
-class Progress(NamedTuple):
+class GuidedProgress(NamedTuple):
     """
     The session so far.
 
@@ -56,7 +56,7 @@ class Progress(NamedTuple):
     acceleration: float
     attitudes: int
     tracked: float
-    result: Optional[Result]
+    result: Optional[CalibrationResult]
 
 
 def stage_at(elapsed_s: float) -> Optional[Stage]:
@@ -69,16 +69,16 @@ def stage_at(elapsed_s: float) -> Optional[Stage]:
 
 
 def measure(
-    problem: Problem, elapsed_s: float, limit_s: float, result: Optional[Result],
-) -> Progress:
+    problem: Problem, elapsed_s: float, limit_s: float, result: Optional[CalibrationResult],
+) -> GuidedProgress:
     """Measure the motion so far."""
     _, rates, half = body_rates(problem)
     found = excitation(problem, rates, half)
     axes = np.sqrt(np.maximum(rates.var(axis=0) - found.noise**2, 0.0))
     interval = float(np.median(np.diff(problem.times)))
     expected = (problem.times[-1] - problem.times[0]) / interval + 1.0
-    return Progress(elapsed_s, limit_s, axes, found.acceleration, attitudes(problem),
-                    float(min(len(problem.times) / expected, 1.0)), result)
+    return GuidedProgress(elapsed_s, limit_s, axes, found.acceleration, attitudes(problem),
+                          float(min(len(problem.times) / expected, 1.0)), result)
 
 
 def attitudes(problem: Problem) -> int:
@@ -94,7 +94,7 @@ def attitudes(problem: Problem) -> int:
     return len(sides)
 
 
-def is_done(progress: Progress) -> bool:
+def is_done(progress: GuidedProgress) -> bool:
     """Return whether all four passed after the last step, or the time is up."""
     if progress.elapsed_s >= progress.limit_s:
         return True
@@ -102,7 +102,7 @@ def is_done(progress: Progress) -> bool:
             and not set(LIMITS) & set(progress.result.refused))
 
 
-def advice(progress: Progress) -> str:
+def advice(progress: GuidedProgress) -> str:
     """Return what to do now."""
     stage = stage_at(progress.elapsed_s)
     if stage is not None:
@@ -114,7 +114,7 @@ def advice(progress: Progress) -> str:
     return 'Keep moving it: the last solution is computed.'
 
 
-def view(progress: Progress, title: str) -> Group:
+def view(progress: GuidedProgress, title: str) -> Group:
     """Return the screen, for 80 columns and 24 lines."""
     bars = Table.grid(padding=(0, 1))
     bars.add_column(width=18)
@@ -149,7 +149,7 @@ def view(progress: Progress, title: str) -> Group:
         Text(), Text(advice(progress), style='bold yellow'), Text(), bars)
 
 
-def deviation_of(result: Optional[Result], name: str) -> Optional[float]:
+def deviation_of(result: Optional[CalibrationResult], name: str) -> Optional[float]:
     """Return the largest deviation of a quantity in the unit of its limit; None if refused."""
     if result is None or name not in result.quantities:
         return None

@@ -12,7 +12,7 @@ from optitrack_vrpn.takes.calibrate.checks import (
 from optitrack_vrpn.takes.calibrate.coarse import find_start, Start
 from optitrack_vrpn.takes.calibrate.data import (
     Floats, ImuData, ImuNoise, make_problem, Problem, STANDARD_GRAVITY)
-from optitrack_vrpn.takes.calibrate.results import Quantity, Result
+from optitrack_vrpn.takes.calibrate.results import CalibrationResult, Quantity
 from optitrack_vrpn.takes.calibrate.solver import FLOORS, Solution, solve_jointly
 from scipy.spatial.transform import Rotation
 
@@ -64,7 +64,8 @@ class Options(NamedTuple):
 _DEFAULTS = Options()
 
 
-def calibrate_imu(trajectory: Any, imu: ImuData, options: Options = _DEFAULTS) -> Result:
+def calibrate_imu(trajectory: Any, imu: ImuData,
+                  options: Options = _DEFAULTS) -> CalibrationResult:
     """
     Calibrate.
 
@@ -74,7 +75,7 @@ def calibrate_imu(trajectory: Any, imu: ImuData, options: Options = _DEFAULTS) -
         ``gravity`` points down in the world.
     :raises ConfigurationError: if poses and samples have too little time in common.
     """
-    result = Result('imu')
+    result = CalibrationResult('imu')
     values = np.concatenate((imu.gyro, imu.accelerometer), axis=1)
     with np.errstate(invalid='ignore'):
         useless = int((~(np.abs(values) < _ABSURD)).any(axis=1).sum())
@@ -116,7 +117,7 @@ def _best_part(problem: Problem) -> Problem:
     return max(usable or [problem], key=lambda part: np.linalg.eigvalsh(np.cov(part.gyro.T))[1])
 
 
-def _describe(result: Result, problem: Problem, imu: ImuData) -> None:
+def _describe(result: CalibrationResult, problem: Problem, imu: ImuData) -> None:
     result.record.update(
         origin_ns=problem.origin_ns, begin_s=problem.times[0], end_s=problem.times[-1],
         poses=len(problem.times), pose_rate_hz=1.0 / np.median(np.diff(problem.times)),
@@ -153,7 +154,8 @@ def deviations(problem: Problem, solution: Solution) -> tuple[Floats, list[str]]
 
 
 def judge(
-    result: Result, problem: Problem, start: Start, solution: Solution, options: Options,
+    result: CalibrationResult, problem: Problem, start: Start, solution: Solution,
+    options: Options,
     one_axis: bool,
 ) -> None:
     """

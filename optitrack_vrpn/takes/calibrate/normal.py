@@ -24,7 +24,7 @@ _SCALE, _ACCELEROMETER_S, _DRIFT = 0.03, 0.02, 1e-4
 _BIASES = (0.2, 0.5)
 
 
-class Layout:
+class ParameterLayout:
     """
     Places of the common quantities.
 
@@ -78,7 +78,7 @@ class Prior(NamedTuple):
     gradient: Floats
 
     @classmethod
-    def of(cls, layout: Layout, samples: Any, one_axis: bool) -> Prior:
+    def of(cls, layout: ParameterLayout, samples: Any, one_axis: bool) -> Prior:
         """Return the prior: loose for what is asked for, random walks for the biases."""
         lever, rotation, scale = _ONE_AXIS if one_axis else (_LEVER_M, _ROTATION, _SCALE)
         deviations = np.concatenate((

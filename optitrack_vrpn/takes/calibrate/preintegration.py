@@ -71,7 +71,7 @@ class ImuErrors(NamedTuple):
     accelerometer_delay: float
 
 
-class Intervals(NamedTuple):
+class ImuIntervals(NamedTuple):
     """
     Motion since each node, in its axes, after 0, 1 .. steps samples.
 
@@ -145,7 +145,7 @@ class Samples:
         place = (self.nodes[:-1, None] - self.knots) / (self.knots[1] - self.knots[0])
         self.shares = np.maximum(1.0 - np.abs(place), 0.0)
 
-    def integrate(self, errors: ImuErrors) -> Intervals:
+    def integrate(self, errors: ImuErrors) -> ImuIntervals:
         """Integrate from each node to the next."""
         h, count, steps = self.interval, len(self.nodes) - 1, self.steps
         shifted = self._times + errors.accelerometer_delay
@@ -198,6 +198,6 @@ class Samples:
                 source[:, 3 + row, 12 + 3 * row:15 + 3 * row] = force_mean
             source[:, 3:, 21] = slope[:, j]
             derivative = step @ derivative + entry @ source
-        return Intervals(
+        return ImuIntervals(
             rotation, velocity, position, rates, forces, covariance, derivative[:, :, :6],
             derivative[:, :, 6:21], derivative[:, :, 21])

@@ -34,7 +34,7 @@ class Quantity(NamedTuple):
 
 
 @dataclass
-class Result:
+class CalibrationResult:
     """
     What a calibration found.
 
@@ -88,7 +88,7 @@ def text_of(value: Any, digits: int) -> str:
     return f'{float(value):.{digits}f}'
 
 
-def lines(result: Result) -> list[str]:
+def lines(result: CalibrationResult) -> list[str]:
     """Describe a result, one line for each quantity, refusal and note."""
     made = []
     for name, quantity in result.quantities.items():
@@ -103,7 +103,7 @@ def lines(result: Result) -> list[str]:
     return made + [f'note: {note}' for note in result.notes]
 
 
-def yaml_text(result: Result, node: str) -> str:
+def yaml_text(result: CalibrationResult, node: str) -> str:
     """
     Write the parameters that passed as a parameter file of the node.
 

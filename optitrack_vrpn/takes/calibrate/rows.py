@@ -12,14 +12,14 @@ from typing import Any, Optional
 import numpy as np
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.rotation import angles_from_quat, body_from_base, compose, Transform
-from optitrack_vrpn.takes.calibrate.results import Result, text_of
+from optitrack_vrpn.takes.calibrate.results import CalibrationResult, text_of
 
 #: Range of stamps.latency_ms.
 _LATENCY_MS = (0.0, 1000.0)
 
 
 def add_imu_rows(
-    result: Result, body: str, imu_frame: str, mode: str, transport: str,
+    result: CalibrationResult, body: str, imu_frame: str, mode: str, transport: str,
     imu_in_base: Optional[Sequence[float]] = None,
 ) -> None:
     """
@@ -70,7 +70,7 @@ def _quat(values: Any) -> tuple[float, float, float, float]:
 
 
 def compose_offset(
-    result: Result, body: str, in_force: Mapping[str, Any], motive_name: str = '',
+    result: CalibrationResult, body: str, in_force: Mapping[str, Any], motive_name: str = '',
 ) -> None:
     """
     Compose ``bodies.NAME.offset`` with the one that the poses already contain.
@@ -111,13 +111,13 @@ def _motive_name(body: str, in_force: Mapping[str, Any]) -> str:
     return named[0] if len(named) == 1 else ''
 
 
-def contains_force(result: Result, name: str) -> None:
+def contains_force(result: CalibrationResult, name: str) -> None:
     """Tell that a parameter was composed with its value in force."""
     result.notes.append(f'{name} contains the value in force')
     result.record.setdefault('composed', []).append(name)
 
 
-def compose_world(result: Result, in_force: Mapping[str, Any]) -> None:
+def compose_world(result: CalibrationResult, in_force: Mapping[str, Any]) -> None:
     """Compose ``world_offset`` with the one that the poses already contain."""
     before = in_force.get('world_offset.origin', [0.0, 0.0, 0.0])
     yaw = number_in_force(in_force, 'world_offset.yaw')

@@ -14,9 +14,9 @@ from optitrack_vrpn.core.errors import ConfigurationError, TransportError
 from optitrack_vrpn.node.base.tool_node import BackgroundNode, checked_topic
 from optitrack_vrpn.takes.calibrate.checks import check_samples
 from optitrack_vrpn.takes.calibrate.data import ImuData, make_problem
-from optitrack_vrpn.takes.calibrate.guided import is_done, measure, Progress, stage_at, view
+from optitrack_vrpn.takes.calibrate.guided import GuidedProgress, is_done, measure, stage_at, view
 from optitrack_vrpn.takes.calibrate.imu import calibrate_imu
-from optitrack_vrpn.takes.calibrate.results import Result
+from optitrack_vrpn.takes.calibrate.results import CalibrationResult
 from optitrack_vrpn.takes.record.recorder_ros import Recorder, RecorderConfig
 from optitrack_vrpn.takes.topics import TopicChoice
 from optitrack_vrpn.takes.trajectory import Trajectory
@@ -126,7 +126,7 @@ def _wait(session: _Session, pose_topic: str, imu_topic: str) -> None:
 def _watch(session: _Session, limit_s: float, console: Console, title: str) -> None:
     begin = time.monotonic()
     solved_at, result = begin, None
-    progress = Progress(0.0, limit_s, np.zeros(3), 0.0, 0, 0.0, None)
+    progress = GuidedProgress(0.0, limit_s, np.zeros(3), 0.0, 0, 0.0, None)
     shown = ''
     with Live(view(progress, title), console=console, auto_refresh=False,
               screen=console.is_terminal) as live:
@@ -150,8 +150,8 @@ def _watch(session: _Session, limit_s: float, console: Console, title: str) -> N
 
 
 def _measured(
-    session: _Session, progress: Progress, result: Optional[Result],
-) -> tuple[Progress, str]:
+    session: _Session, progress: GuidedProgress, result: Optional[CalibrationResult],
+) -> tuple[GuidedProgress, str]:
     """Measure the motion so far; return why the samples cannot be used, or ''."""
     trajectory, imu = session.data()
     problem = make_problem(trajectory, imu)

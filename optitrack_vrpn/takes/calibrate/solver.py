@@ -19,9 +19,10 @@ import numpy as np
 from optitrack_vrpn.takes.calibrate.coarse import interpolate_rotations, interpolate_rows, Start
 from optitrack_vrpn.takes.calibrate.data import Floats, Integers, LEAST_NOISE, pose_noise, Problem
 from optitrack_vrpn.takes.calibrate.normal import (
-    Imu, Layout, Poses, Prior, reduce_nodes, Reduced, solve)
+    Imu, ParameterLayout, Poses, Prior, reduce_nodes, Reduced, solve)
 from optitrack_vrpn.takes.calibrate.preintegration import (
-    exponential, GYRO_ERRORS, ImuErrors, Intervals, logarithm, product, Samples, skew, transposed)
+    exponential, GYRO_ERRORS, ImuErrors, ImuIntervals, logarithm, product, Samples, skew,
+    transposed)
 
 #: What no model contains: delay (s), rotation (rad), lever arm (m), gravity (rad).
 FLOORS = np.array((2e-5, *np.radians((0.01,) * 3), *(1e-4,) * 3, *np.radians((0.01,) * 2)))
@@ -40,7 +41,7 @@ _FILLED = 100.0
 
 
 @dataclass(frozen=True, eq=False)
-class State:
+class SolverState:
     """All that is estimated; names as in ``Solution``."""
 
     delay: float
@@ -74,8 +75,8 @@ class Solution(NamedTuple):
         weight of that (1/s^2).
     """
 
-    state: State
-    layout: Layout
+    state: SolverState
+    layout: ParameterLayout
     covariance: Floats
     sandwich: Floats
     sigmas: tuple[float, float]
@@ -102,7 +103,7 @@ def solve_jointly(problem: Problem, start: Start, one_axis: bool = False) -> Sol
     stamps = problem.times[used]
     samples = Samples(problem, stamps[0] - start.delay - _MARGIN_S,
                       stamps[-1] - start.delay + _MARGIN_S, _KNOT_S)
-    layout = Layout(len(samples.knots))
+    layout = ParameterLayout(len(samples.knots))
     model = _Model(problem, samples, layout, used)
     prior = Prior.of(layout, samples, one_axis)
     state = _first_state(problem, start, samples)
@@ -140,7 +141,7 @@ def solve_jointly(problem: Problem, start: Start, one_axis: bool = False) -> Sol
         step + 1, converged, change)
 
 
-def vector_of(state: State, start: Start) -> Floats:
+def vector_of(state: SolverState, start: Start) -> Floats:
     """Return the common quantities as far as a prior concerns them, relative to its mean."""
     errors = state.errors
     return np.concatenate((
@@ -150,7 +151,7 @@ def vector_of(state: State, start: Start) -> Floats:
         errors.gyro_bias.ravel(), errors.accelerometer_bias.ravel()))
 
 
-def _first_state(problem: Problem, start: Start, samples: Samples) -> State:
+def _first_state(problem: Problem, start: Start, samples: Samples) -> SolverState:
     at = samples.nodes + start.delay
     attitudes = interpolate_rotations(
         problem.times, problem.rotations, np.clip(at, problem.times[0], problem.times[-1])
@@ -167,19 +168,20 @@ def _first_state(problem: Problem, start: Start, samples: Samples) -> State:
         samples.nodes[-1] - samples.nodes[0])
     gravity *= problem.gravity / np.linalg.norm(gravity)
     knots = len(samples.knots)
-    return State(
+    return SolverState(
         start.delay, 0.0, start.rotation, np.zeros(3), gravity,
         ImuErrors(np.tile(start.bias, (knots, 1)), np.zeros((knots, 3)), np.zeros((3, 3)),
                   np.zeros((3, 3)), 0.0), attitudes, velocities, positions)
 
 
-def _moved(state: State, layout: Layout, tangent: Floats, common: Floats, nodes: Floats) -> State:
+def _moved(state: SolverState, layout: ParameterLayout, tangent: Floats, common: Floats,
+           nodes: Floats) -> SolverState:
     """Apply a step; rotations are multiplied from the right, gravity is turned."""
     errors = state.errors
     gyro_matrix = errors.gyro_matrix.copy()
     for place, value in zip(GYRO_ERRORS, common[layout.gyro_matrix]):
         gyro_matrix[place] += value
-    return State(
+    return SolverState(
         state.delay + common[0], state.drift + common[layout.drift],
         state.rotation @ exponential(common[1:4]), state.lever + common[4:7],
         exponential(tangent @ common[7:9]) @ state.gravity,
@@ -202,7 +204,7 @@ class _Model:
     """
 
     def __init__(
-        self, problem: Problem, samples: Samples, layout: Layout, used: slice,
+        self, problem: Problem, samples: Samples, layout: ParameterLayout, used: slice,
     ) -> None:
         self._samples, self._layout = samples, layout
         self._stamps = problem.times[used]
@@ -210,7 +212,7 @@ class _Model:
         self._middle = 0.5 * (self._stamps[0] + self._stamps[-1])
         self._slow = np.where(samples.good, 1.0, _FILLED**2)[:, None, None]
 
-    def imu(self, state: State, intervals: Intervals, tangent: Floats) -> Imu:
+    def imu(self, state: SolverState, intervals: ImuIntervals, tangent: Floats) -> Imu:
         """Compare neighbouring nodes with the samples between them."""
         layout, shares = self._layout, self._samples.shares
         time = self._samples.nodes[1] - self._samples.nodes[0]
@@ -241,7 +243,7 @@ class _Model:
         return Imu(residual, by_first, by_second, common,
                    np.linalg.inv(intervals.covariance * self._slow))
 
-    def _carried(self, state: State, intervals: Intervals) -> tuple[Any, ...]:
+    def _carried(self, state: SolverState, intervals: ImuIntervals) -> tuple[Any, ...]:
         """Carry nodes to the times of the poses, and return what the residuals need."""
         samples, h = self._samples, self._samples.interval
         at = self._stamps - state.delay - state.drift * (self._stamps - self._middle)
@@ -268,7 +270,8 @@ class _Model:
                 velocity, position)
 
     def poses(
-        self, state: State, intervals: Intervals, tangent: Floats, sigmas: tuple[float, float],
+        self, state: SolverState, intervals: ImuIntervals, tangent: Floats,
+        sigmas: tuple[float, float],
         huber: float, refit: bool,
     ) -> Poses:
         """Compare the poses with the nodes, carried to their times by the samples."""
@@ -318,7 +321,7 @@ class _Model:
                      np.repeat(np.stack(weights, axis=1), 3, axis=1), sigmas)
 
     def scatter(
-        self, state: State, intervals: Intervals, poses: Poses,
+        self, state: SolverState, intervals: ImuIntervals, poses: Poses,
     ) -> tuple[tuple[Floats, Floats, Floats], tuple[Floats, Floats, Floats]]:
         """Return what ``Solution`` has as ``rest`` and ``delays``."""
         kept, node, _, rate, _, _, _ = self._carried(state, intervals)

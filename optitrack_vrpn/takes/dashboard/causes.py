@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 from optitrack_vrpn.stream.bodies.states import State
-from optitrack_vrpn.takes.dashboard.lab import age, Body, ERROR, figure, Lab, OK, Report
+from optitrack_vrpn.takes.dashboard.lab import age, ERROR, figure, Lab, LabBody, LabReport, OK
 from optitrack_vrpn.telling.catalogue import CAUSES, Finding, merge
 from optitrack_vrpn.telling.rules import rate_findings
 
@@ -31,7 +31,7 @@ def find(lab: Lab, now: float) -> dict[str, Finding]:
     return found
 
 
-def _of_a_node(node: str, reports: Mapping[str, Report], bodies: Iterable[Body], lab: Lab,
+def _of_a_node(node: str, reports: Mapping[str, LabReport], bodies: Iterable[LabBody], lab: Lab,
                now: float) -> list[Finding]:
     # Silence, and a state in which it publishes nothing, explain the states of all bodies.
     if all(one.silent(now) for one in reports.values()):
@@ -41,14 +41,14 @@ def _of_a_node(node: str, reports: Mapping[str, Report], bodies: Iterable[Body],
     found = [Finding('reported error' if one.level == ERROR else 'reported warning', (), {
         'subject': subject, 'message': one.message})
         for subject, one in reports.items() if one.level != OK]
-    link = reports.get('connection', Report(OK))
+    link = reports.get('connection', LabReport(OK))
     # So does a connection without poses.
     if link.level != ERROR and not link.message.startswith('silent'):
         found += merge(one for body in bodies for one in _of_a_body(body, lab, now))
     return found
 
 
-def _of_a_body(body: Body, lab: Lab, now: float) -> list[Finding]:
+def _of_a_body(body: LabBody, lab: Lab, now: float) -> list[Finding]:
     sign, word, reason = body.condition(now, reading_since=lab.waiting_since(body.node))
     name = (body.name,)
     if word == 'NO POSE':

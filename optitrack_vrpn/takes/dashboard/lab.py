@@ -57,7 +57,7 @@ def figure(values: Mapping[str, str], key: str, scale: float = 1.0) -> Optional[
 
 
 @dataclass
-class Report:
+class LabReport:
     """
     A diagnostic with the time of its arrival.
 
@@ -86,7 +86,7 @@ class Report:
 
 
 @dataclass
-class Body:
+class LabBody:
     """
     One body.
 
@@ -106,7 +106,7 @@ class Body:
     index: int
     name: str
     node: str
-    report: Report = field(default_factory=Report)
+    report: LabReport = field(default_factory=LabReport)
     frame: str = ''
     world: str = ''
     pose: tuple[float, ...] = ()
@@ -184,15 +184,15 @@ class Lab:
     """All bodies and nodes."""
 
     def __init__(self) -> None:
-        self.bodies: dict[str, Body] = {}
-        self.nodes: dict[str, dict[str, Report]] = {}
+        self.bodies: dict[str, LabBody] = {}
+        self.nodes: dict[str, dict[str, LabReport]] = {}
         #: Lifecycle states by the base name of the node.
         self.states: dict[str, str] = {}
         self.newest_at = -math.inf
         #: Since when /tf is read; infinite while it is not.
         self.reading_since = -math.inf
         self._active_since: dict[str, float] = {}
-        self._by_frame: dict[str, Body] = {}
+        self._by_frame: dict[str, LabBody] = {}
         self._last_index = 0
 
     def add_report(
@@ -209,7 +209,7 @@ class Lab:
             self._update_body(node, printable(subject[5:]), level, message, values, now)
         elif subject in ('connection', 'clock', 'frames') and (
                 node in self.nodes or len(self.nodes) < _MOST_NODES):
-            self.nodes.setdefault(node, {}).setdefault(subject, Report()).update(
+            self.nodes.setdefault(node, {}).setdefault(subject, LabReport()).update(
                 level, message, values, now)
 
     def _update_body(self, node: str, name: str, level: int, message: str,
@@ -220,7 +220,7 @@ class Lab:
             if len(self.bodies) >= _MOST_BODIES:
                 return
             self._last_index = self._last_index % 65535 + 1
-            body = self.bodies[key] = Body(
+            body = self.bodies[key] = LabBody(
                 self._last_index, name, node, first_at=now)
         body.report.update(level, message, values, now)
         frame = values.get('frame', name)
@@ -303,11 +303,11 @@ class Lab:
         """Describe connection, clock and frames of all nodes for the page."""
         return [self._node_row(name, reports, now) for name, reports in self.nodes.items()]
 
-    def _node_row(self, name: str, reports: dict[str, Report], now: float) -> dict[str, Any]:
+    def _node_row(self, name: str, reports: dict[str, LabReport], now: float) -> dict[str, Any]:
         silent = all(one.silent(now) for one in reports.values())
         # The figures of clock and frames are those of the last poses.
         streams = not silent and not self.inactive(name) and reports.get(
-            'connection', Report()).message.startswith(_STREAMING)
+            'connection', LabReport()).message.startswith(_STREAMING)
         shown = _OF_CONNECTION | _OF_STREAM if streams else frozenset() if silent \
             else _OF_CONNECTION
         return {

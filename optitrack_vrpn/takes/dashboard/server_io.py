@@ -58,7 +58,7 @@ _NO_LOG = logging.Logger('dashboard')
 _NO_LOG.addHandler(logging.NullHandler())
 
 
-class Client:
+class PageClient:
     """
     One connected page.
 
@@ -94,7 +94,7 @@ class Dashboard:
         self._lab, self._control, self._findings = Lab(), ControlLog(), FindingLog()
         self._feed = Feed(ros_arguments, self._lab, self._control, complain)
         self._takes = Takes(takes, self._changed)
-        self._clients: set[Client] = set()
+        self._clients: set[PageClient] = set()
         self._dirty = True
         self._snapshot = ''
         self._frame = self._markers = b''
@@ -241,7 +241,7 @@ class Dashboard:
         socket = web.WebSocketResponse(autoping=False, max_msg_size=_MOST_BYTES, compress=False)
         if not socket.can_prepare(request):
             return web.Response(status=400, text='this address is a WebSocket\n')
-        client = Client(socket, request, self._right(request))
+        client = PageClient(socket, request, self._right(request))
         self._clients.add(client)    # before the first await, so that the limit holds
         self._watch()
         sender = None
@@ -262,7 +262,7 @@ class Dashboard:
             self._watch()
         return socket
 
-    async def _send(self, client: Client) -> None:
+    async def _send(self, client: PageClient) -> None:
         """Send the newest snapshot and frame whenever there is a new one."""
         sent: list[Any] = [None, None, None]
         ping_at = 0.0
@@ -284,7 +284,7 @@ class Dashboard:
                         await (client.socket.send_str(data) if isinstance(data, str)
                                else client.socket.send_bytes(data))
 
-    async def _receive(self, client: Client) -> None:
+    async def _receive(self, client: PageClient) -> None:
         async for message in client.socket:
             if message.type is WSMsgType.PONG:
                 client.pinged_at = None
@@ -294,7 +294,7 @@ class Dashboard:
                     client, message.data):
                 await client.socket.close(code=1008, message=b'see docs/dashboard.md')
 
-    async def _handle(self, client: Client, text: str) -> bool:
+    async def _handle(self, client: PageClient, text: str) -> bool:
         """Process a message of a page; return whether it is well-formed."""
         try:
             message = json.loads(text)
@@ -315,7 +315,7 @@ class Dashboard:
             return False
         return True
 
-    async def _command(self, client: Client, kind: str, message: dict[str, Any]) -> str:
+    async def _command(self, client: PageClient, kind: str, message: dict[str, Any]) -> str:
         """
         Execute a command of a page.
 

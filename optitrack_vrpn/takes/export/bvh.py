@@ -27,7 +27,7 @@ GAP_NS = 100_000_000
 _ORDER, _FORMAT, _CM = 'ZXY', '%.6f', 100.0
 
 
-class Link(NamedTuple):
+class BvhLink(NamedTuple):
     """The poses of one frame in its parent, in blocks."""
 
     parent: str
@@ -41,16 +41,16 @@ class Link(NamedTuple):
         return take_rows(table, np.flatnonzero(np.append(True, table['stamp'][1:] > last)))
 
 
-def add_transforms(links: dict[str, Link], found: Mapping[Frame, Poses]) -> None:
+def add_transforms(links: dict[str, BvhLink], found: Mapping[Frame, Poses]) -> None:
     """Add the transforms of a batch of messages, see ``PoseColumns``."""
     for (child, parent), (_, rows) in sorted(found.items(), key=lambda item: int(
             item[1][1]['stamp'][-1])):
         if child not in links or links[child].parent != parent:    # a user changed a setting
-            links[child] = Link(str(parent), [])
+            links[child] = BvhLink(str(parent), [])
         links[child].blocks.append(rows)
 
 
-class Skeleton(NamedTuple):
+class BvhSkeleton(NamedTuple):
     """A tree of frames whose names begin with the name of the skeleton; a parent comes first."""
 
     name: str
@@ -62,7 +62,7 @@ class Skeleton(NamedTuple):
         return self.frames[number][len(self.name) + 1:]
 
 
-def find_skeletons(links: Mapping[str, Link]) -> dict[str, Skeleton]:
+def find_skeletons(links: Mapping[str, BvhLink]) -> dict[str, BvhSkeleton]:
     """Find the skeletons among the frames of TF, by name."""
     children: dict[str, list[str]] = {}
     for child, link in links.items():
@@ -80,7 +80,7 @@ def find_skeletons(links: Mapping[str, Link]) -> dict[str, Skeleton]:
                 parents.append(number)
         name = _common(frames).rpartition('_')[0]
         if name:
-            found[name] = Skeleton(name, tuple(frames), tuple(parents))
+            found[name] = BvhSkeleton(name, tuple(frames), tuple(parents))
     return found
 
 
@@ -90,7 +90,7 @@ def _common(names: Sequence[str]) -> str:
     return next((first[:i] for i, letter in enumerate(first) if last[i:i + 1] != letter), first)
 
 
-def choose_skeleton(links: Mapping[str, Link], names: tuple[str, ...]) -> Skeleton:
+def choose_skeleton(links: Mapping[str, BvhLink], names: tuple[str, ...]) -> BvhSkeleton:
     """
     Choose the skeleton to export.
 
@@ -108,7 +108,7 @@ def choose_skeleton(links: Mapping[str, Link], names: tuple[str, ...]) -> Skelet
     return found[names[0] if names else next(iter(found))]
 
 
-class Motion(NamedTuple):
+class BvhMotion(NamedTuple):
     """
     Poses of all bones in their parents in even steps.
 
@@ -126,8 +126,9 @@ class Motion(NamedTuple):
 
 
 def make_motion(
-    links: Mapping[str, Link], skeleton: Skeleton, start_s: float = 0.0, end_s: float = np.inf,
-) -> Motion:
+    links: Mapping[str, BvhLink], skeleton: BvhSkeleton, start_s: float = 0.0,
+    end_s: float = np.inf,
+) -> BvhMotion:
     """
     Take the longest part without a gap; frames that lack a bone are interpolated.
 
@@ -166,8 +167,8 @@ def make_motion(
     first, second = (Rotation.from_quat(rows[each, :, 3:].reshape(-1, 4))
                      for each in (low, low + 1))
     quats = slerp(first, second, np.repeat(at - low, bones)).as_quat().reshape(count, bones, 4)
-    return Motion((stamps[-1] - stamps[0]) * 1e-9 / numbers[-1], positions, quats,
-                  count - len(stamps), len(every) - len(stamps))
+    return BvhMotion((stamps[-1] - stamps[0]) * 1e-9 / numbers[-1], positions, quats,
+                     count - len(stamps), len(every) - len(stamps))
 
 
 class Written(NamedTuple):
@@ -181,7 +182,7 @@ class Written(NamedTuple):
     deviation_m: float
 
 
-def format_bvh(skeleton: Skeleton, motion: Motion, raw: bool = False) -> Written:
+def format_bvh(skeleton: BvhSkeleton, motion: BvhMotion, raw: bool = False) -> Written:
     """
     Write a BVH file.
 
@@ -224,7 +225,7 @@ def _depth_first(parents: tuple[int, ...], number: int = 0) -> list[int]:
                       for each in _depth_first(parents, child))]
 
 
-def _hierarchy(skeleton: Skeleton, offsets: Array, number: int, depth: int) -> list[str]:
+def _hierarchy(skeleton: BvhSkeleton, offsets: Array, number: int, depth: int) -> list[str]:
     """Write a joint and those below it."""
     space, inner = '\t' * depth, '\t' * (depth + 1)
     turns = ' '.join(f'{axis}rotation' for axis in _ORDER)

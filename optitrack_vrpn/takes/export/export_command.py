@@ -22,7 +22,7 @@ from optitrack_vrpn.core.errors import BackendUnavailableError, ConfigurationErr
 from optitrack_vrpn.core.names import counted
 from optitrack_vrpn.takes.bag_read_io import BAGS, find_files, read_batches
 from optitrack_vrpn.takes.cdr import parse_definition
-from optitrack_vrpn.takes.columns import Batch, PoseColumns, TF
+from optitrack_vrpn.takes.columns import ColumnBatch, PoseColumns, TF
 from optitrack_vrpn.takes.export.export_table import (
     check_span, choose_bodies, COLUMNS, rows, Table, tables)
 from optitrack_vrpn.takes.mcap_format import Channel, Schema
@@ -142,13 +142,13 @@ def _export_bvh(arguments: argparse.Namespace) -> int:
     if arguments.frame == 'ned' or arguments.resample:
         raise ConfigurationError('bvh has the frames of the recording, y up: --frame ned and '
                                  '--resample have no meaning')
-    links: dict[str, bvh.Link] = {}
+    links: dict[str, bvh.BvhLink] = {}
     damaged = 0
     for path in find_files(arguments.recording, *BAGS):
         schemas: dict[int, Schema] = {}
         topics: dict[int, PoseColumns] = {}
         for item in read_batches(path):
-            if not isinstance(item, Batch):
+            if not isinstance(item, ColumnBatch):
                 continue
             for record in item.others:
                 if isinstance(record, Schema):

@@ -12,7 +12,7 @@ from optitrack_vrpn.core.errors import ConfigurationError, DamagedError
 from optitrack_vrpn.core.units import format_seconds, NS_PER_S
 from optitrack_vrpn.takes.assess.figures import body_breaks, Breaks
 from optitrack_vrpn.takes.columns import ROW, Rows
-from optitrack_vrpn.takes.take import Body, Take, to_ned, trajectory_of
+from optitrack_vrpn.takes.take import Take, TakeBody, to_ned, trajectory_of
 from optitrack_vrpn.takes.trajectory import interpolate, Mask, Stamps
 
 COLUMNS = ('stamp', 'body', 'x', 'y', 'z', 'qx', 'qy', 'qz', 'qw', 'arrival', 'segment',
@@ -62,7 +62,7 @@ def choose_bodies(take: Take, names: tuple[str, ...]) -> list[str]:
 
 
 def tables(
-    take: Take, body: Body, most: int, *, frame: str = 'enu', start_s: Optional[float] = None,
+    take: Take, body: TakeBody, most: int, *, frame: str = 'enu', start_s: Optional[float] = None,
     end_s: Optional[float] = None, resample_hz: Optional[float] = None,
 ) -> Iterator[Table]:
     """

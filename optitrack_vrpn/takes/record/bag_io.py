@@ -21,11 +21,11 @@ from typing import Any, IO, NamedTuple, Optional
 
 from optitrack_vrpn import __version__
 from optitrack_vrpn.core.errors import BackendUnavailableError, ConfigurationError
+from optitrack_vrpn.takes import mcap_format as mcap
 from optitrack_vrpn.takes.bag_read_io import (
     find_file, is_split, read_batches, read_records, stated_messages)
 from optitrack_vrpn.takes.columns import DATA_AT
 from optitrack_vrpn.takes.mcap_read_io import Damage, LIBRARY
-from optitrack_vrpn.takes import mcap_format as mcap
 from optitrack_vrpn.takes.record.bag_metadata import (
     bag_metadata, channel_metadata, dump, topic_of_channel, TopicMetadata)
 from optitrack_vrpn.takes.record.spool_io import check_exists

@@ -16,9 +16,9 @@ import time
 from typing import Any, Optional
 
 from optitrack_vrpn.takes.cdr import definition
+from optitrack_vrpn.takes.mcap_format import Message
 from optitrack_vrpn.takes.record.bag_metadata import make_qos, Qos, TopicMetadata
 from optitrack_vrpn.takes.record.losses import LossTimes, SequenceWatch
-from optitrack_vrpn.takes.mcap_format import Message
 from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
@@ -46,7 +46,7 @@ class _Polled(CallbackGroup):
         pass
 
 
-class Reader:
+class IntakeReader:
     """
     A subscription to one topic.
 
@@ -84,7 +84,8 @@ class Intake:
     """
 
     def __init__(
-        self, node: Node, wants: Callable[[str, str], bool], announce: Callable[[Reader], None],
+        self, node: Node, wants: Callable[[str, str], bool], announce: Callable[[IntakeReader],
+                                                                                None],
         deliver: Callable[[list[Message]], None],
     ) -> None:
         self._node = node
@@ -93,7 +94,7 @@ class Intake:
         self._deliver = deliver
         self._group = _Polled()
         self._lock = threading.Lock()
-        self._readers: dict[str, Reader] = {}
+        self._readers: dict[str, IntakeReader] = {}
         self._unknown: set[str] = set()
         self.loss_times = LossTimes()
         self.fault = ''
@@ -103,7 +104,7 @@ class Intake:
         self._thread.start()
 
     @property
-    def readers(self) -> list[Reader]:
+    def readers(self) -> list[IntakeReader]:
         """Return the readers of all topics, in the order in which they were added."""
         with self._lock:
             return list(self._readers.values())
@@ -180,7 +181,7 @@ class Intake:
         profiles = _distinct(publishers, type_name)
         hashes = [str(getattr(entry, 'topic_type_hash', None) or '') for entry in publishers
                   if entry.topic_type == type_name]
-        reader = Reader(
+        reader = IntakeReader(
             len(self._readers) + 1, TopicMetadata(
                 topic, type_name, profiles, next(filter(None, hashes), '')),
             self._definitions[type_name],
@@ -242,7 +243,7 @@ class Intake:
             if found:
                 self._deliver(found)
 
-    def _take(self, reader: Reader, found: list[Message]) -> None:
+    def _take(self, reader: IntakeReader, found: list[Message]) -> None:
         # The inner loop runs for every message: what it needs is in local names.
         handle, raw_type, key = reader.subscription.handle, reader.raw_type, reader.key
         watch, sequence = reader.watch, reader.sequence
@@ -265,7 +266,7 @@ class Intake:
         reader.sequence = sequence
 
     def _note(
-        self, reader: Reader, watch: SequenceWatch, number: Optional[int], received_ns: int,
+        self, reader: IntakeReader, watch: SequenceWatch, number: Optional[int], received_ns: int,
     ) -> None:
         """Take a number that does not follow the one before."""
         for count, at_ns in watch.note(number, received_ns):

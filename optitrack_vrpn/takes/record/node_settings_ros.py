@@ -18,7 +18,7 @@ _MOST_NODES = 4
 _COMMON = ('qos_overrides', 'start_type_description_service', 'use_sim_time')
 
 
-class NodeSettings:
+class RecordedSettings:
     """
     Ask each publisher of poses once.
 

@@ -11,21 +11,21 @@ from typing import Any, NamedTuple
 from optitrack_vrpn.core.errors import RemoteProtocolError
 from optitrack_vrpn.drivers.natnet import codec
 from optitrack_vrpn.drivers.natnet.connection import (
-    bitstream_version, Connection as NatNetConnection, FIRST_ECHOES)
+    bitstream_version, FIRST_ECHOES, NatNetConnection)
 from optitrack_vrpn.drivers.natnet.messages import (
-    Disconnected, Echo, Event, Frame, Held, MessageId, ServerInfo, Untimed)
+    Disconnected, Echo, Event, Held, MessageId, NatNetFrame, ServerInfo, Untimed)
 from optitrack_vrpn.drivers.natnet.reports import Translator
-from optitrack_vrpn.drivers.vrpn.connection import Connection
+from optitrack_vrpn.drivers.vrpn.connection import VrpnConnection
 from optitrack_vrpn.drivers.vrpn.frames import to_frames
 from optitrack_vrpn.stream.pipeline import Pipeline
 from optitrack_vrpn.stream.roster import Sample
-from optitrack_vrpn.takes.record.raw_session import Action, Session
+from optitrack_vrpn.takes.record.raw_session import Action, RawSession
 
 #: As in drivers/natnet/session_io: frames wait so long (ns) for the first round trips.
 _CLOCK_WAIT_NS = 600_000_000
 
 
-class Arrival(NamedTuple):
+class RawArrival(NamedTuple):
     """
     What arrived together.
 
@@ -39,13 +39,13 @@ class Arrival(NamedTuple):
     host_minus_arrival_ns: int
 
 
-def arrivals(session: Session) -> Iterator[Arrival]:
+def arrivals(session: RawSession) -> Iterator[RawArrival]:
     """Return the contents of a conversation; bytes of another protocol end it."""
     return (_natnet if session.protocol == 'natnet' else _vrpn)(session)
 
 
-def _vrpn(session: Session) -> Iterator[Arrival]:
-    connection = Connection()
+def _vrpn(session: RawSession) -> Iterator[RawArrival]:
+    connection = VrpnConnection()
     for action in session.read():
         try:
             if action.kind == 'tcp':
@@ -55,10 +55,10 @@ def _vrpn(session: Session) -> Iterator[Arrival]:
         except RemoteProtocolError:
             return
         if events:
-            yield Arrival(tuple(events), action.arrival_ns, action.host_minus_arrival_ns)
+            yield RawArrival(tuple(events), action.arrival_ns, action.host_minus_arrival_ns)
 
 
-def _natnet(session: Session) -> Iterator[Arrival]:
+def _natnet(session: RawSession) -> Iterator[RawArrival]:
     """Do with the datagrams what the client did, at the same times."""
     connection, translator = NatNetConnection(session.begin_ns), Translator(0)
     ready_ns = latest_ns = 0
@@ -73,8 +73,8 @@ def _natnet(session: Session) -> Iterator[Arrival]:
             elif isinstance(event, Disconnected):
                 return
             elif isinstance(event, Echo) and translator.frequency:
-                yield Arrival([translator.echo(*event)], now_ns, offset_ns)
-            elif isinstance(event, (Frame, Held)):
+                yield RawArrival([translator.echo(*event)], now_ns, offset_ns)
+            elif isinstance(event, (NatNetFrame, Held)):
                 frame, at_ns, names = event if isinstance(event, Held) else (
                     event, now_ns, connection.models.names)
                 latest_ns = max(latest_ns, at_ns)
@@ -83,7 +83,7 @@ def _natnet(session: Session) -> Iterator[Arrival]:
                 translator.names = names
                 named = translator.frame(frame)
                 if named is not None:
-                    yield Arrival([named], latest_ns, offset_ns)
+                    yield RawArrival([named], latest_ns, offset_ns)
 
 
 def _events(connection: NatNetConnection, action: Action) -> list[Event]:
@@ -102,7 +102,7 @@ def _events(connection: NatNetConnection, action: Action) -> list[Event]:
     return [] if action.kind == 'sent' else connection.receive(action.data, action.arrival_ns)
 
 
-def stamped(sessions: Iterable[Session], pipeline: Pipeline) -> Iterator[tuple[Sample, int]]:
+def stamped(sessions: Iterable[RawSession], pipeline: Pipeline) -> Iterator[tuple[Sample, int]]:
     """
     Return the poses that the node would publish, and their arrival on the host's clock (ns).
 
@@ -117,7 +117,7 @@ def stamped(sessions: Iterable[Session], pipeline: Pipeline) -> Iterator[tuple[S
             pipeline.tick(arrival_ns)
 
 
-def of_one_protocol(sessions: Sequence[Session]) -> list[Session]:
+def of_one_protocol(sessions: Sequence[RawSession]) -> list[RawSession]:
     """Return the conversations of the protocol that was recorded for the longest time."""
     spans: dict[str, int] = {}
     for session in sessions:

@@ -19,10 +19,10 @@ from typing import NamedTuple
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.names import counted
 from optitrack_vrpn.takes.bag_read_io import read_batches, read_records
-from optitrack_vrpn.takes.columns import Batch
+from optitrack_vrpn.takes.columns import ColumnBatch
 from optitrack_vrpn.takes.mcap_format import Channel, Cut, Message
 from optitrack_vrpn.takes.mcap_read_io import Damage
-from optitrack_vrpn.takes.record.raw_session import Action, Session, StreamCutter
+from optitrack_vrpn.takes.record.raw_session import Action, RawSession, StreamCutter
 
 #: Begin of the topics of a raw recording.
 RAW = 'raw/'
@@ -38,7 +38,7 @@ class RawRecording(NamedTuple):
     :ivar cut: why it ends early; '' for a complete one.
     """
 
-    sessions: list[Session]
+    sessions: list[RawSession]
     damaged: list[tuple[str, tuple[int, int]]]
     missing: int
     cut: str
@@ -74,7 +74,7 @@ def is_raw(path: Path) -> bool:
     if path.suffix != '.mcap':
         return False
     for item in read_batches(path):
-        for record in item.others if isinstance(item, Batch) else ():
+        for record in item.others if isinstance(item, ColumnBatch) else ():
             if isinstance(record, Channel):
                 return record.topic.startswith(RAW)
     return False
@@ -112,7 +112,7 @@ def load_raw(
     if not found:
         raise ConfigurationError(
             f'{path}: contains no conversation with a server' + (f' ({cut})' if cut else ''))
-    sessions = [Session(
+    sessions = [RawSession(
         one.protocol, one.server, one.local, one.begin_ns, one.end_ns,
         lambda number=number: _actions(path, number),  # type: ignore[misc]
         '; '.join(filter(None, (

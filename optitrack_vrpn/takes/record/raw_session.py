@@ -39,7 +39,7 @@ class Action(NamedTuple):
         return self.time_ns - self.host_minus_arrival_ns
 
 
-class Session(NamedTuple):
+class RawSession(NamedTuple):
     """
     One conversation.
 
@@ -168,7 +168,7 @@ def first_sender_time_ns(actions: Iterable[Action]) -> int:
     return 0
 
 
-def clip(session: Session, start_ns: int, end_ns: Optional[int]) -> Iterator[Action]:
+def clip(session: RawSession, start_ns: int, end_ns: Optional[int]) -> Iterator[Action]:
     """
     Select a part of a session that a client can decode.
 

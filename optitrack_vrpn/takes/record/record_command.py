@@ -136,10 +136,11 @@ def _clock(elapsed_s: float) -> str:
 def _record(arguments: argparse.Namespace, ros_arguments: Sequence[str]) -> int:
     use_profile()
     with loading('record'):
-        from optitrack_vrpn.takes.record.recorder_ros import Progress, record, RecorderConfig
+        from optitrack_vrpn.takes.record.recorder_ros import (
+            record, RecorderConfig, RecordingProgress)
     lines = Lines()
 
-    def report(progress: Optional[Progress]) -> None:
+    def report(progress: Optional[RecordingProgress]) -> None:
         if progress is not None:
             status = progress.status
             lines.show(progress.elapsed_s, status.messages, status.size, status.free,

@@ -21,11 +21,11 @@ from optitrack_vrpn.node.base.process import run
 from optitrack_vrpn.node.graph.processes import without_shared_memory
 from optitrack_vrpn.node.graph.processes_io import local_nodes
 from optitrack_vrpn.stream.clock.difference import difference_ns
-from optitrack_vrpn.takes.record.bag_io import BagWriter, NewTopic
-from optitrack_vrpn.takes.record.intake_ros import Intake, Reader
-from optitrack_vrpn.takes.record.losses import ClockSteps
 from optitrack_vrpn.takes.mcap_format import Message
-from optitrack_vrpn.takes.record.node_settings_ros import NodeSettings
+from optitrack_vrpn.takes.record.bag_io import BagWriter, NewTopic
+from optitrack_vrpn.takes.record.intake_ros import Intake, IntakeReader
+from optitrack_vrpn.takes.record.losses import ClockSteps
+from optitrack_vrpn.takes.record.node_settings_ros import RecordedSettings
 from optitrack_vrpn.takes.record.spool_io import MAX_WAITING, MIN_FREE, Spool, SpoolStatus
 from optitrack_vrpn.takes.topics import safe_name, TopicChoice
 import rclpy
@@ -69,7 +69,7 @@ class RecorderConfig(NamedTuple):
     max_waiting: int = MAX_WAITING
 
 
-class Progress(NamedTuple):
+class RecordingProgress(NamedTuple):
     """
     State of a recording.
 
@@ -125,7 +125,7 @@ class Recorder(ControlledLifecycleNode):
         super().__init__(name, control=control, **kwargs)
         self.set_info_topics(())
         steady = Clock(clock_type=ClockType.STEADY_TIME)
-        self._settings = NodeSettings(self)
+        self._settings = RecordedSettings(self)
         self._timers = [self.create_timer(_LOOK_S, self._look, clock=steady),
                         self.create_timer(_WATCH_S, self._watch, clock=steady)]
         self._stop_reported = self._looked = False
@@ -202,18 +202,18 @@ class Recorder(ControlledLifecycleNode):
 
     # -- from the command ----------------------------------------------------------------------
 
-    def progress(self) -> Optional[Progress]:
+    def progress(self) -> Optional[RecordingProgress]:
         """Return the state of the recording; None if there is none."""
         spool, intake = self._spool, self._intake
         if spool is None or intake is None:
             return None
-        return Progress(
+        return RecordingProgress(
             self._folder, time.monotonic() - self._began, len(intake.readers),
             sum(intake.lost().values()), spool.status(), intake.fault)
 
     # -- parts ---------------------------------------------------------------------------------
 
-    def _announce(self, reader: Reader) -> None:
+    def _announce(self, reader: IntakeReader) -> None:
         """Process a new topic, called by the intake."""
         if all(qos['durability'] == 'transient_local' for qos in reader.metadata.qos):
             # Several publishers have a last message each, and the messages do not identify them.
@@ -360,7 +360,7 @@ def _new_folder(above: Path, session: str) -> Path:
 
 def record(
     config: RecorderConfig, control: bool, seconds: float, argv: Sequence[str],
-    report: Callable[[Optional[Progress]], None], name: str = 'recorder',
+    report: Callable[[Optional[RecordingProgress]], None], name: str = 'recorder',
 ) -> int:
     """
     Run a recorder until the interruption or the given time.

@@ -23,9 +23,9 @@ from typing import Optional
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.sim.acceptor_io import Acceptor, Address, raw_clock_ns
-from optitrack_vrpn.sim.world import Counters
+from optitrack_vrpn.sim.world import SimCounters
 from optitrack_vrpn.takes.record.raw_session import (
-    Action, clip, described_all, described_udp_port, first_sender_time_ns, scale_times, Session)
+    Action, clip, described_all, described_udp_port, first_sender_time_ns, RawSession, scale_times)
 
 _LOG = logging.getLogger(__name__)
 #: Chosen: maximum number of clients, and timeout (s) for a handshake. They limit the resources of
@@ -85,7 +85,7 @@ class ReplayServer:
     :raises TransportError: if the port is not available.
     """
 
-    def __init__(self, sessions: Sequence[Session], config: ReplayConfig) -> None:
+    def __init__(self, sessions: Sequence[RawSession], config: ReplayConfig) -> None:
         self._config = config
         self._sessions = list(sessions)
         #: Sender times that are not scaled, by session; used for rates other than 1.
@@ -94,7 +94,7 @@ class ReplayServer:
         self._selector = selectors.DefaultSelector()
         self._players: dict[Address, threading.Thread] = {}
         self._acceptor = Acceptor(
-            config.host, config.port, self._selector, Counters(), self._begin,
+            config.host, config.port, self._selector, SimCounters(), self._begin,
             self._is_connected, _HANDSHAKE_S)
         self._acceptor.open()
         self._udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

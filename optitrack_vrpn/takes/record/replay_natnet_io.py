@@ -22,7 +22,7 @@ from optitrack_vrpn.core.errors import RemoteProtocolError, TransportError
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.natnet import codec
 from optitrack_vrpn.drivers.natnet.messages import MessageId, ServerInfo
-from optitrack_vrpn.takes.record.raw_session import Action, Session
+from optitrack_vrpn.takes.record.raw_session import Action, RawSession
 from optitrack_vrpn.takes.record.replay_io import ReplayConfig
 
 #: Chosen: clients at once, and time (s) without a request after which one is removed.
@@ -53,7 +53,7 @@ class _Facts:
 class _Player:
     """The playback for one client."""
 
-    def __init__(self, session: Session, facts: _Facts, config: ReplayConfig) -> None:
+    def __init__(self, session: RawSession, facts: _Facts, config: ReplayConfig) -> None:
         self.facts = facts
         self.definitions = facts.definitions
         self.heard_ns = self.began_ns = time.monotonic_ns()
@@ -104,7 +104,7 @@ class NatNetReplay:
     :raises TransportError: if the port is not available.
     """
 
-    def __init__(self, sessions: Sequence[Session], config: ReplayConfig) -> None:
+    def __init__(self, sessions: Sequence[RawSession], config: ReplayConfig) -> None:
         self._sessions, self._config = list(sessions), config
         self._facts = [_facts(session) for session in self._sessions]
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -210,7 +210,7 @@ class NatNetReplay:
             del self._players[address]
 
 
-def _facts(session: Session) -> _Facts:
+def _facts(session: RawSession) -> _Facts:
     """Read what a server answered at the begin of a conversation."""
     facts, asked, frames = _Facts(), '', 0
     for action in session.read():

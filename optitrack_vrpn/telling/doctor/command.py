@@ -37,7 +37,7 @@ from optitrack_vrpn.node.graph.processes_io import local_nodes
 from optitrack_vrpn.telling.doctor import graph as graph_checks, reach, stream
 from optitrack_vrpn.telling.doctor.probes_io import find_route, listen, look_up
 from optitrack_vrpn.telling.doctor.results import (
-    choose_target, Graph, ports, ProbeResults, Stream)
+    choose_target, Graph, ports, ProbeResults, WatchedStream)
 
 if TYPE_CHECKING:
     from optitrack_vrpn.telling.doctor.graph_ros import GraphView
@@ -122,7 +122,7 @@ def make_parser() -> Parser:
     return parser
 
 
-class Report:
+class DoctorReport:
     """
     Print results as they arrive.
 
@@ -244,7 +244,7 @@ def examine(arguments: argparse.Namespace, ros_args: Sequence[str]) -> int:
         probed = ProbeResults(
             target.server, config.port, target.protocol, arguments.expect_rate, graph=graph,
             taken_from=target.node if target.taken else '')
-        report = Report(probed, arguments.json)
+        report = DoctorReport(probed, arguments.json)
         # Chosen: timeout of the name resolution (s), the default of glibc's resolver for one
         # server.
         look_up(probed, config, settings, 5.0)
@@ -263,7 +263,7 @@ def examine(arguments: argparse.Namespace, ros_args: Sequence[str]) -> int:
 
 def _probe_protocols(
     arguments: argparse.Namespace, config: ClientConfig, settings: Any, probed: ProbeResults,
-    report: Report,
+    report: DoctorReport,
 ) -> None:
     """
     Probe the protocol of the node, and others if it does not answer; receive by it.
@@ -290,7 +290,7 @@ def _probe_protocols(
     others = [] if answering or not SOURCES[wanted[0]].probe else [
         name for name in SOURCES
         if name not in wanted and connect(name, replace(config, link=link))]
-    streams: dict[str, Stream] = {}
+    streams: dict[str, WatchedStream] = {}
     for name in answering or others or (wanted if probed.local and not probes else ()):
         also = probed.stream is not None and probed.stream.poses > 0
         streams[name] = _receive(arguments, name, probes.get(name), config, settings, also)
@@ -332,7 +332,7 @@ def _beside(
 def _receive(
     arguments: argparse.Namespace, name: str, probe: Optional[Probe], config: ClientConfig,
     settings: Any, also: bool,
-) -> Stream:
+) -> WatchedStream:
     """Receive by one protocol, briefly if it is not the first; explain it if no pose arrives."""
     # Chosen: time (s) to receive by a further protocol.
     found = listen(

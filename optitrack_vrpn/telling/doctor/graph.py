@@ -11,8 +11,8 @@ from optitrack_vrpn.core.checks import (
 from optitrack_vrpn.core.names import counted, printable
 from optitrack_vrpn.drivers.table import AUTO, own_port, SOURCES, using
 from optitrack_vrpn.node.graph.conflicts import LINGERS, ONE_NAME, ONE_TOPIC, qos_remedies
-from optitrack_vrpn.stream.bodies.settings import Selection, unmatched
 from optitrack_vrpn.node.graph.processes import without_shared_memory
+from optitrack_vrpn.stream.bodies.settings import Selection, unmatched
 from optitrack_vrpn.stream.clock.types import UNIX_EPOCH
 from optitrack_vrpn.telling.doctor.reach import check_absence, no_node
 from optitrack_vrpn.telling.doctor.results import Graph, Mismatch, ProbeResults, RunningNode

@@ -18,7 +18,7 @@ from optitrack_vrpn.drivers.sockets_io import card_of, local_address, Lookup, Wa
 from optitrack_vrpn.drivers.table import (
     AUTO, check_server, load, own_settings, protocols_of, SOURCES)
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
-from optitrack_vrpn.telling.doctor.results import ProbeResults, Stream
+from optitrack_vrpn.telling.doctor.results import ProbeResults, WatchedStream
 from optitrack_vrpn.telling.doctor.stream import Watch
 
 #: Chosen: limits of stored addresses of the server, and of warnings of the client.
@@ -78,7 +78,7 @@ def find_route(probed: ProbeResults, config: ClientConfig) -> None:
 class _Listener:
     """The sink of the client: passes frames to the pipeline, and notes changes."""
 
-    def __init__(self, stream: Stream, now_ns: Callable[[], int]) -> None:
+    def __init__(self, stream: WatchedStream, now_ns: Callable[[], int]) -> None:
         self.changed = threading.Condition()
         self.watch = Watch(stream)
         self.connected_ns: Optional[int] = None
@@ -110,7 +110,7 @@ class _Listener:
 def listen(
     make_client: Callable[[Sink], Source], seconds: float, timeout_s: float,
     lift_s: float = 0.0, on_lift: Callable[[], None] = lambda: None,
-) -> Stream:
+) -> WatchedStream:
     """
     Receive with the node's client and pipeline.
 
@@ -119,7 +119,7 @@ def listen(
     :param lift_s: time after that in which the user lifts a body (s); 0 for none.
     :param on_lift: called when that time begins.
     """
-    clock, stream = HostClock(), Stream()
+    clock, stream = HostClock(), WatchedStream()
     listener = _Listener(stream, clock.now_ns)
     watch = listener.watch
     client = make_client(listener)

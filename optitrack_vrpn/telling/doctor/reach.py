@@ -11,6 +11,7 @@ from optitrack_vrpn.core.names import printable
 from optitrack_vrpn.node.graph.processes import without_shared_memory
 from optitrack_vrpn.telling.doctor.results import Graph, ProbeResults
 
+
 def check_reach(probed: ProbeResults) -> CheckResult:
     """Check whether other computers can discover the node."""
     graph = probed.graph

@@ -35,7 +35,7 @@ class Lift(NamedTuple):
 
 
 @dataclass
-class Stream(StreamSeen):
+class WatchedStream(StreamSeen):
     """
     What the node's client and pipeline received.
 
@@ -196,7 +196,7 @@ class ProbeResults:
     local: str = ''
     card: str = ''
     route_error: str = ''
-    stream: Optional[Stream] = None
+    stream: Optional[WatchedStream] = None
     by: str = ''
     graph: Optional[Graph] = None
     taken_from: str = ''
@@ -208,7 +208,7 @@ class ProbeResults:
         return Place(self.addresses[0] if self.addresses else '', self.local, self.card)
 
     @property
-    def established(self) -> Optional[Stream]:
+    def established(self) -> Optional[WatchedStream]:
         """Return the stream if there was a connection."""
         return self.stream if self.stream is not None and self.stream.listened_s else None
 

@@ -20,7 +20,7 @@ from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.pipeline import Pipeline
 from optitrack_vrpn.stream.roster import body_name, TrackedBody
 from optitrack_vrpn.telling.catalogue import Finding, merge, Severity
-from optitrack_vrpn.telling.doctor.results import Lift, ProbeResults, Stream
+from optitrack_vrpn.telling.doctor.results import Lift, ProbeResults, WatchedStream
 from optitrack_vrpn.telling.rules import (
     body_findings, clock_findings, ENOUGH_POSES, Observation, rate_findings, stamp_findings,
     stream_findings)
@@ -50,7 +50,7 @@ def check_data(probed: ProbeResults) -> CheckResult:
     return results_of('data', stream_findings(stream), values, found)
 
 
-def check_also(probed: ProbeResults, protocol: str, other: Stream) -> CheckResult:
+def check_also(probed: ProbeResults, protocol: str, other: WatchedStream) -> CheckResult:
     """Report what arrives by a protocol that answers too, beside the one of the stream."""
     bodies = {body.name for body in probed.stream.bodies} if probed.stream else set()
     others = {body.name for body in other.bodies}
@@ -272,7 +272,7 @@ class Watch:
     :ivar lifting: whether displacements are measured.
     """
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: WatchedStream) -> None:
         self._stream = stream
         self.first_pose_ns: Optional[int] = None
         self.last_pose_ns = 0
