@@ -262,7 +262,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     launched = PARENT in os.environ
     end_with_parent()
     parser = make_parser()
-    arguments = parser.parse_args(argv)
+    arguments, _ = parser.parse(argv)    # launch adds --ros-args to every node
     for name in ('bodies', 'rate'):
         if arguments.server and getattr(arguments, name) is not None:
             parser.error(f'--{name} is for the simulated Motive: omit it or --server')
