@@ -6,15 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 import sys
 
-import numpy as np
-from optitrack_vrpn.stream.clock.line import Line
-import pytest
-from scipy.spatial import ConvexHull
-
 sys.path[len(sys.path):] = [str(Path(__file__).parent.parent / 'bench')]
 
 from clock import run  # noqa: E402
 from clock_sim import Case, cases, every  # noqa: E402
+import numpy as np  # noqa: E402
+from optitrack_vrpn.stream.clock.line import Line  # noqa: E402
+import pytest  # noqa: E402
+from scipy.spatial import ConvexHull  # noqa: E402
 
 S = 1_000_000_000
 SHORT = Case('short', seconds=400.0, loads=every(150.0, 30.0, 400.0, 60.0, 2.0))

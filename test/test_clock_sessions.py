@@ -7,13 +7,12 @@ from pathlib import Path
 import subprocess
 import sys
 
-import pytest
-
 BENCH = Path(__file__).parent.parent / 'bench'
 sys.path[len(sys.path):] = [str(BENCH)]
 
 import clock_sessions  # noqa: E402
 from clock_sim import cases, simulate  # noqa: E402
+import pytest  # noqa: E402
 
 SEEDS = range(2000, 2030)
 

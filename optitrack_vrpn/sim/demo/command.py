@@ -49,7 +49,7 @@ _LOOK_S = 0.25
 _APPEAR_S, _DISCOVERY_S = 40.0, 40.0
 
 
-def make_parser() -> argparse.ArgumentParser:
+def make_parser() -> Parser:
     """Return the parser of the command line."""
     parser = Parser(
         prog='demo', description='Watch rigid bodies stream from Motive through the node.')
