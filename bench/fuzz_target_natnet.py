@@ -56,15 +56,15 @@ def definitions(version):
 
 
 def frame(number, version, params=0):
-    """Make a frame of each of them and markers at 100 Hz."""
-    ticks = 1_000 * _FREQUENCY + number * _FREQUENCY // 100
+    """Make a frame of each of them and markers at 50 Hz."""
+    ticks = 1_000 * _FREQUENCY + number * _FREQUENCY // 50
     bodies = [NatNetBody(i, 0.001 * number, 1.0, float(i), 0.0, 0.0, 0.0, 1.0, 0.0003, 1)
               for i in (1, 2)]
     bones = b''.join(BODY.pack(3 << 16 | i, 0.001 * number, 0.2 * i, 0.0, 0.0, 0.0, 0.0, 1.0,
                                0.001, 1) for i in (1, 2, 3))
     return encode_frame(NatNetFrame(
         number, bodies, [NatNetMarker(1 << 16 | 1, 0.0, 1.0, 0.0, 0.014, 12, 0.0002)], 0.0, 0, 0,
-        number / 100, ticks, ticks + 46_000, ticks + 54_000, 0, 0, params, ((2.0, 1.0, 0.0),),
+        number / 50, ticks, ticks + 46_000, ticks + 54_000, 0, 0, params, ((2.0, 1.0, 0.0),),
         (NatNetSkeleton(3, bones),), (NatNetSkeleton(4, BODY.pack(
             4 << 16 | 1, 0.001 * number, 1.0, 2.0, 0.0, 0.0, 0.0, 1.0, 0.001, 1)),)
         if version >= (4, 1) else (), (Analog(1, ((1.0, 2.0),) * 6),)), version)
@@ -140,7 +140,7 @@ class NatNetRun(Run):
             if named is not None and named.extras is not None:
                 self._judge_extras(named)
             self.give([] if named is None else [named])
-            remarks = self._watch.frame(event, self.now_ns)
+            remarks = self._watch.frame(event)
             remarks += self._watch.unknown(self._translator.unknown)
         elif isinstance(event, Echo):
             self.give([self._translator.echo(*event)])
@@ -204,10 +204,11 @@ def seeds():
     """Make inputs of conversations that go well."""
     made = []
     for number, version in enumerate(VERSIONS):
-        frames = [piece for k in range(1, 15) for piece in (
+        # Long enough for the first frames of a connection to prove that they are live.
+        frames = [piece for k in range(1, 41) for piece in (
             record(_DATAGRAM, frame(k, version)), record(PAUSE, count=1))]
-        change = [record(_DATAGRAM, frame(15, version, 2)),
-                  record(_DATAGRAM, definitions(version)), record(_DATAGRAM, frame(16, version))]
+        change = [record(_DATAGRAM, frame(41, version, 2)),
+                  record(_DATAGRAM, definitions(version)), record(_DATAGRAM, frame(42, version))]
         hello = [record(_DATAGRAM, codec.encode_server_info(info(version))),
                  record(_DATAGRAM, definitions(version))]
         answers = [record(_DATAGRAM, codec.encode_response(100.0)),
@@ -220,5 +221,5 @@ def seeds():
             made.append(bytes((option, number)) + b''.join(hello + answers + frames))
         made.append(bytes((PREAMBLE, number)) + b''.join(frames + change))
         made.append(bytes((PREAMBLE, number)) + b''.join(
-            frames[:20] + [record(_RECONNECT)] + frames[:20]))
+            frames + [record(_RECONNECT)] + frames[:20]))
     return made

@@ -35,7 +35,9 @@ def test_recorded_sessions_hold_and_get_as_far_as_publishing():
 
 def test_natnet_conversations_hold_and_get_as_far_as_publishing():
     runs = [fuzz_target_natnet.one_input(data) for data in SEEDS['natnet']]
-    assert all(run.published >= 4 and run.figures >= 4 for run in runs)
+    assert all(run.figures >= 4 for run in runs)
+    # The sender's times count from its start: in mode sender they are 55 years old.
+    assert all((run.published >= 4) is not run.sender_mode for run in runs)
     assert {run.connection.counters.malformed for run in runs} == {0}
 
 
