@@ -157,15 +157,22 @@ def with_parent(variables: MutableMapping[str, str]) -> MutableMapping[str, str]
     return {**variables, PARENT: str(os.getpid())}
 
 
-def end_with_parent() -> None:
+_parents: list[int] = []
+
+
+def end_with_parent() -> bool:
     """
     Request SIGTERM from the kernel for the end of the parent process.
 
     Does nothing without ``with_parent`` in the parent, or on systems without prctl(2) (Linux).
+
+    :returns: whether this process was started ``with_parent``.
     """
     parent = os.environ.pop(PARENT, '')
     if parent:
+        _parents.append(int(parent))
         end_with(int(parent))
+    return bool(_parents)
 
 
 def end_with(parent: int) -> None:

@@ -21,7 +21,7 @@ from typing import Mapping, Optional, Sequence, TYPE_CHECKING
 
 from optitrack_vrpn.cli.arguments import duration, hertz, Parser, server_address, whole
 from optitrack_vrpn.cli.command_io import command, loading
-from optitrack_vrpn.cli.signals_io import end_with_parent, PARENT
+from optitrack_vrpn.cli.signals_io import end_with_parent
 from optitrack_vrpn.cli.terminal_io import Screen
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.names import counted
@@ -259,8 +259,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     :returns: exit code: 0 if every body streamed, 1 if not, 64 if the command line or
         the parameter file is wrong, 128 and the signal's number if a signal ended it.
     """
-    launched = PARENT in os.environ
-    end_with_parent()
+    launched = end_with_parent()
     parser = make_parser()
     arguments, _ = parser.parse(argv)    # launch adds --ros-args to every node
     for name in ('bodies', 'rate'):
