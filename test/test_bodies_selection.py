@@ -77,7 +77,8 @@ def test_overrides_become_a_configuration():
 
 
 vectors = st.tuples(*[st.floats(-10, 10)] * 3)
-angles = st.tuples(*[st.floats(-7, 7)] * 3)
+#: Angles beyond a turn are refused: they may be degrees.
+angles = st.tuples(*[st.floats(-2.0 * math.pi, 2.0 * math.pi)] * 3)
 
 
 def matrix(transform):

@@ -21,13 +21,13 @@ from optitrack_vrpn import RUNS
 from optitrack_vrpn.stream.motion.estimator import EstimateConfig
 from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.pipeline import Pipeline
-from optitrack_vrpn.drivers.vrpn.connection import Connection
+from optitrack_vrpn.drivers.vrpn.connection import VrpnConnection
 from optitrack_vrpn.drivers.vrpn.frames import to_frames
 from sessions import sessions
 print(RUNS, file=sys.stderr)
 for name in ('vrpn_server_spin', 'motive_like_5x240', 'udp_lob', 'late_server_then_restart'):
     for session in sessions(name):
-        connection = Connection()
+        connection = VrpnConnection()
         pipeline = Pipeline(PipelineConfig(
             estimate=EstimateConfig(estimate_motion=True), server_motion=True),
             lambda channel: setattr(channel, 'wants_motion', True))
