@@ -6,6 +6,7 @@ import math
 
 from conftest import examples
 from hypothesis import given, settings, strategies as st
+import numpy as np
 from optitrack_vrpn.stream.clock.round_trips import RoundTrips
 from optitrack_vrpn.stream.clock.source import StampSource
 from optitrack_vrpn.stream.clock.types import StampConfig
@@ -150,3 +151,12 @@ def test_another_sender_starts_without_the_delay_of_the_one_before():
     assert math.isnan(source.status().network_delay_s)
     found = [source.stamp(n * 10 * MS, 9_000 * S + n * 10 * MS) for n in range(1, 300)]
     assert abs(found[-1] - 9_000 * S - 2_989 * MS) < 20_000
+
+
+def test_the_rate_of_a_young_session_is_that_of_its_frames():
+    """Before the skew is known for good; round trips are carried from one to the next by it."""
+    rng, skew, source = np.random.default_rng(5), -200e-6, StampSource(StampConfig())
+    for number in range(13 * 240):
+        true_ns = 10 * S + number * S // 240
+        source.stamp(round(true_ns * (1.0 - skew)), true_ns + round(rng.uniform(0.1, 1.1) * MS))
+    assert abs(source.status().skew_ppm + 200.0) < 60.0

@@ -22,8 +22,10 @@ class Line:
     """
     The least lag at any sender time.
 
-    :ivar skew: arrival clock against sender's clock, less one (s/s).
+    :ivar skew: arrival clock against sender's clock, less one (s/s), as known from ``EDGE_NS`` and
+        more; 0 before.
     :ivar known: whether the skew comes from this sender's earlier frames.
+    :ivar rate: the same by the frames of this line so far.
     :ivar frames: frames learnt from since the line began.
     :ivar above_ns: how far the newest least lags lie above the line (ns): load, or another route.
     :ivar above_since_ns: sender time since which they do; -1 if they do not.
@@ -35,7 +37,7 @@ class Line:
     """
 
     def __init__(self) -> None:
-        self.skew = 0.0
+        self.skew = self.rate = 0.0
         self.known = False
         self.begin(0, 0)
 
@@ -49,7 +51,7 @@ class Line:
         self._zero_ns, self._lag_ns = sender_ns, lag_ns
         self._points: deque[tuple[float, float]] = deque()
         self._height = self._from = self._least_above = 0.0
-        self._slope = self.skew
+        self._slope = self.rate = self.skew
         self._least = (0.0, 0.0)
         self._end = SECOND_NS / 4.0
         self._block_from = self._pulled = 0.0
@@ -112,6 +114,7 @@ class Line:
         height = self._height + self._slope * (x - self._from)
         slope, goal = self._read_hull(x)
         self._judge(x, goal + slope * (least[0] - x), slope)
+        self.rate = slope
         self._slope = slope + (goal - height) / block
         self._height, self._from = height, x
         # A frame at the end of the block is the first of the next one.

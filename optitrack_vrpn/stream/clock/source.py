@@ -119,7 +119,7 @@ class StampSource:
             self._follow_change(sender_time_ns)
         placed = arrival_ns - processing_ns - int(clock.above_ns)
         if self._trips.known:
-            placed = self._trips.place(sender_time_ns, placed, clock.line.skew)
+            placed = self._trips.place(sender_time_ns, placed, clock.line.rate)
         offset_ns = host.offset_ns - self._latency
         if self._smooths and not self.by_arrival:
             stamp = placed + offset_ns
@@ -188,7 +188,7 @@ class StampSource:
             return
         line = self._clock.line
         # Load and a longer route are in the slope of the line, until they have passed it.
-        self._trips.add(sent_ns, server_ns, received_ns, line.skew, 1e-5 if line.known else 1e-4)
+        self._trips.add(sent_ns, server_ns, received_ns, line.rate, 1e-5 if line.known else 1e-4)
         self._latency = 0
 
     def reconnected(self) -> None:
@@ -256,7 +256,7 @@ class StampSource:
             mode=config.mode, by_arrival=self.by_arrival, epoch=epochs.number,
             learnt=self._learnt(),
             offset_ns=self._stamp_ns - self._sender_ns if self._stamp_ns >= 0 else 0,
-            skew_ppm=math.nan if self.by_arrival or self._sender_mode else line.skew * 1e6,
+            skew_ppm=math.nan if self.by_arrival or self._sender_mode else line.rate * 1e6,
             uncertainty_s=self.uncertainty_s(), above_s=line.above_ns * 1e-9,
             above_since_s=since_s, follows_in_s=EDGE_NS * 1e-9 - since_s if since_s else math.nan,
             restarts=dict(epochs.restarts), samples=line.frames, sender_base=epochs.base,
