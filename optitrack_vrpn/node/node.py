@@ -141,6 +141,7 @@ class OptitrackVrpnNode(ManagedNode):
             steps.callback(self._retired.run)
             steps.callback(self._close_publishers)
             if self._supervision is not None:
+                steps.callback(self._supervision.close_services)
                 steps.callback(self._supervision.stop)
             if self._backend is not None:
                 steps.callback(self._backend.stop)

@@ -4,6 +4,7 @@
 
 from collections import deque
 import contextlib
+import threading
 import traceback
 from typing import Any, Callable, Optional, Sequence, TYPE_CHECKING
 
@@ -42,6 +43,8 @@ class AcceptServices:
         self._pipeline = pipeline
         self._services: dict[str, Any] = {}
         self._channels: dict[str, TrackedBody] = {}
+        self._changing = threading.Lock()
+        self._closed = False
         #: Names of bodies whose pose the user has accepted, until their status is published.
         self.accepted: deque[str] = deque()
 
@@ -52,14 +55,19 @@ class AcceptServices:
         :param channels: bodies that have no service.
         """
         for channel in channels:
-            name = f'{channel.names.ros}/accept_pose'
-            self._channels[name] = channel    # replaces that of a body that was deselected
-            if name not in self._services:
-                from std_srvs.srv import Trigger    # on this thread: the start does not wait
-                self._services[name] = self._node.create_service(
-                    Trigger, name, lambda request, response, name=name: self._accept(
-                        name, response))
-            channel.accept_service = self._node.resolve_service_name(name)
+            with self._changing:
+                if self._closed:    # the ticker thread can outlive a bug in its stop
+                    return
+                self._offer(channel)
+
+    def _offer(self, channel: TrackedBody) -> None:
+        name = f'{channel.names.ros}/accept_pose'
+        self._channels[name] = channel    # replaces that of a body that was deselected
+        if name not in self._services:
+            from std_srvs.srv import Trigger    # on this thread: the start does not wait
+            self._services[name] = self._node.create_service(
+                Trigger, name, lambda request, response: self._accept(name, response))
+        channel.accept_service = self._node.resolve_service_name(name)
 
     def _accept(self, name: str, response: Any) -> Any:
         """Answer one request, on the executor thread."""
@@ -83,10 +91,12 @@ class AcceptServices:
 
     def close(self) -> None:
         """Destroy all services; call it on the executor thread, or while no executor spins."""
-        while self._services:
-            _, service = self._services.popitem()
-            with contextlib.suppress(InvalidHandle):
-                self._node.destroy_service(service)
+        with self._changing:
+            self._closed = True
+            while self._services:
+                _, service = self._services.popitem()
+                with contextlib.suppress(InvalidHandle):
+                    self._node.destroy_service(service)
         with self._lock:
             for channel in self._channels.values():
                 channel.accept_service = ''
@@ -151,6 +161,10 @@ class Supervision:
         self._found.clear()
         if self._ticker is not None:
             self._ticker.stop()
+
+    def close_services(self) -> None:
+        """Destroy the services of all bodies, on the executor thread, also without ``stop``."""
+        if self._ticker is not None:
             self._accept_services.close()
 
     def _tick(self) -> None:

@@ -137,7 +137,25 @@ class SafeLifecycleNode(LifecycleNode):
     def destroy_subscription(self, subscription: Any) -> bool:
         """Destroy a subscription while any executor of the user waits for it."""
         self._release_events(subscription)
+        self._forget_when_gone(subscription)
         return bool(super().destroy_subscription(subscription))
+
+    def destroy_service(self, service: Any) -> bool:
+        """Destroy a service, and leave nothing of it in its callback group."""
+        self._forget_when_gone(service)
+        return bool(super().destroy_service(service))
+
+    @staticmethod
+    def _forget_when_gone(entity: Any) -> None:
+        """
+        Remove the reference that the callback group of an entity would keep for ever.
+
+        Not before the entity is gone: until then an executor may have a callback of it to run, and
+        the group asserts that it knows the entity.
+        """
+        forget = weakref.finalize(
+            entity, entity.callback_group.entities.discard, weakref.ref(entity))
+        forget.atexit = False
 
     def _release_events(self, entity: Any) -> None:
         """
