@@ -432,6 +432,19 @@ def test_losses_of_several_publishers_are_counted(firsts, data):
     assert watch.lost == sum(times.lost.values()) == sum(gap for _, gap in order)
 
 
+@pytest.mark.parametrize('losses', [6, 50])
+def test_losses_of_one_publisher_do_not_displace_one_that_sends_rarely(losses):
+    watch = SequenceWatch()
+    for number in (1, 9001, 18001, 27001, 2, 9002, 18002, 27002):
+        watch.note(number)
+    for count in range(losses):    # one message in two
+        watch.note(9004 + 2 * count)
+    watch.note(4)    # lost: 3
+    assert watch.lost == losses + 1
+    for number in (18003, 27003, 5, 9003 + 2 * losses):
+        assert watch.note(number) == []
+
+
 def test_a_publisher_that_appears_erases_no_loss_and_makes_none():
     watch = SequenceWatch()
     for number in (500, 501, 510, 511):    # eight lost

@@ -67,29 +67,35 @@ _KINDS, _KINDS_BARE = _kinds(_body(_MODEL_MARKERS)), _kinds(_body(Layout(())))
 
 
 def decode_definitions(
-    payload: Buffer, version: Version, reader: type[Reader] = Reader,
+    payload: Buffer, version: Version, texts: Optional[list[tuple[int, int]]] = None,
 ) -> Definitions:
     """
     Decode model definitions.
 
     :param payload: payload of the message MODELDEF.
     :param version: version of the bitstream.
-    :param reader: reads the payload.
+    :param texts: takes where texts are: the first byte and the NUL of each.
     :raises RemoteProtocolError: if the bytes contradict that version.
     """
     layouts = [_KINDS, _KINDS_BARE] if (3, 0) <= version < (4, 0) else [_KINDS]
     failure: Optional[RemoteProtocolError] = None
     for kinds in layouts:
         try:
-            return _decode(reader(payload), version, kinds)
+            return _decode(_reader(payload, texts), version, kinds)
         except RemoteProtocolError as error:
             failure = failure or error
     assert failure is not None
     if version >= (4, 1):
         raise failure
     # With two possible layouts nothing behind a skeleton is certain.
-    return _decode(reader(payload), version, _KINDS if len(layouts) == 1 else {
+    return _decode(_reader(payload, texts), version, _KINDS if len(layouts) == 1 else {
         number: kind for number, kind in _KINDS.items() if number != ModelType.SKELETON}, True)
+
+
+def _reader(payload: Buffer, texts: Optional[list[tuple[int, int]]]) -> Reader:
+    if texts is not None:
+        texts.clear()    # those of a layout that did not fit
+    return Reader(payload, texts=texts)
 
 
 def _decode(

@@ -10,7 +10,7 @@ bitstream. Layouts are composed; the tables are in ``frames`` and ``definitions`
 from collections.abc import Callable, Iterable
 import math
 import struct
-from typing import Any
+from typing import Any, Optional
 
 from optitrack_vrpn.core.errors import LocalProtocolError, RemoteProtocolError
 from optitrack_vrpn.drivers.natnet.messages import Buffer, CERTAIN, MAX_NAME, Version
@@ -25,6 +25,11 @@ def _disagreeing(count: int, least: int, size: int) -> RemoteProtocolError:
         f'{count} entries of {least} bytes are announced with {size} bytes')
 
 
+def decoded_text(data: bytes) -> str:
+    """Decode a text; invalid UTF-8 is escaped, so that names stay different."""
+    return data.decode('utf-8', 'backslashreplace')
+
+
 class Reader:
     """
     A position in a payload.
@@ -35,14 +40,17 @@ class Reader:
     :param data: the payload.
     :param position: first byte.
     :param end: end; by default the end of the data.
+    :param texts: takes the first byte and the NUL of each text; None if nobody asks.
     """
 
-    __slots__ = ('data', 'position', 'end')
+    __slots__ = ('data', 'position', 'end', 'texts')
 
-    def __init__(self, data: Buffer, position: int = 0, end: int = -1) -> None:
+    def __init__(self, data: Buffer, position: int = 0, end: int = -1,
+                 texts: Optional[list[tuple[int, int]]] = None) -> None:
         self.data = data if isinstance(data, bytes) else bytes(data)
         self.position = position
         self.end = len(self.data) if end < 0 else end
+        self.texts = texts
 
     @property
     def left(self) -> int:
@@ -88,7 +96,7 @@ class Reader:
         """Decode a size, skip as many bytes, and return a reader of them."""
         size = self.i32()
         start = self.skip(size)
-        return type(self)(self.data, start, start + size)
+        return Reader(self.data, start, start + size, self.texts)
 
     def skip_section(self) -> None:
         """Skip a section that states its size."""
@@ -99,7 +107,7 @@ class Reader:
 
     def text(self, most: int) -> str:
         """
-        Decode a text up to its NUL; invalid UTF-8 is escaped, so that names stay different.
+        Decode a text up to its NUL.
 
         :param most: longest text (bytes), its NUL included.
         :raises RemoteProtocolError: if the text has no end or is longer.
@@ -113,7 +121,9 @@ class Reader:
             raise RemoteProtocolError(
                 f'the name at byte {start} has {found - start} bytes; '
                 f'at most {most - 1} are accepted')
-        return self.data[start:found].decode('utf-8', 'backslashreplace')
+        if self.texts is not None:
+            self.texts.append((start, found))
+        return decoded_text(self.data[start:found])
 
 
 class Layout:

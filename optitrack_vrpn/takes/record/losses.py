@@ -55,8 +55,8 @@ class SequenceWatch:
         self.lost = 0
         self.next = -1
         self.uncountable = ''
-        #: Expected numbers of the other publishers, the latest last; also of those that have lost
-        #: messages or have ended.
+        #: Expected numbers of the other publishers, the latest last; also those at which losses of
+        #: ``_jumps`` began, and those of publishers that have ended.
         self._others: list[int] = []
         self._jumps: list[_Jump] = []
 
@@ -81,14 +81,28 @@ class SequenceWatch:
                         changes.append((number - jump.number, jump.at_ns))
                         changes += self._take(jump)
         else:
+            if len(self._jumps) == _MOST_JUMPS:
+                self._settle(known)
             jump = _Jump(number, at_ns, [
                 one for one in known if 0 < number - one <= _MOST_LOST])
-            self._jumps = [*self._jumps, jump][-_MOST_JUMPS:]
+            self._jumps.append(jump)
             changes += self._take(jump)
-        self._others = known[-_MOST_PUBLISHERS:]
+        # The losses of one publisher must not displace another that sends rarely.
+        begun = {jump.taken for jump in self._jumps}
+        free = [one for one in known if one not in begun]
+        for one in free[:-_MOST_PUBLISHERS]:
+            known.remove(one)
+        self._others = known
         self.next = number + 1
         self.lost += sum(count for count, _ in changes)
         return changes
+
+    def _settle(self, known: list[int]) -> None:
+        """Leave the oldest jump as it is explained: no publisher sends its number later."""
+        taken = self._jumps.pop(0).taken
+        for numbers in (known, *(jump.candidates for jump in self._jumps)):
+            if taken in numbers:
+                numbers.remove(taken)
 
     def _take(self, jump: _Jump) -> list[tuple[int, int]]:
         """Choose whose loss a jump is; return the loss."""

@@ -8,7 +8,7 @@ from optitrack_vrpn.core.errors import RemoteProtocolError
 from optitrack_vrpn.drivers.natnet import codec
 from optitrack_vrpn.drivers.natnet.connection import bitstream_version
 from optitrack_vrpn.drivers.natnet.definitions import decode_definitions
-from optitrack_vrpn.drivers.natnet.layouts import Reader
+from optitrack_vrpn.drivers.natnet.layouts import decoded_text, Reader
 from optitrack_vrpn.drivers.natnet.messages import (
     MessageId, ModelType, MULTICAST_GROUP, Version)
 from optitrack_vrpn.drivers.vrpn.codec import (
@@ -126,28 +126,25 @@ class NameRemover:
 
     def _definitions(self, payload: bytes) -> bytes:
         made, places = bytearray(payload), list[tuple[int, int]]()
-
-        class Noting(Reader):
-            """Note where texts are."""
-
-            def text(self, most: int) -> str:
-                begin = self.position
-                found = super().text(most)
-                places.append((begin, self.position - 1))
-                return found
-
-        described = decode_definitions(payload, self._version, Noting)
+        described = decode_definitions(payload, self._version, places)
         if described.unknown and self._version < (4, 1):
             return bytes(len(payload))    # what is behind the unknown type may contain names
         if self._version >= (4, 1):
             self._clear_unread(made)
+        self._replace(made, payload, places)
+        # Decoded names of bodies differ from their bytes where these are not UTF-8.
+        shown = {decoded_text(payload[begin:end]): bytes(made[begin:end])
+                 for begin, end in places}
+        for body in described.bodies:
+            self._note(shown[body.name])
+        return bytes(made)
+
+    def _replace(
+        self, made: bytearray, payload: bytes, places: list[tuple[int, int]],
+    ) -> None:
         for begin, end in places:
             if end - begin > 2:
                 made[begin:end] = self._shown(payload[begin:end])
-        for body in described.bodies:
-            name = body.name.encode()
-            self._note(self.names.get(name, name))
-        return bytes(made)
 
     def _clear_unread(self, made: bytearray) -> None:
         """Clear descriptions that are not read: those of members of marker sets, unknown types."""
@@ -164,17 +161,16 @@ class NameRemover:
 
     def _frame(self, payload: bytes) -> bytes:
         """Replace the names of marker sets, the only texts of a frame."""
-        made, reader = bytearray(payload), Reader(payload)
+        made, places = bytearray(payload), list[tuple[int, int]]()
+        reader = Reader(payload, texts=places)
         reader.i32()
         count = reader.i32()
         if self._version >= (4, 1):
             reader.i32()
         for _ in range(count):
-            begin = reader.position
-            name = payload[begin:begin + len(reader.text(len(payload)).encode())]
-            if len(name) > 2:
-                made[begin:begin + len(name)] = self._shown(name)
+            reader.text(len(payload))
             reader.skip(12 * reader.count(12))
+        self._replace(made, payload, places)
         return bytes(made)
 
 
