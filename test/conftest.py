@@ -133,6 +133,10 @@ def memory_growth(step, count):
         tracemalloc.stop()
 
 
+#: The signals that tests send.
+SENT = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP)
+
+
 def restore_signals():
     """
     Give the children of this process the default handlers of the signals that tests send.
@@ -140,7 +144,7 @@ def restore_signals():
     A shell ignores SIGINT and SIGQUIT for a job in the background, `nohup` ignores SIGHUP, and
     children inherit that; a signal with a handler has its default in a child again.
     """
-    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+    for number in SENT:
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, lambda number, frame: None)
 
@@ -263,6 +267,15 @@ def state_folders(tmp_path_factory):
 def no_memory(monkeypatch, state_folders):
     """Let each test begin on a computer of which nothing is remembered."""
     monkeypatch.setenv('XDG_STATE_HOME', str(state_folders / secrets.token_hex(8)))
+
+
+@pytest.fixture(autouse=True)
+def no_ignored_signals():
+    """Fail a test that leaves a signal ignored, which the children of later tests inherit."""
+    yield
+    left = [number.name for number in SENT if signal.getsignal(number) is signal.SIG_IGN]
+    restore_signals()
+    assert not left, f'ignored after the test: {left}; run the command in a process of its own'
 
 
 @pytest.fixture

@@ -222,9 +222,11 @@ def test_a_signal_at_any_moment_leaves_no_process():
         children = children_of(process.pid)
         process.send_signal(number)
         output, error = process.communicate(timeout=20)
+        assert gone(children)
+        if number == signal.SIGINT and 'init_import_site' in error:
+            continue    # Python was still starting: it had run no code of the package
         assert process.returncode in (128 + number, -number), (output, error)
         assert 'Traceback' not in error and 'Exception' not in error, error
-        assert gone(children)
 
 
 def test_a_closed_terminal_ends_the_demo():
