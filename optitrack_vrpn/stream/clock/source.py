@@ -71,7 +71,7 @@ class StampSource:
         self._missing, self._least_ns = config.offset_samples, -_NEVER
         self._times: SenderTimes | None = None if self._sender_mode else SenderTimes()
         self._judgement = Judgement(True)
-        self.coarse = False
+        self.coarse = self._connects = False
 
     def stamp(
         self, sender_time_ns: int, arrival_ns: int, host_minus_arrival_clock_ns: int = 0,
@@ -198,6 +198,7 @@ class StampSource:
         # The next sender may answer no round trips.
         self._latency = round(self._config.latency_ms * 1e6)
         self._sender_ns = -1
+        self._connects = True
 
     def events(self) -> list[Event]:
         """Return the events since the last call."""
@@ -294,6 +295,11 @@ class StampSource:
     def _stamp_as_sent(self, sender_ns: int, arrival_ns: int, host_arrival: int) -> int | None:
         """Mode ``sender``: nothing is withheld, and the clock is followed for the status only."""
         clock = self._clock
+        if self._connects:
+            # No network reorders frames of two connections: the sender's time has fallen.
+            self._connects = False
+            if sender_ns < clock.newest_ns:
+                clock.newest_ns, clock.falls = -1, True
         clock.update(sender_ns, arrival_ns)
         if clock.newest_ns != sender_ns:
             self.older += 1
