@@ -172,3 +172,12 @@ def test_a_clock_that_stands_after_a_restart_is_reported():
     for k in range(240, 600):
         assert source.stamp(0, S + k * S // 240) is None
     assert 'no pose is published' in source.trouble(4 * S)
+
+
+def test_mode_sender_reports_no_frames_as_withheld():
+    """A recording that is played at twice its rate is stamped as sent, and nothing is missing."""
+    source = StampSource(StampConfig(mode='sender'))
+    source.reconnected()
+    for number in range(400):
+        assert source.stamp(10 * S + number * 10 * MS, 20 * S + number * 5 * MS) is not None
+    assert source.trouble(25 * S) == ''

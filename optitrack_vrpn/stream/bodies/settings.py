@@ -44,7 +44,8 @@ class BodyConfig:
             'fastest motion that is accepted as valid; 0 switches the check off'))
     max_angular_rate: float = setting(
         30.0, unit='rad/s', low=0.0, high=1000.0, change=Change.ANY_TIME, doc=(
-            'fastest rotation that is accepted as valid; 0 switches the check off'))
+            'fastest rotation that is accepted as valid; 0 switches this check off, but turns of '
+            'more than 60 degrees between two poses or in a gap are still held'))
     jump_accept_s: float = setting(
         2.0, unit='s', low=0.0, high=600.0, change=Change.ANY_TIME, doc=(
             'time that a body must be seen at its new place before a jump is accepted; 0 never '

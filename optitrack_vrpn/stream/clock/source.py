@@ -226,6 +226,8 @@ class StampSource:
         :param now_ns: the present, or the last arrival (ns).
         """
         clock = self._clock
+        if self._sender_mode:
+            return ''    # nothing is withheld by the clock
         if clock.closed and clock.closed_ns >= 0:
             passed_s = (now_ns - clock.closed_ns) * 1e-9
             if passed_s < 1.0:
