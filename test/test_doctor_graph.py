@@ -286,7 +286,7 @@ def test_an_active_node_that_waits_for_another_protocol_is_a_failure(server, cap
         code, checks = run_doctor(capsys, '--node', '/mocap')
         assert code == 2 and checks['data']['level'] == 'OK', checks
         for check in ('natnet', 'published'):
-            assert checks[check]['level'] == 'FAIL'
+            assert checks[check]['level'] == 'FAIL', checks
             assert 'set protocol: vrpn or auto' in checks[check]['advice']
         # Also where the user asks for the protocol that works.
         code, checks = run_doctor(capsys, '--node', '/mocap', '--protocol', 'vrpn')
