@@ -17,10 +17,11 @@ ROWS = runpy.run_path(os.path.join(PACKAGE, 'cli', 'rows_io.py'))
 #: What a pose passes, and what that calls: extension modules in an installed package.
 COMPILED = [f'{PACKAGE}/{folder}/{name}.py' for folder, names in {
     'core': ('axes', 'rotation', 'throttle'),
-    'drivers': ('frames', 'sockets_io'),
+    'drivers': ('frames', 'losses', 'sockets_io'),
     'drivers/vrpn': ('codec', 'connection', 'frames', 'session_io'),
     'drivers/natnet': (
-        'codec', 'connection', 'frames', 'layouts', 'messages', 'model_list', 'reports'),
+        'codec', 'connection', 'frames', 'layouts', 'messages', 'model_list', 'numbering',
+        'reports'),
     'stream/clock': (
         'difference', 'epochs', 'host_offset', 'line', 'pace', 'round_trips', 'sender_clock',
         'source'),

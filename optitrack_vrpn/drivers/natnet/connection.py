@@ -17,6 +17,7 @@ from typing import Optional
 
 from optitrack_vrpn.core.errors import LocalProtocolError, RemoteProtocolError
 from optitrack_vrpn.core.units import NS_PER_MS, NS_PER_S
+from optitrack_vrpn.drivers.losses import LossCounters
 from optitrack_vrpn.drivers.natnet import codec
 from optitrack_vrpn.drivers.natnet.definitions import decode_definitions
 from optitrack_vrpn.drivers.natnet.frames import decode_frame, NOTHING
@@ -25,6 +26,7 @@ from optitrack_vrpn.drivers.natnet.messages import (
     Model, NatNetFrame, NEWEST, OLDEST, RECORDING_COMMANDS, Response, ServerInfo, type_mask,
     Unanswered, Unrecognized, Untimed, Version)
 from optitrack_vrpn.drivers.natnet.model_list import ModelList
+from optitrack_vrpn.drivers.natnet.numbering import Numbering
 from optitrack_vrpn.drivers.natnet.reports import name_table
 
 #: Chosen: period of connect requests (ns) until the server answers.
@@ -59,7 +61,7 @@ _BITSTREAM = 'Bitstream'
 
 
 @dataclass
-class NatNetCounters:
+class NatNetCounters(LossCounters):
     """
     Counters of one conversation.
 
@@ -70,9 +72,6 @@ class NatNetCounters:
     :ivar early: frames that arrived before the server stated its version.
     :ivar other_type: messages of types that are not used.
     :ivar unexpected: answers without a request.
-    :ivar udp_lost: frames missing in the numbering.
-    :ivar udp_reordered: frames that arrived late.
-    :ivar udp_repeated: frames that arrived twice.
     :ivar echoes: measured round trips.
     """
 
@@ -83,9 +82,6 @@ class NatNetCounters:
     early: int = 0
     other_type: int = 0
     unexpected: int = 0
-    udp_lost: int = 0
-    udp_reordered: int = 0
-    udp_repeated: int = 0
     echoes: int = 0
 
 
@@ -468,57 +464,6 @@ class NatNetConnection:
             if version is not None and version >= (3, 0):
                 self.version = version
         events.append(Response(command, payload))
-
-
-class Numbering:
-    """
-    Count missing frames from the frame numbers.
-
-    A server may send only every n-th frame; the smallest recent step is taken as the regular one.
-    Losses are counted from then on, between frames that keep coming: after an interruption or a
-    restart the numbers do not show what was sent.
-
-    :param counters: counters to update.
-    """
-
-    #: Chosen: frames whose smallest step is taken as the regular one.
-    _LOOK = 64
-    #: Chosen: longest interval (ns) between two frames in which frames can be lost.
-    _LONGEST_NS = 200 * NS_PER_MS
-
-    def __init__(self, counters: NatNetCounters) -> None:
-        self._counters = counters
-        self._last: Optional[int] = None
-        self._last_ns = 0
-        self._stride = 0    # unknown
-        self._least = 1 << 31
-        self._seen = 0
-
-    def follow(self, number: int, now_ns: int) -> bool:
-        """Process the number of a frame; return whether frames before it are missing."""
-        last, pause_ns = self._last, now_ns - self._last_ns
-        self._last, self._last_ns = number, now_ns
-        if last is None:
-            return False
-        step = number - last
-        if step == 0:
-            self._counters.udp_repeated += 1
-        elif step < 0:
-            if -step < self._LOOK * max(1, self._stride):
-                self._counters.udp_reordered += 1
-                self._counters.udp_lost = max(0, self._counters.udp_lost - 1)
-                self._last = last
-            # Otherwise the server restarted, or a take is played again.
-        else:
-            regular = self._stride or 1
-            self._least = min(self._least, step)
-            self._seen += 1
-            if self._seen >= self._LOOK:
-                self._stride, self._least, self._seen = self._least, 1 << 31, 0
-            if self._stride and step < 1_000 * self._stride and pause_ns <= self._LONGEST_NS:
-                self._counters.udp_lost += max(0, step // self._stride - 1)
-            return step > regular
-        return False
 
 
 def bitstream_version(text: str) -> Optional[Version]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Callable, Final, Optional
 
 from optitrack_vrpn.core.errors import LocalProtocolError, RemoteProtocolError
+from optitrack_vrpn.drivers.losses import LossCounter, LossCounters
 from optitrack_vrpn.drivers.vrpn import codec
 from optitrack_vrpn.drivers.vrpn.codec import (
     ACCELERATION_TYPE, Buffer, COOKIE_SIZE, Event, HEADER, HEADER_SIZE, LocalNames, MAJOR_VERSION,
@@ -24,9 +25,6 @@ _POSE_SIZE: Final = POSE_MESSAGE.size
 _UNPACK_POSES: Final = POSE_MESSAGE.iter_unpack
 _MOTION_SIZE = HEADER_SIZE + MOTION_PAYLOAD.size
 _SEQUENCE_MODULUS: Final = 1 << 32
-#: Chosen: gaps in the sequence numbers that are kept to recognise late datagrams. At 240 Hz this
-#: covers one second of alternately lost frames or more.
-_MOST_HOLES = 256
 _new: Final = tuple.__new__
 # Final names are read without a look-up in the compiled module.
 _POSE: Final = PoseReport
@@ -34,7 +32,7 @@ _MOST_SECONDS: Final[int] = MAX_SENDER_SECONDS
 
 
 @dataclass
-class VrpnCounters:
+class VrpnCounters(LossCounters):
     """
     Counters of one conversation since its beginning.
 
@@ -46,10 +44,6 @@ class VrpnCounters:
     :ivar other_type: messages of a described type that is not a tracker report.
     :ivar bad_time: reports with an invalid time stamp.
     :ivar datagrams: all datagrams, valid or not.
-    :ivar udp_lost: messages missing in the sequence numbers of the datagrams, without those that
-        arrived late while their gap was still known.
-    :ivar udp_reordered: datagrams that arrived after a datagram with a higher sequence number.
-    :ivar udp_repeated: datagrams that arrived twice, or too late to be recognised.
     """
 
     messages: int = 0
@@ -60,9 +54,6 @@ class VrpnCounters:
     other_type: int = 0
     bad_time: int = 0
     datagrams: int = 0
-    udp_lost: int = 0
-    udp_reordered: int = 0
-    udp_repeated: int = 0
 
 
 class VrpnConnection:
@@ -95,8 +86,7 @@ class VrpnConnection:
         self._described_senders = 0
         self._described_types = 0
         self._next_sequence: Optional[int] = None
-        #: Gaps in the sequence numbers of the datagrams: (first number, length), oldest first.
-        self._holes: list[tuple[int, int]] = []
+        self._losses = LossCounter(self.counters)
         self._pose_type = -1 << 31
         self._time_ns = time_ns
 
@@ -265,29 +255,11 @@ class VrpnConnection:
             return
         ahead = (first - expected) % _SEQUENCE_MODULUS
         if ahead >= _SEQUENCE_MODULUS // 2:
-            self._take_late(first, (following - first) % _SEQUENCE_MODULUS)
+            self._losses.take_late(first, (following - first) % _SEQUENCE_MODULUS)
         elif ahead:
-            self.counters.udp_lost += ahead
-            self._holes.append((expected, ahead))
-            del self._holes[:-_MOST_HOLES]
+            self._losses.skip(expected, ahead, 1)
         if (following - expected) % _SEQUENCE_MODULUS < _SEQUENCE_MODULUS // 2:
             self._next_sequence = following
-
-    def _take_late(self, first: int, size: int) -> None:
-        """Subtract late messages from the lost ones, and count repeated messages."""
-        holes = self._holes
-        for place in range(len(holes) - 1, -1, -1):
-            begin, length = holes[place]
-            before = (first - begin) % _SEQUENCE_MODULUS
-            if before < length:
-                found = min(size, length - before)
-                self.counters.udp_lost -= found
-                self.counters.udp_reordered += 1
-                rest = (begin, before), (
-                    (first + found) % _SEQUENCE_MODULUS, length - before - found)
-                holes[place:place + 1] = [hole for hole in rest if hole[1]]
-                return
-        self.counters.udp_repeated += 1
 
     def _read_message(
         self, buffer: Buffer, position: int, size: int, events: list[Event],
