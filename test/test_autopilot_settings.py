@@ -15,7 +15,7 @@ from vehicle_kit import START, Together, vision
 
 
 @pytest.mark.parametrize('text', [
-    'udpout:10.0.0.2:14540', 'udpin:0.0.0.0:14540', 'tcp:localhost:5760',
+    'udpout:10.0.0.2:14540', 'udpin:0.0.0.0:14540', 'udpout:localhost:5760',
     'serial:/dev/ttyUSB0:921600', 'serial:/dev/serial/by-id/usb-a:b-if00:57600'])
 def test_connections_as_users_write_them(text):
     assert str(parse(text)) == text
@@ -23,7 +23,7 @@ def test_connections_as_users_write_them(text):
 
 @pytest.mark.parametrize('text', [
     '', 'udp', 'udpout:10.0.0.2', 'udpout::14540', 'serial:/dev/ttyUSB0', 'udpin:a b:1',
-    'tcp:fe80::1:5760', 'udpout:host:99999', 'serial:/dev/ttyUSB0:3', '/dev/ttyUSB0'])
+    'udpout:fe80::1:5760', 'udpout:host:99999', 'serial:/dev/ttyUSB0:3', '/dev/ttyUSB0'])
 def test_other_connections_are_refused_with_the_forms(text):
     with pytest.raises(ConfigurationError, match='connection'):
         BridgeSettings(body='cf1', connection=text)

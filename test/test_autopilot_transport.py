@@ -8,7 +8,6 @@ import math
 import os
 import resource
 import select
-import socket
 import struct
 import sys
 import termios
@@ -190,21 +189,6 @@ def test_a_pseudo_terminal_that_nobody_reads_is_flushed_and_counted(tmp_path):
     os.close(master)
 
 
-def test_tcp_takes_nothing_while_the_system_has_not_sent_what_it_has():
-    with socket.create_server(('127.0.0.1', 0)) as server:
-        server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        transport = open_transport(parse('tcp:127.0.0.1:{}'.format(server.getsockname()[1])))
-        peer, _ = server.accept()
-        with closing(transport), peer:
-            written = 0
-            while transport.write(b'x' * SIZE):
-                written += SIZE
-                assert written < 1 << 20, 'it queues without a limit'
-            # One write at most is waiting, whatever the size of the send buffer.
-            left = struct.unpack('i', fcntl.ioctl(transport.fileno(), 0x894B, bytes(4)))[0]
-            assert 0 < left <= SIZE
-
-
 @pytest.fixture
 def many_files():
     """Open more files than select can take."""
@@ -235,16 +219,3 @@ def test_a_link_works_in_a_process_with_many_files(tmp_path, kind, many_files):
         link.send(VisionBatch(time.time_ns(), [odometry(time.time_ns())]))
         wait_until(lambda: served.heard)
         assert link.report().values['opened'] == 1
-
-
-def test_a_tcp_link_connects_again_when_the_other_end_closes(many_files):
-    pytest.importorskip('pymavlink')
-    events = []
-    with socket.create_server(('127.0.0.1', 0)) as server, running_link(
-            'tcp:127.0.0.1:{}'.format(server.getsockname()[1]), events.append):
-        for _ in range(2):
-            peer, _ = server.accept()
-            assert peer.recv(1) == b'\xfd', 'a heartbeat of MAVLink 2'
-            peer.close()
-    assert any(event.severity == 'error' and event.text.endswith('trying again')
-               for event in events), events

@@ -9,6 +9,7 @@ from optitrack_vrpn.cli.arguments import check_launch_arguments
 from optitrack_vrpn.cli.rows_io import console_scripts
 from optitrack_vrpn.core import removed
 from optitrack_vrpn.core.settings.parameters import is_foreign, unknown
+from optitrack_vrpn.guests.autopilot.settings import parse
 import pytest
 
 
@@ -33,3 +34,8 @@ def test_a_removed_parameter_is_of_this_node_and_says_what_to_do(monkeypatch):
         assert unknown(name, ['lowpass.cutoff_hz']) == (
             'lowpass.old was removed: set lowpass.cutoff_hz')
         assert not is_foreign(name, ['a'])
+
+
+def test_the_tcp_link_of_the_autopilot_says_what_to_use():
+    with pytest.raises(ValueError, match='tcp: was removed.*udpclient'):
+        parse('tcp:127.0.0.1:5760')

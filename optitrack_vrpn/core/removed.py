@@ -21,6 +21,9 @@ SETTINGS: dict[str, str] = {
 }
 #: Values of parameters.
 VALUES: dict[str, str] = {
+    'tcp:': 'use udpin or udpout of the bridge; start the simulator of ArduPilot with '
+            '--serial2 udpclient:127.0.0.1:14540, and put a router such as mavlink-router between '
+            'the bridge and a peer that offers TCP alone',
     'csv': 'take json, or the documented binary with datagram.header',
     'joint_states': 'take skeleton_tf, and compute angles from the transforms of two bones',
 }

@@ -33,9 +33,8 @@ from optitrack_vrpn.guests.autopilot.messages import euler_zyx, Outgoing, Vehicl
 PX4_ANSWERS = 500
 PX4_MAX_ROUND_TRIP_NS = 10_000_000
 #: Period of the requests (ns). Chosen: two per second show a change of the link within some
-#: seconds and cost 56 B/s in each direction. With TCP the answers show that the program at the
-#: other end reads.
-REQUEST_PERIOD_NS, TCP_PERIOD_NS = 500_000_000, 100_000_000
+#: seconds and cost 56 B/s in each direction.
+REQUEST_PERIOD_NS = 500_000_000
 #: Period of attempts about the origin, and wait (ns) after one to set it, before ArduPilot gets a
 #: pose. When ArduPilot gets the origin, it sets its zero of the height to the present height
 #: (EKF3's resetHeightDatum). The poses keep their zero, so its local height would differ by the
@@ -54,17 +53,13 @@ class Timesync:
     """
     Exchange TIMESYNC with one autopilot.
 
-    :param period_ns: period of the requests (ns).
     :ivar answered: number of the autopilot's requests that were answered.
     :ivar counted: number of these while the round trip was below PX4's limit.
     :ivar rounds: number of measured round trips.
     :ivar reboots: number of times that the autopilot's clock began again.
     """
 
-    def __init__(self, period_ns: int = REQUEST_PERIOD_NS) -> None:
-        self._period_ns = period_ns
-        self._unanswered_ns: Optional[int] = None
-        self._answers = False
+    def __init__(self) -> None:
         #: Requests of 4 s; a later answer is not used.
         self._outstanding: deque[int] = deque(maxlen=8)
         #: 10 s at two per second, in which a crystal with an error of 50 ppm drifts by 0.5 ms.
@@ -95,17 +90,9 @@ class Timesync:
         """Return a request if one is due, by the system clock and a monotonic one (ns)."""
         if monotonic_ns < self._next_ns:
             return None
-        self._next_ns = monotonic_ns + self._period_ns
-        if self._unanswered_ns is None:
-            self._unanswered_ns = monotonic_ns
+        self._next_ns = monotonic_ns + REQUEST_PERIOD_NS
         self._outstanding.append(now_ns)
         return Outgoing('TIMESYNC', {'tc1': 0, 'ts1': now_ns})
-
-    def silent_ns(self, monotonic_ns: int) -> int:
-        """Return for how long (ns) requests to an autopilot that answers are unanswered."""
-        if not self._answers or self._unanswered_ns is None:
-            return 0
-        return monotonic_ns - self._unanswered_ns
 
     def receive(self, tc1: int, ts1: int, now_ns: int) -> Optional[Outgoing]:
         """Process a TIMESYNC that arrived at ``now_ns``; return the answer to a request."""
@@ -119,7 +106,6 @@ class Timesync:
             return None
         while self._outstanding.popleft() != ts1:
             pass    # an answer to an earlier request would now show an earlier clock
-        self._unanswered_ns, self._answers = None, True
         round_trip = TimesyncTrip(tc1 - (ts1 + now_ns) // 2, now_ns - ts1)
         if round_trip.round_trip_ns < 0:    # this host's clock was set back meanwhile
             self.reset()

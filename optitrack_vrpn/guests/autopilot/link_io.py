@@ -161,7 +161,7 @@ class LinkThread:
         self._counts: dict[str, Any] = {
             'opened': 0, 'received': 0, 'bad_bytes': 0, 'oldest_ms': 0.0, 'other_autopilot': '',
             **dict.fromkeys((f'dropped_{reason}' for reason in (
-                'no_link', 'too_old', 'not_answered', 'not_taken', 'superseded')), 0)}
+                'no_link', 'too_old', 'not_taken', 'superseded')), 0)}
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self._wake_write, False)
@@ -350,8 +350,6 @@ class LinkThread:
                 self._counts['dropped_no_link'] += 1
             elif age_ns > self._plan.max_age_ns:
                 self._counts['dropped_too_old'] += 1
-            elif transport.answered and self._silent():
-                self._counts['dropped_not_answered'] += 1
             elif not self._write(transport, encoded, age_ns):
                 self._counts['dropped_not_taken'] += 1
                 self._count(transport)
@@ -360,12 +358,6 @@ class LinkThread:
                 self.written_ns = batch.stamp_ns
                 self._counts['oldest_ms'] = max(
                     self._counts['oldest_ms'], round(age_ns / 1e6, 2))
-
-    def _silent(self) -> bool:
-        """Return whether the program at the other end has stopped to answer."""
-        # Chosen: 0.3 s without an answer, after a request of at most 0.1 s later.
-        with self.lock:
-            return self.vehicle.timesync.silent_ns(time.monotonic_ns()) > 300_000_000
 
     def _write(
         self, transport: Transport, encoded: Sequence[tuple[str, bytes]], age_ns: int,

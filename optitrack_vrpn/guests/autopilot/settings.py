@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Mapping, NamedTuple, Optional
 
 from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.removed import refusal, VALUES
 from optitrack_vrpn.core.settings.schema import checked, LifecycleSettings, setting
 
 #: Size of each message (bytes) in MAVLink 2 without signature, for the load of serial lines.
@@ -28,7 +29,7 @@ BITS_PER_BYTE = 10
 #: while they are 0 and it is disarmed, it sets the zero of its height each second (AP_Baro's
 #: update_field_elevation; 0.6 m of error within 20 s in SITL).
 NO_ALTITUDE_M = 0.01
-_FORMS = {'udpout': 'HOST:PORT', 'udpin': 'HOST:PORT', 'tcp': 'HOST:PORT', 'serial': 'DEVICE:BAUD'}
+_FORMS = {'udpout': 'HOST:PORT', 'udpin': 'HOST:PORT', 'serial': 'DEVICE:BAUD'}
 
 
 class Profile(NamedTuple):
@@ -65,7 +66,7 @@ class LinkSettings(NamedTuple):
     A parsed address: kind (``udpout``, ...), host or serial device, port or baud rate.
 
     The syntax is that of pymavlink: ``udpout`` sends to an address, ``udpin`` listens on one,
-    ``tcp`` connects to one, ``serial`` opens a serial port.
+    ``serial`` opens a serial port.
     """
 
     kind: str
@@ -77,7 +78,7 @@ class LinkSettings(NamedTuple):
 
 
 def parse(text: str) -> LinkSettings:
-    """Parse an address; ConfigurationError if it has none of the four forms."""
+    """Parse an address; ConfigurationError if it has none of the three forms."""
     kind, _, rest = text.strip().partition(':')
     place, _, digits = rest.rpartition(':')
     forms = [f'{name}:{form}' for name, form in _FORMS.items()]
@@ -85,7 +86,9 @@ def parse(text: str) -> LinkSettings:
     # Rates from those of radio modems to the fastest of USB adapters (FTDI's FT232H).
     low, high, unit = (1200, 12_000_000, 'baud rate') if kind == 'serial' else (1, 65535, 'port')
     problem = ''
-    if kind not in _FORMS or not place or number < 0:
+    if removed := refusal(VALUES, f'{kind}:'):
+        problem = removed
+    elif kind not in _FORMS or not place or number < 0:
         problem = f'is not valid; write {", ".join(forms[:-1])} or {forms[-1]}'
     elif kind != 'serial' and (':' in place or any(c.isspace() for c in place)):
         problem = f'{place!r} is not a host name or IPv4 address'
@@ -107,8 +110,8 @@ class BridgeSettings(LifecycleSettings):
         'mavlink', choices=('mavlink', 'dds'), doc='mavlink, or dds: uXRCE-DDS of PX4 (needs '
         'px4_msgs) and AP_DDS of ArduPilot')
     connection: str = setting(
-        'udpin:0.0.0.0:14540', doc='link to the autopilot: udpout:HOST:PORT, udpin:HOST:PORT, '
-        'tcp:HOST:PORT or serial:DEVICE:BAUD')
+        'udpin:0.0.0.0:14540', doc='link to the autopilot: udpout:HOST:PORT, udpin:HOST:PORT '
+        'or serial:DEVICE:BAUD')
     message: tuple[str, ...] = setting(
         ('auto',), choices=('auto', *MESSAGES), doc='messages to send; auto: odometry')
     rate_hz: float = setting(

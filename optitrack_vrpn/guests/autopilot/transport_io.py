@@ -1,7 +1,7 @@
 # Copyright 2026 The optitrack_vrpn authors
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Transports of a link: UDP in both directions, TCP and serial ports, reopened after a failure.
+Transports of a link: UDP in both directions and serial ports, reopened after a failure.
 
 A transport never blocks for longer than ``WRITE_S``; opening does not wait, except for name
 resolution. Failures raise TransportError with the reason; the caller closes the transport and
@@ -13,7 +13,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 import errno
-import fcntl
 import math
 import os
 import select
@@ -44,7 +43,6 @@ class Transport(ABC):
 
     :ivar peer: destination, for the user; '' while unknown.
     :ivar datagrams: whether each read returns complete messages.
-    :ivar answered: whether poses are written only while the other end answers.
     :ivar interruptions: number of times that accepted messages were discarded before they were
         sent, or the destination changed.
     """
@@ -52,7 +50,6 @@ class Transport(ABC):
     peer = ''
     interruptions = 0
     datagrams = False
-    answered = False
 
     @abstractmethod
     def fileno(self) -> int:
@@ -177,63 +174,6 @@ class Udp(Transport):
             if error.errno in _PASSING:
                 return False
             raise TransportError(f'sending to {self.peer} failed: {error}') from None
-        return True
-
-    def close(self) -> None:
-        """Release the socket."""
-        self._sock.close()
-
-
-class Tcp(Transport):
-    """
-    A TCP connection to an autopilot or a router.
-
-    It writes a message only after the system has sent all previous ones. TCP repeats sent data
-    until it is acknowledged: after a pause of the network, that data arrives late. The system at
-    the other end acknowledges data that its program has not read, so that the link checks whether
-    the program answers.
-    """
-
-    answered = True
-
-    def __init__(self, remote: tuple[str, int]) -> None:
-        self.peer = _place(remote)
-        try:
-            # Chosen: the time of one repeated SYN.
-            self._sock = socket.create_connection(remote, timeout=2.0)
-        except (OSError, UnicodeError) as error:
-            raise TransportError(f'{self.peer}: {error}') from None
-        self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        # The connection ends after 500 ms without acknowledgement. Chosen: the longest delay of
-        # one in use, 200 to 250 ms, and as much for a retransmission.
-        self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 500)
-        self._sock.settimeout(WRITE_S)
-
-    def fileno(self) -> int:
-        """Return the descriptor to wait on."""
-        return self._sock.fileno()
-
-    def read(self) -> bytes:
-        """Read the available bytes; see ``Transport``."""
-        try:
-            data = self._sock.recv(_READ, socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            return b''
-        except OSError as error:
-            raise TransportError(f'{self.peer}: {error}') from None
-        if not data:
-            raise TransportError(f'{self.peer} has closed the connection')
-        return data
-
-    def write(self, data: bytes, until_s: float = math.inf) -> bool:
-        """Write one message; if it is written only in part, close the connection."""
-        # The bytes that the system has not sent yet: SIOCOUTQNSD of linux/sockios.h.
-        if any(fcntl.ioctl(self._sock, 0x894B, bytes(4))):
-            return False
-        try:
-            self._sock.sendall(data)
-        except OSError as error:
-            raise TransportError(f'{self.peer}: {error}') from None
         return True
 
     def close(self) -> None:
@@ -370,7 +310,5 @@ def open_transport(connection: LinkSettings, clock: Clock = time.monotonic) -> T
     kind, place, number = connection
     if kind == 'serial':
         return Serial(place, number, clock)
-    if kind == 'tcp':
-        return Tcp((place, number))
     address = (place, number)
     return Udp(address, None, clock) if kind == 'udpout' else Udp(None, address, clock)

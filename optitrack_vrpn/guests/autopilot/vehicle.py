@@ -21,7 +21,7 @@ from typing import Any, Hashable, NamedTuple, Optional
 
 from optitrack_vrpn.core.events import Event
 from optitrack_vrpn.guests.autopilot.exchanges import (
-    Agreement, Origin, request_message, REQUEST_PERIOD_NS, TCP_PERIOD_NS, Timesync)
+    Agreement, Origin, request_message, Timesync)
 from optitrack_vrpn.guests.autopilot.messages import Outgoing
 from optitrack_vrpn.guests.autopilot.parameters import (
     AUTOPILOT_COMPONENT, ParameterProtocol, rules)
@@ -110,8 +110,7 @@ class Vehicle:
         self.system = 0
         self.armed = self.signs = False
         self.firmware = self.version = ''
-        self.timesync = Timesync(
-            TCP_PERIOD_NS if settings.connection.startswith('tcp:') else REQUEST_PERIOD_NS)
+        self.timesync = Timesync()
         self.parameters = ParameterProtocol(
             rules(settings.autopilot, plan), settings.autopilot == 'px4', settings.set_parameters)
         self.origin = Origin(plan.origin)
