@@ -5,7 +5,7 @@ Fly PX4 (SIH) or ArduCopter in SITL on the poses of this package, with every row
 
     python bench/sitl.py PX4/build/px4_sitl_default/bin/px4 --log px4.log
     python bench/sitl.py ardupilot/build/sitl/bin/arducopter --log ardupilot.log
-    python bench/sitl.py BINARY --only ground lost_0.5
+    python bench/sitl.py BINARY --only ground lost
 
 Simulator, simulated Motive (VRPN, 120 Hz, 6 ms late, noise of 0.2 mm, another clock), node and
 bridge run as in a laboratory; nothing is fused except motion capture. docs/autopilot.md names
@@ -15,13 +15,15 @@ code is 1 if a row is not.
 
 import argparse
 from collections.abc import Callable
+import functools
 import math
 import os
 from pathlib import Path
-import re
 import signal
+import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 
@@ -30,8 +32,26 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / 'test'), str(HERE)]
 from optitrack_vrpn.node.graph.domain_io import claim_domain, isolate  # noqa: E402
+from optitrack_vrpn.sim.motion import MotionState  # noqa: E402
+from optitrack_vrpn.sim.scenario_io import scenario_from_mapping  # noqa: E402
+from optitrack_vrpn.sim.server_io import MotiveSimServer  # noqa: E402
+from pymavlink import mavutil  # noqa: E402
+from rosgraph import NodeProcess  # noqa: E402
 from scipy.spatial.transform import Rotation  # noqa: E402
-from sitl_kit import ArduCopter, Px4, Session  # noqa: E402
+
+BODY = 'cf1'
+HOME = (47.397742, 8.545594, 488.0)
+EARTH_M = 6_371_000.0
+#: Where the vehicle takes off in the room, the room's turn (deg), and its motion capture.
+PLACE = (0.7, -0.4, -0.06)
+TURN_DEG = 37.0
+MOCAP = {
+    'rate': 120.0, 'seed': 5, 'clock': {'skew_ppm': 30.0, 'start': 10800.0},
+    'network': {'delay_ms': 6.0}, 'noise': {'position_mm': 0.2, 'attitude_deg': 0.02},
+    'bodies': [{'name': BODY}]}
+#: Gain of a measured position on the integrated velocity: MAVLink gives truth in steps of 1.1 cm.
+GAIN = 0.04
+MAV = mavutil.mavlink
 
 HEIGHT_M = 1.5
 #: Largest horizontal error of the estimate (m) on the ground, in flight, during a fault of the
@@ -46,6 +66,300 @@ FAULTS: dict[str, Callable] = {
     'nan': lambda p, q: (p * math.nan, [math.nan] * 4)}
 
 
+class Px4:
+    """PX4 with its simulator SIH; ports of instance 0."""
+
+    name, autopilot = 'PX4', 'px4'
+    bridge = {'connection': 'udpin:127.0.0.1:14540', 'frame': 'local_ned',
+              'origin': f'[{HOME[0]}, {HOME[1]}, 0.0]'}
+    pilot, truth = 'udpin:127.0.0.1:14550', 'udpin:127.0.0.1:19410'
+    truth_message = 'HIL_STATE_QUATERNION'
+    parameters = {
+        'EKF2_EV_CTRL': 15, 'EKF2_HGT_REF': 3, 'EKF2_GPS_CTRL': 0, 'SYS_HAS_GPS': 0,
+        'EKF2_EV_DELAY': 0, 'EKF2_MAG_TYPE': 5, 'SYS_HAS_MAG': 0, 'COM_RC_IN_MODE': 4,
+        'NAV_RCL_ACT': 0, 'NAV_DLL_ACT': 0, 'COM_RCL_EXCEPT': 7, 'CBRK_SUPPLY_CHK': 894281,
+        'SDLOG_MODE': -1}
+
+    def start(self, binary, folder):
+        """Start it; the build folder has etc/ beside bin/."""
+        environment = dict(
+            os.environ, PX4_SIM_MODEL='sihsim_quadx', PX4_SIMULATOR='sihsim', **{
+                f'PX4_PARAM_{name}': str(value) for name, value in self.parameters.items()})
+        return subprocess.Popen(
+            [str(binary), '-d', '-i', '0', '-w', str(folder), str(binary.parent.parent / 'etc')],
+            cwd=folder, env=environment, stdout=open(folder / 'sitl.log', 'a'),
+            stderr=subprocess.STDOUT)
+
+    def arm(self, pilot):
+        """Arm in Offboard, with set points from now on."""
+        pilot.hold()
+        time.sleep(1.0)
+        pilot.command(MAV.MAV_CMD_DO_SET_MODE, 1, 6)
+        return pilot.command(MAV.MAV_CMD_COMPONENT_ARM_DISARM, 1)
+
+    def take_off(self, pilot, height):
+        """Climb by a set point."""
+        x, y, z = pilot.position
+        pilot.go((x, y, z - height), pilot.yaw)
+
+    def flying(self, pilot):
+        """Return whether it still follows the set points."""
+        return pilot.armed and (pilot.mode >> 16 & 0xff) == 6
+
+    def land(self, pilot):
+        """Land where it is."""
+        pilot.target = None
+        pilot.command(MAV.MAV_CMD_NAV_LAND)
+
+
+class ArduCopter:
+    """ArduCopter with its own simulator; the first instance's ports."""
+
+    name, autopilot = 'ArduCopter', 'ardupilot'
+    bridge = {'connection': 'udpin:127.0.0.1:14540',
+              'origin': f'[{HOME[0]}, {HOME[1]}, {HOME[2]}]'}
+    pilot = truth = 'udpin:127.0.0.1:14550'
+    truth_message = 'SIM_STATE'
+    parameters = {
+        'FRAME_CLASS': 1, 'FS_THR_ENABLE': 0, 'FS_GCS_ENABLE': 0, 'GPS1_TYPE': 0,
+        'SIM_GPS_DISABLE': 1, 'COMPASS_USE': 0, 'COMPASS_USE2': 0, 'COMPASS_USE3': 0,
+        'COMPASS_ENABLE': 0,
+        'VISO_TYPE': 1, 'VISO_DELAY_MS': 10, 'AHRS_EKF_TYPE': 3, 'EK3_ENABLE': 1, 'EK2_ENABLE': 0,
+        'EK3_SRC1_POSXY': 6, 'EK3_SRC1_POSZ': 6, 'EK3_SRC1_YAW': 6, 'EK3_SRC1_VELXY': 6,
+        'EK3_SRC1_VELZ': 6, 'SERIAL2_PROTOCOL': 2, 'MOT_THST_EXPO': 0.65, 'MOT_THST_HOVER': 0.39,
+        'MOT_BAT_VOLT_MIN': 9.6, 'MOT_BAT_VOLT_MAX': 12.8, 'BATT_MONITOR': 0,
+        **{f'INS_{name}_{axis}': value for name, value in (
+            ('ACCOFFS', 0.001), ('ACC2OFFS', 0.001), ('ACCSCAL', 1.001), ('ACC2SCAL', 1.001))
+           for axis in 'XYZ'}}
+
+    def start(self, binary, folder):
+        """Start it with the table's parameters."""
+        (folder / 'indoor.parm').write_text(''.join(
+            f'{name} {value}\n' for name, value in self.parameters.items()))
+        return subprocess.Popen(
+            [str(binary), '--model', 'quad', '--home', ','.join(map(str, (*HOME, 0))),
+             '--defaults', 'indoor.parm', '--serial0', 'udpclient:127.0.0.1:14550',
+             '--serial2', 'udpclient:127.0.0.1:14540'],
+            cwd=folder, stdout=open(folder / 'sitl.log', 'a'), stderr=subprocess.STDOUT)
+
+    def arm(self, pilot):
+        """Arm in Guided, with all checks."""
+        pilot.command(MAV.MAV_CMD_DO_SET_MODE, 1, 4)
+        return pilot.command(MAV.MAV_CMD_COMPONENT_ARM_DISARM, 1)
+
+    def take_off(self, pilot, height):
+        """Take off in Guided."""
+        pilot.command(MAV.MAV_CMD_NAV_TAKEOFF, 0, 0, 0, 0, 0, 0, height)
+
+    def flying(self, pilot):
+        """Return whether it is still armed in Guided."""
+        return pilot.armed and pilot.mode == 4
+
+    def land(self, pilot):
+        """Change to Land."""
+        pilot.target = None
+        pilot.command(MAV.MAV_CMD_DO_SET_MODE, 1, 9)
+
+
+class Room:
+    """
+    The true pose of the vehicle in the room, as a live motion of the simulated Motive.
+
+    :ivar fault: changes (position in NED, attitude), or None.
+    :ivar hidden: whether the cameras do not see the body.
+    """
+
+    def __init__(self):
+        self._lock = threading.Lock()
+        self._turn, self._place = Rotation.from_euler('z', TURN_DEG, degrees=True), np.array(PLACE)
+        self._state = None
+        self.fault = None
+        self.hidden = True
+
+    def moved(self, position, velocity, attitude, rates):
+        """Take the simulator's state: (N, E, D) from home, FRD to NED, rates in FRD."""
+        now = time.monotonic()
+        with self._lock:
+            estimate = np.array(position)
+            if self._state is not None:
+                at, before, speed, _, _ = self._state
+                expected = before + (now - at) * speed
+                if np.linalg.norm(estimate - expected) < 0.5:
+                    estimate = expected + GAIN * (estimate - expected)
+            self._state = (now, estimate, np.array(velocity), attitude, np.array(rates))
+
+    def now(self):
+        """Return position and attitude in the room's NED, or None."""
+        with self._lock:
+            if self._state is None:
+                return None
+            at, position, velocity, attitude, rates = self._state
+        age = min(time.monotonic() - at, 0.1)
+        attitude = attitude * Rotation.from_rotvec(rates * age)
+        return (self._turn.apply(position + age * velocity) + self._place,
+                self._turn * attitude)
+
+    def at(self, times):
+        """Return the motion that the cameras see, in Motive's axes: north, up, east."""
+        position, attitude = self.now() or (np.zeros(3), Rotation.identity())
+        if self.fault is not None:
+            position, attitude = self.fault(position, attitude)
+        w = attitude.as_quat() if isinstance(attitude, Rotation) else np.array(attitude)
+        zero = np.zeros((len(times), 3))
+        return MotionState(
+            np.tile((position[0], -position[2], position[1]), (len(times), 1)), zero, zero,
+            np.tile((w[0], -w[2], w[1], w[3]), (len(times), 1)), zero)
+
+
+class Pilot:
+    """
+    A ground station: commands, set points, and the estimate compared with the truth.
+
+    :ivar errors: (time, horizontal and vertical error in m, yaw error in rad) of each estimate.
+    :ivar position, yaw, armed, mode: as the autopilot reports them.
+    :ivar texts: its status texts.
+    """
+
+    def __init__(self, kind, room):
+        self._kind, self._room = kind, room
+        self.errors, self.texts = [], []
+        self.position, self.yaw, self.armed, self.mode = (0.0, 0.0, 0.0), 0.0, False, 0
+        self.target = None
+        self._ground, self._acks = None, {}
+        self._ended = threading.Event()
+        self._links, self._threads = [], []
+        self._sending = threading.Lock()
+
+    def start(self):
+        """Open the links."""
+        self._links = [mavutil.mavlink_connection(place, source_system=255)
+                       for place in dict.fromkeys((self._kind.pilot, self._kind.truth))]
+        reads = (functools.partial(self._read, index) for index in range(len(self._links)))
+        for work in (*reads, self._send):
+            self._threads.append(threading.Thread(target=work, daemon=True))
+            self._threads[-1].start()
+
+    def close(self):
+        """Stop all threads."""
+        self._ended.set()
+        for thread in self._threads:
+            thread.join(3.0)
+        for link in self._links:
+            link.close()
+
+    # -- for the rows ---------------------------------------------------------------------------
+
+    def command(self, number, *values):
+        """Send a command; return its result, None without an answer."""
+        self._acks.pop(number, None)
+        values = [*values, *[0] * (7 - len(values))]
+        for _ in range(5):
+            with self._sending:
+                self._links[0].mav.command_long_send(1, 1, number, 0, *values)
+            end = time.monotonic() + 1.0
+            while time.monotonic() < end:
+                if number in self._acks:
+                    return self._acks[number]
+                time.sleep(0.02)
+        return None
+
+    def hold(self):
+        """Set the present position as the target."""
+        self.go(self.position, self.yaw)
+
+    def go(self, position, yaw):
+        """Set a target (N, E, D) in the autopilot's frame, and a heading."""
+        self.target = (tuple(position), yaw)
+
+    def reached(self, limit_m=0.4):
+        """Return whether the target is reached."""
+        return math.dist(self.position, self.target[0]) < limit_m
+
+    def since(self, begin, end=math.inf):
+        """Return rms and largest horizontal, rms vertical (m), rms yaw error (deg) since then."""
+        rows = np.array([row[1:] for row in self.errors if begin <= row[0] <= end])
+        if not len(rows):
+            return (math.nan,) * 4
+        rms = np.sqrt(np.mean(rows ** 2, axis=0))
+        return (float(rms[0]), float(rows[:, 0].max()), float(rms[1]),
+                math.degrees(float(rms[2])))
+
+    # -- threads --------------------------------------------------------------------------------
+
+    def _send(self):
+        beat = 0.0
+        while not self._ended.wait(0.05):
+            with self._sending:
+                mav = self._links[0].mav
+                if time.monotonic() > beat:
+                    beat = time.monotonic() + 1.0
+                    for link in self._links:
+                        link.mav.heartbeat_send(MAV.MAV_TYPE_GCS, 8, 0, 0, 0)
+                    if self._links[0].target_system:
+                        self._ask(self._links[-1], self._kind.truth_message, 10_000)
+                        for name in ('LOCAL_POSITION_NED', 'ATTITUDE'):
+                            self._ask(self._links[0], name, 20_000)
+                if self.target is not None:
+                    (x, y, z), yaw = self.target
+                    mav.set_position_target_local_ned_send(
+                        0, 1, 1, 1, 0b100111111000, x, y, z, 0, 0, 0, 0, 0, 0, yaw, 0)
+
+    def _ask(self, link, name, period_us):
+        number = getattr(MAV, f'MAVLINK_MSG_ID_{name}')
+        link.mav.command_long_send(1, 1, MAV.MAV_CMD_SET_MESSAGE_INTERVAL, 0, number, period_us,
+                                   0, 0, 0, 0, 0)
+
+    def _read(self, index):
+        while not self._ended.is_set():
+            try:
+                message = self._links[index].recv_match(blocking=True, timeout=0.5)
+            except (OSError, ValueError):    # closed
+                time.sleep(0.1)
+                continue
+            if message is not None and message.get_srcSystem() == 1:
+                self._take(message)
+
+    def _take(self, m):
+        match m.get_type():
+            case 'HEARTBEAT' if m.autopilot != 8:
+                self.armed, self.mode = bool(m.base_mode & 128), m.custom_mode
+            case 'STATUSTEXT':
+                self.texts.append(m.text)
+            case 'COMMAND_ACK':
+                self._acks[m.command] = m.result
+            case 'ATTITUDE':
+                self.yaw = m.yaw
+            case 'LOCAL_POSITION_NED':
+                self.position = (m.x, m.y, m.z)
+                self._compare()
+            case 'HIL_STATE_QUATERNION':
+                w, x, y, z = m.attitude_quaternion
+                self._moved(
+                    m.lat, m.lon, m.alt / 1000, (m.vx / 100, m.vy / 100, m.vz / 100),
+                    Rotation.from_quat((x, y, z, w)), (m.rollspeed, m.pitchspeed, m.yawspeed))
+            case 'SIM_STATE':
+                self._moved(
+                    m.lat_int or round(m.lat * 1e7), m.lon_int or round(m.lon * 1e7), m.alt,
+                    (m.vn, m.ve, m.vd), Rotation.from_quat((m.q2, m.q3, m.q4, m.q1)),
+                    (m.xgyro, m.ygyro, m.zgyro))
+
+    def _compare(self):
+        truth = self._room.now()
+        if truth is not None:
+            yaw = truth[1].as_euler('ZYX')[0]
+            self.errors.append((
+                time.monotonic(), math.dist(self.position[:2], truth[0][:2]),
+                abs(self.position[2] - truth[0][2]),
+                abs(math.remainder(self.yaw - yaw, math.tau))))
+
+    def _moved(self, lat, lon, altitude, velocity, attitude, rates):
+        north = math.radians(lat * 1e-7 - HOME[0]) * EARTH_M
+        east = math.radians(lon * 1e-7 - HOME[1]) * EARTH_M * math.cos(math.radians(HOME[0]))
+        if self._ground is None:
+            self._ground = altitude
+        self._room.moved((north, east, self._ground - altitude), velocity, attitude, rates)
+
+
 def told(pilot, begin, limit_m=FLIGHT_M):
     """Return the errors of the estimate since a time as text, and whether they are small."""
     rms, largest, height, yaw = pilot.since(begin)
@@ -53,31 +367,69 @@ def told(pilot, begin, limit_m=FLIGHT_M):
             f'{100 * height:.1f} cm rms, yaw {yaw:.1f} deg', largest < limit_m and yaw < YAW_DEG)
 
 
-class Table:
-    """Rows in the order in which they run; each returns (result, whether it is as documented)."""
+class Session:
+    """Simulator, simulated Motive, node, bridge and pilot; the rows in their order."""
 
-    def __init__(self, session):
-        self.session, self.pilot, self.kind = session, session.pilot, session.kind
+    def __init__(self, kind, binary, folder):
+        self.kind = kind
+        self.room = Room()
+        self.pilot = Pilot(kind, self.room)
+        self.simulator = kind.start(binary, folder)
+        self.pilot.start()
+        self.wait(lambda: self.room.now() is not None, 60.0, 'the true pose')
+        self.motive = MotiveSimServer(
+            scenario_from_mapping(MOCAP), '127.0.0.1', 0, live={BODY: self.room})
+        frame, world = self.motive.world.frame, self.motive.world
+        world.frame = lambda *given: frame(*given)._replace(
+            **{'reports': []} if self.room.hidden else {})
+        self.motive.start()
+        self.room.hidden = False
+        self.node, self.bridge = self.start_node(), self.start_bridge()
+
+    def start_node(self):
+        """Start the node."""
+        return NodeProcess(
+            '-p', 'server:=127.0.0.1', '-p', f'port:={self.motive.port}', '-p', 'autostart:=true',
+            '-p', 'outputs:=[pose, odom, status]', '-p', f'bodies.{BODY}.max_speed:=6.0',
+            '-p', 'motive_x:=north')
+
+    def start_bridge(self):
+        """Start the bridge."""
+        arguments = []
+        for name, value in {**self.kind.bridge, 'body': BODY, 'autopilot': self.kind.autopilot,
+                            'target_system': 1, 'autostart': 'true'}.items():
+            arguments += ['-p', f'{name}:={value}']
+        return NodeProcess(*arguments, tool='mavlink_bridge')
+
+    def wait(self, condition, timeout_s, what):
+        """Wait until something is so; AssertionError after the time."""
+        end = time.monotonic() + timeout_s
+        while not condition():
+            assert time.monotonic() < end, f'no {what} within {timeout_s:g} s'
+            assert self.simulator.poll() is None, 'the simulator has ended'
+            time.sleep(0.05)
+
+    def close(self):
+        """End everything."""
+        self.pilot.target = None
+        for process in (self.bridge, self.node):
+            process.__exit__()
+        self.motive.stop()
+        self.pilot.close()
+        self.simulator.kill()
+        self.simulator.wait()
+
+    # -- the rows: each returns (result, whether it is as documented) -------------------------
 
     def rows(self):
         """Return all rows by name."""
         return {
-            'check': self.check, 'ground': self.ground, 'take_off': self.take_off,
-            'hover': self.hover, 'square': self.square, 'stop_refused': self.stop,
+            'ground': self.ground, 'take_off': self.take_off, 'square': self.square,
             **{name: (lambda fault=fault: self.fault(fault)) for name, fault in FAULTS.items()},
-            'frozen': self.frozen,
-            **{f'lost_{s}': (lambda s=s: self.lost(s)) for s in (0.5, 1.0, 1.5)},
-            'elsewhere': self.elsewhere, 'second_node': self.second_node,
-            'bridge_killed': self.bridge_killed, 'node_killed': self.node_killed,
-            'land': self.land, 'autopilot_killed': self.autopilot_killed,
-            'lost_for_ever': self.lost_for_ever}
-
-    def check(self):
-        """Run the check of the bridge on the ground."""
-        time.sleep(2.0)
-        lines = self.session.check()
-        bad = [line for line in lines if line.startswith('FAIL')]
-        return '; '.join(bad) or f'{len(lines)} lines, no FAIL', lines and not bad
+            'lost': self.lost,
+            **{f'{name}_killed': (lambda name=name: self.killed(name))
+               for name in ('bridge', 'node')},
+            'land': self.land}
 
     def ground(self):
         """Compare the estimate with the truth before the flight."""
@@ -91,19 +443,12 @@ class Table:
         while self.kind.arm(self.pilot) != 0 or not self.pilot.armed:
             assert time.monotonic() < end, f'not armed: {self.pilot.texts[-5:]}'
             time.sleep(1.0)
-        begin, ground = time.monotonic(), self.session.room.now()[0][2]
+        begin, ground = time.monotonic(), self.room.now()[0][2]
         self.kind.take_off(self.pilot, HEIGHT_M)
-        self.session.wait(
-            lambda: self.session.room.now()[0][2] < ground - 0.8 * HEIGHT_M, 30.0, 'climb')
+        self.wait(
+            lambda: self.room.now()[0][2] < ground - 0.8 * HEIGHT_M, 30.0, 'climb')
         time.sleep(3.0)
         self.pilot.hold()
-        return told(self.pilot, begin)
-
-    def hover(self):
-        """Hold a position."""
-        self.steady()
-        begin = time.monotonic()
-        time.sleep(5.0)
         return told(self.pilot, begin)
 
     def square(self):
@@ -113,134 +458,45 @@ class Table:
         for north, east in ((1.5, 0.0), (1.5, 1.5), (0.0, 1.5), (0.0, 0.0)):
             yaw = math.remainder(yaw + math.pi / 2, math.tau)
             self.pilot.go((x + north, y + east, z), yaw)
-            self.session.wait(self.pilot.reached, 20.0, 'arrival at the corner')
+            self.wait(self.pilot.reached, 20.0, 'arrival at the corner')
             time.sleep(1.5)
         return told(self.pilot, begin)
-
-    def stop(self):
-        """Send STOP of mocap control to all systems."""
-        try:
-            from mocap4r2_control_msgs.msg import Control
-        except ImportError:
-            return 'not run: mocap4r2_control_msgs is not installed', True
-        from rosgraph import Observer
-        with Observer('sitl_stop') as observer:
-            commands = observer.node.create_publisher(Control, '/mocap4r2_control', 100)
-            self.session.wait(lambda: commands.get_subscription_count() >= 2, 20.0, 'discovery')
-            # For the bridge alone: the node itself would obey, see docs/autopilot.md.
-            commands.publish(Control(control_type=Control.STOP, mocap4r2_source='sitl',
-                                     mocap4r2_systems=['mavlink_bridge']))
-            time.sleep(1.5)
-        refused = 'not acknowledged: the vehicle is armed' in self.session.bridge.log
-        return ('refused' if refused else 'followed'), refused and self.flying()
 
     def fault(self, fault):
         """Report a wrong pose for 0.8 s."""
         self.steady()
         begin = time.monotonic()
-        self.session.room.fault = fault
+        self.room.fault = fault
         time.sleep(0.8)
-        self.session.room.fault = None
+        self.room.fault = None
         return self.recovered(begin)
 
-    def frozen(self):
-        """Report the same pose for 1 s."""
+    def lost(self):
+        """Hide the body for 1 s."""
         self.steady()
         begin = time.monotonic()
-        self.session.room.frozen = True
+        self.room.hidden = True
         time.sleep(1.0)
-        self.session.room.frozen = False
-        return self.recovered(begin)
-
-    def lost(self, seconds):
-        """Hide the body."""
-        self.steady()
-        begin = time.monotonic()
-        self.session.room.hidden = True
-        time.sleep(seconds)
-        self.session.room.hidden = False
+        self.room.hidden = False
         return self.recovered(begin, 0.6)
 
-    def elsewhere(self):
-        """Hide the body for 0.8 s; it comes back 0.5 m elsewhere."""
-        self.steady()
-        self.session.room.hidden = True
-        time.sleep(0.8)
-        self.session.room.shift = np.array([0.5, 0.0, 0.0])
-        self.session.room.hidden = False
-        time.sleep(4.0)
-        self.pilot.hold()
-        begin = time.monotonic()
-        time.sleep(3.0)
-        text, good = told(self.pilot, begin)
-        return f'4 s later: {text}', good and self.flying()
-
-    def second_node(self):
-        """Start a second node that turns the axes: nothing is sent until it ends."""
-        from rosgraph import NodeProcess
+    def killed(self, name):
+        """Kill the node or the bridge, and start it again 1 s later as launch does."""
         self.steady()
         begin = time.monotonic()
-        with NodeProcess(
-                '-r', '__node:=second', '-p', 'server:=127.0.0.1', '-p',
-                f'port:={self.session.motive.port}', '-p', 'autostart:=true', '-p',
-                'outputs:=[pose, odom, status]', '-p', 'motive_x:=east') as second:
-            # It ends before the vehicle has drifted far without poses.
-            self.session.wait(
-                lambda: '/second publish' in self.session.bridge.log, 30.0, 'refusal')
-            second.process.kill()
-            second.process.wait()
-        # A killed node stays in the graph; the row is about what the vehicle got.
-        text, good = told(self.pilot, begin, 30.0)
-        yaw = self.pilot.since(begin)[3]
-        return f'refused; {text}', good and yaw < YAW_DEG
-
-    def bridge_killed(self):
-        """Kill the bridge, and start it again 1 s later as launch does."""
-        self.steady()
-        begin = time.monotonic()
-        self.session.bridge.process.send_signal(signal.SIGKILL)
-        self.session.bridge.process.wait()
+        process = getattr(self, name).process
+        process.send_signal(signal.SIGKILL)
+        process.wait()
         time.sleep(1.0)
-        self.session.bridge = self.session.start_bridge()
-        return self.recovered(begin, 1.0, 8.0)
-
-    def node_killed(self):
-        """Kill the node, and start it again 1 s later as launch does."""
-        self.steady()
-        begin = time.monotonic()
-        self.session.node.process.send_signal(signal.SIGKILL)
-        self.session.node.process.wait()
-        time.sleep(1.0)
-        self.session.node = self.session.start_node()
+        setattr(self, name, getattr(self, f'start_{name}')())
         return self.recovered(begin, 1.5, 8.0)
 
     def land(self):
         """Land and disarm."""
         begin = time.monotonic()
         self.kind.land(self.pilot)
-        self.session.wait(lambda: not self.pilot.armed, 60.0, 'landing')
+        self.wait(lambda: not self.pilot.armed, 60.0, 'landing')
         return told(self.pilot, begin, 0.4)
-
-    def autopilot_killed(self):
-        """Kill the autopilot and start it again: it fuses without help and takes off."""
-        self.session.restart_simulator(3.5)
-        time.sleep(25.0)
-        text, good = self.ground()
-        took = self.take_off()
-        return f'ground: {text}; take-off: {took[0]}', good and took[1]
-
-    def lost_for_ever(self):
-        """Hide the body for good: the autopilot ends the flight."""
-        self.steady()
-        begin = time.monotonic()
-        self.session.room.hidden = True
-        texts = len(self.pilot.texts)
-        try:
-            self.session.wait(lambda: not self.flying(), 25.0, 'failsafe')
-        except AssertionError as error:
-            return str(error), False
-        said = [text for _, text in self.pilot.texts[texts:] if re.search('(?i)failsafe', text)]
-        return f'after {time.monotonic() - begin:.1f} s: {"; ".join(said)}', True
 
     # -- parts ----------------------------------------------------------------------------------
 
@@ -272,7 +528,6 @@ def main(argv=None):
     parser.add_argument('binary', type=Path, help='px4 or arducopter')
     parser.add_argument('--log', type=Path, help='file for the results')
     parser.add_argument('--only', nargs='+', metavar='ROW', help='rows to run (and take_off)')
-    parser.add_argument('--message', default='auto', help='as the parameter message')
     arguments = parser.parse_args(argv)
     binary = arguments.binary.resolve()
     kind = Px4() if binary.name == 'px4' else ArduCopter()
@@ -286,13 +541,12 @@ def main(argv=None):
 
     with claim_domain() as claim, tempfile.TemporaryDirectory() as folder:
         isolate(os.environ, claim.domain)
-        session = Session(kind, binary, Path(folder), arguments.message)
+        session = Session(kind, binary, Path(folder))
         try:
-            table = Table(session)
             session.wait(lambda: 'is there' in session.bridge.log, 60.0, 'autopilot')
             time.sleep(15.0)    # the estimator initialises
-            say(f'{kind.name} {time.strftime("%Y-%m-%d")}, message {arguments.message}')
-            for name, row in table.rows().items():
+            say(f'{kind.name} {time.strftime("%Y-%m-%d")}')
+            for name, row in session.rows().items():
                 if arguments.only and name not in arguments.only:
                     continue
                 try:
@@ -306,7 +560,7 @@ def main(argv=None):
         finally:
             say('-- bridge'), say(session.bridge.log)
             say('-- node'), say(session.node.log)
-            say('-- autopilot'), say('\n'.join(text for _, text in session.pilot.texts))
+            say('-- autopilot'), say('\n'.join(session.pilot.texts))
             session.close()
     return 1 if failed else 0
 
