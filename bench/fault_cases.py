@@ -10,15 +10,12 @@ import time
 import fault_bridge
 from fault_kit import BODIES, Heard, RATE, row, running, scenario, Session
 from fault_protocol import follower, NATNET, other_client
-from optitrack_vrpn.sim.scenario_io import Network
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
 from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.pipeline import Pipeline
-from rawvrpn import RawClient
-from relay_kit import Background, PacketRelay
+from relay_kit import PacketRelay
 from rosgraph import wait_until
 from server_kit import FakeServer, free_port
-from two_networks import inside
 
 #: The same bodies at other places of their curves, so that two servers' poses differ.
 _LATER = 0.37
@@ -251,75 +248,6 @@ def five_clients():
                     note=f'the worst of the others got {least / (BODIES * RATE * seconds):.1%}')]
 
 
-#: Bodies while another client fails, which fill its buffer as in a laboratory.
-_MANY = 20
-
-
-def _other_fails(name, begin_fault, seconds, udp):
-    """Let another client fail for a while; the node, which takes poses by UDP, is well."""
-    with Session(_MANY) as session:
-        link = session.hold(PacketRelay())
-        server = session.server(scenario(_MANY), host='0.0.0.0')
-        with inside(link.name):
-            other = session.hold(RawClient(server.port, host=link.client, local=link.server))
-        other.hello(udp=udp)
-        reading = session.hold(Reading(other))
-        session.start_node(server.port, connection='udp')
-        steady = session.steady()
-        begin = time.time_ns()
-        begin_fault(link, reading)
-        time.sleep(seconds)
-        link.hole(False)
-        reading.paused = False
-        end = time.time_ns()
-        found = row(session, f'{name}, which takes poses by {"UDP" if udp else "TCP"}', steady,
-                    begin, end)
-        return found
-
-
-class Reading(Background):
-    """
-    Read what arrives for a client.
-
-    :ivar paused: whether to read nothing, as a stopped process.
-    """
-
-    def __init__(self, client):
-        super().__init__()
-        self._client = client
-        self.paused = False
-
-    def turn(self):
-        """Read what is there."""
-        if not self.paused:
-            self._client.pump()
-            self._client.stream, self._client.datagrams = b'', []
-        time.sleep(0.005)
-
-    def close(self):
-        """Leave the client to its owner."""
-
-
-def _stop(link, reading):
-    reading.paused = True
-
-
-def _cut(link, reading):
-    link.hole(True)
-
-
-def _lose(link, reading):
-    link.link.set_network(Network(loss=0.05))
-
-
-def other_client_fails():
-    return [_other_fails(name, fault, seconds, udp) for name, fault, seconds in (
-        ('another client stopped for 8 s', _stop, 8.0),
-        ('link of another client dead for 8 s', _cut, 8.0),
-        ('5 % loss for 20 s on the link of another client', _lose, 20.0))
-        for udp in (False, True)]
-
-
 # -- clocks -------------------------------------------------------------------------------------
 
 class SteppedClock(HostClock):
@@ -483,9 +411,8 @@ CASES = {
     'address_changed': address_changed, 'clock_stepped': clock_stepped,
     'sender_stepped': sender_stepped,
     'version_refused': version_refused, 'five_clients': five_clients,
-    'other_client_fails': other_client_fails,
     **fault_bridge.CASES,
 }
 #: Those that need a network namespace.
-PRIVILEGED = ('black_hole_namespace', 'address_changed', 'other_client_fails')
+PRIVILEGED = ('black_hole_namespace', 'address_changed')
 QUICK = ('bodies', 'killed', 'clock_stepped')

@@ -61,15 +61,15 @@ class Acceptor:
     :param is_connected: returns whether a client has this address already.
     :param connect_s: timeout of a connect-back (s).
     :param firewall: whether no connect-back gets an answer.
-    :param connecting: called with the socket of a connect-back that has begun, and with None
-        once it has ended: the VRPN library waits for it and serves nobody.
+    :param connecting: called with whether a connect-back is under way, when that changes: the
+        VRPN library waits for it and serves nobody.
     """
 
     def __init__(
         self, host: str, port: int, selector: selectors.BaseSelector, counters: SimCounters,
         add_client: Callable[[socket.socket, bool], None],
         is_connected: Callable[[Address], bool], connect_s: float, firewall: bool = False,
-        connecting: Callable[[Optional[socket.socket]], None] = lambda sock: None,
+        connecting: Callable[[bool], None] = lambda waits: None,
     ) -> None:
         self._host = host
         self._selector = selector
@@ -188,7 +188,7 @@ class Acceptor:
             return
         self._connecting[sock] = address, raw_clock_ns()
         if self._firewall:
-            self._note_connecting(sock)
+            self._note_connecting(True)
             return
         try:
             sock.setblocking(False)
@@ -202,7 +202,7 @@ class Acceptor:
             return
         self._selector.register(
             sock, selectors.EVENT_WRITE, lambda mask: self._connected(sock, address))
-        self._note_connecting(sock)
+        self._note_connecting(True)
 
     def _connected(self, sock: socket.socket, address: Address) -> None:
         code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
@@ -211,14 +211,14 @@ class Acceptor:
             return
         del self._connecting[sock]
         self._selector.unregister(sock)
-        self._note_connecting(None)
+        self._note_connecting(False)
         self._add_client(sock, True)
 
     def _failed(self, sock: socket.socket, address: Address, reason: object) -> None:
         _LOG.warning('cannot connect back to %s:%d: %s', *address, reason)
         del self._connecting[sock]
         forget(self._selector, sock)
-        self._note_connecting(None)
+        self._note_connecting(False)
 
     def _ignore_datagram(self, mask: int) -> None:
         """Read and ignore a datagram of a client, as Motive does."""
@@ -273,7 +273,7 @@ class SimClient:
 
     @property
     def is_full(self) -> bool:
-        """Return whether the kernel's buffer is full, so that the library would wait."""
+        """Return whether the kernel's buffer is full."""
         return bool(self._out)
 
     def receive(self) -> list[Event]:
@@ -369,6 +369,10 @@ class SimClient:
             self._udp = None
 
     def _send_stream(self, reports: Iterable[Report]) -> None:
+        """Send a frame, which is lost while the client does not read."""
+        self.flush()
+        if self.is_full:
+            return
         for report in reports:
             type_name, payload = encode_report(report)
             self.connection.send(report.name, type_name, payload, report.sender_time_ns)

@@ -115,7 +115,7 @@ class Server:
         ClientConfig().port, low=0, high=65535, doc='TCP and UDP port; 0: any free one')
     send_buffer: int = setting(
         65_536, unit='bytes', low=4096, high=100_000_000,
-        doc='kernel buffer of a client on TCP; while it is full, no client is served')
+        doc='kernel buffer of a client on TCP; while it is full, the client misses frames')
     connect_timeout: float = setting(
         21.0, unit='s', low=0.01, high=300.0,
         doc='timeout of a connect-back, in which no client is served; 21 s on Windows')

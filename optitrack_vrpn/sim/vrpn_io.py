@@ -3,13 +3,11 @@
 """
 The VRPN side of the simulated Motive.
 
-As with the VRPN library, one client can stop all: the server waits for a client on TCP whose
-buffer is full, and for a connect-back, and serves nobody meanwhile. Other clients get the rest of
-the frame afterwards, late, and none of the frames between.
+As the VRPN library does, the server serves nobody while a connect-back is under way. The library
+also waits for a client on TCP that does not read; here such a client misses frames.
 """
 
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 import functools
 import logging
 import selectors
@@ -89,14 +87,12 @@ class VrpnServer:
         self._number = 0
         self._names = LocalNames()
         self._own: set[str] = set()
-        #: The socket for which the server waits, and what is to be done afterwards.
-        self._waits_for: Optional[socket.socket] = None
-        self._postponed: deque[Callable[[], object]] = deque()
+        self._waits = False     # for a connect-back
         server = scenario.server
         self._acceptor = Acceptor(
             server.host, server.port, selector, counters, self._add,
             lambda address: any(client.address == address for client in self._clients),
-            server.connect_timeout, server.firewall, self._connecting)
+            server.connect_timeout, server.firewall, self._wait_for_connection)
         self.established = 0
 
     # -- sockets -------------------------------------------------------------------------------
@@ -138,62 +134,31 @@ class VrpnServer:
 
     def close(self, reason: str) -> None:
         """Close every connection, and stop listening."""
-        self._postponed.clear()
         for client in list(self._clients):
             self._drop(client, reason)
         self._acceptor.close()
-        self._waits_for = None
+        self._waits = False
 
-    # -- waiting, as the library does ----------------------------------------------------------
-
-    def _wait_for(self, sock: socket.socket) -> None:
-        """Serve nobody until this socket is ready."""
-        self._waits_for = sock
-        self._acceptor.pause()
+    def _wait_for_connection(self, waits: bool) -> None:
+        """Serve nobody while a connect-back is under way, as the library does."""
+        self._waits = waits
+        (self._acceptor.pause if waits else self._acceptor.resume)()
         for client in self._clients:
-            if client.sock is not sock and client.sock in self._selector.get_map():
+            if waits:
                 self._selector.unregister(client.sock)
-
-    def _go_on(self) -> None:
-        """Serve the clients again."""
-        self._waits_for = None
-        self._acceptor.resume()
-        for client in list(self._clients):
-            if client.sock not in self._selector.get_map():
+            else:
                 self._register(client)
-        self._run_postponed()
-
-    def _run_postponed(self) -> None:
-        while self._postponed and self._waits_for is None:
-            self._postponed.popleft()()
-
-    def _do(self, actions: Iterable[Callable[[], object]]) -> None:
-        """Act, or postpone that while the server waits."""
-        self._postponed.extend(actions)
-        self._run_postponed()
-
-    def _connecting(self, sock: Optional[socket.socket]) -> None:
-        if sock is not None:
-            self._wait_for(sock)
-        elif self._waits_for is not None:
-            self._go_on()
 
     def _register(self, client: SimClient) -> None:
         self._selector.register(
-            client.sock, selectors.EVENT_READ, lambda mask: self._serve(client))
+            client.sock, selectors.EVENT_READ, lambda mask: self._serve(client, mask))
 
-    def _settle(self, client: SimClient) -> None:
-        """Wait for a client whose buffer is full, or end that."""
-        waiting = self._waits_for is client.sock
-        if client.is_full and self._waits_for is None:
-            _LOG.warning('client %s does not read: no client is served until it does', client)
-            self._selector.modify(
-                client.sock, selectors.EVENT_WRITE, lambda mask: self._act(client, client.flush))
-            self._wait_for(client.sock)
-        elif waiting and not client.is_full:
-            _LOG.warning('client %s reads again', client)
-            self._selector.unregister(client.sock)
-            self._go_on()
+    def _watch(self, client: SimClient) -> None:
+        """Wait until the rest of a message fits into the buffer of a client."""
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if client.is_full else 0)
+        key = self._selector.get_map().get(client.sock)
+        if key is not None and key.events != events:
+            self._selector.modify(client.sock, events, key.data)
 
     # -- names ---------------------------------------------------------------------------------
 
@@ -220,7 +185,7 @@ class VrpnServer:
             return
         for client in list(self._clients):
             client.connection.describe(time.time_ns())
-            self._do([functools.partial(self._act, client, client.flush)])
+            self._act(client, client.flush)
 
     # -- connections ---------------------------------------------------------------------------
 
@@ -241,21 +206,19 @@ class VrpnServer:
             sock.close()  # the client has disconnected
             return
         self._clients[client] = None
-        self._register(client)
+        if not self._waits:
+            self._register(client)
         self._act(client, client.flush)
 
     def _drop(self, client: SimClient, reason: str) -> None:
         if client not in self._clients:
             return
         del self._clients[client]
-        waiting = self._waits_for is client.sock
         forget(self._selector, client.sock)
         client.close()
         self._counters.dropped[reason.split(':')[0]] += 1
         self._count()
         _LOG.info('client %s dropped: %s', client, reason)
-        if waiting:
-            self._go_on()
 
     def _count(self) -> None:
         with self._changed:
@@ -264,9 +227,10 @@ class VrpnServer:
 
     # -- receiving -----------------------------------------------------------------------------
 
-    def _serve(self, client: SimClient) -> None:
+    def _serve(self, client: SimClient, mask: int) -> None:
         events: list[Event] = []
-        self._act(client, lambda: events.extend(client.receive()))
+        self._act(client, lambda: events.extend(
+            client.receive() if mask & selectors.EVENT_READ else ()))
         for event in events:
             if client in self._clients:
                 self._act(client, functools.partial(self._handle, client, event))
@@ -289,7 +253,7 @@ class VrpnServer:
     # -- sending -------------------------------------------------------------------------------
 
     def deliver(self, frame: SimFrame, exposure_ns: Optional[int]) -> None:
-        """Send a frame to all; a server that waits sends nothing."""
+        """Send a frame to all, but not while a connect-back is under way."""
         reports = frame.reports
         for report in reports:
             if report.name not in self._own:
@@ -305,15 +269,14 @@ class VrpnServer:
 
     def send_reports(self, reports: list[Report]) -> None:
         """Send reports together to all."""
-        if self._waits_for is not None:
-            self._counters.blocked_frames += 1
+        if self._waits:
             return
         time_ns, now_ns = time.time_ns(), raw_clock_ns()
 
         def send(client: SimClient) -> None:
             self._counters.datagrams += client.deliver(reports, now_ns, time_ns)
-        self._do([functools.partial(self._act, client, functools.partial(send, client))
-                  for client in self._clients])
+        for client in list(self._clients):
+            self._act(client, functools.partial(send, client))
 
     def send_text(
         self, sender: str, text: str, severity: int = 0, level: int = 0,
@@ -333,16 +296,15 @@ class VrpnServer:
         def send(client: SimClient) -> None:
             client.connection.send(sender, type_name, payload, time_ns)
             client.flush()
-        self._do([functools.partial(self._act, client, functools.partial(send, client))
-                  for client in self._clients])
+        for client in list(self._clients):
+            self._act(client, functools.partial(send, client))
 
     def check(self, now_ns: int) -> None:
         """End connect-backs that take too long."""
-        if self._waits_for not in [client.sock for client in self._clients]:
-            self._acceptor.check(now_ns)
+        self._acceptor.check(now_ns)
 
     def _act(self, client: SimClient, action: Callable[[], object]) -> None:
-        """Act for a client; drop it if its connection is lost, wait for it if it is full."""
+        """Act for a client; drop it if its connection is lost."""
         if client not in self._clients:
             return
         try:
@@ -352,4 +314,4 @@ class VrpnServer:
             self._drop(client, str(gone))
         else:
             if client in self._clients:
-                self._settle(client)
+                self._watch(client)

@@ -281,7 +281,6 @@ class SimCounters:
 
     :ivar frames: frames sent, independent of the number of clients.
     :ivar skipped_frames: frames that were due while the computer slept.
-    :ivar blocked_frames: frames that VRPN clients did not get because one client did not read.
     :ivar datagrams: datagrams of poses created.
     :ivar accepted: clients whose cookie was accepted.
     :ivar requests: requests to connect back.
@@ -292,7 +291,6 @@ class SimCounters:
 
     frames: int = 0
     skipped_frames: int = 0
-    blocked_frames: int = 0
     datagrams: int = 0
     accepted: int = 0
     requests: int = 0
