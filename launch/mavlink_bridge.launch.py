@@ -17,7 +17,8 @@ CONFIG = PathJoinSubstitution([FindPackageShare('optitrack_vrpn'), 'config'])
 ARGUMENTS = (
     ('body', '', 'name of the body in ROS; empty: as in the file'),
     ('autopilot', '', 'px4 or ardupilot; empty: as in the file', one_of('px4', 'ardupilot')),
-    ('connection', '', 'udpout:HOST:PORT, udpin:HOST:PORT or serial:DEVICE:BAUD; empty: as in the file'),
+    ('connection', '', 'udpout:HOST:PORT, udpin:HOST:PORT or serial:DEVICE:BAUD; empty: as in '
+     'the file'),
     ('vehicles', '', 'YAML file with a list of vehicles (config/vehicles.yaml); one bridge each',
      existing_file),
     ('params_file', PathJoinSubstitution([CONFIG, 'mavlink_bridge.yaml']),
