@@ -35,6 +35,8 @@ BREAKS = [
      'only io files import sockets: optitrack_vrpn/node/base/tf.py:'),
     ('core/throttle.py', 'import rclpy\n',
      'only ros files import ros: optitrack_vrpn/core/throttle.py:'),
+    ('core/throttle.py', 'class Tracker:\n    pass\n',
+     'a class name occurs once: optitrack_vrpn/core/throttle.py:'),
     ('core/throttle.py', '', 'importing the pure files loads no ros: rclpy'),
     ('../config/optitrack_vrpn.yaml', '#\n',
      'generated files are what the settings say: optitrack_vrpn.yaml'),

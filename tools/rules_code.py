@@ -160,6 +160,16 @@ def events_for_users_have_one_type():
     return found - NO_EVENTS ^ {'Event'}
 
 
+def a_class_name_occurs_once():
+    """Find the classes of one name: a reader who searches for a name finds one definition."""
+    found = {}
+    for path in FILES:
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append(place(path, node, f'class {node.name}'))
+    return [each for places in found.values() if len(places) > 1 for each in places]
+
+
 def every_module_has_its_layer():
     return {layer_of(path) for path in FILES} - set(BELOW)
 
@@ -284,7 +294,8 @@ def tests_patch_no_names_of_this_package():
 
 
 RULES = (
-    the_node_class_is_wiring, events_for_users_have_one_type, every_module_has_its_layer,
+    the_node_class_is_wiring, events_for_users_have_one_type, a_class_name_occurs_once,
+    every_module_has_its_layer,
     dependencies_point_one_way, dependencies_have_no_cycles,
     names_are_imported_from_their_module,
     pure_files_import_nothing_that_does_io_or_reads_a_clock,
