@@ -57,7 +57,7 @@ def lossy(folder):
 def damaged(folder):
     by_mcap(folder / 'damaged.mcap', chunk_size=5000, compression=mcap_writer.CompressionType.NONE)
     data = bytearray((folder / 'damaged.mcap').read_bytes())
-    data[len(data) // 3] ^= 0xff
+    data[len(data) // 3 - 2000] ^= 0xff    # in a chunk, not in an index
     (folder / 'damaged.mcap').write_bytes(data)
     return load_take(folder / 'damaged.mcap')
 
