@@ -97,7 +97,7 @@ class _ColumnPart(NamedTuple):
 class _Plan(NamedTuple):
     length: int
     dtype: np.dtype[np.void]
-    constants: list[tuple[str, npt.NDArray[np.uint8]]]
+    constants: list[tuple[str, bytes]]
     parts: list[_ColumnPart]
 
 
@@ -144,7 +144,7 @@ class PoseColumns:
             table: Any = gather(batch.data, chosen, plan.dtype)
             equal = np.ones(len(table), dtype=bool)
             for name, value in plan.constants:
-                equal &= (table[name] == value).all(axis=1)
+                equal &= table[name] == value
             if not equal.all():
                 table, chosen = table[equal], chosen[equal]
                 fits[np.flatnonzero(fits)[~equal]] = False
@@ -208,13 +208,13 @@ class PoseColumns:
         constants = [('0', 0, 4)] + [
             (str(leaf.at), leaf.at, leaf.size if leaf.path[-1] == 'frame_id'
              or self.type_name == TF else 4) for leaf in found if leaf.code in ('text', 'count')]
-        fields += [(name, f'{size}u1', DATA_AT + at) for name, at, size in constants]
+        fields += [(name, f'S{size}', DATA_AT + at) for name, at, size in constants]
         return _Plan(
             len(data), np.dtype({
                 'names': [name for name, _, _ in fields],
                 'formats': [code for _, code, _ in fields],
                 'offsets': [at for _, _, at in fields], 'itemsize': DATA_AT + len(data)}),
-            [(name, np.frombuffer(data, np.uint8, size, at)) for name, at, size in constants],
+            [(name, data[at:at + size]) for name, at, size in constants],
             parts)
 
 
@@ -238,6 +238,8 @@ def valid(rows: Rows) -> npt.NDArray[np.bool_]:
     pose = rows['pose']
     with np.errstate(over='ignore', invalid='ignore'):
         norms = np.einsum('ij,ij->i', pose[:, 3:], pose[:, 3:])
-        found: npt.NDArray[np.bool_] = (
-            (np.abs(pose[:, :3]) < _FARTHEST_M).all(axis=1) & np.isfinite(norms) & (norms > 0))
+        found: npt.NDArray[np.bool_] = np.isfinite(norms) & (norms > 0)
+        far = np.abs(pose[:, :3])
+        if not far.max(initial=0.0) < _FARTHEST_M:    # seldom, and slow row by row
+            found &= (far < _FARTHEST_M).all(axis=1)
     return found

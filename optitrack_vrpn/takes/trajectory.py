@@ -16,6 +16,7 @@ from typing import Optional
 import numpy as np
 import numpy.typing as npt
 from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.space import slerp
 from optitrack_vrpn.core.units import NS_PER_S
 from scipy.spatial.transform import Rotation
 
@@ -221,12 +222,3 @@ def covered(trajectory: Trajectory, from_ns: Stamps, to_ns: Stamps) -> Mask:
     inside: Mask = begun & ended
     inside[inside] = gaps[begin[inside]] == gaps[end[inside]]
     return inside
-
-
-def slerp(first: Rotation, second: Rotation, share: Floats) -> Rotation:
-    """
-    Interpolate between pairs of attitudes along the shorter arc.
-
-    :param share: (n,) 0 gives the first, 1 the second.
-    """
-    return first * Rotation.from_rotvec(share[:, None] * (first.inv() * second).as_rotvec())

@@ -18,8 +18,9 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.core.settings.schema import checked, setting
+from optitrack_vrpn.core.space import skew
 from optitrack_vrpn.guests.rgbd.geometry import (
-    cross_matrices, Floats, Intrinsics, opencv, rigid_transform, transformed)
+    Floats, Intrinsics, opencv, rigid_transform, transformed)
 from optitrack_vrpn.guests.rgbd.images import Bytes, check_sizes, Depth
 
 #: Weights of a 3x3 binomial filter, row by row.
@@ -370,7 +371,7 @@ def edge_information(
     """
     rotation = transform[:3, :3]
     jacobian = np.concatenate([np.broadcast_to(-np.eye(3), (len(source), 3, 3)),
-                               rotation @ cross_matrices(source)], axis=2)
+                               rotation @ skew(source)], axis=2)
     spread = target_covariances + rotation @ source_covariances @ rotation.T
     information = np.einsum('nab,nac,ncd->bd', jacobian, np.linalg.inv(spread), jacobian)
     covariance = CORRELATION * np.linalg.inv(information) + np.diag(

@@ -8,8 +8,7 @@ with the centre of the upper left pixel at (0, 0), as in OpenCV. An image has th
 (height, width).
 
 Distortion is that of OpenCV, "Camera Calibration and 3D Reconstruction", with up to eight
-coefficients in the order k1 k2 p1 p2 k3 k4 k5 k6. Transform between paired points by SVD: Arun,
-Huang, Blostein, PAMI 9 (1987), with the sign of Umeyama, PAMI 13 (1991).
+coefficients in the order k1 k2 p1 p2 k3 k4 k5 k6.
 """
 
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from optitrack_vrpn.cli.command_io import how_to_install
+from optitrack_vrpn.core import space
 from optitrack_vrpn.core.errors import BackendUnavailableError, ConfigurationError
 from scipy.spatial.transform import Rotation
 
@@ -57,11 +57,7 @@ def rigid_transform(source: Floats, target: Floats) -> Floats:
     :param target: (..., N, 3).
     :returns: (..., 4, 4), target_from_source; its determinant is always +1.
     """
-    centre, aim = source.mean(axis=-2, keepdims=True), target.mean(axis=-2, keepdims=True)
-    left, _, right = np.linalg.svd((target - aim).swapaxes(-1, -2) @ (source - centre))
-    right[..., 2, :] *= np.linalg.det(left @ right)[..., None]    # no reflection
-    rotation = left @ right
-    return rigid(rotation, (aim - centre @ rotation.swapaxes(-1, -2))[..., 0, :])
+    return rigid(*space.rigid_transform(target, source))
 
 
 def transformed(transform: Floats, points: Floats) -> Floats:
@@ -77,11 +73,6 @@ def rotation_vector(rotation: Floats) -> Floats:
 def rotation_matrix(vector: Floats) -> Floats:
     """Return the rotation matrix of axis times angle (rad)."""
     return opencv().Rodrigues(vector)[0]
-
-
-def cross_matrices(vectors: Floats) -> Floats:
-    """Return the matrices [v]x with [v]x w = v x w, (..., 3, 3), of vectors (..., 3)."""
-    return np.cross(vectors[..., None, :], np.eye(3)).swapaxes(-1, -2)
 
 
 def motion_of(transform: Floats) -> tuple[float, float]:

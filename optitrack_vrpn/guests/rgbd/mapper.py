@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.settings.schema import checked, section, setting
+from optitrack_vrpn.core.space import slerp
 from optitrack_vrpn.guests.rgbd.features import (
     depth_mixture, describe, FeatureSettings, Loop, LoopSettings, Places, View)
 from optitrack_vrpn.guests.rgbd.geometry import Floats, Intrinsics, motion_of, transformed
 from optitrack_vrpn.guests.rgbd.images import Bytes, Depth, grey_of, pack_depth, unpack_depth
 from optitrack_vrpn.guests.rgbd.posegraph import (
     diagonal_information, Edge, optimise_without_outliers)
-from optitrack_vrpn.takes.trajectory import slerp, Trajectory
+from optitrack_vrpn.takes.trajectory import Trajectory
 from scipy.spatial.transform import Rotation
 
 

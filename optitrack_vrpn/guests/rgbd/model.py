@@ -31,8 +31,9 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.core.settings.schema import checked, setting
+from optitrack_vrpn.core.space import skew
 from optitrack_vrpn.guests.rgbd.geometry import (
-    cross_matrices, Floats, motion_of, rigid, rigid_transform, rotation_matrix, transformed)
+    Floats, motion_of, rigid, rigid_transform, rotation_matrix, transformed)
 from scipy.spatial import cKDTree
 
 Indices = NDArray[np.intp]
@@ -315,7 +316,7 @@ def refine(
         centre = places[kept].mean(axis=0)
         jacobian = np.concatenate([
             np.broadcast_to(np.eye(3), inverse.shape),
-            -cross_matrices(places[kept] - centre)], axis=2)    # theta x p = -p x theta
+            -skew(places[kept] - centre)], axis=2)    # theta x p = -p x theta
         weighted = (inverse * weights[:, None, None] @ jacobian).reshape(-1, 6).T
         # the least information keeps the matrix invertible, and limits the deviation of an
         # undetermined direction to 1 km
@@ -326,6 +327,6 @@ def refine(
         turn = rotation_matrix(step[3:])
         transform = rigid(turn, step[:3] + centre - turn @ centre) @ transform
     to_origin = np.eye(6)
-    to_origin[:3, 3:] = cross_matrices(centre)
+    to_origin[:3, 3:] = skew(centre)
     return Refined(transform, to_origin @ np.linalg.inv(normal) @ to_origin.T, matches, len(kept),
                    float(squares.mean() / 3))

@@ -21,11 +21,12 @@ from typing import Any, Optional
 
 import numpy as np
 from optitrack_vrpn.core.settings.schema import checked, section, setting
+from optitrack_vrpn.core.space import skew
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.guests.rgbd.features import (
     CORRELATION, Features, FeatureSettings, find_features)
 from optitrack_vrpn.guests.rgbd.geometry import (
-    cross_matrices, Floats, Intrinsics, motion_of, rigid, rotation_matrix, rotation_vector,
+    Floats, Intrinsics, motion_of, rigid, rotation_matrix, rotation_vector,
     transformed)
 from optitrack_vrpn.guests.rgbd.images import Bytes, Depth, ImageError
 from optitrack_vrpn.guests.rgbd.model import (
@@ -384,7 +385,7 @@ class Odometry:
 def at_position(covariance: Floats, position: Floats) -> Floats:
     """Convert the covariance of (rho, theta) to that of a position and a rotation."""
     jacobian = np.eye(6)
-    jacobian[:3, 3:] = -cross_matrices(position)
+    jacobian[:3, 3:] = -skew(position)
     return jacobian @ covariance @ jacobian.T
 
 

@@ -23,7 +23,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.core.errors import ConfigurationError
-from optitrack_vrpn.guests.rgbd.geometry import cross_matrices, Floats, rigid
+from optitrack_vrpn.core.space import skew
+from optitrack_vrpn.guests.rgbd.geometry import Floats, rigid
 from scipy.sparse import bsr_matrix, coo_matrix, csc_matrix, diags
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu
@@ -116,7 +117,7 @@ class _GraphProblem:
         jr = inverse_right_jacobian(r_rotation)
         by_i, by_j = np.zeros((number, 6, 6)), np.zeros((number, 6, 6))
         by_i[:, :3, :3], by_j[:, :3, :3] = -inverse, inverse
-        by_i[:, :3, 3:] = cross_matrices(offsets)
+        by_i[:, :3, 3:] = skew(offsets)
         by_i[:, 3:, 3:] = -jr @ rotations[self.j].transpose(0, 2, 1) @ rotations[self.i]
         by_j[:, 3:, 3:] = jr
         scale = np.sqrt(weights)
@@ -210,7 +211,7 @@ def inverse_right_jacobian(rotation_vectors: Floats) -> Floats:
     # (1 + cos a) / sin a is 1 / tan(a / 2), which is accurate near pi
     factor = np.where(
         small, 1 / 12 + angle ** 2 / 720, 1 / safe ** 2 - 1 / (2 * safe * np.tan(safe / 2)))
-    cross = cross_matrices(rotation_vectors)
+    cross = skew(rotation_vectors)
     return np.eye(3) + cross / 2 + factor[:, None, None] * (cross @ cross)
 
 

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from typing import NamedTuple, Optional
 
 import numpy as np
+from optitrack_vrpn.core.space import euler_deg, lengths, turn_angles, turns
 from optitrack_vrpn.core.stats import spread
 from optitrack_vrpn.core.units import NS_PER_S
-from optitrack_vrpn.takes.assess.series import (
-    euler_deg, lengths, runs, turns, WINDOW, worst_deviation)
+from optitrack_vrpn.takes.assess.series import running_deviation, runs, WINDOW
 from optitrack_vrpn.takes.columns import Rows
 from optitrack_vrpn.takes.take import Take, TakeBody
 from optitrack_vrpn.takes.trajectory import Floats, GAP_INTERVALS, Mask, Stamps
@@ -223,7 +223,7 @@ def _speeds(made: _Series) -> tuple[Floats, Floats]:
     places, quats = table['pose'][:, :3], table['pose'][:, 3:]
     breaks = np.cumsum(np.append(0, (made.intervals > made.limit_ns) | made.leaps))
     whole = breaks[step:] == breaks[:-step]
-    moved, turned = lengths(places[step:] - places[:-step]), lengths(turns(quats, step))
+    moved, turned = lengths(places[step:] - places[:-step]), turn_angles(quats, step)
     return (np.where(whole, moved / seconds, np.nan), np.where(whole, turned / seconds, np.nan))
 
 
@@ -239,7 +239,10 @@ def _breaks(made: _Series, body: TakeBody, own: tuple[float, float]) -> Breaks:
     :param own: the body's own speeds in view (m/s, rad/s).
     """
     stamps, quats = made.table['stamp'], made.table['pose'][:, 3:]
-    frozen = runs((made.sizes[0] == 0.0) & (np.diff(quats, axis=0) == 0.0).all(axis=1))
+    still = made.sizes[0] == 0.0
+    at = np.flatnonzero(still)
+    still[at] = (quats[at + 1] == quats[at]).all(axis=1)
+    frozen = runs(still)
     frozen = frozen[frozen[:, 1] - frozen[:, 0] >= _FROZEN]
     # What a body does while its poses are frozen is not seen either.
     begins = stamps[:-1].copy()
@@ -312,7 +315,9 @@ def body_figures(take: Take, body: TakeBody) -> Figures:
     # last pose too.
     seen_s = float(stamps[-1] - stamps[0] + median
                    - sum(b - a for a, b in breaks.gaps_ns)) / NS_PER_S
-    noise = worst_deviation(table['pose'][:, :3], made.turned)
+    # Around a fixed attitude the turns of noise cancel, so that their sum is the deviation.
+    angles = np.cumsum(np.vstack((np.zeros((1, 3)), made.turned)), axis=0)
+    noise = running_deviation(table['pose'][:, :3].T), running_deviation(angles.T)
     cuts = _cuts(stamps)
     return Figures(
         body.name, len(table), (int(stamps[0]), int(stamps[-1])),
@@ -356,7 +361,7 @@ def _quantities(
     """Yield what the plots draw, one value a pose; NaN where it is unknown."""
     table = made.table
     yield from zip(('east', 'north', 'up'), table['pose'][:, :3].T)
-    yield from zip(('roll', 'pitch', 'yaw'), euler_deg(table['pose'][:, 3:]).T)
+    yield from zip(('roll', 'pitch', 'yaw'), euler_deg(table['pose'][:, 3:]))
     yield 'latency', np.where(made.odd, np.nan, (table['arrival'] - table['stamp']) / 1e6)
     # A window that contains a gap shows motion.
     gaps = np.append(0, np.cumsum(made.intervals > made.limit_ns))

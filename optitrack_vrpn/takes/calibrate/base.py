@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.space import rigid_transform
 from optitrack_vrpn.takes.calibrate.data import attitude_noise, Floats, third_difference_sd
 from optitrack_vrpn.takes.calibrate.results import CalibrationResult, Quantity
 from scipy.optimize import least_squares
@@ -279,9 +280,10 @@ def reference_result(ours: Any, theirs: Any) -> CalibrationResult:
         result.refuse(['origin', 'yaw'], 'turn the wand by 30 degrees about all axes')
         return result
     p, q = np.asarray(ours.positions), np.asarray(theirs.positions)
-    start = Rotation.align_vectors(p - p.mean(0), q - q.mean(0))[0]
+    turn, shift = rigid_transform(p, q)
+    start = Rotation.from_matrix(turn)
     wand = (a.inv() * start * b).mean()
-    first = np.concatenate((start.as_rotvec(), p.mean(0) - start.apply(q.mean(0)),
+    first = np.concatenate((start.as_rotvec(), shift,
                             wand.as_rotvec(), np.zeros(3), [0.0]))
 
     def residuals(values: Floats) -> Floats:

@@ -12,11 +12,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from optitrack_vrpn.core.space import (
+    best_rotation, interpolate_rotations, interpolate_rows, lag_correlations, lengths, logarithm,
+    transposed)
 from optitrack_vrpn.takes.calibrate.data import Floats, pose_noise, Problem
-from scipy.spatial.transform import Rotation
 
-#: Chosen: lags are searched in this range and step (s).
-_RANGE_S, _STEP_S = 0.5, 0.01
+#: Chosen: so many lags of this step (s) are searched on each side, with so much common time (s).
+_LAGS, _STEP_S, _LEAST_S = 50, 0.01, 5.0
 #: Windows (s) over which rates are averaged: the first whose noise is below _QUIET (rad/s).
 _WINDOWS_S, _QUIET = (0.08, 0.16, 0.32, 0.64), 0.15
 #: Chosen: distance (s) from the best lag within which there is no second peak.
@@ -70,21 +72,6 @@ class Start(NamedTuple):
     excitation: Excitation
 
 
-def interpolate_rotations(times: Floats, rotations: Floats, wanted: Floats) -> Floats:
-    """Interpolate (n, 3, 3) rotations along geodesics."""
-    after = np.clip(np.searchsorted(times, wanted), 1, len(times) - 1)
-    first, second = rotations[after - 1], rotations[after]
-    share = (wanted - times[after - 1]) / (times[after] - times[after - 1])
-    turn = Rotation.from_matrix(np.swapaxes(first, 1, 2) @ second).as_rotvec()
-    found: Floats = first @ Rotation.from_rotvec(share[:, None] * turn).as_matrix()
-    return found
-
-
-def interpolate_rows(times: Floats, values: Floats, wanted: Floats) -> Floats:
-    """Interpolate (n, 3) values linearly."""
-    return np.stack([np.interp(wanted, times, column) for column in values.T], axis=1)
-
-
 class _Means:
     """Mean rates of the gyro over a window, from their integral."""
 
@@ -104,19 +91,6 @@ class _Means:
         return (times - self._half > self.times[0]) & (times + self._half < self.times[-1])
 
 
-def _kabsch(body: Floats, imu: Floats) -> tuple[Floats, float]:
-    """Return R with body = R imu for centred vectors, and residual of mirror over rotation."""
-    left, _, right = np.linalg.svd(body.T @ imu)
-    sign = float(np.sign(np.linalg.det(left) * np.linalg.det(right))) or 1.0
-    residuals = []
-    for last in (sign, -sign):
-        matrix = left @ np.diag((1.0, 1.0, last)) @ right
-        residuals.append(float(((body - imu @ matrix.T)**2).mean()))
-        if last == sign:
-            rotation = matrix
-    return rotation, residuals[1] / max(residuals[0], 1e-12)
-
-
 def body_rates(problem: Problem) -> tuple[Floats, Floats, float]:
     """
     Return times, mean rates of the body (rad/s, its own axes), and half the window (s).
@@ -134,8 +108,7 @@ def body_rates(problem: Problem) -> tuple[Floats, Floats, float]:
     times = times[gaps[np.minimum(after, last)] == gaps[np.minimum(before, last)]]
     first = interpolate_rotations(problem.times, problem.rotations, times - half)
     second = interpolate_rotations(problem.times, problem.rotations, times + half)
-    turn = Rotation.from_matrix(np.swapaxes(first, 1, 2) @ second).as_rotvec()
-    return times, turn / (2.0 * half), half
+    return times, logarithm(transposed(first) @ second) / (2.0 * half), half
 
 
 def excitation(problem: Problem, rates: Floats, half: float) -> Excitation:
@@ -163,28 +136,25 @@ def find_start(problem: Problem) -> Start:
     times, rates, half = body_rates(problem)
     found = excitation(problem, rates, half)
     means = _Means(problem, problem.gyro, half)
-    grid = np.arange(means.times[0] + half, means.times[-1] - half, _STEP_S)
-    norms, gyro_norms = np.linalg.norm(rates, axis=1), np.linalg.norm(means.at(grid), axis=1)
-    lags = np.arange(-_RANGE_S, _RANGE_S + 1e-9, _STEP_S)
-    scores = np.full(len(lags), -1.0)
-    for number, lag in enumerate(lags):
-        inside = means.inside(times - lag)
-        if inside.sum() * _STEP_S < 5.0:
-            continue
-        ours = norms[inside]
-        theirs = np.interp(times[inside] - lag, grid, gyro_norms)
-        scores[number] = np.corrcoef(ours, theirs)[0, 1] if ours.std() and theirs.std() else 0.0
+    lags = _STEP_S * np.arange(-_LAGS, _LAGS + 1)
+    places = np.rint((times - times[0]) / _STEP_S).astype(int)
+    grid = times[0] + _STEP_S * np.arange(-_LAGS, places[-1] + _LAGS + 1)
+    norms, gyro_norms = np.full(places[-1] + 1, np.nan), np.full(len(grid), np.nan)
+    norms[places] = lengths(rates)
+    known = means.inside(grid)
+    gyro_norms[known] = lengths(means.at(grid[known]))
+    scores = lag_correlations(norms, gyro_norms, round(_LEAST_S / _STEP_S))
     best = int(np.argmax(scores))
     delay = float(lags[best])
     peaks = np.flatnonzero((scores[1:-1] > scores[:-2]) & (scores[1:-1] > scores[2:])) + 1
     others = peaks[np.abs(lags[peaks] - delay) > _PEAK_S]
 
-    def compare(at: float) -> tuple[float, Floats, Floats, Floats]:
+    def compare(at: float, determinant: float = 1.0) -> tuple[float, Floats, Floats, Floats]:
         inside = means.inside(times - at)
         ours, theirs = rates[inside], means.at(times[inside] - at)
-        rotation, _ = _kabsch(ours - ours.mean(0), theirs - theirs.mean(0))
-        rest = ours - ours.mean(0) - (theirs - theirs.mean(0)) @ rotation.T
-        return float((rest**2).mean()), rotation, ours, theirs
+        ours_0, theirs_0 = ours - ours.mean(0), theirs - theirs.mean(0)
+        rotation = best_rotation(ours_0, theirs_0, determinant)
+        return float(((ours_0 - theirs_0 @ rotation.T)**2).mean()), rotation, ours, theirs
 
     def refine(at: float) -> float:
         step = 0.004
@@ -202,7 +172,7 @@ def find_start(problem: Problem) -> Start:
     delay = found_at[0]
     residual, rotation, ours, theirs = compare(delay)
     second = residual / max(compare(found_at[1])[0], 1e-12) if close else 0.0
-    _, mirror = _kabsch(ours - ours.mean(0), theirs - theirs.mean(0))
+    mirror = compare(delay, -1.0)[0] / max(residual, 1e-12)
     gain = float(np.sqrt(theirs.var(axis=0).sum() / max(ours.var(axis=0).sum(), 1e-12)))
     if 0.5 < gain < 2.0:
         # Outliers of attitudes are turns about all axes; the gyro, on the same body, has none.
@@ -227,6 +197,6 @@ def _with_forces(
     body = np.einsum('nji,nj->ni', attitudes, world)
     measured = forces.at(times - delay)
     # The mean force stays: it points up in both, whatever turns.
-    return _kabsch(
+    return best_rotation(
         np.concatenate(((rates - rates.mean(0)) / scatter, body / _FORCE_SCALE)),
-        np.concatenate(((gyro - gyro.mean(0)) / scatter, measured / _FORCE_SCALE)))[0]
+        np.concatenate(((gyro - gyro.mean(0)) / scatter, measured / _FORCE_SCALE)))

@@ -12,45 +12,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from optitrack_vrpn.core.space import exponential, product, skew, transposed
 from optitrack_vrpn.takes.calibrate.data import Floats, Integers, Problem
 from scipy.interpolate import CubicSpline
-from scipy.spatial.transform import Rotation
 
 #: The errors of the gyro's matrix: lower triangular, so that the gyro defines the axes.
 GYRO_ERRORS = ((0, 0), (1, 0), (1, 1), (2, 0), (2, 1), (2, 2))
 #: Chosen: time between nodes (s).
 _NODE_S = 0.025
-
-
-def skew(vectors: Floats) -> Floats:
-    """Return the matrices (..., 3, 3) of cross products with vectors (..., 3)."""
-    made = np.zeros((*vectors.shape, 3))
-    made[..., 0, 1], made[..., 0, 2] = -vectors[..., 2], vectors[..., 1]
-    made[..., 1, 0], made[..., 1, 2] = vectors[..., 2], -vectors[..., 0]
-    made[..., 2, 0], made[..., 2, 1] = -vectors[..., 1], vectors[..., 0]
-    return made
-
-
-def exponential(vectors: Floats) -> Floats:
-    """Return the rotation matrices (n, 3, 3) of rotation vectors (n, 3)."""
-    matrices: Floats = Rotation.from_rotvec(vectors).as_matrix()
-    return matrices
-
-
-def logarithm(matrices: Floats) -> Floats:
-    """Return the rotation vectors (n, 3) of matrices (n, 3, 3)."""
-    vectors: Floats = Rotation.from_matrix(matrices).as_rotvec()
-    return vectors
-
-
-def transposed(matrices: Floats) -> Floats:
-    """Transpose the last two axes."""
-    return np.swapaxes(matrices, -1, -2)
-
-
-def product(matrices: Floats, vectors: Floats) -> Floats:
-    """Multiply matrices (..., 3, 3) and vectors (..., 3)."""
-    return (matrices @ vectors[..., None])[..., 0]
 
 
 class ImuErrors(NamedTuple):

@@ -16,13 +16,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from optitrack_vrpn.takes.calibrate.coarse import interpolate_rotations, interpolate_rows, Start
+from optitrack_vrpn.core.space import (
+    exponential, interpolate_rotations, interpolate_rows, logarithm, product, skew, transposed)
+from optitrack_vrpn.takes.calibrate.coarse import Start
 from optitrack_vrpn.takes.calibrate.data import Floats, Integers, LEAST_NOISE, pose_noise, Problem
 from optitrack_vrpn.takes.calibrate.normal import (
     Imu, ParameterLayout, Poses, Prior, reduce_nodes, Reduced, solve)
 from optitrack_vrpn.takes.calibrate.preintegration import (
-    exponential, GYRO_ERRORS, ImuErrors, ImuIntervals, logarithm, product, Samples, skew,
-    transposed)
+    GYRO_ERRORS, ImuErrors, ImuIntervals, Samples)
 
 #: What no model contains: delay (s), rotation (rad), lever arm (m), gravity (rad).
 FLOORS = np.array((2e-5, *np.radians((0.01,) * 3), *(1e-4,) * 3, *np.radians((0.01,) * 2)))

@@ -15,6 +15,7 @@ from typing import NamedTuple, Optional
 import numpy as np
 import numpy.typing as npt
 from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.space import lengths, rigid_transform
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.takes.trajectory import (
     Floats, GAP_INTERVALS, gap_limit_ns, interpolate, Mask, Stamps, Trajectory)
@@ -149,12 +150,9 @@ def _span(trajectory: Trajectory) -> str:
     return f'{len(trajectory)} poses, {first / NS_PER_S:.3f} s to {last / NS_PER_S:.3f} s'
 
 
-def umeyama(reference: Floats, estimate: Floats) -> tuple[Rotation, Floats]:
+def align(reference: Floats, estimate: Floats) -> tuple[Rotation, Floats]:
     """
     Find the rigid transform that maps points of the estimate to those of the reference.
-
-    Umeyama, Least-squares estimation of transformation parameters between two point patterns,
-    IEEE PAMI 13(4), 1991, equations 38 to 41 with a scale of 1.
 
     :param reference: (n, 3).
     :param estimate: (n, 3), the same points.
@@ -165,15 +163,15 @@ def umeyama(reference: Floats, estimate: Floats) -> tuple[Rotation, Floats]:
     if len(reference) != len(estimate) or len(reference) < 3:
         raise ConfigurationError(
             f'an alignment needs three or more pairs of points, and there are {len(reference)}')
-    mean_reference, mean_estimate = reference.mean(axis=0), estimate.mean(axis=0)
-    covariance = (reference - mean_reference).T @ (estimate - mean_estimate) / len(reference)
-    singular = np.linalg.svd(covariance, compute_uv=False)
+    singular = np.linalg.svd(
+        (reference - reference.mean(axis=0)).T @ (estimate - estimate.mean(axis=0)),
+        compute_uv=False) / len(reference)
     if singular[1] <= 1e-9 * max(singular[0], 1e-300) or singular[0] < 1e-300:
         raise ConfigurationError(
             'the positions are on one line or in one point, so that the alignment about it is '
             'unknown: use a recording in which the body moves in two or more directions')
-    rotation, _ = Rotation.align_vectors(reference - mean_reference, estimate - mean_estimate)
-    return rotation, mean_reference - rotation.apply(mean_estimate)
+    rotation, translation = rigid_transform(reference, estimate)
+    return Rotation.from_matrix(rotation), translation
 
 
 def absolute_error(reference: Trajectory, estimate: Trajectory) -> Absolute:
@@ -183,8 +181,8 @@ def absolute_error(reference: Trajectory, estimate: Trajectory) -> Absolute:
     :param reference: reference at the stamps of the estimate, see ``associate``.
     :raises ConfigurationError: if the alignment is not determined.
     """
-    aligned = estimate.transformed(*umeyama(reference.positions, estimate.positions))
-    distances = np.linalg.norm(aligned.positions - reference.positions, axis=1)
+    aligned = estimate.transformed(*align(reference.positions, estimate.positions))
+    distances = lengths(aligned.positions - reference.positions)
     angles = np.degrees((reference.rotations.inv() * aligned.rotations).magnitude())
     return Absolute(statistics(distances), statistics(angles), estimate.stamps_ns, distances,
                     aligned, reference)
@@ -205,7 +203,7 @@ def relative_error(reference: Trajectory, estimate: Trajectory, seconds: float) 
                                  'short')
     true_t, true_r = motions(reference, first, second)
     found_t, found_r = motions(estimate, first, second)
-    distances = np.linalg.norm(true_r.inv().apply(found_t - true_t), axis=1)
+    distances = lengths(true_r.inv().apply(found_t - true_t))
     angles = np.degrees((true_r.inv() * found_r).magnitude())
     return Relative(statistics(distances), statistics(angles), estimate.stamps_ns[first],
                     distances, seconds)
@@ -230,7 +228,7 @@ def continuity(reference: Trajectory, estimate: Trajectory, truth: Trajectory) -
     true_t, true_r = motions(truth, steps, steps + 1)
     found_t, found_r = motions(compared, steps, steps + 1)
     displaced = np.zeros(len(steps), dtype=bool)
-    for errors, least in ((np.linalg.norm(found_t - true_t, axis=1), _RESET_M),
+    for errors, least in ((lengths(found_t - true_t), _RESET_M),
                           ((true_r.inv() * found_r).magnitude(), _RESET_RAD)):
         if len(steps):
             displaced |= errors > max(least, _RESET_STEPS * float(np.median(errors)))

@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.space import best_rotation, lag_correlations, lengths
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.takes.evaluate.evaluation import Indices, motions, pairs_apart
 from optitrack_vrpn.takes.trajectory import covered, Floats, interpolate, Mask, Trajectory
@@ -159,13 +160,8 @@ def estimate_time_offset(
     speed_e, known_e = angular_speed(estimate, first - lags * step, count + 2 * lags)
     # The body does not turn faster than by mocap: what is faster is a jump of the odometry.
     speed_e = np.minimum(speed_e, speed_r.max(where=known_r, initial=0.0))
-    scores = np.full(2 * lags + 1, -1.0)
-    for number in range(2 * lags + 1):
-        # Index `lags` is offset zero; a positive offset uses earlier values of the estimate.
-        begin = 2 * lags - number
-        both = known_r & known_e[begin:begin + count]
-        if np.count_nonzero(both) * _GRID_S >= _LEAST_OVERLAP_S:
-            scores[number] = _correlation(speed_r[both], speed_e[begin:begin + count][both])
+    scores = lag_correlations(np.where(known_r, speed_r, np.nan), np.where(
+        known_e, speed_e, np.nan), round(_LEAST_OVERLAP_S / _GRID_S))
     best = int(np.argmax(scores))
     correlation = float(scores[best])
     if correlation < -0.5:
@@ -189,15 +185,6 @@ def estimate_time_offset(
             f'the time offset is at the end of the search ({max_offset_s:g} s): extend the '
             'search',))
     return TimeOffset(offset_ns, correlation, ())
-
-
-def _correlation(first: Floats, second: Floats) -> float:
-    a, b = first - first.mean(), second - second.mean()
-    scale = float(np.sqrt(np.dot(a, a) * np.dot(b, b)))
-    # Variation below 1e-3 rad/s is not motion; its correlation would be that of noise.
-    if scale < 1e-6 * len(a):
-        return 0.0
-    return float(np.dot(a, b)) / scale
 
 
 def estimate_hand_eye(
@@ -314,13 +301,13 @@ class _Problem:
     def _initial_rotations(self) -> list[Rotation]:
         """Return initial rotations: one, or many about the only axis of motion."""
         a, b = self._a_r.as_rotvec(), self._b_r.as_rotvec()
-        turning = np.linalg.norm(b, axis=1) > _LEAST_TURN_RAD
+        turning = lengths(b) > _LEAST_TURN_RAD
         if np.count_nonzero(turning) < 10:
-            turning = np.linalg.norm(b, axis=1) > 0.0
+            turning = lengths(b) > 0.0
         if not turning.any():
             return [Rotation.identity()]
         _, spread, axes = np.linalg.svd(b[turning], full_matrices=False)
-        aligned = _align(a[turning], b[turning])
+        aligned = Rotation.from_matrix(best_rotation(a[turning], b[turning]))
         rest = self._a_r.inv() * (aligned * self._b_r * aligned.inv())
         self._sigma_r = max(1.4826 * float(np.median(rest.magnitude())), 1e-5)
         if spread[1] > _SECOND_AXIS * spread[0]:
@@ -342,7 +329,7 @@ class _Problem:
         solution = np.linalg.lstsq(left, right, rcond=0.02)[0]
         rest = (left @ solution - right).reshape(-1, 3)
         return (np.clip(solution, -5.0, 5.0),
-                1.4826 * float(np.median(np.linalg.norm(rest, axis=1))))
+                1.4826 * float(np.median(lengths(rest))))
 
     def residuals(self, vector: Floats) -> Floats:
         """Compare ``A X`` with ``X B`` for every motion; the prior comes last."""
@@ -399,13 +386,6 @@ class _Problem:
             self._reference, self._stamps + round(offset_s * NS_PER_S))
         moved = Trajectory(self._stamps, positions, quats)
         return motions(moved, self._first, self._second)
-
-
-def _align(a: Floats, b: Floats) -> Rotation:
-    """Find R with a = R b; if all rotations are about one axis, any of the possible R."""
-    left, _, right = np.linalg.svd(a.T @ b)
-    signs = np.diag((1.0, 1.0, np.sign(np.linalg.det(left) * np.linalg.det(right)) or 1.0))
-    return Rotation.from_matrix(left @ signs @ right)
 
 
 def _pairs(trajectory: Trajectory) -> tuple[Indices, Indices]:

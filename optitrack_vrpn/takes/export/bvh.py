@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.space import slerp
 from optitrack_vrpn.takes.columns import Frame, Poses, Rows, take_rows
-from optitrack_vrpn.takes.trajectory import slerp
 from scipy.spatial.transform import Rotation
 
 Array = NDArray[np.float64]
