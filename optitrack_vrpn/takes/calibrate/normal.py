@@ -7,8 +7,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from optitrack_vrpn.takes.calibrate.data import Floats, Integers
 from optitrack_vrpn.core.space import product, transposed
+from optitrack_vrpn.takes.calibrate.data import Floats, Integers
 from scipy.linalg import cho_solve_banded, cholesky_banded
 
 #: Bands below the diagonal of two neighbouring nodes of 9 values.
