@@ -30,6 +30,7 @@ sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
 from clock_delays import Floats, wifi, wired  # noqa: E402
 import numpy as np  # noqa: E402
 from numpy.typing import NDArray  # noqa: E402
+from optitrack_vrpn.core.severity import WARN  # noqa: E402
 from optitrack_vrpn.drivers.frames import Body, Frame  # noqa: E402
 from optitrack_vrpn.stream.config import PipelineConfig  # noqa: E402
 from optitrack_vrpn.stream.pipeline import Pipeline  # noqa: E402
@@ -268,7 +269,7 @@ def run(seed: int, watch: bool = False) -> Outcome:
         if now - ticked > 0.1:
             ticked = now
             pipeline.tick(read_ns)
-            if any(event.severity == 'warn' for event in pipeline.take_events()):
+            if any(event.severity == WARN for event in pipeline.take_events()):
                 told = now
         age = now - taken - LEAST_S
         if age > 0.1:

@@ -42,7 +42,7 @@ def judged(result, level, *found, advice=(), without=()):
     :param advice: parts of the advice.
     :param without: parts of neither.
     """
-    assert result.level is level, result
+    assert result.severity is level, result
     assert not lacking(result.found, *found)
     assert not lacking(result.advice, *advice)
     assert not [part for part in without if part in f'{result.found}\n{result.advice}']

@@ -13,7 +13,7 @@ import time
 
 from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 from nav_msgs.msg import Odometry
-from optitrack_vrpn.core.checks import Level
+from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.guests.autopilot.bridge_ros import MavlinkBridge
 from optitrack_vrpn.guests.autopilot.check_ros import running
 from optitrack_vrpn.guests.autopilot.counter_io import CounterMemory
@@ -165,7 +165,7 @@ def test_a_second_node_with_other_axes_changes_nothing_but_is_named(body, consol
         first = server.heard[-1].message.fields
         with Observer('another_source') as other, Body(other, turned):
             wait_until(lambda: 'another_source' in finding(here.node, 'input').found)
-            assert finding(here.node, 'input').level is Level.WARN
+            assert finding(here.node, 'input').severity is WARN
             wait_until(lambda: re.search('/another_source and /cf1_source publish .*only those',
                                          console.unread()))
             count = len(server.heard)
@@ -315,11 +315,11 @@ def test_findings_are_read_by_the_check_and_by_the_doctor(observer, body):
             False, connection=server.connection) as here:
         wait_until(lambda: finding(here.node, 'parameters').values, what='parameters')
         found = running([], 10.0, 'mavlink_bridge')['mavlink_bridge']
-        levels = {one.check: one.level for one in found}
-        assert levels['input'] is levels['link'] is levels['autopilot'] is Level.OK
-        assert levels['sending'] is Level.SKIP, 'what was not examined is no result'
+        levels = {one.check: one.severity for one in found}
+        assert levels['input'] is levels['link'] is levels['autopilot'] is INFO
+        assert levels['sending'] is None, 'what was not examined is no result'
         wrong = next(one for one in found if one.check == 'parameters')
-        assert wrong.level is Level.FAIL
+        assert wrong.severity is ERROR
         assert wrong.found.startswith('EKF2_HGT_REF is 1; set it to 3')
         assert 'reboot' in wrong.found
         assert wrong.advice.startswith('set them')
@@ -329,7 +329,7 @@ def test_findings_are_read_by_the_check_and_by_the_doctor(observer, body):
         reported = wait_until(lambda: [
             one for one in doctor.findings(time.sleep) if 'EKF2_HGT_REF' in one.found], 15.0)
         assert reported[0].check == 'bridge'
-        assert reported[0].level is Level.FAIL
+        assert reported[0].severity is ERROR
         assert reported[0].found.startswith(f'{node.get_name()}: parameters: EKF2_HGT_REF')
 
 
@@ -393,15 +393,15 @@ def test_px4_over_dds(observer, body):
         assert math.isnan(message.velocity_variance[0])
         assert message.timestamp_sample == message.timestamp
         assert abs(message.timestamp_sample - time.time_ns() // 1000) < 5_000_000
-        levels = {one.check: one.level for one in here.node.findings()}
-        assert levels['link'] is Level.OK
-        assert levels['autopilot'] is Level.SKIP
+        levels = {one.check: one.severity for one in here.node.findings()}
+        assert levels['link'] is INFO
+        assert levels['autopilot'] is None
 
 
 def test_ardupilot_over_dds_gets_transforms(observer, body):
     with bridge(transport='dds', autopilot='ardupilot') as here:
         link = finding(here.node, 'link')
-        assert link.level is Level.WARN and 'start the agent' in link.advice
+        assert link.severity is WARN and 'start the agent' in link.advice
         wait_until(lambda: finding(here.node, 'sending').values['samples'] > 10)
         before = finding(here.node, 'sending').values['reset_counter']
         # As AP_DDS subscribes: a reliable subscription would get nothing.

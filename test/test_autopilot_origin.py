@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The origin of the estimator: set before the poses, kept, reported."""
 
-from optitrack_vrpn.core.checks import Level
+from optitrack_vrpn.core.severity import ERROR
 from optitrack_vrpn.guests.autopilot.fake_autopilot_io import FakeConfig
 from optitrack_vrpn.guests.autopilot.messages import Outgoing
 from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, plan
@@ -89,7 +89,7 @@ def test_an_origin_of_altitude_0_that_another_has_set_fails_the_check_of_ardupil
     both.fake.origin = (473977419, 85455938, 0)
     both.run(4)
     found = both.finding('origin')
-    assert found.level is Level.FAIL
+    assert found.severity is ERROR
     assert 'reboot' in found.advice
 
 
@@ -118,7 +118,7 @@ def test_an_origin_above_sea_level_is_reported_for_px4():
     both.take(Outgoing('GPS_GLOBAL_ORIGIN', {
         'latitude': 473977419, 'longitude': 85455938, 'altitude': 488000}))
     found = both.finding('origin')
-    assert found.level is Level.FAIL
+    assert found.severity is ERROR
     assert 'reboot' in found.advice and '488.0 m' in found.found
 
 

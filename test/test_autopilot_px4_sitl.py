@@ -4,7 +4,7 @@
 
 from pathlib import Path
 
-from optitrack_vrpn.core.checks import Level
+from optitrack_vrpn.core.severity import INFO, WARN
 from optitrack_vrpn.guests.autopilot.exchanges import Timesync
 from optitrack_vrpn.guests.autopilot.gate import Gate
 from optitrack_vrpn.guests.autopilot.link_io import Codec
@@ -87,9 +87,9 @@ def test_the_clock_of_px4_explains_the_arrival_of_its_attitudes():
 
 
 @pytest.mark.parametrize(('state', 'level'), [
-    ('no_poses', Level.WARN), ('standing_poses_fused', Level.OK),
-    ('flying_poses_fused', Level.OK), ('flying_no_pose_for_3_s', Level.WARN),
-    ('no_pose_for_7_s', Level.WARN)])
+    ('no_poses', WARN), ('standing_poses_fused', INFO),
+    ('flying_poses_fused', INFO), ('flying_no_pose_for_3_s', WARN),
+    ('no_pose_for_7_s', WARN)])
 def test_the_check_sees_whether_px4_fuses_the_poses(state, level):
     vehicle, _ = replayed()
     (status,) = Codec(1, 197).decode(bytes.fromhex(dict(LINES)[state]))
@@ -98,4 +98,4 @@ def test_the_check_sees_whether_px4_fuses_the_poses(state, level):
     found = {one.check: one for one in findings(
         SETTINGS, chosen, VehicleSource('/cf1/odom', 1, 'TRACKED', '/cf1/odom', 50.0),
         Gate(chosen), LinkReport(True, '', 'peer', 0, {}), vehicle, True, ASKED_NS)}
-    assert found['estimator'].level is level
+    assert found['estimator'].severity is level

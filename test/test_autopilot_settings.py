@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Settings of the bridge: addresses, combinations, load of the line; what autopilots accept."""
 
-from optitrack_vrpn.core.checks import Level
 from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.severity import WARN
 from optitrack_vrpn.guests.autopilot.fake_autopilot_io import FakeAutopilot, FakeConfig
 from optitrack_vrpn.guests.autopilot.link_io import Codec
 from optitrack_vrpn.guests.autopilot.messages import convert, make, VisionSample
@@ -79,4 +79,4 @@ def test_defaults_are_accepted_and_what_is_not_has_a_warning(autopilot, settings
     both.run(2)
     warnings = plan(both.settings).warnings
     assert bool(warnings) == bool(dropped)
-    assert (both.finding('sending').level is Level.WARN) == bool(dropped)
+    assert (both.finding('sending').severity is WARN) == bool(dropped)

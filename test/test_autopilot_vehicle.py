@@ -4,7 +4,7 @@
 
 import math
 
-from optitrack_vrpn.core.checks import Level
+from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.guests.autopilot.fake_autopilot_io import FakeAutopilot, FakeConfig
 from optitrack_vrpn.guests.autopilot.link_io import Codec
 from optitrack_vrpn.guests.autopilot.parameters import (
@@ -32,7 +32,7 @@ def test_all_is_well_with_a_vehicle_that_is_set_up(autopilot):
     assert both.vehicle.version == '1.15.4'
     assert both.vehicle.parameters.done
     assert all(verdict.good for verdict in both.vehicle.parameters.verdicts)
-    assert [event.severity for event in both.events] == ['info'] * len(both.events)
+    assert [event.severity for event in both.events] == [INFO] * len(both.events)
 
 
 @pytest.mark.parametrize(('autopilot', 'names'), [
@@ -40,7 +40,7 @@ def test_all_is_well_with_a_vehicle_that_is_set_up(autopilot):
 def test_the_check_lists_what_it_does_not_check(autopilot, names):
     both = Together(autopilot=autopilot)
     both.run(8)
-    assert both.finding('unchecked').level is Level.SKIP
+    assert both.finding('unchecked').severity is None
     assert all(name in both.finding('unchecked').found for name in names)
 
 
@@ -132,7 +132,7 @@ def test_a_lost_heartbeat_is_a_state_and_its_return_begins_anew():
     both.run(2.5)
     assert both.vehicle.link is VehicleLink.LOST
     assert both.vehicle.may_send, 'a link that works one way must not cost the poses'
-    assert [event.severity for event in both.said('still sent')] == ['error']
+    assert [event.severity for event in both.said('still sent')] == [ERROR]
     both.alive = True
     both.outgoing.clear()
     both.run(3)
@@ -171,7 +171,7 @@ def test_a_written_parameter_that_needs_a_reboot_is_a_warning_until_the_reboot()
     both = Together(autopilot='ardupilot', parameters={'VISO_TYPE': 0}, set_parameters=True)
     both.run(6)
     assert 'VISO_TYPE' in both.vehicle.parameters.reboot
-    assert both.said('reboot')[0].severity == 'warn'
+    assert both.said('reboot')[0].severity == WARN
     both.alive = False
     both.run(4)
     both.alive = True
@@ -200,7 +200,7 @@ def test_an_autopilot_that_signs_is_reported(signs):
     both = Together()
     both.vehicle.receive(heartbeat, START, 10**12)
     both.run(0.1)
-    assert [event.severity for event in both.said('signs')] == ['warn'] * signs
+    assert [event.severity for event in both.said('signs')] == [WARN] * signs
 
 
 def test_another_firmware_than_the_one_that_is_set_gets_nothing():
@@ -249,7 +249,7 @@ def test_without_target_system_no_pose_is_sent_while_two_vehicles_are_heard():
     both.take(other, system=9)
     both.run(1)
     assert both.vehicle.may_send
-    assert both.finding('autopilot').level is Level.FAIL
+    assert both.finding('autopilot').severity is ERROR
     both.fake.config = both.fake.config._replace(armed=False)
     both.take(other, system=9)
     both.run(1.5)
@@ -277,7 +277,7 @@ def test_another_firmware_with_the_ids_of_the_vehicle_stops_no_poses_and_disarms
         both.take(heartbeat)
         assert both.vehicle.may_send and both.vehicle.armed
         both.run(1)
-    assert [event.severity for event in both.said('own system id')] == ['error'] * 5
+    assert [event.severity for event in both.said('own system id')] == [ERROR] * 5
     assert not both.said('restarted') and len(both.said('is there')) == 1
     assert not [one for one in both.outgoing if one.name == 'PARAM_SET']
     both.alive = False
@@ -303,7 +303,7 @@ def test_a_second_sender_of_poses_is_reported(sender):
     both.run(0.1)
     assert both.vehicle.other_senders(both.now - START + 10**12) == [
         f'ODOMETRY from system {system} component {component}']
-    assert both.said('two senders')[0].severity == 'error'
+    assert both.said('two senders')[0].severity == ERROR
     assert bool(both.said('this bridge')) == (sender == (1, 197))
     both.run(6)
     assert not both.vehicle.other_senders(both.now - START + 10**12), 'it has stopped'

@@ -3,6 +3,7 @@
 """Bodies that change at the same time share one line of the log."""
 
 from hypothesis import given, strategies as st
+from optitrack_vrpn.core.severity import INFO, WARN
 from optitrack_vrpn.stream.bodies.states import ChangeLog, State, StateChange
 from pipeline_kit import HOST, make_pipeline, MS, pose_report, S
 import pytest
@@ -55,7 +56,7 @@ def test_a_lost_server_is_one_warning(stopped_after):
     session.unread()
     session.run(3.0, names=[])
     ((severity, text),) = session.unread()
-    assert severity == 'warn' and text.startswith('20 bodies (') and 'TRACKED -> STALE' in text
+    assert severity == WARN and text.startswith('20 bodies (') and 'TRACKED -> STALE' in text
     assert "'drone 4'" in text and 'and 15 more' in text
 
 
@@ -70,7 +71,7 @@ def test_bodies_are_reported_as_seen_again_after_a_restart(mode):
     session.run(1.0, sender_start=5 * S)
     assert session.out >= 20 * 40    # the first half second may come out of a buffer
     lines = session.unread()
-    assert {severity for severity, _ in lines} == {'info'} and len(lines) <= 2
+    assert {severity for severity, _ in lines} == {INFO} and len(lines) <= 2
     assert all('STALE -> TRACKED' in text for _, text in lines)
 
 
@@ -93,7 +94,7 @@ def test_one_silent_body_has_its_own_line():
     assert log.take([stale], [State.STALE, State.TRACKED]) == []
     (event,) = log.take([], [State.STALE, State.TRACKED])
     assert event.text == "body 'wand': TRACKED -> STALE: because"
-    assert event.severity == 'warn' and event.data == (stale,)
+    assert event.severity == WARN and event.data == (stale,)
     assert log.take([], [State.STALE, State.TRACKED]) == []
 
 
@@ -103,9 +104,9 @@ def test_other_changes_are_reported_at_once_and_by_kind():
         [change('a', State.JUMPED), change('b', State.FROZEN), change('c', State.JUMPED),
          change('d', State.TRACKED, State.NEW)], [State.JUMPED])
     assert [(event.severity, event.text) for event in events] == [
-        ('warn', "2 bodies ('a', 'c'): TRACKED -> JUMPED: because"),
-        ('warn', "body 'b': TRACKED -> FROZEN: because"),
-        ('info', "body 'd': NEW -> TRACKED: because")]
+        (WARN, "2 bodies ('a', 'c'): TRACKED -> JUMPED: because"),
+        (WARN, "body 'b': TRACKED -> FROZEN: because"),
+        (INFO, "body 'd': NEW -> TRACKED: because")]
     assert len({event.key for event in events}) == 3
 
 
@@ -138,4 +139,4 @@ def test_a_pose_that_time_alone_has_accepted_is_a_warning_in_a_line_of_its_own()
     returned = change('a', State.TRACKED, State.JUMPED)
     events = ChangeLog().take(
         [returned, returned._replace(body='b', doubtful=True)], [State.TRACKED] * 2)
-    assert [event.severity for event in events] == ['info', 'warn']
+    assert [event.severity for event in events] == [INFO, WARN]

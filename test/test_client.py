@@ -6,6 +6,7 @@ import socket
 from types import SimpleNamespace
 
 from conftest import lacking
+from optitrack_vrpn.core.severity import ERROR, WARN
 from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.drivers.vrpn import handshake_io
 import pytest
@@ -113,7 +114,7 @@ def test_another_major_version_is_refused_and_tried_again(version):
         sink.wait_state(LinkState.REFUSED, 2)
         assert running.status().sessions == 0
     change = next(c for c in sink.changes if c.data is LinkState.REFUSED)
-    assert change.severity == 'error'
+    assert change.severity == ERROR
     assert f'speaks VRPN {version.decode()}' in change.text
 
 
@@ -157,7 +158,7 @@ def test_a_server_without_a_greeting_is_reported_and_left(serve, way):
         sink.wait_state(LinkState.LOST, 2)
         assert running.status().sessions == 0
     late = next(c for c in sink.changes if 'greeting within 0.1 s' in c.text)
-    assert (late.data, late.severity) == (LinkState.HANDSHAKING, 'warn')
+    assert (late.data, late.severity) == (LinkState.HANDSHAKING, WARN)
     assert 'up to 0.3 s' in late.text
     for said in (late.text, sink.reasons(LinkState.LOST)[0]):
         assert not lacking(said, 'blocked', 'firewall')
@@ -211,7 +212,7 @@ def test_silence_is_reported_and_then_ends_the_connection(way):
         LinkState.STREAMING, LinkState.SILENT, LinkState.LOST, LinkState.STREAMING]
     silent, lost = (next(c for c in sink.changes if c.data is s)
                     for s in (LinkState.SILENT, LinkState.LOST))
-    assert silent.severity == lost.severity == 'warn'
+    assert silent.severity == lost.severity == WARN
     assert 'no pose for 0.2 s' in silent.text
     assert 'no pose for 0.5 s' in lost.text
     silent_ns, lost_ns = (sink.changed_ns[sink.changes.index(c)] for c in (silent, lost))
@@ -229,7 +230,7 @@ def test_unexpected_connect_backs_are_refused_counted_and_reported_once():
             wait_until(lambda: running.status().unexpected_peers >= 3)
     remarks = [c for c in sink.changes if '127.0.0.2' in c.text]
     assert len(remarks) == 1
-    assert remarks[0].severity == 'warn'
+    assert remarks[0].severity == WARN
     assert 'from 127.0.0.2 was refused' in remarks[0].text
     assert 'set server: 127.0.0.2' in remarks[0].text
     assert not sink.events

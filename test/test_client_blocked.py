@@ -5,6 +5,7 @@
 import contextlib
 import threading
 
+from optitrack_vrpn.core.severity import WARN
 from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.sim.scenario_io import named_bodies, Scenario, Server
 from optitrack_vrpn.sim.server_io import MotiveSimServer
@@ -42,7 +43,7 @@ def test_a_server_that_cannot_connect_back_is_asked_once_and_the_reason_is_repor
                 other.wait(lambda: len(other.poses) > 100)
         assert sim.counters.requests <= 2    # it is repeated once, a datagram can be lost
     (late,) = [c for c in sink.changes if 'not connect back' in c.text]
-    assert (late.data, late.severity) == (LinkState.REQUESTING, 'warn')
+    assert (late.data, late.severity) == (LinkState.REQUESTING, WARN)
     assert 'within 0.1 s' in late.text
     assert 'connection: tcp' in late.text and 'blocks the server' in late.text
     assert 'next request after 60 s' in late.text
@@ -92,7 +93,7 @@ def test_a_new_client_sends_no_request_to_a_blocked_server():
             quick = link(connection=connection, attempt_s=0.05, blocked_s=LONG_S)
             with client(server.port, link=quick) as (_, sink):
                 wait_until(lambda: server.requests)
-                sink.wait(lambda: any(change.severity == 'warn' for change in sink.changes))
+                sink.wait(lambda: any(change.severity == WARN for change in sink.changes))
         assert len(server.requests) == 1
         with client(server.port, link=link(connection='udp', attempt_s=0.05, blocked_s=0.2)):
             wait_until(lambda: len(server.requests) == 2)

@@ -11,6 +11,7 @@ import socket
 import struct
 import time
 
+from optitrack_vrpn.core.severity import ERROR
 from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.drivers.vrpn.codec import SenderDescribed
 import pytest
@@ -52,7 +53,7 @@ def test_an_impossible_length_ends_the_connection_with_a_reason(size):
         sink.wait_state(LinkState.STREAMING, 2)
     (lost,) = [c for c in sink.changes if c.data is LinkState.LOST]
     assert f'message of {size} bytes' in lost.text
-    assert lost.severity == 'error'
+    assert lost.severity == ERROR
 
 
 @pytest.mark.parametrize('beginning', [

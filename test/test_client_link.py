@@ -5,6 +5,7 @@
 import math
 
 from hypothesis import given, settings, strategies as st
+from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.drivers.config import LinkConfig
 from optitrack_vrpn.drivers.link import Link, link_event, LinkLog, LinkState
 import pytest
@@ -24,17 +25,17 @@ def streaming(config, now_ns=0):
 
 def test_a_change_is_reported_once():
     link = Link(LinkConfig(), 5)
-    assert link.to(LinkState.LOST, 'cable', 10, 'warn') == (
-        'warn', 'link', 'cable', LinkState.LOST)
-    assert link.to(LinkState.LOST, 'cable', 20, 'warn') is None
-    assert link.to(LinkState.LOST, 'firewall', 30, 'warn').text == 'firewall'
+    assert link.to(LinkState.LOST, 'cable', 10, WARN) == (
+        WARN, 'link', 'cable', LinkState.LOST)
+    assert link.to(LinkState.LOST, 'cable', 20, WARN) is None
+    assert link.to(LinkState.LOST, 'firewall', 30, WARN).text == 'firewall'
     assert (link.state, link.reason, link.since_ns) == (LinkState.LOST, 'firewall', 10)
 
 
 def test_a_remark_leaves_state_and_reason_alone():
     link = streaming(LinkConfig())
-    message = link.message('an unexpected peer', 'warn')
-    assert message == ('warn', 'link', 'an unexpected peer', LinkState.STREAMING)
+    message = link.message('an unexpected peer', WARN)
+    assert message == (WARN, 'link', 'an unexpected peer', LinkState.STREAMING)
     assert (link.reason, link.since_ns) == ('poses are arriving', 0)
 
 
@@ -84,7 +85,7 @@ def test_silence_is_noticed_then_ends_the_conversation():
     link.pose_received(5 * S)
     assert link.check(6 * S - 1) is None
     change = link.check(6 * S)
-    assert (change.data, change.severity) == (LinkState.SILENT, 'warn')
+    assert (change.data, change.severity) == (LinkState.SILENT, WARN)
     assert link.check(7 * S) is None
     assert link.must_reconnect(8 * S - 1) is None
     assert 'no pose for 3 s' in link.must_reconnect(8 * S)
@@ -96,7 +97,7 @@ def test_a_connection_without_a_first_pose_is_reported_like_silence():
     link.to(LinkState.CONNECTED, 'connected; no bodies yet', 2 * S)
     assert link.next_check_s(2 * S) <= 1.0 and link.check(3 * S - 1) is None
     event = link.check(3 * S)
-    assert (event.severity, event.data) == ('warn', LinkState.SILENT)
+    assert (event.severity, event.data) == (WARN, LinkState.SILENT)
     assert 'no pose within 1 s of' in event.text and 'ticked for streaming' in event.text
     assert link.check(4 * S) is None
     assert link.pose_received(5 * S).data is LinkState.STREAMING
@@ -117,10 +118,10 @@ def test_a_halted_process_reads_what_arrived_before_it_checks_for_silence():
 
 def test_the_last_failure_is_kept_until_the_next_conversation():
     link = Link(LinkConfig(), 0)
-    link.to(LinkState.LOST, 'no route', 1, 'warn')
+    link.to(LinkState.LOST, 'no route', 1, WARN)
     link.to(LinkState.CONNECTING, 'connecting', 2)
     assert link.last_failure == 'no route'
-    link.to(LinkState.REFUSED, 'too old', 3, 'error')
+    link.to(LinkState.REFUSED, 'too old', 3, ERROR)
     assert link.last_failure == 'too old'
     link.established(4)
     assert link.last_failure == ''
@@ -216,8 +217,8 @@ def test_a_connect_back_without_datagrams_falls_back_to_tcp(
 
 # -- what is logged -------------------------------------------------------------------------------
 
-OUTAGE = ((LinkState.LOST, 'warn'), (LinkState.REQUESTING, 'info'))
-RETURN = ((LinkState.CONNECTED, 'info'), (LinkState.STREAMING, 'info'))
+OUTAGE = ((LinkState.LOST, WARN), (LinkState.REQUESTING, INFO))
+RETURN = ((LinkState.CONNECTED, INFO), (LinkState.STREAMING, INFO))
 
 
 def reported(changes, step_ms, log=None):
@@ -245,7 +246,7 @@ def test_the_end_of_an_outage_is_always_logged():
 
 
 def test_poses_after_a_silence_are_logged_also_in_the_first_minute():
-    changes = [*RETURN, (LinkState.SILENT, 'warn'), (LinkState.STREAMING, 'info')]
+    changes = [*RETURN, (LinkState.SILENT, WARN), (LinkState.STREAMING, INFO)]
     assert [state for _, state in reported(changes, 10_000)] == [state for state, _ in changes]
 
 

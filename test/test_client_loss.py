@@ -5,8 +5,9 @@
 import math
 
 from conftest import lacking
+from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.drivers.link import LinkState, LossWatch
-from optitrack_vrpn.node.report import DiagnosticLevel, link_entry
+from optitrack_vrpn.node.report import link_entry
 import pytest
 
 
@@ -40,7 +41,7 @@ def test_begin_and_end_of_loss_are_reported_once():
     assert watch.share == pytest.approx(0.3)
     assert not lacking(watch.trouble, '30% of', '5 s', 'lost', 'a cable')
     assert not connection.run(30).trouble
-    assert [remark.severity for remark in connection.said] == ['warn', 'info']
+    assert [remark.severity for remark in connection.said] == [WARN, INFO]
     begin, end = (remark.text for remark in connection.said)
     assert begin.startswith('lossy: ') and 'cable' in begin
     assert end.startswith('losses have ended: ')
@@ -70,7 +71,7 @@ def test_intermittent_loss_is_reported_once_a_minute():
     for _ in range(6):
         connection.run(10, 0.3)
         connection.run(10)
-    assert [remark.severity for remark in connection.said] == ['warn', 'info'] * 2
+    assert [remark.severity for remark in connection.said] == [WARN, INFO] * 2
 
 
 def test_a_few_lost_messages_of_a_slow_server_are_no_pattern():
@@ -98,7 +99,7 @@ def test_silence_is_no_loss():
     assert not connection.run(10).trouble and math.isnan(connection.watch.share)
     connection.rate = 240
     connection.run(10)
-    assert [remark.severity for remark in connection.said] == ['warn', 'info']
+    assert [remark.severity for remark in connection.said] == [WARN, INFO]
 
 
 def test_full_receive_buffers_are_not_loss_of_the_network():
@@ -117,11 +118,11 @@ def test_a_backend_without_counters_reports_no_loss():
 
 
 @pytest.mark.parametrize('state, level', [
-    (LinkState.STREAMING, DiagnosticLevel.WARN), (LinkState.SILENT, DiagnosticLevel.WARN),
-    (LinkState.LOST, DiagnosticLevel.ERROR)])
+    (LinkState.STREAMING, WARN), (LinkState.SILENT, WARN),
+    (LinkState.LOST, ERROR)])
 def test_loss_is_a_warning_of_the_connection(state, level):
     watch = Connection().run(10, 0.3)
     entry = link_entry(state, 'the reason', {}, {'udp_lost': 1}, watch)
-    assert entry.level is level
+    assert entry.severity is level
     assert ('were lost' in entry.message) == (state is LinkState.STREAMING)
     assert entry.values['udp_lost_percent'] == '30.0'

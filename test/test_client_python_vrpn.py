@@ -9,6 +9,7 @@ import types
 
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.core.errors import BackendUnavailableError, ConfigurationError, TransportError
+from optitrack_vrpn.core.severity import INFO
 from optitrack_vrpn.drivers.config import ClientConfig
 from optitrack_vrpn.drivers.frames import Body as PoseReport, Motion
 from optitrack_vrpn.drivers.link import LinkState
@@ -203,7 +204,7 @@ def test_a_module_that_always_fails_is_tried_again(module):
         backend='python_vrpn', trackers=('a',), link=link()), sink)
     backend.start()
     sink.wait_state(LinkState.LOST, 3)
-    assert sink.changes[-1].severity != 'info' or backend.status().failures
+    assert sink.changes[-1].severity != INFO or backend.status().failures
     backend.stop()
 
 

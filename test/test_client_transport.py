@@ -10,6 +10,7 @@ import threading
 import time
 from types import SimpleNamespace
 
+from optitrack_vrpn.core.severity import WARN
 from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.drivers.vrpn.transport import (
     choose_transport, closes_input, HostFacts, judge_request, Request, Seen)
@@ -182,7 +183,7 @@ def test_what_is_remembered_is_told_once_with_its_file():
     with FakeServer(stream, connect_back=False) as server:
         with client(server.port, link=link(connect_back_s=QUICK_S)) as (_, sink):
             sink.wait_state(LinkState.STREAMING)
-    (told,) = [c for c in sink.changes if c.severity == 'warn']
+    (told,) = [c for c in sink.changes if c.severity == WARN]
     assert str(RequestMemory('127.0.0.1', '127.0.0.1').path) in told.text
 
 

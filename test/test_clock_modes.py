@@ -6,6 +6,7 @@ import random
 
 from hypothesis import given, settings, strategies as st
 from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.severity import WARN
 from optitrack_vrpn.stream.clock.source import StampSource
 from optitrack_vrpn.stream.clock.types import MODES, StampConfig
 import pytest
@@ -102,7 +103,7 @@ def test_a_restart_of_the_sender_begins_an_epoch_after_half_a_second(mode, back_
     assert source.status().restarts == {'sender_restarted': 1}
     ended = [event for event in source.events() if event.data.kind == 'epoch_ended']
     assert [(event.severity, event.data.reason, event.data.epoch) for event in ended] == [
-        ('warn', 'sender_restarted', 1)]
+        (WARN, 'sender_restarted', 1)]
 
 
 @pytest.mark.parametrize(('first', 'base'), [
@@ -117,7 +118,7 @@ def test_the_base_of_sender_times_is_reported_once(mode, first, base):
     reported = [event for event in events if event.data.kind == 'base_recognised']
     assert [event.data.reason for event in reported] == [base]
     # Stamps of 1970 are published as the user asked, but not without a warning.
-    assert any('1970' in event.text for event in events if event.severity == 'warn') == (
+    assert any('1970' in event.text for event in events if event.severity == WARN) == (
         mode == 'sender' and base == 'sender_start')
     if base == 'unix_epoch':
         assert '-3.000 s from' in reported[0].text

@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 from optitrack_vrpn.cli.discovery.judge import judge_clocks, judge_multicast, Unicast
-from optitrack_vrpn.core.checks import Level
+from optitrack_vrpn.core.severity import INFO, WARN
 import pytest
 from two_networks import allowed, TwoNetworks
 
@@ -56,7 +56,7 @@ def spin(seconds):
 end = time.monotonic() + 10
 while not node.count_publishers('/robot1/odom') and time.monotonic() < end:
     spin(0.1)
-print(json.dumps([(one.check, one.level.value, one.found) for one in checks.findings(spin)]))
+print(json.dumps([(one.check, one.word, one.found) for one in checks.findings(spin)]))
 rclpy.shutdown()
 """
 
@@ -126,16 +126,16 @@ def test_lost_multicast_and_another_clock_are_found_between_two_computers(tmp_pa
 
 
 @pytest.mark.parametrize(('delays_ms', 'level', 'text'), [
-    ([3.0, 0.4, 900.0], Level.OK, 'agree'), ([-4.0, 10.0], Level.OK, 'agree'),
-    ([-6.0, 90.0], Level.WARN, 'ahead by 0.006 s or more'),
-    ([140.0, 800.0], Level.OK, 'agree'),    # WiFi that saves power
-    ([2000.5, 2003.0], Level.WARN, 'behind by 2.001 s, or each of its messages takes as long')])
+    ([3.0, 0.4, 900.0], INFO, 'agree'), ([-4.0, 10.0], INFO, 'agree'),
+    ([-6.0, 90.0], WARN, 'ahead by 0.006 s or more'),
+    ([140.0, 800.0], INFO, 'agree'),    # WiFi that saves power
+    ([2000.5, 2003.0], WARN, 'behind by 2.001 s, or each of its messages takes as long')])
 def test_a_delay_is_no_other_clock_but_a_message_from_the_future_is(delays_ms, level, text):
     (found,) = judge_clocks({'/base': [round(delay * MS) for delay in delays_ms]})
-    assert found.level is level and text in found.found
+    assert found.severity is level and text in found.found
 
 
 def test_nothing_is_said_where_nothing_was_heard_or_asked():
     assert judge_clocks({}) == judge_multicast(0, {}, {}, {}) == []
     (found,) = judge_multicast(0, {}, {'10.0.0.2': 'wlan0'}, {'10.0.0.3': Unicast.SILENT})
-    assert found.level is Level.WARN and found.found == '10.0.0.3 does not answer'
+    assert found.severity is WARN and found.found == '10.0.0.3 does not answer'

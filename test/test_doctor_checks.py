@@ -9,7 +9,8 @@ import math
 from conftest import examples
 from doctor_results import body, check_all, CLOCK, heard, judged
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.core.checks import exit_code, fail, Level, ok, skip, warn
+from optitrack_vrpn.core.checks import exit_code, fail, ok, skip, warn
+from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.drivers.frames import Body as PoseReport
 from optitrack_vrpn.drivers.probing import Heard, Place
 from optitrack_vrpn.drivers.vrpn.codec import PongReport, SenderDescribed, TextReport
@@ -40,7 +41,7 @@ def vrpn(address='192.168.1.20', **changes):
 def test_healthy_facts_find_nothing_wrong():
     results = check_all(heard())
     assert exit_code(results) == 0
-    assert {one.level for one in results} == {Level.OK, Level.SKIP}
+    assert {one.severity for one in results} == {INFO, None}
     assert all(not one.advice for one in results)
 
 
@@ -51,14 +52,14 @@ def test_the_worst_level_is_the_exit_code():
 
 
 @pytest.mark.parametrize(('rates', 'expected', 'level', 'said'), [
-    ({'a': 240.0, 'b': 239.0}, 0.0, Level.OK, '240.0 Hz'),
-    ({'a': 59.94, 'b': 59.94}, 0.0, Level.WARN, 'display'),
-    ({'a': 59.94}, 60.0, Level.OK, '59.9 Hz'),
-    ({'a': 62.0}, 0.0, Level.OK, '62.0 Hz'),
-    ({'a': 100.0}, 120.0, Level.WARN, 'where 120 Hz is expected'),
-    ({'a': 100.0, 'b': 90.0}, 120.0, Level.WARN, 'where the cameras run at 120 Hz'),
-    ({'a': 240.0, 'b': 120.0}, 0.0, Level.WARN, "'b' has 120.0 Hz where 240 Hz"),
-    ({}, 0.0, Level.SKIP, 'too few'),
+    ({'a': 240.0, 'b': 239.0}, 0.0, INFO, '240.0 Hz'),
+    ({'a': 59.94, 'b': 59.94}, 0.0, WARN, 'display'),
+    ({'a': 59.94}, 60.0, INFO, '59.9 Hz'),
+    ({'a': 62.0}, 0.0, INFO, '62.0 Hz'),
+    ({'a': 100.0}, 120.0, WARN, 'where 120 Hz is expected'),
+    ({'a': 100.0, 'b': 90.0}, 120.0, WARN, 'where the cameras run at 120 Hz'),
+    ({'a': 240.0, 'b': 120.0}, 0.0, WARN, "'b' has 120.0 Hz where 240 Hz"),
+    ({}, 0.0, None, 'too few'),
 ])
 def test_rates(rates, expected, level, said):
     facts = replace(heard(bodies=tuple(
@@ -68,12 +69,12 @@ def test_rates(rates, expected, level, said):
 
 
 @pytest.mark.parametrize(('displacement', 'level', 'said'), [
-    ((0.02, 0.5, -0.03), Level.OK, 'set up_axis: y'),
-    ((0.1, 0.02, 0.6), Level.OK, 'set up_axis: z'),
-    ((0.01, 0.05, 0.03), Level.WARN, 'nothing was lifted'),
-    ((0.6, 0.1, 0.1), Level.WARN, 'never up'),
-    ((0.0, 0.5, 0.4), Level.WARN, 'diagonally'),
-    ((0.0, -0.5, 0.1), Level.WARN, 'downwards'),
+    ((0.02, 0.5, -0.03), INFO, 'set up_axis: y'),
+    ((0.1, 0.02, 0.6), INFO, 'set up_axis: z'),
+    ((0.01, 0.05, 0.03), WARN, 'nothing was lifted'),
+    ((0.6, 0.1, 0.1), WARN, 'never up'),
+    ((0.0, 0.5, 0.4), WARN, 'diagonally'),
+    ((0.0, -0.5, 0.1), WARN, 'downwards'),
 ])
 def test_up_is_where_the_body_went_that_went_furthest(displacement, level, said):
     lifts = (Lift('table', (0.0, 0.0, 0.0)), Lift('wand', displacement),
@@ -82,16 +83,16 @@ def test_up_is_where_the_body_went_that_went_furthest(displacement, level, said)
 
 
 def test_without_a_lift_axes_are_left_out_and_without_bodies_asked_for_again():
-    judged(check_axes(heard()), Level.SKIP)
-    judged(check_axes(heard(lifts=())), Level.WARN)
+    judged(check_axes(heard()), None)
+    judged(check_axes(heard(lifts=())), WARN)
 
 
 @pytest.mark.parametrize(('counters', 'level', 'said', 'advice', 'without'), [
-    ({'udp_lost': 5}, Level.OK, [], [], ['in the network']),
-    ({'udp_lost': 50}, Level.WARN, ['in the network'], [], []),
-    ({'malformed': 3}, Level.WARN, ['3 malformed'], [], []),
-    ({'udp_lost': 300, 'dropped_unread': 200}, Level.WARN, ['was full'], [], ['cable']),
-    ({'udp_lost': 300, 'udp_reordered': 100, 'datagrams': 960, 'malformed': 3}, Level.WARN,
+    ({'udp_lost': 5}, INFO, [], [], ['in the network']),
+    ({'udp_lost': 50}, WARN, ['in the network'], [], []),
+    ({'malformed': 3}, WARN, ['3 malformed'], [], []),
+    ({'udp_lost': 300, 'dropped_unread': 200}, WARN, ['was full'], [], ['cable']),
+    ({'udp_lost': 300, 'udp_reordered': 100, 'datagrams': 960, 'malformed': 3}, WARN,
      ['3 malformed', 'lost in the network', 'out of order'], ['. Use a cable'], [])])
 def test_counted_faults_of_the_data_are_all_said(counters, level, said, advice, without):
     judged(check_data(heard(counters=counters)), level, *said, advice=advice,
@@ -101,27 +102,27 @@ def test_counted_faults_of_the_data_are_all_said(counters, level, said, advice, 
 def test_jitter_and_restarts_are_warnings():
     def check(**changes):
         return check_clock(heard(clock=replace(CLOCK, **changes)))
-    judged(check(), Level.OK)
-    assert judged(check(jitter_p99_s=0.02), Level.WARN).values['jitter_p99_s'] == 0.02
-    judged(check(restarts={'sender_restarted': 2}), Level.WARN, '2 sender_restarted')
+    judged(check(), INFO)
+    assert judged(check(jitter_p99_s=0.02), WARN).values['jitter_p99_s'] == 0.02
+    judged(check(restarts={'sender_restarted': 2}), WARN, '2 sender_restarted')
     facts = heard(clock=replace(CLOCK, restarts={'sender_restarted': 1}), stalled_s=0.8)
-    judged(check_clock(facts), Level.WARN, 'this computer stood still for 0.8 s',
+    judged(check_clock(facts), WARN, 'this computer stood still for 0.8 s',
            without=['sender_restarted', 'Motive'])
     assert check(uncertainty_s=math.nan).values['uncertainty_s'] is None
 
 
 def test_a_body_that_the_server_streams_but_that_sends_no_pose_is_named():
     few = HEARD._replace(names=('drone',))
-    judged(check_senders(vrpn(), few), Level.WARN, "'wand'")
+    judged(check_senders(vrpn(), few), WARN, "'wand'")
     echo = vrpn(described={'drone': None, 'echo': None}, answered={'drone'})
-    judged(check_senders(echo, few), Level.OK)
-    judged(check_senders(vrpn(), None), Level.SKIP)
+    judged(check_senders(echo, few), INFO)
+    judged(check_senders(vrpn(), None), None)
 
 
 @pytest.mark.parametrize(('seen', 'level'), [
-    ((body('a'), body('b', State.JUMPED)), Level.WARN),
-    ((body('a', State.STALE), body('b', State.FROZEN)), Level.FAIL),
-    ((body('a', State.INVALID, 'nan'),), Level.FAIL),
+    ((body('a'), body('b', State.JUMPED)), WARN),
+    ((body('a', State.STALE), body('b', State.FROZEN)), ERROR),
+    ((body('a', State.INVALID, 'nan'),), ERROR),
 ])
 def test_bodies_that_are_not_tracked_are_a_failure_where_none_is(seen, level):
     sick = [one for one in seen if one.state is not State.TRACKED]
@@ -131,18 +132,18 @@ def test_bodies_that_are_not_tracked_are_a_failure_where_none_is(seen, level):
 
 
 def test_one_way_in_is_enough_under_auto_and_not_where_the_other_was_asked_for():
-    judged(check_connect_back(vrpn(udp=SILENT)), Level.WARN)
-    judged(check_connect_back(vrpn(udp=SILENT, connection='udp')), Level.FAIL)
-    judged(check_tcp(vrpn(tcp=SILENT)), Level.WARN)
-    judged(check_tcp(vrpn(tcp=SILENT, udp=None, connection='tcp')), Level.FAIL)
+    judged(check_connect_back(vrpn(udp=SILENT)), WARN)
+    judged(check_connect_back(vrpn(udp=SILENT, connection='udp')), ERROR)
+    judged(check_tcp(vrpn(tcp=SILENT)), WARN)
+    judged(check_tcp(vrpn(tcp=SILENT, udp=None, connection='tcp')), ERROR)
     assert [one.transport for one in (
         vrpn(), vrpn(udp=SILENT), vrpn(udp=SILENT, connection='udp'), vrpn(tcp=SILENT),
         vrpn(tcp=SILENT, udp=SILENT))] == ['udp', 'tcp', '', 'udp', '']
 
 
 def test_what_stands_between_goes_into_the_advice():
-    judged(check_connect_back(vrpn(udp=SILENT)), Level.WARN, without=['container'])
-    judged(check_connect_back(vrpn(udp=SILENT, surroundings=('container', 'ufw'))), Level.WARN,
+    judged(check_connect_back(vrpn(udp=SILENT)), WARN, without=['container'])
+    judged(check_connect_back(vrpn(udp=SILENT, surroundings=('container', 'ufw'))), WARN,
            advice=['--network host', 'ufw is enabled'])
 
 
@@ -166,9 +167,9 @@ def test_in_this_machine_itself_the_server_hangs_and_no_firewall_is_blamed(addre
 
 def test_where_nobody_has_the_address_no_firewall_is_blamed():
     facts = vrpn(udp=SILENT, tcp=SILENT, unused=True)
-    judged(check_tcp(facts), Level.FAIL, 'network of eth0')
-    judged(check_udp(facts), Level.SKIP)
-    judged(check_connect_back(facts), Level.SKIP)
+    judged(check_tcp(facts), ERROR, 'network of eth0')
+    judged(check_udp(facts), None)
+    judged(check_connect_back(facts), None)
 
 
 # -- whatever is said -----------------------------------------------------------------------------
@@ -204,7 +205,7 @@ def test_whatever_a_server_says_gives_lines_for_a_terminal_and_json(batches, tex
                 explain_silence(seen, said)):
         assert one.found.isprintable() and one.advice.isprintable()
         assert len(one.found) <= 900
-        assert bool(one.advice) == (one.level in (Level.WARN, Level.FAIL)), one
+        assert bool(one.advice) == (one.severity in (WARN, ERROR)), one
         json.dumps(one.values, allow_nan=False)
 
 

@@ -12,7 +12,8 @@ import time
 
 import doctor_kit
 from doctor_kit import CHECKS, Result
-from optitrack_vrpn.core.checks import CheckResult, Level
+from optitrack_vrpn.core.checks import CheckResult
+from optitrack_vrpn.core.severity import ERROR, WARN
 from optitrack_vrpn.drivers.sockets_io import is_unused
 from optitrack_vrpn.telling.doctor import command as doctor
 from optitrack_vrpn.telling.doctor.graph_ros import Extensions
@@ -115,8 +116,8 @@ class Bridge:
         pass
 
     def findings(self, spin):
-        return [CheckResult('bridge', Level.FAIL, EVIL, '', {'age': EVIL}),
-                CheckResult('bridge', Level.WARN, 'late', EVIL)]
+        return [CheckResult('bridge', ERROR, EVIL, '', {'age': EVIL}),
+                CheckResult('bridge', WARN, 'late', EVIL)]
 
 
 def test_findings_of_extensions_cannot_touch_the_terminal_nor_end_the_report(capsys):

@@ -12,7 +12,7 @@ import time
 
 from conftest import lacking
 from geometry_msgs.msg import PoseStamped, TransformStamped
-from optitrack_vrpn.core.checks import Level
+from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.node.graph.processes_io import local_nodes
 from optitrack_vrpn.sim.scenario_io import named_bodies, Scenario
 from optitrack_vrpn.sim.server_io import MotiveSimServer
@@ -85,17 +85,17 @@ def wait_for(view, server, so):
 def test_every_lifecycle_state_is_told_and_what_to_do(view, server):
     with here(server) as node, Observer() as observer:
         for transition, state, level in (
-                ('', 'unconfigured', Level.WARN), ('configure', 'inactive', Level.WARN),
-                ('activate', 'active', Level.OK), ('deactivate', 'inactive', Level.WARN),
-                ('inactive_shutdown', 'finalized', Level.WARN)):
+                ('', 'unconfigured', WARN), ('configure', 'inactive', WARN),
+                ('activate', 'active', INFO), ('deactivate', 'inactive', WARN),
+                ('inactive_shutdown', 'finalized', WARN)):
             if transition:
                 assert observer.transition(transition)
             facts = wait_for(view, server, lambda facts, state=state: [
                 one.settings and one.state for one in facts.graph.nodes] == [state])
             found = check_lifecycle(facts)
-            assert found.level is level
+            assert found.severity is level
             assert f'/optitrack_vrpn is {state}' in found.found
-            assert check_settings(facts).level is Level.OK
+            assert check_settings(facts).severity is INFO
         assert node.failure is None
 
 
@@ -108,14 +108,14 @@ def test_a_subscriber_of_another_quality_of_service_is_named(view, server):
         # A subscription is discovered by each participant in its own time.
         found = check_qos(wait_for(view, server, lambda facts: any(
             one.subscribers == 1 for one in facts.graph.nodes)))
-        assert found.level is Level.OK
+        assert found.severity is INFO
         assert '1 subscription on' in found.found
         observer.listen(PoseStamped, '/wand/pose', QoSProfile(
             depth=1, reliability=ReliabilityPolicy.RELIABLE))
         facts = wait_for(view, server, lambda facts: any(
             bad.node == '/picky' for one in facts.graph.nodes for bad in one.mismatches))
         found = check_qos(facts)
-    assert found.level is Level.FAIL
+    assert found.severity is ERROR
     assert not lacking(found.found, '/picky', '/wand/pose')
     assert 'eliab' in found.found
     assert found.values['mismatches'] == 1
@@ -154,7 +154,7 @@ def test_a_node_that_does_not_answer_is_a_failure(view, server):
             facts := look(view, server, 'optitrack_vrpn_stuck')) and facts.graph.nodes and facts,
             60.0)
         found = check_lifecycle(facts)
-    assert found.level is Level.FAIL
+    assert found.severity is ERROR
     assert '/optitrack_vrpn_stuck' in found.found
 
 
@@ -180,21 +180,21 @@ def test_nodes_are_found_whatever_they_are_called(view, server):
         assert time.monotonic() - began < 20.0
     assert sorted(node.name for node in facts.graph.nodes) == ['/lab/ot_b', '/ot_a']
     found = check_lifecycle(facts)
-    assert found.level is Level.WARN
+    assert found.severity is WARN
     assert '/ot_a is unconfigured' in found.found and '/lab/ot_b is unconf' in found.found
-    assert check_settings(facts).level is Level.OK
+    assert check_settings(facts).severity is INFO
 
 
 def test_two_nodes_on_one_topic_are_found_whatever_they_are_called(view, server):
     with called('ot_a', server, autostart=True):
         facts = wait_for(view, server, lambda facts: any(
             one.pose_topics for one in facts.graph.nodes) and len(facts.graph.nodes) == 1)
-        assert check_publishers(facts).level is Level.OK
+        assert check_publishers(facts).severity is INFO
         with called('ot_b', server, autostart=True):
             facts = wait_for(view, server, lambda facts: sum(
                 len(one.conflicting) for one in facts.graph.nodes) == 4)
     found = check_publishers(facts)
-    assert found.level is Level.WARN
+    assert found.severity is WARN
     assert '/ot_a and /ot_b publish on /wand/pose and 1 more' in found.found
 
 
@@ -219,7 +219,7 @@ def test_two_nodes_of_one_name_are_counted_and_judged_each(view, server, monkeyp
         observer.poses('/wand/pose')
         facts = wait_for(view, server, both)
     found = check_qos(facts)
-    assert found.level is Level.FAIL
+    assert found.severity is ERROR
     assert not lacking(found.found, '/picky', '1 of 2', '/wand/pose')
     assert '2 nodes are called /optitrack_vrpn' in check_lifecycle(facts).found
 
@@ -229,7 +229,7 @@ def test_another_node_of_this_package_is_named_where_the_requested_one_is_missin
         wait_for(view, server, lambda facts: '/lab/mocap' in [
             one.name for one in facts.graph.nodes])
         found = check_lifecycle(look(view, server, 'mocap', wait_s=0.1))
-    assert found.level is Level.FAIL
+    assert found.severity is ERROR
     assert not lacking(found.found, 'no /mocap was discovered', '/lab/mocap')
 
 
@@ -247,7 +247,7 @@ def test_a_stopped_node_is_named_with_its_process(view, server):
         judged = check_lifecycle(
             ProbeResults('127.0.0.1', server.port, graph=Graph(
                 processes=(found,), variables=found.variables)))
-        assert judged.level is Level.FAIL and f'kill -CONT {process.pid}' in judged.advice
+        assert judged.severity is ERROR and f'kill -CONT {process.pid}' in judged.advice
     finally:
         process.kill()
         process.wait()

@@ -5,7 +5,7 @@
 from dataclasses import replace
 
 from doctor_results import body, heard, judged
-from optitrack_vrpn.core.checks import Level
+from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.node.graph.processes import DISCOVERY_VARIABLES, LocalProcess
 from optitrack_vrpn.telling.doctor.graph import (
     check_lifecycle, check_published, check_publishers, check_qos, check_settings)
@@ -36,55 +36,55 @@ def streamed(facts, **changes):
 
 
 @pytest.mark.parametrize(('state', 'level', 'said'), [
-    ('active', Level.OK, ''), ('inactive', Level.WARN, 'ros2 lifecycle set /mocap activate'),
-    ('unconfigured', Level.WARN, 'ros2 lifecycle set /mocap configure'),
-    ('finalized', Level.WARN, 'start the node again'), ('', Level.FAIL, 'hangs')])
+    ('active', INFO, ''), ('inactive', WARN, 'ros2 lifecycle set /mocap activate'),
+    ('unconfigured', WARN, 'ros2 lifecycle set /mocap configure'),
+    ('finalized', WARN, 'start the node again'), ('', ERROR, 'hangs')])
 def test_each_lifecycle_state_says_what_to_do(state, level, said):
     judged(check_lifecycle(running(state)), level, advice=[said])
 
 
 def test_two_nodes_of_one_name_are_a_warning():
     # Topics depend on the namespace: a name alone would leave them published twice.
-    judged(check_lifecycle(running(count=2)), Level.WARN, '2 nodes are called /mocap',
+    judged(check_lifecycle(running(count=2)), WARN, '2 nodes are called /mocap',
            advice=['__ns:=/NAME'], without=['__node'])
 
 
 def test_nodes_that_publish_on_one_topic_are_a_warning():
-    judged(check_publishers(running()), Level.SKIP)
-    assert judged(check_publishers(running(pose_topics=2)), Level.OK).values['shared'] == 0
+    judged(check_publishers(running()), None)
+    assert judged(check_publishers(running(pose_topics=2)), INFO).values['shared'] == 0
     mine, theirs = (
         RunningNode(name, 1, 'active', SETTINGS, 8, 2, pose_topics=2,
                     conflicting=dict.fromkeys(('/wand/pose', '/drone/pose'), (peer,)))
         for name, peer in (('/mocap', '/b'), ('/b', '/mocap')))
-    found = judged(check_publishers(looked(mine, theirs)), Level.WARN, '/b and /mocap',
+    found = judged(check_publishers(looked(mine, theirs)), WARN, '/b and /mocap',
                    '/wand/pose', '1 more', advice=['bodies.allow', '__ns:=/NAME'])
     assert found.values['shared'] == 2
 
 
 def test_a_subscriber_that_gets_nothing_is_a_failure():
-    judged(check_qos(running()), Level.OK)
-    judged(check_qos(running(topics=0)), Level.SKIP)
+    judged(check_qos(running()), INFO)
+    judged(check_qos(running(topics=0)), None)
     judged(check_qos(running(mismatches=(Mismatch('/wand/pose', '/mavros', 'RELIABLE'),))),
-           Level.FAIL, '/mavros', '/wand/pose (RELIABLE)')
+           ERROR, '/mavros', '/wand/pose (RELIABLE)')
     twins = running(count=2, mismatches=(Mismatch('/wand/pose', '/mavros', 'RELIABLE', 1, 2),))
-    judged(check_qos(twins), Level.FAIL, '/mavros', '1 of 2', '/wand/pose (RELIABLE)')
+    judged(check_qos(twins), ERROR, '/mavros', '1 of 2', '/wand/pose (RELIABLE)')
     both = looked(*twins.graph.nodes, RunningNode('/b'))
-    judged(check_qos(both), Level.FAIL, 'of /wand/pose of /mocap (RELIABLE)')
+    judged(check_qos(both), ERROR, 'of /wand/pose of /mocap (RELIABLE)')
 
 
 def test_a_subscriber_of_a_renamed_body_is_named():
     facts = looked(RunningNode('/mocap', 1, 'active', SETTINGS, 8, 2), orphans=(
         Orphan('/wand_1/pose', ('/rviz', '/mavros'), '/wand_2/pose'),))
-    judged(check_qos(facts), Level.WARN, '/rviz and /mavros', '/wand_1/pose', '/wand_2/pose',
+    judged(check_qos(facts), WARN, '/rviz and /mavros', '/wand_1/pose', '/wand_2/pose',
            advice=['renamed'])
 
 
 @pytest.mark.parametrize(('heard', 'settings', 'level', 'said', 'advice'), [
-    (None, {}, Level.SKIP, '', ''),
-    (7, {}, Level.OK, '/mocap', ''),
-    (0, {}, Level.FAIL, 'VRPN, but /mocap is active and publishes none (silent: no frame)', 'log'),
-    (0, {'protocol': 'natnet'}, Level.FAIL, '', 'set protocol: vrpn or auto'),
-    (0, {'protocol': 'vrpn', 'interface': 'eth7'}, Level.FAIL, '', 'set interface: eth0')])
+    (None, {}, None, '', ''),
+    (7, {}, INFO, '/mocap', ''),
+    (0, {}, ERROR, 'VRPN, but /mocap is active and publishes none (silent: no frame)', 'log'),
+    (0, {'protocol': 'natnet'}, ERROR, '', 'set protocol: vrpn or auto'),
+    (0, {'protocol': 'vrpn', 'interface': 'eth7'}, ERROR, '', 'set interface: eth0')])
 def test_an_active_node_that_publishes_none_of_the_poses_that_arrive_is_a_failure(
         heard, settings, level, said, advice):
     facts = running(heard=heard, settings={**SETTINGS, **settings}, connection='silent: no frame')
@@ -94,22 +94,22 @@ def test_an_active_node_that_publishes_none_of_the_poses_that_arrive_is_a_failur
 def test_a_node_is_not_blamed_for_poses_that_do_not_arrive_here_either():
     facts = running(heard=0)
     facts.stream = None
-    judged(check_published(facts), Level.SKIP)
+    judged(check_published(facts), None)
     facts.stream, facts.by = heard().stream, 'natnet'
-    judged(check_published(facts), Level.FAIL, 'NatNet')
+    judged(check_published(facts), ERROR, 'NatNet')
 
 
 @pytest.mark.parametrize(('node', 'here', 'level', 'said'), [
-    ({}, {}, Level.OK, 'other computers can'),
-    ({'ROS_LOCALHOST_ONLY': '1'}, {}, Level.WARN, 'ROS_LOCALHOST_ONLY=1'),
-    ({'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST'}, {}, Level.WARN, 'LOCALHOST'),
+    ({}, {}, INFO, 'other computers can'),
+    ({'ROS_LOCALHOST_ONLY': '1'}, {}, WARN, 'ROS_LOCALHOST_ONLY=1'),
+    ({'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST'}, {}, WARN, 'LOCALHOST'),
     ({'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST'},
-     {'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST'}, Level.OK, 'as here')])
+     {'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST'}, INFO, 'as here')])
 def test_a_node_that_no_other_computer_can_discover_is_told(node, here, level, said):
     facts = running()
     facts.graph.variables = {**DISCOVERY_VARIABLES, **node}
     facts.graph.given = {**DISCOVERY_VARIABLES, **here}
-    judged(check_reach(facts), Level.SKIP)
+    judged(check_reach(facts), None)
     facts.graph.processes = (LocalProcess(7, False, facts.graph.variables),)
     judged(check_reach(facts), level, said)
 
@@ -117,67 +117,67 @@ def test_a_node_that_no_other_computer_can_discover_is_told(node, here, level, s
 def test_the_domain_of_another_user_is_never_suggested():
     variables = {**DISCOVERY_VARIABLES, 'ROS_DOMAIN_ID': '42'}
     facts = looked(processes=(LocalProcess(7, False, variables, 'alice'),))
-    judged(check_lifecycle(facts), Level.WARN, "'alice' runs the node", without=['42'])
+    judged(check_lifecycle(facts), WARN, "'alice' runs the node", without=['42'])
     facts.graph.processes += (LocalProcess(8, False, {**variables, 'ROS_DOMAIN_ID': '43'}),)
-    judged(check_lifecycle(facts), Level.FAIL, '43', without=['42', 'process 7'])
+    judged(check_lifecycle(facts), ERROR, '43', without=['42', 'process 7'])
 
 
 @pytest.mark.parametrize(('changes', 'level', 'said'), [
-    ({}, Level.OK, ''),
-    ({'server': '192.168.1.20'}, Level.OK, ''),
-    ({'server': '10.0.0.9'}, Level.WARN, 'uses 10.0.0.9 port 3883, not motive'),
-    ({'server': 'auto', 'protocol': 'natnet'}, Level.OK, ''),
-    ({'port': 1, 'protocol': 'natnet'}, Level.OK, ''),
-    ({'port': 1, 'protocol': 'vrpn'}, Level.WARN, ''),
-    ({'server': 'other', 'protocol': 'natnet'}, Level.WARN, '')])
+    ({}, INFO, ''),
+    ({'server': '192.168.1.20'}, INFO, ''),
+    ({'server': '10.0.0.9'}, WARN, 'uses 10.0.0.9 port 3883, not motive'),
+    ({'server': 'auto', 'protocol': 'natnet'}, INFO, ''),
+    ({'port': 1, 'protocol': 'natnet'}, INFO, ''),
+    ({'port': 1, 'protocol': 'vrpn'}, WARN, ''),
+    ({'server': 'other', 'protocol': 'natnet'}, WARN, '')])
 def test_a_node_that_follows_another_server_is_a_warning(changes, level, said):
     judged(check_settings(running(settings={**SETTINGS, **changes})), level, said)
 
 
 def test_up_axis_is_compared_where_somebody_has_seen_which_axis_is_up():
-    judged(check_settings(running()), Level.OK, without=['up_axis'])
+    judged(check_settings(running()), INFO, without=['up_axis'])
     for displacement, level, said in (
-            ((0.0, 0.5, 0.0), Level.OK, 'server, port and up_axis'),
-            ((0.0, 0.0, 0.5), Level.WARN, 'up_axis: y')):
+            ((0.0, 0.5, 0.0), INFO, 'server, port and up_axis'),
+            ((0.0, 0.0, 0.5), WARN, 'up_axis: y')):
         facts = streamed(running(), lifts=(Lift('wand', displacement),))
         judged(check_settings(facts), level, said)
 
 
 @pytest.mark.parametrize(('lists', 'level', 'said'), [
     # On purpose: the result names the bodies, and the exit code stays 0.
-    ({'bodies.deny': ['wand']}, Level.OK, "'wand' is excluded by bodies.deny"),
-    ({'bodies.allow': ['wand', '']}, Level.OK, "'drone' is excluded by bodies.allow"),
-    ({'bodies.deny': [''], 'bodies.allow': ['*']}, Level.OK, ''),
-    ({'bodies.deny': [3], 'bodies.allow': 'text'}, Level.OK, ''),
+    ({'bodies.deny': ['wand']}, INFO, "'wand' is excluded by bodies.deny"),
+    ({'bodies.allow': ['wand', '']}, INFO, "'drone' is excluded by bodies.allow"),
+    ({'bodies.deny': [''], 'bodies.allow': ['*']}, INFO, ''),
+    ({'bodies.deny': [3], 'bodies.allow': 'text'}, INFO, ''),
     # No body is left, or a name is wrong.
-    ({'bodies.deny': ['*'], 'bodies.allow': ['none']}, Level.WARN,
+    ({'bodies.deny': ['*'], 'bodies.allow': ['none']}, WARN,
      "'wand', 'drone' are excluded by bodies.deny of /mocap"),
-    ({'bodies.deny': ['Wnad*', 'wand']}, Level.WARN,
+    ({'bodies.deny': ['Wnad*', 'wand']}, WARN,
      "'Wnad*' in bodies.deny matches no body seen so far; did you mean 'wand'?")])
 def test_excluded_bodies_are_named_and_lists_that_leave_none_are_a_warning(lists, level, said):
     bodies = (body('wand'), body('drone'))
     facts = streamed(running(settings={**SETTINGS, **lists}), bodies=bodies)
     judged(check_settings(facts), level, said)
     elsewhere = streamed(running(settings={'server': 'b', 'port': 1, **lists}), bodies=bodies)
-    judged(check_settings(elsewhere), Level.WARN, without=['bodies.'])
+    judged(check_settings(elsewhere), WARN, without=['bodies.'])
 
 
 def test_settings_of_bodies_that_were_not_heard_are_a_warning():
     facts = streamed(running(bodies=('Wand',)), bodies=(body('wand'),))
-    judged(check_settings(facts), Level.WARN, "'Wand'", "mean 'wand'?")
+    judged(check_settings(facts), WARN, "'Wand'", "mean 'wand'?")
 
 
 ABSENT = 'ROS 2 is not available'
 
 
 @pytest.mark.parametrize(('check', 'graph', 'level', 'advice'), [
-    *((check, {'waited_s': 3.0}, Level.SKIP, '')
+    *((check, {'waited_s': 3.0}, None, '')
       for check in (check_qos, check_publishers, check_settings)),
-    (check_lifecycle, {'wanted': '/mocap', 'waited_s': 3.0}, Level.FAIL, ''),
-    (check_lifecycle, {'wanted': '/mocap', 'absent': ABSENT}, Level.SKIP, ''),
-    (check_lifecycle, {'absent': ABSENT}, Level.SKIP, ''),
+    (check_lifecycle, {'wanted': '/mocap', 'waited_s': 3.0}, ERROR, ''),
+    (check_lifecycle, {'wanted': '/mocap', 'absent': ABSENT}, None, ''),
+    (check_lifecycle, {'absent': ABSENT}, None, ''),
     # ROS 2 that does not start, as with a wrong ROS_DOMAIN_ID.
-    (check_lifecycle, {'absent': ABSENT, 'broken': True}, Level.FAIL, 'unset the variable')])
+    (check_lifecycle, {'absent': ABSENT, 'broken': True}, ERROR, 'unset the variable')])
 def test_a_node_that_was_asked_for_and_a_broken_ros_are_failures(check, graph, level, advice):
     judged(check(looked(**graph)), level, advice=[advice])
 
@@ -187,7 +187,7 @@ def variables(domain, **others):
 
 
 def test_without_any_node_nothing_reaches_ros_which_is_a_warning():
-    judged(check_lifecycle(looked(waited_s=3.0, variables=variables('7'))), Level.WARN,
+    judged(check_lifecycle(looked(waited_s=3.0, variables=variables('7'))), WARN,
            'ROS_DOMAIN_ID=7',
            advice=['ros2 launch optitrack_vrpn', 'ROS_DOMAIN_ID', '--node /NAME'])
 
@@ -208,7 +208,7 @@ def test_without_any_node_nothing_reaches_ros_which_is_a_warning():
      ['process 42', 'process 46'], ['export ROS_DOMAIN_ID=9'])])
 def test_a_node_process_that_is_not_on_the_graph_is_a_failure(processes, said, remedies):
     facts = looked(waited_s=3.0, variables=variables('7'), processes=tuple(processes))
-    judged(check_lifecycle(facts), Level.FAIL, *said, advice=remedies)
+    judged(check_lifecycle(facts), ERROR, *said, advice=remedies)
 
 
 def test_a_stopped_node_beside_a_running_one_is_a_failure():
@@ -216,7 +216,7 @@ def test_a_stopped_node_beside_a_running_one_is_a_failure():
     facts.graph = replace(facts.graph, processes=(
         LocalProcess(41, True, variables('0')), LocalProcess(42, False, variables('0')),
         LocalProcess(43, True, variables('9')), LocalProcess(44, True, None)))
-    judged(check_lifecycle(facts), Level.FAIL, 'process 41 runs', '/mocap is active',
+    judged(check_lifecycle(facts), ERROR, 'process 41 runs', '/mocap is active',
            advice=['kill -CONT 41;'], without=['42', '43', '44'])
 
 
@@ -230,5 +230,5 @@ def test_a_stopped_node_beside_a_running_one_is_a_failure():
     ('something new', ['default quality of service'])])
 def test_each_policy_that_does_not_match_has_its_own_remedy(reason, remedies):
     found = judged(check_qos(running(mismatches=(Mismatch('/wand/pose', '/mavros', reason),))),
-                   Level.FAIL, advice=remedies)
+                   ERROR, advice=remedies)
     assert ('qos.reliability' in found.advice) == ('reliable sub' in reason)

@@ -9,7 +9,7 @@ import threading
 
 import doctor_kit
 from natnet_kit import simulated
-from optitrack_vrpn.core.checks import Level
+from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.drivers.natnet import codec
 from optitrack_vrpn.drivers.natnet.messages import ServerInfo
 from optitrack_vrpn.drivers.natnet.probe import (
@@ -129,39 +129,39 @@ def facts(multicast=True, version=(4, 1), **found):
 
 
 @pytest.mark.parametrize('found, level, words', [
-    ({'info': None}, Level.FAIL, '1510 and 1511'),
-    ({'info': None, 'refused': True}, Level.FAIL, 'Local Interface'),
-    ({'info': None, 'fault': 'x'}, Level.FAIL, 'Motive 1.7'),
-    ({'info': None, 'unused': True}, Level.FAIL, 'its cable'),
-    ({'held_port': 1511, 'held_by': 'other'}, Level.FAIL, 'end that program'),
-    ({'version': (4, 6)}, Level.WARN, 'natnet.bitstream'),
-    ({}, Level.OK, '')])
+    ({'info': None}, ERROR, '1510 and 1511'),
+    ({'info': None, 'refused': True}, ERROR, 'Local Interface'),
+    ({'info': None, 'fault': 'x'}, ERROR, 'Motive 1.7'),
+    ({'info': None, 'unused': True}, ERROR, 'its cable'),
+    ({'held_port': 1511, 'held_by': 'other'}, ERROR, 'end that program'),
+    ({'version': (4, 6)}, WARN, 'natnet.bitstream'),
+    ({}, INFO, '')])
 def test_each_answer_of_the_command_port_says_what_to_do(found, level, words):
     one = check_port(facts(**found))
-    assert one.level is level and words in one.advice, one
+    assert one.severity is level and words in one.advice, one
 
 
 @pytest.mark.parametrize('found, counters, level, words', [
-    ({}, {'malformed': 9}, Level.FAIL, 'natnet.bitstream'),
-    ({'other_card': 'eth1', 'other_source': PLACE.address}, {}, Level.FAIL, 'interface: eth1'),
-    ({'other_card': 'eth1', 'other_source': '10.0.0.9'}, {}, Level.FAIL, 'server: 10.0.0.9'),
-    ({'multicast': False}, {}, Level.FAIL, 'jumbo'),
-    ({'multicast': False}, {'echoes': 20}, Level.FAIL, '--network host'),
-    ({'multicast': False}, {'echoes': 20}, Level.FAIL, '1511'),
-    ({}, {'messages': 100}, Level.WARN, 'Rigid Bodies'),
-    ({}, {'messages': 100, 'unnamed': 100}, Level.FAIL, 'jumbo')])
+    ({}, {'malformed': 9}, ERROR, 'natnet.bitstream'),
+    ({'other_card': 'eth1', 'other_source': PLACE.address}, {}, ERROR, 'interface: eth1'),
+    ({'other_card': 'eth1', 'other_source': '10.0.0.9'}, {}, ERROR, 'server: 10.0.0.9'),
+    ({'multicast': False}, {}, ERROR, 'jumbo'),
+    ({'multicast': False}, {'echoes': 20}, ERROR, '--network host'),
+    ({'multicast': False}, {'echoes': 20}, ERROR, '1511'),
+    ({}, {'messages': 100}, WARN, 'Rigid Bodies'),
+    ({}, {'messages': 100, 'unnamed': 100}, ERROR, 'jumbo')])
 def test_each_silence_says_what_to_do(found, counters, level, words):
     one = explain_silence(facts(**found), NOTHING._replace(counters=counters))
-    assert one.level is level and words in one.advice, one
+    assert one.severity is level and words in one.advice, one
 
 
 @pytest.mark.parametrize('found, heard, level, words', [
-    ({}, GOOD._replace(counters={'messages': 9}), Level.WARN, 'latency_ms'),
-    ({'processing_ms': 0.0}, GOOD, Level.WARN, 'transmission'),
-    ({}, GOOD, Level.OK, ''), ({}, NOTHING, Level.SKIP, ''), ({}, None, Level.SKIP, '')])
+    ({}, GOOD._replace(counters={'messages': 9}), WARN, 'latency_ms'),
+    ({'processing_ms': 0.0}, GOOD, WARN, 'transmission'),
+    ({}, GOOD, INFO, ''), ({}, NOTHING, None, ''), ({}, None, None, '')])
 def test_echoes_and_exposure_times(found, heard, level, words):
     one = check_echoes(facts(**found), heard)
-    assert one.level is level and words in one.advice, one
+    assert one.severity is level and words in one.advice, one
 
 
 @network

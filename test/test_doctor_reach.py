@@ -7,7 +7,7 @@ import os
 import socket
 
 from doctor_results import heard, judged
-from optitrack_vrpn.core.checks import Level
+from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.node.graph.processes import DISCOVERY_VARIABLES, LocalProcess
 from optitrack_vrpn.node.graph.processes_io import dead_servers, local_nodes
 from optitrack_vrpn.telling.doctor.graph import check_frames, check_lifecycle, check_settings
@@ -37,9 +37,9 @@ def running(**settings):
     ('ROS_DISCOVERY_SERVER', '10.0.0.1:11811'), ('RMW_IMPLEMENTATION', 'rmw_cyclonedds_cpp')])
 def test_what_the_doctor_takes_over_from_the_node_is_a_warning_with_the_variable(name, value):
     facts = looked(running(), variables={name: value})
-    judged(check_shell(facts), Level.WARN, f'{name}={value}', 'do not see its topics',
+    judged(check_shell(facts), WARN, f'{name}={value}', 'do not see its topics',
            advice=[f'export {name}={value}'])
-    judged(check_shell(looked(running(), variables={name: value}, given={name: value})), Level.OK)
+    judged(check_shell(looked(running(), variables={name: value}, given={name: value})), INFO)
 
 
 def test_a_dead_discovery_server_is_the_cause_and_the_healthy_node_is_not_ended():
@@ -48,7 +48,7 @@ def test_a_dead_discovery_server_is_the_cause_and_the_healthy_node_is_not_ended(
         variables={'ROS_DISCOVERY_SERVER': dead}, given={'ROS_DISCOVERY_SERVER': dead},
         dead_servers=(dead,),
         processes=(LocalProcess(7, False, {**DISCOVERY_VARIABLES, 'ROS_DISCOVERY_SERVER': dead}),))
-    found = judged(check_lifecycle(facts), Level.FAIL, advice=['discovery_server'],
+    found = judged(check_lifecycle(facts), ERROR, advice=['discovery_server'],
                    without=['end it'])
     assert found.found.startswith(f'the Discovery Server {dead} does not answer')
 
@@ -69,11 +69,11 @@ def test_a_server_is_dead_if_its_port_is_closed():
     (LocalProcess(7, False, DISCOVERY_VARIABLES, apart=True), 'another /dev/shm', '--ipc host')])
 def test_shared_memory_of_another_user_or_container_is_the_cause(process, cause, remedy):
     facts = looked(processes=(process,), announced=('/optitrack_vrpn',))
-    found = judged(check_lifecycle(facts), Level.FAIL, cause, 'shared memory',
+    found = judged(check_lifecycle(facts), ERROR, cause, 'shared memory',
                    advice=[remedy, 'FASTDDS_BUILTIN_TRANSPORTS=UDPv4'], without=['end it'])
     assert found.found.startswith("'/optitrack_vrpn' is announced, but no data of it arrives")
     mute = replace(running(), state='')
-    judged(check_lifecycle(looked(mute, processes=(process,))), Level.FAIL, cause,
+    judged(check_lifecycle(looked(mute, processes=(process,))), ERROR, cause,
            advice=[remedy], without=['start it again'])
 
 
@@ -97,15 +97,15 @@ def test_two_nodes_of_one_server_with_different_ports_are_checked_by_the_first()
     assert (target.server, target.node, target.values['port']) == ('motive', '/mocap', 3883)
     facts = looked(*nodes)
     facts.taken_from = '/mocap'
-    judged(check_settings(facts), Level.OK, '/other uses port 3884, which is not checked here')
+    judged(check_settings(facts), INFO, '/other uses port 3884, which is not checked here')
 
 
 @pytest.mark.parametrize(('axes', 'up_axis', 'stated', 'level', 'said'), [
-    ('enu', 'z', 'y', Level.WARN, 'rotated by 90 degrees'),
-    ('enu', 'y', 'z', Level.WARN, 'rotated by 90 degrees'), ('enu', 'y', 'y', Level.OK, ''),
-    ('enu', 'y', '', Level.OK, ''), ('enu', 'z', 'z', Level.OK, ''),
-    ('raw', 'y', 'y', Level.WARN, 'z for up'), ('raw', 'y', 'z', Level.OK, ''),
-    ('raw', 'z', 'z', Level.OK, '')])
+    ('enu', 'z', 'y', WARN, 'rotated by 90 degrees'),
+    ('enu', 'y', 'z', WARN, 'rotated by 90 degrees'), ('enu', 'y', 'y', INFO, ''),
+    ('enu', 'y', '', INFO, ''), ('enu', 'z', 'z', INFO, ''),
+    ('raw', 'y', 'y', WARN, 'z for up'), ('raw', 'y', 'z', INFO, ''),
+    ('raw', 'z', 'z', INFO, '')])
 def test_the_up_axis_that_motive_states_is_compared(axes, up_axis, stated, level, said):
     facts = looked(running(axes=axes, up_axis=up_axis))
     facts.stated_up = stated
@@ -113,12 +113,12 @@ def test_the_up_axis_that_motive_states_is_compared(axes, up_axis, stated, level
 
 
 @pytest.mark.parametrize(('mode', 'base', 'ahead_s', 'level', 'said'), [
-    ('sender', 'unix_epoch', 7200.0, Level.WARN, '7200.000 s in the future'),
-    ('sender', 'unix_epoch', -7200.0, Level.WARN, '7200.000 s old'),
-    ('sender', 'unix_epoch', 0.001, Level.WARN, 'in the future'),
-    ('sender', 'unix_epoch', -0.01, Level.OK, ''),
-    ('tracking', 'unix_epoch', 7200.0, Level.OK, ''),
-    ('sender', 'sender_start', 0.0, Level.WARN, 'in 1970')])
+    ('sender', 'unix_epoch', 7200.0, WARN, '7200.000 s in the future'),
+    ('sender', 'unix_epoch', -7200.0, WARN, '7200.000 s old'),
+    ('sender', 'unix_epoch', 0.001, WARN, 'in the future'),
+    ('sender', 'unix_epoch', -0.01, INFO, ''),
+    ('tracking', 'unix_epoch', 7200.0, INFO, ''),
+    ('sender', 'sender_start', 0.0, WARN, 'in 1970')])
 def test_a_senders_clock_whose_times_are_published_is_compared(mode, base, ahead_s, level, said):
     facts = looked(running(**{'stamps.mode': mode}))
     facts.stream = replace(
@@ -127,6 +127,6 @@ def test_a_senders_clock_whose_times_are_published_is_compared(mode, base, ahead
 
 
 def test_a_frame_with_two_parents_is_named_with_both():
-    judged(check_frames(looked(running())), Level.OK)
-    judged(check_frames(looked(running(), parents={'cf1': ('map', 'optitrack')})), Level.WARN,
+    judged(check_frames(looked(running())), INFO)
+    judged(check_frames(looked(running(), parents={'cf1': ('map', 'optitrack')})), WARN,
            "frame 'cf1' has two parents: 'map' and 'optitrack' (of /mocap)", advice=['outputs'])

@@ -5,9 +5,10 @@
 import string
 
 from hypothesis import given, strategies as st
+from optitrack_vrpn.core.severity import INFO
 from optitrack_vrpn.core.stats import Intervals
 from optitrack_vrpn.stream.bodies.states import BodyStatus, State
-from optitrack_vrpn.telling.catalogue import CAUSES, Finding, merge, Severity, Span
+from optitrack_vrpn.telling.catalogue import CAUSES, Finding, merge, Span
 from optitrack_vrpn.telling.rules import (
     body_findings, BodySeen, rate_findings, stream_findings, StreamSeen)
 import pytest
@@ -26,7 +27,7 @@ def test_every_cause_has_a_text_and_a_remedy_that_one_body_and_many_fit(key):
     for bodies in ((), ('a',), ('a', 'b')):
         found = Finding(key, bodies, figures)
         assert found.text and '{' not in found.text + found.remedy
-        assert bool(found.remedy) == (found.severity > Severity.GOOD)
+        assert bool(found.remedy) == (found.severity > INFO)
 
 
 def test_one_stall_of_the_network_is_one_finding_for_all_bodies():

@@ -12,6 +12,7 @@ from optitrack_vrpn.control.endpoint_ros import find_dialects
 from optitrack_vrpn.control.participant_ros import ControlledLifecycleNode
 from optitrack_vrpn.control.protocol import ControlConfig, GENERATIONS
 from optitrack_vrpn.core.errors import ConfigurationError, TransportError
+from optitrack_vrpn.core.severity import ERROR, INFO
 from optitrack_vrpn.node.base.node_parts import ThrottledLog
 import pytest
 from rclpy.lifecycle import TransitionCallbackReturn
@@ -249,7 +250,7 @@ def test_an_expected_error_keeps_the_state_and_is_the_reason_of_a_refusal(
 
 def test_a_fault_is_logged_soon_after_an_information_of_the_same_key(make, console):
     log = ThrottledLog(make('noisy'))
-    for severity, text in (('info', 'cable-in'), ('error', 'cable-out'), ('error', 'cable-out')):
+    for severity, text in ((INFO, 'cable-in'), (ERROR, 'cable-out'), (ERROR, 'cable-out')):
         log(severity, text, 'cable')
     written = console.unread()
     assert 'cable-in' in written and written.count('cable-out') == 1

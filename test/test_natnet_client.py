@@ -9,6 +9,7 @@ import sys
 
 from natnet_kit import client_config, following, simulated, Sink
 from optitrack_vrpn.core.errors import BackendUnavailableError, ConfigurationError, TransportError
+from optitrack_vrpn.core.severity import INFO
 from optitrack_vrpn.drivers.automatic_io import AutomaticSource
 from optitrack_vrpn.drivers.choice import Patience
 from optitrack_vrpn.drivers.config import ClientConfig
@@ -284,7 +285,7 @@ def test_discovery_finds_a_server_on_this_machine():
 def test_auto_prefers_natnet_and_says_why():
     with simulated(protocol='both') as server:
         with following(server, protocol='auto', port=server.port) as (sink, client):
-            sink.wait(lambda: any(change.severity == 'info' and 'NatNet is used' in change.text
+            sink.wait(lambda: any(change.severity == INFO and 'NatNet is used' in change.text
                                   for change in sink.changes))
             sink.wait_for_bodies()
             assert not sink.vrpn_frames

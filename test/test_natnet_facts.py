@@ -6,6 +6,7 @@ import random
 import struct
 
 from conftest import lacking_in_lines
+from optitrack_vrpn.core.severity import ERROR, INFO
 from optitrack_vrpn.drivers.frames import RoundTrip
 from optitrack_vrpn.drivers.natnet.facts import ServerWatch
 from optitrack_vrpn.drivers.natnet.messages import (
@@ -60,24 +61,24 @@ def test_neither_load_nor_a_step_of_the_counter_is_taken_for_its_frequency(rate)
 
 
 @pytest.mark.parametrize('event, severity, words', [
-    (answer('UpAxis', 1), '', ''),
-    (answer('UpAxis', 2), 'error', 'set up_axis to z'),
-    (answer('UpAxis', 7), '', ''),
-    (answer('UnitsToMillimeters', 1000.0), '', ''),
-    (answer('UnitsToMillimeters', 1.0), 'error', 'metre'),
-    (answer('UnitsToMillimeters', float('nan')), '', ''),
-    (answer('StartRecording', 0), 'info', 'Motive records'),
-    (answer('StopRecording', 0), 'info', 'stopped recording'),
-    (answer('StartRecording', 3), 'error', 'with code 3'),
-    (answer('SetRecordTakeName,x', 0), '', ''),
-    (answer('SetRecordTakeName,x', 1), 'error', 'SetRecordTakeName,x'),
-    (Unrecognized('StartRecording'), 'error', 'does not know'),
-    (Unanswered('StopRecording'), 'error', 'did not answer'),
+    (answer('UpAxis', 1), None, ''),
+    (answer('UpAxis', 2), ERROR, 'set up_axis to z'),
+    (answer('UpAxis', 7), None, ''),
+    (answer('UnitsToMillimeters', 1000.0), None, ''),
+    (answer('UnitsToMillimeters', 1.0), ERROR, 'metre'),
+    (answer('UnitsToMillimeters', float('nan')), None, ''),
+    (answer('StartRecording', 0), INFO, 'Motive records'),
+    (answer('StopRecording', 0), INFO, 'stopped recording'),
+    (answer('StartRecording', 3), ERROR, 'with code 3'),
+    (answer('SetRecordTakeName,x', 0), None, ''),
+    (answer('SetRecordTakeName,x', 1), ERROR, 'SetRecordTakeName,x'),
+    (Unrecognized('StartRecording'), ERROR, 'does not know'),
+    (Unanswered('StopRecording'), ERROR, 'did not answer'),
     # Questions that a version does not know are no fault.
-    (Unrecognized('UpAxis'), '', ''),
-    (Unanswered('UnitsToMillimeters'), '', ''),
-    (Response('UpAxis', b''), '', ''),
-    (Response('UnitsToMillimeters', b''), '', ''),
+    (Unrecognized('UpAxis'), None, ''),
+    (Unanswered('UnitsToMillimeters'), None, ''),
+    (Response('UpAxis', b''), None, ''),
+    (Response('UnitsToMillimeters', b''), None, ''),
 ])
 def test_answers_that_matter_are_reported(event, severity, words):
     watch = ServerWatch('y')
@@ -85,10 +86,10 @@ def test_answers_that_matter_are_reported(event, severity, words):
         assert watch.ask_again(event) is isinstance(event, Response)
         assert watch.answer(event) == [] and not watch.ask_again(event)
     remarks = watch.answer(event)
-    assert [remark.severity for remark in remarks] == ([severity] if severity else [])
+    assert [remark.severity for remark in remarks] == ([] if severity is None else [severity])
     assert all(words in remark.text for remark in remarks)
     # Whether Motive records after an error is not known.
-    assert severity != 'error' or 'is not recording' not in remarks[0].text
+    assert severity != ERROR or 'is not recording' not in remarks[0].text
 
 
 @pytest.mark.parametrize('taken, said', [('z', ['set up_axis to y']), ('', [])])

@@ -11,10 +11,11 @@ import numpy as np
 from optitrack_vrpn.core.axes import AxesConfig, frame_maps
 from optitrack_vrpn.core.names import NameTemplates
 from optitrack_vrpn.core.rotation import Transform
+from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.drivers.frames import ServerText
 from optitrack_vrpn.drivers.vrpn.connection import VrpnConnection
 from optitrack_vrpn.drivers.vrpn.frames import to_frames
-from optitrack_vrpn.node.report import body_entry, DiagnosticLevel
+from optitrack_vrpn.node.report import body_entry
 from optitrack_vrpn.stream.bodies.settings import BodyConfig, Selection
 from optitrack_vrpn.stream.bodies.states import State
 from optitrack_vrpn.stream.clock.types import StampConfig
@@ -153,10 +154,10 @@ def test_a_body_of_which_all_is_too_old_says_so():
     assert not wait(300, 90, S), 'a hiccup'
     assert not wait(390, 100, 0)
     (notice,) = wait(490, 300, S)
-    assert notice.severity == 'warn' and "'wand'" in notice.text and '0.5 s' in notice.text
+    assert notice.severity == WARN and "'wand'" in notice.text and '0.5 s' in notice.text
     assert channel.all_too_old and channel.published == 298 + 98 - 26    # arrivals stalled
     entry = body_entry('wand', channel.status(0), channel.dispositions(), 0, all_too_old=True)
-    assert entry.level is DiagnosticLevel.WARN and 'max_age_s' in entry.message
+    assert entry.severity is WARN and 'max_age_s' in entry.message
     assert not wait(790, 50, 0)
     assert not channel.all_too_old
     assert not wait(840, 11, S)
@@ -205,7 +206,7 @@ def test_a_restarted_sender_teaches_a_new_clock_and_its_stamps_go_on():
     assert 140 < len(after) < 198
     stamps = [sample.stamp_ns for sample in before + after]
     assert all(a < b for a, b in zip(stamps, stamps[1:]))
-    assert any(n.severity == 'warn' and 'stamp epoch 1' in n.text for n in pipeline.reports.events)
+    assert any(n.severity == WARN and 'stamp epoch 1' in n.text for n in pipeline.reports.events)
 
 
 # -- which bodies ---------------------------------------------------------------------------------
@@ -431,12 +432,12 @@ def test_names_of_bodies_are_valid_and_unique(
 def test_hostile_texts_are_one_bounded_clean_line_each_and_bounded_in_number():
     pipeline = make_pipeline()
     text = '\x1b[2Jgone\r\nFATAL: \u202e' + 'x' * 5000
-    events = [ServerText('wand\n', ('info', 'warn', 'error')[number % 3], text)
+    events = [ServerText('wand\n', (INFO, WARN, ERROR)[number % 3], text)
               for number in range(20_000)]
     pipeline.process(events, S, HOST)
     notices = pipeline.take_events()
     assert 1 < len(notices) <= 256
-    assert {notice.severity for notice in notices} == {'info', 'warn', 'error'}
+    assert {notice.severity for notice in notices} == {INFO, WARN, ERROR}
     for notice in notices:
         assert notice.text.isprintable() and len(notice.text) < 600
         assert '\\x1b[2Jgone\\r\\nFATAL' in notice.text
@@ -447,14 +448,14 @@ def test_texts_of_the_server_are_limited_in_the_log():
     pipeline = make_pipeline()
     events = []
     for tick in range(600):
-        pipeline.process([ServerText('wand', 'warn', f'text {tick} {i}') for i in range(50)],
+        pipeline.process([ServerText('wand', WARN, f'text {tick} {i}') for i in range(50)],
                          tick * S // 10, HOST)
         pipeline.tick(tick * S // 10)
         events += pipeline.take_events()
     texts = [event for event in events if 'text ' in event.text]
     assert 100 <= len(texts) <= 160
     (*_, summary) = [event for event in events if event.key == 'server texts']
-    assert summary.severity == 'warn' and str(100 * 50 - 20) in summary.text
+    assert summary.severity == WARN and str(100 * 50 - 20) in summary.text
     assert len(events) - len(texts) <= 6
 
 

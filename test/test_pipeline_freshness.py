@@ -9,7 +9,8 @@ them, faster than they were made. The true time of a frame is known.
 
 from conftest import examples
 from hypothesis import given, settings, strategies as st
-from optitrack_vrpn.node.report import clock_entry, DiagnosticLevel
+from optitrack_vrpn.core.severity import WARN
+from optitrack_vrpn.node.report import clock_entry
 from optitrack_vrpn.stream.bodies.settings import BodyConfig
 from pipeline_kit import HOST, make_pipeline, MS, pose_report, S
 import pytest
@@ -146,6 +147,6 @@ def test_a_recording_played_faster_than_real_time_is_reported_with_a_remedy(spee
             when += [i / 100] * len(new)
             assert bool(pipeline.withheld_since_connection) is (i >= 100)
         assert when == [1.0]
-        assert events[0].severity == 'warn' and 'stamps.mode: sender' in events[0].text
+        assert events[0].severity == WARN and 'stamps.mode: sender' in events[0].text
         entry = clock_entry(pipeline.stamps.status(), None, pipeline.withheld_since_connection)
-        assert entry.level is DiagnosticLevel.WARN and 'stamps.mode: sender' in entry.message
+        assert entry.severity is WARN and 'stamps.mode: sender' in entry.message

@@ -11,8 +11,9 @@ from collections import Counter
 from dataclasses import replace
 import statistics
 
+from optitrack_vrpn.core.severity import INFO, WARN
 from optitrack_vrpn.core.stats import Percentiles
-from optitrack_vrpn.node.report import DiagnosticLevel, frames_entry
+from optitrack_vrpn.node.report import frames_entry
 from optitrack_vrpn.stream.bodies.settings import BodyConfig
 from optitrack_vrpn.stream.bodies.states import State
 from optitrack_vrpn.stream.clock.types import StampConfig
@@ -102,7 +103,7 @@ def test_an_overloaded_computer_publishes_fresh_poses_evenly(load):
     assert shed(pipeline) + len(out) + pipeline.dropped['too_old'] == 12 * RATE * BODIES
     assert all(channel.gate.state is State.TRACKED for channel in pipeline.bodies)
     (notice,) = said(pipeline, 'cannot keep up')
-    assert notice.severity == 'warn' and 'load_shedding' in notice.text
+    assert notice.severity == WARN and 'load_shedding' in notice.text
 
 
 def test_a_tenth_of_the_frames_is_published_under_any_load():
@@ -256,9 +257,9 @@ def test_a_lowpass_sees_what_is_shed():
 
 
 @pytest.mark.parametrize('shedding, level',
-                         [(False, DiagnosticLevel.OK), (True, DiagnosticLevel.WARN)])
+                         [(False, INFO), (True, WARN)])
 def test_diagnostics_warn_while_frames_are_shed(shedding, level):
     none = Percentiles(0.0, 0.0, 0.0)
     entry = frames_entry(none, none, none, {'shed': 7}, shedding)
-    assert entry.level is level and ('keep up' in entry.message) is shedding
+    assert entry.severity is level and ('keep up' in entry.message) is shedding
     assert entry.values['dropped_shed'] == '7'

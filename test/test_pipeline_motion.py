@@ -10,6 +10,7 @@ import sys
 import numpy as np
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.rotation import body_from_base, world_from_mocap
+from optitrack_vrpn.core.severity import WARN
 from optitrack_vrpn.drivers.frames import Body, Frame, Motion
 from optitrack_vrpn.sim.scenario_io import scenario_from_mapping
 from optitrack_vrpn.sim.world import World
@@ -157,7 +158,7 @@ def test_server_motions_of_a_base_have_the_arm_in_them():
     pipeline.process([pose, acceleration], sent_ns, 0)
     assert pipeline.server_motions == []
     (notice,) = pipeline.take_events()
-    assert notice.severity == 'warn' and 'preceding velocity' in notice.text
+    assert notice.severity == WARN and 'preceding velocity' in notice.text
 
 
 @pytest.mark.parametrize('offset', [(0.0, 0.0, 0.0), (0.5, 0.0, 0.0)])

@@ -4,12 +4,12 @@
 
 from conftest import lacking_in_lines
 import numpy as np
+from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.takes.assess.figures import body_figures
 from optitrack_vrpn.takes.record.bag_io import recover
 from optitrack_vrpn.takes.take import ClockRow, StateRow, TakeBody
 from optitrack_vrpn.takes.take_io import load_take
-from optitrack_vrpn.telling.catalogue import Severity
 import pytest
 from recording_kit import BEGIN_NS, cdr, header, make, POSE, write_poses
 from take_kit import (
@@ -109,14 +109,14 @@ def test_stamps_of_a_simulation_are_of_another_clock():
 
 
 @pytest.mark.parametrize('change, severity, said', [
-    ({'cut': 'it was not closed'}, Severity.ERROR, 'not closed'),
-    ({'notes': {'dropped': '12'}}, Severity.ERROR, 'dropped messages: 12'),
-    ({'notes': {'clock_steps': '1: 2, 3: 4'}}, Severity.ERROR, 'set 2 times during'),
-    ({'notes': {'lost': '/wand/pose: 3'}}, Severity.ERROR, '/wand/pose: 3'),
-    ({'clock': [ClockRow(0, 0, 1, 1, 10), ClockRow(1, 1, 1, 1, 10)]}, Severity.WARNING,
+    ({'cut': 'it was not closed'}, ERROR, 'not closed'),
+    ({'notes': {'dropped': '12'}}, ERROR, 'dropped messages: 12'),
+    ({'notes': {'clock_steps': '1: 2, 3: 4'}}, ERROR, 'set 2 times during'),
+    ({'notes': {'lost': '/wand/pose: 3'}}, ERROR, '/wand/pose: 3'),
+    ({'clock': [ClockRow(0, 0, 1, 1, 10), ClockRow(1, 1, 1, 1, 10)]}, WARN,
      'restarted 1 time'),
     ({'connection': {'udp_lost': '30', 'messages': '970', 'udp_lost_percent': '0.0'}},
-     Severity.WARNING, '30 messages of Motive (3.00 %) were lost'),
+     WARN, '30 messages of Motive (3.00 %) were lost'),
 ])
 def test_noticed_losses_are_in_the_verdict(change, severity, said):
     first = texts(take_of(body(noise_m=0.0002), **change))[0]
@@ -129,7 +129,7 @@ def test_a_body_without_any_pose_is_an_error(tmp_path):
         '/seen/pose': (POSE, poses_of(1.0)),
         '/seen/status': status('seen', 'TRACKED'), '/never/status': status('never', 'UNTRACKED')})
     severity, text = texts(take)[0]
-    assert severity is Severity.ERROR and text.startswith("'never' published no pose")
+    assert severity is ERROR and text.startswith("'never' published no pose")
 
 
 def test_other_poses_in_a_bodys_namespace_are_not_its_own(tmp_path):
@@ -159,7 +159,7 @@ def test_a_recording_that_goes_on_without_poses_says_so(tmp_path, begin, end, sa
         '/diagnostics': ('diagnostic_msgs/msg/DiagnosticArray',
                          [(at, empty) for at in np.arange(-begin, 4.0 + end)])})
     assert not lacking_in_lines(
-        [text for severity, text in texts(take) if severity is Severity.WARNING],
+        [text for severity, text in texts(take) if severity is WARN],
         *[['no pose', one] for one in said])
 
 
@@ -181,7 +181,7 @@ def test_messages_that_cannot_be_decoded_are_counted(tmp_path):
         '/other/pose': (POSE, [(at, b'\x28\xb5\x2f\xfd' + data) for at, data in poses_of(1.0)])})
     assert list(take.bodies) == ['seen']
     severity, text = texts(take)[0]
-    assert severity is Severity.WARNING
+    assert severity is WARN
     assert text.startswith('400 of 400 messages on /other/pose')
 
 
@@ -189,8 +189,8 @@ def test_a_repaired_recording_is_no_recording_without_loss(tmp_path):
     written(tmp_path / 'take', {'/a/pose': (POSE, poses_of(1.0))}, close=False)
     recover(tmp_path / 'take')
     found = texts(load_take(tmp_path / 'take'))
-    assert found[0][0] is Severity.WARNING and 'was repaired' in found[0][1]
-    assert not any(severity is Severity.GOOD for severity, _ in found)
+    assert found[0][0] is WARN and 'was repaired' in found[0][1]
+    assert not any(severity is INFO for severity, _ in found)
 
 
 def test_damage_in_the_middle_is_not_called_the_end(tmp_path):
@@ -200,13 +200,13 @@ def test_damage_in_the_middle_is_not_called_the_end(tmp_path):
     data[len(data) // 2] ^= 0x55
     path.write_bytes(bytes(data))
     severity, text = texts(load_take(tmp_path / 'take'))[0]
-    assert severity is Severity.ERROR
+    assert severity is ERROR
     assert 'damaged in 1 place' in text and 'not closed' not in text
 
 
 def test_no_bodies_are_the_worst_finding():
     severity, text = texts(take_of())[0]
-    assert severity is Severity.ERROR and 'no pose of any body' in text
+    assert severity is ERROR and 'no pose of any body' in text
 
 
 def test_warm_up_drift_is_measured_at_rest():

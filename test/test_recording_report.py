@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis.strategies import integers, lists
 import numpy as np
 from optitrack_vrpn.cli.arguments import USAGE
+from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.takes.assess import report_command
 from optitrack_vrpn.takes.assess.figures import body_figures
@@ -22,7 +23,6 @@ from optitrack_vrpn.takes.take import longest_rise
 from optitrack_vrpn.takes.take_io import load_take
 from optitrack_vrpn.takes.trajectory import Trajectory
 from optitrack_vrpn.takes.trajectory_text import format_tum
-from optitrack_vrpn.telling.catalogue import Severity
 import pytest
 from raw_kit import capture
 from recording_kit import (
@@ -55,7 +55,7 @@ def test_noise_rate_latency_and_coverage_are_what_was_put_in():
     assert f.rate_hz == pytest.approx(240, rel=1e-3)
     assert f.latency_ms == pytest.approx(3.0)
     assert f.coverage == pytest.approx(1.0)
-    assert texts(take)[0][0] is Severity.GOOD
+    assert texts(take)[0][0] is INFO
 
 
 def test_a_slow_body_is_seen_between_its_poses():
@@ -80,7 +80,7 @@ def test_poses_after_a_restart_of_the_stamps_are_reported_as_left_out(tmp_path, 
     take = written(tmp_path / 'take', {
         '/pose': (POSE, again + [(4.0 + at, data) for at, data in again])})
     severity, text = texts(take)[0]
-    assert severity is Severity.WARNING
+    assert severity is WARN
     assert text.startswith('400 poses of 800 on /pose')
     assert list(take.bodies) == ['pose'] and len(take.bodies['pose'].trajectory) == 400
     assert export_command.main([str(tmp_path / 'take'), '-o', str(tmp_path / 'x.csv')]) == 0
@@ -350,8 +350,8 @@ def not_json(name):
 
 
 @pytest.mark.parametrize('kept, moved, severity', [
-    (lambda i: True, 0.0, Severity.GOOD), (lambda i: not 300 <= i < 310, 0.0, Severity.WARNING),
-    (lambda i: True, 3.0, Severity.ERROR)])
+    (lambda i: True, 0.0, INFO), (lambda i: not 300 <= i < 310, 0.0, WARN),
+    (lambda i: True, 3.0, ERROR)])
 def test_json_is_complete_and_strict_exits_by_severity(
         tmp_path, capsys, monkeypatch, kept, moved, severity):
     monkeypatch.chdir(tmp_path)
@@ -364,7 +364,7 @@ def test_json_is_complete_and_strict_exits_by_severity(
     assert not (tmp_path / 'report.html').exists()    # it is written where it is asked for
     data = json.loads(capsys.readouterr().out, parse_constant=not_json)
     assert report_command.main([*command, '--json', '--strict']) == severity
-    assert data['severity'] == severity.name.lower()
+    assert data['severity'] == severity.word
     assert data['verdict'] == data['findings'][0]['text']
     (one,) = data['bodies']
     assert one['name'] == 'wand' and one['rate_hz'] == pytest.approx(240.0, rel=1e-4)
@@ -379,6 +379,6 @@ def test_json_is_complete_and_strict_exits_by_severity(
 
 def test_json_of_a_take_without_poses_is_json(tmp_path, capsys):
     write_poses(tmp_path / 'none', [])
-    assert report_command.main([str(tmp_path / 'none'), '--json', '--strict']) == Severity.ERROR
+    assert report_command.main([str(tmp_path / 'none'), '--json', '--strict']) == ERROR
     data = json.loads(capsys.readouterr().out, parse_constant=not_json)
     assert data['bodies'] == [] and data['findings'][0]['key'] == 'nothing recorded'

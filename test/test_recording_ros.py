@@ -11,11 +11,11 @@ import time
 
 from geometry_msgs.msg import PoseStamped, TransformStamped
 from optitrack_vrpn.control.protocol import ControlConfig
+from optitrack_vrpn.core.severity import ERROR
 from optitrack_vrpn.takes.assess.remarks import findings
 from optitrack_vrpn.takes.record.recorder_ros import Recorder, RecorderConfig
 from optitrack_vrpn.takes.take_io import load_take
 from optitrack_vrpn.takes.topics import TopicChoice
-from optitrack_vrpn.telling.catalogue import Severity
 import pytest
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.serialization import deserialize_message
@@ -173,7 +173,7 @@ def test_a_clock_set_while_recording_is_logged_kept_and_reported(graph, console)
     take = load_take(graph.bag)
     (step,) = take.notes['clock_steps'].split(', ')
     assert int(step.split(': ')[1]) == pytest.approx(-3e9, abs=5e6)
-    assert any('clock' in finding.text and finding.severity is Severity.ERROR
+    assert any('clock' in finding.text and finding.severity is ERROR
                for finding in findings(take, []))
 
 

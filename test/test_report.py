@@ -5,10 +5,11 @@
 import math
 
 from conftest import lacking_in_lines
+from optitrack_vrpn.core.severity import ERROR, INFO, STALE, WARN
 from optitrack_vrpn.core.stats import Percentiles
 from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.node.report import (
-    body_entry, DiagnosticLevel, frames_entry, link_entry, MAX_REASON)
+    body_entry, frames_entry, link_entry, MAX_REASON)
 from optitrack_vrpn.stream.bodies.states import BodyStatus, State
 import pytest
 
@@ -19,20 +20,20 @@ def entry(rate_hz, state=State.TRACKED, **rates):
 
 
 @pytest.mark.parametrize(('rate', 'expected', 'fastest', 'level', 'said'), [
-    (120.0, 0.0, 120.0, DiagnosticLevel.OK, 'TRACKED'),
-    (59.94, 0.0, 59.94, DiagnosticLevel.WARN, 'the rate of a display'),
-    (60.0, 0.0, 60.0, DiagnosticLevel.WARN, 'set expected_rate_hz: 60'),
-    (60.0, 60.0, 60.0, DiagnosticLevel.OK, 'TRACKED'),
-    (59.94, 60.0, 59.94, DiagnosticLevel.OK, 'TRACKED'),
-    (60.0, 240.0, 60.0, DiagnosticLevel.WARN, '60.0 Hz where 240 Hz is expected'),
-    (60.0, 0.0, 120.0, DiagnosticLevel.WARN, '60.0 Hz where 120 Hz is expected'),
-    (50.0, 0.0, 50.0, DiagnosticLevel.OK, 'TRACKED'),
-    (0.0, 240.0, 0.0, DiagnosticLevel.OK, 'TRACKED'),
+    (120.0, 0.0, 120.0, INFO, 'TRACKED'),
+    (59.94, 0.0, 59.94, WARN, 'the rate of a display'),
+    (60.0, 0.0, 60.0, WARN, 'set expected_rate_hz: 60'),
+    (60.0, 60.0, 60.0, INFO, 'TRACKED'),
+    (59.94, 60.0, 59.94, INFO, 'TRACKED'),
+    (60.0, 240.0, 60.0, WARN, '60.0 Hz where 240 Hz is expected'),
+    (60.0, 0.0, 120.0, WARN, '60.0 Hz where 120 Hz is expected'),
+    (50.0, 0.0, 50.0, INFO, 'TRACKED'),
+    (0.0, 240.0, 0.0, INFO, 'TRACKED'),
 ])
 def test_a_rate_below_the_cameras_and_that_of_a_display_are_warnings(
         rate, expected, fastest, level, said):
     found = entry(rate, expected_hz=expected, fastest_hz=fastest)
-    assert found.level is level
+    assert found.severity is level
     assert said in found.message
     assert found.values['nominal_rate_hz'] == (
         f'{expected or fastest:.1f}' if expected or fastest else 'unknown')
@@ -40,7 +41,7 @@ def test_a_rate_below_the_cameras_and_that_of_a_display_are_warnings(
 
 def test_why_a_body_is_gone_comes_before_its_rate():
     assert entry(60.0, State.FROZEN).message.startswith('FROZEN')
-    assert entry(60.0, State.STALE).level is DiagnosticLevel.STALE
+    assert entry(60.0, State.STALE).severity is STALE
 
 
 def test_how_long_a_body_is_gone_does_not_stand_still():
@@ -75,15 +76,15 @@ def test_the_state_of_the_connection_is_said_once(state, reason, said):
     LinkState.RESOLVING, LinkState.REQUESTING, LinkState.CONNECTING, LinkState.HANDSHAKING])
 def test_the_next_attempt_keeps_the_reason_of_the_last_failure(state):
     first = link_entry(state, 'connecting', {}, {})
-    assert first.level is DiagnosticLevel.WARN and 'connecting' in first.message
+    assert first.severity is WARN and 'connecting' in first.message
     later = link_entry(state, 'connecting', {}, {}, last_failure='nothing listens there')
-    assert (later.level, later.message) == (DiagnosticLevel.ERROR, 'lost: nothing listens there')
+    assert (later.severity, later.message) == (ERROR, 'lost: nothing listens there')
 
 
 def test_a_connection_has_no_failure_any_more():
     assert link_entry(
         LinkState.STREAMING, 'poses are arriving', {}, {},
-        last_failure='old').level is DiagnosticLevel.OK
+        last_failure='old').severity is INFO
 
 
 def test_the_remedy_at_the_end_of_a_reason_is_not_cut_off():
@@ -111,9 +112,9 @@ def test_the_figures_of_frames_and_bodies_are_in_microseconds_by_name():
 
 def test_bodies_of_which_none_is_selected_are_a_warning_with_the_parameter():
     figures = [percentiles(math.nan, 0.0)] * 3
-    assert frames_entry(*figures, {}).level == DiagnosticLevel.OK
+    assert frames_entry(*figures, {}).severity == INFO
     entry = frames_entry(*figures, {}, only_ignored=3)
-    assert entry.level == DiagnosticLevel.WARN and 'bodies.allow' in entry.message
+    assert entry.severity == WARN and 'bodies.allow' in entry.message
 
 
 def test_stamps_of_another_clock_give_no_latency():

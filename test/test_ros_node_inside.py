@@ -12,6 +12,7 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from lifecycle_msgs.srv import ChangeState
 from node_kit import bug, held, logged, parameters, refusing, released, WatchedNode
 from optitrack_vrpn.core.errors import OptitrackVrpnError
+from optitrack_vrpn.core.severity import INFO
 from optitrack_vrpn.drivers.link import link_event, LinkState
 from optitrack_vrpn.drivers.table import make_source
 from optitrack_vrpn.guests.machine.axis_bridge_ros import AxisBridge
@@ -78,7 +79,7 @@ def test_a_requested_end_is_logged_in_one_word(user, console):
     with NodeHere(parameters(3883)) as here:
         assert user.transition('configure')
         assert user.transition('cleanup')
-        here.node.link_changed(link_event(LinkState.STOPPED, 'stopped', 'info'))
+        here.node.link_changed(link_event(LinkState.STOPPED, 'stopped', INFO))
         assert 'stopped: stopped' not in logged(console, 'stopped')
 
 

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 import re
 
+from optitrack_vrpn.core.severity import ERROR
 from optitrack_vrpn.drivers.frames import ServerText
 from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.stream.config import PipelineConfig
@@ -81,7 +82,7 @@ def test_what_the_log_is_told_of_a_hostile_server_is_one_printable_line():
     pipeline.process([
         pose_report(EVIL, 10**9, (1.0, 2.0, 3.0)),
         pose_report(EVIL + '\n', 10**9, (1.0, 2.0, 3.0)),
-        ServerText(EVIL, 'error', EVIL * 100)], 10**15, 10**18)
+        ServerText(EVIL, ERROR, EVIL * 100)], 10**15, 10**18)
     texts = [notice.text for notice in pipeline.take_events()]
     assert any('owned' in text for text in texts)
 

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Stamps of the sender's clock, where they are published unchanged, against this computer's."""
 
+from optitrack_vrpn.core.severity import WARN
 from optitrack_vrpn.stream.clock.types import StampConfig
 from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.pipeline import Pipeline
@@ -19,7 +20,7 @@ def run(pipeline, off_ns, seconds=3.0):
                                 arrival_ns, HOST)
         pipeline.tick(arrival_ns)
         events += pipeline.take_events()
-    return out, [event.text for event in events if event.severity == 'warn']
+    return out, [event.text for event in events if event.severity == WARN]
 
 
 def made(**changes):

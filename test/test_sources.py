@@ -8,6 +8,7 @@ from pathlib import Path
 import re
 
 from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.severity import WARN
 from optitrack_vrpn.drivers.choice import SourceChoice
 from optitrack_vrpn.drivers.frames import Body, Body as PoseReport, Frame, Motion, ServerText
 from optitrack_vrpn.drivers.link import LinkState
@@ -37,7 +38,7 @@ def test_poses_of_one_time_are_a_frame_and_the_library_is_no_body():
     assert first == Frame(1, [Body('a', 0, 1, (1.0, 2.0, 3.0), UPRIGHT, True, 0.0),
                               Body('b', 0, 1, (1.0, 2.0, 3.0), UPRIGHT, True, 0.0)])
     assert velocity == Motion('a', 0, 2, True, (1.0, 0.0, 0.0), UPRIGHT, 0.1)
-    assert not acceleration.is_velocity and text == ServerText('a', 'warn', 'hot')
+    assert not acceleration.is_velocity and text == ServerText('a', WARN, 'hot')
 
 
 def test_a_frame_has_its_bodies_however_its_poses_arrive():

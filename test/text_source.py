@@ -13,6 +13,7 @@ import threading
 import time
 
 from optitrack_vrpn.core.settings.schema import checked, setting
+from optitrack_vrpn.core.severity import INFO
 from optitrack_vrpn.drivers.client_io import LinkStatus
 from optitrack_vrpn.drivers.frames import Body, Frame
 from optitrack_vrpn.drivers.link import link_event, LinkState
@@ -55,7 +56,7 @@ class TextSource:
         return LinkStatus(state, 'text', transport='text', counters={'frames': self._frames})
 
     def _run(self):
-        self._sink.link_changed(link_event(LinkState.CONNECTED, 'asking for text', 'info'))
+        self._sink.link_changed(link_event(LinkState.CONNECTED, 'asking for text', INFO))
         asked = 0.0
         while not self._stopping.is_set():
             if time.monotonic() - asked > 0.5:
@@ -72,7 +73,7 @@ class TextSource:
                 bodies.append(Body(name, 0, int(time_ns), values[:3], values[3:]))
             self._frames += 1
             if self._frames == 1:
-                self._sink.link_changed(link_event(LinkState.STREAMING, 'text arrives', 'info'))
+                self._sink.link_changed(link_event(LinkState.STREAMING, 'text arrives', INFO))
             self._sink.receive(
                 [Frame(bodies[0].sender_time_ns, bodies)], self._clock.now_ns(),
                 self._clock.host_minus_arrival_ns())

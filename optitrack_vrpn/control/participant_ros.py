@@ -17,6 +17,7 @@ from optitrack_vrpn.control.endpoint_ros import delay_timer, Endpoint, find_dial
 from optitrack_vrpn.control.protocol import Command, ControlConfig, ControlCounters, Follower, Kind
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.names import printable
+from optitrack_vrpn.core.severity import ERROR, INFO, Severity, WARN
 from optitrack_vrpn.node.base.lifecycle_node import SafeLifecycleNode
 from optitrack_vrpn.node.base.node_parts import ThrottledLog
 from optitrack_vrpn.node.base.settings_ros import declare_settings, read_settings
@@ -136,14 +137,14 @@ class MocapControl:
         """Process a message of the control topic."""
         if not self._follower.concerns(command):
             if command.kind is None:
-                self._log('warn', f'mocap control: a message of unknown type '
+                self._log(WARN, f'mocap control: a message of unknown type '
                           f'{command.control_type} from {printable(command.source)!r} is ignored',
                           'unknown')
             return
         # Chosen: limit of waiting commands, far above any use.
         if len(self._waiting) >= 1000:
             self._follower.counters.dropped += 1
-            self._log('error', 'mocap control: too many commands wait for a transition to end; '
+            self._log(ERROR, 'mocap control: too many commands wait for a transition to end; '
                       'the newest are dropped', 'dropped')
             return
         self._waiting.append((endpoint, command))
@@ -182,7 +183,7 @@ class MocapControl:
             refusal = self._refusal(command)
         if refusal:
             self._follower.counters.refused += 1
-            self._refuse(command, refusal, 'error' if verdict.transitions else 'warn')
+            self._refuse(command, refusal, ERROR if verdict.transitions else WARN)
             return True
         for transition in verdict.transitions:
             reason = self._node.make_transition(transition)
@@ -195,7 +196,7 @@ class MocapControl:
         self._acknowledge(endpoint, command, bool(verdict.transitions))
         return True
 
-    def _refuse(self, command: Command, reason: str, severity: str = 'warn') -> None:
+    def _refuse(self, command: Command, reason: str, severity: Severity = WARN) -> None:
         name = Kind(command.control_type).name
         self._log(severity, f'mocap control: {name} from {printable(command.source)!r} is not '
                   f'acknowledged: {reason}', (name, reason))
@@ -205,11 +206,11 @@ class MocapControl:
         try:
             endpoint.acknowledge(answer, session)
         except Exception as error:   # ROS is shutting down
-            self._log('error', f'mocap control: no acknowledgement could be sent: {error}', 'ack')
+            self._log(ERROR, f'mocap control: no acknowledgement could be sent: {error}', 'ack')
         sender = f'{printable(command.source)!r}, session {printable(session)!r}'
         kind, label = Kind(command.control_type), self._node.lifecycle_label
         if not changed:
-            self._log('info', f'mocap control: {kind.name} from {sender}: {label} already, '
+            self._log(INFO, f'mocap control: {kind.name} from {sender}: {label} already, '
                       'acknowledged again', (kind, 'again'))
             return
         log = self._node.get_logger()
@@ -264,7 +265,7 @@ class _Info:
             try:
                 endpoint.announce(topics)
             except Exception as error:   # ROS is shutting down, or a topic is no string
-                self._log('error', f'mocap control: cannot announce the topics: {error}', 'info')
+                self._log(ERROR, f'mocap control: cannot announce the topics: {error}', 'info')
 
     def _present(self) -> tuple[str, ...]:
         with self._lock:

@@ -5,10 +5,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-import enum
-from typing import NamedTuple, Union
+from typing import Final, NamedTuple, Optional, Union
 
 from optitrack_vrpn.core.names import printable
+from optitrack_vrpn.core.severity import ERROR, INFO, Severity, WARN
 
 #: Chosen: longest text (characters), because parts of it come from the network.
 LONGEST = 900
@@ -16,13 +16,8 @@ LONGEST = 900
 Value = Union[str, int, float, bool, None]
 
 
-class Level(enum.Enum):
-    """Level of a result."""
-
-    OK = 'OK'
-    WARN = 'WARN'
-    FAIL = 'FAIL'
-    SKIP = 'SKIP'
+#: The word of a result by its severity; None is the severity of a check that was not made.
+RESULT_WORDS: Final = {INFO: 'OK', WARN: 'WARN', ERROR: 'FAIL', None: 'SKIP'}
 
 
 class CheckResult(NamedTuple):
@@ -30,51 +25,55 @@ class CheckResult(NamedTuple):
     Result of one check.
 
     :ivar check: the check's name, as in `name`, `udp`, `rate`.
-    :ivar level: its level.
+    :ivar severity: None if it was skipped.
     :ivar found: the finding, one line.
     :ivar advice: the remedy; '' if none is needed.
     :ivar values: values for tools; keys contain their unit.
     """
 
     check: str
-    level: Level
+    severity: Optional[Severity]
     found: str
     advice: str = ''
     values: dict[str, Value] = {}
+
+    @property
+    def word(self) -> str:
+        """Return OK, WARN, FAIL or SKIP."""
+        return RESULT_WORDS[self.severity]
 
 
 def cleaned(one: CheckResult) -> CheckResult:
     """Make the texts of a result printable, and limit their length."""
     return CheckResult(
-        one.check, one.level, printable(one.found, LONGEST), printable(one.advice, LONGEST), {
+        one.check, one.severity, printable(one.found, LONGEST), printable(one.advice, LONGEST), {
             printable(key): printable(value, LONGEST) if isinstance(value, str) else value
             for key, value in one.values.items()})
 
 
 def ok(check: str, found: str, **values: Value) -> CheckResult:
     """Make the result of a check that passed."""
-    return cleaned(CheckResult(check, Level.OK, found, '', values))
+    return cleaned(CheckResult(check, INFO, found, '', values))
 
 
 def skip(check: str, why: str) -> CheckResult:
     """Make the result of a check that was skipped."""
-    return cleaned(CheckResult(check, Level.SKIP, why))
+    return cleaned(CheckResult(check, None, why))
 
 
 def warn(check: str, found: str, advice: str, **values: Value) -> CheckResult:
     """Make a warning: it may be intended."""
-    return cleaned(CheckResult(check, Level.WARN, found, advice, values))
+    return cleaned(CheckResult(check, WARN, found, advice, values))
 
 
 def fail(check: str, found: str, advice: str, **values: Value) -> CheckResult:
     """Make a failure: it prevents poses."""
-    return cleaned(CheckResult(check, Level.FAIL, found, advice, values))
+    return cleaned(CheckResult(check, ERROR, found, advice, values))
 
 
 def exit_code(results: Iterable[CheckResult]) -> int:
     """Return 0 if nothing is wrong, 1 for warnings, 2 for failures."""
-    levels = {one.level for one in results}
-    return 2 if Level.FAIL in levels else 1 if Level.WARN in levels else 0
+    return max((int(one.severity or INFO) for one in results), default=0)
 
 
 def joined(lines: Sequence[str], most: int = 4, room: int = LONGEST) -> str:

@@ -7,19 +7,20 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, NamedTuple
 
+from optitrack_vrpn.core.severity import Severity
+
 
 class Event(NamedTuple):
     """
     One message for the user.
 
-    :ivar severity: 'info' for a change of state, 'warn' for a fault that the node tolerates,
-        'error' for a fault that needs the user.
+    :ivar severity: INFO for a change of state, WARN or ERROR for a fault.
     :ivar key: the subject; a log repeats events of one key at most every few seconds.
     :ivar text: one printable line with values, units and, for a fault, the remedy.
     :ivar data: the same for programs, if a program needs it.
     """
 
-    severity: str
+    severity: Severity
     key: Hashable
     text: str
     data: Any = None

@@ -11,6 +11,7 @@ from typing import Any, Callable, Optional
 
 from optitrack_vrpn.core.errors import TransportError
 from optitrack_vrpn.core.events import Event
+from optitrack_vrpn.core.severity import ERROR, INFO, Severity
 from optitrack_vrpn.drivers.choice import Decision, Patience, SourceChoice
 from optitrack_vrpn.drivers.client_io import LinkStatus, report_change, Sink, Source
 from optitrack_vrpn.drivers.config import ClientConfig
@@ -136,7 +137,7 @@ class AutomaticSource:
         used = title(self._choice.chosen or self._of[0])
         self._message(
             f'cannot {what} a recording in Motive: {used} is used, which has no such command',
-            'error')
+            ERROR)
 
     # -- from the clients' threads -------------------------------------------------------------
 
@@ -164,7 +165,7 @@ class AutomaticSource:
         self._wake.set()
         if chosen == protocol:
             report_change(self.sink, change)
-        elif not chosen and (change.severity != 'info' or not repeated):
+        elif not chosen and (change.severity != INFO or not repeated):
             report_change(self.sink, change._replace(
                 text=f'{protocol}: {change.text}', data=_shown(change.data)))
 
@@ -183,7 +184,7 @@ class AutomaticSource:
                 self._carry_out(decision)
         except Exception as error:
             _LOG.exception('a bug in the choice of the protocol')
-            self._message(f'a bug in the choice of the protocol: {error!r}', 'error')
+            self._message(f'a bug in the choice of the protocol: {error!r}', ERROR)
         finally:
             self._end(self._of)
 
@@ -198,7 +199,7 @@ class AutomaticSource:
             # The sink has not received the link state of this connection yet.
             change = self._last[chosen]
             report_change(self.sink, change._replace(
-                severity='info', data=LinkState.CONNECTED, text=f'connected by {chosen}'))
+                severity=INFO, data=LinkState.CONNECTED, text=f'connected by {chosen}'))
             while self._echoes:
                 echo = self._echoes.popleft()
                 if echo[0] == chosen:
@@ -233,7 +234,7 @@ class AutomaticSource:
             if gate is not None and gate.source is not None:
                 gate.source.stop()
 
-    def _message(self, text: str, severity: str) -> None:
+    def _message(self, text: str, severity: Severity) -> None:
         last = self._last.get(self._choice.chosen)
         state = last.data if last is not None else LinkState.CONNECTING
         report_change(self.sink, link_event(state, text, severity))

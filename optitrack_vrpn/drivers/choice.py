@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Optional
 
+from optitrack_vrpn.core.severity import INFO, Severity, WARN
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.drivers.table import SOURCES, title
@@ -50,7 +51,7 @@ class Decision:
     chosen: str = ''
     reset: bool = False
     reason: str = ''
-    severity: str = 'info'
+    severity: Severity = INFO
 
 
 @dataclass
@@ -118,7 +119,7 @@ class SourceChoice:
             return Decision()
         self.chosen = chosen = streaming[0]
         merit = SOURCES[best].merit or 'what it adds'
-        return Decision(chosen=chosen, severity='warn', reason=(
+        return Decision(chosen=chosen, severity=WARN, reason=(
             f'{title(chosen)} is used: it streams poses, {title(best)} does not: '
             f'{self._seen[best].reason}. {title(chosen)} lacks {merit}: enable {title(best)} at '
             'the server and start this node again'))
@@ -135,6 +136,6 @@ class SourceChoice:
             return Decision()
         name = self.chosen
         self._begin(now_ns)
-        return Decision(start=self.of[:1], reset=True, severity='warn', reason=(
+        return Decision(start=self.of[:1], reset=True, severity=WARN, reason=(
             f'{name} has had no pose for {give_up_ns / NS_PER_S:g} s: '
             'all protocols are tried again'))

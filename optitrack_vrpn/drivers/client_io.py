@@ -19,6 +19,7 @@ from typing import Any, Callable, Generic, Optional, Protocol, Sequence, TypeVar
 from optitrack_vrpn.core.errors import (
     OptitrackVrpnError, RemoteProtocolError, TransportError, VersionRefusedError)
 from optitrack_vrpn.core.events import Event
+from optitrack_vrpn.core.severity import ERROR, INFO, Severity, WARN
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.config import ClientConfig
 from optitrack_vrpn.drivers.link import Link, LinkState
@@ -306,7 +307,7 @@ class ReconnectingClient(Generic[C]):
         """
         link = self._link
         sessions = link.sessions
-        state, severity = LinkState.LOST, 'warn'
+        state, severity = LinkState.LOST, WARN
         try:
             with self._open() as conversation:
                 totals, _ = self._account
@@ -316,9 +317,9 @@ class ReconnectingClient(Generic[C]):
                 finally:
                     self._account = (_sum(totals, conversation), None)
         except VersionRefusedError as error:
-            state, reason, severity = LinkState.REFUSED, str(error), 'error'
+            state, reason, severity = LinkState.REFUSED, str(error), ERROR
         except RemoteProtocolError as error:
-            reason, severity = str(error), 'error'
+            reason, severity = str(error), ERROR
         except OptitrackVrpnError as error:
             reason = str(error)
         except OSError as error:
@@ -327,7 +328,7 @@ class ReconnectingClient(Generic[C]):
             raise
         except Exception as error:
             # A bug must not end the thread silently, and data of a peer must not end the node.
-            reason, severity = f'bug: {error!r}; reconnecting', 'error'
+            reason, severity = f'bug: {error!r}; reconnecting', ERROR
             if reason != self._last_bug:
                 self._last_bug = reason
                 _LOG.exception(
@@ -354,7 +355,7 @@ class ReconnectingClient(Generic[C]):
                     self._change(LinkState.RESOLVING, (
                         f'the lookup of the name {config.server!r} has not finished: check the '
                         'name server, or set server to an IP address, which needs no lookup'),
-                        'warn')
+                        WARN)
         finally:
             lookup.abandon(wake)
         return self._use(lookup.address(self._link.failures))
@@ -389,7 +390,7 @@ class ReconnectingClient(Generic[C]):
 
     # -- reporting -----------------------------------------------------------------------------
 
-    def _change(self, state: LinkState, reason: str, severity: str = 'info') -> None:
+    def _change(self, state: LinkState, reason: str, severity: Severity = INFO) -> None:
         self._report(self._link.to(state, reason, self._clock.now_ns(), severity))
 
     def _report(self, change: Optional[Event]) -> None:
@@ -404,7 +405,7 @@ class ReconnectingClient(Generic[C]):
         known.add(address)
         self._report(self._link.message(
             f'{what} from {address} was refused: the server is {self._server_ip}; if '
-            f'{address} is another address of the server, set server: {address}', 'warn'))
+            f'{address} is another address of the server, set server: {address}', WARN))
 
 
 def _sum(totals: dict[str, int], conversation: Optional[Session]) -> dict[str, int]:

@@ -10,6 +10,8 @@ quaternions in the order x, y, z, w, both in the sender's axes.
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Optional, Union
 
+from optitrack_vrpn.core.severity import Severity
+
 Vector = tuple[float, float, float]
 Quaternion = tuple[float, float, float, float]
 
@@ -173,11 +175,11 @@ class ServerText(NamedTuple):
     A text of the sender for the user.
 
     :ivar subject: what it is about, such as the name of a body.
-    :ivar severity: 'info', 'warn' or 'error'.
+    :ivar severity: as the server states it.
     """
 
     subject: str
-    severity: str
+    severity: Severity
     text: str
 
 

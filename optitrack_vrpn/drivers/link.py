@@ -16,6 +16,7 @@ import re
 from typing import Callable, NamedTuple, Optional
 
 from optitrack_vrpn.core.events import Event
+from optitrack_vrpn.core.severity import INFO, Severity, WARN
 from optitrack_vrpn.core.throttle import Throttle
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.config import LinkConfig
@@ -52,7 +53,7 @@ class LinkState(enum.Enum):
     REFUSED = 'refused'
 
 
-def link_event(state: LinkState, text: str, severity: str) -> Event:
+def link_event(state: LinkState, text: str, severity: Severity) -> Event:
     """
     Return the event for a change of state, or for a message about a state that continues.
 
@@ -102,7 +103,7 @@ class Link:
         self._reading_first = False
 
     def to(
-        self, state: LinkState, reason: str, now_ns: int, severity: str = 'info',
+        self, state: LinkState, reason: str, now_ns: int, severity: Severity = INFO,
     ) -> Optional[Event]:
         """
         Change the state.
@@ -118,7 +119,7 @@ class Link:
             self.last_failure = reason
         return link_event(state, reason, severity)
 
-    def message(self, text: str, severity: str) -> Event:
+    def message(self, text: str, severity: Severity) -> Event:
         """Return an event that changes neither the state nor its reason."""
         return link_event(self.state, text, severity)
 
@@ -200,11 +201,11 @@ class Link:
             return self.to(
                 LinkState.SILENT,
                 f'no pose within {limit} of the connection: check that Motive is live, that a '
-                'rigid body is ticked for streaming, and that the cameras see it', now_ns, 'warn')
+                'rigid body is ticked for streaming, and that the cameras see it', now_ns, WARN)
         return self.to(
             LinkState.SILENT,
             f'no pose for {limit}: check the network cables, whether Motive is paused or in edit '
-            'mode, and whether the cameras see a body', now_ns, 'warn')
+            'mode, and whether the cameras see a body', now_ns, WARN)
 
     def _silent_at_ns(self) -> Optional[float]:
         """Return when silence is reported unless a pose arrives; None if it is not."""
@@ -276,7 +277,7 @@ class LinkLog:
 
         :param now_ns: present time on a clock that does not step (ns).
         """
-        good = change.severity == 'info' and change.data in (
+        good = change.severity == INFO and change.data in (
             LinkState.CONNECTED, LinkState.STREAMING)
         if good and change.data is LinkState.CONNECTED:
             self._outage = Throttle(_REMIND_S)
@@ -286,7 +287,7 @@ class LinkLog:
                  or self._flapping.allow(key, now_ns) is None)
         if often and not (good and self._outage_logged):
             return False
-        if change.severity != 'info':
+        if change.severity != INFO:
             self._outage_logged = True
         elif change.data is LinkState.STREAMING:
             self._outage_logged = False
@@ -361,7 +362,7 @@ class LossWatch:
             f'{lost} in the network: use a cable instead of WiFi, and a separate switch')
         if begins and self._throttle.allow('lost', self._samples[-1].now_ns) is not None:
             self._reported = True
-            return Event('warn', 'loss', f'lossy: {self.trouble}')
+            return Event(WARN, 'loss', f'lossy: {self.trouble}')
         return None
 
     def _end(self) -> Optional[Event]:
@@ -370,5 +371,5 @@ class LossWatch:
             return None
         self._reported = False
         return Event(
-            'info', 'loss', 'losses have ended: less than '
+            INFO, 'loss', 'losses have ended: less than '
             f'{CLEAR_SHARE:.0%} of the messages of the last {WINDOW_S:g} s were lost')

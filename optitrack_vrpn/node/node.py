@@ -20,6 +20,7 @@ from optitrack_vrpn.control.participant_ros import MocapControl
 from optitrack_vrpn.control.protocol import Command, Kind
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.events import Event as UserEvent
+from optitrack_vrpn.core.severity import ERROR, WARN
 from optitrack_vrpn.drivers.client_io import Source
 from optitrack_vrpn.drivers.link import LinkLog, LinkState
 from optitrack_vrpn.drivers.table import lacking, make_source, recording_wanted, RecordingSource
@@ -74,7 +75,7 @@ class OptitrackVrpnNode(ManagedNode):
         self._status = StatusReporter(self, self._lock, self._log)
         self._path = Receiver(
             self._lock, self._clock_reader.now_ns, self._status.measure,
-            lambda error: self._log('error', f'bug: a frame was lost:\n{error}', 'frame'))
+            lambda error: self._log(ERROR, f'bug: a frame was lost:\n{error}', 'frame'))
         #: Processes events and publishes the resulting poses, on the client thread.
         self.receive = self._path.receive
         self._node_parameters = NodeParameters(
@@ -115,7 +116,7 @@ class OptitrackVrpnNode(ManagedNode):
         with self._lock:
             output = self._path.publishers = Publishers(
                 self, settings, lambda topic, policy: self._log(
-                    'warn', describe_mismatch(topic, policy), ('qos', topic, policy)),
+                    WARN, describe_mismatch(topic, policy), ('qos', topic, policy)),
                 self._retired.add)
             self._status.configure(configuration, backend, pipeline, output)
         self._status.open()
@@ -196,7 +197,7 @@ class OptitrackVrpnNode(ManagedNode):
         backend: object = self._backend
         if isinstance(backend, RecordingSource):
             return backend
-        self._log('error', f'{name} needs protocol {lacking(settings.protocol, "recording")}: '
+        self._log(ERROR, f'{name} needs protocol {lacking(settings.protocol, "recording")}: '
                   f'{settings.protocol} has no recording command', name)
         return None
 

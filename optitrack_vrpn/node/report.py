@@ -6,11 +6,11 @@ Format single entries of the node's diagnostics: level, sentence and values (REP
 Pure: the functions convert snapshots to entries; ``status.py`` makes diagnostic_msgs of them.
 """
 
-import enum
 import math
 from typing import Mapping, NamedTuple, Optional
 
 from optitrack_vrpn.core.names import printable
+from optitrack_vrpn.core.severity import ERROR, INFO, Severity, STALE, WARN
 from optitrack_vrpn.core.stats import Percentiles
 from optitrack_vrpn.drivers.link import LinkState, LossWatch
 from optitrack_vrpn.stream.bodies.states import BodyStatus, Disposition, State
@@ -29,43 +29,34 @@ _LATER_STAGES = (
 MAX_REASON = 800
 
 
-class DiagnosticLevel(enum.IntEnum):
-    """Levels of diagnostic_msgs/DiagnosticStatus."""
-
-    OK = 0
-    WARN = 1
-    ERROR = 2
-    STALE = 3
-
-
 class Entry(NamedTuple):
     """
     One diagnostic.
 
     :ivar name: the subject.
-    :ivar level: the level.
+    :ivar severity: its level.
     :ivar message: one short line.
     :ivar values: details; keys contain their unit.
     """
 
     name: str
-    level: DiagnosticLevel
+    severity: Severity
     message: str
     values: dict[str, str]
 
 
 #: Level of each state of the connection.
 _LINK_LEVELS = {
-    LinkState.STREAMING: DiagnosticLevel.OK,
-    LinkState.CONNECTED: DiagnosticLevel.WARN,
-    LinkState.SILENT: DiagnosticLevel.WARN,
-    LinkState.RESOLVING: DiagnosticLevel.WARN,
-    LinkState.REQUESTING: DiagnosticLevel.WARN,
-    LinkState.CONNECTING: DiagnosticLevel.WARN,
-    LinkState.HANDSHAKING: DiagnosticLevel.WARN,
-    LinkState.LOST: DiagnosticLevel.ERROR,
-    LinkState.REFUSED: DiagnosticLevel.ERROR,
-    LinkState.STOPPED: DiagnosticLevel.ERROR,
+    LinkState.STREAMING: INFO,
+    LinkState.CONNECTED: WARN,
+    LinkState.SILENT: WARN,
+    LinkState.RESOLVING: WARN,
+    LinkState.REQUESTING: WARN,
+    LinkState.CONNECTING: WARN,
+    LinkState.HANDSHAKING: WARN,
+    LinkState.LOST: ERROR,
+    LinkState.REFUSED: ERROR,
+    LinkState.STOPPED: ERROR,
 }
 #: States of an attempt to connect.
 _ATTEMPTS = (LinkState.RESOLVING, LinkState.REQUESTING, LinkState.CONNECTING,
@@ -105,8 +96,8 @@ def link_entry(
     level = _LINK_LEVELS[state]
     if loss is not None and 'udp_lost' in counters:
         details['udp_lost_percent'] = number(100.0 * loss.share, 1)
-        if loss.trouble and level is DiagnosticLevel.OK:
-            level, reason = DiagnosticLevel.WARN, loss.trouble
+        if loss.trouble and level is INFO:
+            level, reason = WARN, loss.trouble
     message = printable(reason, MAX_REASON)
     if not message.startswith(state.value):    # as "connected to 192.168.1.20" does
         message = f'{state.value}: {message}'
@@ -124,14 +115,14 @@ def clock_entry(
     :param withheld: why the sender's times let all poses of the connection be withheld, or ''.
     :param latency_ms: of the settings.
     """
-    level, message = DiagnosticLevel.OK, f'{status.mode}, epoch {status.epoch}'
+    level, message = INFO, f'{status.mode}, epoch {status.epoch}'
     if withheld:
-        level, message = DiagnosticLevel.WARN, withheld
+        level, message = WARN, withheld
     elif not status.samples:
-        level, message = DiagnosticLevel.WARN, f'{status.mode}, no pose of a selected body yet'
+        level, message = WARN, f'{status.mode}, no pose of a selected body yet'
     elif status.sender_fault and status.by_arrival:
         size = f' of {status.sender_jitter_s * 1e3:.3g} ms' if status.sender_jitter_s else ''
-        level, message = DiagnosticLevel.WARN, (
+        level, message = WARN, (
             f"stamps are arrivals: the sender's times have {status.sender_fault}{size}")
     elif not status.learnt:
         message += ', learning'
@@ -197,11 +188,11 @@ def frames_entry(
     message = f'{_short(latency.p50)} from stamp to topic' if math.isfinite(
         latency.p50) else 'latency from stamp to topic unknown'
     if shedding:
-        return Entry('frames', DiagnosticLevel.WARN, f'{message}; {sentence("overload")}', values)
+        return Entry('frames', WARN, f'{message}; {sentence("overload")}', values)
     if only_ignored:
-        return Entry('frames', DiagnosticLevel.WARN, sentence('not selected', count=only_ignored),
+        return Entry('frames', WARN, sentence('not selected', count=only_ignored),
                      values)
-    return Entry('frames', DiagnosticLevel.OK, message, values)
+    return Entry('frames', INFO, message, values)
 
 
 def body_entry(
@@ -226,8 +217,8 @@ def body_entry(
     :param how_to_accept: remedy for a jump that does not end by itself.
     :param world: its parent frame in ENU; ``frame`` its own on /tf.
     """
-    level = {State.TRACKED: DiagnosticLevel.OK,
-             State.STALE: DiagnosticLevel.STALE}.get(status.state, DiagnosticLevel.WARN)
+    level = {State.TRACKED: INFO,
+             State.STALE: STALE}.get(status.state, WARN)
     message = f'{status.state.value}: {printable(status.detail, MAX_REASON)}'
     if status.state is State.STALE:    # its detail is from the beginning of the silence
         message = (f'STALE: the last valid pose arrived {status.age_s:.1f} s ago'
@@ -238,11 +229,11 @@ def body_entry(
     if how_to_accept:
         message += f'. {how_to_accept}'
     nominal_hz = expected_hz or fastest_hz
-    if level is DiagnosticLevel.OK and status.rate_hz > 0:
+    if level is INFO and status.rate_hz > 0:
         for found in rate_findings({status.name: status.rate_hz}, expected_hz, fastest_hz):
-            level, message = DiagnosticLevel.WARN, f'{found.text}: {found.remedy}'
+            level, message = WARN, f'{found.text}: {found.remedy}'
     if all_too_old:
-        level, message = DiagnosticLevel.WARN, f'{status.state.value}, but {sentence("too old")}'
+        level, message = WARN, f'{status.state.value}, but {sentence("too old")}'
     values = {
         'motive_name': printable(status.name),
         'world': world, 'frame': frame,

@@ -13,6 +13,7 @@ from typing import Any
 
 from geometry_msgs.msg import Point, Pose, TransformStamped, WrenchStamped
 import numpy as np
+from optitrack_vrpn.core.severity import Severity, WARN
 from optitrack_vrpn.drivers.frames import Plate
 from optitrack_vrpn.node.base.cdr import stamp_bytes, time_of, transform_template, TransformWriter
 from optitrack_vrpn.stream.config import PipelineConfig
@@ -67,7 +68,7 @@ class SkeletonOutput:
         self._world = ''
         self._writers: dict[tuple[str, str], TransformWriter] = {}
         self._taken: frozenset[str] = frozenset()
-        self._events: list[tuple[str, object, str]] = []
+        self._events: list[tuple[Severity, object, str]] = []
         self._stage = SkeletonStage(lambda *event: self._events.append(event))
         self._sample_times = SampleTimes()
 
@@ -114,7 +115,7 @@ class SkeletonOutput:
         """List the resolved names of the topics."""
         return [publisher.topic_name for publisher in self._publishers.values()]
 
-    def take_events(self) -> list[tuple[str, object, str]]:
+    def take_events(self) -> list[tuple[Severity, object, str]]:
         """Return severity, key and text of the events since the last call."""
         events, self._events = self._events, []
         return events
@@ -188,7 +189,7 @@ class SkeletonOutput:
             writer = self._writers.get((above, name)) or self._writer(above, name)
             pieces.append((writer.other if pieces else writer.first)(stamp, position, quat))
         if not self._taken.isdisjoint(figure.names):
-            self._events.append(('warn', ('bone frame', figure.name), (
+            self._events.append((WARN, ('bone frame', figure.name), (
                 f'bones of {figure.name} have no TF: rigid bodies have their frame ids (switch '
                 'Skeleton as Rigid Body off in Motive, or select other names)')))
 
@@ -256,7 +257,7 @@ class SkeletonOutput:
         name = frame_name(plate.model.name, 'plate')
         frame, order = plate_frame(plate.model), channel_order(plate.model)
         if frame is None or order is None or not plate.model.calibrated:
-            self._events.append(('warn', ('plate', name), (
+            self._events.append((WARN, ('plate', name), (
                 f'force plate {plate.model.name!r} is not published: ' + (
                     'its channels are raw voltages: set calibrated force in Motive'
                     if not plate.model.calibrated else 'its corners span no rectangle'

@@ -15,6 +15,7 @@ from typing import Any, Callable, NamedTuple, Optional, Sequence, TYPE_CHECKING
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from optitrack_vrpn import RUNS
 from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.severity import ERROR, INFO, Severity, STALE
 from optitrack_vrpn.core.stats import Window
 from optitrack_vrpn.drivers.client_io import Source
 from optitrack_vrpn.drivers.link import LossWatch
@@ -23,7 +24,7 @@ from optitrack_vrpn.node.base.settings_ros import given_at_start
 from optitrack_vrpn.node.configuration import Configuration
 from optitrack_vrpn.node.receiver import TurnLock
 from optitrack_vrpn.node.report import (
-    body_entry, clock_entry, DiagnosticLevel, Entry, frames_entry, link_entry)
+    body_entry, clock_entry, Entry, frames_entry, link_entry)
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
 from optitrack_vrpn.stream.pipeline import Pipeline
 from optitrack_vrpn.stream.roster import how_to_accept, Sample, TrackedBody
@@ -91,7 +92,7 @@ class Diagnostics:
     def status(self, entry: Entry) -> DiagnosticStatus:
         """Return the message of one entry."""
         return DiagnosticStatus(
-            level=bytes([entry.level]), name=f'{self._node.get_name()}: {entry.name}',
+            level=bytes([entry.severity]), name=f'{self._node.get_name()}: {entry.name}',
             message=entry.message, hardware_id=self._hardware_id,
             values=[KeyValue(key=key, value=value) for key, value in entry.values.items()])
 
@@ -169,7 +170,7 @@ class StatusReporter:
     """
 
     def __init__(
-        self, node: Node, lock: TurnLock, log: Callable[[str, str, object], None],
+        self, node: Node, lock: TurnLock, log: Callable[[Severity, str, object], None],
     ) -> None:
         self._lock = lock
         self._log = log
@@ -191,7 +192,7 @@ class StatusReporter:
         own = own_settings(settings.sources, settings.protocol)
         port = (settings.client if own is None else own).port
         self._diagnostics.open(f'{settings.client.server}:{port}')
-        self._log('info', f'the path of a pose runs {RUNS}', 'runs')
+        self._log(INFO, f'the path of a pose runs {RUNS}', 'runs')
 
     def configure(
         self, configuration: Configuration, backend: Source, pipeline: Pipeline,
@@ -271,14 +272,14 @@ class StatusReporter:
         for channel in channels:
             if publishers.status_wanted(channel):
                 publishers.publish_status(channel, self._diagnostics.status(Entry(
-                    f'body {channel.names.ros}', DiagnosticLevel.STALE, reason, {})))
+                    f'body {channel.names.ros}', STALE, reason, {})))
 
     def _collect(self) -> list[Entry]:
         """Collect the entries for /diagnostics; on the executor thread."""
         try:
             return self._entries()
         except Exception:
-            self._log('error', f'bug in the diagnostics:\n{traceback.format_exc()}', 'diagnose')
+            self._log(ERROR, f'bug in the diagnostics:\n{traceback.format_exc()}', 'diagnose')
             return []
 
     def _entries(self) -> list[Entry]:

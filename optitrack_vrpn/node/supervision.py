@@ -9,6 +9,7 @@ import traceback
 from typing import Any, Callable, Optional, Sequence, TYPE_CHECKING
 
 from optitrack_vrpn.core.names import printable
+from optitrack_vrpn.core.severity import ERROR, Severity, WARN
 from optitrack_vrpn.node.base.node_parts import Ticker
 from optitrack_vrpn.node.graph.conflicts_ros import ConflictingPublishers, DuplicateNames
 from optitrack_vrpn.node.receiver import TurnLock
@@ -120,7 +121,7 @@ class Supervision:
 
     def __init__(
         self, node: Node, lock: TurnLock, status: StatusReporter,
-        announce: Callable[[Sequence[str]], None], log: Callable[[str, str, object], None],
+        announce: Callable[[Sequence[str]], None], log: Callable[[Severity, str, object], None],
         ticker_of: Callable[..., Ticker] = Ticker,
     ) -> None:
         self._node = node
@@ -171,7 +172,7 @@ class Supervision:
         try:
             self.tick()
         except Exception:    # it would end the thread
-            self._log('error', f'bug in tick:\n{traceback.format_exc()}', 'tick')
+            self._log(ERROR, f'bug in tick:\n{traceback.format_exc()}', 'tick')
 
     def tick(self) -> None:
         """Run all tasks once, on the ticker thread."""
@@ -201,7 +202,7 @@ class Supervision:
         lines = list(unmatched(*to_match)) if to_match else []
         lines += [self._duplicate_names.look(now_ns), *self._conflicts.look(topics)]
         for line in filter(None, lines):
-            self._log('warn', line, line)
+            self._log(WARN, line, line)
 
     def _create_publishers(self) -> bool:
         """
@@ -228,5 +229,5 @@ class Supervision:
             except Exception as error:
                 # A topic that the middleware refuses must not affect the other bodies.
                 name = channel.names.motive
-                self._log('error', f'body {printable(name)!r} cannot be published: {error}',
+                self._log(ERROR, f'body {printable(name)!r} cannot be published: {error}',
                           ('refused', name))

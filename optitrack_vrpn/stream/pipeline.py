@@ -17,6 +17,7 @@ from typing import Any, Final, Optional
 
 from optitrack_vrpn.core.axes import frame_maps, pose_to_enu_north
 from optitrack_vrpn.core.events import Event as UserEvent
+from optitrack_vrpn.core.severity import WARN
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.frames import (
     Body, Frame, Item, Motion, Quaternion, RoundTrip, ServerText, Vector)
@@ -184,7 +185,7 @@ class Pipeline:
                 channel = self._discover(name, sensor)
                 doubt = doubtful_unit(name, position)
                 if doubt:
-                    self.reports.add('warn', 'unit', doubt)
+                    self.reports.add(WARN, 'unit', doubt)
             if channel is None:
                 continue
             # Stamp: once for all bodies of the frame.
@@ -273,7 +274,7 @@ class Pipeline:
             return None
         if self.sender_age is not None and self.sender_age.observe(
                 stamp_ns, arrival_ns + host_minus_arrival_ns):
-            self.reports.add('warn', 'sender age', self.sender_age.text)
+            self.reports.add(WARN, 'sender age', self.sender_age.text)
         self.ptp_minus_stamp_ns = ptp_ns - stamp_ns if ptp_ns else None
         if processing_ns:
             self.times.append(FrameTimes(stamp_ns, sender_time_ns, camera_ns, processing_ns))

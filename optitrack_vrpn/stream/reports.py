@@ -7,6 +7,7 @@ from typing import Any, Optional
 
 from optitrack_vrpn.core.events import Event
 from optitrack_vrpn.core.names import printable
+from optitrack_vrpn.core.severity import INFO, Severity, WARN
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.frames import ServerText
 from optitrack_vrpn.stream.bodies.hypotheses import SwapCandidate
@@ -44,7 +45,7 @@ class StreamReports:
         self._left_out = 0
         self._withheld = False
 
-    def add(self, severity: str, key: Hashable, text: str, data: Any = None) -> None:
+    def add(self, severity: Severity, key: Hashable, text: str, data: Any = None) -> None:
         """Add an event, unless the maximum number waits to be taken."""
         if len(self.events) < _MOST_EVENTS:
             self.events.append(Event(severity, key, text, data))
@@ -73,7 +74,7 @@ class StreamReports:
         if now_ns - self._texts_from_ns < TEXTS_NS:
             return
         if self._left_out:
-            self.add('warn', 'server texts', (
+            self.add(WARN, 'server texts', (
                 f'the server sends too many texts: {self._left_out} of the last '
                 f'{TEXTS_NS / NS_PER_S:g} s are not logged'))
         self._texts.clear()
@@ -85,7 +86,7 @@ class StreamReports:
             return
         channel.reported.add(what)
         name = channel.names.motive
-        self.add('warn', ('server motion', name, what),
+        self.add(WARN, ('server motion', name, what),
                  f'for body {printable(name)!r} the server sends {what}')
 
     def ages(
@@ -99,7 +100,7 @@ class StreamReports:
         names = [channel.names.motive for channel in bodies if channel.look_at_age(now_ns)]
         if names and not explained:
             more = f' and {len(names) - 3} more' if len(names) > 3 else ''
-            self.add('warn', 'all too old', (
+            self.add(WARN, 'all too old', (
                 f'no pose of {", ".join(map(repr, map(printable, names[:3])))}'
                 f'{more} is published: each is more than {max_age_s:g} s old '
                 '(stamps.max_age_s) before it can be published; check whether this computer or '
@@ -114,14 +115,14 @@ class StreamReports:
             elif not channel.held_reported and channel.gate.hypotheses.lasted_s >= _HELD_S:
                 channel.held_reported = True
                 name = channel.names.motive
-                self.add('warn', ('held', name), (
+                self.add(WARN, ('held', name), (
                     f'body {printable(name)!r} is JUMPED for {_HELD_S:g} s and stays so: {held}. '
                     f'{how_to_accept(channel)}'))
 
     def withheld(self, why: str) -> None:
         """Report once for a connection why all its poses are withheld; '' if they are not."""
         if why and not self._withheld:
-            self.add('warn', 'withheld', why)
+            self.add(WARN, 'withheld', why)
         self._withheld = bool(why)
 
     def load(self, shedding: bool, shed: int) -> None:
@@ -131,13 +132,13 @@ class StreamReports:
         :param shed: number of poses left out so far.
         """
         if shedding:
-            self.add('warn', 'load', (
+            self.add(WARN, 'load', (
                 f'this computer cannot keep up: for {PATIENCE_NS / NS_PER_S:g} s every pose has '
                 f'waited more than {STANDING_NS / 1e6:g} ms before it was read. From now on whole '
                 'frames are left out as needed, so that the others are on time (load_shedding). '
                 'Remedies: fewer bodies (bodies.allow), fewer topics or a lower rate'))
         else:
-            self.add('info', 'load over', (
+            self.add(INFO, 'load over', (
                 f'this computer keeps up again; {shed} poses have been left out so far'))
 
 

@@ -8,6 +8,7 @@ import re
 from typing import NamedTuple, Optional
 
 from optitrack_vrpn.core.names import BodyNames, NameTable, printable
+from optitrack_vrpn.core.severity import ERROR, INFO, Severity, WARN
 from optitrack_vrpn.core.stats import Window
 from optitrack_vrpn.drivers.frames import Extras, Quaternion, Vector
 from optitrack_vrpn.stream.bodies.settings import Selection
@@ -228,7 +229,7 @@ class Roster:
     """
 
     def __init__(
-        self, config: PipelineConfig, report: Callable[[str, object, str], None],
+        self, config: PipelineConfig, report: Callable[[Severity, object, str], None],
     ) -> None:
         self.config = config
         self.channels: dict[tuple[str, int], Optional[TrackedBody]] = {}
@@ -277,7 +278,7 @@ class Roster:
         if self._wanted >= self.config.max_bodies:
             self.refused += 1
             if self.refused == 1:
-                self._report('error', 'too many bodies', (
+                self._report(ERROR, 'too many bodies', (
                     f'the server sends more than {self.config.max_bodies} bodies, the maximum; '
                     'the others are ignored'))
             return None
@@ -285,9 +286,9 @@ class Roster:
         channel = TrackedBody(
             names, Tracker(name, self.config.thresholds(name)),
             Estimator(self.config.estimate_of(name)))
-        self._report('info', ('new body', name), f'new body {shown!r} is {names.ros} in ROS')
+        self._report(INFO, ('new body', name), f'new body {shown!r} is {names.ros} in ROS')
         if names.clash is not None:
-            self._report('warn', ('name taken', name), (
+            self._report(WARN, ('name taken', name), (
                 f'body {shown!r} is named {names.ros!r}, because body '
                 f'{printable(names.clash)!r} appeared first and has its plain ROS name; rename '
                 'one of the two in Motive, or set bodies.NAME.name for it: otherwise another '
@@ -301,9 +302,9 @@ class Roster:
         room = MOST_IGNORED - (len(self.channels) - self._wanted)
         if room <= 0:
             return
-        self._report('info', ('ignored', shown), f'body {shown!r} is ignored: {why_not}')
+        self._report(INFO, ('ignored', shown), f'body {shown!r} is ignored: {why_not}')
         if room == 1:
-            self._report('warn', 'ignored', (
+            self._report(WARN, 'ignored', (
                 f'{MOST_IGNORED} bodies are ignored; further ignored bodies are not reported'))
         self.channels[sender, sensor] = None
 

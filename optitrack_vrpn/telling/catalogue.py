@@ -11,19 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-import enum
 import math
 from typing import NamedTuple
 
 from optitrack_vrpn.core.checks import listed
-
-
-class Severity(enum.IntEnum):
-    """Importance of a finding."""
-
-    GOOD = 0
-    WARNING = 1
-    ERROR = 2
+from optitrack_vrpn.core.severity import ERROR, INFO, Severity, WARN
 
 
 class Cause(NamedTuple):
@@ -53,7 +45,6 @@ class Span(NamedTuple):
     bodies: tuple[str, ...] = ()
 
 
-WARNING, ERROR = Severity.WARNING, Severity.ERROR
 _DOCTOR = 'run the doctor: ros2 run optitrack_vrpn doctor'
 _IN_VIEW = 'do at least two cameras see three of its markers wherever it goes?'
 _CAMERA_RATE = (
@@ -92,96 +83,96 @@ CAUSES: Mapping[str, Cause] = {
     'NEW': Cause(ERROR, '{bodies} {is} NEW{detail}', (
         'NEW: seen too briefly: listen longer (--seconds); or its poses contradict each other: do '
         'two rigid bodies have this name?')),
-    'was FROZEN': Cause(WARNING, _UNUSABLE + 'repeats of one pose (FROZEN)', _FROZEN),
-    'was ZEROED': Cause(WARNING, _UNUSABLE + 'zeros (ZEROED)', _ZEROED),
-    'was UNTRACKED': Cause(WARNING, _UNUSABLE + 'not tracked by Motive (UNTRACKED)', _UNTRACKED),
-    'was INVALID': Cause(WARNING, _UNUSABLE + 'not a pose (INVALID)', _INVALID),
-    'was JUMPED': Cause(WARNING, (
+    'was FROZEN': Cause(WARN, _UNUSABLE + 'repeats of one pose (FROZEN)', _FROZEN),
+    'was ZEROED': Cause(WARN, _UNUSABLE + 'zeros (ZEROED)', _ZEROED),
+    'was UNTRACKED': Cause(WARN, _UNUSABLE + 'not tracked by Motive (UNTRACKED)', _UNTRACKED),
+    'was INVALID': Cause(WARN, _UNUSABLE + 'not a pose (INVALID)', _INVALID),
+    'was JUMPED': Cause(WARN, (
         _UNUSABLE + 'at positions or attitudes that it cannot reach (JUMPED)'), _CONFUSED),
     'exchanged': Cause(
         ERROR, '{bodies} {verb} to have exchanged their names', _EXCHANGED),
-    'silent': Cause(WARNING, '{bodies} {was} silent for {silence}', _OUT_OF_VIEW),
-    'lacked': Cause(WARNING, '{bodies} lacked {share} of the frames', _OUT_OF_VIEW),
-    'absent': Cause(WARNING, '{bodies} {was} absent for the first {begin}', _OUT_OF_VIEW),
+    'silent': Cause(WARN, '{bodies} {was} silent for {silence}', _OUT_OF_VIEW),
+    'lacked': Cause(WARN, '{bodies} lacked {share} of the frames', _OUT_OF_VIEW),
+    'absent': Cause(WARN, '{bodies} {was} absent for the first {begin}', _OUT_OF_VIEW),
     'slow body': Cause(
-        WARNING, '{bodies} {has} {rate:.1f} Hz where {nominal:g} Hz is expected',
+        WARN, '{bodies} {has} {rate:.1f} Hz where {nominal:g} Hz is expected',
         f'is it often out of view? Lost poses have the same effect. Otherwise {_CAMERA_RATE}'),
     'too old': Cause(
-        WARNING, 'nothing is published: every pose is older than stamps.max_age_s before it can '
+        WARN, 'nothing is published: every pose is older than stamps.max_age_s before it can '
         'be published', 'reduce the load of this computer or the delay of the network, or set '
         'stamps.max_age_s'),
     # -- all frames ------------------------------------------------------------------------------
     'slow cameras': Cause(
-        WARNING, '{rate:.1f} Hz where the cameras run at {nominal:g} Hz', _CAMERA_RATE),
+        WARN, '{rate:.1f} Hz where the cameras run at {nominal:g} Hz', _CAMERA_RATE),
     'display rate': Cause(
-        WARNING, '{rate:.1f} Hz is the rate of a display; some installations stream at it while '
+        WARN, '{rate:.1f} Hz is the rate of a display; some installations stream at it while '
         'their cameras run faster', f'{_CAMERA_RATE}; if 60 Hz is intended, set '
         'expected_rate_hz: 60 (the doctor: --expect-rate 60)'),
     'not sent': Cause(
-        WARNING, '{rate:.1f} Hz, but {share} of the frames are missing at the sender: they were '
+        WARN, '{rate:.1f} Hz, but {share} of the frames are missing at the sender: they were '
         'not lost in the network', "Motive cannot keep up: check its machine's load, and whether "
         'its cameras drop frames'),
     'lost': Cause(
-        WARNING, '{share} were lost in the network',
+        WARN, '{share} were lost in the network',
         'use a cable instead of WiFi, and a separate switch; or is the Motive PC too busy to send '
         'each frame?'),
     'unread': Cause(
-        WARNING, '{share} were lost because the receive buffer of this computer was full',
+        WARN, '{share} were lost because the receive buffer of this computer was full',
         'this computer is too busy to read: reduce its load'),
     'out of order': Cause(
-        WARNING, '{share} of the datagrams arrived out of order; the node drops poses that are '
+        WARN, '{share} of the datagrams arrived out of order; the node drops poses that are '
         'older than the last', 'use a cable instead of WiFi, and only one network path'),
     'twice on the way': Cause(
-        WARNING, '{share} of the datagrams arrived twice; the node uses one',
+        WARN, '{share} of the datagrams arrived twice; the node uses one',
         'is there a loop, a repeater or a second path in the network?'),
     'sent twice': Cause(
-        WARNING, '{share} twice; the node uses one',
+        WARN, '{share} twice; the node uses one',
         'the server sends them twice: does a second program relay the data of Motive?'),
     'quiet': Cause(
-        WARNING, 'but none in the last {quiet:.1f} s',
+        WARN, 'but none in the last {quiet:.1f} s',
         'is Motive paused, or every body out of view? Is the network interrupted?'),
     'paused': Cause(
-        WARNING, 'no body sent a pose for {silence}',
+        WARN, 'no body sent a pose for {silence}',
         'is Motive paused at times, or its machine too busy?'),
     'interrupted': Cause(
-        WARNING, 'no body sent a pose for {silence}', 'check the network for interruptions'),
+        WARN, 'no body sent a pose for {silence}', 'check the network for interruptions'),
     'overload': Cause(
-        WARNING, 'this computer cannot keep up: whole frames are left out so that the others are '
+        WARN, 'this computer cannot keep up: whole frames are left out so that the others are '
         'on time', 'select fewer bodies or topics, or lower the rate in Motive'),
     'not selected': Cause(
-        WARNING, 'bodies.allow and bodies.deny select none of the bodies that arrive ({count})',
+        WARN, 'bodies.allow and bodies.deny select none of the bodies that arrive ({count})',
         'write their names as in Motive'),
     # -- the connection --------------------------------------------------------------------------
     'ended': Cause(
-        WARNING, 'then: {reason}', 'does Motive keep running? Does another client block it?'),
-    'client warning': Cause(WARNING, 'with a warning of the client', '{message}'),
+        WARN, 'then: {reason}', 'does Motive keep running? Does another client block it?'),
+    'client warning': Cause(WARN, 'with a warning of the client', '{message}'),
     'ignored': Cause(
-        WARNING, 'but also: {what}', 'the node ignores these; check which program is the server'),
+        WARN, 'but also: {what}', 'the node ignores these; check which program is the server'),
     # -- times -----------------------------------------------------------------------------------
     'standstill': Cause(
-        WARNING, 'this computer stood still for {stalled:.1f} s, and the estimate of the clock '
+        WARN, 'this computer stood still for {stalled:.1f} s, and the estimate of the clock '
         'started again', 'this computer is busy, or was suspended: reduce its load and try again'),
     'estimate restarted': Cause(
-        WARNING, 'the estimate of the clock started again: {restarts}',
+        WARN, 'the estimate of the clock started again: {restarts}',
         "did Motive restart just now? Do two programs send under this server's name?"),
-    'uneven arrivals': Cause(WARNING, 'that is much', (
+    'uneven arrivals': Cause(WARN, 'that is much', (
         '{busy}; stamps.mode: tracking removes most of the jitter from the stamps, but poses '
         'arrive late')),
     'coarse times': Cause(
-        WARNING, "the sender's times have {fault}: stamps are arrivals, with the jitter of the "
+        WARN, "the sender's times have {fault}: stamps are arrivals, with the jitter of the "
         'network', 'set a finer clock on the Motive computer, or use NatNet'),
     'one time': Cause(
         ERROR, 'all poses have the same sender time: stamps are arrivals, and poses that waited '
         'in a buffer cannot be recognised', 'does the server send times? NatNet does'),
     'repeated times': Cause(
-        WARNING, '{share} of the poses have the time of the pose before, although they differ: '
+        WARN, '{share} of the poses have the time of the pose before, although they differ: '
         'the node drops them as repeats', _BY_ARRIVAL),
     'shared name': Cause(
-        WARNING, '{share} of the poses have the time of the pose before, although they differ: '
+        WARN, '{share} of the poses have the time of the pose before, although they differ: '
         'the node drops them as repeats', 'do two rigid bodies in Motive have the name {bodies}? '
         f'Rename one. Otherwise {_BY_ARRIVAL}'),
     'late times': Cause(
-        WARNING, '{share} of the poses are older than the one before, although they arrived in '
+        WARN, '{share} of the poses are older than the one before, although they arrived in '
         'order: the node drops them', "do two programs send under this server's name? Is its "
         'clock set repeatedly?'),
     # -- of the node, seen from outside ----------------------------------------------------------
@@ -191,7 +182,7 @@ CAUSES: Mapping[str, Cause] = {
         ERROR, '{node} is {state}: it publishes no poses', 'press START, or run: ros2 lifecycle '
         'set {node} configure, and then activate'),
     'reported warning': Cause(
-        WARNING, '{subject}: {message}', _DOCTOR),
+        WARN, '{subject}: {message}', _DOCTOR),
     'reported error': Cause(ERROR, '{subject}: {message}', _DOCTOR),
     'no transform': Cause(
         ERROR, '{bodies} {is} TRACKED, but {its} transforms do not arrive',
@@ -238,7 +229,7 @@ CAUSES: Mapping[str, Cause] = {
         'is Motive paused at times, or its machine too busy? Check the network for interruptions',
         'server'),
     'paused by all': Cause(
-        WARNING, 'the server or the network paused; {effect}',
+        WARN, 'the server or the network paused; {effect}',
         'is the machine of Motive too busy? Use a cable instead of WiFi', 'server'),
     'changed by all': Cause(
         ERROR, 'the server changed or repeated its poses; {effect}',
@@ -265,89 +256,89 @@ CAUSES: Mapping[str, Cause] = {
         ERROR, 'the estimate is {size:.4g} times as large as the reference: its positions are in '
         '{unit}', 'convert them to metres (REP 103)'),
     'repaired': Cause(
-        WARNING, 'the recording was repaired after an interruption ({detail}); the '
+        WARN, 'the recording was repaired after an interruption ({detail}); the '
         "recorder's counts of lost messages are missing", 'end the recorder with Ctrl-C',
         'recorder'),
     'not decoded': Cause(
-        WARNING, '{count} of {total} messages on {topic} could not be decoded and are missing '
+        WARN, '{count} of {total} messages on {topic} could not be decoded and are missing '
         'here', 'they are damaged, or their type has another serialisation or definition than '
         'ROS 2 writes'),
     'left out': Cause(
-        WARNING, '{count} on {topic} are left out here: {reason}',
+        WARN, '{count} on {topic} are left out here: {reason}',
         'was a recording played in a loop, or a clock set? Do two publishers use the '
         'topic?'),
     'not counted': Cause(
-        WARNING, 'losses between publisher and recorder could not be counted ({topics})',
+        WARN, 'losses between publisher and recorder could not be counted ({topics})',
         'record with one publisher on each topic', 'recorder'),
     'one name': Cause(
-        WARNING, 'several rigid bodies have the name {bodies}; the second is NAME_2 here',
+        WARN, 'several rigid bodies have the name {bodies}; the second is NAME_2 here',
         'give each rigid body a name of its own in Motive'),
     'silent at an end': Cause(
-        WARNING, 'no pose arrived in the {part} {silent:.0f} s of the recording',
+        WARN, 'no pose arrived in the {part} {silent:.0f} s of the recording',
         'was the node active, and a body in view?', 'server'),
     'short gaps': Cause(
-        WARNING, '{bodies}: {gaps} of up to {longest:.0f} ms{change}', _EACH_IN_VIEW),
+        WARN, '{bodies}: {gaps} of up to {longest:.0f} ms{change}', _EACH_IN_VIEW),
     'seldom seen': Cause(
-        WARNING, '{bodies} {was} visible in {percent:.1f} % of the take', _EACH_IN_VIEW),
+        WARN, '{bodies} {was} visible in {percent:.1f} % of the take', _EACH_IN_VIEW),
     'clock restarted': Cause(
-        WARNING, 'the clock model of the sender restarted {times}: stamps step there by up to the '
+        WARN, 'the clock model of the sender restarted {times}: stamps step there by up to the '
         'uncertainty', 'was Motive restarted, or its clock set?', 'clock'),
     'uncertain stamps': Cause(
-        WARNING, 'stamps are uncertain by {uncertainty:.1f} ms, at times by {worst:.1f} ms',
+        WARN, 'stamps are uncertain by {uncertainty:.1f} ms, at times by {worst:.1f} ms',
         'the network or a busy computer delays frames unevenly: use a cable, reduce the load',
         'clock'),
     'other clock': Cause(
-        WARNING, 'stamps of {bodies} are of another clock than that of the recorder: poses arrive '
+        WARN, 'stamps of {bodies} are of another clock than that of the recorder: poses arrive '
         '{latency:.0f} s after them (median)',
         'were they those of a simulation, or were the clocks of both computers not synchronised?',
         'clock'),
     'odd log times': Cause(
-        WARNING, 'the log times of {count} poses of {bodies} are a year or more from the others: '
+        WARN, 'the log times of {count} poses of {bodies} are a year or more from the others: '
         'their latency is unknown', 'was the clock of the recording computer set, or is the file '
         'damaged? The stamps of these poses are used as they are', 'clock'),
     'in one place': Cause(
-        WARNING, '{bodies} are in one place, {distance:.1f} mm apart (median)',
+        WARN, '{bodies} are in one place, {distance:.1f} mm apart (median)',
         'Motive solves one set of markers twice: is a rigid body there twice, under two names? '
         'Delete one, or give them different arrangements of markers'),
     'ahead': Cause(
-        WARNING, 'poses of {bodies} arrive up to {time} before their stamp',
+        WARN, 'poses of {bodies} arrive up to {time} before their stamp',
         'the clocks of the computers differ: synchronise them with chrony, or is '
         'stamps.latency_ms too large?', 'clock'),
     'late': Cause(
-        WARNING, 'poses of {bodies} arrive {time} after their stamp (median)',
+        WARN, 'poses of {bodies} arrive {time} after their stamp (median)',
         'reduce the load of the computers, or the delay of the network'),
     'jitter': Cause(
-        WARNING, 'of {bodies} one pose in a hundred arrives at least {time} later than '
+        WARN, 'of {bodies} one pose in a hundred arrives at least {time} later than '
         'the median', 'use a cable instead of WiFi; reduce the load of the computers'),
     'noisy': Cause(
-        WARNING, 'noise of {bodies} at rest is {noise:.2f} mm (3 sigma)',
+        WARN, 'noise of {bodies} at rest is {noise:.2f} mm (3 sigma)',
         'calibrate the cameras, or remove reflections'),
     'drifted': Cause(
-        WARNING, '{bodies} moved by {drift:.2f} mm in {seconds:.0f} s of rest',
+        WARN, '{bodies} moved by {drift:.2f} mm in {seconds:.0f} s of rest',
         'do the cameras warm up, or does the body slide?'),
     'estimate lacks part': Cause(
-        WARNING, _COVERS, 'does the odometry run during the whole take?'),
+        WARN, _COVERS, 'does the odometry run during the whole take?'),
     'not compared': Cause(
-        WARNING, '{percent:.0f} % of the poses of the estimate were compared',
+        WARN, '{percent:.0f} % of the poses of the estimate were compared',
         'the reference has gaps, or does not cover the rest'),
     'other size': Cause(
-        WARNING, 'the estimate is {size:.4f} times as large as the reference ({percent:+.1f} %, '
+        WARN, 'the estimate is {size:.4f} times as large as the reference ({percent:+.1f} %, '
         'standard deviation of the size {deviation:.4f})',
         'check the baseline or depth of the camera, the radius of the wheels or the gear ratio; '
         'the ATE contains this error'),
     'straight path': Cause(
-        WARNING, 'the path is too straight for the alignment: it deviates from a line by '
+        WARN, 'the path is too straight for the alignment: it deviates from a line by '
         '{width:.1f} mm, and the estimate from the path by {error:.1f} mm, so that the rotation '
         'about this line, and with it the attitude of the ATE, is arbitrary',
         'use the RPE, which is not affected, or a path with curves'),
     'not determined': Cause(
-        WARNING, '{detail}', 'see "Odometry against mocap" in docs/recording.md'),
+        WARN, '{detail}', 'see "Odometry against mocap" in docs/recording.md'),
     'no calibration': Cause(
-        WARNING, '{detail}', 'write it again with calibrate, or move it to another folder'),
+        WARN, '{detail}', 'write it again with calibrate, or move it to another folder'),
     'no fault': Cause(
-        Severity.GOOD, 'no fault was found: {count}, no gaps, no jumps, no reported loss', ''),
+        INFO, 'no fault was found: {count}, no gaps, no jumps, no reported loss', ''),
     'good estimate': Cause(
-        Severity.GOOD, 'the estimate covers the reference without interruption, and the motion '
+        INFO, 'the estimate covers the reference without interruption, and the motion '
         'determines time offset and transform', ''),
 }
 

@@ -15,6 +15,7 @@ import socket
 from typing import Any, Optional
 
 from optitrack_vrpn.core.errors import LocalProtocolError, RemoteProtocolError, TransportError
+from optitrack_vrpn.core.severity import ERROR, WARN
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.client_io import ReconnectingClient, Sink, Source, Waiting
 from optitrack_vrpn.drivers.config import ClientConfig
@@ -212,12 +213,12 @@ class NatNetClient(ReconnectingClient[NatNetSession]):
         if len(commands) < len(waiting):
             self._report(self._link.message(
                 'a recording in Motive was started and stopped before the command could be sent: '
-                'Motive has recorded none of it', 'warn'))
+                'Motive has recorded none of it', WARN))
         for command in commands:
             try:
                 session.request(command)
             except LocalProtocolError as error:
-                self._report(self._link.message(str(error), 'error'))
+                self._report(self._link.message(str(error), ERROR))
 
 
 def make_source(

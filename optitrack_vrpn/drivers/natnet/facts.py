@@ -11,6 +11,7 @@ import math
 from typing import Optional, Union
 
 from optitrack_vrpn.core.events import Event
+from optitrack_vrpn.core.severity import ERROR, INFO, Severity, WARN
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.frames import RoundTrip
 from optitrack_vrpn.drivers.natnet import codec
@@ -98,11 +99,11 @@ class ServerWatch:
     def _mode(self, edit_mode: bool) -> list[Event]:
         before, self._edit_mode = self._edit_mode, edit_mode
         if edit_mode:
-            return [_event('warn', (
+            return [_event(WARN, (
                 'Motive plays a take (edit mode): its poses are not live and are ' + (
                     'published as if they were (natnet.playback)' if self._playback else
                     'withheld; natnet.playback: true publishes them')))]
-        return [] if before is None else [_event('info', 'Motive sends live poses again')]
+        return [] if before is None else [_event(INFO, 'Motive sends live poses again')]
 
     @staticmethod
     def overridden(config: NatNetConfig, info: ServerInfo) -> list[Event]:
@@ -111,7 +112,7 @@ class ServerWatch:
         if info.multicast:
             pairs += [('group', config.group, info.group),
                       ('data_port', str(config.data_port or ''), str(info.data_port or ''))]
-        return [] if info.multicast is None else [_event('warn', (
+        return [] if info.multicast is None else [_event(WARN, (
             f'natnet.{name} is {wanted}, but Motive states {stated}: if no frame arrives, remove '
             'this setting')) for name, wanted, stated in pairs if stated and wanted not in (
                 '', 'auto', stated)]
@@ -123,29 +124,29 @@ class ServerWatch:
         self._unknown.clear()
         events = []
         if before is not None and names != before:
-            events.append(_event('info', (
+            events.append(_event(INFO, (
                 "Motive's list of bodies changed: "
                 f'{_listed(sorted(name for _, name in names))}')))
         for streaming_id, shared in table.shared_ids.items():
-            events.append(_event('warn', (
+            events.append(_event(WARN, (
                 f'the bodies {_listed(shared)} share the streaming id {streaming_id} and cannot '
                 'be distinguished: none of them is published; give each its own id in Motive')))
         for name in table.shared_names:
-            events.append(_event('warn', (
+            events.append(_event(WARN, (
                 f'several bodies are named {name!r}: none of them is published; give each its '
                 'own name in Motive')))
         types = ', '.join(map(str, definitions.unknown))
         if definitions.cut:
-            events.append(_event('warn', (
+            events.append(_event(WARN, (
                 f'a model definition has the unknown type {types} and no stated size: the last '
                 f'{definitions.cut} of the list cannot be read; definitions of bodies alone are '
                 'requested')))
         elif definitions.skipped:
-            events.append(_event('warn', (
+            events.append(_event(WARN, (
                 f'{definitions.skipped} model definitions have an unknown type or layout and are '
                 f'left out{types and f" (unknown types: {types})"}')))
         if not (definitions.bodies or definitions.skeletons or definitions.assets):
-            events.append(_event('warn', (
+            events.append(_event(WARN, (
                 'Motive describes no rigid body: is Rigid Bodies on in its streaming settings?')))
         return events
 
@@ -155,7 +156,7 @@ class ServerWatch:
         if not new or len(self._unknown) > 1000:
             return []
         self._unknown.update(new)
-        return [_event('warn', (
+        return [_event(WARN, (
             'no model definition contains the streaming ids '
             f'{_listed(str(key & 0xffffffff) for key in new)}; the definitions are requested '
             'again'))]
@@ -167,8 +168,8 @@ class ServerWatch:
             if command not in RECORDING_COMMANDS:
                 return []    # a query that this version does not know
             how = 'does not know' if isinstance(event, Unrecognized) else 'did not answer'
-            return [_event('error', f'Motive {how} the command {event.command!r}: check in Motive '
-                                    'whether it records')]
+            return [_event(ERROR, f'Motive {how} the command {event.command!r}: check in Motive '
+                                  'whether it records')]
         if command in RECORDING_COMMANDS:
             return self._recording(event)
         before = self._answers.get(command)
@@ -190,14 +191,14 @@ class ServerWatch:
     def _up(self, answer: Optional[int]) -> list[Event]:
         self.up_axis = AXES.get(-1 if answer is None else answer, '')
         if self._expected_axis == RAW and self.up_axis == 'y':
-            return [_event('warn', (
+            return [_event(WARN, (
                 'Motive states that y is up, and axes is raw: readers that take z for up, as in '
                 'ROS, get wrong poses; set Up Axis in its streaming settings to Z, or axes: enu; '
                 'nothing, if your readers expect y up'))]
         if not (self.up_axis and self._expected_axis) or self._expected_axis in (
                 RAW, self.up_axis):
             return []
-        return [_event('error', (
+        return [_event(ERROR, (
             f'Motive states that {self.up_axis} is up, but up_axis is {self._expected_axis}: '
             f'every pose is rotated by 90 degrees; set up_axis to {self.up_axis}'))]
 
@@ -205,7 +206,7 @@ class ServerWatch:
     def _units(units: Optional[float]) -> list[Event]:
         if units is None or not math.isfinite(units) or abs(units - _MILLIMETRES) < 0.5:
             return []
-        return [_event('error', (
+        return [_event(ERROR, (
             f'one unit of Motive is {units:g} mm, not a metre: positions are published as if in '
             'metres; set Scale to 1 in its streaming settings'))]
 
@@ -213,14 +214,14 @@ class ServerWatch:
     def _recording(event: Response) -> list[Event]:
         code = codec.response_int(event.payload)
         if code:
-            return [_event('error', (
+            return [_event(ERROR, (
                 f'Motive refused the command {event.command!r} with code {code}'))]
         text = {START: 'Motive records', STOP: 'Motive stopped recording'}
         command = event.command.partition(',')[0]
-        return [_event('info', text[command])] if command in text else []
+        return [_event(INFO, text[command])] if command in text else []
 
 
-def _event(severity: str, text: str) -> Event:
+def _event(severity: Severity, text: str) -> Event:
     """Return an event about the server; its text is its key."""
     return Event(severity, text, text)
 

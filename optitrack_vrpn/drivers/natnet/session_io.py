@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Optional
 
 from optitrack_vrpn.core.events import Event as UserEvent
+from optitrack_vrpn.core.severity import ERROR, INFO, Severity, WARN
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.client_io import Sink
 from optitrack_vrpn.drivers.link import Link, LinkState
@@ -206,7 +207,7 @@ class NatNetSession:
         silent = self._link.check(now_ns)
         counters = connection.counters
         if silent is not None and not counters.messages + counters.malformed:
-            silent = self._link.to(LinkState.SILENT, self._no_frames(), now_ns, 'warn')
+            silent = self._link.to(LinkState.SILENT, self._no_frames(), now_ns, WARN)
         self._report(silent)
         return self._link.must_reconnect(now_ns)
 
@@ -260,7 +261,7 @@ class NatNetSession:
             if self.connection.failing >= _FAILING and not self._failing_reported:
                 self._failing_reported = True
                 major, minor = version = self.connection.version
-                self._message('error', (
+                self._message(ERROR, (
                     f'frames cannot be decoded as NatNet {major}.{minor}: '
                     f'{self.connection.last_error}; ' + (
                         f'with unicast, set natnet.bitstream to {CERTAIN[0]}.{CERTAIN[1]}'
@@ -299,7 +300,7 @@ class NatNetSession:
         self._sink.receive([named], arrived_ns, host_minus_arrival_ns)
         if translator.looks_local and translator.looks_local not in self._local_reported:
             self._local_reported.add(translator.looks_local)
-            self._message('error', (
+            self._message(ERROR, (
                 f'the bones of {translator.looks_local!r} seem to be relative to their parents '
                 '(Local Rigid Bodies in Motive): they are withheld; switch that off in Motive, or '
                 'set natnet.local_bones'))
@@ -312,7 +313,7 @@ class NatNetSession:
         if models.uncertain:
             if models.overdue(now_ns):
                 error = self.connection.last_error
-                self._message('warn', (
+                self._message(WARN, (
                     'Motive has not described its present list of bodies: poses are withheld '
                     'because their names are not confirmed' + (
                         f'; last malformed datagram: {error}' if error else '')))
@@ -355,7 +356,7 @@ class NatNetSession:
         elif isinstance(event, Untimed):
             self._translator.frequency = 0
             self._ready_ns = now_ns
-            self._message('warn', (
+            self._message(WARN, (
                 'the frames of Motive have no times of its clock (all ticks are 0): poses are '
                 'stamped by their arrival, less stamps.latency_ms'))
         elif isinstance(event, Disconnected):
@@ -389,11 +390,11 @@ class NatNetSession:
         for found in self._watch.overridden(config, info):
             self._message(found.severity, found.text)
         if info.version > NEWEST:
-            self._message('info', (
+            self._message(INFO, (
                 f'NatNet {major}.{minor} is newer than {NEWEST[0]}.{NEWEST[1]}: what it adds is '
                 'skipped'))
 
-    def _message(self, severity: str, text: str) -> None:
+    def _message(self, severity: Severity, text: str) -> None:
         self._report(self._link.message(text, severity))
 
     # -- writing -------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Any, Optional
 
 from optitrack_vrpn.core.errors import TransportError
 from optitrack_vrpn.core.events import Event
+from optitrack_vrpn.core.severity import WARN
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.client_io import ReconnectingClient, Sink, Source, Stopped
 from optitrack_vrpn.drivers.config import ClientConfig
@@ -161,7 +162,7 @@ class VrpnClient(ReconnectingClient[VrpnSession]):
             sock = connect_back(
                 self._waiting, server, self._local, config.link,
                 config.link.blocked_s if asked else config.link.connect_back_s,
-                lambda text: self._change(LinkState.REQUESTING, text, 'warn'), self._listener,
+                lambda text: self._change(LinkState.REQUESTING, text, WARN), self._listener,
                 asked and self._answered)
         except (NoAnswerError, Stopped):
             raise
@@ -180,7 +181,7 @@ class VrpnClient(ReconnectingClient[VrpnSession]):
             if now_ns >= report_at_ns:
                 report_at_ns = math.inf
                 self._change(LinkState.REQUESTING,
-                             waiting_for_earlier_request(server[0], left_s), 'warn')
+                             waiting_for_earlier_request(server[0], left_s), WARN)
             self._waiting.wait(now_ns + int(min(left_s, _REQUEST_CHECK_S) * NS_PER_S))
 
     def _blocked_s(self) -> float:
@@ -219,7 +220,7 @@ class VrpnClient(ReconnectingClient[VrpnSession]):
             result, sent_s = self._before
         memory.write(result, sent_s)
         if result is Request.UNANSWERED and seen is Seen.GREETING:
-            super()._report(self._link.message(memory.describe(), 'warn'))
+            super()._report(self._link.message(memory.describe(), WARN))
 
     def _listen_for(self, listener: Optional[socket.socket]) -> None:
         """Keep a socket for a connection back, also a late one; close the one before."""

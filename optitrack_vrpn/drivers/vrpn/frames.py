@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Any, Callable, Final, Protocol
 
 from optitrack_vrpn.core.events import Event as UserEvent
+from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.drivers.frames import Frame, Item, Motion, ServerText
 from optitrack_vrpn.drivers.vrpn.codec import (
     CONTROL_SENDER, Event, PoseReport, TEXT_ERROR, TEXT_WARNING, TextReport)
 
 _new: Final = tuple.__new__
-_SEVERITIES: Final = {TEXT_WARNING: 'warn', TEXT_ERROR: 'error'}
+_SEVERITIES: Final = {TEXT_WARNING: WARN, TEXT_ERROR: ERROR}
 # Final names are read without a look-up in the compiled module.
 _POSE: Final = PoseReport
 _FRAME: Final = Frame
@@ -79,7 +80,7 @@ def _append_other(items: list[Item], event: Event) -> None:
         items.append(event)
     elif isinstance(event, TextReport):
         items.append(ServerText(
-            event.sender, _SEVERITIES.get(event.severity, 'info'), event.text))
+            event.sender, _SEVERITIES.get(event.severity, INFO), event.text))
 
 
 class _Sink(Protocol):

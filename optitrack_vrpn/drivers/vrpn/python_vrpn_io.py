@@ -18,6 +18,7 @@ from typing import Any, Optional
 
 from optitrack_vrpn.core.errors import BackendUnavailableError, TransportError
 from optitrack_vrpn.core.events import Event as UserEvent
+from optitrack_vrpn.core.severity import ERROR, INFO, Severity, WARN
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.client_io import (
     LinkStatus, report_change, Sink, use_default_scheduling)
@@ -122,7 +123,7 @@ class PythonVrpnBackend:
                 if reason != self._last_bug:
                     self._last_bug = reason
                     _LOG.exception('the vrpn module or the sink failed; restarting')
-                self._change(LinkState.LOST, reason, 'error')
+                self._change(LinkState.LOST, reason, ERROR)
                 pause_s = self._link.attempt_failed()
             finally:
                 self._trackers.clear()
@@ -154,7 +155,7 @@ class PythonVrpnBackend:
             self._change(LinkState.LOST, (
                 f'no report within {after_s:g} s: check that the server runs, that VRPN is '
                 'enabled in its streaming settings and that trackers has the names of Motive'),
-                'warn')
+                WARN)
 
     def _deliver(self) -> None:
         events, self._pending = self._pending, []
@@ -166,7 +167,7 @@ class PythonVrpnBackend:
             self._report(self._link.pose_received(now_ns))
         self._sink.receive(events, now_ns, self._clock.host_minus_arrival_ns())
 
-    def _change(self, state: LinkState, reason: str, severity: str = 'info') -> None:
+    def _change(self, state: LinkState, reason: str, severity: Severity = INFO) -> None:
         self._report(self._link.to(state, reason, self._clock.now_ns(), severity))
 
     def _report(self, change: Optional[UserEvent]) -> None:

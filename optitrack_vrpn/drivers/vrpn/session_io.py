@@ -16,6 +16,7 @@ from typing import Any, Callable, Final, Optional, Sequence
 
 from optitrack_vrpn.core.errors import LocalProtocolError, RemoteProtocolError
 from optitrack_vrpn.core.events import Event as UserEvent
+from optitrack_vrpn.core.severity import WARN
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.client_io import Sink
 from optitrack_vrpn.drivers.config import ClientConfig
@@ -227,7 +228,7 @@ class VrpnSession:
         if mute_s >= late_s:
             self._report(self._link.to(
                 LinkState.HANDSHAKING, silent_handshake(self._server_ip, late_s, until_s), now_ns,
-                'warn'))
+                WARN))
             late_s = until_s
         self._next_check_ns = self._started_ns + int(min(late_s, until_s) * NS_PER_S)
         return None

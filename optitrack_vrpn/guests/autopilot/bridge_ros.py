@@ -23,10 +23,11 @@ from optitrack_vrpn.control.armed import Claim
 from optitrack_vrpn.control.armed_ros import ArmedPublisher
 from optitrack_vrpn.control.participant_ros import MocapControl
 from optitrack_vrpn.control.protocol import Command, Kind
-from optitrack_vrpn.core.checks import CheckResult, Level
+from optitrack_vrpn.core.checks import CheckResult
 from optitrack_vrpn.core.doubt import doubt_of
 from optitrack_vrpn.core.errors import BackendUnavailableError
 from optitrack_vrpn.core.events import Event
+from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.guests.autopilot.counter_io import CounterMemory
 from optitrack_vrpn.guests.autopilot.gate import DOUBT_ADVICE, Gate, Output, Use
 from optitrack_vrpn.guests.autopilot.link_io import LinkThread
@@ -48,7 +49,6 @@ NODE = 'mavlink_bridge'
 ADVICE = 'advice'
 #: Key of the value with the level of the finding: diagnostics have none for a skipped check.
 LEVEL = 'level'
-_LEVELS = {Level.OK: 'ok', Level.SKIP: 'ok', Level.WARN: 'warn', Level.FAIL: 'error'}
 
 
 class MavlinkBridge(SettingsNode[BridgeSettings]):
@@ -205,7 +205,7 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
         if self._output is not None and not gate.tracked:
             self._output.clear()
         if state != self._status:
-            severity = 'info' if state == 'TRACKED' else 'warn'
+            severity = INFO if state == 'TRACKED' else WARN
             self._log(severity, f'the body is {state or "not followed any more"}',
                       ('status', state))
         self._status = state or 'not followed'
@@ -248,7 +248,7 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
         if use is Use.SEND:
             trouble = self._counter.keep(gate.reset_counter)
             if trouble:
-                self._log('warn', f'the reset counter cannot be kept for a restart: {trouble}',
+                self._log(WARN, f'the reset counter cannot be kept for a restart: {trouble}',
                           'counter')
             output.publish(sample.stamp_ns, state, gate.reset_counter)
         else:
@@ -259,14 +259,14 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
         problem, others = describe(self, self._binding.several, self._binding.bound)
         if (problem, others) != (self._problem, self._others):
             self._problem, self._others = problem, others
-            self._log('error' if problem else 'warn' if others else 'info', (
+            self._log(ERROR if problem else WARN if others else INFO, (
                 f'{problem}: no pose is sent; stop one of them' if problem else
                 f'{others}; stop the others' if others else 'one node publishes the poses'),
                 ('one', problem, others))
         doubt = self._gate.doubt if self._gate is not None else ''
         if doubt != self._doubt:
             self._doubt = doubt
-            self._log('error' if doubt else 'info', (
+            self._log(ERROR if doubt else INFO, (
                 f'no pose is sent: {doubt}; {DOUBT_ADVICE}'
                 if doubt else 'the attitude of the body is followed again'), ('doubt', doubt))
 
@@ -289,14 +289,14 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
             self._sent_at = now
         elif gate.active and now - self._sent_at > self._idle_s:
             self._sent_at = math.inf        # one line for each such time
-            self._log('error', f'nothing was sent for {self._idle_s:g} s: ' + '; '.join(
+            self._log(ERROR, f'nothing was sent for {self._idle_s:g} s: ' + '; '.join(
                 f'{one.found} ({one.advice})' if one.advice else one.found for one in found
                 if one.check in ('input', 'link', 'autopilot', 'sending')
-                and one.level in (Level.WARN, Level.FAIL)), 'idle')
+                and one.severity in (WARN, ERROR)), 'idle')
         return [entry(
             f'{self.get_fully_qualified_name()[1:]}: {NODE} {one.check}',
-            _LEVELS[one.level], f'{one.found}; {one.advice}' if one.advice else one.found,
-            {**one.values, ADVICE: one.advice, LEVEL: one.level.name},
+            one.severity or INFO, f'{one.found}; {one.advice}' if one.advice else one.found,
+            {**one.values, ADVICE: one.advice, LEVEL: one.word},
             self._settings.connection)
             for one in found]
 

@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 import time
 
 from diagnostic_msgs.msg import DiagnosticArray
-from optitrack_vrpn.core.checks import CheckResult, Level, ok, Value
+from optitrack_vrpn.core.checks import CheckResult, ok, RESULT_WORDS, Value
 from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.severity import ERROR, WARN
 from optitrack_vrpn.guests.autopilot.bridge_ros import ADVICE, LEVEL, MavlinkBridge, NODE
 from optitrack_vrpn.node.base.tool_node import ToolNode
 import rclpy
@@ -17,6 +18,8 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
+
+_SEVERITIES = {word: severity for severity, word in RESULT_WORDS.items()}
 
 
 class BridgeReports:
@@ -40,8 +43,7 @@ class BridgeReports:
                 values: dict[str, Value] = {pair.key: pair.value for pair in status.values}
                 advice = str(values.pop(ADVICE, ''))
                 found.setdefault(name, []).append(CheckResult(
-                    what[len(NODE) + 1:], Level.__members__.get(
-                        str(values.pop(LEVEL, '')), Level.FAIL),
+                    what[len(NODE) + 1:], _SEVERITIES.get(str(values.pop(LEVEL, '')), ERROR),
                     status.message.removesuffix(f'; {advice}'), advice, values))
         self.latest.update(found)
 
@@ -61,7 +63,7 @@ class BridgeChecks:
             spin(2.0)    # bridges report once a second
         found = []
         for name, checks in sorted(self._reports.latest.items()):
-            bad = [one for one in checks if one.level in (Level.WARN, Level.FAIL)]
+            bad = [one for one in checks if one.severity in (WARN, ERROR)]
             found += [one._replace(check='bridge', found=f'{name}: {one.check}: {one.found}')
                       for one in bad]
             if not bad:

@@ -10,7 +10,8 @@ from typing import Optional, Sequence
 
 from optitrack_vrpn.cli.arguments import Parser, seconds, split_ros_args
 from optitrack_vrpn.cli.command_io import command, loading
-from optitrack_vrpn.core.checks import CheckResult, exit_code, Level
+from optitrack_vrpn.core.checks import CheckResult, exit_code
+from optitrack_vrpn.core.severity import ERROR, WARN
 from optitrack_vrpn.node.base.node_command import run_node
 
 TOOL = 'mavlink_bridge'
@@ -41,8 +42,8 @@ def lines(findings: Sequence[CheckResult]) -> list[str]:
     """Format findings for a terminal."""
     found = []
     for one in findings:
-        found.append(f'{one.level.value:5} {one.check:11} {one.found}')
-        if one.advice and one.level in (Level.WARN, Level.FAIL):
+        found.append(f'{one.word:5} {one.check:11} {one.found}')
+        if one.advice and one.severity in (WARN, ERROR):
             found.append(f'{"":18}-> {one.advice}')
     return found
 

@@ -24,6 +24,7 @@ from typing import Any, Callable, NamedTuple, Optional, Sequence
 
 from optitrack_vrpn.core.errors import BackendUnavailableError, OptitrackVrpnError, TransportError
 from optitrack_vrpn.core.events import Event
+from optitrack_vrpn.core.severity import ERROR, INFO
 from optitrack_vrpn.guests.autopilot.gate import Output
 from optitrack_vrpn.guests.autopilot.messages import make, Outgoing, VehicleState
 from optitrack_vrpn.guests.autopilot.report import LinkReport
@@ -234,7 +235,7 @@ class LinkThread:
                 self._fail(error)
             except Exception:    # the thread must continue: the next message may be valid
                 self._log(Event(
-                    'error', 'bug', f'bug in the link:\n{traceback.format_exc()}'))
+                    ERROR, 'bug', f'bug in the link:\n{traceback.format_exc()}'))
                 self._fail(TransportError('bug in the link'))
         self._shut()
 
@@ -277,7 +278,7 @@ class LinkThread:
         self._counts['opened'] += 1
         self.interruptions += 1
         self._trouble = self._counts['other_autopilot'] = ''
-        self._log(Event('info', 'open', f'{self._connection} is open'))
+        self._log(Event(INFO, 'open', f'{self._connection} is open'))
         self._transport = transport
         return transport
 
@@ -287,7 +288,7 @@ class LinkThread:
         text = str(error)
         if text != self._trouble:
             self._log(Event(
-                'error', ('fail', text), f'{self._connection}: {text}; trying again'))
+                ERROR, ('fail', text), f'{self._connection}: {text}; trying again'))
         self._trouble = text
         self._next_open = time.monotonic() + RETRY_S
 
@@ -321,7 +322,7 @@ class LinkThread:
         if place != self._counts['other_autopilot']:
             self._counts['other_autopilot'] = place
             self._log(Event(
-                'error', ('other autopilot', place), f'another autopilot with the same system id '
+                ERROR, ('other autopilot', place), f'another autopilot with the same system id '
                 f'sends to this port, from {place}: it is ignored; give each vehicle its own port '
                 'and its own system id'))
 

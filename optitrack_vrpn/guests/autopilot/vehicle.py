@@ -20,6 +20,7 @@ import enum
 from typing import Any, Hashable, NamedTuple, Optional
 
 from optitrack_vrpn.core.events import Event
+from optitrack_vrpn.core.severity import ERROR, INFO, Severity, WARN
 from optitrack_vrpn.guests.autopilot.exchanges import (
     Agreement, Origin, request_message, Timesync)
 from optitrack_vrpn.guests.autopilot.messages import Outgoing
@@ -220,7 +221,7 @@ class Vehicle:
         if not self._converged and self.converged:
             self._converged = True
             if self._settings.autopilot == 'px4':
-                self._event('info', 'TIMESYNC has converged: the autopilot uses the stamps',
+                self._event(INFO, 'TIMESYNC has converged: the autopilot uses the stamps',
                             'timesync')
         parameters = self.parameters
         if not parameters.done or self._reported_parameters:
@@ -228,11 +229,11 @@ class Vehicle:
         self._reported_parameters = True
         for verdict in parameters.verdicts:
             if not verdict.good:
-                self._event('warn', f'parameter {verdict}', verdict.rule.name)
+                self._event(WARN, f'parameter {verdict}', verdict.rule.name)
         names = ', '.join(rule.name for rule in parameters.written)
         for severity, text, key in (
-                ('info', names and f'parameters written: {names}', 'written'),
-                ('warn', parameters.reboot, 'reboot'), ('warn', parameters.refused, 'refused')):
+                (INFO, names and f'parameters written: {names}', 'written'),
+                (WARN, parameters.reboot, 'reboot'), (WARN, parameters.refused, 'refused')):
             if text:
                 self._event(severity, text, key)
 
@@ -255,7 +256,7 @@ class Vehicle:
                 reboots = self.timesync.reboots
                 answer = self.timesync.receive(fields['tc1'], fields['ts1'], now_ns)
                 if self.timesync.reboots != reboots:
-                    self._event('warn', f'{self.firmware} has restarted', ('link', 'restart'))
+                    self._event(WARN, f'{self.firmware} has restarted', ('link', 'restart'))
                     self._begin()
                 return [] if answer is None else [answer]
             case 'PARAM_VALUE':
@@ -284,7 +285,7 @@ class Vehicle:
             self._other_vehicles[message.system] = monotonic_ns
             if not known and not (named and self._known):
                 self._event(
-                    'error', f'the link has an autopilot with the system id {message.system}, and '
+                    ERROR, f'the link has an autopilot with the system id {message.system}, and '
                     f'the poses are for {target}: set target_system, or configure the bridge '
                     'again if the vehicle has a new id; without target_system no pose is sent '
                     'while two vehicles are heard, unless one was armed before',
@@ -296,7 +297,7 @@ class Vehicle:
                         f'autopilot {number}')
         right = number == PROFILES[self._settings.autopilot].mav_autopilot
         if not right and self.link is VehicleLink.ALIVE:
-            self._event('error', f'{firmware} sends heartbeats with the ids of the vehicle: they '
+            self._event(ERROR, f'{firmware} sends heartbeats with the ids of the vehicle: they '
                         'are ignored; give each device its own system id', ('foreign', firmware))
             return
         self.system, self.signs, self.firmware = message.system, message.signed, firmware
@@ -323,11 +324,11 @@ class Vehicle:
         if self.link is before or self.link is VehicleLink.WAITING:
             return
         self._event(*{
-            VehicleLink.ALIVE: ('info', f'{self.firmware} is there, system {self.system}'),
-            VehicleLink.LOST: ('error',
+            VehicleLink.ALIVE: (INFO, f'{self.firmware} is there, system {self.system}'),
+            VehicleLink.LOST: (ERROR,
                                'the heartbeat of the autopilot is lost: check the link; poses '
                                'are still sent'),
-            VehicleLink.WRONG: ('error', f'the vehicle runs {self.firmware} and autopilot is '
+            VehicleLink.WRONG: (ERROR, f'the vehicle runs {self.firmware} and autopilot is '
                                 f'{self._settings.autopilot}: no pose is sent; set autopilot'),
         }[self.link], ('link', self.link))
         if self.link is VehicleLink.ALIVE:
@@ -344,7 +345,7 @@ class Vehicle:
         self._seen.clear()
         self._converged = self._reported_parameters = False
         if self.signs:
-            self._event('warn', SIGNS, 'signs')
+            self._event(WARN, SIGNS, 'signs')
 
     def _other(self, message: Incoming, monotonic_ns: int) -> None:
         sender = (message.system, message.component)
@@ -355,7 +356,7 @@ class Vehicle:
         if known is None or monotonic_ns - known[1] > _TIMEOUT_NS:
             own = sender == (self.own_system, COMPONENT)
             self._event(
-                'error', f'{message.name} also comes from system {sender[0]} component '
+                ERROR, f'{message.name} also comes from system {sender[0]} component '
                 f'{sender[1]}{", the ids of this bridge" if own else ""}: two senders of poses '
                 'for one vehicle; stop one of them', ('other', sender))
 
@@ -364,5 +365,5 @@ class Vehicle:
         best = self.timesync.best
         return now_ns if best is None else boot_ms * 1_000_000 - best.offset_ns
 
-    def _event(self, severity: str, text: str, key: Hashable) -> None:
+    def _event(self, severity: Severity, text: str, key: Hashable) -> None:
         self._events.append(Event(severity, key, text))

@@ -16,6 +16,7 @@ from optitrack_vrpn.core.axes import Pose
 from optitrack_vrpn.core.doubt import doubt_of
 from optitrack_vrpn.core.errors import TransportError
 from optitrack_vrpn.core.names import ros_name
+from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.guests.machine.axes_mapper import AxesSample, AxesStatus, AxisMapper
 from optitrack_vrpn.guests.machine.axes_settings import AxisBridgeSettings
@@ -121,7 +122,7 @@ class AxisBridge(SettingsNode[AxisBridgeSettings]):
                 body, stamp.sec * NS_PER_S + stamp.nanosec, (p.x, p.y, p.z),
                 (q.x, q.y, q.z, q.w), running_ns(), time.time_ns())
         if not used:
-            self._log('warn', f'poses of {body!r} are not used: {mapper.counters}', 'unused')
+            self._log(WARN, f'poses of {body!r} are not used: {mapper.counters}', 'unused')
 
     def _take_status(
         self, mapper: AxisMapper, body: str, reporter: Reporter, message: DiagnosticStatus,
@@ -136,10 +137,10 @@ class AxisBridge(SettingsNode[AxisBridgeSettings]):
         for one in self._inputs:
             one.look()
             if one.problem:
-                self._log('error', f'{one.problem}: its poses are not used; end all but one',
+                self._log(ERROR, f'{one.problem}: its poses are not used; end all but one',
                           one.topic)
             elif one.others:
-                self._log('warn', f'{one.others}; end all but one', one.topic)
+                self._log(WARN, f'{one.others}; end all but one', one.topic)
 
     def _cycle(self, periods: int) -> None:
         """Send all axes, on the thread of the cycles."""
@@ -153,7 +154,7 @@ class AxisBridge(SettingsNode[AxisBridgeSettings]):
                 self._log_status(sample.status)
             self._last = sample
         except Exception:
-            self._log('error', f'bug: a cycle was lost:\n{traceback.format_exc()}', 'cycle')
+            self._log(ERROR, f'bug: a cycle was lost:\n{traceback.format_exc()}', 'cycle')
 
     def _log_status(self, status: AxesStatus) -> None:
         assert self._settings is not None
@@ -165,7 +166,7 @@ class AxisBridge(SettingsNode[AxisBridgeSettings]):
                 f'no pose for {self._settings.mapper.connect_timeout_s:g} s on {topics}: is the '
                 'main node active, and has each body of the table its name in Motive?'),
             AxesStatus.ENDED: 'ended on request'}[status]
-        self._log('info' if status is AxesStatus.RECEIVING else 'warn',
+        self._log(INFO if status is AxesStatus.RECEIVING else WARN,
                   f'status {int(status)}: {text}', ('status', status))
 
     def _log_invalid(self, sample: AxesSample, names: Sequence[str]) -> None:
@@ -175,7 +176,7 @@ class AxisBridge(SettingsNode[AxisBridgeSettings]):
             self._invalid = tuple(bad)
             first = next(iter(bad), '')
             self._log(
-                'warn' if bad else 'info',
+                WARN if bad else INFO,
                 f'not valid: {", ".join(bad)}; {first}: {bad[first]}' if bad else
                 'all axes are valid', ('axes', bool(bad)))
 
@@ -210,11 +211,11 @@ class AxisBridge(SettingsNode[AxisBridgeSettings]):
         problems = '; '.join(one.problem for one in self._inputs if one.problem)
         others = '; '.join(one.others for one in self._inputs if one.others)
         good = sample.status is AxesStatus.RECEIVING and not problems
-        level = 'error' if not good else 'warn' if others else 'ok'
+        level = ERROR if not good else WARN if others else INFO
         found = [entry(f'{self.get_name()}: stream', level, problems or (
             others if good and others else sample.status.name.lower().replace('_', ' ')), values)]
         found += [entry(
-            f'{self.get_name()}: axis {row.name}', 'ok' if axis.valid else 'warn',
+            f'{self.get_name()}: axis {row.name}', INFO if axis.valid else WARN,
             axis.reason or 'valid',
             {'value': f'{axis.value:.6g}', 'unit': row.unit_name, 'body': row.body,
              'quantity': f'{row.quantity} ({row.frame})'})

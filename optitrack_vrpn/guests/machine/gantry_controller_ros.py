@@ -13,6 +13,7 @@ from typing import Any, Callable, Mapping, Optional, Sequence
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from optitrack_vrpn.control.participant_ros import MocapControl
 from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.guests.machine.axis import Axis
 from optitrack_vrpn.guests.machine.axis_bridge_io import CycleThread
@@ -198,7 +199,7 @@ class GantryController(SettingsNode[ControllerSettings]):
             with self._lock:
                 samples = self._work(periods)
         except Exception:
-            self._log('error', f'bug in a cycle; the power is cut:\n{traceback.format_exc()}',
+            self._log(ERROR, f'bug in a cycle; the power is cut:\n{traceback.format_exc()}',
                       'cycle')
             with self._lock:
                 self._cut_power('a bug in a cycle: the power is cut')
@@ -210,7 +211,7 @@ class GantryController(SettingsNode[ControllerSettings]):
             self._publish(samples)
         except Exception:
             if self.context.ok():
-                self._log('error', f'bug: a cycle is not published:\n{traceback.format_exc()}',
+                self._log(ERROR, f'bug: a cycle is not published:\n{traceback.format_exc()}',
                           'output')
 
     def _cut_power(self, reason: str) -> bool:
@@ -278,7 +279,7 @@ class GantryController(SettingsNode[ControllerSettings]):
         assert self._used is not None
         recent = -0.1 < age_s < self._used.max_age_s
         if not recent:
-            self._log('warn', f'{what} are {age_s:.2f} s old and not used: check the clocks, or '
+            self._log(WARN, f'{what} are {age_s:.2f} s old and not used: check the clocks, or '
                       'raise max_age_s', what)
         return recent
 
@@ -409,7 +410,7 @@ class GantryController(SettingsNode[ControllerSettings]):
             before = self._logged.get(name, (mode, warnings))
             if before != (mode, warnings):
                 words = ', '.join(sorted(warnings))
-                self._log('warn' if warnings - before[1] else 'info',
+                self._log(WARN if warnings - before[1] else INFO,
                           f'axis {name}: {mode}' + (f' ({words})' if words else ''),
                           (name, mode, words))
         self._logged = now
@@ -430,7 +431,7 @@ class GantryController(SettingsNode[ControllerSettings]):
 
     def _status(self, axis: Axis) -> DiagnosticStatus:
         mode = axis.mode.value
-        level = 'error' if mode == 'emergency' else 'warn' if axis.warnings else 'ok'
+        level = ERROR if mode == 'emergency' else WARN if axis.warnings else INFO
         return entry(axis.settings.name, level, mode, cells(axis))
 
     def diagnostics(self) -> Sequence[DiagnosticStatus]:
@@ -442,8 +443,8 @@ class GantryController(SettingsNode[ControllerSettings]):
             trouble = self._cut or self._driver.trouble
             axes = [self._status(axis) for axis in self._machine.axes.values()]
         if trouble:
-            self._log('error', trouble, 'machine')
-        found = [entry(f'{self.get_name()}: cycles', 'error' if trouble else 'ok',
+            self._log(ERROR, trouble, 'machine')
+        found = [entry(f'{self.get_name()}: cycles', ERROR if trouble else INFO,
                        trouble or 'running', figures), *axes]
         for status in axes:
             warnings = next(pair.value for pair in status.values if pair.key == 'warnings')
@@ -453,9 +454,9 @@ class GantryController(SettingsNode[ControllerSettings]):
             one.look()
             if one.problem:
                 text = f'{one.problem}: its values are not used; end all but one'
-                self._log('error', text, one.topic)
-                found.append(entry(f'{self.get_name()}: {one.topic}', 'error', text, {}))
+                self._log(ERROR, text, one.topic)
+                found.append(entry(f'{self.get_name()}: {one.topic}', ERROR, text, {}))
             elif one.others:
-                self._log('warn', f'{one.others}; end all but one', one.topic)
-                found.append(entry(f'{self.get_name()}: {one.topic}', 'warn', one.others, {}))
+                self._log(WARN, f'{one.others}; end all but one', one.topic)
+                found.append(entry(f'{self.get_name()}: {one.topic}', WARN, one.others, {}))
         return found

@@ -19,6 +19,7 @@ from geometry_msgs.msg import Pose, TransformStamped
 import numpy as np
 from optitrack_vrpn.control.participant_ros import MocapControl
 from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.severity import ERROR, INFO, Severity, WARN
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.guests.rgbd.calibration import (
     ImageProcessor, parse_extrinsics, parse_intrinsics, parse_warp)
@@ -91,11 +92,11 @@ class CameraNode(SettingsNode[S]):
         """Return values for the diagnostics."""
         raise NotImplementedError
 
-    def _state(self) -> tuple[str, str]:
+    def _state(self) -> tuple[Severity, str]:
         """Return level and text of the diagnostics while images are processed."""
         raise NotImplementedError
 
-    def _silence(self, silent_s: float) -> tuple[str, str]:
+    def _silence(self, silent_s: float) -> tuple[Severity, str]:
         """Return level and text after no result for more than ``timeout_s``."""
         raise NotImplementedError
 
@@ -142,9 +143,9 @@ class CameraNode(SettingsNode[S]):
             yield
         except ConfigurationError as error:
             self._error = str(error)
-            self._log('warn', f'images not used: {error}', 'image')
+            self._log(WARN, f'images not used: {error}', 'image')
         except Exception:
-            self._log('error', f'a bug lost a pair of images:\n{traceback.format_exc()}', 'pair')
+            self._log(ERROR, f'a bug lost a pair of images:\n{traceback.format_exc()}', 'pair')
 
     @contextlib.contextmanager
     def _timed(self) -> Iterator[None]:
@@ -193,7 +194,7 @@ class CameraNode(SettingsNode[S]):
             self._cameras.pop(name, None)
             self._camera_errors[name] = (f'camera_info on {self._infos[name]} (matrix '
                                          f'{"P" if rectified else "K"}): {error}')
-            self._log('error', self._camera_errors[name], f'camera_info {name}')
+            self._log(ERROR, self._camera_errors[name], f'camera_info {name}')
             return
         if name not in self._cameras:    # the next pair can be used
             self._error = ''
@@ -216,12 +217,12 @@ class CameraNode(SettingsNode[S]):
             'depth without colour': self._pairer.unpaired[1],
             'late images': sum(self._pairer.late), **self._values()})]
 
-    def _verdict(self) -> tuple[str, str]:
+    def _verdict(self) -> tuple[Severity, str]:
         if not self._inputs:
-            return 'ok', 'inactive'
+            return INFO, 'inactive'
         for error in (*self._camera_errors.values(), self._error):
             if error:
-                return 'error', error.splitlines()[0]
+                return ERROR, error.splitlines()[0]
         silent_s = time.monotonic() - self._last_s
         return self._silence(silent_s) if silent_s > self._given.timeout_s else self._state()
 
@@ -381,9 +382,9 @@ class RgbdImageProc(CameraNode[ImageProcSettings]):
         return {'published': self._published, 'unwarped': self._warp is not None,
                 'cpu_ms_per_frame': f'{self._frame_ms:.1f}'}
 
-    def _state(self) -> tuple[str, str]:
-        return 'ok', 'processing' if self._published else 'waiting for the first images'
+    def _state(self) -> tuple[Severity, str]:
+        return INFO, 'processing' if self._published else 'waiting for the first images'
 
-    def _silence(self, silent_s: float) -> tuple[str, str]:
-        return 'error', (f'no pair of images for {silent_s:.1f} s: {self._images[0]} on '
-                         f'{self._settings.colour}, {self._images[1]} on {self._settings.depth}')
+    def _silence(self, silent_s: float) -> tuple[Severity, str]:
+        return ERROR, (f'no pair of images for {silent_s:.1f} s: {self._images[0]} on '
+                       f'{self._settings.colour}, {self._images[1]} on {self._settings.depth}')

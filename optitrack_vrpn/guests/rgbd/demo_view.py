@@ -139,4 +139,4 @@ def summary(found: OdometryEvaluation, truth: Floats, resets: int) -> list[str]:
         f'interruptions {resets:7d} of odometry'
         + ('; images were lost, see --rate' if resets else ''),
         f'coverage      {100 * found.continuity.coverage:7.1f} % of the reference',
-        *(f'{one.severity.name.lower():13} {one.text}' for one in found.findings)]
+        *(f'{one.severity.word:13} {one.text}' for one in found.findings)]

@@ -22,6 +22,7 @@ from nav_msgs.msg import Odometry as OdometryMessage, Path
 import numpy as np
 from optitrack_vrpn.core.errors import ConfigurationError, OptitrackVrpnError
 from optitrack_vrpn.core.names import counted
+from optitrack_vrpn.core.severity import ERROR, INFO, Severity, STALE, WARN
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.guests.rgbd.camera_node_ros import (
     CameraNode, cloud_message, LATCHED, make_header, pose_matrix, pose_message, SENSOR_QOS,
@@ -202,18 +203,18 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
             known = isinstance(error, OptitrackVrpnError)
             self._error = str(error) if known else (
                 f'a bug in the mapper:\n{traceback.format_exc()}')
-            self._log('error', self._error, type(error).__name__)
+            self._log(ERROR, self._error, type(error).__name__)
             return False, self._error
 
     def _map(self, frame: _Frame) -> None:
         mapper, last = self._mapper, self._last_ns
         if last is not None and frame.stamp_ns < last - NS_PER_S:
-            self._log('warn', f'the stamps went back by {(last - frame.stamp_ns) / NS_PER_S:.1f} '
+            self._log(WARN, f'the stamps went back by {(last - frame.stamp_ns) / NS_PER_S:.1f} '
                       's: the map is cleared', 'time')
             mapper.clear()
             self._solved = None
         elif last is not None and frame.stamp_ns - last > NS_PER_S:
-            self._log('warn', f'{(frame.stamp_ns - last) / NS_PER_S:.1f} s without odometry: the '
+            self._log(WARN, f'{(frame.stamp_ns - last) / NS_PER_S:.1f} s without odometry: the '
                       'motion during that time is unknown; only a loop joins the map to what '
                       'follows', 'pause')
             mapper.start_run()
@@ -227,7 +228,7 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
             self._manual = 0
             self._keep(frame)
         elif mapper.refused:
-            self._log('warn', f'{len(mapper.keyframes)} keyframes: no more are added '
+            self._log(WARN, f'{len(mapper.keyframes)} keyframes: no more are added '
                       '(method.keyframes.most)', 'most')
         if 'tf' in self._outputs and mapper.keyframes:
             self._outputs['tf'].publish(TFMessage(transforms=[transform_message(
@@ -372,17 +373,17 @@ class RgbdMapper(CameraNode[MapperNodeSettings]):
             values['last solution moved a keyframe by (m)'] = f'{self._solved.moved_m:.4f}'
         return values
 
-    def _state(self) -> tuple[str, str]:
-        return 'ok', 'mapping' if self._taken else 'waiting for images and odometry'
+    def _state(self) -> tuple[Severity, str]:
+        return INFO, 'mapping' if self._taken else 'waiting for images and odometry'
 
-    def _silence(self, silent_s: float) -> tuple[str, str]:
+    def _silence(self, silent_s: float) -> tuple[Severity, str]:
         given = self._settings.input
         if not self._pairer.pairs:
-            return 'error', f'no pairs of images on {given.colour} and {given.depth}'
+            return ERROR, f'no pairs of images on {given.colour} and {given.depth}'
         if not self._poses.pairs:
-            return 'error', (f'no odometry on {self._settings.odometry} with stamps within '
-                             f'{given.tolerance_s:g} s of the images')
-        return 'stale', f'no odometry or images for {silent_s:.1f} s'
+            return ERROR, (f'no odometry on {self._settings.odometry} with stamps within '
+                           f'{given.tolerance_s:g} s of the images')
+        return STALE, f'no odometry or images for {silent_s:.1f} s'
 
 
 def _markers(mapper: Mapper, header: Header) -> list[Marker]:

@@ -16,6 +16,7 @@ from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Odometry as OdometryMessage, Path
 import numpy as np
 from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.severity import ERROR, INFO, Severity, STALE, WARN
 from optitrack_vrpn.guests.rgbd.camera_node_ros import (
     CameraNode, cloud_message, LATCHED, make_header, pose_message, stamp_ns, transform_message)
 from optitrack_vrpn.guests.rgbd.geometry import opencv, transformed
@@ -104,14 +105,14 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
 
     def _log_status(self, frame: CameraFrame) -> None:
         if frame.status is FrameStatus.FAILED:
-            self._log('warn', f'frame not used: {frame.reason}', f'failed {frame.cause}')
+            self._log(WARN, f'frame not used: {frame.reason}', f'failed {frame.cause}')
         elif frame.status is FrameStatus.LATE:
-            self._log('warn', frame.reason, 'late')
+            self._log(WARN, frame.reason, 'late')
             return
         elif frame.status is FrameStatus.STARTED and frame.reason:
-            self._log('warn', frame.reason, 'restarted')
+            self._log(WARN, frame.reason, 'restarted')
         elif self._reported is not frame.status and self._reported is FrameStatus.FAILED:
-            self._log('info', f'tracking again; reset_count is {self.reset_count}', 'again')
+            self._log(INFO, f'tracking again; reset_count is {self.reset_count}', 'again')
         self._reported = frame.status
 
     @property
@@ -147,7 +148,7 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
                 self._outputs['tf'].publish(TFMessage(
                     transforms=[transform_message(header, out.base_frame, pose)]))
             else:       # a second parent would make the frame jump between both
-                self._log('error', f'no transform is published: {out.base_frame} is a child of '
+                self._log(ERROR, f'no transform is published: {out.base_frame} is a child of '
                           f'{parent} in /tf_static; set output.tf to false, or output.base_frame '
                           f'to {parent}', 'parent')
         self._publish_path(PoseStamped(header=header, pose=pose))
@@ -201,22 +202,22 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
                 'rotation_stdev_deg': f'{np.degrees(max(stdev[3:])):.3f}'})
         return values
 
-    def _state(self) -> tuple[str, str]:
+    def _state(self) -> tuple[Severity, str]:
         if self._last is None:
-            return 'ok', 'waiting for the first images'
+            return INFO, 'waiting for the first images'
         if self._last.status is FrameStatus.FAILED:
-            return 'error', f'not tracking: {self._last.reason}'
-        return ('warn', self._last.reason) if self._last.status is FrameStatus.LATE else (
-            'ok', 'tracking')
+            return ERROR, f'not tracking: {self._last.reason}'
+        return (WARN, self._last.reason) if self._last.status is FrameStatus.LATE else (
+            INFO, 'tracking')
 
-    def _silence(self, silent_s: float) -> tuple[str, str]:
+    def _silence(self, silent_s: float) -> tuple[Severity, str]:
         given = self._settings.input
         missing = [topic for topic, count in zip((given.colour, given.depth), self._images)
                    if not count]
         if missing:
-            return 'error', f'no images on {" and ".join(missing)}'
+            return ERROR, f'no images on {" and ".join(missing)}'
         if not self._pairer.pairs:
-            return 'error', (
+            return ERROR, (
                 f'no colour and depth image have stamps within {given.tolerance_s:g} s: '
                 f'{self._images[0]} colour and {self._images[1]} depth images were received')
         text, late = f'no new pair of images for {silent_s:.1f} s', sum(self._pairer.late)
@@ -224,4 +225,4 @@ class RgbdOdometry(CameraNode[OdometryNodeSettings]):
             text += f'; stamps that are not later than the one before: {late}'
         if self._last is not None and self._last.reason:
             text += f'; before: {self._last.reason}'
-        return 'stale', text
+        return STALE, text

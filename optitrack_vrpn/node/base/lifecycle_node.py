@@ -17,6 +17,7 @@ from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
 from optitrack_vrpn.core.errors import OptitrackVrpnError
 from optitrack_vrpn.core.names import printable
+from optitrack_vrpn.core.severity import WARN
 from optitrack_vrpn.node.base.node_parts import ros_is_up, ThrottledLog
 from rclpy.clock import Clock, ClockType
 from rclpy.exceptions import NameValidationException
@@ -243,8 +244,8 @@ class SafeLifecycleNode(LifecycleNode):
             response.success = False
         if not response.success and not fits(asked, before) and (
                 error is not None or before == self.lifecycle_label):
-            self._log('warn', refusal(printable(asked), before), 'change_state')
+            self._log(WARN, refusal(printable(asked), before), 'change_state')
         elif error is not None:
-            self._log('warn', f'{printable(asked)} refused in state {before}: {error}',
+            self._log(WARN, f'{printable(asked)} refused in state {before}: {error}',
                       'change_state')
         return response

@@ -11,6 +11,7 @@ import traceback
 from typing import Any, Generic, Mapping, Sequence, TypeVar
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from optitrack_vrpn.core.severity import ERROR, Severity
 from optitrack_vrpn.node.base.lifecycle_node import SafeLifecycleNode
 from optitrack_vrpn.node.base.node_parts import ros_is_up
 from optitrack_vrpn.node.base.settings_ros import declare_settings, follow_settings, read_settings
@@ -18,16 +19,13 @@ from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 
 S = TypeVar('S')
 
-LEVELS = {'ok': DiagnosticStatus.OK, 'warn': DiagnosticStatus.WARN,
-          'error': DiagnosticStatus.ERROR, 'stale': DiagnosticStatus.STALE}
-
 
 def entry(
-    name: str, level: str, message: str, values: Mapping[str, Any], hardware: str = '',
+    name: str, severity: Severity, message: str, values: Mapping[str, Any], hardware: str = '',
 ) -> DiagnosticStatus:
-    """Create one diagnostic; the level is a key of ``LEVELS``."""
+    """Create one diagnostic."""
     return DiagnosticStatus(
-        level=LEVELS[level], name=name, message=message, hardware_id=hardware,
+        level=bytes([severity]), name=name, message=message, hardware_id=hardware,
         values=[KeyValue(key=key, value=str(value)) for key, value in values.items()])
 
 
@@ -191,4 +189,4 @@ class SettingsNode(ManagedNode, Generic[S]):
             array.header.stamp = self.get_clock().now().to_msg()
             self._array.publish(array)
         except Exception:
-            self._log('error', f'bug in the diagnostics:\n{traceback.format_exc()}', 'diagnose')
+            self._log(ERROR, f'bug in the diagnostics:\n{traceback.format_exc()}', 'diagnose')

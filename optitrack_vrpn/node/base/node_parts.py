@@ -9,6 +9,7 @@ import threading
 from typing import Any, Callable, Hashable
 
 from optitrack_vrpn.core.names import counted
+from optitrack_vrpn.core.severity import ERROR, Severity, WARN
 from optitrack_vrpn.core.throttle import Throttle
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
 from rclpy.exceptions import InvalidHandle
@@ -17,7 +18,7 @@ from rclpy.logging import LoggingSeverity
 from rclpy.node import Node
 
 _log_line = rclpy_implementation.rclpy_logging_rcutils_log
-_SEVERITIES = {'warn': LoggingSeverity.WARN, 'error': LoggingSeverity.ERROR}
+_SEVERITIES = {WARN: LoggingSeverity.WARN, ERROR: LoggingSeverity.ERROR}
 
 
 def ros_is_up(node: Node) -> bool:
@@ -50,11 +51,10 @@ class ThrottledLog:
         self._throttle = Throttle(5.0)
         self._lock = threading.Lock()
 
-    def __call__(self, severity: str, text: str, key: Hashable) -> None:
+    def __call__(self, severity: Severity, text: str, key: Hashable) -> None:
         """
         Log a line.
 
-        :param severity: 'info', 'warn' or 'error'.
         :param key: key of the line among those of its severity; after 5 s it is logged again,
             with the number suppressed.
         """
@@ -68,7 +68,7 @@ class ThrottledLog:
             text = f'{text} ({counted(left_out, "similar line")} suppressed)'
         self._write(severity, text)
 
-    def _write(self, severity: str, text: str) -> None:
+    def _write(self, severity: Severity, text: str) -> None:
         """
         Write a line with the function that rclpy's logger calls in the end.
 

@@ -29,6 +29,7 @@ from typing import NamedTuple
 
 from optitrack_vrpn.core.events import Event
 from optitrack_vrpn.core.names import printable
+from optitrack_vrpn.core.severity import INFO, WARN
 
 
 class Disposition(str, Enum):
@@ -316,8 +317,8 @@ def _kind(change: StateChange) -> tuple[State, State, bool]:
 def _event(changes: list[StateChange]) -> Event:
     """Make one event of changes of the same kind."""
     first = changes[0]
-    severity = 'info' if first.after in (
-        State.TRACKED, State.NEW) and not first.doubtful else 'warn'
+    severity = INFO if first.after in (
+        State.TRACKED, State.NEW) and not first.doubtful else WARN
     names = list(dict.fromkeys(change.body for change in changes))
     shown = ', '.join(repr(printable(name)) for name in names[:MOST_NAMES])
     if len(names) == 1:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from optitrack_vrpn.core.events import Event
+from optitrack_vrpn.core.severity import INFO, WARN
 from optitrack_vrpn.stream.clock.types import ClockChange, SENDER_START, UNIX_EPOCH, UNKNOWN_BASE
 
 _UNIX_NS = 1_000_000_000_000_000_000
@@ -68,7 +69,7 @@ class Epochs:
         """Add an event, unless too many wait."""
         if len(self.events) < _MAX_EVENTS:
             self.events.append(Event(
-                'warn' if warn else 'info', ('clock', text), text,
+                WARN if warn else INFO, ('clock', text), text,
                 ClockChange(kind, reason, self.number, fell, run_ended, moved_ns)))
 
     def take_events(self) -> list[Event]:

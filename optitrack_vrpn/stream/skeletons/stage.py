@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from optitrack_vrpn.core.arrays import quat_multiply, quat_rotate
 from optitrack_vrpn.core.axes import AxesConfig, frame_maps
 from optitrack_vrpn.core.rotation import compose, Quat, Transform
+from optitrack_vrpn.core.severity import ERROR, INFO, Severity, WARN
 from optitrack_vrpn.drivers.frames import Skeleton, SkeletonModel
 from optitrack_vrpn.stream.bodies.settings import BodyConfig
 from optitrack_vrpn.stream.bodies.states import Disposition
@@ -137,7 +138,7 @@ class SkeletonStage:
     :param report: takes severity, key and text of an event for the user.
     """
 
-    def __init__(self, report: Callable[[str, object, str], None]) -> None:
+    def __init__(self, report: Callable[[Severity, object, str], None]) -> None:
         self._report = report
         self._known: dict[str, _Known] = {}
         self._epoch: Optional[Epoch] = None
@@ -199,19 +200,19 @@ class SkeletonStage:
         other = next((one for one in self._known.values()
                       if one.name == name and one.model.name != model.name), None)
         if other is not None or (known is None and len(self._known) >= _MOST):
-            self._report('error', ('skeleton name', model.name), (
+            self._report(ERROR, ('skeleton name', model.name), (
                 f'skeleton {model.name!r} is not published: ' + (
                     f'{other.model.name!r} has the same name in ROS; rename one in Motive'
                     if other else f'there are more than {_MOST}')))
             return None
         bones = [plain(bone, model.name) for bone in model.bones]
         if len(set(map(frame_name, bones))) < len(bones):
-            self._report('error', ('bone name', model.name), (
+            self._report(ERROR, ('bone name', model.name), (
                 f'skeleton {model.name!r} is not published: two of its bones have the same name '
                 'in ROS'))
             return None
         if known is None:
-            self._report('info', ('skeleton', model.name), (
+            self._report(INFO, ('skeleton', model.name), (
                 f'new skeleton {model.name!r} with {len(bones)} bones is {name} in ROS'))
         known = self._known[model.name] = _Known(model, convention, now_ns, config)
         return known
@@ -221,12 +222,12 @@ class SkeletonStage:
         if seen:
             known.seen_ns = now_ns
             if known.lost:
-                self._report('info', ('skeleton back', known.model.name, now_ns), (
+                self._report(INFO, ('skeleton back', known.model.name, now_ns), (
                     f'skeleton {known.model.name!r} is tracked again'))
             known.lost = False
         elif not known.lost and now_ns - known.seen_ns > _LOST_NS:
             known.lost = True
-            self._report('warn', ('skeleton lost', known.model.name, now_ns), (
+            self._report(WARN, ('skeleton lost', known.model.name, now_ns), (
                 f'skeleton {known.model.name!r} is not tracked: none of its bones is published'))
 
 

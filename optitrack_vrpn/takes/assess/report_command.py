@@ -15,6 +15,7 @@ from optitrack_vrpn.cli.command_io import command
 from optitrack_vrpn.cli.files_io import add_force, check_output, json_text, whole_file
 from optitrack_vrpn.cli.terminal_io import Progress
 from optitrack_vrpn.core.errors import ConfigurationError
+from optitrack_vrpn.core.severity import Severity
 from optitrack_vrpn.takes.assess.charts import (
     body_pictures, clock_picture, heights, odometry_pictures, paths)
 from optitrack_vrpn.takes.assess.figures import body_figures, Figures
@@ -28,7 +29,7 @@ from optitrack_vrpn.takes.take import Take
 from optitrack_vrpn.takes.take_io import load_estimate, load_take
 from optitrack_vrpn.takes.topics import absolute
 from optitrack_vrpn.takes.trajectory import Trajectory
-from optitrack_vrpn.telling.catalogue import Finding, Severity
+from optitrack_vrpn.telling.catalogue import Finding
 
 #: The page, unless another is named.
 PAGE = 'report.html'
@@ -196,13 +197,13 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         clock = ReportClock(assessed.take)
         for finding in assessed.found[:5]:
             when = f' {clock.of_span(finding.spans[0])}' if finding.spans else ''
-            print(f'{finding.severity.name.lower()}: {finding.text}{when}')
+            print(f'{finding.severity.word}: {finding.text}{when}')
         if (evaluation := assessed.evaluation) is not None:
             print(f'{arguments.estimate} against {arguments.reference}: ATE '
                   f'{1e3 * evaluation.ate.translation.rmse:.1f} mm, RPE over '
                   f'{evaluation.rpe.seconds:g} s {1e3 * evaluation.rpe.translation.rmse:.1f} mm '
                   '(RMSE)')
             for finding in evaluation.findings[:5]:
-                print(f'{finding.severity.name.lower()}: {finding.text}')
+                print(f'{finding.severity.word}: {finding.text}')
         print(f'{output}: {size} kB')
     return int(assessed.severity) if arguments.strict else 0

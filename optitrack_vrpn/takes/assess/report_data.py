@@ -8,16 +8,17 @@ from collections.abc import Sequence
 from typing import Any, Optional
 
 import numpy as np
+from optitrack_vrpn.core.severity import Severity
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.takes.assess.figures import Figures
 from optitrack_vrpn.takes.evaluate.evaluation_odometry import OdometryEvaluation
 from optitrack_vrpn.takes.take import SETTINGS, Take
-from optitrack_vrpn.telling.catalogue import Finding, Severity
+from optitrack_vrpn.telling.catalogue import Finding
 
 
 def severity_of(found: Sequence[Finding]) -> Severity:
     """Return the worst severity."""
-    return max((one.severity for one in found), default=Severity.GOOD)
+    return max((one.severity for one in found), default=Severity.INFO)
 
 
 def report_data(
@@ -31,7 +32,7 @@ def report_data(
     :param severity: the worst one, also of the evaluation.
     """
     return {
-        'name': take.name, 'kind': take.kind, 'severity': severity.name.lower(),
+        'name': take.name, 'kind': take.kind, 'severity': severity.word,
         'verdict': found[0].text if found else '', 'begin_ns': take.begin_ns,
         'end_ns': take.end_ns, 'duration_s': (take.end_ns - take.begin_ns) / NS_PER_S,
         'findings': [_finding(one) for one in found], 'bodies': [_body(f) for f in bodies],
@@ -46,7 +47,7 @@ def report_data(
 
 
 def _finding(one: Finding) -> dict[str, Any]:
-    return {'key': one.key, 'severity': one.severity.name.lower(), 'text': one.text,
+    return {'key': one.key, 'severity': one.severity.word, 'text': one.text,
             'remedy': one.remedy, 'bodies': one.bodies,
             'spans': [span._asdict() for span in one.spans]}
 

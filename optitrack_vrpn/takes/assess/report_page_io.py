@@ -122,7 +122,7 @@ def duration(seconds: float) -> str:
 def items(found: Sequence[Finding], clock: Optional[ReportClock] = None) -> list[dict[str, Any]]:
     """Return what the template shows of findings."""
     return [{
-        'level': f.severity.name.lower(), 'text': f.text, 'remedy': f.remedy,
+        'level': f.severity.word, 'text': f.text, 'remedy': f.remedy,
         'when': [(clock.of_span(span), f'f{index}-{number}' if _rows_of(f, span) else '')
                  for number, span in enumerate(f.spans[:_MOST_TIMES])] if clock else [],
         'more': max(len(f.spans) - _MOST_TIMES, 0)} for index, f in enumerate(found)]
@@ -153,7 +153,7 @@ def _timeline(
                 if len(shown) < _MOST_EVENTS:
                     shown.append({
                         'left': min(left, 99.7), 'width': round(right - left, 3),
-                        'level': finding.severity.name.lower(),
+                        'level': finding.severity.word,
                         'anchor': '' if place or number >= _MOST_TIMES else f'f{index}-{number}',
                         'title': f'{clock.of_span(each)}: {finding.text}'})
     restarts = [(at, at) for at in clock_restarts(take)]

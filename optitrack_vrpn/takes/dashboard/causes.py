@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping
 import math
 from typing import Any
 
+from optitrack_vrpn.core.severity import ERROR, INFO
 from optitrack_vrpn.stream.bodies.states import State
-from optitrack_vrpn.takes.dashboard.lab import age, ERROR, figure, Lab, LabBody, LabReport, OK
+from optitrack_vrpn.takes.dashboard.lab import age, figure, Lab, LabBody, LabReport
 from optitrack_vrpn.telling.catalogue import CAUSES, Finding, merge
 from optitrack_vrpn.telling.rules import rate_findings
 
@@ -40,8 +41,8 @@ def _of_a_node(node: str, reports: Mapping[str, LabReport], bodies: Iterable[Lab
         return [Finding('not active', (), {'node': node, 'state': lab.states[node]})]
     found = [Finding('reported error' if one.level == ERROR else 'reported warning', (), {
         'subject': subject, 'message': one.message})
-        for subject, one in reports.items() if one.level != OK]
-    link = reports.get('connection', LabReport(OK))
+        for subject, one in reports.items() if one.level != INFO]
+    link = reports.get('connection', LabReport(INFO))
     # So does a connection without poses.
     if link.level != ERROR and not link.message.startswith('silent'):
         found += merge(one for body in bodies for one in _of_a_body(body, lab, now))
@@ -86,7 +87,7 @@ class FindingLog:
                         key=lambda item: -item[1][1])[:_MOST]
         self._known = dict(recent)
         return [{
-            'key': key, 'severity': one.severity.name.lower(), 'text': one.text,
+            'key': key, 'severity': one.severity.word, 'text': one.text,
             'remedy': one.remedy, 'bodies': list(one.bodies), 'since_s': age(now, begin),
             'over_s': None if key in present else age(now, last)}
             for key, (one, begin, last) in recent]

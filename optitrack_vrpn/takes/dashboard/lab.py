@@ -18,6 +18,7 @@ import struct
 from typing import Any, Optional
 
 from optitrack_vrpn.core.names import printable
+from optitrack_vrpn.core.severity import INFO, STALE
 from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.stream.bodies.states import State
 
@@ -36,8 +37,6 @@ HISTORY_S, _PLACE_S = 60.0, 0.2
 _APART_S, _RATE_S = 0.4, 2.5
 #: Largest numbers of bodies (the node has as many) and of nodes.
 _MOST_BODIES, _MOST_NODES = 500, 50
-#: Levels of diagnostic_msgs/DiagnosticStatus.
-OK, WARN, ERROR, STALE = range(4)
 #: Larger numbers of a pose are no news: floats of the frames cannot hold them.
 _LARGEST = 1e30
 #: A frame of the WebSocket: kind, reserved, number of entries, age of the newest transform (s).
@@ -176,7 +175,7 @@ class LabBody:
                 f' any more: has {self.node} ended?' if now - self.report.at > (
                     1.2 * self.report.period_s) else
                 ' any more: is this computer or the network too slow?')
-        warn = self.report.level != OK
+        warn = self.report.level != INFO
         return 'warn' if warn else 'ok', state, self.report.message if warn else ''
 
 

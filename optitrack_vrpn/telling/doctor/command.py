@@ -10,6 +10,7 @@ each failure and warning.
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 import contextlib
 from dataclasses import replace
@@ -25,9 +26,10 @@ from typing import Any, NamedTuple, Optional, TextIO, TYPE_CHECKING
 from optitrack_vrpn.cli.arguments import hertz, Parser, seconds, whole
 from optitrack_vrpn.cli.command_io import command, how_to_install
 from optitrack_vrpn.cli.terminal_io import console
-from optitrack_vrpn.core.checks import CheckResult, exit_code, fail, Level, skip
+from optitrack_vrpn.core.checks import CheckResult, exit_code, fail, skip
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.names import counted, printable
+from optitrack_vrpn.core.severity import ERROR, WARN
 from optitrack_vrpn.drivers.config import ClientConfig, CONNECTIONS
 from optitrack_vrpn.drivers.probing import Probe
 from optitrack_vrpn.drivers.table import (
@@ -82,8 +84,7 @@ CHECKS = (
     Check('graph', 'reach', reach.check_reach),
     Check('graph', 'settings', graph_checks.check_settings),
 )
-_STYLES = {Level.OK: 'green', Level.WARN: 'yellow', Level.FAIL: 'red', Level.SKIP: 'bright_black',
-           None: ''}
+_STYLES = {'OK': 'green', 'WARN': 'yellow', 'FAIL': 'red', 'SKIP': 'bright_black', '->': ''}
 _INDENT = 20
 
 
@@ -150,15 +151,14 @@ class DoctorReport:
     def add(self, one: CheckResult) -> None:
         """Add a result and print it."""
         self.results.append(one)
-        if not self._json and one.level is not Level.SKIP:
-            self._print(one.level, one.check, one.found)
+        if not self._json and one.severity is not None:
+            self._print(one.word, one.check, one.found)
 
-    def _print(self, level: Optional[Level], head: str, text: str) -> None:
-        """Print a row of level, name and text, which is wrapped."""
+    def _print(self, word: str, head: str, text: str) -> None:
+        """Print a row of word, name and text, which is wrapped."""
         first, *rest = textwrap.wrap(
             text, self._width - _INDENT, break_on_hyphens=False) or ['']
-        word = level.value if level is not None else '->'
-        self._console.print(word, style=_STYLES[level], end='', soft_wrap=True)
+        self._console.print(word, style=_STYLES[word], end='', soft_wrap=True)
         print('\n'.join([f'{" " * (6 - len(word))}{head:13} {first}', *(
             ' ' * _INDENT + line for line in rest)]), flush=True)
 
@@ -168,24 +168,24 @@ class DoctorReport:
         failed = on_graph = False
         graph = {check.name for check in CHECKS if check.stage == 'graph'}
         for one in self.results:
-            failed = failed or one.level is Level.FAIL
+            failed = failed or one.severity is ERROR
             on_graph = on_graph or one.check in graph    # checks of other packages follow
-            if one.level is Level.SKIP:
+            if one.severity is None:
                 reason = one.found if on_graph or not failed else 'not possible after the failure'
                 reasons.setdefault(reason, []).append(one.check)
         for reason, checks in reasons.items():
-            self._print(Level.SKIP, counted(len(checks), 'check'), (
+            self._print('SKIP', counted(len(checks), 'check'), (
                 f'{", ".join(checks)}: {reason}'))
 
     def _print_remedies(self) -> None:
         """Print the remedies, those of failures first."""
         checks: dict[str, list[str]] = {}
-        for level in (Level.FAIL, Level.WARN):
+        for severity in (ERROR, WARN):
             for one in self.results:
-                if one.level is level and one.advice:
+                if one.severity is severity and one.advice:
                     checks.setdefault(one.advice, []).append(one.check)
         for advice, names in checks.items():
-            self._print(None, ', '.join(names), advice)
+            self._print('->', ', '.join(names), advice)
 
     def end(self) -> int:
         """
@@ -197,9 +197,9 @@ class DoctorReport:
         if self._json:
             print(json.dumps(self._mapping(code), indent=2, allow_nan=False), flush=True)
             return code
-        counts = {level: sum(one.level is level for one in self.results) for level in Level}
-        parts = [counted(counts[level], name) for level, name in (
-            (Level.FAIL, 'failure'), (Level.WARN, 'warning')) if counts[level]]
+        counts = Counter(one.severity for one in self.results)
+        parts = [counted(counts[severity], name) for severity, name in (
+            (ERROR, 'failure'), (WARN, 'warning')) if counts[severity]]
         self._print_skipped()
         print(f'doctor: {" and ".join(parts) or "nothing is wrong"}', flush=True)
         self._print_remedies()
@@ -210,7 +210,8 @@ class DoctorReport:
         return {
             'server': printable(probed.server), 'port': probed.port,
             'protocol': probed.protocol, 'exit_code': code,
-            'checks': [{**one._asdict(), 'level': one.level.value} for one in self.results]}
+            'checks': [{'check': one.check, 'level': one.word, 'found': one.found,
+                        'advice': one.advice, 'values': one.values} for one in self.results]}
 
 
 def examine(arguments: argparse.Namespace, ros_args: Sequence[str]) -> int:
@@ -306,7 +307,7 @@ def _probe_protocols(
                 report.add(skip(check, why))
             continue
         for one in probe.results(streams[name].heard() if name in streams else None):
-            if one.level is Level.FAIL and name in wanted:
+            if one.severity is ERROR and name in wanted:
                 one = _beside(one, name, answering, others)
             report.add(one)
     for name in answering:
@@ -320,7 +321,7 @@ def _beside(
     """Change the failure of a protocol if another one answers."""
     if answering and name not in answering:
         return one._replace(
-            level=Level.WARN, found=f'{one.found}; {title(answering[0])} answers',
+            severity=WARN, found=f'{one.found}; {title(answering[0])} answers',
             advice=f'{one.advice}; or keep protocol: {answering[0]}')
     if others:
         return one._replace(

@@ -7,8 +7,9 @@ from __future__ import annotations
 from typing import Optional
 
 from optitrack_vrpn.core.checks import (
-    CheckResult, cleaned, fail, joined, Level, listed, ok, skip, warn)
+    CheckResult, cleaned, fail, joined, listed, ok, skip, warn)
 from optitrack_vrpn.core.names import counted, printable
+from optitrack_vrpn.core.severity import INFO
 from optitrack_vrpn.drivers.table import AUTO, own_port, SOURCES, using
 from optitrack_vrpn.node.graph.conflicts import LINGERS, ONE_NAME, ONE_TOPIC, qos_remedies
 from optitrack_vrpn.node.graph.processes import without_shared_memory
@@ -140,8 +141,7 @@ def check_lifecycle(probed: ProbeResults) -> CheckResult:
         results.insert(0, fail(
             'lifecycle', f'process {stopped} runs the node and is stopped (SIGSTOP)',
             f'let it continue: kill -CONT {stopped}; or end it and start the node again.'))
-    worst = next(level for level in (Level.FAIL, Level.WARN, Level.OK)
-                 if any(one.level is level for one in results))
+    worst = max(one.severity or INFO for one in results)
     return cleaned(CheckResult(
         'lifecycle', worst, '; '.join(one.found for one in results[:_SHOWN]),
         ' '.join(dict.fromkeys(one.advice for one in results if one.advice)),

@@ -10,6 +10,7 @@ from typing import Any, Optional
 
 from optitrack_vrpn.core.errors import ConfigurationError, TransportError
 from optitrack_vrpn.core.events import Event
+from optitrack_vrpn.core.severity import INFO
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.client_io import Sink, Source, Waiting
 from optitrack_vrpn.drivers.config import ClientConfig
@@ -103,7 +104,7 @@ class _Listener:
                 self.changed.notify_all()
             elif state in (LinkState.CONNECTED, LinkState.STREAMING, LinkState.SILENT):
                 self.connected_ns = self.connected_ns or self._now_ns()
-                if change.severity != 'info' and len(stream.messages) < _MOST_MESSAGES:
+                if change.severity != INFO and len(stream.messages) < _MOST_MESSAGES:
                     stream.messages += (change.text,)
 
 

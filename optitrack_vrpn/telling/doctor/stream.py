@@ -11,6 +11,7 @@ from typing import Optional
 from optitrack_vrpn.core.checks import (
     CheckResult, fail, join_sentences, joined, listed, ok, skip, Value, warn)
 from optitrack_vrpn.core.names import counted, printable
+from optitrack_vrpn.core.severity import ERROR
 from optitrack_vrpn.drivers.frames import Frame, Item, Vector
 from optitrack_vrpn.drivers.table import AUTO, title
 from optitrack_vrpn.stream.bodies.settings import BodyConfig
@@ -19,7 +20,7 @@ from optitrack_vrpn.stream.clock.types import UNIX_EPOCH
 from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.pipeline import Pipeline
 from optitrack_vrpn.stream.roster import body_name, TrackedBody
-from optitrack_vrpn.telling.catalogue import Finding, merge, Severity
+from optitrack_vrpn.telling.catalogue import Finding, merge
 from optitrack_vrpn.telling.doctor.results import Lift, ProbeResults, WatchedStream
 from optitrack_vrpn.telling.rules import (
     body_findings, clock_findings, ENOUGH_POSES, Observation, rate_findings, stamp_findings,
@@ -197,7 +198,7 @@ def results_of(
     text = '; '.join([*([prefix] if prefix else []), *map(with_time, found)])
     if not found:
         return ok(check, text, **values)
-    result = fail if any(one.severity is Severity.ERROR for one in found) else warn
+    result = fail if any(one.severity is ERROR for one in found) else warn
     return result(check, text, join_sentences(one.remedy for one in found), **values)
 
 
