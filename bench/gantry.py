@@ -34,7 +34,6 @@ ORION = load_machine('gantry_orion')
 RULES = {
     'open loop': None,
     'thesis': {},
-    'integral': {'dead_band': 0.0, 'action': 'integral'},
     'kalman': {'action': 'kalman'},
 }
 #: Axis, amplitude, frequency (Hz), minutes, drift in open loop according to the thesis.

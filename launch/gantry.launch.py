@@ -21,7 +21,6 @@ ARGUMENTS = (
     ('machine_host', '127.0.0.1', 'address of the machine'),
     ('machine_port', '9200', 'its UDP port', port),
     ('cutoff_hz', '5.0', 'low-pass of the poses; 0.0: none', number),
-    ('record_folder', '', 'folder of the recordings; empty: none'),
     ('prefix', '', "put before the controller's command line, as in 'chrt -f 20'"),
 )
 
@@ -69,8 +68,7 @@ def make_all(given):
             prefix=given['prefix'],
             parameters=[{'machine': given['machine'], 'driver': 'udp', **start,
                          'machine_host': given['machine_host'],
-                         'machine_port': given['machine_port'],
-                         'record_folder': given['record_folder']}]),
+                         'machine_port': given['machine_port']}]),
     ]
 
 

@@ -4,10 +4,10 @@
 
 from collections import defaultdict
 import contextlib
+import csv
 import math
 import os
 import pty
-import re
 import signal
 import subprocess
 import termios
@@ -24,7 +24,9 @@ from optitrack_vrpn.guests.machine.axis_bridge_ros import AxisBridge
 from optitrack_vrpn.guests.machine.gantry_controller_ros import GantryController
 from optitrack_vrpn.guests.machine.gantry_sim_io import UdpMachine
 from optitrack_vrpn.guests.machine.machine import Machine
+from optitrack_vrpn.guests.machine.machine_io import load_machine
 from optitrack_vrpn.guests.machine.services_ros import COMMANDS, GantryClient, load_file, serve
+from optitrack_vrpn.takes.export import export_command
 import pytest
 from rcl_interfaces.msg import Parameter, ParameterValue
 from rcl_interfaces.srv import SetParameters
@@ -37,9 +39,9 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 pytestmark = [pytest.mark.ros, pytest.mark.network]
 
 
-def test_a_user_moves_stops_and_records_the_simulated_machine(observer, tmp_path):
+def test_a_user_moves_and_stops_the_simulated_machine(observer, tmp_path):
     user = User(observer)
-    with controller(active=False, record_folder=str(tmp_path)) as here:
+    with controller(active=False) as here:
         axes = Axes(observer)
         trajectory = observer.node.create_publisher(
             JointTrajectory, f'{NODE}/joint_trajectory', 10)
@@ -116,10 +118,39 @@ def test_a_user_moves_stops_and_records_the_simulated_machine(observer, tmp_path
         axes.wait_mode('chaser_x', 'stopping')
         assert here.run(here.node.trigger_deactivate).name == 'SUCCESS'
         assert here.run(here.node.trigger_cleanup).name == 'SUCCESS'
-    recording, = tmp_path.glob('*.csv')
-    assert re.fullmatch(r'\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d\.csv', recording.name)
-    lines = recording.read_text().splitlines()
-    assert len(lines) > 200 and lines[0].startswith('time_ms;chaser_x_position;')
+
+
+def test_a_recording_of_the_controller_becomes_the_table_of_the_thesis(observer, tmp_path):
+    user = User(observer)
+    with controller(), NodeProcess(
+            '-o', tmp_path / 'run', '--topic', '*gantry_controller/*', tool='record',
+            ros=False) as record:
+        axes = Axes(observer)
+        record.wait_for('recording')
+        wait_until(lambda: observer.node.count_subscribers(f'{NODE}/state'))
+        assert user.set('go_to', chaser_x=0.05, target_yaw=2.0) == []
+        axes.wait_position('target_yaw', 2.0)
+        axes.wait_position('chaser_x', 0.05)
+        time.sleep(0.2)
+        assert record.end()[0] == 0
+    # The file has no pose and no other machine.
+    assert export_command.main([str(tmp_path / 'run'), '--format', 'gantry', '-o',
+                                str(tmp_path / 'run.csv')]) == 0
+    with open(tmp_path / 'run.csv', newline='') as file:
+        header, *rows = csv.reader(file, delimiter=';')
+    assert len(rows) > 50 and {len(row) for row in rows} == {1 + 3 * 6 + 3 * 6 + 6}
+    assert header[:3] == ['time_ms', 'chaser_x_position', 'chaser_y_position']
+    assert header[19:22] == ['chaser_x_a', 'chaser_x_b', 'chaser_x_c']
+    last = dict(zip(header, rows[-1]))
+    assert (float(last['chaser_x_position']), float(last['target_yaw_position'])) == (0.05, 2.0)
+    assert last['chaser_x_mocap'] == '', 'no mocap: empty, and not 0'
+    assert max(float(row[header.index('target_yaw_velocity')]) for row in rows) > 1.0
+    # The cubic of a row leads from where the row before it ends; in open loop that is exact.
+    for before, after in zip(rows, rows[1:]):
+        if float(after[0]) - float(before[0]) < 15.0:
+            a, b, c = map(float, after[19:22])
+            assert float(before[1]) + 0.01 * (a + 0.01 * (b + 0.01 * c)) == pytest.approx(
+                float(after[1]), abs=1e-8)
 
 
 @pytest.mark.parametrize('value', [
@@ -292,19 +323,23 @@ def test_a_late_target_of_the_stream_is_refused_with_a_reason(observer, console)
         wait_until(lambda: send(0.005, 0.0) or axes.value('chaser_x') == 0.005)
 
 
-def test_an_interrupt_stops_a_moving_axis_under_control(tmp_path):
+def test_an_interrupt_stops_a_moving_axis_under_control():
     """ROS shuts down before the node; publishing fails meanwhile and must not stop the axis."""
-    with NodeProcess('-p', 'autostart:=true', '-p', f'record_folder:={tmp_path}',
-                     tool='gantry_controller') as gantry:
-        gantry.wait_for('recording to')
-        wait_until(lambda: command.main(['jog', 'chaser_x', '1']) == 0)
-        recording, = tmp_path.glob('*.csv')
-        wait_until(lambda: re.search(r'\n[\d.]+;0\.2', recording.read_text()), what='0.2 m')
-        assert gantry.end()[0] == 0
-    rows = [line.split(';') for line in recording.read_text().splitlines()]
-    column = rows[0].index('chaser_x_velocity')
-    speeds = [float(cells[column]) for cells in rows[1:]]
-    assert max(speeds) == 0.25 and speeds[-1] == 0.0
+    speeds = []
+    with contextlib.closing(UdpMachine(load_machine('gantry_orion'))) as machine:
+        run = machine.machine.run
+
+        def watch(cubics, *rest):
+            speeds.append(cubics['chaser_x'].a)
+            run(cubics, *rest)
+        machine.machine.run = watch
+        with NodeProcess('-p', 'autostart:=true', '-p', 'driver:=udp', '-p',
+                         f'machine_port:={machine.port}', tool='gantry_controller') as gantry:
+            wait_until(lambda: speeds)
+            wait_until(lambda: command.main(['jog', 'chaser_x', '1']) == 0)
+            wait_until(lambda: machine.machine.axes['chaser_x'].position > 0.2, what='0.2 m')
+            assert gantry.end()[0] == 0
+    assert max(speeds) == pytest.approx(0.25) and abs(speeds[-1]) < 1e-9
     assert max(abs(b - a) for a, b in zip(speeds, speeds[1:])) < 0.25 * 0.01 + 1e-6
 
 

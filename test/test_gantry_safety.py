@@ -8,7 +8,7 @@ import random
 from gantry_kit import Rig, settings_of
 from optitrack_vrpn.guests.machine.correction import Measurement
 from optitrack_vrpn.guests.machine.gantry_settings import (
-    AxisSettings, CorrectionSettings, MachineSettings)
+    ACTIONS, AxisSettings, CorrectionSettings, MachineSettings)
 from optitrack_vrpn.guests.machine.machine import Feedback, Machine
 from optitrack_vrpn.guests.machine.setpoints import (
     halt_position, Limits, MachineState, Mode, step, Switches)
@@ -168,7 +168,8 @@ def random_settings(rng):
         'x', 1000.0, low=-room if limited else None, high=room if limited else None,
         max_velocity=velocity, max_acceleration=acceleration, max_jerk=jerk,
         reference_velocity=-0.3 * velocity, correction=CorrectionSettings(
-            dead_band=1e-3 * room, max_step=1e-3 * velocity * dt, limit=room)),),
+            dead_band=1e-3 * room, max_step=1e-3 * velocity * dt, limit=room,
+            action=rng.choice(ACTIONS))),),
         rate_hz=1.0 / dt, loss_cycles=20)
 
 

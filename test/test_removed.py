@@ -9,7 +9,9 @@ from optitrack_vrpn.cli.arguments import check_launch_arguments
 from optitrack_vrpn.cli.rows_io import console_scripts
 from optitrack_vrpn.core import removed
 from optitrack_vrpn.core.settings.parameters import is_foreign, unknown
+from optitrack_vrpn.core.settings.schema import build
 from optitrack_vrpn.guests.autopilot.settings import parse
+from optitrack_vrpn.guests.machine.gantry_settings import MachineSettings
 import pytest
 
 
@@ -24,7 +26,7 @@ def test_a_removed_command_says_what_to_run(name, monkeypatch, capsys):
 
 @pytest.mark.parametrize('name', removed.LAUNCH_ARGUMENTS)
 def test_a_removed_launch_argument_says_what_to_do(name):
-    with pytest.raises(ValueError, match='discovery_server'):
+    with pytest.raises(ValueError, match='discovery_server|--format gantry'):
         check_launch_arguments(['x.launch.py', f'{name}:=1'], 'x.launch.py', ['server'])
 
 
@@ -39,3 +41,12 @@ def test_a_removed_parameter_is_of_this_node_and_says_what_to_do(monkeypatch):
 def test_the_tcp_link_of_the_autopilot_says_what_to_use():
     with pytest.raises(ValueError, match='tcp: was removed.*udpclient'):
         parse('tcp:127.0.0.1:5760')
+
+
+@pytest.mark.parametrize(('correction', 'words'), [
+    ({'action': 'integral'}, 'integral was removed: take kalman'),
+    ({'gain': 0.1}, 'gain was removed')])
+def test_the_action_integral_of_the_gantry_says_what_to_take(correction, words):
+    with pytest.raises(ValueError, match=words):
+        build(MachineSettings, {'axes': [
+            {'name': 'x', 'steps_per_unit': 1000, 'correction': correction}]}, 'm.yaml: ')

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Names of earlier versions that are refused, each with what to do instead."""
 
+_RECORD = ('run "record -o FOLDER --topic *gantry_controller/*", and export the recording with '
+           '--format gantry')
 #: Commands.
 COMMANDS = {
     'compile': 'colcon build and pip compile what they install; --version says how it runs',
@@ -15,8 +17,10 @@ LAUNCH_ARGUMENTS = {
                  'ROS_DISCOVERY_SERVER here as it prints (docs/swarm.md)',
 }
 LAUNCH_ARGUMENTS['discovery_port'] = LAUNCH_ARGUMENTS['discovery']
+LAUNCH_ARGUMENTS['record_folder'] = _RECORD
 #: Parameters of nodes, also as ``bodies.NAME.SETTING`` by the name of the setting alone.
 SETTINGS: dict[str, str] = {
+    'record_folder': _RECORD,
     'mapper.invalid': 'an invalid axis is NaN; datagram.header and json have validity bits',
 }
 #: Values of parameters.
@@ -25,6 +29,7 @@ VALUES: dict[str, str] = {
             '--serial2 udpclient:127.0.0.1:14540, and put a router such as mavlink-router between '
             'the bridge and a peer that offers TCP alone',
     'csv': 'take json, or the documented binary with datagram.header',
+    'integral': 'take kalman',
     'joint_states': 'take skeleton_tf, and compute angles from the transforms of two bones',
 }
 #: Options of commands, as ``COMMAND --option``.
@@ -34,7 +39,9 @@ OPTIONS: dict[str, str] = {
                         'simulator of the autopilot (docs/autopilot.md)',
 }
 #: Keys of YAML files that are no parameters.
-KEYS: dict[str, str] = {}
+KEYS: dict[str, str] = {
+    'gain': 'it belonged to the action integral; take action: kalman',
+}
 
 
 def refusal(table: dict[str, str], name: str) -> str:

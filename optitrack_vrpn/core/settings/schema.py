@@ -21,7 +21,7 @@ import typing
 from typing import Any, Optional, TypeVar, Union
 
 from optitrack_vrpn.core.errors import ConfigurationError
-from optitrack_vrpn.core.removed import refusal, VALUES
+from optitrack_vrpn.core.removed import KEYS, refusal, VALUES
 
 T = TypeVar('T')
 
@@ -268,6 +268,8 @@ def build(cls: type[T], data: Any, where: str) -> T:
             f'settings; allowed keys: {keys}')
     for key in data:
         if key not in fields:
+            if removed := refusal(KEYS, str(key)):
+                raise ConfigurationError(f'{where}{removed}')
             near = did_you_mean(str(key), fields)
             raise ConfigurationError(
                 f'{where}{key}: unknown key; {f"{near} " if near else ""}allowed keys: {keys}')

@@ -262,9 +262,9 @@ class Correction:
             self._last = measurement
         if self._last is None:
             return
-        compensated = self.settings.action != 'thesis'
+        thesis = self.settings.action == 'thesis'
         now = self.history.at(math.inf)
-        then = self.history.at(self._last.stamp) if compensated else now
+        then = now if thesis else self.history.at(self._last.stamp)
         if now is None or then is None:
             return
         if self._zero is None:
@@ -275,18 +275,13 @@ class Correction:
             self._zero = self._last.value - then.position
         error = distance = math.remainder(
             self._last.value - self._zero - then.position, self._turn)
-        if compensated:
-            # The measurement does not contain corrections after its stamp yet.
-            error += now.offset - then.offset
+        # The measurement does not contain corrections after its stamp yet.
+        error += now.offset - then.offset
         self.error = error
-        if not fresh and self.settings.action != 'thesis':
-            error = 0.0     # only the thesis's rule continues with the last value
-        if self.settings.action == 'kalman':
+        if not thesis:
             self._follow_slip(distance - then.offset if fresh else None)
-        else:
-            if abs(error) < self.settings.dead_band:
-                error = 0.0
-            self._apply(self.settings.gain * error if compensated else error)
+        elif abs(error) >= self.settings.dead_band:
+            self._apply(error)      # also with the last value, if there is none in this cycle
 
     def _apply(self, change: float) -> None:
         """Subtract a correction, limited to the maximum of a cycle; the rest is discarded."""

@@ -10,6 +10,7 @@ import time
 import traceback
 from typing import Any, Callable, Mapping, Optional, Sequence
 
+from builtin_interfaces.msg import Duration
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from optitrack_vrpn.control.participant_ros import MocapControl
 from optitrack_vrpn.core.errors import ConfigurationError
@@ -23,7 +24,7 @@ from optitrack_vrpn.guests.machine.gantry_settings import ControllerSettings
 from optitrack_vrpn.guests.machine.gantry_sim_io import SimulatedMachine
 from optitrack_vrpn.guests.machine.machine import AxisSample, Calibration, cells, Machine
 from optitrack_vrpn.guests.machine.machine_io import (
-    Driver, load_machine, MachineRecorder, row, UdpDriver)
+    Driver, load_machine, UdpDriver)
 from optitrack_vrpn.guests.machine.services_ros import (
     answer, COMMANDS, load_file, paths_of, serve, start, value_of)
 from optitrack_vrpn.guests.machine.trajectory import AxisTrajectory, LARGEST
@@ -35,7 +36,7 @@ from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.task import Future
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
-from trajectory_msgs.msg import JointTrajectory
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 _INACTIVE = 'the node is not active'
 
@@ -52,7 +53,6 @@ class GantryController(SettingsNode[ControllerSettings]):
         self._lock = threading.Lock()
         self._machine: Optional[Machine] = None
         self._driver: Optional[Driver] = None
-        self._recorder: Optional[MachineRecorder] = None
         self._thread: Optional[CycleThread] = None
         self._calibration: Optional[Calibration] = None
         self._used: Optional[ControllerSettings] = None
@@ -60,11 +60,11 @@ class GantryController(SettingsNode[ControllerSettings]):
         self._inputs: list[BoundSubscription[Any]] = []
         self._fresh: dict[str, Measurement] = {}
         self._stamp = (0, 0.0)
-        self._began_s = 0.0
         self._cut = ''                      # why the power is cut
         self._commands = 0                  # so far: a file that is read begins after none
         self._commanded: Any = None
         self._measured: Any = None
+        self._state: Any = None
         self._view: Any = None
         self._action: Optional[FollowServer] = None
         self._logged: dict[str, tuple[str, set[str]]] = {}
@@ -86,10 +86,10 @@ class GantryController(SettingsNode[ControllerSettings]):
             description, settings.machine_host, settings.machine_port,
         ) if settings.driver == 'udp' else SimulatedMachine(description)
         self._used = settings
-        self._commanded, self._measured, self._view = (
+        self._commanded, self._measured, self._state, self._view = (
             self._own(self.create_publisher(kind, f'~/{name}', 10), self.destroy_publisher)
             for kind, name in ((JointState, 'commanded'), (JointState, 'measured'),
-                               (DiagnosticArray, 'axes')))
+                               (JointTrajectory, 'state'), (DiagnosticArray, 'axes')))
         self._inputs = [
             self._own(BoundSubscription(
                 self, JointState, topic, callback, 10, identify=joints_of, reach=reach),
@@ -130,10 +130,6 @@ class GantryController(SettingsNode[ControllerSettings]):
         """Start the cycles; every axis holds its position."""
         self._commands += 1
         assert self._machine is not None and self._used is not None
-        if self._used.record_folder:
-            self._recorder = MachineRecorder(self._used.record_folder, list(self._machine.axes))
-            self.get_logger().info(f'recording to {self._recorder.path}')
-        self._began_s = time.monotonic()
         self._fresh.clear()
         self._thread = CycleThread(self._machine.dt, self._cycle, 'gantry')
         self._thread.start()
@@ -165,13 +161,6 @@ class GantryController(SettingsNode[ControllerSettings]):
                 axis.referenced = False     # another controller may move the machine
         if self._action is not None:
             self._action.end()
-        if self._recorder is not None:
-            self._recorder.close()
-            if self._recorder.dropped:
-                self.get_logger().error(
-                    f'{self._recorder.dropped} lines are missing in {self._recorder.path}: the '
-                    'disk is full or too slow')
-            self._recorder = None
 
     def release(self) -> None:
         """Destroy topics and services, close the driver."""
@@ -206,8 +195,6 @@ class GantryController(SettingsNode[ControllerSettings]):
             return
         # No failure of an output stops the axes: ROS shuts down before ``end`` on Ctrl-C.
         try:
-            if self._recorder is not None:
-                self._recorder.write(row((time.monotonic() - self._began_s) * 1e3, samples))
             self._publish(samples)
         except Exception:
             if self.context.ok():
@@ -237,7 +224,7 @@ class GantryController(SettingsNode[ControllerSettings]):
         return machine.samples()
 
     def _publish(self, samples: Sequence[AxisSample]) -> None:
-        """Publish the set points and the measured positions of the axes, in m and rad."""
+        """Publish set points, measurements and the motion of the cycle, in m and rad."""
         commanded, measured = JointState(), JointState()
         commanded.header.stamp = measured.header.stamp = self.get_clock().now().to_msg()
         commanded.name = measured.name = [each.axis.settings.name for each in samples]
@@ -248,6 +235,29 @@ class GantryController(SettingsNode[ControllerSettings]):
             math.nan if s.measured is None else s.measured * k for s, k in zip(samples, scales)]
         self._commanded.publish(commanded)
         self._measured.publish(measured)
+        self._publish_state(samples, commanded, measured)
+
+    def _publish_state(
+        self, samples: Sequence[AxisSample], commanded: JointState, measured: JointState,
+    ) -> None:
+        """Publish begin and end of the motor's motion, the set point and the measurement."""
+        assert self._machine is not None
+        dt = self._machine.dt
+        scaled = [each.cubic.scaled(each.axis.settings.si_per_unit) for each in samples]
+        end = Duration(nanosec=round(dt * NS_PER_S))
+        self._state.publish(JointTrajectory(
+            header=commanded.header, joint_names=commanded.name, points=[
+                JointTrajectoryPoint(
+                    positions=[cubic.start for cubic in scaled],
+                    velocities=[cubic.a for cubic in scaled],
+                    accelerations=[2.0 * cubic.b for cubic in scaled]),
+                JointTrajectoryPoint(
+                    positions=[cubic.at(dt) for cubic in scaled], time_from_start=end),
+                JointTrajectoryPoint(
+                    positions=commanded.position, velocities=commanded.velocity,
+                    accelerations=[each.state.acceleration * each.axis.settings.si_per_unit
+                                   for each in samples], time_from_start=end),
+                JointTrajectoryPoint(positions=measured.position)]))
 
     # -- inputs, on the executor's thread ------------------------------------------------------
 

@@ -11,13 +11,13 @@ from optitrack_vrpn.core.settings.schema import checked, LifecycleSettings, sect
 from optitrack_vrpn.guests.machine.setpoints import Limits
 
 KINDS = ('linear', 'rotary')
-ACTIONS = ('thesis', 'integral', 'kalman')
+ACTIONS = ('kalman', 'thesis')
 
 
 @checked
 @dataclass(frozen=True)
 class CorrectionSettings:
-    """How the measured position corrects the set point; by default as in the thesis."""
+    """How the measured position corrects the set point."""
 
     dead_band: float = setting(
         1e-3, unit='m or deg', low=0.0, high=10.0,
@@ -31,10 +31,8 @@ class CorrectionSettings:
         True, doc='after mocap_lost refuse motions until mocap is back or tracking is switched '
         'off; a reference search is allowed')
     action: str = setting(
-        'thesis', choices=ACTIONS, doc='thesis: the whole error each cycle; integral: a share of '
-        'it; kalman: estimates slip and backlash and corrects them ahead')
-    gain: float = setting(
-        0.02, low=1e-4, high=1.0, doc='share of the error corrected in a cycle by integral')
+        'kalman', choices=ACTIONS, doc='kalman: estimates slip and backlash and corrects them '
+        'ahead; thesis: the whole error each cycle')
 
 
 @checked
@@ -173,7 +171,6 @@ class ControllerSettings(LifecycleSettings):
     max_age_s: float = setting(
         0.5, unit='s', low=0.01, high=2.0,
         doc='a measurement or target whose stamp is older than this counts as none')
-    record_folder: str = setting('', doc='folder of the recordings; empty: nothing is recorded')
 
     def check(self) -> None:
         """Check the address of the machine."""

@@ -8,18 +8,15 @@ position, velocity and acceleration of each axis; the three coefficients of the 
 the mocap value of each axis, empty without a valid one.
 """
 
-import datetime
 from pathlib import Path
-import queue
 import socket
-import threading
-from typing import Mapping, Optional, Protocol, Sequence, Union
+from typing import Mapping, Optional, Protocol, Union
 
 from optitrack_vrpn.cli.files_io import find_config, read_yaml
-from optitrack_vrpn.core.errors import ConfigurationError, RemoteProtocolError, TransportError
+from optitrack_vrpn.core.errors import RemoteProtocolError, TransportError
 from optitrack_vrpn.core.settings.schema import build
 from optitrack_vrpn.guests.machine.gantry_settings import MachineSettings
-from optitrack_vrpn.guests.machine.machine import AxisSample, Feedback
+from optitrack_vrpn.guests.machine.machine import Feedback
 from optitrack_vrpn.guests.machine.setpoints import (
     ahead, Cubic, decode_answer, encode_set_points, MachineAnswer, MOST_BYTES, SetPoints)
 
@@ -145,81 +142,3 @@ class UdpDriver:
     def close(self) -> None:
         """Close the socket."""
         self._socket.close()
-
-
-class MachineRecorder:
-    """
-    Write lines to a file named by date and time; it stays open while recording.
-
-    :param folder: folder of the file; created if it is missing.
-    :param names: names of the axes.
-    :raises ConfigurationError: if the file cannot be created.
-    :ivar path: path of the file.
-    :ivar dropped: number of lines that are missing because the disk was full or too slow.
-    """
-
-    def __init__(self, folder: str, names: Sequence[str]) -> None:
-        place = Path(folder).expanduser()
-        stamp = datetime.datetime.now().strftime('%Y-%m-%d_%H-%M-%S')
-        try:
-            place.mkdir(parents=True, exist_ok=True)
-            self.path = place / f'{stamp}.csv'
-            number = 1
-            while self.path.exists():
-                number += 1
-                self.path = place / f'{stamp}_{number}.csv'
-            self._file = open(self.path, 'x', encoding='ascii')
-        except OSError as error:
-            raise ConfigurationError(
-                f'record_folder {folder}: cannot be written ({error.strerror})') from None
-        self.dropped = 0
-        self._lines: queue.Queue[Optional[str]] = queue.Queue(10_000)
-        self._lines.put(header(names))
-        self._thread = threading.Thread(target=self._run, name='recorder', daemon=True)
-        self._thread.start()
-
-    def write(self, line: str) -> None:
-        """Add a line; never blocks."""
-        try:
-            self._lines.put_nowait(line)
-        except queue.Full:
-            self.dropped += 1
-
-    def _run(self) -> None:
-        for line in iter(self._lines.get, None):
-            try:
-                self._file.write(line)
-                if self._lines.empty():
-                    self._file.flush()
-            except OSError:
-                self.dropped += 1
-
-    def close(self) -> None:
-        """Write the waiting lines, and close the file."""
-        try:
-            self._lines.put(None, timeout=10.0)
-        except queue.Full:      # the disk does not answer: nothing more can be written
-            self.dropped += self._lines.qsize()
-            return
-        self._thread.join(10.0)
-        try:
-            self._file.close()
-        except OSError:
-            self.dropped += 1
-
-
-def header(names: Sequence[str]) -> str:
-    """Return the first line: the names of the columns."""
-    return ';'.join([
-        'time_ms', *(f'{name}_{part}' for part in ('position', 'velocity', 'acceleration')
-                     for name in names),
-        *(f'{name}_{part}' for name in names for part in 'abc'),
-        *(f'{name}_mocap' for name in names)]) + '\n'
-
-
-def row(time_ms: float, samples: Sequence[AxisSample]) -> str:
-    """Return the line of a cycle at a time since the start of the recording (ms)."""
-    numbers = [each.state[i] for i in range(3) for each in samples]
-    numbers += [value for each in samples for value in each.cubic[1:]]
-    measured = ['' if each.measured is None else f'{each.measured:.9g}' for each in samples]
-    return ';'.join([f'{time_ms:.1f}', *(f'{value:.9g}' for value in numbers), *measured]) + '\n'

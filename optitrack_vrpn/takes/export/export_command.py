@@ -3,7 +3,7 @@
 """Export a take: ``export FOLDER --format csv -o FILE``."""
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 import contextlib
 import csv
 import importlib.util
@@ -20,12 +20,13 @@ from optitrack_vrpn.cli.terminal_io import Progress
 from optitrack_vrpn.core.checks import listed
 from optitrack_vrpn.core.errors import BackendUnavailableError, ConfigurationError
 from optitrack_vrpn.core.names import counted
-from optitrack_vrpn.takes.bag_read_io import BAGS, find_files, read_batches
+from optitrack_vrpn.takes.bag_read_io import BAGS, find_files, read_batches, read_records
 from optitrack_vrpn.takes.cdr import parse_definition
 from optitrack_vrpn.takes.columns import ColumnBatch, PoseColumns, TF
 from optitrack_vrpn.takes.export.export_table import (
     check_span, choose_bodies, COLUMNS, rows, Table, tables)
-from optitrack_vrpn.takes.mcap_format import Channel, Schema
+from optitrack_vrpn.takes.mcap_format import Channel, Cut, Schema
+from optitrack_vrpn.takes.mcap_read_io import Damage
 from optitrack_vrpn.takes.take import Take, trajectory_of
 from optitrack_vrpn.takes.take_io import load_take
 from optitrack_vrpn.takes.trajectory import Stamps
@@ -38,8 +39,9 @@ _DELIMITERS = {'csv': ',', 'csv-semicolon': ';', 'tum': ' '}
 _OWN = {kind: re.compile(begin) for kind, begin in {
     **{kind: re.escape(_DELIMITERS[kind].join(COLUMNS)).encode()
        for kind in ('csv', 'csv-semicolon')},
-    'tum': rb'-?\d+\.\d{9}( \S+){7}\n', 'parquet': rb'PAR1', 'bvh': rb'HIERARCHY\n'}.items()}
-_FORMATS = (*_DELIMITERS, 'parquet', 'bvh')
+    'tum': rb'-?\d+\.\d{9}( \S+){7}\n', 'parquet': rb'PAR1', 'bvh': rb'HIERARCHY\n',
+    'gantry': rb'time_ms;'}.items()}
+_FORMATS = (*_DELIMITERS, 'parquet', 'bvh', 'gantry')
 _POSE = ('x', 'y', 'z', 'qx', 'qy', 'qz', 'qw')
 
 
@@ -176,6 +178,32 @@ def _export_bvh(arguments: argparse.Namespace) -> int:
     return _complain(load_take(arguments.recording))
 
 
+def _export_gantry(arguments: argparse.Namespace) -> int:
+    """Export the run of a gantry; return the exit code."""
+    from optitrack_vrpn.takes.export.gantry import lines, read_run
+    if arguments.frame != 'enu' or arguments.resample or arguments.body:
+        raise ConfigurationError('gantry has the axes of a machine, one row a cycle: --frame, '
+                                 '--resample and --body have no meaning')
+    others: list[object] = []
+
+    def records() -> Iterator[object]:
+        for path in find_files(arguments.recording, *BAGS):
+            for item in read_records(path):
+                if isinstance(item, (Damage, Cut)):
+                    others.append(item)
+                yield item
+    run = read_run(records())
+    with whole_file(*_output(arguments)) as path, open(path, 'w', encoding='utf-8') as file:
+        file.writelines(lines(run, arguments.start, arguments.end))
+    print(f'{arguments.output}: {counted(len(run.cycles), "cycle")} of {len(run.units)} axes in '
+          'the recording')
+    damaged = run.damaged + len(others)
+    if damaged:
+        print(f'export: cycles of the recording are missing: {counted(damaged, "damaged part")}',
+              file=sys.stderr)
+    return int(bool(damaged))
+
+
 def _complain(take: Take) -> int:
     """Say in one line what is missing or was renamed; return 1 if poses can be missing, else 0."""
     if take.shared_names:
@@ -206,6 +234,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     check_output(*_output(arguments))
     if arguments.format == 'bvh':
         return _export_bvh(arguments)
+    if arguments.format == 'gantry':
+        return _export_gantry(arguments)
     if arguments.frame == 'raw':
         raise ConfigurationError('--frame raw is for --format bvh')
     with Progress('reading') as reading:
