@@ -22,6 +22,7 @@ from optitrack_vrpn.sim.scenario_io import Scenario, scenario_from_mapping
 from optitrack_vrpn.sim.world import World
 import pytest
 
+
 def corrected(settings, readings, position=0.0, dt=0.01):
     """Feed a correction with mocap values at rest; gives the offsets."""
     rule = Correction(settings)
