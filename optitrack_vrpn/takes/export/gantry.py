@@ -27,7 +27,7 @@ STATE, AXES = 'trajectory_msgs/msg/JointTrajectory', 'diagnostic_msgs/msg/Diagno
 _SHAPE = ((1, 1, 1), (1, 0, 0), (1, 1, 1), (1, 0, 0))
 
 
-class Cycle(NamedTuple):
+class GantryCycle(NamedTuple):
     """
     One message of the topic ``state``, in m and rad.
 
@@ -42,7 +42,7 @@ class Cycle(NamedTuple):
     points: list[dict[str, list[float]]]
 
 
-class Run(NamedTuple):
+class GantryRun(NamedTuple):
     """
     The cycles of one controller.
 
@@ -51,12 +51,12 @@ class Run(NamedTuple):
     :ivar damaged: number of messages that could not be read.
     """
 
-    cycles: list[Cycle]
+    cycles: list[GantryCycle]
     units: dict[str, str]
     damaged: int
 
 
-def read_run(records: Iterable[Any]) -> Run:
+def read_run(records: Iterable[Any]) -> GantryRun:
     """
     Read the run of the only controller in a recording.
 
@@ -65,7 +65,7 @@ def read_run(records: Iterable[Any]) -> Run:
     """
     schemas: dict[int, Schema] = {}
     topics: dict[int, tuple[Channel, str, Types]] = {}
-    states: dict[str, list[Cycle]] = {}
+    states: dict[str, list[GantryCycle]] = {}
     units: dict[str, dict[str, str]] = {}
     damaged = 0
     for record in records:
@@ -98,10 +98,10 @@ def read_run(records: Iterable[Any]) -> Run:
     if missing:
         raise ConfigurationError(
             f'the recording has no unit of {", ".join(missing)}: record {node}/axes too')
-    return Run(cycles, units[node], damaged)
+    return GantryRun(cycles, units[node], damaged)
 
 
-def _cycle(data: bytes, types: Types) -> Cycle:
+def _cycle(data: bytes, types: Types) -> GantryCycle:
     names: list[str] = []
     points: list[dict[str, list[float]]] = []
     stamp_ns = 0
@@ -120,7 +120,7 @@ def _cycle(data: bytes, types: Types) -> Cycle:
     if [[len(point.get(key, ())) for key in ('positions', 'velocities', 'accelerations')]
             for point in points] != [[len(names) * used for used in row] for row in _SHAPE]:
         raise ValueError('not the state of a gantry')
-    return Cycle(stamp_ns, tuple(names), points)
+    return GantryCycle(stamp_ns, tuple(names), points)
 
 
 def _units(data: bytes, types: Types) -> dict[str, str]:
@@ -146,7 +146,7 @@ def _text(data: bytes, at: int, size: int) -> str:
     return data[at + 4:at + size].rstrip(b'\0').decode(errors='replace')
 
 
-def lines(run: Run, start_s: Optional[float], end_s: Optional[float]) -> Iterator[str]:
+def lines(run: GantryRun, start_s: Optional[float], end_s: Optional[float]) -> Iterator[str]:
     """
     Yield the lines of the table, the names of the columns first.
 
@@ -167,7 +167,7 @@ def lines(run: Run, start_s: Optional[float], end_s: Optional[float]) -> Iterato
             yield _line(time_s, cycle, per_si)
 
 
-def _line(time_s: float, cycle: Cycle, per_si: list[float]) -> str:
+def _line(time_s: float, cycle: GantryCycle, per_si: list[float]) -> str:
     begin, end, wanted, measured = cycle.points
     seconds, nanoseconds = end['time_from_start']
     dt = seconds + nanoseconds / NS_PER_S
