@@ -17,11 +17,11 @@ ROWS = runpy.run_path(os.path.join(PACKAGE, 'cli', 'rows_io.py'))
 #: What a pose passes, and what that calls: extension modules in an installed package.
 COMPILED = [f'{PACKAGE}/{folder}/{name}.py' for folder, names in {
     'core': ('axes', 'rotation', 'throttle'),
-    'drivers': ('frames', 'losses', 'sockets_io'),
-    'drivers/vrpn': ('codec', 'connection', 'frames', 'session_io'),
+    'drivers': ('frames', 'loop_io', 'losses', 'sockets_io'),
+    'drivers/vrpn': ('codec', 'connection', 'driver', 'frames'),
     'drivers/natnet': (
-        'codec', 'connection', 'frames', 'layouts', 'messages', 'model_list', 'numbering',
-        'reports'),
+        'codec', 'connection', 'driver', 'frames', 'layouts', 'messages', 'model_list',
+        'numbering', 'reports'),
     'stream/clock': (
         'difference', 'epochs', 'host_offset', 'line', 'pace', 'round_trips', 'sender_clock',
         'source'),

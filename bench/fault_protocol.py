@@ -15,7 +15,6 @@ from optitrack_vrpn.drivers.frames import Frame
 from optitrack_vrpn.drivers.natnet.client_io import NatNetClient
 from optitrack_vrpn.drivers.natnet.settings import NatNetConfig
 from optitrack_vrpn.drivers.vrpn.client_io import VrpnClient
-from optitrack_vrpn.drivers.vrpn.frames import FrameSink
 from relay_kit import Relay, VrpnRelay
 from transport_kit import client as vrpn_client
 
@@ -55,7 +54,7 @@ def follower(port, sink, clock):
     if NATNET:
         return NatNetClient(
             ClientConfig(server='127.0.0.1'), NatNetConfig(port=port), sink, clock)
-    return VrpnClient(ClientConfig(server='127.0.0.1', port=port), FrameSink(sink), clock)
+    return VrpnClient(ClientConfig(server='127.0.0.1', port=port), sink, clock)
 
 
 class CountingSink(Sink):

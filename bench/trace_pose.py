@@ -58,7 +58,7 @@ class Trace:
 
 def trace_pose():
     """Trace a pose of one body after 2000 others."""
-    from optitrack_vrpn.drivers.vrpn.frames import FrameSink
+    from optitrack_vrpn.drivers.vrpn.frames import to_frames
     from optitrack_vrpn.node.publishers import Publishers
     from optitrack_vrpn.node.receiver import Receiver, TurnLock
     from optitrack_vrpn.node.shared_output import SharedOutput
@@ -72,17 +72,16 @@ def trace_pose():
     path = Receiver(TurnLock(), lambda: present[0], lambda *_: None, print)
     path.pipeline, path.publishers, path.active = share.pipeline, publishers, True
     path.link_changed = None
-    sink = FrameSink(path)
     trace = Trace()
     for number, (time_ns, (data,)) in enumerate(share.encoded(2010)):
         present[0] = time_ns + 2_000_000
         if number < 2000 or len(trace.calls) > 0:
-            sink.receive(share.connection.receive_datagram(data), present[0], 0)
+            path.receive(to_frames(share.connection.receive_datagram(data)), present[0], 0)
             continue
         if number % 16 == 15:
             continue    # this one is measured too
         with trace:
-            sink.receive(share.connection.receive_datagram(data), present[0], 0)
+            path.receive(to_frames(share.connection.receive_datagram(data)), present[0], 0)
     (body,) = share.pipeline.bodies
     assert body.published > 1900
     return trace

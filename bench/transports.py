@@ -29,7 +29,7 @@ sys.path[len(sys.path):] = [str(ROOT), str(ROOT / 'test')]
 
 from latency_tables import percentile, write_block    # noqa: E402
 from optitrack_vrpn.drivers.config import ClientConfig, LinkConfig  # noqa: E402
-from optitrack_vrpn.drivers.frames import Body as PoseReport  # noqa: E402
+from optitrack_vrpn.drivers.frames import Frame  # noqa: E402
 from optitrack_vrpn.drivers.vrpn.client_io import VrpnClient  # noqa: E402
 from relay_kit import PacketRelay    # noqa: E402
 
@@ -55,7 +55,7 @@ class Timer:
         now_ns = time.monotonic_ns()
         self.poses += [
             (round(event.position[0]) * 10**9 + round(event.position[1]), now_ns)
-            for event in events if event.__class__ is PoseReport]
+            for item in events if isinstance(item, Frame) for event in item.bodies]
 
     def link_changed(self, change):
         """Ignore changes."""

@@ -6,7 +6,7 @@ import functools
 from pathlib import Path
 import tempfile
 
-from optitrack_vrpn.drivers.frames import Body as PoseReport
+from optitrack_vrpn.drivers.frames import Frame
 from optitrack_vrpn.takes.record.bag_io import BagWriter
 from optitrack_vrpn.takes.record.raw_read_io import load_raw
 from optitrack_vrpn.takes.record.raw_recorder_io import RawSink
@@ -37,8 +37,8 @@ def load_sessions(path):
 
 
 def poses(events):
-    return [(e.name, e.sender_time_ns, e.position, e.quat_xyzw) for e in events
-            if isinstance(e, PoseReport)]
+    return [(body.name, body.sender_time_ns, body.position, body.quat_xyzw)
+            for item in events if isinstance(item, Frame) for body in item.bodies]
 
 
 def sent(name):

@@ -7,9 +7,8 @@ import math
 import threading
 import time
 
-from optitrack_vrpn.drivers.frames import Body as PoseReport
+from optitrack_vrpn.drivers.frames import Frame
 from optitrack_vrpn.drivers.link import LinkState
-from optitrack_vrpn.drivers.vrpn.frames import to_frames
 from optitrack_vrpn.stream.bodies.states import Disposition
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
 from pipeline_kit import make_pipeline
@@ -77,10 +76,9 @@ class Published:
 
     def process(self, events, arrival_ns, host_minus_arrival_ns):
         now_ns = HostClock.now_ns()
-        self.taken += [(round(event.position[0] * 1000), now_ns)
-                       for event in events if isinstance(event, PoseReport)]
-        for sample in self.pipeline.process(
-                to_frames(events), arrival_ns, host_minus_arrival_ns, now_ns):
+        self.taken += [(round(body.position[0] * 1000), now_ns) for event in events
+                       if isinstance(event, Frame) for body in event.bodies]
+        for sample in self.pipeline.process(events, arrival_ns, host_minus_arrival_ns, now_ns):
             # The length of the position, whatever axes it is in: y is 2 m and z is 3 m.
             x = math.sqrt(sum(c * c for c in sample.position) - 13.0)
             self.out.append((round(x * 1000), now_ns))

@@ -85,7 +85,7 @@ def test_names_beyond_the_table_are_refused():
         counters = running.status().counters
         grown = resident_bytes() - before
     assert counters['names_refused'] == 100_000 - 1998
-    assert sum(isinstance(e, SenderDescribed) for e in sink.events) == 2000
+    assert sum(isinstance(e, SenderDescribed) for e in sink.noted) == 2000
     assert grown < 20 * MIB
     assert LinkState.LOST not in sink.states
 
@@ -110,7 +110,7 @@ def test_pings_for_changing_names_are_bounded():
                 heard.extend(data)
     with FakeServer(evil) as server, client(server.port) as (_, sink):
         sink.wait_state(LinkState.STREAMING)
-        assert sum(isinstance(e, SenderDescribed) for e in sink.events) >= 20_000
+        assert sum(isinstance(e, SenderDescribed) for e in sink.noted) >= 20_000
         wait_until(
             lambda: len(rawvrpn.described(rawvrpn.parse(bytes(heard)), -1)) >= 402 - 1)
         time.sleep(0.1)
@@ -133,7 +133,7 @@ def test_a_server_that_reads_nothing_costs_no_memory():
         conversation = running._account[1]
     # Looked at when it has stopped: in between it may be about to ask.
     assert len(conversation._out) < 500 * (128 + 6 * 24)
-    assert conversation.connection.data_to_send() == b''
+    assert conversation.driver.connection.data_to_send() == b''
 
 
 def flood(make):

@@ -196,23 +196,8 @@ def test_pauses_and_states_stay_in_bounds(connection, least, most, story):
             assert change is None or state is LinkState.STREAMING
         else:
             link.must_reconnect(now)
-        assert link.transport == {'auto': 'tcp'}.get(connection, connection)
         assert (link.since_ns == since) or (link.state is not state)
         assert 0 < link.next_check_s(now) <= 1.0
-
-
-@pytest.mark.parametrize(('connection', 'way', 'datagrams', 'takes'), [
-    ('auto', 'udp', 0, False), ('auto', 'udp', 5, True), ('udp', 'udp', 0, True),
-    ('auto', 'tcp', 0, True)])
-def test_a_connect_back_without_datagrams_falls_back_to_tcp(
-        connection, way, datagrams, takes):
-    link = Link(LinkConfig(connection=connection, reconnect_after_s=10.0), 0)
-    link.transport = way
-    link.established(0)
-    link.pose_received(0)    # the first poses come by TCP in any case
-    assert link.must_reconnect(9 * S, datagrams) is None
-    assert ('poses by TCP' in link.must_reconnect(10 * S, datagrams)) is not takes
-    assert link.takes_datagrams is takes
 
 
 # -- what is logged -------------------------------------------------------------------------------

@@ -134,7 +134,8 @@ def test_reports_come_out_as_the_built_in_clients_do(module, run):
     module.tell(1, 'acceleration', time=STAMP, sensor=2, acceleration=(7.0, 8.0, 9.0),
                 **{'future acceleration ?': (0.0, 0.0, 0.0, 1.0), 'future delta': 0})
     sink.wait(lambda: len(sink.events) == 3)
-    assert sink.events == [
+    (frame, *motions) = sink.events
+    assert [*frame.bodies, *motions] == [
         PoseReport('Rigid Body 1', 0, STAMP_NS, (1.0, 2.0, 3.0), (0.0, 0.6, 0.0, 0.8)),
         Motion('Rigid Body 1', 0, STAMP_NS, True, (4.0, 5.0, 6.0), (0.0, 0.0, 0.0, 1.0), 0.0),
         Motion(
@@ -147,7 +148,7 @@ def test_reports_come_out_as_the_built_in_clients_do(module, run):
     assert (status.transport, status.server, status.sessions) == ('python_vrpn', 'motive:3883', 1)
     assert status.counters == {'reports': 3}
     # The library is no friend of threads: one alone touches it.
-    assert module.threads == {'python_vrpn'}
+    assert module.threads == {'python_vrpn client'}
 
 
 def test_silence_and_the_end_are_reported(module, run):
@@ -157,7 +158,7 @@ def test_silence_and_the_end_are_reported(module, run):
     sink.wait_state(LinkState.SILENT)
     backend.stop()
     assert sink.states[-1] is LinkState.STOPPED
-    assert not [t for t in threading.enumerate() if t.name == 'python_vrpn']
+    assert not [t for t in threading.enumerate() if t.name == 'python_vrpn client']
     with pytest.raises(TransportError):
         backend.start()
 

@@ -9,7 +9,6 @@ from optitrack_vrpn.cli.arguments import USAGE
 from optitrack_vrpn.core.errors import ConfigurationError, TransportError
 from optitrack_vrpn.drivers import sockets_io
 from optitrack_vrpn.drivers.link import LinkState
-from optitrack_vrpn.drivers.vrpn.frames import to_frames
 from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.pipeline import Pipeline
 from optitrack_vrpn.takes.mcap_format import Message
@@ -37,8 +36,7 @@ class LiveNode(RawSink, Recorder):
         self.samples = []
 
     def receive(self, events, arrival_ns, host_minus_arrival_ns):
-        self.samples += self.pipeline.process(
-            to_frames(events), arrival_ns, host_minus_arrival_ns)
+        self.samples += self.pipeline.process(events, arrival_ns, host_minus_arrival_ns)
         self.pipeline.tick(arrival_ns)
         Recorder.receive(self, events, arrival_ns, host_minus_arrival_ns)
 

@@ -20,7 +20,7 @@ from typing import Callable, Optional
 from unittest import SkipTest
 
 from optitrack_vrpn.drivers.config import ClientConfig, LinkConfig
-from optitrack_vrpn.drivers.frames import Body as PoseReport, Frame
+from optitrack_vrpn.drivers.frames import Frame
 from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.drivers.vrpn.client_io import VrpnClient
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
@@ -50,12 +50,14 @@ class Recorder:
     :ivar batches: (events, arrival_ns, host_minus_arrival_ns, when the sink was called).
     :ivar changes: changes of the connection, and remarks.
     :ivar changed_ns: times of the changes (ns).
+    :ivar noted: events of VRPN's stream, for a client that passes them.
     """
 
     def __init__(self) -> None:
         self.batches: list[tuple] = []
         self.changes: list = []
         self.changed_ns: list[int] = []
+        self.noted: list = []
         self._news = threading.Condition()
 
     def receive(self, events, arrival_ns, host_minus_arrival_ns) -> None:
@@ -70,16 +72,20 @@ class Recorder:
             self.changed_ns.append(HostClock.now_ns())
             self._news.notify_all()
 
+    def note(self, events) -> None:
+        with self._news:
+            self.noted += events
+            self._news.notify_all()
+
     @property
     def events(self) -> list:
         return [event for batch in list(self.batches) for event in batch[0]]
 
     @property
     def poses(self) -> list:
-        """Give the poses: reports of VRPN, or bodies of frames."""
-        return [pose for event in self.events for pose in (
-            [event] if isinstance(event, PoseReport) else
-            event.bodies if isinstance(event, Frame) else [])]
+        """Give the bodies of all frames."""
+        return [pose for event in self.events if isinstance(event, Frame)
+                for pose in event.bodies]
 
     @property
     def states(self) -> list[LinkState]:
@@ -130,7 +136,8 @@ def client(port: int, sink=None, server: str = '127.0.0.1', **config):
     """Run a client against a port; gives it and its sink."""
     sink = Recorder() if sink is None else sink
     config.setdefault('link', link())
-    running = VrpnClient(ClientConfig(server=server, port=port, **config), sink)
+    running = VrpnClient(
+        ClientConfig(server=server, port=port, **config), sink, note=sink.note)
     running.start()
     try:
         yield running, sink

@@ -13,8 +13,9 @@ from optitrack_vrpn.core.errors import TransportError
 from optitrack_vrpn.core.events import Event
 from optitrack_vrpn.core.severity import ERROR, INFO, Severity
 from optitrack_vrpn.drivers.choice import Decision, Patience, SourceChoice
-from optitrack_vrpn.drivers.client_io import LinkStatus, report_change, Sink, Source
+from optitrack_vrpn.drivers.client_io import LinkStatus, report_change, Source
 from optitrack_vrpn.drivers.config import ClientConfig
+from optitrack_vrpn.drivers.driver import Sink, tap_of
 from optitrack_vrpn.drivers.frames import RoundTrip
 from optitrack_vrpn.drivers.link import link_event, LinkState
 from optitrack_vrpn.drivers.table import (
@@ -36,7 +37,7 @@ class _Gate:
         self.protocol = protocol
         self.source: Optional[Source] = None
         #: A recorder of bytes gets those of all protocols.
-        self.tap = getattr(owner.sink, 'tap', None)
+        self.tap = tap_of(owner.sink)
 
     def receive(
         self, items: Sequence[Any], arrival_ns: int, host_minus_arrival_ns: int,

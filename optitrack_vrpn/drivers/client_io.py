@@ -11,10 +11,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 import logging
 import os
-import select
 import socket
 import threading
-from typing import Any, Callable, Generic, Optional, Protocol, Sequence, TypeVar
+from typing import Callable, Optional, Protocol
 
 from optitrack_vrpn.core.errors import (
     OptitrackVrpnError, RemoteProtocolError, TransportError, VersionRefusedError)
@@ -22,6 +21,7 @@ from optitrack_vrpn.core.events import Event
 from optitrack_vrpn.core.severity import ERROR, INFO, Severity, WARN
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.config import ClientConfig
+from optitrack_vrpn.drivers.driver import Sink
 from optitrack_vrpn.drivers.link import Link, LinkState
 from optitrack_vrpn.drivers.sockets_io import local_address, Lookup, Waker, wrong_interface
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
@@ -31,29 +31,6 @@ _LOG = logging.getLogger(__name__)
 _MAX_PEERS_REPORTED = 16
 #: Chosen: time of a name resolution that is reported (ns), twice the timeout of glibc's resolver.
 _LOOKUP_NS = 10 * NS_PER_S
-
-
-class Sink(Protocol):
-    """Receiver of a backend's events; the backend's thread calls it."""
-
-    def receive(
-        self, events: Sequence[Any], arrival_ns: int, host_minus_arrival_ns: int,
-    ) -> None:
-        """
-        Process what one datagram or one read from the stream contained.
-
-        The client logs an exception as a bug, closes the connection and connects again.
-
-        :param events: items of ``optitrack_vrpn.drivers``; the VRPN clients pass events of VRPN,
-            which ``vrpn.frames`` converts.
-        :param arrival_ns: arrival time on the arrival clock (ns). The kernel stamps it where
-            supported, so that data that waited in the socket keeps its true arrival time. The
-            age of an event is the difference to the present time, not to the time of this call.
-        :param host_minus_arrival_ns: system time minus arrival clock, read at the same time (ns).
-        """
-
-    def link_changed(self, change: Event) -> None:
-        """Process a change of the connection's state, or a message about it: see link_event()."""
 
 
 @dataclass
@@ -106,7 +83,7 @@ def report_change(sink: Sink, change: Optional[Event]) -> None:
 
 
 class Source(Protocol):
-    """A source of VRPN events."""
+    """A client of any protocol, as its user sees it."""
 
     def start(self) -> None:
         """
@@ -161,17 +138,11 @@ class Waiting:
         return ready
 
 
-class Session(Protocol):
-    """One conversation with a server, as the loop uses it."""
+class Running(Protocol):
+    """One conversation with a server, as the client uses it: see ``loop_io.Conversation``."""
 
-    def register(self, poll: 'select.poll') -> None:
-        """Register the sockets for reading, and begin."""
-
-    def next_check_s(self) -> float:
-        """Return the longest wait before the next call of ``handle`` (s)."""
-
-    def handle(self, ready: list[tuple[int, int]]) -> Optional[str]:
-        """Read the sockets that are ready; return the reason if the conversation has ended."""
+    def run(self, waker: int, woken: Callable[[], None]) -> str:
+        """Read until the conversation ends; return the reason."""
 
     def counters(self) -> dict[str, int]:
         """Return the counters of this conversation; safe from any thread."""
@@ -180,10 +151,7 @@ class Session(Protocol):
         """Return the lengths of the receive queues; safe from any thread."""
 
 
-C = TypeVar('C', bound=Session)
-
-
-class ReconnectingClient(Generic[C]):
+class ReconnectingClient:
     """
     Stay connected to one server, across restarts and outages of the server.
 
@@ -215,13 +183,13 @@ class ReconnectingClient(Generic[C]):
         self._unexpected_peers: set[str] = set()
         self._unexpected_count = 0
         #: Summed counters of the finished conversations, and the current conversation.
-        self._account: tuple[dict[str, int], Optional[C]] = ({}, None)
+        self._account: tuple[dict[str, int], Optional[Running]] = ({}, None)
         self._waiting = Waiting(
             self._clock.now_ns, lambda: self._stopping, self._waker, self._unexpected_peer)
 
     # -- supplied by the protocol --------------------------------------------------------------
 
-    def _open(self) -> AbstractContextManager[C]:
+    def _open(self) -> AbstractContextManager[Running]:
         """
         Find the server and connect; the context is the conversation.
 
@@ -229,8 +197,8 @@ class ReconnectingClient(Generic[C]):
         """
         raise NotImplementedError
 
-    def _before_handle(self, conversation: C) -> None:
-        """Do what other threads asked for."""
+    def _serve(self) -> None:
+        """Do what other threads asked for, with a server that is connected or not yet."""
 
     def _finish(self) -> None:
         """Close what the protocol keeps between connections; at the end of the thread."""
@@ -366,27 +334,20 @@ class ReconnectingClient(Generic[C]):
         self._local = local_address(server_ip, self._port, self._config.interface)
         return server_ip, self._port
 
-    def _listen(self, conversation: C) -> str:
+    def _listen(self, conversation: Running) -> str:
         """
         Run one conversation until it ends.
 
         :returns: the reason of its end.
         """
-        poll = select.poll()
-        waker = self._waker.fileno()
-        poll.register(waker, select.POLLIN)
-        conversation.register(poll)
-        while True:
-            ready = poll.poll(conversation.next_check_s() * 1000.0)
-            for fd, _ in ready:
-                if fd == waker:
-                    self._waker.drain()
-            self._before_handle(conversation)
-            if self._stopping:
-                raise Stopped
-            reason = conversation.handle(ready)
-            if reason is not None:
-                return reason
+        return conversation.run(self._waker.fileno(), self._woken)
+
+    def _woken(self) -> None:
+        """Do what other threads asked for."""
+        self._waker.drain()
+        self._serve()    # first: a command before the stop is sent with the farewell
+        if self._stopping:
+            raise Stopped
 
     # -- reporting -----------------------------------------------------------------------------
 
@@ -408,7 +369,7 @@ class ReconnectingClient(Generic[C]):
             f'{address} is another address of the server, set server: {address}', WARN))
 
 
-def _sum(totals: dict[str, int], conversation: Optional[Session]) -> dict[str, int]:
+def _sum(totals: dict[str, int], conversation: Optional[Running]) -> dict[str, int]:
     """Add one conversation's counters to those of the earlier ones."""
     result = dict(totals)
     if conversation is not None:

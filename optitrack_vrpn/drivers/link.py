@@ -4,8 +4,8 @@
 State of one connection: pauses between attempts, silence, losses; lines of its log.
 
 Pure: the client reports what happened and when; the link returns how long to wait, and when
-silence has lasted too long. VRPN has no timeout of its own: a stopped server or a disconnected
-cable causes no error on either side.
+silence has lasted too long. Neither protocol has a timeout of its own: a stopped server or a
+disconnected cable causes no error on either side.
 """
 
 from collections import deque
@@ -71,9 +71,8 @@ class Link:
     :ivar state: the current state.
     :ivar reason: its reason.
     :ivar since_ns: time of the last change of state (ns).
-    :ivar transport: 'udp' or 'tcp', the transport of the current attempt or conversation.
+    :ivar transport: how the frames of the current attempt or conversation come, such as 'udp'.
     :ivar transport_reason: why this transport was chosen.
-    :ivar takes_datagrams: whether a server that connects back is asked to send poses by UDP.
     :ivar sessions: number of conversations that received the server's cookie.
     :ivar failures: number of failed attempts since the last conversation.
     :ivar last_failure: reason of the last failure since the last conversation, or ''.
@@ -90,9 +89,8 @@ class Link:
         self.state = LinkState.STOPPED
         self.reason = 'not started'
         self.since_ns = now_ns
-        self.transport = 'udp' if config.connection == 'udp' else 'tcp'
+        self.transport = ''
         self.transport_reason = ''
-        self.takes_datagrams = True
         self.sessions = 0
         self.failures = 0
         self.last_failure = ''
@@ -218,15 +216,12 @@ class Link:
         """Return the time of the last pose, or of the handshake before the first (ns)."""
         return self._established_ns if self._last_pose_ns is None else self._last_pose_ns
 
-    def must_reconnect(self, now_ns: int, datagrams: int = 0) -> Optional[str]:
+    def must_reconnect(self, now_ns: int) -> Optional[str]:
         """
         Check whether silence has lasted so long that the client should reconnect.
 
-        The time counts from the last pose, or from the handshake if no pose has arrived. With
-        'auto', if a conversation by connect-back received no datagram, the next one uses TCP for
-        poses: a firewall may admit the connect-back and drop UDP.
+        The time counts from the last pose, or from the handshake if no pose has arrived.
 
-        :param datagrams: number of datagrams received in this conversation.
         :returns: the reason, or None. Each reconnection doubles the time to the next one.
         """
         if not self._reconnect_after_s:
@@ -239,10 +234,6 @@ class Link:
                   'check that Motive streams rigid bodies and that the cameras see one')
         self._reconnect_after_s = min(2 * self._reconnect_after_s, max(
             self._LONGEST_SILENCE_S, self.config.reconnect_after_s))
-        if (self.config.connection == 'auto' and self.transport == 'udp' and self.takes_datagrams
-                and not datagrams):
-            self.takes_datagrams = False
-            reason += '; no datagram arrived: poses by TCP (a firewall here may drop UDP)'
         return reason
 
     def next_check_s(self, now_ns: int) -> float:

@@ -8,7 +8,8 @@ multicast data.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 import select
 import socket
@@ -17,15 +18,18 @@ from typing import Any, Optional
 from optitrack_vrpn.core.errors import LocalProtocolError, RemoteProtocolError, TransportError
 from optitrack_vrpn.core.severity import ERROR, WARN
 from optitrack_vrpn.core.units import NS_PER_S
-from optitrack_vrpn.drivers.client_io import ReconnectingClient, Sink, Source, Waiting
+from optitrack_vrpn.drivers.client_io import ReconnectingClient, Source, Waiting
 from optitrack_vrpn.drivers.config import ClientConfig
+from optitrack_vrpn.drivers.driver import Sink
 from optitrack_vrpn.drivers.link import LinkState
+from optitrack_vrpn.drivers.loop_io import Channel, Conversation
 from optitrack_vrpn.drivers.natnet import codec
 from optitrack_vrpn.drivers.natnet.messages import (
     MessageId, NEWEST, ServerInfo, START, STOP, TAKE_NAME)
-from optitrack_vrpn.drivers.natnet.session_io import command_socket, NatNetSession
+from optitrack_vrpn.drivers.natnet.driver import NatNetDriver, UDP
 from optitrack_vrpn.drivers.natnet.settings import NatNetConfig
-from optitrack_vrpn.drivers.sockets_io import broadcast_addresses, local_address, receive_into
+from optitrack_vrpn.drivers.sockets_io import (
+    ask_for_stamps, broadcast_addresses, datagram_socket, local_address, receive_into)
 from optitrack_vrpn.drivers.table import AUTO, SourceOptions
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
 
@@ -52,6 +56,18 @@ MOST_SERVERS = 32
 #: Chosen: duration of a search and period of its requests (s). Servers answer within milliseconds.
 _SEARCH_S = 1.0
 _SEARCH_AGAIN_S = 0.4
+
+
+def command_socket(local: str) -> socket.socket:
+    """
+    Open the socket for commands and unicast data.
+
+    :raises TransportError: if the address is not available.
+    """
+    sock = datagram_socket(local)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+    ask_for_stamps(sock)
+    return sock
 
 
 def send_discovery(sock: socket.socket, port: int, name: str, local: str = '') -> None:
@@ -137,7 +153,7 @@ def choose_server(found: dict[str, ServerInfo]) -> str:
         'them, or interface to the network card of one')
 
 
-class NatNetClient(ReconnectingClient[NatNetSession]):
+class NatNetClient(ReconnectingClient):
     """
     Receive the stream of one NatNet server, across its restarts and absences.
 
@@ -159,6 +175,7 @@ class NatNetClient(ReconnectingClient[NatNetSession]):
         self._up_axis = up_axis
         self._commands: deque[str] = deque(maxlen=32)
         self._miscounting: Optional[ServerInfo] = None
+        self._driver: Optional[NatNetDriver] = None
         self._link.transport = 'natnet'
 
     def record(self, take: str) -> None:
@@ -180,21 +197,22 @@ class NatNetClient(ReconnectingClient[NatNetSession]):
 
     # -- the thread ----------------------------------------------------------------------------
 
-    def _open(self) -> NatNetSession:
+    @contextmanager
+    def _open(self) -> Iterator[Conversation]:
         server = (self._use(self._search()) if self._config.server == AUTO else
                   self._resolve())
         self._change(
             LinkState.HANDSHAKING,
             f'asking {server[0]} port {server[1]} by NatNet, from {self._local}')
-        return NatNetSession(
-            server, self._local, self._link, self._natnet, self._clock, self._sink, self._report,
-            self._unexpected_peer, self._config.link.attempt_s, self._up_axis,
-            self._miscounting)
-
-    def _listen(self, conversation: NatNetSession) -> str:
-        reason = super()._listen(conversation)
-        self._miscounting = conversation.miscounting
-        return reason
+        driver = self._driver = NatNetDriver(
+            self._natnet, self._clock.now_ns(), server, self._local,
+            self._config.link.attempt_s, self._up_axis, self._miscounting)
+        with Conversation(
+                driver, [Channel(UDP, command_socket(self._local))], server, self._local,
+                self._link, self._clock, self._sink, self._report,
+                self._unexpected_peer) as conversation:
+            yield conversation
+        self._miscounting = driver.miscounting
 
     def _search(self) -> str:
         """Return the address of the one server that answers a discovery."""
@@ -204,9 +222,10 @@ class NatNetClient(ReconnectingClient[NatNetSession]):
                 interface or 'all network cards'))
         return find_server(self._waiting, self._port, interface)
 
-    def _before_handle(self, session: NatNetSession) -> None:
+    def _serve(self) -> None:
         """Send the commands of other threads, which wait until a server is connected."""
-        if not (self._commands and session.connection.established):
+        driver = self._driver
+        if driver is None or not (self._commands and driver.connection.established):
             return
         waiting = [self._commands.popleft() for _ in range(len(self._commands))]
         commands = without_ended_recordings(waiting)
@@ -216,7 +235,7 @@ class NatNetClient(ReconnectingClient[NatNetSession]):
                 'Motive has recorded none of it', WARN))
         for command in commands:
             try:
-                session.request(command)
+                driver.request(command)
             except LocalProtocolError as error:
                 self._report(self._link.message(str(error), ERROR))
 

@@ -17,8 +17,9 @@ from typing import Any, Optional
 
 from optitrack_vrpn.core.checks import CheckResult
 from optitrack_vrpn.core.errors import RemoteProtocolError, TransportError
-from optitrack_vrpn.drivers.client_io import Sink, Source, Waiting
+from optitrack_vrpn.drivers.client_io import Source, Waiting
 from optitrack_vrpn.drivers.config import ClientConfig
+from optitrack_vrpn.drivers.driver import Sink
 from optitrack_vrpn.drivers.frames import Frame, RoundTrip
 from optitrack_vrpn.drivers.natnet.client_io import find_server, NatNetClient
 from optitrack_vrpn.drivers.natnet.codec import (

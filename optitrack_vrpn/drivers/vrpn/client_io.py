@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The VRPN client: how the loop of ``sources.client_io`` reaches a VRPN server."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, ExitStack
 import math
 import socket
 from typing import Any, Optional
@@ -12,16 +12,18 @@ from optitrack_vrpn.core.errors import TransportError
 from optitrack_vrpn.core.events import Event
 from optitrack_vrpn.core.severity import WARN
 from optitrack_vrpn.core.units import NS_PER_S
-from optitrack_vrpn.drivers.client_io import ReconnectingClient, Sink, Source, Stopped
+from optitrack_vrpn.drivers.client_io import ReconnectingClient, Source, Stopped
 from optitrack_vrpn.drivers.config import ClientConfig
+from optitrack_vrpn.drivers.driver import Sink
 from optitrack_vrpn.drivers.link import LinkState
-from optitrack_vrpn.drivers.sockets_io import listening_socket
+from optitrack_vrpn.drivers.loop_io import Channel, Conversation
+from optitrack_vrpn.drivers.sockets_io import datagram_socket, listening_socket
 from optitrack_vrpn.drivers.table import SourceOptions
-from optitrack_vrpn.drivers.vrpn.frames import FrameSink
+from optitrack_vrpn.drivers.vrpn.codec import Event as VrpnEvent
+from optitrack_vrpn.drivers.vrpn.driver import LAST_OF_A_FRAME, TCP, UDP, VrpnDriver
 from optitrack_vrpn.drivers.vrpn.handshake_io import (
     accept_server, connect_back, connect_out, NoAnswerError, ServerAbsentError, UnreachableError,
     waiting_for_earlier_request)
-from optitrack_vrpn.drivers.vrpn.session_io import VrpnSession
 from optitrack_vrpn.drivers.vrpn.transport import judge_request, Request, Seen, TransportChoice
 from optitrack_vrpn.drivers.vrpn.transport_io import find_transport, RequestMemory
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
@@ -30,21 +32,27 @@ from optitrack_vrpn.stream.clock.hostclock_io import HostClock
 _REQUEST_CHECK_S = 0.1
 
 
-class VrpnClient(ReconnectingClient[VrpnSession]):
+class VrpnClient(ReconnectingClient):
     """
     Stay connected to one VRPN server, across restarts and outages of the server.
 
     :param config: the server and the connection to it.
     :param sink: receives all events, from this client's thread.
     :param clock: the host's clocks.
+    :param note: called with the events of each read of the stream, on this client's thread.
     """
 
     protocol = 'VRPN'
 
     def __init__(
         self, config: ClientConfig, sink: Sink, clock: Optional[HostClock] = None,
+        note: Optional[Callable[[Sequence[VrpnEvent]], None]] = None,
     ) -> None:
         super().__init__(config, config.port, sink, clock)
+        self._link.transport = 'udp' if config.link.connection == 'udp' else 'tcp'
+        self._note = note
+        #: Whether a server that connects back is asked to send poses by UDP.
+        self._takes_datagrams = True
         #: Listens while the result of a UDP request is awaited.
         self._listener: Optional[socket.socket] = None
         self._sent_s = 0.0
@@ -55,16 +63,27 @@ class VrpnClient(ReconnectingClient[VrpnSession]):
         self._connected_ns = 0
 
     @contextmanager
-    def _open(self) -> Iterator[VrpnSession]:
-        server = self._resolve()
-        with self._connect(server) as sock:
+    def _open(self) -> Iterator[Conversation]:
+        server, local, clock = self._resolve(), self._local, self._clock
+        tcp = self._connect(server)
+        with ExitStack() as opened:
+            opened.enter_context(tcp)
             self._change(
                 LinkState.HANDSHAKING,
                 f'connected to {server[0]} port {server[1]}; waiting for VRPN')
-            with VrpnSession(
-                    sock, self._server_ip, self._local, self._link, self._config, self._clock,
-                    self._sink, self._report, self._unexpected_peer) as conversation:
+            channels, address = [Channel(TCP, tcp, stream=True)], None
+            if self._link.transport == 'udp' and self._takes_datagrams:
+                udp = opened.enter_context(datagram_socket(local))
+                channels.append(Channel(UDP, udp, full=LAST_OF_A_FRAME))
+                address = local, udp.getsockname()[1]
+            driver = VrpnDriver(
+                server[0], self._config.link, address, clock.host_minus_arrival_ns(),
+                self._config.link.connection == 'auto', self._note)
+            with Conversation(
+                    driver, channels, server, local, self._link, clock, self._sink, self._report,
+                    self._unexpected_peer) as conversation:
                 yield conversation
+            self._takes_datagrams = self._takes_datagrams and not driver.no_datagram
 
     def _connect(self, server: tuple[str, int]) -> socket.socket:
         """
@@ -249,8 +268,8 @@ def make_backend(config: ClientConfig, sink: Sink) -> Source:
     :raises BackendUnavailableError: if the backend's Python module is not installed.
     """
     if config.backend == 'python_vrpn':
-        from optitrack_vrpn.drivers.vrpn.python_vrpn_io import PythonVrpnBackend
-        return PythonVrpnBackend(config, sink)
+        from optitrack_vrpn.drivers.vrpn.python_vrpn_io import PythonVrpnClient
+        return PythonVrpnClient(config, sink)
     return VrpnClient(config, sink)
 
 
@@ -258,4 +277,4 @@ def make_source(
     config: ClientConfig, settings: Any, sink: Sink, options: SourceOptions,
 ) -> Source:
     """Create the source of VRPN's frames; see ``sources.SourceKind``."""
-    return make_backend(config, FrameSink(sink))
+    return make_backend(config, sink)

@@ -63,7 +63,7 @@ class VrpnConnection:
     :param names: this side's own names; a server shares them between its connections.
     :param udp_address: host (text) and port at which this side receives datagrams; None for TCP
         only (``tcp://``).
-    :param time_ns: time stamp of the first messages (ns).
+    :ivar time_ns: time stamp of the first messages (ns).
     :ivar events_before_fault: events that preceded a protocol error of the peer in the same piece
         of the stream.
     """
@@ -88,7 +88,7 @@ class VrpnConnection:
         self._next_sequence: Optional[int] = None
         self._losses = LossCounter(self.counters)
         self._pose_type = -1 << 31
-        self._time_ns = time_ns
+        self.time_ns = time_ns
 
     @property
     def established(self) -> bool:
@@ -377,8 +377,8 @@ class VrpnConnection:
         if self._udp_address is not None:
             host, port = self._udp_address
             payload = host.encode('ascii', 'replace') + b'\0'
-            self._queue(port, UDP_DESCRIPTION, payload, self._time_ns)
-        self._describe_names(self._time_ns)
+            self._queue(port, UDP_DESCRIPTION, payload, self.time_ns)
+        self._describe_names(self.time_ns)
 
     def _describe_names(self, time_ns: int) -> None:
         senders, types = self.local.senders, self.local.types

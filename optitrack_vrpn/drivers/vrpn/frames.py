@@ -3,9 +3,8 @@
 """Group the events of VRPN, one for each pose, to frames by sender time; compiled."""
 
 from collections.abc import Sequence
-from typing import Any, Callable, Final, Protocol
+from typing import Any, Final
 
-from optitrack_vrpn.core.events import Event as UserEvent
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.drivers.frames import Frame, Item, Motion, ServerText
 from optitrack_vrpn.drivers.vrpn.codec import (
@@ -81,37 +80,3 @@ def _append_other(items: list[Item], event: Event) -> None:
     elif isinstance(event, TextReport):
         items.append(ServerText(
             event.sender, _SEVERITIES.get(event.severity, INFO), event.text))
-
-
-class _Sink(Protocol):
-    def receive(
-        self, items: Sequence[Any], arrival_ns: int, host_minus_arrival_ns: int,
-    ) -> None: ...
-
-    def link_changed(self, change: UserEvent) -> None: ...
-
-
-class FrameSink:
-    """
-    Pass the events of a VRPN client on as frames.
-
-    :param sink: receives them, and the changes of the connection; see ``sources.Sink``.
-    """
-
-    def __init__(self, sink: _Sink) -> None:
-        self._receive: Callable[[Sequence[Any], int, int], None] = sink.receive
-        self._link_changed: Callable[[UserEvent], None] = sink.link_changed
-        #: A recorder of the bytes has it; see takes.record.raw_recorder_io.
-        self.tap: Any = getattr(sink, 'tap', None)
-
-    def receive(
-        self, events: Sequence[Event], arrival_ns: int, host_minus_arrival_ns: int,
-    ) -> None:
-        """Pass on what the pipeline uses."""
-        items = to_frames(events)
-        if items:
-            self._receive(items, arrival_ns, host_minus_arrival_ns)
-
-    def link_changed(self, change: UserEvent) -> None:
-        """Pass a change on."""
-        self._link_changed(change)

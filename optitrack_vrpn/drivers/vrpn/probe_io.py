@@ -19,13 +19,13 @@ from typing import Any, Optional
 from optitrack_vrpn.core.checks import CheckResult
 from optitrack_vrpn.core.errors import RemoteProtocolError, TransportError
 from optitrack_vrpn.core.units import NS_PER_S
-from optitrack_vrpn.drivers.client_io import Sink, Source, Waiting
+from optitrack_vrpn.drivers.client_io import Source, Waiting
 from optitrack_vrpn.drivers.config import ClientConfig
-from optitrack_vrpn.drivers.probing import Heard, Place, Tap
+from optitrack_vrpn.drivers.driver import Sink
+from optitrack_vrpn.drivers.probing import Heard, Place
 from optitrack_vrpn.drivers.sockets_io import is_unused, Waker
 from optitrack_vrpn.drivers.vrpn.client_io import VrpnClient
 from optitrack_vrpn.drivers.vrpn.connection import VrpnConnection
-from optitrack_vrpn.drivers.vrpn.frames import FrameSink
 from optitrack_vrpn.drivers.vrpn.handshake_io import (
     connect_back, connect_out, NoAnswerError, ServerAbsentError)
 from optitrack_vrpn.drivers.vrpn.probe import (
@@ -88,7 +88,7 @@ class VrpnProbe:
 
     def source(self, sink: Sink) -> Source:
         """Make the client, with the transport that was tried."""
-        return VrpnClient(self._by(self.facts.transport), Tap(FrameSink(sink), self.facts.note))
+        return VrpnClient(self._by(self.facts.transport), sink, note=self.facts.note)
 
     def results(self, heard: Optional[Heard]) -> list[CheckResult]:
         """Return the results of the checks."""
@@ -111,7 +111,7 @@ class VrpnProbe:
     def _count_by_tcp(self) -> int:
         """Count poses that arrive by TCP."""
         counter = _Counter()
-        client = VrpnClient(self._by('tcp'), FrameSink(counter))
+        client = VrpnClient(self._by('tcp'), counter)
         client.start()
         counter.arrived.wait(_BY_TCP_S)
         client.stop()

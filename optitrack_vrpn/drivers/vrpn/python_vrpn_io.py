@@ -9,29 +9,29 @@ holds Python's global interpreter lock while it connects, and data of the server
 outside this package. The built-in client has neither limitation.
 """
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 import importlib
-import logging
-import threading
-from typing import Any, Optional
+from typing import Any
 
-from optitrack_vrpn.core.errors import BackendUnavailableError, TransportError
-from optitrack_vrpn.core.events import Event as UserEvent
-from optitrack_vrpn.core.severity import ERROR, INFO, Severity, WARN
-from optitrack_vrpn.core.units import NS_PER_S
-from optitrack_vrpn.drivers.client_io import (
-    LinkStatus, report_change, Sink, use_default_scheduling)
+from optitrack_vrpn.core.errors import BackendUnavailableError
+from optitrack_vrpn.core.severity import WARN
+from optitrack_vrpn.core.units import NS_PER_MS, NS_PER_S
+from optitrack_vrpn.drivers.client_io import ReconnectingClient
 from optitrack_vrpn.drivers.config import ClientConfig
-from optitrack_vrpn.drivers.link import Link, LinkState
+from optitrack_vrpn.drivers.driver import Sink
+from optitrack_vrpn.drivers.link import LinkState
+from optitrack_vrpn.drivers.loop_io import has_poses
 from optitrack_vrpn.drivers.vrpn.codec import DEFAULT_PORT, Event, Motion, PoseReport
-from optitrack_vrpn.stream.clock.hostclock_io import HostClock
+from optitrack_vrpn.drivers.vrpn.frames import to_frames
 
-_LOG = logging.getLogger(__name__)
 _EPOCH = datetime(1970, 1, 1)
-#: Chosen: polling period (s), because the module cannot wait for data. It is the largest delay
+#: Chosen: polling period (ns), because the module cannot wait for data. It is the largest delay
 #: that polling adds to a report.
-_POLL_S = 0.001
+_POLL_NS = NS_PER_MS
+_NO_ROTATION = (0.0, 0.0, 0.0, 1.0)
 
 
 def sender_time_ns(time: datetime) -> int:
@@ -52,14 +52,16 @@ def tracker_address(name: str, config: ClientConfig) -> str:
     return f'{name}@{prefix}{config.server}{port}'
 
 
-class PythonVrpnBackend:
+class PythonVrpnClient(ReconnectingClient):
     """
     Poll trackers of the ``vrpn`` module and forward their reports.
 
     :param config: the server and the trackers.
-    :param sink: receives all events, from this backend's thread.
+    :param sink: receives all items, from this client's thread.
     :raises BackendUnavailableError: if the module is not installed.
     """
+
+    protocol = 'python_vrpn'
 
     def __init__(self, config: ClientConfig, sink: Sink) -> None:
         try:
@@ -68,118 +70,72 @@ class PythonVrpnBackend:
             raise BackendUnavailableError(
                 f"backend python_vrpn needs the VRPN library's Python module 'vrpn' ({error}); "
                 'install python-vrpn or use backend: builtin') from None
-        self._config = config
-        self._sink = sink
-        self._clock = HostClock()
-        self._link = Link(config.link, self._clock.now_ns())
-        self._stop = threading.Event()
-        self._thread: Optional[threading.Thread] = None
+        super().__init__(config, config.port, sink)
+        self._link.transport = 'python_vrpn'
         self._pending: list[Event] = []
-        self._trackers: list[Any] = []
         self._reports = 0
-        self._last_bug = ''
-        self._polling_since_ns = 0
 
-    def start(self) -> None:
-        """
-        Start to poll; return immediately.
-
-        :raises TransportError: if the backend was started or stopped before.
-        """
-        if self._thread is not None or self._stop.is_set():
-            raise TransportError('a backend can be started only once; create a new one')
-        self._thread = threading.Thread(target=self._run, name='python_vrpn', daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop the thread and release the trackers; idempotent."""
-        self._stop.set()
-        thread = self._thread
-        # It is not alive if start() has failed.
-        if thread is not None and thread is not threading.current_thread() and thread.is_alive():
-            thread.join()
-
-    def status(self) -> LinkStatus:
-        """Return the state of the connection: whether reports arrive."""
-        link = self._link
-        return LinkStatus(
-            link.state, link.reason, link.since_ns, 'python_vrpn',
-            f'{self._config.server}:{self._config.port}', '', link.sessions, link.failures,
-            link.last_failure, 0, {'reports': self._reports})
-
-    def _run(self) -> None:
-        use_default_scheduling()
+    @contextmanager
+    def _open(self) -> Iterator['PythonVrpnClient']:
         config = self._config
-        while not self._stop.is_set():
-            self._change(LinkState.CONNECTING, (
-                f'the vrpn module looks for {", ".join(config.trackers)} at {config.server} '
-                f'port {config.port}'))
-            try:
-                self._poll()
-                break
-            except Exception as error:
-                # The module or the sink raised the exception; the trackers are created again.
-                reason = f'the vrpn module failed: {error!r}'
-                if reason != self._last_bug:
-                    self._last_bug = reason
-                    _LOG.exception('the vrpn module or the sink failed; restarting')
-                self._change(LinkState.LOST, reason, ERROR)
-                pause_s = self._link.attempt_failed()
-            finally:
-                self._trackers.clear()
-            self._stop.wait(pause_s)
-        self._change(LinkState.STOPPED, 'stopped')
+        self._change(LinkState.CONNECTING, (
+            f'the vrpn module looks for {", ".join(config.trackers)} at {config.server} '
+            f'port {config.port}'))
+        self._reports = 0
+        yield self
 
-    def _poll(self) -> None:
-        """Poll the trackers until the backend is stopped."""
+    def counters(self) -> dict[str, int]:
+        """Return the number of reports since the trackers were created."""
+        return {'reports': self._reports}
+
+    def queue(self) -> dict[str, int]:
+        """Return nothing: the module does not show its sockets."""
+        return {}
+
+    def run(self, waker: int, woken: Callable[[], None]) -> str:
+        """Poll the trackers until the client is stopped; see ``loop_io.Conversation``."""
+        trackers = []
         for name in self._config.trackers:
             tracker = self._tracker_class(tracker_address(name, self._config))
             tracker.register_change_handler(name, self._on_position, 'position')
             for kind in ('velocity', 'acceleration'):
                 tracker.register_change_handler(name, partial(self._on_derivative, kind), kind)
-            self._trackers.append(tracker)
-        self._polling_since_ns = self._clock.now_ns()
-        while not self._stop.wait(_POLL_S):
-            for tracker in self._trackers:
-                tracker.mainloop()
-            if self._pending:
-                self._deliver()
-            self._report(self._link.check(self._clock.now_ns()))
-            self._check_first_report()
-
-    def _check_first_report(self) -> None:
-        """Report what to check when no report has arrived; the module reports no fault itself."""
+            trackers.append(tracker)
+        began_ns = now_ns = self._clock.now_ns()
         after_s = self._config.link.reconnect_after_s
-        if (self._link.state is LinkState.CONNECTING and after_s
-                and self._clock.now_ns() - self._polling_since_ns > after_s * NS_PER_S):
-            self._change(LinkState.LOST, (
-                f'no report within {after_s:g} s: check that the server runs, that VRPN is '
-                'enabled in its streaming settings and that trackers has the names of Motive'),
-                WARN)
+        while True:
+            self._waiting.wait(now_ns + _POLL_NS)
+            for tracker in trackers:
+                tracker.mainloop()
+            now_ns = self._clock.now_ns()
+            if self._pending:
+                self._deliver(now_ns)
+            self._report(self._link.check(now_ns))
+            # The module reports no fault itself.
+            if (self._link.state is LinkState.CONNECTING and after_s
+                    and now_ns - began_ns > after_s * NS_PER_S):
+                self._change(LinkState.LOST, (
+                    f'no report within {after_s:g} s: check that the server runs, that VRPN is '
+                    'enabled in its streaming settings and that trackers has the names of '
+                    'Motive'), WARN)
 
-    def _deliver(self) -> None:
+    def _deliver(self, now_ns: int) -> None:
         events, self._pending = self._pending, []
-        now_ns = self._clock.now_ns()
         self._reports += len(events)
         if not self._link.sessions:
             self._link.established(now_ns)
-        if any(event.__class__ is PoseReport for event in events):
+        items = to_frames(events)
+        if has_poses(items):
             self._report(self._link.pose_received(now_ns))
-        self._sink.receive(events, now_ns, self._clock.host_minus_arrival_ns())
+        self._sink.receive(items, now_ns, self._clock.host_minus_arrival_ns())
 
-    def _change(self, state: LinkState, reason: str, severity: Severity = INFO) -> None:
-        self._report(self._link.to(state, reason, self._clock.now_ns(), severity))
-
-    def _report(self, change: Optional[UserEvent]) -> None:
-        report_change(self._sink, change)
-
-    def _on_position(self, name: str, report: dict[str, Any]) -> None:
+    def _on_position(self, name: str, report: Any) -> None:
         self._pending.append(PoseReport(
             name, report['sensor'], sender_time_ns(report['time']),
             tuple(report['position']), tuple(report['quaternion'])))
 
-    def _on_derivative(self, kind: str, name: str, report: dict[str, Any]) -> None:
+    def _on_derivative(self, kind: str, name: str, report: Any) -> None:
         # The module's 'future delta' (dt) is wrong, and without dt the rotation has no meaning.
         self._pending.append(Motion(
             name, report['sensor'], sender_time_ns(report['time']), kind == 'velocity',
-            tuple(report[kind]), (0.0, 0.0, 0.0, 1.0), 0.0))
+            tuple(report[kind]), _NO_ROTATION, 0.0))

@@ -6,88 +6,79 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 import contextlib
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from optitrack_vrpn.core.errors import RemoteProtocolError
+from optitrack_vrpn.drivers.driver import Deliver, Driver, End
+from optitrack_vrpn.drivers.frames import Item
 from optitrack_vrpn.drivers.natnet import codec
-from optitrack_vrpn.drivers.natnet.connection import (
-    bitstream_version, FIRST_ECHOES, NatNetConnection)
-from optitrack_vrpn.drivers.natnet.messages import (
-    Disconnected, Echo, Event, Held, MessageId, NatNetFrame, ServerInfo, Untimed)
-from optitrack_vrpn.drivers.natnet.reports import Translator
-from optitrack_vrpn.drivers.vrpn.connection import VrpnConnection
-from optitrack_vrpn.drivers.vrpn.frames import to_frames
+from optitrack_vrpn.drivers.natnet.connection import bitstream_version, NatNetConnection
+from optitrack_vrpn.drivers.natnet.driver import NatNetDriver
+from optitrack_vrpn.drivers.natnet.messages import MessageId
+from optitrack_vrpn.drivers.natnet.settings import NatNetConfig
+from optitrack_vrpn.drivers.vrpn.driver import VrpnDriver
 from optitrack_vrpn.stream.pipeline import Pipeline
 from optitrack_vrpn.stream.roster import Sample
 from optitrack_vrpn.takes.record.raw_session import Action, RawSession
-
-#: As in drivers/natnet/session_io: frames wait so long (ns) for the first round trips.
-_CLOCK_WAIT_NS = 600_000_000
 
 
 class RawArrival(NamedTuple):
     """
     What arrived together.
 
-    :ivar items: events of VRPN, or neutral frames and round trips of NatNet.
+    :ivar items: what the driver has decoded.
     :ivar arrival_ns: arrival on the clock of arrivals (ns).
     :ivar host_minus_arrival_ns: host clock minus that clock (ns).
     """
 
-    items: Sequence[Any]
+    items: Sequence[Item]
     arrival_ns: int
     host_minus_arrival_ns: int
 
 
 def arrivals(session: RawSession) -> Iterator[RawArrival]:
-    """Return the contents of a conversation; bytes of another protocol end it."""
-    return (_natnet if session.protocol == 'natnet' else _vrpn)(session)
+    """
+    Return the contents of a conversation; bytes of another protocol end it.
 
-
-def _vrpn(session: RawSession) -> Iterator[RawArrival]:
-    connection = VrpnConnection()
+    The driver of the client decodes them, at the same times; what it wants to send is left out:
+    requests are those that were recorded.
+    """
+    natnet = NatNetDriver(NatNetConfig(), session.begin_ns) if (
+        session.protocol == 'natnet') else None
+    driver: Driver = natnet or VrpnDriver('')
+    latest_ns = 0
     for action in session.read():
-        try:
-            if action.kind == 'tcp':
-                events = connection.receive_stream(action.data)
-            else:
-                events = connection.receive_datagram(memoryview(action.data))
-        except RemoteProtocolError:
+        arrival_ns, offset_ns = action.arrival_ns, action.host_minus_arrival_ns
+        if natnet is not None:
+            _follow_requests(natnet.connection, action)
+        if action.kind == 'sent':
+            continue
+        items = driver.feed(
+            f'{session.protocol}/{action.kind}', memoryview(action.data), arrival_ns)
+        actions, driver.actions = driver.actions, []
+        for one in actions:
+            if isinstance(one, Deliver):
+                latest_ns = max(latest_ns, one.arrival_ns)
+                yield RawArrival(one.items, latest_ns, offset_ns)
+        latest_ns = max(latest_ns, arrival_ns)
+        if items:
+            yield RawArrival(items, latest_ns, offset_ns)
+        if any(isinstance(one, End) for one in actions) or _has_failed(driver, arrival_ns):
             return
-        if events:
-            yield RawArrival(tuple(events), action.arrival_ns, action.host_minus_arrival_ns)
 
 
-def _natnet(session: RawSession) -> Iterator[RawArrival]:
-    """Do with the datagrams what the client did, at the same times."""
-    connection, translator = NatNetConnection(session.begin_ns), Translator(0)
-    ready_ns = latest_ns = 0
-    for action in session.read():
-        now_ns, offset_ns = action.arrival_ns, action.host_minus_arrival_ns
-        for event in _events(connection, action):
-            if isinstance(event, ServerInfo):
-                translator = Translator(event.frequency)
-                ready_ns = now_ns + (_CLOCK_WAIT_NS if event.frequency else 0)
-            elif isinstance(event, Untimed):
-                translator.frequency, ready_ns = 0, now_ns
-            elif isinstance(event, Disconnected):
-                return
-            elif isinstance(event, Echo) and translator.frequency:
-                yield RawArrival([translator.echo(*event)], now_ns, offset_ns)
-            elif isinstance(event, (NatNetFrame, Held)):
-                frame, at_ns, names = event if isinstance(event, Held) else (
-                    event, now_ns, connection.models.names)
-                latest_ns = max(latest_ns, at_ns)
-                if now_ns < ready_ns and connection.counters.echoes < FIRST_ECHOES:
-                    continue
-                translator.names = names
-                named = translator.frame(frame)
-                if named is not None:
-                    yield RawArrival([named], latest_ns, offset_ns)
+def _has_failed(driver: Driver, now_ns: int) -> bool:
+    """Return whether the peer does not speak VRPN."""
+    if isinstance(driver, VrpnDriver):
+        try:
+            driver.due(now_ns)
+        except RemoteProtocolError:
+            return True
+    return False
 
 
-def _events(connection: NatNetConnection, action: Action) -> list[Event]:
-    """Pass a datagram to a connection; requests are those that were recorded."""
+def _follow_requests(connection: NatNetConnection, action: Action) -> None:
+    """Tell a connection of the requests that were recorded, and of their answers."""
     with contextlib.suppress(RemoteProtocolError):    # damaged, or of another program
         number, payload = codec.decode_message(action.data)
         if action.kind != 'sent':
@@ -99,7 +90,6 @@ def _events(connection: NatNetConnection, action: Action) -> list[Event]:
             connection.echo_request(codec.decode_echo_request(payload))
         elif number == MessageId.REQUEST_MODEL_DEFINITIONS:
             connection.models.request_mask(action.arrival_ns)
-    return [] if action.kind == 'sent' else connection.receive(action.data, action.arrival_ns)
 
 
 def stamped(sessions: Iterable[RawSession], pipeline: Pipeline) -> Iterator[tuple[Sample, int]]:
@@ -111,8 +101,7 @@ def stamped(sessions: Iterable[RawSession], pipeline: Pipeline) -> Iterator[tupl
     for session in sessions:
         pipeline.reconnected()
         for items, arrival_ns, offset_ns in arrivals(session):
-            frames = to_frames(items) if session.protocol == 'vrpn' else items
-            for sample in pipeline.process(frames, arrival_ns, offset_ns):
+            for sample in pipeline.process(items, arrival_ns, offset_ns):
                 yield sample, arrival_ns + offset_ns
             pipeline.tick(arrival_ns)
 

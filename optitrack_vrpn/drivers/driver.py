@@ -1,0 +1,170 @@
+# Copyright 2026 The optitrack_vrpn authors
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+A protocol as the loop sees it, and the receiver of what it decodes.
+
+A ``Driver`` is one conversation without sockets and without a clock. ``loop_io`` passes the bytes
+of each socket to ``feed``, calls ``due`` when ``next_due_ns`` has come, and carries out the
+``actions`` that the driver has collected.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Optional, Protocol, runtime_checkable, Union
+
+from optitrack_vrpn.core.events import Event
+from optitrack_vrpn.core.severity import Severity
+from optitrack_vrpn.drivers.frames import Item
+from optitrack_vrpn.drivers.link import LinkState
+
+#: Takes bytes of a conversation: kind, bytes, arrival and host clock minus arrival clock (ns),
+#: addresses of the server and of this host.
+Tap = Callable[[str, bytes, int, int, str, str], None]
+#: Later than any time (ns).
+NEVER_NS = 1 << 62
+
+
+class Sink(Protocol):
+    """Receiver of what a client decodes; the client's thread calls it."""
+
+    def receive(
+        self, items: Sequence[Item], arrival_ns: int, host_minus_arrival_ns: int,
+    ) -> None:
+        """
+        Process what one datagram or one read from the stream contained.
+
+        The client logs an exception as a bug, closes the connection and connects again.
+
+        :param arrival_ns: arrival time on the arrival clock (ns). The kernel stamps it where
+            supported, so that data that waited in the socket keeps its true arrival time. The
+            age of an item is the difference to the present time, not to the time of this call.
+        :param host_minus_arrival_ns: system time minus arrival clock, read at the same time (ns).
+        """
+
+    def link_changed(self, change: Event) -> None:
+        """Process a change of the connection's state, or a message about it: see link_event()."""
+
+
+@runtime_checkable
+class TappedSink(Protocol):
+    """A sink that takes the bytes too: see ``takes.record.raw_recorder_io``."""
+
+    @property
+    def tap(self) -> Optional[Tap]:
+        """Return the function that takes bytes; None if nobody wants them."""
+
+
+def tap_of(sink: Sink) -> Optional[Tap]:
+    """Return the function of a sink that takes bytes; None if it has none."""
+    return sink.tap if isinstance(sink, TappedSink) else None
+
+
+class Send(NamedTuple):
+    """
+    Send bytes to the server: by the stream if there is one, else as a datagram.
+
+    :ivar port: port of the server; 0 for that of the conversation.
+    """
+
+    data: bytes
+    port: int = 0
+
+
+class SendTimed(NamedTuple):
+    """Send what the function makes of the time immediately before (arrival clock, ns)."""
+
+    make: Callable[[int], bytes]
+
+
+class Join(NamedTuple):
+    """Receive multicast data of the server too."""
+
+    group: str
+    port: int
+
+
+class Connected(NamedTuple):
+    """
+    The server speaks the protocol.
+
+    :ivar transport: how its frames come; '' if the client has stated it.
+    """
+
+    text: str
+    transport: str = ''
+
+
+class Say(NamedTuple):
+    """
+    Tell the user something about the connection.
+
+    :ivar state: new state of the connection; None if it stays.
+    """
+
+    severity: Severity
+    text: str
+    state: Optional[LinkState] = None
+
+
+class Deliver(NamedTuple):
+    """Pass items to the sink that arrived earlier (ns) than the last datagram."""
+
+    items: Sequence[Item]
+    arrival_ns: int
+
+
+class End(NamedTuple):
+    """The conversation has ended, for this reason."""
+
+    reason: str
+
+
+Action = Union[Send, SendTimed, Join, Connected, Say, Deliver, End]
+
+
+class Driver(Protocol):
+    """
+    One conversation with one server.
+
+    :ivar protocol: its row in ``table``, which begins the kinds of bytes for a ``Tap``.
+    :ivar actions: what to do before the items of the last ``feed`` are passed on; the loop takes
+        the list and leaves an empty one.
+    :ivar next_due_ns: when ``due`` is to be called (ns).
+    """
+
+    protocol: str
+    actions: list[Action]
+    next_due_ns: int
+
+    def begin(self, now_ns: int) -> None:
+        """Begin: the sockets are open."""
+
+    def feed(
+        self, channel: str, data: Union[bytes, memoryview], arrival_ns: int,
+    ) -> Sequence[Item]:
+        """
+        Process a datagram, or bytes of the stream.
+
+        :param channel: the socket, as a kind of bytes.
+        :param data: the bytes, valid during the call; none if the server has closed the stream.
+        :returns: what they contained for the sink.
+        """
+
+    def due(self, now_ns: int) -> None:
+        """
+        Do what is due by now.
+
+        :raises RemoteProtocolError: if the peer does not speak the protocol, after the items
+            before the fault have been passed on.
+        """
+
+    def describe_silence(self, text: str) -> str:
+        """Describe a connection without a pose; ``text`` is what is true of any protocol."""
+
+    def give_up(self, reason: str) -> str:
+        """Take note that the loop connects again, since no pose comes; return the reason."""
+
+    def end(self, now_ns: int) -> None:
+        """End the conversation; the sockets are still open."""
+
+    def counters(self) -> dict[str, int]:
+        """Return the counters; safe from any thread."""
