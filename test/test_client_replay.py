@@ -5,8 +5,8 @@
 import sys
 import threading
 
-from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.drivers.frames import Frame
+from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.drivers.vrpn.codec import PongReport, SenderDescribed, TextReport
 import pytest
 import rawvrpn

@@ -27,7 +27,7 @@ from transport_kit import PREAMBLE
 S = 10**9
 HERE = ('127.0.0.1', 4000)
 VERSION = (4, 1)
-INFO = ServerInfo('Motive', (3, 1, 0, 0), VERSION, 10_000_000, 1511, False, '')
+MOTIVE = ServerInfo('Motive', (3, 1, 0, 0), VERSION, 10_000_000, 1511, False, '')
 BODIES = Definitions((BodyDefinition('wand', 1),))
 
 
@@ -141,10 +141,10 @@ class Motive:
                 continue
             kind, payload = codec.decode_message(action.data)
             answer = {
-                MessageId.CONNECT: lambda: codec.encode_server_info(INFO),
+                MessageId.CONNECT: lambda: codec.encode_server_info(MOTIVE),
                 MessageId.REQUEST_MODEL_DEFINITIONS: lambda: encode_definitions(BODIES, VERSION),
-                MessageId.ECHO_REQUEST: lambda: codec.encode_echo_response(
-                    codec.decode_echo_request(payload), now_ns // 100)}.get(kind)
+                MessageId.ECHO_REQUEST: lambda data=payload: codec.encode_echo_response(
+                    codec.decode_echo_request(data), now_ns // 100)}.get(kind)
             if answer is not None:
                 self.waiting.append((now_ns + 300_000, answer()))
 
@@ -155,7 +155,7 @@ class Motive:
 
 
 def stream(driver, motive, seconds, step_ns=1_000_000, chance=None, loss=0.0):
-    """Let a server stream at 240 Hz to a driver; give the items, their arrivals and the actions."""
+    """Let a server stream at 240 Hz to a driver; give items with their arrivals, and actions."""
     items, did, number, now_ns = [], [], 0, 0
     driver.begin(now_ns)
     while now_ns < seconds * S:
@@ -223,7 +223,7 @@ def test_silence_without_a_frame_names_the_way_that_frames_should_come():
                             (False, 'UDP from port 1511 of 192.0.2.1')):
         driver = NatNetDriver(NatNetConfig(), 0, ('192.0.2.1', 1510), '192.0.2.2')
         driver.feed('natnet/udp', codec.encode_server_info(
-            INFO._replace(multicast=multicast, group='239.1.2.3' if multicast else '')), 0)
+            MOTIVE._replace(multicast=multicast, group='239.1.2.3' if multicast else '')), 0)
         assert bool(of_kind(taken(driver), Join)) is multicast
         assert text in driver.describe_silence('no pose')
         driver.feed('natnet/udp', frame(1), 0)
@@ -235,7 +235,7 @@ def test_silence_without_a_frame_names_the_way_that_frames_should_come():
 def pieces(name, chance):
     """Give pieces of the conversation of a protocol, some of them damaged."""
     if name == 'natnet':
-        known = [codec.encode_server_info(INFO), encode_definitions(BODIES, VERSION),
+        known = [codec.encode_server_info(MOTIVE), encode_definitions(BODIES, VERSION),
                  codec.encode_response(0), *map(frame, range(1, 30)), frame(40, (1, 2))]
         while True:
             data = bytearray(chance.choice(known))

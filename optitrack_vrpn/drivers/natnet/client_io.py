@@ -24,9 +24,9 @@ from optitrack_vrpn.drivers.driver import Sink
 from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.drivers.loop_io import Channel, Conversation
 from optitrack_vrpn.drivers.natnet import codec
+from optitrack_vrpn.drivers.natnet.driver import NatNetDriver, UDP
 from optitrack_vrpn.drivers.natnet.messages import (
     MessageId, NEWEST, ServerInfo, START, STOP, TAKE_NAME)
-from optitrack_vrpn.drivers.natnet.driver import NatNetDriver, UDP
 from optitrack_vrpn.drivers.natnet.settings import NatNetConfig
 from optitrack_vrpn.drivers.sockets_io import (
     ask_for_stamps, broadcast_addresses, datagram_socket, local_address, receive_into)

@@ -23,6 +23,7 @@ TCP, UDP = 'vrpn/tcp', 'vrpn/udp'
 #: Servers fill a datagram before they begin another one of the same frame: a datagram with room
 #: for another pose is the last one of its frame.
 LAST_OF_A_FRAME = MAX_DATAGRAM_SIZE - POSE_MESSAGE.size
+_USUAL = LinkConfig()
 #: Chosen: pings per tracker, one a second.
 _MOST_PINGS = 5
 #: Chosen, the limit of ``bodies``: further names are not pinged, which bounds the data that waits
@@ -47,7 +48,7 @@ class VrpnDriver:
     """
 
     def __init__(
-        self, server: str = '', config: LinkConfig = LinkConfig(),
+        self, server: str = '', config: LinkConfig = _USUAL,
         udp: Optional[tuple[str, int]] = None,
         host_minus_arrival_ns: int = 0, changes_way: bool = False,
         note: Optional[Callable[[Sequence[Event]], None]] = None,
