@@ -5,10 +5,11 @@
 import random
 
 from optitrack_vrpn.core.errors import RemoteProtocolError
+from optitrack_vrpn.core.events import Event
 from optitrack_vrpn.core.severity import INFO
 from optitrack_vrpn.drivers.config import LinkConfig
 from optitrack_vrpn.drivers.driver import (
-    Connected, Deliver, End, Join, NEVER_NS, Say, Send, SendTimed)
+    Connected, Deliver, Finish, Join, NEVER_NS, Send, SendTimed)
 from optitrack_vrpn.drivers.frames import Frame
 from optitrack_vrpn.drivers.natnet import codec
 from optitrack_vrpn.drivers.natnet.connection import FIRST_ECHOES
@@ -94,7 +95,7 @@ def test_a_server_without_a_greeting_is_reported_then_left():
     (said,) = taken(driver)
     assert 'no VRPN greeting within 3 s' in said.text and driver.next_due_ns == 130 * S
     driver.due(130 * S)
-    (end,) = of_kind(taken(driver), End)
+    (end,) = of_kind(taken(driver), Finish)
     assert 'within 130 s' in end.reason
 
 
@@ -190,9 +191,9 @@ def test_frames_have_their_names_after_the_greeting_and_the_first_round_trips():
     assert len(frames) > 300
     (connected,) = of_kind(did, Connected)
     assert 'Motive' in connected.text and connected.transport == 'natnet unicast'
-    assert not of_kind(did, (End, Join))
+    assert not of_kind(did, (Finish, Join))
     assert driver.counters()['echoes'] >= FIRST_ECHOES
-    assert not [one for one in of_kind(did, Say) if one.severity != INFO]
+    assert not [one for one in of_kind(did, Event) if one.severity != INFO]
 
 
 @pytest.mark.parametrize('seed', range(10))
@@ -205,7 +206,7 @@ def test_frames_keep_their_order_and_arrivals_whatever_the_network_loses(seed):
               if isinstance(item, Frame)]
     assert len(frames) > 100
     assert frames == sorted(frames) and len(set(frames)) == len(frames)
-    assert not of_kind(did, End)
+    assert not of_kind(did, Finish)
 
 
 def test_a_server_that_never_answers_ends_the_attempt():
@@ -214,7 +215,7 @@ def test_a_server_that_never_answers_ends_the_attempt():
     ended = []
     for now_ns in range(0, 5 * S, S // 10):
         driver.due(now_ns)
-        ended += [now_ns for action in taken(driver) if isinstance(action, End)]
+        ended += [now_ns for action in taken(driver) if isinstance(action, Finish)]
     assert ended[0] == 31 * S // 10
 
 
@@ -272,7 +273,7 @@ def test_at_random_a_driver_only_ends_refuses_or_goes_on(name):
                 except RemoteProtocolError:
                     break
                 assert driver.next_due_ns > now_ns or driver.actions
-            if of_kind(taken(driver), End):
+            if of_kind(taken(driver), Finish):
                 break
         driver.end(now_ns)
         assert all(value >= 0 for value in driver.counters().values())

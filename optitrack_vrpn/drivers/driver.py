@@ -3,8 +3,8 @@
 """
 A protocol as the loop sees it, and the receiver of what it decodes.
 
-A ``Driver`` is one conversation without sockets and without a clock. ``loop_io`` passes the bytes
-of each socket to ``feed``, calls ``due`` when ``next_due_ns`` has come, and carries out the
+A driver is one conversation without sockets and without a clock. ``loop_io`` passes the bytes of
+each socket to ``feed``, calls ``due`` when ``next_due_ns`` has come, and carries out the
 ``actions`` that the driver has collected.
 """
 
@@ -93,18 +93,6 @@ class Connected(NamedTuple):
     transport: str = ''
 
 
-class Say(NamedTuple):
-    """
-    Tell the user something about the connection.
-
-    :ivar state: new state of the connection; None if it stays.
-    """
-
-    severity: Severity
-    text: str
-    state: Optional[LinkState] = None
-
-
 class Deliver(NamedTuple):
     """Pass items to the sink that arrived earlier (ns) than the last datagram."""
 
@@ -112,16 +100,25 @@ class Deliver(NamedTuple):
     arrival_ns: int
 
 
-class End(NamedTuple):
+class Finish(NamedTuple):
     """The conversation has ended, for this reason."""
 
     reason: str
 
 
-Action = Union[Send, SendTimed, Join, Connected, Say, Deliver, End]
+def say(severity: Severity, text: str, state: Optional[LinkState] = None) -> Event:
+    """
+    Return a text about the connection, as an action.
+
+    :param state: new state of the connection; None if it stays.
+    """
+    return Event(severity, 'link', text, state)
 
 
-class Driver(Protocol):
+Action = Union[Send, SendTimed, Join, Connected, Event, Deliver, Finish]
+
+
+class ProtocolDriver(Protocol):
     """
     One conversation with one server.
 

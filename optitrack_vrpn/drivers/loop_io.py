@@ -3,7 +3,7 @@
 """
 The loop of every conversation: wait, read, decode, pass on, check for silence.
 
-It owns the sockets, the times of arrival and the recorder of bytes; a ``Driver`` decodes. With one
+It owns the sockets, the times of arrival and the recorder of bytes; a driver decodes. With one
 body the caches are cold after each wait, so that each Python function of the path costs several
 microseconds: this file is compiled, and per datagram it calls nothing that is not.
 """
@@ -16,7 +16,7 @@ from typing import Any, Callable, Final, Optional, Sequence
 from optitrack_vrpn.core.events import Event as UserEvent
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.driver import (
-    Action, Connected, Deliver, Driver, End, Join, Say, Send, SendTimed, Sink, tap_of)
+    Action, Connected, Deliver, Finish, Join, ProtocolDriver, Send, SendTimed, Sink, tap_of)
 from optitrack_vrpn.drivers.frames import Frame, Item
 from optitrack_vrpn.drivers.link import Link, LinkState
 from optitrack_vrpn.drivers.sockets_io import (
@@ -35,7 +35,7 @@ _FRESH_NS: Final = 500_000
 _FRAME: Final = Frame
 
 
-class Channel:
+class SocketChannel:
     """
     One socket of a conversation.
 
@@ -75,8 +75,9 @@ class Conversation:
     """
 
     def __init__(
-        self, driver: Driver, channels: Sequence[Channel], server: tuple[str, int], local: str,
-        link: Link, clock: HostClock, sink: Sink, report: Callable[[Optional[UserEvent]], None],
+        self, driver: ProtocolDriver, channels: Sequence[SocketChannel],
+        server: tuple[str, int], local: str, link: Link, clock: HostClock, sink: Sink,
+        report: Callable[[Optional[UserEvent]], None],
         unexpected_peer: Callable[[str, str], None],
     ) -> None:
         self.driver = driver
@@ -94,7 +95,7 @@ class Conversation:
         self._unexpected_peer = unexpected_peer
         self._tap = tap_of(sink)
         self._poll = select.poll()
-        self._by_fd: dict[int, Channel] = {}
+        self._by_fd: dict[int, SocketChannel] = {}
         self._buffer = memoryview(bytearray(LARGEST_READ))
         self._buffers = [self._buffer]
         self._out = bytearray()
@@ -129,7 +130,7 @@ class Conversation:
             for channel in self._channels:
                 channel.sock.close()
 
-    def _register(self, channel: Channel) -> None:
+    def _register(self, channel: SocketChannel) -> None:
         self._by_fd[channel.fd] = channel
         self._poll.register(channel.fd, select.POLLIN)
 
@@ -240,7 +241,7 @@ class Conversation:
 
     # -- reading -------------------------------------------------------------------------------
 
-    def _read_stream(self, channel: Channel) -> Optional[str]:
+    def _read_stream(self, channel: SocketChannel) -> Optional[str]:
         size: int
         try:
             size, ancillary, _, _ = channel.receive_into(self._buffers, ANCILLARY_SIZE)
@@ -253,7 +254,7 @@ class Conversation:
         return self._take(
             channel, size, ancillary, self._now_ns(), self._host_minus_arrival_ns())
 
-    def _read_datagrams(self, channel: Channel) -> Optional[str]:
+    def _read_datagrams(self, channel: SocketChannel) -> Optional[str]:
         receive, buffers = channel.receive_into, self._buffers
         # Declared for mypyc, which then unpacks without an iterator.
         received: tuple[Any, ...]
@@ -281,7 +282,7 @@ class Conversation:
         return None
 
     def _take(
-        self, channel: Channel, size: int, ancillary: Any, now_ns: int,
+        self, channel: SocketChannel, size: int, ancillary: Any, now_ns: int,
         host_minus_arrival_ns: int,
     ) -> Optional[str]:
         """Process bytes; return the reason if the conversation has ended."""
@@ -323,7 +324,7 @@ class Conversation:
         while driver.actions:
             actions, driver.actions = driver.actions, []
             for action in actions:
-                if isinstance(action, End):
+                if isinstance(action, Finish):
                     return action.reason
                 self._act(action, now_ns)
             self._next_check_ns = 0
@@ -335,10 +336,10 @@ class Conversation:
             self._send(action.data, action.port)
         elif isinstance(action, SendTimed):
             self._send(action.make(self._now_ns()))
-        elif isinstance(action, Say):
+        elif isinstance(action, UserEvent):
             self._report(
-                link.message(action.text, action.severity) if action.state is None else
-                link.to(action.state, action.text, now_ns, action.severity))
+                link.message(action.text, action.severity) if action.data is None else
+                link.to(action.data, action.text, now_ns, action.severity))
         elif isinstance(action, Deliver):
             self._last_arrival_ns = max(self._last_arrival_ns, action.arrival_ns)
             self._deliver(
@@ -350,7 +351,7 @@ class Conversation:
             self._report(link.to(LinkState.CONNECTED, action.text, now_ns))
             self._woken()
         elif isinstance(action, Join):
-            channel = Channel(self._channels[0].name, multicast_socket(
+            channel = SocketChannel(self._channels[0].name, multicast_socket(
                 action.group, action.port, self._local))
             self._channels.append(channel)
             self._register(channel)

@@ -22,7 +22,7 @@ from optitrack_vrpn.drivers.client_io import ReconnectingClient, Source, Waiting
 from optitrack_vrpn.drivers.config import ClientConfig
 from optitrack_vrpn.drivers.driver import Sink
 from optitrack_vrpn.drivers.link import LinkState
-from optitrack_vrpn.drivers.loop_io import Channel, Conversation
+from optitrack_vrpn.drivers.loop_io import Conversation, SocketChannel
 from optitrack_vrpn.drivers.natnet import codec
 from optitrack_vrpn.drivers.natnet.driver import NatNetDriver, UDP
 from optitrack_vrpn.drivers.natnet.messages import (
@@ -208,7 +208,7 @@ class NatNetClient(ReconnectingClient):
             self._natnet, self._clock.now_ns(), server, self._local,
             self._config.link.attempt_s, self._up_axis, self._miscounting)
         with Conversation(
-                driver, [Channel(UDP, command_socket(self._local))], server, self._local,
+                driver, [SocketChannel(UDP, command_socket(self._local))], server, self._local,
                 self._link, self._clock, self._sink, self._report,
                 self._unexpected_peer) as conversation:
             yield conversation

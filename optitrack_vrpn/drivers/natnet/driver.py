@@ -9,7 +9,7 @@ from typing import Optional, Union
 from optitrack_vrpn.core.severity import ERROR, INFO, Severity, WARN
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.driver import (
-    Action, Connected, Deliver, End, Join, Say, Send, SendTimed)
+    Action, Connected, Deliver, Finish, Join, say, Send, SendTimed)
 from optitrack_vrpn.drivers.frames import Frame, Item
 from optitrack_vrpn.drivers.natnet.connection import FIRST_ECHOES, KEEP_ALIVE, NatNetConnection
 from optitrack_vrpn.drivers.natnet.facts import ServerWatch
@@ -32,7 +32,7 @@ _ASK_AGAIN_NS = NS_PER_S
 
 class NatNetDriver:
     """
-    A conversation with one server; see ``drivers.driver.Driver``.
+    A conversation with one server; see ``drivers.driver.ProtocolDriver``.
 
     :param config: settings of NatNet.
     :param now_ns: present time (ns).
@@ -98,7 +98,7 @@ class NatNetDriver:
         if connection.echo_due(now_ns):
             actions.append(SendTimed(connection.echo_request))
         if not connection.established and now_ns - self._started_ns > self._attempt_s * NS_PER_S:
-            actions.append(End(self._unanswered()))
+            actions.append(Finish(self._unanswered()))
         self.next_due_ns = connection.next_due_ns()
 
     def _unanswered(self) -> str:
@@ -238,7 +238,7 @@ class NatNetDriver:
                 items.append(report)
                 return
             self.miscounting = self.connection.info
-            self.actions.append(End(fault))
+            self.actions.append(Finish(fault))
         elif isinstance(event, ServerInfo):
             self._greet(event, now_ns)
         elif isinstance(event, Definitions):
@@ -256,7 +256,7 @@ class NatNetDriver:
                 'the frames of Motive have no times of its clock (all ticks are 0): poses are '
                 'stamped by their arrival, less stamps.latency_ms'))
         elif isinstance(event, Disconnected):
-            self.actions.append(End(event.reason))
+            self.actions.append(Finish(event.reason))
 
     def _greet(self, info: ServerInfo, now_ns: int) -> None:
         config = self._config
@@ -296,4 +296,4 @@ class NatNetDriver:
                 if version > CERTAIN else 'Motive is asked for its version again')))
 
     def _say(self, severity: Severity, text: str) -> None:
-        self.actions.append(Say(severity, text))
+        self.actions.append(say(severity, text))

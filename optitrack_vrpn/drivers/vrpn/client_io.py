@@ -16,7 +16,7 @@ from optitrack_vrpn.drivers.client_io import ReconnectingClient, Source, Stopped
 from optitrack_vrpn.drivers.config import ClientConfig
 from optitrack_vrpn.drivers.driver import Sink
 from optitrack_vrpn.drivers.link import LinkState
-from optitrack_vrpn.drivers.loop_io import Channel, Conversation
+from optitrack_vrpn.drivers.loop_io import Conversation, SocketChannel
 from optitrack_vrpn.drivers.sockets_io import datagram_socket, listening_socket
 from optitrack_vrpn.drivers.table import SourceOptions
 from optitrack_vrpn.drivers.vrpn.codec import Event as VrpnEvent
@@ -71,10 +71,10 @@ class VrpnClient(ReconnectingClient):
             self._change(
                 LinkState.HANDSHAKING,
                 f'connected to {server[0]} port {server[1]}; waiting for VRPN')
-            channels, address = [Channel(TCP, tcp, stream=True)], None
+            channels, address = [SocketChannel(TCP, tcp, stream=True)], None
             if self._link.transport == 'udp' and self._takes_datagrams:
                 udp = opened.enter_context(datagram_socket(local))
-                channels.append(Channel(UDP, udp, full=LAST_OF_A_FRAME))
+                channels.append(SocketChannel(UDP, udp, full=LAST_OF_A_FRAME))
                 address = local, udp.getsockname()[1]
             driver = VrpnDriver(
                 server[0], self._config.link, address, clock.host_minus_arrival_ns(),

@@ -10,7 +10,7 @@ from optitrack_vrpn.core.errors import LocalProtocolError, RemoteProtocolError
 from optitrack_vrpn.core.severity import WARN
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.config import LinkConfig
-from optitrack_vrpn.drivers.driver import Action, Connected, End, NEVER_NS, Say, Send
+from optitrack_vrpn.drivers.driver import Action, Connected, Finish, NEVER_NS, say, Send
 from optitrack_vrpn.drivers.frames import Item
 from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.drivers.vrpn.codec import (
@@ -33,7 +33,7 @@ _MOST_ASKED = 500
 
 class VrpnDriver:
     """
-    A conversation with one server; see ``drivers.driver.Driver``.
+    A conversation with one server; see ``drivers.driver.ProtocolDriver``.
 
     :param server: its address.
     :param config: time limits.
@@ -94,7 +94,7 @@ class VrpnDriver:
         if channel == UDP:
             return to_frames(self.connection.receive_datagram(data))
         if not data:
-            self.actions.append(End(
+            self.actions.append(Finish(
                 'the server closed the connection' if self.connection.established else
                 'the server closed the connection before the VRPN handshake'))
             return []
@@ -161,9 +161,9 @@ class VrpnDriver:
         late_s, until_s = self._mute_s
         mute_s = (now_ns - self._started_ns) / NS_PER_S
         if mute_s >= until_s:
-            self.actions.append(End(silent_greeting(self._server, until_s, until_s)))
+            self.actions.append(Finish(silent_greeting(self._server, until_s, until_s)))
         elif mute_s >= late_s:    # a repetition of the same state is not reported
-            self.actions.append(Say(
+            self.actions.append(say(
                 WARN, silent_greeting(self._server, late_s, until_s), LinkState.HANDSHAKING))
             late_s = until_s
         self.next_due_ns = self._started_ns + int(min(late_s, until_s) * NS_PER_S)

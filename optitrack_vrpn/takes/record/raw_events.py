@@ -9,7 +9,7 @@ import contextlib
 from typing import NamedTuple
 
 from optitrack_vrpn.core.errors import RemoteProtocolError
-from optitrack_vrpn.drivers.driver import Deliver, Driver, End
+from optitrack_vrpn.drivers.driver import Deliver, Finish, ProtocolDriver
 from optitrack_vrpn.drivers.frames import Item
 from optitrack_vrpn.drivers.natnet import codec
 from optitrack_vrpn.drivers.natnet.connection import bitstream_version, NatNetConnection
@@ -45,7 +45,7 @@ def arrivals(session: RawSession) -> Iterator[RawArrival]:
     """
     natnet = NatNetDriver(NatNetConfig(), session.begin_ns) if (
         session.protocol == 'natnet') else None
-    driver: Driver = natnet or VrpnDriver('')
+    driver: ProtocolDriver = natnet or VrpnDriver('')
     latest_ns = 0
     for action in session.read():
         arrival_ns, offset_ns = action.arrival_ns, action.host_minus_arrival_ns
@@ -63,11 +63,11 @@ def arrivals(session: RawSession) -> Iterator[RawArrival]:
         latest_ns = max(latest_ns, arrival_ns)
         if items:
             yield RawArrival(items, latest_ns, offset_ns)
-        if any(isinstance(one, End) for one in actions) or _has_failed(driver, arrival_ns):
+        if any(isinstance(one, Finish) for one in actions) or _has_failed(driver, arrival_ns):
             return
 
 
-def _has_failed(driver: Driver, now_ns: int) -> bool:
+def _has_failed(driver: ProtocolDriver, now_ns: int) -> bool:
     """Return whether the peer does not speak VRPN."""
     if isinstance(driver, VrpnDriver):
         try:
