@@ -89,7 +89,7 @@ def test_a_changed_hold_is_that_of_the_present_jump_too():
                                 (BodyConfig(jump_accept_s=0.5), AWAY, (0.0, 0.0, 0.0, 1.0))):
         feed = tracked(BodyConfig(jump_accept_s=0, attitude_accept_s=0))
         assert not any(feed.elsewhere(600, shift, quat))
-        feed.body.reconfigure(config)
+        feed.body.config = config
         assert any(feed.elsewhere(2, shift, quat))
 
 

@@ -257,12 +257,12 @@ def test_bodies_are_allowed_and_denied_by_name_or_pattern():
     assert set(names(out)) == {'drone 1', 'wand [1]'}
     ignored = [n.text for n in pipeline.take_events() if 'ignored' in n.text]
     assert len(ignored) == 2, 'each is reported once'
-    pipeline.reconfigure(PipelineConfig(body=FIRST, selection=Selection(deny=('drone*',))))
+    pipeline.apply(PipelineConfig(body=FIRST, selection=Selection(deny=('drone*',))))
     out = stream(pipeline, ['drone 1', 'drone 9', 'wand [1]', 'wand'], 3, begin=3)
     assert set(names(out)) == {'wand [1]', 'wand'}
     # Back again, a body has the name that it had.
     ros = {c.names.motive: c.names.ros for c in pipeline.bodies}
-    pipeline.reconfigure(PipelineConfig(body=FIRST))
+    pipeline.apply(PipelineConfig(body=FIRST))
     stream(pipeline, ['drone 1', 'wand', 'wand [1]'], 3, begin=6)
     assert {c.names.motive: c.names.ros for c in pipeline.bodies}.items() > ros.items()
 
@@ -270,7 +270,7 @@ def test_bodies_are_allowed_and_denied_by_name_or_pattern():
 def test_a_body_keeps_what_is_known_of_it_when_thresholds_change():
     pipeline = make_pipeline()
     stream(pipeline, ['wand'], 50)
-    pipeline.reconfigure(PipelineConfig(
+    pipeline.apply(PipelineConfig(
         body=BodyConfig(max_speed=5.0), overrides={'wand': {'max_speed': 1.0}}))
     (channel,) = pipeline.bodies
     assert channel.gate.config.max_speed == 1.0
@@ -283,7 +283,7 @@ def test_a_wrong_override_changes_nothing():
     pipeline = make_pipeline()
     stream(pipeline, ['wand'], 5)
     with pytest.raises(ValueError, match='wand'):
-        pipeline.reconfigure(PipelineConfig(
+        pipeline.apply(PipelineConfig(
             body=BodyConfig(max_speed=5.0), overrides={'wand': {'max_spede': 1.0}},
             selection=Selection(deny=('wand',))))
     assert pipeline.config == PipelineConfig()
@@ -337,11 +337,11 @@ def test_a_body_that_is_denied_while_it_runs_makes_room_for_another():
     pipeline = Pipeline(config)
     bodies = ['a', 'b', 'c', 'd']
     assert set(names(stream(pipeline, bodies, 2))) == {'a', 'b'}
-    pipeline.reconfigure(replace(config, selection=Selection(deny=('a', 'c'))))
+    pipeline.apply(replace(config, selection=Selection(deny=('a', 'c'))))
     assert set(names(stream(pipeline, bodies, 2, begin=2))) == {'b', 'd'}
-    pipeline.reconfigure(config)
+    pipeline.apply(config)
     assert set(names(stream(pipeline, bodies, 2, begin=4))) == {'b', 'd'}
-    pipeline.reconfigure(replace(config, selection=Selection(allow=('a', 'c'))))
+    pipeline.apply(replace(config, selection=Selection(allow=('a', 'c'))))
     assert set(names(stream(pipeline, bodies, 2, begin=6))) == {'a', 'c'}
 
 
@@ -361,7 +361,7 @@ def test_settings_are_matched_once_after_bodies_appeared():
     assert pipeline.roster.to_match(120 * S) is None
     # The same settings again are no news, others are.
     for more, news in (({}, False), ({'D': {'max_speed': 3.0}}, True)):
-        pipeline.reconfigure(replace(config, overrides={**config.overrides, **more}))
+        pipeline.apply(replace(config, overrides={**config.overrides, **more}))
         stream(pipeline, ['a', 'wand'], 3, begin=100)
         assert pipeline.roster.to_match(200 * S) is None
         assert (pipeline.roster.to_match(206 * S) is not None) is news

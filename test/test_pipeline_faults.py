@@ -271,7 +271,7 @@ def test_exchanged_names_are_found_with_the_jump_and_released_with_the_other_bod
     scene.run(0.0, exchange, times[202:500])
     published = scene.count('a')
     assert gate.held and published == 198
-    scene.pipeline.reconfigure(replace(scene.pipeline.config, selection=Selection(deny=('b',))))
+    scene.pipeline.apply(replace(scene.pipeline.config, selection=Selection(deny=('b',))))
     scene.run(0.0, exchange, times[500:])
     assert not gate.held and scene.count('a') > published + 50
 

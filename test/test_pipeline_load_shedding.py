@@ -123,7 +123,7 @@ def test_without_shedding_poses_are_published_until_too_old():
     assert statistics.median(ages) > 400 * MS
     assert shed(pipeline) == 0 and pipeline.dropped['too_old'] > 1000
     assert not said(pipeline, 'keep')
-    pipeline.reconfigure(CONFIG)
+    pipeline.apply(CONFIG)
     out = run(pipeline, 8.0, 2.0, begin=12 * RATE)
     assert statistics.median(age for _, age in out) < 30 * MS
     assert len(said(pipeline, 'cannot keep up')) == 1

@@ -179,7 +179,7 @@ def test_a_motion_whose_pose_went_through_other_settings_is_left_out():
     assert pipeline.server_motions
     sent_ns, (pose, velocity, _) = frame(1)
     assert pipeline.process([pose], sent_ns, 0)
-    pipeline.reconfigure(replace(
+    pipeline.apply(replace(
         pipeline.config, estimates={'wand': {'offset': body_from_base((0.5, 0.0, 0.0))}}))
     pipeline.process([velocity], sent_ns, 0)
     assert pipeline.server_motions == []

@@ -12,7 +12,6 @@ This module does not log: ``events`` collects the events for the user.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, Final, Optional
 
 from optitrack_vrpn.core.axes import frame_maps, pose_to_enu_north
@@ -452,26 +451,24 @@ class Pipeline:
         """
         self.stamps.reconnected()
 
-    def reconfigure(self, config: PipelineConfig) -> None:
+    def apply(self, config: PipelineConfig) -> list[TrackedBody]:
         """
-        Apply new thresholds, lists and estimate settings; the bodies keep their history.
+        Replace the settings; the bodies keep their history.
 
         Bodies that are no longer selected are removed; newly selected bodies appear with their
         next pose. The estimate of a body restarts if its settings change.
 
-        :param config: the new ``body``, ``overrides``, ``selection``, ``estimate``, ``estimates``
-            and ``keep_up``; other fields are ignored.
-        :raises ConfigurationError: if an override is wrong; then nothing has changed.
+        :param config: the new settings; what is fixed while the node is configured has not
+            changed.
+        :returns: the removed bodies.
         """
-        changed = replace(
-            self.config, body=config.body, overrides=config.overrides,
-            selection=config.selection, estimate=config.estimate, estimates=config.estimates,
-            keep_up=config.keep_up)
-        for channel in self.roster.reconfigure(changed):
+        gone = self.roster.apply(config)
+        for channel in gone:
             self._shared_names.forget(channel)
-        if changed.keep_up != self.config.keep_up:
+        if config.keep_up != self.config.keep_up:
             self.shedder = LoadShedder()
-        self.config = changed
+        self.config = config
+        return gone
 
     @property
     def withheld_since_connection(self) -> str:

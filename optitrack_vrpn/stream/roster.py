@@ -332,20 +332,17 @@ class Roster:
         self._last_asked = asked
         return (*asked, [body_name(*key) for key in self.channels])
 
-    def reconfigure(self, config: PipelineConfig) -> list[TrackedBody]:
+    def apply(self, config: PipelineConfig) -> list[TrackedBody]:
         """
-        Apply new thresholds, lists and estimate settings; the bodies keep their history.
+        Replace the settings; the bodies keep their history.
 
-        :param config: the new configuration.
+        :param config: the new settings; what is fixed while the node is configured has not
+            changed.
         :returns: bodies that are no longer selected.
-        :raises ConfigurationError: if an override is wrong; then nothing has changed.
         """
-        names = [channel.names.motive for channel in self.bodies]
-        thresholds = {name: config.thresholds(name) for name in names}
-        estimates = {name: config.estimate_of(name) for name in names}
         self.config = config
         self._seen_from_ns = None
-        gone = []
+        gone: list[TrackedBody] = []
         for key, channel in list(self.channels.items()):
             if channel is None:
                 del self.channels[key]
@@ -354,8 +351,9 @@ class Roster:
                 self._wanted -= 1
                 gone.append(channel)
             else:
-                channel.gate.reconfigure(thresholds[name])
-                if estimates[name] != channel.estimator.config:
-                    channel.estimator = Estimator(estimates[name])
+                channel.gate.config = config.thresholds(name)
+                estimate = config.estimate_of(name)
+                if estimate != channel.estimator.config:
+                    channel.estimator = Estimator(estimate)
                     channel.last_sender_ns = -1    # the new estimator has no pose yet
         return gone

@@ -33,7 +33,6 @@ from optitrack_vrpn.core.stats import GAP_INTERVALS
 from optitrack_vrpn.stream.bodies.judge import Before, IN_PLACE_M, Judge, PoseRun, Verdict
 from optitrack_vrpn.stream.bodies.limits import EXPECTED_NS, ReachLimits
 from optitrack_vrpn.stream.bodies.poses import pose_distance, TimedPose
-from optitrack_vrpn.stream.bodies.settings import BodyConfig
 from optitrack_vrpn.stream.bodies.states import (
     Disposition, NEVER_NS, Observed, State, StateMachine)
 from optitrack_vrpn.stream.bodies.times import BodyTimes
@@ -74,7 +73,6 @@ class Hypotheses:
     :ivar swapped: the body this one has exchanged names with (also set by ``swap.review``); while
         it is set, ``away`` does not become ``home``.
     :ivar find_swap: returns the body that a pose probably belongs to instead of this one, or None.
-    :ivar acquire_frames: consistent frames that make the body TRACKED.
     :ivar judge: compares poses with ``home``, and knows the hypothesis before it.
     :ivar doubt: rotation about the body's axes from its last certain attitude to that of ``home``,
         as far as time alone has accepted it.
@@ -82,14 +80,13 @@ class Hypotheses:
     """
 
     __slots__ = (
-        'away', 'swapped', 'find_swap', 'acquire_frames', 'judge', 'doubt', 'by_time', '_states',
-        '_times', '_limits', '_other', '_accepted')
+        'away', 'swapped', 'find_swap', 'judge', 'doubt', 'by_time', '_states', '_times',
+        '_limits', '_other', '_accepted')
 
     def __init__(self, states: StateMachine, times: BodyTimes, limits: ReachLimits) -> None:
         self.away: PoseRun | None = None
         self.swapped: Hypotheses | None = None
         self.find_swap: Callable[[TimedPose], SwapCandidate | None] = no_swap
-        self.acquire_frames = 1
         self.judge = Judge(times, limits)
         self.doubt: Quat = IDENTITY
         self.by_time = 0
@@ -99,14 +96,6 @@ class Hypotheses:
         # Poses that do not continue ``away``: outliers, ``home``, or a further hypothesis.
         self._other: PoseRun | None = None
         self._accepted = False
-
-    def configure(self, config: BodyConfig) -> None:
-        """Change the thresholds; a jump continues with its new hold."""
-        self.acquire_frames = config.acquire_frames
-        self.judge.jump_ns = round(config.jump_accept_s * 1e9) or NEVER_NS
-        self.judge.attitude_ns = round(config.attitude_accept_s * 1e9) or NEVER_NS
-        if self.away is not None:
-            self.judge.renew(self.away)
 
     # -- for comparison with other bodies (swap.py) --------------------------------------------
 
@@ -123,7 +112,7 @@ class Hypotheses:
     @property
     def memory_ns(self) -> int:
         """Return the setting ``memory_s`` (ns)."""
-        return self._limits.memory_ns
+        return self._limits.thresholds.memory_ns
 
     @property
     def last_good(self) -> tuple[int, Vector, Quat] | None:
@@ -143,7 +132,7 @@ class Hypotheses:
     @property
     def is_settled(self) -> bool:
         """Return whether enough consistent poses of ``away`` have been seen."""
-        return self.away is not None and self.away.count >= self.acquire_frames
+        return self.away is not None and self.away.count >= self._limits.thresholds.acquire_frames
 
     def unseen_ns(self, now: int) -> int:
         """Return the time (ns) since the last pose, valid or not, at a sender time (ns)."""
@@ -165,7 +154,7 @@ class Hypotheses:
 
     def reach(self, dt: int) -> float:
         """Return the distance (m) that the body can move in dt (ns), without noise."""
-        return self._limits.speed * dt
+        return self._limits.thresholds.speed * dt
 
     # -- what the tracker asks and tells -------------------------------------------------------
 
@@ -306,7 +295,7 @@ class Hypotheses:
             self.away = away = PoseRun(seen, verdict)
             if verdict.reason is not None:
                 return self._begin(away, receive_ns, verdict.reason)
-        if away.count < self.acquire_frames:
+        if away.count < self._limits.thresholds.acquire_frames:
             return Disposition.ACQUIRING
         if self._is_swapped(seen):
             return self._begin(self._in_others_place(away), receive_ns, Disposition.SWAPPED)
@@ -323,11 +312,11 @@ class Hypotheses:
         if (away.builds_up and away.count <= BUILD_UP_FRAMES
                 and away.verdict.reason is Disposition.TURNED_TOO_FAR):
             self.judge.measure_turn(away)
-        if away.count >= self.acquire_frames:
+        if away.count >= self._limits.thresholds.acquire_frames:
             if self._accepted:
                 return Observed.ACCEPTED
             if (away.verdict.reason is Disposition.SWAPPED and self.swapped is None
-                    and seen.now - self._limits.last.now < self._limits.memory_ns
+                    and seen.now - self._limits.last.now < self._limits.thresholds.memory_ns
                     and not self._is_swapped(seen)):
                 return Observed.ACQUIRED    # the other body is seen elsewhere
             if self.swapped is None and seen.now - away.began_ns >= away.verdict.hold_ns:
@@ -380,7 +369,7 @@ class Hypotheses:
         outliers_ns = round(OUTLIER_FRAMES * self._times.rate.interval)
         away.began_ns = min(seen.now, away.began_ns + outliers_ns)
         reason = other.verdict.reason
-        if other.count >= self.acquire_frames:
+        if other.count >= self._limits.thresholds.acquire_frames:
             swapped = self.swapped
             if reason is None and other.left and not self._is_swapped(seen):
                 return Observed.RETURNED
@@ -422,7 +411,7 @@ class Hypotheses:
     def _in_others_place(self, run: PoseRun) -> PoseRun:
         """Hold a run in the place of another body like a jump."""
         run.verdict = run.verdict._replace(
-            reason=Disposition.SWAPPED, hold_ns=self.judge.jump_ns, in_place=False)
+            reason=Disposition.SWAPPED, hold_ns=self._limits.thresholds.jump_ns, in_place=False)
         return run
 
     def _begin(self, run: PoseRun, receive_ns: int, reason: Disposition) -> Disposition:

@@ -116,15 +116,12 @@ class Judge:
 
     :param times: the times of the body's frames.
     :param limits: ``home``, and how far the body can have moved.
-    :ivar jump_ns: the setting ``jump_accept_s`` (ns), ``NEVER_NS`` for 0.
-    :ivar attitude_ns: the setting ``attitude_accept_s`` (ns), likewise.
     :ivar before: the hypothesis before ``home``, if it is remembered.
     """
 
-    __slots__ = ('jump_ns', 'attitude_ns', 'before', '_times', '_limits')
+    __slots__ = ('before', '_times', '_limits')
 
     def __init__(self, times: BodyTimes, limits: ReachLimits) -> None:
-        self.jump_ns = self.attitude_ns = NEVER_NS
         self.before: Before | None = None
         self._times = times
         self._limits = limits
@@ -144,10 +141,10 @@ class Judge:
             return self._verdict(
                 seen, seen.now - away.last.now, away.last.position, None, away.true_quat,
                 away.true_quat, IN_PLACE_M, away.verdict.slack, swapped)
-        dt = seen.now - last.now
+        dt, memory_ns = seen.now - last.now, limits.thresholds.memory_ns
         is_next = dt <= GAP_INTERVALS * self._times.rate.interval
         return self._verdict(
-            seen, dt, last.position, last.expected(seen.now, limits.memory_ns), last.quat,
+            seen, dt, last.position, last.expected(seen.now, memory_ns), last.quat,
             last.quat if is_next else last.expected_quat(seen.now), 0.0, 0.0, swapped)
 
     def _verdict(
@@ -169,13 +166,14 @@ class Judge:
         far = not fresh and away_m > margin + limits.reach_late(dt)
         # A body that was seen in the place of another has turned meanwhile.
         turned = off > limit and not (fresh and swapped)
-        in_place = turned and off_m <= IN_PLACE_M + DRIFT * min(dt, limits.memory_ns)
+        memory_ns = limits.thresholds.memory_ns
+        in_place = turned and off_m <= IN_PLACE_M + DRIFT * min(dt, memory_ns)
         reason, hold_ns, before = None, 0, False
         if in_place or (turned and not far):
             reason = Disposition.TURNED_TOO_FAR
             hold_ns, before = self._hold_of_turn(off, quat, seen, dt, fresh, limit)
         elif far:
-            reason, hold_ns = Disposition.MOVED_TOO_FAR, self.jump_ns
+            reason, hold_ns = Disposition.MOVED_TOO_FAR, limits.thresholds.jump_ns
         return Verdict(reason, hold_ns, in_place, multiply(conjugate(expected_quat), seen.quat),
                        limit, fresh, before, dt)
 
@@ -198,11 +196,12 @@ class Judge:
 
     def _hold(self, off: float, dt: int, fresh: bool) -> int:
         """Return the time (ns) for which a turn by an angle (rad) must last."""
+        set_to = self._limits.thresholds
         if off < SMALL_TURN:
-            return min(TURNED_HOLD_NS, self.jump_ns)
+            return min(TURNED_HOLD_NS, set_to.jump_ns)
         if self._is_gap(dt) and (fresh or off <= self._limits.possible_turn(dt)):
-            return min(TURNED_HOLD_NS, self.attitude_ns)
-        return self.attitude_ns
+            return min(TURNED_HOLD_NS, set_to.attitude_ns)
+        return set_to.attitude_ns
 
     def renew(self, away: PoseRun) -> None:
         """Determine the hold of ``away`` again: the settings have changed."""
@@ -211,7 +210,7 @@ class Judge:
             away.verdict = verdict._replace(hold_ns=self._hold(
                 angle_between(IDENTITY, verdict.turn), verdict.unseen_ns, verdict.fresh))
         elif verdict.reason is not None and not verdict.before:
-            away.verdict = verdict._replace(hold_ns=self.jump_ns)
+            away.verdict = verdict._replace(hold_ns=self._limits.thresholds.jump_ns)
 
     def _is_gap(self, dt: int) -> bool:
         """Return whether a body was out of sight in dt (ns), longer than a few lost frames."""

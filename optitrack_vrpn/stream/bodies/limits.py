@@ -142,31 +142,29 @@ class LastPose:
         return multiply(from_rotation_vector((x * dt, y * dt, z * dt)), self.quat)
 
 
-class ReachLimits:
+class Thresholds:
     """
-    Compare poses with the motion that is possible for a body.
+    The settings of one body, prepared for comparison.
 
-    :param last: the last valid pose.
-    :param rate: the frame rate.
+    A limit that is off becomes one that no finite value exceeds, and a time of 0 ``NEVER_NS``.
+
+    :param config: the settings.
     :ivar margin: distance (m) that noise may add.
     :ivar speed: largest speed (m/ns).
     :ivar turn_margin: angle (rad) that noise may add.
     :ivar turn_rate: largest turn rate (rad/ns).
     :ivar turn_cap: largest turn (rad) within ``memory_ns``.
     :ivar memory_ns: the setting ``memory_s`` (ns).
+    :ivar frozen_ns: the setting ``frozen_after_s`` (ns).
+    :ivar jump_ns: the setting ``jump_accept_s`` (ns).
+    :ivar attitude_ns: the setting ``attitude_accept_s`` (ns).
     """
 
-    __slots__ = ('last', 'rate', 'margin', 'speed', 'turn_margin', 'turn_rate', 'turn_cap',
-                 'memory_ns')
+    __slots__ = ('config', 'margin', 'speed', 'turn_margin', 'turn_rate', 'turn_cap', 'memory_ns',
+                 'frozen_ns', 'jump_ns', 'attitude_ns', 'acquire_frames')
 
-    def __init__(self, last: LastPose, rate: FrameRate) -> None:
-        self.last = last
-        self.rate = rate
-        self.margin = self.speed = self.turn_margin = self.turn_rate = self.turn_cap = 0.0
-        self.memory_ns = 0
-
-    def configure(self, config: BodyConfig) -> None:
-        """Prepare the limits; one that is off becomes a limit that no finite value exceeds."""
+    def __init__(self, config: BodyConfig) -> None:
+        self.config = config
         self.margin = config.position_margin if config.max_speed > 0 else NO_REACH_LIMIT
         self.speed = config.max_speed * 1e-9
         self.turn_cap = config.max_turn if config.max_turn > 0 else NO_TURN_LIMIT
@@ -174,14 +172,36 @@ class ReachLimits:
             config.attitude_margin if config.max_angular_rate > 0 else NO_TURN_LIMIT)
         self.turn_rate = config.max_angular_rate * 1e-9
         self.memory_ns = round(config.memory_s * 1e9)
+        self.frozen_ns = round(config.frozen_after_s * 1e9) or NEVER_NS
+        self.jump_ns = round(config.jump_accept_s * 1e9) or NEVER_NS
+        self.attitude_ns = round(config.attitude_accept_s * 1e9) or NEVER_NS
+        self.acquire_frames = config.acquire_frames
+
+
+class ReachLimits:
+    """
+    Compare poses with the motion that is possible for a body.
+
+    :param last: the last valid pose.
+    :param rate: the frame rate.
+    :param thresholds: the settings of the body.
+    :ivar thresholds: the settings, which all parts of a tracker read here.
+    """
+
+    __slots__ = ('last', 'rate', 'thresholds')
+
+    def __init__(self, last: LastPose, rate: FrameRate, thresholds: Thresholds) -> None:
+        self.last = last
+        self.rate = rate
+        self.thresholds = thresholds
 
     def memory(self) -> float:
         """Return the time (ns) for which poses are compared with the last valid one."""
-        return max(self.memory_ns, 4 * self.rate.interval)
+        return max(self.thresholds.memory_ns, 4 * self.rate.interval)
 
     def reach(self, dt: int) -> float:
         """Return the largest distance (m) that the body can move in dt (ns)."""
-        return self.margin + self.speed * dt
+        return self.thresholds.margin + self.thresholds.speed * dt
 
     def reach_late(self, dt: int) -> float:
         """Return ``reach`` for a frame dt (ns) after another that can have a late stamp."""
@@ -189,8 +209,9 @@ class ReachLimits:
 
     def possible_turn(self, dt: int) -> float:
         """Return the largest angle (rad) that the body can turn by in dt (ns)."""
-        return min(self.turn_margin + self.turn_rate * dt,
-                   max(self.turn_cap, 2.0 * self.last.turn_rate * dt))
+        allowed = self.thresholds
+        return min(allowed.turn_margin + allowed.turn_rate * dt,
+                   max(allowed.turn_cap, 2.0 * self.last.turn_rate * dt))
 
     def turn_limit(self, dt: int) -> float:
         """

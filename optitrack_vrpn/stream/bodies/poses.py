@@ -98,15 +98,13 @@ class RepetitionDetector:
 
     :ivar pose: position and attitude, as sent, of the last finite pose; None for none.
     :ivar since_ns: sender time (ns) since which it has been the same.
-    :ivar limit_ns: time (ns) with one pose after which the body is FROZEN; ``NEVER_NS`` switches
-        the check off.
     """
 
-    __slots__ = ('pose', 'since_ns', 'limit_ns')
+    __slots__ = ('pose', 'since_ns')
 
     def __init__(self) -> None:
         self.pose: tuple[Vector, Quat] | None = None
-        self.since_ns = self.limit_ns = NEVER_NS
+        self.since_ns = NEVER_NS
 
     def repeats(self, now: int, position: Vector, raw: Quat,
                 valid: tuple[Vector, Quat] | None) -> bool:
@@ -124,4 +122,4 @@ class RepetitionDetector:
             same = valid is not None and position == valid[0] and raw == valid[1]
         if not same:
             self.pose, self.since_ns = (position, raw), now
-        return same and self.limit_ns != NEVER_NS
+        return same

@@ -24,7 +24,7 @@ from typing import Final
 from optitrack_vrpn.core.rotation import Quat, Vector
 from optitrack_vrpn.core.stats import GAP_INTERVALS
 from optitrack_vrpn.stream.bodies.hypotheses import Hypotheses, SwapCandidate
-from optitrack_vrpn.stream.bodies.limits import LastPose, ReachLimits
+from optitrack_vrpn.stream.bodies.limits import LastPose, ReachLimits, Thresholds
 from optitrack_vrpn.stream.bodies.poses import (
     continued, describe, fault_of, RepetitionDetector, TimedPose, unit, UNIT_ERROR)
 from optitrack_vrpn.stream.bodies.settings import BodyConfig
@@ -47,7 +47,7 @@ class Tracker:
 
     :param name: the body's name.
     :param config: thresholds; the defaults when None.
-    :ivar config: the thresholds.
+    :ivar config: the thresholds; the history of the body is kept when they are replaced.
     :ivar reason: why the last pose was withheld (valid after ``update`` returned None).
     :ivar resets: discontinuities so far, see ``BodyStatus``.
     :ivar hypotheses: where the body is.
@@ -55,15 +55,15 @@ class Tracker:
     """
 
     __slots__ = (
-        'config', 'reason', 'resets', '_times', '_limits', '_repetition', '_states',
+        'reason', 'resets', '_times', '_limits', '_repetition', '_states',
         'hypotheses', 'changes', '_shared', '_restarted', '_refused')
 
     def __init__(self, name: str, config: BodyConfig | None = None) -> None:
-        self.config = config if config is not None else BodyConfig()
         self.reason = Disposition.ACQUIRING
         self.resets = 0
         self._times = BodyTimes()
-        self._limits = ReachLimits(LastPose(), self._times.rate)
+        self._limits = ReachLimits(LastPose(), self._times.rate, Thresholds(
+            config if config is not None else BodyConfig()))
         self._repetition = RepetitionDetector()
         self._states = StateMachine(name)
         self.changes = self._states.changes
@@ -73,18 +73,18 @@ class Tracker:
         self._restarted = False
         # Frames in a row that the sender has reported as bad.
         self._refused = 0
-        self.reconfigure(self.config)
+        self._measure_silence()
 
-    def reconfigure(self, config: BodyConfig) -> None:
-        """
-        Change the thresholds; the history of the body is kept.
+    @property
+    def config(self) -> BodyConfig:
+        """Return the thresholds."""
+        return self._limits.thresholds.config
 
-        :param config: the new thresholds.
-        """
-        self.config = config
-        self._limits.configure(config)
-        self._repetition.limit_ns = round(config.frozen_after_s * 1e9) or NEVER_NS
-        self.hypotheses.configure(config)
+    @config.setter
+    def config(self, config: BodyConfig) -> None:
+        self._limits.thresholds = Thresholds(config)
+        if self.hypotheses.away is not None:    # a jump continues with its new hold
+            self.hypotheses.judge.renew(self.hypotheses.away)
         self._measure_silence()
 
     def update(self, sender_time_ns: int, receive_ns: int, position: Vector,
@@ -105,6 +105,7 @@ class Tracker:
         # form, never wider than those. A pose that fails here gets the full check.
         limits = self._limits
         last = limits.last
+        allowed = limits.thresholds
         times = self._times
         rate = times.rate
         dt = sender_time_ns - last.now
@@ -115,15 +116,15 @@ class Tracker:
             ly -= y
             lz -= z
             moved = lx * lx + ly * ly + lz * lz
-            reach = limits.margin + limits.speed * dt
+            reach = allowed.margin + allowed.speed * dt
             if 0.0 < moved <= reach * reach and (x or y or z):
                 a, b, c, d = quat_xyzw
                 la, lb, lc, ld = quat = last.quat
                 excess = a * a + b * b + c * c + d * d - 1.0
                 dot = a * la + b * lb + c * lc + d * ld
-                turn = limits.turn_margin + limits.turn_rate * dt
-                if turn > limits.turn_cap:
-                    turn = limits.turn_cap
+                turn = allowed.turn_margin + allowed.turn_rate * dt
+                if turn > allowed.turn_cap:
+                    turn = allowed.turn_cap
                 # 1 - cos(turn / 2) >= u - u^2 / 6 where u = turn^2 / 8: no trigonometry.
                 turn *= 0.125 * turn
                 turn -= turn * turn / 6.0
@@ -370,10 +371,12 @@ class Tracker:
             self._states.observe(observed, receive_ns, detail or describe(position, raw))
             return fault
         last = self._limits.last
+        frozen_ns = self._limits.thresholds.frozen_ns
         if self._repetition.repeats(
-                now, position, raw, (last.position, last.raw) if last.count else None):
+                now, position, raw, (last.position, last.raw) if last.count else None) and (
+                frozen_ns != NEVER_NS):
             self.hypotheses.skip(unseen)
-            if now - self._repetition.since_ns >= self._repetition.limit_ns:
+            if now - self._repetition.since_ns >= frozen_ns:
                 self.hypotheses.interrupt(0)
                 self._states.observe(
                     Observed.REPEATED, receive_ns, 'the sender repeats one pose bit for bit')
@@ -396,7 +399,8 @@ class Tracker:
         since = now - times.last_ns if times.last_ns > -NEVER_NS else 0
         silent = receive_ns - times.receive_ns
         is_silent = silent >= times.silence_ns
-        if is_silent and 0 < since < times.silence_ns and silent < self._limits.memory_ns:
+        memory_ns = self._limits.thresholds.memory_ns
+        if is_silent and 0 < since < times.silence_ns and silent < memory_ns:
             # The network held the frames back (WiFi power save): none is missing.
             is_silent = False
             silent = since

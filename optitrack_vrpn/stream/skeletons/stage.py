@@ -113,7 +113,7 @@ class _Known:
         if config is not self.config:
             self.config = config
             for tracker in self.trackers:
-                tracker.reconfigure(config)
+                tracker.config = config
         quats: list[Quat] = []
         valid: list[bool] = []
         for tracker, (x, y, z), (a, b, c, d), tracked in zip(
