@@ -11,7 +11,7 @@ from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.settings.parameters import is_foreign, parameters_of, sift
 from optitrack_vrpn.core.settings.peers import of_other_drivers, PEERS
 from optitrack_vrpn.drivers.config import ClientConfig
-from optitrack_vrpn.node.body_settings import doubtful, is_fixed_setting, sift_body_settings
+from optitrack_vrpn.node.body_settings import check_body_change, doubtful, sift_body_settings
 from optitrack_vrpn.node.settings import NodeSettings
 import pytest
 
@@ -104,10 +104,12 @@ def test_settings_of_a_body_may_stand_in_the_sections_of_the_table():
         body_settings({'bodies.a.lowpass.cutof': 3.0})
     with pytest.raises(ConfigurationError, match=r'a\.lowpass\.cutoff_hz is -1.0; allowed'):
         body_settings({'bodies.a.lowpass.cutoff_hz': -1})
-    fixed = ('name', 'offset', 'lowpass.cutoff_hz')
-    changing = ('max_speed', 'validation.max_speed', 'motion.position_noise')
-    assert all(is_fixed_setting(f'bodies.a.{setting}') for setting in fixed)
-    assert not any(is_fixed_setting(f'bodies.a.{setting}') for setting in changing)
+    for setting, value in (('name', 'b'), ('offset', [1.0, 0.0, 0.0]), ('lowpass.cutoff_hz', 3.0)):
+        check_body_change(f'bodies.a.{setting}', value, False)
+        with pytest.raises(ConfigurationError, match=f'a.{setting} is fixed'):
+            check_body_change(f'bodies.a.{setting}', value, True)
+    for setting in ('max_speed', 'validation.max_speed', 'motion.position_noise'):
+        check_body_change(f'bodies.a.{setting}', 3.0, True)
 
 
 def test_every_wrong_setting_of_a_body_is_named_in_full():

@@ -25,6 +25,7 @@ JUMPS, SWAP, NATNET, BONES, SESSIONS, CHANGES = (
 BODIES = 'stream/bodies'
 JUDGE, HYPOTHESES, LIMITS, TRACKER = (
     f'{BODIES}/{name}.py' for name in ('judge', 'hypotheses', 'limits', 'tracker'))
+SETTINGS, CONFIGURATION = 'test/test_parameters_random.py', 'node/configuration.py'
 REMARKS, FIGURES = 'takes/assess/remarks.py', 'takes/assess/figures.py'
 ROWS = (
     (LIMITS, 'frame + self.last.turn_rate * min(unseen, TURNING_NS)', 'frame', JUMPS),
@@ -46,7 +47,7 @@ ROWS = (
     (HYPOTHESES, 'multiply(self.doubt, verdict.turn)', 'verdict.turn', JUMPS),
     (HYPOTHESES, 'self.doubt, self.judge.before = self.judge.before.doubt, None',
      'self.judge.before = None', JUMPS),
-    (HYPOTHESES, 'self.judge.renew(self.away)', 'pass', JUMPS),
+    (TRACKER, 'self.hypotheses.judge.renew(self.hypotheses.away)', 'pass', JUMPS),
     (HYPOTHESES, 'return Observed.ACQUIRED    # the other', 'pass    # the other', SWAP),
     (TRACKER, 'if self._refused == 1:', 'if False:', NATNET),
     (TRACKER, 'if self._refused == 1:', 'if self._refused:', NATNET),
@@ -56,6 +57,12 @@ ROWS = (
     ('stream/skeletons/stage.py', 'tracker.restart(epoch)', 'pass', BONES),
     ('stream/pipeline.py', 'if stamps.pending_events:', 'if stamps.pending_events and fields[1]:',
      BONES),
+    (CONFIGURATION, "hasattr(node, 'add_post_set_parameters_callback')", 'False', SETTINGS),
+    (CONFIGURATION, 'self._accepted = [], None, []\n        try:', 'try:', SETTINGS),
+    (CONFIGURATION, 'self._present = configuration\n        except', 'pass\n        except', SETTINGS),
+    ('stream/roster.py', 'if estimate != channel.estimator.config:', 'if True:', SETTINGS),
+    ('stream/roster.py', 'channel.gate.config = config.thresholds(name)', 'pass', SETTINGS),
+    ('node/node.py', 'if changed or gone:', 'if changed:', SETTINGS),
     (REMARKS, 'COMMON = 0.8', 'COMMON = 0.7', CORPUS),
     (REMARKS, 'COMMON = 0.8', 'COMMON = 0.9', CORPUS),
     (REMARKS, '(cause or len(names) > 1)', 'True', CORPUS),

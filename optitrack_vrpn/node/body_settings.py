@@ -56,12 +56,6 @@ BODY_ESTIMATES = tuple(
     name for name in BODY_PARAMETERS if name not in (*NAMES, *BODY_THRESHOLDS, *RATES))
 
 
-def is_fixed_setting(name: str) -> bool:
-    """Return whether a setting cannot change while the node is configured."""
-    parameter = BODY_PARAMETERS.get(split(name)[1])
-    return parameter is None or parameter.change is not Change.ANY_TIME
-
-
 def sift_body_settings(
     values: Mapping[str, Any],
 ) -> tuple[dict[str, dict[str, Any]], list[str]]:
@@ -109,6 +103,21 @@ def check_body_setting(name: str, value: Any) -> Any:
     if key in NAMES and (not isinstance(value, str) or not value):
         raise ConfigurationError(f'{name} is {shown(value)}; give a name for ROS')
     return parameter.renamed(name).check(value)
+
+
+def check_body_change(name: str, value: Any, configured: bool) -> None:
+    """
+    Check a setting of one body that is set at run time.
+
+    :param value: None removes the setting.
+    :param configured: whether the node is in another state than unconfigured.
+    :raises ConfigurationError: if it is wrong, or fixed at present.
+    """
+    if value is not None:
+        check_body_setting(name, value)
+    parameter = BODY_PARAMETERS.get(split(name)[1])
+    if configured and (parameter is None or parameter.change is not Change.ANY_TIME):
+        raise ConfigurationError(f'{name} is fixed while the node is configured')
 
 
 #: Chosen: length of an offset (m) above which millimetres or centimetres are likely.

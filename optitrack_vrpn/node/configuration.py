@@ -2,33 +2,43 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The node's configuration: declare and read its parameters, check each change, combine them."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 import importlib.util
+from operator import attrgetter
 import traceback
-from typing import Any, Callable, Iterable, Mapping, Optional
+from typing import Any, Callable, Iterable, Mapping, Optional, Sequence
 
 from optitrack_vrpn.cli.command_io import how_to_install
 from optitrack_vrpn.core.errors import BackendUnavailableError, ConfigurationError
 from optitrack_vrpn.core.names import is_fixed, NameTemplates
 from optitrack_vrpn.core.rotation import world_from_mocap
-from optitrack_vrpn.core.settings.parameters import changed, parameters_of, sift, unknown
+from optitrack_vrpn.core.settings.parameters import (
+    Parameter as SettingRow, parameters_of, replaced, sift, unknown)
 from optitrack_vrpn.drivers.table import check_server, lacking, SourceOptions
+from optitrack_vrpn.node.base.lifecycle_node import SafeLifecycleNode
 from optitrack_vrpn.node.base.settings_ros import (
-    check_changes, declare_settings, given_at_start, is_of_library, unknown_parameters, values_of,
+    declare_settings, given_at_start, is_of_library, unknown_parameters, values_of,
     warn_of_foreign)
 from optitrack_vrpn.node.body_settings import (
-    BODY_ESTIMATES, BODY_THRESHOLDS, check_body_setting, doubtful, is_fixed_setting, RATES,
-    sift_body_settings, titles_of)
+    BODY_ESTIMATES, BODY_THRESHOLDS, check_body_change, doubtful, RATES, sift_body_settings,
+    titles_of)
 from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.node.topic_kinds import Content, DEFAULT_OUTPUTS, KINDS
 from optitrack_vrpn.stream.bodies.settings import is_body_setting
 from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.motion.estimator import EstimateConfig
 from rcl_interfaces.msg import ParameterDescriptor, SetParametersResult
-from rclpy.node import Node
 from rclpy.parameter import Parameter
 
 _NED = frozenset(kind.name for kind in KINDS.values() if kind.world == 'ned')
+#: Reason for which a change is refused during a transition.
+CHANGING = 'the node is changing its state; set the parameter again'
+_NAME = attrgetter('name')
+#: States in which the node has all its parts.
+_RUNNING = ('inactive', 'activating', 'active', 'deactivating')
+_RAW_OUTPUTS = tuple(name for name in DEFAULT_OUTPUTS if name not in _NED)
+#: Settings of single bodies, by body name or pattern.
+Bodies = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -43,7 +53,7 @@ class Configuration:
     """
 
     settings: NodeSettings
-    bodies: Mapping[str, Mapping[str, Any]]
+    bodies: Bodies
     source: SourceOptions
     pipeline: PipelineConfig
 
@@ -57,72 +67,88 @@ def make_configuration(values: Mapping[str, Any]) -> Configuration:
     """
     settings, wrong = sift(NodeSettings, values)
     bodies, wrong_bodies = sift_body_settings(values)
-    return _combine(settings, bodies, wrong + wrong_bodies)
-
-
-def change_configuration(
-    present: Configuration, values: Mapping[str, Any], of_bodies: Optional[Mapping[str, Any]],
-) -> Configuration:
-    """
-    Change a configuration; only what depends on the new values is checked again.
-
-    :param values: new values by name.
-    :param of_bodies: if a setting of a single body changes, all such settings by name, changed;
-        otherwise None.
-    :raises ConfigurationError: one line for each wrong value.
-    """
-    settings, wrong = changed(present.settings, values)
-    if of_bodies is None:
-        return _combine(settings, present.bodies, wrong)
-    bodies, wrong_bodies = sift_body_settings(of_bodies)
-    return _combine(settings, bodies, wrong + wrong_bodies)
+    return _combine(settings, bodies, wrong + wrong_bodies, None)
 
 
 def _combine(
-    settings: NodeSettings, bodies: Mapping[str, Mapping[str, Any]], wrong: list[str],
+    settings: NodeSettings, bodies: Bodies, wrong: list[str], present: Optional[Configuration],
 ) -> Configuration:
-    """Check what concerns several settings, and build the configuration of each part."""
+    """
+    Check what concerns several settings, and build the configuration of each part.
+
+    :param wrong: errors found so far.
+    :param present: a configuration, from which comes what depends on unchanged settings only.
+    :raises ConfigurationError: with one line for each error.
+    """
     if settings.axes.axes == 'raw' and settings.outputs == DEFAULT_OUTPUTS:
         # North and down are not known. NED outputs that the user names are refused below.
-        settings = replace(settings, outputs=tuple(
-            name for name in DEFAULT_OUTPUTS if name not in _NED))
+        settings = replace(settings, outputs=_RAW_OUTPUTS)
+    stages: dict[str, Any] = {}
+    if present is None or bodies is not present.bodies:
+        wrong += _stages_of(bodies, stages)
+        if (body_rates := _pick(bodies, RATES)) != settings.body_rates:
+            settings = replace(settings, body_rates=body_rates)
+    news: set[str] = set()
+    for name in _FIELDS:
+        if present is None or getattr(settings, name) is not getattr(present.settings, name):
+            news.add(name)
+    for reads, check in _CHECKS:
+        if not news.isdisjoint(reads):
+            wrong += check(settings)
+    if wrong:
+        raise ConfigurationError('\n'.join(wrong))
+    for stage, (reads, make) in _STAGES.items():
+        if not news.isdisjoint(reads):
+            stages[stage] = make(settings)
+    source, pipeline = (SourceOptions(), PipelineConfig()) if present is None else (
+        present.source, present.pipeline)
+    if not news.isdisjoint(('axes', 'outputs')):
+        source = SourceOptions(_stated_up(settings), frozenset(_needs(settings).values()))
+    if stages:
+        pipeline = replace(pipeline, **stages)
+    return Configuration(settings, bodies, source, pipeline)
+
+
+def _stages_of(bodies: Bodies, stages: dict[str, Any]) -> list[str]:
+    """Add the settings of the pipeline for single bodies; return what is wrong with them."""
+    stages['overrides'] = _pick(bodies, BODY_THRESHOLDS)
+    stages['estimates'] = _pick(bodies, BODY_ESTIMATES)
     try:
-        titles = titles_of(bodies)
+        stages['titles'] = titles_of(bodies)
     except ConfigurationError as error:
-        wrong.append(str(error))
+        return [str(error)]
+    return []
+
+
+def _needs(settings: NodeSettings) -> dict[str, str]:
+    """Return what outputs need of the source beyond poses, by output."""
+    return {name: KINDS[name].needs for name in settings.outputs if KINDS[name].needs}
+
+
+def _wrong_server(settings: NodeSettings) -> list[str]:
+    """Check that the protocol can find the server."""
     try:
         check_server(settings.protocol, settings.client.server)
     except ConfigurationError as error:
-        wrong.append(str(error))
-    needs = {name: KINDS[name].needs for name in settings.outputs if KINDS[name].needs}
-    for name, need in needs.items():
-        if able := lacking(settings.protocol, need):
-            wrong.append(f'outputs contains {name}, which protocol {settings.protocol} does not '
-                         f'send: set protocol to {able}, or remove {name} from outputs')
-    wrong += _fixed_names(settings)
-    if settings.axes.axes == 'raw' and (ned := _NED.intersection(settings.outputs)):
-        wrong.append(
-            f'axes is raw, so that north and down are not known: remove {", ".join(sorted(ned))} '
-            'from outputs')
-    if wrong:
-        raise ConfigurationError('\n'.join(wrong))
-    if (body_rates := _pick(bodies, RATES)) != settings.body_rates:
-        settings = replace(settings, body_rates=body_rates)
-    frames = settings.frames
-    return Configuration(
-        settings=settings, bodies=bodies, source=SourceOptions(
-            _stated_up(settings), frozenset(needs.values())),
-        pipeline=PipelineConfig(
-            axes=settings.axes, stamps=settings.stamps, body=settings.validation,
-            overrides=_pick(bodies, BODY_THRESHOLDS), selection=settings.bodies,
-            estimate=_estimate(settings),
-            estimates=_pick(bodies, BODY_ESTIMATES), titles=titles,
-            server_motion=settings.velocity_source == 'server',
-            templates=NameTemplates(
-                settings.topics.templates(), {'body': frames.body, 'body_ned': frames.body_ned}),
-            reserved_frames=tuple(filter(None, (
-                frames.world, frames.world_ned, frames.parent))),
-            max_age_s=settings.max_age_s, keep_up=settings.load_shedding))
+        return [str(error)]
+    return []
+
+
+def _not_sent(settings: NodeSettings) -> list[str]:
+    """Check that the protocol sends what the outputs need."""
+    return [f'outputs contains {name}, which protocol {settings.protocol} does not send: set '
+            f'protocol to {able}, or remove {name} from outputs'
+            for name, need in _needs(settings).items()
+            if (able := lacking(settings.protocol, need))]
+
+
+def _without_down(settings: NodeSettings) -> list[str]:
+    """Check that no output is in NED where Motive's axes are not turned."""
+    ned = _NED.intersection(settings.outputs)
+    if settings.axes.axes != 'raw' or not ned:
+        return []
+    return ['axes is raw, so that north and down are not known: remove '
+            f'{", ".join(sorted(ned))} from outputs']
 
 
 def _stated_up(settings: NodeSettings) -> str:
@@ -146,9 +172,7 @@ def _fixed_names(settings: NodeSettings) -> list[str]:
                 ('frames.body_ned', frames.body_ned)) if is_fixed(template)]
 
 
-def _pick(
-    bodies: Mapping[str, Mapping[str, Any]], wanted: tuple[str, ...],
-) -> dict[str, dict[str, Any]]:
+def _pick(bodies: Bodies, wanted: tuple[str, ...]) -> dict[str, dict[str, Any]]:
     """Return some settings of single bodies, without bodies that have none of them."""
     picked = {
         body: {key: value for key, value in settings.items() if key in wanted}
@@ -169,8 +193,37 @@ def _estimate(settings: NodeSettings) -> EstimateConfig:
         estimate_motion=motion)
 
 
-PARAMETERS = parameters_of(NodeSettings)
-NAMES = frozenset(parameter.name for parameter in PARAMETERS)
+def _templates(settings: NodeSettings) -> NameTemplates:
+    """Return the templates of topics and frames."""
+    frames = settings.frames
+    return NameTemplates(
+        settings.topics.templates(), {'body': frames.body, 'body_ned': frames.body_ned})
+
+
+PARAMETERS = {parameter.name: parameter for parameter in parameters_of(NodeSettings)}
+NAMES = PARAMETERS.keys()
+_FIELDS = tuple(field.name for field in fields(NodeSettings))
+#: Checks of several settings: the fields that each reads, and what returns its errors.
+_CHECKS: tuple[tuple[tuple[str, ...], Callable[[NodeSettings], list[str]]], ...] = (
+    (('protocol', 'client'), _wrong_server),
+    (('protocol', 'outputs'), _not_sent),
+    (('bodies', 'topics', 'frames'), _fixed_names),
+    (('axes', 'outputs'), _without_down))
+#: Fields of ``PipelineConfig``: the settings that each is made of, and how.
+_STAGES: dict[str, tuple[tuple[str, ...], Callable[[NodeSettings], Any]]] = {
+    'axes': (('axes',), attrgetter('axes')),
+    'stamps': (('stamps',), attrgetter('stamps')),
+    'body': (('validation',), attrgetter('validation')),
+    'selection': (('bodies',), attrgetter('bodies')),
+    'max_age_s': (('max_age_s',), attrgetter('max_age_s')),
+    'keep_up': (('load_shedding',), attrgetter('load_shedding')),
+    'server_motion': (('velocity_source',), lambda settings: (
+        settings.velocity_source == 'server')),
+    'templates': (('topics', 'frames'), _templates),
+    'reserved_frames': (('frames',), lambda settings: tuple(filter(None, (
+        settings.frames.world, settings.frames.world_ned, settings.frames.parent)))),
+    'estimate': (('outputs', 'velocity_source', 'own_velocity', 'world_offset', 'lowpass',
+                  'motion', 'learn_noise'), _estimate)}
 
 
 def check_installed(outputs: Iterable[str]) -> None:
@@ -188,23 +241,34 @@ def check_installed(outputs: Iterable[str]) -> None:
                 + ', or remove it from outputs')
 
 
+def check_added(outputs: Iterable[str], present: Iterable[str]) -> None:
+    """
+    Check that outputs can be added while the node is configured.
+
+    :raises ConfigurationError: if not.
+    """
+    check_installed(outputs)
+    needs = {KINDS[name].needs for name in present}
+    for name in outputs:
+        if KINDS[name].needs not in {'', *needs}:
+            # The client decides at its start what it reads.
+            raise ConfigurationError(
+                f'{name} cannot be added to outputs while the node is configured: clean it up '
+                'first')
+
+
 class NodeParameters:
     """
     The parameters of ``NodeSettings`` and those of single bodies.
 
     :param node: declares them.
-    :param configured: returns whether the node is in another state than unconfigured.
-    :param ready: returns whether the node can apply a change now.
     :param apply: applies the configuration after a change while the node is configured.
     """
 
     def __init__(
-        self, node: Node, configured: Callable[[], bool], ready: Callable[[], bool],
-        apply: Callable[[Configuration], None],
+        self, node: SafeLifecycleNode, apply: Callable[[Configuration], None],
     ) -> None:
         self._node = node
-        self._configured = configured
-        self._ready = ready
         self._apply = apply
         self._present: Optional[Configuration] = None    # as read or changed last
         declare_settings(node, NodeSettings)
@@ -213,8 +277,9 @@ class NodeParameters:
                 node.declare_parameter(name, value, ParameterDescriptor(dynamic_typing=True))
         self._misspelt, foreign = unknown_parameters(node)
         warn_of_foreign(node, foreign)
-        self._accepted: Optional[Configuration] = None    # checked, not applied yet
-        self._before: list[Parameter] = []    # the values that it replaces
+        # Checked, not applied yet: the change, the configuration, and the values it replaces.
+        self._accepted: tuple[list[Parameter], Optional[Configuration], list[Parameter]] = (
+            [], None, [])
         node.add_on_set_parameters_callback(self._on_set)
         # Another callback may refuse what this one has checked. Humble has no such callback.
         self._applied_later = hasattr(node, 'add_post_set_parameters_callback')
@@ -263,11 +328,10 @@ class NodeParameters:
 
     def _on_set(self, changes: list[Parameter]) -> SetParametersResult:
         """Check a change; nothing is applied, because another callback may refuse it."""
+        self._accepted = [], None, []
         try:
-            self._before = [
-                self._node.get_parameter(change.name) if self._node.has_parameter(change.name)
-                else Parameter(change.name) for change in changes]
-            self._accepted = self._checked({change.name: change.value for change in changes})
+            self._accepted = changes, self._changed(changes), self._node.get_parameters(
+                list(map(_NAME, changes)))
             if not self._applied_later:
                 self._on_set_done(changes)
         except ConfigurationError as error:
@@ -279,8 +343,8 @@ class NodeParameters:
 
     def _on_set_done(self, changes: list[Parameter]) -> None:
         """Apply the change that was checked last; where that fails, the old values return."""
-        configuration, self._accepted = self._accepted, None
-        if configuration is None:
+        (checked, configuration, before), self._accepted = self._accepted, ([], None, [])
+        if configuration is None or checked != changes:
             return
         try:
             self._apply(configuration)
@@ -290,49 +354,51 @@ class NodeParameters:
             self._node.get_logger().error(
                 f'{", ".join(change.name for change in changes)}: the old values stay: '
                 + (str(error) if expected else f'bug:\n{traceback.format_exc()}'))
-            self._node.set_parameters_atomically(self._before)
+            self._node.set_parameters_atomically(before)
 
-    def _checked(self, changed: Mapping[str, Any]) -> Optional[Configuration]:
+    def _changed(self, changes: Sequence[Parameter]) -> Optional[Configuration]:
         """
         Check changed values.
 
         :returns: the configuration to be applied; None if there is nothing to apply.
-        :raises ConfigurationError: if one is unknown, wrong or fixed; then none is applied.
+        :raises ConfigurationError: with one line for each that is unknown, wrong or fixed; then
+            none is applied.
         """
-        if all(is_of_library(name) and name != 'use_sim_time' for name in changed):
-            return None
-        configured = self._configured()
-        check_changes(PARAMETERS, changed, configured)
-        for name, value in changed.items():
-            if is_body_setting(name):
-                if value is not None:    # None removes the setting
-                    check_body_setting(name, value)
-                if configured and is_fixed_setting(name):
-                    raise ConfigurationError(f'{name} is fixed while the node is configured')
-            elif name == 'use_sim_time':
-                if value and configured:
+        state = self._node.lifecycle_label
+        configured = state not in ('unconfigured', 'finalized')
+        wrong: list[str] = []
+        given: dict[SettingRow, Any] = {}
+        of_bodies: Optional[dict[str, Any]] = None
+        for change in changes:
+            name = change.name
+            try:
+                if name in PARAMETERS:
+                    row = PARAMETERS[name]
+                    given[row] = row.check_change(change.value, configured)
+                elif is_body_setting(name):
+                    of_bodies = self._body_values() if of_bodies is None else of_bodies
+                    of_bodies[name] = change.value
+                    check_body_change(name, change.value, configured)
+                elif not is_of_library(name):
+                    raise ConfigurationError(unknown(name, NAMES))
+                elif name == 'use_sim_time' and change.value and configured:
                     raise ConfigurationError(
                         'use_sim_time cannot be set: motion capture runs in real time')
-            elif name not in NAMES and not is_of_library(name):
-                raise ConfigurationError(unknown(name, NAMES))
-        if not configured:
+            except ConfigurationError as error:
+                wrong.append(str(error))
+        if wrong:
+            raise ConfigurationError('\n'.join(wrong))
+        if not configured or not (given or of_bodies is not None):
             return None
         present = self._present
-        if present is None or not self._ready():    # set by another thread during a transition
-            raise ConfigurationError('the node is changing its state; set the parameter again')
-        of_bodies = None
-        if any(map(is_body_setting, changed)):
-            of_bodies = {name: value for name, value in {
-                **self._body_values(), **changed}.items() if value is not None}
-        configuration = change_configuration(present, changed, of_bodies)
-        outputs = configuration.settings.outputs
-        if outputs != present.settings.outputs:
-            check_installed(outputs)
-            needs = {KINDS[name].needs for name in present.settings.outputs}
-            for name in outputs:
-                if KINDS[name].needs not in {'', *needs}:
-                    # The client decides at its start what it reads.
-                    raise ConfigurationError(
-                        f'{name} cannot be added to outputs while the node is configured: clean '
-                        'it up first')
+        if present is None or state not in _RUNNING:    # set by another thread
+            raise ConfigurationError(CHANGING)
+        settings, bodies = replaced(present.settings, given, wrong), present.bodies
+        if of_bodies is not None:
+            bodies, wrong_bodies = sift_body_settings({
+                name: value for name, value in of_bodies.items() if value is not None})
+            wrong += wrong_bodies
+        configuration = _combine(settings, bodies, wrong, present)
+        if configuration.settings.outputs is not present.settings.outputs:
+            check_added(configuration.settings.outputs, present.settings.outputs)
         return configuration

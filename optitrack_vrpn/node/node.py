@@ -13,7 +13,7 @@ whichever thread retires them.
 import contextlib
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Sequence, TYPE_CHECKING
 
 from optitrack_vrpn.control.armed_ros import ArmedListener
 from optitrack_vrpn.control.participant_ros import MocapControl
@@ -26,14 +26,18 @@ from optitrack_vrpn.drivers.link import LinkLog, LinkState
 from optitrack_vrpn.drivers.table import lacking, make_source, recording_wanted, RecordingSource
 from optitrack_vrpn.node.base.managed_node import ManagedNode
 from optitrack_vrpn.node.base.node_parts import DeferredDestruction, Ticker
-from optitrack_vrpn.node.configuration import Configuration, NodeParameters
+from optitrack_vrpn.node.configuration import CHANGING, Configuration, NodeParameters
 from optitrack_vrpn.node.graph.conflicts_ros import describe_mismatch
 from optitrack_vrpn.node.receiver import Receiver, TurnLock
+from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.node.status import StatusReporter
 from optitrack_vrpn.node.supervision import Supervision
 from optitrack_vrpn.stream.clock.hostclock_io import HostClock
 from optitrack_vrpn.stream.pipeline import Pipeline
+from optitrack_vrpn.stream.roster import TrackedBody
 
+if TYPE_CHECKING:
+    from optitrack_vrpn.node.publishers import Publishers
 
 #: The settings of the publishers that can change while the node is configured.
 OUTPUTS_OF = attrgetter('outputs', 'rates', 'body_rates')
@@ -78,9 +82,7 @@ class OptitrackVrpnNode(ManagedNode):
             lambda error: self._log(ERROR, f'bug: a frame was lost:\n{error}', 'frame'))
         #: Processes events and publishes the resulting poses, on the client thread.
         self.receive = self._path.receive
-        self._node_parameters = NodeParameters(
-            self, lambda: self.lifecycle_label not in ('unconfigured', 'finalized'),
-            lambda: self._path.publishers is not None, self._reconfigure)
+        self._node_parameters = NodeParameters(self, self._apply)
         if self.get_parameter('autostart').value is not True:
             self._node_parameters.log_errors()
         self.start_by_parameters()
@@ -118,7 +120,7 @@ class OptitrackVrpnNode(ManagedNode):
                 self, settings, lambda topic, policy: self._log(
                     WARN, describe_mismatch(topic, policy), ('qos', topic, policy)),
                 self._retired.add)
-            self._status.configure(configuration, backend, pipeline, output)
+            self._status.observe(self, backend, pipeline, output)
         self._status.open()
         self.mocap_control.set_info_topics(output.topics())
         supervision.start(pipeline, output)
@@ -203,36 +205,39 @@ class OptitrackVrpnNode(ManagedNode):
 
     # -- the executor thread -------------------------------------------------------------------
 
-    def _reconfigure(self, configuration: Configuration) -> None:
+    def _apply(self, configuration: Configuration) -> None:
         """
         Apply a change of parameters, or nothing of it.
 
         :raises ConfigurationError: during a transition.
         """
         with self._lock:
-            backend, pipeline, output = self._backend, self._path.pipeline, self._path.publishers
-            if self._configuration is None or backend is None or pipeline is None or (
-                    output is None):
+            pipeline, output, before = self._path.pipeline, self._path.publishers, (
+                self._configuration)
+            if before is None or pipeline is None or output is None:
                 # Set by another thread than the executor's, or by a callback of a transition.
-                raise ConfigurationError('the node is changing its state; set the parameter again')
-            settings, present = configuration.settings, output.settings.outputs
-            changed = OUTPUTS_OF(settings) != OUTPUTS_OF(output.settings)
+                raise ConfigurationError(CHANGING)
+            settings, present = configuration.settings, output.settings
+            changed = OUTPUTS_OF(settings) != OUTPUTS_OF(present)
             if changed:
                 # New topics first: the middleware can refuse one, and then nothing has changed.
-                output.reconfigure(replace(settings, outputs=(*settings.outputs, *present)))
-            before = pipeline.bodies
-            pipeline.reconfigure(configuration.pipeline)
-            after = pipeline.bodies
-            self._status.retire(
-                [channel for channel in before if channel not in after], 'no longer selected')
-            if 'status' not in settings.outputs:
-                self._status.retire(after, 'outputs no longer contain status')
-            output.retain(after)
-            if changed:
-                output.reconfigure(settings)
-                if self._path.active:
-                    output.send_static()
-            # Bodies or topics may have changed.
-            self.mocap_control.set_info_topics(output.topics())
-            self._status.configure(configuration, backend, pipeline, output)
+                output.apply(replace(settings, outputs=(*settings.outputs, *present.outputs)))
+            gone = pipeline.apply(configuration.pipeline)
             self._configuration = configuration
+            if changed or gone:
+                self._end_outputs(settings, gone, pipeline, output)
+
+    def _end_outputs(
+        self, settings: NodeSettings, gone: Sequence[TrackedBody], pipeline: Pipeline,
+        output: 'Publishers',
+    ) -> None:
+        """End the topics of bodies and outputs that are no longer selected, with the lock held."""
+        self._status.retire(gone, 'no longer selected')
+        if 'status' not in settings.outputs:
+            self._status.retire(pipeline.bodies, 'outputs no longer contain status')
+        output.retain(pipeline.bodies)
+        if output.settings is not settings:
+            output.apply(settings)
+            if self._path.active:
+                output.send_static()
+        self.mocap_control.set_info_topics(output.topics())

@@ -108,7 +108,7 @@ class Publishers:
             output.create_publishers(self.settings)
         self.outputs[output.channel] = output
 
-    def reconfigure(self, settings: NodeSettings) -> None:
+    def apply(self, settings: NodeSettings) -> None:
         """Switch topics and transforms on or off, change rates, or nothing of it."""
         used = {settings.rates.tf, *(
             rates.get('rates.tf', 0.0) for rates in settings.body_rates.values())}

@@ -32,6 +32,7 @@ from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 
 if TYPE_CHECKING:
+    from optitrack_vrpn.node.node import OptitrackVrpnNode
     from optitrack_vrpn.node.publishers import Publishers
 
 #: Period (s) by the convention of REP 107.
@@ -118,10 +119,16 @@ _AT_ONCE = 5
 class _Sources(NamedTuple):
     """Sources of the reports of a configured node."""
 
-    configuration: Configuration
+    node: 'OptitrackVrpnNode'
     backend: Source
     pipeline: Pipeline
     publishers: 'Publishers'
+
+    @property
+    def configuration(self) -> Configuration:
+        """Return the present settings, with the lock held."""
+        assert self.node.configuration is not None
+        return self.node.configuration
 
 
 class LatencyStatistics:
@@ -162,7 +169,7 @@ class StatusReporter:
     Report connection, clock, frames and bodies.
 
     :param node: creates publishers and timers.
-    :param lock: guards pipeline and publishers; ``configure``, ``measure``, ``close`` and
+    :param lock: guards pipeline and publishers; ``observe``, ``measure``, ``close`` and
         ``retire`` are called with it held, everything else without.
     :param log: takes severity, text and a key.
     :ivar active: whether the node publishes poses.
@@ -184,7 +191,7 @@ class StatusReporter:
         self.latency = LatencyStatistics()
 
     def open(self) -> None:
-        """Start to publish on /diagnostics; call it after ``configure``."""
+        """Start to publish on /diagnostics; call it after ``observe``."""
         assert self._sources is not None
         settings = self._sources.configuration.settings
         self._loss = LossWatch()
@@ -194,12 +201,12 @@ class StatusReporter:
         self._diagnostics.open(f'{settings.client.server}:{port}')
         self._log(INFO, f'the path of a pose runs {RUNS}', 'runs')
 
-    def configure(
-        self, configuration: Configuration, backend: Source, pipeline: Pipeline,
+    def observe(
+        self, node: 'OptitrackVrpnNode', backend: Source, pipeline: Pipeline,
         publishers: 'Publishers',
     ) -> None:
         """Set the sources of the reports, with the lock held."""
-        self._sources = _Sources(configuration, backend, pipeline, publishers)
+        self._sources = _Sources(node, backend, pipeline, publishers)
 
     def measure(
         self, samples: Sequence[Sample], arrival_ns: int, host_minus_arrival_ns: int,

@@ -7,6 +7,7 @@ A field that holds a dataclass is a section: its fields are named ``section.fiel
 """
 
 from collections.abc import Callable, Iterable, Mapping
+import copy
 import dataclasses
 import difflib
 import functools
@@ -17,7 +18,7 @@ from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.removed import refusal, SETTINGS
 from optitrack_vrpn.core.settings.peers import of_other_drivers
 from optitrack_vrpn.core.settings.schema import (
-    allowed, Change, convert, did_you_mean, hints_of, is_section, named)
+    allowed, Change, convert_scalar, convert_tuple, did_you_mean, hints_of, is_section)
 
 T = TypeVar('T')
 #: Words that YAML 1.1 reads as true or false.
@@ -33,12 +34,14 @@ class Parameter:
     :ivar default: its default, of the field's type.
     :ivar hint: the field's type.
     :ivar metadata: the arguments of ``setting``.
+    :ivar path: names of the fields that lead to it.
     """
 
     name: str
     default: Any
     hint: Any
     metadata: Mapping[str, Any] = dataclasses.field(hash=False)
+    path: tuple[str, ...] = ()
 
     @property
     def description(self) -> str:
@@ -50,7 +53,7 @@ class Parameter:
         """Return the unit of a number; '' if it has none."""
         return str(self.metadata['unit'])
 
-    @property
+    @functools.cached_property
     def change(self) -> Change:
         """Return when it can change."""
         return typing.cast('Change', self.metadata['change'])
@@ -70,14 +73,14 @@ class Parameter:
         """Return what is allowed, with the unit; '' if every value of its type is."""
         return allowed(self.metadata)
 
-    @property
+    @functools.cached_property
     def item_type(self) -> type[Any]:
         """Return the type of a scalar, or of the elements of a list."""
         if typing.get_origin(self.hint) is tuple:
             return typing.cast('type[Any]', typing.get_args(self.hint)[0])
         return typing.cast('type[Any]', self.hint)
 
-    @property
+    @functools.cached_property
     def is_list(self) -> bool:
         """Return whether it is a list."""
         return typing.get_origin(self.hint) is tuple
@@ -101,7 +104,29 @@ class Parameter:
 
     def check(self, value: Any) -> Any:
         """Check a value given by a user; return it in the field's type."""
-        return convert(self.hint, self.as_meant(value), self.name, self.metadata)
+        if self.item_type is str:
+            value = self.as_meant(value)
+        to_type = convert_tuple if self.is_list else convert_scalar
+        return to_type(self.hint, value, self.name, self.metadata)
+
+    def check_change(self, value: Any, configured: bool) -> Any:
+        """
+        Check a value that is set at run time; return it in the field's type.
+
+        :param configured: whether the node is in another state than unconfigured.
+        :raises ConfigurationError: if it is wrong, or fixed at present.
+        """
+        if value is None:
+            raise ConfigurationError(f'{self.name} cannot be deleted, only set')
+        value = self.check(value)
+        if self.change is Change.START:
+            raise ConfigurationError(
+                f'{self.name} is read when the node starts; restart the node to change it')
+        if configured and self.change is Change.CONFIGURE:
+            raise ConfigurationError(
+                f'{self.name} is fixed while the node is configured: clean it up first '
+                '(ros2 lifecycle set <node> cleanup)')
+        return value
 
     def as_meant(self, value: Any) -> Any:
         """
@@ -133,16 +158,20 @@ def parameters_of(cls: type[Any], prefix: str = '') -> tuple[Parameter, ...]:
     return _listed(cls, prefix)
 
 
-def _parameters_of(defaults: Any, prefix: str) -> Iterable[Parameter]:
+def _parameters_of(
+    defaults: Any, prefix: str, path: tuple[str, ...] = (),
+) -> Iterable[Parameter]:
     hints = hints_of(type(defaults))
     for field in dataclasses.fields(defaults):
         if not field.metadata:
             continue
         default = getattr(defaults, field.name)
         if is_section(hints[field.name], field.metadata):
-            yield from _parameters_of(default, f'{prefix}{_section_prefix(field)}')
+            yield from _parameters_of(
+                default, f'{prefix}{_section_prefix(field)}', (*path, field.name))
         else:
-            yield Parameter(f'{prefix}{_name(field)}', default, hints[field.name], field.metadata)
+            yield Parameter(f'{prefix}{_name(field)}', default, hints[field.name], field.metadata,
+                            (*path, field.name))
 
 
 #: Listing checks every default, and a node lists several times at its start.
@@ -161,50 +190,70 @@ def _section_prefix(field: 'dataclasses.Field[Any]') -> str:
 
 
 def sift(cls: type[T], values: Mapping[str, Any], prefix: str = '') -> tuple[T, list[str]]:
-    """Create settings from values by name; return them and a line for each wrong value."""
-    return changed(cls(), values, prefix)
-
-
-def changed(settings: T, values: Mapping[str, Any], prefix: str = '') -> tuple[T, list[str]]:
     """
-    Change settings; sections without a new value are neither created nor checked again.
+    Create settings from values by name.
 
-    :param settings: a dataclass as for ``parameters_of``.
+    :param cls: a dataclass as for ``parameters_of``.
     :param values: values by the names of parameters; other names are ignored.
-    :returns: the new settings, and a line for each wrong value, which leaves the old one.
+    :returns: the settings, and a line for each wrong value, in whose place is the default.
     """
     wrong: list[str] = []
-    given: dict[str, Any] = {}
-    for parameter in parameters_of(type(settings), prefix):
+    given: dict[Parameter, Any] = {}
+    for parameter in parameters_of(cls, prefix):
         if parameter.name in values:
             try:
-                given[parameter.name] = parameter.check(values[parameter.name])
+                given[parameter] = parameter.check(values[parameter.name])
             except ConfigurationError as error:
                 wrong.append(str(error))
-    return _assemble(settings, given, prefix, wrong), wrong
+    return replaced(cls(), given, wrong, prefix), wrong
 
 
-def _assemble(settings: T, checked: Mapping[str, Any], prefix: str, wrong: list[str]) -> T:
-    """Change a dataclass and its sections; one that its own check refuses stays as it is."""
-    given: dict[str, Any] = {}
-    hints = hints_of(type(settings))
-    for field in dataclasses.fields(settings):  # type: ignore[arg-type]
-        if not field.metadata:
+def replaced(
+    settings: T, given: Mapping[Parameter, Any], wrong: list[str], prefix: str = '',
+) -> T:
+    """
+    Make settings with other values; sections without a new value are the same objects.
+
+    The values have been checked one by one; sections that have changed check how theirs fit
+    together (their method ``check``).
+
+    :param settings: a dataclass as for ``parameters_of``.
+    :param given: checked values.
+    :param wrong: gets a line for each section that refuses them, which stays as it is.
+    :param prefix: prefix of each name in these lines.
+    """
+    sections: dict[tuple[str, ...], dict[str, Any]] = {}
+    for parameter, value in given.items():
+        sections.setdefault(parameter.path[:-1], {})[parameter.path[-1]] = value
+    while sections:    # the deepest first: it is a new value of the one above
+        path = max(sections, key=len)
+        before: Any = functools.reduce(getattr, path, settings)
+        made: Any = None
+        for name, value in sections.pop(path).items():
+            if value != getattr(before, name):
+                made = made or copy.copy(before)
+                object.__setattr__(made, name, value)
+        if made is None:
             continue
-        before = value = getattr(settings, field.name)
-        if is_section(hints[field.name], field.metadata):
-            value = _assemble(before, checked, f'{prefix}{_section_prefix(field)}', wrong)
-        else:
-            value = checked.get(f'{prefix}{_name(field)}', before)
-        if value is not before and value != before:
-            given[field.name] = value
-    if not given:
-        return settings
-    try:
-        return named(lambda: dataclasses.replace(settings, **given), prefix)  # type: ignore
-    except ConfigurationError as error:
-        wrong += str(error).splitlines()
-        return settings
+        try:
+            if hasattr(made, 'check'):
+                made.check()
+        except ConfigurationError as error:
+            where = _prefix_of(type(settings), path, prefix)
+            wrong += [f'{where}{line}' for line in str(error).splitlines()]
+            continue
+        if not path:
+            return typing.cast('T', made)
+        sections.setdefault(path[:-1], {})[path[-1]] = made
+    return settings
+
+
+def _prefix_of(cls: type[Any], path: tuple[str, ...], prefix: str) -> str:
+    """Return the prefix of the names of a section, to which names of fields lead."""
+    for name in path:
+        (field,) = (each for each in dataclasses.fields(cls) if each.name == name)
+        prefix, cls = f'{prefix}{_section_prefix(field)}', hints_of(cls)[name]
+    return prefix
 
 
 def unknown(name: str, known: Iterable[str]) -> str:

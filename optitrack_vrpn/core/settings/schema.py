@@ -29,6 +29,9 @@ T = TypeVar('T')
 _EXPONENT = re.compile(r'[-+]?\d+[eE][-+]?\d+')
 _WORDS = {
     float: 'a number', int: 'a whole number', str: 'a string in quotes', bool: 'true or false'}
+#: Types of values as users write them: ``5`` for 5.0. A truth value is no number.
+_ACCEPTED: dict[Any, tuple[type[Any], ...]] = {
+    float: (float, int), int: (int,), str: (str,), bool: (bool,)}
 _PLURALS = {float: 'numbers', int: 'whole numbers', str: 'strings', bool: 'true or false'}
 
 
@@ -158,25 +161,28 @@ def convert(hint: Any, value: Any, where: str, metadata: Mapping[str, Any]) -> A
         rest = [argument for argument in arguments if argument is not type(None)]
         return convert(Union[tuple(rest)], value, where, metadata)
     if origin is tuple:
-        return _convert_tuple(hint, value, where, metadata)
+        return convert_tuple(hint, value, where, metadata)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return value    # checked by its own constructor
     if metadata.get('tags'):
         return _convert_tagged(metadata['tags'], value, where)
     if dataclasses.is_dataclass(hint):
         return build(typing.cast('type[Any]', hint), value, f'{where}.')
-    return _convert_scalar(hint, value, where, metadata)
+    return convert_scalar(hint, value, where, metadata)
 
 
-def _convert_tuple(
+def convert_tuple(
     hint: Any, value: Any, where: str, metadata: Mapping[str, Any],
 ) -> tuple[Any, ...]:
+    """Convert a list; as ``convert``."""
     arguments = typing.get_args(hint)
     item_hint = arguments[0]
     fixed = None if arguments[-1] is Ellipsis else len(arguments)
     items = list(value) if isinstance(value, (list, tuple)) or hasattr(value, 'tolist') else None
     if items is None or (fixed is not None and len(items) != fixed) or (
-            item_hint in _WORDS and not all(_is(item_hint, item) for item in items)):
+            item_hint in _WORDS and not all(
+                isinstance(item, _ACCEPTED[item_hint]) and (
+                    isinstance(item, bool) is (item_hint is bool)) for item in items)):
         kind = _PLURALS.get(item_hint, 'values')
         example = ", such as ['a', 'b']" if item_hint is str else ''
         count = '' if fixed is None else f'{fixed} '
@@ -200,19 +206,13 @@ def _convert_tagged(tags: dict[str, type[Any]], value: Any, where: str) -> Any:
     return build(tags[kind], rest, f'{where}.')
 
 
-def _is(kind: type[Any], value: Any) -> bool:
-    """Return whether a value is of a scalar type, as users write such values."""
-    if isinstance(value, bool):
-        return kind is bool
-    return isinstance(value, kind) or (kind is float and isinstance(value, int))
-
-
-def _convert_scalar(
+def convert_scalar(
     hint: Any, value: Any, where: str, metadata: Mapping[str, Any],
 ) -> Any:
+    """Convert a number, a string or a truth value; as ``convert``."""
     if hint is float and isinstance(value, str) and _EXPONENT.fullmatch(value):
         value = float(value)    # YAML 1.1 reads 1e-6, without a point, as text
-    if not _is(hint, value):
+    if not isinstance(value, _ACCEPTED[hint]) or isinstance(value, bool) is not (hint is bool):
         words = allowed(metadata)
         limits = f' ({words})' if words else ''
         raise ConfigurationError(

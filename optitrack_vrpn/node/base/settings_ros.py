@@ -10,7 +10,7 @@ Settings dataclasses as the parameters of any rclpy node.
     follow_settings(self, BridgeSettings)               # checks changes
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from optitrack_vrpn.core.errors import ConfigurationError
@@ -150,38 +150,6 @@ def declared(node: Node) -> list[str]:
     return [name for name in node.get_parameters_by_prefix('') if not is_of_library(name)]
 
 
-def check_changes(
-    parameters: Iterable[Parameter], changed: Mapping[str, Any], configured: bool = True,
-) -> None:
-    """
-    Check values that are set at run time; names of other parameters are ignored.
-
-    :param configured: whether the node is in another state than unconfigured; a node without a
-        lifecycle is always configured.
-    :raises ConfigurationError: with one line for each value that is wrong or fixed at present.
-    """
-    wrong = []
-    for parameter in parameters:
-        if parameter.name not in changed:
-            continue
-        name, value = parameter.name, changed[parameter.name]
-        try:
-            if value is None:
-                raise ConfigurationError(f'{name} cannot be deleted, only set')
-            parameter.check(value)
-            if parameter.change is Change.START:
-                raise ConfigurationError(
-                    f'{name} is read when the node starts; restart the node to change it')
-            if configured and parameter.change is Change.CONFIGURE:
-                raise ConfigurationError(
-                    f'{name} is fixed while the node is configured: clean it up first '
-                    '(ros2 lifecycle set <node> cleanup)')
-        except ConfigurationError as error:
-            wrong.append(str(error))
-    if wrong:
-        raise ConfigurationError('\n'.join(wrong))
-
-
 def follow_settings(
     node: Node, cls: type[Any], configured: Callable[[], bool] = lambda: True,
 ) -> None:
@@ -194,20 +162,18 @@ def follow_settings(
     :param configured: returns whether the node is in another state than unconfigured; omitted by
         nodes without a lifecycle.
     """
-    parameters = parameters_of(cls)
-    names = {parameter.name for parameter in parameters}
+    parameters = {parameter.name: parameter for parameter in parameters_of(cls)}
 
     def check(changes: list[Any]) -> SetParametersResult:
-        changed = {change.name: change.value for change in changes if change.name in names}
-        if not changed:
-            return SetParametersResult(successful=True)
-        try:
-            check_changes(parameters, changed, configured())
-            _, wrong = sift(cls, {**values_of(node, cls), **changed})
-            if wrong:
-                raise ConfigurationError('\n'.join(wrong))
-        except ConfigurationError as error:
-            return SetParametersResult(successful=False, reason=str(error))
-        return SetParametersResult(successful=True)
+        given = {change.name: change.value for change in changes if change.name in parameters}
+        wrong: list[str] = []
+        for name, value in given.items():
+            try:
+                parameters[name].check_change(value, configured())
+            except ConfigurationError as error:
+                wrong.append(str(error))
+        if given and not wrong:
+            wrong = sift(cls, {**values_of(node, cls), **given})[1]
+        return SetParametersResult(successful=not wrong, reason='\n'.join(wrong))
 
     node.add_on_set_parameters_callback(check)
