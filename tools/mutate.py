@@ -58,7 +58,7 @@ ROWS = (
     ('stream/pipeline.py', 'if stamps.pending_events:', 'if stamps.pending_events and fields[1]:',
      BONES),
     (CONFIGURATION, "hasattr(node, 'add_post_set_parameters_callback')", 'False', SETTINGS),
-    (CONFIGURATION, 'self._accepted = [], None, []\n        try:', 'try:', SETTINGS),
+    (CONFIGURATION, "'keep_up': (('load_shedding',)", "'keep_up': (('axes',)", SETTINGS),
     (CONFIGURATION, 'self._present = configuration\n        except', 'pass\n        except', SETTINGS),
     ('stream/roster.py', 'if estimate != channel.estimator.config:', 'if True:', SETTINGS),
     ('stream/roster.py', 'channel.gate.config = config.thresholds(name)', 'pass', SETTINGS),

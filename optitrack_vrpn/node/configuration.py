@@ -328,7 +328,6 @@ class NodeParameters:
 
     def _on_set(self, changes: list[Parameter]) -> SetParametersResult:
         """Check a change; nothing is applied, because another callback may refuse it."""
-        self._accepted = [], None, []
         try:
             self._accepted = changes, self._changed(changes), self._node.get_parameters(
                 list(map(_NAME, changes)))
