@@ -4,10 +4,6 @@
 
 import random
 
-import pytest
-
-pytest.importorskip('rclpy')
-
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.node.body_settings import BODY_PARAMETERS
 from optitrack_vrpn.node.configuration import (
@@ -15,6 +11,7 @@ from optitrack_vrpn.node.configuration import (
 from optitrack_vrpn.node.topic_kinds import KINDS
 from optitrack_vrpn.stream.pipeline import Pipeline
 from pipeline_kit import pose_report
+import pytest
 from rcl_interfaces.msg import SetParametersResult
 from rclpy.parameter import Parameter
 from rosgraph import NodeHere, wait_until
