@@ -138,7 +138,9 @@ ROWS = (
      'test/test_calibration_imu.py -k bend'),
     ('takes/calibrate/checks.py', 'growth > 1.6', 'growth > 16.0',
      'test/test_calibration_imu.py -k soft'),
-    ('takes/calibrate/base.py', '_SLIP_M, _NOISIER = 0.0005, 1.5', '_SLIP_M, _NOISIER = 0.0, 0.0',
+    ('takes/calibrate/base.py', '_PARTS = 0.0005, 4.0, 8', '_PARTS = 0.0005, 0.0, 8',
+     'test/test_calibration_take.py -k slip'),
+    ('takes/calibrate/base.py', '_PARTS = 0.0005, 4.0, 8', '_PARTS = 0.005, 16.0, 8',
      'test/test_calibration_take.py -k slip'),
 )
 
