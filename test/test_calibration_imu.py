@@ -109,6 +109,16 @@ def test_outliers_of_attitudes_are_no_turns_about_a_second_axis():
             assert 'turned about one axis only: roll and pitch it' in found['reasons'][name]
 
 
+def test_outliers_of_positions_are_no_acceleration():
+    """Without acceleration nothing tells how the IMU is turned about the only axis."""
+    case = SHORT._replace(angles_deg=(20, 0, 0), reach=(0, 0, 0), outliers=0.01, errors=0.01)
+    for seed in (3, 24):
+        found, truth = calibrated(case, seed)
+        holds(found, truth)
+        assert 'turned about one axis only' in found['reasons']['gravity']
+        assert found['record']['acceleration_m_s2'] < 0.3
+
+
 @pytest.mark.parametrize('late_ms, said', [(0.1, False), (1.0, True)])
 def test_stamps_of_an_imu_that_bend_are_noted(late_ms, said):
     def bend(imu):

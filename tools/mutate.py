@@ -134,6 +134,8 @@ ROWS = (
     ('cli/files_io.py', 'if not is_own and not force:', 'if False:', 'test/test_outputs.py'),
     ('takes/calibrate/coarse.py', 'rates=np.minimum(found.rates, felt)', 'rates=found.rates',
      'test/test_calibration_imu.py -k outliers'),
+    ('takes/calibrate/coarse.py', '_MEDIAN = 5', '_MEDIAN = 1',
+     'test/test_calibration_imu.py -k positions'),
     ('takes/calibrate/checks.py', 'problem.bends > 0.3e-3', 'problem.bends > 3e-3',
      'test/test_calibration_imu.py -k bend'),
     ('takes/calibrate/checks.py', 'growth > 1.6', 'growth > 16.0',

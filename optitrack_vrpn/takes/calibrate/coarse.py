@@ -9,6 +9,7 @@ Initialization for IMU to Camera Registration, ROBIO 2011, with Kabsch's solutio
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from optitrack_vrpn.core.space import (
     best_rotation, interpolate_rotations, interpolate_rows, lag_correlations, lengths, logarithm,
     transposed)
 from optitrack_vrpn.takes.calibrate.data import Floats, pose_noise, Problem
+from scipy.ndimage import median_filter
 
 #: Chosen: so many lags of this step (s) are searched on each side, with so much common time (s).
 _LAGS, _STEP_S, _LEAST_S = 50, 0.01, 5.0
@@ -25,6 +27,8 @@ _WINDOWS_S, _QUIET = (0.08, 0.16, 0.32, 0.64), 0.15
 _PEAK_S = 0.1
 #: Chosen: another peak of the norms of at least this share of the highest can be the right one.
 SECOND_PEAK = 0.9
+#: Chosen: poses whose median replaces an outlier among them.
+_MEDIAN = 5
 #: Chosen: half of the time (s) over which positions are differentiated twice.
 _HALF_S = 0.06
 #: Chosen: weight of specific forces against rates when one axis turns (m/s^2).
@@ -118,7 +122,9 @@ def excitation(problem: Problem, rates: Floats, half: float) -> Excitation:
     values, vectors = np.linalg.eigh(np.cov(rates.T))
     speeds = np.sqrt(np.maximum(values[::-1] - noise**2, 0.0))
     middle = np.arange(problem.times[0] + 0.1, problem.times[-1] - 0.1, 0.02)
-    away = _second_difference(problem, middle, 0.1)
+    # Outliers of positions are no accelerations: each is a single pose.
+    smooth = replace(problem, positions=median_filter(problem.positions, (_MEDIAN, 1)))
+    away = _second_difference(smooth, middle, 0.1)
     position, _ = pose_noise(problem)
     spread = max(float((away.var(axis=0)).sum()) - 3 * 6.0 * (position / 0.1**2)**2, 0.0)
     return Excitation(speeds, vectors.T[::-1], noise, float(np.sqrt(spread)))
