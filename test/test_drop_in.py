@@ -39,7 +39,8 @@ EAST = (2.0, 0.0, 0.6)
 NORTH = (0.0, 2.0, 0.6)
 #: Topic, type, reliability, frame, position of the body there.
 TABLE = {
-    'vrpn_client_ros': [('/vrpn_client_node/cf1/pose', POSE, RELIABLE, 'world', RAW)],
+    'vrpn_client_ros': [('/vrpn_client_node/cf1/pose', POSE, RELIABLE, 'world', RAW),
+                        ('/tf', 'tf2_msgs/msg/TFMessage', RELIABLE, 'world', RAW)],
     'vrpn_mocap': [('/vrpn_mocap/cf1/pose', POSE, BEST, 'world', RAW)],
     'mocap4r2_optitrack': [
         ('/rigid_bodies', 'mocap4r2_msgs/msg/RigidBodies', RELIABLE, 'map', RAW),
@@ -62,8 +63,8 @@ TABLE = {
                         ('/cf1/ground_pose', 'geometry_msgs/msg/Pose2D', RELIABLE, None, EAST),
                         ('/cf1/Odom', 'nav_msgs/msg/Odometry', RELIABLE, 'world', EAST),
                         ('/tf', 'tf2_msgs/msg/TFMessage', RELIABLE, 'world', EAST)],
-    'ros2_vicon_receiver': [('/vicon/cf1/cf1', POSE, RELIABLE, 'map', RAW),
-                            ('/tf', 'tf2_msgs/msg/TFMessage', RELIABLE, 'map', RAW)],
+    'ros2_vicon_receiver': [('/vicon/cf1/cf1', POSE, RELIABLE, 'vicon', RAW),
+                            ('/tf', 'tf2_msgs/msg/TFMessage', RELIABLE, 'vicon', RAW)],
     'mavros': [('/mavros/vision_pose/pose', POSE, RELIABLE, 'map', NORTH)],
 }
 CHILDREN = {'crazyswarm2': 'cf1_mocap', 'mocap_optitrack': 'cf1/base_link',

@@ -4,7 +4,8 @@
 
 from hypothesis import given, strategies as st
 from optitrack_vrpn.core.errors import ConfigurationError
-from optitrack_vrpn.core.names import NameTable, NameTemplates, printable, ros_name
+from optitrack_vrpn.core.names import (
+    NAME_RULES, NameTable, NameTemplates, printable, ros_name)
 import pytest
 from rclpy.validate_full_topic_name import validate_full_topic_name
 
@@ -24,9 +25,42 @@ def test_motives_names_become_ros_names(motive, ros):
     assert ros_name(motive) == ros
 
 
-@given(st.text(max_size=300))
-def test_any_name_is_taken_by_ros(name):
-    validate_full_topic_name('/' + ros_name(name) + '/pose')
+@given(st.text(max_size=300), st.sampled_from(NAME_RULES))
+def test_any_name_is_taken_by_ros(name, rule):
+    validate_full_topic_name('/' + ros_name(name, rule) + '/pose')
+
+
+#: By the source of each driver; '' where it would stop at the name, so that the usual rule holds.
+@pytest.mark.parametrize(('motive', 'vrpn_mocap', 'vrpn_client_ros', 'unchanged'), [
+    ('Rigid Body 1', 'Rigid_Body_1', 'RigidBody1', ''), ('drone/left', 'drone_left', 'drone/left',
+                                                          'drone/left'),
+    ('tail_', 'tail_', 'tail_', 'tail_'), ('_lead', '_lead', 'lead', '_lead'),
+    ('Größe', 'Gr_e', 'Gre', ''), ('1drone', '', 'drone', ''), ('a  b', 'a_b', 'ab', ''),
+    ('a-1', 'a_1', 'a1', ''), ('左', '_', '', ''), ('a__b', 'a_b', '', '')])
+def test_names_are_cleaned_as_the_other_driver_does(
+        motive, vrpn_mocap, vrpn_client_ros, unchanged):
+    for rule, expected in (('vrpn_mocap', vrpn_mocap), ('vrpn_client_ros', vrpn_client_ros),
+                           ('unchanged', unchanged)):
+        assert ros_name(motive, rule) == (expected or ros_name(motive)), rule
+
+
+def test_where_another_driver_would_put_two_bodies_on_one_topic_the_second_has_a_number():
+    table = NameTable(NameTemplates(
+        {'pose': '/vrpn_mocap/{body}/pose'}, {'body': '{body}'}, 'vrpn_mocap'))
+    first, second = table.assign('drone left'), table.assign('drone/left')
+    assert (first.topics['pose'], first.clash) == ('/vrpn_mocap/drone_left/pose', None)
+    assert (second.topics['pose'], second.clash) == (
+        '/vrpn_mocap/drone_left_2/pose', 'drone left')
+
+
+def test_messages_and_frames_have_any_name_unchanged():
+    table = NameTable(NameTemplates({'pose': '{body}/pose'}, {'body': '{body}_mocap'},
+                                    'unchanged'))
+    names = table.assign('wand', '1')
+    assert (names.title, names.frames['body']) == ('1', '1_mocap')
+    assert names.topics['pose'] == 'body_1/pose', 'ROS accepts no topic that begins with a digit'
+    names = table.assign('Rigid Body 1')
+    assert (names.title, names.frames['body']) == ('Rigid Body 1', 'Rigid_Body_1_mocap')
 
 
 @given(st.lists(st.text(max_size=12), unique=True, max_size=30))

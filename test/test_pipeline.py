@@ -105,6 +105,22 @@ def test_recorded_poses_come_out_on_the_axes_of_the_settings(up_axis, motive_x, 
     assert count > 70
 
 
+def test_raw_attitudes_have_the_sign_with_which_they_are_sent():
+    raw = make_pipeline('sender', axes=AxesConfig(axes='raw'))
+    enu = make_pipeline('sender')
+    turned = []
+    for number in range(40):
+        angle, sign = 0.01 * number, -1.0 if number % 3 else 1.0
+        quat = (0.0, sign * math.sin(angle), 0.0, sign * math.cos(angle))
+        event = pose_report('wand', 5 * S + number * 10 * MS, (0.01 * number, 0.0, 1.0), quat)
+        for sample in raw.process([event], S + number * 10 * MS, HOST):
+            assert sample.quat_xyzw == pytest.approx(quat)
+        turned += [sample.quat_xyzw for sample in enu.process(
+            [event], S + number * 10 * MS, HOST)]
+    assert len(turned) > 30
+    assert all(sum(a * b for a, b in zip(one, two)) > 0 for one, two in zip(turned, turned[1:]))
+
+
 def test_a_recorded_body_out_of_view_is_stale_and_returns():
     pipeline = make_pipeline()
     changes, out = [], []

@@ -9,7 +9,7 @@ such rules; they use the same names, so that topic and frame of a body agree.
 
 from dataclasses import dataclass
 import re
-from typing import Iterable, NamedTuple, Optional
+from typing import Callable, Iterable, NamedTuple, Optional
 import unicodedata
 
 from optitrack_vrpn.core.errors import ConfigurationError
@@ -18,13 +18,32 @@ from optitrack_vrpn.core.errors import ConfigurationError
 MAX_ROS_NAME = 100
 
 _TOPIC = re.compile(r'(/|~/)?[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*')
+_NAME = re.compile(r'[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*')
 _FRAME = re.compile(r'[^/\s][^\s]*')
 _PLACEHOLDER = re.compile(r'{[^{}]*}')
 
 
-def ros_name(name: str) -> str:
+def _of_vrpn_mocap(name: str) -> str:
+    """Replace each run of other characters, and of '_', by one '_'."""
+    return re.sub(r'[^A-Za-z0-9]+', '_', name)
+
+
+def _of_vrpn_client_ros(name: str) -> str:
+    """Delete characters that ROS 1 does not accept; as the first one also '_' and digits."""
+    first = name[:1] if re.match(r'[A-Za-z/~]', name) else ''
+    return first + re.sub(r'[^A-Za-z0-9_/]', '', name[1:])
+
+
+#: How other drivers clean names. No rule: ``ros_name`` alone.
+_PEER_RULES: dict[str, Callable[[str], str]] = {
+    'vrpn_mocap': _of_vrpn_mocap, 'vrpn_client_ros': _of_vrpn_client_ros,
+    'unchanged': lambda name: name}
+NAME_RULES = ('ros', *_PEER_RULES)
+
+
+def ros_name(name: str, rule: str = 'ros') -> str:
     """
-    Convert any text to a valid relative ROS name; the result depends on the text only.
+    Convert any text to a valid relative ROS name; the result depends on the arguments only.
 
     ASCII letters, digits and '/' stay, accents are removed, other letters become their code points
     (``u5de6``), all other characters single '_', none at an end. A part that begins with a digit
@@ -32,8 +51,12 @@ def ros_name(name: str) -> str:
     underscore.
 
     :param name: a rigid body's name in Motive; any text.
+    :param rule: of ``NAME_RULES``; that of another driver holds where its result is valid in ROS.
     :returns: at most 100 characters of ``[A-Za-z0-9_/]``.
     """
+    made = _PEER_RULES[rule](name) if rule in _PEER_RULES else ''
+    if len(made) <= MAX_ROS_NAME and _NAME.fullmatch(made) and '__' not in made:
+        return made
     plain = unicodedata.normalize('NFKD', name[:4 * MAX_ROS_NAME])
     # Without the code points, names in other scripts would all be `body`, and which body has
     # which topic would depend on their order.
@@ -100,10 +123,15 @@ def check_frame(frame: str, what: str) -> None:
 
 @dataclass(frozen=True)
 class NameTemplates:
-    """Templates of the topics and frames of a body, by kind, as ``{body}/pose``."""
+    """
+    Templates of the topics and frames of a body, by kind, as ``{body}/pose``.
+
+    :ivar rule: how Motive's names become ROS names, see ``ros_name``.
+    """
 
     topics: dict[str, str]
     frames: dict[str, str]
+    rule: str = 'ros'
 
     def __post_init__(self) -> None:
         """Check all templates; the ConfigurationError has a line for each error."""
@@ -129,6 +157,7 @@ class BodyNames(NamedTuple):
     :ivar motive: its name in Motive.
     :ivar ros: the ROS name that fills the templates.
     :ivar clash: the Motive name that already uses the wanted ROS name, or None.
+    :ivar title: its name in messages that name bodies; '' if it is ``ros``.
     """
 
     motive: str
@@ -136,6 +165,7 @@ class BodyNames(NamedTuple):
     topics: dict[str, str]
     frames: dict[str, str]
     clash: Optional[str]
+    title: str = ''
 
 
 class NameTable:
@@ -162,8 +192,12 @@ class NameTable:
         known = self._bodies.get(motive_name)
         if known is not None:
             return known
-        base = ros_name(motive_name if topic_name is None else topic_name)
-        frame_base = base if frame_name is None else ros_name(frame_name)
+        rule = self._templates.rule
+        title = motive_name if topic_name is None else topic_name
+        base = ros_name(title, rule)
+        frame_base = base if frame_name is None else ros_name(frame_name, rule)
+        if rule == 'unchanged' and _FRAME.fullmatch(given := frame_name or title):
+            frame_base = given    # frame ids may contain more than names of topics
         clash = None
         number = 1
         while True:
@@ -181,7 +215,8 @@ class NameTable:
                 break
             clash = clash or taken[0]
             number += 1
-        names = BodyNames(motive_name, candidate, topics, frames, clash)
+        names = BodyNames(motive_name, candidate, topics, frames, clash,
+                          title if rule == 'unchanged' else '')
         self._bodies[motive_name] = names
         self._owners.update(dict.fromkeys(keys, motive_name))
         return names

@@ -197,7 +197,8 @@ def _templates(settings: NodeSettings) -> NameTemplates:
     """Return the templates of topics and frames."""
     frames = settings.frames
     return NameTemplates(
-        settings.topics.templates(), {'body': frames.body, 'body_ned': frames.body_ned})
+        settings.topics.templates(), {'body': frames.body, 'body_ned': frames.body_ned},
+        settings.topics.names)
 
 
 PARAMETERS = {parameter.name: parameter for parameter in parameters_of(NodeSettings)}

@@ -14,7 +14,8 @@ import math
 from optitrack_vrpn.control.protocol import ControlConfig
 from optitrack_vrpn.core.axes import AxesConfig
 from optitrack_vrpn.core.errors import ConfigurationError
-from optitrack_vrpn.core.names import check_frame, check_template, check_topic
+from optitrack_vrpn.core.names import (
+    check_frame, check_template, check_topic, NAME_RULES)
 from optitrack_vrpn.core.settings.schema import Change, checked, section, setting
 from optitrack_vrpn.drivers.config import ClientConfig
 from optitrack_vrpn.drivers.table import DEFAULT, source_settings, SOURCES
@@ -85,6 +86,10 @@ class TopicSettings:
 
     pose: str = setting('{body}/pose', doc="topic of a body's pose in ENU")
     pose_ned: str = setting('{body}/pose_ned', doc="topic of a body's pose in NED")
+    names: str = setting('ros', choices=NAME_RULES, doc=(
+        "how Motive's names become {body}: ros, or the rule of another driver where its result is "
+        'a valid name: vrpn_mocap (_ for other characters), vrpn_client_ros (they are deleted), '
+        'unchanged (also in messages and frames)'))
     other: str = setting('{body}/{kind}', doc=(
         "topic of a body's other outputs; {kind} becomes odom, twist and so on"))
     odom: str = setting('', doc='topic of this output; empty: as in other')

@@ -212,7 +212,8 @@ class SharedOutput:
         frames = []
         for sample in samples:
             names = sample.channel.names
-            pose = NamedPose(names.ros, sample.position, sample.quat_xyzw, names.motive)
+            pose = NamedPose(
+                names.title or names.ros, sample.position, sample.quat_xyzw, names.motive)
             frames.append(self._collector.add(sample.frame_ns, pose))
         frames.append(self._collector.complete())
         newest_ns = samples[-1].frame_ns if samples else 0

@@ -20,6 +20,7 @@ from optitrack_vrpn.core.severity import WARN
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.drivers.frames import (
     Body, Frame, Item, Motion, Quaternion, RoundTrip, ServerText, Vector)
+from optitrack_vrpn.stream.bodies.poses import continued
 from optitrack_vrpn.stream.bodies.states import Disposition, StateChange
 from optitrack_vrpn.stream.bodies.times import Epoch
 from optitrack_vrpn.stream.bodies.tracker import Tracker
@@ -82,6 +83,7 @@ class Pipeline:
         self._states = StateMonitor(self.roster)
         self._shared_names = SharedNames()
         self._maps = frame_maps(config.axes)
+        self._raw = config.axes.axes == 'raw'
         self._usual_axes = self._maps.to_enu is pose_to_enu_north
         self._discovered = discovered
         self._sender_mode = config.stamps.mode == 'sender'
@@ -225,6 +227,8 @@ class Pipeline:
                 channel.last_sender_ns = -1
                 channel.dropped[gate.reason] += 1
             else:
+                if self._raw and channel.estimator.idle:    # filters need continuous numbers
+                    quat = continued(quat_xyzw, quat)    # with the sign as sent
                 self._estimate(channel, sender_time_ns, stamp_ns, position, quat, shed, samples)
         if markers or extras is not None:
             if not stamped:
