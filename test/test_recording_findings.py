@@ -216,22 +216,37 @@ def test_warm_up_drift_is_measured_at_rest():
     assert any('moved by 1.8' in text for _, text in texts(take))
 
 
+def transforms_cdr(at_s, parent, *names):
+    """Make a message with a transform of each name in its parent."""
+    stamp = header(BEGIN_NS + round(at_s * 1e9), parent)
+    return cdr(make('tf2_msgs/TFMessage', [make(
+        'geometry_msgs/TransformStamped', stamp, name, make(
+            'geometry_msgs/Transform', make('geometry_msgs/Vector3', x, 0.001 * (at_s % 0.05), 0.0),
+            make('geometry_msgs/Quaternion', *STILL))) for x, name in enumerate(names)]))
+
+
+@pytest.mark.parametrize('other', ['mapping', 'map', 'optitrack'])
+def test_a_frame_of_two_parents_is_found_beside_the_poses_of_the_bodies(tmp_path, other):
+    """The transforms are not read otherwise, since the take has the poses."""
+    ours = [(i / 100, transforms_cdr(i / 100, 'optitrack', 'cf1', 'cf2')) for i in range(400)]
+    theirs = [(i / 50, transforms_cdr(i / 50, other, 'cf1')) for i in range(200)]
+    take = written(tmp_path / 'take', {
+        '/tf': ('tf2_msgs/msg/TFMessage', sorted([*ours, *theirs])),
+        '/cf1/pose': ('geometry_msgs/msg/PoseStamped', poses_of(1.0))})
+    found = [each.text for each in found_in(take) if each.key == 'two parents']
+    assert found == ([] if other == 'optitrack' else [
+        f"the frame 'cf1' of TF has two parents: '{other}', 'optitrack'"])
+
+
 @pytest.mark.parametrize('again, reason', [
     (lambda i: i - (i % 7 == 3), 'the stamp is that of another pose'),
     (lambda i: i if i < 300 else i - 200, 'the stamp is that of another pose'),
     (lambda i: i if i % 7 != 3 else i - 2.5, 'the stamps go back')])
 def test_transforms_left_out_are_counted_of_their_frame_with_one_reason(tmp_path, again, reason):
     """Of all bodies at once: one finding."""
-    def transforms(i):
-        stamp = header(BEGIN_NS + round(again(i) * 10_000_000), 'map')
-        return cdr(make('tf2_msgs/TFMessage', [make(
-            'geometry_msgs/TransformStamped', stamp, name, make(
-                'geometry_msgs/Transform', make('geometry_msgs/Vector3', x, 0.001 * (i % 5), 0.0),
-                make('geometry_msgs/Quaternion', *STILL))) for x, name in enumerate(
-                    ('Bottle', 'Cup', 'Box'))]))
-
     take = written(tmp_path / 'take', {'/tf': ('tf2_msgs/msg/TFMessage', [
-        (i / 100, transforms(i)) for i in range(400)])})
+        (i / 100, transforms_cdr(again(i) / 100, 'map', 'Bottle', 'Cup', 'Box'))
+        for i in range(400)])})
     (one,) = [each for each in found_in(take) if each.key == 'left out']
     lost = take.left_out['/tf:Bottle'].poses
     assert one.text == (f'{lost} poses of 400 on /tf:Bottle (and of 2 other topics) are left out '

@@ -111,6 +111,7 @@ class Take:
     :ivar arrivals_ns: first and last arrival of a pose of a body (ns); None if unknown.
     :ivar silent_s: time without poses at the begin and at the end of the recording (s).
     :ivar shared_names: names of several bodies of an export; the second of them is NAME_2.
+    :ivar parents: parents of each frame of TF, as far as samples of the messages show them.
     :ivar topics: messages by topic.
     :ivar unread: messages that could not be decoded, by topic.
     :ivar left_out: poses that are not finite or whose stamp does not rise, by topic.
@@ -144,6 +145,7 @@ class Take:
     silent_s: tuple[float, float] = (0.0, 0.0)
     shared_names: list[str] = field(default_factory=list)
     arrivals_ns: Optional[tuple[int, int]] = None
+    parents: dict[str, set[str]] = field(default_factory=dict)
 
     def losses(self) -> str:
         """Say what the recording had and could not be read; '' for a complete one."""

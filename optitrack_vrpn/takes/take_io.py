@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import contextlib
 from functools import partial
 from pathlib import Path
 import re
@@ -22,7 +23,7 @@ from optitrack_vrpn.takes.bag_read_io import (
     BAGS, check_content, find_files, inflate, read_batches, stated_messages, ZSTD_MAGIC)
 from optitrack_vrpn.takes.cdr import decode, parse_definition, Types
 from optitrack_vrpn.takes.columns import (
-    ColumnBatch, DATA_AT, Frame, PoseColumns, POSES, Poses, ROW, Rows, take_rows, TF)
+    ColumnBatch, DATA_AT, Frame, gather, PoseColumns, POSES, Poses, ROW, Rows, take_rows, TF)
 from optitrack_vrpn.takes.mcap_read_io import Damage, LIBRARY
 from optitrack_vrpn.takes.motive_csv import is_motive_csv, parse_motive_csv
 from optitrack_vrpn.takes.record.raw_events import of_one_protocol, stamped
@@ -41,6 +42,8 @@ _UNKNOWN = 'topics without a description'
 _HELD = 65536
 #: Messages of a batch that are looked at for compression one by one.
 _SAMPLED = 8
+#: Frames of TF of which the parents are noted.
+_MOST_FRAMES = 1000
 #: Poses of a raw recording or a CSV that are stored at once.
 _BLOCK = 1000
 
@@ -120,6 +123,7 @@ class _Topics:
         self._types: dict[int, Types] = {}
         #: By channel, the number of its reader if it is wanted, else -1; None if to be decided.
         self._reader_of: Optional[npt.NDArray[np.int64]] = None
+        self._random = np.random.default_rng(1)
         self._waiting: dict[tuple[str, Frame], list[Poses]] = {}
         self._held = 0
         self._last: dict[int, bytes] = {}
@@ -181,6 +185,7 @@ class _Topics:
                 topic, _ = self.channels.get(number, (_UNKNOWN, ''))
                 topics[topic] = topics.get(topic, 0) + count
                 self._unread(topic, count * (topic == _UNKNOWN))
+        self._sample_frames(batch, numbers.astype(np.int64))
         readers = self._reader_of[numbers]
         for index, reader in enumerate(self._readers.values()):
             chosen = batch.offsets[readers == index]
@@ -202,6 +207,27 @@ class _Topics:
                 self._held += len(poses[1])
         if self._held >= _HELD:
             self.flush()
+
+    def _sample_frames(self, batch: ColumnBatch, numbers: npt.NDArray[np.int64]) -> None:
+        """Note the parents of frames, from some messages of TF of each length."""
+        for number, (_, kind) in self.channels.items():
+            of_tf = batch.offsets[numbers == number] if kind == TF and number in self._types else ()
+            if not len(of_tf):
+                continue
+            sizes = gather(batch.data, of_tf + 1, '<u8').astype(np.int64) - 22
+            _, firsts = np.unique(sizes, return_index=True)
+            # Messages of two publishers can have one length: random ones find both.
+            for at in {*firsts[:_SAMPLED].tolist(), *self._random.integers(
+                    len(sizes), size=_SAMPLED).tolist()}:
+                begin = int(of_tf[at]) + DATA_AT
+                content = batch.data[begin:begin + int(sizes[at])].tobytes()
+                with contextlib.suppress(ValueError, KeyError):
+                    made = decode(content, self._types[number], TF.replace('/msg/', '/'))
+                    for one in made.get('transforms', {}).values():
+                        child, parent = one['child_frame_id'], one['header']['frame_id']
+                        if len(self._take.parents) < _MOST_FRAMES:
+                            self._take.parents.setdefault(child.lstrip('/'), set()).add(
+                                parent.lstrip('/'))
 
     def flush(self) -> None:
         """Store the poses that wait, by topic and in the order of the file."""

@@ -20,6 +20,7 @@ import statistics
 from typing import NamedTuple
 
 import numpy as np
+from optitrack_vrpn.core.checks import listed
 from optitrack_vrpn.core.names import counted, printable
 from optitrack_vrpn.core.units import NS_PER_S
 from optitrack_vrpn.takes.assess.figures import Figures, GapChange, place_times, Spans
@@ -191,6 +192,11 @@ def _of_the_file(take: Take) -> list[Finding]:
     if take.cut:
         found.append(Finding('export cut' if take.kind == 'motive csv' else 'incomplete', (), {
             'reason': take.cut}))
+    twice = {frame: sorted(parents)[:3] for frame, parents in sorted(take.parents.items())
+             if len(parents) > 1}
+    for frame, parents in itertools.islice(twice.items(), 3):
+        found.append(Finding('two parents', (), {
+            'frame': listed([frame]), 'parents': listed(parents)}))
     if take.shared_names:
         found.append(Finding('one name', tuple(take.shared_names)))
     if take.notes.get('uncounted'):
