@@ -221,7 +221,8 @@ def transforms_cdr(at_s, parent, *names):
     stamp = header(BEGIN_NS + round(at_s * 1e9), parent)
     return cdr(make('tf2_msgs/TFMessage', [make(
         'geometry_msgs/TransformStamped', stamp, name, make(
-            'geometry_msgs/Transform', make('geometry_msgs/Vector3', x, 0.001 * (at_s % 0.05), 0.0),
+            'geometry_msgs/Transform',
+            make('geometry_msgs/Vector3', x, 0.001 * (at_s % 0.05), 0.0),
             make('geometry_msgs/Quaternion', *STILL))) for x, name in enumerate(names)]))
 
 

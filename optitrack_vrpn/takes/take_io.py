@@ -211,8 +211,8 @@ class _Topics:
     def _sample_frames(self, batch: ColumnBatch, numbers: npt.NDArray[np.int64]) -> None:
         """Note the parents of frames, from some messages of TF of each length."""
         for number, (_, kind) in self.channels.items():
-            of_tf = batch.offsets[numbers == number] if kind == TF and number in self._types else ()
-            if not len(of_tf):
+            of_tf = batch.offsets[numbers == number]
+            if kind != TF or number not in self._types or not len(of_tf):
                 continue
             sizes = gather(batch.data, of_tf + 1, '<u8').astype(np.int64) - 22
             _, firsts = np.unique(sizes, return_index=True)

@@ -301,9 +301,9 @@ CAUSES: Mapping[str, Cause] = {
         'Motive solves one set of markers twice: is a rigid body there twice, under two names? '
         'Delete one, or give them different arrangements of markers'),
     'two parents': Cause(
-        WARNING, 'the frame {frame} of TF has two parents: {parents}',
-        'TF is a tree, so that its readers get one or the other by chance: remove tf from outputs, '
-        'name the frame otherwise (frames.body, bodies.NAME.frame), or end the other publisher'),
+        WARN, 'the frame {frame} of TF has two parents: {parents}', 'TF is a tree, so that its '
+        'readers get one or the other by chance: remove tf from outputs, name the frame otherwise '
+        '(frames.body, bodies.NAME.frame), or end the other publisher'),
     'ahead': Cause(
         WARN, 'poses of {bodies} arrive up to {time} before their stamp',
         'the clocks of the computers differ: synchronise them with chrony, or is '
