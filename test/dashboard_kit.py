@@ -2,13 +2,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Start the dashboard as its users do, and publish what a node publishes."""
 
+import asyncio
+import json
 import re
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from geometry_msgs.msg import TransformStamped
+import pytest
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rosgraph import NodeProcess
 from tf2_msgs.msg import TFMessage
+
+aiohttp = pytest.importorskip('aiohttp')
 
 
 class Served:
@@ -66,3 +71,27 @@ class Published:
         if state == 'TRACKED':    # in parts, as a node receives and publishes a large frame
             for one in transforms:
                 self._tf.publish(TFMessage(transforms=[one]))
+
+
+def run(work):
+    """Run a coroutine function with a session, in bounded time."""
+    async def inside():
+        jar = aiohttp.CookieJar(unsafe=True)    # also for addresses without a name
+        async with aiohttp.ClientSession(cookie_jar=jar) as session:
+            return await asyncio.wait_for(work(session), 60.0)
+    return asyncio.run(inside())
+
+
+def connect(session, served, **headers):
+    return session.ws_connect(f'{served.origin}/ws', headers={
+        'Origin': served.origin, **{key: value for key, value in headers.items() if value}})
+
+
+async def until(socket, wanted, kind='snapshot'):
+    """Read messages until one is as wanted."""
+    async for message in socket:
+        if message.type is aiohttp.WSMsgType.TEXT:
+            found = json.loads(message.data)
+            if found['type'] == kind and wanted(found):
+                return found
+    raise AssertionError(f'closed with {socket.close_code}')

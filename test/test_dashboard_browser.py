@@ -130,6 +130,16 @@ def test_start_lost_bodies_stop_and_no_answer_on_two_pages(lab):
         assert 'STALE' in text(page, '#causes')
         assert text(page, '#rows tr').startswith('drone'), 'the worst is first'
         assert sign(page, 'wand') == ['ok', 'TRACKED']
+        shown = "return [...document.querySelectorAll('#rows .name')].map(one => one.innerText)"
+        for words, names in (('lost', ['drone']), ('WAND', ['wand']), ('', ['drone', 'wand'])):
+            page.execute_script("""
+                document.getElementById('filter').value = arguments[0];
+                document.getElementById('filter').dispatchEvent(new Event('input'));""", words)
+            assert page.execute_script(shown) == names
+        page.execute_script("""
+            document.getElementById('trails').click();
+            document.getElementById('labels').click();""")
+        assert page.execute_script('return [view.trails, view.labels]') == [False, False]
         page.execute_script("document.querySelector('#rows .name').click()")
         eventually(page, '#detail-name', 'drone')
         wait_until(lambda: page.execute_script(

@@ -32,8 +32,8 @@ def test_any_name_is_taken_by_ros(name, rule):
 
 #: By the source of each driver; '' where it would stop at the name, so that the usual rule holds.
 @pytest.mark.parametrize(('motive', 'vrpn_mocap', 'vrpn_client_ros', 'unchanged'), [
-    ('Rigid Body 1', 'Rigid_Body_1', 'RigidBody1', ''), ('drone/left', 'drone_left', 'drone/left',
-                                                          'drone/left'),
+    ('Rigid Body 1', 'Rigid_Body_1', 'RigidBody1', ''),
+    ('drone/left', 'drone_left', 'drone/left', 'drone/left'),
     ('tail_', 'tail_', 'tail_', 'tail_'), ('_lead', '_lead', 'lead', '_lead'),
     ('Größe', 'Gr_e', 'Gre', ''), ('1drone', '', 'drone', ''), ('a  b', 'a_b', 'ab', ''),
     ('a-1', 'a_1', 'a1', ''), ('左', '_', '', ''), ('a__b', 'a_b', '', '')])

@@ -85,8 +85,11 @@ class ArmedVehicles:
         if len(self._claims) > _MOST:
             del self._claims[next(iter(self._claims))]
 
+    def present(self, monotonic_ns: int) -> list[Claim]:
+        """Return what the bridges say that are heard at a time (ns)."""
+        now_ns = self._time.advance(monotonic_ns)
+        return [claim for claim, at_ns in self._claims.values() if now_ns - at_ns < SILENT_NS]
+
     def refusal(self, monotonic_ns: int) -> str:
         """Return why a STOP is refused at a time (ns), '' if it is followed."""
-        now_ns = self._time.advance(monotonic_ns)
-        return next((claim.refusal for claim, at_ns in self._claims.values()
-                     if now_ns - at_ns < SILENT_NS and claim.refusal), '')
+        return next(filter(None, (claim.refusal for claim in self.present(monotonic_ns))), '')

@@ -16,6 +16,7 @@ import time
 from typing import Any, Optional
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from geometry_msgs.msg import WrenchStamped
 from lifecycle_msgs.srv import GetState
 from optitrack_vrpn.control.armed import ArmedVehicles, claim_of, TOPIC
 from optitrack_vrpn.control.endpoint_ros import (
@@ -25,12 +26,14 @@ from optitrack_vrpn.core.names import printable
 from optitrack_vrpn.node.base.tool_node import ToolNode
 from optitrack_vrpn.node.graph.conflicts import base_name, full_name, state_services
 from optitrack_vrpn.takes.dashboard.control import ControlLog, System
-from optitrack_vrpn.takes.dashboard.lab import Lab, LIVE_S, marker_frame
+from optitrack_vrpn.takes.dashboard.lab import (
+    BONE, Lab, line_frame, LIVE_S, marker_frame, plate_lines)
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import PointCloud2
 from tf2_msgs.msg import TFMessage
+from visualization_msgs.msg import MarkerArray
 
 NODE = 'optitrack_vrpn_dashboard'
 #: Chosen: periods (s) of reading the slow topics, of searching the graph, and of asking for
@@ -51,7 +54,7 @@ _STATUS_QOS = QoSProfile(depth=5, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 _BRIDGES_QOS = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 _NEWEST_QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 _STATUS, _CLOUD = 'diagnostic_msgs/msg/DiagnosticStatus', 'sensor_msgs/msg/PointCloud2'
-#: The output of the node for this page, and most such topics.
+#: The output of the node for this page, and most such topics; most vehicles and figures.
 _TF, _TF_VIEW, _MOST_VIEWS = 'tf2_msgs/msg/TFMessage', '_tf_view', 20
 
 
@@ -64,7 +67,9 @@ class Feed:
     :param control: gets commands and acknowledgements.
     :param complain: called with each problem.
     :ivar marker_data: binary frame of the last markers; empty without.
+    :ivar line_data: likewise of skeletons and force plates.
     :ivar armed: why STOP is refused, because a bridge says that its vehicle is armed; '' else.
+    :ivar vehicles: what the bridges say of their vehicles: ``body``, ``bridge``, ``armed``.
     :ivar control_problem: why there is no mocap control; '' if there is.
     """
 
@@ -84,6 +89,7 @@ class Feed:
         dialects, problems = find_dialects(['auto'])
         self.control_problem = '' if dialects else '; '.join([*problems, install_messages()])
         self.armed = ''
+        self.vehicles: list[dict[str, Any]] = []
         self._vehicles = ArmedVehicles()
         self._bridges = self._subscribe(DiagnosticStatus, TOPIC, _BRIDGES_QOS)
         self._lines = [_ControlLine(self, dialect) for dialect in dialects]
@@ -91,7 +97,9 @@ class Feed:
         self._own_stamps: set[int] = set()
         self._left: dict[str, float] = {}
         self._due = [0.0, 0.0, 0.0]    # slow topics, graph, states
-        self.marker_data = b''
+        self.marker_data = self.line_data = b''
+        self._figures: dict[str, Any] = {}
+        self._lines_of: dict[str, tuple[float, list[Any]]] = {}
         self._markers_wanted = False
         self._markers_at = math.inf
 
@@ -156,6 +164,9 @@ class Feed:
             self._vehicles.heard(claim_of(message.name, message.hardware_id, {
                 pair.key: pair.value for pair in message.values}), now_ns)
         self.armed = printable(self._vehicles.refusal(now_ns), 300)
+        self.vehicles = [
+            {'body': printable(claim.body, 80), 'bridge': printable(claim.bridge, 80),
+             'armed': claim.armed} for claim in self._vehicles.present(now_ns)[:_MOST_VIEWS]]
         for line in self._lines:
             for message, _ in taken(line.info):
                 name, topics = line.dialect.read_info(message)
@@ -168,6 +179,7 @@ class Feed:
             if header is not None:
                 name = base_name(client.srv_name.removesuffix('/get_state'))
                 self._lab.set_state(name, answer.current_state.label, now)
+        self._take_figures(now)
         for subscription in self._clouds.values():
             for cloud, _ in taken(subscription):
                 self.marker_data, self._markers_at = marker_frame(points_of(cloud), 0.0), now
@@ -175,6 +187,27 @@ class Feed:
             self.marker_data = marker_frame((), 0.0)    # old markers must not look live
             self._markers_at = math.inf
         self._lab.forget(now)
+
+    def _take_figures(self, now: float) -> None:
+        """Take lines of skeletons and forces of plates; those that end must not look live."""
+        for name, subscription in self._figures.items():
+            for message, _ in taken(subscription):
+                if hasattr(message, 'wrench'):
+                    plate, force = message.header.frame_id.lstrip('/'), message.wrench.force
+                    if len(self._lab.plates) < _MOST_VIEWS:
+                        self._lab.plates.setdefault(plate, ())
+                    pose = self._lab.plates.get(plate)
+                    lines = plate_lines(pose, (force.x, force.y, force.z)) if pose else []
+                else:
+                    lines = [
+                        ((one.x, one.y, one.z), (two.x, two.y, two.z), BONE)
+                        for marker in message.markers if marker.type == marker.LINE_LIST
+                        for one, two in zip(marker.points[::2], marker.points[1::2])]
+                self._lines_of[name] = now, lines
+        present = [lines for at, lines in self._lines_of.values() if now - at < LIVE_S]
+        if present or self.line_data:
+            data = line_frame(line for lines in present for line in lines)
+            self.line_data = data if data != self.line_data else self.line_data
 
     def watch(self, pages: bool, markers: bool) -> None:
         """
@@ -188,7 +221,8 @@ class Feed:
             self._guard(self._follow_transforms)
         self._markers_wanted = markers
         if not markers:
-            self.marker_data = b''
+            self.marker_data = self.line_data = b''
+            self._lab.plates.clear()
 
     def _follow_transforms(self) -> None:
         """Subscribe to topics with transforms while pages are open."""
@@ -209,7 +243,7 @@ class Feed:
                  for entry in self._node.get_publishers_info_by_topic(name)}
         others = {body.node for body in self._lab.bodies.values()
                   if not body.report.silent(now)} - offer
-        self._tf_topics = {*views, *(('/tf',) if others else ())}
+        self._tf_topics = {*views, *(('/tf',) if others or self._lab.plates else ())}
         self._follow_transforms()
 
     # -- graph ---------------------------------------------------------------------------------
@@ -234,9 +268,24 @@ class Feed:
         for name in clouds:
             if name not in self._clouds:
                 self._clouds[name] = self._subscribe(PointCloud2, name, _NEWEST_QOS)
+        self._look_for_figures(topics)
         self._look_for_transforms(
             (name for name, types in topics if _TF in types), now)
         self._look_for_systems(now)
+
+    def _look_for_figures(self, topics: Sequence[tuple[str, Sequence[str]]]) -> None:
+        """Subscribe to skeletons and force plates while a page shows markers."""
+        wanted = {} if not self._markers_wanted else {
+            name: kind for name, types in topics for kind, last in (
+                (MarkerArray, 'skeletons'), (WrenchStamped, 'wrench'))
+            if base_name(name) == last and (
+                f'{kind.__module__.partition(".")[0]}/msg/{kind.__name__}' in types)}
+        for name in self._figures.keys() - wanted:
+            self._drop(self._figures, name)
+            self._lines_of.pop(name, None)
+        for name in [*wanted][:_MOST_VIEWS]:
+            if name not in self._figures:
+                self._figures[name] = self._subscribe(wanted[name], name, _NEWEST_QOS)
 
     def _drop(self, subscriptions: dict[str, Any], name: str) -> None:
         subscription = subscriptions.pop(name)

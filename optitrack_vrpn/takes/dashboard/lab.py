@@ -18,6 +18,7 @@ import struct
 from typing import Any, Optional
 
 from optitrack_vrpn.core.names import printable
+from optitrack_vrpn.core.rotation import rotate
 from optitrack_vrpn.core.severity import INFO, STALE
 from optitrack_vrpn.drivers.link import LinkState
 from optitrack_vrpn.stream.bodies.states import State
@@ -43,7 +44,12 @@ _LARGEST = 1e30
 _HEAD = struct.Struct('<BBHf')
 #: A body in it: index, age (ms), pose. A marker: place, streaming id of its body (0: none).
 _BODY, _MARKER = struct.Struct('<HH7f'), struct.Struct('<3fI')
-BODIES, MARKERS = 1, 2
+#: A line: its ends (m), and what it is.
+_LINE = struct.Struct('<6fI')
+BODIES, MARKERS, LINES = 1, 2, 3
+BONE, PLATE, FORCE = range(3)
+#: Chosen: length of a force in the view (m/N), and half the length of the axes of a plate (m).
+_M_PER_N, _PLATE_M = 0.001, 0.25
 
 
 def figure(values: Mapping[str, str], key: str, scale: float = 1.0) -> Optional[float]:
@@ -192,6 +198,8 @@ class Lab:
         self.reading_since = -math.inf
         self._active_since: dict[str, float] = {}
         self._by_frame: dict[str, LabBody] = {}
+        #: Transforms of frames that are no bodies: those of force plates.
+        self.plates: dict[str, tuple[float, ...]] = {}
         self._last_index = 0
 
     def add_report(
@@ -239,6 +247,8 @@ class Lab:
 
         :param pose: x, y, z (m), and the quaternion x, y, z, w.
         """
+        if child in self.plates and all(math.isfinite(x) and abs(x) < _LARGEST for x in pose):
+            self.plates[child] = pose
         body = self._by_frame.get(child)
         if body is None or stamp_ns == body.stamp_ns or not all(map(math.isfinite, pose)) or (
                 max(map(abs, pose)) > _LARGEST) or (
@@ -343,6 +353,33 @@ def marker_frame(points: Iterable[tuple[float, float, float, int]], age_s: float
     found = [point for point in points if all(map(math.isfinite, point))][:65535]
     return _HEAD.pack(MARKERS, 0, len(found), age_s) + b''.join(
         _MARKER.pack(*point) for point in found)
+
+
+def line_frame(lines: Iterable[tuple[tuple[float, ...], tuple[float, ...], int]]) -> bytes:
+    """Return the binary frame of lines: begin and end (m), and ``BONE``, ``PLATE``, ``FORCE``."""
+    found = [line for line in lines if all(map(math.isfinite, (*line[0], *line[1])))][:65535]
+    return _HEAD.pack(LINES, 0, len(found), 0.0) + b''.join(
+        _LINE.pack(*begin, *end, kind) for begin, end, kind in found)
+
+
+def plate_lines(
+    pose: tuple[float, ...], force: tuple[float, float, float],
+) -> list[tuple[tuple[float, ...], tuple[float, ...], int]]:
+    """
+    Draw a force plate.
+
+    :param pose: its transform: x, y, z (m), and the quaternion x, y, z, w.
+    :param force: in its frame (N).
+    :returns: its two horizontal axes, and the force from its middle.
+    """
+    place, quat = pose[:3], (pose[3], pose[4], pose[5], pose[6])
+
+    def at(x: float, y: float, z: float) -> tuple[float, ...]:
+        return tuple(a + b for a, b in zip(place, rotate(quat, (x, y, z))))
+    x, y, z = (_M_PER_N * newtons for newtons in force)
+    return [(at(-_PLATE_M, 0.0, 0.0), at(_PLATE_M, 0.0, 0.0), PLATE),
+            (at(0.0, -_PLATE_M, 0.0), at(0.0, _PLATE_M, 0.0), PLATE),
+            (place, at(x, y, z), FORCE)]
 
 
 def age(now: float, at: float) -> Optional[float]:

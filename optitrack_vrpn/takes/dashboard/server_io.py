@@ -97,7 +97,7 @@ class Dashboard:
         self._clients: set[PageClient] = set()
         self._dirty = True
         self._snapshot = ''
-        self._frame = self._markers = b''
+        self._frame = self._markers = self._lines = b''
         self._cookie = 'optitrack_vrpn'
         self._runner: Optional[web.AppRunner] = None
 
@@ -132,7 +132,7 @@ class Dashboard:
             if self._clients:
                 if fresh or now - frame_at >= _IDLE_S:
                     frame_at, self._frame = now, self._lab.frame(now)
-                    self._markers = self._feed.marker_data
+                    self._markers, self._lines = self._feed.marker_data, self._feed.line_data
                 if self._dirty or now - snapshot_at >= _SNAPSHOT_S:
                     snapshot_at, self._dirty = now, False
                     self._snapshot = json.dumps(self._state(now), separators=(',', ':'))
@@ -170,6 +170,7 @@ class Dashboard:
             'findings': self._findings.update(find(self._lab, now), now),
             'control': {
                 'problem': self._feed.control_problem, 'armed': self._feed.armed,
+                'vehicles': self._feed.vehicles,
                 'systems': [vars(one) for one in self._control.systems.values()],
                 'commands': self._control.rows(now)},
             'recording': self._takes.status()}
@@ -264,7 +265,7 @@ class Dashboard:
 
     async def _send(self, client: PageClient) -> None:
         """Send the newest snapshot and frame whenever there is a new one."""
-        sent: list[Any] = [None, None, None]
+        sent: list[Any] = [None] * 4
         ping_at = 0.0
         with contextlib.suppress(ConnectionError, RuntimeError):    # it has left
             while not client.socket.closed:
@@ -277,7 +278,8 @@ class Dashboard:
                     client.pinged_at = ping_at = now
                     await client.socket.ping()
                 newest: tuple[str | bytes, ...] = (
-                    self._snapshot, self._frame, self._markers if client.markers else b'')
+                    self._snapshot, self._frame,
+                    *((self._markers, self._lines) if client.markers else ()))
                 for at, data in enumerate(newest):
                     if data and data is not sent[at]:
                         sent[at] = data

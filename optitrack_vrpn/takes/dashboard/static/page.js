@@ -114,6 +114,9 @@ function receiveFrame(data) {
   } else if (kind === 2) {
     view.markers = Array.from({length: count}, (_, i) => [
       ...floats(8 + 16 * i, 3), data.getUint32(20 + 16 * i, true)]);
+  } else if (kind === 3) {
+    view.lines = Array.from({length: count}, (_, i) => [
+      floats(8 + 28 * i, 3), floats(20 + 28 * i, 3), data.getUint32(32 + 28 * i, true)]);
   }
 }
 
@@ -138,7 +141,7 @@ function tick() {    // ten times a second: ages go on without messages
     $('verdict').textContent = 'disconnected';
     $('verdict').className = 'lost';
     document.title = '✕ disconnected';
-    view.markers = [];
+    view.markers = view.lines = [];
     $('detail-state').textContent = '✕ disconnected: everything below is old';
     $('detail-state').className = 'lost';
   }
@@ -200,8 +203,11 @@ function showBodies(bodies) {
   const rank = {lost: 0, warn: 1, ok: 2};
   const sorted = [...bodies].sort((a, b) => rank[a.sign] - rank[b.sign]
     || a.name.localeCompare(b.name, undefined, {numeric: true}));
-  $('tally').textContent = bodies.length || '';
-  fill($('rows'), sorted.map(body => {
+  const wanted = $('filter').value.trim().toLowerCase();
+  const found = sorted.filter(body => [body.name, body.motive_name, body.state, body.sign === 'warn' ? 'warning' : body.sign]
+    .some(text => (text || '').toLowerCase().includes(wanted)));
+  $('tally').textContent = !bodies.length ? '' : wanted ? `${found.length} of ${bodies.length}` : bodies.length;
+  fill($('rows'), found.map(body => {
     const title = body.motive_name && body.motive_name !== body.name ? body.motive_name : '';
     const live = body.sign !== 'lost';
     return make('tr', {className: body.sign, 'data-body': body.index},
@@ -237,7 +243,9 @@ function nodeCard(node) {
     part('frames', [['latency p50', 'latency_p50_us'], ['p99', 'latency_p99_us'], ['pose path', 'pose_path']]));
 }
 
-function showControl({problem, systems, commands}) {
+function showControl({problem, systems, commands, vehicles}) {
+  fill($('vehicles'), vehicles.map(one => make('li', {className: one.armed === false ? '' : 'armed', title: one.bridge},
+    one.body, make('small', {}, one.armed ? '▲ armed' : one.armed === false ? 'not armed' : '▲ armed or not: unknown'))));
   fill($('systems'), problem ? [make('li', {className: 'dim'}, `No mocap control: ${problem}`)]
     : !systems.length ? [make('li', {className: 'dim'}, 'no system listens to mocap control')]
       : systems.map(one => make('li', {className: one.gone ? 'lost' : ''}, one.name,
@@ -373,12 +381,20 @@ $('commands').onsubmit = event => event.preventDefault();
 $('fit').onclick = () => { follow(0); view.fit(); };
 $('top').onclick = () => view.top();
 $('follow').onclick = followNext;
-$('markers').onclick = () => {
-  const on = $('markers').getAttribute('aria-pressed') !== 'true';
-  $('markers').setAttribute('aria-pressed', String(on));
-  view.markers = [];
-  send({type: 'markers', on});
+function toggled(button) {
+  const on = button.getAttribute('aria-pressed') !== 'true';
+  button.setAttribute('aria-pressed', String(on));
+  view.dirty = true;
+  return on;
+}
+
+$('trails').onclick = event => { view.trails = toggled(event.currentTarget); };
+$('labels').onclick = event => { view.labels = toggled(event.currentTarget); };
+$('markers').onclick = event => {
+  view.markers = view.lines = [];
+  send({type: 'markers', on: toggled(event.currentTarget)});
 };
+$('filter').oninput = () => { if (page.state) showBodies(page.state.bodies); };
 $('rows').onclick = event => {
   const row = event.target.closest('tr');
   if (row) choose(Number(row.dataset.body));

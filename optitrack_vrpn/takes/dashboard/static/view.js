@@ -16,6 +16,8 @@ class LabView {
     this.pen = canvas.getContext('2d');
     this.bodies = new Map();
     this.markers = [];
+    this.lines = [];        // begin, end, kind: bone, plate, force
+    this.trails = this.labels = true;
     this.followed = 0;
     this.offline = true;
     this.auto = true;       // frame all bodies until the user moves the camera
@@ -220,7 +222,8 @@ class LabView {
     const bodies = this.placed().map(body => [body, this.project(...body.pose)])
       .filter(([, at]) => at).sort((a, b) => b[1][2] - a[1][2]);
     const now = performance.now();
-    for (const [body] of bodies) this.drawTrail(body, now);
+    if (this.trails) for (const [body] of bodies) this.drawTrail(body, now);
+    this.drawLines();
     pen.fillStyle = this.colour.ink;
     for (const [x, y, z, owner] of this.markers) {
       const at = this.project(x, y, z);
@@ -231,7 +234,8 @@ class LabView {
     }
     pen.globalAlpha = 1;
     for (const [body, at] of bodies) this.drawBody(body, at);
-    this.drawLabels(bodies, now);
+    this.drawLabels(this.labels ? bodies
+      : bodies.filter(([body]) => body.row && (body.row.index === this.followed || this.sign(body) !== 'ok')), now);
   }
 
   drawFloor() {
@@ -259,6 +263,21 @@ class LabView {
       const at = this.project(...end.map(v => v * 0.95));
       if (at) pen.fillText(letter, at[0], at[1] + 4);
       pen.globalAlpha = 1;
+    }
+  }
+
+  drawLines() {    // skeletons, force plates
+    const pen = this.pen, colours = ['ink', 'dim', 'warn'];
+    pen.font = '600 12px system-ui, sans-serif';
+    pen.textAlign = 'left';
+    for (const [from, to, kind] of this.lines) {
+      pen.strokeStyle = pen.fillStyle = this.colour[colours[kind] || 'dim'];
+      pen.lineWidth = kind === 2 ? 4 : 2;
+      pen.beginPath();
+      this.line(from, to);
+      pen.stroke();
+      const newtons = 1000 * Math.hypot(...to.map((v, i) => v - from[i])), at = kind === 2 && this.project(...to);
+      if (at && newtons >= 1) pen.fillText(`${newtons.toFixed(0)} N`, at[0] + 8, at[1]);
     }
   }
 
