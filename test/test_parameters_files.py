@@ -67,7 +67,15 @@ def test_the_example_of_a_body_is_valid_once_it_is_uncommented():
     ('/**: {ros__parameters: {up_axis: x}}', 64, ["up_axis is 'x'; allowed: y, z"]),
     ('/**: {ros__parameters: {outputs: [pose], stamps: {mod: x}}}', 64, ["'stamps.mod'", 'mean']),
     ('/**: {ros__parameters: {bodies: {a: {offset: [1.0, 2.0]}}}}', 64, ['bodies.a.offset']),
-    ('/other: {ros__parameters: {server: a}}', 64, ['is for /optitrack_vrpn', '/other'])])
+    ('/other: {ros__parameters: {server: a}}', 64, ['is for /optitrack_vrpn', '/other']),
+    # Of other drivers: names alike and unlike those of this node, nested ones, another node.
+    ('/**: {ros__parameters: {serverIP: a, serverType: unicast, odd: 1}}', 0,
+     ['connects to localhost', 'ignores parameters of another driver, see docs/migrate.md: '
+      'serverIP (here server), serverType', 'ignores odd']),
+    ('/**: {ros__parameters: {hostname: a, topics: {poses: {qos: {mode: sensor}}}}}', 0,
+     ['docs/migrate.md', 'topics.poses.qos.mode (here qos.poses)']),
+    ('mocap_node: {ros__parameters: {optitrack_config: {command_port: 1}}}', 64,
+     ['/mocap_node', 'docs/migrate.md', 'natnet.port'])])
 def test_a_file_is_checked_without_a_node(text, code, said, tmp_path, capsys):
     pytest.importorskip('rclpy')
     path = tmp_path / 'mine.yaml'

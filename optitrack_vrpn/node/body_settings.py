@@ -185,8 +185,9 @@ def check(values: Mapping[str, Any]) -> list[str]:
     lines.append(f'connects to {settings.client.server} by {settings.protocol}')
     ignored = [name for name in values if name not in NAMES and is_foreign(name, NAMES)
                and not is_body_setting(name)]
-    if ignored:
-        lines.append(f'ignores {", ".join(ignored)}. {of_other_drivers(ignored)}'.rstrip('. '))
+    of_peers = of_other_drivers(ignored)
+    unknown_names = [name for name in ignored if not of_other_drivers([name])]
+    lines += [f'ignores {text}' for text in (of_peers, ', '.join(unknown_names)) if text]
     return lines + doubtful(made.bodies)
 
 

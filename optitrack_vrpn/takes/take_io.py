@@ -90,7 +90,7 @@ def _load_csv(path: Path) -> Take:
         first = file.readline()
         if not is_motive_csv(first):
             raise ConfigurationError(
-                f'{path}: is not a CSV export of Motive writes it, in UTF-8, separated '
+                f'{path}: is not a CSV export as Motive writes it, in UTF-8, separated '
                 'by commas, with "Format Version" at its begin; spreadsheets can change all of '
                 'this when they save it')
         file.seek(0)

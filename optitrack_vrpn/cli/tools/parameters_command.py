@@ -15,6 +15,7 @@ from optitrack_vrpn.cli.rows_io import Node, nodes
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.settings.documents import (
     markdown_table, parameter_file as write_parameter_file)
+from optitrack_vrpn.core.settings.peers import of_other_drivers
 from optitrack_vrpn.core.settings.parameters import (
     is_foreign, Parameter, parameters_of, sift, unknown)
 from optitrack_vrpn.node.base.parameter_files import is_for, nodes_of, values_for
@@ -82,8 +83,10 @@ def check_file(node: Node, path: str) -> list[str]:
     content, name = read_parameter_file(path), f'/{node.name}'
     if not any(is_for(pattern, name) for pattern in nodes_of(content)):
         found = ', '.join(nodes_of(content)) or 'no node'
+        peers = of_other_drivers(
+            each for pattern in nodes_of(content) for each in values_for(content, pattern))
         raise ConfigurationError(f'no parameter of {path} is for {name}: the file is for {found}; '
-                                 f'write {name} or /** there')
+                                 f'write {name} or /** there' + (f'; {peers}' if peers else ''))
     values = values_for(content, name)
     check = _note(node, 'check', None)
     if check is not None:
@@ -127,7 +130,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     if arguments.check is not None:
         with loading('parameters'):
             lines = check_file(node, arguments.check)
-        print('\n'.join([f'{arguments.check} is right for {node.name}', *lines]))
+        print('\n'.join([f'{node.name} can be configured with {arguments.check}', *lines]))
         return 0
     if not arguments.write:
         print(section(node) if arguments.markdown else parameter_file(node), end='')

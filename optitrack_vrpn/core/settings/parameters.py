@@ -258,8 +258,8 @@ def _prefix_of(cls: type[Any], path: tuple[str, ...], prefix: str) -> str:
 
 def unknown(name: str, known: Iterable[str]) -> str:
     """Describe a parameter that does not exist: removed, or with the most similar name."""
-    if known_elsewhere := removed(name) or of_other_drivers([name]):
-        return known_elsewhere
+    if gone := removed(name) or of_other_drivers([name]):
+        return gone
     # Similarity (difflib's ratio) of an unknown name to a known one above which the known one is
     # suggested. Chosen.
     near = did_you_mean(name, known, 0.5)
@@ -277,6 +277,8 @@ def is_foreign(name: str, known: Iterable[str]) -> bool:
     known = list(known)
     if removed(name):
         return False
+    if of_other_drivers([name]):
+        return True
     start = name.partition('.')[0]
     # Similarity above which an unknown name is an error of this node: nodes share parameter files,
     # and a name of another node must not stop this one. Chosen.

@@ -37,8 +37,9 @@ PEERS: dict[str, dict[str, str]] = {
         'server_command_port': 'natnet.port', 'server_data_port': 'none: Motive states it'},
     'natnet_ros2': _NATNET_ROS2,
     'motion_capture_tracking': {
-        'type': 'protocol', 'hostname': 'server', 'topics.frame_id': 'frames.world',
-        'topics.poses.qos.mode': 'qos.poses', 'topics.tf.child_frame_id': 'frames.body',
+        'type': 'protocol', 'hostname': 'server', 'interface_ip': 'interface', 'topics.frame_id': 'frames.world',
+        'topics.poses.qos.mode': 'qos.poses', 'topics.poses.qos.deadline': 'qos.poses: deadline',
+        'topics.tf.child_frame_id': 'frames.body',
         'topics.poses.version': 'outputs: poses or poses_v2'},
     'mocap_optitrack': {
         'rigid_bodies': 'bodies.allow, by name', 'optitrack_config.multicast_address':
@@ -66,4 +67,4 @@ def of_other_drivers(names: Iterable[str]) -> str:
         return ''
     listed = ', '.join(f'{old} ({"here " if not new.startswith("none") else ""}{new})'
                        for old, new in found.items())
-    return f'{listed}: parameters of another driver, see docs/migrate.md'
+    return f'parameters of another driver, see docs/migrate.md: {listed}'

@@ -118,11 +118,12 @@ def read_settings(node: Node, cls: type[T], prefix: str = '') -> T:
 
 def warn_of_foreign(node: Node, names: Sequence[str]) -> None:
     """Log the parameters that a node ignores, and those that another driver has."""
-    others = of_other_drivers(names)
-    if names:
+    if others := of_other_drivers(names):
+        node.get_logger().warning(f'ignored: {others}')
+    if rest := [name for name in names if not of_other_drivers([name])]:
         node.get_logger().warning(
             'parameters ignored, because this node has no parameter with a similar name: '
-            + ', '.join(names) + (f'. {others}' if others else ''))
+            + ', '.join(rest))
 
 
 def values_of(node: Node, cls: type[Any], prefix: str = '') -> dict[str, Any]:
