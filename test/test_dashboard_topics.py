@@ -170,6 +170,7 @@ def test_skeletons_and_force_plates_are_read_only_while_a_page_shows_them(served
         Point(x=1.0, y=2.0, z=3.0), Point(x=1.0, y=2.0, z=4.0)])
     plate = TransformStamped(child_frame_id='plate_7')
     plate.transform.translation.x = plate.transform.rotation.x = 1.0    # its z points down
+    plate.transform.rotation.w = 0.0
     wrench = WrenchStamped()
     wrench.header.frame_id = 'plate_7'
     wrench.wrench.force.z = -500.0

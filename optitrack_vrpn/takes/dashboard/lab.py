@@ -370,9 +370,12 @@ def plate_lines(
 
     :param pose: its transform: x, y, z (m), and the quaternion x, y, z, w.
     :param force: in its frame (N).
-    :returns: its two horizontal axes, and the force from its middle.
+    :returns: its two horizontal axes, and the force from its middle; nothing without attitude.
     """
-    place, quat = pose[:3], (pose[3], pose[4], pose[5], pose[6])
+    place, norm = pose[:3], math.hypot(*pose[3:])
+    if not norm:
+        return []    # no attitude
+    quat = pose[3] / norm, pose[4] / norm, pose[5] / norm, pose[6] / norm
 
     def at(x: float, y: float, z: float) -> tuple[float, ...]:
         return tuple(a + b for a, b in zip(place, rotate(quat, (x, y, z))))
