@@ -37,8 +37,9 @@ PEERS: dict[str, dict[str, str]] = {
         'server_command_port': 'natnet.port', 'server_data_port': 'none: Motive states it'},
     'natnet_ros2': _NATNET_ROS2,
     'motion_capture_tracking': {
-        'type': 'protocol', 'hostname': 'server', 'interface_ip': 'interface', 'topics.frame_id': 'frames.world',
-        'topics.poses.qos.mode': 'qos.poses', 'topics.poses.qos.deadline': 'qos.poses: deadline',
+        'type': 'protocol', 'hostname': 'server', 'interface_ip': 'interface',
+        'topics.frame_id': 'frames.world', 'topics.poses.qos.mode': 'qos.poses',
+        'topics.poses.qos.deadline': 'qos.poses: deadline',
         'topics.tf.child_frame_id': 'frames.body',
         'topics.poses.version': 'outputs: poses or poses_v2'},
     'mocap_optitrack': {
