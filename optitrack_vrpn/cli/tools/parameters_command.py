@@ -15,9 +15,9 @@ from optitrack_vrpn.cli.rows_io import Node, nodes
 from optitrack_vrpn.core.errors import ConfigurationError
 from optitrack_vrpn.core.settings.documents import (
     markdown_table, parameter_file as write_parameter_file)
-from optitrack_vrpn.core.settings.peers import of_other_drivers
 from optitrack_vrpn.core.settings.parameters import (
     is_foreign, Parameter, parameters_of, sift, unknown)
+from optitrack_vrpn.core.settings.peers import of_other_drivers
 from optitrack_vrpn.node.base.parameter_files import is_for, nodes_of, values_for
 
 _REMAKE = 'python -m optitrack_vrpn parameters --write'
