@@ -13,10 +13,11 @@ import time
 
 from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 from nav_msgs.msg import Odometry
+from optitrack_vrpn.core.rotation import angle_between
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
 from optitrack_vrpn.guests.autopilot.bridge_ros import MavlinkBridge
 from optitrack_vrpn.guests.autopilot.check_ros import running
-from optitrack_vrpn.guests.autopilot.counter_io import CounterMemory
+from optitrack_vrpn.guests.autopilot.counter_io import SentMemory
 from optitrack_vrpn.guests.autopilot.fake_autopilot_io import FakeAutopilot, FakeConfig, FakeServer
 from optitrack_vrpn.telling.doctor.graph_ros import Extensions
 import pytest
@@ -226,15 +227,51 @@ def test_the_status_of_a_second_node_is_not_that_of_the_body(body):
 def test_a_restart_never_begins_with_the_reset_counter_in_use():
     seen = set()
     for name in ('/bridge', '/lab/bridge') * 200:
-        memory = CounterMemory(name)
+        memory = SentMemory(name)
         last = memory.path.read_text() if memory.path.exists() else ''
-        first = memory.first()
-        assert 0 <= first <= 255 and str(first) != last
-        assert memory.keep(first) == memory.keep((first + 1) % 256) == ''
+        first, quat = memory.first(1000.0)
+        assert 0 <= first <= 255 and str(first) != last and quat is None
+        assert memory.keep(first, None, 1000.0) == ''
+        assert memory.keep((first + 1) % 256, None, 1000.0) == ''
         seen.add(first)
     assert len(seen) > 150, 'random'
-    memory.path.write_text('damaged')
-    assert 0 <= memory.first() <= 255
+    for damaged in ('damaged', '5 1000.0 nan 0 0 1', '5 1000.0 0 0 0 2', '5 1 2'):
+        memory.path.write_text(damaged)
+        first, quat = memory.first(1000.0)
+        assert 0 <= first <= 255 and quat is None
+
+
+def test_a_restart_remembers_the_attitude_of_an_armed_vehicle_for_half_a_minute():
+    writes = 0
+    memory = SentMemory('/bridge')
+    for i in range(1000):    # 20 s at 50 Hz and 90 deg/s
+        half = math.radians(0.9 * i)
+        quat = (0.0, 0.0, math.sin(half), math.cos(half))
+        before = memory.path.stat().st_mtime_ns if i else 0
+        assert memory.keep(7, quat, 1000.0 + i / 50) == ''
+        writes += memory.path.stat().st_mtime_ns != before
+    assert 150 < writes < 250, 'it follows, in few writes'
+    counter, kept = SentMemory('/bridge').first(1049.0)
+    assert counter != 7 and math.degrees(angle_between(kept, quat)) < 11.0
+    assert SentMemory('/bridge').first(1051.0)[1] is None
+    assert memory.keep(7, None, 1020.0) == ''
+    assert SentMemory('/bridge').first(1021.0)[1] is None, 'disarmed'
+
+
+@pytest.mark.parametrize('armed', [False, True])
+def test_a_bridge_that_starts_again_in_flight_remembers_the_attitude_before(observer, armed):
+    with fake_server(armed=armed) as server:
+        with Body(observer), bridge(connection=server.connection) as here:
+            wait_until(lambda: len(server.heard) > 20 and here.node.armed is armed, what='poses')
+        time.sleep(1.2)    # else the poses in other axes do not continue the ones before
+        count = len(server.heard)
+        with Body(observer, (0.0, 0.0, 1.0, 0.0)), bridge(connection=server.connection) as here:
+            if not armed:
+                wait_until(lambda: len(server.heard) > count + 10, what='poses')
+                return
+            wait_until(lambda: 'differs by more than 45 degrees' in finding(
+                here.node, 'sending').found)
+            assert len(server.heard) == count
 
 
 @pytest.mark.parametrize('allowed', [False, True])

@@ -26,8 +26,20 @@ BODIES = 'stream/bodies'
 JUDGE, HYPOTHESES, LIMITS, TRACKER = (
     f'{BODIES}/{name}.py' for name in ('judge', 'hypotheses', 'limits', 'tracker'))
 SETTINGS, CONFIGURATION = 'test/test_parameters_random.py', 'node/configuration.py'
+STREAMS = 'node/graph/streams.py'
+ANOTHER, TURNED, STRICT, FED = (f'test/test_{name}' for name in (
+    'streams.py -k random_publishers', 'autopilot_feed.py -k turns_out',
+    'streams.py -k contradicted', 'autopilot_bridge.py -k starts_again'))
 REMARKS, FIGURES = 'takes/assess/remarks.py', 'takes/assess/figures.py'
 ROWS = (
+    (STREAMS, 'if not binding.resumed:', 'if True:', TURNED),
+    (STREAMS, ' and (\n                self._publishers[used] == self._publisher):', ':', ANOTHER),
+    (STREAMS, 'late = bool(usual_ns) and', 'late = False and', ANOTHER),
+    (STREAMS, '_LOST = 5', '_LOST = 2', TURNED),
+    (STREAMS, '(strict and stream.differs)', 'False', STRICT),
+    (STREAMS, 'any(not (strict and other.differs) for', 'any(True for', STRICT),
+    ('guests/autopilot/gate.py', 'self._before = before ', 'self._before = None ', FED),
+    ('guests/autopilot/gate.py', '        if armed is None:\n            return\n', '', FED),
     (LIMITS, 'frame + self.last.turn_rate * min(unseen, TURNING_NS)', 'frame', JUMPS),
     (LIMITS, 'if interval <= 0.0 or unseen <= 0.0:', 'if True:', JUMPS),
     (JUDGE, 'if off < SMALL_TURN:', 'if False:', JUMPS),

@@ -28,12 +28,13 @@ from optitrack_vrpn.core.doubt import doubt_of
 from optitrack_vrpn.core.errors import BackendUnavailableError
 from optitrack_vrpn.core.events import Event
 from optitrack_vrpn.core.severity import ERROR, INFO, WARN
-from optitrack_vrpn.guests.autopilot.counter_io import CounterMemory
+from optitrack_vrpn.guests.autopilot.counter_io import SentMemory
 from optitrack_vrpn.guests.autopilot.gate import DOUBT_ADVICE, Gate, Output, Use
 from optitrack_vrpn.guests.autopilot.link_io import LinkThread
 from optitrack_vrpn.guests.autopilot.messages import (
     ardupilot_transform, convert, px4_odometry, VehicleState, VisionSample)
-from optitrack_vrpn.guests.autopilot.report import findings, LinkReport, VehicleSource
+from optitrack_vrpn.guests.autopilot.report import (
+    findings, LinkReport, OTHER_AXES, VehicleSource, WHICH_ADVICE)
 from optitrack_vrpn.guests.autopilot.settings import BridgeSettings, Plan, plan
 from optitrack_vrpn.node.base.managed_node import entry, SettingsNode
 from optitrack_vrpn.node.graph.streams import pose_reach, Reporter, TopicsBinding
@@ -75,7 +76,7 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
         self._said: Optional[Claim] = None
         self._forget()
         super().__init__(node_name, BridgeSettings, **kwargs)
-        self._counter = CounterMemory(self.get_fully_qualified_name())
+        self._memory = SentMemory(self.get_fully_qualified_name())
         self._armed_publisher = ArmedPublisher(self)
         self.create_timer(TICK_S, self._tick, clock=self._steady)
         self._mocap_control = MocapControl(self, refusal=self._refuse_command)
@@ -113,7 +114,7 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
         self._listen(settings)
         self._binding = TopicsBinding(self._watched_topics[1:], pose_reach)
         self._reporter = Reporter()
-        self._gate = Gate(chosen, self._counter.first())
+        self._gate = Gate(chosen, *self._memory.first(time.time()))
 
     def begin(self) -> None:
         """Start sending poses."""
@@ -126,6 +127,7 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
         """Stop sending poses; the link stays open."""
         if self._gate is not None:
             self._gate.end()
+            self._gate.arm(self._guarded)
         if self._output is not None:
             self._output.clear()
         if self.armed:
@@ -227,7 +229,9 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
         if gate is None or chosen is None or output is None:
             return
         topic = self._watched_topics[index]
-        begins = self._binding.accept(topic, pose_of(message, info), time.monotonic_ns())
+        guarded = self._guarded
+        begins = self._binding.accept(topic, pose_of(message, info), time.monotonic_ns(),
+                                      strict=guarded is not False)
         if begins is not None and index == 1:
             self._odometry_at = time.monotonic()
         # Chosen: more than ten frames at 30 Hz, the lowest camera rate in use.
@@ -237,7 +241,7 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
             return
         if begins is not None:
             self._topic = topic
-        gate.arm(self.armed)
+        gate.arm(guarded)
         use = gate.use(sample, begins, output.output(), time.time_ns(),
                        self._binding.changed)
         early = 0 <= sample.stamp_ns - self._compared_ns < chosen.period_ns
@@ -246,10 +250,11 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
         self._compared_ns = sample.stamp_ns
         state = convert(sample)
         if use is Use.SEND:
-            trouble = self._counter.keep(gate.reset_counter)
+            trouble = self._memory.keep(
+                gate.reset_counter, sample.quat_xyzw if guarded else None, time.time())
             if trouble:
-                self._log(WARN, f'the reset counter cannot be kept for a restart: {trouble}',
-                          'counter')
+                self._log(WARN, 'the reset counter and the attitude cannot be kept for a '
+                          f'restart: {trouble}', 'memory')
             output.publish(sample.stamp_ns, state, gate.reset_counter)
         else:
             output.compare(state)
@@ -257,10 +262,12 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
     def _report_publishers(self) -> None:
         """Log what is not followed, when that changes."""
         problem, others = describe(self, self._binding.several, self._binding.bound)
+        if self._guarded is not False and self._binding.differing:
+            problem, others = OTHER_AXES, ''
         if (problem, others) != (self._problem, self._others):
             self._problem, self._others = problem, others
             self._log(ERROR if problem else WARN if others else INFO, (
-                f'{problem}: no pose is sent; stop one of them' if problem else
+                f'{problem}: no pose is sent; {WHICH_ADVICE}' if problem else
                 f'{others}; stop the others' if others else 'one node publishes the poses'),
                 ('one', problem, others))
         doubt = self._gate.doubt if self._gate is not None else ''
@@ -319,6 +326,20 @@ class MavlinkBridge(SettingsNode[BridgeSettings]):
         """Return True if the autopilot reports the vehicle as armed."""
         output = self._output
         return output is not None and output.vehicle is not None and output.vehicle.armed
+
+    @property
+    def _guarded(self) -> Optional[bool]:
+        """
+        Return whether the vehicle must follow no attitude in doubt; None if that is not known yet.
+
+        Transport dds does not tell whether it is armed: it counts as armed while poses are sent.
+        """
+        output, gate = self._output, self._gate
+        if output is None or gate is None:
+            return False
+        if output.vehicle is None:
+            return gate.active
+        return output.vehicle.armed if output.vehicle.system else None
 
     @property
     def firmware(self) -> str:

@@ -14,7 +14,8 @@ Rules, in this order; the first that applies withholds a sample:
 
 Before these: ``publishers``, if the sample is not of the bound publisher, and ``doubtful``, if the
 vehicle is armed and its attitude is in doubt: time alone made it valid, or it differs by more than
-45 degrees from the last one sent before another publisher was taken.
+45 degrees from the last one sent before another publisher was taken, or before the bridge was
+started again. A vehicle of which that is unknown counts as armed.
 
 The reset counter is incremented (mod 256) with the next sample that is sent after a gap, after a
 reset that the node reports, after the clock was set back, and after the link has failed for as
@@ -28,7 +29,7 @@ import math
 from typing import NamedTuple, Optional
 
 from optitrack_vrpn.core.doubt import Doubt, DoubtGuard, MOST_DEG
-from optitrack_vrpn.core.rotation import Quat
+from optitrack_vrpn.core.rotation import angle_between, Quat
 from optitrack_vrpn.core.throttle import Decimator
 from optitrack_vrpn.guests.autopilot.messages import usable, VisionSample
 from optitrack_vrpn.guests.autopilot.settings import Plan
@@ -44,8 +45,8 @@ GAP_NS = 200_000_000
 #: counts as set back. Chosen: 10 at 100 Hz are 0.1 s.
 BACKWARDS_LIMIT = 10
 #: What ends a doubt. A difference from the last attitude sent is not ended by accept_pose.
-DOUBT_ADVICE = ('it returns, or disarm the vehicle; if time alone accepted it, accept_pose of the '
-                'body makes it certain')
+DOUBT_ADVICE = ('it returns, or disarm the vehicle (transport dds: deactivate the bridge); if time '
+                'alone accepted it, accept_pose of the body makes it certain')
 
 
 class Withheld(Enum):
@@ -92,6 +93,8 @@ class Gate:
     :param plan: its times.
     :param reset_counter: of the first sample; it must differ from the last one that the autopilot
         has received.
+    :param before: attitude of the last sample that was sent to the vehicle before the bridge was
+        started again, None if there is none; an armed vehicle must return to it.
     :ivar tracked: whether samples may be sent according to the node's report.
     :ivar reset_counter: reset counter of the last sample that was sent, 0 to 255.
     :ivar sent: number of accepted samples.
@@ -100,7 +103,9 @@ class Gate:
     :ivar active: whether the bridge is active.
     """
 
-    def __init__(self, plan: Plan, reset_counter: int = 0) -> None:
+    def __init__(
+        self, plan: Plan, reset_counter: int = 0, before: Optional[Quat] = None,
+    ) -> None:
         self._plan = plan
         self._decimator = Decimator(plan.period_ns)
         self.tracked = False
@@ -118,7 +123,7 @@ class Gate:
         self._doubt = DoubtGuard()
         self._armed = False
         self._sent_quat: Optional[Quat] = None
-        self._before: Optional[Quat] = None     # attitude to which an armed vehicle must return
+        self._before = before       # attitude to which an armed vehicle must return
 
     def status(
         self, state: str, resets: Optional[int], doubt: Doubt = Doubt(),  # noqa: B008
@@ -136,10 +141,16 @@ class Gate:
         """Return why the attitude is not followed, '' if it is."""
         return self._doubt.reason or ('' if self._before is None else (
             f'its attitude differs by more than {MOST_DEG:.0f} degrees from the last one that was '
-            'sent before the poses of another node, or of a node started again'))
+            'sent before the poses of another node, or before node or bridge were started again'))
 
-    def arm(self, armed: bool) -> None:
-        """Process whether the vehicle is armed; without it no attitude is in doubt."""
+    def arm(self, armed: Optional[bool]) -> None:
+        """
+        Process whether the vehicle is armed; without it no attitude is in doubt.
+
+        :param armed: None before the first heartbeat: the attitude before is still remembered.
+        """
+        if armed is None:
+            return
         self._armed = armed
         self._doubt.guard(armed)
         if not armed:
@@ -183,8 +194,7 @@ class Gate:
 
     def _doubtful(self, sample: VisionSample) -> bool:
         if self._before is not None and valid(sample):
-            cosine = abs(sum(a * b for a, b in zip(self._before, sample.quat_xyzw)))
-            if 2.0 * math.acos(min(cosine, 1.0)) <= math.radians(MOST_DEG):
+            if angle_between(self._before, sample.quat_xyzw) <= math.radians(MOST_DEG):
                 self._before = None
         return self._before is not None or self._doubt.lost
 

@@ -23,6 +23,11 @@ _FLAGS = {
     8: 'relative horizontal position', 16: 'absolute horizontal position',
     32: 'absolute vertical position', 64: 'height above ground'}
 _ATTITUDE, _RELATIVE, _ABSOLUTE, _CONSTANT, _AIDED = 1, 8, 16, 128, 256
+#: Why an armed vehicle gets no pose from a publisher that was heard beside the one before.
+OTHER_AXES = ('the node whose poses were sent is silent, and those of another one differed from '
+              'them')
+#: What to do where several publishers prevent that poses are sent.
+WHICH_ADVICE = 'stop the wrong node, and start the right one if it has ended'
 #: (whether it applies, level of the result, finding, advice)
 _Row = tuple[object, Callable[..., CheckResult], str, str]
 
@@ -113,7 +118,7 @@ def _input(source: VehicleSource) -> CheckResult:
          'start the node, and set body to the name in its topics'),
         (source.inactive, fail, f'the node {source.inactive} is inactive: nothing is sent',
          f'activate it: ros2 lifecycle set {source.inactive} activate, or START of mocap control'),
-        (source.problem, fail, f'{source.problem}: nothing is sent', 'stop one of them'),
+        (source.problem, fail, f'{source.problem}: nothing is sent', WHICH_ADVICE),
         (source.doubt, fail, f'{source.doubt}: nothing is sent',
          DOUBT_ADVICE),
         (not source.status, fail, 'the state of the body is unknown: nothing is sent',

@@ -12,6 +12,8 @@ the pose. A ``Binding`` sorts the messages into streams by these three, and uses
   messages continue each other, and no other publisher is heard.
 - Two streams whose messages could be taken for each other are not used, neither of them, until
   that has not happened for ``SILENT_NS``.
+- A stream whose content differed from that of the bound one at one time, as poses in other axes,
+  is not bound while the caller says so (``strict``), as for an armed vehicle.
 
 Silence counts in attended time (``AttendedTime``): a receiver that was suspended has heard
 nothing, and that proves nothing about the publishers.
@@ -34,6 +36,9 @@ LISTEN_NS = 300_000_000
 ATTENDED_NS = 250_000_000
 #: Messages that can be missing in the queue of a subscription (its depth) at once.
 _QUEUE = 10
+#: Step of the numbers over a time in which nothing was sent: messages that can be lost at its
+#: begin and end. Chosen: with 10 % of loss more are lost once in ten thousand such times.
+_LOST = 5
 #: States of a stream that are remembered, to compare it with another one: as many as the queue
 #: of a subscription can delay.
 _RECENT = 10
@@ -41,6 +46,9 @@ _RECENT = 10
 _SAME_NS = 5_000_000
 #: A message can be confused with the next ones of a stream, so many are lost.
 _NEXT = 2
+#: The contents of two streams are compared if their stamps differ by less (ns): the distance of
+#: two frames at 30 Hz, the lowest rate in use.
+_NEAR_NS = 40_000_000
 #: Streams that are remembered beside the bound one.
 _MOST_STREAMS = 8
 
@@ -94,8 +102,15 @@ class _State(NamedTuple, Generic[V]):
 
 
 class _Fit(NamedTuple):
-    """How closely a message follows: messages between, then time between (ns); smaller first."""
+    """
+    How closely a message follows; the smaller fit is the closer one.
 
+    :ivar late: whether more messages fit into the time than the numbers say, as after a silence.
+    :ivar step: difference of the numbers.
+    :ivar after_ns: time between (ns).
+    """
+
+    late: bool
     step: int
     after_ns: int
 
@@ -111,6 +126,8 @@ class _Stream(Generic[V]):
     :ivar proven_ns: last time at which it was certainly of another publisher than another stream
         (ns): their numbers did not rise together.
     :ivar confused_ns: last time at which a message could be of this stream or of another (ns).
+    :ivar differs: whether its content differed from that of the bound stream when both were last
+        compared.
     """
 
     def __init__(self, reach: Reach[V], message: StreamMessage[V], now_ns: int) -> None:
@@ -122,6 +139,7 @@ class _Stream(Generic[V]):
         self.heard_ns = self.since_ns = now_ns
         self.count = self._added = 0
         self.proven_ns = self.confused_ns = _NEVER
+        self.differs = False
         self.add(message, now_ns)
 
     def add(self, message: StreamMessage[V], now_ns: int) -> None:
@@ -165,10 +183,11 @@ class _Stream(Generic[V]):
             after_ns = round(usual_ns)      # the clock of the stamps was set back
         elif after_ns <= 0 or not self._in_time(message, now_ns) or (
                 # Nothing was sent between, as of a body out of view, or all of it, and lost.
-                fit.step > 2 and fit.step < 0.9 * after_ns / usual_ns - 1.0):
+                fit.step > _LOST and fit.step < 0.9 * after_ns / usual_ns - 1.0):
             return None
         reaches = self._reach(last.message.values, message.values, max(after_ns, 0) * 1e-9)
-        return fit._replace(after_ns=after_ns) if reaches else None
+        late = bool(usual_ns) and after_ns > (fit.step + 0.6) * usual_ns
+        return _Fit(late, fit.step, after_ns) if reaches else None
 
     def _in_time(self, message: StreamMessage[V], now_ns: int) -> bool:
         """
@@ -176,18 +195,26 @@ class _Stream(Generic[V]):
 
         A state can be late, and the next one not; fewer messages are those of a body out of view.
         """
-        return any(after_ns >= (0.98 * step - 0.6) * self._usual_ns for step, after_ns in (
+        return any(after_ns >= (0.98 * step - 0.6) * self._usual_ns for _, step, after_ns in (
             _between(state, message, now_ns) for state in self._states))
 
     def could_contain(self, message: StreamMessage[V], now_ns: int) -> bool:
         """Return whether a message could be one of the next of a recent state of this stream."""
         usual_ns = self._usual_ns or 10_000_000
         for state in self._states:
-            step, after_ns = _between(state, message, now_ns)
+            _, step, after_ns = _between(state, message, now_ns)
             if 1 <= step <= _NEXT and abs(after_ns - step * usual_ns) <= 0.6 * usual_ns and (
                     self._reach(state.message.values, message.values, after_ns * 1e-9)):
                 return True
         return False
+
+    def same_content(self, message: StreamMessage[V]) -> Optional[bool]:
+        """Return whether a message of another stream agrees with this one; None if unknown."""
+        stamped = [(abs(message.stamp_ns - state.message.stamp_ns), state.message)
+                   for state in self._states if message.stamp_ns and state.message.stamp_ns]
+        apart_ns, nearest = min(stamped, key=lambda one: one[0], default=(_NEAR_NS, message))
+        return None if apart_ns >= _NEAR_NS else self._reach(
+            nearest.values, message.values, apart_ns * 1e-9)
 
 
 def _between(state: _State[V], message: StreamMessage[V], now_ns: int) -> _Fit:
@@ -199,7 +226,7 @@ def _between(state: _State[V], message: StreamMessage[V], now_ns: int) -> _Fit:
     step = 1
     if message.sequence is not None and before.sequence is not None:
         step = message.sequence - before.sequence
-    return _Fit(step, after_ns)
+    return _Fit(False, step, after_ns)
 
 
 class Binding(Generic[V]):
@@ -208,8 +235,8 @@ class Binding(Generic[V]):
 
     :param reach: whether values can follow others.
     :ivar refused: number of messages that were not used.
-    :ivar resumed: whether the last message that was used begins, but is certainly of the
-        publisher before: its numbers go on after a silence.
+    :ivar resumed: whether the last message that was used begins, but is of the publisher before:
+        its numbers go on after a silence, and continue those of no other publisher.
     """
 
     def __init__(self, reach: Reach[V]) -> None:
@@ -220,7 +247,7 @@ class Binding(Generic[V]):
         self._bound: Optional[_Stream[V]] = None
         self._last: Optional[_Stream[V]] = None     # that of the last message
         self._several_ns = _NEVER
-        self._interrupted = False
+        self._interrupted = self._ambiguous = False
         self.refused = 0
 
     def tick(self, monotonic_ns: int) -> None:
@@ -238,15 +265,24 @@ class Binding(Generic[V]):
         return self._lately(self._several_ns)
 
     @property
+    def differing(self) -> bool:
+        """Return whether the only publishers in the last second differed from the bound one."""
+        heard = [stream for stream in self._streams if self._lately(stream.heard_ns)]
+        return bool(heard) and all(stream.differs for stream in heard)
+
+    @property
     def heard(self) -> bool:
         """Return whether any message arrived in the last second."""
         return any(self._lately(stream.heard_ns) for stream in self._streams)
 
-    def accept(self, message: StreamMessage[V], monotonic_ns: int) -> Optional[bool]:
+    def accept(
+        self, message: StreamMessage[V], monotonic_ns: int, strict: bool = False,
+    ) -> Optional[bool]:
         """
         Decide about a message.
 
         :param monotonic_ns: present time on a monotonic clock (ns).
+        :param strict: a publisher whose content differed from that of the bound one is not bound.
         :returns: None if it must not be used; else whether something before it is missing: it is
             the first of a publisher, or follows a time in which none could be used.
         """
@@ -259,13 +295,14 @@ class Binding(Generic[V]):
         if self._others(stream):
             self._several_ns = now_ns
         begins = stream is self._bound and stream.count == 1
-        new = self._bind(stream)
+        new = self._bind(stream, strict)
         begins = begins or new
         if stream is not self._bound or self._lately(stream.confused_ns):
             self.refused += 1
             self._interrupted = self._interrupted or stream is self._bound
             return None
-        self.resumed = begins and not (new or self._interrupted or message.sequence is None)
+        self.resumed = begins and not (
+            new or self._interrupted or self._ambiguous or message.sequence is None)
         begins = begins or self._interrupted
         self._interrupted = False
         return begins
@@ -278,6 +315,7 @@ class Binding(Generic[V]):
         fits = [(fit, i) for i, stream in enumerate(self._streams)
                 if (fit := stream.fit(message, now_ns)) is not None]
         bound = self._bound
+        self._ambiguous = len(fits) > 1
         if bound is not None and self._lately(bound.heard_ns) and any(
                 self._streams[i] is bound for _, i in fits):
             # Only a stream of another publisher takes a message from the bound one.
@@ -310,6 +348,9 @@ class Binding(Generic[V]):
         for other in self._others(stream):
             if other.could_contain(message, self._time.now_ns):
                 other.confused_ns = stream.confused_ns = self._time.now_ns
+            if self._bound in (stream, other) and (
+                    same := other.same_content(message)) is not None:
+                (other if stream is self._bound else stream).differs = not same
 
     def _others(self, stream: _Stream[V]) -> list[_Stream[V]]:
         """List the streams of now that are certainly of other publishers."""
@@ -318,14 +359,16 @@ class Binding(Generic[V]):
         return [other for other in self._streams if other is not stream
                 and self._lately(other.heard_ns) and self._lately(other.proven_ns)]
 
-    def _bind(self, stream: _Stream[V]) -> bool:
-        """Bind a stream if the bound one has ended and no other is heard."""
+    def _bind(self, stream: _Stream[V], strict: bool) -> bool:
+        """Bind a stream if the bound one has ended and no other, which may be bound, is heard."""
         bound = self._bound
         if stream is bound or (bound is not None and self._lately(bound.heard_ns)) or (
                 stream.count < 2 or self._time.now_ns - stream.since_ns < LISTEN_NS
-                or self._lately(stream.confused_ns) or self._others(stream)):
+                or self._lately(stream.confused_ns) or (strict and stream.differs)
+                or any(not (strict and other.differs) for other in self._others(stream))):
             return False
         self._bound = stream
+        stream.differs = False
         self._interrupted = False
         return True
 
@@ -338,8 +381,8 @@ class TopicsBinding(Generic[V]):
     used only if both had the same content at one time.
 
     :ivar topics: bindings by topic.
-    :ivar changed: whether the last message that was used begins, and can be of another publisher
-        than those before.
+    :ivar changed: whether the last message that was used can be of another publisher than the one
+        used before it.
     """
 
     def __init__(self, topics: Sequence[str], reach: Reach[V]) -> None:
@@ -351,7 +394,9 @@ class TopicsBinding(Generic[V]):
         self._same: dict[frozenset[str], bool] = {}
         self._used: tuple[str, int] = ('', _NEVER)
         self._interrupted = dict.fromkeys(topics, False)
-        self._changed = dict.fromkeys(topics, False)
+        # Numbers of publishers: one is new until it is known as that of another topic.
+        self._publishers = dict.fromkeys(topics, 0)
+        self._publisher = self._newest_publisher = 0    # that of the last message used
         self.changed = False
 
     def tick(self, monotonic_ns: int) -> None:
@@ -374,37 +419,50 @@ class TopicsBinding(Generic[V]):
         return sorted(several)
 
     @property
+    def differing(self) -> bool:
+        """Return whether only publishers are heard whose content differed from the bound one's."""
+        heard = [one for one in self.topics.values() if one.heard]
+        return bool(heard) and all(one.differing for one in heard)
+
+    @property
     def refused(self) -> int:
         """Return the number of messages that were not used."""
         return self._refused + sum(one.refused for one in self.topics.values())
 
     _refused = 0
 
-    def accept(self, topic: str, message: StreamMessage[V], monotonic_ns: int) -> Optional[bool]:
+    def accept(
+        self, topic: str, message: StreamMessage[V], monotonic_ns: int, strict: bool = False,
+    ) -> Optional[bool]:
         """Decide about a message of a topic; see ``Binding.accept``."""
         self.tick(monotonic_ns)
         now_ns = self._time.now_ns
-        begins = self.topics[topic].accept(message, monotonic_ns)
+        binding = self.topics[topic]
+        begins = binding.accept(message, monotonic_ns, strict)
         if begins:
             self._recent[topic].clear()
             self._same = {pair: same for pair, same in self._same.items() if topic not in pair}
-        if begins is not None or not self.topics[topic].bound:
+            if not binding.resumed:
+                self._newest_publisher += 1
+                self._publishers[topic] = self._newest_publisher
+        if begins is not None or not binding.bound:
             self._recent[topic].append(message)
             self._compare(topic, message)
         if begins is None:
             return None
-        if (begins and not self.topics[topic].resumed) or self.several:
-            self._changed = dict.fromkeys(self._changed, True)
         if not self._agrees(topic, now_ns):
             self._interrupted[topic] = True
             self._refused += 1
             return None
+        used = self._used[0]
+        if self._same.get(frozenset((topic, used)), False) and (
+                self._publishers[used] == self._publisher):
+            self._publishers[topic] = self._publisher
+        self.changed = self._publishers[topic] != self._publisher
+        self._publisher = self._publishers[topic]
         self._used = topic, now_ns
         begins = begins or self._interrupted[topic]
-        self.changed = begins and self._changed[topic]
         self._interrupted[topic] = False
-        if begins:
-            self._changed[topic] = False
         return begins
 
     def _compare(self, topic: str, message: StreamMessage[V]) -> None:
