@@ -45,8 +45,8 @@ GAP_NS = 200_000_000
 #: counts as set back. Chosen: 10 at 100 Hz are 0.1 s.
 BACKWARDS_LIMIT = 10
 #: What ends a doubt. A difference from the last attitude sent is not ended by accept_pose.
-DOUBT_ADVICE = ('it returns, or disarm the vehicle (transport dds: deactivate the bridge); if time '
-                'alone accepted it, accept_pose of the body makes it certain')
+DOUBT_ADVICE = ('it returns, or disarm the vehicle (transport dds: deactivate the bridge); if '
+                'time alone accepted it, accept_pose of the body makes it certain')
 
 
 class Withheld(Enum):
