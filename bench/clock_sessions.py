@@ -265,7 +265,8 @@ def run(seed: int, watch: bool = False) -> Outcome:
             0.5 * math.cos(turn), 1.0, 0.5 * math.sin(turn)), (0.0, 0.0, 0.0, 1.0))]
         if session.second and k % 2:
             bodies.append(bodies[0]._replace(name='slow'))
-        samples = pipeline.process([Frame(sender_ns, bodies)], arrival_ns, host_ns, read_ns)
+        samples = pipeline.process(
+            [Frame(sender_ns, bodies)], arrival_ns, host_ns, read_ns).samples
         if now - ticked > 0.1:
             ticked = now
             pipeline.tick(read_ns)

@@ -279,7 +279,7 @@ class Stamper:
     def receive(self, events, arrival_ns, host_minus_arrival_ns):
         """Take events as the node does."""
         samples = self.pipeline.process(
-            events, arrival_ns, host_minus_arrival_ns, self.clock.now_ns())
+            events, arrival_ns, host_minus_arrival_ns, self.clock.now_ns()).samples
         step_ns = host_minus_arrival_ns - HostClock().host_minus_arrival_ns()
         self.ended += [time.time_ns() for notice in self.pipeline.take_events()
                        if 'stamp epoch' in notice.text]

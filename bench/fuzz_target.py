@@ -147,10 +147,10 @@ class Run:
         """Give events to the pipeline, and look at what comes out."""
         if not events:
             return
-        samples = self.pipeline.process(to_frames(events), self.now_ns, HOST_MINUS_ARRIVAL_NS)
+        found = self.pipeline.process(to_frames(events), self.now_ns, HOST_MINUS_ARRIVAL_NS)
         self.look()
-        if samples or self.pipeline.server_motions:
-            self.judge(samples)
+        if found.samples or found.motions:
+            self.judge(found)
         remote = self.connection.remote
         if len(remote.senders) > MAX_IDS or len(remote.types) > MAX_IDS:
             raise Broken('names without bound')
@@ -167,10 +167,10 @@ class Run:
                 self.fell = True
         self.pipeline.take_state_changes()
 
-    def judge(self, samples):
+    def judge(self, found):
         """Compare what is to be published with the promises."""
         host_ns = self.now_ns + HOST_MINUS_ARRIVAL_NS
-        for channel, stamp_ns, _, position, quat, motion in samples:
+        for channel, stamp_ns, _, position, quat, motion in found.samples:
             self.published += 1
             if not all(map(math.isfinite, position)):
                 raise Broken(f'position {position}')
@@ -190,7 +190,7 @@ class Run:
         if self.fell:
             self.last.clear()
             self.fell = False
-        for report in self.pipeline.server_motions:
+        for report in found.motions:
             if not all(map(math.isfinite, (*report.linear, *report.angular))):
                 raise Broken(f'server motion {report}')
 

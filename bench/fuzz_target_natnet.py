@@ -187,10 +187,10 @@ class NatNetRun(Run):
     def give(self, reports):
         """Give reports to the pipeline, and look at what comes out."""
         if reports:
-            samples = self.pipeline.process(reports, self.now_ns, 1_700_000_000 * _NS)
+            found = self.pipeline.process(reports, self.now_ns, 1_700_000_000 * _NS)
             self.look()
-            if samples:
-                self.judge(samples)
+            if found.samples:
+                self.judge(found)
 
 
 def one_input(data):

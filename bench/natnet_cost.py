@@ -72,7 +72,7 @@ def vrpn(world: World, frames: list[Any]) -> Callable[[], int]:
         for time_ns, datagrams in sent:
             for datagram in datagrams:
                 count += len(pipeline.process(
-                    to_frames(client.receive_datagram(datagram)), time_ns + _NS, 0))
+                    to_frames(client.receive_datagram(datagram)), time_ns + _NS, 0).samples)
         return count
     return run
 
@@ -98,7 +98,7 @@ def natnet(world: NatNetWorld, frames: list[Any], version: tuple[int, int]) -> C
                 named = translator.frame(  # frames before the first names are held
                     event.frame if isinstance(event, Held) else event)  # type: ignore[arg-type]
                 if named is not None:
-                    count += len(pipeline.process([named], time_ns + _NS, 0))
+                    count += len(pipeline.process([named], time_ns + _NS, 0).samples)
         return count
     return run
 

@@ -142,7 +142,8 @@ class OwnShare:
                 begun = clock()
                 items = to_frames(receive(data))
                 decoded = clock()
-                samples = process(items, arrival_ns, 0, arrival_ns)
+                found = process(items, arrival_ns, 0, arrival_ns)
+                samples = getattr(found, 'samples', found)    # a list in an older checkout
                 processed = clock()
                 publish_samples(samples, self.outputs, self.tf_way, time.monotonic_ns, 1 << 62)
                 done = clock()

@@ -32,7 +32,7 @@ class Session:
                 t = (self.now - begin) / S
                 self.out += len(self.pipeline.process([pose_report(
                     name, sender_start + self.now - begin,
-                    (k + 0.01 * t, 1.0, 0.0))], arrival, HOST))
+                    (k + 0.01 * t, 1.0, 0.0))], arrival, HOST).samples)
                 # The tick comes at any moment.
                 if arrival % (100 * MS) == 3 * MS // 5:
                     self.tick(arrival)

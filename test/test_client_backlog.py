@@ -78,7 +78,8 @@ class Published:
         now_ns = HostClock.now_ns()
         self.taken += [(round(body.position[0] * 1000), now_ns) for event in events
                        if isinstance(event, Frame) for body in event.bodies]
-        for sample in self.pipeline.process(events, arrival_ns, host_minus_arrival_ns, now_ns):
+        found = self.pipeline.process(events, arrival_ns, host_minus_arrival_ns, now_ns)
+        for sample in found.samples:
             # The length of the position, whatever axes it is in: y is 2 m and z is 3 m.
             x = math.sqrt(sum(c * c for c in sample.position) - 13.0)
             self.out.append((round(x * 1000), now_ns))

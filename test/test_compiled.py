@@ -35,7 +35,7 @@ for name in ('vrpn_server_spin', 'motive_like_5x240', 'udp_lob', 'late_server_th
             take = connection.receive_stream if action.kind == 'tcp' else (
                 connection.receive_datagram)
             for sample in pipeline.process(
-                    to_frames(take(action.data)), action.time_ns, 0):
+                    to_frames(take(action.data)), action.time_ns, 0).samples:
                 print(sample.channel.names.motive, *sample[1:])
         print(connection.counters, pipeline.dropped, [e.text for e in pipeline.take_events()])
 """

@@ -38,7 +38,7 @@ def motion_of(in_covariance):
         report = pose_report(
             'A', 9 * S + i * S // 100, (2.0 * math.cos(t), 1.0, 2.0 * math.sin(t)))
         for sample in pipeline.process([report], 50 * S + i * S // 100 + int(
-                rng.uniform(0, 5e6)), 0):
+                rng.uniform(0, 5e6)), 0).samples:
             found.append(sample.motion)
     return pipeline, found[-1]
 

@@ -114,7 +114,7 @@ class Stamped(Sink):
         now_ns = self.clock.now_ns()
         self.ages += [now_ns + host_minus_arrival_ns - sample.stamp_ns
                       for sample in self.pipeline.process(
-                          events, arrival_ns, host_minus_arrival_ns, now_ns)]
+                          events, arrival_ns, host_minus_arrival_ns, now_ns).samples]
         super().receive(events, arrival_ns, host_minus_arrival_ns)
 
     def link_changed(self, change):

@@ -37,7 +37,7 @@ def pose(body, number, x=0.0, sensor=0, rate=100, start_ns=5 * S):
 
 def feed(pipeline, frames, rate=100, begin=0):
     """Send frames (lists of reports) at a rate; gives what comes out of each."""
-    return [pipeline.process(frame, (begin + i) * S // rate, HOST)
+    return [pipeline.process(frame, (begin + i) * S // rate, HOST).samples
             for i, frame in enumerate(frames)]
 
 
@@ -71,7 +71,8 @@ def test_every_recorded_pose_comes_out_in_order_on_its_clock(name, mode):
     last = {}
     count = 0
     for arrival_ns, events in recorded(name):
-        for channel, stamp_ns, _, position, _, _ in pipeline.process(events, arrival_ns, 0):
+        samples = pipeline.process(events, arrival_ns, 0).samples
+        for channel, stamp_ns, _, position, _, _ in samples:
             row = next(rows)
             x, y, z = row.vector
             assert (channel.names.motive, position) == (row.body, (z, x, y))
@@ -96,7 +97,7 @@ def test_recorded_poses_come_out_on_the_axes_of_the_settings(up_axis, motive_x, 
     rows = iter(sessions.sent('motive_like_5x240', 'pose'))
     count = 0
     for arrival_ns, events in recorded('motive_like_5x240'):
-        for sample in pipeline.process(events, arrival_ns, 0):
+        for sample in pipeline.process(events, arrival_ns, 0).samples:
             row = next(rows)
             assert sample.position == enu(*row.vector)
             # These functions are compared with attitudes worked by hand in test_motion_frames.
@@ -125,7 +126,7 @@ def test_a_recorded_body_out_of_view_is_stale_and_returns():
     pipeline = make_pipeline()
     changes, out = [], []
     for arrival_ns, events in recorded('motive_like_5x240'):
-        out += pipeline.process(events, arrival_ns, 0)
+        out += pipeline.process(events, arrival_ns, 0).samples
         pipeline.tick(arrival_ns)
         changes += pipeline.take_state_changes()
     drone = [change.after for change in changes if change.body == '1drone']
@@ -148,7 +149,7 @@ def test_the_latency_that_is_configured_makes_no_pose_too_old():
     assert samples[-1].stamp_ns == pytest.approx(HOST + 2.99 * S - 600 * MS, abs=MS)
     # But waiting does.
     reports = [pose('wand', 300)]
-    assert not pipeline.process(reports, 300 * S // 100, HOST, 300 * S // 100 + 510 * MS)
+    assert not pipeline.process(reports, 300 * S // 100, HOST, 300 * S // 100 + 510 * MS).samples
     assert pipeline.dropped['too_old'] == 1
 
 
@@ -159,7 +160,7 @@ def test_a_body_of_which_all_is_too_old_says_so():
         for i in range(begin, begin + count):
             arrival_ns = i * S // 100
             for sample in pipeline.process(
-                    [pose('wand', i)], arrival_ns, HOST, arrival_ns + waited_ns):
+                    [pose('wand', i)], arrival_ns, HOST, arrival_ns + waited_ns).samples:
                 sample.channel.published += 1    # as the publishers do
             if i % 10 == 0:
                 pipeline.tick(arrival_ns + waited_ns)
@@ -199,7 +200,7 @@ def test_nothing_is_published_until_a_burst_after_an_outage_is_over():
     pipeline = make_pipeline(max_age_s=0.5)
     assert len(stream(pipeline, ['wand'], 300)) == 298
     # Two seconds of frames in one burst, at frame 500.
-    assert not pipeline.process([pose('wand', 300 + i) for i in range(200)], 5 * S, HOST)
+    assert not pipeline.process([pose('wand', 300 + i) for i in range(200)], 5 * S, HOST).samples
     assert pipeline.dropped['backlog'] == 200
     out = feed(pipeline, [[pose('wand', i)] for i in range(500, 600)], begin=500)
     assert 60 < sum(map(len, out)) < 80
@@ -208,7 +209,7 @@ def test_nothing_is_published_until_a_burst_after_an_outage_is_over():
 def test_stamps_that_ros_cannot_hold_are_withheld_and_cost_no_other():
     pipeline = make_pipeline('sender', body=FIRST)
     late = pose_report('far', (1 << 31) * S, (1.0, 2.0, 3.0))
-    samples = pipeline.process([pose('a', 0), late, pose('b', 1)], S, HOST)
+    samples = pipeline.process([pose('a', 0), late, pose('b', 1)], S, HOST).samples
     assert 'far' not in names(samples) and 'a' in names(samples)
     assert all(sample.stamp_ns < (1 << 31) * S for sample in samples)
 
@@ -235,7 +236,7 @@ def test_poses_keep_their_stamps_when_the_senders_clock_is_set_back_a_little(fal
     for k in range(1440):
         sent, fall = k * S // 240, fall_ms * MS if k >= 720 else 0
         out = pipeline.process([pose_report(
-            'wand', 50 * S + sent - fall, (0.008 * k, 1.0, 0.0))], sent + MS, HOST)
+            'wand', 50 * S + sent - fall, (0.008 * k, 1.0, 0.0))], sent + MS, HOST).samples
         late += [abs(sample.stamp_ns - HOST - sent - MS) for sample in out]
         seen += [k] * len(out)
     # Not one pose is wrong by the fall; the body, at 2 m/s, is published again at once.
@@ -261,7 +262,7 @@ def test_frames_that_are_overtaken_or_repeated_in_a_burst_are_no_step(repeated):
     out = []
     for arrival, k in sorted(arrivals):
         out += pipeline.process([pose_report(
-            'wand', 50 * S + k * S // 240, (0.001 * k, 1.0, 0.0))], arrival, HOST)
+            'wand', 50 * S + k * S // 240, (0.001 * k, 1.0, 0.0))], arrival, HOST).samples
     assert len(out) == 2400 - 2 - (0 if repeated else 45)
     assert pipeline.stamps.status().epoch == pipeline.bodies[0].gate.resets == 0
 
@@ -405,7 +406,7 @@ def test_names_that_are_ignored_are_bounded_in_memory_and_in_the_log():
     pipeline.take_events()
     texts = []
     for number in range(5000):
-        assert pipeline.process([pose(f'made up {number}', 0)], S, HOST) == []
+        assert pipeline.process([pose(f'made up {number}', 0)], S, HOST).samples == []
         texts += [n.text for n in pipeline.take_events()]
     assert len(pipeline.roster.channels) == 1 + 1000 and len(texts) == 1001
     assert 'further' in texts[-1]
@@ -417,7 +418,7 @@ def test_sensors_of_one_sender_are_bodies_of_their_own():
     pipeline = make_pipeline(body=FIRST)
     frame = [pose('wand', 0), pose('wand', 0, sensor=1), pose('wand/sensor1', 0),
              pose('wand', 0, sensor=-1)]
-    out = pipeline.process(frame, S, HOST)
+    out = pipeline.process(frame, S, HOST).samples
     assert len({sample.channel.names.motive for sample in out}) == 4
     assert len({sample.channel.names.topics['pose'] for sample in out}) == 4
 
@@ -434,7 +435,7 @@ def test_names_of_bodies_are_valid_and_unique(
                               {'body': '{body}', 'body_ned': '{body}_ned'})
     pipeline = Pipeline(PipelineConfig(
         body=FIRST, **({'templates': templates} if short else {})))
-    out = pipeline.process([pose(body, 0) for body in bodies], S, HOST)
+    out = pipeline.process([pose(body, 0) for body in bodies], S, HOST).samples
     assert len(out) == len(bodies) == len(pipeline.bodies)
     for kind, taken in (('topics', []), ('frames', ['optitrack', 'optitrack_ned'])):
         every = [name for c in pipeline.bodies for name in getattr(c.names, kind).values()]
@@ -481,7 +482,7 @@ def test_texts_of_the_server_are_limited_in_the_log():
 def test_published_poses_are_finite_and_normalised(numbers, time_ns, sensor):
     pipeline = make_pipeline(body=FIRST)
     report = pose_report('wand', time_ns, tuple(numbers[:3]), tuple(numbers[3:]), sensor=sensor)
-    for sample in pipeline.process([report], S, HOST):
+    for sample in pipeline.process([report], S, HOST).samples:
         assert all(map(math.isfinite, sample.position))
         assert np.linalg.norm(sample.quat_xyzw) == pytest.approx(1.0, abs=1e-9)
         assert sample.stamp_ns <= HOST + S

@@ -54,7 +54,7 @@ class Node:
         """Process reports that waited, and publish after having been stopped for some time."""
         self.received.update(
             (body.name, body.sensor) for report in reports for body in report.bodies)
-        samples = self.pipeline.process(reports, self.now, HOST, self.now + waited_ns)
+        samples = self.pipeline.process(reports, self.now, HOST, self.now + waited_ns).samples
         if active:
             publish_samples(
                 samples, self.publishers, (list, len),

@@ -87,7 +87,8 @@ class Scene:
             arrival = S + round(t * S) + MS
             for channel in self.pipeline.bodies:
                 channel.wants_motion = self._motion
-            self.out += [(t, sample) for sample in self.pipeline.process(events, arrival, HOST)]
+            found = self.pipeline.process(events, arrival, HOST)
+            self.out += [(t, sample) for sample in found.samples]
             self.pipeline.tick(arrival)
         return self
 

@@ -55,7 +55,7 @@ def published(frames, mode='tracking', connect=True):
     for number, (sender, arrival) in enumerate(frames):
         report = pose_report('wand', sender, (1e-4 * number, 1.0, 0.0))
         out += [(sender - BASE + HOST, sample.stamp_ns)
-                for sample in pipeline.process([report], arrival, HOST)]
+                for sample in pipeline.process([report], arrival, HOST).samples]
     return out, pipeline
 
 
@@ -94,7 +94,7 @@ def test_a_backlog_in_which_the_clock_of_the_sender_was_set_is_not_published_as_
         last = max(true, end if waits else 0.0, last + (1.0 / rate / drained_at if last > true
                                                         else 0.0))
         report = pose_report('wand', 10_000 * S + round(sent * S), (1e-4 * number, 1.0, 0.0))
-        if pipeline.process([report], S + round(last * S), HOST):
+        if pipeline.process([report], S + round(last * S), HOST).samples:
             assert last - true < 0.51
             first = first or (true > end and last - true < 0.001 and last)
     assert pipeline.stamps.status().restarts['sender_restarted']
@@ -140,7 +140,7 @@ def test_a_recording_played_faster_than_real_time_is_reported_with_a_remedy(spee
         for i in range(1000):
             now = (20 * connection + 1) * S + i * 10 * MS
             report = pose_report('wand', round(BASE + i * speed * 10 * MS), (0.001 * i, 1.0, 0.0))
-            assert not pipeline.process([report], now, HOST)
+            assert not pipeline.process([report], now, HOST).samples
             pipeline.tick(now)
             new = [event for event in pipeline.take_events() if event.key == 'withheld']
             events += new

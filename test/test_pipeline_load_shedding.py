@@ -68,7 +68,7 @@ def run(pipeline, seconds, load, begin=0, until_s=None, stand_s=0.0, hiccup=None
             pipeline.tick(max(now, arrival))
         for datagram in frame_of(number):
             now = max(now, arrival)
-            samples = pipeline.process(datagram, arrival, HOST, now)
+            samples = pipeline.process(datagram, arrival, HOST, now).samples
             now += LITTLE_NS * (len(datagram) - len(samples)) + pose_ns * len(samples)
             out += [(sample, now - arrival) for sample in samples]
     return out
@@ -111,7 +111,7 @@ def test_a_tenth_of_the_frames_is_published_under_any_load():
     published = [
         number for number in range(10 * RATE) for datagram in frame_of(number, IN_A_DATAGRAM)
         if pipeline.process(datagram, number * S // RATE, HOST,
-                            number * S // RATE + STANDING_NS + MS)]
+                            number * S // RATE + STANDING_NS + MS).samples]
     apart = [b - a for a, b in zip(published, published[1:])]
     assert set(apart) == {1, 10} and apart[-50:] == [10] * 50
 
@@ -154,7 +154,7 @@ def test_late_poses_that_are_few_and_far_between_are_no_queue():
     pipeline = Pipeline(replace(CONFIG, body=replace(CONFIG.body, stale_min_s=2.0)))
     for number in range(0, 4000, RATE // 3):
         arrival = number * S // RATE
-        assert pipeline.process(frame_of(number, 1)[0], arrival, HOST, arrival + 300 * MS)
+        assert pipeline.process(frame_of(number, 1)[0], arrival, HOST, arrival + 300 * MS).samples
     assert shed(pipeline) == 0
 
 
@@ -203,7 +203,7 @@ def test_some_poses_are_published_under_any_overload():
             continue    # the socket is full
         for datagram in frame_of(number):
             now = max(now, arrival)
-            samples = pipeline.process(datagram, arrival, HOST, now)
+            samples = pipeline.process(datagram, arrival, HOST, now).samples
             now += round(1.1 * len(datagram) * S / RATE / BODIES)
             out.update(sample.channel.names.motive for sample in samples)
     assert min(out.values()) > 6 * RATE / (MOST_IN_A_ROW + 1) * 0.8
@@ -230,8 +230,8 @@ def test_bodies_with_times_and_rates_of_their_own_share_evenly_too():
                 continue
             arrival = number * S // RATE + i * 100_000
             now = max(now, arrival)
-            samples = pipeline.process([pose_report(
-                f'body {i}', 5 * S + arrival, (i + 1e-4 * number, 1.0, 0.0))], arrival, HOST, now)
+            report = pose_report(f'body {i}', 5 * S + arrival, (i + 1e-4 * number, 1.0, 0.0))
+            samples = pipeline.process([report], arrival, HOST, now).samples
             now += MS if samples else LITTLE_NS
             if number > 4 * RATE:
                 out[i] += len(samples)

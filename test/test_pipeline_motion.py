@@ -48,8 +48,9 @@ def run(seconds=3.0, config=None, **scenario):
         bodies = [report for report in frame.reports if isinstance(report, Body)]
         items = [Frame(time_ns, bodies)] if bodies else []
         items += [report for report in frame.reports if isinstance(report, Motion)]
-        samples += pipeline.process(items, time_ns, 0)
-        moved += pipeline.server_motions
+        found = pipeline.process(items, time_ns, 0)
+        samples += found.samples
+        moved += found.motions
     truth = world.truth('wand', np.array([(s.stamp_ns - 10**9) * 1e-9 for s in samples]))
     return samples, moved, truth
 
@@ -127,13 +128,12 @@ def test_server_motions_have_the_stamp_of_their_own_frame(lowpass):
         sent_ns, reports = frame(number)
         pipeline.process(reports, sent_ns, 0)
     frames = [frame(number) for number in (50, 51, 52, 52)]
-    pipeline.process([report for _, reports in frames for report in reports], frames[-1][0], 0)
-    moved = pipeline.server_motions
+    moved = pipeline.process(
+        [report for _, reports in frames for report in reports], frames[-1][0], 0).motions
     assert [(m.stamp_ns, m.is_velocity) for m in moved] == [
         (sent_ns, kind) for sent_ns, _ in frames[:3] for kind in (True, False)]
     # The very same frame once more, by itself.
-    pipeline.process(frames[-1][1], frames[-1][0], 0)
-    assert pipeline.server_motions == []
+    assert pipeline.process(frames[-1][1], frames[-1][0], 0).motions == []
 
 
 def test_server_motions_of_a_base_have_the_arm_in_them():
@@ -141,8 +141,8 @@ def test_server_motions_of_a_base_have_the_arm_in_them():
     before = None
     for number in range(100):
         sent_ns, reports = frame(number)
-        (sample,) = pipeline.process(reports, sent_ns, 0)
-        velocity, acceleration = pipeline.server_motions
+        found = pipeline.process(reports, sent_ns, 0)
+        (sample,), (velocity, acceleration) = found.samples, found.motions
         if before is not None:
             moved = np.subtract(sample.position, before) * RATE
             # Of the middle of the interval: half a frame's turning earlier.
@@ -155,8 +155,7 @@ def test_server_motions_of_a_base_have_the_arm_in_them():
     # Where the velocity is missing, the base's acceleration cannot be known.
     sent_ns, (pose, _, acceleration) = frame(100)
     pipeline.take_events()
-    pipeline.process([pose, acceleration], sent_ns, 0)
-    assert pipeline.server_motions == []
+    assert pipeline.process([pose, acceleration], sent_ns, 0).motions == []
     (notice,) = pipeline.take_events()
     assert notice.severity == WARN and 'preceding velocity' in notice.text
 
@@ -166,23 +165,21 @@ def test_server_motions_of_a_base_have_the_arm_in_them():
 def test_a_server_motion_that_is_not_finite_is_left_out(offset, absurd):
     pipeline, frame = spinning(offset)
     sent_ns, (pose, velocity, acceleration) = frame(0)
-    pipeline.process([pose, velocity._replace(vector=(absurd, 0.0, 0.0), dt=1e-300),
-                      acceleration._replace(vector=(absurd, 0.0, 0.0))], sent_ns, 0)
-    for moved in pipeline.server_motions:
+    found = pipeline.process([pose, velocity._replace(vector=(absurd, 0.0, 0.0), dt=1e-300),
+                              acceleration._replace(vector=(absurd, 0.0, 0.0))], sent_ns, 0)
+    for moved in found.motions:
         assert all(map(math.isfinite, moved.linear + moved.angular))
 
 
 def test_a_motion_whose_pose_went_through_other_settings_is_left_out():
     pipeline, frame = spinning()
     sent_ns, reports = frame(0)
-    pipeline.process(reports, sent_ns, 0)
-    assert pipeline.server_motions
+    assert pipeline.process(reports, sent_ns, 0).motions
     sent_ns, (pose, velocity, _) = frame(1)
-    assert pipeline.process([pose], sent_ns, 0)
+    assert pipeline.process([pose], sent_ns, 0).samples
     pipeline.apply(replace(
         pipeline.config, estimates={'wand': {'offset': body_from_base((0.5, 0.0, 0.0))}}))
-    pipeline.process([velocity], sent_ns, 0)
-    assert pipeline.server_motions == []
+    assert pipeline.process([velocity], sent_ns, 0).motions == []
 
 
 @pytest.mark.parametrize('unknown', [
@@ -191,8 +188,9 @@ def test_an_angular_rate_that_is_not_known_is_not_taken_for_zero(unknown):
     pipeline, frame = spinning()
     for number in range(3):
         sent_ns, reports = frame(number, **unknown)
-        assert pipeline.process(reports, sent_ns, 0)
-        assert not any(m.is_velocity for m in pipeline.server_motions)
+        found = pipeline.process(reports, sent_ns, 0)
+        assert found.samples
+        assert not any(m.is_velocity for m in found.motions)
     notices = [n.text for n in pipeline.take_events() if 'an angular rate' in n.text]
     assert len(notices) == 1
 
@@ -247,7 +245,7 @@ def test_a_low_pass_changes_neither_the_motion_nor_its_stamp(compensate):
             channel.wants_motion = True
         place = (0.5 * math.sin(speed * t), 1.0, draw.normal(0, 1e-5))
         for sample in pipeline.process(
-                [pose_report('wand', sent_ns, place)], sent_ns, 0):
+                [pose_report('wand', sent_ns, place)], sent_ns, 0).samples:
             if t < 4:
                 continue
             motion = sample.motion
@@ -309,7 +307,7 @@ def circle(pipeline, seconds, step_ns, step_s):
         place = (2 * math.sin(t), 1.0 + draw.normal(0, 1e-4), 2 * math.cos(t))
         for sample in pipeline.process(
                 [pose_report('wand', 10**9 + round(t * 1e9), place)],
-                round(t * 1e9) + draw.integers(300_000, 500_000).item(), host_ns):
+                round(t * 1e9) + draw.integers(300_000, 500_000).item(), host_ns).samples:
             yield t, sample
 
 
@@ -338,8 +336,7 @@ def test_a_server_motion_of_a_pose_that_is_withheld_is_left_out():
         time_ns = 10**9 + number * 10**7
         events = [pose_report('wand', time_ns, (x, 1.0, 0.0)),
                   Motion('wand', 0, time_ns, True, (0.1, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0), 0.01)]
-        pipeline.process(events[:1 + moves], time_ns, 0)
-        return len(pipeline.server_motions)
+        return len(pipeline.process(events[:1 + moves], time_ns, 0).motions)
     assert [motions(number, 0.001 * number) for number in range(5)] == [0, 0, 1, 1, 1]
     assert motions(5, 0.005, moves=False) == 0
     assert motions(5, 5.0) == 0    # of a clock with ticks: the same time, another frame

@@ -47,12 +47,13 @@ class Session:
                            server + OFFSET + NETWORK)], server + OFFSET + NETWORK, 0)
         arrival = exposure + processing + NETWORK + OFFSET
         exposure = round(self.rate * exposure)
-        return self.pipeline.process([Frame(
+        self.found = self.pipeline.process([Frame(
             exposure, [
                 Body(name, 0, exposure, (0.001 * self.number, 1.0, 2.0), (0.0, 0.0, 0.0, 1.0),
                      valid, error)
                 for name, valid, error in bodies],
             round(self.rate * processing), ptp_ns, markers)], arrival, 0)
+        return self.found.samples
 
     def state(self, name='Wand'):
         return self.pipeline.roster.channels[name, 0].gate.state
@@ -144,7 +145,7 @@ def test_markers_are_points_of_their_frame_in_the_users_world():
     far = Marker(1, 5, (3.4e38, 2.0, 3.0), 0.0)    # its place may be no float
     for _ in range(5):
         samples = session.frame(('Wand', True, 0.0), markers=[seen, broken, far])
-    cloud = session.pipeline.markers
+    cloud = session.found.markers
     assert cloud.stamp_ns == samples[0].stamp_ns
     assert cloud.points == 1
     x, y, z, body, member, residual, labelled = POINT.unpack(cloud.data)
@@ -152,7 +153,7 @@ def test_markers_are_points_of_their_frame_in_the_users_world():
     np.testing.assert_allclose((x, y, z), (3.0 - 1.0, 1.0 - 2.0, 2.0 - 3.0), atol=1e-6)
     assert (body, member, labelled) == (1, 2, 1) and residual == pytest.approx(0.0003)
     session.frame(('Wand', True, 0.0))
-    assert session.pipeline.markers is None    # those of a frame are not those of the next
+    assert session.found.markers is None    # those of a frame are not those of the next
 
 
 def test_ptp_times_are_compared_with_the_stamps():
@@ -182,7 +183,7 @@ def test_a_backlog_is_withheld(timed):
             Body('Wand', 0, exposure, (0.001 * number, 1.0, 2.0), (0.0, 0.0, 0.0, 1.0))],
             5_400_000 if timed else 0)]
         sent += [(number, arrival - exposure - OFFSET)
-                 for _ in pipeline.process(events, arrival, 0)]
+                 for _ in pipeline.process(events, arrival, 0).samples]
     ages = dict(sent)
     # Not older than stamps.max_age_s, though all of them arrive as fresh as any.
     assert max(ages.values()) < 510 * MS

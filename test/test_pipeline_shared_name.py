@@ -40,7 +40,7 @@ class Motive:
             arrival = self.frame * S // RATE + MS + self.frame * 7919 % 200_000
             # A server sends the bodies of a frame together.
             frame = reports[0]._replace(bodies=[each.bodies[0] for each in reports])
-            for sample in self.pipeline.process([frame], arrival, HOST):
+            for sample in self.pipeline.process([frame], arrival, HOST).samples:
                 out[sample.channel.names.motive].append(sample)
             self.frame += 1
         self.pipeline.tick(arrival)

@@ -59,7 +59,7 @@ def published(rng, sent, clock, period_ns, held, hold_ns, load_ns, mode='trackin
             for n in range(number, number + size)]
         arrival = now
         now += int(rng.expovariate(10.0 / load_ns)) + 20_000 * size
-        for sample in pipeline.process(batch, arrival, 0, now):
+        for sample in pipeline.process(batch, arrival, 0, now).samples:
             x = (sum(c * c for c in sample.position) - 13.0) ** 0.5
             out.append(((now - sent[round(1000.0 * x)]) * 1e-9, sample.stamp_ns))
         number += size
@@ -110,7 +110,7 @@ def live(sender_ms, frames, late_ms=(), waited_ms=0):
         arrival = 10**12 + 10**7 * number + (10**6 * late_ms[number - frames] if late else 0)
         report = pose_report(
             'drone', 10**15 + 10**6 * sender_ms(number), (1e-4 * number, 2.0, 3.0))
-        if pipeline.process([report], arrival, 0, arrival + 10**6 * waited_ms * late):
+        if pipeline.process([report], arrival, 0, arrival + 10**6 * waited_ms * late).samples:
             out.append(number)
     return out
 

@@ -36,7 +36,7 @@ class LiveNode(RawSink, Recorder):
         self.samples = []
 
     def receive(self, events, arrival_ns, host_minus_arrival_ns):
-        self.samples += self.pipeline.process(events, arrival_ns, host_minus_arrival_ns)
+        self.samples += self.pipeline.process(events, arrival_ns, host_minus_arrival_ns).samples
         self.pipeline.tick(arrival_ns)
         Recorder.receive(self, events, arrival_ns, host_minus_arrival_ns)
 

@@ -95,7 +95,7 @@ def test_a_delay_subtracted_from_the_stamps_of_bodies_does_not_split_frames(smoo
         now = stamp - START
         samples = pipeline.process([pose_report(
             name, stamp, (place + 0.001 * number, 1.0, 0.0)) for place, name in enumerate(NAMES)],
-            now, START)
+            now, START).samples
         seen |= {stamp - sample.stamp_ns > 500 * MS for sample in samples}
         output.publish(samples, lambda stamp=stamp: stamp, 500 * MS)
     assert True in seen, 'the stamps of some bodies are older than the greatest age'

@@ -17,7 +17,7 @@ def run(pipeline, off_ns, seconds=3.0):
         arrival_ns = 1000 * S + k * 10 * MS
         time_ns = arrival_ns + HOST + off_ns - 5 * MS
         out += pipeline.process([pose_report('wand', time_ns, (0.001 * k, 1.0, 0.0))],
-                                arrival_ns, HOST)
+                                arrival_ns, HOST).samples
         pipeline.tick(arrival_ns)
         events += pipeline.take_events()
     return out, [event.text for event in events if event.severity == WARN]

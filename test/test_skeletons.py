@@ -95,10 +95,10 @@ def test_bones_continue_after_the_senders_clock_has_fallen(rigid_bodies):
         arrival, sent = (1000 + i) * 10 * MS, 5_000_000 * MS + k * 10 * MS
         bodies = (Body('wand', 0, sent, (0.001 * (i % 7), 1.0, 0.0), (0.0, 0.0, 0.0, 1.0), True,
                        0.0),) if rigid_bodies else ()
-        pipeline.process([Frame(sent, bodies, extras=Extras((Skeleton(
+        found = pipeline.process([Frame(sent, bodies, extras=Extras((Skeleton(
             MODEL, positions[k], quats[k], np.ones(51, dtype=bool)),), ()))], arrival, 0)
-        if pipeline.extras is not None:
-            _, time_ns, extras, arrival_ns, epoch = pipeline.extras
+        if found.extras is not None:
+            _, time_ns, extras, arrival_ns, epoch = found.extras
             stage.restart(epoch)
             valid.append((i, stage.convert(
                 extras.skeletons[0], time_ns, pipeline.config, 'motive', arrival_ns).valid.all()))

@@ -16,7 +16,7 @@ from optitrack_vrpn.node.settings import NodeSettings
 from optitrack_vrpn.node.shared_output import DRAFT_QOS, POSES_QOS, SharedOutput
 from optitrack_vrpn.node.topic_kinds import KINDS, MODEL_KINDS
 from optitrack_vrpn.stream.pipeline import Pipeline
-from optitrack_vrpn.stream.roster import TrackedBody
+from optitrack_vrpn.stream.roster import StampedExtras, TrackedBody
 from optitrack_vrpn.stream.server_data import MarkerCloud
 from rclpy.duration import Duration
 from rclpy.lifecycle import LifecycleNode
@@ -187,12 +187,17 @@ class Publishers:
         self.shared.publish_markers(cloud, clock, allowance_ns)
 
     def publish_extras(
-        self, pipeline: Pipeline, clock: Callable[[], int], allowance_ns: int,
+        self, extras: StampedExtras, pipeline: Pipeline, clock: Callable[[], int],
+        allowance_ns: int,
     ) -> None:
-        """Publish skeletons and force plates of a frame; arguments as ``publish``."""
+        """
+        Publish skeletons and force plates of a frame; other arguments as ``publish``.
+
+        :param pipeline: has the settings, and takes the reports.
+        """
         models = self._models
-        if models is not None and pipeline.extras is not None:
-            models.publish(pipeline.extras, pipeline.config, clock, allowance_ns)
+        if models is not None:
+            models.publish(extras, pipeline.config, clock, allowance_ns)
             for event in models.take_events():
                 pipeline.reports.add(*event)
 

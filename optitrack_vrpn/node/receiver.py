@@ -112,24 +112,25 @@ class Receiver:
             if pipeline is None:
                 return
             now_ns = self._now_ns()
-            samples = pipeline.process(items, arrival_ns, host_minus_arrival_ns, now_ns)
+            found = pipeline.process(items, arrival_ns, host_minus_arrival_ns, now_ns)
+            samples = found.samples
             publishers = self.publishers
             if not self.active or publishers is None:
                 for sample in samples:
                     sample.channel.dropped[Disposition.INACTIVE] += 1
                 return
             allowance_ns = pipeline.max_age_ns - host_minus_arrival_ns
-            if pipeline.markers is not None:
-                publishers.publish_markers(pipeline.markers, self._now_ns, allowance_ns)
-            if samples or pipeline.server_motions:
+            if found.markers is not None:
+                publishers.publish_markers(found.markers, self._now_ns, allowance_ns)
+            if samples or found.motions:
                 outputs, clock = publishers.outputs, self._now_ns
                 publish_samples(samples, outputs, publishers.tf_way, clock, allowance_ns)
                 if publishers.shared.heard:
                     if 'tf_view' in publishers.shared.heard:
                         publish_view(samples, outputs, publishers.view, publishers.send_view,
                                      clock, allowance_ns)
-                    publishers.shared.publish(samples, clock, allowance_ns, pipeline.times)
-                for moved in pipeline.server_motions:
+                    publishers.shared.publish(samples, clock, allowance_ns, found.times)
+                for moved in found.motions:
                     if moved.channel in outputs:
                         publish_server_motion(
                             outputs[moved.channel], moved, clock, moved.stamp_ns + allowance_ns)
@@ -137,8 +138,8 @@ class Receiver:
                 if not self._batches % _MEASURED_ONE_OF:
                     self._measure(
                         samples, arrival_ns, host_minus_arrival_ns, now_ns, self._now_ns())
-            if pipeline.extras is not None:    # last: they take longer than poses
-                publishers.publish_extras(pipeline, self._now_ns, allowance_ns)
+            if found.extras is not None:    # last: they take longer than poses
+                publishers.publish_extras(found.extras, pipeline, self._now_ns, allowance_ns)
         except Exception:
             # The thread must continue: the next frame may be valid.
             error = traceback.format_exc()

@@ -27,12 +27,12 @@ from optitrack_vrpn.stream.bodies.tracker import Tracker
 from optitrack_vrpn.stream.clock.source import StampSource
 from optitrack_vrpn.stream.config import PipelineConfig
 from optitrack_vrpn.stream.load_shedding import FRESH_NS, LoadShedder
-from optitrack_vrpn.stream.motion.estimator import with_stamp_error
+from optitrack_vrpn.stream.motion.estimator import MotionEstimate, with_stamp_error
 from optitrack_vrpn.stream.reports import StateMonitor, StreamReports
 from optitrack_vrpn.stream.roster import (
     FrameTimes, Roster, Sample, ServerMotion, StampedExtras, TrackedBody)
 from optitrack_vrpn.stream.sender_age import SenderAge
-from optitrack_vrpn.stream.server_data import marker_cloud, MarkerCloud, server_motion
+from optitrack_vrpn.stream.server_data import BesidePoses, MarkerCloud, server_motion
 from optitrack_vrpn.stream.shared_names import SharedNames
 from optitrack_vrpn.stream.unit_check import doubtful_unit
 
@@ -41,11 +41,29 @@ _FRAME: Final = Frame    # read without a look-up in the compiled module
 #: After this time (ns) without a frame no frame is waiting to be read. Chosen: 2.5 periods of
 #: the ticker.
 _CATCHING_UP_NS: Final = 250_000_000
-#: Markers and extras whose stamp is not later than those before are left out: a datagram was
-#: overtaken, or came twice; a step back of this time (ns) is one of a clock. Chosen.
-_OVERTAKEN_NS: Final = 1_000_000_000
 #: A limit (ns) that no age reaches.
 _ANY_AGE_NS: Final = 1 << 63
+
+
+class Processed:
+    """
+    What is to be published of frames that arrived together, in this order.
+
+    :ivar markers: markers of the last frame; None if there were none.
+    :ivar samples: poses, in order.
+    :ivar times: of the frames of the samples whose exposure is known.
+    :ivar motions: velocities and accelerations from the server, which belong to the samples.
+    :ivar extras: skeletons and force plates of the last frame; None if there were none.
+    """
+
+    __slots__ = ('markers', 'samples', 'times', 'motions', 'extras')
+
+    def __init__(self) -> None:
+        self.markers: Optional[MarkerCloud] = None
+        self.samples: list[Sample] = []
+        self.times: list[FrameTimes] = []
+        self.motions: list[ServerMotion] = []
+        self.extras: Optional[StampedExtras] = None
 
 
 class Pipeline:
@@ -56,12 +74,7 @@ class Pipeline:
     :param discovered: called with each new channel, before its first sample.
     :ivar roster: the bodies, by name.
     :ivar reports: events for the user.
-    :ivar server_motions: motions of the last call of ``process``, to be published after its
-        samples.
     :ivar shedder: monitors whether this computer keeps up.
-    :ivar markers: markers of the last call of ``process``; None if there were none.
-    :ivar extras: skeletons and force plates, likewise.
-    :ivar times: of the frames of the last call of ``process`` whose exposure is known.
     :ivar ptp_minus_stamp_ns: PTP time of the latest frame minus its stamp (ns); None if the server
         sends no PTP time.
     :ivar max_age_ns: largest difference between the present and a stamp at publication (ns),
@@ -78,7 +91,6 @@ class Pipeline:
         self._stamp_error = config.stamps.in_covariance
         self.shedder = LoadShedder()
         self.reports = StreamReports()
-        self.server_motions: list[ServerMotion] = []
         self.roster = Roster(config, self.reports.add)
         self._states = StateMonitor(self.roster)
         self._shared_names = SharedNames()
@@ -95,13 +107,11 @@ class Pipeline:
             config.max_age_s * NS_PER_S + config.stamps.latency_ms * 1e6)
         #: The sender's clock beside this computer's; None where stamps are of this computer's.
         self.sender_age = SenderAge(self.max_age_ns) if self._sender_mode else None
-        self.markers: Optional[MarkerCloud] = None
-        self.extras: Optional[StampedExtras] = None
-        self.times: list[FrameTimes] = []
+        # What the present call of process has found.
+        self._found = Processed()
         # The begin of the sender's present clock, if it has restarted.
         self._epoch: Optional[Epoch] = None
-        # Stamp (ns) of the last frame whose markers or extras were passed on.
-        self._beside_ns = -_OVERTAKEN_NS
+        self._beside = BesidePoses(self._maps)
         self.ptp_minus_stamp_ns: Optional[int] = None
         # Time of the last call of process, and its delay after the arrival of the events.
         self._taken_ns = -_CATCHING_UP_NS
@@ -118,7 +128,7 @@ class Pipeline:
     def process(
         self, items: Sequence[Item], arrival_ns: int, host_minus_arrival_ns: int,
         now_ns: Optional[int] = None,
-    ) -> list[Sample]:
+    ) -> Processed:
         """
         Process frames, and what else a source delivers, that arrived together.
 
@@ -126,15 +136,9 @@ class Pipeline:
         :param host_minus_arrival_ns: host clock minus arrival clock at that time (ns).
         :param now_ns: present time on the arrival clock (ns), from which ages are computed; by
             default the arrival. Frames can wait in the kernel between arrival and this call.
-        :returns: the samples to be published, in order; ``server_motions`` belong to them.
+        :returns: what is to be published.
         """
-        samples: list[Sample] = []
-        self.markers = None
-        self.extras = None
-        if self.times:
-            self.times = []
-        if self.server_motions:
-            self.server_motions = []
+        found = self._found = Processed()
         if self.stamps.by_arrival and len(items) > 1:
             items, superseded = _divide_newest(items)
             self._count(superseded, Disposition.SUPERSEDED)
@@ -155,20 +159,28 @@ class Pipeline:
             for item in items:
                 if isinstance(item, Frame):
                     self._count(item.bodies, Disposition.TOO_OLD)
-            return samples
+            return found
         for item in items:
             if type(item) is _FRAME:
-                self._take_frame(item, arrival_ns, host_minus_arrival_ns, shedding, samples)
+                self._take_frame(item, arrival_ns, host_minus_arrival_ns, shedding, found)
             else:
-                self._take_other(item)
-        return samples
+                self._take_other(item, found)
+        return found
 
     def _take_frame(
         self, frame: Frame, arrival_ns: int, host_minus_arrival_ns: int, shedding: bool,
-        samples: list[Sample],
+        found: Processed,
     ) -> None:
-        """Process one frame; see ``process``."""
+        """
+        Process one frame; see ``process``.
+
+        It is one loop over the bodies, because a call takes longer than most of these stages.
+        """
         channels = self.roster.channels
+        samples = found.samples
+        motion: Optional[MotionEstimate]
+        position: Any
+        quat: Any
         # Declared for mypyc, which then unpacks without an iterator.
         fields: tuple[Any, ...] = frame
         sender_time_ns, bodies, processing_ns, _, markers, extras, _ = fields
@@ -205,7 +217,7 @@ class Pipeline:
             time_ns = stamp_ns if stamps.by_arrival else sender_time_ns
             if time_ns != channel.newest_ns:
                 channel.newest_ns = time_ns
-                if self._shared_names.suspected:
+                if self._shared_names.evidence:
                     self._shared_names.begin_frame(channel)
             elif len(bodies) > 1:
                 self._shared_names.repeated(channel, bodies, body)
@@ -226,24 +238,47 @@ class Pipeline:
             if quat is None:
                 channel.last_sender_ns = -1
                 channel.dropped[gate.reason] += 1
+                continue
+            # Axes: from Motive's to ENU.
+            if self._usual_axes:
+                # When compiled, a call by name creates no objects.
+                position, quat = pose_to_enu_north(position, quat)
             else:
                 if self._raw and channel.estimator.idle:    # filters need continuous numbers
                     quat = continued(quat_xyzw, quat)    # with the sign as sent
-                self._estimate(channel, sender_time_ns, stamp_ns, position, quat, shed, samples)
+                position, quat = self._maps.to_enu(position, quat)
+            if shed:
+                self._shed(channel, stamp_ns, position, quat)
+                continue
+            # Estimate: offsets, low-pass, motion.
+            motion = None
+            if not channel.estimator.idle:
+                stamp_ns, position, quat, motion = self._estimate(
+                    channel, stamp_ns, position, quat)
+            # Order: stamps of one body rise.
+            if stamp_ns <= channel.last_stamp_ns:
+                # The host's clock was set back a little, or a low-pass has just begun to subtract
+                # its delay.
+                channel.dropped[Disposition.STAMP_NOT_RISING] += 1
+                channel.last_sender_ns = -1
+                continue
+            channel.last_sender_ns = sender_time_ns
+            channel.last_stamp_ns = stamp_ns
+            channel.last_position = position
+            channel.last_quat = quat
+            # Equivalent to Sample(...), without its Python-level __new__.
+            samples.append(_new(Sample, (channel, stamp_ns, frame_ns, position, quat, motion)))
         if markers or extras is not None:
             if not stamped:
                 frame_ns = self._stamp(frame, arrival_ns, host_minus_arrival_ns)
             if frame_ns is None or frame_ns - stamps.lag_ns < oldest_ns or (
-                    frame_ns > self._newest_ns) or (
-                    0 <= self._beside_ns - frame_ns < _OVERTAKEN_NS):
+                    frame_ns > self._newest_ns) or self._beside.overtaken(frame_ns):
                 return
-            self._beside_ns = frame_ns
             if markers:
-                self.markers = marker_cloud(
-                    markers, frame_ns, self._maps.position_to_enu,
-                    self.config.estimate.world_from_mocap)
+                found.markers = self._beside.cloud(
+                    markers, frame_ns, self.config.estimate.world_from_mocap)
             if extras is not None:
-                self.extras = StampedExtras(
+                found.extras = StampedExtras(
                     frame_ns, frame_ns if stamps.by_arrival else sender_time_ns, extras,
                     arrival_ns, self._epoch)
 
@@ -280,7 +315,8 @@ class Pipeline:
             self.reports.add(WARN, 'sender age', self.sender_age.text)
         self.ptp_minus_stamp_ns = ptp_ns - stamp_ns if ptp_ns else None
         if processing_ns:
-            self.times.append(FrameTimes(stamp_ns, sender_time_ns, camera_ns, processing_ns))
+            self._found.times.append(
+                FrameTimes(stamp_ns, sender_time_ns, camera_ns, processing_ns))
         return stamp_ns
 
     def _stamp_arrival(
@@ -294,53 +330,23 @@ class Pipeline:
             frame.sender_time_ns, arrival_ns, host_minus_arrival_ns, begins)
 
     def _estimate(
-        self, channel: TrackedBody, sender_time_ns: int, frame_ns: int, position: Any, quat: Any,
-        shed: bool, samples: list[Sample],
-    ) -> None:
+        self, channel: TrackedBody, frame_ns: int, position: Any, quat: Any,
+    ) -> tuple[int, Any, Any, Optional[MotionEstimate]]:
         """
-        Convert a valid pose to ENU, filter it, and make a sample of it.
+        Filter a pose, and estimate motion from it.
 
-        :param frame_ns: its stamp (ns).
-        :param position: position as sent.
-        :param quat: attitude as sent.
-        :param shed: whether it is left out because of the load.
+        :param frame_ns: stamp (ns), as ``position`` and ``quat`` of the measured pose in ENU.
+        :returns: stamp and pose of the base, and the estimate if it has a subscriber.
         """
-        # Axes: from Motive's to ENU.
-        if self._usual_axes:
-            # When compiled, a call by name creates no objects.
-            position, quat = pose_to_enu_north(position, quat)
-        else:
-            position, quat = self._maps.to_enu(position, quat)
-        if shed:
-            self._shed(channel, frame_ns, position, quat)
-            return
-        # Estimate: offsets, low-pass, motion.
-        stamp_ns = frame_ns
-        estimator = channel.estimator
-        motion = None
-        if not estimator.idle:
-            gate = channel.gate
-            stamp_ns, position, quat = estimator.update(
-                stamp_ns, position, quat, gate.rate_hz, gate.resets)
-            if channel.wants_motion:
-                motion = estimator.motion_estimate()
-                if motion is not None and self._stamp_error:
-                    deviation_s = 0.5 * self.stamps.uncertainty_s()
-                    if deviation_s == deviation_s:
-                        motion = with_stamp_error(motion, deviation_s)
-        # Order: stamps of one body rise.
-        if stamp_ns <= channel.last_stamp_ns:
-            # The host's clock was set back a little, or a low-pass has just begun to subtract its
-            # delay.
-            channel.dropped[Disposition.STAMP_NOT_RISING] += 1
-            channel.last_sender_ns = -1
-            return
-        channel.last_sender_ns = sender_time_ns
-        channel.last_stamp_ns = stamp_ns
-        channel.last_position = position
-        channel.last_quat = quat
-        # Equivalent to Sample(...), without its Python-level __new__.
-        samples.append(_new(Sample, (channel, stamp_ns, frame_ns, position, quat, motion)))
+        gate, estimator = channel.gate, channel.estimator
+        stamp_ns, position, quat = estimator.update(
+            frame_ns, position, quat, gate.rate_hz, gate.resets)
+        motion = estimator.motion_estimate() if channel.wants_motion else None
+        if motion is not None and self._stamp_error:
+            deviation_s = 0.5 * self.stamps.uncertainty_s()
+            if deviation_s == deviation_s:
+                motion = with_stamp_error(motion, deviation_s)
+        return stamp_ns, position, quat, motion
 
     # -- rarer stages --------------------------------------------------------------------------
 
@@ -406,7 +412,7 @@ class Pipeline:
                     # Stamps before and after cannot be ordered.
                     channel.last_stamp_ns = 0
 
-    def _take_other(self, item: Item) -> None:
+    def _take_other(self, item: Item, found: Processed) -> None:
         """Process what is not a frame."""
         if isinstance(item, RoundTrip):
             self.stamps.echo(*item)
@@ -419,7 +425,7 @@ class Pipeline:
             motion = server_motion(
                 channel, item, self._maps, self.config.estimate.world_from_mocap.quat_xyzw)
             if isinstance(motion, ServerMotion):
-                self.server_motions.append(motion)
+                found.motions.append(motion)
             elif motion is not None:
                 self.reports.incomplete_motion(channel, motion)
 

@@ -24,6 +24,13 @@ FIELDS = (('x', 0), ('y', 4), ('z', 8), ('body', 12), ('member', 16), ('residual
 INTEGERS = ('body', 'member', 'labelled')
 
 
+OVERTAKEN_NS = 1_000_000_000
+"""
+A frame whose stamp is earlier than the one before was overtaken, or came twice; a step back of
+this time (ns) is one of a clock. Chosen.
+"""
+
+
 class MarkerCloud(NamedTuple):
     """
     The markers that the cameras saw in one frame.
@@ -62,6 +69,31 @@ def marker_cloud(
             *place, body, member, residual if abs(residual) < 1e30 else math.nan, labelled))
         owners.append(owner)
     return MarkerCloud(stamp_ns, len(points), b''.join(points), tuple(owners))
+
+
+class BesidePoses:
+    """
+    Convert what frames have beside poses, each frame once.
+
+    :param maps: conversions from Motive's axes to ENU.
+    """
+
+    def __init__(self, maps: FrameMaps) -> None:
+        self._maps = maps
+        self._stamp_ns = -OVERTAKEN_NS    # of the last frame
+
+    def overtaken(self, stamp_ns: int) -> bool:
+        """Return whether a later frame, or this one, came before; note the frame."""
+        if 0 <= self._stamp_ns - stamp_ns < OVERTAKEN_NS:
+            return True
+        self._stamp_ns = stamp_ns
+        return False
+
+    def cloud(
+        self, markers: Sequence[Marker], stamp_ns: int, world_from_mocap: Transform,
+    ) -> MarkerCloud:
+        """Convert markers; see ``marker_cloud``."""
+        return marker_cloud(markers, stamp_ns, self._maps.position_to_enu, world_from_mocap)
 
 
 NO_TWIST = (

@@ -26,21 +26,20 @@ acquired."""
 
 
 class SharedNames:
-    """Withhold the poses of names that two bodies share; see ``ValidityGate.share_name``."""
+    """
+    Withhold the poses of names that two bodies share; see ``Tracker.share_name``.
+
+    :ivar evidence: evidence by body, of those for whose name a frame had two poses of late.
+    """
 
     def __init__(self) -> None:
-        self._evidence: dict[TrackedBody, int] = {}
-
-    @property
-    def suspected(self) -> bool:
-        """Return whether a frame had two poses for a name of late."""
-        return bool(self._evidence)
+        self.evidence: dict[TrackedBody, int] = {}
 
     def begin_frame(self, channel: TrackedBody) -> None:
         """Note the first pose of a body in a frame."""
-        left = self._evidence.get(channel, 0) - 1
+        left = self.evidence.get(channel, 0) - 1
         if left > 0:
-            self._evidence[channel] = left
+            self.evidence[channel] = left
         else:
             self.forget(channel)
 
@@ -50,17 +49,17 @@ class SharedNames:
         if first[3:5] == body[3:5]:
             return
         apart = pose_distance(first.position, first.quat_xyzw, body.position, body.quat_xyzw)
-        evidence = self._evidence.get(channel, 0) + (NEAR if apart <= APART_M else FAR)
-        self._evidence[channel] = min(evidence, ENOUGH + 1)
+        evidence = self.evidence.get(channel, 0) + (NEAR if apart <= APART_M else FAR)
+        self.evidence[channel] = min(evidence, ENOUGH + 1)
         if evidence >= ENOUGH:
             channel.gate.share_name(True)
 
     def forget(self, channel: TrackedBody) -> None:
         """Forget a body."""
-        if self._evidence.pop(channel, 0):
+        if self.evidence.pop(channel, 0):
             channel.gate.share_name(False)
 
     def clear(self) -> None:
         """Forget all."""
-        for channel in list(self._evidence):
+        for channel in list(self.evidence):
             self.forget(channel)

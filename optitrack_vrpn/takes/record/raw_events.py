@@ -101,7 +101,7 @@ def stamped(sessions: Iterable[RawSession], pipeline: Pipeline) -> Iterator[tupl
     for session in sessions:
         pipeline.reconnected()
         for items, arrival_ns, offset_ns in arrivals(session):
-            for sample in pipeline.process(items, arrival_ns, offset_ns):
+            for sample in pipeline.process(items, arrival_ns, offset_ns).samples:
                 yield sample, arrival_ns + offset_ns
             pipeline.tick(arrival_ns)
 

@@ -303,7 +303,7 @@ class Watch:
                 self._observation.add(
                     body_name(body.name, body.sensor), body.sender_time_ns, body.position,
                     body.quat_xyzw)
-        samples = self._pipeline.process(items, arrival_ns, host_minus_arrival_ns)
+        samples = self._pipeline.process(items, arrival_ns, host_minus_arrival_ns).samples
         if self.lifting:
             for sample in samples:
                 self._follow(sample.channel)
