@@ -38,12 +38,16 @@ def test_verdicts_on_attitude_and_position(own, sent, position, words):
     assert words in ' '.join(found)
 
 
-def test_attitudes_of_another_time_are_not_compared():
+@pytest.mark.parametrize(('apart_ms', 'compared'), [(35, True), (45, False), (500, False)])
+def test_attitudes_of_another_time_are_not_compared(apart_ms, compared):
+    """At 1 rad/s an attitude of 40 ms later differs by 2 degrees."""
     made = Agreement()
     made.sent(VehicleState(
         START // 1000, (0.0,) * 3, (1.0, 0.0, 0.0, 0.0), *[(0.0,) * 3] * 3, None, None))
-    made.attitude(START + 500 * MS, (0.0, 0.0, 1.0))
-    assert not made.attitudes
+    made.sent(VehicleState(
+        START // 1000 + 10**6, (0.0,) * 3, (1.0, 0.0, 0.0, 0.0), *[(0.0,) * 3] * 3, None, None))
+    made.attitude(START + apart_ms * MS, (0.0, 0.0, 1.0))
+    assert bool(made.attitudes) is compared
 
 
 def test_a_verdict_does_not_outlive_the_poses():

@@ -102,6 +102,12 @@ def test_only_an_autopilot_becomes_the_peer_of_a_udp_port(unused_port):
         assert link.report().peer == place
         assert link.report().values['other_autopilot'] == '{}:{}'.format(*other.getsockname())
         assert len([event for event in events if 'another autopilot' in event.text]) == 1
+        # After two lost heartbeats a newcomer does not get its poses yet.
+        later_s[0] = 2.5
+        with udp() as early:
+            early.sendto(heartbeat(1), ('127.0.0.1', unused_port))
+            wait_until(lambda: link.report().values['received'] >= 10)
+            assert link.report().peer == place
         # When this one falls silent, the other one still does not get its poses.
         later_s[0] = 3.0
         received = link.report().values['received']

@@ -31,6 +31,16 @@ ANOTHER, TURNED, STRICT, FED = (f'test/test_{name}' for name in (
     'streams.py -k random_publishers', 'autopilot_feed.py -k turns_out',
     'streams.py -k contradicted', 'autopilot_bridge.py -k starts_again'))
 REMARKS, FIGURES = 'takes/assess/remarks.py', 'takes/assess/figures.py'
+GATE, EXCHANGES, VEHICLE, COUNTER, TRANSPORT = (
+    f'guests/autopilot/{name}.py' for name in (
+        'gate', 'exchanges', 'vehicle', 'counter_io', 'transport_io'))
+AXIS, CORRECTION, MACHINE, AXES = (
+    f'guests/machine/{name}.py' for name in ('axis', 'correction', 'machine', 'axes_mapper'))
+IMAGES, POSEGRAPH = 'guests/rgbd/images.py', 'guests/rgbd/posegraph.py'
+GATE_TESTS, VEHICLE_TESTS, SERIAL_TESTS, LOOP_TESTS, AXIS_TESTS, AXES_TESTS, PAIRS, GRAPHS = (
+    f'test/test_{name}.py' for name in (
+        'autopilot_gate', 'autopilot_vehicle', 'autopilot_transport', 'gantry_loop',
+        'gantry_axis', 'axes', 'rgbd_pairing', 'rgbd_posegraph'))
 ROWS = (
     (STREAMS, 'if not binding.resumed:', 'if True:', TURNED),
     (STREAMS, ' and (\n                self._publishers[used] == self._publisher):', ':', ANOTHER),
@@ -144,6 +154,52 @@ ROWS = (
      'compared.positions', READINGS),
     ('cli/files_io.py', '[] if is_own else list(given.iterdir())', '[]', 'test/test_outputs.py'),
     ('cli/files_io.py', 'if not is_own and not force:', 'if False:', 'test/test_outputs.py'),
+    (GATE, 'MAX_AHEAD_NS = 20_000_000', 'MAX_AHEAD_NS = 60_000_000', GATE_TESTS),
+    (GATE, 'GAP_NS = 200_000_000', 'GAP_NS = 400_000_000', GATE_TESTS),
+    (GATE, 'BACKWARDS_LIMIT = 10', 'BACKWARDS_LIMIT = 3', GATE_TESTS),
+    (GATE, ' or self._newest_ns <= now_ns + MAX_AHEAD_NS', '', GATE_TESTS),
+    (GATE, 'max(self._bumped_ns, 1) <= stamp_ns', '1 <= stamp_ns', GATE_TESTS),
+    (GATE, 'if self.sent:\n', 'if True:\n', GATE_TESTS),
+    (EXCHANGES, '100_000_000 + round_trip', '1_000_000_000 + round_trip', GATE_TESTS),
+    (EXCHANGES, 'self._remote_ns - 1_000_000_000', 'self._remote_ns - 60_000_000_000',
+     GATE_TESTS),
+    (EXCHANGES, 'median is not None and median < PX4_MAX_ROUND_TRIP_NS', 'median is not None',
+     GATE_TESTS),
+    (EXCHANGES, 'if round_trip.round_trip_ns < 0:', 'if False:', GATE_TESTS),
+    (EXCHANGES, '> 40_000_000', '> 400_000_000', 'test/test_autopilot_agreement.py'),
+    (EXCHANGES, '> 5_000_000_000', '> 50_000_000_000', 'test/test_autopilot_agreement.py'),
+    (VEHICLE, '1.2 * _HEARTBEAT_NS', '0.0', VEHICLE_TESTS),
+    (VEHICLE, 'self._alone = self._alone and self.armed', 'self._alone = False', VEHICLE_TESTS),
+    (COUNTER, 'randrange(1, 256)', 'randrange(256)',
+     'test/test_autopilot_bridge.py -k restart_never'),
+    (TRANSPORT, 'min(until_s, now_s + WRITE_S)', 'now_s + WRITE_S', SERIAL_TESTS),
+    (TRANSPORT, '>= 3.0', '>= 0.5', 'test/test_autopilot_link.py'),
+    (AXIS, 'self._without_mocap += periods', 'self._without_mocap += 1', LOOP_TESTS),
+    (AXIS, 'self._without_stream += periods', 'self._without_stream += 1', LOOP_TESTS),
+    (AXIS, "self.warnings &= {'mocap_lost'}", 'self.warnings.clear()', AXIS_TESTS),
+    (AXIS, 'self.remembered = None      # an unlock must', 'pass      # an unlock must',
+     AXIS_TESTS),
+    (AXIS, 'self._leaving = self.switches.reference and self._leaving is not False',
+     'self._leaving = False', AXIS_TESTS),
+    (CORRECTION, 'SETTLED_S = 0.6', 'SETTLED_S = 0.1', LOOP_TESTS),
+    (CORRECTION, 'self._zero_at_rest and self._stood_s < SETTLED_S', 'False', LOOP_TESTS),
+    (CORRECTION, 'self._stood_s = 0.0 if moving', 'self._stood_s = self._stood_s if moving',
+     LOOP_TESTS),
+    (MACHINE, 'len(self._readings) >= 100', 'len(self._readings) >= 10', LOOP_TESTS),
+    (MACHINE, 'held = periods * self.dt >= 0.9', 'held = periods * self.dt >= 9.0',
+     'test/test_gantry_machine.py'),
+    (MACHINE, 'min(reversals) < 0.1', 'False', LOOP_TESTS),
+    (AXES, 'state.measured_ns = now_ns - (host_ns - stamp_ns)', 'state.measured_ns = now_ns',
+     AXES_TESTS),
+    (AXES, '_AHEAD_NS = 50_000_000', '_AHEAD_NS = 500_000_000', AXES_TESTS),
+    (AXES, 'max(self._stamp_ns, min(used))', 'max(self._stamp_ns, max(used))', AXES_TESTS),
+    (AXES, '            self._stamp_ns = 0\n            if', '            if', AXES_TESTS),
+    (AXES, 'guard.guard(True)', 'guard.guard(False)', AXES_TESTS),
+    (IMAGES, 'abs(following - late_ns) < gap', 'False', PAIRS),
+    (IMAGES, '2 * gap > early.interval', 'gap > early.interval', PAIRS),
+    (IMAGES, 'own.interval + own.interval // 10', '2 * interval', PAIRS),
+    (POSEGRAPH, '2 * weights[uncertain].min()', '1.0', GRAPHS),
+    (POSEGRAPH, 'uncertain = used & robust', 'uncertain = used', GRAPHS),
     ('takes/calibrate/coarse.py', 'rates=np.minimum(found.rates, felt)', 'rates=found.rates',
      'test/test_calibration_imu.py -k outliers'),
     ('takes/calibrate/coarse.py', '_MEDIAN = 5', '_MEDIAN = 1',
