@@ -197,8 +197,17 @@ def test_a_stamp_in_the_future_is_not_used_and_invalidates_nothing():
         assert show(axes, 'b', t)
         if t == 1500:
             assert not show(axes, 'b', t, age_ms=-900)
+            assert not show(axes, 'b', t, age_ms=-60)
         assert axes.sample(t * MS).axes[0].valid and axes.sample(t * MS).stamp_ns <= t * MS
-    assert axes.counters.in_future == 1 and axes.counters.out_of_order == 0
+    assert axes.counters.in_future == 2 and axes.counters.out_of_order == 0
+
+
+def test_the_stamp_is_that_of_the_oldest_measurement_that_is_used():
+    axes = mapper(*({'name': n, 'body': n} for n in 'ab'))
+    show(axes, 'a', 1000)
+    show(axes, 'b', 1100)
+    assert axes.sample(1100 * MS).stamp_ns == 1000 * MS
+    assert axes.sample(1200 * MS).stamp_ns == 1100 * MS, 'that of a is stale'
 
 
 def test_stamps_never_run_backwards():
@@ -222,6 +231,7 @@ def test_poses_are_used_again_after_the_clock_of_their_stamps_was_set_back():
     assert show(axes, 'b', 2000) and show(axes, 'b', 2010)
     assert axes.counters.clock_steps == 1 and axes.counters.out_of_order == 0
     assert axes.sample(2010 * MS).axes[0].valid
+    assert axes.sample(2010 * MS).stamp_ns == 2010 * MS
 
 
 def test_gimbal_lock_invalidates_roll_and_yaw_but_not_pitch():

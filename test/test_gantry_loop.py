@@ -16,7 +16,7 @@ from optitrack_vrpn.guests.machine.gantry_settings import CorrectionSettings
 from optitrack_vrpn.guests.machine.gantry_sim_io import carried, SimulatedMachine
 from optitrack_vrpn.guests.machine.machine import Calibration
 from optitrack_vrpn.guests.machine.machine_io import load_machine
-from optitrack_vrpn.guests.machine.setpoints import Mode, MOVING, Switches
+from optitrack_vrpn.guests.machine.setpoints import Mode, ModeEvent, MOVING, Switches
 from optitrack_vrpn.guests.machine.trajectory import make_trajectory
 from optitrack_vrpn.sim.scenario_io import Scenario, scenario_from_mapping
 from optitrack_vrpn.sim.world import World
@@ -376,3 +376,80 @@ def test_no_correction_is_made_in_a_lock():
         rig.mocap[rig.name].visible = rng.random() < 0.5
         rig.cycle()
         assert axis.correction.offset == offset and not axis.moving
+
+
+def one_axis(**correction):
+    """Make an axis that stops after a second without a signal."""
+    settings = settings_of('chaser_x', correction).axes[0]
+    return Axis(settings, 0.01, 100)
+
+
+@pytest.mark.parametrize('signal', ['mocap', 'stream'])
+def test_cycles_that_were_skipped_count_as_cycles_without_a_signal(signal):
+    """A controller that was held has had no signal in the meantime either."""
+    axis = one_axis()
+    assert (axis.track(True) if signal == 'mocap' else axis.stream()) == ''
+    axis.step(0.0, Measurement(0.0, 0.0), Switches())
+    axis.stream_target(0.1)
+    axis.step(0.6, None, Switches(), 60)
+    assert not axis.warnings
+    axis.step(1.2, None, Switches(), 60)
+    assert axis.warnings == {f'{signal}_lost'} and axis.mode is Mode.STOPPING
+
+
+def test_a_command_clears_all_warnings_but_that_the_loop_is_open():
+    axis = one_axis(require_mocap=False)
+    axis.track(True)
+    axis.step(0.0, None, Switches(), 100)
+    axis.fail(ModeEvent.LIMIT, 'soft_limit')
+    assert axis.warnings == {'mocap_lost', 'soft_limit'}
+    assert axis.go_to(0.1) == ''
+    assert axis.warnings == {'mocap_lost'}
+    axis.track(True)
+    assert not axis.warnings
+
+
+@pytest.mark.parametrize('moves_for_s', [0.0, 2.0])
+def test_the_zero_of_mocap_after_a_search_is_measured_when_the_axis_has_settled(moves_for_s):
+    """
+    Mocap is late and filtered: what it shows while the axis settles is where it was.
+
+    The axis has stood for a second before; the search moves it and gives it a new count.
+    """
+    correction = Correction(CorrectionSettings(dead_band=1e-3, max_step=1e-4))
+    correction.enter()
+    now = 0.0
+
+    def cycles(seconds, moving, value):
+        nonlocal now
+        for _ in range(round(seconds * 100)):
+            correction.commanded(now, 0.0, moving, 0.01)
+            correction.correct(Measurement(value, now))
+            now += 0.01
+    cycles(1.0, False, 5.0)
+    cycles(moves_for_s, True, 5.0)
+    correction.shift()
+    if moves_for_s:
+        cycles(0.4, False, 5.3)     # still on its way
+        assert correction.error is None
+    cycles(1.0, False, 5.5)
+    cycles(1.0, False, 5.5)
+    assert abs(correction.error) < 1e-9 and abs(correction.offset) < 1e-9
+
+
+def test_the_end_of_a_stroke_is_the_mean_of_a_hundred_readings():
+    """The noise of the ratio is that of the mean, a tenth of that of a reading."""
+    class Noisy:
+        sign = 1.0
+
+    rig = Rig(settings_of('chaser_x'), noise=False)
+    channel = rig.mocap[rig.name]
+    measure = channel.measure
+
+    def noisy(now, position):
+        found = measure(now, position)
+        Noisy.sign = -Noisy.sign if round(now * 100) % 50 == 0 else Noisy.sign
+        return None if found is None else found._replace(value=found.value + 2e-3 * Noisy.sign)
+    channel.measure = noisy
+    run = calibrate(rig, 0.1)
+    assert run.reason == '' and run.result.ratio == pytest.approx(1.0, abs=3e-3)

@@ -39,6 +39,16 @@ def test_the_nearer_partner_is_taken_though_it_comes_later():
     assert feed(Pairer(), (0, 0), (1, 18), (0, 33), (0, 66), (1, 66)) == [(33, 18), (66, 66)]
 
 
+@pytest.mark.parametrize('missing', [False, True])
+def test_a_gap_of_more_than_half_an_interval_waits_for_the_next_image(missing):
+    """The next one can be nearer; one that was lost does not double the usual interval."""
+    pairer = Pairer()
+    both = [(stream, 33 * k) for k in range(4) for stream in (0, 1) if not (missing and k == 2)]
+    feed(pairer, *both, (0, 132))
+    assert feed(pairer, (1, 151)) == []
+    assert feed(pairer, (0, 165)) == [(165, 151)]
+
+
 def test_a_stream_of_half_the_rate_is_paired_with_every_second():
     pairer = Pairer()
     messages = sorted([(33.0 * k, 0) for k in range(20)] + [(66.0 * k + 3, 1) for k in range(10)])
