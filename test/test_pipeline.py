@@ -114,10 +114,10 @@ def test_raw_attitudes_have_the_sign_with_which_they_are_sent():
         angle, sign = 0.01 * number, -1.0 if number % 3 else 1.0
         quat = (0.0, sign * math.sin(angle), 0.0, sign * math.cos(angle))
         event = pose_report('wand', 5 * S + number * 10 * MS, (0.01 * number, 0.0, 1.0), quat)
-        for sample in raw.process([event], S + number * 10 * MS, HOST):
+        for sample in raw.process([event], S + number * 10 * MS, HOST).samples:
             assert sample.quat_xyzw == pytest.approx(quat)
         turned += [sample.quat_xyzw for sample in enu.process(
-            [event], S + number * 10 * MS, HOST)]
+            [event], S + number * 10 * MS, HOST).samples]
     assert len(turned) > 30
     assert all(sum(a * b for a, b in zip(one, two)) > 0 for one, two in zip(turned, turned[1:]))
 
